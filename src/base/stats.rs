@@ -41,9 +41,12 @@ pub(crate) fn half_width(sorted: &[f64]) -> f64 {
 /// Half the 95 % interval of the mean of two normal numbers or more, by Student's t.
 pub(crate) fn half_of_mean(numbers: &[f64]) -> f64 {
     let count = numbers.len() as f64;
-    let wide =
-        StudentsT::new(0.0, 1.0, count - 1.0).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975));
-    wide * numbers.std_dev() / count.sqrt()
+    student(0.975, count - 1.0) * numbers.std_dev() / count.sqrt()
+}
+
+/// The `part` quantile of Student's t with so many degrees of freedom.
+pub(crate) fn student(part: f64, freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(part))
 }
 
 /// How often a normal number lies as far from 0 as `z` deviations, to either side.

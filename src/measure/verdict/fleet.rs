@@ -16,12 +16,10 @@
 
 use std::collections::BTreeMap;
 
-use statrs::distribution::{ContinuousCDF, StudentsT};
-
 use super::Run;
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
-use crate::base::stats::median;
+use crate::base::stats::{median, student};
 use crate::machine::sample::DataType;
 
 /// Fewer hosts say nothing of each other.
@@ -91,7 +89,7 @@ type What = (Collective, Option<u32>, Option<u32>, Option<DataType>, Bytes);
 fn limit(hosts: usize) -> f64 {
     let freedom = (EFFICIENCY * (hosts as f64 - 1.0)).max(1.0);
     let part = 1.0 - 1.0 / (FLEETS * hosts as f64);
-    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(part))
+    student(part, freedom)
 }
 
 /// The spread of numbers around their median, and that median.

@@ -101,13 +101,12 @@ impl Point {
     pub(super) fn add(&mut self, block: &Block) {
         // In a block that waited little, what single runs waited does not move the median.
         let quiet = if block.is_disturbed(NEVER) { block.quiet() } else { block.spans() };
-        let counts = if quiet.is_empty() { block.spans() } else { quiet.clone() };
-        let middle = median(counts.iter().map(|span| span.0).collect()).map(Seconds);
-        let blocks = middle.into_iter().collect();
-        let added =
-            [(&mut self.quiet, quiet), (&mut self.all, block.spans()), (&mut self.blocks, blocks)];
-        for (times, more) in added {
-            times.extend(more.iter().map(|span| span.0));
+        let [quiet, all] = [quiet, block.spans()]
+            .map(|spans| spans.into_iter().map(|span| span.0).collect::<Vec<f64>>());
+        self.blocks.extend(median(if quiet.is_empty() { all.clone() } else { quiet.clone() }));
+        self.quiet.extend(quiet);
+        self.all.extend(all);
+        for times in [&mut self.quiet, &mut self.all, &mut self.blocks] {
             times.sort_by(f64::total_cmp);
         }
         self.launches.insert(block.launch);
@@ -139,12 +138,18 @@ impl Point {
         self.median().unwrap_or(self.guess)
     }
 
+    /// Runs that it needs to be finished, and runs that are enough whatever their spread.
+    fn needed(&self) -> (usize, usize) {
+        match self.expected().0 > LONG {
+            true => (LEAST_LONG, 3 * LEAST_LONG),
+            false => (LEAST_RUNS, MOST_RUNS),
+        }
+    }
+
     /// Whether it is known well enough, from more than one launch where there are to be several.
     pub(super) fn is_finished(&self, plan: &Plan) -> bool {
         let (quiet, all) = (self.quiet.len(), self.count());
-        let long = self.expected().0 > LONG;
-        let (least, most) =
-            if long { (LEAST_LONG, 3 * LEAST_LONG) } else { (LEAST_RUNS, MOST_RUNS) };
+        let (least, most) = self.needed();
         // Where others never rest, more of the same says no more.
         let enough = quiet >= least && self.precision.0 <= plan.precision.0 || all >= most;
         enough && self.launches.len() >= plan.launches.min(2) as usize
@@ -191,8 +196,7 @@ impl Point {
         if !self.wanted || self.is_finished(plan) {
             return 0.0;
         }
-        let least = if self.expected().0 > LONG { LEAST_LONG } else { LEAST_RUNS };
-        let missing = least.saturating_sub(self.quiet.len()).max(1) as f64;
+        let missing = self.needed().0.saturating_sub(self.quiet.len()).max(1) as f64;
         (missing / f64::from(self.runs().1)).ceil()
     }
 
