@@ -8,6 +8,7 @@ mod tools;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -121,9 +122,22 @@ struct Reply<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Outcome {
-    Result(Value),
+    Result(Answer),
     Error(Fault),
 }
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer {
+    Made(Value),
+    Lasting(&'static RawValue),
+}
+
+/// What `tools/list` answers, written once: it is long, and always the same.
+static LISTED: LazyLock<Box<RawValue>> = LazyLock::new(|| {
+    let listed = lasting(json!({ "tools": tools::all() }));
+    serde_json::value::to_raw_value(&listed).unwrap_or_default()
+});
 
 /// An error of the protocol; what is wrong with a question is an answer of its tool.
 #[derive(Serialize)]
@@ -148,7 +162,7 @@ const VERSION: i32 = -32022;
 
 /// The reply to one line; none to a notification, nor to a reply, since nothing is asked of clients.
 fn reply<'a>(batch: &mut Batch, line: &'a str) -> Option<Reply<'a>> {
-    let of = |id, outcome: std::result::Result<Value, Fault>| {
+    let of = |id, outcome: std::result::Result<Answer, Fault>| {
         let outcome = outcome.map_or_else(Outcome::Error, Outcome::Result);
         Some(Reply { jsonrpc: "2.0", id, outcome })
     };
@@ -186,7 +200,7 @@ fn outcome(
     batch: &mut Batch,
     method: &str,
     params: Option<&RawValue>,
-) -> std::result::Result<Value, Fault> {
+) -> std::result::Result<Answer, Fault> {
     let params: Params<'_> = match params {
         None => Params::default(),
         Some(raw) => object(raw.get()).map_err(|e| Fault::new(PARAMS, format!("`params`: {e}")))?,
@@ -200,29 +214,30 @@ fn outcome(
         let fault = Fault::new(VERSION, format!("the revision `{version}` is not spoken here"));
         return Err(Fault { data: Some(data), ..fault });
     }
-    match method {
+    let made = match method {
         "initialize" => {
             let asked = params.version.as_deref();
             let same = SHAKING.iter().copied().find(|known| Some(*known) == asked);
-            Ok(json!({
+            json!({
                 "protocolVersion": same.unwrap_or(SHAKING[SHAKING.len() - 1]),
                 "capabilities": { "tools": {} },
                 "serverInfo": server(),
                 "instructions": INSTRUCTIONS,
-            }))
+            })
         }
-        "server/discover" => Ok(lasting(json!({
+        "server/discover" => lasting(json!({
             "supportedVersions": spoken().collect::<Vec<_>>(),
             "capabilities": { "tools": {} },
             "serverInfo": server(),
             "instructions": INSTRUCTIONS,
             "_meta": { "io.modelcontextprotocol/serverInfo": server() },
-        }))),
-        "ping" => Ok(json!({})),
-        "tools/list" => Ok(lasting(json!({ "tools": tools::all() }))),
-        "tools/call" => called(batch, &params),
-        _ => Err(Fault::new(METHOD, format!("`{method}` is no method here"))),
-    }
+        })),
+        "ping" => json!({}),
+        "tools/list" => return Ok(Answer::Lasting(&LISTED)),
+        "tools/call" => called(batch, &params)?,
+        _ => return Err(Fault::new(METHOD, format!("`{method}` is no method here"))),
+    };
+    Ok(Answer::Made(made))
 }
 
 fn server() -> Value {

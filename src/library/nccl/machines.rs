@@ -6,6 +6,7 @@
 //! the searches of NVIDIA/nccl 2.18.3 to 2.30.7 found for 1 to 128 nodes.
 
 use std::fmt;
+use std::sync::{LazyLock, OnceLock};
 
 use super::comms::{communicator, plain};
 use super::described::Machine;
@@ -111,11 +112,12 @@ impl<'a> Place<'a> {
             .help(format!("ask for at most {}", Communicator::MOST_RANKS)));
         };
         let mut known = Vec::new();
-        let of_search = |line: &Line| line.version == self.search.id();
-        for line in lines(self.machine).filter(of_search) {
+        let own = |line: &&Line| line.machine == self.machine && line.version == self.search.id();
+        for line in LINES.iter().filter(own) {
             if line.per_node == self.per_node && line.nodes.holds(self.nodes) {
-                let read = plain(columns(), line.text, |r| communicator(r, ranks, self.nodes));
-                return Ok((read?, line.nodes));
+                let comm = Communicator { ranks, nodes: self.nodes, ..line.read()? };
+                comm.check()?;
+                return Ok((comm, line.nodes));
             }
             known.push(line);
         }
@@ -151,6 +153,7 @@ impl fmt::Display for Place<'_> {
 }
 
 /// From how many nodes to how many a line holds.
+#[derive(Clone, Copy)]
 struct Nodes(u32, Option<u32>);
 
 impl fmt::Display for Nodes {
@@ -173,47 +176,49 @@ impl Nodes {
 /// A line of the table, as far as one has to look to know whether it is the one.
 struct Line {
     version: &'static str,
+    machine: &'static str,
     nodes: Nodes,
     per_node: u32,
     text: &'static str,
+    /// All of it, once it was wanted: reading it takes longer than a decision.
+    read: OnceLock<Communicator>,
 }
 
 impl Line {
-    /// The machine of a line.
-    fn machine(text: &str) -> Option<&str> {
-        text.split(',').nth(3)
-    }
-
     /// Nothing where it is no line of this table.
     fn of(text: &'static str) -> Option<Self> {
         let mut fields = text.splitn(6, ',');
         let (version, from, to) = (fields.next()?, fields.next()?, fields.next()?);
-        let per_node = fields.nth(1)?.parse().ok()?;
+        let machine = fields.next()?;
+        let per_node = fields.next()?.parse().ok()?;
         let to = if to.is_empty() { None } else { Some(to.parse().ok()?) };
-        Some(Self { version, nodes: Nodes(from.parse().ok()?, to), per_node, text })
+        let nodes = Nodes(from.parse().ok()?, to);
+        Some(Self { version, machine, nodes, per_node, text, read: OnceLock::new() })
+    }
+
+    /// The communicator on the fewest nodes that the line holds for.
+    fn read(&self) -> Result<Communicator> {
+        if let Some(&read) = self.read.get() {
+            return Ok(read);
+        }
+        let Nodes(nodes, _) = self.nodes;
+        let columns = TABLE.lines().next().unwrap_or_default();
+        let read = plain(columns, self.text, |r| communicator(r, nodes * self.per_node, nodes))?;
+        Ok(*self.read.get_or_init(|| read))
     }
 }
 
-/// The lines of a machine.
-fn lines(machine: &str) -> impl Iterator<Item = Line> {
-    let of_machine = move |text: &&str| Line::machine(text) == Some(machine);
-    TABLE.lines().skip(1).filter(of_machine).filter_map(Line::of)
-}
-
-/// The line that names the table's columns.
-fn columns() -> &'static str {
-    TABLE.lines().next().unwrap_or_default()
-}
+/// The table's lines.
+static LINES: LazyLock<Vec<Line>> =
+    LazyLock::new(|| TABLE.lines().skip(1).filter_map(Line::of).collect());
 
 /// The machines whose graphs are known.
 #[must_use]
 pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
-    for line in TABLE.lines().skip(1) {
-        if let Some(name) = line.split(',').nth(3)
-            && !names.contains(&name)
-        {
-            names.push(name);
+    for line in LINES.iter() {
+        if !names.contains(&line.machine) {
+            names.push(line.machine);
         }
     }
     names
@@ -228,10 +233,10 @@ mod tests {
         assert!(TABLE.starts_with("version,from,to,machine,localranks,"));
         assert!(!TABLE.contains(['"', ' ', '\r']));
         for text in TABLE.lines().skip(1) {
-            let (machine, line) = Line::machine(text).zip(Line::of(text)).expect(text);
+            let line = Line::of(text).expect(text);
             let search = Version::ALL.into_iter().find(|v| v.id() == line.version).expect(text);
             let Nodes(nodes, _) = line.nodes;
-            let place = Place { machine, per_node: line.per_node, nodes, search };
+            let place = Place { machine: line.machine, per_node: line.per_node, nodes, search };
             assert!(place.communicator().is_ok(), "{text}");
         }
     }

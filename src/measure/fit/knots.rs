@@ -9,6 +9,10 @@ const MOST: usize = 3;
 /// How much the criterion must fall for one more knot.
 const FALL: f64 = 6.0;
 
+/// The most sizes that are tried as a knot: of more, so many that are evenly spread among them. A
+/// sweep by powers of two has 40.
+const MOST_TRIED: usize = 64;
+
 /// Step sizes that a segment must hold.
 const LEAST_SIZES: usize = 3;
 
@@ -27,8 +31,9 @@ pub(super) fn search(entries: &[Entry], basis: &Basis) -> Vec<f64> {
     let with = |knots: Vec<f64>| Basis { knots, ..basis.clone() };
     let mut best = with(Vec::new());
     let mut least = criterion(entries, &best);
+    let step = sizes.len().div_ceil(MOST_TRIED).max(1);
     while best.knots.len() < MOST {
-        let tried = sizes.iter().filter_map(|&size| {
+        let tried = sizes.iter().step_by(step).filter_map(|&size| {
             let mut knots = best.knots.clone();
             knots.push(size);
             knots.sort_by(f64::total_cmp);

@@ -33,7 +33,10 @@ impl Row {
     /// What `x` says, relative to the measured time, minus 1.
     #[inline]
     pub fn error(&self, x: &[f64; MOST], p: usize) -> f64 {
-        let said: f64 = self.columns[..p].iter().zip(x).map(|(a, x)| a * x).sum();
+        let mut said = 0.0;
+        for i in 0..p.min(MOST) {
+            said += self.columns[i] * x[i];
+        }
         said - 1.0
     }
 }

@@ -214,16 +214,28 @@ pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitt
     Ok(fitted)
 }
 
+/// The most points of a fit: a sweep by powers of two of all algorithms has a thousand.
+const MOST_POINTS: usize = 4096;
+
+/// Rows that all draws of an interval take together, and the fewest draws: of very many points fewer
+/// draws say how far a figure moves.
+const MOST_DRAWN: usize = 1 << 18;
+const LEAST_DRAWS: u32 = 60;
+
 /// The same from points that were taken as `origin` says.
 ///
 /// # Errors
-/// As [`fit`].
+/// As [`fit`]; more than 4,096 points.
 pub fn fit_points(
     registry: &Registry,
     points: Vec<Point>,
     origin: &Origin,
     asked: &Asked,
 ) -> Result<Fitted> {
+    if points.len() > MOST_POINTS {
+        return Err(Error::input(format!("{} points are more than a fit takes", points.len()))
+            .help(format!("give at most {MOST_POINTS} different sizes, ranks and algorithms")));
+    }
     let blocks: usize = points.iter().map(|p| p.blocks).sum();
     let disturbed: usize = points.iter().map(|p| p.disturbed).sum();
     let disturbed = Ratio(disturbed as f64 / blocks.max(1) as f64);
@@ -388,7 +400,9 @@ impl Shared<'_> {
             beside(&model, &extra, random)
         };
         let (mut fits, mut after) = (Vec::new(), random.clone());
-        draws(&groups, self.asked.draws, &mut random, |drawn| {
+        let affordable = (MOST_DRAWN / entries.len().max(1)).max(LEAST_DRAWS as usize);
+        let times = (self.asked.draws as usize).min(affordable) as u32;
+        draws(&groups, times, &mut random, |drawn| {
             let x = design.fit(drawn);
             fits.push(own(&x, Some(&mut after)).draw(x));
         });

@@ -25,15 +25,16 @@ impl Normal {
 
     /// Adds a row of weight `weight` whose right side is `y`.
     #[inline]
-    pub fn add(&mut self, row: &[f64], y: f64, weight: f64) {
-        for i in 0..self.p {
+    pub fn add(&mut self, row: &[f64; MOST], y: f64, weight: f64) {
+        for i in 0..self.p.min(MOST) {
             let scaled = weight * row[i];
             if scaled == 0.0 {
                 continue;
             }
             self.right[i] += scaled * y;
-            for (sum, other) in self.gram[i].iter_mut().zip(&row[..=i]) {
-                *sum += scaled * other;
+            let sums = &mut self.gram[i];
+            for j in 0..=i {
+                sums[j] += scaled * row[j];
             }
         }
     }

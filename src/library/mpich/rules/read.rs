@@ -3,6 +3,8 @@
 //! MPICH stops with an assertion, or a crash, at most of what is refused here; numbers of more than
 //! 32 bits it cuts off without a word.
 
+use std::collections::HashMap;
+
 use crate::base::error::did_you_mean;
 use crate::base::refused::Refused;
 use crate::library::mpich::rules::{Branch, COLLECTIVES, Kind, Leaf, Limit, Node, Test, Tree};
@@ -113,7 +115,8 @@ impl Scanner<'_> {
             .help("no tree of MPICH is that deep"));
         }
         self.take(b'{')?;
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries = Vec::new();
+        let mut lines: HashMap<String, usize> = HashMap::new();
         if self.next() == Some(b'}') {
             self.at += 1;
             return Ok(entries);
@@ -123,12 +126,9 @@ impl Scanner<'_> {
             let line = self.line;
             // MPICH takes blanks out of names.
             let name: String = self.name()?.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-            if let Some(before) = entries.iter().find(|e| e.name == name) {
-                return Err(Refused::at(
-                    line,
-                    format!("`{name}` stands in line {} already", before.line),
-                )
-                .help("of two equal tests the reader of MPICH keeps one: leave one out"));
+            if let Some(before) = lines.insert(name.clone(), line) {
+                return Err(Refused::at(line, format!("`{name}` stands in line {before} already"))
+                    .help("of two equal tests the reader of MPICH keeps one: leave one out"));
             }
             self.take(b':')?;
             let inside = self.object(depth + 1)?;
