@@ -35,8 +35,7 @@ use crate::machine::fabric::{Fabric, Tier};
 use crate::machine::query::Query;
 use crate::measure::schedule_of::ScheduleOf;
 use crate::model::algorithm::Guarantee;
-use crate::model::schedule::Op;
-use crate::model::schedule::{Schedule, verify};
+use crate::model::schedule::{Endpoint, Op, Schedule, Sends, verify};
 use gaps::Facts;
 
 /// A schedule with what its messages took.
@@ -360,6 +359,38 @@ impl Plan {
     }
 }
 
+/// Receivers that an error names.
+const RECEIVERS: usize = 8;
+
+/// Refuses a link over which nothing goes: slowing it changes no time, which reads as good news.
+fn refuse_unused(schedule: &dyn Schedule, from: u32, to: u32) -> Result<()> {
+    let mut sends = Sends::default();
+    let mut receivers: Vec<String> = Vec::new();
+    for round in 0..schedule.rounds() {
+        sends.clear();
+        schedule.sends(round, Endpoint::Rank(from), &mut sends);
+        let ranks = sends.iter().filter_map(|transfer| match transfer.to {
+            Endpoint::Rank(rank) => Some(rank),
+            Endpoint::Switch(_) => None,
+        });
+        for rank in ranks {
+            if rank == to {
+                return Ok(());
+            }
+            if receivers.len() < RECEIVERS && !receivers.contains(&rank.to_string()) {
+                receivers.push(rank.to_string());
+            }
+        }
+    }
+    let help = match receivers.is_empty() {
+        true => format!("{from} sends to no rank: name a link that is used"),
+        false => format!("{from} sends to {}", receivers.join(", ")),
+    };
+    Err(Error::input(format!("no message goes from rank {from} to rank {to}"))
+        .at(format!("slow link {from}-{to}"))
+        .help(help))
+}
+
 /// Simulates `plan` for the question.
 ///
 /// # Errors
@@ -373,6 +404,9 @@ pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
         ..Setup::new(size).in_mode(mode)
     };
     let (shape, schedule) = (query.shape, &*plan.schedule);
+    for &(from, to, _) in &ask.trouble.slow_links {
+        refuse_unused(schedule, from, to)?;
+    }
     let detailed = ask.mode.unwrap_or(Mode::Flow);
     // All modes send the same messages.
     let outcome = time(schedule, fabric, &setup(detailed))?;

@@ -98,8 +98,9 @@ impl Args {
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
         let mut queries = self.on.queries(collective, Bytes(0))?;
+        let alone = queries.len() == 1;
         for query in &mut queries {
-            self.fill(query)?;
+            self.fill(query, alone)?;
         }
         let registry = Registry::builtin();
         let only = self.algorithm.as_deref();
@@ -163,8 +164,8 @@ impl Args {
         self.one(out, &report)
     }
 
-    /// The size and what goes with it.
-    fn fill(&self, query: &mut Query) -> Result<()> {
+    /// The size and what goes with it; `alone` where it is the only question.
+    fn fill(&self, query: &mut Query, alone: bool) -> Result<()> {
         let size: Option<Bytes> = match (&self.size, &self.at) {
             (Some(size), _) => value("--size", Some(size))?,
             (None, at) => value("", at.as_ref())?,
@@ -188,6 +189,9 @@ impl Args {
         for change in &self.range.set {
             let place = |e: Error| e.at(format!("--set {change}"));
             let (figure, text) = figure(change, query).map_err(place)?;
+            if alone {
+                refuse_idle(figure, query).map_err(place)?;
+            }
             let value = figure.parse(text).map_err(place)?;
             figure.set(&mut query.machine.fabric, value);
             query.machine.forget(figure);
@@ -350,6 +354,7 @@ impl RangeFlags {
         let Some(text) = &self.vary else { return Ok(None) };
         let place = |e: Error| e.at(format!("--vary {text}"));
         let (figure, range) = figure(text, query).map_err(place)?;
+        refuse_idle(figure, query).map_err(place)?;
         let (first, last) = range.split_once("..").ok_or_else(|| {
             place(
                 Error::input(format!("`{range}` is no range")).help("write inter.alpha=1us..20us"),
@@ -359,6 +364,13 @@ impl RangeFlags {
             (figure.parse(first).map_err(place)?, figure.parse(last).map_err(place)?);
         Ok(Some((figure, first.up_to(last, HALVINGS))))
     }
+}
+
+/// Refuses a figure of links over which no message goes.
+fn refuse_idle(figure: Figure, query: &Query) -> Result<()> {
+    let fabric = &query.machine.fabric;
+    let Some(links) = figure.links(fabric) else { return Ok(()) };
+    query.refuse_idle(links, &figure.name(fabric))
 }
 
 /// `1MiB=88us`, or the times of the query's collective and ranks in a log.

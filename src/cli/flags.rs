@@ -259,7 +259,14 @@ impl OnFlags {
     /// The one query that these flags make.
     pub(super) fn query(&self, collective: Collective, size: Bytes) -> Result<Query> {
         let (machine, said) = self.placed(collective)?;
-        Query::new(machine, collective, size, said.layout, said.params)
+        let query = Query::new(machine, collective, size, said.layout, said.params)?;
+        // Of one question, what it does not use is a slip; of a sweep, some questions use it.
+        for (p, text) in self.ranks.0.iter().chain(&self.machine.0) {
+            let Some(links) = p.links else { continue };
+            let flag = format!("--{}", p.flag);
+            query.refuse_idle(links, &flag).map_err(|e| e.at(format!("{flag} {text}")))?;
+        }
+        Ok(query)
     }
 
     /// A query for every number of ranks that --n names.
@@ -268,6 +275,10 @@ impl OnFlags {
             return Ok(vec![self.query(collective, size)?]);
         };
         let counts = rank_counts(typed)?;
+        if let [Some(n)] = counts[..] {
+            let ranks = self.ranks.clone().with_ranks(n.get());
+            return Ok(vec![self.of(ranks).query(collective, size)?]);
+        }
         let (machine, said) = self.of(self.ranks.clone().with_ranks(1)).placed(collective)?;
         let query = |n| {
             let layout = Layout { ranks: n, ..said.layout };

@@ -91,6 +91,15 @@ impl fmt::Display for Discipline {
     }
 }
 
+/// Where links are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// Within a node.
+    Inside,
+    /// Between nodes.
+    Between,
+}
+
 /// In which order ranks are laid over domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Order {

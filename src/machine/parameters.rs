@@ -9,6 +9,7 @@ use std::str::FromStr;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::machine::fabric::Links;
 use crate::machine::presets;
 use crate::machine::profile::Profile;
 use crate::machine::query::{Given, Layout, Machine, Query};
@@ -46,6 +47,8 @@ pub struct Parameter {
     pub common: bool,
     /// Whether it says nothing about another machine than the one that it was written for.
     pub of_machine: bool,
+    /// Of which links it is, where a machine has them inside nodes and between.
+    pub links: Option<Links>,
     /// What its value is.
     pub takes: Takes,
     /// What it means, in one line.
@@ -102,6 +105,7 @@ const BASE: Parameter = Parameter {
     group: Group::Machine,
     common: false,
     of_machine: true,
+    links: None,
     takes: Nothing,
     help: "",
     example: "",
@@ -167,6 +171,7 @@ pub const PARAMETERS: &[Parameter] = &[
         key: "nics",
         flag: "nics-per-node",
         group: Ranks,
+        links: Some(Links::Between),
         takes: Quantity("K"),
         help: "NICs that the ranks of a node share",
         example: "4",
@@ -188,6 +193,7 @@ pub const PARAMETERS: &[Parameter] = &[
         key: "alpha",
         flag: "alpha",
         common: true,
+        links: Some(Links::Inside),
         takes: Quantity("TIME"),
         help: "Time of an empty message, such as 5us; inside a node where there are two tiers",
         example: "5us",
@@ -199,6 +205,7 @@ pub const PARAMETERS: &[Parameter] = &[
         flag: "bw",
         aliases: &["bandwidth"],
         common: true,
+        links: Some(Links::Inside),
         takes: Quantity("RATE"),
         help: "Rate of one port one way, such as 50GB/s or 400Gb/s",
         example: "50GB/s",
@@ -208,6 +215,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "beta",
         flag: "beta",
+        links: Some(Links::Inside),
         takes: Quantity("TIME/B"),
         help: "Time a byte, such as 10ps/B, instead of --bw",
         example: "10ps/B",
@@ -218,6 +226,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "alpha_inter",
         flag: "alpha-inter",
+        links: Some(Links::Between),
         takes: Quantity("TIME"),
         help: "The same between nodes",
         example: "5us",
@@ -227,6 +236,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "bw_inter",
         flag: "bw-inter",
+        links: Some(Links::Between),
         takes: Quantity("RATE"),
         help: "The same of one NIC",
         example: "50GB/s",

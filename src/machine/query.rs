@@ -7,7 +7,7 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::machine::curve::{Curve, Placed};
-use crate::machine::fabric::{Fabric, Order, Switch, Tier, TierKind};
+use crate::machine::fabric::{Fabric, Links, Order, Switch, Tier, TierKind};
 use crate::machine::link::Link;
 use crate::machine::nccl::Description;
 use crate::machine::placement::Placement;
@@ -406,6 +406,28 @@ impl Query {
             (machine.nccl_graphs, machine.topology) = (None, None);
         }
         Ok(Self { machine, shape, placement, size, element: None, given, seen: Vec::new() })
+    }
+
+    /// Refuses a figure, named so, that somebody gave of links over which no message goes.
+    ///
+    /// # Errors
+    /// Links between nodes for ranks of one node; links inside nodes for one rank on each.
+    pub fn refuse_idle(&self, links: Links, name: &str) -> Result<()> {
+        let has_both = self.machine.stock.is_some() && self.machine.fabric.node.is_some();
+        let spread = self.placement.is_spread();
+        let (where_from, idle, help) = match links {
+            Links::Between => ("all ranks lie on one node", !spread, "ask for more nodes"),
+            Links::Inside => (
+                "each rank has a node to itself",
+                spread && self.placement.per_node == 1,
+                "ask for more ranks on a node",
+            ),
+        };
+        if !(has_both && idle) {
+            return Ok(());
+        }
+        Err(Error::input(format!("{where_from}: `{name}` changes nothing"))
+            .help(format!("leave it out, or {help}")))
     }
 }
 

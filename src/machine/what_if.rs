@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
-use crate::machine::fabric::{Fabric, Tier};
+use crate::machine::fabric::{Fabric, Links, Tier};
 
 /// One figure of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +109,13 @@ impl Figure {
     #[must_use]
     pub fn name(self, fabric: &Fabric) -> String {
         self.names(fabric).swap_remove(0)
+    }
+
+    /// Of which links it is, where it is of some and the machine has nodes.
+    #[must_use]
+    pub fn links(self, fabric: &Fabric) -> Option<Links> {
+        let (Self::Alpha(tier) | Self::Bandwidth(tier)) = self else { return None };
+        Some(if tier > fabric.node? { Links::Between } else { Links::Inside })
     }
 
     /// Its value; absent where it is unknown.

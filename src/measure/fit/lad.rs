@@ -34,8 +34,8 @@ impl Row {
     #[inline]
     pub fn error(&self, x: &[f64; MOST], p: usize) -> f64 {
         let mut said = 0.0;
-        for i in 0..p.min(MOST) {
-            said += self.columns[i] * x[i];
+        for (factor, x) in self.columns.iter().zip(x).take(p) {
+            said += factor * x;
         }
         said - 1.0
     }

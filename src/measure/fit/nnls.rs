@@ -118,7 +118,11 @@ mod tests {
 
     fn fit(rows: &[(&[f64], f64)]) -> [f64; MOST] {
         let mut normal = Normal::new(rows[0].0.len());
-        rows.iter().for_each(|(row, y)| normal.add(row, *y, 1.0));
+        for (row, y) in rows {
+            let mut whole = [0.0; MOST];
+            whole[..row.len()].copy_from_slice(row);
+            normal.add(&whole, *y, 1.0);
+        }
         normal.solve()
     }
 
