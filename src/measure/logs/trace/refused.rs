@@ -50,7 +50,7 @@ pub(super) static USELESS: &[Useless] = &[
 /// GlobalMetadata, with the version as its only field, behind its length.
 fn chakra_metadata(bytes: &[u8]) -> bool {
     matches!(bytes, [length, 0x0a, text, rest @ ..]
-        if *length == text + 2 && rest.starts_with(b"0.0."))
+        if length.checked_sub(2) == Some(*text) && rest.starts_with(b"0.0."))
 }
 
 /// Whether any trace's format takes it: the order of [`super::TRACES`] comes first.
@@ -59,4 +59,17 @@ pub(super) fn useless(head: &Head, known: &[TraceFormat]) -> Option<&'static Use
         return None;
     }
     USELESS.iter().find(|useless| (useless.is)(head))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chakra_metadata;
+
+    #[test]
+    fn metadata_are_as_long_as_they_say() {
+        assert!(chakra_metadata(b"\x07\x0a\x050.0.4"));
+        assert!(!chakra_metadata(b"\x08\x0a\x050.0.4"));
+        // A length that with its tag is more than a byte holds.
+        assert!(!chakra_metadata(b"\x01\x0a\xff0.0.4"));
+    }
 }
