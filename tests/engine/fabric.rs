@@ -251,6 +251,32 @@ fn makespans_are_simgrids() {
     }
 }
 
+#[test]
+fn jobs_that_cannot_run_are_refused() {
+    let ring = |more: Value| {
+        let mut job = json!({"name": "a", "collective": "allreduce", "algorithm": "ring",
+                             "size": "1MiB", "ranks": [0, 1]});
+        job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        job
+    };
+    let cases = [
+        (json!([ring(json!({"ranks": [0, 1, 0]}))]), "rank 0 stands twice"),
+        (json!([ring(json!({"ranks": [0, 9]}))]), "there is no rank 9"),
+        (json!([ring(json!({"ranks": [0]}))]), "fewer than two ranks"),
+        (json!([ring(json!({})), ring(json!({}))]), "two jobs are called `a`"),
+        (json!([ring(json!({"after": ["b"]}))]), "`b` is no job before this one"),
+        (json!([ring(json!({"messages": []}))]), "either messages or a collective"),
+        (json!([{"name": "a"}]), "either messages or a collective"),
+    ];
+    let fabric = json!({"generate": {"kind": "ring", "ranks": 4, "bw": "50GB/s"}});
+    for (jobs, wanted) in cases {
+        let parsed = traffic::parse(&json!({"jobs": jobs}).to_string(), "jobs.json");
+        let refused = parsed.and_then(|jobs| traffic::simulate(&graph(&fabric), &jobs));
+        let error = refused.err().map(|error| error.to_string());
+        assert!(error.as_ref().is_some_and(|e| e.contains(wanted)), "{wanted}: {error:?}");
+    }
+}
+
 /// For each point of the table one as good, and none below what cuts allow. Points are better
 /// where the table's limit of six chunks stood in the way.
 #[test]

@@ -1,6 +1,6 @@
 //! What jobs send, with what each message waits for.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use super::file::{Job, Jobs, bytes};
@@ -231,6 +231,11 @@ impl Tasks {
         if let Some(rank) = ranks.iter().find(|rank| **rank >= graph.ranks) {
             return Err(Error::input(format!("there is no rank {rank}"))
                 .help(format!("ranks are 0 to {}", graph.ranks - 1)));
+        }
+        let mut seen = HashSet::new();
+        if let Some(rank) = ranks.iter().find(|rank| !seen.insert(**rank)) {
+            return Err(Error::input(format!("rank {rank} stands twice in `ranks`"))
+                .help("name each rank of the job once"));
         }
         let count = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
         if count < 2 {
