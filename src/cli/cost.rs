@@ -99,6 +99,9 @@ impl Args {
     ) -> std::result::Result<(), Stop> {
         let mut queries = self.on.queries(collective, Bytes(0))?;
         let alone = queries.len() == 1;
+        if let [query] = &queries[..] {
+            self.on.refuse_idle(query)?;
+        }
         for query in &mut queries {
             self.fill(query, alone)?;
         }

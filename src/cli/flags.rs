@@ -259,14 +259,18 @@ impl OnFlags {
     /// The one query that these flags make.
     pub(super) fn query(&self, collective: Collective, size: Bytes) -> Result<Query> {
         let (machine, said) = self.placed(collective)?;
-        let query = Query::new(machine, collective, size, said.layout, said.params)?;
-        // Of one question, what it does not use is a slip; of a sweep, some questions use it.
+        Query::new(machine, collective, size, said.layout, said.params)
+    }
+
+    /// Refuses flags of links over which no message of `query` goes, where it is the only question: of
+    /// several, such as a sweep or the runs of logs, some may use them.
+    pub(super) fn refuse_idle(&self, query: &Query) -> Result<()> {
         for (p, text) in self.ranks.0.iter().chain(&self.machine.0) {
             let Some(links) = p.links else { continue };
             let flag = format!("--{}", p.flag);
             query.refuse_idle(links, &flag).map_err(|e| e.at(format!("{flag} {text}")))?;
         }
-        Ok(query)
+        Ok(())
     }
 
     /// A query for every number of ranks that --n names.
@@ -275,10 +279,6 @@ impl OnFlags {
             return Ok(vec![self.query(collective, size)?]);
         };
         let counts = rank_counts(typed)?;
-        if let [Some(n)] = counts[..] {
-            let ranks = self.ranks.clone().with_ranks(n.get());
-            return Ok(vec![self.of(ranks).query(collective, size)?]);
-        }
         let (machine, said) = self.of(self.ranks.clone().with_ranks(1)).placed(collective)?;
         let query = |n| {
             let layout = Layout { ranks: n, ..said.layout };
@@ -369,6 +369,7 @@ impl CallFlags {
         let size =
             size.ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB"))?;
         let mut query = on.query(collective, size)?;
+        on.refuse_idle(&query)?;
         query.size = counted(&query, size, self.size_is.as_ref())?;
         Ok(query)
     }
