@@ -55,15 +55,23 @@ impl Estimate<f64> {
     }
 }
 
-/// Draws the places of `groups`, each group as often as it is large, `times` times.
+/// How often so many rows may be gone through for one figure, at least 64 times: of very many rows
+/// fewer draws say how far a figure moves, and fewer sizes where it changes.
+pub(super) fn affordable(rows: usize) -> usize {
+    ((1 << 18) / rows.max(1)).max(64)
+}
+
+/// Draws the places of `groups`, each group as often as it is large, `times` times, or as often as is
+/// [`affordable`].
 pub(super) fn draws(
     groups: &[Vec<usize>],
     times: u32,
     random: &mut Random,
     mut each: impl FnMut(&[usize]),
 ) {
-    let mut drawn = Vec::with_capacity(groups.iter().map(Vec::len).sum());
-    for _ in 0..times {
+    let rows = groups.iter().map(Vec::len).sum();
+    let mut drawn = Vec::with_capacity(rows);
+    for _ in 0..affordable(rows).min(times as usize) {
         drawn.clear();
         for group in groups {
             drawn.extend((0..group.len()).map(|_| group[random.below(group.len())]));

@@ -1,5 +1,6 @@
 //! Where the time of a byte changes: knots, taken in while Schwarz's criterion falls.
 
+use super::bootstrap::affordable;
 use super::lad;
 use super::model::{Basis, Design, Entry};
 
@@ -8,10 +9,6 @@ const MOST: usize = 3;
 
 /// How much the criterion must fall for one more knot.
 const FALL: f64 = 6.0;
-
-/// The most sizes that are tried as a knot: of more, so many that are evenly spread among them. A
-/// sweep by powers of two has 40.
-const MOST_TRIED: usize = 64;
 
 /// Step sizes that a segment must hold.
 const LEAST_SIZES: usize = 3;
@@ -31,7 +28,8 @@ pub(super) fn search(entries: &[Entry], basis: &Basis) -> Vec<f64> {
     let with = |knots: Vec<f64>| Basis { knots, ..basis.clone() };
     let mut best = with(Vec::new());
     let mut least = criterion(entries, &best);
-    let step = sizes.len().div_ceil(MOST_TRIED).max(1);
+    // Of very many sizes those are tried that are evenly spread among them.
+    let step = sizes.len().div_ceil(affordable(entries.len())).max(1);
     while best.knots.len() < MOST {
         let tried = sizes.iter().step_by(step).filter_map(|&size| {
             let mut knots = best.knots.clone();

@@ -217,11 +217,6 @@ pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitt
 /// The most points of a fit: a sweep by powers of two of all algorithms has a thousand.
 const MOST_POINTS: usize = 4096;
 
-/// Rows that all draws of an interval take together, and the fewest draws: of very many points fewer
-/// draws say how far a figure moves.
-const MOST_DRAWN: usize = 1 << 18;
-const LEAST_DRAWS: u32 = 60;
-
 /// The same from points that were taken as `origin` says.
 ///
 /// # Errors
@@ -400,9 +395,7 @@ impl Shared<'_> {
             beside(&model, &extra, random)
         };
         let (mut fits, mut after) = (Vec::new(), random.clone());
-        let affordable = (MOST_DRAWN / entries.len().max(1)).max(LEAST_DRAWS as usize);
-        let times = (self.asked.draws as usize).min(affordable) as u32;
-        draws(&groups, times, &mut random, |drawn| {
+        draws(&groups, self.asked.draws, &mut random, |drawn| {
             let x = design.fit(drawn);
             fits.push(own(&x, Some(&mut after)).draw(x));
         });
