@@ -4,6 +4,7 @@
 
 pub mod accuracy;
 pub mod accuracy_answer;
+pub mod arrival;
 pub mod batch;
 pub mod bucket;
 #[cfg(all(feature = "exec", target_os = "linux"))]

@@ -7,10 +7,14 @@ use collcost::exchange::import::Foreign;
 
 /// The schedule that `file` holds, in whichever format.
 pub(super) fn read(file: &str) -> Result<Foreign> {
-    let text = input::text(file).map_err(|e| {
+    import::read(&text(file)?, file)
+}
+
+/// The text of a file with a schedule.
+pub(super) fn text(file: &str) -> Result<String> {
+    input::text(file).map_err(|e| {
         Error::input(format!("the schedule cannot be read: {e}"))
             .at(format!("--schedule {file}"))
             .help("name a file of text; of fewer ranks or segments where it is too long")
-    })?;
-    import::read(&text, file)
+    })
 }

@@ -9,15 +9,18 @@ use super::format::{FormatFlag, Report};
 use super::optimum::{faults, read_fabric, with_faults};
 use super::output::write_whole;
 use super::picture::PictureFlags;
-use super::schedule::read;
+use super::schedule::text;
+use collcost::answer::arrival;
 use collcost::answer::simulate::{Ask, Plan, simulate};
 use collcost::answer::timeline::timeline;
 use collcost::answer::traffic::traffic;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Ratio, Seconds};
+use collcost::cost::simulate::arrival::Overheads;
 use collcost::cost::simulate::{Mode, Trouble};
 use collcost::cost::traffic::{self, Jobs};
+use collcost::exchange::import::{self, Bare, Foreign};
 use collcost::machine::fabric::Discipline;
 use collcost::machine::query::Query;
 use collcost::measure::schedule_of::schedule_of;
@@ -25,6 +28,9 @@ use collcost::model::algorithm::Registry;
 use collcost::model::schedule::Schedule;
 use collcost::plan::table::{Disk, Files as _};
 use collcost::view::{self, plot};
+
+/// The mode that is an order of arrival.
+const ARRIVAL: &str = "arrival";
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -36,7 +42,7 @@ pub(super) struct Args {
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true, hide_short_help = true)]
     root: Option<String>,
-    /// A schedule from a file: MSCCL's XML, GOAL, or lines of trace --events
+    /// A schedule from a file: MSCCL's XML, GOAL, or lines of trace --events; any GOAL in mode arrival
     #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "root"])]
     schedule: Option<String>,
     /// A fabric file (TOML or JSON): ranks, switches and links, for --jobs
@@ -63,9 +69,16 @@ pub(super) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Timing")]
 struct TimingFlags {
-    /// sync (a barrier a round), local (a rank's own rounds) or flow (data alone); all without it
+    /// sync (a barrier a round), local (a rank's own rounds) or flow (data alone), all three without
+    /// it; or arrival (eager sends, messages taken in the order in which they come)
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
+    /// In mode arrival what each end of a message takes of a processor, o of LogGP; part of α
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, hide_short_help = true)]
+    overhead: Option<String>,
+    /// In mode arrival the least time between two messages of a NIC, g of LogGP
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, hide_short_help = true)]
+    gap: Option<String>,
     /// When a rank starts, such as 3=20us; repeatable
     #[arg(long, value_name = "RANK=TIME", allow_hyphen_values = true, hide_short_help = true)]
     start: Vec<String>,
@@ -121,10 +134,30 @@ impl Args {
             return self.format.write(out, &report, |_| view::traffic::traffic(&report));
         }
         let registry = Registry::builtin();
-        let (query, plan) = match self.schedule.take() {
-            Some(file) => self.foreign(&registry, &file)?,
+        let file = self.schedule.take();
+        let text = file.as_deref().map(text).transpose()?;
+        let file = file.as_deref().zip(text.as_deref());
+        if let Some((file, text)) = file
+            && let Some(bare) = import::bare(text, file)?
+        {
+            return self.bare(out, &bare, file);
+        }
+        let (query, plan) = match file {
+            Some((file, text)) => self.foreign(&registry, file, import::read(text, file)?)?,
             None => self.spelled(&registry)?,
         };
+        if self.timing.mode.as_deref() == Some(ARRIVAL) {
+            let ask = self.arrival(query.shape.ranks)?;
+            let report = arrival::of_schedule(&query, &plan, &ask)
+                .map_err(|e| e.at(format!("simulate {}", plan.asked())))?;
+            return self.format.write(out, &report, |look| view::arrival::arrival(&report, look));
+        }
+        if let Some(flag) = self.timing.only_arrival() {
+            return Err(Error::input("only mode arrival knows it")
+                .at(flag)
+                .help("add --mode arrival, or leave it out")
+                .into());
+        }
         let ask = self.timing.ask(query.shape.ranks)?;
         let place = |e: Error| e.at(format!("simulate {}", plan.asked()));
         if self.picture.asked() {
@@ -165,9 +198,54 @@ impl Args {
         Ok((query, plan))
     }
 
+    /// What is asked of the order of arrival; whatever it has no place for is refused.
+    fn arrival(&self, ranks: u32) -> Result<arrival::Ask> {
+        let pictured = self.picture.asked().then_some("--plot and --svg");
+        if let Some(flag) = self.timing.not_arrival().or(pictured) {
+            return Err(Error::input("mode arrival does not know it")
+                .at(flag)
+                .help("leave it out; --start, --skew, --overhead and --gap are known"));
+        }
+        let time = |flag, text| Ok::<_, Error>(value(flag, text)?.unwrap_or_default());
+        let overheads = Overheads {
+            overhead: time("--overhead", self.timing.overhead.as_ref())?,
+            gap: time("--gap", self.timing.gap.as_ref())?,
+        };
+        Ok(arrival::Ask { overheads, starts: self.timing.trouble(ranks)?.starts })
+    }
+
+    /// Plays operations that do not say which data they are.
+    fn bare(
+        &mut self,
+        out: &mut impl Write,
+        bare: &Bare,
+        file: &str,
+    ) -> std::result::Result<(), Stop> {
+        let ranks = bare.operations.ranks;
+        let place = |e: Error| e.at(format!("--schedule {file}"));
+        let said = [&self.collective, &self.call.algorithm, &self.call.size, &self.call.size_is];
+        let mode = self.timing.mode.as_deref().filter(|mode| *mode != ARRIVAL);
+        if said.into_iter().any(Option::is_some) || mode.is_some() {
+            let what = "the file says who sends how much to whom, but not which data";
+            return Err(place(Error::input(what))
+                .help("without collective, algorithm, size and mode it is timed as it stands")
+                .into());
+        }
+        let ask = self.arrival(ranks)?;
+        self.on.ranks = self.on.ranks.clone().for_ranks(ranks, file)?;
+        let query = self.on.query(Collective::SendRecv, Bytes(1)).map_err(place)?;
+        self.on.refuse_idle(&query)?;
+        let report = arrival::of_file(&query, bare, file, &ask)?;
+        self.format.write(out, &report, |look| view::arrival::arrival(&report, look))
+    }
+
     /// The schedule of a file, whose collective, ranks and size stand in it.
-    fn foreign(&mut self, registry: &Registry, file: &str) -> Result<(Query, Plan)> {
-        let foreign = read(file)?;
+    fn foreign(
+        &mut self,
+        registry: &Registry,
+        file: &str,
+        foreign: Foreign,
+    ) -> Result<(Query, Plan)> {
         let collective = foreign.list.collective();
         let place = format!("--schedule {file}");
         if let Some(asked) = self.sort(registry)?.filter(|&asked| asked != collective) {
@@ -193,8 +271,31 @@ impl Args {
 }
 
 impl TimingFlags {
+    /// The first flag that has a meaning in mode arrival alone.
+    fn only_arrival(&self) -> Option<&'static str> {
+        let flags = [("--overhead", &self.overhead), ("--gap", &self.gap)];
+        flags.into_iter().find(|(_, text)| text.is_some()).map(|(flag, _)| flag)
+    }
+
+    /// The first flag that has no meaning in mode arrival.
+    fn not_arrival(&self) -> Option<&'static str> {
+        let flags = [
+            ("--slow-rank", !self.slow_rank.is_empty()),
+            ("--slow-link", !self.slow_link.is_empty()),
+            ("--discipline", self.discipline.is_some()),
+            ("--details", self.details),
+            ("--duplex-factor", self.duplex_factor.is_some()),
+        ];
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
     fn ask(&self, ranks: u32) -> Result<Ask> {
         let mode: Option<Mode> = value("--mode", self.mode.as_ref())?;
+        Ok(Ask { mode, trouble: self.trouble(ranks)?, details: self.details })
+    }
+
+    /// What goes wrong.
+    fn trouble(&self, ranks: u32) -> Result<Trouble> {
         let there = |flag: &str, text: &str, number: &str| {
             let rank = rank(flag, text, number)?;
             if rank < ranks {
@@ -228,7 +329,7 @@ impl TimingFlags {
             let (from, to) = (there("--slow-link", text, from)?, there("--slow-link", text, to)?);
             trouble.slow_links.push((from, to, factor("--slow-link", text, times)?));
         }
-        Ok(Ask { mode, trouble, details: self.details })
+        Ok(trouble)
     }
 
     /// Puts in how ports are shared.

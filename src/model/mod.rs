@@ -2,5 +2,6 @@
 
 pub mod algorithm;
 pub mod formula;
+pub mod operations;
 pub mod replay;
 pub mod schedule;

@@ -2,6 +2,7 @@
 
 pub mod accuracy;
 pub mod accuracy_answer;
+pub mod arrival;
 pub mod bucket;
 #[cfg(target_os = "linux")]
 pub mod calibrate;

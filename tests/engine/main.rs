@@ -5,6 +5,7 @@
 
 mod accuracy;
 mod architecture;
+mod arrival;
 mod checklist;
 mod closed_forms;
 mod compare;

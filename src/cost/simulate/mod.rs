@@ -31,6 +31,7 @@
 //! A switch forwards while it receives, in all modes: what it sends may start α_sw after what it
 //! needs has started, and ends no sooner than α_sw after that has ended.
 
+pub mod arrival;
 mod cells;
 mod costs;
 mod fluid;

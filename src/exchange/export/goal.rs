@@ -11,115 +11,60 @@
 //! l3 requires l2
 //! ```
 //!
-//! A message's tag is its number in the schedule. A send requires all that wrote its chunks before;
-//! what is added, or comes where something was before, is stored by a `calc` of its own, which
-//! also requires the sends that read that, so that receives can be posted at once and nothing waits
-//! for its own sends. Which chunks a message carries stands in comments; LogGOPSim skips them.
-//! A message without data has one byte, since LogGOPSim prices no fewer.
+//! A message's tag is its number in the schedule; what requires what, [`Operations::of`] says. Which
+//! chunks a message carries stands in comments; LogGOPSim skips them.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::Job;
 use crate::base::collective::Collective as C;
-use crate::base::error::{Error, Result};
-use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Sends, senders};
+use crate::base::error::Result;
+use crate::model::operations::{About, Does, Operations};
+use crate::model::schedule::{Frame, Layout, Op};
 
 pub(super) fn write(job: &Job<'_>) -> Result<String> {
-    let schedule = job.schedule;
-    let frame = schedule.frame();
-    if u64::from(frame.parts) > job.size.0 && frame.collective != C::Barrier {
-        return Err(Error::input(format!(
-            "{} bytes are no whole byte in each of {} chunks",
-            job.size.0, frame.parts
-        ))
-        .help("give a larger size: GOAL counts whole bytes"));
-    }
-    let mut ranks: Vec<Rank> = (0..frame.ranks).map(|_| Rank::default()).collect();
-    let mut sends = Sends::default();
-    let mut number = 0;
-    for round in 0..frame.rounds {
-        let mut received = Vec::new();
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            let Endpoint::Rank(source) = from else { continue };
-            for message in sends.iter() {
-                let Endpoint::Rank(target) = message.to else { continue };
-                let bytes = bytes(&frame, job.size.0, message.runs);
-                let chunks: Vec<u32> = message.runs.iter().flat_map(|run| run.chunks()).collect();
-                ranks[source as usize].send(target, number, bytes, message.op, &chunks);
-                received.push((source, target, number, bytes, message.op, chunks));
-                number += 1;
+    let mut comments = HashMap::new();
+    let all = Operations::told(job.schedule, job.size, job.gamma, |operation, about| {
+        let comment = match about {
+            About::Message { number, op, chunks } => {
+                let chunks: Vec<u32> = chunks.iter().flat_map(|run| run.chunks()).collect();
+                format!("message {number} {} chunks {}", name(op), list(&chunks))
             }
-        }
-        // All sends of a round read the state before it.
-        for (source, target, number, bytes, op, chunks) in received {
-            let adds =
-                op == Op::Reduce || frame.layout == Layout::Owned && frame.collective.reduces();
-            let gamma = job.gamma.filter(|_| adds).map_or(0.0, |gamma| gamma.0);
-            let calc = (gamma * bytes as f64 * 1e9).round() as u64;
-            ranks[target as usize].receive(source, number, bytes, op, calc, &chunks);
-        }
+            About::Stores(number) => format!("stores {number}"),
+        };
+        comments.insert(operation, comment);
+    })?;
+    let mut ranks = vec![Rank::default(); all.ranks as usize];
+    // By operation its label in its rank.
+    let mut labels = Vec::with_capacity(all.list.len());
+    for (operation, number) in all.list.iter().zip(0..) {
+        let what = match operation.does {
+            Does::Send { to, tag, bytes } => format!("send {}b to {to} tag {tag}", bytes.0),
+            Does::Receive { from, tag, bytes } => {
+                let [from, tag] = [from, tag].map(|of| of.map_or(-1, i64::from));
+                format!("recv {}b from {from} tag {tag}", bytes.0)
+            }
+            Does::Compute(time) => format!("calc {}", (time.0 * 1e9).round() as u64),
+        };
+        let rank = &mut ranks[operation.rank as usize];
+        rank.operations.push((comments.remove(&number), what));
+        labels.push(rank.operations.len());
+    }
+    for &(operation, other, _) in &all.requires {
+        let rank = &mut ranks[all.list[operation as usize].rank as usize];
+        rank.requires.push((labels[operation as usize], labels[other as usize]));
     }
     Ok(text(job, &ranks))
 }
 
 /// The operations of one rank.
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Rank {
     /// A comment, and the operation.
     operations: Vec<(Option<String>, String)>,
     /// What requires what.
     requires: Vec<(usize, usize)>,
-    /// By chunk: what last wrote it, and what has read it since.
-    uses: HashMap<u32, (Option<usize>, Vec<usize>)>,
-}
-
-impl Rank {
-    fn push(&mut self, comment: Option<String>, operation: String) -> usize {
-        self.operations.push((comment, operation));
-        self.operations.len()
-    }
-
-    /// Each of `before` once, in order.
-    fn require(&mut self, label: usize, mut before: Vec<usize>) {
-        before.sort_unstable();
-        before.dedup();
-        self.requires.extend(before.into_iter().map(|other| (label, other)));
-    }
-
-    fn send(&mut self, to: u32, number: u64, bytes: u64, op: Op, chunks: &[u32]) {
-        let comment = format!("message {number} {} chunks {}", name(op), list(chunks));
-        let operation = format!("send {bytes}b to {to} tag {number}");
-        let label = self.push(Some(comment), operation);
-        let mut before = Vec::new();
-        for chunk in chunks {
-            let (written, read) = self.uses.entry(*chunk).or_default();
-            before.extend(*written);
-            read.push(label);
-        }
-        self.require(label, before);
-    }
-
-    fn receive(&mut self, from: u32, number: u64, bytes: u64, op: Op, calc: u64, chunks: &[u32]) {
-        let received = self.push(None, format!("recv {bytes}b from {from} tag {number}"));
-        let mut before = Vec::new();
-        for chunk in chunks {
-            let (written, read) = self.uses.entry(*chunk).or_default();
-            before.extend(*written);
-            before.append(read);
-        }
-        let mut label = received;
-        if op != Op::Copy || calc > 0 || !before.is_empty() {
-            label = self.push(Some(format!("stores {number}")), format!("calc {calc}"));
-            before.push(received);
-            self.require(label, before);
-        }
-        for chunk in chunks {
-            self.uses.entry(*chunk).or_default().0 = Some(label);
-        }
-    }
 }
 
 fn text(job: &Job<'_>, ranks: &[Rank]) -> String {
@@ -155,17 +100,6 @@ fn text(job: &Job<'_>, ranks: &[Rank]) -> String {
         text.push_str("}\n");
     }
     text
-}
-
-/// Whole bytes of a message: the first parts are one byte longer where M does not divide.
-fn bytes(frame: &Frame, size: u64, runs: &[Run]) -> u64 {
-    if frame.collective == C::Barrier {
-        return 1;
-    }
-    let parts = u64::from(frame.parts);
-    let (each, larger) = (size / parts, size % parts);
-    let chunks = runs.iter().flat_map(|run| run.chunks());
-    chunks.map(|chunk| each + u64::from(u64::from(chunk) % parts < larger)).sum()
 }
 
 fn name(op: Op) -> &'static str {

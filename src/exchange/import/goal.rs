@@ -1,15 +1,16 @@
 //! GOAL, as LogGOPSim's `txt2bin` takes it, with the comments of [`export`](crate::exchange::export).
 //!
-//! GOAL alone says who sends how many bytes to whom, and what waits for what. Sends and receives
-//! are matched, and everything that waits for itself is found, in any such file; which data travel
-//! is known only from comments, without which a file is refused after that.
+//! GOAL alone says who sends how many bytes to whom, and what waits for what: enough to time it. Sends
+//! and receives are matched, and everything that waits for itself is found, in any such file; which
+//! data travel is known only from comments, without which there is no schedule to verify.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::order::{Carried, Program};
-use super::{Foreign, Placed, Refused, runs};
+use super::{Bare, Foreign, Placed, Refused, runs};
 use crate::base::collective::Collective;
-use crate::base::quantity::Bytes;
+use crate::base::quantity::{Bytes, Seconds};
+use crate::model::operations::{About, Does, Once, Operation, Operations};
 use crate::model::schedule::{Endpoint, Frame, Layout, Op};
 
 /// Chunks that are followed at most: each takes some bytes at its sender and its receiver.
@@ -30,53 +31,47 @@ struct Header {
     owners: Option<Vec<u32>>,
 }
 
-/// What a comment says about the operation behind it.
-enum Note {
-    Message { number: u64, op: Op, chunks: Vec<u32> },
-    Stores(u64),
-}
-
-/// One end of a message.
-struct End {
-    node: usize,
-    line: usize,
-    bytes: u64,
-    note: Option<Note>,
-}
-
 /// From, to and tag.
-type Key = (u32, u32, u64);
+type Key = (u32, u32, u32);
 
 #[derive(Default)]
 struct Reader {
     header: Header,
     ranks: Option<u32>,
-    program: Program,
-    sends: BTreeMap<Key, VecDeque<End>>,
-    receives: BTreeMap<Key, VecDeque<End>>,
-    /// By rank and number of the message: what stores it.
-    stores: HashMap<(u32, u64), usize>,
+    operations: Operations,
+    /// The line of each operation.
+    lines: Vec<u32>,
+    /// What the comment before an operation says of it.
+    about: HashMap<u32, About<Vec<u32>>>,
     rank: Option<u32>,
-    labels: HashMap<String, usize>,
-    note: Option<Note>,
+    labels: HashMap<String, u32>,
+    comment: Option<About<Vec<u32>>>,
     followed: usize,
 }
 
+/// The schedule that the comments tell.
 pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
-    let mut reader = Reader::default();
-    let mut in_comment = false;
-    for (line, number) in text.lines().zip(1..) {
-        let line = line.trim();
-        if in_comment || line.starts_with("/*") {
-            in_comment = !line.contains("*/");
-            continue;
-        }
-        reader.line(line, number)?;
+    Reader::of(text)?.schedule()
+}
+
+/// The operations of a file without comments; none where there are comments, or it is no GOAL.
+pub(super) fn bare(text: &str) -> Result<Option<Bare>, Refused> {
+    if !is(text) {
+        return Ok(None);
     }
-    if reader.rank.is_some() {
-        return Err(Refused::at(text.lines().count(), "the last rank has no closing `}`"));
+    let reader = Reader::of(text)?;
+    if reader.header.collective.is_some() {
+        return Ok(None);
     }
-    reader.finish()
+    let any = |operation: &Operation| match operation.does {
+        Does::Receive { from, tag, .. } => from.is_none() || tag.is_none(),
+        Does::Send { .. } | Does::Compute(_) => false,
+    };
+    // Which message a wildcard takes shows only when it is played.
+    if !reader.operations.list.iter().any(any) {
+        reader.matched()?.0.order()?;
+    }
+    Ok(Some(Bare { operations: reader.operations, lines: reader.lines }))
 }
 
 fn number<T: std::str::FromStr>(word: Option<&str>, what: &str, line: usize) -> Result<T, Refused> {
@@ -85,12 +80,35 @@ fn number<T: std::str::FromStr>(word: Option<&str>, what: &str, line: usize) -> 
 }
 
 impl Reader {
+    fn of(text: &str) -> Result<Self, Refused> {
+        let mut reader = Self::default();
+        let mut in_comment = false;
+        for (line, number) in text.lines().zip(1..) {
+            let line = line.trim();
+            if in_comment || line.starts_with("/*") {
+                in_comment = !line.contains("*/");
+                continue;
+            }
+            reader.line(line, number)?;
+        }
+        if reader.rank.is_some() {
+            return Err(Refused::at(text.lines().count(), "the last rank has no closing `}`"));
+        }
+        reader.operations.ranks = reader.ranks.unwrap_or(0);
+        Ok(reader)
+    }
+
     fn line(&mut self, line: &str, at: usize) -> Result<(), Refused> {
         if let Some(comment) = line.strip_prefix("//") {
             return self.comment(comment.trim(), at);
         }
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words[..] {
+        let mut words = [""; 12];
+        let mut count = 0;
+        for word in line.split_whitespace() {
+            *words.get_mut(count).ok_or_else(|| Refused::at(at, "too many words"))? = word;
+            count += 1;
+        }
+        match words[..count] {
             [] => Ok(()),
             ["num_ranks", count] => {
                 self.ranks = Some(number(Some(count), "number of ranks", at)?);
@@ -110,16 +128,17 @@ impl Reader {
                 self.rank = None;
                 Ok(())
             }
-            [label, "requires" | "irequires", other] => {
-                let (node, earlier) = (self.label(label, at)?, self.label(other, at)?);
-                self.program.require(node, earlier);
+            [label, how @ ("requires" | "irequires"), other] => {
+                let (operation, earlier) = (self.label(label, at)?, self.label(other, at)?);
+                let once = if how == "requires" { Once::Done } else { Once::Started };
+                self.operations.requires.push((operation, earlier, once));
                 Ok(())
             }
-            _ => self.operation(&words, at),
+            _ => self.operation(&words[..count], at),
         }
     }
 
-    fn label(&self, label: &str, at: usize) -> Result<usize, Refused> {
+    fn label(&self, label: &str, at: usize) -> Result<u32, Refused> {
         let known = self.labels.get(label).copied();
         known.ok_or_else(|| Refused::at(at, format!("`{label}` names no operation of this rank")))
     }
@@ -133,31 +152,39 @@ impl Reader {
             [label, ":", rest @ ..] => (Some(*label), rest),
             _ => (None, words),
         };
-        let node = self.program.push(at);
+        let node = self.lines.len() as u32;
         if let Some(label) = label
             && self.labels.insert(label.to_owned(), node).is_some()
         {
             return Err(Refused::at(at, format!("the label `{label}` stands twice")));
         }
-        let note = self.note.take();
-        match *words {
+        let (does, rest) = match *words {
             ["send", bytes, "to", peer, ref rest @ ..] => {
-                let (key, end) = end(rank, peer, rest, node, bytes, note, at)?;
-                self.sends.entry(key).or_default().push_back(end);
+                let tag = value("tag", rest, at)?.unwrap_or(0);
+                let to = number(Some(peer), "rank", at)?;
+                (Does::Send { to, tag, bytes: volume(bytes, at)? }, rest)
             }
             ["recv", bytes, "from", peer, ref rest @ ..] => {
-                let ((to, from, tag), end) = end(rank, peer, rest, node, bytes, note, at)?;
-                self.receives.entry((from, to, tag)).or_default().push_back(end);
+                let any_tag = rest.windows(2).any(|pair| pair == ["tag", "-1"]);
+                let tag = if any_tag { None } else { value("tag", rest, at)?.or(Some(0)) };
+                let from = if peer == "-1" { None } else { Some(number(Some(peer), "rank", at)?) };
+                (Does::Receive { from, tag, bytes: volume(bytes, at)? }, rest)
             }
-            ["calc", ..] => {
-                if let Some(Note::Stores(number)) = note {
-                    self.stores.insert((rank, number), node);
-                }
+            ["calc", time, ref rest @ ..] => {
+                let time: u64 = number(Some(time), "number of nanoseconds", at)?;
+                (Does::Compute(Seconds(time as f64 * 1e-9)), rest)
             }
             _ => {
                 let what = words.first().unwrap_or(&"");
                 return Err(Refused::at(at, format!("`{what}` is no send, recv or calc")));
             }
+        };
+        let cpu = value("cpu", rest, at)?.unwrap_or(0);
+        let nic = value("nic", rest, at)?.unwrap_or(0);
+        self.operations.list.push(Operation { rank, does, cpu, nic });
+        self.lines.push(at as u32);
+        if let Some(about) = self.comment.take() {
+            self.about.insert(node, about);
         }
         Ok(())
     }
@@ -194,10 +221,11 @@ impl Reader {
                 };
                 let chunks = self.chunks(chunks, at)?;
                 let number = number(Some(index), "number of a message", at)?;
-                self.note = Some(Note::Message { number, op, chunks });
+                self.comment = Some(About::Message { number, op, chunks });
             }
             ["stores", index] => {
-                self.note = Some(Note::Stores(number(Some(index), "number of a message", at)?));
+                let number = number(Some(index), "number of a message", at)?;
+                self.comment = Some(About::Stores(number));
             }
             _ => {}
         }
@@ -229,54 +257,92 @@ impl Reader {
         Ok(chunks)
     }
 
-    fn finish(mut self) -> Result<Foreign, Refused> {
-        let mut pairs = Vec::new();
-        for (key, sends) in std::mem::take(&mut self.sends) {
-            let (from, to, tag) = key;
-            for send in sends {
-                let receive = self.receives.get_mut(&key).and_then(VecDeque::pop_front);
-                let Some(receive) = receive else {
-                    return Err(Refused::at(
-                        send.line,
-                        format!(
-                            "rank {from} sends tag {tag} to rank {to}, which does not receive it"
-                        ),
-                    ));
-                };
-                if send.bytes != receive.bytes {
-                    return Err(Refused::at(
-                        receive.line,
-                        format!("{} bytes are sent and {} received", send.bytes, receive.bytes),
-                    ));
+    /// The operations with what each comes after, matched sends and receives among them, and which
+    /// those are.
+    fn matched(&self) -> Result<(Program, Vec<(u32, u32)>), Refused> {
+        let mut program = Program::default();
+        let line = |operation: u32| self.lines[operation as usize] as usize;
+        self.lines.iter().for_each(|&line| {
+            program.push(line as usize);
+        });
+        for &(operation, earlier, _) in &self.operations.requires {
+            program.require(operation as usize, earlier as usize);
+        }
+        let mut sends: BTreeMap<Key, VecDeque<(u32, Bytes)>> = BTreeMap::new();
+        let mut receives = sends.clone();
+        for (&Operation { rank, does, .. }, operation) in self.operations.list.iter().zip(0..) {
+            match does {
+                Does::Send { to, tag, bytes } => {
+                    sends.entry((rank, to, tag)).or_default().push_back((operation, bytes));
                 }
-                self.program.require(receive.node, send.node);
-                pairs.push((from, to, send, receive));
+                Does::Receive { from: Some(from), tag: Some(tag), bytes } => {
+                    receives.entry((from, rank, tag)).or_default().push_back((operation, bytes));
+                }
+                Does::Receive { .. } => {
+                    let what = "any source or any tag leaves open which message it is";
+                    return Err(Refused::at(line(operation), what).unsupported());
+                }
+                Does::Compute(_) => {}
             }
         }
-        let left = self.receives.iter().find_map(|(key, left)| Some((key, left.front()?)));
+        let mut pairs = Vec::new();
+        for (key, sends) in sends {
+            let (from, to, tag) = key;
+            for (send, bytes) in sends {
+                let Some((receive, received)) =
+                    receives.get_mut(&key).and_then(VecDeque::pop_front)
+                else {
+                    let what = format!(
+                        "rank {from} sends tag {tag} to rank {to}, which does not receive it"
+                    );
+                    return Err(Refused::at(line(send), what));
+                };
+                if bytes != received {
+                    let what = format!("{} bytes are sent and {} received", bytes.0, received.0);
+                    return Err(Refused::at(line(receive), what));
+                }
+                program.require(receive as usize, send as usize);
+                pairs.push((send, receive));
+            }
+        }
+        let left = receives.iter().find_map(|(key, left)| Some((key, left.front()?.0)));
         if let Some((&(from, to, tag), receive)) = left {
             return Err(Refused::at(
-                receive.line,
+                line(receive),
                 format!("rank {to} receives tag {tag} from rank {from}, which does not send it"),
             ));
         }
-        let order = self.program.order()?;
+        Ok((program, pairs))
+    }
+
+    fn schedule(mut self) -> Result<Foreign, Refused> {
+        let (program, pairs) = self.matched()?;
+        let order = program.order()?;
         let Some(collective) = self.header.collective else { return Err(no_chunks(1)) };
+        let rank = |operation: u32| self.operations.list[operation as usize].rank;
+        let mut stores = HashMap::new();
+        for (&operation, about) in &self.about {
+            if let About::Stores(number) = about {
+                stores.insert((rank(operation), *number), operation);
+            }
+        }
         let mut messages = Vec::new();
         let mut seen = HashMap::new();
-        for (from, to, send, receive) in pairs {
-            let Some(Note::Message { number, op, chunks }) = send.note else {
-                return Err(no_chunks(send.line));
+        for (send, receive) in pairs {
+            let line = self.lines[send as usize] as usize;
+            let (from, to) = (rank(send), rank(receive));
+            let Some(About::Message { number, op, chunks }) = self.about.remove(&send) else {
+                return Err(no_chunks(line));
             };
-            if let Some(before) = seen.insert(number, send.line) {
+            if let Some(before) = seen.insert(number, line) {
                 return Err(Refused::at(
-                    send.line,
+                    line,
                     format!("message {number} stands twice, first in line {before}"),
                 ));
             }
-            let store = self.stores.get(&(to, number)).copied().unwrap_or(receive.node);
-            let line = send.line;
-            messages.push(Carried { from, to, op, chunks, send: send.node, store, line });
+            let store = stores.get(&(to, number)).copied().unwrap_or(receive);
+            let (send, store) = (send as usize, store as usize);
+            messages.push(Carried { from, to, op, chunks, send, store, line });
         }
         // In the order of their numbers, which is that of the schedule.
         let mut numbers: Vec<_> = seen.into_iter().collect();
@@ -284,7 +350,7 @@ impl Reader {
         let place: HashMap<usize, usize> =
             numbers.iter().enumerate().map(|(i, &(_, line))| (line, i)).collect();
         messages.sort_by_key(|message| place.get(&message.line).copied());
-        let rounds = self.program.rounds(&order, &messages)?;
+        let rounds = program.rounds(&order, &messages)?;
         let Header { root, parts, owned, size, owners, .. } = self.header;
         let layout = if owned { Layout::Owned } else { Layout::Shared };
         let ranks = self.ranks.unwrap_or(0);
@@ -302,25 +368,19 @@ impl Reader {
     }
 }
 
-/// The end of a message at `rank`: rank, peer and tag; and the rest.
-fn end(
-    rank: u32,
-    peer: &str,
-    rest: &[&str],
-    node: usize,
-    bytes: &str,
-    note: Option<Note>,
+/// `64b`.
+fn volume(text: &str, line: usize) -> Result<Bytes, Refused> {
+    Ok(Bytes(number(text.strip_suffix('b'), "number of bytes such as 64b", line)?))
+}
+
+/// The number behind `key` among the last words of an operation.
+fn value<T: std::str::FromStr>(
+    key: &str,
+    words: &[&str],
     line: usize,
-) -> Result<(Key, End), Refused> {
-    if peer == "-1" || rest == ["tag", "-1"] {
-        return Err(Refused::at(line, "any source or any tag leaves open which message it is")
-            .unsupported());
-    }
-    let peer: u32 = number(Some(peer), "rank", line)?;
-    let bytes: u64 = number(bytes.strip_suffix('b'), "number of bytes such as 64b", line)?;
-    let tag = rest.iter().position(|&word| word == "tag");
-    let tag = tag.map_or(Ok(0), |at| number(rest.get(at + 1).copied(), "tag", line))?;
-    Ok(((rank, peer, tag), End { node, line, bytes, note }))
+) -> Result<Option<T>, Refused> {
+    let at = words.iter().position(|&word| word == key);
+    at.map(|at| number(words.get(at + 1).copied(), key, line)).transpose()
 }
 
 fn no_chunks(line: usize) -> Refused {

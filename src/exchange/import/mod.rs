@@ -16,6 +16,7 @@ pub use claims::Claim;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::base::refused::Refused;
+use crate::model::operations::Operations;
 use crate::model::schedule::{Endpoint, Fault, Frame, List, Op, Run, Schedule, Sends, turns};
 
 /// A schedule from a file.
@@ -29,6 +30,33 @@ pub struct Foreign {
     pub wrong_claim: Option<Claim>,
     /// The line of each message of the list.
     lines: Vec<usize>,
+}
+
+/// Operations from a file that does not say which data they are.
+#[derive(Debug, Clone)]
+pub struct Bare {
+    /// What each rank does.
+    pub operations: Operations,
+    /// The line of each operation.
+    lines: Vec<u32>,
+}
+
+impl Bare {
+    /// The line of an operation, counted from 1.
+    #[must_use]
+    pub fn line(&self, operation: u32) -> Option<u32> {
+        self.lines.get(operation as usize).copied()
+    }
+}
+
+/// The operations of a text that says when, how much and to whom, but not which data: GOAL without
+/// collcost's comments. None where it says which, and [`read`] reads it.
+///
+/// # Errors
+/// What is no GOAL though it begins so; a message that is missing at one end, operations that wait
+/// for each other.
+pub fn bare(text: &str, file: &str) -> Result<Option<Bare>> {
+    goal::bare(text).map_err(|refused| refused.error(file).or_help("correct the file"))
 }
 
 /// A format.

@@ -1,0 +1,126 @@
+//! Operations in the order in which messages arrive: when each rank is done, and what kept it.
+
+use serde::Serialize;
+
+use super::cost::{MachineView, machine};
+use crate::base::error::{Error, Result};
+use crate::base::quantity::Seconds;
+use crate::cost::simulate::arrival::{Arrived, Overheads, RankTimes, Stuck, arrive};
+use crate::exchange::import::Bare;
+use crate::machine::query::Query;
+use crate::model::operations::Operations;
+
+/// What operations took.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Arrival {
+    /// `collcost/arrival/1`.
+    pub schema: &'static str,
+    /// What was played: a file, or a collective with its algorithm and size.
+    pub played: String,
+    /// On which machine.
+    pub machine: MachineView,
+    /// N.
+    pub ranks: u32,
+    /// The nodes in use.
+    pub nodes: u32,
+    /// Sends, receives and computations.
+    pub operations: usize,
+    /// Messages in all.
+    pub messages: u64,
+    /// What they carry.
+    pub bytes: u64,
+    /// When the last rank is done, without the launch.
+    pub makespan_s: f64,
+    /// What the rank that computes most computes.
+    pub most_computed_s: f64,
+    /// Each rank that does something, by number.
+    pub rank_times: Vec<RankView>,
+}
+
+/// What one rank did.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RankView {
+    /// Its number.
+    pub rank: u32,
+    /// When its last processor is free.
+    pub end_s: f64,
+    /// What its processors compute.
+    pub computes_s: f64,
+    /// What sending and receiving takes of them.
+    pub moves_s: f64,
+    /// The rest up to its end, of one processor: it waits for messages.
+    pub waits_s: f64,
+}
+
+impl From<&RankTimes> for RankView {
+    fn from(times: &RankTimes) -> Self {
+        let RankTimes { rank, end, computes, moves } = *times;
+        let waits = (end.0 - computes.0 - moves.0).max(0.0);
+        Self { rank, end_s: end.0, computes_s: computes.0, moves_s: moves.0, waits_s: waits }
+    }
+}
+
+/// How they are played.
+#[derive(Debug, Clone, Default)]
+pub struct Ask {
+    /// What messages cost beside α and the rate.
+    pub overheads: Overheads,
+    /// When each rank starts, rank 0 first; ranks beyond the list start at 0.
+    pub starts: Vec<Seconds>,
+}
+
+/// Plays the operations of a file on the machine of `query`.
+///
+/// # Errors
+/// An operation that waits for ever, with its line; what the machine does not say, or does not join.
+pub fn of_file(query: &Query, bare: &Bare, file: &str, ask: &Ask) -> Result<Arrival> {
+    arrival(query, &bare.operations, file.to_owned(), ask).map_err(|stuck| match stuck {
+        Stuck::Refused(error) => error,
+        Stuck::Waits(operation) => {
+            let line = bare.line(operation).map_or(String::new(), |line| format!(":{line}"));
+            Error::input("this waits for ever: for a message that nobody sends, or for itself")
+                .at(format!("{file}{line}"))
+                .help("correct the file")
+        }
+    })
+}
+
+/// Plays the messages of a schedule on the machine of `query`.
+///
+/// # Errors
+/// A schedule with switches; what the machine does not say, or does not join.
+pub fn of_schedule(query: &Query, plan: &super::simulate::Plan, ask: &Ask) -> Result<Arrival> {
+    let operations = Operations::of(plan.schedule(), query.size, query.machine.fabric.gamma)?;
+    let played = format!("{}, {}", plan.asked(), query.size);
+    arrival(query, &operations, played, ask).map_err(|stuck| match stuck {
+        Stuck::Refused(error) => error,
+        Stuck::Waits(_) => Error::input("a message of the schedule is never sent")
+            .help("collcost verify says which"),
+    })
+}
+
+fn arrival(
+    query: &Query,
+    operations: &Operations,
+    played: String,
+    ask: &Ask,
+) -> std::result::Result<Arrival, Stuck> {
+    let Arrived { makespan, ranks, messages, bytes } =
+        arrive(operations, &query.machine.fabric, ask.overheads, &ask.starts)?;
+    let most = ranks.iter().map(|times| times.computes.0).fold(0.0, f64::max);
+    Ok(Arrival {
+        schema: "collcost/arrival/1",
+        played,
+        machine: machine(&query.machine),
+        ranks: operations.ranks,
+        nodes: query.placement.nodes(),
+        operations: operations.list.len(),
+        messages,
+        bytes: bytes.0,
+        makespan_s: makespan.0,
+        most_computed_s: most,
+        rank_times: ranks.iter().map(RankView::from).collect(),
+    })
+}

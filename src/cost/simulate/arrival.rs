@@ -1,0 +1,595 @@
+//! Operations in the order in which messages arrive: eager sends, receives that take what has come.
+//!
+//! Each rank has processors and NICs. A send takes o of its processor and (m − 1)·G of its NIC, and
+//! is done when the processor is free; nobody waits for the receiver. L later its first byte is
+//! there. Messages enter a rank in the order in which they come, each when the processor and the NIC
+//! are free, and take both for o and (m − 1)·G; then whoever waits for the message goes on, or it
+//! waits to be asked for. This is LogGOPSim's model and its order of events (Hoefler, Schneider,
+//! Lumsdaine, HPDC 2010, section 3), without its rendezvous and its noise, with L and G of the tier
+//! that joins two ranks: α = L + 2·o is what an empty message takes, as everywhere.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Seconds};
+use crate::machine::fabric::Fabric;
+use crate::machine::link::{Times, Traffic};
+use crate::machine::placement::Placement;
+use crate::model::operations::{Does, Once, Operations};
+
+/// The most operations: a GiB of memory.
+const OPERATIONS: usize = 1 << 23;
+
+/// The most comparisons of messages with receives that take any.
+const LOOKS: u64 = 1 << 30;
+
+/// The most processors or NICs of all ranks together.
+const PLACES: usize = 1 << 24;
+
+/// What a message costs beside α and the rate, which the machine says.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Overheads {
+    /// o: what sending or receiving a message takes of a processor; part of α, twice.
+    pub overhead: Seconds,
+    /// g: what a NIC needs from the start of a message to that of the next, at least.
+    pub gap: Seconds,
+}
+
+/// When all is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arrived {
+    /// When the last processor is free.
+    pub makespan: Seconds,
+    /// Each rank that does something, by number.
+    pub ranks: Vec<RankTimes>,
+    /// Messages of all ranks.
+    pub messages: u64,
+    /// What they carry.
+    pub bytes: Bytes,
+}
+
+/// What one rank did.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RankTimes {
+    /// Its number.
+    pub rank: u32,
+    /// When its last processor is free.
+    pub end: Seconds,
+    /// What its processors compute.
+    pub computes: Seconds,
+    /// What sending and receiving takes of them.
+    pub moves: Seconds,
+}
+
+/// Why not all was done.
+#[derive(Debug, Clone)]
+pub enum Stuck {
+    /// This operation waits for ever.
+    Waits(u32),
+    /// What was asked cannot be played.
+    Refused(Error),
+}
+
+impl From<Error> for Stuck {
+    fn from(error: Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+/// Plays `operations` on a machine; rank r starts at `starts[r]`, ranks beyond the list at 0.
+///
+/// # Errors
+/// An operation that waits for ever; an overhead of more than half an α; more ranks than the machine
+/// joins, or what it does not say; more work than is done.
+pub fn arrive(
+    operations: &Operations,
+    fabric: &Fabric,
+    overheads: Overheads,
+    starts: &[Seconds],
+) -> std::result::Result<Arrived, Stuck> {
+    let mut player = Player::new(operations, Network::new(operations, fabric, overheads)?)?;
+    player.begin(starts);
+    player.play()?;
+    player.result()
+}
+
+/// What joins the ranks.
+struct Network<'a> {
+    fabric: &'a Fabric,
+    tiers: Vec<Times>,
+    ranks: u32,
+    overhead: Time,
+    gap: Time,
+}
+
+impl<'a> Network<'a> {
+    fn new(operations: &Operations, fabric: &'a Fabric, overheads: Overheads) -> Result<Self> {
+        let ranks = operations.ranks;
+        let depth = fabric.depth(ranks)?;
+        let tiers = fabric.tiers[..depth].iter().map(|tier| tier.times());
+        let tiers = tiers.collect::<Result<Vec<Times>>>()?;
+        let Overheads { overhead: Seconds(overhead), gap: Seconds(gap) } = overheads;
+        let least = tiers.iter().map(|tier| tier.alpha).fold(f64::INFINITY, f64::min);
+        if 2.0 * overhead > least {
+            let (twice, alpha) = (Seconds(2.0 * overhead), Seconds(least));
+            return Err(Error::input(format!("twice the overhead, {twice}, is above α, {alpha}"))
+                .help("α is what an empty message takes in all: L + 2·o"));
+        }
+        let (overhead, gap) = (Time::of(overhead), Time::of(gap));
+        Ok(Self { fabric, tiers, ranks, overhead, gap })
+    }
+
+    /// L, and what the bytes after the first take.
+    fn times(&self, from: u32, to: u32, bytes: Bytes) -> (Time, Time) {
+        let domain = |tier: usize, rank| {
+            let per_node = self.fabric.tiers[tier].span.map_or(self.ranks, |span| span.get());
+            let (ranks, order) = (self.ranks, self.fabric.order);
+            Placement { ranks, per_node, order }.node_of(rank)
+        };
+        let mut tiers = 0..self.tiers.len();
+        let joined = tiers.find(|&tier| domain(tier, from) == domain(tier, to));
+        let tier = &self.tiers[joined.unwrap_or(self.tiers.len() - 1)];
+        let behind = bytes.0.saturating_sub(1) as f64;
+        let latency = Time::of(tier.alpha).0.saturating_sub(2 * self.overhead.0);
+        (Time(latency), Time::of(tier.moving(behind, Traffic::ALONE)))
+    }
+}
+
+/// A time in whole picoseconds, so that what happens at once does so for whoever computes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct Time(u64);
+
+impl Time {
+    fn of(seconds: f64) -> Self {
+        Self((seconds * 1e12).round() as u64)
+    }
+
+    fn seconds(self) -> Seconds {
+        Seconds(self.0 as f64 * 1e-12)
+    }
+}
+
+impl std::ops::Add for Time {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+/// When something of an operation may happen, in which order, and whether it is its message that
+/// arrives.
+type Event = Reverse<(Time, u64, u32, bool)>;
+
+struct Player<'a> {
+    operations: &'a Operations,
+    network: Network<'a>,
+    /// By rank its place among those that do something.
+    places: HashMap<u32, u32>,
+    cpus: usize,
+    nics: usize,
+    cpu_free: Vec<Time>,
+    sends_free: Vec<Time>,
+    receives_free: Vec<Time>,
+    computes: Vec<Time>,
+    moves: Vec<Time>,
+    /// By operation, how much it still waits for, and until when it has had to.
+    open: Vec<u32>,
+    ready: Vec<Time>,
+    /// By operation, where those lie in `waiting` that wait for it.
+    starts: Vec<u32>,
+    waiting: Vec<(u32, Once)>,
+    events: BinaryHeap<Event>,
+    numbered: u64,
+    /// Receives without a message, and messages without a receive.
+    posted: Mailbox,
+    arrived: Mailbox,
+    /// Operations that may begin now.
+    free: Vec<u32>,
+    done: usize,
+}
+
+impl<'a> Player<'a> {
+    fn new(operations: &'a Operations, network: Network<'a>) -> Result<Self> {
+        let list = &operations.list;
+        if list.len() > OPERATIONS {
+            return Err(Error::input(format!("{} operations are too many", list.len()))
+                .help(format!("play at most {OPERATIONS}: fewer ranks, or a shorter part")));
+        }
+        let mut places = HashMap::new();
+        for operation in list {
+            let next = places.len() as u32;
+            places.entry(operation.rank).or_insert(next);
+        }
+        let cpus = list.iter().map(|op| op.cpu).max().map_or(1, |last| usize::from(last) + 1);
+        let nics = list.iter().map(|op| op.nic).max().map_or(1, |last| usize::from(last) + 1);
+        if places.len() * cpus.max(nics) > PLACES {
+            let (ranks, each) = (places.len(), cpus.max(nics));
+            return Err(Error::input(format!(
+                "{ranks} ranks with {each} processors or NICs each are too many"
+            ))
+            .help("give ranks fewer of them"));
+        }
+        let mut open = vec![0; list.len()];
+        let mut starts = vec![0; list.len() + 1];
+        for &(then, first, _) in &operations.requires {
+            open[then as usize] += 1;
+            starts[first as usize + 1] += 1;
+        }
+        for i in 1..starts.len() {
+            starts[i] += starts[i - 1];
+        }
+        let mut next = starts.clone();
+        let mut waiting = vec![(0, Once::Done); operations.requires.len()];
+        for &(then, first, once) in &operations.requires {
+            let place = &mut next[first as usize];
+            waiting[*place as usize] = (then, once);
+            *place += 1;
+        }
+        let ranks = places.len();
+        Ok(Self {
+            operations,
+            network,
+            cpus,
+            nics,
+            cpu_free: vec![Time::default(); ranks * cpus],
+            sends_free: vec![Time::default(); ranks * nics],
+            receives_free: vec![Time::default(); ranks * nics],
+            computes: vec![Time::default(); ranks],
+            moves: vec![Time::default(); ranks],
+            places,
+            open,
+            ready: vec![Time::default(); list.len()],
+            starts,
+            waiting,
+            events: BinaryHeap::new(),
+            numbered: 0,
+            posted: Mailbox::new(list.len()),
+            arrived: Mailbox::new(list.len()),
+            free: Vec::new(),
+            done: 0,
+        })
+    }
+
+    /// Whatever waits for nothing, rank by rank.
+    fn begin(&mut self, starts: &[Seconds]) {
+        for (rank, Seconds(start)) in (0..).zip(starts) {
+            if let Some(&place) = self.places.get(&rank) {
+                self.cpu_free[place as usize * self.cpus..][..self.cpus].fill(Time::of(*start));
+            }
+        }
+        let mut first: Vec<u32> =
+            (0..).zip(&self.open).filter(|(_, open)| **open == 0).map(|(op, _)| op).collect();
+        let list = &self.operations.list;
+        first.sort_by_key(|&op| (list[op as usize].rank, kind(list[op as usize].does)));
+        self.free = first;
+        self.release();
+    }
+
+    /// Where the processor and the NIC of an operation lie, at the rank of that place.
+    fn parts(&self, place: u32, operation: u32) -> (usize, usize) {
+        let operation = &self.operations.list[operation as usize];
+        let place = place as usize;
+        (
+            place * self.cpus + usize::from(operation.cpu),
+            place * self.nics + usize::from(operation.nic),
+        )
+    }
+
+    fn place(&self, operation: u32) -> u32 {
+        self.places[&self.operations.list[operation as usize].rank]
+    }
+
+    fn push(&mut self, time: Time, operation: u32, is_message: bool) {
+        self.events.push(Reverse((time, self.numbered, operation, is_message)));
+        self.numbered += 1;
+    }
+
+    /// Lines up what may begin: sends before receives before computations.
+    fn release(&mut self) {
+        let mut free = std::mem::take(&mut self.free);
+        for &op in &free {
+            let (cpu, nic) = self.parts(self.place(op), op);
+            let mut time = self.ready[op as usize].max(self.cpu_free[cpu]);
+            if let Does::Send { .. } = self.operations.list[op as usize].does {
+                time = time.max(self.sends_free[nic]);
+            }
+            self.push(time, op, false);
+        }
+        free.clear();
+        self.free = free;
+    }
+
+    /// Tells those that wait for `operation`.
+    fn tell(&mut self, operation: u32, which: Once, time: Time) {
+        self.done += usize::from(which == Once::Done);
+        let range = self.starts[operation as usize]..self.starts[operation as usize + 1];
+        for at in range {
+            let (then, once) = self.waiting[at as usize];
+            if once != which {
+                continue;
+            }
+            let then_at = then as usize;
+            self.ready[then_at] = self.ready[then_at].max(time);
+            self.open[then_at] -= 1;
+            if self.open[then_at] == 0 {
+                self.free.push(then);
+            }
+        }
+    }
+
+    fn play(&mut self) -> Result<()> {
+        while let Some(Reverse((now, number, operation, is_message))) = self.events.pop() {
+            let later = match is_message {
+                true => self.message(operation, now)?,
+                false => self.operation(operation, now)?,
+            };
+            if let Some(later) = later {
+                self.events.push(Reverse((later, number, operation, is_message)));
+            }
+            let list = &self.operations.list;
+            self.free.sort_by_key(|&op| {
+                let operation = &list[op as usize];
+                (operation.rank, kind(operation.does))
+            });
+            self.release();
+        }
+        Ok(())
+    }
+
+    /// Counts what a rank's processors are taken for.
+    fn add(&mut self, place: u32, computes: Time, moves: Time) {
+        let place = place as usize;
+        self.computes[place] = self.computes[place] + computes;
+        self.moves[place] = self.moves[place] + moves;
+    }
+
+    /// Does what `operation` says, or returns when to try again.
+    fn operation(&mut self, operation: u32, now: Time) -> Result<Option<Time>> {
+        let place = self.place(operation);
+        let (cpu, nic) = self.parts(place, operation);
+        let rank = self.operations.list[operation as usize].rank;
+        match self.operations.list[operation as usize].does {
+            Does::Compute(Seconds(time)) => {
+                if self.cpu_free[cpu] > now {
+                    return Ok(Some(self.cpu_free[cpu]));
+                }
+                let time = Time::of(time);
+                self.cpu_free[cpu] = now + time;
+                self.add(place, time, Time::default());
+                self.tell(operation, Once::Started, now);
+                self.tell(operation, Once::Done, now + time);
+            }
+            Does::Send { to, bytes, .. } => {
+                let free = self.cpu_free[cpu].max(self.sends_free[nic]);
+                if free > now {
+                    return Ok(Some(free));
+                }
+                let (latency, moving) = self.network.times(rank, to, bytes);
+                let sent = now + self.network.overhead;
+                self.cpu_free[cpu] = sent;
+                self.sends_free[nic] = now + self.network.gap + moving;
+                self.add(place, Time::default(), self.network.overhead);
+                self.tell(operation, Once::Started, now);
+                self.push(sent + latency, operation, true);
+                self.tell(operation, Once::Done, sent);
+            }
+            Does::Receive { from, tag, .. } => {
+                self.tell(operation, Once::Started, now);
+                let mail = Mail { rank, from, tag, operation };
+                match self.arrived.take(&mail)? {
+                    Some(_) => self.tell(operation, Once::Done, now),
+                    None => self.posted.put(&mail),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lets the message of `send` in, or returns when to try again.
+    fn message(&mut self, send: u32, now: Time) -> Result<Option<Time>> {
+        let sender = self.operations.list[send as usize];
+        let Does::Send { to, tag, bytes } = sender.does else { return Ok(None) };
+        // A rank that does nothing receives nothing: the message stays on its way.
+        let Some(&place) = self.places.get(&to) else { return Ok(None) };
+        let (cpu, nic) = self.parts(place, send);
+        let free = self.cpu_free[cpu].max(self.receives_free[nic]);
+        if free > now {
+            return Ok(Some(free));
+        }
+        let (_, moving) = self.network.times(sender.rank, to, bytes);
+        let taken = self.network.overhead + moving;
+        self.cpu_free[cpu] = now + taken;
+        self.receives_free[nic] = now + self.network.gap + moving;
+        self.add(place, Time::default(), taken);
+        let mail = Mail { rank: to, from: Some(sender.rank), tag: Some(tag), operation: send };
+        match self.posted.take(&mail)? {
+            Some(receive) => self.tell(receive, Once::Done, now + taken),
+            None => self.arrived.put(&mail),
+        }
+        Ok(None)
+    }
+
+    fn result(&self) -> std::result::Result<Arrived, Stuck> {
+        let list = &self.operations.list;
+        if self.done < list.len() {
+            // Of all that wait, one that waits for nothing but a message is where it began.
+            let waits = self.posted.first().or_else(|| {
+                (0..).zip(&self.open).find(|(_, open)| **open > 0).map(|(operation, _)| operation)
+            });
+            return Err(Stuck::Waits(waits.unwrap_or(0)));
+        }
+        let mut ranks: Vec<RankTimes> = self
+            .places
+            .iter()
+            .map(|(&rank, &place)| {
+                let place = place as usize;
+                let cpus = &self.cpu_free[place * self.cpus..][..self.cpus];
+                RankTimes {
+                    rank,
+                    end: cpus.iter().copied().max().unwrap_or_default().seconds(),
+                    computes: self.computes[place].seconds(),
+                    moves: self.moves[place].seconds(),
+                }
+            })
+            .collect();
+        ranks.sort_by_key(|times| times.rank);
+        let bytes = list.iter().filter_map(|operation| match operation.does {
+            Does::Send { bytes, .. } => Some(bytes.0),
+            _ => None,
+        });
+        Ok(Arrived {
+            makespan: Seconds(ranks.iter().map(|times| times.end.0).fold(0.0, f64::max)),
+            ranks,
+            messages: bytes.clone().count() as u64,
+            bytes: Bytes(bytes.fold(0, u64::saturating_add)),
+        })
+    }
+}
+
+/// Of operations that may begin at once sends come first, then receives.
+fn kind(does: Does) -> u8 {
+    match does {
+        Does::Send { .. } => 0,
+        Does::Receive { .. } => 1,
+        Does::Compute(_) => 2,
+    }
+}
+
+/// A message for a rank, or a receive of one: whoever and whichever where nothing is said.
+struct Mail {
+    rank: u32,
+    from: Option<u32>,
+    tag: Option<u32>,
+    operation: u32,
+}
+
+impl Mail {
+    /// Rank, sender and tag, where both are said.
+    fn exact(&self) -> Option<(u32, u32, u32)> {
+        Some((self.rank, self.from?, self.tag?))
+    }
+}
+
+/// Receives or messages that wait, in their order.
+struct Mailbox {
+    /// Those of one rank, sender and tag: the first, the last.
+    exact: HashMap<(u32, u32, u32), (u32, u32)>,
+    /// What comes after each of them.
+    next: Vec<u32>,
+    /// When each came, for those that more than one can take.
+    came: Vec<u32>,
+    count: u32,
+    /// By rank the receives of any source or tag.
+    loose: HashMap<u32, Vec<(Option<u32>, Option<u32>, u32)>>,
+    looks: u64,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Mailbox {
+    fn new(operations: usize) -> Self {
+        Self {
+            exact: HashMap::new(),
+            next: vec![NONE; operations],
+            came: vec![0; operations],
+            count: 0,
+            loose: HashMap::new(),
+            looks: 0,
+        }
+    }
+
+    fn put(&mut self, mail: &Mail) {
+        let operation = mail.operation;
+        self.came[operation as usize] = self.count;
+        self.count += 1;
+        let Some(key) = mail.exact() else {
+            let loose = self.loose.entry(mail.rank).or_default();
+            loose.push((mail.from, mail.tag, operation));
+            return;
+        };
+        let (_, last) = self.exact.entry(key).or_insert((operation, operation));
+        if *last != operation {
+            self.next[*last as usize] = operation;
+            *last = operation;
+        }
+    }
+
+    /// The first that fits.
+    fn take(&mut self, mail: &Mail) -> Result<Option<u32>> {
+        match mail.exact() {
+            Some(key) => self.take_exact(key),
+            None => self.take_any(mail),
+        }
+    }
+
+    /// What is put for just this, or for any such.
+    fn take_exact(&mut self, key: (u32, u32, u32)) -> Result<Option<u32>> {
+        let (rank, from, tag) = key;
+        let exact = self.exact.get(&key).map(|&(first, _)| first);
+        let loose = self.loose.get(&rank).and_then(|loose| {
+            let fits = |own: &(Option<u32>, Option<u32>, u32)| {
+                own.0.is_none_or(|own| own == from) && own.1.is_none_or(|own| own == tag)
+            };
+            let at = loose.iter().position(fits);
+            self.looks += at.unwrap_or(loose.len()) as u64;
+            at.map(|at| (at, loose[at].2))
+        });
+        self.within()?;
+        let came = |operation: u32| self.came[operation as usize];
+        match (exact, loose) {
+            (Some(exact), Some((_, loose))) if came(exact) < came(loose) => {
+                Ok(Some(self.drop_first(key)))
+            }
+            (_, Some((at, loose))) => {
+                if let Some(all) = self.loose.get_mut(&rank) {
+                    all.remove(at);
+                }
+                Ok(Some(loose))
+            }
+            (Some(_), None) => Ok(Some(self.drop_first(key))),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The first of those that are put for one sender and tag, if they fit `mail`.
+    fn take_any(&mut self, mail: &Mail) -> Result<Option<u32>> {
+        let fits = |key: &(u32, u32, u32)| {
+            key.0 == mail.rank
+                && mail.from.is_none_or(|from| key.1 == from)
+                && mail.tag.is_none_or(|tag| key.2 == tag)
+        };
+        self.looks += self.exact.len() as u64;
+        self.within()?;
+        let firsts = self.exact.iter().filter(|(key, _)| fits(key));
+        let first = firsts.min_by_key(|(_, (first, _))| self.came[*first as usize]);
+        let key = first.map(|(key, _)| *key);
+        Ok(key.map(|key| self.drop_first(key)))
+    }
+
+    fn drop_first(&mut self, key: (u32, u32, u32)) -> u32 {
+        let Some(&(first, last)) = self.exact.get(&key) else { return NONE };
+        if first == last {
+            self.exact.remove(&key);
+        } else {
+            self.exact.insert(key, (self.next[first as usize], last));
+        }
+        first
+    }
+
+    /// The first of all that wait.
+    fn first(&self) -> Option<u32> {
+        let exact = self.exact.values().map(|&(first, _)| first);
+        let loose = self.loose.values().filter_map(|all| Some(all.first()?.2));
+        exact.chain(loose).min()
+    }
+
+    fn within(&self) -> Result<()> {
+        if self.looks <= LOOKS {
+            return Ok(());
+        }
+        Err(Error::input("too many messages wait beside receives of any source or tag")
+            .help("name sources and tags"))
+    }
+}

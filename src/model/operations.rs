@@ -1,0 +1,198 @@
+//! What each rank does, without saying which data it is: sends, receives and computations, and what
+//! each of them requires. This is what GOAL holds (Hoefler, Siebert, Lumsdaine, ICPP 2009), and what
+//! remains of a schedule when only its times matter.
+//!
+//! ```text
+//! rank 0   send 4096 B to 1            rank 1   receive 4096 B from 0
+//!          receive 4096 B from 1                compute 20 µs, requires the receive
+//! ```
+
+use crate::base::collective::Collective;
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Bytes, Seconds, SecondsPerByte};
+use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Sends, senders};
+use std::collections::HashMap;
+
+/// The most operations that a schedule is spelled out into.
+const MOST: usize = 1 << 24;
+
+/// Something that a rank does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Operation {
+    /// Who does it.
+    pub rank: u32,
+    /// What it does.
+    pub does: Does,
+    /// Which of the rank's processors does it; 0 where it has one.
+    pub cpu: u8,
+    /// Over which of its NICs; 0 where it has one.
+    pub nic: u8,
+}
+
+/// What an operation does.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Does {
+    /// Hands a message to the network; it is done when that has it.
+    Send {
+        /// The receiver.
+        to: u32,
+        /// What tells messages of one pair apart.
+        tag: u32,
+        /// How much.
+        bytes: Bytes,
+    },
+    /// Waits for a message.
+    Receive {
+        /// The sender; absent: whoever's comes first.
+        from: Option<u32>,
+        /// Its tag; absent: any.
+        tag: Option<u32>,
+        /// How much.
+        bytes: Bytes,
+    },
+    /// Computes.
+    Compute(Seconds),
+}
+
+/// When what is required is enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Once {
+    /// It has begun.
+    Started,
+    /// It is over.
+    Done,
+}
+
+/// The operations of all ranks.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Operations {
+    /// N.
+    pub ranks: u32,
+    /// Each operation, those of one rank in its order.
+    pub list: Vec<Operation>,
+    /// What must wait, for which operation of the same rank, and until when.
+    pub requires: Vec<(u32, u32, Once)>,
+}
+
+/// Which data an operation is about, for whoever wants to know.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum About<C> {
+    /// A send of these chunks: the message's number in the schedule.
+    Message { number: u64, op: Op, chunks: C },
+    /// A computation that puts what a message brought where it belongs.
+    Stores(u64),
+}
+
+impl Operations {
+    fn push(&mut self, rank: u32, does: Does) -> u32 {
+        self.list.push(Operation { rank, does, cpu: 0, nic: 0 });
+        (self.list.len() - 1) as u32
+    }
+
+    /// Each of `before` once, in order.
+    fn require(&mut self, operation: u32, mut before: Vec<u32>) {
+        before.sort_unstable();
+        before.dedup();
+        self.requires.extend(before.into_iter().map(|other| (operation, other, Once::Done)));
+    }
+
+    /// The messages of a schedule: a send requires all that wrote its chunks before; what is added, or
+    /// comes where something was before, is stored by a computation of its own, which also requires
+    /// the sends that read that. So receives can be posted at once, and nothing waits for its own
+    /// sends. A message without data has one byte.
+    ///
+    /// # Errors
+    /// Switches; fewer bytes than chunks; more messages than are spelled out.
+    pub fn of(schedule: &dyn Schedule, size: Bytes, gamma: Option<SecondsPerByte>) -> Result<Self> {
+        Self::told(schedule, size, gamma, |_, _| {})
+    }
+
+    /// The same; `tell` hears which data an operation, by number, is about.
+    pub(crate) fn told(
+        schedule: &dyn Schedule,
+        size: Bytes,
+        gamma: Option<SecondsPerByte>,
+        mut tell: impl FnMut(u32, About<&[Run]>),
+    ) -> Result<Self> {
+        let frame = schedule.frame();
+        if frame.switches > 0 {
+            return Err(Error::unsupported("a schedule with switches of its own")
+                .help("name an algorithm in which ranks send to ranks"));
+        }
+        if u64::from(frame.parts) > size.0 && frame.collective != Collective::Barrier {
+            let (bytes, chunks) = (size.0, frame.parts);
+            return Err(Error::input(format!(
+                "{bytes} bytes are no whole byte in each of {chunks} chunks"
+            ))
+            .help("give a larger size"));
+        }
+        let mut all = Self { ranks: frame.ranks, ..Self::default() };
+        // By rank and chunk: what last wrote it, and what has read it since.
+        let mut uses: HashMap<(u32, u32), (Option<u32>, Vec<u32>)> = HashMap::new();
+        let mut sends = Sends::default();
+        let mut received: Vec<(u32, u32, u32, Bytes, Op, Vec<Run>)> = Vec::new();
+        let mut number: u32 = 0;
+        for round in 0..frame.rounds {
+            for from in senders(schedule) {
+                let Endpoint::Rank(source) = from else { continue };
+                sends.clear();
+                schedule.sends(round, from, &mut sends);
+                for message in sends.iter() {
+                    let Endpoint::Rank(to) = message.to else { continue };
+                    let bytes = bytes(&frame, size, message.runs);
+                    let send = all.push(source, Does::Send { to, tag: number, bytes });
+                    let (op, chunks) = (message.op, message.runs);
+                    tell(send, About::Message { number: number.into(), op, chunks });
+                    let mut before = Vec::new();
+                    for chunk in message.runs.iter().flat_map(|run| run.chunks()) {
+                        let (written, read) = uses.entry((source, chunk)).or_default();
+                        before.extend(*written);
+                        read.push(send);
+                    }
+                    all.require(send, before);
+                    received.push((source, to, number, bytes, message.op, message.runs.to_vec()));
+                    number += 1;
+                }
+            }
+            if all.list.len() > MOST {
+                return Err(Error::input(format!("more than {MOST} sends and receives"))
+                    .help("ask for fewer ranks or segments"));
+            }
+            // All sends of a round read the state before it.
+            for (from, rank, number, bytes, op, runs) in received.drain(..) {
+                let adds =
+                    op == Op::Reduce || frame.layout == Layout::Owned && frame.collective.reduces();
+                let adding = gamma.filter(|_| adds).map_or(0.0, |gamma| gamma.0 * bytes.0 as f64);
+                let does = Does::Receive { from: Some(from), tag: Some(number), bytes };
+                let mut last = all.push(rank, does);
+                let mut before = Vec::new();
+                for chunk in runs.iter().flat_map(|run| run.chunks()) {
+                    let (written, read) = uses.entry((rank, chunk)).or_default();
+                    before.extend(*written);
+                    before.append(read);
+                }
+                if op != Op::Copy || adding > 0.0 || !before.is_empty() {
+                    before.push(last);
+                    last = all.push(rank, Does::Compute(Seconds(adding)));
+                    tell(last, About::Stores(number.into()));
+                    all.require(last, before);
+                }
+                for chunk in runs.iter().flat_map(|run| run.chunks()) {
+                    uses.entry((rank, chunk)).or_default().0 = Some(last);
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whole bytes of a message: the first parts are one byte longer where M does not divide.
+fn bytes(frame: &Frame, size: Bytes, runs: &[Run]) -> Bytes {
+    if frame.collective == Collective::Barrier {
+        return Bytes(1);
+    }
+    let parts = u64::from(frame.parts);
+    let (each, larger) = (size.0 / parts, size.0 % parts);
+    let chunks = runs.iter().flat_map(|run| run.chunks());
+    Bytes(chunks.map(|chunk| each + u64::from(u64::from(chunk) % parts < larger)).sum())
+}

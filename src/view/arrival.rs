@@ -1,0 +1,71 @@
+//! Operations in the order of arrival, for people.
+
+use super::page::Page;
+use super::sheet::{Cell, Column, Sheet};
+use super::table::machine;
+use super::{Look, counted};
+use crate::answer::arrival::{Arrival, RankView};
+use crate::base::quantity::{Bytes, Seconds};
+
+/// Ranks that a text shows.
+const SHOWN: usize = 8;
+
+/// When all is done, and the ranks that are done last.
+#[must_use]
+pub fn arrival(report: &Arrival, look: Look) -> Page {
+    let mut page = Page::default();
+    page.line(format!(
+        "{}: {}, {}, {} in {}",
+        report.played,
+        counted(report.ranks, "rank"),
+        counted(report.operations as u64, "operation"),
+        Bytes(report.bytes),
+        counted(report.messages, "message")
+    ));
+    machine(&mut page, &report.machine, report.nodes);
+    page.gap();
+    let makespan = Seconds(report.makespan_s);
+    page.entry("makespan  ", format!("{makespan} ideal, messages taken as they arrive"));
+    if report.most_computed_s > 0.0 {
+        let most = Seconds(report.most_computed_s);
+        let times = report.makespan_s / report.most_computed_s;
+        page.entry(
+            "computes  ",
+            format!("{most} at most in one rank; the makespan is {times:.2} times that"),
+        );
+    }
+    page.gap();
+    let mut ranks: Vec<&RankView> = report.rank_times.iter().collect();
+    if !look.whole {
+        ranks.sort_by(|a, b| b.end_s.total_cmp(&a.end_s));
+        if ranks.len() > SHOWN {
+            page.line(format!("the {SHOWN} of {} ranks that are done last", ranks.len()));
+            ranks.truncate(SHOWN);
+        }
+    }
+    page.table(sheet(&ranks));
+    page
+}
+
+fn sheet(ranks: &[&RankView]) -> Sheet {
+    let time = |seconds: f64| Cell::seconds(seconds);
+    let row = |times: &&RankView| {
+        vec![
+            Cell::same(times.rank.to_string()),
+            time(times.end_s),
+            time(times.computes_s),
+            time(times.moves_s),
+            time(times.waits_s),
+        ]
+    };
+    Sheet {
+        columns: vec![
+            Column::words("rank", "rank"),
+            Column::numbers("ends", "", "end_s"),
+            Column::numbers("computes", "", "computes_s"),
+            Column::numbers("messages", "", "moves_s"),
+            Column::numbers("waits", "", "waits_s"),
+        ],
+        rows: ranks.iter().map(row).collect(),
+    }
+}
