@@ -3,8 +3,8 @@
 //! `tests/data/loggopsim.csv` holds the makespans that LogGOPSim (github.com/spcl/LogGOPSim, commit
 //! 9a0c7f2, `-S 1000000000`: all messages eager) prints for the files that [`random`] and
 //! [`collective`] write, with one change: it sorts what may begin at once by `std::stable_sort`. By
-//! `std::sort`, as it is, the order of more than 16 is the C++ library's; 75 of the 118 makespans are
-//! the same without the change, and all of those in which no more than 16 begin at once.
+//! `std::sort`, as it is, the order of more than 16 is the C++ library's; without the change 75 of
+//! the 118 makespans are the same.
 //! `COLLCOST_GOAL_DIR=DIR cargo test --test engine arrival` writes the files there, with a list of
 //! their parameters, to be run again.
 

@@ -158,9 +158,31 @@ impl std::ops::Add for Time {
     }
 }
 
-/// When something of an operation may happen, in which order, and whether it is its message that
-/// arrives.
-type Event = Reverse<(Time, u64, u32, bool)>;
+/// When something may happen, and in which order of what may happen at once.
+type Event = Reverse<(Time, u64, What)>;
+
+/// What may happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// An operation begins.
+    Begins(u32),
+    /// The message of a send enters its receiver.
+    Enters(u32),
+    /// The first of a line has its turn.
+    Turn(Key),
+}
+
+/// Who waits for the same processor and NIC: messages, or operations of one kind.
+type Key = (u8, u32, u32);
+
+/// Those that wait for the same, the earliest in order first. Together they are one event: tried one
+/// by one whenever the processor is free, many would take a time that grows with their square.
+#[derive(Default)]
+struct Line {
+    waiting: BinaryHeap<Reverse<(u64, What)>>,
+    /// When the first has its turn, and its number.
+    due: Option<(Time, u64)>,
+}
 
 struct Player<'a> {
     operations: &'a Operations,
@@ -181,6 +203,7 @@ struct Player<'a> {
     starts: Vec<u32>,
     waiting: Vec<(u32, Once)>,
     events: BinaryHeap<Event>,
+    lines: HashMap<Key, Line>,
     numbered: u64,
     /// Receives without a message, and messages without a receive.
     posted: Mailbox,
@@ -244,6 +267,7 @@ impl<'a> Player<'a> {
             starts,
             waiting,
             events: BinaryHeap::new(),
+            lines: HashMap::new(),
             numbered: 0,
             posted: Mailbox::new(list.len()),
             arrived: Mailbox::new(list.len()),
@@ -281,9 +305,41 @@ impl<'a> Player<'a> {
         self.places[&self.operations.list[operation as usize].rank]
     }
 
-    fn push(&mut self, time: Time, operation: u32, is_message: bool) {
-        self.events.push(Reverse((time, self.numbered, operation, is_message)));
+    fn push(&mut self, time: Time, what: What) {
+        self.events.push(Reverse((time, self.numbered, what)));
         self.numbered += 1;
+    }
+
+    /// Who waits for what `what` needs.
+    fn key(&self, what: What) -> Key {
+        let (class, place, operation) = match what {
+            What::Turn(key) => return key,
+            What::Begins(operation) => {
+                let does = self.operations.list[operation as usize].does;
+                (kind(does), self.place(operation), operation)
+            }
+            What::Enters(send) => {
+                let to = match self.operations.list[send as usize].does {
+                    Does::Send { to, .. } => to,
+                    Does::Receive { .. } | Does::Compute(_) => 0,
+                };
+                (MESSAGE, self.places.get(&to).copied().unwrap_or(0), send)
+            }
+        };
+        let (cpu, nic) = self.parts(place, operation);
+        (class, cpu as u32, nic as u32)
+    }
+
+    /// Puts `what` into its line, whose turn comes at `later` if it has none yet.
+    fn line_up(&mut self, later: Time, number: u64, what: What) {
+        let key = self.key(what);
+        let line = self.lines.entry(key).or_default();
+        line.waiting.push(Reverse((number, what)));
+        let due = line.due.map_or((later, number), |(time, first)| (time, first.min(number)));
+        if line.due != Some(due) {
+            line.due = Some(due);
+            self.events.push(Reverse((due.0, due.1, What::Turn(key))));
+        }
     }
 
     /// Lines up what may begin: sends before receives before computations.
@@ -295,7 +351,7 @@ impl<'a> Player<'a> {
             if let Does::Send { .. } = self.operations.list[op as usize].does {
                 time = time.max(self.sends_free[nic]);
             }
-            self.push(time, op, false);
+            self.push(time, What::Begins(op));
         }
         free.clear();
         self.free = free;
@@ -320,22 +376,47 @@ impl<'a> Player<'a> {
     }
 
     fn play(&mut self) -> Result<()> {
-        while let Some(Reverse((now, number, operation, is_message))) = self.events.pop() {
-            let later = match is_message {
-                true => self.message(operation, now)?,
-                false => self.operation(operation, now)?,
+        while let Some(Reverse((now, number, what))) = self.events.pop() {
+            let What::Turn(key) = what else {
+                self.attempt(now, number, what)?;
+                continue;
             };
-            if let Some(later) = later {
-                self.events.push(Reverse((later, number, operation, is_message)));
+            let Some(line) = self.lines.get_mut(&key) else { continue };
+            // The turn that came since an earlier one lined up.
+            if line.due.take_if(|due| *due == (now, number)).is_none() {
+                continue;
             }
-            let list = &self.operations.list;
-            self.free.sort_by_key(|&op| {
-                let operation = &list[op as usize];
-                (operation.rank, kind(operation.does))
-            });
-            self.release();
+            let Some(Reverse((number, first))) = line.waiting.pop() else { continue };
+            if self.attempt(now, number, first)?
+                && let Some(line) = self.lines.get_mut(&key)
+                && line.due.is_none()
+                && let Some(&Reverse((next, _))) = line.waiting.peek()
+            {
+                line.due = Some((now, next));
+                self.events.push(Reverse((now, next, What::Turn(key))));
+            }
         }
         Ok(())
+    }
+
+    /// Lets it happen, or lines it up; whether it happened.
+    fn attempt(&mut self, now: Time, number: u64, what: What) -> Result<bool> {
+        let later = match what {
+            What::Begins(operation) => self.operation(operation, now)?,
+            What::Enters(send) => self.message(send, now)?,
+            What::Turn(_) => None,
+        };
+        if let Some(later) = later {
+            self.line_up(later, number, what);
+            return Ok(false);
+        }
+        let list = &self.operations.list;
+        self.free.sort_by_key(|&op| {
+            let operation = &list[op as usize];
+            (operation.rank, kind(operation.does))
+        });
+        self.release();
+        Ok(true)
     }
 
     /// Counts what a rank's processors are taken for.
@@ -372,7 +453,7 @@ impl<'a> Player<'a> {
                 self.sends_free[nic] = now + self.network.gap + moving;
                 self.add(place, Time::default(), self.network.overhead);
                 self.tell(operation, Once::Started, now);
-                self.push(sent + latency, operation, true);
+                self.push(sent + latency, What::Enters(operation));
                 self.tell(operation, Once::Done, sent);
             }
             Does::Receive { from, tag, .. } => {
@@ -447,6 +528,9 @@ impl<'a> Player<'a> {
         })
     }
 }
+
+/// The kind of messages, beside those of operations.
+const MESSAGE: u8 = 3;
 
 /// Of operations that may begin at once sends come first, then receives.
 fn kind(does: Does) -> u8 {
