@@ -93,7 +93,7 @@ pub fn of_file(query: &Query, bare: &Bare, file: &str, ask: &Ask) -> Result<Arri
 /// A schedule with switches; what the machine does not say, or does not join.
 pub fn of_schedule(query: &Query, plan: &super::simulate::Plan, ask: &Ask) -> Result<Arrival> {
     let operations = Operations::of(plan.schedule(), query.size, query.machine.fabric.gamma)?;
-    let played = format!("{}, {}", plan.asked(), query.size);
+    let played = format!("{}, {}", plan.name(), query.size);
     arrival(query, &operations, played, ask).map_err(|stuck| match stuck {
         Stuck::Refused(error) => error,
         Stuck::Waits(_) => Error::input("a message of the schedule is never sent")

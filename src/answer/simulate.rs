@@ -473,8 +473,13 @@ impl Plan {
     /// What is simulated, in a few words.
     #[must_use]
     pub fn asked(&self) -> String {
-        let (collective, ranks) = (self.schedule.collective().id(), self.schedule.ranks());
-        format!("{collective} {}, {ranks} ranks", self.algorithm.unwrap_or(&self.title))
+        format!("{}, {} ranks", self.name(), self.schedule.ranks())
+    }
+
+    /// The collective, and the algorithm or the file.
+    pub(super) fn name(&self) -> String {
+        let collective = self.schedule.collective().id();
+        format!("{collective} {}", self.algorithm.unwrap_or(&self.title))
     }
 
     pub(super) fn schedule(&self) -> &dyn Schedule {

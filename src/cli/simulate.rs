@@ -48,7 +48,7 @@ pub(super) struct Args {
     /// A fabric file (TOML or JSON): ranks, switches and links, for --jobs
     #[arg(long, value_name = "FILE", requires = "jobs")]
     fabric: Option<String>,
-    /// Jobs that run at once on --fabric: a JSON file of messages and collectives
+    /// Jobs that run at once on --fabric: a JSON file of messages and collectives, or GOAL
     #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "schedule", "plot"])]
     jobs: Option<String>,
     /// What is otherwise on --fabric, beside what was built: link=g0-nv0:0 (dead), link=g0>nv0:0.5 (one
@@ -359,7 +359,16 @@ impl TimingFlags {
 }
 
 fn read_jobs(file: &str) -> Result<Jobs> {
-    traffic::parse(&Disk.text(file).map_err(|e| e.at(format!("--jobs {file}")))?, file)
+    let text = Disk.text(file).map_err(|e| e.at(format!("--jobs {file}")))?;
+    let Some(Bare { operations, messages, .. }) = import::bare(&text, file)? else {
+        return traffic::parse(&text, file);
+    };
+    let messages = messages.ok_or_else(|| {
+        Error::unsupported("a receive of any source or tag leaves open which message it takes")
+            .at(format!("--jobs {file}"))
+            .help("name sources and tags, or play it by simulate --schedule")
+    })?;
+    Ok(Jobs::of(file, operations, messages))
 }
 
 /// Both sides of `text`, which should look like `such`.

@@ -1,5 +1,6 @@
 //! Jobs at once on a fabric, as tables.
 
+use super::counted;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::traffic::Traffic;
@@ -9,11 +10,12 @@ use crate::base::quantity::Seconds;
 pub fn traffic(report: &Traffic) -> Page {
     let mut page = Page::default();
     page.line(format!(
-        "{} jobs at once on {}, {} ranks, {} messages",
-        report.jobs.len(),
-        report.fabric,
-        report.ranks,
-        report.messages
+        "{}{} on {}, {}, {}",
+        counted(report.jobs.len() as u64, "job"),
+        if report.jobs.len() > 1 { " at once" } else { "" },
+        if report.fabric.is_empty() { "a fabric" } else { &report.fabric },
+        counted(report.ranks, "rank"),
+        counted(report.messages as u64, "message")
     ));
     page.gap();
     let makespan = Seconds(report.makespan_s);

@@ -27,6 +27,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<answer::accuracy::Accuracy>("collcost/accuracy/1"),
         schema::<answer::accuracy_answer::AnswerAccuracy>("collcost/accuracy-answer/1"),
         schema::<answer::Bands>("collcost/bands/2"),
+        schema::<answer::arrival::Arrival>("collcost/arrival/1"),
         schema::<answer::bucket::Buckets>("collcost/bucket/1"),
         schema::<answer::calibrate::Calibration>("collcost/calibrate/1"),
         schema::<answer::check::Check>("collcost/check/1"),

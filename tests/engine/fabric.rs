@@ -382,6 +382,23 @@ fn nccls_topologies_are_fabrics() {
 }
 
 #[test]
+fn goal_is_played_on_a_fabric() {
+    let text =
+        "ranks = 2\n[[links]]\nbetween = [\"g0\", \"g1\"]\nbw = \"1GB/s\"\nlatency = \"1us\"";
+    let graph = Graph::parse(text, "f").unwrap();
+    // Computes 1 ms, sends 1 MB in 1 ms behind 1 µs, and gets it back; what requires the send's
+    // begin, not its bytes, runs beside.
+    let goal = "num_ranks 2\nrank 0 {\na: calc 1000000\nb: send 1000000b to 1 tag 5\nb requires a\n\
+                c: recv 1000000b from 1 tag 6\nd: calc 500000\nd irequires b\n}\n\
+                rank 1 {\na: recv 1000000b from 0 tag 5\nb: send 1000000b to 0 tag 6\nb requires a\n}";
+    let bare = collcost::exchange::import::bare(goal, "g").unwrap().unwrap();
+    let jobs = traffic::Jobs::of("g", bare.operations, bare.messages.unwrap());
+    let times = traffic::simulate(&graph, &jobs).unwrap();
+    assert!((times.makespan.0 - 3.002e-3).abs() < 1e-12, "{times:?}");
+    assert_eq!(times.messages, 2);
+}
+
+#[test]
 fn what_is_wrong_in_a_fabric_file_is_said() {
     let refused = |text: &str| Graph::parse(text, "f.toml").unwrap_err().to_string();
     let two = "ranks = 2\n[[links]]\nbetween = [\"g0\", \"g1\"]\n";

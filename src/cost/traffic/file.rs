@@ -15,6 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::cost::simulate::Mode;
 use crate::machine::graph::Amount;
+use crate::model::operations::Operations;
 
 /// Jobs as they are written; which nodes they name is checked when they run.
 #[derive(Debug, Clone)]
@@ -26,7 +27,7 @@ struct File {
     jobs: Vec<Job>,
 }
 
-#[derive(Deserialize, Debug, Clone)]
+#[derive(Deserialize, Debug, Clone, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Job {
     pub name: String,
@@ -39,6 +40,15 @@ pub(super) struct Job {
     pub size: Option<Amount>,
     pub ranks: Option<Vec<u32>>,
     pub mode: Option<String>,
+    #[serde(skip)]
+    pub played: Option<Played>,
+}
+
+/// What each rank does, and each send with the receive that it is for.
+#[derive(Debug, Clone)]
+pub(super) struct Played {
+    pub operations: Operations,
+    pub messages: Vec<(u32, u32)>,
 }
 
 #[derive(Deserialize, Debug, Clone)]
@@ -80,6 +90,13 @@ pub fn parse(text: &str, origin: &str) -> Result<Jobs> {
 }
 
 impl Jobs {
+    /// One job of operations, of which each send, by number, is for a receive.
+    #[must_use]
+    pub fn of(name: &str, operations: Operations, messages: Vec<(u32, u32)>) -> Self {
+        let played = Some(Played { operations, messages });
+        Self(vec![Job { name: name.to_owned(), played, ..Job::default() }])
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

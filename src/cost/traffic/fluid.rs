@@ -186,7 +186,7 @@ impl Fluid {
             self.due.pop();
             let one = &tasks.tasks[task as usize];
             match due {
-                Due::Ready if one.is_gate => ended.push(task),
+                Due::Ready if one.is_gate && one.wait == 0.0 => ended.push(task),
                 Due::Ready if one.wait > 0.0 => {
                     self.due.push(Reverse((key(next + one.wait), Due::Moves, task)));
                 }
@@ -221,7 +221,7 @@ impl Fluid {
             if waiting.open > 0 {
                 continue;
             }
-            if waiting.is_gate && waiting.at <= now {
+            if waiting.is_gate && waiting.at <= now && waiting.wait == 0.0 {
                 ended.push(next);
             } else {
                 self.due.push(Reverse((key(waiting.at.max(now)), Due::Ready, next)));

@@ -3,15 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use super::file::{Job, Jobs, bytes};
+use super::file::{Job, Jobs, Played, bytes};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Bytes;
+use crate::base::quantity::{Bytes, Seconds};
 use crate::cost::simulate::Mode;
 use crate::machine::graph::routes::Routes;
 use crate::machine::graph::{Graph, Node};
 use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
+use crate::model::operations::{Does, Once};
 use crate::model::schedule::direct::Direct;
 use crate::model::schedule::{Endpoint, Schedule, Sends, senders};
 
@@ -28,7 +29,7 @@ pub(super) struct Task {
     /// Not before.
     pub at: f64,
     pub is_gate: bool,
-    /// What it waits without moving, and where its path lies among all links.
+    /// What it waits without moving, or a gate takes, and where its path lies among all links.
     pub wait: f64,
     path: (u32, u32),
     /// How many it still waits for.
@@ -69,9 +70,10 @@ impl Tasks {
                 let other = numbers.get(name.as_str()).copied().unwrap_or(0);
                 tasks.after(tasks.gates[other].1, gate);
             }
-            match &job.messages {
-                Some(messages) => tasks.messages(number, messages, &nodes),
-                None => tasks.collective(number, job, graph, &registry),
+            match (&job.messages, &job.played) {
+                (Some(messages), _) => tasks.messages(number, messages, &nodes),
+                (None, Some(played)) => tasks.operations(number, played, graph),
+                (None, None) => tasks.collective(number, job, graph, &registry),
             }
             .map_err(place)?;
             tasks.close(number, gate);
@@ -215,6 +217,51 @@ impl Tasks {
                 }
                 self.after(*before, task);
             }
+        }
+        Ok(())
+    }
+
+    /// What ranks do. A send is done when it has begun, as eager ones are; what a rank computes takes
+    /// its time, and holds up nothing but what requires it.
+    fn operations(&mut self, job: u32, played: &Played, graph: &Graph) -> Result<()> {
+        let Played { operations, messages } = played;
+        if operations.ranks > graph.ranks {
+            let (here, there) = (operations.ranks, graph.ranks);
+            return Err(Error::input(format!("{here} ranks on a fabric of {there}"))
+                .help("give a fabric of as many"));
+        }
+        if operations.list.len() > MESSAGES {
+            return Err(Error::unsupported(format!("more than {MESSAGES} operations"))
+                .help("simulate fewer ranks, or a shorter part"));
+        }
+        // By operation: when it begins, when it is done, and the message that it sends.
+        let mut gates = Vec::with_capacity(operations.list.len());
+        for operation in &operations.list {
+            let begins = self.gate(job, 0.0);
+            let (done, message) = match operation.does {
+                Does::Send { to, bytes, .. } => {
+                    let (from, bytes) = (operation.rank, bytes.0 as f64);
+                    let message = self.push(Task { job, from, to, bytes, ..Task::default() });
+                    self.after(begins, message);
+                    (begins, message)
+                }
+                Does::Receive { .. } | Does::Compute(_) => {
+                    let done = self.gate(job, 0.0);
+                    if let Does::Compute(Seconds(time)) = operation.does {
+                        self.tasks[done as usize].wait = time;
+                    }
+                    self.after(begins, done);
+                    (done, done)
+                }
+            };
+            gates.push((begins, done, message));
+        }
+        for &(then, first, once) in &operations.requires {
+            let (begins, done, _) = gates[first as usize];
+            self.after(if once == Once::Done { done } else { begins }, gates[then as usize].0);
+        }
+        for &(send, receive) in messages {
+            self.after(gates[send as usize].2, gates[receive as usize].1);
         }
         Ok(())
     }

@@ -67,11 +67,15 @@ pub(super) fn bare(text: &str) -> Result<Option<Bare>, Refused> {
         Does::Receive { from, tag, .. } => from.is_none() || tag.is_none(),
         Does::Send { .. } | Does::Compute(_) => false,
     };
-    // Which message a wildcard takes shows only when it is played.
-    if !reader.operations.list.iter().any(any) {
-        reader.matched()?.0.order()?;
-    }
-    Ok(Some(Bare { operations: reader.operations, lines: reader.lines }))
+    let messages = match reader.operations.list.iter().any(any) {
+        true => None,
+        false => {
+            let (program, messages) = reader.matched()?;
+            program.order()?;
+            Some(messages)
+        }
+    };
+    Ok(Some(Bare { operations: reader.operations, messages, lines: reader.lines }))
 }
 
 fn number<T: std::str::FromStr>(word: Option<&str>, what: &str, line: usize) -> Result<T, Refused> {

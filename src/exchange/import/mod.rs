@@ -37,6 +37,9 @@ pub struct Foreign {
 pub struct Bare {
     /// What each rank does.
     pub operations: Operations,
+    /// Each send with the receive that it is for, by number; absent where a receive takes any: which
+    /// it is shows only when they are played.
+    pub messages: Option<Vec<(u32, u32)>>,
     /// The line of each operation.
     lines: Vec<u32>,
 }
