@@ -5,9 +5,10 @@ use serde::Serialize;
 use super::Expect;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
-use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume, nearest};
 use crate::cost::bound::bound;
 use crate::cost::crossover::envelope;
+use crate::cost::optimum::optimum;
 use crate::cost::price::{Use, uses};
 use crate::cost::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
 use crate::cost::simulate::{Setup, simulate};
@@ -34,6 +35,10 @@ pub struct Cost {
     pub known_from: String,
     /// What any algorithm takes at least, the launch included; absent where a figure is unknown.
     pub bound_s: Option<f64>,
+    /// What the best schedule takes on the fabric that the machine's profile names, the launch
+    /// included; absent where none is named, or of other ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimal: Option<Optimal>,
     /// The algorithms that apply, then, with a reason, those that do not.
     pub algorithms: Vec<Row>,
     /// The algorithm that stands for what the library runs; absent where nothing prices that.
@@ -56,6 +61,21 @@ pub struct Cost {
     /// The flags that say where the call runs, for a command that goes on from here.
     #[serde(skip)]
     pub on: Option<String>,
+}
+
+/// The best that a fabric can do, latency aside.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Optimal {
+    /// The fabric's name.
+    pub fabric: String,
+    /// The size over the best rate, and the launch.
+    pub time_s: f64,
+    /// The best rate, in bytes per second, as an exact fraction.
+    pub rate: String,
+    /// The same as a number.
+    #[serde(rename = "rate_Bps")]
+    pub rate_per_second: f64,
 }
 
 /// The question with what was filled in.
@@ -395,6 +415,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         expect: Expect::of(expected, &expecting, query.size),
         known_from: expecting.known_from(&expected),
         bound_s: bound.map(|b| b.0),
+        optimal: optimal(query)?,
         runs: is_priced.then_some(ideal.id),
         fastest_shipped: first(ranked.iter().find(ships)),
         fastest: first(ranked.first()),
@@ -454,6 +475,29 @@ pub(super) fn bound_of(query: &Query, expecting: &Expecting<'_>) -> Result<Optio
         Err(_) if expecting.is_learned() => Ok(None),
         found => Ok(Some(with_launch(found?.time(), query))),
     }
+}
+
+/// The most ranks of which an all-to-all's best rate is sought beside other things: it is a linear
+/// program.
+const MOST_TO_ALL: u32 = 64;
+
+/// The best on the fabric that the profile names.
+fn optimal(query: &Query) -> Result<Option<Optimal>> {
+    let (collective, ranks) = (query.shape.collective, query.shape.ranks);
+    let is_large = collective == Collective::AllToAll && ranks > MOST_TO_ALL;
+    let is_priced = !is_large && collective != Collective::Barrier;
+    let Some(graph) = query.machine.graph.as_ref().filter(|g| g.ranks == ranks && is_priced) else {
+        return Ok(None);
+    };
+    let rate = optimum(graph, collective, 0, false)?.rate.0;
+    let per_second = nearest(rate);
+    let time = with_launch(Seconds(query.size.0 as f64 / per_second), query);
+    Ok(Some(Optimal {
+        fabric: graph.name.clone(),
+        time_s: time.0,
+        rate: rate.to_string(),
+        rate_per_second: per_second,
+    }))
 }
 
 /// The lowest ideal time as the size grows.

@@ -5,17 +5,22 @@ use std::io::Write;
 use super::Stop;
 use super::flags::{OnFlags, counted, value};
 use super::format::{FormatFlag, OfSweep};
+use super::optimum::read_fabric;
 use super::picture::PictureFlags;
+use collcost::answer::optimum::best;
+use collcost::answer::what_if::what_if;
 use collcost::answer::{self, Map, Sweep};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::base::quantity::{Bytes, Seconds, dtype_bytes};
+use collcost::machine::graph::Graph;
 use collcost::machine::query::Query;
 use collcost::machine::what_if::{Figure, Value};
 use collcost::measure::logs;
 use collcost::measure::verdict::runs;
 use collcost::model::algorithm::{Library, Registry};
+use collcost::plan::config::is_file;
 use collcost::view::{self, columns, plot, table::View};
 
 #[derive(clap::Args)]
@@ -97,7 +102,16 @@ impl Args {
         collective: Collective,
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
-        let mut queries = self.on.queries(collective, Bytes(0))?;
+        let mut queries = match self.on.queries(collective, Bytes(0)) {
+            Ok(queries) => queries,
+            Err(refused) => {
+                let named = self.on.machine.get("profile").filter(|name| is_file(name));
+                let Some(graph) = named.and_then(|file| read_fabric(file).ok()) else {
+                    return Err(refused.into());
+                };
+                return self.on_fabric(&graph, collective, out);
+            }
+        };
         let alone = queries.len() == 1;
         if let [query] = &queries[..] {
             self.on.refuse_idle(query)?;
@@ -167,12 +181,49 @@ impl Args {
         self.one(out, &report)
     }
 
+    /// The best on a fabric that stands for the machine, and with a size what libraries run there.
+    fn on_fabric(
+        &self,
+        graph: &Graph,
+        collective: Collective,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
+        let typed = self.on.typed();
+        let range = &self.range;
+        let others = [&self.algorithm, &self.size_is, &self.ships, &self.elements, &range.vary];
+        let asks_more = others.into_iter().any(Option::is_some)
+            || !(self.seen.is_empty() && range.set.is_empty())
+            || typed.split_whitespace().count() > 2
+            || range.sizes()?.is_some()
+            || self.picture.asked();
+        if asks_more {
+            return Err(Error::input(
+                "a fabric says its ranks and links itself, and prices no algorithm",
+            )
+            .at(typed.trim())
+            .help("give a size and --format beside --on alone; collcost optimum --help has more")
+            .into());
+        }
+        self.no_sweep("the best on a fabric is")?;
+        let place = |e: Error| e.at(collective.to_string());
+        let mut report = best(graph, collective, 0, false).map_err(place)?;
+        if let Some(size) = self.typed_size()? {
+            let runs = what_if(graph, &[], (collective, 0), size);
+            report.what_if = Some(runs.map_err(place)?);
+        }
+        self.output.format.write(out, &report, |_| view::optimum::optimum(&report))
+    }
+
+    fn typed_size(&self) -> Result<Option<Bytes>> {
+        match (&self.size, &self.at) {
+            (Some(size), _) => value("--size", Some(size)),
+            (None, at) => value("", at.as_ref()),
+        }
+    }
+
     /// The size and what goes with it; `alone` where it is the only question.
     fn fill(&self, query: &mut Query, alone: bool) -> Result<()> {
-        let size: Option<Bytes> = match (&self.size, &self.at) {
-            (Some(size), _) => value("--size", Some(size))?,
-            (None, at) => value("", at.as_ref())?,
-        };
+        let size = self.typed_size()?;
         query.size = counted(query, size.unwrap_or_default(), self.size_is.as_ref())?;
         for seen in &self.seen {
             query.seen.extend(self::seen(seen, query).map_err(|e| e.at(format!("--seen {seen}")))?);

@@ -118,9 +118,13 @@ pub(super) fn with_faults(built: &Graph, faults: &[(String, Fault)]) -> Result<G
 
 /// Reads a fabric file, a network of ASTRA-sim or ns-3, or a topology that NCCL dumped.
 pub(super) fn read_fabric(file: &str) -> Result<Graph> {
-    let text = Disk.text(file).map_err(|e| e.at(format!("--fabric {file}")))?;
+    fabric_in(&Disk.text(file).map_err(|e| e.at(format!("--fabric {file}")))?, file)
+}
+
+/// The fabric that the text of `file` describes.
+pub(super) fn fabric_in(text: &str, file: &str) -> Result<Graph> {
     if text.trim_start().starts_with('<') {
-        return nccl::fabric(&nccl::topology_file::read(&text, file)?);
+        return nccl::fabric(&nccl::topology_file::read(text, file)?);
     }
-    Graph::parse(&text, file)
+    Graph::parse(text, file)
 }

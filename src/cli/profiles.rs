@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::Stop;
 use super::config::folder;
 use super::format::{FormatFlag, OfProfile, Report};
+use super::optimum::{fabric_in, read_fabric};
 use collcost::answer::{self, Entry};
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
@@ -178,16 +179,35 @@ fn shown(origin: &str) -> String {
 pub(super) fn find(name: &str) -> Result<Profile> {
     let source = Source::of(name)?;
     let origin = source.origin();
-    let mut profile = source.profile()?;
-    if let Some(file) = &profile.nccl_topology {
-        // It lies beside the profile.
+    let mut profile = source.profile().map_err(|refused| match read_fabric(origin) {
+        Ok(fabric) if is_file(origin) => {
+            let what = format!("this is a fabric of {} ranks, not a machine", fabric.ranks);
+            Error::profile(what).help(format!(
+                "collcost optimum COLLECTIVE --on {origin}; or name it in a profile, as fabric = \"…\""
+            ))
+        }
+        _ => refused,
+    })?;
+    // Its files lie beside the profile.
+    let beside = |file: &String| {
         let path = Path::new(origin).parent().unwrap_or(Path::new("")).join(file);
-        let path = path.to_string_lossy().into_owned();
-        let text = super::input::text(&path).map_err(|e| {
-            Error::profile(format!("the topology cannot be read: {e}"))
-                .at(format!("{origin}: nccl_topology = \"{file}\""))
-                .help("name a file beside the profile, as NCCL_TOPO_FILE would name it")
-        })?;
+        path.to_string_lossy().into_owned()
+    };
+    let text = |path: &str, key: &str, file: &str, what: &str| {
+        super::input::text(path).map_err(|e| {
+            Error::profile(format!("{what} cannot be read: {e}"))
+                .at(format!("{origin}: {key} = \"{file}\""))
+                .help("name a file beside the profile")
+        })
+    };
+    if let Some(file) = &profile.fabric_file {
+        let path = beside(file);
+        let graph = fabric_in(&text(&path, "fabric", file, "the fabric")?, &path)?;
+        profile.graph = Some(Arc::new(graph));
+    }
+    if let Some(file) = &profile.nccl_topology {
+        let path = beside(file);
+        let text = text(&path, "nccl_topology", file, "the topology")?;
         profile.topology = Some(Arc::new(topology_file::read(&text, &path)?));
     }
     Ok(profile)

@@ -8,6 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::machine::curve::{Curve, Placed};
 use crate::machine::fabric::{Fabric, Links, Order, Switch, Tier, TierKind};
+use crate::machine::graph::Graph;
 use crate::machine::link::Link;
 use crate::machine::nccl::Description;
 use crate::machine::placement::Placement;
@@ -77,6 +78,8 @@ pub struct Machine {
     pub nccl_graphs: Option<String>,
     /// What NCCL's search starts from, under the same conditions.
     pub topology: Option<Arc<Description>>,
+    /// What joins its ranks, link by link, under the same conditions.
+    pub graph: Option<Arc<Graph>>,
     /// The rates.
     pub fabric: Fabric,
     /// Whether a person said how many NICs are in use.
@@ -189,6 +192,7 @@ impl Machine {
             library: profile.library.clone(),
             nccl_graphs: profile.nccl_graphs.clone(),
             topology: profile.topology.clone(),
+            graph: profile.graph.clone(),
             origins: origins.collect(),
             launch: profile.launch_of(collective).map(|launch| launch.how),
             stock: Some(profile.fabric(collective)),
@@ -231,6 +235,7 @@ impl Machine {
             library: None,
             nccl_graphs: None,
             topology: None,
+            graph: None,
             origins: vec![Origin::default(); tiers.len()],
             launch: None,
             stock: None,
@@ -251,11 +256,12 @@ impl Machine {
                 "leave out --alpha-inter, --bw-inter and --nics-per-node, or give both rates",
             ));
         }
-        let last = fabric.tiers.len() - 1;
         // NCCL's search looks at rates: with others it would find other graphs.
         if given.bandwidth.is_some() || given.bandwidth_inter.is_some() {
-            (self.nccl_graphs, self.topology) = (None, None);
+            self.forget_graphs();
         }
+        let fabric = &mut self.fabric;
+        let last = fabric.tiers.len() - 1;
         set(&mut fabric.tiers[0], &mut self.origins[0], given.alpha, given.bandwidth);
         let inter = (given.alpha_inter, given.bandwidth_inter);
         set(&mut fabric.tiers[last], &mut self.origins[last], inter.0, inter.1);
@@ -324,13 +330,18 @@ impl Machine {
         of(&self.fabric).filter(|&nics| of(stock) != Some(nics))
     }
 
+    /// What is known link by link no longer is the machine.
+    fn forget_graphs(&mut self) {
+        (self.nccl_graphs, self.topology, self.graph) = (None, None, None);
+    }
+
     /// Marks a figure as given: where it came from no longer says anything.
     pub fn forget(&mut self, figure: Figure) {
         match figure {
             Figure::Alpha(tier) => self.origins[tier].alpha = None,
             Figure::Bandwidth(tier) => {
                 (self.origins[tier].bandwidth, self.origins[tier].efficiency) = (None, None);
-                (self.nccl_graphs, self.topology) = (None, None);
+                self.forget_graphs();
             }
             Figure::Launch => self.launch = None,
             Figure::SwitchAlpha
@@ -403,7 +414,7 @@ impl Query {
         let placement = Placement { ranks, per_node, order: machine.fabric.order };
         // NCCL's search looks at NICs, too, where data leave the node.
         if placement.nodes() > 1 && machine.other_nics().is_some() {
-            (machine.nccl_graphs, machine.topology) = (None, None);
+            machine.forget_graphs();
         }
         Ok(Self { machine, shape, placement, size, element: None, given, seen: Vec::new() })
     }

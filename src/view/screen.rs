@@ -59,7 +59,17 @@ pub(super) fn answer(page: &mut Page, report: &Cost) {
         Some(least) => format!("{}: no algorithm can be faster on these links", Seconds(least)),
         None => "not known: a parameter of these links is not".to_owned(),
     };
-    page.entry(label("bound"), bound)
+    page.entry(label("bound"), bound);
+    if let Some(best) = &report.optimal {
+        let (time, rate) = (Seconds(best.time_s), Bandwidth(best.rate_per_second));
+        let fabric = if best.fabric.is_empty() { "the profile's fabric" } else { &best.fabric };
+        let differs = match report.expect.time_s < best.time_s {
+            true => "; less is expected: the profile's tiers say more than its fabric carries",
+            false => "",
+        };
+        let line = format!("{time} ideal: the best rate on {fabric}, {rate}{differs}");
+        page.entry(label("optimal"), line);
+    }
 }
 
 /// `all-reduce, 16 MiB per rank, 64 ranks on 8 nodes of dgx-h100 (default)`.

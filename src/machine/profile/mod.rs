@@ -42,6 +42,7 @@ use crate::base::text_pos::{Document, Refused};
 use crate::machine::curve::Curve;
 pub use crate::machine::fabric::{Discipline, TierKind};
 use crate::machine::fabric::{Fabric, Switch, Tier};
+use crate::machine::graph::Graph;
 use crate::machine::link::{Link, Share};
 use crate::machine::nccl::Description;
 use crate::model::formula::Ports;
@@ -94,6 +95,12 @@ pub struct Profile {
     /// What that file describes; whoever reads the profile's file reads that one too.
     #[serde(skip)]
     pub topology: Option<Arc<Description>>,
+    /// A fabric's file beside this one: what joins its ranks, link by link.
+    #[serde(default, rename = "fabric")]
+    pub fabric_file: Option<String>,
+    /// What that file describes; whoever reads the profile's file reads that one too.
+    #[serde(skip)]
+    pub graph: Option<Arc<Graph>>,
     /// A drawing of who is joined to whom.
     #[serde(default)]
     pub picture: Option<String>,
@@ -313,6 +320,8 @@ impl Profile {
             nccl_graphs: None,
             nccl_topology: None,
             topology: None,
+            fabric_file: None,
+            graph: None,
             picture: None,
             notes: Vec::new(),
             tiers: Vec::new(),
