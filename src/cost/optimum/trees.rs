@@ -5,7 +5,7 @@
 //! RIMS Kôkyûroku Bessatsu B23 2010; Schrijver, Combinatorial Optimization, chapter 53). A group
 //! of equal partial trees grows by a link whenever what is left still carries all other groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cut::Cut;
 use super::flow::Flow;
@@ -50,7 +50,8 @@ pub(super) fn pack(
     ways.retain(|(from, to), ways| from != to && !ways.is_empty());
     let sum = |ways: &Ways| ways.iter().map(|way| way.1).sum::<i64>();
     let links = ways.iter().map(|(&link, ways)| (link, sum(ways))).collect();
-    let groups = Packer { ranks: graph.ranks as usize, links, groups: Vec::new() };
+    let groups =
+        Packer { ranks: graph.ranks as usize, links, groups: Vec::new(), taken: BTreeSet::new() };
     let mut found = Vec::new();
     for group in groups.pack(roots, each)? {
         lay(&group, &mut ways, each, demand, &mut found)?;
@@ -62,6 +63,9 @@ struct Packer {
     ranks: usize,
     links: BTreeMap<(Node, Node), i64>,
     groups: Vec<Group>,
+    /// Links that the group that grows cannot have: the others need all that goes where they lead,
+    /// and while it grows they need no less of it.
+    taken: BTreeSet<(Node, Node)>,
 }
 
 impl Packer {
@@ -74,6 +78,7 @@ impl Packer {
         }
         let mut at = 0;
         while at < self.groups.len() {
+            self.taken.clear();
             while self.groups[at].order.len() < self.ranks {
                 self.grow(at)?;
             }
@@ -89,10 +94,14 @@ impl Packer {
             let links = self.links.range((from, 0)..=(from, Node::MAX));
             links.filter(|((_, to), left)| **left > 0 && !group.reached[*to as usize])
         };
+        let mut taken = Vec::new();
         let edges = group.order.iter().flat_map(|&from| ends(from));
         let (edge, times) = edges
+            .filter(|(edge, _)| !self.taken.contains(edge))
             .map(|(&edge, &left)| (edge, self.room(at, edge, left.min(group.times))))
+            .inspect(|&(edge, times)| taken.extend((times == 0).then_some(edge)))
             .find(|(_, times)| *times > 0)?;
+        self.taken.extend(taken);
         *self.links.get_mut(&edge)? -= times;
         if times < self.groups[at].times {
             let mut rest = self.groups[at].clone();
@@ -109,19 +118,23 @@ impl Packer {
 
     /// How many trees of a group a link can be added to.
     fn room(&self, at: usize, (from, to): (Node, Node), most: i64) -> i64 {
-        let others: Vec<&Group> = self
-            .groups
-            .iter()
-            .enumerate()
-            .filter(|(i, group)| *i != at && group.order.len() < self.ranks)
-            .map(|(_, group)| group)
-            .collect();
-        let mut flow = Flow::new(self.ranks + others.len());
+        let others = self.groups.iter().enumerate();
+        let others = others.filter(|(i, group)| *i != at && group.order.len() < self.ranks);
+        // What has not grown is at its root alone: a link there, and no node of its own.
+        let (grown, alone): (Vec<_>, Vec<_>) =
+            others.map(|(_, group)| group).partition(|group| group.order.len() > 1);
+        let mut flow = Flow::new(self.ranks + grown.len());
         for (&(from, to), &left) in self.links.iter().filter(|(_, left)| **left > 0) {
             flow.edge(from, to, left);
         }
         let mut needed = 0;
-        for (number, group) in (self.ranks as u32..).zip(others) {
+        for group in alone {
+            needed += group.times;
+            if group.root != from {
+                flow.edge(from, group.root, group.times);
+            }
+        }
+        for (number, group) in (self.ranks as u32..).zip(grown) {
             needed += group.times;
             flow.edge(from, number, group.times);
             for &rank in &group.order {
