@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::str::FromStr;
 
 use crate::base::collective::Collective;
@@ -380,11 +381,17 @@ fn block_flows(route: Route, n: u32, span: u32) -> u32 {
             offset_flows((n / 2).clamp(first, last), n, span)
         }
         Route::Folded { distance, pairs } => {
-            most_crossing(n, span, |r| folded_partner(r, distance, pairs))
+            let partner = |r| folded_partner(r, distance, pairs);
+            most_crossing(n, span, &folded_domains(n, span, distance, pairs), partner)
         }
         Route::Xor(d) if span.is_multiple_of(2 * d) => 0,
         Route::Xor(d) if d >= span => span,
-        Route::Xor(d) => most_crossing(n, span, |r| r ^ d),
+        Route::Xor(d) => {
+            // Domains that begin alike are alike, but for the last ones, some of whose partners miss.
+            let last = n.div_ceil(span);
+            let windows = [0..alike(d.saturating_mul(2), span), last.saturating_sub(4)..last];
+            most_crossing(n, span, &windows, |r| r ^ d)
+        }
         Route::Grow(d) if 2 * d <= span => 0,
         Route::Grow(d) if d >= span => span,
         Route::Grow(d) => 2 * d - span,
@@ -431,15 +438,69 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
     if stays { 0 } else { span }
 }
 
-/// The most ranks of one domain whose partner sits in another.
-fn most_crossing(n: u32, span: u32, partner: impl Fn(u32) -> u32) -> u32 {
-    (0..n.div_ceil(span))
-        .map(|domain| {
-            let first = domain * span;
-            let ranks = first..first.saturating_add(span).min(n);
-            let leaves = |&r: &u32| partner(r) < n && partner(r) / span != domain;
-            ranks.filter(leaves).count() as u32
-        })
-        .max()
-        .unwrap_or(0)
+/// After how many domains of `span` ranks they begin at the same place of a period again.
+fn alike(period: u32, span: u32) -> u32 {
+    period / num_integer::gcd(period, span)
+}
+
+/// Domains of which each of a fold is like one: those at the beginning, where of two ranks one sits
+/// out, around the end of that, and the last.
+fn folded_domains(n: u32, span: u32, distance: u32, pairs: u32) -> [Range<u32>; 3] {
+    let last = n.div_ceil(span);
+    // Partners are at least the distance apart: where that is a domain, all that take part leave it.
+    let (first, after, begins, ends) = if distance >= span {
+        (alike(2, span), 1, 2 * pairs, 2 * pairs)
+    } else {
+        // A block of numbers holds both partners; the one on the fold's end has some of both kinds.
+        let block = pairs / (2 * distance) * 2 * distance;
+        let (first, after) = (alike(distance.saturating_mul(4), span), alike(2 * distance, span));
+        (first, after, 2 * block, block + 2 * distance + pairs)
+    };
+    [
+        0..first,
+        (begins / span).saturating_sub(1)..ends / span + after + 2,
+        last.saturating_sub(2)..last,
+    ]
+}
+
+/// The most ranks of one of these domains whose partner sits in another.
+fn most_crossing(n: u32, span: u32, domains: &[Range<u32>], partner: impl Fn(u32) -> u32) -> u32 {
+    let last = n.div_ceil(span);
+    let domains = domains.iter().flat_map(|range| range.start..range.end.min(last));
+    let crossing = domains.map(|domain| {
+        let first = domain * span;
+        let ranks = first..first.saturating_add(span).min(n);
+        let leaves = |&r: &u32| partner(r) < n && partner(r) / span != domain;
+        ranks.filter(leaves).count() as u32
+    });
+    crossing.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What all domains say, one by one.
+    fn counted(n: u32, span: u32, partner: impl Fn(u32) -> u32) -> u32 {
+        most_crossing(n, span, &[0..n.div_ceil(span)], partner)
+    }
+
+    #[test]
+    fn a_few_domains_stand_for_all() {
+        for n in 3..=260_u32 {
+            let power = 1 << n.ilog2();
+            for span in (2..40).filter(|&span| span < n) {
+                for distance in (0..n.ilog2()).map(|k| 1 << k) {
+                    let (pairs, d) = (n - power, distance);
+                    if pairs > 0 {
+                        let fold = Route::Folded { distance, pairs };
+                        let all = counted(n, span, |r| folded_partner(r, d, pairs));
+                        assert_eq!(block_flows(fold, n, span), all, "{n} {span} {d}");
+                    }
+                    let all = counted(n, span, |r| r ^ d);
+                    assert_eq!(block_flows(Route::Xor(d), n, span), all, "{n} {span} {d}");
+                }
+            }
+        }
+    }
 }
