@@ -33,6 +33,7 @@ mod relation;
 mod standing;
 mod update;
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use crate::base::collective::Collective;
@@ -267,6 +268,7 @@ fn budgets(machines: &Machines<'_>, file: &str, options: Options, faults: &Fault
         presets: layer("presets", &presets),
         options,
         faults,
+        ranks: Cell::new(0),
     };
     read::budgets(&files, &from)
 }

@@ -1,5 +1,6 @@
 //! Budgets from their tables: `[[budget]]` of a file.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::str::FromStr;
 
@@ -64,7 +65,13 @@ pub(super) struct From<'a, 'm> {
     pub policies: Vec<Option<Layer<'a>>>,
     pub options: Options,
     pub faults: &'a Faults,
+    /// Ranks of all budgets so far.
+    pub ranks: Cell<u64>,
 }
+
+/// The most ranks of all budgets together: some algorithms are priced step by step, of which each rank
+/// makes one more.
+const RANKS: u64 = 1 << 23;
 
 /// A ratio without unit, or in percent where `percent` says so: `1.2`, `5%`.
 pub(super) struct Plain(pub f64);
@@ -400,6 +407,18 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
     // What ranks follow from nodes is known once the machine is.
     let query = (layout.ranks.is_some() || layout.nodes.is_some())
         .then(|| machine.query(collective, size.unwrap_or_default(), layout));
+    if let Some(Ok(query)) = &query {
+        let before = from.ranks.get();
+        from.ranks.set(before.saturating_add(query.shape.ranks.into()));
+        if from.ranks.get() > RANKS {
+            // What goes beyond is said once.
+            if before <= RANKS {
+                let what = format!("with this budget over {RANKS} ranks are asked for in all");
+                fields.fault("n", what, "give some budgets a file of their own, or fewer ranks");
+            }
+            return None;
+        }
+    }
     let size = match query {
         Some(Ok(query)) => match size.map(|s| counts.total(collective, query.shape.ranks, s)) {
             Some(Ok(size)) => Some(size),

@@ -95,6 +95,16 @@ fn every_fault_of_a_file_is_named_in_one_run() {
 }
 
 #[test]
+fn budgets_of_more_ranks_than_are_priced_are_refused_once() {
+    const ONE: &str =
+        "collective = \"allreduce\"\nn = 8388608\nsize = \"1GiB\"\nmax_time = \"9s\"\n";
+    let text = ["a", "b", "c"].map(|name| format!("[[budget]]\nname = \"{name}\"\n{ONE}")).concat();
+    let text: &'static str = Box::leak(text.into_boxed_str());
+    let what = "with this budget over 8388608 ranks are asked for in all";
+    assert_eq!(faults(&[("b.toml", text)]), [format!("b.toml:10:5: {what}")]);
+}
+
+#[test]
 fn names_are_unique_over_all_files_and_loops_are_found() {
     let one = "include = [\"x/more.toml\"]\n[[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nn = 8\n\
                size = \"1GiB\"\nmax_time = \"9ms\"\n";
