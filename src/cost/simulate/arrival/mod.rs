@@ -8,21 +8,21 @@
 //! Lumsdaine, HPDC 2010, section 3), without its rendezvous and its noise, with L and G of the tier
 //! that joins two ranks: α = L + 2·o is what an empty message takes, as everywhere.
 
+mod mailbox;
+mod network;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::fabric::Fabric;
-use crate::machine::link::{Times, Traffic};
-use crate::machine::placement::Placement;
 use crate::model::operations::{Does, Once, Operations};
+use mailbox::{Mail, Mailbox};
+use network::{Network, Time};
 
 /// The most operations: a GiB of memory.
 const OPERATIONS: usize = 1 << 23;
-
-/// The most comparisons of messages with receives that take any.
-const LOOKS: u64 = 1 << 30;
 
 /// The most processors or NICs of all ranks together.
 const PLACES: usize = 1 << 24;
@@ -92,70 +92,6 @@ pub fn arrive(
     player.begin(starts);
     player.play()?;
     player.result()
-}
-
-/// What joins the ranks.
-struct Network<'a> {
-    fabric: &'a Fabric,
-    tiers: Vec<Times>,
-    ranks: u32,
-    overhead: Time,
-    gap: Time,
-}
-
-impl<'a> Network<'a> {
-    fn new(operations: &Operations, fabric: &'a Fabric, overheads: Overheads) -> Result<Self> {
-        let ranks = operations.ranks;
-        let depth = fabric.depth(ranks)?;
-        let tiers = fabric.tiers[..depth].iter().map(|tier| tier.times());
-        let tiers = tiers.collect::<Result<Vec<Times>>>()?;
-        let Overheads { overhead: Seconds(overhead), gap: Seconds(gap) } = overheads;
-        let least = tiers.iter().map(|tier| tier.alpha).fold(f64::INFINITY, f64::min);
-        if 2.0 * overhead > least {
-            let (twice, alpha) = (Seconds(2.0 * overhead), Seconds(least));
-            return Err(Error::input(format!("twice the overhead, {twice}, is above α, {alpha}"))
-                .help("α is what an empty message takes in all: L + 2·o"));
-        }
-        let (overhead, gap) = (Time::of(overhead), Time::of(gap));
-        Ok(Self { fabric, tiers, ranks, overhead, gap })
-    }
-
-    /// L, and what the bytes after the first take.
-    fn times(&self, from: u32, to: u32, bytes: Bytes) -> (Time, Time) {
-        let domain = |tier: usize, rank| {
-            let per_node = self.fabric.tiers[tier].span.map_or(self.ranks, |span| span.get());
-            let (ranks, order) = (self.ranks, self.fabric.order);
-            Placement { ranks, per_node, order }.node_of(rank)
-        };
-        let mut tiers = 0..self.tiers.len();
-        let joined = tiers.find(|&tier| domain(tier, from) == domain(tier, to));
-        let tier = &self.tiers[joined.unwrap_or(self.tiers.len() - 1)];
-        let behind = bytes.0.saturating_sub(1) as f64;
-        let latency = Time::of(tier.alpha).0.saturating_sub(2 * self.overhead.0);
-        (Time(latency), Time::of(tier.moving(behind, Traffic::ALONE)))
-    }
-}
-
-/// A time in whole picoseconds, so that what happens at once does so for whoever computes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-struct Time(u64);
-
-impl Time {
-    fn of(seconds: f64) -> Self {
-        Self((seconds * 1e12).round() as u64)
-    }
-
-    fn seconds(self) -> Seconds {
-        Seconds(self.0 as f64 * 1e-12)
-    }
-}
-
-impl std::ops::Add for Time {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
-    }
 }
 
 /// When something may happen, and in which order of what may happen at once.
@@ -538,142 +474,5 @@ fn kind(does: Does) -> u8 {
         Does::Send { .. } => 0,
         Does::Receive { .. } => 1,
         Does::Compute(_) => 2,
-    }
-}
-
-/// A message for a rank, or a receive of one: whoever and whichever where nothing is said.
-struct Mail {
-    rank: u32,
-    from: Option<u32>,
-    tag: Option<u32>,
-    operation: u32,
-}
-
-impl Mail {
-    /// Rank, sender and tag, where both are said.
-    fn exact(&self) -> Option<(u32, u32, u32)> {
-        Some((self.rank, self.from?, self.tag?))
-    }
-}
-
-/// Receives or messages that wait, in their order.
-struct Mailbox {
-    /// Those of one rank, sender and tag: the first, the last.
-    exact: HashMap<(u32, u32, u32), (u32, u32)>,
-    /// What comes after each of them.
-    next: Vec<u32>,
-    /// When each came, for those that more than one can take.
-    came: Vec<u32>,
-    count: u32,
-    /// By rank the receives of any source or tag.
-    loose: HashMap<u32, Vec<(Option<u32>, Option<u32>, u32)>>,
-    looks: u64,
-}
-
-const NONE: u32 = u32::MAX;
-
-impl Mailbox {
-    fn new(operations: usize) -> Self {
-        Self {
-            exact: HashMap::new(),
-            next: vec![NONE; operations],
-            came: vec![0; operations],
-            count: 0,
-            loose: HashMap::new(),
-            looks: 0,
-        }
-    }
-
-    fn put(&mut self, mail: &Mail) {
-        let operation = mail.operation;
-        self.came[operation as usize] = self.count;
-        self.count += 1;
-        let Some(key) = mail.exact() else {
-            let loose = self.loose.entry(mail.rank).or_default();
-            loose.push((mail.from, mail.tag, operation));
-            return;
-        };
-        let (_, last) = self.exact.entry(key).or_insert((operation, operation));
-        if *last != operation {
-            self.next[*last as usize] = operation;
-            *last = operation;
-        }
-    }
-
-    /// The first that fits.
-    fn take(&mut self, mail: &Mail) -> Result<Option<u32>> {
-        match mail.exact() {
-            Some(key) => self.take_exact(key),
-            None => self.take_any(mail),
-        }
-    }
-
-    /// What is put for just this, or for any such.
-    fn take_exact(&mut self, key: (u32, u32, u32)) -> Result<Option<u32>> {
-        let (rank, from, tag) = key;
-        let exact = self.exact.get(&key).map(|&(first, _)| first);
-        let loose = self.loose.get(&rank).and_then(|loose| {
-            let fits = |own: &(Option<u32>, Option<u32>, u32)| {
-                own.0.is_none_or(|own| own == from) && own.1.is_none_or(|own| own == tag)
-            };
-            let at = loose.iter().position(fits);
-            self.looks += at.unwrap_or(loose.len()) as u64;
-            at.map(|at| (at, loose[at].2))
-        });
-        self.within()?;
-        let came = |operation: u32| self.came[operation as usize];
-        match (exact, loose) {
-            (Some(exact), Some((_, loose))) if came(exact) < came(loose) => {
-                Ok(Some(self.drop_first(key)))
-            }
-            (_, Some((at, loose))) => {
-                if let Some(all) = self.loose.get_mut(&rank) {
-                    all.remove(at);
-                }
-                Ok(Some(loose))
-            }
-            (Some(_), None) => Ok(Some(self.drop_first(key))),
-            (None, None) => Ok(None),
-        }
-    }
-
-    /// The first of those that are put for one sender and tag, if they fit `mail`.
-    fn take_any(&mut self, mail: &Mail) -> Result<Option<u32>> {
-        let fits = |key: &(u32, u32, u32)| {
-            key.0 == mail.rank
-                && mail.from.is_none_or(|from| key.1 == from)
-                && mail.tag.is_none_or(|tag| key.2 == tag)
-        };
-        self.looks += self.exact.len() as u64;
-        self.within()?;
-        let firsts = self.exact.iter().filter(|(key, _)| fits(key));
-        let first = firsts.min_by_key(|(_, (first, _))| self.came[*first as usize]);
-        let key = first.map(|(key, _)| *key);
-        Ok(key.map(|key| self.drop_first(key)))
-    }
-
-    fn drop_first(&mut self, key: (u32, u32, u32)) -> u32 {
-        let Some(&(first, last)) = self.exact.get(&key) else { return NONE };
-        if first == last {
-            self.exact.remove(&key);
-        } else {
-            self.exact.insert(key, (self.next[first as usize], last));
-        }
-        first
-    }
-
-    /// The first of all that wait.
-    fn first(&self) -> Option<u32> {
-        let exact = self.exact.values().map(|&(first, _)| first);
-        let loose = self.loose.values().filter_map(|all| Some(all.first()?.2));
-        exact.chain(loose).min()
-    }
-
-    fn within(&self) -> Result<()> {
-        if self.looks <= LOOKS {
-            return Ok(());
-        }
-        Err(Error::input("too many messages wait beside receives of any source or tag")
-            .help("name sources and tags"))
     }
 }
