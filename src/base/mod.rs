@@ -12,3 +12,4 @@ pub mod size_is;
 pub(crate) mod stats;
 pub mod text_pos;
 pub(crate) mod xml;
+pub(crate) mod yaml;

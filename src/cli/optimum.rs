@@ -22,7 +22,7 @@ pub(super) struct Args {
     /// The collective, such as allgather
     collective: String,
     /// A fabric: a file of ranks, switches and links or of a generated kind (TOML, JSON), a network of
-    /// ASTRA-sim or ns-3, a topology that NCCL dumped
+    /// ASTRA-sim or ns-3, an InfraGraph, a topology that NCCL dumped, a host as lstopo writes it (XML)
     #[arg(long, visible_alias = "on", value_name = "FILE")]
     fabric: String,
     /// The rank that has or gets the data
@@ -116,15 +116,19 @@ pub(super) fn with_faults(built: &Graph, faults: &[(String, Fault)]) -> Result<G
     })
 }
 
-/// Reads a fabric file, a network of ASTRA-sim or ns-3, or a topology that NCCL dumped.
+/// Reads a fabric file, or one of another program.
 pub(super) fn read_fabric(file: &str) -> Result<Graph> {
     fabric_in(&Disk.text(file).map_err(|e| e.at(format!("--fabric {file}")))?, file)
 }
 
-/// The fabric that the text of `file` describes.
+/// The fabric that the text of `file` describes: XML that is not hwloc's is a topology that NCCL
+/// dumped.
 pub(super) fn fabric_in(text: &str, file: &str) -> Result<Graph> {
-    if text.trim_start().starts_with('<') {
-        return nccl::fabric(&nccl::topology_file::read(text, file)?);
+    match Graph::foreign(text, file) {
+        Some(graph) => graph,
+        None if text.trim_start().starts_with('<') => {
+            nccl::fabric(&nccl::topology_file::read(text, file)?)
+        }
+        None => Graph::parse(text, file),
     }
-    Graph::parse(text, file)
 }

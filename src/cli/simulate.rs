@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// A schedule from a file: MSCCL's XML, GOAL, or lines of trace --events; any GOAL in mode arrival
     #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "root"])]
     schedule: Option<String>,
-    /// A fabric file (TOML or JSON): ranks, switches and links, for --jobs
+    /// A fabric for --jobs, of any kind that optimum reads: ranks, switches and links
     #[arg(long, value_name = "FILE", requires = "jobs")]
     fabric: Option<String>,
     /// Jobs that run at once on --fabric: a JSON file of messages and collectives, or GOAL

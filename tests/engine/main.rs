@@ -18,6 +18,7 @@ mod engines;
 mod expect;
 mod exports;
 mod fabric;
+mod fabric_imports;
 mod faults;
 mod fit;
 mod fleet;

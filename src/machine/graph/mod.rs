@@ -75,13 +75,21 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Reads a fabric file, TOML or JSON, or a network of ASTRA-sim or ns-3, and checks it.
+    /// Reads a fabric file, TOML or JSON, or one of another program as [`Self::foreign`] does, and
+    /// checks it.
     ///
     /// # Errors
     /// What is wrong in it, with its place where that is known: unknown keys or nodes, names that
     /// are there twice, links to themselves, rates of 0, ranks that do not reach each other.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
-        import::foreign(text, origin).unwrap_or_else(|| file::parse(text, origin))
+        Self::foreign(text, origin).unwrap_or_else(|| file::parse(text, origin))
+    }
+
+    /// Reads a network of ASTRA-sim or ns-3, an InfraGraph or a host as hwloc describes it, if `text`
+    /// looks like one of them.
+    #[must_use]
+    pub fn foreign(text: &str, origin: &str) -> Option<Result<Self>> {
+        import::foreign(text, origin)
     }
 
     /// A graph of named nodes; links between the same two nodes add up.

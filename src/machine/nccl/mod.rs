@@ -1,10 +1,12 @@
 //! What a machine is to NCCL: its topology file, and the names of what it runs.
 
+mod between;
 mod description;
 mod names;
 
 use crate::base::error::{Error, Result};
 
+pub(crate) use between::{INTEL, between, intel};
 pub use description::{
     Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, Guid, LaneSpeed, Net, NvLink, Pci,
 };

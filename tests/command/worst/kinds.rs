@@ -82,6 +82,8 @@ pub const KINDS: &[Kind] = &[
     kind("fabric, generated", "optimum allgather --fabric FILE", Text(GENERATED)),
     kind("fabric, ASTRA-sim", "optimum allgather --fabric FILE", Text(ASTRA)),
     kind("fabric, ns-3", "optimum allgather --fabric FILE", Text(NS3)),
+    kind("fabric, hwloc", "optimum allgather --fabric FILE", File("fabrics/hwloc.xml")),
+    kind("fabric, InfraGraph", "optimum allgather --fabric FILE", File("fabrics/infragraph.yaml")),
     kind(
         "jobs on a fabric",
         "simulate --fabric tests/data/fabrics/two_boxes.toml --jobs FILE",

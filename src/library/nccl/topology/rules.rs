@@ -4,7 +4,7 @@
 
 use super::Kind;
 use crate::library::nccl::{Arch, PathType, Vendor, Version, since};
-use crate::machine::nccl::Cpu;
+use crate::machine::nccl::{Cpu, INTEL, between, intel};
 
 /// What no link limits, in GB/s.
 pub(in crate::library::nccl) const UNLIMITED: f32 = 5000.0;
@@ -27,11 +27,15 @@ pub(super) fn nvlink(version: Version, cc: u32) -> f32 {
 /// 4 Emerald Rapids; of Zhaoxin 1 Yongfeng; -1 for any other.
 pub(super) fn model(version: Version, cpu: &Cpu) -> i32 {
     match (cpu.arch, cpu.vendor, cpu.model) {
-        (Arch::X86, Vendor::Intel, (6, 0xad..=0xaf)) if version.has(since::CPU_GENERATIONS) => 4,
-        (Arch::X86, Vendor::Intel, (6, 0xcf..)) if version.has(since::SAPPHIRE_RAPIDS) => 4,
-        (Arch::X86, Vendor::Intel, (6, 0x8f..)) if version.has(since::SAPPHIRE_RAPIDS) => 3,
-        (Arch::X86, Vendor::Intel, (6, 0x55..)) => 2,
-        (Arch::X86, Vendor::Intel, _) | (Arch::X86, Vendor::Zhaoxin, (7, 0x5b)) => 1,
+        (Arch::X86, Vendor::Intel, model) => {
+            let newest = match (intel(model), model) {
+                (3, (_, 0xad..=0xaf)) if !version.has(since::CPU_GENERATIONS) => 2,
+                (newest, _) => newest,
+            };
+            let known = if version.has(since::SAPPHIRE_RAPIDS) { 3 } else { 1 };
+            1 + newest.min(known) as i32
+        }
+        (Arch::X86, Vendor::Zhaoxin, (7, 0x5b)) => 1,
         _ => -1,
     }
 }
@@ -39,19 +43,10 @@ pub(super) fn model(version: Version, cpu: &Cpu) -> i32 {
 /// What the link from one processor to another carries, in GB/s.
 pub(super) fn between_cpus(version: Version, cpu: &Cpu) -> f32 {
     match (cpu.arch, cpu.vendor) {
-        (Arch::Power, _) => 32.0,
-        (Arch::Arm, _) => 6.0,
-        (Arch::X86, Vendor::Intel) => [6.0, 10.0, 22.0, 40.0][model(version, cpu) as usize - 1],
-        (Arch::X86, Vendor::Amd) if version.has(since::CPU_GENERATIONS) => match cpu.model.0 {
-            // Zen 5, then 3 and 4; the second number is how older releases wrote the family.
-            26 | 0xbf => 32.0,
-            25 | 0xaf => 24.0,
-            _ => 16.0,
-        },
-        (Arch::X86, Vendor::Amd) if version.has(since::AMD_SYS) => 16.0,
-        (Arch::X86, Vendor::Zhaoxin) if model(version, cpu) == 1 => 9.0,
-        (Arch::X86, Vendor::Zhaoxin) => 6.0,
-        _ => UNLIMITED,
+        (Arch::X86, Vendor::Intel) => INTEL[model(version, cpu) as usize - 1],
+        (Arch::X86, Vendor::Amd) if !version.has(since::AMD_SYS) => UNLIMITED,
+        (Arch::X86, Vendor::Amd) if !version.has(since::CPU_GENERATIONS) => 16.0,
+        _ => between(cpu.arch, cpu.vendor, cpu.model).unwrap_or(UNLIMITED),
     }
 }
 

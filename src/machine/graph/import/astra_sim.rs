@@ -1,0 +1,123 @@
+//! The network of ASTRA-sim's analytical backend.
+//!
+//! ```text
+//! topology: [ Ring, Switch ]          a dimension each, the first one changes fastest;
+//! npus_count: [ 4, 2 ]                a switch stands for every row of ranks
+//! bandwidth: [ 50.0, 25.0 ]           GB/s of a link
+//! latency: [ 500, 2000 ]              ns
+//! ```
+//!
+//! Source: astra-sim/astra-network-analytical, `src/common/NetworkParser.cpp` and `src/topology`.
+
+use super::{RANKS, giga};
+use crate::base::error::{Error, Result};
+use crate::base::quantity::{Rate, Seconds, nearest};
+use crate::machine::graph::{Graph, Link, Node};
+use crate::model::formula::Rational;
+
+/// Whether a text is one.
+pub(super) fn is_it(text: &str) -> bool {
+    text.lines().any(|line| line.trim_start().starts_with("npus_count:"))
+}
+
+/// Its fabric.
+pub(super) fn read(text: &str, origin: &str) -> Result<Graph> {
+    network(text).map_err(|e| e.at(origin))
+}
+
+/// The values of a key in YAML's short form, `key: [ a, b ]`.
+fn listed<'t>(text: &'t str, key: &str) -> Result<Vec<&'t str>> {
+    let missing = || {
+        Error::input(format!("no `{key}`"))
+            .help(format!("write it as {key}: [ … ], a value for each dimension"))
+    };
+    let plain = |line: &'t str| line.split('#').next().unwrap_or("").trim();
+    let value = text.lines().map(plain).find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let value = value.ok_or_else(missing)?.trim();
+    let inside = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    Ok(inside.ok_or_else(missing)?.split(',').map(str::trim).collect())
+}
+
+/// A thousand million times the number of a list.
+fn number(text: &str, key: &str) -> Result<Rational> {
+    giga(text).ok_or_else(|| Error::input(format!("`{text}` is no number")).at(key.to_owned()))
+}
+
+fn network(text: &str) -> Result<Graph> {
+    let kinds = listed(text, "topology")?;
+    let counts = listed(text, "npus_count")?;
+    let (rates, waits) = (listed(text, "bandwidth")?, listed(text, "latency")?);
+    if [counts.len(), rates.len(), waits.len()] != [kinds.len(); 3] {
+        return Err(Error::input("the four lists are not equally long")
+            .help("write a value for each dimension"));
+    }
+    let count = |text: &&str| {
+        let count = text.parse::<u32>().ok().filter(|&count| count > 0);
+        count.ok_or_else(|| Error::input(format!("`{text}` ranks")).at("npus_count"))
+    };
+    let counts: Vec<u32> = counts.iter().map(count).collect::<Result<_>>()?;
+    let all = counts.iter().try_fold(1_u64, |all, &one| all.checked_mul(one.into()));
+    let Some(all) = all.filter(|&all| all <= RANKS) else {
+        return Err(Error::input("too many ranks").help(format!("at most {RANKS}")));
+    };
+    // At most 2^17.
+    let all = all as u32;
+    let (mut switches, mut links) = (Vec::new(), Vec::new());
+    let mut stride = 1;
+    for (dimension, (kind, &side)) in kinds.iter().zip(&counts).enumerate() {
+        let rate = number(rates[dimension], "bandwidth")?;
+        let wait = Seconds(nearest(number(waits[dimension], "latency")?) / 1e18);
+        if rate <= Rational::from_integer(0) {
+            return Err(Error::input("a bandwidth of 0").at("bandwidth"));
+        }
+        let mut cable = |a: Node, b: Node| {
+            let link = Link { from: a, to: b, rate: Rate(rate), latency: wait };
+            links.extend([link, Link { from: b, to: a, ..link }]);
+        };
+        // Ranks that differ in this coordinate alone.
+        for first in (0..all).filter(|rank| rank / stride % side == 0) {
+            let rank = |i: u32| first + i * stride;
+            match *kind {
+                "Ring" if side == 2 => cable(rank(0), rank(1)),
+                "Ring" if side > 2 => (0..side).for_each(|i| cable(rank(i), rank((i + 1) % side))),
+                "FullyConnected" => {
+                    (0..side).for_each(|i| (0..i).for_each(|j| cable(rank(j), rank(i))));
+                }
+                "Switch" if side > 1 => {
+                    let switch = all + switches.len() as u32;
+                    switches.push(format!("sw{dimension}.{}", switches.len()));
+                    (0..side).for_each(|i| cable(rank(i), switch));
+                }
+                "Ring" | "Switch" => {}
+                other => {
+                    return Err(Error::input(format!("`{other}` is no dimension"))
+                        .at("topology")
+                        .help("Ring, FullyConnected and Switch are"));
+                }
+            }
+        }
+        stride *= side;
+    }
+    let ranks = (0..all).map(|i| format!("g{i}")).collect();
+    Graph::joined(format!("{} of {all}", kinds.join(" x ")), (ranks, switches), links)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::links;
+    use super::*;
+
+    #[test]
+    fn astra_sims_dimensions_are_rows_of_ranks() {
+        let text = "topology: [ Ring, Switch ]  # two\nnpus_count: [ 3, 2 ]\nbandwidth: [ 50.0, 12.5 ]\nlatency: [ 500, 2000 ]\n";
+        let found = links(text);
+        // Two rings of three and three switches of two, both ways.
+        assert_eq!(found.len(), 2 * (2 * 3 + 3 * 2));
+        let has = |a: &str, b: &str, rate: f64| found.contains(&(a.to_owned(), b.to_owned(), rate));
+        assert!(has("g0", "g1", 50e9) && has("g2", "g0", 50e9) && has("g5", "g3", 50e9));
+        assert!(has("g0", "sw1.0", 12.5e9) && has("g3", "sw1.0", 12.5e9));
+        assert!(has("sw1.2", "g5", 12.5e9) && !has("g1", "sw1.0", 12.5e9));
+        let wrong = text.replace("Switch", "Blob");
+        assert!(Graph::parse(&wrong, "n").unwrap_err().to_string().contains("`Blob`"));
+    }
+}

@@ -1,0 +1,293 @@
+//! The objects of an hwloc XML that matter to GPUs, and its matrices of bandwidths.
+
+use quick_xml::events::{BytesStart, Event};
+
+use super::{BETWEEN, Read, Refused, giga};
+use crate::base::xml::Events;
+use crate::model::formula::Rational;
+
+/// What an object is to a fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A processor, by its place among them.
+    Package {
+        number: usize,
+    },
+    /// A bridge between two PCI buses.
+    Bridge,
+    Gpu,
+    NvSwitch,
+    Nic,
+    /// Another PCI device, a GPU if it turns out to have one's software devices.
+    Device,
+    Other,
+}
+
+pub(super) struct Object {
+    pub line: usize,
+    /// The object around it, which comes before it.
+    pub parent: Option<usize>,
+    pub kind: Kind,
+    /// The bus address as it was written, and as a number.
+    pub place: String,
+    pub bus: u64,
+    /// B/s of its PCI link, where the file says that.
+    pub speed: Option<Rational>,
+    /// hwloc's own number of it.
+    pub number: Option<u64>,
+}
+
+/// What a file says of its processors.
+#[derive(Default)]
+pub(super) struct Infos {
+    pub arch: String,
+    pub vendor: String,
+    /// Family and model.
+    pub model: (u32, u32),
+    /// What joins packages, and the line that says so.
+    pub between: Option<(usize, String)>,
+}
+
+/// Bandwidths between objects in MB/s, row by row.
+pub(super) struct Matrix {
+    pub line: usize,
+    /// Whether its links are xGMI; `NVLink` otherwise.
+    pub of_xgmi: bool,
+    pub objects: Vec<u64>,
+    pub values: Vec<u64>,
+}
+
+#[derive(Default)]
+pub(super) struct File {
+    pub objects: Vec<Object>,
+    pub infos: Infos,
+    pub matrices: Vec<Matrix>,
+}
+
+pub(super) fn read(text: &str) -> Read<File> {
+    let mut events = Events::new(text);
+    let mut file = File::default();
+    let mut packages = 0;
+    // Open elements: the object that each is, if it is one.
+    let mut open: Vec<(Inside, Option<usize>)> = Vec::new();
+    loop {
+        let (line, event) = events.next()?;
+        match event {
+            Event::Start(ref start) | Event::Empty(ref start) => {
+                let outer = open.last().and_then(|(_, object)| *object);
+                let mut object = outer;
+                let mut inside = Inside::Other;
+                match start.name().as_ref() {
+                    "object" => {
+                        object = Some(file.objects.len());
+                        let attributes = Attributes::new(start, line)?;
+                        file.object(&attributes, outer, &mut packages)?;
+                    }
+                    "info" => file.infos.add(&Attributes::new(start, line)?),
+                    "distances2" | "distances2hetero" => {
+                        inside = file.begin_matrix(&Attributes::new(start, line)?)?;
+                    }
+                    "indexes" | "u64values" => {
+                        let is_matrix = matches!(open.last(), Some((Inside::Matrix, _)));
+                        inside = match start.name().as_ref() {
+                            _ if !is_matrix => Inside::Other,
+                            "indexes" => Inside::Indexes,
+                            _ => Inside::Values,
+                        };
+                    }
+                    _ => {}
+                }
+                if matches!(event, Event::Start(_)) {
+                    open.push((inside, object));
+                }
+            }
+            Event::End(_) => drop(open.pop()),
+            Event::Text(words) => {
+                if let Some((inside @ (Inside::Indexes | Inside::Values), _)) = open.last() {
+                    file.numbers(*inside, &words, line)?;
+                }
+            }
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    if !open.is_empty() {
+        let what = "the file ends before its last element does";
+        return Err(Refused::at(text.lines().count().max(1), what).help("copy the whole file"));
+    }
+    Ok(file)
+}
+
+/// What an open element is to its texts.
+#[derive(Clone, Copy)]
+enum Inside {
+    /// A matrix that is read.
+    Matrix,
+    Indexes,
+    Values,
+    Other,
+}
+
+impl File {
+    fn object(
+        &mut self,
+        attributes: &Attributes,
+        parent: Option<usize>,
+        packages: &mut usize,
+    ) -> Read<()> {
+        let place = attributes.get("pci_busid").to_owned();
+        let kind = match attributes.get("type") {
+            // hwloc 1 called a package a socket.
+            "Package" | "Socket" => {
+                *packages += 1;
+                Kind::Package { number: *packages - 1 }
+            }
+            // A host bridge begins a tree and is no link itself.
+            "Bridge" if !attributes.get("bridge_type").starts_with("0-") => Kind::Bridge,
+            "PCIDev" => device(attributes.get("pci_type"), attributes.get("subtype")),
+            "OSDev" => {
+                self.mark_gpu(attributes.get("name"), parent);
+                Kind::Other
+            }
+            _ => Kind::Other,
+        };
+        self.objects.push(Object {
+            line: attributes.line,
+            parent,
+            kind,
+            bus: bus(&place),
+            place,
+            speed: attributes.speed()?,
+            number: attributes.get("gp_index").parse().ok(),
+        });
+        Ok(())
+    }
+
+    /// A PCI device is a GPU if CUDA, OpenCL, NVML, ROCm SMI or Level Zero see one in it.
+    fn mark_gpu(&mut self, name: &str, parent: Option<usize>) {
+        let makers = ["cuda", "opencl", "nvml", "rsmi", "ze"];
+        let is_gpu = makers.iter().any(|maker| {
+            name.strip_prefix(maker)
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        });
+        let device = parent.map(|parent| &mut self.objects[parent]);
+        if let Some(device) = device.filter(|device| is_gpu && device.kind == Kind::Device) {
+            device.kind = Kind::Gpu;
+        }
+    }
+
+    /// Begins a matrix of links between GPUs; others are passed over.
+    fn begin_matrix(&mut self, attributes: &Attributes) -> Read<Inside> {
+        let of_xgmi = match attributes.get("name") {
+            "NVLinkBandwidth" => false,
+            "XGMIBandwidth" => true,
+            "XeLinkBandwidth" => {
+                let what = "Xe links are not read: hwloc counts them in bits by 2^20, and twice where a \
+                            GPU has parts";
+                let help =
+                    "write the fabric with its links, as docs/how-to/bound-a-fabric.md shows";
+                return Err(Refused::at(attributes.line, what).help(help).unsupported());
+            }
+            _ => return Ok(Inside::Other),
+        };
+        if attributes.get("indexing") == "os" {
+            let what = "this matrix numbers its objects as the operating system does";
+            let help = "only hwloc's own numbers are read, indexing=\"gp\"";
+            return Err(Refused::at(attributes.line, what).help(help).unsupported());
+        }
+        let (objects, values) = (Vec::new(), Vec::new());
+        self.matrices.push(Matrix { line: attributes.line, of_xgmi, objects, values });
+        Ok(Inside::Matrix)
+    }
+
+    /// Numbers of a matrix; of `OSDev:802` the number counts.
+    fn numbers(&mut self, inside: Inside, words: &str, line: usize) -> Read<()> {
+        let Some(matrix) = self.matrices.last_mut() else { return Ok(()) };
+        for word in words.split_whitespace() {
+            let number = word.rsplit(':').next().and_then(|number| number.parse().ok());
+            let number = number
+                .ok_or_else(|| Refused::at(line, format!("`{word}` is no number of a matrix")))?;
+            match inside {
+                Inside::Indexes => matrix.objects.push(number),
+                _ => matrix.values.push(number),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Infos {
+    /// The first of each counts: packages of a host are alike.
+    fn add(&mut self, attributes: &Attributes) {
+        let (name, value) = (attributes.get("name"), attributes.get("value"));
+        let number = || value.parse().unwrap_or(0);
+        match name {
+            "Architecture" if self.arch.is_empty() => value.clone_into(&mut self.arch),
+            "CPUVendor" if self.vendor.is_empty() => value.clone_into(&mut self.vendor),
+            "CPUFamilyNumber" if self.model.0 == 0 => self.model.0 = number(),
+            "CPUModelNumber" if self.model.1 == 0 => self.model.1 = number(),
+            BETWEEN => self.between = Some((attributes.line, value.to_owned())),
+            _ => {}
+        }
+    }
+}
+
+/// What the class, maker and subtype of a PCI device say that it is: `0302 [10de:20b2] …`.
+fn device(class: &str, subtype: &str) -> Kind {
+    let maker = class.split(['[', ':']).nth(1).unwrap_or("");
+    let (nvidia, amd, intel, habana) = ("10de", "1002", "8086", "1da3");
+    match class.get(..4).unwrap_or("") {
+        "0302" => Kind::Gpu,
+        // Displays, too, are of these classes: what draws a server's console is no GPU of a rank.
+        "0300" if [nvidia, amd].contains(&maker) => Kind::Gpu,
+        "0380" if [nvidia, amd, intel].contains(&maker) => Kind::Gpu,
+        "1200" if [amd, habana].contains(&maker) => Kind::Gpu,
+        "0680" if maker == nvidia => Kind::NvSwitch,
+        _ if subtype == "NVSwitch" => Kind::NvSwitch,
+        "0200" | "0207" | "0208" | "0280" => Kind::Nic,
+        _ => Kind::Device,
+    }
+}
+
+/// A bus address as a number that orders addresses: domain, bus, device, function.
+fn bus(text: &str) -> u64 {
+    let part = |digits: &str| u64::from_str_radix(digits, 16).unwrap_or(0) & 0xffff_ffff;
+    text.split([':', '.']).zip([32, 16, 8, 0]).fold(0, |all, (digits, shift)| {
+        all | (part(digits) & if shift == 32 { 0xffff_ffff } else { 0xff }) << shift
+    })
+}
+
+struct Attributes {
+    line: usize,
+    all: Vec<(String, String)>,
+}
+
+impl Attributes {
+    fn new(start: &BytesStart<'_>, line: usize) -> Read<Self> {
+        let mut all = Vec::new();
+        for attribute in start.attributes() {
+            let attribute =
+                attribute.map_err(|e| Refused::at(line, format!("the text is no XML: {e}")))?;
+            all.push((attribute.key.as_ref().to_owned(), attribute.value.into_owned()));
+        }
+        Ok(Self { line, all })
+    }
+
+    /// What an attribute says; nothing where it is missing.
+    fn get(&self, name: &str) -> &str {
+        let found = self.all.iter().find(|(key, _)| key == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// B/s of a PCI link; none where hwloc could not know it, which it writes as 0.
+    fn speed(&self) -> Read<Option<Rational>> {
+        let text = self.get("pci_link_speed");
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let speed = giga(text).ok_or_else(|| {
+            Refused::at(self.line, format!("pci_link_speed=\"{text}\" is no number of GB/s"))
+        })?;
+        Ok(Some(speed).filter(|speed| *speed > Rational::from_integer(0)))
+    }
+}

@@ -1,0 +1,54 @@
+//! Fabrics of other programs, each format in a file of its own.
+
+mod astra_sim;
+mod hwloc;
+mod infragraph;
+mod ns3;
+
+use super::Graph;
+use crate::base::error::Result;
+use crate::base::quantity::decimal;
+use crate::model::formula::Rational;
+
+/// The most ranks of a network.
+const RANKS: u64 = 1 << 17;
+
+/// A number of thousand millions, such as of GB/s: at least 0, and no more than sums and products of rates
+/// hold.
+fn giga(text: &str) -> Option<Rational> {
+    let whole = Rational::from_integer;
+    let number = decimal(text).filter(|x| (whole(0)..=whole(1_000_000_000)).contains(x))?;
+    Some(number * whole(1_000_000_000))
+}
+
+/// A format: whether a text is of it, and how one is read from a file of that name.
+struct Format {
+    is_it: fn(&str) -> bool,
+    read: fn(&str, &str) -> Result<Graph>,
+}
+
+/// The formats, tried in this order.
+const FORMATS: [Format; 4] = [
+    Format { is_it: ns3::is_it, read: ns3::read },
+    Format { is_it: hwloc::is_it, read: hwloc::read },
+    Format { is_it: infragraph::is_it, read: infragraph::read },
+    Format { is_it: astra_sim::is_it, read: astra_sim::read },
+];
+
+/// The fabric of another program's file, if `text` looks like one.
+pub(super) fn foreign(text: &str, origin: &str) -> Option<Result<Graph>> {
+    let format = FORMATS.iter().find(|format| (format.is_it)(text))?;
+    Some((format.read)(text, origin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The links of a network by the names of their ends, in B/s.
+    pub(super) fn links(text: &str) -> Vec<(String, String, f64)> {
+        let graph = Graph::parse(text, "network").unwrap();
+        let name = |node| graph.name_of(node).to_owned();
+        graph.links.iter().map(|l| (name(l.from), name(l.to), l.rate.bandwidth().0)).collect()
+    }
+}
