@@ -19,9 +19,10 @@
 //! Nodes are called as InfraGraph calls them, `host.0.xpu.3`, and ranks come in that order. Between
 //! two nodes there is one edge; of several the last one in the file counts, as in InfraGraph's own
 //! expansion; and `one2one` ends where the shorter of its ends does. That expansion knows no `ring`; here
-//! each component of `ep1` meets the next one of `ep2`, the last one the first. What is on no way between
-//! accelerators is left out: processors, memory, free ports. Every link that is left must say its bandwidth, in bits or bytes: transfers are not read, since
-//! neither lanes nor encoding are in the file. Keys that a fabric does not ask for are passed over.
+//! each component of `ep1` meets the next one of `ep2`, the last one the first. What is on no way
+//! between accelerators is left out: processors, memory, free ports. Every link that is left must say
+//! its bandwidth, in bits or bytes: transfers are not read, since neither lanes nor encoding are in the
+//! file. Keys that a fabric does not ask for are passed over.
 //!
 //! Source: github.com/Keysight/infragraph 2.4.0, `artifacts/infragraph.proto`, `docs/src`, and
 //! `src/infragraph/infragraph_service.py` for how slices and schemes expand.
