@@ -8,6 +8,7 @@ use crate::base::error::{Error, Result};
 const LOOKS: u64 = 1 << 30;
 
 /// A message for a rank, or a receive of one: whoever and whichever where nothing is said.
+#[derive(Clone, Copy)]
 pub(super) struct Mail {
     pub rank: u32,
     pub from: Option<u32>,
@@ -32,7 +33,7 @@ pub(super) struct Mailbox {
     came: Vec<u32>,
     count: u32,
     /// By rank the receives of any source or tag.
-    loose: HashMap<u32, Vec<(Option<u32>, Option<u32>, u32)>>,
+    loose: HashMap<u32, Vec<Mail>>,
     looks: u64,
 }
 
@@ -55,8 +56,7 @@ impl Mailbox {
         self.came[operation as usize] = self.count;
         self.count += 1;
         let Some(key) = mail.exact() else {
-            let loose = self.loose.entry(mail.rank).or_default();
-            loose.push((mail.from, mail.tag, operation));
+            self.loose.entry(mail.rank).or_default().push(*mail);
             return;
         };
         let (_, last) = self.exact.entry(key).or_insert((operation, operation));
@@ -79,12 +79,12 @@ impl Mailbox {
         let (rank, from, tag) = key;
         let exact = self.exact.get(&key).map(|&(first, _)| first);
         let loose = self.loose.get(&rank).and_then(|loose| {
-            let fits = |own: &(Option<u32>, Option<u32>, u32)| {
-                own.0.is_none_or(|own| own == from) && own.1.is_none_or(|own| own == tag)
+            let fits = |own: &Mail| {
+                own.from.is_none_or(|own| own == from) && own.tag.is_none_or(|own| own == tag)
             };
             let at = loose.iter().position(fits);
             self.looks += at.unwrap_or(loose.len()) as u64;
-            at.map(|at| (at, loose[at].2))
+            at.map(|at| (at, loose[at].operation))
         });
         self.within()?;
         let came = |operation: u32| self.came[operation as usize];
@@ -131,7 +131,7 @@ impl Mailbox {
     /// The first of all that wait.
     pub fn first(&self) -> Option<u32> {
         let exact = self.exact.values().map(|&(first, _)| first);
-        let loose = self.loose.values().filter_map(|all| Some(all.first()?.2));
+        let loose = self.loose.values().filter_map(|all| Some(all.first()?.operation));
         exact.chain(loose).min()
     }
 
