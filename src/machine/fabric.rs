@@ -482,7 +482,8 @@ mod tests {
 
     /// What all domains say, one by one.
     fn counted(n: u32, span: u32, partner: impl Fn(u32) -> u32) -> u32 {
-        most_crossing(n, span, &[0..n.div_ceil(span)], partner)
+        let all = 0..n.div_ceil(span);
+        most_crossing(n, span, std::slice::from_ref(&all), partner)
     }
 
     #[test]
