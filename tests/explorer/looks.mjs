@@ -5,13 +5,14 @@ import { createRequire } from "node:module";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-// Everything that does not fit, in words.
-function misfits() {
+// Everything that does not fit, in words: on the whole page, or in the section of one control.
+function misfits(control) {
   const bad = [], say = (e, what) => bad.push(`${what}: ${e.tagName} ${e.id || e.getAttribute("class") || ""} ${(e.textContent || "").trim().slice(0, 40)}`);
   const page = document.documentElement;
   if (page.scrollWidth > innerWidth) bad.push(`the page is ${page.scrollWidth} px wide`);
   const canvas = document.createElement("canvas").getContext("2d");
-  for (const e of document.body.querySelectorAll("*")) {
+  const among = control ? document.querySelector(control).closest("section") : document.body;
+  for (const e of among.querySelectorAll("*")) {
     if (e.closest(".sr, script, [hidden], option") || !e.getClientRects().length) continue;
     const box = e.getBoundingClientRect();
     if (box.left < -0.5 || box.right > innerWidth + 0.5) say(e, "beside the page");
@@ -39,7 +40,7 @@ function misfits() {
       for (const r of range.getClientRects()) if (r.width > 0 && (r.left < block.left - 1 || r.right > block.right + 1)) say(e, "text outside its box");
     }
   }
-  const small = [...document.querySelectorAll("main select, main button, main input, nav a")].filter((e) => e.offsetParent && e.getBoundingClientRect().height < 24);
+  const small = [...among.querySelectorAll("main select, main button, main input, nav a")].filter((e) => e.offsetParent && e.getBoundingClientRect().height < 24);
   small.forEach((e) => say(e, "too small to touch"));
   return [...new Set(bad)];
 }
@@ -80,20 +81,20 @@ export async function looks({ page, address }) {
         await page.selectOption(select, value);
         if (also) await page.selectOption(also, await page.$$eval(also + " option", (all) => all.at(-1).value));
         if (also) await page.$eval("#step-slider", (e) => { e.value = Math.ceil(e.max / 2); e.dispatchEvent(new Event("input")); });
-        assert.deepEqual(await page.evaluate(misfits), [], `${width} px, ${select} ${value}`);
+        assert.deepEqual(await page.evaluate(misfits, select), [], `${width} px, ${select} ${value}`);
         states++;
       }
     }
-    for (const colorScheme of ["light", "dark"]) {
+    // Each state in both schemes, and at both widths.
+    const shown = ["#n=64&k=3&rt=300", "#sc=alltoall&sn=8&k=1&on=dgx-h100&rl=nodes&t=llama3-405b"];
+    for (const [i, colorScheme] of ["light", "dark"].entries()) {
       await page.emulateMedia({ colorScheme });
-      for (const hash of ["#n=64&k=3&rt=300", "#sc=alltoall&sn=8&k=1&on=dgx-h100&rl=nodes&t=llama3-405b"]) {
-        await page.goto("about:blank");
-        await page.goto(address + hash);
-        await page.evaluate(axe);
-        const found = await page.evaluate(() => axe.run());
-        assert.deepEqual(found.violations.map((v) => [v.id, v.nodes.slice(0, 3).map((n) => n.html)]), []);
-        console.log(`axe, ${colorScheme}, ${width} px: ${found.passes.length} rules pass, none fails, ${found.incomplete.length} cannot tell`);
-      }
+      await page.goto("about:blank");
+      await page.goto(address + shown[width === 360 ? i : 1 - i]);
+      await page.evaluate(axe);
+      const found = await page.evaluate(() => axe.run());
+      assert.deepEqual(found.violations.map((v) => [v.id, v.nodes.slice(0, 3).map((n) => n.html)]), []);
+      console.log(`axe, ${colorScheme}, ${width} px: ${found.passes.length} rules pass, none fails, ${found.incomplete.length} cannot tell`);
     }
   }
   await page.emulateMedia({ colorScheme: "light" });

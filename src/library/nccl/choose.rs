@@ -5,7 +5,7 @@ use super::blocks::{Limit, collnet_direct_channels, is_short};
 use super::communicator::Communicator;
 use super::constants;
 use super::cost_model::{Best, CostModel, Windows};
-use super::lanes::{CELLS, FACTORS, LANES, Lanes, Prepared, RING};
+use super::lanes::{CELLS, Cells, LANES, Lanes, Prepared, RING};
 use super::table::Table;
 use super::{
     Algo, Call, Decision, Element, Function, Micros, Operation, Proto, Reduction, Version, since,
@@ -69,9 +69,7 @@ impl Chooser {
                 thresholds: CELLS.map(threshold),
                 heads: comm.collnet_heads,
                 pipelined: constants::of(version).pipelined,
-                avoids_ring: version.has(since::FP8_AVOIDS_RINGS)
-                    && element == Element::Fp8
-                    && comm.ranks > 8,
+                avoids_ring: scope.avoids_ring(),
             },
         }
     }
@@ -83,11 +81,22 @@ impl Chooser {
             return self.rare.decide(call);
         }
         let prepared = &self.functions[call.function as usize];
-        let best = prepared.least(&self.times(call, &prepared.bandwidth));
-        let (lane, time) = best.or_else(|| self.last_resort(call))?;
+        let known = if call.pipelined == 1 { prepared.known(call.size.0) } else { None };
+        let (lane, time) = match known {
+            Some(known) => known,
+            None => self.compared(call)?,
+        };
         let (algo, proto) = CELLS[lane];
         let (channels, threads) = self.blocks(lane, call.size.0);
         Some(Decision { algo, proto, channels, threads, time: Some(Micros(time)) })
+    }
+
+    /// The least of all cells' times.
+    #[inline(never)]
+    fn compared(&self, call: &Call) -> Option<(usize, f32)> {
+        let prepared = &self.functions[call.function as usize];
+        let best = prepared.least(&self.times(call, &prepared.bandwidth));
+        best.or_else(|| self.last_resort(call))
     }
 
     /// Whether a cell takes part in the choice.
@@ -263,16 +272,24 @@ impl Scope<'_> {
         let blackwell = self.version.has(since::NVLS_TREE_FACTORS)
             && comm.min_cc >= 100
             && comm.arch == Arch::X86;
-        Prepared {
+        Prepared::new(Cells {
             latency,
             bandwidth,
             plateau: 64 * u64::from(comm.channels) * u64::from(comm.ranks),
             plateau_latency: if plateaus { (f64::from(ring) * longer) as f32 } else { ring },
             slowest: constants::of(self.version).slowest,
-            factors: &FACTORS[usize::from(blackwell)],
+            nvls_tree: blackwell,
             // Old versions put less than 64 bytes into the first class of sizes.
             smallest: u8::from(!self.version.has(since::ONE_TABLE)),
-        }
+            is_plain: !self.avoids_ring(),
+        })
+    }
+
+    /// Whether a time of the ring counts 1024 times.
+    fn avoids_ring(&self) -> bool {
+        self.version.has(since::FP8_AVOIDS_RINGS)
+            && self.element == Element::Fp8
+            && self.comm.ranks > 8
     }
 
     /// Whether an algorithm is considered at all.
