@@ -80,7 +80,7 @@ pub fn of_file(query: &Query, bare: &Bare, file: &str, ask: &Ask) -> Result<Arri
         Stuck::Refused(error) => error,
         Stuck::Waits(operation) => {
             let line = bare.line(operation).map_or(String::new(), |line| format!(":{line}"));
-            Error::input("this waits for ever: for a message that nobody sends, or for itself")
+            Error::input("this waits forever: for a message that is never sent, or for itself")
                 .at(format!("{file}{line}"))
                 .help("correct the file")
         }
@@ -97,7 +97,7 @@ pub fn of_schedule(query: &Query, plan: &super::simulate::Plan, ask: &Ask) -> Re
     arrival(query, &operations, played, ask).map_err(|stuck| match stuck {
         Stuck::Refused(error) => error,
         Stuck::Waits(_) => Error::input("a message of the schedule is never sent")
-            .help("collcost verify says which"),
+            .help("collcost verify shows which"),
     })
 }
 

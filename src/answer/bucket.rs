@@ -177,14 +177,14 @@ pub fn bucket(
     }
     if rule.id == "ddp" && rule.order == Order::Backward {
         notes.push(
-            "DDP has these buckets from its second iteration on; with static_graph, or without \
-             find_unused_parameters, the first has one bucket of each type"
+            "DDP uses these buckets from its second iteration on; with static_graph, or without \
+             find_unused_parameters, the first iteration has one bucket per type"
                 .to_owned(),
         );
     }
     if rule.id == "megatron" {
         notes.push(
-            "Megatron has one bucket without overlap-grad-reduce, and on later pipeline stages"
+            "Megatron has one bucket without overlap-grad-reduce and on later pipeline stages"
                 .to_owned(),
         );
     }

@@ -95,11 +95,13 @@ impl FromStr for Kind {
         let plain = text.to_ascii_lowercase().replace('_', "-");
         let found = KINDS.iter().find(|(names, _)| names.contains(&plain.as_str()));
         found.map(|(_, kind)| *kind).ok_or_else(|| {
-            Error::input(format!("`{text}` is nothing that can be converted")).help(did_you_mean(
-                &plain,
-                KINDS.iter().flat_map(|(names, _)| names.iter().copied()),
-                || format!("known are {}", Kind::names().collect::<Vec<_>>().join(", ")),
-            ))
+            Error::input(format!("`{text}` is not a quantity that can be converted")).help(
+                did_you_mean(
+                    &plain,
+                    KINDS.iter().flat_map(|(names, _)| names.iter().copied()),
+                    || format!("known are {}", Kind::names().collect::<Vec<_>>().join(", ")),
+                ),
+            )
         })
     }
 }
@@ -308,7 +310,7 @@ fn algbw(asked: &Conversion, size: Option<f64>, factor: f64) -> Result<Option<f6
             return Ok(size.map(|s| s / time.0));
         }
         (Amount::Time(_), Kind::Time) => {
-            return Err(Error::input("nothing takes no time").help("write a time such as 5us"));
+            return Err(Error::input("a time of 0 has no rate").help("write a time such as 5us"));
         }
         (Amount::Time(time), kind) => return Err(another(kind, &time.to_string(), "a time")),
         (Amount::Rate(rate), Kind::Time | Kind::Size(_)) => {
@@ -403,7 +405,7 @@ fn rates(collective: Collective, algbw: f64, factor: f64) -> Vec<RateRow> {
         tool: "nccl-tests",
         algbw,
         busbw: algbw * factor,
-        why: "M/t, and times the factor",
+        why: "M/t, and that times the factor",
         basis: "source",
     }];
     // Only these have a factor there; the others' busbw is their throughput.
@@ -429,7 +431,7 @@ fn rates(collective: Collective, algbw: f64, factor: f64) -> Vec<RateRow> {
             tool: "old-nccl-tests",
             algbw: algbw * factor,
             busbw: algbw * factor,
-            why: "before June 2020 (N − 1)/N stood in algbw already (NVIDIA/nccl-tests 45)",
+            why: "before June 2020 algbw already included (N − 1)/N (NVIDIA/nccl-tests 45)",
             basis: "documentation",
         });
     }
@@ -526,7 +528,7 @@ fn notes(asked: &Conversion) -> Vec<String> {
     let collective = asked.collective;
     if collective == Collective::AllReduce {
         notes.push(
-            "with sums in the switch (NVLS, SHARP) busbw is not wire traffic and may exceed the \
+            "with in-switch reduction (NVLS, SHARP) busbw is not wire traffic and may exceed the \
              link: a GPU moves (n + 1)/n·M each way"
                 .to_owned(),
         );
@@ -590,7 +592,7 @@ fn answer(c: &Converted, asked: &Conversion, to: Kind) -> Result<String> {
             let row = c.rates.iter().find(|r| r.tool == to.id());
             let row = row.ok_or_else(|| match c.algbw {
                 None => missing(),
-                Some(_) => Error::input(format!("{} prints nothing else for it", to.id())),
+                Some(_) => Error::input(format!("{} prints no other rate for it", to.id())),
             })?;
             let bits = row.algbw * 8.0 / 1e9;
             Ok(format!(

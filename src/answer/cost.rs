@@ -272,7 +272,8 @@ fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
     if shape.collective == AllToAll && nodes > 1 {
         let (n, g) = (shape.ranks, query.placement.per_node);
         notes.push(format!(
-            "NCCL sends to all peers at once: {} of {n} blocks cross the NICs, near ones beside them",
+            "NCCL sends to all peers at once: {} of {n} blocks cross the NICs while near ones stay \
+             inside",
             n - g
         ));
     }
@@ -406,7 +407,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let is_priced = !ideal.stands_in && ideal.id != NOTHING;
     let stands_in = ideal.stands_in.then(|| {
         let (what, other) = (expecting.runs(query.size).name(), ideal.title);
-        format!("{what} has no ideal price here: {other}'s stands for it")
+        format!("{what} has no ideal price here: {other}'s is used instead")
     });
     let report = Cost {
         schema: "collcost/cost/2",

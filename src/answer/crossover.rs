@@ -189,7 +189,7 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
 /// # Errors
 /// As [`crossover`]; no query at all.
 pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Result<Intervals> {
-    let first = queries.first().ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    let first = queries.first().ok_or_else(|| Error::input("no number of ranks is given"))?;
     let mut intervals: Vec<Interval> = Vec::new();
     let mut runs: Vec<Running> = Vec::new();
     for query in queries {

@@ -64,7 +64,7 @@ pub fn devices(found: &Fitted, machine: Option<String>, written: Option<String>)
         notes: found
             .left_out
             .iter()
-            .map(|op| format!("{op} was timed at fewer sizes than four, and has no line"))
+            .map(|op| format!("{op} was timed at fewer than four sizes, so it has no fitted line"))
             .collect(),
         written,
         ..Devices::default()

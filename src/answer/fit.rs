@@ -395,9 +395,9 @@ fn operations(fitted: &Fitted) -> Vec<Operation> {
         let why = apart.next().map(|(_, why)| match why {
             Apart::Local => "no messages",
             Apart::Bucket => "a token bucket hides the rate: up to 64 B only",
-            Apart::FanOut => "it says how a port is shared",
-            Apart::Tree => "it has c_real of its own",
-            Apart::Lost => "others had the CPUs in nearly all runs",
+            Apart::FanOut => "it shows how a port is shared",
+            Apart::Tree => "it has its own c_real",
+            Apart::Lost => "other processes had the CPUs in nearly all runs",
         });
         let one_sided = all.iter().all(|e| *e > 0.0) || all.iter().all(|e| *e < 0.0);
         Operation {

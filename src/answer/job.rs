@@ -196,7 +196,7 @@ pub fn search(
     let typed = typed(asked.set)?;
     let pins = typed.pins()?;
     let row = drafts(files, asked.files)?.into_iter().next();
-    let file = row.ok_or_else(|| Error::input("the file holds no job"))?.draft;
+    let file = row.ok_or_else(|| Error::input("the file contains no job"))?.draft;
     let mut report = JobSearch {
         schema: "collcost/job-search/1",
         name: file.name.clone(),

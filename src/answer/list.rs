@@ -110,7 +110,7 @@ pub const PARTS: &[&str] = &[
 /// An unknown part, with the nearest known one.
 pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
     if let Some(part) = only.filter(|p| !PARTS.contains(p)) {
-        return Err(Error::input(format!("`{part}` is nothing that is listed")).help(
+        return Err(Error::input(format!("`{part}` is not a part of the list")).help(
             did_you_mean(part, PARTS.iter().copied(), || format!("write {}", PARTS.join(", "))),
         ));
     }

@@ -68,7 +68,7 @@ pub fn map(
     only: Option<&str>,
 ) -> Result<Map> {
     let largest = queries.iter().max_by_key(|q| q.shape.ranks);
-    let largest = largest.ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    let largest = largest.ok_or_else(|| Error::input("no number of ranks is given"))?;
     let (from, to) = sizes.unwrap_or((Bytes(SMALLEST.0 as u64), Bytes(LARGEST.0 as u64)));
     let mut rows = Vec::with_capacity(queries.len());
     for query in queries {

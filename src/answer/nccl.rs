@@ -134,8 +134,8 @@ pub(super) fn seconds(micros: f32) -> f64 {
 pub fn choose(question: &Question) -> Result<Choose> {
     let Question { comm, nccl, settings, function, sizes: (from, to), .. } = *question;
     if from > to || from.0 == 0 {
-        return Err(Error::input(format!("no sizes lie between {from} and {to}"))
-            .help("give the least first, and more than nothing"));
+        return Err(Error::input(format!("there are no sizes between {from} and {to}"))
+            .help("give the smaller size first, above 0"));
     }
     let version = nccl;
     let table = Table::new(comm, version, settings)?;
@@ -253,16 +253,17 @@ impl Scope<'_> {
     /// The rule that decided, in a sentence.
     fn rule(&self, size: Bytes) -> String {
         if self.comm.ranks == 1 {
-            return "a single rank gets Ring/Simple without a look at the table".to_owned();
+            return "a single rank gets Ring/Simple; the table is not consulted".to_owned();
         }
         let ranked = self.chooser.ranked(&self.call(size));
         let Some(first) = ranked.first() else {
             return match self.chooser.decide(&self.call(size)) {
                 Some(d) => format!(
-                    "nothing is left by the rules, so {} falls back to the rings it keeps for that: {}/{}",
+                    "the rules leave no algorithm, so {} falls back to the rings it keeps for \
+                     that: {}/{}",
                     self.version, d.algo, d.proto
                 ),
-                None => "nothing is left: NCCL returns an error".to_owned(),
+                None => "no algorithm is left: NCCL returns an error".to_owned(),
             };
         };
         let Some(second) = ranked.get(1) else {
@@ -270,7 +271,8 @@ impl Scope<'_> {
         };
         let tie = if first.2 == second.2 { ", a tie that the table's order breaks" } else { "" };
         format!(
-            "the least latency + size / bandwidth of {} cells: {}/{} {:.1} µs before {}/{} {:.1} µs{tie}",
+            "the least latency + size / bandwidth of {} cells: {}/{} {:.1} µs, then {}/{} {:.1} \
+             µs{tie}",
             ranked.len(),
             first.0,
             first.1,
@@ -296,8 +298,10 @@ pub fn emit_env(question: &Question) -> Result<String> {
     let chooser = Chooser::new(comm, version, &table, reduction);
     let call = Call { function, size, pipelined: 1 };
     let Some(decision) = chooser.decide(&call) else {
-        return Err(Error::unsupported(format!("NCCL {version} has nothing for {function} here"))
-            .help("leave out --env"));
+        return Err(Error::unsupported(format!(
+            "NCCL {version} has no algorithm for {function} here"
+        ))
+        .help("leave out --env"));
     };
     let Decision { algo, proto, .. } = decision;
     // Since 2.24 a list can be meant for one function.
@@ -312,7 +316,7 @@ pub fn emit_env(question: &Question) -> Result<String> {
     forced.set("NCCL_ALGO", &algos)?;
     forced.set("NCCL_PROTO", &protos)?;
     let mut lines = vec![
-        format!("# {function} of {size} on {}: NCCL {version} takes {algo}/{proto}", question.name),
+        format!("# {function} of {size} on {}: NCCL {version} uses {algo}/{proto}", question.name),
         format!("export NCCL_ALGO={algos}"),
         format!("export NCCL_PROTO={protos}"),
     ];
@@ -322,20 +326,22 @@ pub fn emit_env(question: &Question) -> Result<String> {
     let taken = ranges(&forced, function, from, to);
     let held = taken.iter().all(|r| r.first.map(|d| (d.algo, d.proto)) == Some((algo, proto)));
     lines.push(match held {
-        true => format!("# checked: {function} takes it at every size from {from} to {to}"),
-        false => format!("# checked: {function} does not take it at every size"),
+        true => format!("# checked: {function} uses it at every size from {from} to {to}"),
+        false => format!("# checked: {function} does not use it at every size"),
     });
     for other in Function::ALL.into_iter().filter(|&f| f != function) {
         let before = ranges(&chooser, other, from, to);
         let after = ranges(&forced, other, from, to);
         if after.iter().any(|r| r.first.is_none()) {
-            lines.push(format!("# trap: {other} then fails in this job, nothing is left for it"));
+            lines.push(format!(
+                "# trap: {other} then fails in this job: no algorithm is left for it"
+            ));
         } else if before != after {
-            lines.push(format!("# trap: {other} changes too, the lists hold for all collectives"));
+            lines.push(format!("# trap: {other} changes too: the lists apply to all collectives"));
         }
     }
     if version.has(since::LISTS_BY_COLLECTIVE) {
-        lines.push("# lists behind `collective:` need NCCL 2.24 or newer".to_owned());
+        lines.push("# lists after `collective:` need NCCL 2.24 or newer".to_owned());
     }
     if proto == Proto::Ll128 {
         lines.push(
@@ -343,7 +349,8 @@ pub fn emit_env(question: &Question) -> Result<String> {
         );
     }
     lines.push(
-        "# trap: `^X` in NCCL_PROTO means all but X, and forces LL128 on like naming it".to_owned(),
+        "# trap: `^X` in NCCL_PROTO means all but X, and forces LL128 on as naming it does"
+            .to_owned(),
     );
     lines.push(String::new());
     Ok(lines.join("\n"))

@@ -136,8 +136,8 @@ impl Taken {
 pub fn nccl_diff(question: &Question<'_>) -> Result<NcclDiff> {
     let (begin, end) = question.range;
     if begin > end {
-        return Err(Error::input(format!("no sizes lie between {begin} and {end}"))
-            .help("give the least first"));
+        return Err(Error::input(format!("there are no sizes between {begin} and {end}"))
+            .help("give the smaller size first"));
     }
     let [before, after] = question.versions;
     let sides = [side(question, before)?, side(question, after)?];

@@ -276,13 +276,13 @@ pub fn nccl_log(log: &Log, asked: &Asked) -> Result<NcclLog> {
     let cells = table.as_ref().map_or(0, |t: &TableView| t.differences.len()) as u64;
     if choices.iter().any(|c| c.counts == "rank-buffer") {
         notes.push(
-            "choice lines of all-gather and reduce-scatter count one rank's block; sizes here are \
-             of all ranks"
+            "the log's choice lines of all-gather and reduce-scatter count one rank's block; sizes \
+             here count all ranks"
                 .to_owned(),
         );
     }
     if basis.rules.is_none() && !log.choices.is_empty() && log.tables.is_empty() {
-        notes.push("nothing tells the version: give --nccl".to_owned());
+        notes.push("the version is not known: give --nccl".to_owned());
     }
     Ok(NcclLog {
         schema: "collcost/nccl-log/1",
@@ -325,11 +325,11 @@ pub fn communicator(log: &Log, asked: &Asked) -> Result<Found> {
     let settings = log.settings()?;
     let found = basis.computed.into_iter().next();
     let Some(computed) = found else {
-        return Err(Error::unknown("the log does not tell its communicator")
+        return Err(Error::unknown("the log does not identify its communicator")
             .at(log.file.clone())
             .help(
-                "it takes lines `Pattern …` (NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING), ranks and \
-                 nodes, and without a table --gpu and --nccl; or give --graph",
+                "this needs lines `Pattern …` (NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING), ranks and \
+                 nodes, and, without a table, --gpu and --nccl; or give --graph",
             ));
     };
     Ok(Found { comm: computed.comm, version: computed.version, settings, notes: basis.notes })

@@ -163,14 +163,14 @@ pub fn nccl_whatif(question: &Question<'_>) -> Result<NcclWhatif> {
         }
     }
     let mut notes = vec![
-        "times are NCCL's own estimates: they know nothing of congestion, nor of what fewer \
-         channels leave to the kernels beside them"
+        "times are NCCL's own estimates: they ignore congestion, and what fewer channels leave to \
+         the kernels beside them"
             .to_owned(),
     ];
     if question.tries.iter().any(|line| SOCKETS.iter().any(|name| line.contains(name))) {
         notes.push(
-            "sockets are taken as one interface of 10 Gbit/s on the first processor, as NCCL takes \
-             one that tells neither its speed nor its place"
+            "sockets are assumed to be one interface of 10 Gbit/s on the first processor, as NCCL \
+             assumes for one that reports neither its speed nor its place"
                 .to_owned(),
         );
     }
@@ -226,7 +226,7 @@ fn tried(
     let chooser = Chooser::new(&comm, version, &table, Reduction::default());
     let decision = chooser.decide(&Call { function, size, pipelined: 1 });
     let Some(taken) = Taken::of(decision, decision) else {
-        return refused(Some(comm), format!("nothing is left for {function}: the call fails"));
+        return refused(Some(comm), format!("no algorithm is left for {function}: the call fails"));
     };
     Tried { taken: Some(taken), refused: None, ..refused(Some(comm), String::new()) }
 }

@@ -237,7 +237,7 @@ impl Optimum {
             Collective::Reduce => (graph.reversed(), vec![root]),
             other => {
                 return Err(Error::unsupported(format!("no frontier of {other} is known here"))
-                    .help("ask allgather, reducescatter, broadcast or reduce"));
+                    .help("ask for allgather, reducescatter, broadcast or reduce"));
             }
         };
         let unit = unit.map_or_else(|| Ok(graph.whole_rates()?.1), Ok)?;

@@ -252,31 +252,32 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
     let p = &step.parallel;
     match step.compute {
         None => notes.push(
-            "nothing says how long it computes, so nothing is hidden: give forward and backward, or \
+            "its computing time is not given, so nothing is hidden: give forward and backward, or \
              kernels, such as kernels = \"550TFLOP/s\""
                 .to_owned(),
         ),
         Some(compute) if compute.from == From::EndToEnd => notes.push(
-            "the rate is end to end, as papers publish it: it gives the whole step, and compute is what \
-             the exposed collectives leave of it; the rate of kernels is kernels = \"550TFLOP/s\""
+            "the rate is end to end, as papers publish it: it gives the whole step, and compute is \
+             what the exposed collectives leave of it; a rate of kernels is written kernels = \
+             \"550TFLOP/s\""
                 .to_owned(),
         ),
         Some(compute) if compute.from == From::Kernels => notes.push(
-            "the passes follow from 2 operations a parameter and token forward and 4 back; attention's \
-             own products are left out"
+            "the passes follow from 2 operations per parameter and token forward and 4 back; \
+             attention's own products are left out"
                 .to_owned(),
         ),
         Some(_) => {}
     }
     if let Some(whole) = priced.end_to_end.filter(|whole| priced.exposed > *whole) {
         notes.push(format!(
-            "by its rate the step takes {whole}, which the exposed collectives alone exceed: rate, \
-             layout and machine are not those of one run"
+            "by its rate the step takes {whole}, but the exposed collectives alone take longer: \
+             rate, layout and machine do not belong to one run"
         ));
     }
     if step.mode == Mode::Training && p.pp > 1 && priced.end_to_end.is_none() {
         notes.push(
-            "a pipeline of 1F1B: a stage idles (stages − 1)·(forward + backward); interleaving \
+            "a 1F1B pipeline: a stage idles (stages − 1)·(forward + backward); interleaving \
              divides that and multiplies the hops"
                 .to_owned(),
         );
@@ -290,22 +291,24 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
         }
         if call.lies.uneven {
             notes.push(format!(
-                "{}: groups of {} at every {} ranks do not divide over nodes; the worst placed one \
-                 is priced",
+                "{}: groups of {} at every {} ranks do not divide over nodes; the worst placed \
+                 group is priced",
                 call.call.name, call.call.group.ranks, call.call.group.stride
             ));
         }
     }
     if priced.calls.iter().any(|c| c.algorithm == NODE_LIMITED) {
         notes.push(
-            "tokens cross once per node, network and links inside at once; experts are drawn \
-             uniformly, scales of fp8 are left out"
+            "tokens cross once per node, over the network and the inner links at the same time; \
+             experts are drawn uniformly, fp8 scales are left out"
                 .to_owned(),
         );
     }
     if step.sync.every > 1 {
-        notes
-            .push(format!("replicas agree every {} steps: a step bears its part", step.sync.every));
+        notes.push(format!(
+            "replicas synchronize every {} steps: each step carries its share",
+            step.sync.every
+        ));
     }
     notes.dedup();
     notes

@@ -112,7 +112,7 @@ pub fn curves_over_ranks(
     names: &[&str],
 ) -> Result<PricedCurves> {
     let largest = queries.iter().max_by_key(|q| q.shape.ranks);
-    let largest = largest.ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    let largest = largest.ok_or_else(|| Error::input("no number of ranks is given"))?;
     let winners = super::crossover::over_ranks(registry, queries, names)?.intervals;
     let mut curves: Vec<PricedCurve> = Vec::new();
     let mut lowest = Vec::new();

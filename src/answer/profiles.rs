@@ -173,9 +173,9 @@ pub fn profile(profile: &Profile, origin: &str) -> ProfileView {
     });
     let mut gaps = Vec::new();
     if profile.launch.is_empty() {
-        gaps.push("launch: calls are priced without; give --launch".to_owned());
+        gaps.push("launch: calls are priced without it; give --launch".to_owned());
     } else if !profile.launch.contains_key(&Call::Any) {
-        gaps.push("launch of other collectives: priced without; give --launch".to_owned());
+        gaps.push("launch of other collectives: priced without it; give --launch".to_owned());
     }
     if profile.gamma.is_none() {
         gaps.push("gamma: the time to add is not priced; give --gamma".to_owned());
@@ -226,7 +226,7 @@ fn unknown(tier: &Links) -> Vec<String> {
     gap(is_raw(tier) && tier.efficiency.is_none(), "efficiency: all of the raw rate is assumed");
     gap(
         tier.duplex_factor.is_none(),
-        "duplex_factor: both ways at once are taken as twice one way",
+        "duplex_factor: both ways at once are assumed to be twice one way",
     );
     let hop = tier.switch.as_ref().is_some_and(|s| s.alpha.is_none());
     gap(hop, "switch.alpha: collectives in the switch are not priced until it is given");

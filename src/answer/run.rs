@@ -98,8 +98,8 @@ pub fn run(
     let mut notes = Vec::new();
     if ratio > 0.25 {
         notes.push(format!(
-            "ranks waited for a CPU {:.0} % of the time: others use this machine, or there are \
-             more ranks than CPUs",
+            "ranks waited for a CPU {:.0} % of the time: other processes use this machine, or \
+             there are more ranks than CPUs",
             100.0 * ratio
         ));
     }

@@ -346,7 +346,7 @@ impl Plan {
             let line = foreign.line_of(&fault).map_or(String::new(), |line| format!(":{line}"));
             Error::input(format!("the schedule is wrong: {fault}"))
                 .at(format!("{file}{line}"))
-                .help(format!("collcost verify --schedule {file} checks it alone"))
+                .help(format!("collcost verify --schedule {file} checks only the schedule"))
         })?;
         Ok(Self {
             schedule: Box::new(foreign.list),

@@ -133,7 +133,7 @@ pub fn sizes(
 pub fn ranks(registry: &Registry, queries: &[Query], only: Option<&str>) -> Result<Sweep> {
     // The largest question spans the most tiers.
     let largest = queries.iter().max_by_key(|q| q.shape.ranks);
-    let largest = largest.ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    let largest = largest.ok_or_else(|| Error::input("no number of ranks is given"))?;
     let point = |query: &Query| Asked::new(registry, query, only)?.point(query);
     let points = queries.iter().map(point).collect::<Result<_>>()?;
     Ok(sweep(largest, "ranks".to_owned(), points, (None, Vec::new())))

@@ -278,7 +278,7 @@ impl Run {
         let mut notes = Vec::new();
         if fabric.launch.0 > 0.0 {
             notes.push(format!(
-                "times are of the messages; the launch of {} is not in them",
+                "times are those of the messages, without the launch of {}",
                 fabric.launch
             ));
         }
@@ -286,7 +286,10 @@ impl Run {
             notes.push("γ is unknown: the time to add is not included".to_owned());
         }
         if too_much {
-            notes.push("what ranks hold is too much to follow: the messages alone".to_owned());
+            notes.push(
+                "the contents of the ranks are too large to follow: only messages are shown"
+                    .to_owned(),
+            );
         }
         notes
     }
@@ -299,7 +302,7 @@ fn check_messages(schedule: &dyn Schedule) -> Result<()> {
     }
     Err(Error::input(format!("more than {MOST_MESSAGES} messages are too many to show"))
         .at(format!("{} ranks", schedule.ranks()))
-        .help("ask for fewer ranks, or take --events, which streams them"))
+        .help("ask for fewer ranks, or use --events, which streams them"))
 }
 
 impl Step {

@@ -145,7 +145,7 @@ pub fn verify(
         return Err(Error::unsupported(format!(
             "`{name}` has no explicit schedule for these ranks"
         ))
-        .help("leave out --algorithm: all that are get verified"));
+        .help("leave out --algorithm to verify all algorithms that have one"));
     }
     let mut notes = Vec::new();
     if ranks.iter().any(|&n| n > COMPARED) {

@@ -86,7 +86,7 @@ impl Batch {
             Collective::ALL.iter().find(|&&c| self.find(c, a).is_ok() && self.find(c, b).is_ok());
         both.copied().ok_or_else(|| {
             Error::input(format!("`{a}` and `{b}` have no collective in common"))
-                .help("name the `primitive`, and algorithms of it")
+                .help("name the `primitive` and two of its algorithms")
         })
     }
 
@@ -205,14 +205,15 @@ pub(super) fn busbw(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
 pub(super) fn threshold(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let preset = q.preset.as_deref().unwrap_or("seed-nccl");
     if preset != "seed-nccl" {
-        return Err(Error::input(format!("`{preset}` is no preset")).help("known is seed-nccl"));
+        return Err(Error::input(format!("`{preset}` is not a preset"))
+            .help("the only preset is seed-nccl"));
     }
     let kilo = match q.unit.as_deref().unwrap_or("KB=1000") {
         "KB=1000" => 1000.0,
         "KB=1024" => 1024.0,
         other => {
             return Err(
-                Error::input(format!("`{other}` is no unit")).help("write KB=1000 or KB=1024")
+                Error::input(format!("`{other}` is not a unit")).help("write KB=1000 or KB=1024")
             );
         }
     };

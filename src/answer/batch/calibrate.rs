@@ -27,7 +27,7 @@ fn points(q: &Question<'_>) -> Result<Vec<(Volume, Seconds)>> {
     const MEND: &str = "write \"points\": [[1024, 1.6e-5], [1048576, 5.5e-5], …]";
     let raw = q.points.ok_or_else(|| Error::input("the question has no `points`").help(MEND))?;
     let pairs: Vec<[Value<'_>; 2]> = serde_json::from_str(raw.get())
-        .map_err(|_| Error::input("`points` are no pairs of bytes and seconds").help(MEND))?;
+        .map_err(|_| Error::input("`points` must be pairs of bytes and seconds").help(MEND))?;
     let pair = |[size, time]: &[Value<'_>; 2]| {
         Ok((Volume(size.number("points")?), Seconds(time.number("points")?)))
     };

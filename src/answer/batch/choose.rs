@@ -42,8 +42,8 @@ impl Batch {
         let fields = Fields::read(line, &OWN)?;
         let engine = fields.text("engine")?.ok_or_else(|| missing("engine"))?;
         if !is_engine(&engine) {
-            let error = Error::input(format!("`{engine}` is no engine"));
-            return Err(fields.at(error.help("collcost list policies names them"), "engine"));
+            let error = Error::input(format!("`{engine}` is not an engine"));
+            return Err(fields.at(error.help("collcost list policies shows them"), "engine"));
         }
         let (query, _) = self.query(&fields, Some(Collective::AllReduce))?;
         let conditions = conditions(&fields)?;
@@ -51,7 +51,7 @@ impl Batch {
         let site = Site { conditions, ..site(&query) };
         let choice = policy(&engine, &site)?.choose(&call)?;
         let kernel =
-            choice.kernel.ok_or_else(|| Error::input(format!("`{engine}` is no engine")))?;
+            choice.kernel.ok_or_else(|| Error::input(format!("`{engine}` is not an engine")))?;
         // Where figures are unknown the choice is known all the same.
         let kernels = Kernels::new(&self.registry, &query).ok();
         let expect = kernels.and_then(|kernels| {
@@ -76,7 +76,7 @@ fn conditions(fields: &Fields<'_>) -> Result<Conditions> {
     let dtype = fields.dtype()?.unwrap_or(default.dtype);
     let hidden = match fields.text("hidden")? {
         Some(text) => Some(text.parse().ok().filter(|&h: &u64| h > 0).ok_or_else(|| {
-            fields.at(Error::input("`hidden` is a whole number above 0"), "hidden")
+            fields.at(Error::input("`hidden` must be a whole number above 0"), "hidden")
         })?),
         None => None,
     };
@@ -84,7 +84,7 @@ fn conditions(fields: &Fields<'_>) -> Result<Conditions> {
         None | Some("true" | "graph") => true,
         Some("false" | "eager") => false,
         Some(_) => {
-            return Err(fields.at(Error::input("`graph` is true or false"), "graph"));
+            return Err(fields.at(Error::input("`graph` must be true or false"), "graph"));
         }
     };
     let mut variables = Variables::default();

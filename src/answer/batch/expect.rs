@@ -100,7 +100,7 @@ impl<'a> Fields<'a> {
     pub(super) fn read(line: &'a str, own: &[&'static str]) -> Result<Self> {
         let known = || own.iter().copied().chain(PARAMETERS.iter().map(|p| p.key));
         let fields: BTreeMap<Cow<'a, str>, &RawValue> = serde_json::from_str(line)
-            .map_err(|e| Error::input(format!("the line is no question: {e}")))?;
+            .map_err(|e| Error::input(format!("the line is not a question: {e}")))?;
         refuse_unknown(fields.keys().map(AsRef::as_ref), known)?;
         Ok(Self(fields))
     }
@@ -111,9 +111,9 @@ impl<'a> Fields<'a> {
         match raw.as_bytes().first() {
             Some(b'"') => serde_json::from_str(raw)
                 .map(Some)
-                .map_err(|e| self.at(Error::input(format!("`{key}` is no text: {e}")), key)),
+                .map_err(|e| self.at(Error::input(format!("`{key}` is not a text: {e}")), key)),
             Some(b'{' | b'[') => {
-                Err(self.at(Error::input(format!("`{key}` is a number or a text")), key))
+                Err(self.at(Error::input(format!("`{key}` must be a number or a text")), key))
             }
             _ => Ok(Some(raw).filter(|raw| *raw != "null").map(Cow::Borrowed)),
         }
@@ -173,9 +173,9 @@ impl<'a> Fields<'a> {
     fn seen(&self) -> Result<Vec<(Bytes, Seconds)>> {
         let place = |e: Error| self.at(e, "seen");
         let Some(text) = self.text("seen")? else { return Ok(Vec::new()) };
-        let (size, time) = text
-            .split_once('=')
-            .ok_or_else(|| place(Error::input("no size with its time").help("write 1MiB=88us")))?;
+        let (size, time) = text.split_once('=').ok_or_else(|| {
+            place(Error::input("this is not a size with its time").help("write 1MiB=88us"))
+        })?;
         Ok(vec![(size.trim().parse().map_err(place)?, time.trim().parse().map_err(place)?)])
     }
 

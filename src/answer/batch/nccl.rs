@@ -90,7 +90,7 @@ impl<'a> Replay<'a> {
                 )
             };
             let text = std::str::from_utf8(line.as_slice()).map_err(|_| {
-                at(Error::input("this is no text in UTF-8").help("write the table as UTF-8"))
+                at(Error::input("this is not UTF-8 text").help("write the table as UTF-8"))
             })?;
             let field = |i: usize| line.range(i).and_then(|range| text.get(range)).unwrap_or("");
             let asked: [&str; ASKED.len()] = columns.map(field);
@@ -142,20 +142,18 @@ impl<'a> Replay<'a> {
             return Ok(ready.clone());
         }
         let [id, version, env, dtype] = key;
-        let comm = self.comms.get(id.as_str()).ok_or_else(|| {
-            let ids = self.comms.keys().copied();
-            Error::input(format!("`{id}` is no communicator of the table")).help(did_you_mean(
-                id,
-                ids,
-                || "name one of its ids".to_owned(),
-            ))
-        })?;
+        let comm =
+            self.comms.get(id.as_str()).ok_or_else(|| {
+                let ids = self.comms.keys().copied();
+                Error::input(format!("`{id}` is not a communicator of the table"))
+                    .help(did_you_mean(id, ids, || "name one of its ids".to_owned()))
+            })?;
         let version = version.parse::<Version>()?;
         let none = Settings::default();
         let settings = match env.as_str() {
             "" => &none,
             env => self.settings.get(env).ok_or_else(|| {
-                Error::input(format!("`{env}` is no environment that was given"))
+                Error::input(format!("`{env}` is not one of the given environments"))
                     .help("leave it empty, or give a table of environments with --envs")
             })?,
         };
@@ -196,9 +194,9 @@ fn broken(error: &csv::Error) -> Failed {
     match error.kind() {
         csv::ErrorKind::Io(io) => Failed::Io(std::io::Error::new(io.kind(), io.to_string())),
         _ => Failed::Question(
-            Error::input("this is no table of comma-separated values")
+            Error::input("this is not a table of comma-separated values")
                 .at(format!("line {}", error.position().map_or(1, csv::Position::line)))
-                .help("give every line as many fields as the first one names"),
+                .help("give every line as many fields as the header line"),
         ),
     }
 }
@@ -242,7 +240,7 @@ fn push_field(line: &mut String, field: &str) {
 fn call(pipeops: &str, collective: &str, nbytes: &str) -> Result<Call> {
     let whole = |text: &str, what: &str| {
         text.parse::<u64>().map_err(|_| {
-            Error::input(format!("`{text}` is no {what}")).help("write a whole number")
+            Error::input(format!("`{text}` is not a value of {what}")).help("write a whole number")
         })
     };
     let pipelined = u32::try_from(whole(pipeops, "pipeops")?).ok().filter(|&p| p > 0);
@@ -250,7 +248,7 @@ fn call(pipeops: &str, collective: &str, nbytes: &str) -> Result<Call> {
         function: Function::named(collective)?,
         size: Bytes(whole(nbytes, "nbytes")?),
         pipelined: pipelined.ok_or_else(|| {
-            Error::input(format!("`{pipeops}` is no pipeops")).help("write 1 or more")
+            Error::input(format!("`{pipeops}` is not a value of pipeops")).help("write 1 or more")
         })?,
     })
 }

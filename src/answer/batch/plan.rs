@@ -39,9 +39,9 @@ impl Batch {
     pub(super) fn step(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         use Collective::{AllGather, AllReduce, AllToAll, SendRecv};
         if let Some(other) = q.mode.as_deref().filter(|mode| *mode != "decode") {
-            return Err(Error::input(format!("`{other}` is no mode of a step"))
+            return Err(Error::input(format!("`{other}` is not a mode of a step"))
                 .at(format!("\"mode\": \"{other}\""))
-                .help("write decode; collcost plan prices steps of training too"));
+                .help("write decode; collcost plan prices training steps too"));
         }
         let whole = |value: &Option<Value<'_>>, name: &str, absent: u32, least: u32| {
             value.as_ref().map_or(Ok(absent), |v| v.whole(name, least))

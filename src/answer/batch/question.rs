@@ -177,7 +177,7 @@ pub(super) struct Question<'a> {
 
 pub(super) fn parse(line: &str) -> Result<Question<'_>> {
     serde_json::from_str(line).map_err(|e| {
-        Error::input(format!("the line is no question: {e}"))
+        Error::input(format!("the line is not a question: {e}"))
             .help("write one JSON object per line, such as {\"id\":1,\"kind\":\"cost\", …}")
     })
 }
@@ -286,7 +286,7 @@ pub(super) fn refuse_unknown<'a, K: Iterator<Item = &'static str>>(
 }
 
 pub(super) fn unknown_kind(kind: &str) -> Error {
-    Error::input(format!("`{kind}` is no kind of question")).help(did_you_mean(
+    Error::input(format!("`{kind}` is not a kind of question")).help(did_you_mean(
         kind,
         KINDS.iter().copied(),
         || format!("known are {}", KINDS.join(", ")),
@@ -310,7 +310,8 @@ impl Value<'_> {
             Self::Text(text) => text.trim().parse().ok(),
         };
         number.filter(|v: &f64| v.is_finite()).ok_or_else(|| {
-            Error::input(format!("`{name}` is no finite number")).at(format!("\"{name}\": {self}"))
+            Error::input(format!("`{name}` is not a finite number"))
+                .at(format!("\"{name}\": {self}"))
         })
     }
 
@@ -353,7 +354,7 @@ impl<'a> Question<'a> {
         let Some(params) = self.params.take() else { return Ok(self) };
         for pair in params.split(';').filter(|pair| !pair.is_empty()) {
             let unknown = || {
-                Error::input(format!("`{pair}` is no parameter"))
+                Error::input(format!("`{pair}` is not a parameter"))
                     .at(format!("\"params\": \"{params}\""))
                     .help("known are P, K, B, G, agg, fold, first, ag, style, tie and tree")
             };
@@ -433,7 +434,7 @@ impl<'a> Question<'a> {
             ("half" | "hd", Ports::Full(k)) => Ok(Ports::Half(k)),
             ("half" | "hd", ports) => Ok(ports),
             (text, _) if unbounded(text) => Ok(Ports::Unbounded),
-            (other, _) => Err(Error::input(format!("`{other}` is no duplex"))
+            (other, _) => Err(Error::input(format!("`{other}` is not a duplex mode"))
                 .at(format!("\"duplex\": \"{other}\""))
                 .help("write full, half or unbounded")),
         }

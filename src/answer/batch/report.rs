@@ -113,13 +113,13 @@ impl Batch {
             (None, Some(name)) => {
                 let known: Vec<&str> = steps::preset_names().collect();
                 return Err(fields.at(
-                    Error::input(format!("`{name}` is no preset"))
+                    Error::input(format!("`{name}` is not a preset"))
                         .help(format!("known are {}", known.join(", "))),
                     "preset",
                 ));
             }
             _ => {
-                return Err(Error::input("a plan has either `toml` or `preset`")
+                return Err(Error::input("a plan needs either `toml` or `preset`")
                     .help("give the text of a file with [step.NAME], or a preset's name"));
             }
         };
@@ -161,7 +161,7 @@ impl Files for Text<'_> {
 
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {
         Err(Error::input(format!("`{pattern}`: no files are read here"))
-            .help("put what it holds into the question"))
+            .help("put the contents of the file into the question"))
     }
 }
 
@@ -180,9 +180,9 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     };
     let raw: &RawValue = fields.raw("points").ok_or_else(|| missing("points"))?;
     let pairs: Vec<[One; 2]> = serde_json::from_str(raw.get())
-        .map_err(|_| refuse("`points` are no pairs of a size and its time"))?;
+        .map_err(|_| refuse("`points` must be pairs of a size and its time"))?;
     if pairs.is_empty() || pairs.len() > MOST {
-        return Err(refuse(&format!("`points` are 1 to {MOST} pairs")));
+        return Err(refuse(&format!("`points` must be 1 to {MOST} pairs")));
     }
     let shape = &query.shape;
     let factor = shape.collective.busbw_factor(shape.ranks).0;
@@ -191,7 +191,7 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     for [size, time] in pairs {
         let size = match size {
             One::Number(size) if size >= 0.0 => Bytes(size.round() as u64),
-            One::Number(_) => return Err(refuse("a size is a number from 0")),
+            One::Number(_) => return Err(refuse("a size must be a number from 0")),
             One::Text(text) => text.parse().map_err(place)?,
         };
         let time = match time {
@@ -202,7 +202,7 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
             },
         };
         if !(time > 0.0 && time.is_finite()) {
-            return Err(refuse("a measured time is above 0"));
+            return Err(refuse("a measured time must be above 0"));
         }
         times.push((size, Seconds(time)));
     }

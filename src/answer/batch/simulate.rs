@@ -80,10 +80,10 @@ impl Batch {
         let asked = if frame.turns { frame.rounds } else { turns(&*schedule) };
         if asked > MOST_TURNS {
             return Err(Error::input(format!(
-                "{} ranks through {} rounds are too many for one of many questions",
+                "{} ranks through {} rounds are too many for a question of a batch",
                 frame.ranks, frame.rounds
             ))
-            .help("ask for fewer ranks or segments, or ask collcost simulate alone"));
+            .help("ask for fewer ranks or segments, or run collcost simulate"));
         }
         Ok(schedule)
     }
@@ -121,7 +121,7 @@ fn collective_of(name: &str) -> Result<Collective> {
     }
     let found = ENDINGS.iter().find(|(ending, _)| name.ends_with(ending));
     found.map(|&(_, collective)| collective).ok_or_else(|| {
-        Error::input(format!("`{name}` does not say what it is for"))
+        Error::input(format!("`{name}` does not name its collective"))
             .help("give a `primitive`, such as allreduce")
     })
 }

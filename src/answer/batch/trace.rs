@@ -29,7 +29,7 @@ impl Batch {
             done += u32::from(!replay.round(round)?.is_empty());
         }
         if let Some(step) = step.filter(|step| *step > done) {
-            return Err(Error::input(format!("there is no step {step}: the last one is {done}")));
+            return Err(Error::input(format!("there is no step {step}: the last step is {done}")));
         }
         let mut state = String::from("[");
         for rank in 0..schedule.ranks() {
@@ -62,7 +62,7 @@ impl Batch {
 /// Numbers by rank; null where a rank has nothing.
 fn rows(data: &RawValue) -> Result<Vec<Vec<Option<f64>>>> {
     let rows: Vec<Vec<Option<Value<'_>>>> = serde_json::from_str(data.get()).map_err(|e| {
-        Error::input(format!("`data` is no list of rows: {e}"))
+        Error::input(format!("`data` is not a list of rows: {e}"))
             .help("write a row of numbers per rank, such as [[1,2],[3,4]]")
     })?;
     let number = |value: Option<Value<'_>>| value.map(|v| v.number("data")).transpose();
@@ -81,7 +81,9 @@ fn started<'a>(
             (0..schedule.chunks()).any(|c| holds(schedule, rank, c) && number(rank, c).is_none())
         };
         if let Some(rank) = (0..schedule.ranks()).find(|&rank| lacks(rank)) {
-            return Err(Error::input(format!("`data` lacks a number that rank {rank} brings")));
+            return Err(Error::input(format!(
+                "`data` lacks a number that rank {rank} contributes"
+            )));
         }
         let one = |rank, chunk| Some(Numbers(vec![number(rank, chunk)?]));
         return Replay::new(schedule, one);

@@ -338,7 +338,7 @@ fn identities(collective: Collective) -> &'static [&'static str] {
         }
         C::AllToAll => &[
             "a permutation of blocks: block j of rank i becomes block i of rank j; nothing is added",
-            "an all-to-all there and one back, dispatch and combine, make a layer of experts",
+            "a layer of experts runs one all-to-all there and one back: dispatch and combine",
         ],
         C::Broadcast => &["scatter + all-gather = broadcast", "reduce + broadcast = all-reduce"],
         C::Reduce => {
@@ -397,8 +397,9 @@ fn remarks(query: &Query) -> Vec<String> {
     }
     if matches!(collective, Collective::AllGather | Collective::ReduceScatter) {
         remarks.push(
-            "Libraries default to the ring: the least bytes, any N, two neighbours, and sizes at \
-             which its N − 1 messages hardly count (explain ring-default)."
+            "Libraries default to the ring: it sends the fewest bytes, works at any N, talks to \
+             two neighbours, and runs at sizes where its N − 1 messages hardly matter (explain \
+             ring-default)."
                 .to_owned(),
         );
     }

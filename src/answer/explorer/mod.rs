@@ -177,7 +177,10 @@ const NEEDS: &[(&str, &str)] = &[
 const SUMMARY: [&str; 5] = [
     "A ring all-reduce moves 2(N − 1)/N·M through every port: for large M the number of ranks hardly matters.",
     "Small vectors are latency: a tree sends 2·⌈lg N⌉ messages one after another, a ring 2(N − 1).",
-    "Where the two cross, gradients are worth gathering into buckets: above it the rate of the links decides.",
-    "Where links inside a node are faster than those between nodes, a hierarchy sends over the slow ones only what must.",
-    "A library runs what it ships and what its rules say, which need not be the fastest of all.",
+    "Gathering gradients into buckets pays up to the size where the two cross: above it the rate \
+     of the links decides.",
+    "Where links inside a node are faster than those between nodes, a hierarchy sends only what it \
+     must over the slow ones.",
+    "A library runs what it ships, as its rules say; that need not be the fastest of all \
+     algorithms.",
 ];

@@ -30,7 +30,7 @@ impl<'a> OnWindows<'a> {
         if !version.has(since::SYMMETRIC_KERNELS) {
             return Err(Error::unsupported(format!("NCCL {version} has no symmetric kernels"))
                 .at("--registered")
-                .help("they came with 2.27.3: name that release or a later one"));
+                .help("they were added in 2.27.3: name that release or a later one"));
         }
         let models = match chooser.models() {
             Some(models) => models.clone(),
@@ -44,7 +44,7 @@ impl<'a> OnWindows<'a> {
         let mut notes = Vec::new();
         if self.question.comm.reach.is_none() {
             notes.push(
-                "a node is taken as one NVLink domain, windows as working between nodes too"
+                "assumes that a node is one NVLink domain and that windows also work between nodes"
                     .to_owned(),
             );
         }
@@ -165,18 +165,20 @@ impl<'a> OnWindows<'a> {
         let (Some(_), Some(first)) =
             (self.at(size.0).best.and_then(|b| name(b.candidate, version)), ranked.first())
         else {
-            return "no kernel on windows serves this call: the algorithms are asked".to_owned();
+            return "no kernel on windows serves this call: NCCL chooses among the algorithms"
+                .to_owned();
         };
         match (first.candidate, ranked.get(1)) {
             (Candidate::Copied(_), _) => {
-                "so large an all-gather goes to the copy engines, whatever kernels take".to_owned()
+                "an all-gather this large goes to the copy engines, whatever time kernels take"
+                    .to_owned()
             }
             (_, None) => {
                 format!("{} is the only kernel that may run", first.candidate.name(version))
             }
             (_, Some(second)) => format!(
-                "the least estimate with its blocks charged of {} kernels, algorithms are not \
-                 asked: {} {:.1} µs before {} {:.1} µs",
+                "the least estimate of {} kernels, with its blocks charged; algorithms are not \
+                 considered: {} {:.1} µs, then {} {:.1} µs",
                 ranked.len(),
                 first.candidate.name(version),
                 first.compared().0,

@@ -77,7 +77,7 @@ impl Basis {
         } else if table.is_some() {
             basis.rules = versions.first().copied();
             basis.notes.push(format!(
-                "the log names no version: the rules of {} are taken; say --nccl",
+                "the log names no version: this uses the rules of {}; set it with --nccl",
                 versions.first().map_or("", |v| v.id())
             ));
         }
@@ -93,8 +93,8 @@ impl Basis {
                 |algo, proto| table.threads(algo, proto),
             )?);
             basis.notes.push(
-                "the communicator is not known well enough to compute its table: choices are held \
-                 against the printed one"
+                "the communicator is not known well enough to compute its table: choices are \
+                 compared with the printed one"
                     .to_owned(),
             );
         }
@@ -121,7 +121,8 @@ impl Basis {
             });
         if let (None, Some(channels)) = (self.behind.channels, shown.max()) {
             self.behind.channels = Some(channels);
-            self.notes.push(format!("channels are taken as {channels}, the most of any choice"));
+            self.notes
+                .push(format!("channels are assumed to be {channels}, the most of any choice"));
         }
     }
 
@@ -164,7 +165,7 @@ impl Basis {
                 let what = format!("the table ends before PAT, which NCCL {named} has");
                 return Err(Error::input(what)
                     .at(format!("{}:{}", log.file, table.line))
-                    .help("copy the whole table, or say the version that wrote it with --nccl"));
+                    .help("copy the whole table, or give the version that wrote it with --nccl"));
             }
             self.version = Some(named.id().to_owned());
             return Ok(Some(vec![named]));
@@ -327,14 +328,14 @@ impl Tried<'_> {
         let whole = matches!(self.asked.given, Some(Given::Whole(..)));
         if self.known.gpu.is_none() && !whole {
             let found = names(&|c| format!("cc{}", c.comm.min_cc));
-            notes.push(format!("the log does not tell the GPUs; {found}"));
+            notes.push(format!("the log does not name the GPUs; {found}"));
         }
         if self.known.processor.is_none() && !whole && best[0].comm.nodes > 1 {
             let found = names(&|c| match c.comm.vendor {
                 Vendor::Other => c.comm.arch.name().to_owned(),
                 vendor => vendor.name().to_owned(),
             });
-            notes.push(format!("the log does not tell the processors; {found}"));
+            notes.push(format!("the log does not name the processors; {found}"));
         }
         notes
     }

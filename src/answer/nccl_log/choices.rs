@@ -74,7 +74,7 @@ fn view(choice: &Choice, lines: u64, basis: &Basis) -> ChoiceView {
     let found = match (basis.computed.first(), &basis.bounds, size) {
         (Some(computed), _, Some(size)) => against_tuner(choice, Bytes(size), computed),
         (None, Some(bounds), Some(size)) => against_table(choice, Bytes(size), bounds, basis),
-        (None, None, _) => unchecked(choice).because("there is nothing to hold it against"),
+        (None, None, _) => unchecked(choice).because("there is nothing to compare it with"),
         (_, _, None) => unchecked(choice).because("ranks are needed: give --ranks"),
     };
     let time = match choice.detail {
@@ -167,7 +167,7 @@ fn against_tuner(choice: &Choice, size: Bytes, computed: &Computed) -> Verdict {
         let verdict = Verdict::new("agrees", equal, vec![pair(taken.0, taken.1)]);
         return match types {
             Some(types) => {
-                verdict.because(format!("as for {types}; the log does not tell the type"))
+                verdict.because(format!("as for {types}; the log does not give the type"))
             }
             None => verdict,
         };
@@ -190,11 +190,11 @@ fn against_tuner(choice: &Choice, size: Bytes, computed: &Computed) -> Verdict {
             Verdict::new("differs", known, shown(Some(decision))).because(why)
         }
         (None, Some(_)) => {
-            let why = "no function of this communicator takes it at this size";
+            let why = "no function of this communicator uses it at this size";
             Verdict::new("differs", known, Vec::new()).because(why)
         }
         (None, None) => {
-            let why = "nothing is available for it: NCCL would refuse the call";
+            let why = "no algorithm is available for it: NCCL would refuse the call";
             Verdict::new("differs", known, Vec::new()).because(why)
         }
     }

@@ -96,7 +96,9 @@ impl Facts<'_> {
             let much =
                 if is_more(next, now) { difference(next, now) } else { difference(now, next) };
             let more = if is_more(next, now) { "more" } else { "less" };
-            gaps.push(format!("messages that take what was measured of their size: {much} {more}"));
+            gaps.push(format!(
+                "messages that take the time measured for their size: {much} {more}"
+            ));
             now = next;
         }
         if shares {
@@ -134,7 +136,7 @@ impl Facts<'_> {
                 }
                 Guarantee::EqualInRounds if in_rounds => format!(
                     "the closed form is the time in mode sync, {gap} above mode flow: data that \
-                     run ahead of the rounds save that"
+                     run ahead of the rounds save that time"
                 ),
                 Guarantee::Pipelined => format!(
                     "the closed form is {gap} above mode flow: segments run ahead where a port \
@@ -171,8 +173,8 @@ impl Facts<'_> {
                      meet at ports and NICs; the path says where they wait"
                 ),
                 _ => format!(
-                    "mode flow takes {gap} more than the closed form: of messages that could start \
-                     at once the first in the schedule goes first, which is not the best order here"
+                    "mode flow takes {gap} more than the closed form: where several messages could \
+                     start, the first in the schedule goes first, which is not the best order here"
                 ),
             }
         } else {
@@ -195,7 +197,7 @@ impl Facts<'_> {
             let gap = difference(local, flow);
             gaps.push(format!(
                 "local takes {gap} more than flow: a rank ends a round before it begins the next, \
-                 though what that needs may be there"
+                 even if the data for the next is there"
             ));
         }
         if is_more(flow, local) {
@@ -254,7 +256,7 @@ impl Facts<'_> {
         let (machine, shape) = (&self.query.machine, &self.query.shape);
         if machine.fabric.launch.0 > 0.0 {
             notes.push(format!(
-                "the launch, {} per call, is in none of these times",
+                "none of these times includes the launch, {} per call",
                 machine.fabric.launch
             ));
         }
@@ -288,7 +290,7 @@ fn step(cause: &str, before: Seconds, after: Seconds) -> String {
     } else if is_more(before, after) {
         format!("{cause}: {} less, since other messages go first", difference(before, after))
     } else {
-        format!("{cause}: no difference, nobody waits for what they hold back")
+        format!("{cause}: no difference, since no message waits for those they delay")
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) fn follow(
     if data.is_some() && frame.collective == Collective::Barrier {
         return Err(Error::input("a barrier carries no data")
             .at("--data")
-            .help("leave it out: the state then says who has been heard of"));
+            .help("leave it out: the state then shows which ranks have been heard from"));
     }
     let states = if only.is_some() { 1 } else { steps.len() as u64 + 1 };
     let cells = places.saturating_mul(states);

@@ -63,8 +63,8 @@ impl Margin {
     pub fn says(&self) -> Option<String> {
         if !self.is_fitted {
             return Some(format!(
-                "so much since nobody calibrated this machine: real times lie between {} and {} \
-                 times an ideal price; `collcost calibrate` leaves less open",
+                "so much because this machine is not calibrated: real times are between {} and {} \
+                 times an ideal price; `collcost calibrate` narrows this range",
                 IDEAL.0.0, IDEAL.1.0
             ));
         }
@@ -72,8 +72,8 @@ impl Margin {
         let percent = |part: Ratio| (part.0 * 100.0).ceil();
         (!usual).then(|| {
             format!(
-                "and at least what the fit of the machine leaves open: {} % where bytes decide, \
-                 {} % elsewhere",
+                "and at least the uncertainty of the machine's fit: {} % where bytes decide, {} % \
+                 elsewhere",
                 percent(self.bulk),
                 percent(self.other)
             )

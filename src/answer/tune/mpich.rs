@@ -87,7 +87,8 @@ pub fn check(query: &Query) -> Result<()> {
     let (nodes, each) = (query.placement.nodes(), query.placement.per_node);
     if nodes > 1 && each > 1 {
         return Err(Error::unsupported(format!(
-            "MPICH splits a call over {nodes} nodes x {each} ranks, and rules each part by its own ranks"
+            "MPICH splits a call over {nodes} nodes x {each} ranks, and applies rules to each part \
+             by its own ranks"
         ))
         .help(format!(
             "ask for the part between nodes, --nodes {nodes} --gpus-per-node 1, or for one node"
@@ -226,6 +227,6 @@ pub fn head(file: Option<&str>) -> Vec<String> {
     let file = file.unwrap_or("THIS_FILE");
     vec![
         format!("load it with MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE={file}, an absolute path;"),
-        "MPIR_CVAR_<COLL>_INTRA_ALGORITHM, where it is set, wins over it".to_owned(),
+        "MPIR_CVAR_<COLL>_INTRA_ALGORITHM, where it is set, overrides it".to_owned(),
     ]
 }

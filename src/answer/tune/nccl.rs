@@ -154,11 +154,11 @@ pub fn head(file: Option<&str>) -> Vec<String> {
         format!(
             "  NCCL_TUNER_PLUGIN=/path/to/libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={file}"
         ),
-        "the plugin leaves one channel to calls that no line fits: so all have a line, and 0 \
+        "the plugin gives one channel to calls that match no line, so every call has a line; 0 \
          channels leaves their number to NCCL"
             .to_owned(),
-        "behind the communicator's lines stands what NCCL takes by itself on smaller ones of the \
-         same machine, then rings for all of which nothing is known: those are no choice of NCCL's"
+        "after the communicator's lines come NCCL's own choices on smaller ones of the same \
+         machine, then rings for all of which nothing is known: those rings are not NCCL's choice"
             .to_owned(),
     ]
 }

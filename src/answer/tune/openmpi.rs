@@ -150,15 +150,17 @@ pub fn head(version: &str, file: Option<&str>) -> Vec<String> {
         "load it with both of these; without the first Open MPI ignores the file:".to_owned(),
         "  --mca coll_tuned_use_dynamic_rules 1".to_owned(),
         format!("  --mca coll_tuned_dynamic_rules_filename {file}"),
-        "rules are: from so many bytes, algorithm (0: Open MPI's own decision), fan, segment"
+        "a rule is: from this many bytes, algorithm (0: Open MPI's own decision), fan, segment"
             .to_owned(),
-        "Open MPI does not look whether an operation commutes where a rule decides: with sums"
+        "where a rule decides, Open MPI does not check whether an operation commutes: for sums"
             .to_owned(),
-        "by an MPI_Op that does not, run without this file, or results are wrong".to_owned(),
+        "by an MPI_Op that does not commute, run without this file, or results are wrong"
+            .to_owned(),
     ];
     if version == "5.0" {
-        lines
-            .push("5.0 asks coll/han first on several nodes: --mca coll_han_priority 0".to_owned());
+        lines.push(
+            "5.0 tries coll/han first on several nodes: --mca coll_han_priority 0".to_owned(),
+        );
     }
     lines
 }

@@ -83,9 +83,10 @@ pub fn take(
     if taken > 0 {
         return Ok(());
     }
-    let why = why.unwrap_or_else(|| "none of its times is of a collective that counts".to_owned());
+    let why =
+        why.unwrap_or_else(|| "none of its times is of a collective that is compared".to_owned());
     let (ranks, nodes) = (own.comm.ranks, own.comm.nodes);
-    Err(Error::input(format!("the log says nothing of this communicator: {why}"))
+    Err(Error::input(format!("the log says nothing about this communicator: {why}"))
         .at(file.to_owned())
         .help(format!("give logs of {ranks} ranks, nodes: {nodes}, NCCL {}", own.version)))
 }
@@ -106,7 +107,7 @@ fn other(table: &logs::Table, own: &Own) -> Option<String> {
     let version = library.strip_prefix("NCCL ").and_then(|v| v.parse::<Version>().ok());
     match version {
         Some(version) if version == own.version => None,
-        _ => Some(format!("it is of {library}, and the file for the rules of {}", own.version)),
+        _ => Some(format!("it is of {library}, but the file is for the rules of {}", own.version)),
     }
 }
 
@@ -129,7 +130,7 @@ impl Ran {
         if settings.names_any() {
             return Self::under(own, &settings);
         }
-        Err(Error::input("the log does not tell which algorithm ran")
+        Err(Error::input("the log does not show which algorithm ran")
             .at(file.to_owned())
             .help(help))
     }
