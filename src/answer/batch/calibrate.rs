@@ -9,7 +9,7 @@ use crate::base::quantity::{Seconds, Volume};
 use crate::measure::fit::line;
 
 impl Batch {
-    /// Kind `calibrate`: the α and BW that say the times best.
+    /// Kind `calibrate`: the α and BW that fit the times best.
     pub(super) fn calibrate(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         let collective = q.collective()?.unwrap_or(Collective::AllReduce);
         let named = self.find(collective, &q.algorithm()?)?;

@@ -1,4 +1,4 @@
-//! Kind `choose`: what an inference engine runs for a call, and what that is expected to take.
+//! Kind `choose`: what an inference engine runs for a call, and how long that is expected to take.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::library::engines::{Conditions, Kernel, Variables};
 use crate::library::{Call, Site, is_engine, policy};
 use crate::measure::expect::{Kernels, site};
 
-/// What is asked beside the parameters of a question.
+/// The fields in addition to the parameters of a question.
 const OWN: [&str; 10] = [
     "id",
     "kind",
@@ -52,7 +52,7 @@ impl Batch {
         let choice = policy(&engine, &site)?.choose(&call)?;
         let kernel =
             choice.kernel.ok_or_else(|| Error::input(format!("`{engine}` is not an engine")))?;
-        // Where figures are unknown the choice is known all the same.
+        // If parameters are unknown, the choice is known nevertheless.
         let kernels = Kernels::new(&self.registry, &query).ok();
         let expect = kernels.and_then(|kernels| {
             let told = kernels.at(kernel, call.size)?;
@@ -64,7 +64,7 @@ impl Batch {
         let start = out.len();
         serde_json::to_writer(&mut *out, &chosen)
             .map_err(|e| Error::environment(format!("a choice cannot be written: {e}")))?;
-        // Its keys stand beside the id: an object of their own is none.
+        // Its keys are next to the id, not in an object of their own.
         out[start] = b',';
         out.pop();
         Ok(())

@@ -23,15 +23,15 @@ use crate::library::nccl::{
 
 const ASKED: [&str; 6] = ["id", "version", "env", "pipeops", "collective", "nbytes"];
 const ANSWERED: [&str; 5] = ["algo", "proto", "nchannels", "nthreads", "time_us"];
-/// What may be asked on top, and what is answered then.
+/// Optional columns, and the columns that answer them.
 const ON_WINDOWS: [&str; 2] = ["reg", "dtype"];
 const OF_WINDOWS: [&str; 2] = ["kind", "kernel"];
 
-/// What questions may refer to, and what has been prepared for them.
+/// The tables that questions refer to, and what has been prepared for them.
 pub struct Replay<'a> {
     comms: HashMap<&'a str, &'a Communicator>,
     settings: &'a HashMap<String, Settings>,
-    /// By id, version, environment and type; nothing where NCCL refuses the environment.
+    /// By id, version, environment and type; `None` if NCCL refuses the environment.
     prepared: HashMap<[String; 4], Option<Ready>>,
 }
 
@@ -40,11 +40,12 @@ pub struct Replay<'a> {
 struct Ready {
     version: Version,
     chooser: Chooser,
-    /// What is asked first about windows, from 2.27.3 until the chooser knows them itself.
+    /// Consulted first for calls on windows, from 2.27.3 until the release whose chooser handles
+    /// them itself.
     kernels: Option<Box<CostModel>>,
 }
 
-/// What is answered.
+/// The possible answers.
 enum Answer {
     /// No communicator starts.
     Refused,
@@ -63,7 +64,8 @@ impl<'a> Replay<'a> {
     /// Answers every question.
     ///
     /// # Errors
-    /// The place and reason of the first line that is no question, as [`Failed::Question`]; reading
+    /// The place and reason of the first line that is not a question, as [`Failed::Question`];
+    /// reading
     /// or writing that fails, as [`Failed::Io`].
     pub fn answer(
         &mut self,
@@ -82,7 +84,7 @@ impl<'a> Replay<'a> {
         let mut key: [String; 4] = Default::default();
         let mut ready: Option<Option<Ready>> = None;
         let mut line = ByteRecord::new();
-        // Fields are cut from bytes: most are never looked at as text.
+        // Fields are cut from bytes: most are never decoded as text.
         while reader.read_byte_record(&mut line).map_err(|e| broken(&e))? {
             let at = |e: Error| {
                 Failed::Question(
@@ -100,7 +102,7 @@ impl<'a> Replay<'a> {
                 key = [asked[0], asked[1], asked[2], dtype].map(str::to_owned);
                 ready = Some(self.ready(&key, windows[0].is_some()).map_err(at)?);
             }
-            // A field needs quotes only if one of the line does, and few lines do.
+            // A field needs quotes only if some field of the line does, and few lines do.
             let quotes = needs_quotes(text);
             for field in asked {
                 match quotes {
@@ -184,7 +186,7 @@ impl<'a> Replay<'a> {
 /// Why a replay ended early.
 #[derive(Debug)]
 pub enum Failed {
-    /// A line that is no question.
+    /// A line that is not a question.
     Question(Error),
     /// Reading or writing.
     Io(std::io::Error),
@@ -219,12 +221,12 @@ fn columns(header: &StringRecord) -> std::result::Result<[usize; ASKED.len()], F
 /// Bytes of answers that are written at once.
 const BUFFERED: usize = 1 << 16;
 
-/// Whether some of a text needs quotes in a table. All bytes are looked at, several at once.
+/// Whether some of a text needs quotes in a table. All bytes are checked, several at once.
 fn needs_quotes(text: &str) -> bool {
     text.bytes().fold(false, |found, byte| found | matches!(byte, b',' | b'"' | b'\n' | b'\r'))
 }
 
-/// A field with the comma behind it, in quotes where it needs them.
+/// A field with the comma after it, in quotes if it needs them.
 fn push_field(line: &mut String, field: &str) {
     if needs_quotes(field) {
         line.push('"');
@@ -297,7 +299,7 @@ impl Answer {
         }
     }
 
-    /// The fields behind, for a question about windows.
+    /// The trailing fields, for a question about windows.
     fn push_kind(&self, line: &mut String, [reg, dtype]: [&str; 2], ready: Option<&Ready>) {
         line.push(',');
         push_field(line, reg);
@@ -324,12 +326,12 @@ fn push_blocks(line: &mut String, channels: u32, threads: u32, time: Option<nccl
     }
 }
 
-/// Writes the tables of all communicators, versions and environments, a line a cell.
+/// Writes the tables of all communicators, versions and environments, one line per cell.
 ///
-/// Where NCCL refuses an environment there is no table, and so no line.
+/// If NCCL refuses an environment there is no table, and so no line.
 ///
 /// # Errors
-/// Writing fails.
+/// A write error.
 pub fn write_tables(
     out: &mut impl Write,
     comms: &[Named],
@@ -337,7 +339,7 @@ pub fn write_tables(
     envs: &[(String, Settings)],
 ) -> std::io::Result<()> {
     write!(out, "id,version,env,collective,algo,proto,latency_us,bandwidth_GBps,maxthreads")?;
-    // What may run is no longer told by the bandwidth since 2.31.
+    // Since 2.31 the bandwidth no longer shows what may run.
     let says_enabled = versions.iter().all(|version| version.has(since::COST_MODELS));
     writeln!(out, "{}", if says_enabled { ",enabled" } else { "" })?;
     let (mut latency, mut bandwidth) = (String::new(), String::new());

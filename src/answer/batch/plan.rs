@@ -9,8 +9,8 @@ use crate::base::quantity::Volume;
 use crate::model::formula::Shape;
 
 impl Batch {
-    /// Kind `buckets`: as many whole tensors as stay within the cap share a call; one above it is
-    /// alone.
+    /// Kind `buckets`: a call carries as many whole tensors as fit under the cap; a tensor above
+    /// the cap has its own call.
     pub(super) fn buckets(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         let given =
             |value: &Option<Value<'_>>, name: &str| needed(value, name)?.at_least(name, 0.0);
@@ -34,8 +34,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Kind `step`: a ring all-reduce a layer of TP, a ring all-gather a layer of SP, two pairwise
-    /// all-to-alls a layer of experts, a hop from each stage to the next.
+    /// Kind `step`: a ring all-reduce per layer of TP, a ring all-gather per layer of SP, two
+    /// pairwise all-to-alls per layer of experts, a hop from each stage to the next.
     pub(super) fn step(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         use Collective::{AllGather, AllReduce, AllToAll, SendRecv};
         if let Some(other) = q.mode.as_deref().filter(|mode| *mode != "decode") {

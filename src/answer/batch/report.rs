@@ -1,5 +1,5 @@
-//! Kinds whose answer is a report, as a verb writes it with `--format json`: `explain`, `compare`,
-//! `plan`, and `choose` of a library.
+//! Kinds whose answer is a report, as a subcommand writes it with `--format json`: `explain`,
+//! `compare`, `plan`, and `choose` of a library.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ use crate::measure::verdict::{Facts, judge};
 use crate::plan::table::{Fault, Files, Machines};
 use crate::plan::{self as steps, Asked, Tweak};
 
-/// What is asked beside the parameters of a question, by kind.
+/// The fields in addition to the parameters of a question, by kind.
 const CHOOSE: [&str; 7] =
     ["id", "kind", "library", "collective", "primitive", "size_bytes", "dtype"];
 const EXPLAIN: [&str; 7] =
@@ -31,15 +31,15 @@ const EXPLAIN: [&str; 7] =
 const COMPARE: [&str; 6] = ["id", "kind", "collective", "primitive", "points", "dtype"];
 const PLAN: [&str; 6] = ["id", "kind", "toml", "preset", "step", "set"];
 
-/// The most times of a comparison: each is priced.
+/// The maximum number of times in a comparison: each is priced.
 const MOST: usize = 1000;
 
-/// Where the sizes of a choice end if none is asked, and what `explain` shows.
+/// Where the sizes of a choice end by default, and what `explain` shows.
 const LARGEST: Bytes = Bytes(1 << 40);
 const SHOWN: Bytes = Bytes(16 << 20);
 
 impl Batch {
-    /// Kind `choose` with a `library`: at one size, or over all.
+    /// Kind `choose` with a `library`: at one size, or over all sizes.
     pub(super) fn choose_of_library(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
         let fields = Fields::read(line, &CHOOSE)?;
         let library = fields.text("library")?.ok_or_else(|| missing("library"))?;
@@ -138,10 +138,10 @@ impl Batch {
     }
 }
 
-/// The name under which faults of a question's own text are reported.
+/// The name under which faults in the question's own text are reported.
 const GIVEN: &str = "toml";
 
-/// One text, the machines that are known, and no files.
+/// One text, the known machines, and no files.
 struct Text<'t> {
     text: &'t str,
     find: FindProfile,
