@@ -1,4 +1,4 @@
-//! What NCCL takes over a range of sizes, and for one size why.
+//! NCCL's choice over a range of sizes, and for one size the reason.
 
 mod windows;
 
@@ -13,7 +13,7 @@ use crate::library::nccl::{
     Table, Version, logged_channels, ranges, since, why_not,
 };
 
-/// What is asked of NCCL's tuner.
+/// A question to NCCL's tuner.
 #[derive(Debug, Clone)]
 pub struct Question<'a> {
     /// The communicator's name in the report.
@@ -28,11 +28,11 @@ pub struct Question<'a> {
     pub function: Function,
     /// Data type and operation.
     pub reduction: Reduction,
-    /// The least and the greatest size; both the same for one size.
+    /// The smallest and the largest size; both are equal for one size.
     pub sizes: (Bytes, Bytes),
-    /// Whether both buffers lie in symmetric windows.
+    /// Whether both buffers are in symmetric windows.
     pub windows: Windows,
-    /// What to know of where the communicator comes from.
+    /// Notes on the origin of the communicator.
     pub notes: Vec<String>,
 }
 
@@ -50,11 +50,11 @@ pub struct Choose {
     pub ranks: u32,
     /// Nodes.
     pub nodes: u32,
-    /// The version whose rules answer.
+    /// The version whose rules are used.
     pub nccl: &'static str,
     /// The choices, by size.
     pub ranges: Vec<RangeView>,
-    /// For one size: every cell that the version has, the fastest first, then those that are out.
+    /// For one size: every cell that the version has, the fastest first, then the disabled ones.
     pub cells: Vec<CellView>,
     /// The rule that decided, for one size.
     pub rule: Option<String>,
@@ -66,35 +66,36 @@ pub struct Choose {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RangeView {
-    /// The least size; for all-gather and reduce-scatter the total over ranks.
+    /// The smallest size; for all-gather and reduce-scatter the total over ranks.
     pub from_bytes: u64,
-    /// The greatest.
+    /// The largest size.
     pub to_bytes: u64,
-    /// The symmetric kernel or the way of the copy engines; absent where an algorithm is taken.
+    /// The symmetric kernel, or the copy-engine path; absent if an algorithm is used.
     pub kernel: Option<&'static str>,
-    /// The algorithm; absent where NCCL returns an error, and where a kernel is taken.
+    /// The algorithm; absent if NCCL returns an error, and if a kernel is used.
     pub algorithm: Option<&'static str>,
     /// The protocol.
     pub protocol: Option<&'static str>,
-    /// Channels at most, at the least size.
+    /// The maximum number of channels, at the smallest size.
     pub channels_from: Option<u32>,
-    /// At the greatest.
+    /// The same at the largest size.
     pub channels_to: Option<u32>,
-    /// Channels that a call alone really uses, as the log prints them, at the least size.
+    /// The channels that a call really uses when it runs alone, as the log prints them, at the
+    /// smallest size.
     pub logged_channels_from: Option<u32>,
-    /// At the greatest.
+    /// The same at the largest size.
     pub logged_channels_to: Option<u32>,
-    /// Threads of a block at the greatest size.
+    /// Threads per block at the largest size.
     pub threads: Option<u32>,
-    /// At the least.
+    /// The same at the smallest size.
     pub threads_from: Option<u32>,
-    /// NCCL's own estimate at the least size.
+    /// NCCL's own estimate at the smallest size.
     pub time_from_s: Option<f64>,
-    /// At the greatest.
+    /// The same at the largest size.
     pub time_to_s: Option<f64>,
     /// The second fastest, in the middle of the range, as `Ring/LL`.
     pub second: Option<String>,
-    /// How much longer that takes there, as a fraction.
+    /// How much longer that would take there, as a fraction.
     pub margin: Option<f64>,
 }
 
@@ -111,23 +112,23 @@ pub struct CellView {
     /// Its bandwidth in the table: the largest buffer over time.
     #[serde(rename = "bandwidth_Bps")]
     pub bandwidth: f64,
-    /// What it reaches of that bandwidth at this size.
+    /// The fraction of that bandwidth that it reaches at this size.
     pub factor: f64,
-    /// NCCL's own estimate; absent where it is out.
+    /// NCCL's own estimate; absent if the cell is disabled.
     pub time_s: Option<f64>,
-    /// Why it is out.
+    /// Why it is disabled.
     pub out: Option<String>,
 }
 
-/// A micro- to a plain second, from the digits that NCCL prints.
+/// Microseconds to seconds, from the digits that NCCL prints.
 pub(super) fn seconds(micros: f32) -> f64 {
-    // The decimal that people read, not the nearest binary float32.
+    // The decimal number that people read, not the nearest binary float32.
     let mut text = String::new();
     crate::library::nccl::write_float(&mut text, micros);
     text.parse::<f64>().map_or(f64::from(micros), |us| us / 1e6)
 }
 
-/// What NCCL takes.
+/// NCCL's choices.
 ///
 /// # Errors
 /// Settings that this version refuses; sizes in the wrong order.
@@ -172,7 +173,7 @@ pub fn choose(question: &Question) -> Result<Choose> {
     })
 }
 
-/// What a reader should know of these choices.
+/// What a reader should know about these choices.
 fn warnings(question: &Question, found: &[Range]) -> Vec<String> {
     let mut notes = Vec::new();
     if found.iter().any(|r| r.first.is_none()) {
@@ -284,13 +285,13 @@ impl Scope<'_> {
     }
 }
 
-/// The lines that make a job take what it takes at the question's least size, and their traps.
+/// The settings that force what runs at the question's smallest size, and their traps.
 ///
-/// What they do is checked with the tuner itself: the choice at other sizes, and what becomes of
-/// the other functions of the same job.
+/// The tuner itself verifies their effect: on the choice at other sizes, and on the other functions
+/// of the same job.
 ///
 /// # Errors
-/// Settings that this version refuses; nothing to force.
+/// Settings that this version refuses; a question with nothing to force.
 pub fn emit_env(question: &Question) -> Result<String> {
     let Question { comm, nccl, settings, function, sizes: (size, _), reduction, .. } = *question;
     let version = nccl;
@@ -304,7 +305,7 @@ pub fn emit_env(question: &Question) -> Result<String> {
         .help("leave out --env"));
     };
     let Decision { algo, proto, .. } = decision;
-    // Since 2.24 a list can be meant for one function.
+    // Since 2.24 a list can apply to one function.
     let scope = if version.has(since::LISTS_BY_COLLECTIVE) {
         format!("{}:", function.name().to_lowercase())
     } else {

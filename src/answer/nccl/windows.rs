@@ -1,4 +1,4 @@
-//! What NCCL takes where both buffers of a call lie in symmetric windows.
+//! NCCL's choice if both buffers of a call are in symmetric windows.
 
 use super::{Question, RangeView, seconds};
 use crate::base::error::{Error, Result};
@@ -13,7 +13,7 @@ pub(super) struct OnWindows<'a> {
     models: CostModel,
 }
 
-/// What is taken at a size.
+/// What runs at a size.
 #[derive(Clone, Copy)]
 struct Taken {
     size: u64,
@@ -39,7 +39,7 @@ impl<'a> OnWindows<'a> {
         Ok(Self { question, chooser, models })
     }
 
-    /// What to know of these answers.
+    /// What to know about these answers.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.question.comm.reach.is_none() {
@@ -64,7 +64,7 @@ impl<'a> OnWindows<'a> {
         Taken { size, best }
     }
 
-    /// What tells two choices apart.
+    /// The key by which two choices differ.
     fn key(&self, taken: &Taken) -> Option<String> {
         match taken.best {
             Some(best) => Some(best.candidate.name(self.question.nccl).into_owned()),
@@ -75,8 +75,8 @@ impl<'a> OnWindows<'a> {
         }
     }
 
-    /// The choices between two sizes. Where one changes and changes back within a sixteenth of a
-    /// power of two, that is passed over.
+    /// The choices between two sizes. If one changes and changes back within a sixteenth of a power
+    /// of two, that is ignored.
     pub fn ranges(&self, from: Bytes, to: Bytes) -> Vec<RangeView> {
         let points = CostModel::points().filter(|&p| from.0 < p && p < to.0).chain([to.0]);
         let mut ranges = Vec::new();
@@ -95,7 +95,7 @@ impl<'a> OnWindows<'a> {
         ranges
     }
 
-    /// The two neighbours between which what is taken at the lower size changes.
+    /// The two adjacent sizes between which the choice at the lower size changes.
     fn change(&self, mut low: Taken, mut high: Taken) -> (Taken, Taken) {
         let key = self.key(&low);
         while high.size - low.size > 1 {

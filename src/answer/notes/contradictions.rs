@@ -1,6 +1,8 @@
-//! K1 to K26: where a text prints something else than what its schedule costs, and which holds.
+//! K1 to K26: where the cost that a text prints differs from that of its schedule, and which is
+//! correct.
 //!
-//! Found by replaying the schedules that texts describe; the tests of the checklist hold the numbers.
+//! Found by replaying the schedules that texts describe; the tests of the checklist verify the
+//! numbers.
 
 use crate::base::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, Barrier, Broadcast, Reduce, ReduceScatter,
@@ -15,7 +17,7 @@ pub enum Text {
     Algorithms,
     /// The same, 02 to 04: topologies, in-network collectives, contention.
     Topologies,
-    /// Courses, posts and chapters that cite nobody.
+    /// Courses, posts and chapters without a source.
     Often,
 }
 
@@ -37,15 +39,15 @@ impl Text {
 pub struct Contradiction {
     /// `K1` … `K26`.
     pub id: &'static str,
-    /// What it is about.
+    /// The subject.
     pub title: &'static str,
     /// Where it is printed.
     pub texts: &'static [Text],
-    /// What is printed.
+    /// The printed statement.
     pub printed: &'static str,
-    /// What holds.
+    /// The correct statement.
     pub holds: &'static str,
-    /// The collectives concerned, with their algorithms; none: the collective as a whole.
+    /// The collectives concerned, with their algorithms; no algorithms: the collective as a whole.
     pub about: &'static [(Collective, &'static [&'static str])],
 }
 

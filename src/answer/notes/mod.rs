@@ -1,6 +1,6 @@
 //! Prose as data: where texts and schedules differ, and topics that people ask about.
 //!
-//! The engine computes; these pages say why. Each number in them is held to the engine by a test.
+//! The engine computes; these pages explain. A test compares each number in them with the engine's.
 
 mod contradictions;
 mod heard;

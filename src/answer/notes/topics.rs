@@ -1,7 +1,7 @@
 //! Topics that people ask about, as data: `collcost explain TOPIC`.
 //!
-//! What users reported is cited by its address; what a table holds that the engine knows is put in
-//! by the report, so that it cannot drift.
+//! Users' reports are cited with their address. The report fills in the tables that the engine can
+//! compute, so that they cannot drift.
 
 /// A page.
 #[derive(Debug)]
@@ -10,11 +10,11 @@ pub struct Topic {
     pub id: &'static str,
     /// Other names that are understood.
     pub aliases: &'static [&'static str],
-    /// What it answers, as a heading.
+    /// The question that it answers, as a heading.
     pub title: &'static str,
     /// The page.
     pub pieces: &'static [Piece],
-    /// Commands that go on from here.
+    /// Follow-up commands.
     pub next: &'static [&'static str],
 }
 
@@ -25,11 +25,11 @@ pub enum Piece {
     Text(&'static str),
     /// A table; its first row is the header.
     Table(&'static [&'static [&'static str]]),
-    /// A table of what the engine knows.
+    /// A table computed by the engine.
     Figures(Figures),
     /// Every word that screens print, with its meaning.
     Words,
-    /// Something to type.
+    /// A command to type.
     Command(&'static str),
 }
 

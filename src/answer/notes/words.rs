@@ -1,4 +1,4 @@
-//! The words that screens print, one meaning each: `collcost explain WORD`.
+//! The words that screens print, each with one meaning: `collcost explain WORD`.
 
 /// A word with its meaning.
 #[derive(Debug)]
@@ -15,14 +15,14 @@ const fn is(names: &'static [&'static str], means: &'static str, next: &'static 
     Word { names, means, next }
 }
 
-/// What `name` means; labels are looked up as printed, in any case.
+/// The meaning of `name`; labels are looked up as printed, in upper or lower case.
 #[must_use]
 pub fn meaning(name: &str) -> Option<&'static Word> {
     let plain = name.trim_end_matches(['?', ':', '*']).trim().to_lowercase();
     WORDS.iter().find(|w| w.names.iter().any(|n| n.to_lowercase() == plain))
 }
 
-/// All of them, by where they are met first.
+/// All of them, in the order in which a user meets them.
 pub static WORDS: &[Word] = &[
     is(
         &["expected", "expectation", "expect"],
