@@ -9,6 +9,7 @@
 //!   44        1  AllReduce  256 KiB  Tree/LL128          52 µs   5.0    9.5  the same
 //!   45        1  AllReduce    1 MiB  NVLSTree/Simple  56.93 µs  18.4   34.5  the same
 //! ```
+//!
 //! A log describes its communicator only as far as it happens to print it. With graphs, ranks and
 //! nodes the table is computed and compared. Without them the choices are compared with what the
 //! printed table allows; a choice that its single decimal leaves open is marked as open.
@@ -133,7 +134,7 @@ pub struct TableView {
     pub layout: &'static str,
     /// Its algorithms.
     pub algorithms: Vec<&'static str>,
-    /// The number of its cells.
+    /// Its cells.
     pub cells: Vec<CellView>,
     /// The number of cells and thread counts that were compared with computed ones; absent if the
     /// communicator is not known well enough.

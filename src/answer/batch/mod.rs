@@ -1,8 +1,8 @@
 //! Questions as JSON Lines, answered one by one, in order, in constant memory.
 //!
 //! A question is an object with a `kind`; its fields and those of its answer are listed in
-//! `docs/reference/batch.md`. An answer repeats the `id`. What cannot be answered comes back as
 //! `docs/reference/batch.md`. An answer repeats the `id`. A question that cannot be answered yields
+//! `{"id": …, "error": …}` on its line, and the next line is read.
 //!
 //! ```
 //! let mut batch = collcost::answer::batch::Batch::default();

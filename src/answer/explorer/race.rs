@@ -7,8 +7,7 @@
 //! ```
 //!
 //! Where all links are alike and all messages of a schedule equally long, every time of its
-//! simulation is
-//! such a sum; the test compares it with further simulations.
+//! simulation is such a sum; the test compares it with further simulations.
 
 use serde::Serialize;
 
