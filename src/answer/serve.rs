@@ -24,7 +24,7 @@ pub struct ServeView {
     pub weights_bytes: f64,
     /// The cache of one token on a GPU.
     pub cache_bytes_per_token: f64,
-    /// Tokens of a group whose cache fits beside the weights.
+    /// Tokens of a group whose cache fits next to the weights.
     pub cache_tokens: f64,
     /// Bytes of cache per sequence that a separate prefill transfers.
     pub handoff_bytes: f64,

@@ -80,7 +80,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The collective that two names have in common: all-reduce where it is one.
+    /// The collective that two names have in common: all-reduce if it is one of them.
     fn common(&mut self, a: &str, b: &str) -> Result<Collective> {
         let both =
             Collective::ALL.iter().find(|&&c| self.find(c, a).is_ok() && self.find(c, b).is_ok());

@@ -1,12 +1,12 @@
 //! NCCL's decisions replayed: questions as a table, answers as a table, in order.
 //!
-//! Questions have the columns `id`, `version`, `env`, `pipeops`, `collective` and `nbytes`; others
-//! are passed over. An answer repeats them and adds `algo`, `proto`, `nchannels`, `nthreads` and
-//! `time_us`. Where NCCL would return an error, the algorithm is `NONE`; where it would not start
-//! a communicator, `TUNE_RC5`.
+//! Questions have the columns `id`, `version`, `env`, `pipeops`, `collective` and `nbytes`; other
+//! columns are ignored. An answer repeats them and adds `algo`, `proto`, `nchannels`, `nthreads`
+//! and `time_us`. If NCCL would return an error, the algorithm is `NONE`; if it would not start a
+//! communicator, `TUNE_RC5`.
 //!
-//! Where there are columns `reg` (1: both buffers in symmetric windows) and `dtype`, the answer has
-//! them behind, and `kind` (`general`, `sym`, `ce`) and `kernel`.
+//! If there are columns `reg` (1: both buffers in symmetric windows) and `dtype`, the answer repeats
+//! them at the end, followed by `kind` (`general`, `sym`, `ce`) and `kernel`.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};

@@ -262,7 +262,7 @@ impl Probe {
         Query::new(machine, collective, Bytes(1 << 20), layout, Params::default())
     }
 
-    /// The sum of a form's phases with these figures.
+    /// The sum of a form's phases with these parameters.
     fn time(&self, cost: &Cost<f64>, size: f64) -> f64 {
         let one = |phase: &crate::model::formula::Phase<f64>| {
             let i = usize::from(phase.level != Level::Inner);

@@ -50,7 +50,7 @@ pub struct Rendezvous {
     seen: RefCell<HashMap<Asked, Vec<Rounds>>>,
 }
 
-/// An algorithm over so many ranks.
+/// An algorithm on a number of ranks.
 type Asked = (Collective, &'static str, u32);
 
 /// The number of rounds in which the same is sent.
