@@ -61,7 +61,7 @@ pub struct JobView {
     pub built_s: Option<f64>,
     /// The link that delayed most of its messages, `from>to`.
     pub bound_by: Option<String>,
-    /// The share of the time in which its messages moved for which that link did.
+    /// The fraction of the time in which its messages moved that this link delayed them.
     pub bound_share: Option<f64>,
 }
 
