@@ -1,7 +1,7 @@
-//! What programs ask: a [`Question`] and eleven functions.
+//! The public interface: a [`Question`] and eleven functions.
 //!
-//! Everything they return is plain data; what is named `expect…` is a time that will be seen, what is
-//! named ideal is the price of a schedule in the α-β model.
+//! Everything they return is plain data. Names with `expect…` are times that real runs are expected
+//! to take; ideal ones are prices of a schedule in the α-β model.
 
 use std::num::NonZeroU32;
 
@@ -24,7 +24,7 @@ use crate::plan::bucket::{Gradients, Rule, Tensor};
 use crate::plan::table::{Disk, Fault, Files, Machines};
 use crate::{answer, plan as steps};
 
-/// A collective of a size, on a machine, over ranks.
+/// A collective of a size, on a machine, with a number of ranks.
 ///
 /// ```
 /// use collcost::{Bytes, Collective, Question};
@@ -55,7 +55,7 @@ impl Question {
         Self { size, ..self }
     }
 
-    /// On a built-in machine, or on that of a profile's file.
+    /// On a built-in machine, or on the one in a profile file.
     ///
     /// # Errors
     /// As [`machine`].
@@ -63,21 +63,21 @@ impl Question {
         Ok(Self { machine: Some(machine(name)?), ..self })
     }
 
-    /// Over links of one α and one rate, without a machine.
+    /// On links with one α and one rate, without a machine.
     #[must_use]
     pub fn links(mut self, alpha: Seconds, bandwidth: Bandwidth) -> Self {
         (self.said.given.alpha, self.said.given.bandwidth) = (Some(alpha), Some(bandwidth));
         self
     }
 
-    /// Over so many ranks.
+    /// With this number of ranks.
     #[must_use]
     pub fn ranks(mut self, ranks: u32) -> Self {
         self.said.layout.ranks = NonZeroU32::new(ranks);
         self
     }
 
-    /// With so many ranks on each node.
+    /// With this number of ranks on each node.
     #[must_use]
     pub fn per_node(mut self, ranks: u32) -> Self {
         self.said.layout.per_node = NonZeroU32::new(ranks);
@@ -87,7 +87,7 @@ impl Question {
     /// With any parameter, by its key in `collcost.toml`: `with("alpha_inter", "2.4us")`.
     ///
     /// # Errors
-    /// An unknown key; a value that cannot be read, or that contradicts another.
+    /// An unknown key; a value that cannot be parsed, or that contradicts another.
     pub fn with(mut self, key: &str, value: &str) -> Result<Self> {
         let parameter = Parameter::named(key)?;
         self.said.put(parameter, value)?;
@@ -97,17 +97,17 @@ impl Question {
         }
     }
 
-    /// Where the same call took `time` at `size`: expectations move with it.
+    /// With a measurement: the same call took `time` at `size`. Expectations are adjusted to it.
     #[must_use]
     pub fn seen(mut self, size: Bytes, time: Seconds) -> Self {
         self.seen.push((size, time));
         self
     }
 
-    /// The question as the rooms behind this page take it.
+    /// The question in the form that the internal modules use.
     ///
     /// # Errors
-    /// More ranks than the machine joins; ranks that do not lie on whole nodes.
+    /// More ranks than the machine connects; ranks that do not fill whole nodes.
     pub fn query(&self) -> Result<Query> {
         let named = self.machine.clone().map(|profile| (profile, "on"));
         let query = self.said.query(named, self.collective, self.size)?;
@@ -123,12 +123,12 @@ impl Question {
 /// ```
 ///
 /// # Errors
-/// There is none of the name, with the nearest; a file that cannot be read or is no profile.
+/// An unknown name, with the nearest one; a file that cannot be read or is not a profile.
 pub fn machine(name: &str) -> Result<Profile> {
     Disk.profile(name)
 }
 
-/// What a call will take: time, band, what runs, and what that is known from.
+/// How long a call will take: time, band, what runs, and what the prediction is based on.
 ///
 /// ```
 /// use collcost::{Bytes, Collective, Question};
@@ -140,7 +140,7 @@ pub fn machine(name: &str) -> Result<Profile> {
 /// ```
 ///
 /// # Errors
-/// As [`Question::query`]; a parameter of the machine that is unknown where nothing else speaks.
+/// As [`Question::query`]; an unknown parameter of the machine, if there is no other basis.
 pub fn expect(question: &Question) -> Result<Expect> {
     let query = question.query()?;
     Ok(Expect::new(&Expecting::new(&Registry::builtin(), &query)?, query.size))
@@ -190,7 +190,7 @@ pub fn price(question: &Question, algorithm: &str) -> Result<Row> {
     }
 }
 
-/// What a library chooses: `nccl`, `openmpi@4.1`, `mpich`, any name of `collcost list policies`.
+/// A library's choice: `nccl`, `openmpi@4.1`, `mpich`, any name of `collcost list policies`.
 ///
 /// ```
 /// use collcost::{Bytes, Collective, Question};
@@ -242,7 +242,7 @@ pub fn compare(question: &Question, times: &[(Bytes, Seconds)]) -> Result<Verdic
     judge(&Registry::builtin(), &question.query()?, None, false, times, &facts)
 }
 
-/// Where the answer flips as the size grows: what the library runs, and the lowest ideal time.
+/// Where the answer changes as the size grows: what the library runs, and the lowest ideal time.
 ///
 /// ```
 /// use collcost::{Bytes, Collective, Question};
@@ -258,7 +258,7 @@ pub fn crossover(question: &Question) -> Result<Intervals> {
     answer::over_sizes(&Registry::builtin(), &question.query()?, &[])
 }
 
-/// The collectives of the steps in a file such as `docs/how-to/plan-a-job.md` describes.
+/// The collectives of the steps in a file as described in `docs/how-to/plan-a-job.md`.
 ///
 /// ```no_run
 /// let steps = collcost::plan("plan.toml")?.steps;
@@ -267,7 +267,7 @@ pub fn crossover(question: &Question) -> Result<Intervals> {
 /// ```
 ///
 /// # Errors
-/// The faults of the file, with their places.
+/// The faults in the file, with their places.
 pub fn plan(file: &str) -> Result<Plan> {
     let machines = Machines::new(&Disk);
     let asked = steps::Asked::File { name: file, step: None };
@@ -303,7 +303,7 @@ pub fn bucket(
     answer::bucket::bucket(&gradients, &Rule::named(rule)?, Some((&query, &expecting)), None)
 }
 
-/// Plays the schedule of an algorithm, or of what the library runs, message by message.
+/// Simulates the schedule of an algorithm, or of what the library runs, message by message.
 ///
 /// ```
 /// use collcost::{Bandwidth, Bytes, Collective, Question, Seconds};
@@ -317,7 +317,7 @@ pub fn bucket(
 /// ```
 ///
 /// # Errors
-/// An algorithm that has no schedule for these ranks; a schedule too large to be played.
+/// An algorithm that has no schedule for these ranks; a schedule too large to simulate.
 pub fn simulate(question: &Question, algorithm: Option<&str>) -> Result<Outcome> {
     let query = question.query()?;
     let spelled = schedule_of(&Registry::builtin(), &query, algorithm, None)?;

@@ -1,40 +1,40 @@
-//! What a collective operation costs, which algorithm to use, and why.
+//! Predicts the cost of a collective operation, the algorithm to use, and the reason.
 //!
 //! ```
 //! use collcost::{Bytes, Collective, Question};
 //!
 //! let question = Question::new(Collective::AllReduce, Bytes(16 << 20)).on("dgx-h100")?.ranks(64);
 //!
-//! // What the call will take, in which band, what NCCL runs, and what that is known from.
+//! // What the call will take, with its band, what NCCL runs, and the basis of the prediction.
 //! let expect = collcost::expect(&question)?;
 //! assert_eq!(expect.runs.name(), "NVLSTree/Simple");
 //! assert!(expect.low_s < expect.time_s && expect.time_s < expect.high_s);
 //!
-//! // Beside it what every algorithm costs ideally, in the α-β model, with its formula.
+//! // For comparison, the ideal cost of every algorithm in the α-β model, with its formula.
 //! for row in collcost::ideal(&question)? {
 //!     assert!(row.time_s > Some(0.0) && row.formula.is_some());
 //! }
 //! # Ok::<(), collcost::Error>(())
 //! ```
 //!
-//! A [`Question`] and eleven functions are what is promised: [`machine()`], [`expect`], [`ideal`],
-//! [`price`], [`choose`], [`explain`], [`compare`], [`crossover`], [`plan()`], [`bucket`], [`simulate`]. The
-//! rooms behind them are open to programs that bring their own algorithm or profile (`examples`),
-//! move between releases, and are not on these pages.
+//! The stable interface is a [`Question`] and eleven functions: [`machine()`], [`expect`],
+//! [`ideal`], [`price`], [`choose`], [`explain`], [`compare`], [`crossover`], [`plan()`],
+//! [`bucket`], [`simulate`]. The modules behind them are open to programs that bring their own
+//! algorithm or profile (`examples`), change between releases, and are not on these pages.
 //!
-//! The engine takes values and returns values: it does not print or look at the environment.
-//! `docs/background/design.md` in the repository says why it is built as it is.
+//! The engine takes values and returns values: it does not print or read the environment.
+//! `docs/background/design.md` in the repository explains why it is built this way.
 
 #![deny(missing_docs)]
-// Shared memory needs a little of it, `transport/raw.rs`, and so do the libraries of GPUs,
+// Shared memory needs a little unsafe code, in `transport/raw.rs`, and so do the GPU libraries, in
 // `gpu/driver.rs` and `gpu/nccl.rs`.
 #![deny(unsafe_code)]
 #![cfg_attr(not(feature = "exec"), forbid(unsafe_code))]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
-// Tests write and read as they like.
+// Tests may print and read freely.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
-// Published pages leave them out: what is promised is below, and docs/API.txt lists it.
+// Published pages leave them out: the stable interface is below, and docs/API.txt lists it.
 #[cfg_attr(docsrs, doc(hidden))]
 pub mod answer;
 #[cfg_attr(docsrs, doc(hidden))]

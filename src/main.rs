@@ -1,8 +1,8 @@
 //! The `collcost` command: parse, run, exit code.
 
-// What is said goes through `cli::streams`, which no full disk and no reader's leaving stops.
+// All output goes through `cli::streams`, which handles a full disk and a reader that goes away.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
-// Tests write and read as they like.
+// Tests may print and read freely.
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod cli;

@@ -13,13 +13,13 @@ use crate::measure::accuracy::{CellScore, Family, Model, Score, Scored, Split};
 pub struct Accuracy {
     /// `collcost/accuracy/1`.
     pub schema: &'static str,
-    /// The files, without their folders.
+    /// The names of the files, without their folders.
     pub files: Vec<String>,
     /// Files that are not used, and why.
     pub left_out: Vec<String>,
-    /// By split, family and model.
+    /// The errors by split, family and model.
     pub splits: Vec<ScoreView>,
-    /// By split, cell and model, of the models that are fitted.
+    /// The errors by split, cell and model, for the models that are fitted.
     pub cells: Vec<CellView>,
 }
 
@@ -29,19 +29,19 @@ pub struct Accuracy {
 pub struct CellView {
     /// What was held out.
     pub split: Split,
-    /// The machine as the table calls it; of a log its file.
+    /// The machine as the table names it; for a log, its file.
     pub system: String,
-    /// The files, without their folders.
+    /// The names of the files, without their folders.
     pub files: String,
-    /// The library with its version, where it is known.
+    /// The library and its version, if known.
     pub library: String,
     /// The operation.
     pub collective: Collective,
-    /// The type of the elements, where the operation adds.
+    /// The type of the elements, if the operation adds.
     pub dtype: Option<DataType>,
-    /// Of which sort the machine is.
+    /// The kind of the machine.
     pub family: Family,
-    /// By which model.
+    /// The model.
     pub model: Model,
     /// Held-out rows.
     pub rows: usize,
@@ -49,7 +49,7 @@ pub struct CellView {
     pub median: f64,
     /// The 90th percentile.
     pub p90: f64,
-    /// The part of rows inside the band, of the profile alone.
+    /// The share of rows inside the band; only for the profile.
     pub inside: Option<f64>,
 }
 
@@ -59,25 +59,26 @@ pub struct CellView {
 pub struct ScoreView {
     /// What was held out.
     pub split: Split,
-    /// Of which machines.
+    /// The kind of the machines.
     pub family: Family,
-    /// By which model.
+    /// The model.
     pub model: Model,
     /// Cells (a collective of a table) that the model predicts.
     pub cells: usize,
-    /// Cells that it does not: a tier that was not measured, a machine that it does not know.
+    /// Cells that it does not predict: a tier that was not measured, or a machine that it does not
+    /// know.
     pub refused: usize,
     /// The median over cells of the median |predicted/measured − 1|, as a fraction.
     pub median: f64,
     /// The median over cells of the 90th percentile, as a fraction.
     pub p90: f64,
-    /// Held-out rows with a p10–p90 band; of the profile alone.
+    /// Held-out rows with a p10–p90 band; only for the profile.
     pub rows: Option<usize>,
-    /// The part of them that lies inside.
+    /// The share of those that lies inside the band.
     pub inside: Option<f64>,
 }
 
-/// The report of all scores over `files`, without what was left out.
+/// The report of all scores over `files`, except those that were left out.
 #[must_use]
 pub fn accuracy(of: &Scored, files: Vec<String>, left_out: Vec<String>) -> Accuracy {
     let view = |s: &Score| ScoreView {

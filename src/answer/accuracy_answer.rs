@@ -1,4 +1,4 @@
-//! How far off the default answer is on published points.
+//! How far off the default answer is for published points.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use super::six;
 use crate::measure::accuracy::answer::{Answered, Figures, Nodes, Pool, Sizes, by_cell, figures};
 use crate::measure::expect::Basis;
 
-/// The errors of the default answer, each cluster left out of what was learned.
+/// The errors of the default answer. Each cluster is predicted without what was learned from it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerAccuracy {
@@ -14,19 +14,19 @@ pub struct AnswerAccuracy {
     pub schema: &'static str,
     /// The files, without their folders.
     pub files: Vec<String>,
-    /// Files and series without an answer, and why.
+    /// Files and series without an answer, with the reason.
     pub left_out: Vec<String>,
     /// The default answer and others.
     pub answers: Vec<AnswerView>,
     /// By nodes, sizes and basis.
     pub cells: Vec<CellView>,
-    /// By sorts of machines.
+    /// By kind of machine.
     pub pools: Vec<PoolView>,
     /// By cluster, the worst first.
     pub clusters: Vec<ClusterView>,
 }
 
-/// One answer, on the points of which it says something.
+/// One answer, for the points for which it has a prediction.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerView {
@@ -34,7 +34,7 @@ pub struct AnswerView {
     pub answer: &'static str,
     /// Its errors.
     pub error: FiguresView,
-    /// Those of the default answer on the same points.
+    /// The errors of the default answer for the same points.
     pub default: FiguresView,
 }
 
@@ -46,23 +46,23 @@ pub struct CellView {
     pub nodes: Nodes,
     /// Sizes.
     pub sizes: Sizes,
-    /// What the answers rest on.
+    /// What the answers are based on.
     pub basis: Basis,
     /// Their errors.
     pub error: FiguresView,
-    /// After one point of each series was seen; without the points that were.
+    /// The errors once one point of each series is known; those points are not counted.
     pub seen: Option<FiguresView>,
 }
 
-/// One sort of machines.
+/// One kind of machine.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PoolView {
-    /// Which.
+    /// The kind.
     pub pool: Pool,
     /// The errors.
     pub error: FiguresView,
-    /// After one point of each series was seen; without the points that were.
+    /// The errors once one point of each series is known; those points are not counted.
     pub seen: Option<FiguresView>,
 }
 
@@ -72,7 +72,7 @@ pub struct PoolView {
 pub struct ClusterView {
     /// Its name.
     pub cluster: String,
-    /// What was left out for it; none where nothing was learned of it.
+    /// What was left out for it; absent if nothing was learned from it.
     pub machine_left_out: Option<String>,
     /// The errors.
     pub error: FiguresView,
@@ -84,7 +84,7 @@ pub struct ClusterView {
 pub struct FiguresView {
     /// How many points.
     pub points: usize,
-    /// Of how many clusters.
+    /// The number of clusters they come from.
     pub clusters: usize,
     /// The median.
     pub median: f64,
@@ -92,9 +92,9 @@ pub struct FiguresView {
     pub p90: f64,
     /// The median with its sign: below 0 the answer is too short.
     pub signed: f64,
-    /// The part of measured times inside the band.
+    /// The share of measured times inside the band.
     pub inside: Option<f64>,
-    /// The median of the band's high over its low.
+    /// The median of the band's upper end over its lower end.
     pub high_over_low: Option<f64>,
 }
 
@@ -120,7 +120,7 @@ impl FiguresView {
     }
 }
 
-/// The report of all answers over `files`, without what was left out.
+/// The report of all answers over `files`, except those that were left out.
 #[must_use]
 pub fn answers(all: &[Answered], files: Vec<String>, left_out: Vec<String>) -> AnswerAccuracy {
     type Tell = fn(&Answered) -> Option<crate::base::quantity::Seconds>;

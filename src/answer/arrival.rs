@@ -1,4 +1,4 @@
-//! Operations in the order in which messages arrive: when each rank is done, and what kept it.
+//! Operations in the order in which messages arrive: when each rank finishes, and what delayed it.
 
 use serde::Serialize;
 
@@ -10,15 +10,15 @@ use crate::exchange::import::Bare;
 use crate::machine::query::Query;
 use crate::model::operations::Operations;
 
-/// What operations took.
+/// The times that operations took.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Arrival {
     /// `collcost/arrival/1`.
     pub schema: &'static str,
-    /// What was played: a file, or a collective with its algorithm and size.
+    /// What was simulated: a file, or a collective with its algorithm and size.
     pub played: String,
-    /// On which machine.
+    /// The machine.
     pub machine: MachineView,
     /// N.
     pub ranks: u32,
@@ -28,11 +28,11 @@ pub struct Arrival {
     pub operations: usize,
     /// Messages in all.
     pub messages: u64,
-    /// What they carry.
+    /// Their bytes.
     pub bytes: u64,
-    /// When the last rank is done, without the launch.
+    /// When the last rank finishes, without the launch.
     pub makespan_s: f64,
-    /// What the rank that computes most computes.
+    /// The computing time of the rank that computes most.
     pub most_computed_s: f64,
     /// Each rank that does something, by number.
     pub rank_times: Vec<RankView>,
@@ -44,13 +44,13 @@ pub struct Arrival {
 pub struct RankView {
     /// Its number.
     pub rank: u32,
-    /// When its last processor is free.
+    /// When its last processor becomes free.
     pub end_s: f64,
-    /// What its processors compute.
+    /// The computing time of its processors.
     pub computes_s: f64,
-    /// What sending and receiving takes of them.
+    /// Their time spent on sending and receiving.
     pub moves_s: f64,
-    /// The rest up to its end, of one processor: it waits for messages.
+    /// The rest of one processor's time until its end: it waits for messages.
     pub waits_s: f64,
 }
 
@@ -62,42 +62,43 @@ impl From<&RankTimes> for RankView {
     }
 }
 
-/// How they are played.
+/// How they are simulated.
 #[derive(Debug, Clone, Default)]
 pub struct Ask {
-    /// What messages cost beside α and the rate.
+    /// What messages cost besides α and the rate.
     pub overheads: Overheads,
     /// When each rank starts, rank 0 first; ranks beyond the list start at 0.
     pub starts: Vec<Seconds>,
 }
 
-/// Plays the operations of a file on the machine of `query`.
+/// Simulates the operations of a file on the machine of `query`.
 ///
 /// # Errors
-/// An operation that waits for ever, with its line; what the machine does not say, or does not join.
+/// An operation that waits forever, with its line; a parameter that the machine lacks, or ranks
+/// that it does not connect.
 pub fn of_file(query: &Query, bare: &Bare, file: &str, ask: &Ask) -> Result<Arrival> {
     arrival(query, &bare.operations, file.to_owned(), ask).map_err(|stuck| match stuck {
         Stuck::Refused(error) => error,
         Stuck::Waits(operation) => {
             let line = bare.line(operation).map_or(String::new(), |line| format!(":{line}"));
-            Error::input("this waits for ever: for a message that nobody sends, or for itself")
+            Error::input("this waits forever: for a message that is never sent, or for itself")
                 .at(format!("{file}{line}"))
                 .help("correct the file")
         }
     })
 }
 
-/// Plays the messages of a schedule on the machine of `query`.
+/// Simulates the messages of a schedule on the machine of `query`.
 ///
 /// # Errors
-/// A schedule with switches; what the machine does not say, or does not join.
+/// A schedule with switches; a parameter that the machine lacks, or ranks that it does not connect.
 pub fn of_schedule(query: &Query, plan: &super::simulate::Plan, ask: &Ask) -> Result<Arrival> {
     let operations = Operations::of(plan.schedule(), query.size, query.machine.fabric.gamma)?;
     let played = format!("{}, {}", plan.name(), query.size);
     arrival(query, &operations, played, ask).map_err(|stuck| match stuck {
         Stuck::Refused(error) => error,
         Stuck::Waits(_) => Error::input("a message of the schedule is never sent")
-            .help("collcost verify says which"),
+            .help("collcost verify shows which"),
     })
 }
 

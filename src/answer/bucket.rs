@@ -10,7 +10,7 @@ use crate::machine::sample::DataType;
 use crate::measure::expect::{Expectation, Expecting};
 use crate::plan::bucket::{Bucket, Caps, Gradients, Limit, Order, Rule, caps, pack, timeline};
 
-/// How a framework fuses the gradients of a model, and what that costs.
+/// How a framework fuses the gradients of a model, and the cost of that.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Buckets {
@@ -18,23 +18,23 @@ pub struct Buckets {
     pub schema: &'static str,
     /// The rule, such as `ddp`.
     pub rule: &'static str,
-    /// Whose it is.
+    /// The framework that it belongs to.
     pub rule_title: &'static str,
-    /// Who says so.
+    /// The source of the rule.
     pub rule_source: String,
-    /// The limit of the first bucket, where it is another.
+    /// The limit of the first bucket, if it has its own.
     pub first_bytes: Option<u64>,
     /// The limit of the others.
     pub cap_bytes: u64,
     /// Gradients in all.
     pub gradients_bytes: u64,
-    /// Tensors; absent where only their bytes are known.
+    /// The number of tensors; absent if only their bytes are known.
     pub tensors: Option<usize>,
     /// The buckets, in the order in which they are sent.
     pub buckets: Vec<BucketView>,
-    /// What calls of these buckets cost; absent where no ranks were asked.
+    /// The cost of the calls for these buckets; absent if no ranks were given.
     pub cost: Option<BucketCost>,
-    /// What to know before trusting a figure.
+    /// What to know before trusting a number.
     pub notes: Vec<String>,
 }
 
@@ -46,17 +46,17 @@ pub struct BucketView {
     pub bytes: u64,
     /// The type of its elements.
     pub dtype: Option<DataType>,
-    /// The limit that closed it; absent where the tensors ended, and for sparse gradients.
+    /// The limit that closed it; absent if the tensors ended, and for sparse gradients.
     pub limit_bytes: Option<u64>,
     /// Its tensors in the order in which they were added, by name.
     pub tensors: Vec<String>,
-    /// What its call takes.
+    /// The time of its call.
     pub time_s: Option<f64>,
-    /// What runs.
+    /// What the library runs.
     pub algorithm: Option<String>,
-    /// The call as it is expected.
+    /// The expected time of the call.
     pub expect: Option<Expect>,
-    /// When its last gradient is there, from the start of the backward pass.
+    /// When its last gradient is ready, from the start of the backward pass.
     pub ready_s: Option<f64>,
     /// When its call starts.
     pub start_s: Option<f64>,
@@ -64,7 +64,7 @@ pub struct BucketView {
     pub end_s: Option<f64>,
 }
 
-/// What the calls cost.
+/// The cost of the calls.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BucketCost {
@@ -74,25 +74,25 @@ pub struct BucketCost {
     pub ranks: u32,
     /// Nodes.
     pub nodes: u32,
-    /// All calls, one after another.
+    /// The time of all calls, one after another.
     pub calls_s: f64,
-    /// The same where each is at the short end of its band.
+    /// The same with each call at the short end of its band.
     pub calls_low_s: f64,
-    /// The same at the long end.
+    /// The same with each call at the long end of its band.
     pub calls_high_s: f64,
-    /// Of that what is no data: messages' latency and launches.
+    /// The part of that which is not data transfer: the latency of messages, and launches.
     pub latency_s: f64,
-    /// One call for each tensor instead; absent where tensors are not known.
+    /// The time of one call per tensor instead; absent if the tensors are not known.
     pub unfused_s: Option<f64>,
-    /// All gradients in one call.
+    /// The time of one call with all gradients.
     pub single_s: f64,
-    /// The bytes of one call at which latency and data take equally long.
+    /// The size of one call at which latency and data transfer take equally long.
     pub even_bytes: Option<f64>,
-    /// The backward pass that hides calls.
+    /// The time of the backward pass that hides calls.
     pub backward_s: Option<f64>,
-    /// What it does not hide.
+    /// The time that the backward pass does not hide.
     pub exposed_s: Option<f64>,
-    /// Other caps; absent without a backward pass, where one bucket is always best.
+    /// Other caps; absent without a backward pass, since one bucket is then always best.
     pub search: Option<Search>,
 }
 
@@ -100,20 +100,21 @@ pub struct BucketCost {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Search {
-    /// The smallest cap of those with which the step ends first.
+    /// The smallest cap with which the step ends first.
     pub best_bytes: u64,
-    /// Buckets with it.
+    /// The number of buckets with it.
     pub best_buckets: usize,
-    /// What the backward pass does not hide with it.
+    /// The time that the backward pass does not hide with it.
     pub best_exposed_s: f64,
-    /// Whether the step surely ends earlier with it than with the rule's own cap: even where the
-    /// best cap's calls are at the long end of their bands, and the rule's own at the short end.
+    /// Whether the step certainly ends earlier with it than with the rule's own cap: even if the
+    /// calls with the best cap are at the long end of their bands and those with the rule's own cap
+    /// at the short end.
     pub certain: bool,
-    /// From here ...
+    /// From this cap ...
     pub flat_from_bytes: u64,
-    /// ... to here the step ends at most 1 % later.
+    /// ... to this one the step ends at most 1 % later.
     pub flat_to_bytes: u64,
-    /// The line to paste.
+    /// The configuration line to paste.
     pub setting: String,
     /// Every cap.
     pub tried: Vec<CapView>,
@@ -125,18 +126,18 @@ pub struct Search {
 pub struct CapView {
     /// The cap.
     pub cap_bytes: u64,
-    /// Buckets that it makes.
+    /// The number of buckets with it.
     pub buckets: usize,
-    /// What their calls take.
+    /// The time of their calls.
     pub calls_s: f64,
-    /// What the backward pass does not hide.
+    /// The time that the backward pass does not hide.
     pub exposed_s: f64,
 }
 
 /// Fuses the gradients by `rule`; `priced` is a question over all replicas with its algorithms.
 ///
 /// # Errors
-/// None of its own; those of `priced` were said when it was made.
+/// None of its own; errors in `priced` were reported when it was made.
 pub fn bucket(
     gradients: &Gradients,
     rule: &Rule,
@@ -177,14 +178,14 @@ pub fn bucket(
     }
     if rule.id == "ddp" && rule.order == Order::Backward {
         notes.push(
-            "DDP has these buckets from its second iteration on; with static_graph, or without \
-             find_unused_parameters, the first has one bucket of each type"
+            "DDP uses these buckets from its second iteration on; with static_graph, or without \
+             find_unused_parameters, the first iteration has one bucket per type"
                 .to_owned(),
         );
     }
     if rule.id == "megatron" {
         notes.push(
-            "Megatron has one bucket without overlap-grad-reduce, and on later pipeline stages"
+            "Megatron has one bucket without overlap-grad-reduce and on later pipeline stages"
                 .to_owned(),
         );
     }
@@ -237,7 +238,7 @@ fn cost(
     let all = |at: fn(&Expectation) -> Seconds| {
         packed.iter().map(|b| at(&expecting.at(b.bytes))).sum::<Seconds>()
     };
-    // The part that is no data is that of the ideal price.
+    // The part that is not data transfer is that of the ideal price.
     let fixed_part = |size: Bytes| {
         let price = expecting.ideal(size).price;
         (price.launch + price.latency).0 / price.total().0.max(f64::MIN_POSITIVE)
@@ -273,7 +274,7 @@ fn cost(
     }
 }
 
-/// Whether the best cap gains on the rule's own whatever the bands leave open.
+/// Whether the best cap beats the rule's own wherever the times lie in their bands.
 fn surely_better(
     gradients: &Gradients,
     rule: &Rule,

@@ -1,4 +1,4 @@
-//! A calibration: the machine, what was planned, what was measured, what came of it.
+//! A calibration: the machine, the plan, the measurements, and the result.
 
 use serde::Serialize;
 
@@ -16,19 +16,19 @@ pub struct Calibration {
     pub schema: &'static str,
     /// The machine.
     pub machine: MachineView,
-    /// All machines of the run, where a launcher started its ranks; `machine` is rank 0's.
+    /// All machines of the run, if a launcher started its ranks; `machine` is rank 0's.
     pub hosts: Option<String>,
-    /// What speaks for and against measuring on it now.
+    /// Conditions for and against measuring on it now.
     pub gates: Vec<GateView>,
-    /// What is measured; absent where only the machine was asked for.
+    /// What is measured; absent if only the machine was requested.
     pub plan: Option<PlanView>,
-    /// What was measured; absent where nothing was.
+    /// What was measured; absent if nothing was.
     pub measured: Option<MeasuredView>,
-    /// The fit; absent where nothing was measured.
+    /// The fit; absent if nothing was measured.
     pub fit: Option<Fit>,
 }
 
-/// A machine as its kernel describes it; what it does not say is absent.
+/// A machine as its kernel describes it; values that the kernel does not report are absent.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineView {
@@ -42,26 +42,26 @@ pub struct MachineView {
     pub threads_per_core: usize,
     /// NUMA nodes.
     pub numa_nodes: usize,
-    /// All memory.
+    /// The total memory.
     pub memory_bytes: u64,
-    /// Whether a hypervisor runs it.
+    /// Whether it runs under a hypervisor.
     #[serde(rename = "virtual")]
     pub is_virtual: bool,
-    /// How CPUs choose their clock.
+    /// How CPUs choose their clock frequency.
     pub governor: Option<String>,
-    /// What tells the time.
+    /// The clock source.
     pub clock_source: Option<String>,
-    /// Between two readings of the clock that differ.
+    /// The time between two different readings of the clock.
     pub clock_step_s: f64,
-    /// The part of the last ten seconds in which some process waited for a CPU.
+    /// The share of the last ten seconds in which some process waited for a CPU.
     pub cpu_pressure: Option<f64>,
-    /// Processes that wanted a CPU in the last minute, over the CPUs.
+    /// Processes that wanted a CPU in the last minute, divided by the number of CPUs.
     pub load_per_cpu: Option<f64>,
-    /// TCP's congestion control unless something else is set.
+    /// TCP's congestion control by default.
     pub congestion: Option<String>,
-    /// Whether TCP starts slowly again after a pause.
+    /// Whether TCP restarts slowly after a pause.
     pub slow_start_after_idle: Option<bool>,
-    /// When memory comes in huge pages.
+    /// When memory is backed by huge pages.
     pub huge_pages: Option<String>,
 }
 
@@ -79,17 +79,17 @@ pub struct PlanView {
     pub operations: Vec<String>,
     /// The sizes.
     pub sizes_bytes: Vec<u64>,
-    /// Operations × sizes; those that would take too long are left out once a probe tells.
+    /// Operations × sizes; those that would take too long are left out after a probe.
     pub points: usize,
-    /// How often processes start anew.
+    /// How often processes are started anew.
     pub launches: u32,
     /// The seed of the order.
     pub seed: u64,
-    /// Half the 95 % interval of a median, over it, with which a point is finished.
+    /// A point is finished when half the 95 % interval of its median, over the median, is this.
     pub precision: f64,
-    /// The points are measured in this time.
+    /// The time within which the points are measured.
     pub budget_s: f64,
-    /// What is weak then is measured on until this time, when all measuring ends.
+    /// Weak points are then measured further until this time, when all measuring ends.
     pub longest_s: f64,
 }
 
@@ -107,7 +107,7 @@ pub struct MeasuredView {
     pub time_s: f64,
 }
 
-/// The machine and what speaks for and against it.
+/// The machine with the conditions for and against it.
 #[must_use]
 pub fn machine(host: &Host, gates: &[Gate]) -> Calibration {
     Calibration {
@@ -137,7 +137,7 @@ pub fn machine(host: &Host, gates: &[Gate]) -> Calibration {
     }
 }
 
-/// What `plan` measures on ranks that start as `setup` says.
+/// What `plan` measures on ranks that start as `setup` describes.
 #[must_use]
 pub fn plan(plan: &Plan, setup: &Setup) -> PlanView {
     PlanView {
@@ -155,7 +155,7 @@ pub fn plan(plan: &Plan, setup: &Setup) -> PlanView {
     }
 }
 
-/// What is in the file of samples.
+/// The contents of the file of samples.
 #[must_use]
 pub fn measured(samples: &Samples, file: &str, time: std::time::Duration) -> MeasuredView {
     MeasuredView {

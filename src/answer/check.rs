@@ -1,4 +1,4 @@
-//! Budgets and how they stand.
+//! Budgets and their state.
 
 use serde::Serialize;
 
@@ -16,21 +16,21 @@ use crate::plan::check::{
 pub struct Check {
     /// `collcost/check/1`.
     pub schema: &'static str,
-    /// The file that was asked.
+    /// The file that was checked.
     pub file: String,
-    /// The budgets, in the order of their files; none where the files have faults.
+    /// The budgets, in the order of their files; empty if the files have faults.
     pub budgets: Vec<BudgetView>,
-    /// How many hold.
+    /// The number that hold.
     pub held: usize,
-    /// Of how many the limit lies inside the band.
+    /// The number whose limit lies inside the band.
     pub at_risk: usize,
     /// Whether those count as failing.
     pub strict: bool,
-    /// How many fail, without those that are waived.
+    /// The number that fail, without those that are waived.
     pub failed: usize,
-    /// How many fail, and are waived.
+    /// The number that fail and are waived.
     pub waived: usize,
-    /// What is wrong with the files.
+    /// Faults in the files.
     pub faults: Vec<FaultView>,
 }
 
@@ -44,41 +44,41 @@ pub struct BudgetView {
     pub file: String,
     /// The line of its limit.
     pub line: usize,
-    /// The column there.
+    /// The column of its limit.
     pub column: usize,
-    /// Whether it holds, with all of its band or at the point that was asked for.
+    /// Whether it holds, with all of its band or at the requested point.
     pub holds: bool,
-    /// The same, told apart from a limit inside the band.
+    /// The same, with a limit inside the band as a state of its own.
     pub standing: Standing,
-    /// The kind of limit, such as `max_time`; absent where an update is to write it.
+    /// The kind of limit, such as `max_time`; absent if an update is to write it.
     pub kind: Option<&'static str>,
     /// The limit, in its base unit.
     pub limit: Option<f64>,
-    /// What there is now, in the same unit.
+    /// The present value, in the same unit.
     pub value: f64,
-    /// The least of its band; absent where logs say it.
+    /// The lower end of its band; absent if logs give the value.
     pub low: Option<f64>,
-    /// The most.
+    /// The upper end.
     pub high: Option<f64>,
     /// `seconds`, `bytes_per_second`, `ratio` or `bytes`.
     pub unit: &'static str,
-    /// The part of the limit that is used at the better end of what is judged: above 1 it fails.
+    /// The share of the limit that is used at the better end of what is judged: above 1 it fails.
     pub used: f64,
     /// The same at the worse end: up to 1 it holds.
     pub used_most: f64,
-    /// How much it counts: `none`, `note`, `warning`, or `error`, which fails the check.
+    /// Its severity: `none`, `note`, `warning`, or `error`, which fails the check.
     pub counts: Level,
-    /// What accepts for a while that it fails.
+    /// The waiver that accepts its failure for a while.
     pub waiver: Option<WaiverView>,
-    /// Whether it fails, and that is accepted.
+    /// Whether it fails and that is accepted.
     pub waived: bool,
-    /// What moved it since the version that it is compared with.
+    /// What changed it since the version that it is compared with.
     pub changed: Option<String>,
-    /// What the model said when the limit was written, as it stands in the file.
+    /// The model's value when the limit was written, as recorded in the file.
     pub expected: Option<String>,
-    /// The collective's id, or none for a step.
+    /// The collective's id; absent for a step.
     pub collective: Option<Collective>,
-    /// The step, where it is of one.
+    /// The step, if the budget is for one.
     pub step: Option<String>,
     /// The machine.
     pub machine: String,
@@ -86,7 +86,7 @@ pub struct BudgetView {
     pub ranks: u64,
     /// M.
     pub size_bytes: Option<u64>,
-    /// What is taken: an algorithm, a policy's choice, logs.
+    /// What is priced: an algorithm, a policy's choice, or logs.
     pub by: String,
     /// The time.
     pub time_s: Option<f64>,
@@ -95,27 +95,27 @@ pub struct BudgetView {
     pub busbw: Option<f64>,
     /// The time over the lower bound.
     pub bound_ratio: Option<f64>,
-    /// The call as it is expected; absent where logs say it, and for a step.
+    /// The expected time of the call; absent if logs give it, and for a step.
     pub expect: Option<Expect>,
     /// The verdict in a sentence.
     pub message: String,
 }
 
-/// What accepts for a while that a budget fails.
+/// What accepts the failure of a budget for a while.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaiverView {
-    /// What it does now.
+    /// Its present effect.
     pub state: WaiverState,
-    /// The last day.
+    /// The last day on which it applies.
     pub until: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// All of it in a sentence.
     pub message: String,
 }
 
-/// What is wrong with a file.
+/// A fault in a file.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FaultView {
@@ -125,25 +125,25 @@ pub struct FaultView {
     pub line: usize,
     /// The column.
     pub column: usize,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
     /// What would be accepted.
     pub help: Option<String>,
 }
 
 impl Check {
-    /// Those that stand so.
+    /// The budgets in this state.
     pub fn standing(&self, standing: Standing) -> impl Iterator<Item = &BudgetView> {
         self.budgets.iter().filter(move |b| b.standing == standing)
     }
 
-    /// Whether any fails the check.
+    /// Whether any budget fails the check.
     #[must_use]
     pub fn any_fails(&self) -> bool {
         self.budgets.iter().any(|b| b.counts == Level::Error)
     }
 
-    /// Says at each budget what moved it, as the comparison found it.
+    /// Adds to each budget what changed it, as the comparison found.
     pub fn explain(&mut self, diff: &super::check_diff::CheckDiff) {
         for budget in &mut self.budgets {
             let found = diff.budgets.iter().find(|d| d.name == budget.name);
@@ -156,14 +156,14 @@ impl Check {
 }
 
 impl BudgetView {
-    /// How it stands, in reports.
+    /// The state in reports.
     #[must_use]
     pub fn words(&self) -> &'static str {
         if self.waived { "waived" } else { self.standing.words() }
     }
 }
 
-/// The report of what was found in `file`; `strict` where a limit inside the band is passed.
+/// The report for `file`; with `strict`, a limit inside the band counts as failing.
 #[must_use]
 pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
     let pairs = checked.budgets.iter().zip(&checked.outcomes);
@@ -284,7 +284,7 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
     let was = budget.expected.as_ref().map_or(String::new(), |was| format!(", was {was}"));
     let note = if outcome.note.is_empty() { String::new() } else { format!("; {}", outcome.note) };
     let band = match outcome.band {
-        // A range that rounding hides says nothing.
+        // A range that rounding hides is left out.
         Some((low, high)) if high.base().0 > 1.005 * low.base().0 => {
             format!(" (8 of 10: {} to {})", of(low), of(high))
         }
@@ -293,7 +293,7 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
     format!("{what}: {}{band}{limit}{was}{note}", of(outcome.value))
 }
 
-/// What a gate wants for each budget.
+/// The thresholds of a gate for each budget.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thresholds {
@@ -303,13 +303,13 @@ pub struct Thresholds {
     pub gate: &'static str,
     /// What to know about it.
     pub note: &'static str,
-    /// Who says so.
+    /// The source.
     pub source: &'static str,
     /// One for each budget of a collective.
     pub thresholds: Vec<ThresholdView>,
 }
 
-/// What a gate wants for one budget.
+/// The threshold of a gate for one budget.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThresholdView {
@@ -317,16 +317,16 @@ pub struct ThresholdView {
     pub budget: String,
     /// M.
     pub size_bytes: u64,
-    /// The rate; absent where the size is latency alone.
+    /// The rate; absent if only latency matters at this size.
     #[serde(rename = "rate_Bps")]
     pub rate: Option<f64>,
     /// The line to set, in the gate's own unit.
     pub setting: Option<String>,
-    /// What it rests on.
+    /// What it is based on.
     pub basis: &'static str,
 }
 
-/// The thresholds of `gate` as they are shown.
+/// The thresholds of `gate` as shown.
 #[must_use]
 pub fn thresholds(
     gate: &'static crate::plan::check::Gate,

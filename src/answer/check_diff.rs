@@ -1,4 +1,5 @@
-//! Budgets of two versions beside each other: what moved, by how much, and what was changed for it.
+//! Budgets of two versions side by side: what changed, by how much, and which settings were
+//! changed.
 
 use serde::Serialize;
 
@@ -15,15 +16,15 @@ use crate::plan::table::MachineEntry;
 pub struct CheckDiff {
     /// `collcost/check-diff/1`.
     pub schema: &'static str,
-    /// With what it is compared: a revision, or a file.
+    /// What it is compared with: a revision, or a file.
     pub against: String,
     /// Budgets that fail the check now.
     pub failed: usize,
-    /// Budgets of both, those that are new, then those that are gone.
+    /// Budgets of both versions, then new ones, then removed ones.
     pub budgets: Vec<BudgetDiff>,
-    /// What is wrong with the files as they are now.
+    /// Faults in the files as they are now.
     pub faults: Vec<FaultView>,
-    /// What is wrong with the other version, with which nothing is compared then.
+    /// Faults in the other version; nothing is compared then.
     pub faults_before: Vec<FaultView>,
 }
 
@@ -35,44 +36,44 @@ pub struct BudgetDiff {
     pub name: String,
     /// `seconds`, `bytes_per_second`, `ratio` or `bytes`.
     pub unit: &'static str,
-    /// Before; absent where it is new.
+    /// The value before; absent if the budget is new.
     pub old: Option<f64>,
-    /// Now; absent where it is gone.
+    /// The value now; absent if the budget was removed.
     pub new: Option<f64>,
     /// Before, with its unit.
     pub old_text: Option<String>,
     /// Now, with its unit.
     pub new_text: Option<String>,
-    /// How it stands now.
+    /// Its state now.
     pub standing: Option<Standing>,
-    /// How much it counts now.
+    /// Its severity now.
     pub counts: Option<Level>,
-    /// Whether it fails now, and that is accepted for a while.
+    /// Whether it fails now and that is accepted for a while.
     pub waived: bool,
-    /// Keys and figures that were changed: `tp 4 to 8`.
+    /// Keys and parameters that were changed: `tp 4 to 8`.
     pub changed: Vec<String>,
-    /// Parts of the step that moved, the largest first: `tp +0.48 s`.
+    /// Parts of the step that changed, the largest first: `tp +0.48 s`.
     pub parts: Vec<String>,
 }
 
 impl BudgetDiff {
-    /// How it stands now, in reports.
+    /// The present state in reports.
     #[must_use]
     pub fn words(&self) -> &'static str {
         if self.waived { "waived" } else { self.standing.map_or("–", Standing::words) }
     }
 
-    /// The change, as a part of what was; absent where it is new or gone, or was nothing.
+    /// The change as a fraction of the value before; absent if it is new, was removed, or was 0.
     #[must_use]
     pub fn change(&self) -> Option<Ratio> {
         let (old, new) = (self.old?, self.new?);
         (old != 0.0).then(|| Ratio(new / old - 1.0))
     }
 
-    /// Whether it is new or gone, its value moved, or what it follows from.
+    /// Whether it is new or removed, its value changed, or its inputs did.
     #[must_use]
     pub fn is_moved(&self) -> bool {
-        /// A change below this is none.
+        /// Smaller changes do not count.
         const NOTHING: f64 = 5e-4;
         match self.change() {
             Some(change) => change.0.abs() > NOTHING || !self.changed.is_empty(),
@@ -80,7 +81,7 @@ impl BudgetDiff {
         }
     }
 
-    /// Why: what was changed, and which parts moved by it.
+    /// The reason: what was changed, and which parts changed with it.
     #[must_use]
     pub fn why(&self) -> String {
         let words: Vec<String> = [self.changed.join("; "), self.parts.join(", ")]
@@ -90,7 +91,7 @@ impl BudgetDiff {
         words.join(": ")
     }
 
-    /// `before 6.21 s, +10.1 %: tp 4 to 8`; absent where nothing moved.
+    /// `before 6.21 s, +10.1 %: tp 4 to 8`; absent if nothing changed.
     #[must_use]
     pub fn moved(&self) -> Option<String> {
         let (change, before) = (self.change()?, self.old_text.as_ref()?);
@@ -100,7 +101,7 @@ impl BudgetDiff {
     }
 }
 
-/// Compares two versions; `strict` where a limit inside the band is passed.
+/// Compares two versions; with `strict`, a limit inside the band counts as failing.
 #[must_use]
 pub fn check_diff(against: &str, old: &Checked, new: &Checked, strict: bool) -> CheckDiff {
     let pairs = |checked: &'_ Checked| -> Vec<(Budget, Outcome)> {
@@ -164,7 +165,7 @@ fn pair(old: Option<&(Budget, Outcome)>, new: Option<&(Budget, Outcome)>) -> Bud
     }
 }
 
-/// The parts of a step that moved by more than a hundredth of it.
+/// The parts of a step that changed by more than a hundredth of it.
 fn moved_parts(old: &Outcome, new: &Outcome) -> Vec<String> {
     const LEAST: f64 = 0.01;
     let Some(step) = old.time.filter(|step| step.0 > 0.0) else { return Vec::new() };
@@ -182,7 +183,7 @@ fn moved_parts(old: &Outcome, new: &Outcome) -> Vec<String> {
     moved.iter().map(|(what, by)| format!("{what} {}{}", sign(*by), Seconds(by.abs()))).collect()
 }
 
-/// What a budget's value follows from.
+/// The inputs of a budget's value.
 fn facts(budget: &Budget) -> Vec<(String, String)> {
     let mut facts: Vec<(String, String)> = Vec::new();
     let mut add = |key: &str, value: String| facts.push((key.to_owned(), value));
@@ -215,7 +216,7 @@ fn facts(budget: &Budget) -> Vec<(String, String)> {
     facts
 }
 
-/// Every figure of a machine.
+/// Every parameter of a machine.
 fn figures(machine: &MachineEntry, collective: Collective) -> Vec<(String, String)> {
     let Ok(machine) = machine.machine(collective) else { return Vec::new() };
     let fabric = &machine.fabric;

@@ -1,4 +1,4 @@
-//! Measured runs beside what is expected of a machine, with a verdict.
+//! Measured runs next to what is expected of a machine, with a verdict.
 
 use serde::Serialize;
 
@@ -23,11 +23,11 @@ pub struct Compare {
     pub runs: Vec<RunView>,
     /// Whether every run is healthy.
     pub healthy: bool,
-    /// Ill where one run is; else unclear where one is.
+    /// Ill if one run is; else unclear if one is.
     pub verdict: Ruling,
-    /// Of a job's calls: where the most seconds were lost, at most ten.
+    /// For a job's calls: where the most seconds were lost, at most ten entries.
     pub lost: Vec<LostView>,
-    /// What was not compared, and why.
+    /// What was not compared, with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ pub struct Compare {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunView {
-    /// Where it was read; absent for one typed number.
+    /// The file it was read from; absent for a single number from the command line.
     pub file: Option<String>,
     /// The collective's id.
     pub collective: Collective,
@@ -47,11 +47,11 @@ pub struct RunView {
     pub dtype: Option<DataType>,
     /// The verdict: `healthy`, `ill`, `cannot tell`.
     pub verdict: Ruling,
-    /// What its times look like.
+    /// The pattern of its times.
     pub health: Health,
-    /// Which sizes are off.
+    /// Which sizes deviate.
     pub side: Option<Side>,
-    /// What the expectation rests on.
+    /// What the expectation is based on.
     pub basis: Basis,
     /// Where busbw falls although sizes grow.
     pub breaks: Option<BreakView>,
@@ -59,9 +59,9 @@ pub struct RunView {
     pub points: Vec<PointView>,
     /// Likely causes, the likeliest first.
     pub causes: Vec<CauseView>,
-    /// What else to know.
+    /// Further notes.
     pub notes: Vec<String>,
-    /// What calls of each size lost, which [`Compare::lost`] is made of.
+    /// What calls of each size lost; [`Compare::lost`] is made from this.
     #[serde(skip)]
     lost: Vec<LostView>,
 }
@@ -72,12 +72,12 @@ pub struct RunView {
 pub struct BreakView {
     /// The last size before it.
     pub before_bytes: u64,
-    /// The first size behind it.
+    /// The first size after it.
     pub at_bytes: u64,
     /// busbw before.
     #[serde(rename = "from_Bps")]
     pub from: f64,
-    /// busbw behind.
+    /// busbw after.
     #[serde(rename = "to_Bps")]
     pub to: f64,
 }
@@ -90,13 +90,13 @@ pub struct PointView {
     pub size_bytes: u64,
     /// What was measured.
     pub measured_s: f64,
-    /// What is expected.
+    /// The expected time.
     pub expected_s: f64,
-    /// A tenth of runs is faster.
+    /// A tenth of runs are faster.
     pub low_s: f64,
-    /// A tenth is slower.
+    /// A tenth of runs are slower.
     pub high_s: f64,
-    /// Beyond this no healthy machine of the kind lies, as far as is known.
+    /// As far as is known, no healthy machine of this kind is beyond this.
     pub limit_s: f64,
     /// Measured over expected.
     pub ratio: f64,
@@ -106,17 +106,17 @@ pub struct PointView {
     /// busbw as expected.
     #[serde(rename = "expected_busbw_Bps")]
     pub expected_busbw: f64,
-    /// What the expectation rests on.
+    /// What the expectation is based on.
     pub basis: Basis,
-    /// How many calls it is of; absent in a benchmark's log.
+    /// The number of calls; absent in a benchmark's log.
     pub calls: Option<u32>,
-    /// Waiting for the last rank, the median over calls; absent in a benchmark's log.
+    /// The wait for the last rank, as the median over calls; absent in a benchmark's log.
     pub skew_s: Option<f64>,
-    /// The part of the time in which nothing was computed; absent where nobody looked.
+    /// The share of the time in which nothing was computed; absent if it was not observed.
     pub exposed: Option<f64>,
 }
 
-/// Seconds that a job's calls of one kind lost.
+/// Seconds that a job lost in its calls of one kind.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostView {
@@ -126,15 +126,15 @@ pub struct LostView {
     pub ranks: u32,
     /// M.
     pub size_bytes: u64,
-    /// How many calls.
+    /// The number of calls.
     pub calls: u32,
-    /// Beyond what was expected of the transfer, over all calls.
+    /// The time of the transfer beyond the expected one, over all calls.
     pub transfer_s: f64,
-    /// Waiting for the last rank to come, over all calls.
+    /// The wait for the last rank to arrive, over all calls.
     pub waiting_s: f64,
-    /// The rank that came last most often.
+    /// The rank that arrived last most often.
     pub late_rank: Option<u32>,
-    /// In which part of the calls it did.
+    /// The share of calls in which it did.
     pub late_share: Option<f64>,
 }
 
@@ -144,20 +144,20 @@ pub struct LostView {
 pub struct CauseView {
     /// A short name.
     pub id: &'static str,
-    /// In a sentence.
+    /// The cause in a sentence.
     pub what: String,
-    /// The mean of |ln(measured/predicted)| with it; absent where the log itself says it.
+    /// The mean of |ln(measured/predicted)| with it; absent if the log itself reports the cause.
     pub off: Option<f64>,
-    /// How likely it is among all causes that are known, from how often each was true elsewhere and
-    /// from all sizes together.
+    /// Its probability among all known causes, from how often each was true elsewhere and from all
+    /// sizes together.
     pub chance: f64,
-    /// What speaks for it.
+    /// The evidence for it.
     pub evidence: String,
     /// What to run next.
     pub next: String,
 }
 
-/// One run as it is shown.
+/// One run as shown.
 #[must_use]
 pub fn run(
     verdict: Verdict,
@@ -241,7 +241,7 @@ pub fn compare(machine: String, mut runs: Vec<RunView>, left_out: Vec<String>) -
     Compare { schema: "collcost/compare/1", machine, runs, healthy, verdict, lost, left_out }
 }
 
-/// So many kinds of calls are named that lost the most.
+/// The number of kinds of calls that are listed; those that lost the most.
 const WORST: usize = 10;
 
 /// What a job's calls lost, by size.
@@ -263,7 +263,7 @@ fn lost(verdict: &Verdict, query: &Query, traced: &[(Bytes, Traced)]) -> Vec<Los
     traced.iter().filter_map(one).collect()
 }
 
-/// Two runs of one thing.
+/// Two runs of the same operations.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TwoView {
@@ -275,13 +275,13 @@ pub struct TwoView {
     pub second: String,
     /// The deviation of one size's ratio from its neighbours'.
     pub noise: f64,
-    /// Whether the second differs anywhere by more than noise makes.
+    /// Whether the second differs anywhere by more than noise.
     pub differs: bool,
-    /// Small, middle and large sizes of each thing that both ran.
+    /// Small, middle and large sizes of each operation that both ran.
     pub regions: Vec<RegionView>,
 }
 
-/// Sizes over which both are compared.
+/// A range of sizes over which both are compared.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RegionView {
@@ -291,15 +291,15 @@ pub struct RegionView {
     pub from_bytes: u64,
     /// The largest.
     pub to_bytes: u64,
-    /// Times that both have.
+    /// The number of times that both have.
     pub pairs: usize,
     /// The median of the second's time over the first's.
     pub ratio: f64,
     /// Its 95 % interval.
     pub low: f64,
-    /// The interval's other end.
+    /// The upper end of the interval.
     pub high: f64,
-    /// Whether they differ by more than noise makes.
+    /// Whether they differ by more than noise.
     pub differs: bool,
 }
 

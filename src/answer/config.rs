@@ -1,4 +1,4 @@
-//! What is settled, and where each comes from.
+//! The settings in effect, and where each comes from.
 
 use serde::Serialize;
 
@@ -11,13 +11,13 @@ use crate::plan::config::{From, Setting, Settings};
 pub struct Config {
     /// `collcost/config/1`.
     pub schema: &'static str,
-    /// What holds without flags.
+    /// The settings that apply without flags.
     pub settings: Vec<SettingView>,
-    /// What is said somewhere and does not hold.
+    /// Settings that are given somewhere but not in effect.
     pub left_out: Vec<LeftOut>,
-    /// What nobody set.
+    /// The keys that are not set anywhere.
     pub unset: Vec<&'static str>,
-    /// The files that may speak, the nearest first.
+    /// The files that are read, the nearest first.
     pub files: Vec<FileView>,
 }
 
@@ -27,9 +27,9 @@ pub struct Config {
 pub struct SettingView {
     /// The key.
     pub key: &'static str,
-    /// The value, as it was written.
+    /// The value, as written.
     pub value: String,
-    /// Who said so: a file with its line, a variable, or `built in`.
+    /// The source: a file with its line, a variable, or `built in`.
     pub from: String,
     /// The file.
     pub file: Option<String>,
@@ -37,28 +37,28 @@ pub struct SettingView {
     pub line: Option<usize>,
 }
 
-/// One setting that does not hold.
+/// One setting that is not in effect.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
-    /// What was said.
+    /// The setting.
     #[serde(flatten)]
     pub setting: SettingView,
-    /// Who said what holds instead.
+    /// The source of the value that applies instead.
     pub instead: Option<String>,
 }
 
-/// A file that may speak.
+/// A file that is read.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileView {
     /// Its name.
     pub path: String,
-    /// Whether it is there.
+    /// Whether it exists.
     pub found: bool,
 }
 
-/// Lists the settings; `files` are names with whether they were found.
+/// Lists the settings; `files` are names, each with whether the file was found.
 #[must_use]
 pub fn config(settings: &Settings, files: Vec<(String, bool)>) -> Config {
     let mut held: Vec<SettingView> = settings.held().map(view).collect();

@@ -1,4 +1,4 @@
-//! The same measurement in other words: time, algbw, busbw, and what tools call the size.
+//! The same measurement in other terms: time, algbw, busbw, and what tools call the size.
 //!
 //! ```text
 //!   busbw = algbw · (N − 1)/N = 120 GB/s · 0.9375 = 112.5 GB/s
@@ -30,7 +30,7 @@ pub enum Kind {
     DeepSpeed,
     /// algbw of an all-gather in nccl-tests before June 2020, and of a reduce-scatter.
     OldNcclTests,
-    /// A size, as a tool counts it.
+    /// A size, as one tool counts it.
     Size(Tool),
 }
 
@@ -57,7 +57,7 @@ pub enum Tool {
     OpenMpi,
 }
 
-/// The names of all kinds, the first of each its own.
+/// The names of all kinds; the first of each is the canonical one.
 const KINDS: &[(&[&str], Kind)] = &[
     (&["time", "t"], Kind::Time),
     (&["algbw", "algorithm-bandwidth"], Kind::Algbw),
@@ -95,11 +95,13 @@ impl FromStr for Kind {
         let plain = text.to_ascii_lowercase().replace('_', "-");
         let found = KINDS.iter().find(|(names, _)| names.contains(&plain.as_str()));
         found.map(|(_, kind)| *kind).ok_or_else(|| {
-            Error::input(format!("`{text}` is nothing that can be converted")).help(did_you_mean(
-                &plain,
-                KINDS.iter().flat_map(|(names, _)| names.iter().copied()),
-                || format!("known are {}", Kind::names().collect::<Vec<_>>().join(", ")),
-            ))
+            Error::input(format!("`{text}` is not a quantity that can be converted")).help(
+                did_you_mean(
+                    &plain,
+                    KINDS.iter().flat_map(|(names, _)| names.iter().copied()),
+                    || format!("known are {}", Kind::names().collect::<Vec<_>>().join(", ")),
+                ),
+            )
         })
     }
 }
@@ -115,24 +117,24 @@ pub enum Amount {
     Size(Bytes),
 }
 
-/// A question of conversion.
+/// A conversion request.
 #[derive(Debug, Clone, Copy)]
 pub struct Conversion {
     /// The operation.
     pub collective: Collective,
     /// N.
     pub ranks: NonZeroU32,
-    /// Ranks on a node, where there are several nodes.
+    /// Ranks on a node, if there are several nodes.
     pub per_node: Option<NonZeroU32>,
-    /// NICs that the ranks of a node share; absent: each has its own.
+    /// NICs that the ranks of a node share; absent: each rank has its own.
     pub nics: Option<NonZeroU32>,
-    /// What is known.
+    /// The given number.
     pub amount: Amount,
-    /// What that is.
+    /// Its kind.
     pub from: Kind,
-    /// What is wanted; absent: all of it.
+    /// The requested kind; absent: all.
     pub to: Option<Kind>,
-    /// M, where the amount is not the size.
+    /// M, if the amount is not the size.
     pub size: Option<Bytes>,
     /// The rate of a port, to compare busbw with.
     pub peak: Option<Bandwidth>,
@@ -148,11 +150,11 @@ pub struct Converted {
     pub collective: Collective,
     /// N.
     pub ranks: u32,
-    /// Which number was given.
+    /// The kind of the given number.
     pub from: &'static str,
-    /// Which was wanted.
+    /// The requested kind.
     pub to: Option<&'static str>,
-    /// The wanted one in one line, with how it comes about.
+    /// The requested value in one line, with its derivation.
     pub answer: Option<String>,
     /// M.
     pub size_bytes: Option<f64>,
@@ -169,13 +171,13 @@ pub struct Converted {
     /// The rate of a port.
     #[serde(rename = "peak_Bps")]
     pub peak: Option<f64>,
-    /// busbw over it.
+    /// busbw divided by it.
     pub efficiency: Option<f64>,
     /// The size as tools count it.
     pub sizes: Vec<SizeRow>,
     /// The rate as other tools print it.
     pub rates: Vec<RateRow>,
-    /// What really goes over the wire, by algorithm.
+    /// The real traffic, by algorithm.
     pub wire: Vec<WireRow>,
     /// What to know before comparing.
     pub notes: Vec<String>,
@@ -191,7 +193,7 @@ pub struct SizeRow {
     pub counts: &'static str,
     /// The size there.
     pub size_bytes: f64,
-    /// How that is known: `source`, `documentation`, `logs`, or `unverified`.
+    /// How this is known: `source`, `documentation`, `logs`, or `unverified`.
     pub basis: &'static str,
 }
 
@@ -207,26 +209,26 @@ pub struct RateRow {
     /// What it calls busbw.
     #[serde(rename = "busbw_Bps")]
     pub busbw: f64,
-    /// What differs.
+    /// The difference.
     pub why: &'static str,
-    /// How that is known.
+    /// How this is known.
     pub basis: &'static str,
 }
 
-/// What an algorithm puts on the wire.
+/// The traffic of an algorithm.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WireRow {
     /// The algorithm.
     pub algorithm: &'static str,
-    /// What the busiest rank sends, over M.
+    /// The bytes that the busiest rank sends, over M.
     pub sent_share: f64,
-    /// The same a second, where the rate is known.
+    /// The same per second, if the rate is known.
     #[serde(rename = "sent_Bps")]
     pub sent: Option<f64>,
-    /// What the busiest NIC sends, over M, where there are several nodes.
+    /// The bytes that the busiest NIC sends, over M, if there are several nodes.
     pub nic_share: Option<f64>,
-    /// The same a second.
+    /// The same per second.
     #[serde(rename = "nic_Bps")]
     pub nic: Option<f64>,
 }
@@ -234,7 +236,7 @@ pub struct WireRow {
 /// Converts.
 ///
 /// # Errors
-/// A number of another kind than it is said to be; a size that is needed and not given.
+/// A number of another kind than stated; a size that is needed and not given.
 pub fn convert(registry: &Registry, asked: &Conversion) -> Result<Converted> {
     let Conversion { collective, from, to, .. } = *asked;
     let n = asked.ranks.get();
@@ -271,7 +273,7 @@ pub fn convert(registry: &Registry, asked: &Conversion) -> Result<Converted> {
     Ok(converted)
 }
 
-/// M, from the amount or beside it.
+/// M, from the amount or given separately.
 fn size(asked: &Conversion) -> Result<Option<f64>> {
     let parts = f64::from(asked.ranks.get());
     match (asked.amount, asked.from) {
@@ -308,7 +310,7 @@ fn algbw(asked: &Conversion, size: Option<f64>, factor: f64) -> Result<Option<f6
             return Ok(size.map(|s| s / time.0));
         }
         (Amount::Time(_), Kind::Time) => {
-            return Err(Error::input("nothing takes no time").help("write a time such as 5us"));
+            return Err(Error::input("a time of 0 has no rate").help("write a time such as 5us"));
         }
         (Amount::Time(time), kind) => return Err(another(kind, &time.to_string(), "a time")),
         (Amount::Rate(rate), Kind::Time | Kind::Size(_)) => {
@@ -343,7 +345,7 @@ fn old_nccl_tests(collective: Collective, factor: f64) -> f64 {
     }
 }
 
-/// What a tool counts for a collective, whether that is one block of N, and how that is known.
+/// What a tool counts for a collective, whether that is one block of N, and how this is known.
 fn counts(tool: Tool, collective: Collective) -> Option<(&'static str, bool, &'static str)> {
     use Collective as C;
     let whole = match collective {
@@ -403,7 +405,7 @@ fn rates(collective: Collective, algbw: f64, factor: f64) -> Vec<RateRow> {
         tool: "nccl-tests",
         algbw,
         busbw: algbw * factor,
-        why: "M/t, and times the factor",
+        why: "M/t, and that times the factor",
         basis: "source",
     }];
     // Only these have a factor there; the others' busbw is their throughput.
@@ -429,14 +431,14 @@ fn rates(collective: Collective, algbw: f64, factor: f64) -> Vec<RateRow> {
             tool: "old-nccl-tests",
             algbw: algbw * factor,
             busbw: algbw * factor,
-            why: "before June 2020 (N − 1)/N stood in algbw already (NVIDIA/nccl-tests 45)",
+            why: "before June 2020 algbw already included (N − 1)/N (NVIDIA/nccl-tests 45)",
             basis: "documentation",
         });
     }
     rows
 }
 
-/// Algorithms whose traffic is worth seeing beside busbw.
+/// Algorithms whose traffic is shown next to busbw.
 const SHOWN: &[&str] = &[
     "ring",
     "ring-rails",
@@ -469,7 +471,7 @@ fn wire(registry: &Registry, asked: &Conversion, algbw: Option<f64>) -> Vec<Wire
     let row = |name: &&str| {
         let algorithm = registry.find(asked.collective, name).ok()?.algorithm;
         algorithm.applies(&shape).ok()?;
-        // Over nodes a switch inside them cannot do it alone.
+        // Over several nodes a switch inside them cannot do it alone.
         if *name == "inc" && group.is_some() {
             return None;
         }
@@ -508,7 +510,7 @@ fn leaving(ranks: u32, per_node: u32, nics: Option<NonZeroU32>) -> f64 {
     g * (n - g) / n / nics.map_or(g, |k| f64::from(k.get()))
 }
 
-/// Links of rate 1: shares alone are asked of it.
+/// Links of rate 1: only the shares matter.
 fn fabric(asked: &Conversion) -> Fabric {
     let mut inside = Tier::new("inside", Seconds(0.0), Bandwidth(1.0));
     inside.switch = Some(Switch { alpha: None, bandwidth: None, multicast: true, alu: true });
@@ -526,7 +528,7 @@ fn notes(asked: &Conversion) -> Vec<String> {
     let collective = asked.collective;
     if collective == Collective::AllReduce {
         notes.push(
-            "with sums in the switch (NVLS, SHARP) busbw is not wire traffic and may exceed the \
+            "with in-switch reduction (NVLS, SHARP) busbw is not wire traffic and may exceed the \
              link: a GPU moves (n + 1)/n·M each way"
                 .to_owned(),
         );
@@ -590,7 +592,7 @@ fn answer(c: &Converted, asked: &Conversion, to: Kind) -> Result<String> {
             let row = c.rates.iter().find(|r| r.tool == to.id());
             let row = row.ok_or_else(|| match c.algbw {
                 None => missing(),
-                Some(_) => Error::input(format!("{} prints nothing else for it", to.id())),
+                Some(_) => Error::input(format!("{} prints no other rate for it", to.id())),
             })?;
             let bits = row.algbw * 8.0 / 1e9;
             Ok(format!(

@@ -1,4 +1,4 @@
-//! The main report: what a call will take, and every algorithm with its ideal price.
+//! The main report: how long a call will take, and every algorithm with its ideal price.
 
 use serde::Serialize;
 
@@ -25,51 +25,51 @@ use crate::model::formula::{At, Form, Notation, Shape};
 pub struct Cost {
     /// `collcost/cost/2`.
     pub schema: &'static str,
-    /// What was asked.
+    /// The question.
     pub question: QuestionView,
-    /// On which machine.
+    /// The machine.
     pub machine: MachineView,
-    /// What it will take.
+    /// The expected time.
     pub expect: Expect,
-    /// Where that is known from, in words.
+    /// What that is based on, in words.
     pub known_from: String,
-    /// What any algorithm takes at least, the launch included; absent where a figure is unknown.
+    /// The lower bound for any algorithm, including the launch; absent if a parameter is unknown.
     pub bound_s: Option<f64>,
-    /// What the best schedule takes on the fabric that the machine's profile names, the launch
-    /// included; absent where none is named, or of other ranks.
+    /// The time of the best schedule on the fabric that the machine's profile names, including the
+    /// launch; absent if none is named, or if it has other ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal: Option<Optimal>,
-    /// The algorithms that apply, then, with a reason, those that do not.
+    /// The algorithms that apply, then those that do not, with a reason.
     pub algorithms: Vec<Row>,
-    /// The algorithm that stands for what the library runs; absent where nothing prices that.
+    /// The algorithm that represents what the library runs; absent if no algorithm prices that.
     pub runs: Option<&'static str>,
-    /// The algorithm of the lowest ideal time that the machine's library ships.
+    /// The algorithm with the lowest ideal time that the machine's library ships.
     pub fastest_shipped: Option<&'static str>,
-    /// The one of the lowest ideal time of all.
+    /// The one with the lowest ideal time of all.
     pub fastest: Option<&'static str>,
-    /// The lowest ideal time of all as the size grows: each from its size up to the next one's; where
-    /// details are asked for.
+    /// The lowest ideal time of all as the size grows: each entry holds from its size up to the
+    /// next one's; only with details.
     pub flips: Vec<Flip>,
-    /// What the library runs as the size grows, by its rules; none where they are not known.
+    /// What the library runs as the size grows, by its rules; empty if they are not known.
     pub switch_points: Vec<SwitchPoint>,
-    /// The library's own estimate of what it runs, where it makes one.
+    /// The library's own estimate of what it runs, if it makes one.
     pub estimate_s: Option<f64>,
-    /// How far the fit of the machine is to be trusted; none where nothing was fitted.
+    /// How far the fit of the machine can be trusted; absent if nothing was fitted.
     pub trust: Vec<String>,
-    /// What to know before trusting a figure.
+    /// What to know before trusting a number.
     pub notes: Vec<String>,
-    /// The flags that say where the call runs, for a command that goes on from here.
+    /// The flags that describe where the call runs, for a follow-up command.
     #[serde(skip)]
     pub on: Option<String>,
 }
 
-/// The best that a fabric can do, latency aside.
+/// The best that a fabric can do, without latency.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Optimal {
     /// The fabric's name.
     pub fabric: String,
-    /// The size over the best rate, and the launch.
+    /// The size over the best rate, plus the launch.
     pub time_s: f64,
     /// The best rate, in bytes per second, as an exact fraction.
     pub rate: String,
@@ -78,7 +78,7 @@ pub struct Optimal {
     pub rate_per_second: f64,
 }
 
-/// The question with what was filled in.
+/// The question, with defaults filled in.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QuestionView {
@@ -92,31 +92,31 @@ pub struct QuestionView {
     pub ranks_per_node: u32,
     /// M.
     pub size_bytes: u64,
-    /// Transfers a rank can make at once.
+    /// The transfers that a rank can make at once.
     pub ports: String,
-    /// How ranks are laid over nodes.
+    /// How ranks are placed on nodes.
     pub placement: String,
 }
 
-/// The machine with where its figures come from.
+/// The machine, with the sources of its parameters.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineView {
     /// Its name.
     pub name: String,
-    /// Who chose it: `default`, `--on` or `flags`.
+    /// How it was chosen: `default`, `--on` or `flags`.
     pub chosen: &'static str,
-    /// What was given instead of figures of the profile: `inter.alpha 5 µs`.
+    /// Parameters given in place of the profile's: `inter.alpha 5 µs`.
     pub given: Vec<String>,
-    /// The library that people run on it.
+    /// The library commonly used on it.
     pub library: Option<String>,
-    /// Its links, from the innermost out.
+    /// Its links, from the innermost tier out.
     pub tiers: Vec<TierView>,
-    /// What a call costs before its first message.
+    /// The cost of a call before its first message.
     pub launch_s: f64,
-    /// How that was obtained; absent where it was given.
+    /// How that was obtained; absent if it was given.
     pub launch_how: Option<How>,
-    /// γ, absent where it is unknown.
+    /// γ; absent if it is unknown.
     pub gamma_s_per_byte: Option<f64>,
 }
 
@@ -130,30 +130,30 @@ pub struct TierView {
     pub span: Option<u32>,
     /// NICs that the ranks of a node share.
     pub nics: Option<u32>,
-    /// α, absent where it is unknown.
+    /// α; absent if it is unknown.
     pub alpha_s: Option<f64>,
-    /// How α was obtained; absent where it was given.
+    /// How α was obtained; absent if it was given.
     pub alpha_how: Option<How>,
-    /// The rate that transfers reach, absent where it is unknown.
+    /// The rate that transfers reach; absent if it is unknown.
     #[serde(rename = "bandwidth_Bps")]
     pub bandwidth: Option<f64>,
-    /// How the rate was obtained; absent where it was given.
+    /// How the rate was obtained; absent if it was given.
     pub bandwidth_how: Option<How>,
-    /// The rate before the efficiency.
+    /// The rate before the efficiency is applied.
     #[serde(rename = "raw_bandwidth_Bps")]
     pub raw_bandwidth: Option<f64>,
-    /// The part of it that transfers reach.
+    /// The fraction of it that transfers reach.
     pub efficiency: Option<f64>,
     /// How the efficiency was obtained.
     pub efficiency_how: Option<How>,
 }
 
-/// What a row's form is of its schedule's time.
+/// How the closed form of a row relates to the time of its schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// It is as a text prints it.
+    /// As a text prints it.
     AsPrinted,
     /// As [`Guarantee::Equal`].
     Equal,
@@ -202,49 +202,49 @@ pub struct Row {
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
-    /// Whether it can run here.
+    /// Whether it applies here.
     pub applies: bool,
-    /// Why not.
+    /// Why it does not.
     pub reason: Option<String>,
-    /// n_α, messages one after another; switch hops count.
+    /// n_α, messages one after another, including switch hops.
     pub n_alpha: Option<f64>,
-    /// n_β, vectors through the busiest port; over tiers, their sum.
+    /// n_β, vectors through the busiest port; over several tiers, their sum.
     pub n_beta: Option<f64>,
     /// n_γ, vectors reduced one after another.
     pub n_gamma: Option<f64>,
-    /// P, where it is pipelined.
+    /// P, if it is pipelined.
     pub segments: Option<u32>,
     /// n_α·α.
     pub latency_s: Option<f64>,
     /// n_β·M/BW.
     pub bandwidth_s: Option<f64>,
-    /// n_γ·M·γ; absent where γ is unknown.
+    /// n_γ·M·γ; absent if γ is unknown.
     pub compute_s: Option<f64>,
-    /// All terms and the launch.
+    /// All terms plus the launch.
     pub time_s: Option<f64>,
-    /// What its schedule takes in mode flow, and the launch; absent where it was not simulated.
+    /// The time of its schedule in mode flow, plus the launch; absent if it was not simulated.
     pub simulated_s: Option<f64>,
-    /// The time over the bound.
+    /// The time divided by the bound.
     pub bound_ratio: Option<f64>,
     /// M over the time.
     #[serde(rename = "algbw_Bps")]
     pub algbw: Option<f64>,
-    /// algbw by nccl-tests' factor.
+    /// algbw times nccl-tests' factor.
     #[serde(rename = "busbw_Bps")]
     pub busbw: Option<f64>,
-    /// What the busiest rank sends.
+    /// The bytes that the busiest rank sends.
     pub bytes_sent: Option<f64>,
-    /// Messages and bytes over each tier, where details are asked for.
+    /// Messages and bytes over each tier; only with details.
     pub tiers: Vec<TierUse>,
-    /// Whether the figure is the schedule's time, above it, or its limit.
+    /// Whether the number is the schedule's time, an upper bound of it, or its limit.
     pub guarantee: Option<Promise>,
-    /// Libraries that ship it, with the name that it has there.
+    /// Libraries that ship it, with their name for it.
     pub ships: Vec<String>,
     /// The closed form.
     pub formula: Option<String>,
 }
 
-/// What the asker of a known library stumbles over.
+/// Notes on common surprises with a known library.
 fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
     use crate::base::collective::Collective::{AllReduce, AllToAll};
     let mut notes = Vec::new();
@@ -272,14 +272,15 @@ fn library_notes(query: &Query, rows: &[Row]) -> Vec<String> {
     if shape.collective == AllToAll && nodes > 1 {
         let (n, g) = (shape.ranks, query.placement.per_node);
         notes.push(format!(
-            "NCCL sends to all peers at once: {} of {n} blocks cross the NICs, near ones beside them",
+            "NCCL sends to all peers at once: {} of {n} blocks cross the NICs while near ones stay \
+             inside",
             n - g
         ));
     }
     notes
 }
 
-/// What an algorithm asks of one tier.
+/// What an algorithm needs of one tier.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TierUse {
@@ -295,9 +296,9 @@ pub struct TierUse {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flip {
-    /// From this size on.
+    /// The size from which on it is the fastest.
     pub from_bytes: f64,
-    /// This one is the fastest.
+    /// The fastest algorithm's id.
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
@@ -307,14 +308,14 @@ pub struct Flip {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SwitchPoint {
-    /// From this size on.
+    /// The size from which on it runs this.
     pub from_bytes: u64,
-    /// It runs this, in its own words.
+    /// What it runs, under the library's own name.
     pub runs: String,
 }
 
 impl Cost {
-    /// Leaves out what the machine's library does not ship.
+    /// Removes what the machine's library does not ship.
     pub fn keep_shipped(&mut self) {
         let library = self.machine.library.as_deref().and_then(Library::named);
         self.algorithms.retain(|row| row.is_shipped(library));
@@ -327,7 +328,7 @@ impl Cost {
     /// Simulates the schedule of every algorithm that has an explicit schedule, in mode flow.
     ///
     /// # Errors
-    /// An unknown figure. One that takes too much memory is left out with a note.
+    /// An unknown parameter. An algorithm that takes too much memory is left out with a note.
     pub fn add_simulated(&mut self, registry: &Registry, query: &Query) -> Result<()> {
         let fabric = &query.machine.fabric;
         let setup = Setup { element: query.element, ..Setup::new(Volume::from(query.size)) };
@@ -358,7 +359,7 @@ impl Cost {
 }
 
 impl Row {
-    /// Whether `library` ships it; any one where none is named.
+    /// Whether `library` ships it; any algorithm if no library is named.
     #[must_use]
     pub fn is_shipped(&self, library: Option<Library>) -> bool {
         let by =
@@ -374,11 +375,11 @@ impl Flip {
     }
 }
 
-/// Prices every algorithm of the question; in `detail` with what takes longer to say than to
-/// price: their closed forms written out, what goes over each tier, and the bytes of the busiest rank.
+/// Prices every algorithm of the question; `detail` adds what takes longer to format than to price:
+/// the closed forms written out, the traffic on each tier, and the bytes of the busiest rank.
 ///
 /// # Errors
-/// A figure that the question needs is unknown, or the named algorithm does not apply.
+/// A parameter that the question needs is unknown, or the named algorithm does not apply.
 pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool) -> Result<Cost> {
     let shape = query.shape;
     let fabric = &query.machine.fabric;
@@ -406,7 +407,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let is_priced = !ideal.stands_in && ideal.id != NOTHING;
     let stands_in = ideal.stands_in.then(|| {
         let (what, other) = (expecting.runs(query.size).name(), ideal.title);
-        format!("{what} has no ideal price here: {other}'s stands for it")
+        format!("{what} has no ideal price here: {other}'s is used instead")
     });
     let report = Cost {
         schema: "collcost/cost/2",
@@ -434,16 +435,16 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     Ok(report)
 }
 
-/// What has an ideal price.
+/// The algorithms with an ideal price.
 pub(super) struct Priceable {
     pub ready: Vec<Candidate>,
     pub refused: Vec<Refused>,
-    /// Why nothing has one.
+    /// Why there are none.
     pub unpriced: Option<String>,
 }
 
-/// All candidates, or the one that was named. Where figures are unknown there are none if what was
-/// measured of like machines answers all the same.
+/// All candidates, or the named one. If parameters are unknown there are none, provided that
+/// measurements of similar machines answer the question.
 pub(super) fn priceable(
     registry: &Registry,
     query: &Query,
@@ -451,7 +452,7 @@ pub(super) fn priceable(
     expecting: &Expecting<'_>,
 ) -> Result<Priceable> {
     let (shape, fabric) = (&query.shape, &query.machine.fabric);
-    // That the one that was named does not apply is an error.
+    // If the named one does not apply, that is an error.
     if let Some(name) = only {
         let ready = vec![Candidate::named(registry, name, shape, fabric)?];
         return Ok(Priceable { ready, refused: Vec::new(), unpriced: None });
@@ -468,7 +469,8 @@ pub(super) fn priceable(
     }
 }
 
-/// What any algorithm takes at least, the launch included; likewise none where a figure is unknown.
+/// The lower bound for any algorithm, including the launch; likewise `None` if a parameter is
+/// unknown.
 pub(super) fn bound_of(query: &Query, expecting: &Expecting<'_>) -> Result<Option<Seconds>> {
     let Query { shape, machine, size, .. } = query;
     match bound(shape.collective, shape.ranks, Volume::from(*size), &machine.fabric) {
@@ -477,11 +479,11 @@ pub(super) fn bound_of(query: &Query, expecting: &Expecting<'_>) -> Result<Optio
     }
 }
 
-/// The most ranks of which an all-to-all's best rate is sought beside other things: it is a linear
-/// program.
+/// The maximum number of ranks for which an all-to-all's best rate is computed on the side: it is a
+/// linear program.
 const MOST_TO_ALL: u32 = 64;
 
-/// The best on the fabric that the profile names.
+/// The best rate on the fabric that the profile names.
 fn optimal(query: &Query) -> Result<Option<Optimal>> {
     let (collective, ranks) = (query.shape.collective, query.shape.ranks);
     let is_large = collective == Collective::AllToAll && ranks > MOST_TO_ALL;
@@ -511,11 +513,11 @@ pub(super) fn switch_points(expecting: &Expecting<'_>) -> Vec<SwitchPoint> {
     expecting.switch_points().into_iter().map(point).collect()
 }
 
-/// The sizes between which flips are looked for: one byte and one tebibyte.
+/// The sizes between which changes are searched: one byte and one tebibyte.
 pub(super) const SMALLEST: Volume = Volume(1.0);
 pub(super) const LARGEST: Volume = Volume(1_099_511_627_776.0);
 
-/// A bound with what a call costs before its first message; one rank may do without the call.
+/// A bound plus the cost of a call before its first message; a single rank may skip the call.
 pub(super) fn with_launch(least: Seconds, query: &Query) -> Seconds {
     if query.shape.ranks > 1 { least + query.machine.fabric.launch } else { least }
 }

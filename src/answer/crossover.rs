@@ -1,5 +1,5 @@
-//! Where the answer flips, over sizes or over rank counts: what the library runs, and which
-//! algorithm has the lowest ideal time; of a pair or of all.
+//! Where the answer changes, over sizes or over rank counts: what the library runs, and which
+//! algorithm has the lowest ideal time, of a pair or of all.
 
 use serde::Serialize;
 
@@ -26,19 +26,19 @@ pub struct Crossover {
     pub ranks: u32,
     /// The machine's name.
     pub machine: String,
-    /// Wins below.
+    /// The id of the algorithm that wins below.
     pub below: &'static str,
-    /// Wins above.
+    /// The id of the algorithm that wins above.
     pub above: &'static str,
-    /// Where; absent where one of them is never slower.
+    /// The size of the crossover; absent if one of them is never slower.
     pub size_bytes: Option<f64>,
-    /// The time of both there.
+    /// The time of both at that size.
     pub time_s: Option<f64>,
-    /// The one that is never slower, where there is no crossover.
+    /// The one that is never slower, if there is no crossover.
     pub always: Option<&'static str>,
-    /// A text's shortcut for tree against ring, α·BW·N/(⌈lg N⌉ − 1), where it speaks of this pair.
+    /// A text's shortcut for tree against ring, α·BW·N/(⌈lg N⌉ − 1), if it applies to this pair.
     pub shortcut_bytes: Option<f64>,
-    /// How far the shortcut is off, as a fraction of the exact size.
+    /// The error of the shortcut, as a fraction of the exact size.
     pub shortcut_error: Option<f64>,
 }
 
@@ -46,11 +46,11 @@ pub struct Crossover {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interval {
-    /// From here on: bytes, or ranks.
+    /// The start: bytes, or ranks.
     pub from: f64,
-    /// Up to here; absent: to the end of the range.
+    /// The end; absent: to the end of the range.
     pub to: Option<f64>,
-    /// The best there.
+    /// The id of the best algorithm.
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
@@ -58,17 +58,17 @@ pub struct Interval {
     pub time_s: f64,
 }
 
-/// An interval in which the library runs one thing.
+/// An interval in which the library runs the same thing.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Running {
-    /// From here on: bytes, or ranks.
+    /// The start: bytes, or ranks.
     pub from: f64,
-    /// Up to here; absent: to the end of the range.
+    /// The end; absent: to the end of the range.
     pub to: Option<f64>,
-    /// What runs, in the library's words.
+    /// What runs, under the library's name.
     pub runs: String,
-    /// What is expected at the start.
+    /// The expected time at the start.
     pub expected_s: f64,
 }
 
@@ -101,15 +101,16 @@ pub struct Intervals {
     pub collective: Collective,
     /// The machine's name.
     pub machine: String,
-    /// The library that people run on it.
+    /// The library commonly used on it.
     pub library: Option<String>,
     /// `size` or `ranks`.
     pub over: Over,
-    /// N, where sizes vary.
+    /// N, if sizes vary.
     pub ranks: Option<u32>,
-    /// M, where ranks vary.
+    /// M, if ranks vary.
     pub size_bytes: Option<u64>,
-    /// What the library runs, by its rules: none where they are not known, or algorithms are named.
+    /// What the library runs, by its rules: empty if they are not known, or if algorithms are
+    /// named.
     pub runs: Vec<Running>,
     /// The lowest ideal times in order.
     pub intervals: Vec<Interval>,
@@ -118,7 +119,7 @@ pub struct Intervals {
 /// Compares two algorithms of the question's collective; the sizes decide which wins below.
 ///
 /// # Errors
-/// An unknown name, an algorithm that does not apply, an unknown figure.
+/// An unknown name, an algorithm that does not apply, an unknown parameter.
 pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result<Crossover> {
     let a = one(registry, query, a)?;
     let b = one(registry, query, b)?;
@@ -145,7 +146,7 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
     })
 }
 
-/// Without a crossover the order is the same at every size; this one is as good as any.
+/// Without a crossover the order is the same at every size, so any size will do.
 const MIDDLE: Volume = Volume(1_048_576.0);
 
 /// The usual approximation for many ranks, on one tier (K19: it overstates).
@@ -166,7 +167,7 @@ fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {
 /// As [`crossover`].
 pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<Intervals> {
     let ready = chosen(registry, query, names)?;
-    // Many steps: a winner that holds for less than a sixteenth of an octave is of no use.
+    // Many steps: an algorithm that wins for less than a sixteenth of an octave is irrelevant.
     let winners = envelope_in_steps(&ready, SMALLEST, LARGEST, 16);
     let starts: Vec<(f64, Candidate)> = winners.into_iter().map(|(v, c)| (v.0, c)).collect();
     let time = |from: f64, c: &Candidate| c.prepared.time(Volume(from)).0;
@@ -187,9 +188,9 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
 /// ranks; neighbours with the same best make one interval.
 ///
 /// # Errors
-/// As [`crossover`]; no query at all.
+/// As [`crossover`]; an empty `queries`.
 pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Result<Intervals> {
-    let first = queries.first().ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    let first = queries.first().ok_or_else(|| Error::input("no number of ranks is given"))?;
     let mut intervals: Vec<Interval> = Vec::new();
     let mut runs: Vec<Running> = Vec::new();
     for query in queries {
@@ -238,7 +239,8 @@ fn runs_over_sizes(registry: &Registry, query: &Query) -> Result<Vec<Running>> {
     Ok(points.iter().zip(next).map(running).collect())
 }
 
-/// What runs for the ranks of `query`, where the library's rules say so; neighbours join.
+/// What runs for the ranks of `query`, if the library's rules are known; equal neighbours are
+/// joined.
 fn add_running(all: &mut Vec<Running>, registry: &Registry, query: &Query) -> Result<()> {
     let expecting = Expecting::new(registry, query)?;
     let runs = expecting.runs(query.size);
@@ -260,14 +262,15 @@ fn one(registry: &Registry, query: &Query, name: &str) -> Result<Candidate> {
     Candidate::named(registry, name, &query.shape, &query.machine.fabric)
 }
 
-/// The named candidates as far as they apply to these ranks; all where none is named.
+/// The named candidates that apply to these ranks; all if none is named.
 pub(super) fn chosen(registry: &Registry, query: &Query, names: &[&str]) -> Result<Vec<Candidate>> {
     if names.is_empty() {
         return Ok(candidates(registry, &query.shape, &query.machine.fabric)?.0);
     }
     let mut ready = Vec::new();
     for name in names {
-        // An unknown name is an error for any ranks; that one does not apply to some is not.
+        // An unknown name is always an error; an algorithm that does not apply to some ranks is
+        // not.
         registry.find(query.shape.collective, name)?;
         match one(registry, query, name) {
             Ok(candidate) => ready.push(candidate),

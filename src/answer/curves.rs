@@ -19,40 +19,40 @@ pub struct Fitted {
     pub files: Vec<String>,
     /// One for each collective, and each type of elements where they are added.
     pub curves: Vec<CurveView>,
-    /// What has no curve, and why.
+    /// Collectives without a curve, with the reason.
     pub left_out: Vec<LeftOut>,
-    /// What NCCL's protocols cost, where runs are known to have been done by them.
+    /// The costs of NCCL's protocols, for runs whose protocol is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub protocols: Vec<ProtocolView>,
     /// Algorithms of collectives, each predicted by a fit that did not see it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub held_out_algorithms: Vec<HeldOutView>,
-    /// The error of all of them together: the median, and below which nine of ten lie.
+    /// The error of all of them together: the median and the 90th percentile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stated_error: Option<ErrorView>,
-    /// NCCL's own times beside the cheapest protocol.
+    /// NCCL's own times compared with the cheapest protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub envelope_error: Option<ErrorView>,
-    /// From which size on NCCL does a collective in another way.
+    /// The sizes from which NCCL performs a collective in another way.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchView>,
-    /// What to know.
+    /// What to know about them.
     pub notes: Vec<String>,
     /// The profile that was written.
     pub written: Option<String>,
 }
 
-/// What one protocol costs: T = launch + n_α·α + n_β·M/BW.
+/// The cost of one protocol: T = launch + n_α·α + n_β·M/BW.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProtocolView {
-    /// The protocol, as `NCCL_PROTO` has it.
+    /// The protocol, as written in `NCCL_PROTO`.
     pub protocol: &'static str,
-    /// The algorithms that were measured, as `NCCL_ALGO` has them.
+    /// The algorithms that were measured, as written in `NCCL_ALGO`.
     pub algorithms: Vec<&'static str>,
-    /// What a call costs before its first step.
+    /// The cost of a call before its first step.
     pub launch_s: f64,
-    /// α; absent where it cannot be told from the launch.
+    /// α; absent if it cannot be separated from the launch.
     pub alpha_s: Option<f64>,
     /// The low end of α's 95 % interval.
     pub alpha_low_s: Option<f64>,
@@ -71,9 +71,9 @@ pub struct ProtocolView {
     pub from_bytes: u64,
     /// The largest.
     pub to_bytes: u64,
-    /// Points that were fitted.
+    /// The number of points that were fitted.
     pub points: usize,
-    /// How far they are off.
+    /// The errors of the fit.
     pub error: ErrorView,
 }
 
@@ -81,15 +81,15 @@ pub struct ProtocolView {
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorView {
-    /// Half of the errors are smaller.
+    /// The median: half of the errors are smaller.
     pub median: f64,
-    /// Nine of ten are smaller.
+    /// The 90th percentile: nine of ten are smaller.
     pub p90: f64,
-    /// How many.
+    /// The number of errors.
     pub count: usize,
 }
 
-/// An algorithm of a collective held out of a fit.
+/// An algorithm of a collective that was held out of a fit.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldOutView {
@@ -97,13 +97,13 @@ pub struct HeldOutView {
     pub collective: Collective,
     /// Algorithm and protocol.
     pub chosen: String,
-    /// How far it is off.
+    /// The errors.
     pub error: ErrorView,
     /// The median of predicted over measured.
     pub bias: f64,
 }
 
-/// From which size on a collective is done so.
+/// The size from which a collective is performed in one way.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SwitchView {
@@ -111,19 +111,19 @@ pub struct SwitchView {
     pub collective: Collective,
     /// N.
     pub ranks: u32,
-    /// The smallest size that was seen done so.
+    /// The smallest size at which this was seen.
     pub from_bytes: u64,
     /// Algorithm and protocol.
     pub chosen: String,
 }
 
-/// What has no curve.
+/// A collective without a curve.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
     /// The collective, with the type of elements.
     pub what: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -133,9 +133,9 @@ pub struct LeftOut {
 pub struct CurveView {
     /// The collective's id.
     pub collective: Collective,
-    /// The type of elements, where it matters.
+    /// The type of elements, if it matters.
     pub dtype: Option<DataType>,
-    /// Times that were fitted.
+    /// The number of times that were fitted.
     pub rows: u32,
     /// The ranks and nodes that were measured.
     pub placed: Vec<Placed>,
@@ -149,11 +149,11 @@ pub struct CurveView {
     pub shape: f64,
     /// L, b and T of each part, in the order of their launch.
     pub components: Vec<ComponentView>,
-    /// What the components leave is kept for each size.
+    /// Whether the residuals of the components are kept for each size.
     pub residuals: bool,
-    /// p10 and p90 of measured over expected, by what was held out: the middle over sizes.
+    /// p10 and p90 of measured over expected, by what was held out: medians over sizes.
     pub held_out: Vec<HeldView>,
-    /// Which library, and whose measurements.
+    /// The library, and the source of the measurements.
     pub source: String,
 }
 
@@ -161,7 +161,7 @@ pub struct CurveView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ComponentView {
-    /// How many steps follow each other.
+    /// The number of steps one after another.
     pub steps: Steps,
     /// o.
     pub launch_s: f64,
@@ -177,15 +177,15 @@ pub struct ComponentView {
     pub bandwidth_between: Option<f64>,
 }
 
-/// The band of one kind of holding out.
+/// The band for one way of holding out.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldView {
     /// What was held out.
     pub held: &'static str,
-    /// A tenth of measurements is below so many times what was expected.
+    /// A tenth of measurements is below this multiple of the expected time.
     pub low: f64,
-    /// A tenth is above.
+    /// A tenth is above this multiple.
     pub high: f64,
 }
 
@@ -209,7 +209,7 @@ pub fn curves(found: &Curves, files: Vec<String>, written: Option<String>) -> Fi
 }
 
 impl Fitted {
-    /// The same with what NCCL's protocols cost.
+    /// The same, with the costs of NCCL's protocols.
     #[must_use]
     pub fn with(mut self, found: &Protocols) -> Self {
         self.protocols = found.protocols.iter().map(protocol).collect();

@@ -1,11 +1,11 @@
-//! What GPUs do by themselves.
+//! Operations that GPUs perform without a library.
 
 use serde::Serialize;
 
 use super::six;
 use crate::measure::fit::{DeviceFit, Devices as Fitted};
 
-/// The GPUs of a machine, and what they take.
+/// The GPUs of a machine, and the times of their operations.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Devices {
@@ -13,35 +13,35 @@ pub struct Devices {
     pub schema: &'static str,
     /// The machine in words.
     pub machine: Option<String>,
-    /// The GPUs by their makers' names, where they were looked at.
+    /// The GPUs under their makers' names, if they were detected.
     pub gpus: Vec<String>,
-    /// The version of CUDA that the driver has.
+    /// The CUDA version of the driver.
     pub driver: Option<String>,
-    /// The library with its version.
+    /// The library and its version.
     pub library: Option<String>,
-    /// Whether the GPU of a row reaches the memory of that of a column by itself.
+    /// Whether the GPU of a row can access the memory of that of a column directly.
     pub reach: Vec<Vec<bool>>,
-    /// What each operation takes.
+    /// The time of each operation.
     pub figures: Vec<FigureView>,
-    /// What to know.
+    /// What to know about them.
     pub notes: Vec<String>,
     /// The profile that was written.
     pub written: Option<String>,
 }
 
-/// What an operation takes: a start, and a rate.
+/// The time of an operation: a start time and a rate.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FigureView {
-    /// The operation, as samples name it.
+    /// The operation, as named in samples.
     pub operation: String,
-    /// The time of no bytes.
+    /// The time of zero bytes.
     pub start_s: f64,
     /// The low end of its 95 % interval.
     pub start_low_s: f64,
     /// The high end.
     pub start_high_s: f64,
-    /// The rate of many bytes.
+    /// The rate for many bytes.
     #[serde(rename = "bandwidth_Bps")]
     pub bandwidth: Option<f64>,
     /// The low end of its 95 % interval.
@@ -50,7 +50,7 @@ pub struct FigureView {
     /// The high end.
     #[serde(rename = "bandwidth_high_Bps")]
     pub high: Option<f64>,
-    /// Sizes that were timed.
+    /// The number of sizes that were timed.
     pub sizes: usize,
 }
 
@@ -64,7 +64,7 @@ pub fn devices(found: &Fitted, machine: Option<String>, written: Option<String>)
         notes: found
             .left_out
             .iter()
-            .map(|op| format!("{op} was timed at fewer sizes than four, and has no line"))
+            .map(|op| format!("{op} was timed at fewer than four sizes, so it has no fitted line"))
             .collect(),
         written,
         ..Devices::default()

@@ -1,4 +1,4 @@
-//! A rank or a switch as programs read it.
+//! A rank or a switch in machine-readable form.
 
 use std::fmt;
 

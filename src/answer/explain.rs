@@ -29,12 +29,12 @@ use crate::answer::notes::Contradiction;
 pub struct Explanation {
     /// `collcost/explain/1`.
     pub schema: &'static str,
-    /// What is explained; the key `kind` says which.
+    /// The subject; the key `kind` says which sort it is.
     #[serde(flatten)]
     pub subject: Subject,
 }
 
-/// What is explained.
+/// The subject of an explanation.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
@@ -53,19 +53,19 @@ impl Explanation {
     }
 }
 
-/// A place where a text prints something else than what holds.
+/// A place where a text prints something that does not hold.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NoteView {
     /// `K1` … `K26`.
     pub id: &'static str,
-    /// What it is about.
+    /// The subject.
     pub title: &'static str,
     /// Where it is printed.
     pub texts: Vec<&'static str>,
-    /// What is printed.
+    /// The printed statement.
     pub printed: &'static str,
-    /// What holds.
+    /// The correct statement.
     pub holds: &'static str,
 }
 

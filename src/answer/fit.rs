@@ -1,4 +1,4 @@
-//! A fit: figures with intervals, errors on what was held out, and what the gates say.
+//! A fit: parameters with intervals, errors on held-out data, and the results of the gates.
 
 use std::collections::BTreeMap;
 
@@ -20,48 +20,48 @@ pub struct Fit {
     pub schema: &'static str,
     /// The files of samples.
     pub samples: Vec<String>,
-    /// How data moved.
+    /// The transport.
     pub transport: Option<String>,
-    /// How ranks waited.
+    /// How ranks waited: spinning or polling.
     pub wait: Option<Wait>,
-    /// Runs that were timed.
+    /// The number of timed runs.
     pub runs: usize,
     /// Points, each an operation with a number of ranks and a size.
     pub points: usize,
-    /// Points in the joint fit.
+    /// The number of points in the joint fit.
     pub fitted_points: usize,
-    /// Which time of a point was fitted.
+    /// The statistic of a point that was fitted.
     pub statistic: Statistic,
     /// α.
     pub alpha_s: Interval,
-    /// β, the long-run time of a byte.
+    /// β, the long-run time per byte.
     #[serde(rename = "beta_s_per_B")]
     pub beta: Interval,
     /// 1/β.
     #[serde(rename = "bandwidth_Bps")]
     pub bandwidth: Interval,
-    /// The time of a byte by where it lies in its message.
+    /// The time per byte, by its position in the message.
     pub slopes: Vec<SlopeView>,
     /// γ.
     #[serde(rename = "gamma_s_per_B")]
     pub gamma: Option<Interval>,
-    /// Copies in a rank's memory, all ranks at once, where they were measured.
+    /// Copies in a rank's memory, on all ranks at once, if they were measured.
     pub copy: Option<LadderView>,
-    /// Additions (f32) in a rank's memory, all ranks at once, where they were measured.
+    /// Additions (f32) in a rank's memory, on all ranks at once, if they were measured.
     pub reduce: Option<LadderView>,
     /// n_β of the double binary tree as measured.
     pub c_real: Option<Interval>,
-    /// The rate each way of an exchange over the rate one way, where they differ for sure.
+    /// The rate each way of an exchange over the rate one way, if they certainly differ.
     pub duplex_factor: Option<Interval>,
-    /// For k messages out of one port at once, the part of the rate that they reach together.
+    /// For k messages out of one port at once, the share of the rate that they reach together.
     pub sharing: Vec<Sharing>,
-    /// A token bucket, where the ladder shows one.
+    /// A token bucket, if the ladder shows one.
     pub token_bucket: Option<BucketView>,
     /// α and β of the other statistic.
     pub other: OtherView,
-    /// How far predictions lay from what was measured.
+    /// The errors of predictions.
     pub errors: ErrorsView,
-    /// Each operation as predicted by a fit without it.
+    /// Each operation, predicted by a fit without it.
     pub operations: Vec<Operation>,
     /// R² of the logarithms.
     pub r2_log: f64,
@@ -69,17 +69,17 @@ pub struct Fit {
     pub condition: f64,
     /// The largest variance inflation of α, β and γ.
     pub variance_inflation: f64,
-    /// The part of the blocks that something disturbed.
+    /// The share of the blocks that were disturbed.
     pub disturbed: f64,
-    /// What the gates say.
+    /// The results of the gates.
     pub gates: Vec<GateView>,
-    /// The worst of it.
+    /// The worst of these results.
     pub quality: Verdict,
-    /// Operations of the samples that no fit knows, with how many blocks.
+    /// Operations in the samples that the fit does not know, with the number of blocks.
     pub left_out: Vec<LeftOutView>,
     /// The profile that was written.
     pub written: Option<String>,
-    /// Every point with its predictions, where they are asked.
+    /// Every point with its predictions, if requested.
     pub residuals: Vec<Residual>,
 }
 
@@ -120,15 +120,15 @@ macro_rules! numbers {
 
 numbers!(Seconds, SecondsPerByte, Bandwidth, Ratio);
 
-/// What a byte costs between two sizes.
+/// The cost of a byte between two sizes.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlopeView {
-    /// From this byte of a message on.
+    /// The byte of a message from which on it applies.
     pub from_bytes: u64,
-    /// To this one; absent: without end.
+    /// The byte up to which it applies; absent: no limit.
     pub to_bytes: Option<u64>,
-    /// The time of each byte between.
+    /// The time per byte in this range.
     #[serde(rename = "beta_s_per_B")]
     pub beta: Interval,
 }
@@ -137,9 +137,9 @@ pub struct SlopeView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LadderView {
-    /// The time of no bytes.
+    /// The time of zero bytes.
     pub start_s: Interval,
-    /// The time of a byte by the size of the whole.
+    /// The time per byte, by the total size.
     pub slopes: Vec<SlopeView>,
 }
 
@@ -147,9 +147,9 @@ pub struct LadderView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sharing {
-    /// Messages at once.
+    /// The number of messages at once.
     pub messages: u32,
-    /// The part of the rate that they reach together.
+    /// The share of the rate that they reach together.
     pub part: Interval,
 }
 
@@ -160,7 +160,7 @@ pub struct BucketView {
     /// The long-run rate.
     #[serde(rename = "rate_Bps")]
     pub rate: f64,
-    /// Bytes that may leave at once.
+    /// The bytes that may leave at once.
     pub burst_bytes: f64,
 }
 
@@ -168,7 +168,7 @@ pub struct BucketView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OtherView {
-    /// Which.
+    /// The statistic.
     pub statistic: Statistic,
     /// α.
     pub alpha_s: Interval,
@@ -177,23 +177,23 @@ pub struct OtherView {
     pub bandwidth: Interval,
 }
 
-/// How far predictions lay from what was measured.
+/// The errors of predictions.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorsView {
-    /// On held-out algorithms; absent where there is only one.
+    /// On held-out algorithms; absent if there is only one.
     pub algorithms: Option<RegimesView>,
     /// On held-out sizes.
     pub sizes: Option<RegimesView>,
-    /// Of α and β alone, without knots: what prices are made of.
+    /// With α and β alone, without knots: the parameters that prices use.
     pub line: Option<RegimesView>,
 }
 
-/// Errors of all points, and where latency, both, or bytes decide.
+/// Errors of all points, and of those dominated by latency, by both, or by bytes.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RegimesView {
-    /// All.
+    /// All points.
     pub all: ErrorView,
     /// Times below 3 α.
     pub latency: Option<ErrorView>,
@@ -207,11 +207,11 @@ pub struct RegimesView {
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ErrorView {
-    /// Half of the errors are smaller.
+    /// The median: half of the errors are smaller.
     pub median: f64,
-    /// Nine of ten are smaller.
+    /// The 90th percentile: nine of ten are smaller.
     pub p90: f64,
-    /// How many.
+    /// The number of errors.
     pub count: usize,
 }
 
@@ -227,27 +227,27 @@ pub struct Operation {
     pub error: Option<f64>,
     /// The same for times above 10 α.
     pub bulk_error: Option<f64>,
-    /// Why it has no part in the joint fit, or only small messages have.
+    /// Why it is left out of the joint fit, or only its small messages take part.
     pub apart: Option<String>,
-    /// Whether the model does not describe it: all its points lie off by more than a tenth.
+    /// Whether the model does not describe it: all its points deviate by more than a tenth.
     pub off: bool,
 }
 
-/// What one gate says.
+/// The result of one gate.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GateView {
     /// Its name.
     pub name: &'static str,
-    /// What it says.
+    /// The result.
     pub verdict: Verdict,
-    /// What it saw.
+    /// What it observed.
     pub said: String,
-    /// What to do, where it speaks against the fit.
+    /// What to do, if it objects to the fit.
     pub help: Option<&'static str>,
 }
 
-/// What a gate says, and what to do where it speaks against something.
+/// The result of a gate, and what to do if it objects.
 pub(super) fn gate(gate: &Gate) -> GateView {
     GateView {
         name: gate.name,
@@ -261,9 +261,9 @@ pub(super) fn gate(gate: &Gate) -> GateView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOutView {
-    /// The operation as the file calls it.
+    /// The operation, as named in the file.
     pub op: String,
-    /// How many blocks.
+    /// The number of blocks.
     pub blocks: usize,
 }
 
@@ -277,13 +277,13 @@ pub struct Residual {
     pub ranks: u32,
     /// M.
     pub size_bytes: u64,
-    /// Runs.
+    /// The number of runs.
     pub runs: usize,
-    /// Half the width of the median's 95 % interval, over it.
+    /// Half the width of the median's 95 % interval, over the median.
     pub precision: f64,
     /// The time that was fitted.
     pub time_s: f64,
-    /// What the whole model says.
+    /// The prediction of the whole model.
     pub predicted_s: Option<f64>,
     /// Prediction over time, minus 1.
     pub error: Option<f64>,
@@ -315,7 +315,7 @@ fn ladder(l: &Ladder) -> LadderView {
     LadderView { start_s: l.start.into(), slopes: l.slopes.iter().map(slope).collect() }
 }
 
-/// The report of a fit; with `residuals` every point is in it.
+/// The report of a fit; with `residuals` it contains every point.
 #[must_use]
 pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<String>) -> Fit {
     let Line { statistic, alpha, beta } = fitted.link;
@@ -369,7 +369,8 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
     }
 }
 
-/// Operations that no fit knows: those that the file's reader left out, and libraries' own.
+/// Operations that the fit does not know: those that the file's reader left out, and libraries'
+/// own.
 fn left_out(samples: &Samples) -> Vec<LeftOutView> {
     let mut all: BTreeMap<String, usize> = samples.left_out.iter().cloned().collect();
     for block in samples.blocks.iter().filter(|b| matches!(b.op, Op::Library(_))) {
@@ -395,9 +396,9 @@ fn operations(fitted: &Fitted) -> Vec<Operation> {
         let why = apart.next().map(|(_, why)| match why {
             Apart::Local => "no messages",
             Apart::Bucket => "a token bucket hides the rate: up to 64 B only",
-            Apart::FanOut => "it says how a port is shared",
-            Apart::Tree => "it has c_real of its own",
-            Apart::Lost => "others had the CPUs in nearly all runs",
+            Apart::FanOut => "it shows how a port is shared",
+            Apart::Tree => "it has its own c_real",
+            Apart::Lost => "other processes had the CPUs in nearly all runs",
         });
         let one_sided = all.iter().all(|e| *e > 0.0) || all.iter().all(|e| *e < 0.0);
         Operation {

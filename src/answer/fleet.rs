@@ -1,4 +1,4 @@
-//! Hosts of a fleet beside each other.
+//! Hosts of a fleet side by side.
 
 use serde::Serialize;
 
@@ -14,19 +14,19 @@ use crate::measure::verdict::{Fleet, Host, Threshold};
 pub struct FleetView {
     /// `collcost/fleet/1`.
     pub schema: &'static str,
-    /// How many hosts shared a size with others.
+    /// The number of hosts that shared a size with others.
     pub hosts: usize,
-    /// By how much healthy hosts differ, as a logarithm: a standard deviation that is robust.
+    /// The spread of healthy hosts, as a logarithm: a robust standard deviation.
     pub spread: f64,
-    /// How many spreads a host must be above the median to be named.
+    /// How many spreads above the median a host must be to be reported.
     pub limit: f64,
     /// The hosts that are slow, the slowest first.
     pub slow: Vec<String>,
     /// All hosts, the slowest first.
     pub scores: Vec<HostView>,
-    /// For gates that see one size of one host.
+    /// Thresholds for gates that see one size of one host.
     pub thresholds: Vec<ThresholdView>,
-    /// What was not compared, and why.
+    /// What was not compared, with the reason.
     pub left_out: Vec<String>,
 }
 
@@ -36,23 +36,23 @@ pub struct FleetView {
 pub struct HostView {
     /// Its name: the file.
     pub host: String,
-    /// How many times as long as the median host its calls take.
+    /// The time of its calls, divided by the median host's.
     pub factor: f64,
-    /// How many spreads that is above the median.
+    /// The same as a number of spreads above the median.
     pub score: f64,
-    /// Sizes that count.
+    /// The number of sizes that count.
     pub sizes: usize,
-    /// Whether it is named.
+    /// Whether it is reported as slow.
     pub slow: bool,
 }
 
-/// Up to where a healthy host's time lies.
+/// The upper limit of a healthy host's time.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThresholdView {
     /// The collective's id.
     pub collective: Collective,
-    /// N, where it is known.
+    /// N, if it is known.
     pub ranks: Option<u32>,
     /// The type of the elements.
     pub dtype: Option<DataType>,
@@ -60,14 +60,14 @@ pub struct ThresholdView {
     pub size_bytes: u64,
     /// The median host's time.
     pub median_s: f64,
-    /// A single time beyond this is a slow host's.
+    /// A single time above this belongs to a slow host.
     pub limit_s: f64,
-    /// The least busbw of a healthy host; absent where the ranks are not known.
+    /// The lowest busbw of a healthy host; absent if the ranks are not known.
     #[serde(rename = "least_busbw_Bps")]
     pub least_busbw: Option<f64>,
 }
 
-/// A fleet as it is shown.
+/// A fleet as shown.
 #[must_use]
 pub fn fleet(fleet: Fleet, left_out: Vec<String>) -> FleetView {
     FleetView {

@@ -1,4 +1,4 @@
-//! What was read from logs, and what was not and why.
+//! What was read from logs, and what was left out and why.
 
 use serde::Serialize;
 
@@ -14,11 +14,11 @@ pub struct Import {
     pub schema: &'static str,
     /// The files, in order.
     pub files: Vec<FileView>,
-    /// Rows that were read, over all files.
+    /// The number of rows that were read, over all files.
     pub rows: usize,
-    /// Rows that were left out, over all files.
+    /// The number of rows that were left out, over all files.
     pub left_out: usize,
-    /// Files of which nothing can be used.
+    /// The number of files with nothing usable.
     pub refused: usize,
 }
 
@@ -26,9 +26,9 @@ pub struct Import {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FileView {
-    /// Its name, as it was given.
+    /// Its name, as given.
     pub file: String,
-    /// Why nothing of it can be used; absent where something can.
+    /// Why nothing in it can be used; absent if something can.
     pub refused: Option<String>,
     /// Its tables, in order.
     pub tables: Vec<TableView>,
@@ -40,34 +40,35 @@ pub struct FileView {
 pub struct TableView {
     /// The format: `nccl-tests`, `nccl-tests-json`, `osu`, `kineto` …
     pub format: &'static str,
-    /// The line where it begins.
+    /// The line at which it begins.
     pub line: usize,
-    /// What ran, as the log calls it.
+    /// The operation, as named in the log.
     pub title: String,
-    /// What was measured: a collective, `one-way`, `shift`, `rate`, `rate-both-ways`, or what is
-    /// not used in the log's own words.
+    /// The measured operation: a collective, `one-way`, `shift`, `rate`, `rate-both-ways`, or, if
+    /// it is not used, the log's own words.
     pub measured: String,
-    /// N; absent where it is not known.
+    /// N; absent if it is not known.
     pub ranks: Option<u32>,
     /// How N is known.
     pub ranks_by: Option<&'static str>,
-    /// How many hosts; absent where the log does not say it.
+    /// The number of hosts; absent if the log does not give it.
     pub nodes: Option<u32>,
-    /// The library with its version; absent where the log does not say it.
+    /// The library and its version; absent if the log does not give it.
     pub library: Option<String>,
     /// The types of elements.
     pub dtypes: Vec<DataType>,
-    /// Rows that were read; a line with two places is two.
+    /// The number of rows that were read; a line with an in-place and an out-of-place result counts
+    /// as two.
     pub rows: usize,
     /// Those of them that are in-place.
     pub in_place_rows: usize,
-    /// The least M.
+    /// The smallest M.
     pub least_bytes: Option<u64>,
-    /// The greatest M.
+    /// The largest M.
     pub most_bytes: Option<u64>,
-    /// Rows that were not, by why.
+    /// Rows that were left out, by reason.
     pub left_out: Vec<LeftOutView>,
-    /// Why nothing of the table is used; absent where something is.
+    /// Why nothing in the table is used; absent if something is.
     pub refused: Option<String>,
     /// What to do about that.
     pub help: Option<String>,
@@ -79,11 +80,11 @@ pub struct TableView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOutView {
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Their lines, as far as the format has lines, and no more than some of very many.
+    /// Their lines, if the format has lines; of very many only some.
     pub lines: Vec<usize>,
-    /// How many there are.
+    /// The number of rows.
     pub count: usize,
 }
 
@@ -139,7 +140,7 @@ fn table(table: &Table) -> TableView {
     }
 }
 
-/// What a reader of rows alone should know: what was refused and left out, and why, each once.
+/// For a reader who needs only the rows: what was refused and left out, and why, each once.
 #[must_use]
 pub fn notes(report: &Import) -> Vec<String> {
     let mut notes = Vec::new();
@@ -166,28 +167,28 @@ pub fn notes(report: &Import) -> Vec<String> {
     notes
 }
 
-/// A row of a log with all that belongs to it, for a table of measurements.
+/// A row of a log with everything that belongs to it, for a table of measurements.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measurement {
-    /// What was measured, as [`TableView::measured`].
+    /// The measured operation, as [`TableView::measured`].
     pub measured: String,
     /// N.
     pub ranks: u32,
-    /// How many hosts.
+    /// The number of hosts.
     pub nodes: Option<u32>,
     /// M.
     pub bytes: u64,
     /// The type of the elements.
     pub dtype: Option<DataType>,
-    /// Whether the result took the place of the operand.
+    /// Whether the operation ran in place.
     pub in_place: bool,
     /// The time, µs; absent for a rate.
     pub time_us: Option<f64>,
-    /// M over the time, or the rate, 10^9 bytes per second.
+    /// M over the time, or the rate, in 10^9 bytes per second.
     pub algbw: Option<f64>,
     /// The same as nccl-tests' busbw; absent for a rate.
     pub busbw: Option<f64>,
-    /// Elements that were wrong.
+    /// The number of wrong elements.
     pub wrong: Option<u64>,
     /// The library with its version.
     pub library: String,
@@ -197,7 +198,7 @@ pub struct Measurement {
     pub file: String,
     /// The line.
     pub line: usize,
-    /// Of a job's calls, what is known beside their median; absent in the row of a benchmark.
+    /// For a job's calls, what is known besides their median; absent in a benchmark's row.
     pub traced: Option<Traced>,
 }
 
@@ -210,7 +211,7 @@ pub fn measurements(log: &Imported) -> impl Iterator<Item = Measurement> + '_ {
                 Measured::Time(time) => (Some(time), None),
                 Measured::Rate(rate) => (None, Some(rate.0 / 1e9)),
             };
-            // Six digits behind the point are what the finest format has.
+            // The finest format has six digits after the point.
             let rounded = |x: f64| (x * 1e6).round() / 1e6;
             let bytes = row.size.0 as f64;
             let algbw = time.filter(|_| bytes > 0.0).map(|t| bytes / t.0 / 1e9).or(rate);

@@ -1,4 +1,4 @@
-//! A job from its configuration: the step's time, of what it is made, the peak memory, whether it fits.
+//! A job from its configuration: the step's time and its parts, the peak memory, whether it fits.
 
 use serde::Serialize;
 
@@ -19,59 +19,60 @@ use crate::plan::table::{Files, Machines};
 pub struct JobView {
     /// `collcost/job/1`.
     pub schema: &'static str,
-    /// Its name, else its file.
+    /// Its name, or its file if it has none.
     pub name: String,
     /// The GPU.
     pub device: String,
     /// The machine whose links are priced.
     pub machine: String,
-    /// GPUs in all.
+    /// The total number of GPUs.
     pub gpus: u64,
     /// Parameters of the model.
     pub params: f64,
-    /// Parameters that a token meets, embeddings among them.
+    /// Parameters used per token, including embeddings.
     pub active_params: f64,
     /// Degrees of parallelism above 1, such as `tp 8`.
     pub layout: Vec<String>,
     /// Micro-batches per step.
     pub microbatches: f64,
-    /// One step, end to end; absent where only memory was asked.
+    /// One step, end to end; absent if only memory was requested.
     pub step_s: Option<f64>,
-    /// A tenth of real steps is shorter.
+    /// A tenth of real steps are shorter.
     pub low_s: Option<f64>,
-    /// A tenth is longer.
+    /// A tenth of real steps are longer.
     pub high_s: Option<f64>,
-    /// By how much kernels take longer than the table of GPUs says, where a measured step fixed it.
+    /// The factor by which kernels are slower than the table of GPUs says, if a measured step fixed
+    /// it.
     pub anchor: Option<f64>,
-    /// What the step is made of.
+    /// The parts of the step.
     pub parts: Vec<PartView>,
-    /// Tokens a second and GPU.
+    /// Tokens per second and GPU.
     pub tokens_per_s_per_gpu: Option<f64>,
-    /// TFLOP/s a GPU: causal attention, without recomputation.
+    /// TFLOP/s per GPU: causal attention, without recomputation.
     pub model_tflops_per_gpu: Option<f64>,
-    /// The same over the dense 16-bit peak.
+    /// The same divided by the dense 16-bit peak.
     pub mfu: Option<f64>,
-    /// GPU-hours of a step.
+    /// GPU-hours per step.
     pub gpu_hours: Option<f64>,
-    /// The fullest rank's peak, as `memory_kind` counts.
+    /// The peak of the fullest rank, counted as `memory_kind`.
     pub memory_bytes: f64,
-    /// A tenth of real peaks is lower.
+    /// A tenth of real peaks are lower.
     pub memory_low_bytes: f64,
-    /// A tenth is higher.
+    /// A tenth of real peaks are higher.
     pub memory_high_bytes: f64,
     /// `max_allocated`, `max_reserved` or `nvidia-smi`: what the framework reports.
     pub memory_kind: &'static str,
-    /// What it is made of.
+    /// The parts of the peak.
     pub memory: MemoryView,
     /// The GPU's memory.
     pub capacity_bytes: f64,
-    /// Whether it fits at least at the short end of the band.
+    /// Whether it fits, at least at the lower end of the band.
     pub fits: bool,
-    /// What is recomputed; where nobody says, the least that fits.
+    /// The recomputation; if it is not given, the least that fits.
     pub recompute: &'static str,
-    /// What was taken to be so without being said.
+    /// Assumptions for what was not given.
     pub inferred: Vec<String>,
-    /// Keys that were not read.
+    /// Keys that were ignored.
     pub unread: Vec<String>,
 }
 
@@ -81,23 +82,23 @@ pub struct JobView {
 pub struct PartView {
     /// Such as `compute`, `pipeline bubble`, `tp`.
     pub what: &'static str,
-    /// What the step waits for it.
+    /// The time that the step waits for it.
     pub exposed_s: f64,
-    /// What goes on beside computation.
+    /// The time that overlaps with computation.
     pub hidden_s: f64,
-    /// The exposed part of the step.
+    /// The share of the exposed part in the step.
     pub share: f64,
 }
 
-/// Bytes of the fullest rank.
+/// The bytes of the fullest rank.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryView {
-    /// Parameters, with what is gathered of them.
+    /// Parameters, including gathered ones.
     pub parameters_bytes: f64,
     /// Gradients.
     pub gradients_bytes: f64,
-    /// The optimizer's state, master weights among it.
+    /// The optimizer's state, including master weights.
     pub optimizer_bytes: f64,
     /// Activations of all micro-batches in flight.
     pub activations_bytes: f64,
@@ -117,14 +118,14 @@ pub struct Jobs {
     pub jobs: Vec<JobView>,
 }
 
-/// Which jobs, and what is said over their files.
+/// The jobs, and the values that override their files.
 #[derive(Debug, Clone, Default)]
 pub struct Asked<'a> {
-    /// Configurations, each over those behind it: a launch over a model's `config.json`.
+    /// Configurations, each overriding those after it: a launch over a model's `config.json`.
     pub files: &'a [String],
-    /// Keys with values over all of them.
+    /// Keys whose values override all of them.
     pub set: &'a [(String, String)],
-    /// A file with a measured step of a like job.
+    /// A file with a measured step of a similar job.
     pub anchor: Option<&'a str>,
 }
 
@@ -136,9 +137,9 @@ pub struct JobSearch {
     pub schema: &'static str,
     /// The job.
     pub name: String,
-    /// Memory of a GPU that a layout may fill.
+    /// The part of a GPU's memory that a layout may fill.
     pub memory_bytes: f64,
-    /// What was found on each number of GPUs, in the order asked.
+    /// The results for each number of GPUs, in the order given.
     pub searches: Vec<SearchView>,
 }
 
@@ -148,11 +149,11 @@ pub struct JobSearch {
 pub struct SearchView {
     /// GPUs.
     pub gpus: u32,
-    /// Layouts tried.
+    /// The number of layouts tried.
     pub tried: usize,
-    /// Of these those that fit.
+    /// The number of those that fit.
     pub fitting: usize,
-    /// The fastest first; each other one needs less memory than those before it.
+    /// The fastest first; each further one needs less memory than those before it.
     pub pareto: Vec<LayoutView>,
 }
 
@@ -160,28 +161,28 @@ pub struct SearchView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LayoutView {
-    /// The keys of a job that differ from 1 or nothing, such as `tp 8`.
+    /// The keys of a job that differ from 1 or from nothing, such as `tp 8`.
     pub layout: Vec<String>,
-    /// Sequences of a micro-batch.
+    /// Sequences per micro-batch.
     pub micro_batch: u32,
-    /// What is recomputed.
+    /// The recomputation.
     pub recompute: &'static str,
     /// What replicas share.
     pub sharding: String,
-    /// One step, expected.
+    /// The expected time of one step.
     pub step_s: f64,
-    /// A tenth of real steps is shorter.
+    /// A tenth of real steps are shorter.
     pub low_s: f64,
-    /// A tenth is longer.
+    /// A tenth of real steps are longer.
     pub high_s: f64,
-    /// GPU-hours of a step.
+    /// GPU-hours per step.
     pub gpu_hours: f64,
-    /// The peak as the allocator reserves it.
+    /// The peak as reserved by the allocator.
     pub memory_bytes: f64,
 }
 
-/// Searches the layouts of a job on each of `gpus`, within `memory` bytes per GPU, else all that it has.
-/// What `asked.set` says of the layout is held fixed; what the files say of it is not.
+/// Searches the layouts of a job on each of `gpus`, within `memory` bytes per GPU, or within all of
+/// its memory. Layout keys in `asked.set` are held fixed; those in the files are not.
 ///
 /// # Errors
 /// As [`jobs`]; no layout that fits.
@@ -196,7 +197,7 @@ pub fn search(
     let typed = typed(asked.set)?;
     let pins = typed.pins()?;
     let row = drafts(files, asked.files)?.into_iter().next();
-    let file = row.ok_or_else(|| Error::input("the file holds no job"))?.draft;
+    let file = row.ok_or_else(|| Error::input("the file contains no job"))?.draft;
     let mut report = JobSearch {
         schema: "collcost/job-search/1",
         name: file.name.clone(),
@@ -250,7 +251,7 @@ fn anchor(files: &dyn Files, asked: &Asked<'_>) -> Result<Option<Box<Draft>>> {
     Ok(found.map(|row| Box::new(row.draft)))
 }
 
-/// Degrees above 1.
+/// Degrees of parallelism above 1.
 fn layout(job: &Job) -> Vec<String> {
     let d = job.degrees;
     let degrees = [("tp", d.tp), ("pp", d.pp), ("cp", d.cp), ("dp", d.dp), ("ep", d.ep)];
@@ -258,13 +259,13 @@ fn layout(job: &Job) -> Vec<String> {
     all.filter(|(_, degree)| *degree > 1).map(|(axis, degree)| format!("{axis} {degree}")).collect()
 }
 
-/// Whether a file configures a job, and is no file of steps: those have tables of their own.
+/// Whether a file configures a job and is not a file of steps, which have tables of their own.
 #[must_use]
 pub fn is_job(name: &str, text: &str) -> bool {
     plan::job::is_job(name, text)
 }
 
-/// The model that the files serve; none where they train.
+/// The model that the files serve; `None` if they train.
 ///
 /// # Errors
 /// As [`jobs`].
@@ -287,7 +288,7 @@ pub fn served(
 /// Prices the jobs of files.
 ///
 /// # Errors
-/// A file that cannot be read; what a job does not say, by name.
+/// A file that cannot be read; a job that lacks a value, by name.
 pub fn jobs(registry: &Registry, files: &dyn Files, asked: &Asked<'_>) -> Result<Jobs> {
     let machines = Machines::new(files);
     let typed = typed(asked.set)?;
@@ -321,21 +322,22 @@ fn view(
     Ok(JobView { unread, ..shown(&job, priced.as_ref(), memory(&job), slower) })
 }
 
-/// By how much kernels take longer, as a measured step of the same or a like job says.
+/// The factor by which kernels are slower, from a measured step of the same or a similar job.
 fn slower(
     registry: &Registry,
     machines: &Machines<'_>,
     draft: &Draft,
     anchor: &Draft,
 ) -> Result<f64> {
-    // What it does not say itself is as in the job.
+    // Keys that it does not set are as in the job.
     let own = |whole: Draft| whole.job(machines, false).map_err(|e| e.at("anchor"));
     let like = own(anchor.clone()).or_else(|_| own(anchor.clone().over(draft)))?;
     let measured = anchor.measured()?.ok_or_else(|| {
         Error::input("the anchor has no measured step").help("write step_s = 12.5 in it")
     })?;
     let slower = anchored(&like, &Wires::new(registry, &like.machine), measured)?;
-    // A step of the very job says all; of a like job nothing far off is the kernels' doing.
+    // A step of the same job determines the factor; with a similar job, a large deviation is not
+    // due to the kernels.
     const MOST: f64 = 1.5;
     let own = draft.job(machines, false)?;
     Ok(if own.runs_as(&like) { slower } else { slower.clamp(1.0 / MOST, MOST) })

@@ -1,4 +1,4 @@
-//! What can be asked about: collectives, algorithms, topics, kinds of batch questions.
+//! Everything that a question can name: collectives, algorithms, topics, kinds of batch questions.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::machine::parameters::Parameter;
 use crate::model::algorithm::{Library, Registry};
 use crate::plan::config::Settings;
 
-/// Everything that has a name.
+/// Everything with a name.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct List {
@@ -27,7 +27,7 @@ pub struct List {
     /// The libraries whose algorithms are known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<Named>,
-    /// Whose rules `select` knows.
+    /// The policies whose rules `select` knows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<Named>,
     /// The pages of `explain`.
@@ -50,27 +50,27 @@ pub struct List {
 pub struct ParameterEntry {
     /// Its key in `collcost.toml`, budgets, plans and `batch`.
     pub key: &'static str,
-    /// The section of `collcost.toml` in which it stands.
+    /// The section of `collcost.toml` to which it belongs.
     pub section: &'static str,
     /// Its flag.
     pub flag: String,
     /// Other names of the flag.
     pub aliases: Vec<String>,
-    /// What it means.
+    /// Its meaning.
     pub help: &'static str,
-    /// A value that it takes.
+    /// An example value.
     pub example: &'static str,
 }
 
-/// A name, its other spellings, what it is.
+/// A name, its other spellings, and a description.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Named {
     /// The name on the command line.
     pub id: &'static str,
-    /// Other names that are understood.
+    /// Other accepted names.
     pub aliases: Vec<&'static str>,
-    /// In one line.
+    /// A one-line description.
     pub title: String,
 }
 
@@ -80,7 +80,7 @@ pub struct Named {
 pub struct AlgorithmEntry {
     /// The name on the command line.
     pub id: &'static str,
-    /// Other names that are understood.
+    /// Other accepted names.
     pub aliases: &'static [&'static str],
     /// The name in a table.
     pub title: &'static str,
@@ -92,7 +92,7 @@ pub struct AlgorithmEntry {
     pub ships: Vec<String>,
 }
 
-/// The parts that can be asked for.
+/// The parts that can be requested.
 pub const PARTS: &[&str] = &[
     "collectives",
     "algorithms",
@@ -110,7 +110,7 @@ pub const PARTS: &[&str] = &[
 /// An unknown part, with the nearest known one.
 pub fn list(registry: &Registry, only: Option<&str>) -> Result<List> {
     if let Some(part) = only.filter(|p| !PARTS.contains(p)) {
-        return Err(Error::input(format!("`{part}` is nothing that is listed")).help(
+        return Err(Error::input(format!("`{part}` is not a part of the list")).help(
             did_you_mean(part, PARTS.iter().copied(), || format!("write {}", PARTS.join(", "))),
         ));
     }

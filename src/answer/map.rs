@@ -1,4 +1,4 @@
-//! What runs over sizes and ranks at once, and what would be the fastest.
+//! What runs over sizes and ranks, and what would be the fastest.
 //!
 //! ```text
 //! ranks  from         to  runs
@@ -26,7 +26,7 @@ use crate::model::algorithm::Registry;
 pub struct Map {
     /// `collcost/map/2`.
     pub schema: &'static str,
-    /// The question, at the largest number of ranks; its size says nothing.
+    /// The question, at the largest number of ranks; its size is not used.
     pub question: QuestionView,
     /// The machine.
     pub machine: MachineView,
@@ -38,7 +38,7 @@ pub struct Map {
     pub rows: Vec<MapRow>,
 }
 
-/// That for one number of ranks.
+/// The entry for one number of ranks.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MapRow {
@@ -46,7 +46,7 @@ pub struct MapRow {
     pub ranks: u32,
     /// Nodes in use.
     pub nodes: u32,
-    /// What the library runs, by its rules; none where they are not known.
+    /// What the library runs, by its rules; empty if they are not known.
     pub switch_points: Vec<SwitchPoint>,
     /// The lowest ideal time of what the machine's own library ships: each from its size on.
     pub fastest_shipped: Vec<Flip>,
@@ -54,13 +54,13 @@ pub struct MapRow {
     pub fastest: Vec<Flip>,
 }
 
-/// Sizes compared an octave; a winner that holds for less is left out.
+/// Sizes compared per octave; an algorithm that wins for less is left out.
 const STEPS: u32 = 4;
 
 /// The winners for each of `queries`, which differ in their ranks, between two sizes or over all.
 ///
 /// # Errors
-/// As the main report; no query at all.
+/// As the main report; an empty `queries`.
 pub fn map(
     registry: &Registry,
     queries: &[Query],
@@ -68,7 +68,7 @@ pub fn map(
     only: Option<&str>,
 ) -> Result<Map> {
     let largest = queries.iter().max_by_key(|q| q.shape.ranks);
-    let largest = largest.ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    let largest = largest.ok_or_else(|| Error::input("no number of ranks is given"))?;
     let (from, to) = sizes.unwrap_or((Bytes(SMALLEST.0 as u64), Bytes(LARGEST.0 as u64)));
     let mut rows = Vec::with_capacity(queries.len());
     for query in queries {
@@ -94,7 +94,7 @@ pub fn map(
     })
 }
 
-/// The part of `points` that lies between two sizes.
+/// The part of `points` between two sizes.
 fn between(mut points: Vec<SwitchPoint>, from: Bytes, to: Bytes) -> Vec<SwitchPoint> {
     points.retain(|p| p.from_bytes <= to.0);
     let first = points.iter().rposition(|p| p.from_bytes <= from.0).unwrap_or(0);

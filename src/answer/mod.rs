@@ -1,6 +1,7 @@
-//! What a person or a machine reads: one serialisable struct a question, rendered elsewhere.
+//! Reports for people and programs: one serialisable struct per question, rendered elsewhere.
 //!
-//! Every report names its schema, `collcost/<report>/1`; keys carry their unit; changes only add.
+//! Every report names its schema, `collcost/<report>/1`; keys carry their unit; changes only add
+//! keys.
 
 pub mod accuracy;
 pub mod accuracy_answer;
@@ -68,8 +69,8 @@ pub use profiles::{
 };
 pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
 
-/// Six digits that count: a fitted figure has no more, and the last ones of a double differ between
-/// machines.
+/// Six significant digits: a fitted parameter has no more, and the last ones of a double differ
+/// between machines.
 fn six(x: f64) -> f64 {
     format!("{x:.5e}").parse().unwrap_or(x)
 }

@@ -1,4 +1,4 @@
-//! What NCCL takes over a range of sizes, and for one size why.
+//! NCCL's choice over a range of sizes, and for one size the reason.
 
 mod windows;
 
@@ -13,7 +13,7 @@ use crate::library::nccl::{
     Table, Version, logged_channels, ranges, since, why_not,
 };
 
-/// What is asked of NCCL's tuner.
+/// A question to NCCL's tuner.
 #[derive(Debug, Clone)]
 pub struct Question<'a> {
     /// The communicator's name in the report.
@@ -28,11 +28,11 @@ pub struct Question<'a> {
     pub function: Function,
     /// Data type and operation.
     pub reduction: Reduction,
-    /// The least and the greatest size; both the same for one size.
+    /// The smallest and the largest size; both are equal for one size.
     pub sizes: (Bytes, Bytes),
-    /// Whether both buffers lie in symmetric windows.
+    /// Whether both buffers are in symmetric windows.
     pub windows: Windows,
-    /// What to know of where the communicator comes from.
+    /// Notes on the origin of the communicator.
     pub notes: Vec<String>,
 }
 
@@ -50,11 +50,11 @@ pub struct Choose {
     pub ranks: u32,
     /// Nodes.
     pub nodes: u32,
-    /// The version whose rules answer.
+    /// The version whose rules are used.
     pub nccl: &'static str,
     /// The choices, by size.
     pub ranges: Vec<RangeView>,
-    /// For one size: every cell that the version has, the fastest first, then those that are out.
+    /// For one size: every cell that the version has, the fastest first, then the disabled ones.
     pub cells: Vec<CellView>,
     /// The rule that decided, for one size.
     pub rule: Option<String>,
@@ -66,35 +66,36 @@ pub struct Choose {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RangeView {
-    /// The least size; for all-gather and reduce-scatter the total over ranks.
+    /// The smallest size; for all-gather and reduce-scatter the total over ranks.
     pub from_bytes: u64,
-    /// The greatest.
+    /// The largest size.
     pub to_bytes: u64,
-    /// The symmetric kernel or the way of the copy engines; absent where an algorithm is taken.
+    /// The symmetric kernel, or the copy-engine path; absent if an algorithm is used.
     pub kernel: Option<&'static str>,
-    /// The algorithm; absent where NCCL returns an error, and where a kernel is taken.
+    /// The algorithm; absent if NCCL returns an error, and if a kernel is used.
     pub algorithm: Option<&'static str>,
     /// The protocol.
     pub protocol: Option<&'static str>,
-    /// Channels at most, at the least size.
+    /// The maximum number of channels, at the smallest size.
     pub channels_from: Option<u32>,
-    /// At the greatest.
+    /// The same at the largest size.
     pub channels_to: Option<u32>,
-    /// Channels that a call alone really uses, as the log prints them, at the least size.
+    /// The channels that a call really uses when it runs alone, as the log prints them, at the
+    /// smallest size.
     pub logged_channels_from: Option<u32>,
-    /// At the greatest.
+    /// The same at the largest size.
     pub logged_channels_to: Option<u32>,
-    /// Threads of a block at the greatest size.
+    /// Threads per block at the largest size.
     pub threads: Option<u32>,
-    /// At the least.
+    /// The same at the smallest size.
     pub threads_from: Option<u32>,
-    /// NCCL's own estimate at the least size.
+    /// NCCL's own estimate at the smallest size.
     pub time_from_s: Option<f64>,
-    /// At the greatest.
+    /// The same at the largest size.
     pub time_to_s: Option<f64>,
     /// The second fastest, in the middle of the range, as `Ring/LL`.
     pub second: Option<String>,
-    /// How much longer that takes there, as a fraction.
+    /// How much longer that would take there, as a fraction.
     pub margin: Option<f64>,
 }
 
@@ -111,31 +112,31 @@ pub struct CellView {
     /// Its bandwidth in the table: the largest buffer over time.
     #[serde(rename = "bandwidth_Bps")]
     pub bandwidth: f64,
-    /// What it reaches of that bandwidth at this size.
+    /// The fraction of that bandwidth that it reaches at this size.
     pub factor: f64,
-    /// NCCL's own estimate; absent where it is out.
+    /// NCCL's own estimate; absent if the cell is disabled.
     pub time_s: Option<f64>,
-    /// Why it is out.
+    /// Why it is disabled.
     pub out: Option<String>,
 }
 
-/// A micro- to a plain second, from the digits that NCCL prints.
+/// Microseconds to seconds, from the digits that NCCL prints.
 pub(super) fn seconds(micros: f32) -> f64 {
-    // The decimal that people read, not the nearest binary float32.
+    // The decimal number that people read, not the nearest binary float32.
     let mut text = String::new();
     crate::library::nccl::write_float(&mut text, micros);
     text.parse::<f64>().map_or(f64::from(micros), |us| us / 1e6)
 }
 
-/// What NCCL takes.
+/// NCCL's choices.
 ///
 /// # Errors
 /// Settings that this version refuses; sizes in the wrong order.
 pub fn choose(question: &Question) -> Result<Choose> {
     let Question { comm, nccl, settings, function, sizes: (from, to), .. } = *question;
     if from > to || from.0 == 0 {
-        return Err(Error::input(format!("no sizes lie between {from} and {to}"))
-            .help("give the least first, and more than nothing"));
+        return Err(Error::input(format!("there are no sizes between {from} and {to}"))
+            .help("give the smaller size first, above 0"));
     }
     let version = nccl;
     let table = Table::new(comm, version, settings)?;
@@ -172,7 +173,7 @@ pub fn choose(question: &Question) -> Result<Choose> {
     })
 }
 
-/// What a reader should know of these choices.
+/// What a reader should know about these choices.
 fn warnings(question: &Question, found: &[Range]) -> Vec<String> {
     let mut notes = Vec::new();
     if found.iter().any(|r| r.first.is_none()) {
@@ -253,16 +254,17 @@ impl Scope<'_> {
     /// The rule that decided, in a sentence.
     fn rule(&self, size: Bytes) -> String {
         if self.comm.ranks == 1 {
-            return "a single rank gets Ring/Simple without a look at the table".to_owned();
+            return "a single rank gets Ring/Simple; the table is not consulted".to_owned();
         }
         let ranked = self.chooser.ranked(&self.call(size));
         let Some(first) = ranked.first() else {
             return match self.chooser.decide(&self.call(size)) {
                 Some(d) => format!(
-                    "nothing is left by the rules, so {} falls back to the rings it keeps for that: {}/{}",
+                    "the rules leave no algorithm, so {} falls back to the rings it keeps for \
+                     that: {}/{}",
                     self.version, d.algo, d.proto
                 ),
-                None => "nothing is left: NCCL returns an error".to_owned(),
+                None => "no algorithm is left: NCCL returns an error".to_owned(),
             };
         };
         let Some(second) = ranked.get(1) else {
@@ -270,7 +272,8 @@ impl Scope<'_> {
         };
         let tie = if first.2 == second.2 { ", a tie that the table's order breaks" } else { "" };
         format!(
-            "the least latency + size / bandwidth of {} cells: {}/{} {:.1} µs before {}/{} {:.1} µs{tie}",
+            "the least latency + size / bandwidth of {} cells: {}/{} {:.1} µs, then {}/{} {:.1} \
+             µs{tie}",
             ranked.len(),
             first.0,
             first.1,
@@ -282,13 +285,13 @@ impl Scope<'_> {
     }
 }
 
-/// The lines that make a job take what it takes at the question's least size, and their traps.
+/// The settings that force what runs at the question's smallest size, and their traps.
 ///
-/// What they do is checked with the tuner itself: the choice at other sizes, and what becomes of
-/// the other functions of the same job.
+/// The tuner itself verifies their effect: on the choice at other sizes, and on the other functions
+/// of the same job.
 ///
 /// # Errors
-/// Settings that this version refuses; nothing to force.
+/// Settings that this version refuses; a question with nothing to force.
 pub fn emit_env(question: &Question) -> Result<String> {
     let Question { comm, nccl, settings, function, sizes: (size, _), reduction, .. } = *question;
     let version = nccl;
@@ -296,11 +299,13 @@ pub fn emit_env(question: &Question) -> Result<String> {
     let chooser = Chooser::new(comm, version, &table, reduction);
     let call = Call { function, size, pipelined: 1 };
     let Some(decision) = chooser.decide(&call) else {
-        return Err(Error::unsupported(format!("NCCL {version} has nothing for {function} here"))
-            .help("leave out --env"));
+        return Err(Error::unsupported(format!(
+            "NCCL {version} has no algorithm for {function} here"
+        ))
+        .help("leave out --env"));
     };
     let Decision { algo, proto, .. } = decision;
-    // Since 2.24 a list can be meant for one function.
+    // Since 2.24 a list can apply to one function.
     let scope = if version.has(since::LISTS_BY_COLLECTIVE) {
         format!("{}:", function.name().to_lowercase())
     } else {
@@ -312,7 +317,7 @@ pub fn emit_env(question: &Question) -> Result<String> {
     forced.set("NCCL_ALGO", &algos)?;
     forced.set("NCCL_PROTO", &protos)?;
     let mut lines = vec![
-        format!("# {function} of {size} on {}: NCCL {version} takes {algo}/{proto}", question.name),
+        format!("# {function} of {size} on {}: NCCL {version} uses {algo}/{proto}", question.name),
         format!("export NCCL_ALGO={algos}"),
         format!("export NCCL_PROTO={protos}"),
     ];
@@ -322,20 +327,22 @@ pub fn emit_env(question: &Question) -> Result<String> {
     let taken = ranges(&forced, function, from, to);
     let held = taken.iter().all(|r| r.first.map(|d| (d.algo, d.proto)) == Some((algo, proto)));
     lines.push(match held {
-        true => format!("# checked: {function} takes it at every size from {from} to {to}"),
-        false => format!("# checked: {function} does not take it at every size"),
+        true => format!("# checked: {function} uses it at every size from {from} to {to}"),
+        false => format!("# checked: {function} does not use it at every size"),
     });
     for other in Function::ALL.into_iter().filter(|&f| f != function) {
         let before = ranges(&chooser, other, from, to);
         let after = ranges(&forced, other, from, to);
         if after.iter().any(|r| r.first.is_none()) {
-            lines.push(format!("# trap: {other} then fails in this job, nothing is left for it"));
+            lines.push(format!(
+                "# trap: {other} then fails in this job: no algorithm is left for it"
+            ));
         } else if before != after {
-            lines.push(format!("# trap: {other} changes too, the lists hold for all collectives"));
+            lines.push(format!("# trap: {other} changes too: the lists apply to all collectives"));
         }
     }
     if version.has(since::LISTS_BY_COLLECTIVE) {
-        lines.push("# lists behind `collective:` need NCCL 2.24 or newer".to_owned());
+        lines.push("# lists after `collective:` need NCCL 2.24 or newer".to_owned());
     }
     if proto == Proto::Ll128 {
         lines.push(
@@ -343,7 +350,8 @@ pub fn emit_env(question: &Question) -> Result<String> {
         );
     }
     lines.push(
-        "# trap: `^X` in NCCL_PROTO means all but X, and forces LL128 on like naming it".to_owned(),
+        "# trap: `^X` in NCCL_PROTO means all but X, and forces LL128 on as naming it does"
+            .to_owned(),
     );
     lines.push(String::new());
     Ok(lines.join("\n"))

@@ -1,5 +1,5 @@
-//! What differs between two releases of NCCL on a machine: what start-up makes of it, and what the
-//! tuner takes.
+//! The differences between two releases of NCCL on a machine: in the communicators that start-up
+//! builds, and in the tuner's choices.
 
 use serde::Serialize;
 
@@ -14,27 +14,27 @@ use crate::library::nccl::{
     ranges,
 };
 
-/// What is asked.
+/// The question.
 pub struct Question<'a> {
     /// The machine's name.
     pub name: String,
     /// The machine.
     pub description: &'a Description,
-    /// How much of it is used, how often it is there.
+    /// How much of it is used, and how many copies of it there are.
     pub job: Job,
-    /// The release before, and the one after.
+    /// The old release and the new one.
     pub versions: [Version; 2],
-    /// What the environment says to the tuner.
+    /// The environment for the tuner.
     pub settings: &'a Settings,
-    /// What it says to searches and start-up.
+    /// The environment for searches and start-up.
     pub knobs: &'a Knobs,
-    /// The sizes to look at; none for all between the next.
+    /// The sizes to compare; empty for all in the next range.
     pub sizes: Vec<Bytes>,
-    /// The least and the greatest size.
+    /// The smallest and the largest size.
     pub range: (Bytes, Bytes),
 }
 
-/// What differs between two releases.
+/// The differences between two releases.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NcclDiff {
@@ -46,29 +46,29 @@ pub struct NcclDiff {
     pub ranks: u32,
     /// Nodes.
     pub nodes: u32,
-    /// The release before.
+    /// The old release.
     pub before: &'static str,
-    /// The release after.
+    /// The new release.
     pub after: &'static str,
-    /// Figures of the communicator that differ: channels, and what the search found.
+    /// Parameters of the communicator that differ: channels, and the results of the search.
     pub figures: Vec<FigureDiff>,
     /// Sizes at which the choice differs, or its channels, threads or time.
     pub choices: Vec<ChoiceDiff>,
-    /// Of so many that were compared.
+    /// The number of sizes that were compared.
     pub compared: u64,
-    /// What to know of them.
+    /// What to know about them.
     pub notes: Vec<String>,
 }
 
-/// A figure that differs.
+/// A parameter that differs.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FigureDiff {
-    /// What it is, such as `ring: channels`.
+    /// Its name, such as `ring: channels`.
     pub figure: String,
-    /// In the release before.
+    /// The value in the old release.
     pub before: String,
-    /// In the release after.
+    /// The value in the new release.
     pub after: String,
 }
 
@@ -78,19 +78,19 @@ pub struct FigureDiff {
 pub struct ChoiceDiff {
     /// The collective's id.
     pub collective: Collective,
-    /// The least size; for all-gather and reduce-scatter the total over ranks.
+    /// The smallest size; for all-gather and reduce-scatter the total over ranks.
     pub from_bytes: u64,
-    /// The greatest.
+    /// The largest size.
     pub to_bytes: u64,
-    /// What the release before takes; absent where NCCL returns an error.
+    /// The choice of the old release; absent if NCCL returns an error.
     pub before: Option<Taken>,
-    /// What the release after takes.
+    /// The choice of the new release.
     pub after: Option<Taken>,
-    /// NCCL's own estimate after over that before, at the greatest size.
+    /// NCCL's own estimate in the new release over that in the old one, at the largest size.
     pub ratio: Option<f64>,
 }
 
-/// What a release takes.
+/// The choice of a release.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Taken {
@@ -98,22 +98,22 @@ pub struct Taken {
     pub algorithm: &'static str,
     /// The protocol.
     pub protocol: &'static str,
-    /// Channels at most, at the least size.
+    /// The maximum number of channels, at the smallest size.
     pub channels_from: u32,
-    /// At the greatest.
+    /// The same at the largest size.
     pub channels_to: u32,
-    /// Threads of a block at the least size.
+    /// Threads per block at the smallest size.
     pub threads_from: u32,
-    /// At the greatest.
+    /// The same at the largest size.
     pub threads_to: u32,
-    /// NCCL's own estimate at the least size; absent where the release makes none.
+    /// NCCL's own estimate at the smallest size; absent if the release makes none.
     pub time_from_s: Option<f64>,
-    /// At the greatest.
+    /// The same at the largest size.
     pub time_to_s: Option<f64>,
 }
 
 impl Taken {
-    /// What is taken at both ends of a range.
+    /// The choice at both ends of a range.
     pub(super) fn of(from: Option<Decision>, to: Option<Decision>) -> Option<Self> {
         let (from, to) = (from?, to?);
         Some(Self {
@@ -129,15 +129,15 @@ impl Taken {
     }
 }
 
-/// What differs.
+/// The differences.
 ///
 /// # Errors
-/// What a search or a release refuses; sizes in the wrong order.
+/// An error of a search or a release; sizes in the wrong order.
 pub fn nccl_diff(question: &Question<'_>) -> Result<NcclDiff> {
     let (begin, end) = question.range;
     if begin > end {
-        return Err(Error::input(format!("no sizes lie between {begin} and {end}"))
-            .help("give the least first"));
+        return Err(Error::input(format!("there are no sizes between {begin} and {end}"))
+            .help("give the smaller size first"));
     }
     let [before, after] = question.versions;
     let sides = [side(question, before)?, side(question, after)?];
@@ -185,7 +185,7 @@ pub fn nccl_diff(question: &Question<'_>) -> Result<NcclDiff> {
     })
 }
 
-/// What a release makes of the machine.
+/// The communicator that a release builds on the machine.
 struct Side {
     comm: Communicator,
     chooser: Chooser,
@@ -199,7 +199,7 @@ fn side(question: &Question<'_>, version: Version) -> Result<Side> {
     Ok(Side { comm, chooser })
 }
 
-/// Sizes within which both releases keep to one algorithm and protocol.
+/// Sizes within which both releases keep one algorithm and protocol.
 fn segments(question: &Question<'_>, sides: &[Side; 2], function: Function) -> Vec<(Bytes, Bytes)> {
     if !question.sizes.is_empty() {
         return question.sizes.iter().map(|&size| (size, size)).collect();
@@ -213,7 +213,7 @@ fn segments(question: &Question<'_>, sides: &[Side; 2], function: Function) -> V
     starts.iter().zip(ends).map(|(&from, to)| (Bytes(from), Bytes(to))).collect()
 }
 
-/// The figures of two communicators that differ.
+/// The parameters of two communicators that differ.
 fn figures(before: &Communicator, after: &Communicator) -> Vec<FigureDiff> {
     let (before, after) = (described(before), described(after));
     let pairs = before.into_iter().zip(after);
@@ -221,7 +221,7 @@ fn figures(before: &Communicator, after: &Communicator) -> Vec<FigureDiff> {
     differ.map(|((figure, before), (_, after))| FigureDiff { figure, before, after }).collect()
 }
 
-/// A communicator's figures, by name.
+/// A communicator's parameters, by name.
 fn described(comm: &Communicator) -> Vec<(String, String)> {
     let yes = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
     let mut figures = vec![
@@ -240,7 +240,7 @@ fn described(comm: &Communicator) -> Vec<(String, String)> {
         ("NVLS", &comm.nvls_graph),
     ] {
         let Graph { pattern, channels, intra, inter, latency_inter, .. } = *graph;
-        // Where nothing was searched, the pattern says nothing.
+        // If nothing was searched, the pattern is meaningless.
         let pattern = if channels == 0 { "none".to_owned() } else { pattern.to_string() };
         let graph = [
             ("pattern", pattern),

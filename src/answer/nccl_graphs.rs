@@ -4,39 +4,39 @@ use serde::Serialize;
 
 use crate::library::nccl::search::{Found, Searched};
 
-/// What the search finds for a job.
+/// The search's result for a job.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NcclGraphs {
     /// `collcost/nccl-graph/1`.
     pub schema: &'static str,
-    /// The machine's name: that of its file.
+    /// The machine's name: the name of its file.
     pub machine: String,
-    /// The version whose search it is.
+    /// The version whose search is used.
     pub nccl: &'static str,
     /// Nodes.
     pub nodes: u32,
     /// Ranks on each.
     pub ranks_per_node: u32,
-    /// The least compute capability of a GPU.
+    /// The lowest compute capability of a GPU.
     pub min_cc: u32,
-    /// The greatest.
+    /// The highest.
     pub max_cc: u32,
     /// The processors' instruction set.
     pub cpu_arch: &'static str,
-    /// Who made them; nothing where NCCL does not ask.
+    /// Their vendor; absent if NCCL does not ask.
     pub cpu_vendor: &'static str,
     /// Whether there is an `NVSwitch`.
     pub nvswitch: bool,
-    /// Channels that a communicator starts with.
+    /// The number of channels that a communicator starts with.
     pub channels: u32,
-    /// Channels of NVLS; 0 where it is not used.
+    /// The number of channels of NVLS; 0 if it is not used.
     pub nvls_channels: u32,
     /// The graphs that were searched for.
     pub graphs: Vec<GraphView>,
-    /// Steps that the search took: arrivals at GPUs, and channels completed.
+    /// The number of steps of the search: arrivals at GPUs, and channels completed.
     pub steps: u64,
-    /// What to know of them.
+    /// What to know about them.
     pub notes: Vec<String>,
 }
 
@@ -50,19 +50,20 @@ pub struct GraphView {
     pub name: &'static str,
     /// The pattern: 1 balanced tree, 3 tree, 4 ring, 5 NVLS, 6 collnet direct.
     pub pattern: u32,
-    /// What a channel carries inside a node, in GB/s.
+    /// The rate of a channel inside a node, in GB/s.
     pub intra_gbps: f32,
-    /// What it carries between nodes, in GB/s.
+    /// The rate of a channel between nodes, in GB/s.
     pub inter_gbps: f32,
-    /// What the NIC of the last channel that was tried adds, in µs.
+    /// The latency that the NIC of the last channel tried adds, in µs.
     pub latency_us: f32,
     /// The farthest path allowed between GPUs.
     pub type_intra: &'static str,
     /// The farthest path allowed between a GPU and its NIC.
     pub type_inter: &'static str,
-    /// Whether channels leave by another NIC than they enter: 0 no, 1 or 2 by version yes.
+    /// Whether channels leave by another NIC than the one they enter by: 0 no; 1 or 2, depending on
+    /// the version, yes.
     pub cross_nic: u32,
-    /// Whether all channels go the same way.
+    /// Whether all channels follow the same path.
     pub same_channels: bool,
     /// The channels.
     pub channels: Vec<ChannelView>,
@@ -74,7 +75,7 @@ pub struct GraphView {
 pub struct ChannelView {
     /// Ranks of the first node in order; of NVLS the head alone.
     pub ranks: Vec<u32>,
-    /// Host and number of the NICs before and behind them; absent inside a node.
+    /// Host and number of the NICs before and after them; absent inside a node.
     pub nics: Option<[String; 2]>,
 }
 

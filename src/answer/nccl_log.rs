@@ -1,4 +1,4 @@
-//! A log of NCCL's, decoded and held against what the tuner computes.
+//! An NCCL log, decoded and compared with what the tuner computes.
 //!
 //! ```text
 //! nccl.log: NCCL 2.21.5, 16 ranks on 2 nodes, compute capability 90, processors intel, 16 channels
@@ -10,9 +10,9 @@
 //!   45        1  AllReduce    1 MiB  NVLSTree/Simple  56.93 µs  18.4   34.5  the same
 //! ```
 //!
-//! What a log says of its communicator is as much as it happens to print. With graphs, ranks and
-//! nodes the table is computed and compared; without them the choices are compared with what the
-//! printed table allows, and those that its one digit behind the point leaves open are called so.
+//! A log describes its communicator only as far as it happens to print it. With graphs, ranks and
+//! nodes the table is computed and compared. Without them the choices are compared with what the
+//! printed table allows; a choice that its single decimal leaves open is marked as open.
 
 mod basis;
 mod choices;
@@ -29,26 +29,26 @@ use basis::Basis;
 /// How a log is to be read.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
-    /// What the log may not say.
+    /// Values that the log may not contain.
     pub told: Told,
-    /// The version; absent: as the log has it, or whichever computes its table.
+    /// The version; absent: the one in the log, or whichever computes its table.
     pub version: Option<nccl::Version>,
     /// Which table, from 1, where there are several.
     pub table: Option<usize>,
-    /// Where the communicator is known from, other than the log.
+    /// The source of the communicator, if it is not the log.
     pub given: Option<Given>,
 }
 
 /// A communicator that does not come from the log.
 #[derive(Debug, Clone)]
 pub enum Given {
-    /// The whole of it, and its name.
+    /// The whole communicator, and its name.
     Whole(String, Box<Communicator>),
-    /// Its graphs, and their file.
+    /// Its graphs, and the file they come from.
     Graphs(String, Graphs),
 }
 
-/// What a log says, and whether it is what the tuner computes.
+/// The contents of a log, and whether they match what the tuner computes.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NcclLog {
@@ -56,25 +56,25 @@ pub struct NcclLog {
     pub schema: &'static str,
     /// The file.
     pub file: String,
-    /// The version that the log names; absent where it names none.
+    /// The version that the log names; absent if it names none.
     pub version: Option<String>,
-    /// The version whose rules were computed; absent where none fits.
+    /// The version whose rules were used; absent if none fits.
     pub rules: Option<&'static str>,
     /// The communicator, as far as it is known.
     pub communicator: CommView,
     /// Variables that the tuner reads.
     pub environment: Vec<SettingView>,
-    /// What the environment leaves on, where the log prints it.
+    /// What the environment leaves enabled, if the log prints it.
     pub enabled: Vec<EnabledView>,
     /// The table.
     pub table: Option<TableView>,
-    /// What was chosen for calls; lines that say the same are one.
+    /// The choices for calls; identical lines are merged.
     pub choices: Vec<ChoiceView>,
-    /// What the tuner chooses by size, where the log has no choices of its own.
+    /// The tuner's choices by size, if the log itself has none.
     pub intervals: Vec<IntervalView>,
-    /// Cells and choices that are not as computed.
+    /// The number of cells and choices that differ from the computed ones.
     pub differences: u64,
-    /// Choices that a printed table leaves open.
+    /// The number of choices that a printed table leaves open.
     pub open: u64,
     /// What to know before trusting it.
     pub notes: Vec<String>,
@@ -92,11 +92,11 @@ pub struct CommView {
     pub compute_capability: Option<u32>,
     /// The processor's instruction set.
     pub processor: Option<&'static str>,
-    /// Who made it: intel, amd, zhaoxin, mixed, or nothing.
+    /// Its vendor: intel, amd, zhaoxin, mixed, or empty.
     pub processor_vendor: Option<&'static str>,
-    /// Channels.
+    /// The number of channels.
     pub channels: Option<u32>,
-    /// Channels of NVLS.
+    /// The number of channels of NVLS.
     pub nvls_channels: Option<u32>,
 }
 
@@ -112,15 +112,15 @@ pub struct SettingView {
     pub value: String,
 }
 
-/// What the environment leaves on for a function.
+/// What the environment leaves enabled for a function.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnabledView {
     /// The function.
     pub function: &'static str,
-    /// Protocols that are on; `LL128?` is on where NCCL trusts it.
+    /// The enabled protocols; `LL128?` is enabled where NCCL trusts it.
     pub protocols: Vec<String>,
-    /// Algorithms that are on.
+    /// The enabled algorithms.
     pub algorithms: Vec<&'static str>,
 }
 
@@ -136,10 +136,10 @@ pub struct TableView {
     pub algorithms: Vec<&'static str>,
     /// Its cells.
     pub cells: Vec<CellView>,
-    /// Cells and numbers of threads that were compared with computed ones; absent where the
+    /// The number of cells and thread counts that were compared with computed ones; absent if the
     /// communicator is not known well enough.
     pub compared: Option<u64>,
-    /// Those that are not as computed.
+    /// Those that differ from the computed ones.
     pub differences: Vec<CellDifference>,
 }
 
@@ -155,21 +155,21 @@ pub struct CellView {
     pub algorithm: &'static str,
     /// The protocol.
     pub protocol: &'static str,
-    /// What a call costs before its first byte, in microseconds.
+    /// The cost of a call before its first byte, in microseconds.
     pub latency_us: f64,
     /// Bytes of the largest buffer over time, in 10^9 per second; 0 where it is not available.
     pub bandwidth_gb_per_s: f64,
-    /// The most threads of a block; absent where they were not printed.
+    /// The maximum number of threads per block; absent if it was not printed.
     pub max_threads: Option<u32>,
 }
 
-/// A figure that is not as computed.
+/// A value that differs from the computed one.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CellDifference {
     /// Its line.
     pub line: usize,
-    /// The function; absent for threads, which all share.
+    /// The function; absent for threads, which all functions share.
     pub function: Option<&'static str>,
     /// The algorithm.
     pub algorithm: &'static str,
@@ -183,22 +183,22 @@ pub struct CellDifference {
     pub computed: String,
 }
 
-/// What was chosen for calls of one size.
+/// The choice for calls of one size.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChoiceView {
-    /// The first line that says so.
+    /// The first line with this choice.
     pub line: usize,
-    /// Lines that say so.
+    /// The number of lines with this choice.
     pub lines: u64,
-    /// The function: one, or those whose computed time is the logged one where the log does not
-    /// say; empty where nothing tells.
+    /// The function: one, or, if the log does not name it, those whose computed time matches the
+    /// logged one; empty if it cannot be determined.
     pub functions: Vec<&'static str>,
-    /// The bytes that stand there.
+    /// The printed number of bytes.
     pub logged_bytes: u64,
-    /// What those count: `largest-buffer`, or `rank-buffer` for one rank's block.
+    /// What those bytes count: `largest-buffer`, or `rank-buffer` for one rank's block.
     pub counts: &'static str,
-    /// The largest buffer; absent where ranks are needed for it and unknown.
+    /// The largest buffer; absent if the number of ranks is needed and unknown.
     pub size_bytes: Option<u64>,
     /// The algorithm.
     pub algorithm: &'static str,
@@ -206,42 +206,42 @@ pub struct ChoiceView {
     pub protocol: &'static str,
     /// The tuner's estimate, in microseconds; absent since 2.24.
     pub time_us: Option<f64>,
-    /// Bytes over that time: what the tuner believes in, in bytes per second.
+    /// Bytes divided by that time: the rate that the tuner assumes, in bytes per second.
     pub algbw: Option<f64>,
-    /// The same as nccl-tests' busbw; absent where ranks or the function are unknown.
+    /// The same as nccl-tests' busbw; absent if ranks or the function are unknown.
     pub busbw: Option<f64>,
     /// The first channel; absent before 2.24.
     pub first_channel: Option<u32>,
     /// The last channel; absent before 2.24.
     pub last_channel: Option<u32>,
-    /// `agrees`, `open` where the printed table allows others too, `differs`, or `unchecked`.
+    /// `agrees`, `open` if the printed table allows others too, `differs`, or `unchecked`.
     pub verdict: &'static str,
-    /// What the tuner computes, or may: algorithm and protocol as `Ring/LL`.
+    /// What the tuner computes, or the candidates: algorithm and protocol as `Ring/LL`.
     pub computed: Vec<String>,
-    /// Why the verdict is what it is, where that is not plain.
+    /// The reason for the verdict, if it is not obvious.
     pub why: Option<String>,
 }
 
-/// Sizes for which the tuner chooses the same.
+/// Sizes for which the tuner makes the same choice.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IntervalView {
     /// The function.
     pub function: &'static str,
-    /// The least size, in bytes of the largest buffer; a power of two where several communicators
-    /// may be behind the table.
+    /// The smallest size, in bytes of the largest buffer; a power of two if the table may belong to
+    /// several communicators.
     pub from_bytes: u64,
-    /// The greatest, likewise.
+    /// The largest size, likewise.
     pub to_bytes: u64,
-    /// What is chosen, as `Ring/LL`; several where the printed table leaves it open; none where
-    /// nothing is available, and the call fails.
+    /// The choice, as `Ring/LL`; several if the printed table leaves it open; empty if nothing is
+    /// available and the call fails.
     pub choices: Vec<String>,
 }
 
-/// Decodes a log and holds it against the tuner.
+/// Decodes a log and compares it with the tuner.
 ///
 /// # Errors
-/// Several tables and none picked; versions, ranks, nodes and graphs that contradict each other;
+/// Several tables and none selected; versions, ranks, nodes and graphs that contradict each other;
 /// settings that the version refuses; a version before 2.
 pub fn nccl_log(log: &Log, asked: &Asked) -> Result<NcclLog> {
     let table = log.table(asked.table)?;
@@ -276,13 +276,13 @@ pub fn nccl_log(log: &Log, asked: &Asked) -> Result<NcclLog> {
     let cells = table.as_ref().map_or(0, |t: &TableView| t.differences.len()) as u64;
     if choices.iter().any(|c| c.counts == "rank-buffer") {
         notes.push(
-            "choice lines of all-gather and reduce-scatter count one rank's block; sizes here are \
-             of all ranks"
+            "the log's choice lines of all-gather and reduce-scatter count one rank's block; sizes \
+             here count all ranks"
                 .to_owned(),
         );
     }
     if basis.rules.is_none() && !log.choices.is_empty() && log.tables.is_empty() {
-        notes.push("nothing tells the version: give --nccl".to_owned());
+        notes.push("the version is not known: give --nccl".to_owned());
     }
     Ok(NcclLog {
         schema: "collcost/nccl-log/1",
@@ -301,23 +301,23 @@ pub fn nccl_log(log: &Log, asked: &Asked) -> Result<NcclLog> {
     })
 }
 
-/// The communicator that a log is of, to ask something else of it.
+/// The communicator of a log, for further questions about it.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The communicator.
     pub comm: Communicator,
-    /// The rules that gave its table.
+    /// The rules that computed its table.
     pub version: nccl::Version,
     /// Its environment.
     pub settings: nccl::Settings,
-    /// What was found by trying, and what the log leaves out.
+    /// What was found by trial, and what the log leaves out.
     pub notes: Vec<String>,
 }
 
 /// The communicator behind a log.
 ///
 /// # Errors
-/// As [`nccl_log`]; a log that does not tell enough, with what it lacks.
+/// As [`nccl_log`]; a log with too little information, and what it lacks.
 pub fn communicator(log: &Log, asked: &Asked) -> Result<Found> {
     let table = log.table(asked.table)?;
     let known = log.known(table, &asked.told)?;
@@ -325,11 +325,11 @@ pub fn communicator(log: &Log, asked: &Asked) -> Result<Found> {
     let settings = log.settings()?;
     let found = basis.computed.into_iter().next();
     let Some(computed) = found else {
-        return Err(Error::unknown("the log does not tell its communicator")
+        return Err(Error::unknown("the log does not identify its communicator")
             .at(log.file.clone())
             .help(
-                "it takes lines `Pattern …` (NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING), ranks and \
-                 nodes, and without a table --gpu and --nccl; or give --graph",
+                "this needs lines `Pattern …` (NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING), ranks and \
+                 nodes, and, without a table, --gpu and --nccl; or give --graph",
             ));
     };
     Ok(Found { comm: computed.comm, version: computed.version, settings, notes: basis.notes })

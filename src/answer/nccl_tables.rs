@@ -1,4 +1,4 @@
-//! The tables that NCCL's tuner makes of communicators.
+//! The tables that NCCL's tuner computes for communicators.
 
 use serde::Serialize;
 
@@ -11,9 +11,9 @@ use crate::library::nccl::{Algo, Function, Proto, Settings, Table, Version};
 pub struct NcclTables {
     /// `collcost/nccl-table/1`.
     pub schema: &'static str,
-    /// One a communicator, version and environment; none where NCCL refuses the environment.
+    /// One per communicator, version and environment; none if NCCL refuses the environment.
     pub tables: Vec<TableView>,
-    /// What to know of them.
+    /// What to know about them.
     pub notes: Vec<String>,
 }
 
@@ -23,9 +23,9 @@ pub struct NcclTables {
 pub struct TableView {
     /// The communicator.
     pub communicator: String,
-    /// The version whose rules they are.
+    /// The version whose rules are used.
     pub nccl: &'static str,
-    /// The environment's name; empty for the one that was asked.
+    /// The environment's name; empty for the one given.
     pub environment: String,
     /// Every function, algorithm and protocol.
     pub cells: Vec<CellView>,
@@ -41,11 +41,11 @@ pub struct CellView {
     pub algorithm: &'static str,
     /// The protocol.
     pub protocol: &'static str,
-    /// What a call costs before its first byte, in microseconds.
+    /// The cost of a call before its first byte, in microseconds.
     pub latency_us: f32,
     /// Bytes of the largest buffer over time, in 10^9 per second; 0 where it is not available.
     pub bandwidth_gb_per_s: f32,
-    /// The most threads of a block.
+    /// The maximum number of threads per block.
     pub max_threads: u32,
 }
 

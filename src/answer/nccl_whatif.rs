@@ -12,7 +12,7 @@ use crate::library::nccl::{
     Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version, assignments,
 };
 
-/// What is tried where nothing else is said: each variable by itself.
+/// The settings tried by default: each variable alone.
 pub const CANDIDATES: &[&str] = &[
     "NCCL_ALGO=Ring",
     "NCCL_ALGO=Tree",
@@ -64,28 +64,28 @@ pub const CANDIDATES: &[&str] = &[
     "NCCL_MNNVL_RAIL_PER_HOST=1",
 ];
 
-/// Settings that put sockets in the place of NICs.
+/// Settings that replace NICs by sockets.
 const SOCKETS: [&str; 2] = ["NCCL_IB_DISABLE=1", "NCCL_NET=Socket"];
 
-/// What is asked.
+/// The question.
 pub struct Question<'a> {
     /// The machine's name.
     pub name: String,
     /// The machine.
     pub description: &'a Description,
-    /// How much of it is used, how often it is there.
+    /// How much of it is used, and how many copies of it there are.
     pub job: Job,
     /// The release.
     pub version: Version,
-    /// What is set already, for the tuner.
+    /// The settings that already apply, for the tuner.
     pub settings: &'a Settings,
-    /// And for searches and start-up.
+    /// The same for searches and start-up.
     pub knobs: &'a Knobs,
     /// The function.
     pub function: Function,
     /// The size.
     pub size: Bytes,
-    /// Settings to try, each as a shell line has it.
+    /// Settings to try, each as written on a shell line.
     pub tries: &'a [&'a str],
 }
 
@@ -107,38 +107,39 @@ pub struct NcclWhatif {
     pub collective: Collective,
     /// The size; for all-gather and reduce-scatter the total over ranks.
     pub size_bytes: u64,
-    /// As it is.
+    /// The call without further settings.
     pub now: Tried,
-    /// What changes something, the fastest first; what NCCL refuses, and fails with, last.
+    /// The settings that change something, the fastest first; those that NCCL refuses or fails
+    /// with, last.
     pub settings: Vec<Tried>,
-    /// What changes nothing of this call.
+    /// The settings that do not change this call.
     pub without_effect: Vec<String>,
-    /// What to know of them.
+    /// What to know about them.
     pub notes: Vec<String>,
 }
 
-/// What a call would run under settings.
+/// What a call would run under some settings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tried {
     /// The settings; empty for none.
     pub settings: String,
-    /// Channels of the communicator.
+    /// The number of channels of the communicator.
     pub channels: Option<u32>,
-    /// Channels of NVLS; 0 where it is not used.
+    /// The number of channels of NVLS; 0 if it is not used.
     pub nvls_channels: Option<u32>,
-    /// What is taken; absent where NCCL returns an error.
+    /// The choice; absent if NCCL returns an error.
     pub taken: Option<Taken>,
-    /// NCCL's own estimate over that without the settings.
+    /// NCCL's own estimate divided by that without the settings.
     pub ratio: Option<f64>,
     /// Why NCCL does not start, or the call fails.
     pub refused: Option<String>,
 }
 
-/// What settings would change.
+/// The effect of settings.
 ///
 /// # Errors
-/// What is no setting; what the search refuses without any.
+/// Text that is not a setting; what the search refuses even without settings.
 pub fn nccl_whatif(question: &Question<'_>) -> Result<NcclWhatif> {
     let comm = found(question, question.knobs)?;
     let now = tried(question, "", Ok(comm), question.settings);
@@ -151,7 +152,7 @@ pub fn nccl_whatif(question: &Question<'_>) -> Result<NcclWhatif> {
                 own.set(name, value)?;
             }
         }
-        // Searches are the dear part, and most settings of the tuner's leave them alone.
+        // Searches are the expensive part, and most tuner settings do not affect them.
         let comm = if knobs == *question.knobs { Ok(comm) } else { found(question, &knobs) };
         let mut tried = tried(question, line, comm, &own);
         let time = |tried: &Tried| tried.taken.as_ref().and_then(|taken| taken.time_to_s);
@@ -163,14 +164,14 @@ pub fn nccl_whatif(question: &Question<'_>) -> Result<NcclWhatif> {
         }
     }
     let mut notes = vec![
-        "times are NCCL's own estimates: they know nothing of congestion, nor of what fewer \
-         channels leave to the kernels beside them"
+        "times are NCCL's own estimates: they ignore congestion, and what fewer channels leave to \
+         the kernels beside them"
             .to_owned(),
     ];
     if question.tries.iter().any(|line| SOCKETS.iter().any(|name| line.contains(name))) {
         notes.push(
-            "sockets are taken as one interface of 10 Gbit/s on the first processor, as NCCL takes \
-             one that tells neither its speed nor its place"
+            "sockets are assumed to be one interface of 10 Gbit/s on the first processor, as NCCL \
+             assumes for one that reports neither its speed nor its place"
                 .to_owned(),
         );
     }
@@ -199,7 +200,7 @@ fn found(question: &Question<'_>, knobs: &Knobs) -> Result<Communicator> {
     Ok(found.communicator())
 }
 
-/// What a call runs; a release that refuses the settings is an answer too.
+/// What a call runs; a release that refuses the settings is a valid answer too.
 fn tried(
     question: &Question<'_>,
     line: &str,
@@ -226,7 +227,7 @@ fn tried(
     let chooser = Chooser::new(&comm, version, &table, Reduction::default());
     let decision = chooser.decide(&Call { function, size, pipelined: 1 });
     let Some(taken) = Taken::of(decision, decision) else {
-        return refused(Some(comm), format!("nothing is left for {function}: the call fails"));
+        return refused(Some(comm), format!("no algorithm is left for {function}: the call fails"));
     };
     Tried { taken: Some(taken), refused: None, ..refused(Some(comm), String::new()) }
 }

@@ -1,4 +1,4 @@
-//! The best rate of a collective on a fabric, with what proves it.
+//! The best rate of a collective on a fabric, with its proof.
 
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ pub struct Optimum {
     pub ranks: u32,
     /// The rank that has or gets the data, where there is one.
     pub root: Option<String>,
-    /// Size over time where latency counts nothing, in bytes per second, as an exact fraction.
+    /// Size divided by time without latency, in bytes per second, as an exact fraction.
     pub rate: String,
     /// The same as a number.
     #[serde(rename = "rate_Bps")]
@@ -36,24 +36,24 @@ pub struct Optimum {
     pub time_per_byte_s: f64,
     /// How the rate is known.
     pub proof: ProofKind,
-    /// What is known to be reached, in bytes per second, where that is less than the rate.
+    /// The rate known to be achievable, in bytes per second, if it is lower than the rate above.
     #[serde(rename = "reached_Bps", skip_serializing_if = "Option::is_none")]
     pub reached: Option<f64>,
-    /// The cut that allows no more.
+    /// The cut that limits the rate.
     pub cut: Option<CutView>,
-    /// Lengths of links that allow no more: from, to, length; others have length 0.
+    /// Lengths of links that limit the rate: from, to, length; other links have length 0.
     pub lengths: Option<Vec<(String, String, String)>>,
-    /// What reaches the rate, where it was asked.
+    /// The trees or paths that reach the rate, if requested.
     pub trees: Option<Vec<TreeView>>,
-    /// Steps against rounds, where it was asked.
+    /// Steps against rounds, if requested.
     pub frontier: Option<Vec<PointView>>,
-    /// What no number of steps goes below, rounds per chunk, as a fraction.
+    /// The lower bound for any number of steps, in rounds per chunk, as a fraction.
     pub frontier_low: Option<String>,
-    /// A size on the fabric as it was built and as it is asked about, where that was asked.
+    /// A size on the fabric as built and on the modified one, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub what_if: Option<WhatIf>,
-    /// For each link of the fabric how much of its rate what reaches the best rate takes; without
-    /// trees 1 where it crosses the cut or has a length.
+    /// For each link of the fabric, the share of its rate that the best solution uses; without
+    /// trees, 1 if it crosses the cut or has a length.
     #[serde(skip)]
     pub loads: Vec<f64>,
 }
@@ -64,14 +64,14 @@ pub struct Optimum {
 pub struct PointView {
     /// Steps, each of which costs a latency.
     pub steps: u32,
-    /// Rounds of all steps together; in a round each link carries a chunk a unit of its rate.
+    /// Rounds of all steps together; in a round each link carries one chunk per unit of its rate.
     pub rounds: i128,
-    /// Chunks of each rank that sends. Rounds a chunk are exact; the schedule that reaches them may
-    /// cut chunks finer.
+    /// Chunks of each rank that sends. Rounds per chunk are exact; the schedule that reaches them
+    /// may cut chunks finer.
     pub chunks: i128,
-    /// Of these rounds how many each step has in that schedule.
+    /// The number of these rounds in each step of that schedule.
     pub rounds_by_step: Vec<f64>,
-    /// Trees of the schedule, which was carried out.
+    /// The number of trees of the schedule, which was executed.
     pub trees: usize,
 }
 
@@ -80,15 +80,15 @@ pub struct PointView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ProofKind {
-    /// A cut allows no more, and trees reach it.
+    /// A cut limits the rate, and trees reach it.
     Cut,
-    /// Lengths on links allow no more, and a packing reaches it.
+    /// Lengths on links limit the rate, and a packing reaches it.
     Lengths,
-    /// A reduce-scatter and an all-gather that are each the best; together something may be better.
+    /// A reduce-scatter and an all-gather, each optimal; a combined schedule may be better.
     TwoPhases,
-    /// No schedule is faster; whether one is as fast is open.
+    /// No schedule is faster; whether one reaches this rate is open.
     Bound,
-    /// Lengths on links allow no more; what is reached is a little less.
+    /// Lengths on links limit the rate; the achieved rate is a little lower.
     Between,
 }
 
@@ -96,29 +96,29 @@ pub enum ProofKind {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CutView {
-    /// In words that are shorter than its nodes.
+    /// A description that is shorter than its list of nodes.
     pub name: String,
     /// The nodes inside.
     pub nodes: Vec<String>,
-    /// How many ranks inside send to those outside, or get from them.
+    /// The number of ranks inside that send to those outside, or receive from them.
     pub ranks: i64,
-    /// What all links that cross it carry together, as a fraction.
+    /// The total rate of all links that cross it, as a fraction.
     #[serde(rename = "crossing_Bps")]
     pub crossing: String,
-    /// These links: they would have to be faster.
+    /// These links: they limit the rate.
     pub links: Vec<(String, String)>,
 }
 
-/// A tree, a pair of trees, or a way.
+/// A tree, a pair of trees, or a path.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TreeView {
-    /// The root; of a way none.
+    /// The root; absent for a path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// Which part of the root's data, of the vector, or of the pair's data it carries.
+    /// The fraction of the root's data, of the vector, or of the pair's data that it carries.
     pub weight: String,
-    /// A tree: ways from rank to rank, through switches.
+    /// A tree: paths from rank to rank, through switches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub edges: Option<Vec<Vec<String>>>,
     /// The tree to the root, of an all-reduce.
@@ -127,7 +127,7 @@ pub struct TreeView {
     /// The tree from the root, of an all-reduce.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub down: Option<Vec<Vec<String>>>,
-    /// A way, of an all-to-all.
+    /// A path, of an all-to-all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<Vec<String>>,
 }
@@ -135,7 +135,7 @@ pub struct TreeView {
 /// The best rate of `collective`, and with `trees` what reaches it.
 ///
 /// # Errors
-/// What [`optimum`] refuses.
+/// The errors of [`optimum`].
 pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> Result<Optimum> {
     let found = optimum(graph, collective, root, trees)?;
     let names = Names { graph, collective };
@@ -187,11 +187,11 @@ pub fn best(graph: &Graph, collective: Collective, root: Node, trees: bool) -> R
     })
 }
 
-/// How much of each link's rate the best takes.
+/// The share of each link's rate that the best solution uses.
 fn loads(graph: &Graph, collective: Collective, found: &cost::Optimum) -> Vec<f64> {
     let mut loads = vec![0.0; graph.links.len()];
     if let Some(patterns) = &found.patterns {
-        // Each carries its part of a commodity, of which there are as many as there are blocks.
+        // Each carries its part of a commodity, of which there is one per block.
         let blocks = match collective {
             Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => graph.ranks,
             _ => 1,
@@ -228,7 +228,7 @@ impl Optimum {
     /// Adds the frontier between steps and rounds, in rounds of `unit`.
     ///
     /// # Errors
-    /// A collective that it is not known of; what [`frontier`] refuses.
+    /// A collective for which it is not known; the errors of [`frontier`].
     pub fn with_frontier(mut self, graph: &Graph, root: Node, unit: Option<Rate>) -> Result<Self> {
         let (graph, roots) = match self.collective {
             Collective::AllGather => (graph.clone(), (0..graph.ranks).collect()),
@@ -237,7 +237,7 @@ impl Optimum {
             Collective::Reduce => (graph.reversed(), vec![root]),
             other => {
                 return Err(Error::unsupported(format!("no frontier of {other} is known here"))
-                    .help("ask allgather, reducescatter, broadcast or reduce"));
+                    .help("ask for allgather, reducescatter, broadcast or reduce"));
             }
         };
         let unit = unit.map_or_else(|| Ok(graph.whole_rates()?.1), Ok)?;
@@ -264,7 +264,7 @@ impl Optimum {
 /// The schedule that reaches the best rate, verified, in MSCCL's XML.
 ///
 /// # Errors
-/// What [`optimum`] refuses; parts that no vector can be cut by.
+/// The errors of [`optimum`]; parts that no vector can be cut into.
 pub fn schedule_of(graph: &Graph, collective: Collective, root: Node) -> Result<String> {
     let found = optimum(graph, collective, root, true)?;
     let list = schedule(graph, collective, root, &found.patterns.unwrap_or_default());
@@ -287,7 +287,7 @@ impl Names<'_> {
         self.graph.name_of(node).to_owned()
     }
 
-    /// Whether data runs towards roots, so that it was solved on the reversed graph.
+    /// Whether data flows towards roots, so that the reversed graph was solved.
     fn is_backwards(&self) -> bool {
         matches!(self.collective, Collective::ReduceScatter | Collective::Reduce)
     }
@@ -325,7 +325,7 @@ impl Names<'_> {
         links.map(|(l, length)| (self.of(l.from), self.of(l.to), length.to_string())).collect()
     }
 
-    /// The nodes along some links, in the direction in which data runs.
+    /// The nodes along some links, in the direction in which data flows.
     fn path(&self, links: &[u32]) -> Vec<String> {
         let mut links: Vec<_> = links.iter().map(|&i| self.graph.links[i as usize]).collect();
         if self.is_backwards() {

@@ -1,4 +1,4 @@
-//! A step's collectives, what they take, and what computation hides.
+//! A step's collectives, their times, and how much of them computation hides.
 
 use serde::Serialize;
 
@@ -31,32 +31,32 @@ pub struct StepView {
     pub mode: Mode,
     /// The machine.
     pub machine: String,
-    /// Ranks in all.
+    /// The total number of ranks.
     pub ranks: u64,
-    /// The degrees of parallelism that are above 1, such as `tp 8`.
+    /// The degrees of parallelism above 1, such as `tp 8`.
     pub layout: Vec<String>,
     /// Its collectives.
     pub calls: Vec<CallView>,
-    /// All collectives, one after another.
+    /// The time of all collectives, one after another.
     pub messages_s: f64,
-    /// What computation does not hide of them.
+    /// The part of that which computation does not hide.
     pub exposed_s: f64,
-    /// What a rank computes; absent where nothing says. By an end-to-end rate, what the exposed
-    /// collectives leave of the step, the bubble inside it.
+    /// The computing time of a rank; absent if it is not given. For an end-to-end rate, it is what
+    /// the exposed collectives leave of the step, including the bubble.
     pub compute_s: Option<f64>,
-    /// What it waits for other stages of a pipeline.
+    /// The time that a rank waits for other stages of a pipeline.
     pub bubble_s: Option<f64>,
-    /// Whether the step follows from an end-to-end rate.
+    /// Whether the step is derived from an end-to-end rate.
     pub end_to_end: bool,
-    /// Computing, waiting, and what is exposed.
+    /// The sum of computing, waiting, and exposed communication.
     pub step_s: f64,
-    /// The same where every collective is at the short end of its band.
+    /// The same with every collective at the short end of its band.
     pub step_low_s: f64,
-    /// The same at the long end.
+    /// The same with every collective at the long end of its band.
     pub step_high_s: f64,
-    /// What each parameter of the machine weighs: percent of the collectives for a percent of it.
+    /// The weight of each parameter of the machine: percent of the collectives per percent of it.
     pub weights: Vec<WeightView>,
-    /// What to know before trusting a figure.
+    /// What to know before trusting a number.
     pub notes: Vec<String>,
 }
 
@@ -66,41 +66,41 @@ pub struct StepView {
 pub struct CallView {
     /// The parallelism that needs it.
     pub axis: Axis,
-    /// What it is for.
+    /// Its purpose.
     pub name: String,
     /// The collective's id.
     pub collective: Collective,
     /// Ranks of its group.
     pub ranks: u32,
-    /// From one of them to the next.
+    /// The distance in ranks from one of them to the next.
     pub stride: u32,
     /// Nodes of its group.
     pub nodes: u32,
     /// M.
     pub size_bytes: f64,
-    /// Calls a step; below 1 where it is not in every step.
+    /// Calls per step; below 1 if it is not in every step.
     pub calls: f64,
-    /// What runs.
+    /// What the library runs.
     pub algorithm: String,
-    /// One call as it is expected; absent where tokens go by routes of their own.
+    /// The expected time of one call; absent if tokens take their own routes.
     pub expect: Option<Expect>,
-    /// One call.
+    /// The time of one call.
     pub time_s: f64,
-    /// All calls of a step.
+    /// The time of all calls of a step.
     pub total_s: f64,
-    /// Of that what is no data.
+    /// The part of that which is not data transfer.
     pub latency_s: f64,
-    /// What computation does not hide.
+    /// The part that computation does not hide.
     pub exposed_s: f64,
-    /// The part of all collectives.
+    /// Its share of all collectives.
     pub share: f64,
-    /// Groups that share a NIC.
+    /// The number of groups that share a NIC.
     pub nic_sharing: f64,
     /// Bytes per step through a rank's port inside its node.
     pub inside_bytes: Option<f64>,
     /// Bytes per step through a NIC.
     pub between_bytes: Option<f64>,
-    /// Where tokens go, for calls between experts.
+    /// The routes of tokens, for calls between experts.
     pub experts: Option<ExpertsView>,
 }
 
@@ -108,19 +108,19 @@ pub struct CallView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExpertsView {
-    /// Nodes that a token hits, on average.
+    /// Nodes that a token reaches, on average.
     pub nodes_hit: f64,
-    /// Ranks that it hits.
+    /// Ranks that it reaches.
     pub ranks_hit: f64,
-    /// Bytes that a rank sends to other nodes where a token crosses once per node.
+    /// Bytes that a rank sends to other nodes if a token crosses once per node.
     pub between_bytes: f64,
-    /// Bytes inside nodes then.
+    /// Bytes inside nodes in that case.
     pub inside_bytes: f64,
-    /// Bytes without that: a token once to every expert.
+    /// Bytes otherwise: each token is sent to every expert.
     pub plain_bytes: f64,
-    /// The busiest rank's tokens over the mean.
+    /// The busiest rank's tokens divided by the mean.
     pub skew: f64,
-    /// Bytes on the wire between nodes over the time.
+    /// Bytes on the wire between nodes divided by the time.
     #[serde(rename = "wire_Bps")]
     pub wire: f64,
     /// The rate that DeepEP prints: it counts a token's own node too.
@@ -128,17 +128,17 @@ pub struct ExpertsView {
     pub logical: f64,
 }
 
-/// What one figure weighs.
+/// The weight of one parameter.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WeightView {
-    /// The figure, such as `inter.bw`.
+    /// The parameter, such as `inter.bw`.
     pub figure: String,
-    /// Percent that the collectives take longer for a percent more of it.
+    /// By how many percent the collectives slow down for one percent more of it.
     pub elasticity: f64,
 }
 
-/// Prices the steps, with `tweak` put into their machines.
+/// Prices the steps, with `tweak` applied to their machines.
 ///
 /// # Errors
 /// As [`price`].
@@ -220,7 +220,7 @@ fn view(priced: &CallPrice, all: f64) -> CallView {
     }
 }
 
-/// The largest first; a figure that changes nothing is left out.
+/// The largest first; a parameter without effect is left out.
 fn weights(
     registry: &Registry,
     step: &Step,
@@ -236,7 +236,7 @@ fn weights(
             let scale = Some((name.clone(), Ratio(factor)));
             price(registry, step, &Tweak { scale, ..tweak.clone() }).map(|p| p.messages.0)
         };
-        // Not every collective's machine has the figure.
+        // Not every collective's machine has the parameter.
         let (Ok(more), Ok(less)) = (messages(1.0 + STEP), messages(1.0 - STEP)) else { continue };
         let elasticity = (more - less) / (2.0 * STEP * base.messages.0.max(f64::MIN_POSITIVE));
         if elasticity.abs() >= 5e-4 {
@@ -252,31 +252,32 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
     let p = &step.parallel;
     match step.compute {
         None => notes.push(
-            "nothing says how long it computes, so nothing is hidden: give forward and backward, or \
+            "its computing time is not given, so nothing is hidden: give forward and backward, or \
              kernels, such as kernels = \"550TFLOP/s\""
                 .to_owned(),
         ),
         Some(compute) if compute.from == From::EndToEnd => notes.push(
-            "the rate is end to end, as papers publish it: it gives the whole step, and compute is what \
-             the exposed collectives leave of it; the rate of kernels is kernels = \"550TFLOP/s\""
+            "the rate is end to end, as papers publish it: it gives the whole step, and compute is \
+             what the exposed collectives leave of it; a rate of kernels is written kernels = \
+             \"550TFLOP/s\""
                 .to_owned(),
         ),
         Some(compute) if compute.from == From::Kernels => notes.push(
-            "the passes follow from 2 operations a parameter and token forward and 4 back; attention's \
-             own products are left out"
+            "the passes follow from 2 operations per parameter and token forward and 4 back; \
+             attention's own products are left out"
                 .to_owned(),
         ),
         Some(_) => {}
     }
     if let Some(whole) = priced.end_to_end.filter(|whole| priced.exposed > *whole) {
         notes.push(format!(
-            "by its rate the step takes {whole}, which the exposed collectives alone exceed: rate, \
-             layout and machine are not those of one run"
+            "by its rate the step takes {whole}, but the exposed collectives alone take longer: \
+             rate, layout and machine do not belong to one run"
         ));
     }
     if step.mode == Mode::Training && p.pp > 1 && priced.end_to_end.is_none() {
         notes.push(
-            "a pipeline of 1F1B: a stage idles (stages − 1)·(forward + backward); interleaving \
+            "a 1F1B pipeline: a stage idles (stages − 1)·(forward + backward); interleaving \
              divides that and multiplies the hops"
                 .to_owned(),
         );
@@ -290,34 +291,36 @@ fn notes(step: &Step, priced: &Priced) -> Vec<String> {
         }
         if call.lies.uneven {
             notes.push(format!(
-                "{}: groups of {} at every {} ranks do not divide over nodes; the worst placed one \
-                 is priced",
+                "{}: groups of {} at every {} ranks do not divide over nodes; the worst placed \
+                 group is priced",
                 call.call.name, call.call.group.ranks, call.call.group.stride
             ));
         }
     }
     if priced.calls.iter().any(|c| c.algorithm == NODE_LIMITED) {
         notes.push(
-            "tokens cross once per node, network and links inside at once; experts are drawn \
-             uniformly, scales of fp8 are left out"
+            "tokens cross once per node, over the network and the inner links at the same time; \
+             experts are drawn uniformly, fp8 scales are left out"
                 .to_owned(),
         );
     }
     if step.sync.every > 1 {
-        notes
-            .push(format!("replicas agree every {} steps: a step bears its part", step.sync.every));
+        notes.push(format!(
+            "replicas synchronize every {} steps: each step carries its share",
+            step.sync.every
+        ));
     }
     notes.dedup();
     notes
 }
 
-/// Two plans beside each other.
+/// Two plans side by side.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanDiff {
     /// `collcost/plan-diff/1`.
     pub schema: &'static str,
-    /// Steps of both by name, then those of one.
+    /// Steps of both by name, then those of only one.
     pub steps: Vec<StepDiff>,
 }
 
@@ -327,13 +330,13 @@ pub struct PlanDiff {
 pub struct StepDiff {
     /// Its name.
     pub name: String,
-    /// The whole step before; absent where it is new.
+    /// The whole step before; absent if it is new.
     pub old_s: Option<f64>,
-    /// The whole step now; absent where it is gone.
+    /// The whole step now; absent if it was removed.
     pub new_s: Option<f64>,
-    /// Exposed before.
+    /// Exposed time before.
     pub old_exposed_s: Option<f64>,
-    /// Exposed now.
+    /// Exposed time now.
     pub new_exposed_s: Option<f64>,
     /// Its collectives that differ.
     pub calls: Vec<CallDiff>,
@@ -343,7 +346,7 @@ pub struct StepDiff {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallDiff {
-    /// The parallelism and what it is for.
+    /// The parallelism and the purpose.
     pub name: String,
     /// Before: ranks, size, calls.
     pub old: Option<String>,
@@ -355,7 +358,7 @@ pub struct CallDiff {
     pub new_s: Option<f64>,
 }
 
-/// What changed from `old` to `new`.
+/// The changes from `old` to `new`.
 #[must_use]
 pub fn plan_diff(old: &Plan, new: &Plan) -> PlanDiff {
     let mut steps = Vec::new();
@@ -419,7 +422,7 @@ fn calls_diff(old: &[CallView], new: &[CallView]) -> Vec<CallDiff> {
     diffs
 }
 
-/// One key of a step over several values.
+/// One key of a step, over several values.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PlanVary {
@@ -431,9 +434,9 @@ pub struct PlanVary {
     pub key: String,
     /// The step for each value, in the order given.
     pub values: Vec<VaryView>,
-    /// The value with which the step is the shortest.
+    /// The value with the shortest step.
     pub best: String,
-    /// Other values with which it is at most 1 % longer.
+    /// Other values whose step is at most 1 % longer.
     pub as_good: Vec<String>,
 }
 
@@ -447,7 +450,7 @@ pub struct VaryView {
     pub step: StepView,
 }
 
-/// Puts the steps of all values together; there is at least one.
+/// Combines the steps of all values; there is at least one.
 #[must_use]
 pub fn plan_vary(key: String, values: Vec<(String, StepView)>) -> PlanVary {
     let best = values.iter().min_by(|a, b| a.1.step_s.total_cmp(&b.1.step_s));

@@ -1,4 +1,4 @@
-//! The prices of some algorithms over a range, close enough together to be drawn as lines.
+//! The prices of some algorithms over a range, closely enough spaced to be drawn as lines.
 
 use super::cost::{LARGEST, SMALLEST, machine, question};
 use super::crossover::Over;
@@ -16,7 +16,7 @@ use crate::model::algorithm::Registry;
 /// Algorithms over sizes or ranks.
 #[derive(Debug)]
 pub struct PricedCurves {
-    /// The question; what varies says nothing there.
+    /// The question; the varied quantity is not used there.
     pub question: QuestionView,
     /// The machine.
     pub machine: MachineView,
@@ -24,9 +24,9 @@ pub struct PricedCurves {
     pub over: Over,
     /// One for each algorithm that is named, or that wins somewhere.
     pub curves: Vec<PricedCurve>,
-    /// What any algorithm takes at least.
+    /// The lower bound for any algorithm.
     pub bound: Vec<(f64, f64)>,
-    /// Who is the best from where on.
+    /// The best algorithms, each with the start of its range.
     pub winners: Vec<Interval>,
 }
 
@@ -41,10 +41,10 @@ pub struct PricedCurve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// Points an octave of sizes.
+/// Points per octave of sizes.
 const POINTS: u32 = 4;
 
-/// How far a picture reaches beyond the first and the last change, as a factor.
+/// How far a picture extends beyond the first and the last change, as a factor.
 const BEYOND: f64 = 256.0;
 
 /// The named algorithms, or all that win somewhere, around the sizes at which the best changes.
@@ -99,20 +99,20 @@ pub fn curves_over_sizes(
     })
 }
 
-/// Where nothing changes, the picture is around this size.
+/// If nothing changes, the picture is centred on this size.
 const MIDDLE: f64 = 1_048_576.0;
 
 /// The same for each of `queries`, which differ in their ranks.
 ///
 /// # Errors
-/// As [`crossover`](super::crossover); no query at all.
+/// As [`crossover`](super::crossover); an empty `queries`.
 pub fn curves_over_ranks(
     registry: &Registry,
     queries: &[Query],
     names: &[&str],
 ) -> Result<PricedCurves> {
     let largest = queries.iter().max_by_key(|q| q.shape.ranks);
-    let largest = largest.ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    let largest = largest.ok_or_else(|| Error::input("no number of ranks is given"))?;
     let winners = super::crossover::over_ranks(registry, queries, names)?.intervals;
     let mut curves: Vec<PricedCurve> = Vec::new();
     let mut lowest = Vec::new();

@@ -1,4 +1,4 @@
-//! Machines: all of them, one with every figure, and what is wrong with a description.
+//! Machines: all of them, one with every parameter, and faults in a description.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::machine::profile::{
 };
 use crate::model::formula::Ports;
 
-/// The machines that are known.
+/// The known machines.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Profiles {
@@ -29,9 +29,9 @@ pub struct Entry {
     pub aliases: Vec<String>,
     /// One line about it.
     pub title: String,
-    /// The communication library that people run on it.
+    /// The communication library commonly used on it.
     pub library: Option<String>,
-    /// Its links, from the innermost out.
+    /// Its links, from the innermost tier out.
     pub tiers: Vec<String>,
     /// `built in`, or the file.
     pub origin: String,
@@ -58,7 +58,7 @@ pub fn profiles(profiles: Vec<Entry>) -> Profiles {
     Profiles { schema: "collcost/profiles/1", profiles }
 }
 
-/// One machine with every figure.
+/// One machine with every parameter.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfileView {
@@ -67,17 +67,17 @@ pub struct ProfileView {
     /// The machine in short.
     #[serde(flatten)]
     pub entry: Entry,
-    /// A drawing of who is joined to whom.
+    /// A drawing of the links between its parts.
     pub picture: Option<String>,
-    /// What to know before its figures are used.
+    /// What to know before its parameters are used.
     pub notes: Vec<String>,
-    /// Its links, from the innermost out.
+    /// Its links, from the innermost tier out.
     pub links: Vec<LinksView>,
-    /// What a call costs before its first message, and γ.
+    /// The cost of a call before its first message, and γ.
     pub figures: Vec<FigureView>,
-    /// What is not known of the machine as a whole, and what follows.
+    /// The unknown parameters of the machine as a whole, with the consequences.
     pub unknown: Vec<String>,
-    /// How the figures were fitted, and how far prices may be trusted; empty where they were not.
+    /// How the parameters were fitted, and how far prices can be trusted; empty if they were not.
     pub trust: Vec<String>,
 }
 
@@ -89,45 +89,45 @@ pub struct LinksView {
     pub name: String,
     /// Ranks in one domain; absent: no limit.
     pub span: Option<u32>,
-    /// Ports that the ranks of a domain of the tier below share; absent: each has its own.
+    /// Ports shared by the ranks of a domain of the tier below; absent: each rank has its own.
     pub nics: Option<u32>,
-    /// Transfers a rank can make at once.
+    /// The transfers that a rank can make at once.
     pub ports: String,
     /// How transfers share a port.
     pub discipline: Discipline,
-    /// What a switch of them does beside forwarding.
+    /// What a switch of this tier does besides forwarding.
     pub switch: Option<&'static str>,
-    /// The figures.
+    /// The parameters.
     pub figures: Vec<FigureView>,
     /// The rate as vendors, tools and people count it.
     pub rates: Vec<RateView>,
-    /// What is not known, and what follows.
+    /// The unknown parameters, with the consequences.
     pub unknown: Vec<String>,
 }
 
-/// One figure with where it comes from.
+/// One parameter with its source.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FigureView {
     /// Its key in the file.
     pub key: String,
-    /// The value for people.
+    /// The value as text.
     pub text: String,
     /// The value, in the unit below.
     pub value: f64,
-    /// `s`, `B/s`, `s/B`, or `1` for a part.
+    /// `s`, `B/s`, `s/B`, or `1` for a fraction.
     pub unit: &'static str,
-    /// The least that is likely.
+    /// The lowest likely value.
     pub low: Option<f64>,
-    /// The most that is likely.
+    /// The highest likely value.
     pub high: Option<f64>,
-    /// The two for people.
+    /// The two as text.
     pub range: Option<String>,
     /// How it was obtained.
     pub how: How,
-    /// Who says so.
+    /// The source.
     pub source: String,
-    /// When.
+    /// The date.
     pub date: Option<String>,
 }
 
@@ -137,13 +137,13 @@ pub struct FigureView {
 pub struct RateView {
     /// `raw, one way`, `raw, both ways`, `payload, one way`, `payload, both ways`.
     pub counted: &'static str,
-    /// Of one port; absent where it is unknown.
+    /// The rate of one port; absent if it is unknown.
     #[serde(rename = "port_Bps")]
     pub port: Option<f64>,
-    /// Of one rank, its share of the ports that it has with others.
+    /// The rate of one rank: its share of the ports that it shares with others.
     #[serde(rename = "rank_Bps")]
     pub rank: Option<f64>,
-    /// Of one node.
+    /// The rate of one node.
     #[serde(rename = "node_Bps")]
     pub node: Option<f64>,
 }
@@ -173,9 +173,9 @@ pub fn profile(profile: &Profile, origin: &str) -> ProfileView {
     });
     let mut gaps = Vec::new();
     if profile.launch.is_empty() {
-        gaps.push("launch: calls are priced without; give --launch".to_owned());
+        gaps.push("launch: calls are priced without it; give --launch".to_owned());
     } else if !profile.launch.contains_key(&Call::Any) {
-        gaps.push("launch of other collectives: priced without; give --launch".to_owned());
+        gaps.push("launch of other collectives: priced without it; give --launch".to_owned());
     }
     if profile.gamma.is_none() {
         gaps.push("gamma: the time to add is not priced; give --gamma".to_owned());
@@ -226,20 +226,20 @@ fn unknown(tier: &Links) -> Vec<String> {
     gap(is_raw(tier) && tier.efficiency.is_none(), "efficiency: all of the raw rate is assumed");
     gap(
         tier.duplex_factor.is_none(),
-        "duplex_factor: both ways at once are taken as twice one way",
+        "duplex_factor: both ways at once are assumed to be twice one way",
     );
     let hop = tier.switch.as_ref().is_some_and(|s| s.alpha.is_none());
     gap(hop, "switch.alpha: collectives in the switch are not priced until it is given");
     gaps
 }
 
-/// Whether the rate is what the wire can do rather than what transfers reach.
+/// Whether the rate is that of the wire rather than what transfers reach.
 fn is_raw(tier: &Links) -> bool {
     let datasheet = tier.bandwidth.as_ref().is_some_and(|b| b.how == How::Datasheet);
     tier.efficiency.is_some() || datasheet
 }
 
-/// The four figures that people call the bandwidth, each of a port, a rank and a node.
+/// The four quantities that people call the bandwidth, each for a port, a rank and a node.
 fn rates(profile: &Profile, i: usize, node: Option<u32>) -> Vec<RateView> {
     let tier = &profile.tiers[i];
     let Some(rate) = tier.bandwidth.as_ref().map(|b| b.value) else { return Vec::new() };
@@ -276,7 +276,7 @@ fn rates(profile: &Profile, i: usize, node: Option<u32>) -> Vec<RateView> {
     ]
 }
 
-/// What changed from one machine to another.
+/// The changes from one machine to another.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfilesDiff {
@@ -286,27 +286,27 @@ pub struct ProfilesDiff {
     pub old: String,
     /// The machine now.
     pub new: String,
-    /// Every figure of either.
+    /// Every parameter of either machine.
     pub figures: Vec<ChangeView>,
-    /// How many changed, beyond chance.
+    /// The number of changes beyond chance.
     pub significant: usize,
-    /// How many have an interval, so that chance can be told.
+    /// The number of parameters with an interval, for which chance can be judged.
     pub judged: usize,
-    /// How often chance alone makes all differences together; absent where none is judged.
+    /// The probability that chance alone makes all differences together; absent if none is judged.
     pub p: Option<f64>,
-    /// Whether the machine changed, by one figure or by all together.
+    /// Whether the machine changed, judged by one parameter or by all together.
     pub changed: bool,
 }
 
-/// One figure of two machines.
+/// One parameter of two machines.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChangeView {
     /// Its tier and key, such as `tcp alpha`.
     pub figure: String,
-    /// The value before, for people.
+    /// The value before, as text.
     pub old: Option<String>,
-    /// The value now, for people.
+    /// The value now, as text.
     pub new: Option<String>,
     /// The value before, in the unit below.
     pub old_value: Option<f64>,
@@ -314,12 +314,12 @@ pub struct ChangeView {
     pub new_value: Option<f64>,
     /// `s`, `B/s`, `s/B`, or `1`.
     pub unit: Option<&'static str>,
-    /// New over old.
+    /// The new value divided by the old.
     pub ratio: Option<f64>,
-    /// The difference over the deviation of both; absent where no interval is known, or the
+    /// The difference divided by the deviation of both; absent if no interval is known, or if the
     /// intervals are points.
     pub z: Option<f64>,
-    /// How often chance alone makes such a difference; absent where no interval is known.
+    /// The probability that chance alone makes such a difference; absent if no interval is known.
     pub p: Option<f64>,
     /// `changed`, `unchanged` within 5 %, or `unknown`.
     pub moved: &'static str,
@@ -357,19 +357,19 @@ pub fn profiles_diff(old: &Profile, new: &Profile) -> ProfilesDiff {
     }
 }
 
-/// What is wrong with some descriptions.
+/// Faults in some descriptions.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfilesCheck {
     /// `collcost/profiles-check/1`.
     pub schema: &'static str,
-    /// How many were looked at.
+    /// The number of descriptions checked.
     pub profiles: usize,
-    /// How many figures they have.
+    /// The number of their parameters.
     pub figures: usize,
-    /// How many findings are errors.
+    /// The number of findings that are errors.
     pub errors: usize,
-    /// How many are warnings.
+    /// The number of findings that are warnings.
     pub warnings: usize,
     /// The findings, file by file and line by line.
     pub findings: Vec<FindingView>,
@@ -379,17 +379,17 @@ pub struct ProfilesCheck {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FindingView {
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
-    /// What sort.
+    /// The kind of finding.
     pub kind: Kind,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
     /// The file.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The letter in it, from 1.
+    /// The character in it, from 1.
     pub column: usize,
     /// The line itself.
     pub text: String,
@@ -397,7 +397,7 @@ pub struct FindingView {
     pub help: Option<String>,
 }
 
-/// Collects findings: for each file its name, how many figures it has, and what was found.
+/// Collects findings: for each file its name, the number of its parameters, and its findings.
 #[must_use]
 pub fn profiles_check(files: Vec<(String, usize, Vec<Finding>)>) -> ProfilesCheck {
     let (profiles, figures) = (files.len(), files.iter().map(|f| f.1).sum());

@@ -1,4 +1,4 @@
-//! A schedule that really ran: what it took, whether its results were right, what was predicted.
+//! A schedule that was really run: its time, whether its results were right, and the prediction.
 //!
 //! ```text
 //! all-reduce of 1 MiB on each of 2 ranks
@@ -18,33 +18,33 @@ use crate::machine::query::Query;
 use crate::run::execute::Timed;
 use crate::run::launch::Group;
 
-/// What a run took.
+/// The results of a run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// `collcost/run/1`.
     pub schema: &'static str,
-    /// What was asked.
+    /// The question.
     pub question: QuestionView,
     /// The algorithm's id.
     pub algorithm: String,
-    /// Segments, where it is pipelined; else 1.
+    /// Segments, if it is pipelined; otherwise 1.
     pub segments: u32,
-    /// How bytes moved: `shm` or `tcp`.
+    /// The transport: `shm` or `tcp`.
     pub transport: &'static str,
     /// How ranks waited: `spin` or `poll`.
     pub wait: &'static str,
-    /// The CPU on which each rank stayed; absent where it was not kept on one.
+    /// The CPU to which each rank was pinned; absent if it was not pinned.
     pub cpus: Vec<Option<usize>>,
     /// The congestion control of the connections; absent without any.
     pub congestion: Option<String>,
-    /// Repetitions that count.
+    /// The number of repetitions that count.
     pub reps: u64,
     /// The median of the global spans.
     pub median_s: f64,
-    /// Below it lies a tenth of them.
+    /// A tenth of them are shorter.
     pub low_s: f64,
-    /// Above it lies a tenth of them.
+    /// A tenth of them are longer.
     pub high_s: f64,
     /// M over the median; absent without data.
     #[serde(rename = "algbw_Bps")]
@@ -54,31 +54,31 @@ pub struct Run {
     pub busbw_bps: Option<f64>,
     /// Results that were compared bit by bit at every rank; all were right.
     pub checked: u64,
-    /// Repetitions that a rank began too late.
+    /// The number of repetitions that a rank began too late.
     pub late: u64,
-    /// How long ranks waited for a CPU, over the time of all repetitions.
+    /// The time that ranks waited for a CPU, divided by the time of all repetitions.
     pub run_delay_ratio: f64,
     /// Involuntary context switches of all ranks.
     pub switches: u64,
-    /// What the closed form says, where a machine was named.
+    /// The prediction of the closed form, if a machine was named.
     pub model: Option<ModelView>,
     /// What to know before trusting it.
     pub notes: Vec<String>,
 }
 
-/// A prediction beside what was measured.
+/// A prediction next to the measurement.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelView {
     /// The machine.
     pub machine: String,
-    /// What its closed form says.
+    /// The time by its closed form.
     pub predicted_s: f64,
     /// Predicted over measured, minus 1.
     pub error: f64,
 }
 
-/// The report of what `timed` holds; `price` is that of the machine that was named.
+/// The report of the results in `timed`; `price` is that of the named machine.
 #[must_use]
 pub fn run(
     query: &Query,
@@ -98,8 +98,8 @@ pub fn run(
     let mut notes = Vec::new();
     if ratio > 0.25 {
         notes.push(format!(
-            "ranks waited for a CPU {:.0} % of the time: others use this machine, or there are \
-             more ranks than CPUs",
+            "ranks waited for a CPU {:.0} % of the time: other processes use this machine, or \
+             there are more ranks than CPUs",
             100.0 * ratio
         ));
     }

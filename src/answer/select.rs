@@ -1,4 +1,4 @@
-//! What a library would pick, at one size or over a range, and what that costs.
+//! A library's choice, at one size or over a range, and its cost.
 
 use serde::Serialize;
 
@@ -26,9 +26,9 @@ pub struct Select {
     pub collective: Collective,
     /// N.
     pub ranks: u32,
-    /// Nodes on which they lie.
+    /// The number of nodes that they occupy.
     pub nodes: u32,
-    /// Bytes of an element.
+    /// Bytes per element.
     pub element_bytes: u64,
     /// Whether the operation commutes.
     pub commutative: bool,
@@ -36,27 +36,28 @@ pub struct Select {
     pub builtin_op: bool,
     /// Whether the call works in place.
     pub in_place: bool,
-    /// The machine's name: its figures give the times.
+    /// The machine's name: its parameters give the times.
     pub machine: String,
-    /// M, where one size is asked.
+    /// M, if one size was requested.
     pub size_bytes: Option<u64>,
-    /// Whose rules.
+    /// The policy.
     pub policy: PolicyView,
-    /// With whose rules they are compared.
+    /// The policy that it is compared with.
     pub versus: Option<PolicyView>,
-    /// Sizes with one choice, in order; of one size the only one.
+    /// Sizes with one choice, in order; for one size, a single entry.
     pub intervals: Vec<Span>,
-    /// What else could run at the one size, from the fastest on.
+    /// The other algorithms that could run at the one size, the fastest first.
     pub alternatives: Vec<Alternative>,
-    /// Whose kernel an engine runs at the one size: `nccl`, `custom`, `flashinfer-mnnvl`, …
+    /// The owner of the kernel that an engine runs at the one size: `nccl`, `custom`,
+    /// `flashinfer-mnnvl`, …
     pub backend: Option<&'static str>,
-    /// The kernel; `library` where the backend decides inside.
+    /// The kernel; `library` if the backend decides internally.
     pub kernel: Option<&'static str>,
     /// The rule that decided at the one size.
     pub rule: Option<String>,
-    /// What the call is expected to take at the one size, in µs.
+    /// The expected time of the call at the one size, in µs.
     pub us: Option<f64>,
-    /// The same with its band and what it rests on.
+    /// The same with its band and its basis.
     pub expect: Option<Expect>,
 }
 
@@ -66,11 +67,11 @@ pub struct Select {
 pub struct PolicyView {
     /// Its name.
     pub id: String,
-    /// In one line.
+    /// A one-line description.
     pub title: String,
-    /// What its thresholds count.
+    /// The size that its thresholds count.
     pub counts: String,
-    /// The public code that it was read from.
+    /// The public code that it was taken from.
     pub source: String,
 }
 
@@ -86,11 +87,11 @@ pub struct Span {
     pub choice: ChoiceView,
     /// The other policy's.
     pub versus: Option<ChoiceView>,
-    /// Whether they run different things.
+    /// Whether the two differ in what they run.
     pub differ: Option<bool>,
-    /// The choice's time over the other's, where they are furthest apart among the sizes looked at.
+    /// The choice's time divided by the other's, where they differ most among the compared sizes.
     pub ratio: Option<f64>,
-    /// Where that is.
+    /// The size at which they do.
     pub ratio_at_bytes: Option<u64>,
     /// The fastest at the first size.
     pub best_id: Option<&'static str>,
@@ -100,25 +101,25 @@ pub struct Span {
     pub best_time_s: Option<f64>,
     /// What other engines run at the first size, the fastest first.
     pub rivals: Vec<Rival>,
-    /// What the same engine could run at the first size under other settings, the fastest first.
+    /// What the same engine could run at the first size with other settings, the fastest first.
     pub ways: Vec<Way>,
 }
 
-/// What an engine could run instead, and how one gets it.
+/// What an engine could run instead, and the settings for it.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Way {
-    /// Whose kernel.
+    /// The owner of the kernel.
     pub backend: &'static str,
     /// The kernel.
     pub kernel: &'static str,
     /// Variables and flags that force it.
     pub force: String,
-    /// What the call is expected to take, in µs.
+    /// The expected time of the call, in µs.
     pub us: Option<f64>,
-    /// The choice's expected time over this one's: above 1 where the choice loses.
+    /// The choice's expected time divided by this one's: above 1 if the choice loses.
     pub regret: Option<f64>,
-    /// Whether the bands of both lie apart; where they do not, nothing is certain.
+    /// Whether the bands of both do not overlap; if they do, neither is certainly faster.
     pub certain: bool,
 }
 
@@ -126,72 +127,72 @@ pub struct Way {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rival {
-    /// The engine with its release.
+    /// The engine and its release.
     pub engine: String,
-    /// Whose kernel.
+    /// The owner of the kernel.
     pub backend: &'static str,
     /// The kernel.
     pub kernel: &'static str,
-    /// What the call is expected to take, in µs.
+    /// The expected time of the call, in µs.
     pub us: Option<f64>,
 }
 
-/// What one policy chooses.
+/// The choice of one policy.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChoiceView {
-    /// The library's own name.
+    /// The library's own name for it.
     pub name: String,
-    /// The library's number.
+    /// The library's number for it.
     pub id: Option<u32>,
-    /// Whose kernel, where an engine chose.
+    /// The owner of the kernel, if an engine chose.
     pub backend: Option<&'static str>,
-    /// Which kernel; `library` where the backend decides inside.
+    /// The kernel; `library` if the backend decides internally.
     pub kernel: Option<&'static str>,
     /// The rule that decided.
     pub rule: String,
-    /// What the rules named first, and why it does not run.
+    /// The first choice of the rules, and why it does not run.
     pub fell_back: Vec<Turn>,
-    /// What runs as algorithms of this program, one after another.
+    /// What runs, as algorithms of this program, one after another.
     pub runs: Vec<PartView>,
-    /// Why nothing here prices it.
+    /// Why this program cannot price it.
     pub unpriced: Option<String>,
-    /// What the call will take at the first size, where this is what the machine's library runs.
+    /// The expected time of the call at the first size, if this is what the machine's library runs.
     pub expect: Option<Expect>,
     /// Its ideal price at the first size.
     pub time_s: Option<f64>,
-    /// Its ideal price over the fastest algorithm's, the worst among the sizes looked at: both ends and
-    /// the powers of two between.
+    /// Its ideal price divided by the fastest algorithm's: the worst of the compared sizes, which
+    /// are both ends and the powers of two between.
     pub regret: Option<f64>,
-    /// Where that is.
+    /// The size at which that is.
     pub regret_at_bytes: Option<u64>,
-    /// The same at each of the sizes looked at, where both are priced.
+    /// The same at each of the compared sizes, if both are priced.
     pub regrets: Vec<RegretAt>,
     /// The library's own estimate at the first size.
     pub estimate_s: Option<f64>,
     /// Options or variables that force it.
     pub force: Vec<String>,
-    /// What else to know.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
-/// What a choice costs more than the best, at one size.
+/// The cost of a choice relative to the best, at one size.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RegretAt {
     /// M.
     pub size_bytes: u64,
-    /// The choice's time over the fastest algorithm's.
+    /// The choice's time divided by the fastest algorithm's.
     pub regret: f64,
 }
 
-/// A turn away from what the rules named.
+/// A fallback from the first choice of the rules.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Turn {
-    /// What the rules named.
+    /// The first choice of the rules.
     pub from: String,
-    /// The library's number of it.
+    /// The library's number for it.
     pub id: Option<u32>,
     /// Why it does not run.
     pub why: String,
@@ -205,17 +206,18 @@ pub struct PartView {
     pub collective: Collective,
     /// The algorithm's id.
     pub algorithm: &'static str,
-    /// Ranks that take part.
+    /// The number of ranks that take part.
     pub ranks: u32,
-    /// The ranks out of which they are, where others stand by: pairs of a fold, and what it leaves.
+    /// The number of ranks that these are chosen from, if others stay idle: pairs of a fold, and
+    /// the remaining ranks.
     pub of_ranks: Option<u32>,
     /// `all`, `in-node` or `leaders`.
     pub place: Where,
-    /// Bytes of a segment; absent: one piece, or as many as are best.
+    /// Bytes per segment; absent: one piece, or the best number of segments.
     pub segment_bytes: Option<u64>,
 }
 
-/// Another algorithm at the asked size.
+/// Another algorithm at the requested size.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alternative {
@@ -223,11 +225,11 @@ pub struct Alternative {
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
-    /// What the policy's library calls it, where it ships it.
+    /// The name in the policy's library, if it ships it.
     pub known_as: Option<&'static str>,
     /// Its time.
     pub time_s: f64,
-    /// Its time over the choice's.
+    /// Its time divided by the choice's.
     pub over_choice: Option<f64>,
     /// Whether it is what the policy chooses.
     pub chosen: bool,
@@ -237,7 +239,7 @@ pub struct Alternative {
     pub refused: Option<String>,
 }
 
-/// The choices of a policy for several numbers of ranks.
+/// The choices of a policy for several rank counts.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SelectMap {
@@ -247,18 +249,18 @@ pub struct SelectMap {
     pub by_ranks: Vec<Select>,
 }
 
-/// All of `by_ranks`, which differ in their ranks.
+/// The choices for all of `by_ranks`, which differ in their ranks.
 #[must_use]
 pub fn select_map(by_ranks: Vec<Select>) -> SelectMap {
     SelectMap { schema: "collcost/select-map/1", by_ranks }
 }
 
-/// What the closed forms are asked with.
+/// The inputs of the closed forms.
 struct Model<'a> {
     registry: &'a Registry,
     query: &'a Query,
     ready: Vec<Candidate>,
-    /// Absent where figures are unknown: an engine's choice is known all the same.
+    /// Absent if parameters are unknown: an engine's choice is known nevertheless.
     expecting: Option<Expecting<'a>>,
     kernels: Option<Kernels<'a>>,
 }
@@ -286,7 +288,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The time by which two policies are compared: expected of engines, ideal of others.
+    /// The time by which two policies are compared: expected for engines, ideal for others.
     fn compared(&self, choice: &Choice, size: u64) -> Result<Option<Seconds>> {
         match choice.kernel {
             Some(_) => Ok(self.expect(choice, Bytes(size)).map(|e| Seconds(e.time_s))),
@@ -294,7 +296,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// What is expected of an engine's kernel, or of the machine where the choice is what its library
+    /// The expected time of an engine's kernel, or of the machine if the choice is what its library
     /// runs.
     fn expect(&self, choice: &Choice, size: Bytes) -> Option<Expect> {
         if let Some(kernel) = choice.kernel {
@@ -377,11 +379,11 @@ fn looked_at(from: u64, to: u64) -> impl Iterator<Item = u64> {
     std::iter::once(from).chain(powers).chain((to > from).then_some(to))
 }
 
-/// What `policy` picks from `first` to `last` bytes, and `versus` beside it; `call` says the rest,
-/// and the machine and ranks of `query` give the times.
+/// The choice of `policy` from `first` to `last` bytes, compared with `versus`; `call` holds the
+/// other properties of the call, and the times are for the machine and ranks of `query`.
 ///
 /// # Errors
-/// A collective or call for which a policy has no rule; an unknown figure of the machine.
+/// A collective or call for which a policy has no rule; an unknown parameter of the machine.
 pub fn select(
     registry: &Registry,
     query: &Query,
@@ -445,7 +447,7 @@ pub fn select(
     })
 }
 
-/// Puts what other engines run beside an engine's choice: its regret is then by what is expected.
+/// Adds what other engines run to an engine's choice: its regret is then based on expected times.
 fn beside(model: &Model<'_>, span: &mut Span, rivals: &[Box<dyn Policy>], call: &Call) {
     let size = Bytes(span.from_bytes);
     for rival in rivals {
@@ -466,7 +468,7 @@ fn beside(model: &Model<'_>, span: &mut Span, rivals: &[Box<dyn Policy>], call: 
     }
 }
 
-/// Puts what the same engine could run under other settings beside its choice, a kernel once.
+/// Adds what the same engine could run with other settings to its choice, each kernel once.
 fn under_settings(model: &Model<'_>, span: &mut Span, policy: &dyn Policy, call: &Call) {
     let size = Bytes(span.from_bytes);
     let own = span.choice.expect.clone();
@@ -501,7 +503,7 @@ fn view(policy: &dyn Policy) -> PolicyView {
     PolicyView { id: meta.id, title: meta.title, counts: meta.counts, source: meta.source }
 }
 
-/// Two rows of intervals over the same sizes, cut wherever either begins anew.
+/// Two rows of intervals over the same sizes, cut wherever either starts a new interval.
 fn side_by_side<'a>(
     a: &'a [Interval],
     b: &'a [Interval],
@@ -552,7 +554,7 @@ fn span(
     })
 }
 
-/// Names are each library's own: what runs is compared where it is known of both.
+/// Names are each library's own: what runs is compared if it is known for both.
 fn differ(a: &Choice, b: &Choice) -> bool {
     match (&a.runs, &b.runs) {
         _ if a.kernel.is_some() => a.name != b.name,

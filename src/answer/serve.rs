@@ -1,22 +1,22 @@
-//! A model being served, from its server's arguments.
+//! The serving of a model, from its server's arguments.
 
 use serde::Serialize;
 
 use crate::plan::job::{Phase, Serve, Served};
 
-/// What serving takes.
+/// The memory and time of serving.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServeView {
     /// `collcost/serve/1`.
     pub schema: &'static str,
-    /// Its name, else its file.
+    /// Its name, or its file if it has none.
     pub name: String,
     /// The GPU.
     pub device: String,
     /// The machine whose links are priced.
     pub machine: String,
-    /// GPUs in all.
+    /// The total number of GPUs.
     pub gpus: u32,
     /// Degrees, such as `attention tp 1`, `dp 16`, `ep 16`.
     pub layout: Vec<String>,
@@ -24,25 +24,25 @@ pub struct ServeView {
     pub weights_bytes: f64,
     /// The cache of one token on a GPU.
     pub cache_bytes_per_token: f64,
-    /// Tokens of a group whose cache fits beside the weights.
+    /// Tokens of a group whose cache fits next to the weights.
     pub cache_tokens: f64,
-    /// Bytes of cache that a separate prefill hands over for a sequence.
+    /// Bytes of cache per sequence that a separate prefill transfers.
     pub handoff_bytes: f64,
     /// The GPU's memory.
     pub capacity_bytes: f64,
     /// Whether weights and the cache of one sequence fit.
     pub fits: bool,
-    /// Sequences of a group that are decoded at once: as many as are asked for and fit.
+    /// Sequences of a group that are decoded at once: as many as requested, if they fit.
     pub sequences: f64,
-    /// Tokens behind each: half of the longest.
+    /// Tokens before each: half of the maximum length.
     pub context: u32,
-    /// One token of each sequence.
+    /// The decoding of one token of each sequence.
     pub decode: PhaseView,
     /// Tokens of a prefill at once.
     pub prefill_tokens: u32,
-    /// That prefill.
+    /// The time of that prefill.
     pub prefill: PhaseView,
-    /// What was taken to be so without being said.
+    /// Assumptions for what was not given.
     pub inferred: Vec<String>,
 }
 
@@ -50,11 +50,11 @@ pub struct ServeView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseView {
-    /// All of it: ideal rates of memory and kernels, expected collectives.
+    /// Its total time: ideal rates of memory and kernels, expected collectives.
     pub time_s: f64,
-    /// Reading memory or computing.
+    /// The time of reading memory or computing.
     pub busy_s: f64,
-    /// Collectives.
+    /// The time of collectives.
     pub messages_s: f64,
 }
 

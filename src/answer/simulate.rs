@@ -1,5 +1,5 @@
-//! A schedule simulated: what it took in each mode, beside its closed form and the lower bound,
-//! why, and what the gaps between them mean.
+//! A simulated schedule: its time in each mode, next to its closed form and the lower bound, why it
+//! takes that time, and what causes the gaps.
 //!
 //! ```text
 //!                        time  x form  x bound
@@ -12,7 +12,7 @@
 //! path   126 messages, 100 % latency; waited for data 125 times
 //! ```
 //!
-//! No time here has the launch of the call in it: it comes before the first message.
+//! No time here includes the launch of the call, which comes before the first message.
 
 mod gaps;
 
@@ -38,43 +38,43 @@ use crate::model::algorithm::Guarantee;
 use crate::model::schedule::{Endpoint, Op, Schedule, Sends, verify};
 use gaps::Facts;
 
-/// A schedule with what its messages took.
+/// A schedule with the times of its messages.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Simulation {
     /// `collcost/simulate/1`.
     pub schema: &'static str,
-    /// What was asked.
+    /// The question.
     pub question: QuestionView,
-    /// On which machine.
+    /// The machine.
     pub machine: MachineView,
-    /// What ran.
+    /// The schedule.
     pub schedule: ScheduleView,
-    /// What it took in each mode, without the launch.
+    /// Its time in each mode, without the launch.
     pub modes: Vec<ModeView>,
-    /// What its closed form says; absent for a schedule from a file.
+    /// The time by its closed form; absent for a schedule from a file.
     pub closed_form: Option<FormView>,
-    /// What any algorithm takes at least, without the launch.
+    /// The lower bound for any algorithm, without the launch.
     pub bound: BoundView,
-    /// The mode of which the path, the utilisation and the traffic are.
+    /// The mode to which the path, the utilisation and the traffic belong.
     pub detailed_mode: Mode,
-    /// From the last message back, what each one waited for; absent where there are too many.
+    /// What each message waited for, from the last one back; absent if there are too many.
     pub critical_path: Option<PathView>,
-    /// How much of the time ports are busy, tier by tier.
+    /// The share of the time in which ports are busy, tier by tier.
     pub utilisation: Vec<UtilisationView>,
-    /// Data and messages, tier by tier, those through switches last.
+    /// Data and messages, tier by tier; those through switches last.
     pub traffic: Vec<TrafficView>,
     /// Directed links in use.
     pub links: Option<u64>,
-    /// The ten links that carry most.
+    /// The ten links with the most traffic.
     pub busiest_links: Vec<LinkView>,
-    /// What the differences between these times mean.
+    /// The causes of the differences between these times.
     pub gaps: Vec<String>,
-    /// What to know before trusting a figure.
+    /// What to know before trusting a number.
     pub notes: Vec<String>,
 }
 
-/// What ran.
+/// The schedule.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleView {
@@ -82,25 +82,25 @@ pub struct ScheduleView {
     pub algorithm: Option<&'static str>,
     /// The algorithm's name in a table, or the file.
     pub title: String,
-    /// P, where it is pipelined.
+    /// P, if it is pipelined.
     pub segments: Option<u32>,
     /// The rank that has or gets the data.
     pub root: u32,
-    /// Rounds in which somebody sends.
+    /// The number of rounds with messages.
     pub rounds: u64,
-    /// Messages in all.
+    /// The total number of messages.
     pub messages: u64,
-    /// What all ranks and switches send together.
+    /// The data that all ranks and switches send together.
     pub total_bytes: f64,
-    /// What the busiest rank sends.
+    /// The data that the busiest rank sends.
     pub max_sent_bytes: f64,
-    /// What the busiest rank receives.
+    /// The data that the busiest rank receives.
     pub max_received_bytes: f64,
-    /// Messages that the busiest rank sends.
+    /// The number of messages that the busiest rank sends.
     pub max_messages: u64,
 }
 
-/// What a schedule took in one mode.
+/// The time of a schedule in one mode.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModeView {
@@ -108,17 +108,17 @@ pub struct ModeView {
     pub mode: Mode,
     /// When the last message ended.
     pub makespan_s: f64,
-    /// That over the closed form's time.
+    /// That divided by the closed form's time.
     pub form_ratio: Option<f64>,
-    /// That over the lower bound.
+    /// That divided by the lower bound.
     pub bound_ratio: Option<f64>,
 }
 
-/// What a closed form says, term by term.
+/// The time by a closed form, term by term.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FormView {
-    /// All terms but the launch.
+    /// All terms except the launch.
     pub time_s: f64,
     /// `equal`: it is the time in mode flow; `equal-in-rounds`: that in mode sync; `upper-bound`: it
     /// is at least one of them; `asymptotic`: the ratio of both tends to 1 for large vectors.
@@ -127,11 +127,11 @@ pub struct FormView {
     pub latency_s: f64,
     /// n_β·M/BW.
     pub bandwidth_s: f64,
-    /// n_γ·M·γ; absent where γ is unknown.
+    /// n_γ·M·γ; absent if γ is unknown.
     pub compute_s: Option<f64>,
 }
 
-/// Three bounds of which each holds alone.
+/// Three bounds, each valid on its own.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoundView {
@@ -149,17 +149,17 @@ pub struct BoundView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathView {
-    /// Before its first message, since a rank started late.
+    /// The time before its first message, because a rank started late.
     pub idle_s: f64,
-    /// Latencies along it.
+    /// The latencies along it.
     pub latency_s: f64,
-    /// Data along it, with what sharing a port adds.
+    /// The data along it, including the delay from sharing a port.
     pub bandwidth_s: f64,
-    /// Additions along it.
+    /// The additions along it.
     pub compute_s: f64,
-    /// How often its messages waited for what, the most frequent first.
+    /// How often its messages waited for each cause, the most frequent first.
     pub waits: Vec<WaitView>,
-    /// Its messages, the first one first.
+    /// Its messages, in order.
     pub hops: Vec<HopView>,
 }
 
@@ -168,11 +168,11 @@ pub struct PathView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum WaitedFor {
-    /// Nothing: it starts when all starts.
+    /// Nothing: it starts when the whole starts.
     Nothing,
     /// A rank that started late.
     Start,
-    /// What it carries.
+    /// The data that it carries.
     Data,
     /// A port of its sender.
     SendPort,
@@ -182,9 +182,9 @@ pub enum WaitedFor {
     Link,
     /// A NIC that ranks share.
     Nic,
-    /// Rounds before of its own ranks.
+    /// Earlier rounds of its own ranks.
     Rounds,
-    /// The barrier after the round before.
+    /// The barrier after the previous round.
     Barrier,
 }
 
@@ -211,7 +211,7 @@ pub struct WaitView {
     /// `data`, `send-port`, `receive-port`, `link`, `nic`, `rounds` (of its own ranks), `barrier`
     /// or `start` (of a rank).
     pub waited_for: WaitedFor,
-    /// How many.
+    /// The number of messages.
     pub messages: u64,
 }
 
@@ -227,27 +227,27 @@ pub struct HopView {
     pub to: End,
     /// `copy`, `reduce` or `or`.
     pub op: Op,
-    /// How much data.
+    /// The amount of data.
     pub bytes: f64,
     /// The tier that it crosses; absent through a switch.
     pub tier: Option<String>,
     /// When it started.
     pub start_s: f64,
-    /// When it ended, or, through a switch, was passed on.
+    /// When it ended, or, through a switch, was forwarded.
     pub end_s: f64,
-    /// What it waited for before; `nothing` at the start of all.
+    /// What it waited for; `nothing` at the start of the whole.
     pub waited_for: WaitedFor,
 }
 
-/// How much of the time the ports of one tier are busy, over all ranks.
+/// The share of the time in which the ports of one tier are busy, over all ranks.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UtilisationView {
     /// The tier's name.
     pub tier: String,
-    /// Those that send.
+    /// The sending ports.
     pub send: ShareView,
-    /// Those that receive.
+    /// The receiving ports.
     pub receive: ShareView,
 }
 
@@ -257,7 +257,7 @@ pub struct UtilisationView {
 pub struct ShareView {
     /// On average over the ranks.
     pub mean: f64,
-    /// At the rank that idles most.
+    /// At the least busy rank.
     pub least: f64,
     /// At the busiest rank.
     pub most: f64,
@@ -265,7 +265,7 @@ pub struct ShareView {
     pub busiest_rank: u32,
 }
 
-/// What crossed one tier.
+/// The traffic on one tier.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TrafficView {
@@ -277,7 +277,7 @@ pub struct TrafficView {
     pub messages: u64,
 }
 
-/// What one endpoint sent to another.
+/// The traffic from one endpoint to another.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkView {
@@ -291,7 +291,7 @@ pub struct LinkView {
     pub messages: u64,
 }
 
-/// What is simulated: an algorithm as an explicit schedule, or what a file holds.
+/// The schedule to simulate: an algorithm as an explicit schedule, or the contents of a file.
 pub struct Plan {
     schedule: Box<dyn Schedule>,
     title: String,
@@ -306,17 +306,17 @@ pub struct Plan {
 pub struct Ask {
     /// The mode; absent: all of them, and the details of mode flow.
     pub mode: Option<Mode>,
-    /// What goes wrong.
+    /// The disturbances.
     pub trouble: Trouble,
-    /// Whether path, utilisation and traffic are kept however many messages there are, as far as
-    /// memory goes.
+    /// Whether path, utilisation and traffic are kept regardless of the number of messages, as far
+    /// as memory allows.
     pub details: bool,
 }
 
 impl Ask {
-    /// Messages of which the details are kept.
+    /// The maximum number of messages whose details are kept.
     fn most_messages(&self) -> u64 {
-        // More take more memory than a simulation may.
+        // A larger number takes more memory than a simulation may use.
         if self.details { MEMORY / (MESSAGE + 64) } else { MOST_MESSAGES }
     }
 }
@@ -337,7 +337,7 @@ impl From<ScheduleOf> for Plan {
 }
 
 impl Plan {
-    /// What `file` holds.
+    /// The schedule in `file`.
     ///
     /// # Errors
     /// It does not do what its collective promises.
@@ -346,7 +346,7 @@ impl Plan {
             let line = foreign.line_of(&fault).map_or(String::new(), |line| format!(":{line}"));
             Error::input(format!("the schedule is wrong: {fault}"))
                 .at(format!("{file}{line}"))
-                .help(format!("collcost verify --schedule {file} checks it alone"))
+                .help(format!("collcost verify --schedule {file} checks only the schedule"))
         })?;
         Ok(Self {
             schedule: Box::new(foreign.list),
@@ -359,10 +359,11 @@ impl Plan {
     }
 }
 
-/// Receivers that an error names.
+/// The maximum number of receivers that an error names.
 const RECEIVERS: usize = 8;
 
-/// Refuses a link over which nothing goes: slowing it changes no time, which reads as good news.
+/// Refuses a link that carries no messages: slowing it changes no time, which would look like good
+/// news.
 fn refuse_unused(schedule: &dyn Schedule, from: u32, to: u32) -> Result<()> {
     let mut sends = Sends::default();
     let mut receivers: Vec<u32> = Vec::new();
@@ -408,7 +409,7 @@ pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
     let detailed = ask.mode.unwrap_or(Mode::Flow);
     // All modes send the same messages.
     let outcome = time(schedule, fabric, &setup(detailed))?;
-    // Not before: what is too large to play is too large to search.
+    // Not before: a schedule too large to simulate is too large to search.
     for &(from, to, _) in &ask.trouble.slow_links {
         refuse_unused(schedule, from, to)?;
     }
@@ -459,18 +460,18 @@ pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
     })
 }
 
-/// Messages of which the details are kept unasked: to record more would take longer than to simulate
-/// them.
+/// The maximum number of messages whose details are kept by default: recording more would take
+/// longer than simulating them.
 const MOST_MESSAGES: u64 = 1 << 18;
 
-/// Algorithms without a schedule that a note names.
+/// The maximum number of algorithms without a schedule that a note names.
 const PASSED_OVER: usize = 5;
 
-/// Links that a report names.
+/// The number of links that a report names.
 const BUSIEST: usize = 10;
 
 impl Plan {
-    /// What is simulated, in a few words.
+    /// The simulated schedule, in a few words.
     #[must_use]
     pub fn asked(&self) -> String {
         format!("{}, {} ranks", self.name(), self.schedule.ranks())
@@ -520,7 +521,7 @@ fn without_launch(price: &Price) -> Seconds {
     price.latency + price.bandwidth + price.compute.unwrap_or_default()
 }
 
-/// What listeners heard in one mode.
+/// What listeners recorded in one mode.
 struct Details {
     makespan: Seconds,
     path: Path,

@@ -1,4 +1,4 @@
-//! The answer over a range: of sizes, of rank counts, of one figure of the machine.
+//! The answer over a range of sizes, of rank counts, or of one parameter of the machine.
 
 use serde::Serialize;
 
@@ -24,13 +24,13 @@ pub struct Pick {
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
-    /// P, where it is pipelined and more than 1.
+    /// P, if it is pipelined and P is more than 1.
     pub segments: u32,
     /// n_α·α.
     pub latency_s: f64,
     /// n_β·M/BW.
     pub bandwidth_s: f64,
-    /// All terms and the launch.
+    /// All terms plus the launch.
     pub time_s: f64,
 }
 
@@ -42,33 +42,35 @@ pub struct Point {
     pub size_bytes: u64,
     /// N.
     pub ranks: u32,
-    /// The varied figure's value, where one is varied.
+    /// The varied parameter's value, if one is varied.
     pub value: Option<f64>,
     /// The same with its unit.
     pub shown: Option<String>,
-    /// What it will take.
+    /// The expected time.
     pub expect: Expect,
-    /// Where that is known from, in words.
+    /// What that is based on, in words.
     pub known_from: String,
-    /// What any algorithm takes at least, the launch included; absent where a figure is unknown.
+    /// The lower bound for any algorithm, including the launch; absent if a parameter is unknown.
     pub bound_s: Option<f64>,
-    /// The lowest ideal time of what the machine's own library ships, or of the one asked for.
+    /// The lowest ideal time of what the machine's own library ships, or of the requested
+    /// algorithm.
     pub fastest_shipped: Option<Pick>,
     /// The lowest ideal time of all.
     pub fastest: Option<Pick>,
 }
 
-/// What a figure weighs in an ideal price at the question's own point.
+/// The weight of a parameter in an ideal price at the question's own point.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Weight {
-    /// The figure's name.
+    /// The parameter's name.
     pub figure: String,
     /// Its value.
     pub value: String,
-    /// ∂T/∂figure, in seconds per unit of the figure (s, B/s, s/B).
+    /// ∂T/∂parameter, in seconds per unit of the parameter (s, B/s, s/B).
     pub derivative: f64,
-    /// (∂T/T)/(∂figure/figure): a change of 1 % of the figure changes the time by so many percent.
+    /// (∂T/T)/(∂parameter/parameter): the percent by which the time changes if the parameter
+    /// changes by 1 %.
     pub elasticity: f64,
 }
 
@@ -82,13 +84,14 @@ pub struct Sweep {
     pub question: QuestionView,
     /// The machine.
     pub machine: MachineView,
-    /// `size`, `ranks`, or the name of a figure.
+    /// `size`, `ranks`, or the name of a parameter.
     pub over: String,
     /// The points in order.
     pub points: Vec<Point>,
-    /// Where a figure is varied, the algorithm that stands for what runs: the weights are its.
+    /// If a parameter is varied, the algorithm that represents what runs: the weights are those of
+    /// this algorithm.
     pub weighed: Option<&'static str>,
-    /// What each parameter of the machine weighs in its ideal price.
+    /// The weight of each parameter of the machine in its ideal price.
     pub weights: Vec<Weight>,
 }
 
@@ -98,11 +101,11 @@ pub struct Sweep {
 pub struct Bands {
     /// `collcost/bands/2`.
     pub schema: &'static str,
-    /// The question; its size says nothing.
+    /// The question; its size is not used.
     pub question: QuestionView,
     /// The machine.
     pub machine: MachineView,
-    /// What the library runs, by its rules; none where they are not known.
+    /// What the library runs, by its rules; empty if they are not known.
     pub switch_points: Vec<SwitchPoint>,
     /// The lowest ideal time of what the machine's own library ships: each from its size on.
     pub fastest_shipped: Vec<Flip>,
@@ -129,17 +132,17 @@ pub fn sizes(
 /// The answer for each of `queries`, which differ in their ranks.
 ///
 /// # Errors
-/// As the main report; no query at all.
+/// As the main report; an empty `queries`.
 pub fn ranks(registry: &Registry, queries: &[Query], only: Option<&str>) -> Result<Sweep> {
     // The largest question spans the most tiers.
     let largest = queries.iter().max_by_key(|q| q.shape.ranks);
-    let largest = largest.ok_or_else(|| Error::input("no number of ranks is asked"))?;
+    let largest = largest.ok_or_else(|| Error::input("no number of ranks is given"))?;
     let point = |query: &Query| Asked::new(registry, query, only)?.point(query);
     let points = queries.iter().map(point).collect::<Result<_>>()?;
     Ok(sweep(largest, "ranks".to_owned(), points, (None, Vec::new())))
 }
 
-/// The answer for each of `values` of one figure, and what every figure weighs.
+/// The answer for each of `values` of one parameter, and the weight of every parameter.
 ///
 /// # Errors
 /// As the main report.
@@ -180,9 +183,9 @@ pub fn bands(registry: &Registry, query: &Query) -> Result<Bands> {
 /// A question ready for any size.
 pub(super) struct Asked<'r> {
     pub expecting: Expecting<'r>,
-    /// What has an ideal price.
+    /// The algorithms with an ideal price.
     pub ready: Vec<Candidate>,
-    /// Of those, what the machine's own library ships, or what was asked for.
+    /// Those that the machine's own library ships, or the requested one.
     pub own: Vec<Candidate>,
 }
 
@@ -235,10 +238,11 @@ impl Pick {
     }
 }
 
-/// The relative step of a numerical derivative: far above rounding, far below any bend.
+/// The relative step of a numerical derivative: far above rounding, far below any curvature.
 const STEP: f64 = 1e-6;
 
-/// What each known figure weighs in the ideal price of what stands for what runs.
+/// The weight of each known parameter in the ideal price of the algorithm that represents what
+/// runs.
 fn weights(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Weights> {
     let Asked { expecting, ready, .. } = Asked::new(registry, query, only)?;
     let size = Volume::from(query.size);
@@ -251,7 +255,7 @@ fn weights(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Wei
     let fabric = &query.machine.fabric;
     let here = time(fabric)?.0;
     let mut weights = Vec::new();
-    // A switch's own rate follows its links': it is in their weight already.
+    // A switch's own rate follows its links': their weight already includes it.
     for figure in Figure::all(fabric).into_iter().filter(|f| *f != Figure::SwitchBandwidth) {
         let Some(value) = figure.get(fabric).filter(|v| v.number().0 > 0.0) else { continue };
         let moved = |by: f64| {
@@ -273,7 +277,7 @@ fn weights(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Wei
     Ok((Some(weighed.algorithm.meta().title), weights))
 }
 
-/// Of which algorithm, and what.
+/// The algorithm, and its weights.
 type Weights = (Option<&'static str>, Vec<Weight>);
 
 fn sweep(query: &Query, over: String, points: Vec<Point>, (weighed, weights): Weights) -> Sweep {

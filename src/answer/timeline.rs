@@ -1,4 +1,4 @@
-//! When every message of a schedule is under way, and which of them decide.
+//! The times of every message of a schedule, and which of them are critical.
 
 use super::End;
 use super::cost::{MachineView, QuestionView, machine, question};
@@ -15,13 +15,13 @@ use crate::model::schedule::sends_more_than;
 /// Messages with their times.
 #[derive(Debug)]
 pub struct Timeline {
-    /// What was asked.
+    /// The question.
     pub question: QuestionView,
-    /// On which machine.
+    /// The machine.
     pub machine: MachineView,
     /// The algorithm's name in a table, or the file.
     pub title: String,
-    /// When messages start: `sync`, `local` or `flow`.
+    /// The mode, which decides when messages start: `sync`, `local` or `flow`.
     pub mode: Mode,
     /// When the last message ends.
     pub makespan_s: f64,
@@ -40,20 +40,20 @@ pub struct Message {
     pub to: End,
     /// What the receiver does with the data: `copy`, `reduce` or `or`.
     pub op: Op,
-    /// How much data.
+    /// The amount of data.
     pub bytes: f64,
     /// When it starts.
     pub start_s: f64,
     /// When it ends.
     pub end_s: f64,
-    /// Whether the makespan waits for it.
+    /// Whether the makespan depends on it.
     pub critical: bool,
 }
 
-/// Messages that a picture can hold and an eye can follow.
+/// The maximum number of messages that a picture can show legibly.
 const MOST: u64 = 4096;
 
-/// Plays `plan` out for the question and keeps every message.
+/// Simulates `plan` for the question and keeps every message.
 ///
 /// # Errors
 /// More messages than a picture holds; as [`simulate`](crate::cost::simulate::simulate).

@@ -29,7 +29,7 @@ pub use contents::{Cell, Sum};
 pub use events::{Event, EventTier, Header};
 pub use members::{Flow, Line, Members, Part, Role, Tree};
 
-/// The most messages of a trace; [`Run::listen`] has no such limit.
+/// The maximum number of messages of a trace; [`Run::listen`] has no such limit.
 pub const MOST_MESSAGES: u64 = 1 << 18;
 
 /// A schedule on a machine, ready to run.
@@ -37,7 +37,7 @@ pub struct Run {
     algorithm: &'static dyn Algorithm,
     query: Query,
     schedule: Box<dyn Schedule>,
-    /// P, where it is pipelined.
+    /// P, if it is pipelined.
     segments: Option<u32>,
     setup: Setup,
 }
@@ -48,72 +48,72 @@ pub struct Run {
 pub struct Trace {
     /// `collcost/trace/1`.
     pub schema: &'static str,
-    /// What was asked.
+    /// The question.
     pub question: QuestionView,
-    /// On which machine.
+    /// The machine.
     pub machine: MachineView,
     /// The algorithm's id.
     pub algorithm: &'static str,
     /// Its name in a table.
     pub title: &'static str,
-    /// The rank that has or gets the data; absent where there is none.
+    /// The rank that has or gets the data; absent if there is none.
     pub root: Option<u32>,
-    /// P, where the algorithm is pipelined.
+    /// P, if the algorithm is pipelined.
     pub segments: Option<u32>,
-    /// Into how many parts M is cut.
+    /// The number of parts that M is cut into.
     pub parts: u32,
-    /// Whether every rank has parts of its own: chunk i·parts + j is then part j of rank i.
+    /// Whether every rank has its own parts: chunk i·parts + j is then part j of rank i.
     pub own_parts: bool,
     /// Bytes of each chunk.
     pub chunk_bytes: Vec<f64>,
-    /// When messages start: `sync`, `local` or `flow`.
+    /// The mode, which decides when messages start: `sync`, `local` or `flow`.
     pub mode: Mode,
-    /// Rings, chains and trees that the messages make, and who sits on which node.
+    /// Rings, chains and trees that the messages form, and the ranks of each node.
     pub members: Members,
-    /// The one step that was asked; absent: all.
+    /// The requested step; absent: all steps.
     pub only_step: Option<u64>,
-    /// What every rank, and after them every switch, holds of each chunk at the start; absent
-    /// where it is too much to show, or was not asked.
+    /// What every rank, and after them every switch, holds of each chunk at the start; absent if it
+    /// is too much to show or was not requested.
     pub start: Option<Vec<Vec<Option<Cell>>>>,
-    /// The steps, or the one that was asked.
+    /// The steps, or the requested one.
     pub steps: Vec<Step>,
-    /// What all steps come to.
+    /// The totals of all steps.
     pub totals: Totals,
     /// What to know before reading it.
     pub notes: Vec<String>,
 }
 
-/// A round in which somebody sends.
+/// A round with messages.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
-    /// Its number among those, from 1.
+    /// Its number among these rounds, from 1.
     pub step: u64,
     /// Its round in the schedule, from 0.
     pub round: u64,
     /// What receivers do: `copy`, `reduce`, `or`.
     pub ops: Vec<Op>,
-    /// How many ranks and switches send.
+    /// The number of ranks and switches that send.
     pub senders: u32,
-    /// How many messages they send.
+    /// The number of messages that they send.
     pub messages: u64,
-    /// What the busiest of them sends.
+    /// The data that the busiest of them sends.
     pub max_sent_bytes: f64,
-    /// What all send.
+    /// The data that all of them send.
     pub sent_bytes: f64,
-    /// The share of everything that has been sent after this step; absent without data.
+    /// The share of all data that has been sent after this step; absent without data.
     pub share_so_far: Option<f64>,
     /// When its first message starts.
     pub start_s: f64,
     /// When its last message ends.
     pub end_s: f64,
-    /// Who sends to whom, where a rule says it: `i → i + 1`.
+    /// The pattern of senders and receivers, if there is one: `i → i + 1`.
     pub pattern: Option<String>,
     /// The messages in schedule order.
     pub transfers: Vec<Transfer>,
     /// What every rank, and after them every switch, holds afterwards.
     pub state: Option<Vec<Vec<Option<Cell>>>>,
-    /// Row and chunk of what was written in this step.
+    /// Row and chunk of each cell that this step wrote.
     pub written: Vec<(u32, u32)>,
 }
 
@@ -129,7 +129,7 @@ pub struct Transfer {
     pub op: Op,
     /// The chunks.
     pub chunks: Vec<u32>,
-    /// How much data.
+    /// The amount of data.
     pub bytes: f64,
     /// When it starts.
     pub start_s: f64,
@@ -137,37 +137,37 @@ pub struct Transfer {
     pub end_s: f64,
 }
 
-/// What all steps come to.
+/// The totals of all steps.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
-    /// Rounds in which somebody sends.
+    /// The number of rounds with messages.
     pub steps: u64,
-    /// Messages of all.
+    /// The total number of messages.
     pub messages: u64,
-    /// Messages of the rank that sends most.
+    /// The number of messages of the rank that sends most.
     pub max_messages: u64,
-    /// What all send.
+    /// The data that all ranks send.
     pub sent_bytes: f64,
-    /// What the busiest rank sends.
+    /// The data that the busiest rank sends.
     pub max_sent_bytes: f64,
-    /// What the busiest rank receives.
+    /// The data that the busiest rank receives.
     pub max_received_bytes: f64,
-    /// When the last message ends; the launch is not in it.
+    /// When the last message ends, without the launch.
     pub makespan_s: f64,
-    /// The first step after which every chunk of a reduction is whole at one rank each.
+    /// The first step after which every chunk of a reduction is complete at one rank each.
     pub whole_after_step: Option<u64>,
-    /// Rank and chunk of what is then whole.
+    /// Rank and chunk of the sums that are then complete.
     pub owners: Vec<(u32, u32)>,
 }
 
 impl Run {
-    /// The schedule of the named algorithm, or of what the library runs, on the question's machine, moved on to
-    /// another root.
+    /// The schedule of the named algorithm, or of what the library runs, on the question's machine,
+    /// moved to another root.
     ///
     /// # Errors
-    /// An unknown name, an algorithm that does not apply or is without an explicit schedule, a root where there
-    /// is none.
+    /// An unknown name, an algorithm that does not apply or has no explicit schedule, a root where
+    /// there is none.
     pub fn new(
         registry: &Registry,
         query: &Query,
@@ -183,7 +183,7 @@ impl Run {
         Ok(Self { algorithm, query: query.clone(), schedule, segments, setup: setup.in_mode(mode) })
     }
 
-    /// Simulates it and tells `listener` of every message.
+    /// Simulates it and reports every message to `listener`.
     ///
     /// # Errors
     /// As [`simulate`](crate::cost::simulate::simulate()).
@@ -191,11 +191,11 @@ impl Run {
         simulate_with(&*self.schedule, &self.query.machine.fabric, &self.setup, listener)
     }
 
-    /// All steps, or the state after step `only` alone, of contents by name or of `data`: a row of
-    /// numbers per rank, or the root's alone.
+    /// All steps, or only the state after step `only`, with the contents as names or from `data`: a
+    /// row of numbers per rank, or only the root's.
     ///
     /// # Errors
-    /// More than [`MOST_MESSAGES`]; a step that there is not; rows that do not fit; as
+    /// More than [`MOST_MESSAGES`]; a step that does not exist; rows that do not fit; as
     /// [`Self::listen`].
     pub fn trace(&self, only: Option<u64>, data: Option<&[Vec<f64>]>) -> Result<Trace> {
         let schedule = &*self.schedule;
@@ -259,7 +259,8 @@ impl Run {
         })
     }
 
-    /// Bytes of each chunk: M divides, or whole elements are dealt out, the first parts one more.
+    /// Bytes of each chunk: M divides evenly, or whole elements are distributed and the first parts
+    /// get one more.
     fn chunk_bytes(&self) -> Vec<f64> {
         let frame = self.schedule.frame();
         let size = if frame.collective == Collective::Barrier { 0.0 } else { self.setup.size.0 };
@@ -278,7 +279,7 @@ impl Run {
         let mut notes = Vec::new();
         if fabric.launch.0 > 0.0 {
             notes.push(format!(
-                "times are of the messages; the launch of {} is not in them",
+                "times are those of the messages, without the launch of {}",
                 fabric.launch
             ));
         }
@@ -286,20 +287,23 @@ impl Run {
             notes.push("γ is unknown: the time to add is not included".to_owned());
         }
         if too_much {
-            notes.push("what ranks hold is too much to follow: the messages alone".to_owned());
+            notes.push(
+                "the contents of the ranks are too large to follow: only messages are shown"
+                    .to_owned(),
+            );
         }
         notes
     }
 }
 
-/// Refuses more messages than a trace holds, without counting on.
+/// Refuses more messages than a trace holds, without counting further.
 fn check_messages(schedule: &dyn Schedule) -> Result<()> {
     if !sends_more_than(schedule, MOST_MESSAGES) {
         return Ok(());
     }
     Err(Error::input(format!("more than {MOST_MESSAGES} messages are too many to show"))
         .at(format!("{} ranks", schedule.ranks()))
-        .help("ask for fewer ranks, or take --events, which streams them"))
+        .help("ask for fewer ranks, or use --events, which streams them"))
 }
 
 impl Step {
@@ -340,7 +344,7 @@ impl Step {
         });
     }
 
-    /// Sums up once all its messages are there; those of one sender lie together.
+    /// Computes the totals once all messages are there; those of one sender are adjacent.
     fn finish(&mut self) {
         self.messages = self.transfers.len() as u64;
         for of_one in self.transfers.chunk_by(|a, b| a.from == b.from) {

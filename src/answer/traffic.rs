@@ -1,4 +1,4 @@
-//! Jobs at once on a link graph: when each ends, what holds it back, what the others cost it.
+//! Concurrent jobs on a link graph: when each ends, what delays it, and what the others cost it.
 
 use serde::Serialize;
 
@@ -6,12 +6,12 @@ use crate::base::error::Result;
 use crate::cost::traffic::{Jobs, simulate};
 use crate::machine::graph::Graph;
 
-/// How many links are shown.
+/// The number of links that are shown.
 const LINKS: usize = 8;
-/// Up to so many messages each job is simulated by itself, too.
+/// The maximum number of messages for which each job is also simulated alone.
 const ALONE: usize = 200_000;
 
-/// When jobs end that share a fabric.
+/// The end times of jobs that share a fabric.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Traffic {
@@ -21,21 +21,21 @@ pub struct Traffic {
     pub fabric: String,
     /// N.
     pub ranks: u32,
-    /// Messages of all jobs.
+    /// The number of messages of all jobs.
     pub messages: usize,
     /// When the last message ends.
     pub makespan_s: f64,
-    /// The same on the fabric as it was built, where faults were asked.
+    /// The same on the fabric as built, if faults were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub built_makespan_s: Option<f64>,
-    /// What is otherwise than built, as it was typed.
+    /// The differences from the built fabric, as typed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
     /// The jobs, in the order of the file.
     pub jobs: Vec<JobView>,
-    /// The links that carry for the largest part of the makespan, at most eight.
+    /// The links that carry data for the largest part of the makespan, at most eight.
     pub links: Vec<LinkLoad>,
-    /// For each link of the fabric the part of the makespan for which it was full.
+    /// For each link of the fabric, the share of the makespan for which it was full.
     #[serde(skip)]
     pub loads: Vec<f64>,
 }
@@ -50,46 +50,46 @@ pub struct JobView {
     pub start_s: f64,
     /// When its last message ended.
     pub finish_s: f64,
-    /// Its messages.
+    /// The number of its messages.
     pub messages: usize,
-    /// From start to finish if no other job were there; absent where it is the only one, or where
-    /// there are too many messages to try.
+    /// The time from start to finish without other jobs; absent if it is the only one, or if there
+    /// are too many messages to try.
     pub alone_s: Option<f64>,
-    /// From start to finish on the fabric as it was built, beside the other jobs, where faults were
-    /// asked.
+    /// The time from start to finish on the fabric as built, with the other jobs, if faults were
+    /// given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub built_s: Option<f64>,
-    /// The link that held most of its messages back, `from>to`.
+    /// The link that delayed most of its messages, `from>to`.
     pub bound_by: Option<String>,
-    /// For which part of the time in which its messages moved.
+    /// The fraction of the time in which its messages moved that this link delayed them.
     pub bound_share: Option<f64>,
 }
 
-/// What a link carried.
+/// The traffic of a link.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkLoad {
-    /// Where it begins.
+    /// Its start.
     pub from: String,
-    /// Where it ends.
+    /// Its end.
     pub to: String,
-    /// What it can carry.
+    /// Its capacity.
     #[serde(rename = "rate_Bps")]
     pub rate: f64,
-    /// What it carried.
+    /// The data that it carried.
     pub bytes: f64,
-    /// The part of the makespan for which it was full, or would have been.
+    /// The share of the makespan for which it was full, or would have been.
     pub busy: f64,
 }
 
-/// Lets the jobs run together, and each alone.
+/// Simulates the jobs together, and each alone.
 ///
 /// # Errors
-/// A node that there is not, an algorithm without a schedule.
+/// A node that does not exist, an algorithm without a schedule.
 pub fn traffic(graph: &Graph, jobs: &Jobs) -> Result<Traffic> {
     let times = simulate(graph, jobs)?;
     let makespan = times.makespan.0;
-    // Each looks at the whole fabric again.
+    // Each one searches the whole fabric again.
     let tries = jobs.len() > 1 && times.messages.max(jobs.len() * graph.links.len()) <= ALONE;
     let name = |node| graph.name_of(node).to_owned();
     let mut views = Vec::with_capacity(jobs.len());
@@ -144,7 +144,7 @@ pub fn traffic(graph: &Graph, jobs: &Jobs) -> Result<Traffic> {
 }
 
 impl Traffic {
-    /// Adds what the jobs take on the fabric as it was built, without `faults`.
+    /// Adds the times of the jobs on the fabric as built, without `faults`.
     ///
     /// # Errors
     /// As [`traffic`].

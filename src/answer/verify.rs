@@ -1,4 +1,4 @@
-//! Schedules verified: what was tried, and the first thing that is wrong.
+//! Verified schedules: what was tried, and the first fault.
 
 use serde::Serialize;
 
@@ -11,27 +11,27 @@ use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
 use crate::model::schedule::{Fault, Schedule, verify as check};
 
-/// Schedules with whether they do what they promise.
+/// Schedules, with whether they do what they promise.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verification {
     /// `collcost/verify/1`.
     pub schema: &'static str,
-    /// The ranks that were tried.
+    /// The rank counts that were tried.
     pub ranks: Vec<u32>,
-    /// The segments that were tried with pipelines.
+    /// The segment counts that were tried for pipelines.
     pub segments: Vec<u32>,
-    /// One line an algorithm and collective.
+    /// One line per algorithm and collective.
     pub lines: Vec<VerifyLine>,
     /// Algorithms without a schedule, by collective.
     pub without: Vec<WithoutView>,
-    /// Lines with a fault.
+    /// The number of lines with a fault.
     pub failed: u64,
     /// What to know before trusting it.
     pub notes: Vec<String>,
 }
 
-/// What came of one algorithm, or of one file.
+/// The result for one algorithm, or one file.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct VerifyLine {
@@ -39,20 +39,20 @@ pub struct VerifyLine {
     pub collective: Collective,
     /// The algorithm's id, or the file.
     pub algorithm: String,
-    /// Schedules that were verified.
+    /// The number of schedules that were verified.
     pub schedules: u64,
-    /// Messages in them.
+    /// The number of messages in them.
     pub transfers: u64,
-    /// Whether nothing is wrong.
+    /// Whether no fault was found.
     pub ok: bool,
     /// The first schedule that does not do what its collective promises.
     pub fault: Option<FaultView>,
     /// What the closed form promises: `equal`, `equal-in-rounds`, `upper-bound`, `asymptotic`,
-    /// several joined by commas; absent where none was compared.
+    /// several joined by commas; absent if none was compared.
     pub closed_form: Option<String>,
-    /// Closed forms that were compared with simulations of their schedules.
+    /// The number of closed forms that were compared with simulations of their schedules.
     pub compared: u64,
-    /// The first that is not what it promises.
+    /// The first that breaks its promise.
     pub broken: Option<BrokenView>,
 }
 
@@ -66,7 +66,7 @@ pub struct WithoutView {
     pub algorithms: Vec<&'static str>,
 }
 
-/// What is wrong, and where.
+/// A fault and its place.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FaultView {
@@ -74,34 +74,35 @@ pub struct FaultView {
     pub what: String,
     /// The schedule: ranks, root and parameters; or the line of a file.
     pub place: String,
-    /// The round, from 0; absent if the fault shows at the end only.
+    /// The round, from 0; absent if the fault shows only at the end.
     pub round: Option<u64>,
-    /// The rank whose data are at fault.
+    /// The rank whose data is wrong.
     pub rank: Option<u32>,
     /// The chunk.
     pub chunk: Option<u32>,
 }
 
-/// A closed form that is not what it promises, in a machine where α is one second.
+/// A closed form that breaks its promise, on a machine where α is one second.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BrokenView {
     /// Ranks and parameters.
     pub place: String,
-    /// What it promises.
+    /// Its promise.
     pub guarantee: Guarantee,
     /// M/BW over α.
     pub size_over_alpha: f64,
-    /// What it says.
+    /// The time by the closed form.
     pub form_s: f64,
-    /// What the messages take.
+    /// The time of the messages.
     pub makespan_s: f64,
 }
 
-/// Verifies what the registry spells out of `collectives`, or the one algorithm of that name.
+/// Verifies the explicit schedules of `collectives` in the registry, or the one algorithm of that
+/// name.
 ///
 /// # Errors
-/// An unknown name; a named algorithm that is without an explicit schedule.
+/// An unknown name; a named algorithm without an explicit schedule.
 pub fn verify(
     registry: &Registry,
     collectives: &[Collective],
@@ -145,7 +146,7 @@ pub fn verify(
         return Err(Error::unsupported(format!(
             "`{name}` has no explicit schedule for these ranks"
         ))
-        .help("leave out --algorithm: all that are get verified"));
+        .help("leave out --algorithm to verify all algorithms that have one"));
     }
     let mut notes = Vec::new();
     if ranks.iter().any(|&n| n > COMPARED) {
@@ -154,7 +155,7 @@ pub fn verify(
     Ok(report(ranks.to_vec(), segments.to_vec(), lines, without, notes))
 }
 
-/// Verifies one schedule from a file, and the times that the file claims.
+/// Verifies one schedule from a file, and the times that the file states.
 #[must_use]
 pub fn verify_file(foreign: &Foreign, file: &str) -> Verification {
     let schedule = &foreign.list;
@@ -226,7 +227,7 @@ fn place_of(Case { shape, root }: &Case) -> String {
     format!("{}{root}", words(shape))
 }
 
-/// Ranks, and the parameters that are not as usual.
+/// The ranks, and the parameters that differ from their defaults.
 fn words(shape: &Shape) -> String {
     let params = &shape.params;
     let mut words = vec![format!("{} ranks", shape.ranks)];

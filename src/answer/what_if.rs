@@ -1,5 +1,5 @@
-//! A fabric as it was built beside the same with faults, or with more: what a collective takes at
-//! best, and what it takes as libraries run it.
+//! A fabric as built next to the same one with faults or additions: the best time of a collective,
+//! and its time as libraries run it.
 
 use serde::Serialize;
 
@@ -13,22 +13,22 @@ use crate::model::algorithm::{Library, Registry};
 use crate::model::formula::Shape;
 use crate::model::schedule::sends_more_than;
 
-/// Up to so many messages an algorithm is simulated.
+/// The maximum number of messages for which an algorithm is simulated.
 const MESSAGES: u64 = 1 << 17;
-/// The segments that are tried where an algorithm is pipelined; the best stands for all.
+/// The segment counts that are tried for a pipelined algorithm; the best one is used.
 const SEGMENTS: [u32; 3] = [1, 8, 64];
 
 /// A collective of one size on a fabric and on the same with faults.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WhatIf {
-    /// What is asked to be otherwise, as it was typed.
+    /// The modifications, as typed.
     pub faults: Vec<String>,
     /// M.
     pub size_bytes: u64,
-    /// The best rate of the fabric as it was built, as an exact fraction of bytes per second.
+    /// The best rate of the fabric as built, as an exact fraction of bytes per second.
     pub built_rate: String,
-    /// The size over that rate: what no schedule goes below.
+    /// The size divided by that rate: the lower bound for any schedule.
     pub built_least_s: f64,
     /// The same with the faults.
     pub least_s: f64,
@@ -46,21 +46,21 @@ pub struct RunView {
     pub library: &'static str,
     /// Its name there.
     pub name: &'static str,
-    /// P, the best of 1, 8 and 64, where it is pipelined.
+    /// P, the best of 1, 8 and 64, if it is pipelined.
     pub segments: Option<u32>,
-    /// What it takes on the fabric as it was built, over all its ranks in their order; absent where
-    /// that is too many messages.
+    /// Its time on the fabric as built, over all its ranks in their order; absent if that takes too
+    /// many messages.
     pub built_s: Option<f64>,
     /// The same with the faults.
     pub time_s: Option<f64>,
-    /// The link that then holds most of its messages back.
+    /// The link that then delays most of its messages.
     pub bound_by: Option<String>,
 }
 
-/// What `collective` takes on `graph` and with `faults`, each as it was typed and as it is.
+/// The times of `collective` on `graph` and with `faults`, each as typed and as parsed.
 ///
 /// # Errors
-/// What [`optimum`] and faults refuse.
+/// The errors of [`optimum`] and of faults.
 pub fn what_if(
     graph: &Graph,
     faults: &[(String, Fault)],
@@ -95,7 +95,7 @@ pub fn what_if(
                 time_s: None,
                 bound_by: None,
             };
-            // What needs switches that add is not what this fabric has.
+            // This fabric has no switches that add.
             if schedule.switches() > 0 {
                 continue;
             }

@@ -212,7 +212,7 @@ fn wrong_input_gets_three_lines() {
             "nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_NTHREADS=x",
             "whole number",
         ),
-        ("nccl choose allreduce 0 --comm dgx_h100_8x400g.p8.n2", "more than nothing"),
+        ("nccl choose allreduce 0 --comm dgx_h100_8x400g.p8.n2", "above 0"),
         ("nccl choose allreduce -b 8M -e 1M --comm dgx_h100_8x400g.p8.n2", "--begin 8M --end 1M"),
         ("nccl choose allreduce 16Mb --comm dgx_h100_8x400g.p8.n2", "16 megabits, not bytes"),
         (
@@ -392,10 +392,7 @@ fn refusal(line: &str) -> String {
 fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
     let comm = "--comm dgx_h100_8x400g.p8.n2";
     for (line, parts) in [
-        (
-            format!("nccl choose allreduce 0 {comm}"),
-            ["more than nothing", "nccl choose allreduce 0"],
-        ),
+        (format!("nccl choose allreduce 0 {comm}"), ["above 0", "nccl choose allreduce 0"]),
         (format!("nccl choose allreduce -1 {comm}"), ["-1", "write"]),
         (format!("nccl choose allreduce -b 8 -e 4 {comm}"), ["8 B and 4 B", "--begin 8 --end 4"]),
         (

@@ -324,7 +324,7 @@ fn a_log_gives_its_communicator() {
     );
     assert_eq!((found.comm.ring, found.comm.tree), (known.ring, known.tree));
     let error = communicator(&Log::read(T4, "x.log").unwrap(), &Asked::default()).unwrap_err();
-    assert!(error.to_string().contains("does not tell its communicator"), "{error}");
+    assert!(error.to_string().contains("does not identify its communicator"), "{error}");
 }
 
 /// Told the wrong machine, the report says which is right.

@@ -12,7 +12,7 @@ use crate::model::algorithm::{Named, coefficients};
 use crate::model::formula::{At, Form, Phase, Ports, Shape, ceil_lg};
 
 impl Batch {
-    /// Kinds `cost` and `paper`: the price under the asked ports, or the printed formula.
+    /// Kinds `cost` and `paper`: the price for the given ports, or the printed formula.
     pub(super) fn cost(
         &mut self,
         q: &Question<'_>,
@@ -80,17 +80,17 @@ impl Batch {
         Ok(())
     }
 
-    /// The collective that two names have in common: all-reduce where it is one.
+    /// The collective that two names have in common: all-reduce if it is one of them.
     fn common(&mut self, a: &str, b: &str) -> Result<Collective> {
         let both =
             Collective::ALL.iter().find(|&&c| self.find(c, a).is_ok() && self.find(c, b).is_ok());
         both.copied().ok_or_else(|| {
             Error::input(format!("`{a}` and `{b}` have no collective in common"))
-                .help("name the `primitive`, and algorithms of it")
+                .help("name the `primitive` and two of its algorithms")
         })
     }
 
-    /// Kind `bytes`: what the busiest rank sends, and the rounds on one full-duplex port.
+    /// Kind `bytes`: the bytes that the busiest rank sends, and the rounds on one full-duplex port.
     pub(super) fn bytes(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         let collective = q.collective()?.unwrap_or(Collective::AllReduce);
         let named = self.find(collective, &q.algorithm()?)?;
@@ -111,7 +111,7 @@ pub(super) fn applies(named: Named, shape: &Shape) -> Result<()> {
         .map_err(|why| Error::unsupported(format!("`{id}` does not apply: {why}")))
 }
 
-/// The coefficients of the asked form.
+/// The coefficients of the requested form.
 pub(super) fn stated(named: Named, shape: &Shape) -> Result<Phase<f64>> {
     applies(named, shape)?;
     let cost = named.algorithm.price_form(&At::numbers(*shape), named.form).ok_or_else(|| {
@@ -125,7 +125,7 @@ fn terms(phase: &Phase<f64>, q: &Question<'_>) -> Result<(f64, f64)> {
     terms_at(phase, q, q.size()?)
 }
 
-/// A figure is asked for only where a coefficient needs it.
+/// A parameter is needed only if a coefficient needs it.
 pub(super) fn terms_at(phase: &Phase<f64>, q: &Question<'_>, size: Volume) -> Result<(f64, f64)> {
     let mut latency = 0.0;
     if phase.alpha != 0.0 {
@@ -138,7 +138,7 @@ pub(super) fn terms_at(phase: &Phase<f64>, q: &Question<'_>, size: Volume) -> Re
     Ok((latency, bandwidth))
 }
 
-/// Kind `pipeline`: the best number of segments of a pipeline of given depth.
+/// Kind `pipeline`: the best number of segments of a pipeline of a given depth.
 pub(super) fn pipeline(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let depth = match &q.depth {
         Some(depth) => depth.whole("depth", 1)?,
@@ -193,7 +193,7 @@ pub(super) fn crossover_approx(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Kind `busbw`: from algbw by nccl-tests' factor.
+/// Kind `busbw`: from algbw with nccl-tests' factor.
 pub(super) fn busbw(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let collective = q.collective()?.unwrap_or(Collective::AllReduce);
     let algbw = super::question::rate(q.algbw.as_ref(), "algbw_Bps")?;
@@ -201,18 +201,20 @@ pub(super) fn busbw(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Kind `threshold`: a text's table of sizes. It knows no N, so it is a preset, not a model (K22).
+/// Kind `threshold`: a text's table of sizes. It does not depend on N, so it is a preset, not a
+/// model (K22).
 pub(super) fn threshold(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let preset = q.preset.as_deref().unwrap_or("seed-nccl");
     if preset != "seed-nccl" {
-        return Err(Error::input(format!("`{preset}` is no preset")).help("known is seed-nccl"));
+        return Err(Error::input(format!("`{preset}` is not a preset"))
+            .help("the only preset is seed-nccl"));
     }
     let kilo = match q.unit.as_deref().unwrap_or("KB=1000") {
         "KB=1000" => 1000.0,
         "KB=1024" => 1024.0,
         other => {
             return Err(
-                Error::input(format!("`{other}` is no unit")).help("write KB=1000 or KB=1024")
+                Error::input(format!("`{other}` is not a unit")).help("write KB=1000 or KB=1024")
             );
         }
     };
@@ -244,7 +246,7 @@ pub(super) fn eta(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// `,"name":value`, in the fewest digits that read back the same.
+/// `,"name":value`, in the fewest digits that parse back to the same value.
 pub(super) fn number(out: &mut Vec<u8>, name: &str, value: f64) {
     let _ = match value.abs() {
         whole if whole == whole.trunc() && whole < 1e15 => {

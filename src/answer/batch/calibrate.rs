@@ -9,7 +9,7 @@ use crate::base::quantity::{Seconds, Volume};
 use crate::measure::fit::line;
 
 impl Batch {
-    /// Kind `calibrate`: the α and BW that say the times best.
+    /// Kind `calibrate`: the α and BW that fit the times best.
     pub(super) fn calibrate(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         let collective = q.collective()?.unwrap_or(Collective::AllReduce);
         let named = self.find(collective, &q.algorithm()?)?;
@@ -27,7 +27,7 @@ fn points(q: &Question<'_>) -> Result<Vec<(Volume, Seconds)>> {
     const MEND: &str = "write \"points\": [[1024, 1.6e-5], [1048576, 5.5e-5], …]";
     let raw = q.points.ok_or_else(|| Error::input("the question has no `points`").help(MEND))?;
     let pairs: Vec<[Value<'_>; 2]> = serde_json::from_str(raw.get())
-        .map_err(|_| Error::input("`points` are no pairs of bytes and seconds").help(MEND))?;
+        .map_err(|_| Error::input("`points` must be pairs of bytes and seconds").help(MEND))?;
     let pair = |[size, time]: &[Value<'_>; 2]| {
         Ok((Volume(size.number("points")?), Seconds(time.number("points")?)))
     };

@@ -1,4 +1,4 @@
-//! Kind `choose`: what an inference engine runs for a call, and what that is expected to take.
+//! Kind `choose`: what an inference engine runs for a call, and how long that is expected to take.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::library::engines::{Conditions, Kernel, Variables};
 use crate::library::{Call, Site, is_engine, policy};
 use crate::measure::expect::{Kernels, site};
 
-/// What is asked beside the parameters of a question.
+/// The fields in addition to the parameters of a question.
 const OWN: [&str; 10] = [
     "id",
     "kind",
@@ -42,8 +42,8 @@ impl Batch {
         let fields = Fields::read(line, &OWN)?;
         let engine = fields.text("engine")?.ok_or_else(|| missing("engine"))?;
         if !is_engine(&engine) {
-            let error = Error::input(format!("`{engine}` is no engine"));
-            return Err(fields.at(error.help("collcost list policies names them"), "engine"));
+            let error = Error::input(format!("`{engine}` is not an engine"));
+            return Err(fields.at(error.help("collcost list policies shows them"), "engine"));
         }
         let (query, _) = self.query(&fields, Some(Collective::AllReduce))?;
         let conditions = conditions(&fields)?;
@@ -51,8 +51,8 @@ impl Batch {
         let site = Site { conditions, ..site(&query) };
         let choice = policy(&engine, &site)?.choose(&call)?;
         let kernel =
-            choice.kernel.ok_or_else(|| Error::input(format!("`{engine}` is no engine")))?;
-        // Where figures are unknown the choice is known all the same.
+            choice.kernel.ok_or_else(|| Error::input(format!("`{engine}` is not an engine")))?;
+        // If parameters are unknown, the choice is known nevertheless.
         let kernels = Kernels::new(&self.registry, &query).ok();
         let expect = kernels.and_then(|kernels| {
             let told = kernels.at(kernel, call.size)?;
@@ -64,7 +64,7 @@ impl Batch {
         let start = out.len();
         serde_json::to_writer(&mut *out, &chosen)
             .map_err(|e| Error::environment(format!("a choice cannot be written: {e}")))?;
-        // Its keys stand beside the id: an object of their own is none.
+        // Its keys are next to the id, not in an object of their own.
         out[start] = b',';
         out.pop();
         Ok(())
@@ -76,7 +76,7 @@ fn conditions(fields: &Fields<'_>) -> Result<Conditions> {
     let dtype = fields.dtype()?.unwrap_or(default.dtype);
     let hidden = match fields.text("hidden")? {
         Some(text) => Some(text.parse().ok().filter(|&h: &u64| h > 0).ok_or_else(|| {
-            fields.at(Error::input("`hidden` is a whole number above 0"), "hidden")
+            fields.at(Error::input("`hidden` must be a whole number above 0"), "hidden")
         })?),
         None => None,
     };
@@ -84,7 +84,7 @@ fn conditions(fields: &Fields<'_>) -> Result<Conditions> {
         None | Some("true" | "graph") => true,
         Some("false" | "eager") => false,
         Some(_) => {
-            return Err(fields.at(Error::input("`graph` is true or false"), "graph"));
+            return Err(fields.at(Error::input("`graph` must be true or false"), "graph"));
         }
     };
     let mut variables = Variables::default();

@@ -1,4 +1,5 @@
-//! Kind `expect`: what a call will take on a named machine, as every other verb says it.
+//! Kind `expect`: how long a call will take on a named machine, as every other subcommand reports
+//! it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use crate::machine::query::{Machine, Query};
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Expect, Expecting};
 
-/// What is asked beside the parameters of a question.
+/// The fields in addition to the parameters of a question.
 const OWN: [&str; 7] = ["id", "kind", "collective", "primitive", "size_bytes", "algorithm", "seen"];
 
 impl Batch {
@@ -34,7 +35,7 @@ impl Batch {
             .map_err(|e| Error::environment(format!("an expectation cannot be written: {e}")))
     }
 
-    /// The question that the parameters make, and its size; `default` where no collective is named.
+    /// The question that the parameters make, and its size; `default` if no collective is named.
     pub(super) fn query(
         &mut self,
         fields: &Fields<'_>,
@@ -44,7 +45,7 @@ impl Batch {
         size.map(|size| (query, size)).ok_or_else(|| missing("size_bytes"))
     }
 
-    /// The same where a size need not be named; the query's is 0 then.
+    /// The same if no size is required; the size of the query is then 0.
     pub(super) fn query_or(
         &mut self,
         fields: &Fields<'_>,
@@ -69,7 +70,7 @@ impl Batch {
         let given = &said.given;
         let own = given.alpha.is_some() && given.bandwidth.is_some();
         let machine = match said.profile.as_deref() {
-            // Two figures make a machine of their own, as everywhere.
+            // Two parameters make a machine of their own, as everywhere.
             None if own => Machine::new(None, given, collective)?,
             name => {
                 let profile = self.profile(name.unwrap_or(DEFAULT))?;
@@ -81,7 +82,7 @@ impl Batch {
         Ok((query, size))
     }
 
-    /// A machine by its name; many questions share one.
+    /// A machine by name; many questions share one.
     fn profile(&mut self, name: &str) -> Result<Rc<Profile>> {
         if let Some(known) = self.profiles.get(name) {
             return Ok(Rc::clone(known));
@@ -92,7 +93,7 @@ impl Batch {
     }
 }
 
-/// The fields of a line, as they are written.
+/// The fields of a line, as written.
 pub(super) struct Fields<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
 
 impl<'a> Fields<'a> {
@@ -100,26 +101,26 @@ impl<'a> Fields<'a> {
     pub(super) fn read(line: &'a str, own: &[&'static str]) -> Result<Self> {
         let known = || own.iter().copied().chain(PARAMETERS.iter().map(|p| p.key));
         let fields: BTreeMap<Cow<'a, str>, &RawValue> = serde_json::from_str(line)
-            .map_err(|e| Error::input(format!("the line is no question: {e}")))?;
+            .map_err(|e| Error::input(format!("the line is not a question: {e}")))?;
         refuse_unknown(fields.keys().map(AsRef::as_ref), known)?;
         Ok(Self(fields))
     }
 
-    /// A text, or a number or a truth value as it was written; none where it is null.
+    /// A text, or a number or a boolean as written; `None` if it is null.
     pub(super) fn text(&self, key: &str) -> Result<Option<Cow<'a, str>>> {
         let Some(raw) = self.0.get(key).map(|raw| raw.get()) else { return Ok(None) };
         match raw.as_bytes().first() {
             Some(b'"') => serde_json::from_str(raw)
                 .map(Some)
-                .map_err(|e| self.at(Error::input(format!("`{key}` is no text: {e}")), key)),
+                .map_err(|e| self.at(Error::input(format!("`{key}` is not a text: {e}")), key)),
             Some(b'{' | b'[') => {
-                Err(self.at(Error::input(format!("`{key}` is a number or a text")), key))
+                Err(self.at(Error::input(format!("`{key}` must be a number or a text")), key))
             }
             _ => Ok(Some(raw).filter(|raw| *raw != "null").map(Cow::Borrowed)),
         }
     }
 
-    /// `{"NAME": "VALUE"}` or `["NAME=VALUE"]`, as texts of the second kind.
+    /// `{"NAME": "VALUE"}` or `["NAME=VALUE"]`, as strings of the second form.
     pub(super) fn texts(&self, key: &str) -> Result<Vec<String>> {
         #[derive(serde::Deserialize)]
         #[serde(untagged)]
@@ -147,7 +148,7 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Bytes as every kind counts them, a number, which may be a fraction; or a text such as 16MiB.
+    /// Bytes as every kind counts them: a number, which may be a fraction, or a text such as 16MiB.
     fn size(&self) -> Result<Option<Bytes>> {
         let key = "size_bytes";
         let Some(text) = self.text(key)? else { return Ok(None) };
@@ -164,7 +165,7 @@ impl<'a> Fields<'a> {
         read.transpose().map_err(|e| self.at(e, "dtype"))
     }
 
-    /// A field as it is written.
+    /// A field as written.
     pub(super) fn raw(&self, key: &str) -> Option<&'a RawValue> {
         self.0.get(key).copied()
     }
@@ -173,13 +174,13 @@ impl<'a> Fields<'a> {
     fn seen(&self) -> Result<Vec<(Bytes, Seconds)>> {
         let place = |e: Error| self.at(e, "seen");
         let Some(text) = self.text("seen")? else { return Ok(Vec::new()) };
-        let (size, time) = text
-            .split_once('=')
-            .ok_or_else(|| place(Error::input("no size with its time").help("write 1MiB=88us")))?;
+        let (size, time) = text.split_once('=').ok_or_else(|| {
+            place(Error::input("this is not a size with its time").help("write 1MiB=88us"))
+        })?;
         Ok(vec![(size.trim().parse().map_err(place)?, time.trim().parse().map_err(place)?)])
     }
 
-    /// The error with the field that led to it.
+    /// The error with the field that caused it.
     pub(super) fn at(&self, error: Error, key: &str) -> Error {
         let raw = self.0.get(key).map_or("null", |raw| raw.get());
         error.at(format!("\"{key}\": {raw}"))

@@ -7,8 +7,8 @@ use crate::base::error::{Error, Result};
 use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::{At, Level, Shape};
 
-/// Names that questions use, and the algorithm and NICs per node that each stands for; any other
-/// name is that of an algorithm.
+/// Names that questions use, with the algorithm and NICs per node for each; any other name is that
+/// of an algorithm.
 const NAMES: &[(&str, &str, Nics)] = &[
     ("flat", "ring", Nics::Each),
     ("rs-ar-ag", "2d-ring", Nics::Each),
@@ -19,9 +19,9 @@ const NAMES: &[(&str, &str, Nics)] = &[
 
 #[derive(Clone, Copy, PartialEq)]
 enum Nics {
-    /// One a GPU.
+    /// One per GPU.
     Each,
-    /// One a node: the flows of its GPUs share it.
+    /// One per node: the flows of its GPUs share it.
     One,
 }
 

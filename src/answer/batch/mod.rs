@@ -1,8 +1,8 @@
 //! Questions as JSON Lines, answered one by one, in order, in constant memory.
 //!
 //! A question is an object with a `kind`; its fields and those of its answer are listed in
-//! `docs/reference/batch.md`. An answer repeats the `id`. What cannot be answered comes back as
-//! `{"id": …, "error": …}` on its line, and the next line goes on.
+//! `docs/reference/batch.md`. An answer repeats the `id`. A question that cannot be answered yields
+//! `{"id": …, "error": …}` on its line, and the next line is read.
 //!
 //! ```
 //! let mut batch = collcost::answer::batch::Batch::default();
@@ -39,7 +39,7 @@ pub use question::KINDS;
 /// Finds a machine by its name.
 pub type FindProfile = fn(&str) -> Result<Profile>;
 
-/// Answers questions; keeps what it has looked up.
+/// Answers questions and keeps what it has looked up.
 pub struct Batch {
     registry: Registry,
     names: HashMap<Collective, HashMap<Box<str>, Named>>,
@@ -54,13 +54,13 @@ impl Default for Batch {
 }
 
 impl Batch {
-    /// Answers with these algorithms, and machines as `find_profile` finds them.
+    /// Answers with these algorithms, and with machines that `find_profile` finds.
     #[must_use]
     pub fn new(registry: Registry, find_profile: FindProfile) -> Self {
         Self { registry, names: HashMap::new(), find_profile, profiles: HashMap::new() }
     }
 
-    /// Appends the answer to one question, a line with its end, to `out`.
+    /// Appends the answer to one question, a line with its line end, to `out`.
     pub fn answer(&mut self, line: &str, out: &mut Vec<u8>) {
         let start = out.len();
         let parsed = question::parse(line);
@@ -69,7 +69,7 @@ impl Batch {
         out.extend_from_slice(id.as_bytes());
         let answered = parsed.and_then(|q| self.dispatch(q, line, out));
         if let Err(error) = answered {
-            // Half an answer may stand there: the error replaces it.
+            // `out` may hold half an answer here: the error replaces it.
             let id = question::parse(line).ok().and_then(|q| q.id).map_or("null", |id| id.get());
             out.truncate(start);
             out.extend_from_slice(b"{\"id\":");
@@ -113,7 +113,7 @@ impl Batch {
         }
     }
 
-    /// The algorithm called `name`, from memory if it was asked before.
+    /// The algorithm called `name`, from the cache if it was looked up before.
     fn find(&mut self, collective: Collective, name: &str) -> Result<Named> {
         let names = self.names.entry(collective).or_default();
         if let Some(&found) = names.get(name) {

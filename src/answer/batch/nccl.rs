@@ -1,12 +1,12 @@
 //! NCCL's decisions replayed: questions as a table, answers as a table, in order.
 //!
-//! Questions have the columns `id`, `version`, `env`, `pipeops`, `collective` and `nbytes`; others
-//! are passed over. An answer repeats them and adds `algo`, `proto`, `nchannels`, `nthreads` and
-//! `time_us`. Where NCCL would return an error, the algorithm is `NONE`; where it would not start
-//! a communicator, `TUNE_RC5`.
+//! Questions have the columns `id`, `version`, `env`, `pipeops`, `collective` and `nbytes`; other
+//! columns are ignored. An answer repeats them and adds `algo`, `proto`, `nchannels`, `nthreads`
+//! and `time_us`. If NCCL would return an error, the algorithm is `NONE`; if it would not start a
+//! communicator, `TUNE_RC5`.
 //!
-//! Where there are columns `reg` (1: both buffers in symmetric windows) and `dtype`, the answer has
-//! them behind, and `kind` (`general`, `sym`, `ce`) and `kernel`.
+//! If there are columns `reg` (1: both buffers in symmetric windows) and `dtype`, the answer repeats
+//! them at the end, followed by `kind` (`general`, `sym`, `ce`) and `kernel`.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -23,15 +23,15 @@ use crate::library::nccl::{
 
 const ASKED: [&str; 6] = ["id", "version", "env", "pipeops", "collective", "nbytes"];
 const ANSWERED: [&str; 5] = ["algo", "proto", "nchannels", "nthreads", "time_us"];
-/// What may be asked on top, and what is answered then.
+/// Optional columns, and the columns that answer them.
 const ON_WINDOWS: [&str; 2] = ["reg", "dtype"];
 const OF_WINDOWS: [&str; 2] = ["kind", "kernel"];
 
-/// What questions may refer to, and what has been prepared for them.
+/// The tables that questions refer to, and what has been prepared for them.
 pub struct Replay<'a> {
     comms: HashMap<&'a str, &'a Communicator>,
     settings: &'a HashMap<String, Settings>,
-    /// By id, version, environment and type; nothing where NCCL refuses the environment.
+    /// By id, version, environment and type; `None` if NCCL refuses the environment.
     prepared: HashMap<[String; 4], Option<Ready>>,
 }
 
@@ -40,11 +40,12 @@ pub struct Replay<'a> {
 struct Ready {
     version: Version,
     chooser: Chooser,
-    /// What is asked first about windows, from 2.27.3 until the chooser knows them itself.
+    /// Consulted first for calls on windows, from 2.27.3 until the release whose chooser handles
+    /// them itself.
     kernels: Option<Box<CostModel>>,
 }
 
-/// What is answered.
+/// The possible answers.
 enum Answer {
     /// No communicator starts.
     Refused,
@@ -63,7 +64,8 @@ impl<'a> Replay<'a> {
     /// Answers every question.
     ///
     /// # Errors
-    /// The place and reason of the first line that is no question, as [`Failed::Question`]; reading
+    /// The place and reason of the first line that is not a question, as [`Failed::Question`];
+    /// reading
     /// or writing that fails, as [`Failed::Io`].
     pub fn answer(
         &mut self,
@@ -82,7 +84,7 @@ impl<'a> Replay<'a> {
         let mut key: [String; 4] = Default::default();
         let mut ready: Option<Option<Ready>> = None;
         let mut line = ByteRecord::new();
-        // Fields are cut from bytes: most are never looked at as text.
+        // Fields are cut from bytes: most are never decoded as text.
         while reader.read_byte_record(&mut line).map_err(|e| broken(&e))? {
             let at = |e: Error| {
                 Failed::Question(
@@ -90,7 +92,7 @@ impl<'a> Replay<'a> {
                 )
             };
             let text = std::str::from_utf8(line.as_slice()).map_err(|_| {
-                at(Error::input("this is no text in UTF-8").help("write the table as UTF-8"))
+                at(Error::input("this is not UTF-8 text").help("write the table as UTF-8"))
             })?;
             let field = |i: usize| line.range(i).and_then(|range| text.get(range)).unwrap_or("");
             let asked: [&str; ASKED.len()] = columns.map(field);
@@ -100,7 +102,7 @@ impl<'a> Replay<'a> {
                 key = [asked[0], asked[1], asked[2], dtype].map(str::to_owned);
                 ready = Some(self.ready(&key, windows[0].is_some()).map_err(at)?);
             }
-            // A field needs quotes only if one of the line does, and few lines do.
+            // A field needs quotes only if some field of the line does, and few lines do.
             let quotes = needs_quotes(text);
             for field in asked {
                 match quotes {
@@ -142,20 +144,18 @@ impl<'a> Replay<'a> {
             return Ok(ready.clone());
         }
         let [id, version, env, dtype] = key;
-        let comm = self.comms.get(id.as_str()).ok_or_else(|| {
-            let ids = self.comms.keys().copied();
-            Error::input(format!("`{id}` is no communicator of the table")).help(did_you_mean(
-                id,
-                ids,
-                || "name one of its ids".to_owned(),
-            ))
-        })?;
+        let comm =
+            self.comms.get(id.as_str()).ok_or_else(|| {
+                let ids = self.comms.keys().copied();
+                Error::input(format!("`{id}` is not a communicator of the table"))
+                    .help(did_you_mean(id, ids, || "name one of its ids".to_owned()))
+            })?;
         let version = version.parse::<Version>()?;
         let none = Settings::default();
         let settings = match env.as_str() {
             "" => &none,
             env => self.settings.get(env).ok_or_else(|| {
-                Error::input(format!("`{env}` is no environment that was given"))
+                Error::input(format!("`{env}` is not one of the given environments"))
                     .help("leave it empty, or give a table of environments with --envs")
             })?,
         };
@@ -186,7 +186,7 @@ impl<'a> Replay<'a> {
 /// Why a replay ended early.
 #[derive(Debug)]
 pub enum Failed {
-    /// A line that is no question.
+    /// A line that is not a question.
     Question(Error),
     /// Reading or writing.
     Io(std::io::Error),
@@ -196,9 +196,9 @@ fn broken(error: &csv::Error) -> Failed {
     match error.kind() {
         csv::ErrorKind::Io(io) => Failed::Io(std::io::Error::new(io.kind(), io.to_string())),
         _ => Failed::Question(
-            Error::input("this is no table of comma-separated values")
+            Error::input("this is not a table of comma-separated values")
                 .at(format!("line {}", error.position().map_or(1, csv::Position::line)))
-                .help("give every line as many fields as the first one names"),
+                .help("give every line as many fields as the header line"),
         ),
     }
 }
@@ -221,12 +221,12 @@ fn columns(header: &StringRecord) -> std::result::Result<[usize; ASKED.len()], F
 /// Bytes of answers that are written at once.
 const BUFFERED: usize = 1 << 16;
 
-/// Whether some of a text needs quotes in a table. All bytes are looked at, several at once.
+/// Whether some of a text needs quotes in a table. All bytes are checked, several at once.
 fn needs_quotes(text: &str) -> bool {
     text.bytes().fold(false, |found, byte| found | matches!(byte, b',' | b'"' | b'\n' | b'\r'))
 }
 
-/// A field with the comma behind it, in quotes where it needs them.
+/// A field with the comma after it, in quotes if it needs them.
 fn push_field(line: &mut String, field: &str) {
     if needs_quotes(field) {
         line.push('"');
@@ -242,7 +242,7 @@ fn push_field(line: &mut String, field: &str) {
 fn call(pipeops: &str, collective: &str, nbytes: &str) -> Result<Call> {
     let whole = |text: &str, what: &str| {
         text.parse::<u64>().map_err(|_| {
-            Error::input(format!("`{text}` is no {what}")).help("write a whole number")
+            Error::input(format!("`{text}` is not a value of {what}")).help("write a whole number")
         })
     };
     let pipelined = u32::try_from(whole(pipeops, "pipeops")?).ok().filter(|&p| p > 0);
@@ -250,7 +250,7 @@ fn call(pipeops: &str, collective: &str, nbytes: &str) -> Result<Call> {
         function: Function::named(collective)?,
         size: Bytes(whole(nbytes, "nbytes")?),
         pipelined: pipelined.ok_or_else(|| {
-            Error::input(format!("`{pipeops}` is no pipeops")).help("write 1 or more")
+            Error::input(format!("`{pipeops}` is not a value of pipeops")).help("write 1 or more")
         })?,
     })
 }
@@ -299,7 +299,7 @@ impl Answer {
         }
     }
 
-    /// The fields behind, for a question about windows.
+    /// The trailing fields, for a question about windows.
     fn push_kind(&self, line: &mut String, [reg, dtype]: [&str; 2], ready: Option<&Ready>) {
         line.push(',');
         push_field(line, reg);
@@ -326,12 +326,12 @@ fn push_blocks(line: &mut String, channels: u32, threads: u32, time: Option<nccl
     }
 }
 
-/// Writes the tables of all communicators, versions and environments, a line a cell.
+/// Writes the tables of all communicators, versions and environments, one line per cell.
 ///
-/// Where NCCL refuses an environment there is no table, and so no line.
+/// If NCCL refuses an environment there is no table, and so no line.
 ///
 /// # Errors
-/// Writing fails.
+/// A write error.
 pub fn write_tables(
     out: &mut impl Write,
     comms: &[Named],
@@ -339,7 +339,7 @@ pub fn write_tables(
     envs: &[(String, Settings)],
 ) -> std::io::Result<()> {
     write!(out, "id,version,env,collective,algo,proto,latency_us,bandwidth_GBps,maxthreads")?;
-    // What may run is no longer told by the bandwidth since 2.31.
+    // Since 2.31 the bandwidth no longer shows what may run.
     let says_enabled = versions.iter().all(|version| version.has(since::COST_MODELS));
     writeln!(out, "{}", if says_enabled { ",enabled" } else { "" })?;
     let (mut latency, mut bandwidth) = (String::new(), String::new());

@@ -9,8 +9,8 @@ use crate::base::quantity::Volume;
 use crate::model::formula::Shape;
 
 impl Batch {
-    /// Kind `buckets`: as many whole tensors as stay within the cap share a call; one above it is
-    /// alone.
+    /// Kind `buckets`: a call carries as many whole tensors as fit under the cap; a tensor above
+    /// the cap has its own call.
     pub(super) fn buckets(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         let given =
             |value: &Option<Value<'_>>, name: &str| needed(value, name)?.at_least(name, 0.0);
@@ -34,14 +34,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Kind `step`: a ring all-reduce a layer of TP, a ring all-gather a layer of SP, two pairwise
-    /// all-to-alls a layer of experts, a hop from each stage to the next.
+    /// Kind `step`: a ring all-reduce per layer of TP, a ring all-gather per layer of SP, two
+    /// pairwise all-to-alls per layer of experts, a hop from each stage to the next.
     pub(super) fn step(&mut self, q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         use Collective::{AllGather, AllReduce, AllToAll, SendRecv};
         if let Some(other) = q.mode.as_deref().filter(|mode| *mode != "decode") {
-            return Err(Error::input(format!("`{other}` is no mode of a step"))
+            return Err(Error::input(format!("`{other}` is not a mode of a step"))
                 .at(format!("\"mode\": \"{other}\""))
-                .help("write decode; collcost plan prices steps of training too"));
+                .help("write decode; collcost plan prices training steps too"));
         }
         let whole = |value: &Option<Value<'_>>, name: &str, absent: u32, least: u32| {
             value.as_ref().map_or(Ok(absent), |v| v.whole(name, least))

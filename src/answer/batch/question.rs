@@ -1,4 +1,4 @@
-//! What a question may hold, and reading it with one clear message where it is wrong.
+//! The fields of a question, and reading them with one clear message for each fault.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -38,7 +38,7 @@ pub const KINDS: &[&str] = &[
     "plan",
 ];
 
-/// A number, or a text that is one or says something else.
+/// A number, or a text that is a number or has another meaning.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value<'a> {
     Number(f64),
@@ -56,7 +56,7 @@ pub(super) struct Question<'a> {
     primitive: Option<Cow<'a, str>>,
     #[serde(borrow)]
     collective: Option<Cow<'a, str>>,
-    /// Kind `choose` of a library; the fields of reports are read apart.
+    /// Kind `choose` of a library; the fields of reports are read separately.
     #[serde(borrow)]
     pub library: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -177,12 +177,12 @@ pub(super) struct Question<'a> {
 
 pub(super) fn parse(line: &str) -> Result<Question<'_>> {
     serde_json::from_str(line).map_err(|e| {
-        Error::input(format!("the line is no question: {e}"))
+        Error::input(format!("the line is not a question: {e}"))
             .help("write one JSON object per line, such as {\"id\":1,\"kind\":\"cost\", …}")
     })
 }
 
-/// What a table of cases holds beside its questions, and `expect_…`: what should be answered.
+/// The fields of a table of cases besides its questions, and `expect_…`, the expected answer.
 const OF_CASES: &[&str] = &[
     "row",
     "note",
@@ -212,12 +212,12 @@ pub(super) fn refuse_unknown_fields(line: &str) -> Result<()> {
 /// The names of a question's fields, with their aliases.
 fn fields() -> &'static [&'static str] {
     let mut names: &[&str] = &[];
-    // It reads nothing, but learns what it would have to read.
+    // It reads nothing, but records the fields that it would have to read.
     let _ = Question::deserialize(Names(&mut names));
     names
 }
 
-/// Takes the names of the fields of the struct that it is asked for.
+/// Records the field names of the struct that it is asked for.
 struct Names<'n>(&'n mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for Names<'_> {
@@ -243,7 +243,7 @@ impl<'de> Deserializer<'de> for Names<'_> {
     }
 }
 
-/// Looks for the first key of an object that is none of some, nor of a table of cases.
+/// Looks for the first key of an object that is neither known nor a key of a table of cases.
 struct Keys<'k, 'a>(&'static [&'static str], &'k mut Option<Cow<'a, str>>);
 
 /// A key, which is not copied.
@@ -259,7 +259,7 @@ impl<'a> Visitor<'a> for Keys<'_, 'a> {
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> std::result::Result<(), A::Error> {
         while let Some(Key(key)) = map.next_key()? {
-            // Most differ in length: one after another is faster than halving.
+            // Most differ in length: a linear search is faster than a binary one.
             if !self.0.contains(&&*key) && !is_of_cases(&key) {
                 *self.1 = Some(key);
                 return Ok(());
@@ -274,7 +274,7 @@ fn is_of_cases(key: &str) -> bool {
     OF_CASES.contains(&key) || key.starts_with("expect_")
 }
 
-/// Refuses the first key that is none of `known`, nor of a table of cases.
+/// Refuses the first key that is neither in `known` nor a key of a table of cases.
 pub(super) fn refuse_unknown<'a, K: Iterator<Item = &'static str>>(
     mut keys: impl Iterator<Item = &'a str>,
     known: impl Fn() -> K,
@@ -286,14 +286,14 @@ pub(super) fn refuse_unknown<'a, K: Iterator<Item = &'static str>>(
 }
 
 pub(super) fn unknown_kind(kind: &str) -> Error {
-    Error::input(format!("`{kind}` is no kind of question")).help(did_you_mean(
+    Error::input(format!("`{kind}` is not a kind of question")).help(did_you_mean(
         kind,
         KINDS.iter().copied(),
         || format!("known are {}", KINDS.join(", ")),
     ))
 }
 
-/// The text of a field that the question cannot do without.
+/// The text of a required field.
 pub(super) fn needed<'q>(field: Option<&'q Cow<'_, str>>, name: &str) -> Result<&'q str> {
     field.map(AsRef::as_ref).ok_or_else(|| missing(name))
 }
@@ -310,7 +310,8 @@ impl Value<'_> {
             Self::Text(text) => text.trim().parse().ok(),
         };
         number.filter(|v: &f64| v.is_finite()).ok_or_else(|| {
-            Error::input(format!("`{name}` is no finite number")).at(format!("\"{name}\": {self}"))
+            Error::input(format!("`{name}` is not a finite number"))
+                .at(format!("\"{name}\": {self}"))
         })
     }
 
@@ -348,12 +349,12 @@ impl fmt::Display for Value<'_> {
 }
 
 impl<'a> Question<'a> {
-    /// The same with what `params` holds, such as `P=4;tree=heap`, as fields of their own.
+    /// The same with the contents of `params`, such as `P=4;tree=heap`, as separate fields.
     pub fn unfolded(mut self) -> Result<Self> {
         let Some(params) = self.params.take() else { return Ok(self) };
         for pair in params.split(';').filter(|pair| !pair.is_empty()) {
             let unknown = || {
-                Error::input(format!("`{pair}` is no parameter"))
+                Error::input(format!("`{pair}` is not a parameter"))
                     .at(format!("\"params\": \"{params}\""))
                     .help("known are P, K, B, G, agg, fold, first, ag, style, tie and tree")
             };
@@ -381,7 +382,7 @@ impl<'a> Question<'a> {
         needed(self.kind.as_ref(), "kind")
     }
 
-    /// The collective; `None` where the question names none.
+    /// The collective; `None` if the question names none.
     pub fn collective(&self) -> Result<Option<Collective>> {
         let Some(name) = self.collective.as_ref().or(self.primitive.as_ref()) else {
             return Ok(None);
@@ -404,7 +405,7 @@ impl<'a> Question<'a> {
         self.segments.as_ref().map_or(Ok(1), |p| p.whole("segments", 1))
     }
 
-    /// Whether the limit for large vectors is asked instead of a number of segments.
+    /// Whether the limit for large vectors is requested instead of a number of segments.
     pub fn is_asymptotic(&self) -> bool {
         matches!(&self.segments, Some(Value::Text(text)) if text == "asymptotic")
     }
@@ -433,7 +434,7 @@ impl<'a> Question<'a> {
             ("half" | "hd", Ports::Full(k)) => Ok(Ports::Half(k)),
             ("half" | "hd", ports) => Ok(ports),
             (text, _) if unbounded(text) => Ok(Ports::Unbounded),
-            (other, _) => Err(Error::input(format!("`{other}` is no duplex"))
+            (other, _) => Err(Error::input(format!("`{other}` is not a duplex mode"))
                 .at(format!("\"duplex\": \"{other}\""))
                 .help("write full, half or unbounded")),
         }
@@ -458,7 +459,7 @@ impl<'a> Question<'a> {
         })
     }
 
-    /// The shape that the question asks about.
+    /// The shape that the question is about.
     pub fn shape(&self, collective: Collective) -> Result<Shape> {
         let params = Params {
             radix: self.radix.as_ref().map(|k| k.whole("K", 2)).transpose()?,

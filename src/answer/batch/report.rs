@@ -1,5 +1,5 @@
-//! Kinds whose answer is a report, as a verb writes it with `--format json`: `explain`, `compare`,
-//! `plan`, and `choose` of a library.
+//! Kinds whose answer is a report, as a subcommand writes it with `--format json`: `explain`,
+//! `compare`, `plan`, and `choose` of a library.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ use crate::measure::verdict::{Facts, judge};
 use crate::plan::table::{Fault, Files, Machines};
 use crate::plan::{self as steps, Asked, Tweak};
 
-/// What is asked beside the parameters of a question, by kind.
+/// The fields in addition to the parameters of a question, by kind.
 const CHOOSE: [&str; 7] =
     ["id", "kind", "library", "collective", "primitive", "size_bytes", "dtype"];
 const EXPLAIN: [&str; 7] =
@@ -31,15 +31,15 @@ const EXPLAIN: [&str; 7] =
 const COMPARE: [&str; 6] = ["id", "kind", "collective", "primitive", "points", "dtype"];
 const PLAN: [&str; 6] = ["id", "kind", "toml", "preset", "step", "set"];
 
-/// The most times of a comparison: each is priced.
+/// The maximum number of times in a comparison: each is priced.
 const MOST: usize = 1000;
 
-/// Where the sizes of a choice end if none is asked, and what `explain` shows.
+/// Where the sizes of a choice end by default, and what `explain` shows.
 const LARGEST: Bytes = Bytes(1 << 40);
 const SHOWN: Bytes = Bytes(16 << 20);
 
 impl Batch {
-    /// Kind `choose` with a `library`: at one size, or over all.
+    /// Kind `choose` with a `library`: at one size, or over all sizes.
     pub(super) fn choose_of_library(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
         let fields = Fields::read(line, &CHOOSE)?;
         let library = fields.text("library")?.ok_or_else(|| missing("library"))?;
@@ -113,13 +113,13 @@ impl Batch {
             (None, Some(name)) => {
                 let known: Vec<&str> = steps::preset_names().collect();
                 return Err(fields.at(
-                    Error::input(format!("`{name}` is no preset"))
+                    Error::input(format!("`{name}` is not a preset"))
                         .help(format!("known are {}", known.join(", "))),
                     "preset",
                 ));
             }
             _ => {
-                return Err(Error::input("a plan has either `toml` or `preset`")
+                return Err(Error::input("a plan needs either `toml` or `preset`")
                     .help("give the text of a file with [step.NAME], or a preset's name"));
             }
         };
@@ -138,10 +138,10 @@ impl Batch {
     }
 }
 
-/// The name under which faults of a question's own text are reported.
+/// The name under which faults in the question's own text are reported.
 const GIVEN: &str = "toml";
 
-/// One text, the machines that are known, and no files.
+/// One text, the known machines, and no files.
 struct Text<'t> {
     text: &'t str,
     find: FindProfile,
@@ -161,7 +161,7 @@ impl Files for Text<'_> {
 
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {
         Err(Error::input(format!("`{pattern}`: no files are read here"))
-            .help("put what it holds into the question"))
+            .help("put the contents of the file into the question"))
     }
 }
 
@@ -180,9 +180,9 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     };
     let raw: &RawValue = fields.raw("points").ok_or_else(|| missing("points"))?;
     let pairs: Vec<[One; 2]> = serde_json::from_str(raw.get())
-        .map_err(|_| refuse("`points` are no pairs of a size and its time"))?;
+        .map_err(|_| refuse("`points` must be pairs of a size and its time"))?;
     if pairs.is_empty() || pairs.len() > MOST {
-        return Err(refuse(&format!("`points` are 1 to {MOST} pairs")));
+        return Err(refuse(&format!("`points` must be 1 to {MOST} pairs")));
     }
     let shape = &query.shape;
     let factor = shape.collective.busbw_factor(shape.ranks).0;
@@ -191,7 +191,7 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     for [size, time] in pairs {
         let size = match size {
             One::Number(size) if size >= 0.0 => Bytes(size.round() as u64),
-            One::Number(_) => return Err(refuse("a size is a number from 0")),
+            One::Number(_) => return Err(refuse("a size must be a number from 0")),
             One::Text(text) => text.parse().map_err(place)?,
         };
         let time = match time {
@@ -202,7 +202,7 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
             },
         };
         if !(time > 0.0 && time.is_finite()) {
-            return Err(refuse("a measured time is above 0"));
+            return Err(refuse("a measured time must be above 0"));
         }
         times.push((size, Seconds(time)));
     }

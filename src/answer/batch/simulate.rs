@@ -13,7 +13,7 @@ use crate::cost::simulate::{Setup, simulate};
 use crate::machine::fabric::{Fabric, Tier};
 use crate::model::schedule::{Schedule, turns};
 
-/// The endings by which such tables say what an algorithm is for.
+/// The endings with which such tables name the collective of an algorithm.
 const ENDINGS: &[(&str, Collective)] = &[
     ("_ar", Collective::AllReduce),
     ("_rs", Collective::ReduceScatter),
@@ -25,23 +25,24 @@ const ENDINGS: &[(&str, Collective)] = &[
     ("_scatter", Collective::Scatter),
 ];
 
-/// The most ranks of which a schedule is made, which some take long to be.
+/// The maximum number of ranks of a schedule: some take long to build.
 const MOST_RANKS: u32 = 1 << 20;
 
-/// The most turns, each an endpoint that is asked what it sends in a round, for one answer of many.
+/// The maximum number of turns per answer; in a turn one endpoint is asked what it sends in a
+/// round.
 const MOST_TURNS: u64 = 1 << 27;
 
 impl Batch {
     /// The schedule that a question of kind `simulate` is about.
     ///
     /// # Errors
-    /// What is wrong with the question, or why there is no such schedule.
+    /// The fault in the question, or the reason why there is no such schedule.
     pub fn schedule(&mut self, line: &str) -> Result<Box<dyn Schedule>> {
         let question = question::parse(line)?.unfolded()?;
         self.spelled_out(&question)
     }
 
-    /// Kind `simulate`: what the messages took, and what they carried.
+    /// Kind `simulate`: the time of the messages, and their bytes.
     pub(super) fn simulate(&mut self, q: Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         let q = q.unfolded()?;
         let schedule = self.spelled_out(&q)?;
@@ -75,23 +76,23 @@ impl Batch {
             let id = named.algorithm.meta().id;
             Error::unsupported(format!("`{id}` has no explicit schedule for these ranks"))
         })?;
-        // Where every rank does the same, one stands for all.
+        // If every rank does the same, one represents all.
         let frame = schedule.frame();
         let asked = if frame.turns { frame.rounds } else { turns(&*schedule) };
         if asked > MOST_TURNS {
             return Err(Error::input(format!(
-                "{} ranks through {} rounds are too many for one of many questions",
+                "{} ranks through {} rounds are too many for a question of a batch",
                 frame.ranks, frame.rounds
             ))
-            .help("ask for fewer ranks or segments, or ask collcost simulate alone"));
+            .help("ask for fewer ranks or segments, or run collcost simulate"));
         }
         Ok(schedule)
     }
 }
 
 impl Question<'_> {
-    /// The links of a table of simulations: alike everywhere, or others inside nodes of G ranks,
-    /// with one NIC per rank.
+    /// The links of a table of simulations: the same everywhere, or different inside nodes of G
+    /// ranks, with one NIC per rank.
     fn fabric(&self) -> Result<Fabric> {
         let ports = self.ports()?;
         let tier =
@@ -111,7 +112,7 @@ impl Question<'_> {
     }
 }
 
-/// What an algorithm's name says that it is for.
+/// The collective that an algorithm's name ends with.
 fn collective_of(name: &str) -> Result<Collective> {
     if name.starts_with("barrier_") {
         return Ok(Collective::Barrier);
@@ -121,7 +122,7 @@ fn collective_of(name: &str) -> Result<Collective> {
     }
     let found = ENDINGS.iter().find(|(ending, _)| name.ends_with(ending));
     found.map(|&(_, collective)| collective).ok_or_else(|| {
-        Error::input(format!("`{name}` does not say what it is for"))
+        Error::input(format!("`{name}` does not name its collective"))
             .help("give a `primitive`, such as allreduce")
     })
 }

@@ -11,8 +11,8 @@ use crate::model::replay::{Numbers, Replay};
 use crate::model::schedule::{Schedule, holds, wants};
 
 impl Batch {
-    /// Kind `trace`: after `step`, every rank's chunks; without it, chunk and value of what each
-    /// rank must have at the end: one pair, or a list where it is not one.
+    /// Kind `trace`: after `step`, every rank's chunks; without it, the chunk and value that each
+    /// rank must have at the end: one pair, or a list if it is not exactly one.
     pub(super) fn trace(&mut self, q: Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         let q = q.unfolded()?;
         let step = q.step.as_ref().map(|step| step.whole("step", 0)).transpose()?;
@@ -25,11 +25,11 @@ impl Batch {
             if Some(done) == step {
                 break;
             }
-            // Rounds in which nobody sends are no steps.
+            // Rounds in which no rank sends are not steps.
             done += u32::from(!replay.round(round)?.is_empty());
         }
         if let Some(step) = step.filter(|step| *step > done) {
-            return Err(Error::input(format!("there is no step {step}: the last one is {done}")));
+            return Err(Error::input(format!("there is no step {step}: the last step is {done}")));
         }
         let mut state = String::from("[");
         for rank in 0..schedule.ranks() {
@@ -59,17 +59,18 @@ impl Batch {
     }
 }
 
-/// Numbers by rank; null where a rank has nothing.
+/// Numbers by rank; null if a rank has nothing.
 fn rows(data: &RawValue) -> Result<Vec<Vec<Option<f64>>>> {
     let rows: Vec<Vec<Option<Value<'_>>>> = serde_json::from_str(data.get()).map_err(|e| {
-        Error::input(format!("`data` is no list of rows: {e}"))
+        Error::input(format!("`data` is not a list of rows: {e}"))
             .help("write a row of numbers per rank, such as [[1,2],[3,4]]")
     })?;
     let number = |value: Option<Value<'_>>| value.map(|v| v.number("data")).transpose();
     rows.into_iter().map(|row| row.into_iter().map(number).collect()).collect()
 }
 
-/// A row with a number for each chunk is the rank's whole buffer; others hold what it brings.
+/// A row with a number for each chunk is the rank's whole buffer; other rows hold what it
+/// contributes.
 fn started<'a>(
     schedule: &'a dyn Schedule,
     rows: &[Vec<Option<f64>>],
@@ -81,7 +82,9 @@ fn started<'a>(
             (0..schedule.chunks()).any(|c| holds(schedule, rank, c) && number(rank, c).is_none())
         };
         if let Some(rank) = (0..schedule.ranks()).find(|&rank| lacks(rank)) {
-            return Err(Error::input(format!("`data` lacks a number that rank {rank} brings")));
+            return Err(Error::input(format!(
+                "`data` lacks a number that rank {rank} contributes"
+            )));
         }
         let one = |rank, chunk| Some(Numbers(vec![number(rank, chunk)?]));
         return Replay::new(schedule, one);
@@ -90,8 +93,8 @@ fn started<'a>(
     Replay::of_rows(schedule, &rows.iter().map(plain).collect::<Vec<Vec<f64>>>())
 }
 
-/// A chunk of one number as that number, others as a list; null where there is nothing, and for a
-/// sum that no number can hold.
+/// A chunk of one number as that number, others as a list; null if there is nothing, and for a sum
+/// that no number can hold.
 fn shown(numbers: Option<&Numbers>) -> String {
     let one = |n: &f64| if n.is_finite() { n.to_string() } else { "null".to_owned() };
     match numbers.map(|numbers| numbers.0.as_slice()) {

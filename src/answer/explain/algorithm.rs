@@ -27,29 +27,29 @@ pub struct AlgorithmView {
     pub title: &'static str,
     /// Who sends what to whom.
     pub summary: &'static str,
-    /// Other names that are understood.
+    /// Other accepted names.
     pub aliases: &'static [&'static str],
-    /// Libraries that ship it for this collective, with the name that it has there.
+    /// Libraries that ship it for this collective, with their name for it.
     pub ships: Vec<String>,
     /// The paper or code that defines it.
     pub source: &'static str,
-    /// Which of its costs: `exact`, `paper` or `asymptotic`.
+    /// Which of its cost forms: `exact`, `paper` or `asymptotic`.
     pub form: &'static str,
-    /// What was asked.
+    /// The question.
     pub question: QuestionView,
-    /// On which machine.
+    /// The machine.
     pub machine: MachineView,
-    /// The messages one after another, equal ones together.
+    /// The messages one after another, with equal ones grouped.
     pub steps: Vec<StepView>,
-    /// Groups of steps beyond those listed.
+    /// The number of groups of steps beyond those listed.
     pub steps_left_out: usize,
     /// The closed form.
     pub formula: String,
-    /// The same as LaTeX.
+    /// The same in LaTeX.
     pub formula_latex: String,
-    /// The same with the numbers put in.
+    /// The same with numbers put in.
     pub numbers: String,
-    /// n_α; switch hops count.
+    /// n_α, including switch hops.
     pub n_alpha: f64,
     /// n_β, vectors through the busiest port on equal links.
     pub n_beta: f64,
@@ -63,25 +63,25 @@ pub struct AlgorithmView {
     pub dominant: Option<&'static str>,
     /// Its share of the time.
     pub dominant_share: f64,
-    /// The links that take the most time, where there are several kinds.
+    /// The links that take the most time, if there are several kinds.
     pub binds: Option<String>,
     /// Their share of the time.
     pub binds_share: f64,
-    /// The size at which latency and bandwidth cost the same; absent where P follows the size.
+    /// The size at which latency and bandwidth cost the same; absent if P depends on the size.
     pub half_bytes: Option<f64>,
-    /// Segments and their best number, where it is pipelined.
+    /// Segments and their best number, if it is pipelined.
     pub pipeline: Option<Pipeline>,
     /// The port model.
     pub ports: PortsView,
-    /// What no algorithm beats.
+    /// The lower bound for any algorithm.
     pub bound: BoundView,
-    /// Rates that the time means.
+    /// The rates that follow from the time.
     pub rates: RatesView,
-    /// The costs that are stated of it; more than one where texts print another.
+    /// The published costs of the algorithm; more than one if texts print another.
     pub forms: Vec<FormView>,
-    /// Why they differ.
+    /// The reason why they differ.
     pub contradictions: Vec<NoteView>,
-    /// What to know before trusting a figure.
+    /// What to know before trusting a number.
     pub notes: Vec<String>,
 }
 
@@ -89,21 +89,21 @@ pub struct AlgorithmView {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepView {
-    /// How many.
+    /// The number of messages.
     pub count: u64,
-    /// Of the vector: `M/64`, `3·M/8`.
+    /// The fraction of the vector: `M/64`, `3·M/8`.
     pub share: String,
     /// The same in bytes.
     pub message_bytes: f64,
-    /// The part of what arrives that is added.
+    /// The fraction of the received data that is added.
     pub added: f64,
-    /// Over which links.
+    /// The links that carry them.
     pub over: String,
-    /// Bytes through the busiest port there, over those of one message.
+    /// Bytes through the busiest port there, divided by those of one message.
     pub load: f64,
     /// n_α·α of all of them.
     pub latency_s: f64,
-    /// Transfer time of all of them.
+    /// The transfer time of all of them.
     pub bandwidth_s: f64,
 }
 
@@ -113,9 +113,9 @@ pub struct StepView {
 pub struct Term {
     /// `launch`, `latency`, `bandwidth`, `compute`.
     pub term: &'static str,
-    /// Over which links.
+    /// The links it belongs to.
     pub over: Option<String>,
-    /// How it comes about: `126 x 1 µs`.
+    /// Its derivation: `126 x 1 µs`.
     pub numbers: String,
     /// The time.
     pub time_s: f64,
@@ -127,15 +127,15 @@ pub struct Term {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pipeline {
-    /// P*, where the time is least if P need not be whole.
+    /// P*, the optimum if P need not be an integer.
     pub best_real: f64,
     /// The time there.
     pub time_at_real_s: f64,
-    /// What filling costs there, the √ term: 2√(b·d·M).
+    /// The cost of filling the pipeline there, the √ term: 2√(b·d·M).
     pub correction_s: f64,
-    /// The best whole P; the one asked for where one was.
+    /// The best integer P, or the requested one.
     pub segments: u32,
-    /// The time at some P.
+    /// The time for some values of P.
     pub rows: Vec<PipelineRow>,
 }
 
@@ -161,15 +161,15 @@ pub struct PipelineRow {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortsView {
-    /// What the ranks have.
+    /// The number of ports that the ranks have.
     pub have: String,
-    /// Partners at once where no step is to wait for a port.
+    /// The number of partners at once with which no step waits for a port.
     pub needed: u32,
-    /// Whether they have that many.
+    /// Whether the ranks have that many ports.
     pub fits: bool,
     /// `equal`, `equal-in-rounds`, `upper-bound` or `asymptotic`.
     pub guarantee: Guarantee,
-    /// What fabrics have.
+    /// The ports of common fabrics.
     pub budgets: Vec<Budget>,
 }
 
@@ -179,35 +179,35 @@ pub struct PortsView {
 pub struct Budget {
     /// The fabric.
     pub fabric: &'static str,
-    /// The least that it has.
+    /// The minimum.
     pub least: u32,
-    /// The most.
+    /// The maximum.
     pub most: u32,
-    /// Whether that suffices: `yes`, `no`, or `some` where only the larger ones do.
+    /// Whether that suffices: `yes`, `no`, or `some` if only the larger ones do.
     pub fits: &'static str,
 }
 
-/// What no algorithm beats.
+/// The lower bound for any algorithm.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoundView {
-    /// Messages one after another, at least.
+    /// The minimum number of messages one after another.
     pub messages: u32,
-    /// Vectors through the busiest rank, at least.
+    /// The minimum number of vectors through the busiest rank.
     pub share: f64,
-    /// Whether a switch of the machine adds, which lowers that.
+    /// Whether a switch of the machine adds, which lowers that number.
     pub switch_adds: bool,
-    /// The time of the least messages.
+    /// The time of the minimum messages.
     pub latency_s: f64,
-    /// The time of the least data.
+    /// The time of the minimum data.
     pub bandwidth_s: f64,
-    /// The larger of both, and the launch.
+    /// The larger of both, plus the launch.
     pub time_s: f64,
-    /// The time over it.
+    /// The time divided by it.
     pub ratio: Option<f64>,
 }
 
-/// Rates that the time means.
+/// The rates that follow from the time.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RatesView {
@@ -219,14 +219,14 @@ pub struct RatesView {
     pub busbw: f64,
     /// nccl-tests' factor.
     pub busbw_factor: f64,
-    /// What the busiest rank sends, over M.
+    /// The bytes that the busiest rank sends, over M.
     pub sent_share: f64,
-    /// The same a second.
+    /// The same per second.
     #[serde(rename = "sent_Bps")]
     pub sent: f64,
 }
 
-/// A stated cost.
+/// A published cost.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FormView {
@@ -236,7 +236,7 @@ pub struct FormView {
     pub formula: String,
     /// The same as LaTeX.
     pub formula_latex: String,
-    /// n_α; switch hops count.
+    /// n_α, including switch hops.
     pub n_alpha: f64,
     /// n_β.
     pub n_beta: f64,
@@ -244,13 +244,13 @@ pub struct FormView {
     pub time_s: Option<f64>,
 }
 
-/// Groups of steps that are listed.
+/// The number of groups of steps that are listed.
 const MOST_STEPS: usize = 24;
 
 /// Explains one algorithm of the question's collective.
 ///
 /// # Errors
-/// An unknown name, an algorithm that does not apply, an unknown figure.
+/// An unknown name, an algorithm that does not apply, an unknown parameter.
 pub fn algorithm(registry: &Registry, query: &Query, name: &str) -> Result<Explanation> {
     let Named { algorithm, form } =
         registry.find_for(&query.machine.fabric.fill(&query.shape), name)?;
@@ -330,7 +330,7 @@ fn coefficients(algorithm: &dyn Algorithm, shape: Shape, form: Form) -> Phase<f6
     algorithm.price_form(&At::numbers(shape), form).unwrap_or_else(Cost::zero).total()
 }
 
-/// Equal steps with what they cost.
+/// Equal steps with their cost.
 struct Group {
     step: Step,
     view: StepView,
@@ -347,7 +347,7 @@ struct Sum {
     size: f64,
 }
 
-/// What crosses one tier.
+/// The traffic on one tier.
 #[derive(Clone, Default)]
 struct TierSum {
     name: String,
@@ -355,7 +355,7 @@ struct TierSum {
     rate: f64,
     messages: u64,
     latency: f64,
-    /// Bytes through the busiest port while this tier binds.
+    /// Bytes through the busiest port while this tier is the bottleneck.
     bytes: f64,
     bandwidth: f64,
 }
@@ -407,7 +407,7 @@ impl Sum {
             let crossed = &mut self.tiers[crossing.tier];
             crossed.messages += step.count;
             crossed.latency += latency;
-            // What stays inside beside may take longer than what leaves.
+            // The traffic that stays inside at the same time may take longer than what leaves.
             let outer = if share > 0.0 {
                 step.share.value() * crossing.load * fabric.tiers[crossing.tier].inverse()?
             } else {
@@ -439,7 +439,7 @@ impl Sum {
         Ok(())
     }
 
-    /// Joins a group to the last one if only the number differs.
+    /// Adds a group to the last one if they differ only in their number.
     fn push(&mut self, group: Group) {
         if let Some(last) = self.groups.last_mut() {
             let (a, b) = (&last.view, &group.view);
@@ -493,7 +493,7 @@ impl Sum {
         shared(terms, price.total())
     }
 
-    /// The numbers behind the letters, unless one letter would stand for several.
+    /// The numbers behind the letters, unless one letter would have several values.
     fn values(
         &self,
         cost: &Cost<Expr>,
@@ -504,7 +504,7 @@ impl Sum {
         let flat = cost.phases().any(|p| p.level == Level::Flat && !nothing(p));
         let switched = self.hops > 0;
         let moves = |g: &&Group| g.step.share.chunks > 0;
-        // What a letter stands for has to be one thing: the tier and load of all its steps.
+        // A letter must have one value: the tier and load of all its steps.
         let one = |level: Level| -> Option<Option<(usize, f64)>> {
             let mut all =
                 self.groups.iter().filter(|g| g.tier.is_some() && g.step.level == level).map(|g| {
@@ -598,7 +598,7 @@ fn shared(mut terms: Vec<Term>, total: Seconds) -> Vec<Term> {
     terms
 }
 
-/// A size; whole bytes in the unit that they were meant in.
+/// A size: whole bytes are shown in the unit in which they were meant.
 fn bytes(size: f64) -> String {
     if size.fract() == 0.0 { Bytes(size as u64).to_string() } else { Volume(size).to_string() }
 }
@@ -615,7 +615,7 @@ fn written(terms: &[Term]) -> String {
     parts.join(" + ")
 }
 
-/// The key under which the most time adds up, and its share.
+/// The key with the most time in total, and its share.
 fn largest(
     terms: &[Term],
     total: Seconds,
@@ -651,7 +651,7 @@ fn pipeline(
 ) -> Result<Option<Pipeline>> {
     let at =
         |p: u32| Prepared::new(algorithm, &free.with_segments(p), fabric).map(|f| f.price(size));
-    // Latency a + b·P, data c + d/P, from P = 2 on; of stages over several tiers near the best P.
+    // Latency a + b·P, data c + d/P, from P = 2 on; for stages over several tiers, near the best P.
     let near = if algorithm.stages(free).is_some() { price.segments.max(2) } else { 2 };
     let (two, three) = (at(near)?, at(near + 1)?);
     let split = |p: &Price| p.bandwidth.0 + p.compute.unwrap_or_default().0;
@@ -711,7 +711,7 @@ fn ports(algorithm: &dyn Algorithm, shape: &Shape) -> PortsView {
     }
 }
 
-/// The bound of the question, the launch included as in the main report.
+/// The bound of the question, including the launch as in the main report.
 fn bound_view(query: &Query, total: Seconds) -> Result<BoundView> {
     let (shape, fabric) = (&query.shape, &query.machine.fabric);
     let least = bound(shape.collective, shape.ranks, Volume::from(query.size), fabric)?;
@@ -741,7 +741,7 @@ fn rates(algorithm: &dyn Algorithm, shape: &Shape, price: &Price, size: Volume) 
     }
 }
 
-/// The exact form, and the printed ones that are not the same.
+/// The exact form, and the printed ones that differ from it.
 fn forms(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric, size: Volume) -> Vec<FormView> {
     let mut views: Vec<FormView> = Vec::new();
     for form in [Form::Exact, Form::Paper, Form::Asymptotic] {

@@ -1,4 +1,4 @@
-//! A collective: what it does, and all its algorithms against the least that is possible.
+//! A collective: what it does, and all its algorithms compared with the lower bound.
 
 use serde::Serialize;
 
@@ -22,33 +22,33 @@ pub struct CollectiveView {
     pub id: &'static str,
     /// Its name in a sentence.
     pub name: &'static str,
-    /// Other names that are understood.
+    /// Other accepted names.
     pub aliases: &'static [&'static str],
     /// What the ranks have before and after.
     pub state: State,
     /// What M counts.
     pub size_means: &'static str,
-    /// What else it is made of, or makes up.
+    /// The collectives that it consists of, or is a part of.
     pub identities: &'static [&'static str],
     /// Where training and inference use it.
     pub used_by: &'static str,
     /// busbw over algbw, as a formula.
     pub busbw_factor: &'static str,
-    /// The same here.
+    /// The same for this question.
     pub busbw_factor_here: f64,
-    /// Messages one after another, at least.
+    /// The minimum number of messages one after another.
     pub least_messages: u32,
-    /// Vectors that the busiest rank sends, at least.
+    /// The minimum number of vectors that the busiest rank sends.
     pub least_share: f64,
-    /// What was asked.
+    /// The question.
     pub question: QuestionView,
-    /// On which machine.
+    /// The machine.
     pub machine: MachineView,
-    /// Whether a size was asked; else there are no times.
+    /// Whether a size was given; otherwise there are no times.
     pub sized: bool,
     /// The algorithms: those that apply here, then the others.
     pub algorithms: Vec<AlgorithmRow>,
-    /// Remarks that the question calls for.
+    /// Remarks that apply to the question.
     pub remarks: Vec<String>,
     /// Where texts print something else.
     pub contradictions: Vec<NoteView>,
@@ -74,42 +74,42 @@ pub struct AlgorithmRow {
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
-    /// Whether it can run here.
+    /// Whether it applies here.
     pub applies: bool,
-    /// Why not.
+    /// Why it does not.
     pub reason: Option<String>,
     /// The latency term.
     pub latency: String,
     /// The bandwidth term.
     pub bandwidth: String,
-    /// Messages one after another; absent where the number of segments follows an open size.
+    /// Messages one after another; absent if the number of segments depends on an open size.
     pub n_alpha: Option<f64>,
-    /// Vectors through the busiest port; in the limit of many segments where it is pipelined.
+    /// Vectors through the busiest port; if it is pipelined, in the limit of many segments.
     pub n_beta: f64,
-    /// Messages over the least possible.
+    /// Messages divided by the minimum.
     pub latency_ratio: Option<f64>,
-    /// Vectors over the least possible on these ports.
+    /// Vectors divided by the minimum on these ports.
     pub bandwidth_ratio: Option<f64>,
     /// Whether it is pipelined.
     pub pipelined: bool,
-    /// Partners at once where no step is to wait for a port.
+    /// The number of partners at once with which no step waits for a port.
     pub ports_needed: u32,
-    /// Whether the ranks have them.
+    /// Whether the ranks have that many ports.
     pub fits: bool,
-    /// The rank counts at which it runs: `any`, `2^m`, `even`, `some`.
+    /// The rank counts for which it runs: `any`, `2^m`, `even`, `some`.
     pub ranks: &'static str,
     /// Libraries that ship it.
     pub ships: Vec<String>,
-    /// The time, where a size was asked.
+    /// The time, if a size was given.
     pub time_s: Option<f64>,
-    /// Bytes through the busiest NIC, where there are several nodes and a size was asked.
+    /// Bytes through the busiest NIC, if there are several nodes and a size was given.
     pub nic_bytes: Option<f64>,
 }
 
 /// Explains the question's collective.
 ///
 /// # Errors
-/// More ranks than the machine joins.
+/// More ranks than the machine connects.
 pub fn collective(registry: &Registry, query: &Query, sized: bool) -> Result<Explanation> {
     let collective = query.shape.collective;
     let (n, ports) = (query.shape.ranks, query.shape.ports);
@@ -185,7 +185,7 @@ fn row(algorithm: &dyn Algorithm, query: &Query, sized: bool) -> AlgorithmRow {
         bandwidth,
         n_alpha,
         n_beta,
-        // A hop through a switch is no message between ranks.
+        // A hop through a switch is not a message between ranks.
         latency_ratio: n_alpha.filter(|_| !switched).and_then(|n| ratio(n, least)),
         bandwidth_ratio: ratio(n_beta, share),
         ports_needed: needed,
@@ -213,7 +213,7 @@ fn limit(algorithm: &dyn Algorithm, shape: &Shape) -> f64 {
     3.0 * beta(3) - 2.0 * beta(2)
 }
 
-/// The latency and the bandwidth term, apart; two equal phases are written as twice one.
+/// The latency and bandwidth terms, separately; two equal phases are written as twice one.
 fn written(cost: &Cost<Expr>) -> (String, String) {
     let letter = Expr::symbol;
     let (mut latency, mut bandwidth) = (Terms::default(), Terms::default());
@@ -235,7 +235,7 @@ fn written(cost: &Cost<Expr>) -> (String, String) {
     (latency.written(), bandwidth.written())
 }
 
-/// Terms of a sum, with how often each stands in it.
+/// The terms of a sum, with the number of times each occurs in it.
 #[derive(Default)]
 struct Terms(Vec<(Expr, i64)>);
 
@@ -258,12 +258,12 @@ impl Terms {
     }
 }
 
-/// At which rank counts it runs; on several nodes, at which numbers of them.
+/// The rank counts for which it runs; on several nodes, the node counts.
 fn ranks(algorithm: &dyn Algorithm, shape: &Shape) -> &'static str {
     let each = shape.group.map_or(1, |g| g.get());
     let runs = |k: u32| {
         let ranks = k * each;
-        // A torus is laid for the ranks at hand.
+        // A torus is laid out for the given ranks.
         algorithm.applies(&Shape { ranks, ..*shape }).is_ok()
     };
     let all = |pick: fn(u32) -> bool| (2..=20).all(|k| runs(k) == pick(k));
@@ -338,7 +338,7 @@ fn identities(collective: Collective) -> &'static [&'static str] {
         }
         C::AllToAll => &[
             "a permutation of blocks: block j of rank i becomes block i of rank j; nothing is added",
-            "an all-to-all there and one back, dispatch and combine, make a layer of experts",
+            "a layer of experts runs one all-to-all there and one back: dispatch and combine",
         ],
         C::Broadcast => &["scatter + all-gather = broadcast", "reduce + broadcast = all-reduce"],
         C::Reduce => {
@@ -383,7 +383,7 @@ pub(in crate::answer) fn busbw_formula(collective: Collective) -> &'static str {
     }
 }
 
-/// What the layout of the question calls for.
+/// Remarks that the layout of the question needs.
 fn remarks(query: &Query) -> Vec<String> {
     let mut remarks = Vec::new();
     let nodes = query.placement.nodes();
@@ -397,8 +397,9 @@ fn remarks(query: &Query) -> Vec<String> {
     }
     if matches!(collective, Collective::AllGather | Collective::ReduceScatter) {
         remarks.push(
-            "Libraries default to the ring: the least bytes, any N, two neighbours, and sizes at \
-             which its N − 1 messages hardly count (explain ring-default)."
+            "Libraries default to the ring: it sends the fewest bytes, works at any N, talks to \
+             two neighbours, and runs at sizes where its N − 1 messages hardly matter (explain \
+             ring-default)."
                 .to_owned(),
         );
     }

@@ -1,4 +1,4 @@
-//! Topics, with the tables put in that the engine knows.
+//! Topics, including the tables that the engine computes.
 
 use std::num::NonZeroU32;
 
@@ -24,11 +24,11 @@ use crate::model::formula::{At, Notation, Shape};
 pub struct TopicView {
     /// The name on the command line.
     pub id: String,
-    /// What it answers.
+    /// The question that it answers.
     pub title: &'static str,
     /// The page.
     pub blocks: Vec<Block>,
-    /// Commands that go on from here.
+    /// Follow-up commands.
     pub next: &'static [&'static str],
 }
 
@@ -45,24 +45,24 @@ pub enum Block {
     Table {
         /// The headings.
         header: Vec<String>,
-        /// The rows, a cell a column.
+        /// The rows, one cell per column.
         rows: Vec<Vec<String>>,
     },
-    /// A formula, as text and as LaTeX.
+    /// A formula, as text and in LaTeX.
     Formula {
         /// As text.
         text: String,
         /// As LaTeX.
         latex: String,
     },
-    /// Lines to be kept as they are.
+    /// Lines that are kept unchanged.
     Lines(Vec<String>),
-    /// Something to type.
+    /// A command to type.
     Command(String),
 }
 
 impl Block {
-    /// A table of whatever becomes text.
+    /// A table of anything that converts to text.
     pub(crate) fn table<T: ToString>(
         header: &[&str],
         rows: impl IntoIterator<Item = Vec<T>>,
@@ -74,14 +74,14 @@ impl Block {
     }
 }
 
-/// Ranks where a topic shows numbers and none are asked.
+/// The number of ranks in a topic's numbers by default.
 const RANKS: u32 = 8;
 
-/// The page called `name`, or the meaning of that word on a screen; its numbers for `ranks` ranks; the one on busbw may name an
-/// all-reduce, whose traffic it then shows.
+/// The page called `name`, or the meaning of that word on a screen, with numbers for `ranks` ranks.
+/// The page on busbw may name an all-reduce, whose traffic it then shows.
 ///
 /// # Errors
-/// An unknown name, with the nearest known one; an algorithm where none is asked for.
+/// An unknown name, with the nearest known one; an algorithm where none applies.
 pub fn topic(
     name: &str,
     ranks: Option<NonZeroU32>,
@@ -187,7 +187,7 @@ fn known(figures: Figures, ranks: u32) -> Block {
     }
 }
 
-/// What busbw counts beside what an all-reduce sends.
+/// What busbw counts next to what an all-reduce sends.
 fn traffic(algorithm: &str, ranks: u32) -> Result<Block> {
     let found = Registry::builtin().find(Collective::AllReduce, algorithm)?.algorithm;
     let shape = Shape::new(Collective::AllReduce, ranks);
@@ -219,7 +219,7 @@ fn busbw(ranks: u32) -> Block {
     )
 }
 
-/// Fabrics beside what the all-reduces of 512 ranks ask of them.
+/// The ports of fabrics next to those that the all-reduces of 512 ranks need.
 fn port_budgets() -> Block {
     const LARGE: u32 = 512;
     let lg = LARGE.ilog2();
@@ -276,7 +276,7 @@ fn pipelines() -> Block {
     )
 }
 
-/// The closed forms through a switch, beside the ring's.
+/// The closed forms through a switch, next to the ring's.
 fn in_network() -> Block {
     let registry = Registry::builtin();
     let formula = |collective: Collective, name: &str| {

@@ -1,7 +1,8 @@
-//! Closed forms as JavaScript, each text once, and which of them holds for which ranks and ports.
+//! Closed forms as JavaScript, each text once, and the ranks and ports for which each applies.
 //!
-//! A closed form branches on its shape: is N a power of two, how many ports are there, is P one? So
-//! it is printed for every shape that the page offers, and shapes with the same text share it.
+//! A closed form branches on its shape: whether N is a power of two, the number of ports, whether P
+//! is one. It is therefore printed for every shape that the page offers, and shapes with the same
+//! text share it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -19,19 +20,19 @@ use crate::machine::query::{Given, Layout, Machine, Query};
 use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::{At, Cost, Expr, Level, Notation, Params, Ports, Shape, Symbol};
 
-/// Ranks that can be asked of figures of one's own.
+/// The rank counts available for the user's own parameters.
 pub const RANKS: &[u32] = &[
     2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 24, 27, 31, 32, 33, 36, 40, 48, 60,
     64, 72, 96, 100, 128, 192, 256, 384, 512, 768, 1000, 1024,
 ];
 
-/// Ports that can be asked of them.
+/// The port counts available for them.
 pub const PORTS: &[&str] = &["1", "2", "3", "unbounded", "1hd"];
 
-/// Ranks of a node where there are two tiers.
+/// Ranks per node if there are two tiers.
 pub const TWO_TIER_GROUP: u32 = 8;
 
-/// Ranks that can be asked there.
+/// The rank counts available there.
 pub const TWO_TIER_RANKS: &[u32] = &[16, 24, 32, 64, 128, 256, 512, 1024];
 
 /// A closed form.
@@ -39,7 +40,7 @@ pub const TWO_TIER_RANKS: &[u32] = &[16, 24, 32, 64, 128, 256, 512, 1024];
 pub struct Form {
     /// `(N,P,G,T)=>[[level,n_α,n_β,n_γ],…]`: level 0 is any link, 1 inside a node, 2 between.
     pub script: String,
-    /// The formula for people.
+    /// The formula for readers.
     pub text: String,
 }
 
@@ -50,14 +51,14 @@ pub struct FormOf {
     pub algorithm: usize,
     /// Whether P is free.
     pub pipelined: bool,
-    /// Whether it holds only where links inside a node are no slower than those between nodes.
+    /// Whether it holds only if links inside a node are no slower than those between nodes.
     pub fast_inside: bool,
-    /// For each of the ports: from which place among the ranks on which forms hold, that of P = 1
-    /// and that of more; −1 where it does not apply.
+    /// For each number of ports: the index among the ranks from which a form holds, for P = 1 and
+    /// for larger P; −1 if it does not apply.
     pub by_ports: Vec<Vec<(usize, i32, i32)>>,
 }
 
-/// What is printed so far.
+/// The forms printed so far.
 pub(super) struct All {
     pub algorithms: Vec<AlgorithmView>,
     pub forms: Vec<Form>,
@@ -74,7 +75,7 @@ impl All {
         self.algorithms.iter().position(|a| a.id == id).unwrap_or_default()
     }
 
-    /// All collectives over links that are all alike.
+    /// All collectives on links that are all alike.
     pub(super) fn flat(&mut self, registry: &Registry) -> BTreeMap<&'static str, Vec<FormOf>> {
         let mut all = BTreeMap::new();
         for &collective in Collective::ALL {
@@ -107,11 +108,11 @@ impl All {
         all
     }
 
-    /// Over nodes of [`TWO_TIER_GROUP`], each rank with a NIC: the algorithms whose formula, with
-    /// the outer links where it names none, is what the engine asks there.
+    /// On nodes of [`TWO_TIER_GROUP`], each rank with a NIC: the algorithms whose formula, with the
+    /// outer links if it names none, is the price that the engine computes there.
     ///
     /// # Errors
-    /// A question that cannot be asked.
+    /// A question that is not valid.
     pub(super) fn two_tier(
         &mut self,
         registry: &Registry,
@@ -151,7 +152,7 @@ impl All {
         Ok(all)
     }
 
-    /// The forms of one algorithm over shapes in the order of their ranks.
+    /// The forms of one algorithm for shapes in ascending order of ranks.
     fn runs(
         &mut self,
         algorithm: &dyn Algorithm,
@@ -172,8 +173,8 @@ impl All {
         runs
     }
 
-    /// The place of a form among all; none where it goes through switches that add, which no figure
-    /// of one's own describes.
+    /// The index of a form among all; `None` if it uses switches that add, which the user's own
+    /// parameters do not describe.
     fn form(&mut self, algorithm: &dyn Algorithm, shape: Shape) -> Option<i32> {
         let cost = algorithm.print(&At::symbols(shape));
         if cost.phases().any(|p| !p.switch.is_zero()) {
@@ -191,7 +192,7 @@ impl All {
         Some(place)
     }
 
-    /// Keeps the values of the functions that the form names.
+    /// Stores the values of the functions that the form names.
     fn tabulate(&mut self, algorithm: &dyn Algorithm, cost: &Cost<Expr>, shape: Shape) {
         let counts = |symbol: Symbol| match symbol {
             Symbol::N => f64::from(shape.ranks),
@@ -227,14 +228,14 @@ fn script(cost: &Cost<Expr>) -> String {
     out
 }
 
-/// Figures with which a formula is held against the price.
+/// Parameters with which a formula is compared with the price.
 struct Probe {
     alpha: [f64; 2],
     rate: [f64; 2],
 }
 
-/// Links inside that are faster than those between nodes, as fast, faster with a longer α, and, as
-/// the last, slower: there flat algorithms wait for what is hidden otherwise.
+/// Links inside that are faster than those between nodes, as fast, faster with a longer α, and,
+/// last, slower: there flat algorithms wait for transfers that are hidden otherwise.
 const PROBES: &[Probe] = &[
     Probe { alpha: [1e-6, 5e-6], rate: [300e9, 50e9] },
     Probe { alpha: [3e-6, 2e-6], rate: [40e9, 40e9] },
@@ -261,7 +262,7 @@ impl Probe {
         Query::new(machine, collective, Bytes(1 << 20), layout, Params::default())
     }
 
-    /// The sum of a form's phases with these figures.
+    /// The sum of a form's phases with these parameters.
     fn time(&self, cost: &Cost<f64>, size: f64) -> f64 {
         let one = |phase: &crate::model::formula::Phase<f64>| {
             let i = usize::from(phase.level != Level::Inner);
@@ -271,7 +272,7 @@ impl Probe {
     }
 }
 
-/// The shape of these questions where the formula is the price in those asked.
+/// The shape of these questions, if the formula equals the price for all those tried.
 fn holds(algorithm: &dyn Algorithm, probes: &[Query], asked: Range<usize>) -> Option<Shape> {
     let shape = probes.first().map(|q| q.machine.fabric.fill(&q.shape))?;
     algorithm.applies(&shape).ok()?;
@@ -289,7 +290,7 @@ fn holds(algorithm: &dyn Algorithm, probes: &[Query], asked: Range<usize>) -> Op
             }
         }
     }
-    // What the engine ranks is what applies; nothing else is offered.
+    // The engine ranks the algorithms that apply; no others are offered.
     let query = probes.first()?;
     let (ready, _) = candidates(&Registry::builtin(), &query.shape, &query.machine.fabric).ok()?;
     ready.iter().any(|c| c.algorithm.meta().id == algorithm.meta().id).then_some(shape)

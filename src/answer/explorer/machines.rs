@@ -1,4 +1,4 @@
-//! Prices on built-in machines as numbers, from which every size follows, and what NCCL picks there.
+//! Prices on built-in machines as numbers, from which every size follows, and NCCL's choices there.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -33,7 +33,7 @@ const COLLECTIVES: &[Collective] = &[
     Collective::Reduce,
 ];
 
-/// Nodes that it can be asked about.
+/// The node counts available on the page.
 const NODES: &[u32] = &[1, 2, 4, 8, 16, 64];
 
 /// A built-in machine.
@@ -41,22 +41,22 @@ const NODES: &[u32] = &[1, 2, 4, 8, 16, 64];
 pub struct Machine {
     /// Its name.
     pub name: String,
-    /// What a person calls it.
+    /// Its display name.
     pub title: String,
     /// Its links.
     pub tiers: Vec<TierView>,
     /// Its prices, by collective and ranks.
     pub prices: BTreeMap<&'static str, BTreeMap<u32, Vec<Price>>>,
-    /// What is expected, by collective and ranks: the time at 2^4, 2^6, … 2^36 bytes, and the ends of
-    /// its band over it, to four digits.
+    /// The expected time, by collective and ranks: at 2^4, 2^6, … 2^36 bytes, with the ends of its
+    /// band relative to it, to four digits.
     pub expected: BTreeMap<&'static str, BTreeMap<u32, Vec<[f64; 3]>>>,
-    /// NCCL's choices, by collective and ranks: from this size on, by this name.
+    /// NCCL's choices, by collective and ranks: the size from which on, and the name.
     pub nccl: BTreeMap<&'static str, BTreeMap<u32, Choices>>,
-    /// What people measured on its hardware.
+    /// Published measurements on its hardware.
     pub measured: Vec<MeasuredView>,
 }
 
-/// One collective on so many ranks, as it was measured.
+/// One measured collective on a number of ranks.
 #[derive(Debug, Serialize)]
 pub struct MeasuredView {
     /// The collective's id.
@@ -65,7 +65,7 @@ pub struct MeasuredView {
     pub ranks: u32,
     /// The library that ran.
     pub library: String,
-    /// Whose measurements they are.
+    /// The source of the measurements.
     pub source: String,
     /// When they were published.
     pub published: Option<String>,
@@ -73,7 +73,7 @@ pub struct MeasuredView {
     pub points: Vec<(f64, f64)>,
 }
 
-/// What NCCL chooses: from this size on, by this name.
+/// NCCL's choice: the size from which on, and the name.
 pub type Choices = Vec<(u64, String)>;
 
 /// The links of one tier.
@@ -88,10 +88,10 @@ pub struct TierView {
     pub bandwidth: Option<f64>,
 }
 
-/// An algorithm's price: its place, whether the machine's library ships it, the launch, P or 0 where
-/// it is free, and latency, transfer and compute a byte: of that P, or of P = 1, of what every P
-/// has, and of what grows or shrinks with it; where stages overlap, of P = 1, of the first segment,
-/// and of the three that a segment may wait for.
+/// An algorithm's price: its index, whether the machine's library ships it, the launch, P or 0 if
+/// it is free, and latency, transfer and compute per byte: of that P, or of P = 1, of the part that
+/// every P has, and of the part that grows or shrinks with it; if stages overlap, of P = 1, of the
+/// first segment, and of the three that a segment may wait for.
 #[derive(Debug, Serialize)]
 pub struct Price(usize, u8, f64, u32, Vec<f64>);
 
@@ -105,7 +105,7 @@ pub(super) fn machines(registry: &Registry, known: &[AlgorithmView]) -> Result<V
     NAMES.iter().map(one).collect()
 }
 
-/// Measured times of those ranks that the page asks about, on as many nodes.
+/// Measured times for the ranks that the page offers, on as many nodes.
 fn measured(clusters: &Clusters, machine: &Machine) -> Vec<MeasuredView> {
     let mut found = Vec::new();
     for &collective in COLLECTIVES {
@@ -144,7 +144,7 @@ fn machine(registry: &Registry, known: &[AlgorithmView], name: &str) -> Result<M
             let machine =
                 Asked::new(Some((profile.clone(), "--on")), &Given::default(), collective)?;
             let layout = Layout { nodes: NonZeroU32::new(nodes), ..Layout::default() };
-            // A machine may join no more nodes.
+            // A machine may connect no more nodes.
             let Ok(query) = Query::new(machine, collective, Bytes(0), layout, Params::default())
             else {
                 continue;
@@ -168,7 +168,7 @@ fn machine(registry: &Registry, known: &[AlgorithmView], name: &str) -> Result<M
     Ok(found)
 }
 
-/// The powers of two at which the page knows what is expected, every second one.
+/// The powers of two at which the page has expected times, every second one.
 const POWERS: std::ops::RangeInclusive<u32> = 4..=36;
 
 fn expected(registry: &Registry, query: &Query) -> Result<Vec<[f64; 3]>> {
@@ -190,7 +190,7 @@ fn tiers(query: &Query) -> Vec<TierView> {
     query.machine.fabric.tiers.iter().map(view).collect()
 }
 
-/// Those that win at some size or that the machine's library ships, and ring and tree beside them.
+/// Those that win at some size or that the machine's library ships, plus ring and tree.
 fn prices(known: &[AlgorithmView], query: &Query, ready: &[Candidate]) -> Vec<Price> {
     let id = |c: &Candidate| c.algorithm.meta().id;
     let winners = envelope(ready, Volume(1.0), Volume(1_099_511_627_776.0));
@@ -207,7 +207,7 @@ fn prices(known: &[AlgorithmView], query: &Query, ready: &[Candidate]) -> Vec<Pr
     ready.iter().filter(shown).filter_map(price).collect()
 }
 
-/// What the newest NCCL picks by size; none where it does not run, or its graphs are unknown.
+/// The newest NCCL's choice by size; empty if it does not run there or its graphs are unknown.
 fn nccl(query: &Query) -> Option<Vec<(u64, String)>> {
     if query.library() != Some(Library::Nccl) {
         return None;

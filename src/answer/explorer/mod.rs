@@ -1,7 +1,7 @@
-//! What the explorer knows: formulas, prices, NCCL's choices, measured times, schedules, races, plans.
+//! The explorer's data: formulas, prices, NCCL's choices, measured times, schedules, races, plans.
 //!
-//! The page computes prices of own figures itself, by formulas that are printed from the engine's
-//! (`forms`); everything else stands here as the engine found it.
+//! The page itself computes prices for the user's own parameters, with formulas printed from the
+//! engine's (`forms`); all other data is precomputed by the engine.
 
 mod forms;
 mod machines;
@@ -25,43 +25,43 @@ pub use machines::{Machine, MeasuredView, Price, TierView};
 pub use race::{Flight, Race, Runner};
 pub use schedules::{Message, Played};
 
-/// All that the page is made of.
+/// All data of the page.
 #[derive(Debug, Serialize)]
 pub struct Explorer {
     /// The program's version.
     pub version: &'static str,
     /// The collectives.
     pub collectives: Vec<CollectiveView>,
-    /// The algorithms; others name them by their place here.
+    /// The algorithms; other fields refer to them by their index here.
     pub algorithms: Vec<AlgorithmView>,
     /// The formulas, each once.
     #[serde(skip)]
     pub forms: Vec<Form>,
     /// The formulas as text.
     pub texts: Vec<String>,
-    /// Ranks that can be asked of own figures.
+    /// Rank counts available for the user's own parameters.
     pub ranks: &'static [u32],
-    /// Ports that can be asked of them.
+    /// Port counts available for them.
     pub ports: &'static [&'static str],
-    /// By collective and algorithm, on one tier: its forms for each of the ports.
+    /// By collective and algorithm, on one tier: its forms for each number of ports.
     pub flat: BTreeMap<&'static str, Vec<FormOf>>,
-    /// Ranks that can be asked of own figures on two tiers.
+    /// Rank counts available for the user's own parameters on two tiers.
     pub two_tier_ranks: &'static [u32],
-    /// Ranks of a node there.
+    /// Ranks per node there.
     pub two_tier_group: u32,
-    /// The same on two tiers, as far as the formula is the price.
+    /// The same on two tiers, wherever the formula is the price.
     pub two_tier: BTreeMap<&'static str, Vec<FormOf>>,
     /// Built-in machines.
     pub machines: Vec<Machine>,
     /// Schedules to step through.
     pub schedules: Vec<Played>,
-    /// Ring, tree and others beside each other.
+    /// Ring, tree and others side by side.
     pub races: Vec<Race>,
-    /// Steps of the layouts that people run.
+    /// Steps of common layouts.
     pub steps: Vec<StepView>,
-    /// Which collective a need asks for.
+    /// The collective for each need.
     pub needs: &'static [(&'static str, &'static str)],
-    /// What to remember.
+    /// Facts to remember.
     pub summary: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ pub struct CollectiveView {
     pub id: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// What M is of the ranks: `on each of`.
+    /// What M is relative to the ranks: `on each of`.
     pub size_means: &'static str,
     /// What it does.
     pub state: State,
@@ -95,7 +95,7 @@ pub struct AlgorithmView {
     pub tables: BTreeMap<&'static str, BTreeMap<String, u64>>,
 }
 
-/// Everything that the page is made of.
+/// All data of the page.
 ///
 /// # Errors
 /// A built-in machine that cannot be read.
@@ -141,7 +141,7 @@ pub fn explorer(registry: &Registry) -> Result<Explorer> {
     })
 }
 
-/// The layouts that people run, priced.
+/// Common layouts, priced.
 fn steps(registry: &Registry) -> Result<Vec<StepView>> {
     let machines = Machines::new(&Disk);
     let mut found = Vec::new();
@@ -163,7 +163,7 @@ fn collective(collective: Collective) -> CollectiveView {
     }
 }
 
-/// What is heard, and what is called then.
+/// What people say, and the collective they mean.
 const NEEDS: &[(&str, &str)] = &[
     ("Gradients are summed over all ranks", "allreduce"),
     ("The full weights are rebuilt from their shards", "allgather"),
@@ -173,11 +173,14 @@ const NEEDS: &[(&str, &str)] = &[
     ("One rank's initial weights go to all", "broadcast"),
 ];
 
-/// What a lesson on collectives ends with.
+/// The conclusions of a lesson on collectives.
 const SUMMARY: [&str; 5] = [
     "A ring all-reduce moves 2(N − 1)/N·M through every port: for large M the number of ranks hardly matters.",
     "Small vectors are latency: a tree sends 2·⌈lg N⌉ messages one after another, a ring 2(N − 1).",
-    "Where the two cross, gradients are worth gathering into buckets: above it the rate of the links decides.",
-    "Where links inside a node are faster than those between nodes, a hierarchy sends over the slow ones only what must.",
-    "A library runs what it ships and what its rules say, which need not be the fastest of all.",
+    "Gathering gradients into buckets pays up to the size where the two cross: above it the rate \
+     of the links decides.",
+    "Where links inside a node are faster than those between nodes, a hierarchy sends only what it \
+     must over the slow ones.",
+    "A library runs what it ships, as its rules say; that need not be the fastest of all \
+     algorithms.",
 ];

@@ -1,12 +1,13 @@
-//! Ring, tree, double tree, the switch and a hierarchy with one payload: every message, and when it flies.
+//! Ring, tree, double tree, the switch and a hierarchy with one payload: every message and its
+//! times.
 //!
 //! ```text
 //!   links alike    t = a·α + b·M/BW      two numbers a message, exact for every α, BW and M
 //!   nodes          t                     as simulated, for a few sizes
 //! ```
 //!
-//! Where all links are alike and all messages of a schedule equally long, every instant of its simulation is
-//! such a sum; the test holds that against further simulations.
+//! Where all links are alike and all messages of a schedule equally long, every time of its
+//! simulation is such a sum; the test compares it with further simulations.
 
 use serde::Serialize;
 
@@ -22,7 +23,8 @@ use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Shape;
 use crate::model::schedule::{Layout, Schedule, holds};
 
-/// Who races where links are alike: the algorithm, how the page calls it, and into how many segments.
+/// The racers on links that are all alike: the algorithm, its name on the page, and its number of
+/// segments.
 const ALIKE: [(&str, &str, &[u32]); 4] = [
     ("ring", "Ring", &[1]),
     ("tree", "Tree", &[1]),
@@ -34,13 +36,13 @@ const ALIKE: [(&str, &str, &[u32]); 4] = [
 const NODES: [(&str, &str, &[u32]); 4] =
     [ALIKE[0], ALIKE[1], ALIKE[2], ("leader", "Hierarchy", &[1])];
 
-/// Ranks of a race where links are alike.
+/// Ranks of a race on links that are all alike.
 const RANKS: [u32; 3] = [8, 16, 32];
 
-/// Ranks of a race on nodes, and ranks of one.
+/// Ranks of a race on nodes, and ranks per node.
 const ON_NODES: [(u32, u32); 2] = [(8, 4), (16, 8)];
 
-/// Payloads there: latency, both, bandwidth decide.
+/// Payloads there: dominated by latency, by both, and by bandwidth.
 const SIZES: [u64; 3] = [1 << 10, 1 << 20, 1 << 26];
 
 /// α and the rate inside a node and between nodes: 18 times apart, as 900 GB/s and 400 Gb/s are quoted.
@@ -51,46 +53,46 @@ const LINKS: [(f64, f64); 2] = [(1e-6, 900e9), (5e-6, 50e9)];
 pub struct Race {
     /// N.
     pub ranks: u32,
-    /// Ranks of a node; absent: all links are alike.
+    /// Ranks per node; absent: all links are alike.
     pub group: Option<u32>,
     /// α inside a node and between nodes; empty where links are alike.
     pub alpha_s: Vec<f64>,
     /// The same rates.
     #[serde(rename = "bandwidth_Bps")]
     pub bandwidth: Vec<f64>,
-    /// Those that race, each with all its segments and, on nodes, payloads.
+    /// The racers, each with all its segments and, on nodes, payloads.
     pub runners: Vec<Runner>,
 }
 
-/// One of them.
+/// One racer.
 #[derive(Debug, Serialize)]
 pub struct Runner {
     /// The algorithm's id.
     pub id: &'static str,
-    /// What it is called here.
+    /// Its name here.
     pub name: &'static str,
-    /// P, where it is pipelined.
+    /// P, if it is pipelined.
     pub segments: Option<u32>,
-    /// M, where the times are of one.
+    /// M, if the times are for one size.
     pub size_bytes: Option<u64>,
-    /// Switches, which stand behind the ranks.
+    /// The number of switches, which are numbered after the ranks.
     pub switches: u32,
-    /// Into how many parts M is cut.
+    /// The number of parts that M is cut into.
     pub parts: u32,
-    /// Whether every rank has parts of its own.
+    /// Whether every rank has its own parts.
     pub own: bool,
     /// The chunks that each rank holds at the start.
     pub holds: Vec<Vec<u32>>,
-    /// The messages of each round in which somebody sends.
+    /// The messages of each round that has any.
     pub rounds: Vec<Vec<Flight>>,
-    /// Start and end of messages, each as factors of α and of M/BW; of one M seconds, and 0.
+    /// Start and end of messages, each as multiples of α and of M/BW; for one M, as seconds and 0.
     pub times: Vec<[f64; 4]>,
-    /// When the last has come, in the same way.
+    /// The arrival of the last message, in the same form.
     pub makespan: [f64; 2],
 }
 
-/// A message: from, to, what the receiver does (0 store, 1 add, 2 join), first chunks and lengths of its
-/// runs in turn, and the place of its times.
+/// A message: sender, receiver, what the receiver does (0 store, 1 add, 2 join), first chunks and
+/// lengths of its runs in turn, and the index of its times.
 #[derive(Debug, Serialize)]
 pub struct Flight(u32, u32, u8, Vec<u32>, usize);
 
@@ -134,12 +136,12 @@ pub(super) fn races(registry: &Registry) -> Result<Vec<Race>> {
     Ok(found)
 }
 
-/// Segments of so many ranks: of more than eight the finest are too many to follow.
+/// Segments for this many ranks: for more than eight, the finest are too many to follow.
 fn finest(segments: &[u32], ranks: u32) -> impl Iterator<Item = u32> + '_ {
     segments.iter().copied().filter(move |&p| ranks <= 8 || p <= 4)
 }
 
-/// α of a second and a byte each `inverse` seconds; a hop through the switch takes α too.
+/// An α of one second, and `inverse` seconds per byte; a hop through the switch takes α too.
 fn alike(inverse: f64) -> Fabric {
     let alpha = Seconds(1.0);
     let switch = Switch { alpha: Some(alpha), bandwidth: None, multicast: true, alu: true };
@@ -154,7 +156,7 @@ fn nodes(group: u32) -> Fabric {
     Fabric::new(vec![inner, outer])
 }
 
-/// A schedule that is run.
+/// A schedule that was simulated.
 struct Course {
     schedule: Box<dyn Schedule>,
     segments: Option<u32>,
@@ -178,7 +180,7 @@ impl Course {
         Ok((trace, report.makespan.0))
     }
 
-    /// Links alike: what one and two seconds of data take say it for all.
+    /// Links alike: simulations with one and two seconds of data determine all others.
     fn exact(&self, id: &'static str, name: &'static str) -> Result<Runner> {
         let (trace, once) = self.run(&alike(1.0), Volume(1.0))?;
         let (other, twice) = self.run(&alike(2.0), Volume(1.0))?;
@@ -195,7 +197,7 @@ impl Course {
     /// On nodes, of one size.
     fn at(&self, id: &'static str, name: &'static str, on: &Fabric, size: Bytes) -> Result<Runner> {
         let (trace, makespan) = self.run(on, Volume::from(size))?;
-        // Rounding lets nothing end behind the end.
+        // Rounding must not let a message end after the end of the whole.
         let at = |t: Seconds| six(t.0).min(makespan);
         let times = trace.iter().map(|m| [at(m.start), 0.0, at(m.end), 0.0]).collect();
         let runner = self.runner(id, name, &trace, times, [makespan, 0.0]);
@@ -246,7 +248,7 @@ impl Course {
     }
 }
 
-/// Without what subtracting leaves behind the twelfth digit.
+/// Rounds away what a subtraction leaves after the twelfth digit.
 fn twelve(value: f64) -> f64 {
     (value * 1e12).round() / 1e12
 }
@@ -255,7 +257,8 @@ fn twelve(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Further simulations, far from the two that the factors are of, have every instant where the sum has it.
+    /// Further simulations, far from the two that the factors come from, agree with the sum at
+    /// every time.
     #[test]
     fn instants_are_sums_of_latencies_and_data() {
         let registry = Registry::builtin();

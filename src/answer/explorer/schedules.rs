@@ -1,4 +1,4 @@
-//! Schedules of a few ranks, message by message; what ranks then hold follows from them.
+//! Schedules of a few ranks, message by message; the contents of the ranks follow from them.
 
 use serde::Serialize;
 
@@ -8,13 +8,13 @@ use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Shape;
 use crate::model::schedule::{Endpoint, Layout, Op, Run, Schedule, Sends, holds, senders};
 
-/// Ranks of the schedules: two that powers of two divide, and an odd one.
+/// Ranks of the schedules: two powers of two, and an odd number.
 const RANKS: [u32; 3] = [4, 5, 8];
 
-/// Segments of those that are pipelined.
+/// Segments of pipelined algorithms.
 const SEGMENTS: u32 = 4;
 
-/// Messages that a page can step through.
+/// The maximum number of messages that a page can step through.
 const MOST: usize = 400;
 
 /// A schedule.
@@ -22,28 +22,28 @@ const MOST: usize = 400;
 pub struct Played {
     /// The collective's id.
     pub collective: &'static str,
-    /// Its algorithm's place.
+    /// The index of its algorithm.
     pub algorithm: usize,
     /// N.
     pub ranks: u32,
-    /// Ranks of a node; absent: all links are alike.
+    /// Ranks per node; absent: all links are alike.
     pub group: Option<u32>,
-    /// P, where it is pipelined.
+    /// P, if it is pipelined.
     pub segments: Option<u32>,
-    /// Switches, which stand behind the ranks.
+    /// The number of switches, which are numbered after the ranks.
     pub switches: u32,
-    /// Into how many parts M is cut.
+    /// The number of parts that M is cut into.
     pub parts: u32,
-    /// Whether every rank has parts of its own.
+    /// Whether every rank has its own parts.
     pub own: bool,
     /// The chunks that each rank holds at the start.
     pub holds: Vec<Vec<u32>>,
-    /// The messages of each round in which somebody sends.
+    /// The messages of each round that has any.
     pub rounds: Vec<Vec<Message>>,
 }
 
-/// A message: from, to, what the receiver does (0 store, 1 add, 2 join), first chunks and lengths
-/// of its runs in turn.
+/// A message: sender, receiver, what the receiver does (0 store, 1 add, 2 join), first chunks and
+/// lengths of its runs in turn.
 #[derive(Debug, Serialize)]
 pub struct Message(u32, u32, u8, Vec<u32>);
 
@@ -70,7 +70,7 @@ fn played(
     if algorithm.is_pipelined() {
         shape = shape.with_segments(SEGMENTS);
     }
-    // A hierarchy runs over nodes of half the ranks.
+    // A hierarchy runs on nodes of half the ranks.
     let mut group = None;
     if algorithm.applies(&shape).is_err() && ranks.is_multiple_of(2) {
         group = Some(ranks / 2);
@@ -95,7 +95,7 @@ fn played(
     })
 }
 
-/// The rounds in which somebody sends; none where they are too many.
+/// The rounds that have messages; `None` if they are too many.
 fn rounds(schedule: &dyn Schedule) -> Option<Vec<Vec<Message>>> {
     let mut sends = Sends::default();
     let mut rounds = Vec::new();
@@ -122,8 +122,8 @@ fn rounds(schedule: &dyn Schedule) -> Option<Vec<Vec<Message>>> {
     Some(rounds)
 }
 
-/// A message as numbers: its ends by place, ranks first; 0 store, 1 add, 2 join; first chunks and lengths of
-/// its runs in turn.
+/// A message as numbers: its ends by index, ranks first; 0 store, 1 add, 2 join; first chunks and
+/// lengths of its runs in turn.
 pub(super) fn numbers(
     schedule: &dyn Schedule,
     from: Endpoint,

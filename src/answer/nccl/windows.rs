@@ -1,4 +1,4 @@
-//! What NCCL takes where both buffers of a call lie in symmetric windows.
+//! NCCL's choice if both buffers of a call are in symmetric windows.
 
 use super::{Question, RangeView, seconds};
 use crate::base::error::{Error, Result};
@@ -13,7 +13,7 @@ pub(super) struct OnWindows<'a> {
     models: CostModel,
 }
 
-/// What is taken at a size.
+/// What runs at a size.
 #[derive(Clone, Copy)]
 struct Taken {
     size: u64,
@@ -30,7 +30,7 @@ impl<'a> OnWindows<'a> {
         if !version.has(since::SYMMETRIC_KERNELS) {
             return Err(Error::unsupported(format!("NCCL {version} has no symmetric kernels"))
                 .at("--registered")
-                .help("they came with 2.27.3: name that release or a later one"));
+                .help("they were added in 2.27.3: name that release or a later one"));
         }
         let models = match chooser.models() {
             Some(models) => models.clone(),
@@ -39,12 +39,12 @@ impl<'a> OnWindows<'a> {
         Ok(Self { question, chooser, models })
     }
 
-    /// What to know of these answers.
+    /// What to know about these answers.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.question.comm.reach.is_none() {
             notes.push(
-                "a node is taken as one NVLink domain, windows as working between nodes too"
+                "assumes that a node is one NVLink domain and that windows also work between nodes"
                     .to_owned(),
             );
         }
@@ -64,7 +64,7 @@ impl<'a> OnWindows<'a> {
         Taken { size, best }
     }
 
-    /// What tells two choices apart.
+    /// The key by which two choices differ.
     fn key(&self, taken: &Taken) -> Option<String> {
         match taken.best {
             Some(best) => Some(best.candidate.name(self.question.nccl).into_owned()),
@@ -75,8 +75,8 @@ impl<'a> OnWindows<'a> {
         }
     }
 
-    /// The choices between two sizes. Where one changes and changes back within a sixteenth of a
-    /// power of two, that is passed over.
+    /// The choices between two sizes. If one changes and changes back within a sixteenth of a power
+    /// of two, that is ignored.
     pub fn ranges(&self, from: Bytes, to: Bytes) -> Vec<RangeView> {
         let points = CostModel::points().filter(|&p| from.0 < p && p < to.0).chain([to.0]);
         let mut ranges = Vec::new();
@@ -95,7 +95,7 @@ impl<'a> OnWindows<'a> {
         ranges
     }
 
-    /// The two neighbours between which what is taken at the lower size changes.
+    /// The two adjacent sizes between which the choice at the lower size changes.
     fn change(&self, mut low: Taken, mut high: Taken) -> (Taken, Taken) {
         let key = self.key(&low);
         while high.size - low.size > 1 {
@@ -165,18 +165,20 @@ impl<'a> OnWindows<'a> {
         let (Some(_), Some(first)) =
             (self.at(size.0).best.and_then(|b| name(b.candidate, version)), ranked.first())
         else {
-            return "no kernel on windows serves this call: the algorithms are asked".to_owned();
+            return "no kernel on windows serves this call: NCCL chooses among the algorithms"
+                .to_owned();
         };
         match (first.candidate, ranked.get(1)) {
             (Candidate::Copied(_), _) => {
-                "so large an all-gather goes to the copy engines, whatever kernels take".to_owned()
+                "an all-gather this large goes to the copy engines, whatever time kernels take"
+                    .to_owned()
             }
             (_, None) => {
                 format!("{} is the only kernel that may run", first.candidate.name(version))
             }
             (_, Some(second)) => format!(
-                "the least estimate with its blocks charged of {} kernels, algorithms are not \
-                 asked: {} {:.1} µs before {} {:.1} µs",
+                "the least estimate of {} kernels, with its blocks charged; algorithms are not \
+                 considered: {} {:.1} µs, then {} {:.1} µs",
                 ranked.len(),
                 first.candidate.name(version),
                 first.compared().0,

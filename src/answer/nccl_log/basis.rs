@@ -1,4 +1,5 @@
-//! What a log is held against: version, communicator and settings, told, read or found by trying.
+//! What a log is compared with: version, communicator and settings, whether given, read or found by
+//! trial.
 
 use super::{Asked, CellDifference, CommView, Given, choices};
 use crate::base::error::{Error, Result};
@@ -10,14 +11,14 @@ use crate::library::nccl::{
 
 /// What choices and cells are compared with.
 pub(super) struct Basis {
-    /// The version that the log or somebody names.
+    /// The version that the log or the user names.
     pub version: Option<String>,
-    /// Whose rules answer.
+    /// The version whose rules are used.
     pub rules: Option<Version>,
-    /// What the tuner computes, where the communicator is known; several where all of them give
-    /// the log's table, and its choices.
+    /// What the tuner computes, if the communicator is known; several if all of them give the log's
+    /// table and its choices.
     pub computed: Vec<Computed>,
-    /// What the printed table allows, where it is not.
+    /// What the printed table allows, if it is not known.
     pub bounds: Option<Bounds>,
     pub behind: Behind,
     pub notes: Vec<String>,
@@ -38,7 +39,7 @@ pub(super) struct Compared {
     pub views: Vec<CellDifference>,
 }
 
-/// GPUs that are tried where nobody says which: each answers to other rules.
+/// GPUs that are tried if none is given: each follows different rules.
 const GPUS: [u32; 8] = [90, 100, 80, 86, 70, 75, 60, 120];
 
 /// Processors that are tried.
@@ -77,7 +78,7 @@ impl Basis {
         } else if table.is_some() {
             basis.rules = versions.first().copied();
             basis.notes.push(format!(
-                "the log names no version: the rules of {} are taken; say --nccl",
+                "the log names no version: this uses the rules of {}; set it with --nccl",
                 versions.first().map_or("", |v| v.id())
             ));
         }
@@ -93,8 +94,8 @@ impl Basis {
                 |algo, proto| table.threads(algo, proto),
             )?);
             basis.notes.push(
-                "the communicator is not known well enough to compute its table: choices are held \
-                 against the printed one"
+                "the communicator is not known well enough to compute its table: choices are \
+                 compared with the printed one"
                     .to_owned(),
             );
         }
@@ -112,7 +113,7 @@ impl Basis {
         Ok(basis)
     }
 
-    /// Where nothing tells the channels, large calls show them.
+    /// If nothing else gives the channels, large calls show them.
     fn guess_channels(&mut self, log: &Log, table: &Table) {
         let shown =
             log.choices_of(Some(table)).filter_map(|choice| match (choice.algo, choice.detail) {
@@ -121,11 +122,12 @@ impl Basis {
             });
         if let (None, Some(channels)) = (self.behind.channels, shown.max()) {
             self.behind.channels = Some(channels);
-            self.notes.push(format!("channels are taken as {channels}, the most of any choice"));
+            self.notes
+                .push(format!("channels are assumed to be {channels}, the most of any choice"));
         }
     }
 
-    /// The versions whose rules may have written the log; none where none of the known.
+    /// The versions whose rules may have written the log; empty if none of the known ones.
     fn versions(
         &mut self,
         log: &Log,
@@ -164,7 +166,7 @@ impl Basis {
                 let what = format!("the table ends before PAT, which NCCL {named} has");
                 return Err(Error::input(what)
                     .at(format!("{}:{}", log.file, table.line))
-                    .help("copy the whole table, or say the version that wrote it with --nccl"));
+                    .help("copy the whole table, or give the version that wrote it with --nccl"));
             }
             self.version = Some(named.id().to_owned());
             return Ok(Some(vec![named]));
@@ -174,7 +176,7 @@ impl Basis {
         let fits = |v: &Version| {
             v.has(since::COST_MODELS) == models && (table.is_none() || v.has(since::PAT) == new)
         };
-        // Of versions that give the same, the newest.
+        // Of versions with the same result, the newest.
         let versions: Vec<Version> = Version::ALL.into_iter().rev().filter(fits).collect();
         Ok((table.is_some() || asked.given.is_some()).then_some(versions))
     }
@@ -204,7 +206,7 @@ fn agreed<T: PartialEq>(cases: &[Computed], of: impl Fn(&Communicator) -> T) -> 
     cases.iter().all(|case| of(&case.comm) == of(&cases[0].comm))
 }
 
-/// Everything that may have been the case.
+/// All possible cases.
 struct Tried<'a> {
     versions: &'a [Version],
     settings: &'a Settings,
@@ -237,7 +239,7 @@ impl Tried<'_> {
         Ok(best)
     }
 
-    /// Where the table differs: what version, GPUs and processors give it, if any.
+    /// If the table differs: the version, GPUs and processors that give it, if any.
     fn otherwise(&self, best: &Computed) -> Result<Option<String>> {
         let Some(table) = self.table.filter(|t| !best.differences(t).views.is_empty()) else {
             return Ok(None);
@@ -289,7 +291,7 @@ impl Tried<'_> {
         Ok(found)
     }
 
-    /// What the log leaves out of a communicator.
+    /// The parts of a communicator that the log leaves out.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         let (searched, ranks) = (self.known.searched(), self.known.ranks.unwrap_or(0) as usize);
@@ -301,7 +303,7 @@ impl Tried<'_> {
         notes
     }
 
-    /// What trying has shown.
+    /// The results of the trials.
     fn found(&self, best: &[Computed]) -> Vec<String> {
         let Some(table) = self.table else { return Vec::new() };
         let mut notes = Vec::new();
@@ -327,14 +329,14 @@ impl Tried<'_> {
         let whole = matches!(self.asked.given, Some(Given::Whole(..)));
         if self.known.gpu.is_none() && !whole {
             let found = names(&|c| format!("cc{}", c.comm.min_cc));
-            notes.push(format!("the log does not tell the GPUs; {found}"));
+            notes.push(format!("the log does not name the GPUs; {found}"));
         }
         if self.known.processor.is_none() && !whole && best[0].comm.nodes > 1 {
             let found = names(&|c| match c.comm.vendor {
                 Vendor::Other => c.comm.arch.name().to_owned(),
                 vendor => vendor.name().to_owned(),
             });
-            notes.push(format!("the log does not tell the processors; {found}"));
+            notes.push(format!("the log does not name the processors; {found}"));
         }
         notes
     }
@@ -355,7 +357,7 @@ impl Computed {
         Ok(Self { comm, version, table, choosers })
     }
 
-    /// Every figure of a printed table that is computed otherwise.
+    /// Every value of a printed table that differs from the computed one.
     pub(super) fn differences(&self, printed: &Table) -> Compared {
         let mut found = Compared { compared: 0, views: Vec::new() };
         for &algo in &printed.algos {

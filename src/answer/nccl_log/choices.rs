@@ -1,4 +1,4 @@
-//! Choices of a log against those of the tuner, or against what a printed table allows.
+//! Choices of a log compared with those of the tuner, or with what a printed table allows.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use crate::library::nccl::{
     Algo, Bounds, Call, Decision, Function, Micros, Proto, logged_channels,
 };
 
-/// 2.21.5 prints this time where it takes the ring for want of anything else.
+/// 2.21.5 prints this time if it falls back to the ring because nothing else is left.
 const FOR_WANT: f32 = 3.6e9;
 
-/// Every choice, those that say the same as one.
+/// Every choice; identical ones are merged.
 pub(super) fn choices(log: &Log, table: Option<&Table>, basis: &Basis) -> Vec<ChoiceView> {
     let mut groups: Vec<(&Choice, u64)> = Vec::new();
     let mut places = HashMap::new();
@@ -27,7 +27,7 @@ pub(super) fn choices(log: &Log, table: Option<&Table>, basis: &Basis) -> Vec<Ch
     groups.into_iter().map(|(choice, lines)| view(choice, lines, basis)).collect()
 }
 
-/// Of cases that are equally likely otherwise, those that the log's choices fit best.
+/// Of cases that are otherwise equally likely, those that fit the log's choices best.
 pub(super) fn nearest(log: &Log, table: Option<&Table>, cases: Vec<Computed>) -> Vec<Computed> {
     if cases.len() < 2 {
         return cases;
@@ -46,7 +46,7 @@ pub(super) fn nearest(log: &Log, table: Option<&Table>, cases: Vec<Computed>) ->
     counted.into_iter().filter(|(f, _)| Some(*f) == least).map(|(_, case)| case).collect()
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 struct Verdict {
     verdict: &'static str,
     functions: Vec<Function>,
@@ -74,7 +74,7 @@ fn view(choice: &Choice, lines: u64, basis: &Basis) -> ChoiceView {
     let found = match (basis.computed.first(), &basis.bounds, size) {
         (Some(computed), _, Some(size)) => against_tuner(choice, Bytes(size), computed),
         (None, Some(bounds), Some(size)) => against_table(choice, Bytes(size), bounds, basis),
-        (None, None, _) => unchecked(choice).because("there is nothing to hold it against"),
+        (None, None, _) => unchecked(choice).because("there is nothing to compare it with"),
         (_, _, None) => unchecked(choice).because("ranks are needed: give --ranks"),
     };
     let time = match choice.detail {
@@ -167,13 +167,13 @@ fn against_tuner(choice: &Choice, size: Bytes, computed: &Computed) -> Verdict {
         let verdict = Verdict::new("agrees", equal, vec![pair(taken.0, taken.1)]);
         return match types {
             Some(types) => {
-                verdict.because(format!("as for {types}; the log does not tell the type"))
+                verdict.because(format!("as for {types}; the log does not give the type"))
             }
             None => verdict,
         };
     }
     let known: Vec<Function> = choice.function.into_iter().collect();
-    // Where the log does not name the function, the one whose time is nearest.
+    // If the log does not name the function, the one whose time is nearest.
     let far = |decision: &Decision| match (choice.detail, decision.time) {
         (Detail::Time(Micros(logged)), Some(Micros(time))) => (logged - time).abs(),
         _ => 0.0,
@@ -190,11 +190,11 @@ fn against_tuner(choice: &Choice, size: Bytes, computed: &Computed) -> Verdict {
             Verdict::new("differs", known, shown(Some(decision))).because(why)
         }
         (None, Some(_)) => {
-            let why = "no function of this communicator takes it at this size";
+            let why = "no function of this communicator uses it at this size";
             Verdict::new("differs", known, Vec::new()).because(why)
         }
         (None, None) => {
-            let why = "nothing is available for it: NCCL would refuse the call";
+            let why = "no algorithm is available for it: NCCL would refuse the call";
             Verdict::new("differs", known, Vec::new()).because(why)
         }
     }
@@ -212,7 +212,7 @@ fn same_detail(
             let six = |time: f32| format!("{:.6}", f64::from(time));
             time == FOR_WANT || decision.time.is_none_or(|Micros(t)| six(t) == six(time))
         }
-        // A call of a group goes on where the one before it ended.
+        // A call of a group continues where the one before it ended.
         Detail::Channels(first, _) if first > 0 => true,
         Detail::Channels(_, last) => {
             last_channel(choice, function, decision, computed).is_none_or(|l| l == last)
@@ -220,8 +220,8 @@ fn same_detail(
     }
 }
 
-/// The last channel of a call, by the tuner and the scheduler behind it; none where the network
-/// reduces, which is scheduled otherwise.
+/// The last channel of a call, by the tuner and the scheduler after it; `None` if the network
+/// reduces, which is scheduled differently.
 fn last_channel(
     choice: &Choice,
     function: Function,
@@ -236,7 +236,7 @@ fn last_channel(
     (!decision.algo.is_collnet()).then(|| used.saturating_sub(1))
 }
 
-/// What is otherwise where algorithm and protocol are the same.
+/// The difference, if algorithm and protocol are the same.
 fn otherwise(
     choice: &Choice,
     function: Function,
@@ -256,7 +256,7 @@ fn otherwise(
     }
 }
 
-/// What both cost, by the tuner.
+/// The cost of both, by the tuner.
 fn times(choice: &Choice, size: Bytes, computed: &Computed) -> String {
     let Some(function) = choice.function else { return String::new() };
     let call = Call { function, size, pipelined: 1 };
@@ -274,7 +274,7 @@ fn times(choice: &Choice, size: Bytes, computed: &Computed) -> String {
     }
 }
 
-/// What is wrong with the channels, where they are known.
+/// The fault in the channels, if they are known.
 fn other_channels(choice: &Choice, call: &Call, bounds: &Bounds) -> Option<String> {
     let Detail::Channels(0, last) = choice.detail else { return None };
     let used = bounds.channels(call, choice.algo, choice.proto)?.saturating_sub(1);

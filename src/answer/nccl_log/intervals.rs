@@ -1,4 +1,4 @@
-//! What the tuner chooses by size, where a log has a table and no choices.
+//! The tuner's choices by size, if a log has a table and no choices.
 
 use super::basis::Basis;
 use super::{IntervalView, pair};
@@ -8,9 +8,9 @@ use crate::library::nccl::{Call, Chooser, Function, ranges};
 /// The sizes that are tried: 8 B to 8 GiB, each twice the one before.
 const POWERS: std::ops::RangeInclusive<u32> = 3..=33;
 
-/// Intervals of sizes with the same choice, by function; none where nothing is known to choose by.
+/// Intervals of sizes with the same choice, by function; empty if there is no table to choose by.
 ///
-/// To the byte where one communicator alone is behind the table; else at powers of two.
+/// To the byte if only one communicator gives the table; otherwise at powers of two.
 pub(super) fn intervals(basis: &Basis) -> Vec<IntervalView> {
     if let [one] = basis.computed.as_slice() {
         return exact(&one.choosers[0].0);

@@ -1,6 +1,8 @@
-//! K1 to K26: where a text prints something else than what its schedule costs, and which holds.
+//! K1 to K26: where the cost that a text prints differs from that of its schedule, and which is
+//! correct.
 //!
-//! Found by replaying the schedules that texts describe; the tests of the checklist hold the numbers.
+//! Found by replaying the schedules that texts describe; the tests of the checklist verify the
+//! numbers.
 
 use crate::base::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, Barrier, Broadcast, Reduce, ReduceScatter,
@@ -15,7 +17,7 @@ pub enum Text {
     Algorithms,
     /// The same, 02 to 04: topologies, in-network collectives, contention.
     Topologies,
-    /// Courses, posts and chapters that cite nobody.
+    /// Courses, posts and chapters without a source.
     Often,
 }
 
@@ -37,15 +39,15 @@ impl Text {
 pub struct Contradiction {
     /// `K1` … `K26`.
     pub id: &'static str,
-    /// What it is about.
+    /// The subject.
     pub title: &'static str,
     /// Where it is printed.
     pub texts: &'static [Text],
-    /// What is printed.
+    /// The printed statement.
     pub printed: &'static str,
-    /// What holds.
+    /// The correct statement.
     pub holds: &'static str,
-    /// The collectives concerned, with their algorithms; none: the collective as a whole.
+    /// The collectives concerned, with their algorithms; no algorithms: the collective as a whole.
     pub about: &'static [(Collective, &'static [&'static str])],
 }
 
@@ -59,9 +61,9 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         texts: &[Algorithms, Often],
         printed: "Every process sends at least (N − 1)/N·M and receives as much, 2(N − 1)/N·M \
                   together, and the ring does exactly that.",
-        holds: "The ring sends 2(N − 1)/N·M and receives as much again. The bound is one on the \
-                sum over ranks, 2(N − 1)·M, and therefore on the busiest rank; in every tree some \
-                rank sends only M. Where a switch adds, it does not hold at all.",
+        holds: "The ring sends 2(N − 1)/N·M and receives as much again. The bound is on the sum \
+                over ranks, 2(N − 1)·M, and therefore on the busiest rank; in every tree some rank \
+                sends only M. Where a switch adds, it does not hold at all.",
         about: &[(AllReduce, &["ring", "naive", "tree", "double-binary-tree"])],
     },
     Contradiction {
@@ -91,10 +93,10 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         printed: "2⌈lg N⌉·α + M/BW once pipelined, with about three partners per rank, better than \
                   the ring at every size; near 2·M/BW in practice.",
         holds: "n_β is max(2/k, e/2) on k ports, where e trees' edges share a link (2 in NCCL's \
-                trees): 2 on one port, 1 on two. So 2 in practice is no overhead, it is the bound \
-                2(N − 1)/N of a single port. At equal ports the ring, and Rabenseifner, always \
-                have the smaller bandwidth term. In one piece (P = 1) the print holds on two \
-                ports; one port takes 4·lg N − 2 messages of M/2.",
+                trees): 2 on one port, 1 on two. So 2 in practice is not overhead but the bound \
+                2(N − 1)/N of a single port. With equal ports the ring and Rabenseifner always \
+                have the smaller bandwidth term. In one piece (P = 1) the printed formula holds on \
+                two ports; one port takes 4·lg N − 2 messages of M/2.",
         about: &[(
             AllReduce,
             &["double-binary-tree", "ring-dbt", "nvls-dbt", "nvlstree", "tree-rails"],
@@ -105,9 +107,9 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         title: "rounds of a tree with two children",
         texts: &[Algorithms, Often],
         printed: "A binary tree with two children reduces in ⌈lg N⌉ rounds.",
-        holds: "That is the binomial tree. With two children and one port a rank is busy twice a \
-                level: 4(⌈lg N⌉ − 1) rounds for the all-reduce, 20 instead of 12 for 64 ranks. \
-                Two ports take 2⌊lg N⌋.",
+        holds: "That is the binomial tree. With two children and one port a rank is busy twice per \
+                level: 4(⌈lg N⌉ − 1) rounds for the all-reduce, 20 instead of 12 for 64 ranks. Two \
+                ports take 2⌊lg N⌋.",
         about: &[
             (AllReduce, &["tree", "single-binary-tree", "binary-tree-colored"]),
             (Broadcast, &["binomial", "binary-tree", "in-order-binary-tree"]),
@@ -131,9 +133,9 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         printed: "2⌈lg N⌉·α + 2(N − 1)/N·M/BW at any N; the fix-up is two more α; falling back \
                   to the ring costs about 10 %; padding wastes a quarter at 6 ranks.",
         holds: "Folding costs (2⌊lg N⌋ + 2)·α + (2 + 2(p − 1)/p)·M/BW with p = 2^⌊lg N⌋: the \
-                vector crosses twice more. At 6 ranks the ring's bandwidth term is 2.1 times \
-                smaller, not 10 % larger. Padding needs ghosts that cost nothing. The circulant \
-                all-reduce reaches 2⌈lg N⌉·α + 2(N − 1)/N·M/BW at any N.",
+                vector crosses two more times. At 6 ranks the ring's bandwidth term is 2.1 times \
+                smaller, not 10 % larger. Padding assumes ghost ranks that cost nothing. The \
+                circulant all-reduce reaches 2⌈lg N⌉·α + 2(N − 1)/N·M/BW at any N.",
         about: &[(
             AllReduce,
             &[
@@ -192,9 +194,9 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         title: "where the ring overtakes the double tree",
         texts: &[Algorithms],
         printed: "2.07 GB at 72 ranks and 115.7 GB at 512, for c = 2.",
-        holds: "Right for a tree that pays nothing for its pipeline. With the √M term it is \
-                127 MB and 6.0 GB; with the schedule that one port can run, about 32 MB and \
-                1.4 GB. As c nears 2(N − 1)/N the printed formula runs off to infinity.",
+        holds: "Right for a tree that pays nothing for its pipeline. With the √M term it is 127 MB \
+                and 6.0 GB; with the schedule that one port can run, about 32 MB and 1.4 GB. As c \
+                nears 2(N − 1)/N the printed formula diverges.",
         about: &[(AllReduce, &["double-binary-tree", "ring"])],
     },
     Contradiction {
@@ -203,8 +205,8 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         texts: &[Algorithms, Topologies],
         printed: "No switch helps an all-gather or a reduce-scatter; elsewhere, multicast helps \
                   an all-gather; a broadcast takes two hops here and one there.",
-        holds: "The latency collapses to 2·α_sw, the bandwidth term stays (N − 1)/N·M/BW. The \
-                hops are a parameter, `--inc-hops`, 2 unless given.",
+        holds: "The latency collapses to 2·α_sw, the bandwidth term stays (N − 1)/N·M/BW. The hops \
+                are a parameter, `--inc-hops`, 2 by default.",
         about: &[
             (AllReduce, &["inc"]),
             (AllGather, &["inc"]),
@@ -266,9 +268,9 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         texts: &[Often],
         printed: "A reduction inside nodes first leaves about 8 times less between them; 280 ms \
                   flat, 80 ms in levels.",
-        holds: "Per node 2(D − 1)/D·M instead of 2(N − 1)/N·M: 1.4 % less for 64 nodes of 8. \
-                Eight times less holds for each GPU, and where every GPU takes its own shard \
-                across. With leaders the example takes 369 ms; with shards 61.7 ms.",
+        holds: "Per node 2(D − 1)/D·M instead of 2(N − 1)/N·M: 1.4 % less for 64 nodes of 8. Eight \
+                times less holds for each GPU, where every GPU sends its own shard across. With \
+                leaders the example takes 369 ms; with shards 61.7 ms.",
         about: &[(
             AllReduce,
             &["leader", "leader-tree", "leader-doubling", "leader-rabenseifner", "2d-ring"],
@@ -298,8 +300,8 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         texts: &[Algorithms, Often],
         printed: "β is a bandwidth in one text and seconds per byte in another; KB and MB are \
                   powers of ten here and of two there; DDP's bucket is 25 MB.",
-        holds: "Here a rate has a unit, or is refused: `--bw 100GB/s`, or `--beta 10ps/B`. \
-                `16MB` is 10^6, `16MiB` and `16M` are 2^20. DDP's bucket is 25 MiB.",
+        holds: "Here a rate without a unit is refused: `--bw 100GB/s`, or `--beta 10ps/B`. `16MB` \
+                is 10^6, `16MiB` and `16M` are 2^20. DDP's bucket is 25 MiB.",
         about: &[],
     },
     Contradiction {

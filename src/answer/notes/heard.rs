@@ -4,13 +4,14 @@
 
 use crate::base::collective::Collective;
 
-/// A collective, with groups of word beginnings: a sentence that has one of each group means it.
+/// A collective, with groups of word beginnings: a sentence that matches one of each group means
+/// it.
 type Phrase = (Collective, &'static [&'static [&'static str]]);
 
 const SUM: &[&str] = &["sum", "add", "reduc", "averag", "grad"];
 const PART: &[&str] = &["slice", "shard", "own", "part", "scatter", "piece"];
 
-/// The first that fits is meant.
+/// The first match applies.
 const PHRASES: &[Phrase] = &[
     (Collective::AllToAll, &[&["expert", "token", "transpos", "rout"]]),
     (Collective::SendRecv, &[&["stage", "pipeline", "neighb", "next"]]),

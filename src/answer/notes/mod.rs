@@ -1,6 +1,6 @@
 //! Prose as data: where texts and schedules differ, and topics that people ask about.
 //!
-//! The engine computes; these pages say why. Each number in them is held to the engine by a test.
+//! The engine computes; these pages explain. A test compares each number in them with the engine's.
 
 mod contradictions;
 mod heard;
@@ -47,9 +47,9 @@ pub fn topic(name: &str) -> Result<&'static Topic> {
         let topics =
             TOPICS.iter().flat_map(|t| std::iter::once(t.id).chain(t.aliases.iter().copied()));
         let collectives = Collective::ALL.iter().map(|c| c.id());
-        Error::input(format!("`{name}` is no collective, topic or word of a screen")).help(
+        Error::input(format!("`{name}` is not a collective, topic or word of a screen")).help(
             did_you_mean(&plain, collectives.chain(topics), || {
-                "collcost list topics names them all".to_owned()
+                "collcost list topics shows them all".to_owned()
             }),
         )
     })

@@ -1,7 +1,7 @@
 //! Topics that people ask about, as data: `collcost explain TOPIC`.
 //!
-//! What users reported is cited by its address; what a table holds that the engine knows is put in
-//! by the report, so that it cannot drift.
+//! Users' reports are cited with their address. The report fills in the tables that the engine can
+//! compute, so that they cannot drift.
 
 /// A page.
 #[derive(Debug)]
@@ -10,11 +10,11 @@ pub struct Topic {
     pub id: &'static str,
     /// Other names that are understood.
     pub aliases: &'static [&'static str],
-    /// What it answers, as a heading.
+    /// The question that it answers, as a heading.
     pub title: &'static str,
     /// The page.
     pub pieces: &'static [Piece],
-    /// Commands that go on from here.
+    /// Follow-up commands.
     pub next: &'static [&'static str],
 }
 
@@ -25,11 +25,11 @@ pub enum Piece {
     Text(&'static str),
     /// A table; its first row is the header.
     Table(&'static [&'static [&'static str]]),
-    /// A table of what the engine knows.
+    /// A table computed by the engine.
     Figures(Figures),
     /// Every word that screens print, with its meaning.
     Words,
-    /// Something to type.
+    /// A command to type.
     Command(&'static str),
 }
 
@@ -75,7 +75,7 @@ pub static TOPICS: &[Topic] = &[
                  mixture-of-experts layer runs two of them, dispatch and combine.",
             ),
             Text(
-                "Whether one of these is bound by latency or by bandwidth is no property of the \
+                "Whether one of these is bound by latency or by bandwidth is not a property of the \
                  collective: the size, N and the machine decide. `collcost explain regimes`.",
             ),
         ],
@@ -92,7 +92,7 @@ pub static TOPICS: &[Topic] = &[
                 &["M", "bytes, as nccl-tests counts them: `collcost explain sizes`"],
                 &["α", "time of an empty message over one link"],
                 &["BW", "rate of one port, one way, in bytes per second; texts also write 1/β"],
-                &["γ", "time to reduce one byte; a text's FLOPs for free is γ = 0"],
+                &["γ", "time to reduce one byte; texts that count FLOPs as free set γ = 0"],
                 &["α_sw", "time of one hop through a switch that adds or multicasts"],
                 &["P", "segments of a pipeline"],
                 &["G", "ranks in a node; α₁, BW₁ inside it, α₂, BW₂ between nodes"],
@@ -103,11 +103,13 @@ pub static TOPICS: &[Topic] = &[
                 &["lg", "logarithm to base 2; ⌈x⌉ and ⌊x⌋ round up and down"],
                 &[
                     "S(N), U(N) …",
-                    "whole numbers that an algorithm's page defines; with numbers put in, their value",
+                    "whole numbers that an algorithm's page defines; their value once numbers are \
+                     put in",
                 ],
             ]),
             Text(
-                "Every time is launch + n_α·α + n_β·M/BW + n_γ·M·γ, over one tier of links or more.",
+                "Every time is launch + n_α·α + n_β·M/BW + n_γ·M·γ, over one or more tiers of \
+                 links.",
             ),
         ],
         next: &["collcost explain allreduce ring"],
@@ -118,8 +120,8 @@ pub static TOPICS: &[Topic] = &[
         title: "The words on the screens",
         pieces: &[
             Text(
-                "Each word stands for one thing wherever it is printed; `collcost explain WORD` \
-                 gives one of them, `collcost explain terms` the letters of formulas.",
+                "Each word means the same wherever it is printed. `collcost explain WORD` explains \
+                 one of them, `collcost explain terms` the letters of formulas.",
             ),
             Words,
         ],
@@ -132,7 +134,7 @@ pub static TOPICS: &[Topic] = &[
         pieces: &[
             Text(
                 "Link rates are sold in bits, memory in powers of two, benchmarks report 10^9 \
-                 bytes. Three factors hide there: 8, 1.074 and 2.",
+                 bytes. This hides three factors: 8, 1.074 and 2.",
             ),
             Table(&[
                 &["written", "means"],
@@ -140,13 +142,13 @@ pub static TOPICS: &[Topic] = &[
                 &["16MB", "16·10^6 bytes"],
                 &["7B@bf16", "7·10^9 parameters of 2 bytes = 14 GB = 13.04 GiB"],
                 &["400Gb/s", "400·10^9 bits = 50 GB/s; `400gbps` and `400Gbps` too"],
-                &["50GB/s", "50·10^9 bytes; every rate here prints so"],
-                &["100", "no bandwidth: without a unit it is refused"],
+                &["50GB/s", "50·10^9 bytes; every rate here is printed this way"],
+                &["100", "not a bandwidth: refused without a unit"],
             ]),
             Text(
                 "Who prints what: nccl-tests 10^9 B/s; DeepSpeed's log Gb/s; PyTorch divides by \
-                 2^30 and writes GB; XLA's nic_speed_gbps is GB/s in spite of its name. In texts β \
-                 is a bandwidth here and seconds per byte there (K21).",
+                 2^30 and writes GB; XLA's nic_speed_gbps is GB/s in spite of its name. Some texts \
+                 use β for a bandwidth, others for seconds per byte (K21).",
             ),
         ],
         next: &["collcost explain sizes", "collcost explain links", "collcost explain K21"],
@@ -160,14 +162,14 @@ pub static TOPICS: &[Topic] = &[
                 "M is nccl-tests' size: the whole vector of an all-reduce, broadcast or reduce; \
                  the total over all ranks of an all-gather, reduce-scatter, scatter or gather; one \
                  rank's whole buffer, its own block included, of an all-to-all. `--size-is \
-                 per-rank` and `per-peer` take the other ways of counting: a shard of 1 MB over 8 \
-                 ranks is M = 8 MB.",
+                 per-rank` and `per-peer` select the other ways of counting: a shard of 1 MB over \
+                 8 ranks is M = 8 MB.",
             ),
             Command("collcost convert 1GiB size allgather -n 16"),
             Text(
                 "NCCL's API counts elements per rank for these (sendcount, recvcount). Open MPI's \
-                 tuned rules take the block, MPICH's the total. OSU's all-gather and all-to-all \
-                 print one block. Compare two tools only after converting.",
+                 tuned rules count the block, MPICH's the total. OSU's all-gather and all-to-all \
+                 print one block. Convert before you compare two tools.",
             ),
         ],
         next: &["collcost convert 1GiB size alltoall -n 16"],
@@ -178,9 +180,9 @@ pub static TOPICS: &[Topic] = &[
         title: "algbw and busbw",
         pieces: &[
             Text(
-                "algbw = M/t is what a caller gets: step times need it. busbw = algbw·factor makes \
-                 collectives comparable with a link's rate, one way: the factor is what the busiest \
-                 rank must send at least, over M. For 1 GB in 10 ms algbw is 100 GB/s.",
+                "algbw = M/t is the rate that a caller gets: use it for step times. busbw = \
+                 algbw·factor can be compared with a link's rate, one way: the factor is the least \
+                 that the busiest rank must send, over M. For 1 GB in 10 ms algbw is 100 GB/s.",
             ),
             Known(Figures::BusbwFactors),
             Text(
@@ -189,16 +191,17 @@ pub static TOPICS: &[Topic] = &[
                  traffic:",
             ),
             Text(
-                "With sums in the switch (NVLS, SHARP) a GPU moves (n + 1)/n·M each way instead of \
-                 2(n − 1)/n·M, and busbw may exceed the link: 475 GB/s over NVLink's 450 GB/s is \
-                 no bug (NVIDIA/nccl-tests 272, 312, 366). A tree over two nodes moves M over the \
-                 NICs where the factor assumes 2(N − 1)/N: `explain two-nodes`. A naive or tree \
-                 algorithm moves more than the factor says, and its busbw stays below its link.",
+                "With in-switch reduction (NVLS, SHARP) a GPU moves (n + 1)/n·M each way instead \
+                 of 2(n − 1)/n·M, and busbw may exceed the link: 475 GB/s over NVLink's 450 \
+                 GB/s is not a bug (NVIDIA/nccl-tests 272, 312, 366). A tree over two nodes moves \
+                 M over the NICs where the factor assumes 2(N − 1)/N: `explain two-nodes`. A naive \
+                 or tree algorithm moves more than the factor says, and its busbw stays below its \
+                 link.",
             ),
             Text(
-                "`explain <collective> <algorithm>` shows algbw, busbw and what a rank really sends \
-                 a second side by side. The efficiency of a fabric is η_β = busbw over the rate of \
-                 a port: 360 of 450 GB/s are 0.80.",
+                "`explain <collective> <algorithm>` shows algbw, busbw and what a rank really \
+                 sends per second side by side. The efficiency of a fabric is η_β = busbw over the \
+                 rate of a port: 360 of 450 GB/s are 0.80.",
             ),
         ],
         next: &[
@@ -212,15 +215,15 @@ pub static TOPICS: &[Topic] = &[
         title: "nccl-tests' average bus bandwidth",
         pieces: &[
             Text(
-                "`# Avg bus bandwidth` is the mean of busbw over all sizes of the run, in place and \
-                 out of place. Small sizes are bound by latency and pull it down, so it says more \
-                 about `-b` and `-e` than about the fabric. It is 0 where every busbw is 0: a run \
-                 on one GPU, whose factor 2(n − 1)/n is 0, or sizes that round to 0 bytes per rank. \
-                 That is no fault of the machine (NVIDIA/nccl-tests 71, 294).",
+                "`# Avg bus bandwidth` is the mean of busbw over all sizes of the run, in place \
+                 and out of place. Small sizes are bound by latency and pull it down, so it says \
+                 more about `-b` and `-e` than about the fabric. It is 0 where every busbw is 0: a \
+                 run on one GPU, whose factor 2(n − 1)/n is 0, or sizes that round to 0 bytes per \
+                 rank. That is not a fault of the machine (NVIDIA/nccl-tests 71, 294).",
             ),
             Text(
-                "NCCL_TESTS_MIN_BW compares this mean, and fails below 0.9 of what was asked. Take \
-                 the largest sizes alone, or compare size by size with a model.",
+                "NCCL_TESTS_MIN_BW compares this mean, and fails below 0.9 of the requested value. \
+                 Use only the largest sizes, or compare each size with a model.",
             ),
         ],
         next: &["collcost explain regimes"],
@@ -230,7 +233,7 @@ pub static TOPICS: &[Topic] = &[
         aliases: &["rates", "nvlink", "duplex", "raw", "payload", "bandwidths", "h100", "p5"],
         title: "Raw or payload, one way or both, per GPU or per node",
         pieces: &[
-            Text("Four questions stand behind most \"half of what was promised\":"),
+            Text("Most reports of \"half of what was promised\" come down to four questions:"),
             Table(&[
                 &["question", "example"],
                 &[
@@ -248,15 +251,17 @@ pub static TOPICS: &[Topic] = &[
                 &["ring or switch?", "NVLS raises busbw by about 30 %, to 480 GB/s at 8 H100"],
             ]),
             Text(
-                "So on a p5.48xlarge 480 of 900 GB/s is not 53 %: 900 is raw and both ways, 450 one \
-                 way, 370 what a ring reaches, 480 what NVLS reports (NVIDIA/nccl 1442). On 8 H100 \
-                 250 GB/s of algbw at 256 MB is near the 275 that large sizes reach, 1.75 · 275 = \
-                 480 of busbw; 256 MB is too small to show it (NVIDIA/nccl-tests 212). On 8 A100 a \
-                 ring reaches 230 to 240 of 300 GB/s (NVIDIA/nccl-tests 149).",
+                "On a p5.48xlarge, 480 of 900 GB/s is therefore not 53 %: 900 is raw and both \
+                 ways, 450 one way, 370 what a ring reaches, 480 what NVLS reports (NVIDIA/nccl \
+                 1442). On 8 H100 250 GB/s of algbw at 256 MB is near the 275 that large sizes \
+                 reach, 1.75 · 275 = 480 of busbw; 256 MB is too small to show it \
+                 (NVIDIA/nccl-tests 212). On 8 A100 a ring reaches 230 to 240 of 300 GB/s \
+                 (NVIDIA/nccl-tests 149).",
             ),
             Known(Figures::Rates),
             Text(
-                "Inside a node and between nodes differ by 900 to 50 GB/s, 18 times, as texts quote them, or 450 to 50, 9 times, one way.",
+                "Rates inside a node and between nodes differ 18 times, 900 to 50 GB/s, as texts \
+                 quote them; one way they differ 9 times, 450 to 50.",
             ),
         ],
         next: &[
@@ -280,17 +285,17 @@ pub static TOPICS: &[Topic] = &[
             Known(Figures::Switches),
             Text(
                 "Why the peak of 8 H100 is 480 GB/s and not 647: NVLS moves (n + 1)/n·M a GPU, so \
-                 of a payload rate B busbw is at most B·2(n − 1)/(n + 1), 1.56 B at 8 GPUs and \
+                 at a payload rate B busbw is at most B·2(n − 1)/(n + 1), 1.56 B at 8 GPUs and \
                  1.33 B at 5; 2(n − 1)/n would count M alone. NCCL's own model multiplies by 5/6. \
                  With B = 370 GB/s that is 480 GB/s at 8 GPUs and 411 at 5; 480 and 420 are \
                  reported (NVIDIA/nccl 1374, 1455). `inc` here is the ideal switch; a profile's \
-                 figure for the switch carries what was measured.",
+                 figure for the switch includes what was measured.",
             ),
             Text(
-                "The latency does not grow with the hops but with what NCCL does a step, so small \
-                 sizes may lose to a ring or tree of few ranks (NVIDIA/nccl 1259, 1362): do not \
-                 force it. A PCIe switch multicasts but cannot add: broadcast, all-gather, and the \
-                 second half of an all-reduce.",
+                "The latency grows not with the hops but with what NCCL does per step, so at small \
+                 sizes NVLS may lose to a ring or tree of few ranks (NVIDIA/nccl 1259, 1362): do \
+                 not force it. A PCIe switch multicasts but cannot add: broadcast, all-gather, and \
+                 the second half of an all-reduce.",
             ),
         ],
         next: &["collcost explain allreduce inc -n 8", "collcost explain allreduce nvlstree -n 64"],
@@ -319,7 +324,8 @@ pub static TOPICS: &[Topic] = &[
                 "Over two nodes each tree is one edge; half of the vector goes up and down each. \
                  Over three the busiest node has two edges in one tree and one in the other. So a \
                  busbw above the NICs at 2 or 3 nodes is right, and falls at the fourth \
-                 (NVIDIA/nccl 1576, 812, NVIDIA/nccl-tests 196). It says nothing of larger runs.",
+                 (NVIDIA/nccl 1576, 812, NVIDIA/nccl-tests 196). It says nothing about larger \
+                 runs.",
             ),
         ],
         next: &["collcost explain allreduce 1G -n 16 --gpus-per-node 8", "collcost explain nics"],
@@ -337,12 +343,12 @@ pub static TOPICS: &[Topic] = &[
             ),
             Text(
                 "One GPU per node drives few channels and its own PCIe link: two nodes of one H100 \
-                 and four NICs reached 50 of 200 GB/s (NVIDIA/nccl 1357). What binds there is the \
+                 and four NICs reached 50 of 200 GB/s (NVIDIA/nccl 1357). The limit there is the \
                  GPU's own port, one NIC's worth, not the fabric.",
             ),
             Text(
                 "A flat ring over blocks of ranks crosses each node's boundary once and uses one \
-                 NIC: `ring` here. `ring-rails` lays one over each. A hierarchy takes G shards \
+                 NIC: `ring` here. `ring-rails` lays one over each. A hierarchy sends G shards \
                  across and shares K NICs among them: ⌈G/K⌉ times the time between nodes (K9).",
             ),
             Command("collcost explain allreduce ring 1GiB --nodes 2 --nics-per-node 1"),
@@ -365,7 +371,7 @@ pub static TOPICS: &[Topic] = &[
                 "\"All-to-all is latency-bound\" is true of small blocks and false of large ones. \
                  Below n½ fewer steps win (trees, recursive doubling, the switch), above it fewer \
                  bytes (ring, halving and doubling). Gloo's rule that few steps suit a transport \
-                 of high latency is the same sentence.",
+                 of high latency says the same.",
             ),
         ],
         next: &[
@@ -384,8 +390,8 @@ pub static TOPICS: &[Topic] = &[
                  is in all of them (NVIDIA/nccl-tests 123): fit both.",
             ),
             Text(
-                "A time below launch + ⌈lg N⌉·α was not one call: CUDA graphs take the launch away, \
-                 and `-m` aggregates several operations into one (NVIDIA/nccl 1984, \
+                "A time below launch + ⌈lg N⌉·α is not that of one call: CUDA graphs remove the \
+                 launch, and `-m` aggregates several operations into one (NVIDIA/nccl 1984, \
                  NVIDIA/nccl-tests 68). The least latency is the first line of the bound.",
             ),
         ],
@@ -407,11 +413,11 @@ pub static TOPICS: &[Topic] = &[
                 &["broadcast, reduce", "⌈lg N⌉", "M"],
             ]),
             Text(
-                "Messages: in one message's time a rank tells k others, so facts spread by a factor \
-                 k + 1. Bytes: every element takes N − 1 transfers to be added up and N − 1 to be \
-                 spread, 2(N − 1)·M in all, of which the busiest rank has at least the average. \
-                 That is a bound on the maximum over ranks, not on each (K1). Both bounds hold \
-                 apart; their sum is no bound.",
+                "Messages: in one message's time a rank informs k others, so information spreads \
+                 by a factor of k + 1. Bytes: every element takes N − 1 transfers to be added up \
+                 and N − 1 to be spread, 2(N − 1)·M in all, of which the busiest rank sends at \
+                 least the average. That is a bound on the maximum over ranks, not on each (K1). \
+                 Each bound holds separately; their sum is not a bound.",
             ),
             Text("`x bound` compares with the larger of them, over every tier."),
         ],
@@ -423,17 +429,17 @@ pub static TOPICS: &[Topic] = &[
         title: "Ports that algorithms need and fabrics have",
         pieces: &[
             Text(
-                "A port sends one message and receives one at a time. An algorithm whose ranks talk \
-                 to more partners at once than they have ports takes turns; its time here is the \
-                 one under the ports asked for with `--ports`.",
+                "A port sends one message and receives one at a time. If the ranks of an algorithm \
+                 talk to more partners at once than they have ports, they take turns; its time \
+                 here is for the ports given with `--ports`.",
             ),
             Known(Figures::PortBudgets),
             Text(
                 "Ports grow with the machine, ⌈lg N⌉ with the job: recursive doubling and \
                  Rabenseifner have ⌈lg N⌉ partners, 9 at 512 ranks, one after another. They need \
                  one port, but pipelining them across steps would need all 9. A binomial root that \
-                 pipelines needs ⌈lg N⌉ (K8). A double tree gains from a second port and no more \
-                 than that (K4).",
+                 pipelines needs ⌈lg N⌉ (K8). A double tree gains from a second port, but not from \
+                 more (K4).",
             ),
         ],
         next: &["collcost explain allreduce dbt --ports 2", "collcost explain K4"],
@@ -452,7 +458,7 @@ pub static TOPICS: &[Topic] = &[
             Known(Figures::Pipelines),
             Text(
                 "This is the master formula, with a port for every step in flight. The exact cost \
-                 of each algorithm under the ports asked is on its own page, with a table over P.",
+                 of each algorithm on the given ports is on its own page, with a table over P.",
             ),
         ],
         next: &[
@@ -501,23 +507,23 @@ pub static TOPICS: &[Topic] = &[
                     "pipeline (PP)",
                     "send/recv",
                     "every stage boundary",
-                    "activations go to the next stage alone: stages − 1 hops",
+                    "activations go only to the next stage: stages − 1 hops",
                 ],
                 &[
                     "context (CP)",
                     "send/recv or all-gather",
                     "every attention",
-                    "keys and values pass round the ranks",
+                    "keys and values pass around the ranks",
                 ],
             ]),
             Text(
                 "Data parallelism all-reduces in training only; inference has no gradients. A \
                  decoding step runs TP's all-reduces on a few KiB, bound by latency; a training \
                  step's gradients are gigabytes, bound by bandwidth. Both are the same collective: \
-                 ask with the size.",
+                 always give the size.",
             ),
             Text(
-                "FSDP moves as much as DDP and half more: two all-gathers and a reduce-scatter are \
+                "FSDP moves half as much again as DDP: two all-gathers and a reduce-scatter are \
                  3(N − 1)/N·M against 2(N − 1)/N·M.",
             ),
         ],
@@ -572,10 +578,10 @@ pub static TOPICS: &[Topic] = &[
                  least that any algorithm can, (N − 1)/N·M. It works at any N, where recursive \
                  doubling needs a power of two. It talks to two neighbours only, which every \
                  fabric has ports and locality for. And the sizes are large: FSDP's layers are \
-                 tens of megabytes, where N − 1 messages hardly count.",
+                 tens of megabytes, where N − 1 messages hardly matter.",
             ),
             Text(
-                "What that costs is latency: 511 messages at 512 ranks, 1.022 ms at 2 µs. Bruck, \
+                "The price is latency: 511 messages at 512 ranks, 1.022 ms at 2 µs. Bruck, \
                  circulant and PAT send the same bytes in ⌈lg N⌉ rounds. NCCL has PAT since 2.23, \
                  for one rank per node (K14).",
             ),
@@ -588,8 +594,8 @@ pub static TOPICS: &[Topic] = &[
         title: "One name, several algorithms",
         pieces: &[
             Text(
-                "Texts and libraries use the same words for different schedules. The left column is \
-                 what is written there, the right one what it is here.",
+                "Texts and libraries use the same words for different schedules. The left column \
+                 is the name written there, the right one what it is called here.",
             ),
             Table(&[
                 &["name", "means"],
@@ -607,7 +613,8 @@ pub static TOPICS: &[Topic] = &[
                 ],
                 &[
                     "recursive doubling",
-                    "whole vectors with partners at doubling distances; as all-gather, all that one has",
+                    "whole vectors with partners at doubling distances; as an all-gather, \
+                     everything that a rank holds",
                 ],
                 &["tree (NCCL)", "the double binary tree, pipelined; `double-binary-tree`"],
                 &["tree (texts)", "the binomial reduce and broadcast; `tree`"],
@@ -630,9 +637,10 @@ pub static TOPICS: &[Topic] = &[
         title: "What is left to choose",
         pieces: &[
             Text(
-                "Small vectors: the fewest steps. Large vectors: the fewest bytes. Large N moves the \
-                 border up. At powers of two halving-doubling is never worse than tree or ring (K6); \
-                 at any N the circulant all-reduce is not. What libraries ship is not always that.",
+                "Small vectors: the fewest steps. Large vectors: the fewest bytes. A larger N \
+                 moves the border up. At powers of two halving-doubling is never worse than tree \
+                 or ring (K6); at any N neither is the circulant all-reduce. Libraries do not \
+                 always ship these.",
             ),
             Table(&[
                 &["to gain", "do", "ask"],
@@ -643,17 +651,17 @@ pub static TOPICS: &[Topic] = &[
                 ],
                 &[
                     "half of the bytes",
-                    "sums in the switch: a vector crosses once, not twice",
+                    "in-switch reduction: a vector crosses once, not twice",
                     "collcost explain nvls",
                 ],
                 &[
-                    "fewer bytes an element",
+                    "fewer bytes per element",
                     "fp8 instead of bf16: half of M, more to add up",
                     "collcost allreduce 7B@fp8 -n 64",
                 ],
                 &[
                     "fewer messages",
-                    "buckets: latency is paid once each",
+                    "buckets: latency is paid once per bucket",
                     "collcost explain latency",
                 ],
                 &[
@@ -671,9 +679,9 @@ pub static TOPICS: &[Topic] = &[
         title: "Where texts and schedules differ",
         pieces: &[
             Text(
-                "Replaying the schedules of five texts found 26 places where what is printed is not \
-                 what the schedule costs. `explain K4` shows one; every algorithm's page shows its \
-                 own. `--algorithm 'NAME(paper)'` prices the printed form.",
+                "Replaying the schedules of five texts found 26 places where the printed cost is \
+                 not that of the schedule. `explain K4` shows one; every algorithm's page shows \
+                 its own. `--algorithm 'NAME(paper)'` prices the printed form.",
             ),
             Known(Figures::Contradictions),
         ],

@@ -1,4 +1,4 @@
-//! The words that screens print, one meaning each: `collcost explain WORD`.
+//! The words that screens print, each with one meaning: `collcost explain WORD`.
 
 /// A word with its meaning.
 #[derive(Debug)]
@@ -15,23 +15,25 @@ const fn is(names: &'static [&'static str], means: &'static str, next: &'static 
     Word { names, means, next }
 }
 
-/// What `name` means; labels are looked up as printed, in any case.
+/// The meaning of `name`; labels are looked up as printed, in upper or lower case.
 #[must_use]
 pub fn meaning(name: &str) -> Option<&'static Word> {
     let plain = name.trim_end_matches(['?', ':', '*']).trim().to_lowercase();
     WORDS.iter().find(|w| w.names.iter().any(|n| n.to_lowercase() == plain))
 }
 
-/// All of them, by where they are met first.
+/// All of them, in the order in which a user meets them.
 pub static WORDS: &[Word] = &[
     is(
         &["expected", "expectation", "expect"],
-        "The time that the call will take as the library really runs it, launch included: the middle of what is foreseen. Half of real runs are expected below it.",
+        "The time that the call is expected to take as the library really runs it, launch \
+         included. It is a median: half of real runs are expected below it.",
         "explain busbw",
     ),
     is(
         &["8 of 10 runs", "band", "low", "high", "8 of 10", "p10", "p90"],
-        "The range from the 10th to the 90th percentile of real runs: 8 of 10 lie inside. It is as wide as predictions of this kind were off on held-out measurements.",
+        "The range from the 10th to the 90th percentile of real runs: 8 of 10 lie inside. Its \
+         width is the error that predictions of this kind had on held-out measurements.",
         "accuracy --help",
     ),
     is(
@@ -41,22 +43,26 @@ pub static WORDS: &[Word] = &[
     ),
     is(
         &["known from", "basis"],
-        "What the expected time rests on: measured on this machine, on the same board elsewhere, transferred from other machines, or modelled; with the error that this had on held-out data.",
+        "The basis of the expected time: measured on this machine, on the same board elsewhere, \
+         transferred from other machines, or modelled; with its error on held-out data.",
         "accuracy --help",
     ),
     is(
         &["held-out error", "held-out", "held out", "off", "|error|, median / p90"],
-        "How far predictions were off on measurements that were left out when they were made: |predicted/measured − 1|, median and 90th percentile.",
+        "The error of predictions on measurements that were left out when they were made: \
+         |predicted/measured − 1|, median and 90th percentile.",
         "accuracy --help",
     ),
     is(
         &["better", "fastest other"],
-        "Whether another algorithm is expected to be faster beyond the bands of both; where it is not, nothing is certain.",
+        "Whether another algorithm is expected to be faster beyond the bands of both; if not, no \
+         other algorithm is certainly faster.",
         "choose --help",
     ),
     is(
         &["ideal", "ideal time", "ideal price", "ideal cost"],
-        "The time of a schedule in the α-β model on the machine's links, with nothing else in the way: n_α·α + n_β·M/BW and the launch. Real runs take longer.",
+        "The time of a schedule in the α-β model on the machine's links, without any other load: \
+         n_α·α + n_β·M/BW and the launch. Real runs take longer.",
         "explain terms",
     ),
     is(
@@ -151,7 +157,7 @@ pub static WORDS: &[Word] = &[
         "Seconds from the start of the call on all ranks to its end on the last.",
         "explain terms",
     ),
-    is(&["measured"], "A time that somebody ran, as the source states it.", "accuracy --help"),
+    is(&["measured"], "A time measured in a real run, as the source states it.", "accuracy --help"),
     is(
         &["machine", "machines"],
         "A profile: links with α and BW, the library, ranks per node; `collcost profiles` lists them.",
@@ -174,12 +180,12 @@ pub static WORDS: &[Word] = &[
     ),
     is(
         &["× lowest", "x least", "× least", "ratio", "second/first"],
-        "A time over the least of its column.",
+        "A time divided by the least of its column.",
         "choose --help",
     ),
     is(
         &["× choice", "x choice"],
-        "An expected time over that of what the library picks.",
+        "An expected time divided by that of the library's choice.",
         "choose --help",
     ),
     is(
@@ -226,7 +232,7 @@ pub static WORDS: &[Word] = &[
     ),
     is(
         &["exposed"],
-        "Communication time that no computation hides: what it adds to the step.",
+        "Communication time that no computation hides, and which therefore adds to the step.",
         "plan --help",
     ),
     is(&["bucket", "buckets"], "Gradients that share one call.", "bucket --help"),
@@ -273,7 +279,8 @@ pub static WORDS: &[Word] = &[
     ),
     is(
         &["budget", "budgets"],
-        "A limit in a file, on time, bandwidth or another figure, that `collcost check` holds against the expectation.",
+        "A limit in a file, on time, bandwidth or another figure, that `collcost check` compares \
+         with the expectation.",
         "check --help",
     ),
     is(
@@ -284,7 +291,7 @@ pub static WORDS: &[Word] = &[
     is(&["limit"], "The value that a budget allows.", "check --help"),
     is(
         &["verdict"],
-        "healthy, ill or cannot tell: measured times against the band of healthy machines.",
+        "healthy, ill or cannot tell: measured times compared with the band of healthy machines.",
         "compare --help",
     ),
     is(
@@ -310,7 +317,7 @@ pub static WORDS: &[Word] = &[
     is(&["makespan"], "Time until the last job has finished.", "simulate --help"),
     is(
         &["start", "starts", "finish", "ends", "end"],
-        "When something begins or is over, from the start of the first.",
+        "When something begins or ends, counted from the start of the first.",
         "simulate --help",
     ),
     is(
@@ -350,18 +357,22 @@ pub static WORDS: &[Word] = &[
         "What the library calls the algorithm, as its variables and logs write it.",
         "list algorithms",
     ),
-    is(&["schedule"], "The algorithm here whose messages are those of what runs.", "trace --help"),
+    is(
+        &["schedule"],
+        "The algorithm in collcost that sends the same messages as what runs.",
+        "trace --help",
+    ),
     is(
         &["estimate", "its own estimate"],
-        "What the library itself expects, with the numbers that it decides by.",
+        "The time that the library itself expects, from the numbers that it decides by.",
         "choose --help",
     ),
-    is(&["to try"], "Settings that get another algorithm, to be measured.", "choose --help"),
+    is(&["to try"], "Settings that select another algorithm, to be measured.", "choose --help"),
     is(&["instead"], "What would have run, and why it does not.", "choose --help"),
     is(&["rule"], "The line of the library's own rules that decided.", "choose --help"),
     is(
         &["use", "used"],
-        "What a call alone really uses, as the log prints it.",
+        "What a call really uses when it runs alone, as the log prints it.",
         "nccl choose --help",
     ),
     is(

@@ -1,4 +1,4 @@
-//! What the gaps between closed form, simulation and bound mean, in sentences.
+//! The causes of the gaps between closed form, simulation and bound, in sentences.
 
 use super::{Ask, ModeView, PASSED_OVER, Plan, without_launch};
 use crate::base::error::Result;
@@ -11,7 +11,7 @@ use crate::machine::link::Link;
 use crate::machine::query::Query;
 use crate::model::algorithm::Guarantee;
 
-/// What the sentences about the gaps are made of.
+/// The inputs of the sentences about the gaps.
 pub(super) struct Facts<'a> {
     pub query: &'a Query,
     pub plan: &'a Plan,
@@ -22,14 +22,14 @@ pub(super) struct Facts<'a> {
     pub path: Option<&'a Path>,
 }
 
-/// By how much, relative, two times may differ that are one.
+/// The largest relative difference of two times that count as equal.
 const SAME: f64 = 1e-9;
 
 fn is_more(a: Seconds, b: Seconds) -> bool {
     a.0 > b.0 * (1.0 + SAME)
 }
 
-/// `12.3 µs (4.5 %)`: the difference, and over what.
+/// `12.3 µs (4.5 %)`: the difference, absolute and relative.
 fn difference(more: Seconds, less: Seconds) -> String {
     let gap = more - less;
     match less.0 > 0.0 {
@@ -57,12 +57,12 @@ impl Facts<'_> {
         self.makespans.iter().find(|(m, _)| *m == mode).map(|(_, time)| *time)
     }
 
-    /// From the closed form, step by step, to what was simulated, and down to the bound.
+    /// From the closed form, step by step, to the simulated time, and down to the bound.
     pub fn gaps(&self, setup: &Setup) -> Result<Vec<String>> {
         let mut gaps = Vec::new();
         let schedule = &*self.plan.schedule;
         let fabric = &self.query.machine.fabric;
-        // A sound machine whose ports take turns: what the closed form speaks of.
+        // An undisturbed machine whose ports take turns: the case that the closed form describes.
         let sound = Setup { trouble: Trouble::default(), ..setup.clone() };
         let turns = taking_turns(fabric, Link::ideal);
         let measured =
@@ -96,7 +96,9 @@ impl Facts<'_> {
             let much =
                 if is_more(next, now) { difference(next, now) } else { difference(now, next) };
             let more = if is_more(next, now) { "more" } else { "less" };
-            gaps.push(format!("messages that take what was measured of their size: {much} {more}"));
+            gaps.push(format!(
+                "messages that take the time measured for their size: {much} {more}"
+            ));
             now = next;
         }
         if shares {
@@ -116,7 +118,7 @@ impl Facts<'_> {
         Ok(gaps)
     }
 
-    /// The closed form against mode flow on a sound machine.
+    /// The closed form compared with mode flow on an undisturbed machine.
     fn form_gap(&self, base: Seconds) -> Option<String> {
         let (form, (_, guarantee)) = (self.form()?, self.plan.form.as_ref()?);
         let tiered = self.query.machine.fabric.depth(self.query.shape.ranks).ok()? > 1;
@@ -134,7 +136,7 @@ impl Facts<'_> {
                 }
                 Guarantee::EqualInRounds if in_rounds => format!(
                     "the closed form is the time in mode sync, {gap} above mode flow: data that \
-                     run ahead of the rounds save that"
+                     run ahead of the rounds save that time"
                 ),
                 Guarantee::Pipelined => format!(
                     "the closed form is {gap} above mode flow: segments run ahead where a port \
@@ -171,8 +173,8 @@ impl Facts<'_> {
                      meet at ports and NICs; the path says where they wait"
                 ),
                 _ => format!(
-                    "mode flow takes {gap} more than the closed form: of messages that could start \
-                     at once the first in the schedule goes first, which is not the best order here"
+                    "mode flow takes {gap} more than the closed form: where several messages could \
+                     start, the first in the schedule goes first, which is not the best order here"
                 ),
             }
         } else {
@@ -180,7 +182,7 @@ impl Facts<'_> {
         })
     }
 
-    /// The modes against each other.
+    /// The modes compared with each other.
     fn mode_gaps(&self) -> Vec<String> {
         let times = Mode::ALL.map(|mode| self.makespan(mode));
         let [Some(sync), Some(local), Some(flow)] = times else { return Vec::new() };
@@ -195,7 +197,7 @@ impl Facts<'_> {
             let gap = difference(local, flow);
             gaps.push(format!(
                 "local takes {gap} more than flow: a rank ends a round before it begins the next, \
-                 though what that needs may be there"
+                 even if the data for the next is there"
             ));
         }
         if is_more(flow, local) {
@@ -213,7 +215,7 @@ impl Facts<'_> {
         gaps
     }
 
-    /// The time against the lower bound, and which of its terms makes the difference.
+    /// The time compared with the lower bound, and the term that makes the difference.
     fn bound_gap(&self, makespan: Seconds) -> Option<String> {
         let least = self.bound.time();
         if least.0 <= 0.0 {
@@ -254,7 +256,7 @@ impl Facts<'_> {
         let (machine, shape) = (&self.query.machine, &self.query.shape);
         if machine.fabric.launch.0 > 0.0 {
             notes.push(format!(
-                "the launch, {} per call, is in none of these times",
+                "none of these times includes the launch, {} per call",
                 machine.fabric.launch
             ));
         }
@@ -281,18 +283,19 @@ impl Facts<'_> {
     }
 }
 
-/// One cause, as what it adds to or takes from the time.
+/// One cause, as the time that it adds or saves.
 fn step(cause: &str, before: Seconds, after: Seconds) -> String {
     if is_more(after, before) {
         format!("{cause}: {} more", difference(after, before))
     } else if is_more(before, after) {
         format!("{cause}: {} less, since other messages go first", difference(before, after))
     } else {
-        format!("{cause}: no difference, nobody waits for what they hold back")
+        format!("{cause}: no difference, since no message waits for those they delay")
     }
 }
 
-/// The machine with ports that take turns, and of its links what `kept` keeps.
+/// The machine with ports that take turns, and with only those properties of its links that `kept`
+/// keeps.
 fn taking_turns(fabric: &Fabric, kept: impl Fn(&Link) -> Link) -> Fabric {
     let mut fabric = fabric.clone();
     for tier in &mut fabric.tiers {

@@ -1,4 +1,4 @@
-//! What ranks hold after each step, as the names of what was added or as numbers.
+//! What ranks hold after each step, as names of the contributions or as numbers.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use crate::base::error::{Error, Result};
 use crate::model::replay::{Content, Numbers, Ranks, Replay};
 use crate::model::schedule::{Layout, Schedule};
 
-/// The most cells of all states together.
+/// The maximum number of cells of all states together.
 const MOST_CELLS: u64 = 1 << 18;
 
-/// The most terms of all sums together.
+/// The maximum number of terms of all sums together.
 const MOST_TERMS: u64 = 1 << 24;
 
 /// What one rank holds of one chunk.
@@ -32,18 +32,18 @@ pub enum Cell {
 /// Contributions by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sum {
-    /// Whose, in the order in which they were added.
+    /// The contributing ranks, in the order in which they were added.
     pub ranks: Vec<u32>,
-    /// Of which part of theirs; absent where there is only one.
+    /// The part of each that contributes; absent if there is only one.
     pub part: Option<u32>,
     /// Whether rank and part need a point between them: there are more than ten of either.
     pub pointed: bool,
-    /// Whether these are notifications, joined and not added.
+    /// Whether these are notifications, which are joined and not added.
     pub joined: bool,
 }
 
 impl Sum {
-    /// The name of chunk `chunk` where each of `ranks` ranks has `parts` parts of its own.
+    /// The name of chunk `chunk` if each of `ranks` ranks has its own `parts` parts.
     #[must_use]
     pub fn of_part(chunk: u32, parts: u32, ranks: u32) -> Self {
         Self {
@@ -71,17 +71,17 @@ impl fmt::Display for Sum {
     }
 }
 
-/// What following the contents found.
+/// The contents found.
 #[derive(Default)]
 pub(super) struct Followed {
     pub start: Option<Vec<Vec<Option<Cell>>>>,
     pub whole_after_step: Option<u64>,
     pub owners: Vec<(u32, u32)>,
-    /// Whether the states were too much.
+    /// Whether the states were too large.
     pub too_much: bool,
 }
 
-/// Puts the states into `steps`, or into the one that is asked.
+/// Puts the states into `steps`, or into the requested one.
 pub(super) fn follow(
     schedule: &dyn Schedule,
     steps: &mut [Step],
@@ -94,7 +94,7 @@ pub(super) fn follow(
     if data.is_some() && frame.collective == Collective::Barrier {
         return Err(Error::input("a barrier carries no data")
             .at("--data")
-            .help("leave it out: the state then says who has been heard of"));
+            .help("leave it out: the state then shows which ranks have been heard from"));
     }
     let states = if only.is_some() { 1 } else { steps.len() as u64 + 1 };
     let cells = places.saturating_mul(states);
@@ -123,7 +123,7 @@ pub(super) fn follow(
         }
         if asked(step.step) {
             let chunks = frame.chunks() as usize;
-            // Places are far fewer than 2³².
+            // There are far fewer places than 2³².
             let of = |place: usize| ((place / chunks) as u32, (place % chunks) as u32);
             step.written = written.into_iter().map(of).collect();
             step.state = Some(shown(&names, &numbers));
@@ -157,12 +157,12 @@ fn number(numbers: &Numbers) -> Cell {
     }
 }
 
-/// Whether `v111` could be two things.
+/// Whether `v111` would be ambiguous.
 fn is_pointed(ranks: u32, parts: u32) -> bool {
     ranks > 10 || parts > 10
 }
 
-/// How the chunks of a schedule are called.
+/// The names of a schedule's chunks.
 struct Namer {
     parts: u32,
     owned: bool,
@@ -192,8 +192,8 @@ impl Namer {
     }
 }
 
-/// Rank and chunk of every whole sum, once each chunk is whole at one rank; none before, none where
-/// nothing is added, and none where a rank has more than its part.
+/// Rank and chunk of every complete sum, once each chunk is complete at one rank; empty before
+/// that, if nothing is added, and if a rank has more than its part.
 fn owners(schedule: &dyn Schedule, replay: &Replay<'_, Ranks>) -> Vec<(u32, u32)> {
     let frame = schedule.frame();
     let scattered = matches!(frame.collective, Collective::AllReduce | Collective::ReduceScatter);

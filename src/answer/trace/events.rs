@@ -1,4 +1,4 @@
-//! The lines of `--events`: a first line that says everything to check the others against.
+//! The lines of `--events`: the first line holds everything that is needed to check the others.
 
 use serde::Serialize;
 
@@ -22,19 +22,20 @@ pub struct Header {
     pub algorithm: &'static str,
     /// N.
     pub ranks: u32,
-    /// Switches that take part: `switch0` …
+    /// The number of switches that take part: `switch0` …
     pub switches: u32,
-    /// The rank that has or gets the data; 0 where there is none.
+    /// The rank that has or gets the data; 0 if there is none.
     pub root: u32,
     /// Bytes of each chunk.
     pub chunk_bytes: Vec<f64>,
-    /// Whether every rank has parts of its own, which are never added on the way.
+    /// Whether every rank has its own parts, which are never added on the way.
     pub own_parts: bool,
     /// Ports of a rank on the outermost tier; 0: unbounded.
     pub ports: u32,
     /// `full`, `half` or `unbounded`.
     pub duplex: &'static str,
-    /// `fair` where messages share a port of the outermost tier; absent where one goes after another.
+    /// `fair` if messages share a port of the outermost tier; absent if they use it one after
+    /// another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub discipline: Option<Discipline>,
     /// `sync`, `local` or `flow`.
@@ -44,23 +45,23 @@ pub struct Header {
     /// The rate of one port of the outermost tier.
     #[serde(rename = "bw_Bps")]
     pub bandwidth: Option<f64>,
-    /// γ; absent where it is unknown and left out.
+    /// γ; absent if it is unknown and left out.
     #[serde(rename = "gamma_s_per_B", skip_serializing_if = "Option::is_none")]
     pub gamma: Option<f64>,
-    /// α_sw, where switches take part.
+    /// α_sw, if switches take part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub alpha_switch_s: Option<f64>,
     /// The rate of one port through a switch.
     #[serde(rename = "bw_switch_Bps", skip_serializing_if = "Option::is_none")]
     pub bandwidth_switch: Option<f64>,
-    /// The tiers from the innermost out, where the ranks span several.
+    /// The tiers from the innermost out, if the ranks span several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tiers: Vec<EventTier>,
-    /// How ranks are laid over the tiers' domains: `block` or `cyclic`.
+    /// How ranks are placed on the tiers' domains: `block` or `cyclic`.
     pub placement: String,
     /// The chunks that each rank holds at the start.
     pub holds: Vec<Vec<u32>>,
-    /// The chunks that each rank must hold at the end, with everybody's contribution.
+    /// The chunks that each rank must hold at the end, with the contributions of all ranks.
     pub wants: Vec<Vec<u32>>,
 }
 
@@ -73,14 +74,14 @@ pub struct EventTier {
     pub span: Option<u32>,
     /// α.
     pub alpha_s: Option<f64>,
-    /// The rate of one port, oversubscription taken off.
+    /// The rate of one port, reduced by the oversubscription.
     #[serde(rename = "bw_Bps")]
     pub bandwidth: Option<f64>,
     /// Ports of a rank; 0: unbounded.
     pub ports: u32,
     /// `full`, `half` or `unbounded`.
     pub duplex: &'static str,
-    /// Ports that the ranks of a domain of the tier below share; absent: each has its own.
+    /// Ports shared by the ranks of a domain of the tier below; absent: each rank has its own.
     pub nics: Option<u32>,
     /// How messages share a port: `serial` or `fair`.
     pub discipline: Discipline,
@@ -95,9 +96,9 @@ pub struct Event {
     pub round: u64,
     /// When it starts.
     pub start_s: f64,
-    /// When it ends, and its ports are free.
+    /// When it ends and its ports are free.
     pub end_s: f64,
-    /// When the receiver has added it, where that takes time.
+    /// When the receiver has added it, if that takes time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added_s: Option<f64>,
     /// The sender.
@@ -108,13 +109,13 @@ pub struct Event {
     pub chunks: Vec<u32>,
     /// What the receiver does with the data: `copy`, `reduce` or `or`.
     pub op: Op,
-    /// The tier that it crosses, by its place among several; each has ports of its own.
+    /// The index of the tier that it crosses, if there are several; each has its own ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<usize>,
 }
 
 impl Event {
-    /// A message on a machine of so many tiers.
+    /// A message on a machine with this number of tiers.
     #[must_use]
     pub fn new(message: &Timed<'_>, tiers: usize) -> Self {
         Self {
@@ -132,7 +133,7 @@ impl Event {
 }
 
 impl Run {
-    /// What goes before the messages that [`Self::listen`] tells.
+    /// The line before the messages that [`Self::listen`] reports.
     #[must_use]
     pub fn header(&self) -> Header {
         let schedule = &*self.schedule;

@@ -1,7 +1,7 @@
-//! Rings, chains and trees that the messages of a schedule make, found from the messages alone.
+//! Rings, chains and trees that the messages of a schedule form, found from the messages alone.
 //!
 //! ```text
-//! ring    0 → 1 → 2 → 3 → 0           everybody sends to one and hears from one
+//! ring    0 → 1 → 2 → 3 → 0           every rank sends to one and receives from one
 //! tree 1  root 0, 2 deep, 1 2 1       every chunk comes to a rank over one parent
 //! ```
 
@@ -14,21 +14,22 @@ use crate::cost::simulate::Timed;
 use crate::machine::query::Query;
 use crate::model::schedule::{Endpoint, Op, Schedule};
 
-/// Trees that are told apart; with more, or as many as ranks, every chunk goes its own way.
+/// The maximum number of trees that are shown; with more, or as many as ranks, every chunk has its
+/// own path.
 const MOST_TREES: usize = 8;
 
-/// The most entries of edges by chunk; with more only the whole is looked at.
+/// The maximum number of edges by chunk; with more, only the whole is examined.
 const MOST_EDGES: usize = 1 << 20;
 
-/// What the messages make.
+/// The structures that the messages form.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Members {
     /// Rings and chains.
     pub lines: Vec<Line>,
-    /// Trees, where the messages make no rings or chains.
+    /// Trees, if the messages form no rings or chains.
     pub trees: Vec<Tree>,
-    /// The ranks of each node, where there are several.
+    /// The ranks of each node, if there are several.
     pub nodes: Vec<Vec<u32>>,
 }
 
@@ -40,13 +41,13 @@ pub struct Line {
     pub closed: bool,
     /// Whether messages go both ways.
     pub both_ways: bool,
-    /// The name of the tier that it runs over, where the ranks span several.
+    /// The name of the tier that it uses, if the ranks span several.
     pub tier: Option<String>,
-    /// Who is on it, in order.
+    /// Its members, in order.
     pub ranks: Vec<u32>,
 }
 
-/// Where the data of a tree flow.
+/// The direction in which the data of a tree flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -59,16 +60,16 @@ pub enum Flow {
     Both,
 }
 
-/// What a rank is in a tree.
+/// The role of a rank in a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Part {
-    /// It has nobody above.
+    /// It has no parent.
     Root,
-    /// It has others above and below.
+    /// It has a parent and children.
     Internal,
-    /// It has nobody below.
+    /// It has no children.
     Leaf,
 }
 
@@ -88,15 +89,15 @@ impl Part {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tree {
-    /// Where data flow: `up` to the root, `down` from it, or `both`.
+    /// The direction of the data: `up` to the root, `down` from it, or `both`.
     pub flow: Flow,
-    /// The chunks that take it; empty: all.
+    /// The chunks that use it; empty: all.
     pub chunks: Vec<u32>,
     /// Its root.
     pub root: End,
-    /// How many ranks and switches are at depth 0, 1, …
+    /// The number of ranks and switches at depth 0, 1, …
     pub at_depth: Vec<u32>,
-    /// Who is in it.
+    /// Its members.
     pub roles: Vec<Role>,
 }
 
@@ -108,24 +109,24 @@ pub struct Role {
     pub of: End,
     /// `root`, `internal` or `leaf`.
     pub role: Part,
-    /// The one above.
+    /// Its parent.
     pub parent: Option<End>,
-    /// Those below.
+    /// Its children.
     pub children: Vec<End>,
 }
 
-/// From and to, by place.
+/// Sender and receiver, by index.
 type Pairs = BTreeSet<(u32, u32)>;
 
-/// Who sends to whom, collected message by message.
+/// The pairs of sender and receiver, collected message by message.
 #[derive(Default)]
 pub(super) struct Edges {
-    /// By tier; those through a switch under none.
+    /// By tier; those through a switch have none.
     tiers: BTreeMap<Option<usize>, Pairs>,
-    /// What is added or joined on the way, and what is stored.
+    /// Data that is added or joined on the way, and data that is stored.
     up: Pairs,
     down: Pairs,
-    /// The same by chunk; none where they are too many.
+    /// The same by chunk; `None` if there are too many.
     chunks: BTreeMap<u32, (Pairs, Pairs)>,
     entries: usize,
 }
@@ -153,7 +154,7 @@ impl Edges {
         }
     }
 
-    /// Rings before trees, and trees before chains, since two chains may hang off one root; a tree
+    /// Rings before trees, and trees before chains, since two chains may start at one root; a tree
     /// that does not branch is a chain.
     pub fn members(&self, schedule: &dyn Schedule, query: &Query) -> Members {
         let (lines, nodes) = (self.lines(schedule, query), nodes(query));
@@ -168,12 +169,12 @@ impl Edges {
         Members { lines, nodes, ..Members::default() }
     }
 
-    /// Rings and chains over every tier; none where one tier has something else.
+    /// Rings and chains over every tier; `None` if one tier has something else.
     fn lines(&self, schedule: &dyn Schedule, query: &Query) -> Vec<Line> {
         if schedule.switches() > 0 {
             return Vec::new();
         }
-        // The whole may be one line where its parts over single tiers are pieces of it.
+        // The whole may be one line while its parts on single tiers are pieces of it.
         let whole: Pairs = self.tiers.values().flatten().copied().collect();
         if let Some(lines) = lines(&whole, None).filter(|_| !whole.is_empty()) {
             return lines;
@@ -187,7 +188,7 @@ impl Edges {
         found.unwrap_or_default().into_iter().flatten().collect()
     }
 
-    /// One tree over all chunks, or a few, each over its own.
+    /// One tree for all chunks, or several, each for its own chunks.
     fn trees(&self, schedule: &dyn Schedule) -> Vec<Tree> {
         if let Some(trees) = trees(&self.up, &self.down, schedule) {
             return trees;
@@ -222,7 +223,7 @@ fn nodes(query: &Query) -> Vec<Vec<u32>> {
         .collect()
 }
 
-/// The pairs as rings and chains, if each rank has at most one on each side.
+/// The pairs as rings and chains, if each rank has at most one neighbour on each side.
 fn lines(pairs: &Pairs, tier: Option<String>) -> Option<Vec<Line>> {
     let both_ways = pairs.len() > 2 && pairs.iter().all(|&(from, to)| pairs.contains(&(to, from)));
     let mut next: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -256,7 +257,7 @@ fn lines(pairs: &Pairs, tier: Option<String>) -> Option<Vec<Line>> {
         }
         let closed = ranks.len() > usize::from(both_ways) + 1
             && next.get(&here).is_some_and(|to| to.contains(&start));
-        // The four ranks that exchange over doubling distances lie on a circle too, by chance.
+        // Four ranks that exchange over doubling distances also form a circle, by coincidence.
         if both_ways && closed && !is_even(&ranks) {
             return None;
         }
@@ -289,7 +290,7 @@ fn trees(up: &Pairs, down: &Pairs, schedule: &dyn Schedule) -> Option<Vec<Tree>>
     }
 }
 
-/// Pairs of parent and child as a tree, if they are one.
+/// Pairs of parent and child as a tree, if they form one.
 fn rooted(pairs: &Pairs, flow: Flow, schedule: &dyn Schedule) -> Option<Tree> {
     let mut parent: BTreeMap<u32, u32> = BTreeMap::new();
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
@@ -301,7 +302,7 @@ fn rooted(pairs: &Pairs, flow: Flow, schedule: &dyn Schedule) -> Option<Tree> {
     }
     let mut roots = children.keys().filter(|place| !parent.contains_key(place));
     let (Some(&root), None) = (roots.next(), roots.next()) else { return None };
-    // Level by level; what is not reached from the root goes in circles.
+    // Level by level; pairs that cannot be reached from the root form cycles.
     let (mut level, mut at_depth, mut reached) = (vec![root], Vec::new(), 0);
     while !level.is_empty() {
         at_depth.push(level.len() as u32);
@@ -332,25 +333,25 @@ fn rooted(pairs: &Pairs, flow: Flow, schedule: &dyn Schedule) -> Option<Tree> {
     Some(Tree { flow, chunks: Vec::new(), root: end(root), at_depth, roles: roles.collect() })
 }
 
-/// The most distances that a pattern lists.
+/// The maximum number of distances that a pattern lists.
 const MOST_DISTANCES: usize = 4;
 
-/// Says of every step who sends to whom, if every sender does the same: the same distances modulo
-/// N, or one exclusive or. A single sender makes no pattern.
+/// Describes the senders and receivers of every step, if every sender does the same: the same
+/// distances modulo N, or one exclusive or. A single sender makes no pattern.
 pub(super) fn patterns(steps: &mut [Step], ranks: u32) {
     let found = |step: &Step| {
         let to_of = receivers(&step.transfers).filter(|to_of| to_of.len() > 1);
         to_of.map_or((None, None), |to_of| (exchange(&to_of), distances(&to_of, ranks)))
     };
     let found: Vec<(Option<String>, Option<String>)> = steps.iter().map(found).collect();
-    // Half way round is both: the other steps tell which is meant.
+    // Half way round is both: the other steps show which one is meant.
     let exchanges = found.iter().any(|(xor, distance)| xor.is_some() && distance.is_none());
     for (step, (xor, distance)) in steps.iter_mut().zip(found) {
         step.pattern = if exchanges { xor.or(distance) } else { distance.or(xor) };
     }
 }
 
-/// The receivers of each sender; none where a switch takes part.
+/// The receivers of each sender; `None` if a switch takes part.
 fn receivers(transfers: &[Transfer]) -> Option<BTreeMap<u32, BTreeSet<u32>>> {
     let mut to_of: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for transfer in transfers {
@@ -360,7 +361,7 @@ fn receivers(transfers: &[Transfer]) -> Option<BTreeMap<u32, BTreeSet<u32>>> {
     Some(to_of)
 }
 
-/// `i with i xor 4`: everybody sends to one and hears from it.
+/// `i with i xor 4`: every rank sends to one rank and receives from it.
 fn exchange(to_of: &BTreeMap<u32, BTreeSet<u32>>) -> Option<String> {
     let (from, to) = to_of.first_key_value()?;
     let xor = from ^ to.first()?;
@@ -421,7 +422,7 @@ mod tests {
     #[test]
     fn two_rings_are_told_apart() {
         let two = [(0, 2), (2, 0), (1, 3), (3, 1)];
-        // Each goes both ways, as a ring of two does.
+        // Each pair goes both ways, as a ring of two does.
         assert_eq!(found(&two), [(false, true, vec![0, 2]), (false, true, vec![1, 3])]);
     }
 

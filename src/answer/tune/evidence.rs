@@ -1,15 +1,15 @@
-//! Which choice a site's own logs show to be faster than NCCL's.
+//! Choices that a site's own logs show to be faster than NCCL's.
 //!
-//! Times are held against each other where all else is alike: collective, size, type of the elements,
-//! and how calls followed each other. Another choice is taken where it took [`LEAST_LESS`] off the
-//! time of NCCL's own, and the bands of both do not meet:
+//! Times are compared if everything else is equal: collective, size, type of the elements, and how
+//! calls followed each other. Another choice is used if it is faster than NCCL's own by at least
+//! [`LEAST_LESS`] and the bands of both do not overlap:
 //!
 //! ```text
 //! one number        nine of ten repeats of published tables differ by less than 12 %
 //! several           from the least to the greatest, and 3 % beyond: the median difference
 //! ```
 //!
-//! Both figures are those of docs/background/accuracy.md.
+//! Both numbers come from docs/background/accuracy.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +20,13 @@ use crate::base::stats::median;
 use crate::library::nccl::{Function, Range};
 use crate::machine::sample::{DataType, Mode};
 
-/// What a departure must take off the time of NCCL's own choice.
+/// The minimum saving of a departure, relative to the time of NCCL's own choice.
 pub const LEAST_LESS: Ratio = Ratio(0.15);
 
-/// What one number leaves open on either side.
+/// The uncertainty of one time, in either direction.
 const ALONE: f64 = 0.12;
 
-/// What several leave open beyond their least and greatest.
+/// The uncertainty of several times beyond their minimum and maximum.
 const REPEATED: f64 = 0.03;
 
 /// A time of a log, and what ran.
@@ -40,30 +40,30 @@ pub struct Timed {
     pub dtype: Option<DataType>,
     /// How calls followed each other.
     pub mode: Mode,
-    /// What ran.
+    /// The choice that ran.
     pub cell: Cell,
-    /// How long.
+    /// The time.
     pub time: Seconds,
     /// The log.
     pub file: String,
 }
 
-/// What the times of one choice tell.
+/// The times of one choice, summarised.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spread {
     /// The median.
     pub time: Seconds,
-    /// The least that is to be expected of another run.
+    /// The lowest time to expect of another run.
     pub low: Seconds,
-    /// The greatest.
+    /// The highest.
     pub high: Seconds,
-    /// How many times there are.
+    /// The number of times.
     pub count: usize,
     /// Their logs.
     pub files: BTreeSet<String>,
 }
 
-/// A size at which another choice is surely faster.
+/// A size at which another choice is certainly faster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
     /// M.
@@ -72,13 +72,13 @@ pub struct Shown {
     pub own: Cell,
     /// Its times.
     pub takes: Spread,
-    /// What is to run.
+    /// The choice to run.
     pub cell: Cell,
     /// Its times.
     pub instead: Spread,
 }
 
-/// Sizes over which a file is to ask for something else than NCCL takes.
+/// Sizes for which a file should request something other than NCCL's choice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Departure {
     /// The collective.
@@ -87,31 +87,31 @@ pub struct Departure {
     pub from: Bytes,
     /// The last.
     pub to: Bytes,
-    /// What is to run.
+    /// The choice to run.
     pub cell: Cell,
     /// The measured sizes among them.
     pub rests_on: Vec<Shown>,
 }
 
-/// What a site's logs say of NCCL on one communicator.
+/// The evidence in a site's logs about NCCL on one communicator.
 pub struct Evidence<'a> {
     own: &'a Own,
     times: BTreeMap<(Collective, Bytes), BTreeMap<Alike, ByCell>>,
 }
 
-/// What must be alike, beside collective and size.
+/// The properties that must be equal, besides collective and size.
 type Alike = (Option<DataType>, Mode);
 
 /// The times of each choice.
 type ByCell = BTreeMap<Cell, Vec<Timed>>;
 
-/// What a size says.
+/// The result for a size.
 enum Verdict {
     /// Only one of NCCL's own choice and the others was timed.
     Silent,
     /// Both were, and NCCL's own stays.
     Stays,
-    /// Both were, and another is surely faster.
+    /// Both were, and another is certainly faster.
     Departs(Box<Shown>),
 }
 
@@ -128,7 +128,7 @@ impl Spread {
         })
     }
 
-    /// Whether it is [`LEAST_LESS`] less than another, outside the bands of both.
+    /// Whether it is faster than another by at least [`LEAST_LESS`], outside the bands of both.
     #[must_use]
     pub fn is_surely_less(&self, other: &Self) -> bool {
         self.time.0 <= other.time.0 * (1.0 - LEAST_LESS.0) && self.high.0 < other.low.0
@@ -160,20 +160,21 @@ impl Shown {
 }
 
 impl<'a> Evidence<'a> {
-    /// Nothing yet, of the communicator where NCCL decides so.
+    /// No evidence yet, for the communicator on which NCCL decides so.
     #[must_use]
     pub fn new(own: &'a Own) -> Self {
         Self { own, times: BTreeMap::new() }
     }
 
-    /// Takes a time into account.
+    /// Adds a time.
     pub fn take(&mut self, timed: Timed) {
         let alike = self.times.entry((timed.collective, timed.size)).or_default();
         let cells = alike.entry((timed.dtype, timed.mode)).or_default();
         cells.entry(timed.cell).or_default().push(timed);
     }
 
-    /// How many sizes were timed by NCCL's own choice and by another, and how many by one alone.
+    /// The number of sizes that were timed with NCCL's own choice and another, and with only one of
+    /// them.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let silent = |&(&(collective, size), _): &(&(Collective, Bytes), _)| {
@@ -183,7 +184,8 @@ impl<'a> Evidence<'a> {
         (self.times.len() - silent, silent)
     }
 
-    /// Where another choice is surely faster, in the order of collectives and sizes.
+    /// The sizes at which another choice is certainly faster, in the order of collectives and
+    /// sizes.
     #[must_use]
     pub fn departures(&self) -> Vec<Departure> {
         let mut all: Vec<Departure> = Vec::new();
@@ -222,7 +224,7 @@ impl<'a> Evidence<'a> {
         all
     }
 
-    /// What one size says: types of elements that disagree leave NCCL alone.
+    /// The result for one size: if types of elements disagree, NCCL's choice is kept.
     fn verdict(&self, collective: Collective, size: Bytes) -> Verdict {
         let found = self.times.get(&(collective, size)).into_iter().flat_map(BTreeMap::values);
         let Some(function) = Function::of(collective) else { return Verdict::Silent };
@@ -236,7 +238,7 @@ impl<'a> Evidence<'a> {
             if others.is_empty() {
                 continue;
             }
-            // The plugin passes over a line that asks for what NCCL does not consider.
+            // The plugin ignores a line that requests what NCCL does not consider.
             let considered = |cell: Cell| self.own.chooser.considers(function, cell.0, cell.1);
             let sure = others
                 .into_iter()
@@ -253,8 +255,8 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// The sizes for which a measured one speaks: half way to its neighbours, half an octave at most,
-/// and only where NCCL itself takes what it took there.
+/// The sizes for which a measurement counts: half way to its neighbours, at most half an octave,
+/// and only where NCCL's own choice is the same as at that size.
 fn around(
     size: Bytes,
     before: Option<Bytes>,
@@ -266,7 +268,7 @@ fn around(
     let half_way = |to: Bytes| (at * to.0 as f64).sqrt();
     let low = before.map_or(0.0, half_way).max(at / 2.0_f64.sqrt());
     let high = behind.map_or(f64::INFINITY, half_way).min(at * 2.0_f64.sqrt());
-    // What lies right between two sizes belongs to the larger one.
+    // A size exactly between two belongs to the larger one.
     let (first, last) = (low.ceil() as u64, (high.ceil() as u64).saturating_sub(1));
     Some((own.from.max(Bytes(first)), own.to.min(Bytes(last.max(size.0)))))
 }

@@ -1,25 +1,25 @@
-//! How much a rule must promise: no less than what the machine's figures leave open.
+//! The saving that a rule must promise: at least the uncertainty of the machine's parameters.
 //!
-//! Of a calibrated machine that is the median error of its fit on algorithms that the fit did not
-//! see. Of any other, all that is known is where real times lie beside ideal prices: both sides of a
-//! comparison are such prices, so what a rule asks for must be faster even where it is slow and the
-//! library's own choice fast.
+//! For a calibrated machine that is the median error of its fit on algorithms that the fit did not
+//! see. For any other, all that is known is the band of real times around ideal prices. Both sides
+//! of a comparison are such prices, so a requested algorithm must be faster even if it is at the
+//! slow end and the library's own choice at the fast end.
 
 use super::LEAST_GAIN;
 use crate::base::quantity::{Ratio, Seconds};
 use crate::machine::query::Query;
 use crate::measure::expect::IDEAL;
 
-/// However badly a machine was fitted, a rule that promises half of the time is worth a try.
+/// However badly a machine was fitted, a rule that promises half of the time is worth trying.
 const MOST: f64 = 0.5;
 
-/// Above so many α a time is made of bytes; a fit states its error there apart.
+/// Above this multiple of α, bytes dominate a time; a fit reports its error there separately.
 const BULK: f64 = 10.0;
 
-/// The part of the library's own time that a rule must take off on one machine.
+/// The fraction of the library's own time that a rule must save on one machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
-    /// Where bytes decide.
+    /// Where bytes dominate.
     pub bulk: Ratio,
     /// Elsewhere.
     pub other: Ratio,
@@ -28,8 +28,8 @@ pub struct Margin {
 }
 
 impl Margin {
-    /// Of a machine that was fitted [`LEAST_GAIN`], or the median error of its fit on algorithms
-    /// that it did not see, where that is more; of others what the band of ideal prices leaves open.
+    /// For a fitted machine, [`LEAST_GAIN`] or the median error of its fit on algorithms that it
+    /// did not see, whichever is larger; for others, the width of the band of ideal prices.
     #[must_use]
     pub fn of(query: &Query) -> Self {
         let links = query.machine.fabric.tiers.last();
@@ -45,26 +45,26 @@ impl Margin {
         Self { bulk: asked(bulk.or(all)), other: asked(all), alpha, is_fitted: true }
     }
 
-    /// What must be taken off a time of the library.
+    /// The fraction of a library's time that must be saved.
     #[must_use]
     pub fn off(&self, own: Option<Seconds>) -> Ratio {
         let is_bulk = own.is_some_and(|time| time.0 > BULK * self.alpha.0);
         if is_bulk { self.bulk } else { self.other }
     }
 
-    /// What every rule must take off, whatever else a fit leaves open.
+    /// The minimum that every rule must save, regardless of the fit.
     #[must_use]
     pub fn least(&self) -> Ratio {
         if self.is_fitted { LEAST_GAIN } else { self.other }
     }
 
-    /// What a reader of a file is to know; nothing where it is the usual.
+    /// What a reader of a file should know; `None` in the usual case.
     #[must_use]
     pub fn says(&self) -> Option<String> {
         if !self.is_fitted {
             return Some(format!(
-                "so much since nobody calibrated this machine: real times lie between {} and {} \
-                 times an ideal price; `collcost calibrate` leaves less open",
+                "so much because this machine is not calibrated: real times are between {} and {} \
+                 times an ideal price; `collcost calibrate` narrows this range",
                 IDEAL.0.0, IDEAL.1.0
             ));
         }
@@ -72,8 +72,8 @@ impl Margin {
         let percent = |part: Ratio| (part.0 * 100.0).ceil();
         (!usual).then(|| {
             format!(
-                "and at least what the fit of the machine leaves open: {} % where bytes decide, \
-                 {} % elsewhere",
+                "and at least the uncertainty of the machine's fit: {} % where bytes decide, {} % \
+                 elsewhere",
                 percent(self.bulk),
                 percent(self.other)
             )

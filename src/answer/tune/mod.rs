@@ -1,9 +1,9 @@
-//! Which rules a tuning file is to have: where the model predicts that another algorithm of the
+//! The rules of a tuning file: sizes at which the model predicts that another algorithm of the
 //! library beats what the library would run.
 //!
-//! [`plan`] compares, for one operation over so many ranks, what the library runs by itself with
-//! everything else that a file can ask it for, and returns spans of sizes. Making a library's table
-//! of the spans is in [`openmpi`], [`mpich`] and [`nccl`].
+//! [`plan`] compares, for one operation on a number of ranks, what the library runs by default with
+//! everything else that a file can request, and returns spans of sizes. [`openmpi`], [`mpich`] and
+//! [`nccl`] turn them into a library's table.
 
 mod evidence;
 mod margin;
@@ -26,39 +26,39 @@ use crate::library::{Call, Choice, Operation, Policy, Runs, priced_on_links};
 use crate::machine::query::Query;
 use crate::model::algorithm::Registry;
 
-/// A rule must promise to take at least this part of the time off; [`Margin`] may ask for more.
+/// The minimum fraction of the time that a rule must promise to save; [`Margin`] may require more.
 pub const LEAST_GAIN: Ratio = Ratio(0.05);
 
-/// What runs stays while nothing else takes this part of its time less: a file of few rules is
-/// read, and a difference of less is no evidence.
+/// The current choice stays unless another saves this fraction of its time: a file of few rules
+/// gets read, and a smaller difference is no evidence.
 const STAYS: f64 = 0.02;
 
-/// Times that are further apart than this are not of the same messages.
+/// Times that differ by more than this do not belong to the same messages.
 const SAME: f64 = 1e-9;
 
-/// The largest size that is compared; the last rule goes on beyond it.
+/// The largest size that is compared; the last rule continues beyond it.
 pub const LARGEST: Bytes = Bytes(1 << 30);
 
-/// Sizes that are compared between two powers of two: those at the ends, and one in the middle.
+/// Sizes compared between two powers of two: both ends, and one in the middle.
 const STEPS: u32 = 2;
 
-/// The widest predefined elements of MPI, a complex of two doubles. An algorithm that gives up
-/// where elements are few is asked for only where there are enough even of these.
+/// The widest predefined elements of MPI, a complex of two doubles. An algorithm that gives up if
+/// there are few elements is requested only if there are enough even of these.
 pub const WIDEST: Bytes = Bytes(16);
 
-/// Something that a rule of a file can ask the library for.
+/// Something that a rule of a file can request from the library.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offer {
-    /// How the file asks for it.
+    /// How the file requests it.
     pub pick: Pick,
-    /// What then runs.
+    /// What runs then.
     pub choice: Choice,
 }
 
-/// How a file asks for an algorithm.
+/// How a file requests an algorithm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pick {
-    /// The library's number, where it has numbers.
+    /// The library's number, if it has numbers.
     pub id: Option<u32>,
     /// The library's name.
     pub name: Cow<'static, str>,
@@ -66,64 +66,64 @@ pub struct Pick {
     pub segment: Bytes,
 }
 
-/// Sizes for which one thing is best.
+/// Sizes for which the same choice is best.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     /// The first size, in M; the span ends where the next begins.
     pub from: Bytes,
-    /// What a rule is to ask for; none: the library's own decision stays.
+    /// The request of a rule; `None`: the library's own decision stays.
     pub pick: Option<Pick>,
-    /// The least and the most of the library's own time that a rule takes off, over the compared
-    /// sizes of the span.
+    /// The smallest and the largest fraction of the library's own time that a rule saves, over the
+    /// compared sizes of the span.
     pub gain: Option<(Ratio, Ratio)>,
 }
 
-/// The spans of one operation over so many ranks.
+/// The spans of one operation on a number of ranks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The operation.
     pub operation: Operation,
     /// N.
     pub ranks: u32,
-    /// From no bytes on, without gaps.
+    /// From zero bytes on, without gaps.
     pub spans: Vec<Span>,
 }
 
-/// What everything takes at one size.
+/// The times of all choices at one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// What the library runs by itself, or what that takes at least; absent where nothing prices
-    /// it, which is then left alone.
+    /// The time of the library's default, or a lower bound of it; absent if no algorithm prices it,
+    /// in which case it is kept.
     pub own: Option<Seconds>,
-    /// The part of that time which a rule must take off.
+    /// The fraction of that time that a rule must save.
     pub least_gain: Ratio,
-    /// What a file can ask it for.
+    /// What a file can request.
     pub offers: Vec<(Pick, Seconds)>,
 }
 
-/// What is compared: one operation over so many ranks.
+/// The subject of a comparison: one operation on a number of ranks.
 pub struct Question<'a> {
     /// The operation.
     pub operation: Operation,
     /// N.
     pub ranks: u32,
-    /// What everything takes at a size.
+    /// The times of all choices at a size.
     pub point: &'a dyn Fn(Bytes) -> Result<Point>,
 }
 
-/// The algorithms of an MPI library under the machine of a query.
+/// The algorithms of an MPI library on the machine of a query.
 pub struct Compared<'a> {
-    /// The algorithms that price.
+    /// The algorithms that compute prices.
     pub registry: &'a Registry,
-    /// What the library decides by itself.
+    /// The library's default decision.
     pub policy: &'a dyn Policy,
-    /// What a file can ask it for, for one call.
+    /// What a file can request, for one call.
     pub offers: &'a dyn Fn(&Call) -> Result<Vec<Offer>>,
     /// The machine and the ranks on it.
     pub query: &'a Query,
     /// The operation.
     pub operation: Operation,
-    /// What waiting for answers adds to what the closed forms say; none where nothing is known.
+    /// The time that waiting for answers adds to the closed forms; `None` if it is not known.
     pub rendezvous: Option<Rendezvous>,
 }
 
@@ -132,13 +132,13 @@ impl Point {
         self.offers.iter().find(|(offered, _)| offered == pick).map(|&(_, time)| time)
     }
 
-    /// What is best here, where `before` was best at the size before.
+    /// The best choice here, if `before` was best at the previous size.
     fn best(&self, before: Option<&Pick>) -> Option<Pick> {
-        // What nothing prices is left alone.
+        // If no algorithm prices the default, it is kept.
         let own = self.own?;
         let by_time = |a: &&(Pick, Seconds), b: &&(Pick, Seconds)| a.1.0.total_cmp(&b.1.0);
         let (best, least) = self.offers.iter().min_by(by_time)?;
-        // Whether a rule may ask for what takes `time` although the best takes so much less.
+        // Whether a rule may request what takes `time` although the best takes less by this much.
         let may = |time: Seconds, less: f64| {
             time.0 * (1.0 - less) <= least.0 && time.0 <= own.0 * (1.0 - self.least_gain.0)
         };
@@ -149,7 +149,8 @@ impl Point {
         {
             return Some(before.clone());
         }
-        // The longest of segments that nobody can tell apart: fewer messages rest less on α.
+        // The longest of the segments that cannot be distinguished: with fewer messages α matters
+        // less.
         let alike =
             self.offers.iter().filter(|(pick, time)| is_best(pick) && may(*time, LEAST_GAIN.0));
         let whole = |pick: &Pick| pick.segment.0 == 0;
@@ -162,7 +163,7 @@ impl Point {
         decision.map_or(self.own, |pick| self.time(pick))
     }
 
-    /// The same, the library's own with what a rule would have to beat.
+    /// The same, where the library's own is the time that a rule would have to beat.
     fn to_beat(&self, decision: Option<&Pick>) -> Option<f64> {
         let asked = if decision.is_none() { self.least_gain.0 } else { 0.0 };
         Some(self.takes(decision)?.0 * (1.0 - asked))
@@ -190,7 +191,7 @@ impl Compared<'_> {
         Ok(Some(time))
     }
 
-    /// What the library's own choice takes, or takes at least.
+    /// The time of the library's own choice, or a lower bound of it.
     fn own(&self, call: &Call) -> Result<Option<Seconds>> {
         let own = self.policy.choose(call)?;
         match self.time(&own, call.size)? {
@@ -202,10 +203,10 @@ impl Compared<'_> {
         }
     }
 
-    /// What everything takes at a size.
+    /// The times of all choices at a size.
     ///
     /// # Errors
-    /// A figure that a price needs is unknown; an operation that the policy does not know.
+    /// A parameter that a price needs is unknown; an operation that the policy does not know.
     pub fn point(&self, size: Bytes) -> Result<Point> {
         let call = self.call(size);
         let own = self.own(&call)?;
@@ -242,7 +243,7 @@ impl Question<'_> {
             let point = (self.point)(Bytes(middle))?;
             let is_better = match (point.to_beat(from), point.to_beat(to)) {
                 (Some(from), Some(to)) => to < from,
-                // What cannot be asked for here, or priced, is not better.
+                // A choice that cannot be requested here, or priced, is not better.
                 (None, Some(_)) => true,
                 (_, None) => false,
             };
@@ -253,11 +254,12 @@ impl Question<'_> {
 
     /// Moves the start of a rule away from the sizes that people measure.
     ///
-    /// Programs measure powers of two, and calls in blocks take n·⌊b/n⌋ of b elements, a little
-    /// less than was asked; a rule that starts right there misses them. Such a start goes half way
-    /// down to the power of two before, on a logarithmic scale, right behind `at`, the compared
-    /// size there. Where half way costs something, it goes no further than those calls reach; and
-    /// where that costs something too, since the library itself changes its mind there, half way up.
+    /// Programs measure powers of two, and calls in blocks use n·⌊b/n⌋ of b elements, a little less
+    /// than requested; a rule that starts exactly there misses them. Such a start moves half way
+    /// down to the previous power of two, on a logarithmic scale, to just after `at`, the compared
+    /// size there. If half way down costs something, it moves no further than those calls reach;
+    /// and if that costs something too, because the library itself changes its choice there, it
+    /// moves half way up.
     fn clear(&self, start: u64, at: u64, from: Option<&Pick>, to: Option<&Pick>) -> Result<u64> {
         let measured = start.next_power_of_two();
         let short = u64::from(self.ranks) * WIDEST.0;
@@ -285,13 +287,13 @@ impl Question<'_> {
     }
 }
 
-/// Spans of sizes, from no bytes on, each with what is best there.
+/// Spans of sizes, from zero bytes on, each with the best choice there.
 ///
-/// Sizes two to an octave are compared; between two with different answers the change is found to
-/// the byte. What nothing here prices is left to the library.
+/// Sizes two to an octave are compared; between two with different answers the change is located to
+/// the byte. The library's default is kept where no algorithm prices it.
 ///
 /// # Errors
-/// Those of the question.
+/// The errors of the question.
 pub fn plan(question: &Question<'_>) -> Result<Plan> {
     let Operation { collective, .. } = question.operation;
     let ranks = question.ranks;
@@ -311,7 +313,7 @@ pub fn plan(question: &Question<'_>) -> Result<Plan> {
                 let (last, next) = (last.as_ref(), pick.as_ref());
                 let start = question.change((*at, size), last, next)?;
                 let start = Bytes(question.clear(start, *at, last, next)?);
-                // A start that went up leaves nothing of a span that ends there.
+                // A start that moved up may leave nothing of a span that ends there.
                 spans.pop_if(|span| span.from >= start);
                 if spans.last().is_none_or(|span| span.pick != pick) {
                     spans.push(Span { from: start, pick: pick.clone(), gain: None });
@@ -346,13 +348,13 @@ pub fn compared(collective: Collective, ranks: u32) -> Vec<u64> {
 }
 
 impl Plan {
-    /// Whether any rule is to be written.
+    /// Whether there is any rule to write.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         self.spans.iter().any(|span| span.pick.is_some())
     }
 
-    /// What is best for a size.
+    /// The best choice for a size.
     #[must_use]
     pub fn pick(&self, size: Bytes) -> Option<&Pick> {
         let fitting = self.spans.iter().take_while(|span| span.from <= size).last();

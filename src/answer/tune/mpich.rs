@@ -1,4 +1,4 @@
-//! What a selection tree can ask MPICH for, and plans put into its own tree.
+//! What a selection tree can request from MPICH, and plans inserted into MPICH's own tree.
 
 use super::{Offer, Pick, Plan, Span, WIDEST};
 use crate::base::collective::Collective as C;
@@ -12,9 +12,9 @@ use crate::machine::query::Query;
 struct Known {
     collective: C,
     name: &'static str,
-    /// The one of this crate that prices it.
+    /// The algorithm of this crate that prices it.
     ours: &'static str,
-    /// Whether the operation must be predefined, with an element for each of a power of two.
+    /// Whether the operation must be predefined, with an element for each rank of a power of two.
     halves: bool,
 }
 
@@ -26,7 +26,7 @@ const fn halving(collective: C, name: &'static str, ours: &'static str) -> Known
     Known { collective, name, ours, halves: true }
 }
 
-/// Those that 4.0 has, and the closed forms price exactly.
+/// The algorithms that 4.0 has and the closed forms price exactly.
 const KNOWN: &[Known] = &[
     known(C::AllReduce, "recursive_doubling", "recursive-doubling"),
     halving(C::AllReduce, "reduce_scatter_allgather", "rabenseifner"),
@@ -53,12 +53,12 @@ pub fn operations() -> impl Iterator<Item = Operation> {
     plain.into_iter().map(Operation::from).chain([block])
 }
 
-/// What a leaf can ask for at this call.
+/// What a leaf can request at this call.
 ///
 /// Recursive doubling of an all-gather and the broadcast that ends with one need a power of two.
 ///
 /// # Errors
-/// None; the answer is a result like that of other libraries.
+/// None; the return type matches that of other libraries.
 pub fn offers(call: &Call) -> Result<Vec<Offer>> {
     let power = call.ranks.is_power_of_two();
     let enough = call.size.0 >= u64::from(call.ranks.next_power_of_two()) * WIDEST.0;
@@ -79,15 +79,16 @@ pub fn offers(call: &Call) -> Result<Vec<Offer>> {
     Ok(KNOWN.iter().filter(fits).map(offer).collect())
 }
 
-/// Refuses what the rules of one communicator cannot say.
+/// Refuses what the rules of one communicator cannot express.
 ///
 /// # Errors
-/// Several ranks on each of several nodes: MPICH splits such calls, and rules each part.
+/// Several ranks on each of several nodes: MPICH splits such calls, and applies rules to each part.
 pub fn check(query: &Query) -> Result<()> {
     let (nodes, each) = (query.placement.nodes(), query.placement.per_node);
     if nodes > 1 && each > 1 {
         return Err(Error::unsupported(format!(
-            "MPICH splits a call over {nodes} nodes x {each} ranks, and rules each part by its own ranks"
+            "MPICH splits a call over {nodes} nodes x {each} ranks, and applies rules to each part \
+             by its own ranks"
         ))
         .help(format!(
             "ask for the part between nodes, --nodes {nodes} --gpus-per-node 1, or for one node"
@@ -96,15 +97,15 @@ pub fn check(query: &Query) -> Result<()> {
     Ok(())
 }
 
-/// Whether a rule reaches what the library runs: on one node some collectives are done in shared
-/// memory, which this file does not decide.
+/// Whether a rule affects what the library runs: on one node some collectives are done in shared
+/// memory, which this file does not control.
 #[must_use]
 pub fn reaches(operation: Operation, query: &Query) -> bool {
     let in_memory = matches!(operation.collective, C::AllReduce | C::Broadcast | C::Reduce);
     query.placement.is_spread() || !in_memory
 }
 
-/// MPICH's name of an operation.
+/// MPICH's name for an operation.
 #[must_use]
 pub fn name(operation: Operation) -> Option<&'static str> {
     Some(match (operation.collective, operation.flavour) {
@@ -119,10 +120,10 @@ pub fn name(operation: Operation) -> Option<&'static str> {
     })
 }
 
-/// MPICH's own tree with the plans put in, each for communicators of just its ranks.
+/// MPICH's own tree with the plans inserted, each for communicators with exactly its ranks.
 ///
 /// # Errors
-/// An operation that MPICH does not rule by size.
+/// An operation for which MPICH has no rules by size.
 pub fn tree(plans: &[Plan], version: Version) -> Result<Tree> {
     let mut tree = builtin(version);
     for (collective, node, _) in &mut tree.collectives {
@@ -160,10 +161,10 @@ fn by_ranks(collective: &str, plans: &[&Plan], own: &Node) -> Node {
     tests(ranks)
 }
 
-/// What no algorithm of ours may see goes the library's own way.
+/// Calls that our algorithms must not receive keep the library's own choice.
 fn guarded(collective: &str, sizes: &Node, own: &Node) -> Node {
     let test: fn(bool) -> Test = match collective {
-        // Those that halve abort at operations of the user.
+        // Those that halve abort with user-defined operations.
         "allreduce" | "reduce" => Test::BuiltIn,
         // The others reorder.
         "reduce_scatter" | "reduce_scatter_block" => Test::Commutative,
@@ -178,7 +179,7 @@ fn guarded(collective: &str, sizes: &Node, own: &Node) -> Node {
     tests([(test(true), sizes.clone()), (test(false), own.clone())])
 }
 
-/// The spans of one plan. MPICH keeps sizes in 32 bits; what is larger follows the last rule.
+/// The spans of one plan. MPICH keeps sizes in 32 bits; larger sizes follow the last rule.
 fn by_size(collective: &str, plan: &Plan, own: &Node) -> Node {
     let is_total = matches!(collective, "allgather" | "reduce_scatter" | "reduce_scatter_block");
     let (limit, any): (fn(Limit) -> Test, _) = match is_total {
@@ -190,7 +191,7 @@ fn by_size(collective: &str, plan: &Plan, own: &Node) -> Node {
     let mut spans = plan.spans.iter().peekable();
     while let Some(span) = spans.next() {
         let then = leaf(collective, span, own);
-        // The last size of the span; of an all-to-all the last block that it holds.
+        // The last size of the span; for an all-to-all, the last block that it contains.
         let last = spans.peek().map(|next| (next.from.0.saturating_sub(1)) / parts);
         match last.and_then(|last| i32::try_from(last).ok()) {
             Some(last) => sizes.push((limit(Limit::AtMost(last.unsigned_abs())), then)),
@@ -220,12 +221,12 @@ fn leaf(collective: &str, span: &Span, own: &Node) -> Node {
     tests([(Test::CountBelowPower, otherwise), (Test::Any(Kind::Count), chosen)])
 }
 
-/// How the file is loaded, and what to know: the format has no comments.
+/// How to load the file, and what to know: the format has no comments.
 #[must_use]
 pub fn head(file: Option<&str>) -> Vec<String> {
     let file = file.unwrap_or("THIS_FILE");
     vec![
         format!("load it with MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE={file}, an absolute path;"),
-        "MPIR_CVAR_<COLL>_INTRA_ALGORITHM, where it is set, wins over it".to_owned(),
+        "MPIR_CVAR_<COLL>_INTRA_ALGORITHM, where it is set, overrides it".to_owned(),
     ]
 }

@@ -1,5 +1,5 @@
-//! The table of NCCL's example tuner plugin: what NCCL takes by itself, and departures from it that
-//! a site's own logs show to gain.
+//! The table of NCCL's example tuner plugin: NCCL's default choices, and departures from them that
+//! a site's own logs show to be faster.
 
 use super::evidence::Departure;
 use crate::base::collective::Collective;
@@ -15,23 +15,23 @@ use crate::library::tuning_file::Line;
 /// An algorithm over a wire protocol.
 pub type Cell = (Algo, Proto);
 
-/// `nvls_tree/simple`, as the plugin's file has it.
+/// `nvls_tree/simple`, as written in the plugin's file.
 #[must_use]
 pub fn name((algorithm, protocol): Cell) -> String {
     format!("{}/{}", algorithm.lower(), protocol.lower())
 }
 
-/// Where NCCL's choice is asked last; it goes on beyond.
+/// The largest size for which NCCL's choice is computed; it continues beyond.
 const LARGEST: Bytes = Bytes(1 << 50);
 
-/// Up to here rings of communicators of which nothing is known take LL.
+/// Up to this size, rings of unknown communicators use LL.
 const SHORT: Bytes = Bytes(65_536);
 
-/// What NCCL takes by itself on one communicator.
+/// NCCL's default choices on one communicator.
 pub struct Own {
     /// The communicator.
     pub comm: Communicator,
-    /// Whose rules decide.
+    /// The version whose rules decide.
     pub version: Version,
     /// Decides on sums of floats.
     pub chooser: Chooser,
@@ -49,14 +49,14 @@ impl Own {
         Ok(Self { comm, version, chooser })
     }
 
-    /// What is taken at a size; none where NCCL returns an error.
+    /// The choice at a size; `None` if NCCL returns an error.
     #[must_use]
     pub fn at(&self, function: Function, size: Bytes) -> Option<Cell> {
         let decided = self.chooser.decide(&Call { function, size, pipelined: 1 });
         decided.map(|d| (d.algo, d.proto))
     }
 
-    /// Over which sizes what is taken, to the byte.
+    /// The sizes for each choice, to the byte.
     #[must_use]
     pub fn ranges(&self, function: Function) -> Vec<Range> {
         let mut found = ranges(&self.chooser, function, Bytes(0), LARGEST);
@@ -80,15 +80,15 @@ impl Own {
     }
 }
 
-/// The table for the communicator of a place.
+/// The table for the communicator of a placement.
 ///
-/// The plugin leaves one channel to every call that no line fits, and to every line of `-1`
-/// channels. So lines say 0, which leaves the number to NCCL; and as a job makes smaller
-/// communicators too, NCCL's own choice on those of the same machine stands behind, where their
-/// graphs are known, and rings behind that.
+/// The plugin gives one channel to every call that matches no line, and to every line with `-1`
+/// channels. The lines therefore have 0, which leaves the number to NCCL. Since a job creates
+/// smaller communicators too, NCCL's own choices for those on the same machine follow, if their
+/// graphs are known, and after them rings.
 ///
 /// # Errors
-/// Those of [`Own::new`] for the place itself.
+/// The errors of [`Own::new`] for the placement itself.
 pub fn table(place: &Place, version: Version, departures: &[Departure]) -> Result<Rules> {
     let own = Own::new(place, version)?;
     let here = (Some(own.comm.nodes), Some(own.comm.ranks));
@@ -96,7 +96,7 @@ pub fn table(place: &Place, version: Version, departures: &[Departure]) -> Resul
     let mut rules: Vec<Rule> = departures.iter().map(departing).collect();
     own.rules(&mut rules);
     for smaller in smaller(place) {
-        // Whose graphs nobody searched has rings.
+        // Communicators whose graphs were not searched get rings.
         if let Ok(own) = Own::new(&smaller, version) {
             own.rules(&mut rules);
         }
@@ -110,8 +110,8 @@ pub fn table(place: &Place, version: Version, departures: &[Departure]) -> Resul
     Ok(Rules { rules })
 }
 
-/// Communicators that a job makes beside its largest: over as many nodes, or a power of two of them,
-/// and as many ranks on each or fewer.
+/// Communicators that a job creates besides its largest: on the same number of nodes or a power of
+/// two of them, and with the same number of ranks on each or fewer.
 fn smaller<'a>(place: &Place<'a>) -> impl Iterator<Item = Place<'a>> {
     let Place { machine, per_node, nodes, search } = *place;
     let counts = (0..u32::BITS).map(|power| 1 << power).take_while(move |&n| n < nodes);
@@ -119,7 +119,7 @@ fn smaller<'a>(place: &Place<'a>) -> impl Iterator<Item = Place<'a>> {
         (1..=per_node).map(move |per_node| Place { machine, per_node, nodes, search })
     });
     let itself = (nodes, per_node);
-    // One rank alone has nobody to talk to.
+    // A single rank does not communicate.
     all.filter(move |p| p.nodes * p.per_node > 1 && (p.nodes, p.per_node) != itself)
 }
 
@@ -144,7 +144,7 @@ fn rule(
     }
 }
 
-/// How the file is loaded, and what to know.
+/// How to load the file, and what to know.
 #[must_use]
 pub fn head(file: Option<&str>) -> Vec<String> {
     let file = file.unwrap_or("THIS_FILE");
@@ -154,11 +154,11 @@ pub fn head(file: Option<&str>) -> Vec<String> {
         format!(
             "  NCCL_TUNER_PLUGIN=/path/to/libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={file}"
         ),
-        "the plugin leaves one channel to calls that no line fits: so all have a line, and 0 \
+        "the plugin gives one channel to calls that match no line, so every call has a line; 0 \
          channels leaves their number to NCCL"
             .to_owned(),
-        "behind the communicator's lines stands what NCCL takes by itself on smaller ones of the \
-         same machine, then rings for all of which nothing is known: those are no choice of NCCL's"
+        "after the communicator's lines come NCCL's own choices on smaller ones of the same \
+         machine, then rings for all of which nothing is known: those rings are not NCCL's choice"
             .to_owned(),
     ]
 }

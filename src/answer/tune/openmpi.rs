@@ -1,4 +1,4 @@
-//! What rules can ask Open MPI for, and plans as its table.
+//! What rules can request from Open MPI, and plans as its table.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::library::openmpi::rules::{Coll, CollectiveRules, CommRules, MessageRu
 use crate::library::tuning_file::Line;
 use crate::library::{Call, Flavour, Operation, Policy, Runs, numbered};
 
-/// An operation whose rules Open MPI looks up by M.
+/// An operation whose rules Open MPI selects by M.
 struct Ruled {
     collective: C,
     flavour: Flavour,
-    /// Algorithms that are exactly what the closed forms price, one of those that are alike.
+    /// Algorithms that the closed forms price exactly; of identical ones only one.
     whole: &'static [u32],
     /// Those that take segments.
     in_segments: &'static [u32],
@@ -42,10 +42,10 @@ pub fn operations() -> impl Iterator<Item = Operation> {
     RULED.iter().map(|r| Operation { collective: r.collective, flavour: r.flavour })
 }
 
-/// Bytes of segments that are tried.
+/// Segment sizes that are tried.
 const SEGMENTS: std::ops::RangeInclusive<u32> = 10..=20;
 
-/// What a rule can ask for at this call. `policy` decides for the calls that algorithms make.
+/// What a rule can request at this call. `policy` decides for the calls that algorithms make.
 ///
 /// # Errors
 /// An operation that the policy does not know.
@@ -59,7 +59,8 @@ pub fn offers(policy: &dyn Policy, call: &Call) -> Result<Vec<Offer>> {
     let mut offers = Vec::new();
     for (id, segment) in whole.chain(parts) {
         let choice = numbered(policy, call, id, segment)?;
-        // The file does not see elements: what gives up where they are few is not asked for.
+        // The file does not see elements: algorithms that give up if there are few are not
+        // requested.
         let widest = numbered(policy, &Call { element: WIDEST, ..*call }, id, segment)?;
         let gives_up = !choice.fell_back.is_empty() || !widest.fell_back.is_empty();
         if gives_up || matches!(choice.runs, Runs::Unpriced(_)) {
@@ -71,7 +72,7 @@ pub fn offers(policy: &dyn Policy, call: &Call) -> Result<Vec<Offer>> {
     Ok(offers)
 }
 
-/// Open MPI's name of an operation.
+/// Open MPI's name for an operation.
 #[must_use]
 pub fn coll(operation: Operation) -> Option<Coll> {
     Coll::named(match (operation.collective, operation.flavour) {
@@ -93,8 +94,9 @@ pub fn coll(operation: Operation) -> Option<Coll> {
 
 /// The table of some plans. Collectives without a rule are left out.
 ///
-/// Communicators of other sizes than those of the plans keep the library's own decision: a guard
-/// stands before the first, which would else rule smaller ones too, and one behind each.
+/// Communicators of other sizes than those of the plans keep the library's own decision. One guard
+/// comes before the first plan, which would otherwise apply to smaller ones too, and one after each
+/// plan.
 #[must_use]
 pub fn table(plans: &[Plan]) -> Rules {
     let mut collectives: BTreeMap<Coll, Vec<&Plan>> = BTreeMap::new();
@@ -112,7 +114,7 @@ pub fn table(plans: &[Plan]) -> Rules {
     Rules { collectives: collectives.into_iter().map(of).collect() }
 }
 
-/// Communicators smaller than this have nothing to say to each other.
+/// Smaller communicators than this do not communicate.
 const SMALLEST: u32 = 2;
 
 fn comms(plans: &[&Plan]) -> Vec<CommRules> {
@@ -142,7 +144,7 @@ fn rule(span: &super::Span) -> MessageRule {
     }
 }
 
-/// What a file of these plans is to say first: how it is loaded, and what to know.
+/// The header of a file of these plans: how to load it, and what to know.
 #[must_use]
 pub fn head(version: &str, file: Option<&str>) -> Vec<String> {
     let file = file.unwrap_or("THIS_FILE");
@@ -150,15 +152,17 @@ pub fn head(version: &str, file: Option<&str>) -> Vec<String> {
         "load it with both of these; without the first Open MPI ignores the file:".to_owned(),
         "  --mca coll_tuned_use_dynamic_rules 1".to_owned(),
         format!("  --mca coll_tuned_dynamic_rules_filename {file}"),
-        "rules are: from so many bytes, algorithm (0: Open MPI's own decision), fan, segment"
+        "a rule is: from this many bytes, algorithm (0: Open MPI's own decision), fan, segment"
             .to_owned(),
-        "Open MPI does not look whether an operation commutes where a rule decides: with sums"
+        "where a rule decides, Open MPI does not check whether an operation commutes: for sums"
             .to_owned(),
-        "by an MPI_Op that does not, run without this file, or results are wrong".to_owned(),
+        "by an MPI_Op that does not commute, run without this file, or results are wrong"
+            .to_owned(),
     ];
     if version == "5.0" {
-        lines
-            .push("5.0 asks coll/han first on several nodes: --mca coll_han_priority 0".to_owned());
+        lines.push(
+            "5.0 tries coll/han first on several nodes: --mca coll_han_priority 0".to_owned(),
+        );
     }
     lines
 }

@@ -1,5 +1,5 @@
-//! What NCCL ran in a log: as its own lines say it, as its environment forced it, or as somebody
-//! says who was there.
+//! What NCCL ran in a log: as its own lines report it, as its environment forced it, or as the user
+//! states it.
 
 use super::evidence::{Evidence, Timed};
 use super::nccl::{Cell, Own};
@@ -12,10 +12,10 @@ use crate::library::nccl::{
 use crate::machine::sample::DataType;
 use crate::measure::logs::{self, Measured, Tested};
 
-/// What stands for NCCL's own choice where somebody says what ran.
+/// The word for NCCL's own choice if the user states what ran.
 pub const OWN: &str = "own";
 
-/// What somebody says of a log: `own`, `Tree` or `Tree/LL128`.
+/// The user's statement about a log: `own`, `Tree` or `Tree/LL128`.
 ///
 /// # Errors
 /// Other words.
@@ -35,19 +35,19 @@ pub fn said(text: &str) -> Result<Settings> {
     Ok(settings)
 }
 
-/// How it is known what a log's calls ran.
+/// The source of what a log's calls ran.
 enum Ran {
-    /// By NCCL's rules under an environment.
+    /// NCCL's rules under an environment.
     Rules(Box<Table>),
-    /// By lines in which NCCL says it.
+    /// Lines in which NCCL reports it.
     Lines(Vec<Choice>),
 }
 
-/// Takes the times of a log of the communicator: `text` as it is, of `file`; `said` where somebody
-/// says what ran. Counts only collectives that are `wanted`.
+/// Adds the times of a log of the communicator: `text` unchanged, from `file`; `said` if the user
+/// states what ran. Only collectives that are `wanted` count.
 ///
 /// # Errors
-/// No log of a benchmark; nothing that tells what ran; no time of this communicator and version.
+/// Not a benchmark log; nothing that shows what ran; no time of this communicator and version.
 pub fn take(
     evidence: &mut Evidence<'_>,
     own: &Own,
@@ -83,14 +83,15 @@ pub fn take(
     if taken > 0 {
         return Ok(());
     }
-    let why = why.unwrap_or_else(|| "none of its times is of a collective that counts".to_owned());
+    let why =
+        why.unwrap_or_else(|| "none of its times is of a collective that is compared".to_owned());
     let (ranks, nodes) = (own.comm.ranks, own.comm.nodes);
-    Err(Error::input(format!("the log says nothing of this communicator: {why}"))
+    Err(Error::input(format!("the log says nothing about this communicator: {why}"))
         .at(file.to_owned())
         .help(format!("give logs of {ranks} ranks, nodes: {nodes}, NCCL {}", own.version)))
 }
 
-/// Why a table is not of the communicator.
+/// Why a table does not belong to the communicator.
 fn other(table: &logs::Table, own: &Own) -> Option<String> {
     let (ranks, nodes) = (own.comm.ranks, own.comm.nodes);
     if let Some(found) = table.ranks.filter(|&found| found != ranks) {
@@ -106,7 +107,7 @@ fn other(table: &logs::Table, own: &Own) -> Option<String> {
     let version = library.strip_prefix("NCCL ").and_then(|v| v.parse::<Version>().ok());
     match version {
         Some(version) if version == own.version => None,
-        _ => Some(format!("it is of {library}, and the file for the rules of {}", own.version)),
+        _ => Some(format!("it is of {library}, but the file is for the rules of {}", own.version)),
     }
 }
 
@@ -115,7 +116,7 @@ impl Ran {
         Ok(Self::Rules(Box::new(Table::new(&own.comm, own.version, settings)?)))
     }
 
-    /// As the log itself tells it.
+    /// What the log itself reports.
     fn told(own: &Own, text: &str, file: &str) -> Result<Self> {
         let help = format!(
             "say what ran, --log {OWN}={file} or --log Tree/LL128={file}; or log with \
@@ -129,12 +130,12 @@ impl Ran {
         if settings.names_any() {
             return Self::under(own, &settings);
         }
-        Err(Error::input("the log does not tell which algorithm ran")
+        Err(Error::input("the log does not show which algorithm ran")
             .at(file.to_owned())
             .help(help))
     }
 
-    /// What ran; none where that is not known.
+    /// What ran; `None` if that is not known.
     fn cell(
         &self,
         own: &Own,
@@ -163,7 +164,7 @@ impl Ran {
     }
 }
 
-/// What the tuner makes of a type; that of sums of floats where the log does not say it.
+/// The tuner's type for it; that of sums of floats if the log does not give it.
 fn element(dtype: Option<DataType>) -> Element {
     use DataType as D;
     match dtype {

@@ -1,20 +1,20 @@
-//! What a rendezvous adds to a closed form: the wait for an answer.
+//! The time that a rendezvous adds to a closed form: the wait for an answer.
 //!
-//! Open MPI's ob1 sends a message above the eager limit in two: as much as the limit with the
-//! request, and the rest when the receiver has answered. Over TCP the answer waits in turn:
+//! Open MPI's ob1 splits a message above the eager limit in two: as much as the limit with the
+//! request, and the rest when the receiver has answered. Over TCP the answer itself has to wait:
 //!
 //! ```text
 //!   shift      r ──► r + 1     the answer comes back between two fragments of what r + 1 sends on:
 //!                              half a fragment on average
-//!   exchange   r ◄─► s         one connection serves both, and what is written to it goes in
-//!                              order: the answer to r stands behind what s has for r
+//!   exchange   r ◄─► s         one connection serves both, and data written to it is sent in
+//!                              order: the answer to r comes after the data that s has for r
 //! ```
 //!
-//! So a shift pays for half a limit once more, and an exchange of m bytes for m − limit, or for as
-//! much as a shift where that is more; messages whose receiver sends nothing wait for nobody. Where
-//! partners change from round to round, no answer is under way while the last round ends: two
-//! thirds of m − limit were seen. That is why pairs that double are slow over TCP where
-//! rings are not. docs/how-to/write-a-tuning-file.md holds it against measurements.
+//! A shift therefore pays for half a limit once more, and an exchange of m bytes for m − limit, or
+//! for as much as a shift if that is more; messages whose receiver sends nothing wait for no other
+//! rank. If partners change from round to round, no answer is in flight while the last round ends:
+//! two thirds of m − limit were observed. This is why algorithms with doubling pairs are slow over
+//! TCP and rings are not. docs/how-to/write-a-tuning-file.md compares this with measurements.
 //!
 //! Source: Open MPI 4.1.4 `ompi/mca/pml/ob1/pml_ob1_sendreq.h` and `pml_ob1_recvreq.c`,
 //! `opal/mca/btl/tcp/btl_tcp_component.c` (eager limit) and `btl_tcp_endpoint.c` (one queue a peer).
@@ -31,33 +31,33 @@ use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Shape;
 use crate::model::schedule::{Endpoint, Schedule, Sends};
 
-/// `btl_tcp_eager_limit`, unless set.
+/// `btl_tcp_eager_limit` by default.
 const EAGER: Bytes = Bytes(64 << 10);
 
 /// Shorter segments spend more than a fiftieth of the wire on headers: 66 bytes of Ethernet, IP and
-/// TCP and some 30 of the library's a message.
+/// TCP, and some 30 of the library's per message.
 const SHORTEST: Bytes = Bytes(4 << 10);
 
-/// So many ranks stand for all where not all do the same.
+/// This number of ranks represents all ranks if they do not all do the same.
 const LOOKED_AT: u32 = 64;
 
 /// The waits of a library's messages on one machine.
 pub struct Rendezvous {
     eager: Bytes,
-    /// Seconds a byte of the links.
+    /// Seconds per byte of the links.
     inverse: f64,
-    /// Algorithms that were asked for before.
+    /// Algorithms that were looked up before.
     seen: RefCell<HashMap<Asked, Vec<Rounds>>>,
 }
 
-/// An algorithm over so many ranks.
+/// An algorithm on a number of ranks.
 type Asked = (Collective, &'static str, u32);
 
-/// Rounds in which the same is sent.
+/// The number of rounds in which the same is sent.
 #[derive(Debug, PartialEq)]
 struct Rounds {
     count: u64,
-    /// What single ranks send, each pattern once.
+    /// The messages of single ranks, each pattern once.
     ranks: Vec<Vec<Message>>,
 }
 
@@ -71,24 +71,24 @@ struct Message {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
-    /// To who sends to its sender.
+    /// To the rank that sends to its sender.
     Exchange,
-    /// Round about, to another than in the round before.
+    /// Around a cycle, to another rank than in the previous round.
     Turn,
-    /// Round about, to the same.
+    /// Around a cycle, to the same rank.
     Shift,
 }
 
-/// The part of what goes after the answer that a turn waits for: fitted, see
+/// The fraction of the data after the answer that a cycle waits for: fitted, see
 /// docs/how-to/write-a-tuning-file.md.
 const TURN: f64 = 2.0 / 3.0;
 
 impl Rendezvous {
-    /// Open MPI's over TCP: of a machine that was calibrated over TCP, or that says of its links
-    /// that exchanges hinder each other there. None elsewhere.
+    /// For Open MPI over TCP: on a machine that was calibrated over TCP, or whose links are
+    /// described as slower for exchanges. `None` elsewhere.
     ///
     /// # Errors
-    /// More ranks than the machine joins; a rate that is unknown.
+    /// More ranks than the machine connects; a rate that is unknown.
     pub fn open_mpi(query: &Query) -> Result<Option<Self>> {
         let fabric = &query.machine.fabric;
         let links = &fabric.tiers[fabric.depth(query.shape.ranks)? - 1];
@@ -102,18 +102,18 @@ impl Rendezvous {
         Ok(Some(Self { eager: EAGER, inverse: links.inverse()?, seen: RefCell::default() }))
     }
 
-    /// Whether segments of this length are none to ask for.
+    /// Whether segments of this length should not be requested.
     #[must_use]
     pub fn is_short(&self, segment: Bytes) -> bool {
         segment.0 > 0 && segment < SHORTEST
     }
 
-    /// What the waits of one part add for `size` bytes, M of the call.
+    /// The time that the waits of one part add for `size` bytes, M of the call.
     ///
     /// # Errors
     /// An algorithm that is not in the registry.
     pub fn waits(&self, registry: &Registry, part: &Part, size: Bytes) -> Result<Seconds> {
-        // A barrier moves no data, whatever its size is said to be.
+        // A barrier moves no data, regardless of its size.
         if size < self.eager || part.collective == Collective::Barrier {
             return Ok(Seconds(0.0));
         }
@@ -130,7 +130,7 @@ impl Rendezvous {
         Ok(Seconds(all.sum()))
     }
 
-    /// A pipeline: whoever gets a segment sends one on.
+    /// A pipeline: every rank that receives a segment sends one on.
     fn segmented(
         &self,
         algorithm: &dyn Algorithm,
@@ -169,7 +169,7 @@ fn rounds(schedule: &dyn Schedule) -> Vec<Rounds> {
     let looked_at = if frame.turns { 1 } else { frame.ranks.min(LOOKED_AT) };
     let mut all: Vec<Rounds> = Vec::new();
     let (mut own, mut theirs) = (Sends::default(), Sends::default());
-    // To whom each rank sent last.
+    // The rank to which each rank sent last.
     let mut partners: Vec<Vec<Endpoint>> = vec![Vec::new(); looked_at as usize];
     for round in 0..frame.rounds {
         let mut ranks: Vec<Vec<Message>> = Vec::new();
