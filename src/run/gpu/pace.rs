@@ -120,7 +120,7 @@ impl Paces {
         if *unknown > 0 {
             notes.push(format!(
                 "no NVML: clocks and throttling are unknown for {unknown} of {blocks} \
-             blocks"
+                 blocks"
             ));
         }
         notes
