@@ -187,7 +187,7 @@ impl Costs {
     /// A message of the schedule between places.
     ///
     /// A message of the schedule between places.
-    /// An endpoint or a chunk that there is not; [`verify`](crate::model::schedule::verify()) says where.
+    /// An endpoint or a chunk that does not exist; [`verify`](crate::model::schedule::verify()) names it.
     #[inline(always)]
     pub fn message(&self, from: Endpoint, transfer: Transfer<'_>) -> Result<Message> {
         let Transfer { to, op, runs } = transfer;

@@ -59,7 +59,7 @@ use costs::Costs;
 /// The most memory that a simulation may use, in bytes.
 pub const MEMORY: u64 = 1 << 30;
 
-/// The most sender visits of a simulation, counted once per round: minutes.
+/// The most ranks times rounds of a simulation, each a query of a rank for its sends: minutes.
 pub const SENDERS: u64 = 20_000_000_000;
 
 /// When a message may start, apart from its ports.
@@ -292,13 +292,13 @@ impl Way {
     }
 }
 
-/// Refuses simulations that would take too long: a sender may send `asked` times.
+/// Refuses simulations that would take too long: `asked` is ranks times rounds.
 fn check_senders(asked: u64) -> Result<()> {
     if asked <= SENDERS {
         return Ok(());
     }
     Err(Error::input(format!(
-        "this schedule has {asked} sender visits; at most {SENDERS} are simulated"
+        "ranks times rounds of this schedule are {asked}; at most {SENDERS} are simulated"
     ))
     .help("use an algorithm of few rounds, such as --algorithm recursive-doubling, or fewer ranks; identical ranks cost nothing"))
 }

@@ -39,7 +39,7 @@ struct Place {
 }
 
 impl Tally {
-    /// Nothing yet, for so many places.
+    /// Resets the counts, for this many places.
     pub fn reset(&mut self, places: usize) {
         self.places.clear();
         self.places.resize(places, Place::default());

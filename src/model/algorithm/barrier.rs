@@ -1,8 +1,8 @@
 //! Barriers: messages without data.
 //!
 //! ```text
-//!   all to all      everybody ──► everybody
-//!   all to one      everybody ──► 0 ──► everybody
+//!   all to all      all ranks ──► all ranks
+//!   all to one      all ranks ──► 0 ──► all ranks
 //!   dissemination   round k: i ──► i + 2^k
 //! ```
 //!

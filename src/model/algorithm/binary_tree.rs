@@ -28,8 +28,8 @@
 //! reduce, then broadcast.
 //!
 //! The *in-order* tree (Open MPI's reduce) keeps the order of the operands. The parent of r is r
-//! with its lowest set bit moved up by one; 0 is above all. The tree is ⌈lg N⌉ deep and takes 2(P−1)
-//! + 2⌈lg N⌉ − 1 slots on one port, exact for N = 2^m.
+//! with its lowest set bit moved up by one; 0 is above all. The tree is ⌈lg N⌉ deep. On one port it
+//! takes 2(P−1) + 2⌈lg N⌉ − 1 slots, exact for N = 2^m.
 //!
 //! Many texts, spiceMonkey/collective-comm 01 among them, give ⌈lg N⌉ rounds for a tree with two
 //! children. That is the binomial tree (K5): here a rank has one port for its two children.

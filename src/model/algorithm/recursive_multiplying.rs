@@ -1,7 +1,7 @@
 //! Recursive multiplying: the all-reduce of recursive doubling with K ranks at a time.
 //!
 //! ```text
-//!   K = 3, N = 9     step 0   {0 1 2} {3 4 5} {6 7 8}    everybody with everybody in a set,
+//!   K = 3, N = 9     step 0   {0 1 2} {3 4 5} {6 7 8}    all ranks of a set exchange
 //!                    step 1   {0 3 6} {1 4 7} {2 5 8}    whole vectors
 //! ```
 //!

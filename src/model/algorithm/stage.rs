@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   inside   ▐ 0 ▐ 1 ▐ 2 ▐                    the first segment takes all of `fill`;
-//!   between      ▐  0  ▐  1  ▐  2  ▐          behind it the slowest kind of port decides:
-//!   inside             ▐ 0 ▐  ▐ 1 ▐  ▐ 2 ▐    T = fill + (P − 1)·(what a segment asks of it)
+//!   between      ▐  0  ▐  1  ▐  2  ▐          then the busiest kind of port decides:
+//!   inside             ▐ 0 ▐  ▐ 1 ▐  ▐ 2 ▐    T = fill + (P − 1)·(its load per segment)
 //! ```
 
 use super::Step;

@@ -4,7 +4,7 @@
 //!   nccl, survey ── Crew ── Worker ── socketpair ──► run-gpu: driver, NCCL, one process a set
 //!        │           │  └ deadline, death, interruption: killed
 //!        │           └ Fleet ── another host's rank ── Worker ──► run-gpu
-//!        └ blocks, each with what NCCL's own log says of it
+//!        └ blocks, each with the choice in NCCL's own log
 //! ```
 //!
 //! NCCL reads its settings once, so every forced algorithm and protocol has its own process, whose
