@@ -213,7 +213,7 @@ impl Work<'_> {
         });
         let id = ids.next().ok_or_else(|| answered("no id"))?;
         let ready = crew.share(id)?.into_iter().next();
-        let Some(Answer::Ready(facts)) = ready else { return Err(answered("something")) };
+        let Some(Answer::Ready(facts)) = ready else { return Err(answered("not ready")) };
         self.ran.nccl = facts.nccl;
         for name in &facts.lacks {
             self.note(format!("this NCCL has no {name}"));
