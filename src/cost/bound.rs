@@ -1,18 +1,18 @@
-//! Lower bounds that no algorithm beats, whatever it does.
+//! Lower bounds that no algorithm can beat.
 //!
-//! Latency: in the time of one message a rank can pass a fact on to at most k others, so facts
+//! Latency: in the time of one message a rank can pass a fact on to at most k others. So facts
 //! spread by a factor k + 1, and N ranks need ⌈log_{k+1} N⌉ messages one after another.
 //!
-//! Data: reducing an element over N ranks takes at least N − 1 transfers of a partial result and
-//! spreading it N − 1 more, so an all-reduce sends 2(N − 1)·M in all, and the busiest rank sends
-//! at least the average, 2(N − 1)/N·M (Patarasuk, Yuan, JPDC 69(2) 2009). That is a bound on the
-//! maximum over ranks, not on each of them (K1 of the notes on the textbooks). A switch that adds
-//! does these transfers itself: then each rank still sends its contribution, or the result where it
-//! keeps the sum: M. The same
-//! count over the domains of a tier bounds what their NICs carry. Adding takes N − 1 additions an
-//! element, (N − 1)/N·M at the busiest of N ranks, unless a switch adds.
+//! Data: reducing an element over N ranks takes at least N − 1 transfers of a partial result, and
+//! distributing it N − 1 more. So an all-reduce sends 2(N − 1)·M in total, and the busiest rank
+//! sends at least the average, 2(N − 1)/N·M (Patarasuk, Yuan, JPDC 69(2) 2009). That bounds the
+//! maximum over ranks, not each rank (K1 of the notes on the textbooks). A switch that adds does
+//! these transfers itself: then each rank still sends its contribution, or the result where it
+//! keeps the sum: M. The same count over the domains of a tier bounds the traffic of their NICs.
+//! Reducing takes N − 1 additions per element, (N − 1)/N·M at the busiest of N ranks, unless a
+//! switch adds.
 //!
-//! The bounds hold apart; their maximum is a bound of the time, their sum is not.
+//! The bounds hold separately: their maximum bounds the time, their sum does not.
 
 use crate::base::collective::Collective;
 use crate::base::error::Result;
@@ -20,14 +20,14 @@ use crate::base::quantity::{Ratio, Seconds, Volume};
 use crate::machine::fabric::{Fabric, Tier};
 use crate::model::formula::Ports;
 
-/// What any algorithm takes at least.
+/// The minimum cost of any algorithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
     /// Messages one after another, times the smallest α.
     pub latency: Seconds,
     /// Data through the narrowest cut.
     pub bandwidth: Seconds,
-    /// Additions at the busiest rank; 0 where γ is unknown or a switch adds.
+    /// Additions at the busiest rank; 0 if γ is unknown or a switch adds.
     pub compute: Seconds,
 }
 
@@ -49,7 +49,7 @@ pub fn least_messages(collective: Collective, ranks: u32, ports: Ports) -> u32 {
     }
 }
 
-/// Rounds in which a fact reaches `ranks` ranks when each tells `k` others a round.
+/// Rounds until a fact reaches `ranks` ranks if each tells `k` others per round.
 fn spread(ranks: u32, k: u64) -> u32 {
     let mut reached = 1_u64;
     let mut rounds = 0;
@@ -60,16 +60,16 @@ fn spread(ranks: u32, k: u64) -> u32 {
     rounds
 }
 
-/// The least share of M that the busiest of `parties` equal parties sends or receives.
+/// The smallest share of M that the busiest of `parties` equal parties sends or receives.
 ///
-/// `adds` says that a switch reduces, or multicasts, for them.
+/// `adds` means that a switch reduces, or multicasts, for them.
 #[must_use]
 pub fn least_share(collective: Collective, parties: u32, adds: bool) -> Ratio {
     match collective {
         Collective::Barrier => Ratio(0.0),
         _ if parties <= 1 => Ratio(0.0),
         Collective::AllReduce if adds => Ratio(1.0),
-        // busbw is defined so that it is the rate of that share.
+        // busbw is defined as the rate of that share.
         other => other.busbw_factor(parties),
     }
 }
@@ -77,7 +77,7 @@ pub fn least_share(collective: Collective, parties: u32, adds: bool) -> Ratio {
 /// The bound for `size` bytes over `ranks` ranks of a machine.
 ///
 /// # Errors
-/// More ranks than the machine joins, or an unknown figure of a tier in use.
+/// More ranks than the machine joins, or an unknown parameter of a tier in use.
 pub fn bound(collective: Collective, ranks: u32, size: Volume, fabric: &Fabric) -> Result<Bound> {
     let depth = fabric.depth(ranks)?;
     let tiers = &fabric.tiers[..depth];
@@ -86,7 +86,7 @@ pub fn bound(collective: Collective, ranks: u32, size: Volume, fabric: &Fabric) 
     for tier in tiers {
         alpha = alpha.min(tier.alpha()?);
     }
-    // A switch that adds or multicasts reaches everybody in its domain with one hop.
+    // A switch that adds or multicasts reaches all ranks of its domain in one hop.
     let mut latency = f64::from(least_messages(collective, ranks, widest(tiers))) * alpha;
     if let Some(switch) = tiers.iter().filter_map(|t| t.switch).next() {
         let hop = switch.alpha.map_or(0.0, |a| a.0);
@@ -99,7 +99,7 @@ pub fn bound(collective: Collective, ranks: u32, size: Volume, fabric: &Fabric) 
         let Some(span) = below.span else { continue };
         let domains = ranks.div_ceil(span.get());
         bandwidth = bandwidth.max(domain_bound(collective, ranks, domains, tier, span.get())?);
-        // Whatever happens inside, one message must cross.
+        // Whatever happens inside domains, one message must cross.
         latency = latency.max(tier.alpha()?);
     }
     if size.0 == 0.0 {
@@ -119,13 +119,13 @@ fn widest(tiers: &[Tier]) -> Ports {
     ports.max_by_key(|p| p.sends(u32::MAX)).unwrap_or(Ports::ONE)
 }
 
-/// Seconds a byte through all ports of one rank.
+/// Seconds per byte through all ports of one rank.
 fn rank_bound(collective: Collective, ranks: u32, tiers: &[Tier], adds: bool) -> Result<f64> {
     let in_turns = tiers.iter().all(|t| t.ports.is_half()) && both_ways(collective);
     let mut rate = 0.0;
     for tier in tiers {
         let ports = match tier.ports {
-            // What it sends and what it receives share them: two with each partner are of use.
+            // Sending and receiving share them: at most two ports per partner are useful.
             Ports::Half(k) if in_turns => k.get().min(2 * (ranks - 1)),
             ports => ports.sends(ranks - 1),
         };
@@ -135,13 +135,13 @@ fn rank_bound(collective: Collective, ranks: u32, tiers: &[Tier], adds: bool) ->
     Ok(if in_turns { 2.0 * share } else { share } / rate)
 }
 
-/// Whether every rank has to send as much as it receives.
+/// Whether every rank must send as much as it receives.
 fn both_ways(collective: Collective) -> bool {
     use Collective as C;
     matches!(collective, C::AllReduce | C::AllGather | C::ReduceScatter | C::AllToAll)
 }
 
-/// Seconds a byte through the NICs of one domain.
+/// Seconds per byte through the NICs of one domain.
 fn domain_bound(
     collective: Collective,
     ranks: u32,
@@ -153,7 +153,7 @@ fn domain_bound(
     let ports = tier.nics.map_or(span, |nics| nics.get());
     let each = f64::from(tier.ports.sends(ranks - 1).max(1)) / tier.inverse()?;
     let share = match collective {
-        // Every rank of the domain has something for every rank outside.
+        // Every rank of the domain has data for every rank outside.
         C::AllToAll => f64::from(span) * f64::from(ranks - span.min(ranks)) / f64::from(ranks),
         // The last domain may hold fewer ranks: count what it lacks.
         C::AllGather | C::ReduceScatter | C::Scatter | C::Gather => {

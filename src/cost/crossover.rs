@@ -6,8 +6,9 @@ use crate::cost::rank::Candidate;
 
 /// The size at which `b` becomes cheaper than `a`: `a` wins below, `b` above.
 ///
-/// Straight lines are solved exactly; pipelines with a free P, whose price bends, by bisection to
-/// the last bit. None where `a` is not cheaper for small sizes or `b` not for large ones.
+/// Straight lines are solved exactly. Pipelines with a free P, whose price is not linear, are
+/// solved by bisection to the last bit. `None` if `a` is not cheaper for small sizes or `b` not for
+/// large ones.
 #[must_use]
 pub fn crossover(a: &Prepared, b: &Prepared) -> Option<Volume> {
     if let (Some((latency_a, slope_a)), Some((latency_b, slope_b))) = (a.line(), b.line()) {
@@ -19,10 +20,11 @@ pub fn crossover(a: &Prepared, b: &Prepared) -> Option<Volume> {
     bisect(|size| (a.time(Volume(size)) - b.time(Volume(size))).0)
 }
 
-/// The largest size that is asked for, 1 EiB: beyond it a crossing says nothing.
+/// The largest size considered, 1 EiB: a crossing beyond it is meaningless.
 const LARGEST: f64 = 1_152_921_504_606_846_976.0;
 
-/// The last zero of `difference` where it goes from below 0 at no bytes to above 0 at the most.
+/// The last zero of `difference` where it goes from below 0 at no bytes to above 0 at the largest
+/// size.
 fn bisect(difference: impl Fn(f64) -> f64) -> Option<Volume> {
     let (mut low, mut high) = (0.0, LARGEST);
     if difference(low) >= 0.0 || difference(high) <= 0.0 {
@@ -39,9 +41,10 @@ fn bisect(difference: impl Fn(f64) -> f64) -> Option<Volume> {
     Some(Volume(high))
 }
 
-/// The fastest candidate as the size grows from `from` to `to`: each from its size on.
+/// The fastest candidates as the size grows from `from` to `to`, each with the size from which it
+/// wins.
 ///
-/// As [`envelope_in_steps`] with one step an octave, enough for a glance.
+/// As [`envelope_in_steps`] with one step per octave, enough for an overview.
 #[must_use]
 pub fn envelope(candidates: &[Candidate], from: Volume, to: Volume) -> Vec<(Volume, Candidate)> {
     envelope_in_steps(candidates, from, to, 1)
@@ -49,8 +52,8 @@ pub fn envelope(candidates: &[Candidate], from: Volume, to: Volume) -> Vec<(Volu
 
 /// The same with the winners compared `steps` times per octave, a power of two.
 ///
-/// Each change between two of these points is bisected to the last bit; a winner that holds for
-/// less than a step between two others may be missed.
+/// Each change between two of these points is bisected to the last bit; a winner over less than one
+/// step between two others may be missed.
 #[must_use]
 pub fn envelope_in_steps(
     candidates: &[Candidate],
@@ -58,7 +61,8 @@ pub fn envelope_in_steps(
     to: Volume,
     steps: u32,
 ) -> Vec<(Volume, Candidate)> {
-    // Square roots are an instruction; `powf` would load the C library's mathematics at start-up.
+    // Square roots are one instruction; `powf` would load the C library's math functions at
+    // start-up.
     let factor = (0..steps.max(1).ilog2()).fold(2.0_f64, |factor, _| factor.sqrt());
     let time = |i: usize, size: f64| candidates[i].prepared.time(Volume(size)).0;
     let winner = |size: f64| {
@@ -70,7 +74,7 @@ pub fn envelope_in_steps(
     let mut last = (from.0, first);
     while last.0 < to.0 {
         let next = (last.0 * factor).min(to.0);
-        // There is a winner at every size once there is one.
+        // Once there is a winner, there is one at every larger size.
         let there = winner(next).unwrap_or(last.1);
         while last.1 != there {
             last = first_change(last, (next, there), &time, &winner);
@@ -81,9 +85,9 @@ pub fn envelope_in_steps(
     found
 }
 
-/// The first size after `start` at which somebody else wins, and who, given who wins at `end`.
+/// The first size after `start` with another winner, and that winner, given the winner at `end`.
 ///
-/// The crossing of these two is found; where a third is better there, it is the next to try.
+/// Finds the crossing of these two; if a third candidate is better there, it is tried next.
 fn first_change(
     start: (f64, usize),
     end: (f64, usize),
@@ -115,7 +119,7 @@ fn first_change(
 /// spiceMonkey/collective-comm 01, appendix C; its printed T(P*) is one α too high (K26).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pipeline {
-    /// L, the slots that the first segment takes.
+    /// L, the slots of the first segment.
     pub depth: u32,
     /// α.
     pub alpha: Seconds,
@@ -138,7 +142,7 @@ impl Pipeline {
         Ratio((fill * self.transfer.0 / self.alpha.0).sqrt())
     }
 
-    /// The better whole neighbour of P*, at least 1.
+    /// The better integer neighbour of P*, at least 1.
     #[must_use]
     pub fn best(&self) -> u32 {
         let star = self.best_real().0.clamp(1.0, f64::from(u32::MAX));

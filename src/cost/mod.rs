@@ -1,4 +1,4 @@
-//! What it costs ideally: prices, lower bounds, crossovers, simulated schedules.
+//! Ideal costs: prices, lower bounds, crossovers, simulated schedules.
 
 pub mod bound;
 pub mod check;

@@ -1,8 +1,8 @@
-//! What an algorithm costs on a machine.
+//! The cost of an algorithm on a machine.
 //!
-//! [`Prepared`] is the closed form with everything but M put in: two evaluations at P = 2 and 3
-//! give the lines a + b·P and c + d/P, from which the best number of segments follows,
-//! P* = √(d·M/b), the better of its two whole neighbours, and P = 1 which may be cheaper than the
+//! [`Prepared`] is the closed form with all values inserted except M. Two evaluations at P = 2 and
+//! 3 give the lines a + b·P and c + d/P. From them follows the best number of segments, P* =
+//! √(d·M/b): the better of its two integer neighbours, or P = 1, which may be cheaper than the
 //! line. On one tier the coefficients come from the generic closed form; where ranks span several
 //! tiers they come from its steps, each on the slowest tier that it crosses.
 
@@ -22,20 +22,20 @@ use crate::model::formula::{At, Form, Level, Phase, Shape};
 /// The price of one collective call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Price {
-    /// P, where the algorithm is pipelined; else 1.
+    /// P, if the algorithm is pipelined; otherwise 1.
     pub segments: u32,
     /// n_α·α, messages one after another, and n_sw·α_sw.
     pub latency: Seconds,
     /// n_β·M/BW.
     pub bandwidth: Seconds,
-    /// n_γ·M·γ; absent where γ is unknown and something is reduced.
+    /// n_γ·M·γ; absent if γ is unknown and something is reduced.
     pub compute: Option<Seconds>,
-    /// What the call costs before its first message.
+    /// The overhead of the call before its first message.
     pub launch: Seconds,
 }
 
 impl Price {
-    /// The sum of all terms that are known.
+    /// The sum of all known terms.
     #[must_use]
     pub fn total(&self) -> Seconds {
         self.launch + self.latency + self.bandwidth + self.compute.unwrap_or_default()
@@ -72,7 +72,7 @@ impl Load {
     }
 }
 
-/// A closed form with everything but M put in.
+/// A closed form with all values inserted except M.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prepared {
     pipeline: Pipeline,
@@ -84,23 +84,23 @@ pub struct Prepared {
 /// The load as a function of P.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Pipeline {
-    /// P is given, or no parameter.
+    /// P is given, or is not a parameter.
     Fixed { segments: u32, load: Load },
     /// From P = 2 on: latency a + b·P, bytes c + d/P. `first` is P = 1.
     Free { first: Load, fixed: Load, varying: Load },
-    /// Stages that hold different ports, at a P that is given or free.
+    /// Stages that use different ports, with P given or free.
     Staged { segments: Option<u32>, staged: Staged },
 }
 
-/// A pipeline over several kinds of ports: fill + (P − 1)·(the slowest port's load), of segments of
-/// M/P.
+/// A pipeline over several kinds of ports: fill + (P − 1)·(the busiest port's load), with segments
+/// of M/P.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Staged {
-    /// All of it where P = 1.
+    /// The whole load at P = 1.
     first: Load,
     /// The first of several segments, as if it were all of M.
     fill: Load,
-    /// What such a segment asks of the ports inside, of those between, and of who adds.
+    /// The load of such a segment on the ports inside, on those between, and on the adding rank.
     ports: [Load; 3],
 }
 
@@ -108,19 +108,20 @@ struct Staged {
 const MOST_SEGMENTS: f64 = 1e9;
 
 impl Prepared {
-    /// Puts the machine into the closed form of `algorithm`.
+    /// Inserts the machine into the closed form of `algorithm`.
     ///
-    /// The ports are those of `shape`; take them from [`Fabric::ports`] unless asked otherwise.
+    /// The ports are those of `shape`; take them from [`Fabric::ports`] unless others are
+    /// requested.
     ///
     /// # Errors
-    /// The algorithm does not apply, or needs a figure that is unknown.
+    /// The algorithm does not apply, or needs an unknown parameter.
     pub fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Self> {
         let shape = fabric.fill(shape);
         algorithm.applies(&shape).map_err(|why| refuse(algorithm, &why))?;
         Self::applicable(algorithm, &shape, fabric)
     }
 
-    /// The same for a shape that is known to apply, and to say what the machine says.
+    /// The same for a shape that is known to apply and to match the machine.
     pub(crate) fn applicable(
         algorithm: &dyn Algorithm,
         shape: &Shape,
@@ -154,10 +155,10 @@ impl Prepared {
         Ok(Self { pipeline, launch: fabric.launch.0, compute_unknown })
     }
 
-    /// The same for another stated cost, which speaks of equal links only.
+    /// The same for another stated cost, which applies only to equal links.
     ///
     /// # Errors
-    /// As [`Self::new`]; ranks that span several tiers; an algorithm without such a form.
+    /// Errors of [`Self::new`]; ranks that span several tiers; an algorithm without such a form.
     pub fn stated(
         algorithm: &dyn Algorithm,
         form: Form,
@@ -170,8 +171,10 @@ impl Prepared {
         algorithm.applies(shape).map_err(|why| refuse(algorithm, &why))?;
         let id = algorithm.meta().id;
         if fabric.depth(shape.ranks)? > 1 {
-            return Err(Error::unsupported(format!("`{id}` as printed knows one tier of links"))
-                .help("ask about ranks inside one node, or give --alpha and --bw alone"));
+            return Err(Error::unsupported(format!(
+                "`{id}` as printed covers only one tier of links"
+            ))
+            .help("use ranks inside one node, or give only --alpha and --bw"));
         }
         let cost = algorithm
             .price_form(&At::numbers(*shape), form)
@@ -208,7 +211,7 @@ impl Prepared {
         self.price(size).total()
     }
 
-    /// P*, the real number of segments at which the line is lowest; absent where P is fixed.
+    /// P*, the real number of segments at the minimum of the line; absent if P is fixed.
     #[must_use]
     pub fn best_segments(&self, size: Volume) -> Option<Ratio> {
         match self.pipeline {
@@ -223,10 +226,11 @@ impl Prepared {
         }
     }
 
-    /// The launch, P where it is fixed, and latency, transfer and compute: of that P, or of P = 1,
-    /// of what every P has, and of what grows with P or shrinks with it; where stages overlap, of
-    /// P = 1, of the first segment as if it were all of M, and of the ports inside, of those
-    /// between and of who adds. Nothing where such stages have a given P.
+    /// The launch overhead; P if it is fixed; and loads of latency, transfer and compute. The loads
+    /// are those of that P; or of P = 1, of the part common to all P, and of the parts that grow
+    /// with P or shrink with it; where stages overlap, of P = 1, of the first segment as if it were
+    /// all of M, of the ports inside, of those between and of the adding rank. `None` where such
+    /// stages have a given P.
     pub(crate) fn loads(&self) -> Option<(Seconds, Option<u32>, Vec<Load>)> {
         let (segments, loads) = match self.pipeline {
             Pipeline::Fixed { segments, load } => (Some(segments), vec![load]),
@@ -239,7 +243,7 @@ impl Prepared {
         Some((Seconds(self.launch), segments, loads))
     }
 
-    /// Latency and seconds per byte, where the price is a straight line in M.
+    /// Latency and seconds per byte, if the price is linear in M.
     pub(crate) fn line(&self) -> Option<(f64, f64)> {
         match self.pipeline {
             Pipeline::Fixed { load, .. } => {
@@ -251,7 +255,7 @@ impl Prepared {
 }
 
 impl Staged {
-    /// The load, by byte of M, at P segments: of the ports the slowest counts.
+    /// The load per byte of M at P segments; of several ports the busiest counts.
     fn at(&self, segments: u32, size: f64) -> Load {
         if segments == 1 {
             return self.first;
@@ -269,10 +273,10 @@ impl Staged {
         }
     }
 
-    /// The best P and the load there.
+    /// The best P and its load.
     ///
-    /// For each port the time is a + b·P + d/P; the largest of such lines is convex too, so it is
-    /// least where one of them is, where two cross, or at an end.
+    /// For each port the time is a + b·P + d/P. The maximum of such functions is convex too, so its
+    /// minimum is at the minimum of one of them, where two cross, or at an end.
     fn best(&self, size: f64) -> (u32, Load) {
         let bytes = |load: &Load| (load.transfer + load.compute) * size;
         let most = size.clamp(1.0, MOST_SEGMENTS);
@@ -280,7 +284,7 @@ impl Staged {
         let mut least = self.first.latency + bytes(&self.first);
         let mut attempt = |star: f64| {
             for p in [star.floor(), star.ceil()] {
-                // No number at all where two ports ask the same.
+                // NaN where two ports have the same load.
                 if !(2.0..=most).contains(&p) {
                     continue;
                 }
@@ -304,7 +308,7 @@ impl Staged {
     }
 }
 
-/// Where `algorithm` has stages and the ranks span several tiers: its loads.
+/// The loads of the stages, if `algorithm` has stages and the ranks span several tiers.
 fn staged(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Option<Staged>> {
     let at = |segments| stages(algorithm, &shape.with_segments(segments), fabric);
     let (Some(one), Some(two)) = (at(1)?, at(2)?) else { return Ok(None) };
@@ -315,7 +319,7 @@ fn staged(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<O
             Ok(sum.map2(load, |a, b| a + step.count as f64 * b))
         })
     };
-    // A segment is half of M there.
+    // There a segment is half of M.
     let doubled =
         |load: Load| Load { transfer: 2.0 * load.transfer, compute: 2.0 * load.compute, ..load };
     let port = |level: Level| -> Result<Load> {
@@ -331,8 +335,8 @@ fn staged(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<O
     }))
 }
 
-/// The steps of a stage where fewer NICs than ranks take a domain's shards across: those of one NIC,
-/// one after another. Of one segment some NIC has the most; of many each has its share.
+/// The steps of a stage in which fewer NICs than ranks carry a domain's shards: those of one NIC,
+/// one after another. With one segment some NIC has the most; with many each has its share.
 fn in_turns(steps: &mut [Step], nics: u32, many: bool) {
     for step in steps.iter_mut().filter(|step| step.level == Level::Outer && step.flows > nics) {
         let shards = if many { step.flows } else { step.flows.next_multiple_of(nics) };
@@ -341,7 +345,7 @@ fn in_turns(steps: &mut [Step], nics: u32, many: bool) {
     }
 }
 
-/// The stages of `algorithm` on a machine, where its ranks span several tiers.
+/// The stages of `algorithm` on a machine, if its ranks span several tiers.
 fn stages(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Option<Stages>> {
     let depth = fabric.depth(shape.ranks)?;
     let Some(below) = fabric.tiers[..depth - 1].last() else { return Ok(None) };
@@ -353,11 +357,11 @@ fn stages(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<O
     Ok(Some(stages))
 }
 
-/// The messages one after another that make up the price for `size` bytes: all steps, or, where
-/// stages hold different ports, those of the first segment and of the slowest port.
+/// The sequential messages that make up the price for `size` bytes: all steps, or, if stages use
+/// different ports, those of the first segment and of the busiest port.
 ///
 /// # Errors
-/// More ranks than the machine joins, a figure that a step needs and that is unknown.
+/// More ranks than the machine joins, or an unknown parameter that a step needs.
 pub(crate) fn steps_in_turn(
     algorithm: &dyn Algorithm,
     shape: &Shape,
@@ -381,7 +385,7 @@ pub(crate) fn steps_in_turn(
     Ok(())
 }
 
-/// The cheapest of P = 1 and the whole neighbours of P*.
+/// The cheapest of P = 1 and the integer neighbours of P*.
 #[inline]
 fn best(first: Load, fixed: Load, varying: Load, size: f64) -> (u32, Load) {
     let time = |load: &Load| load.latency + (load.transfer + load.compute) * size;
@@ -416,7 +420,7 @@ fn refuse(algorithm: &dyn Algorithm, why: &Reason) -> Error {
     Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
 }
 
-/// The load of a shape whose P is set.
+/// The load of a shape with a fixed P.
 fn load(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Load> {
     let n = shape.ranks;
     if fabric.depth(n)? == 1 {
@@ -439,18 +443,18 @@ fn load(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Loa
     fault.map_or(Ok(sum), Err)
 }
 
-/// What an algorithm asks of the links of one tier.
+/// The use of the links of one tier by an algorithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Use {
     /// The tier, from the innermost out.
     pub tier: usize,
-    /// Messages one after another over it.
+    /// Sequential messages over it.
     pub messages: Ratio,
     /// Vectors through its busiest port.
     pub share: Ratio,
 }
 
-/// What `algorithm` asks of each tier at the number of segments in `shape`.
+/// The use of each tier by `algorithm`, with the number of segments in `shape`.
 ///
 /// # Errors
 /// More ranks than the machine joins.
@@ -522,10 +526,13 @@ pub(crate) fn step_load(step: &Step, shape: &Shape, fabric: &Fabric, gamma: f64)
     Ok(Load { latency, transfer, compute })
 }
 
-/// α_sw of a tier, if its switch can do what the collective needs.
+/// α_sw of a tier, if its switch has the functions that the collective needs.
 fn switch_alpha(shape: &Shape, tier: &Tier) -> Result<f64> {
     let Some(switch) = tier.switch else {
-        return Err(Error::unsupported(format!("{} has no switch that computes", tier.name)));
+        return Err(Error::unsupported(format!(
+            "{} has no switch that adds or multicasts",
+            tier.name
+        )));
     };
     let (multicast, alu) = capabilities(shape.collective);
     if (multicast && !switch.multicast) || (alu && !switch.alu) {
@@ -533,7 +540,7 @@ fn switch_alpha(shape: &Shape, tier: &Tier) -> Result<f64> {
         return Err(Error::unsupported(format!("the switch of {} cannot {lacks}", tier.name)));
     }
     switch.alpha.map(|a| a.0).ok_or_else(|| {
-        Error::unknown("a parameter is unknown, and messages through the switch need it")
+        Error::unknown("messages through the switch need a parameter that is unknown")
             .at(format!("α_sw of {}", tier.name))
     })
 }
@@ -554,10 +561,10 @@ fn beyond_switch(shape: &Shape, fabric: &Fabric) -> Error {
     Error::unsupported(format!("{} ranks span {domains} {} domains", shape.ranks, tier.name))
 }
 
-/// The time where messages are whole elements: sizes that do not divide are rounded up.
+/// The time with whole elements per message: sizes that do not divide evenly are rounded up.
 ///
-/// `elements` of `each` bytes make the vector; the first parts are one element larger
-/// (shared conventions of nccl-tests and MPI). The number of segments is the best for M.
+/// The vector has `elements` of `each` bytes; the first parts are one element larger (a convention
+/// shared by nccl-tests and MPI). The number of segments is the best for M.
 ///
 /// # Errors
 /// As [`Prepared::new`].

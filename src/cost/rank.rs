@@ -1,4 +1,4 @@
-//! All algorithms of a collective, from the fastest on.
+//! All algorithms of a collective, fastest first.
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds, Volume};
@@ -7,12 +7,12 @@ use crate::machine::fabric::Fabric;
 use crate::model::algorithm::{Algorithm, Library, Named, Reason, Registry};
 use crate::model::formula::{Form, Shape};
 
-/// An algorithm with everything but M put in.
+/// An algorithm with all values inserted except M.
 #[derive(Clone, Copy)]
 pub struct Candidate {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
-    /// Which of its costs.
+    /// Which of its costs is used.
     pub form: Form,
     /// That cost on the machine.
     pub prepared: Prepared,
@@ -23,25 +23,25 @@ pub struct Candidate {
 pub struct Ranked {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
-    /// Which of its costs.
+    /// Which of its costs is used.
     pub form: Form,
-    /// Its price for the asked size.
+    /// Its price for the given size.
     pub price: Price,
 }
 
-/// An algorithm that does not apply, and why.
+/// An algorithm that does not apply, and the reason.
 #[derive(Clone)]
 pub struct Refused {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
-    /// Why not.
+    /// The reason.
     pub why: Reason,
 }
 
-/// Puts the machine into every algorithm of the collective.
+/// Inserts the machine into every algorithm of the collective.
 ///
 /// # Errors
-/// A figure that an applicable algorithm needs is unknown, or the machine joins fewer ranks.
+/// An applicable algorithm needs an unknown parameter, or the machine joins fewer ranks.
 pub fn candidates(
     registry: &Registry,
     shape: &Shape,
@@ -68,10 +68,10 @@ pub fn candidates(
 }
 
 impl Candidate {
-    /// The one algorithm of that name, in the form that the name asks for.
+    /// The algorithm of that name, in the form selected by the name.
     ///
     /// # Errors
-    /// An unknown name, an algorithm that does not apply, an unknown figure.
+    /// An unknown name, an algorithm that does not apply, an unknown parameter.
     pub fn named(registry: &Registry, name: &str, shape: &Shape, fabric: &Fabric) -> Result<Self> {
         let Named { algorithm, form } = registry.find_for(&fabric.fill(shape), name)?;
         let prepared = Prepared::stated(algorithm, form, shape, fabric)?;
@@ -79,8 +79,8 @@ impl Candidate {
     }
 }
 
-/// Leaves what `library` ships, or any library where none is named; where nobody ships any of them,
-/// all stand for it.
+/// Keeps the algorithms that `library` ships, or any library if none is named; if none of them is
+/// shipped, all are kept.
 pub(crate) fn keep_shipped(ready: &mut Vec<Candidate>, library: Option<Library>, shape: &Shape) {
     let shipped = |c: &Candidate| c.algorithm.is_shipped(library, shape);
     if ready.iter().any(shipped) {
@@ -99,10 +99,11 @@ pub fn rank(candidates: &[Candidate], size: Volume) -> Vec<Ranked> {
     ranked
 }
 
-/// The same where messages hold whole elements of `each` bytes; sizes that do not divide round up.
+/// The same with messages of whole elements of `each` bytes; sizes that do not divide evenly round
+/// up.
 ///
 /// # Errors
-/// A size that is no whole number of elements.
+/// A size that is not a whole number of elements.
 pub fn rank_elements(
     candidates: &[Candidate],
     shape: &Shape,
@@ -120,51 +121,51 @@ pub fn rank_elements(
     Ok(ranked)
 }
 
-/// Refuses a size that is no whole number of elements.
+/// Refuses a size that is not a whole number of elements.
 pub(crate) fn check_elements(size: Bytes, each: Bytes) -> Result<()> {
     if size.0.is_multiple_of(each.0) {
         return Ok(());
     }
-    Err(Error::input(format!("{} bytes are no whole number of elements", size.0))
+    Err(Error::input(format!("{} bytes are not a whole number of elements", size.0))
         .at(format!("elements of {} bytes", each.0))
-        .help(format!("ask for a multiple of {} bytes", each.0)))
+        .help(format!("use a multiple of {} bytes", each.0)))
 }
 
-/// A candidate on links as they were measured.
+/// A candidate on measured links.
 #[derive(Clone)]
 pub struct Contender {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
     /// Which of its costs the ideal price is.
     pub form: Form,
-    /// What it takes on the machine's links.
+    /// Its time on the machine's links.
     pub links: OnLinks,
 }
 
-/// An algorithm with what it is expected to take, and its ideal price.
+/// An algorithm with its expected time and its ideal price.
 #[derive(Clone, Copy)]
 pub struct RankedOnLinks {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
     /// Which of its costs the ideal price is.
     pub form: Form,
-    /// The time on links as they were measured.
+    /// The time on measured links.
     pub time: Seconds,
     /// Its ideal price for the same size.
     pub price: Price,
 }
 
-/// Puts the links as they were measured into candidates for `shape` on `fabric`.
+/// Inserts measured links into candidates for `shape` on `fabric`.
 ///
 /// # Errors
-/// As [`candidates`].
+/// Errors of [`candidates`].
 pub fn contenders(
     candidates: &[Candidate],
     shape: &Shape,
     fabric: &Fabric,
 ) -> Result<Vec<Contender>> {
     let on_links = |&Candidate { algorithm, form, prepared }: &Candidate| {
-        // What a text prints speaks of no messages.
+        // A printed formula has no messages.
         let links = match form {
             Form::Exact => OnLinks::beside(prepared, algorithm, shape, fabric)?,
             _ => OnLinks::from(prepared),
@@ -174,7 +175,7 @@ pub fn contenders(
     candidates.iter().map(on_links).collect()
 }
 
-/// What contenders take for `size` bytes, the fastest first; ties keep the registry's order.
+/// The times of contenders for `size` bytes, fastest first; ties keep the registry's order.
 #[must_use]
 pub fn rank_on_links(contenders: &[Contender], size: Volume) -> Vec<RankedOnLinks> {
     let ranked = contenders.iter().map(|c| RankedOnLinks {

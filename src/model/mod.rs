@@ -1,4 +1,4 @@
-//! What runs, and its closed form: shapes, formulas, schedules, algorithms.
+//! What is executed, and its closed form: shapes, formulas, schedules, algorithms.
 
 pub mod algorithm;
 pub mod formula;

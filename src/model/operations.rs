@@ -1,6 +1,6 @@
-//! What each rank does, without saying which data it is: sends, receives and computations, and what
-//! each of them requires. This is what GOAL holds (Hoefler, Siebert, Lumsdaine, ICPP 2009), and what
-//! remains of a schedule when only its times matter.
+//! The operations of each rank, without the data: sends, receives and computations, and their
+//! dependencies. This is what GOAL holds (Hoefler, Siebert, Lumsdaine, ICPP 2009), and what remains
+//! of a schedule when only its times matter.
 //!
 //! ```text
 //! rank 0   send 4096 B to 1            rank 1   receive 4096 B from 0
@@ -13,53 +13,53 @@ use crate::base::quantity::{Bytes, Seconds, SecondsPerByte};
 use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Sends, senders};
 use std::collections::HashMap;
 
-/// The most operations that a schedule is spelled out into.
+/// The most operations of a schedule that is converted.
 const MOST: usize = 1 << 24;
 
-/// Something that a rank does.
+/// An operation of a rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Operation {
-    /// Who does it.
+    /// The rank.
     pub rank: u32,
-    /// What it does.
+    /// Its kind.
     pub does: Does,
-    /// Which of the rank's processors does it; 0 where it has one.
+    /// Which of the rank's processors executes it; 0 if there is one.
     pub cpu: u8,
-    /// Over which of its NICs; 0 where it has one.
+    /// Which of its NICs it uses; 0 if there is one.
     pub nic: u8,
 }
 
-/// What an operation does.
+/// The kinds of operations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Does {
-    /// Hands a message to the network; it is done when that has it.
+    /// Hands a message to the network; it is done when the network has the message.
     Send {
         /// The receiver.
         to: u32,
-        /// What tells messages of one pair apart.
+        /// Distinguishes messages of one pair.
         tag: u32,
-        /// How much.
+        /// The size.
         bytes: Bytes,
     },
     /// Waits for a message.
     Receive {
-        /// The sender; absent: whoever's comes first.
+        /// The sender; absent: whichever message comes first.
         from: Option<u32>,
         /// Its tag; absent: any.
         tag: Option<u32>,
-        /// How much.
+        /// The size.
         bytes: Bytes,
     },
     /// Computes.
     Compute(Seconds),
 }
 
-/// When what is required is enough.
+/// When a dependency is satisfied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Once {
-    /// It has begun.
+    /// When it has begun.
     Started,
-    /// It is over.
+    /// When it is done.
     Done,
 }
 
@@ -68,18 +68,19 @@ pub enum Once {
 pub struct Operations {
     /// N.
     pub ranks: u32,
-    /// Each operation, those of one rank in its order.
+    /// The operations; those of one rank are in order.
     pub list: Vec<Operation>,
-    /// What must wait, for which operation of the same rank, and until when.
+    /// Dependencies: the waiting operation, the required one of the same rank, and the point
+    /// required.
     pub requires: Vec<(u32, u32, Once)>,
 }
 
-/// Which data an operation is about, for whoever wants to know.
+/// The data of an operation, for callers that need them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum About<C> {
-    /// A send of these chunks: the message's number in the schedule.
+    /// A send of these chunks, with the message's number in the schedule.
     Message { number: u64, op: Op, chunks: C },
-    /// A computation that puts what a message brought where it belongs.
+    /// A computation that stores the data of a message in place.
     Stores(u64),
 }
 
@@ -96,18 +97,18 @@ impl Operations {
         self.requires.extend(before.into_iter().map(|other| (operation, other, Once::Done)));
     }
 
-    /// The messages of a schedule: a send requires all that wrote its chunks before; what is added, or
-    /// comes where something was before, is stored by a computation of its own, which also requires
-    /// the sends that read that. So receives can be posted at once, and nothing waits for its own
-    /// sends. A message without data has one byte.
+    /// The messages of a schedule: a send requires everything that wrote its chunks before. Data
+    /// that are added, or that overwrite other data, are stored by a separate computation, which
+    /// also requires the sends that read those. So receives can be posted at once, and none waits
+    /// for its own rank's sends. A message without data has one byte.
     ///
     /// # Errors
-    /// Switches; fewer bytes than chunks; more messages than are spelled out.
+    /// Switches; fewer bytes than chunks; too many messages.
     pub fn of(schedule: &dyn Schedule, size: Bytes, gamma: Option<SecondsPerByte>) -> Result<Self> {
         Self::told(schedule, size, gamma, |_, _| {})
     }
 
-    /// The same; `tell` hears which data an operation, by number, is about.
+    /// The same; `tell` receives the data of each operation, by number.
     pub(crate) fn told(
         schedule: &dyn Schedule,
         size: Bytes,
@@ -116,18 +117,18 @@ impl Operations {
     ) -> Result<Self> {
         let frame = schedule.frame();
         if frame.switches > 0 {
-            return Err(Error::unsupported("a schedule with switches of its own")
-                .help("name an algorithm in which ranks send to ranks"));
+            return Err(Error::unsupported("the schedule has its own switches")
+                .help("use an algorithm in which ranks send to ranks"));
         }
         if u64::from(frame.parts) > size.0 && frame.collective != Collective::Barrier {
             let (bytes, chunks) = (size.0, frame.parts);
             return Err(Error::input(format!(
-                "{bytes} bytes are no whole byte in each of {chunks} chunks"
+                "{bytes} bytes do not divide into {chunks} chunks of at least one byte"
             ))
-            .help("give a larger size"));
+            .help("use a larger size"));
         }
         let mut all = Self { ranks: frame.ranks, ..Self::default() };
-        // By rank and chunk: what last wrote it, and what has read it since.
+        // By rank and chunk: the last writer, and the readers since.
         let mut uses: HashMap<(u32, u32), (Option<u32>, Vec<u32>)> = HashMap::new();
         let mut sends = Sends::default();
         let mut received: Vec<(u32, u32, u32, Bytes, Op, Vec<Run>)> = Vec::new();
@@ -156,7 +157,7 @@ impl Operations {
             }
             if all.list.len() > MOST {
                 return Err(Error::input(format!("more than {MOST} sends and receives"))
-                    .help("ask for fewer ranks or segments"));
+                    .help("use fewer ranks or segments"));
             }
             // All sends of a round read the state before it.
             for (from, rank, number, bytes, op, runs) in received.drain(..) {
@@ -186,7 +187,7 @@ impl Operations {
     }
 }
 
-/// Whole bytes of a message: the first parts are one byte longer where M does not divide.
+/// Whole bytes of a message: the first parts are one byte longer if M does not divide evenly.
 fn bytes(frame: &Frame, size: Bytes, runs: &[Run]) -> Bytes {
     if frame.collective == Collective::Barrier {
         return Bytes(1);

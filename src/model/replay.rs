@@ -1,7 +1,7 @@
-//! What every rank holds, round by round: a schedule carried out on contents.
+//! The contents of every rank, round by round: a schedule executed on contents.
 //!
 //! ```text
-//!   start      v00   v01        N = 2: contents are what one likes: names of what was added,
+//!   start      v00   v01        N = 2: contents are of any kind: names of what was added,
 //!   0 → 1 add                   or numbers
 //!   round 0    v00   v11+v01
 //! ```
@@ -14,13 +14,13 @@ use crate::model::schedule::{Endpoint, Op, Schedule, Sends, holds, senders, turn
 /// The most places, endpoints times chunks, of a [`Replay`].
 pub const MOST_PLACES: u64 = 1 << 22;
 
-/// The most turns of a [`Replay`], each an endpoint that is asked what it sends in a round: a second
+/// The most turns of a [`Replay`], each one query of an endpoint for its sends in a round: a second
 /// or two.
 pub const MOST_TURNS: u64 = 1 << 27;
 
-/// What one place can hold.
+/// The contents of one place.
 pub trait Content: Clone {
-    /// Adds or joins what arrives to what is there.
+    /// Adds or joins arriving contents to the present ones.
     fn take(&mut self, op: Op, arriving: &Self);
 }
 
@@ -31,7 +31,7 @@ pub struct Ranks(pub Vec<u32>);
 impl Content for Ranks {
     fn take(&mut self, op: Op, arriving: &Self) {
         for rank in &arriving.0 {
-            // A notification may come twice; a contribution that does is worth seeing.
+            // A notification may come twice; a contribution that does is an error worth showing.
             if op != Op::Or || !self.0.contains(rank) {
                 self.0.push(*rank);
             }
@@ -51,8 +51,8 @@ impl Content for Numbers {
     }
 }
 
-/// The ranks and switches of a schedule that is not too large to be followed; asked before anything
-/// is done for one of them.
+/// The ranks and switches of a schedule that is small enough to follow; checked before any work is
+/// done for them.
 fn check(schedule: &dyn Schedule) -> Result<u64> {
     let (ranks, chunks) = (schedule.ranks(), schedule.chunks());
     let endpoints = u64::from(ranks) + u64::from(schedule.switches());
@@ -63,10 +63,10 @@ fn check(schedule: &dyn Schedule) -> Result<u64> {
     } else {
         return Ok(endpoints);
     };
-    Err(Error::input(too_large).help("ask for fewer ranks or segments"))
+    Err(Error::input(too_large).help("use fewer ranks or segments"))
 }
 
-/// A schedule under way.
+/// A schedule being executed.
 pub struct Replay<'a, C> {
     schedule: &'a dyn Schedule,
     chunks: usize,
@@ -96,11 +96,11 @@ impl<'a, C: Content> Replay<'a, C> {
         Ok(Self { schedule, chunks: chunks as usize, places, arriving, sends })
     }
 
-    /// Carries out a round and returns the places, endpoint · chunks + chunk, that it wrote, in
+    /// Executes a round and returns the places, endpoint · chunks + chunk, that it wrote, in
     /// ascending order, each once.
     ///
     /// # Errors
-    /// An endpoint or a chunk that there is not, or content that a sender does not hold.
+    /// An endpoint or a chunk that does not exist, or content that a sender does not hold.
     pub fn round(&mut self, round: u64) -> Result<Vec<usize>> {
         self.collect(round)?;
         let mut written = Vec::with_capacity(self.arriving.len());
@@ -117,7 +117,7 @@ impl<'a, C: Content> Replay<'a, C> {
         Ok(written)
     }
 
-    /// Reads what every message of the round carries.
+    /// Reads the contents of every message of the round.
     fn collect(&mut self, round: u64) -> Result<()> {
         for from in senders(self.schedule) {
             self.sends.clear();
@@ -128,7 +128,7 @@ impl<'a, C: Content> Replay<'a, C> {
                     let fault = || {
                         Error::input(format!(
                             "round {round}: {from} sends chunk {chunk} to {}, \
-                             and does not hold it or there is none",
+                             but does not hold it or it does not exist",
                             transfer.to
                         ))
                     };
@@ -144,13 +144,13 @@ impl<'a, C: Content> Replay<'a, C> {
         Ok(())
     }
 
-    /// What the endpoint at `place` holds, a chunk each; see [`Endpoint::place`].
+    /// The contents of the endpoint at `place`, one entry per chunk; see [`Endpoint::place`].
     #[must_use]
     pub fn held(&self, place: usize) -> &[Option<C>] {
         &self.places[place * self.chunks..(place + 1) * self.chunks]
     }
 
-    /// What `rank` holds.
+    /// The contents of `rank`.
     #[must_use]
     pub fn rank(&self, rank: u32) -> &[Option<C>] {
         Endpoint::Rank(rank).place(self.schedule).map_or(&[], |place| self.held(place))
@@ -158,7 +158,7 @@ impl<'a, C: Content> Replay<'a, C> {
 }
 
 impl<'a> Replay<'a, Ranks> {
-    /// Every chunk holds the rank that brings it.
+    /// Every chunk holds the rank that contributes it.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -169,13 +169,13 @@ impl<'a> Replay<'a, Ranks> {
 }
 
 impl<'a> Replay<'a, Numbers> {
-    /// Every rank deals the numbers of its row out to the chunks that it holds at the start, in
-    /// their order, the first chunks one more where they do not divide.
+    /// Every rank distributes the numbers of its row over the chunks that it holds at the start, in
+    /// order; the first chunks get one more if they do not divide evenly.
     ///
     /// # Errors
-    /// As [`Self::new`]; rows that are neither one a rank nor, where only one rank holds anything,
-    /// that rank's alone; a row with fewer numbers than chunks, or other numbers than the rows
-    /// that are added to it.
+    /// Errors of [`Self::new`]; rows that are neither one per rank nor, if only one rank holds
+    /// anything, only that rank's; a row with fewer numbers than chunks, or other numbers than the
+    /// rows that are added to it.
     pub fn of_rows(schedule: &'a dyn Schedule, rows: &[Vec<f64>]) -> Result<Self> {
         check(schedule)?;
         let ranks = schedule.ranks();
@@ -188,7 +188,7 @@ impl<'a> Replay<'a, Numbers> {
         };
         if rows.len() != ranks as usize && !(only.len() == 1 && rows.len() == 1) {
             return Err(Error::input(format!("{} rows of data for {ranks} ranks", rows.len()))
-                .help("give one row per rank, or the root's alone where only the root has data"));
+                .help("give one row per rank, or only the root's if only the root has data"));
         }
         let width = only.first().and_then(|&rank| row_of(rank)).map_or(0, <[f64]>::len);
         for &rank in &only {
@@ -198,7 +198,7 @@ impl<'a> Replay<'a, Numbers> {
                     "the row of rank {rank} has {row} numbers, that of rank {} {width}",
                     only[0]
                 ))
-                .help("give every rank as many"));
+                .help("give every rank the same number"));
             }
             if row < chunks {
                 return Err(Error::input(format!(

@@ -1,6 +1,6 @@
 //! Running collectives on this machine, and timing them.
 
-#![allow(clippy::disallowed_methods, reason = "what the kernel shows of this host is short")]
+#![allow(clippy::disallowed_methods, reason = "the kernel's files about this host are short")]
 
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod calibrate;

@@ -260,11 +260,11 @@ fn jobs_that_cannot_run_are_refused() {
         job
     };
     let cases = [
-        (json!([ring(json!({"ranks": [0, 1, 0]}))]), "rank 0 stands twice"),
+        (json!([ring(json!({"ranks": [0, 1, 0]}))]), "rank 0 is listed twice"),
         (json!([ring(json!({"ranks": [0, 9]}))]), "there is no rank 9"),
-        (json!([ring(json!({"ranks": [0]}))]), "fewer than two ranks"),
-        (json!([ring(json!({})), ring(json!({}))]), "two jobs are called `a`"),
-        (json!([ring(json!({"after": ["b"]}))]), "`b` is no job before this one"),
+        (json!([ring(json!({"ranks": [0]}))]), "at least two ranks"),
+        (json!([ring(json!({})), ring(json!({}))]), "two jobs are named `a`"),
+        (json!([ring(json!({"after": ["b"]}))]), "`b` is not an earlier job"),
         (json!([ring(json!({"messages": []}))]), "either messages or a collective"),
         (json!([{"name": "a"}]), "either messages or a collective"),
     ];

@@ -458,7 +458,7 @@ fn faults_say_what_and_where() {
         ),
         (
             Listed::new(Broadcast, 2, 1).with(0, 0, 2, Copy, 0),
-            "round 0: rank 0 sends to rank 2, which there is not",
+            "round 0: rank 0 sends to rank 2, which does not exist",
         ),
         (Listed::new(Broadcast, 2, 1).with(0, 0, 0, Copy, 0), "round 0: rank 0 sends to itself"),
         (

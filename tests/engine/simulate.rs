@@ -232,7 +232,7 @@ fn what_there_is_not_is_refused() {
     for mode in Mode::ALL {
         let setup = setup.clone().in_mode(mode);
         let error = simulate(&list, &flat(Ports::ONE), &setup).unwrap_err();
-        assert!(error.to_string().contains("there is not"), "{error}");
+        assert!(error.to_string().contains("does not exist"), "{error}");
     }
 }
 

@@ -275,7 +275,7 @@ fn what_cannot_be_measured_is_refused_before() {
         ("calibrate --time-budget 9e9s".to_owned(), 2, "a day"),
         ("calibrate --precision 0".to_owned(), 2, "write 2%"),
         ("calibrate --launches 0".to_owned(), 2, "--launches"),
-        ("calibrate --transport ib".to_owned(), 2, "`ib` is no transport"),
+        ("calibrate --transport ib".to_owned(), 2, "`ib` is not a transport"),
         ("calibrate --netns a=1.2.3.4".to_owned(), 2, "shared memory"),
         ("calibrate --force --out /nowhere/x.toml".to_owned(), 2, "no such folder"),
         (

@@ -238,7 +238,7 @@ fn who_does_not_come_is_named() {
     let how = (Wait::Poll, Duration::from_millis(50));
     let run = tcp::Run::new().unwrap();
     let error = tcp::join(&listener, 0, &[at, at, at], &run, how).map(drop).unwrap_err();
-    assert!(error.is_lost() && error.what().contains("by rank 1, 2"), "{error}");
+    assert!(error.is_lost() && error.what().contains("from rank 1, 2"), "{error}");
 }
 
 // What follows uses the command as a process.
@@ -340,7 +340,7 @@ fn what_cannot_run_is_refused() {
         ("run allreduce ring -n 2", 2, "how many bytes?"),
         ("run allreduce nvls 1KiB -n 2", 2, "switch"),
         ("run allreduce ring 1KiB -n 65", 3, "65 ranks on one host"),
-        ("run allreduce ring 1KiB -n 2 --transport ib", 2, "`ib` is no transport"),
+        ("run allreduce ring 1KiB -n 2 --transport ib", 2, "`ib` is not a transport"),
         ("run allreduce ring 1KiB -n 2 --netns a=1.2.3.4", 2, "shared memory"),
         ("run allreduce ring 1KiB -n 2 --transport tcp --netns a", 2, "r1=10.0.0.1"),
         ("run allgather ring 10TiB -n 2", 3, "MiB that are free"),

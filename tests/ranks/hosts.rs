@@ -325,7 +325,7 @@ fn a_token_that_never_ends_is_refused_at_once() {
     assert!(made.expect("mkfifo starts").success());
     let since = Instant::now();
     let (code, _, err) = finish(start(meeting.rank(1, 2, "pipe", "")));
-    assert_eq!((code, err.contains("the token is no file")), (Some(3), true), "{err}");
+    assert_eq!((code, err.contains("the token is not a file")), (Some(3), true), "{err}");
     assert!(since.elapsed() < LIMIT);
 }
 
@@ -367,7 +367,7 @@ fn a_rank_that_is_there_twice_is_refused() {
     assert_eq!(wrong.0, Some(3), "{}", wrong.2);
     assert!(wrong.2.contains("this run has 3 ranks, not 4"), "{}", wrong.2);
     // Which of the two came first is open; the other is told.
-    let refused = "rank 1 is here already";
+    let refused = "rank 1 has joined already";
     soon("its end", || twice.iter().any(|one| is_zombie(one.id())).then_some(()));
     let two = start(meeting.rank(2, 3, "token", ""));
     let (code, _, err) = finish(first);
@@ -612,7 +612,7 @@ fn what_is_no_message_ends_the_connection_alone() {
     assert_eq!(code, Some(0), "{err}");
     let (code, _, err) = finish(first);
     assert_eq!(code, Some(0), "{err}");
-    assert!(err.contains("was turned away: it is no collcost"), "{err}");
+    assert!(err.contains("was rejected: it is not collcost"), "{err}");
 }
 
 #[test]
@@ -670,7 +670,7 @@ fn what_cannot_be_is_said() {
     let output = command.arg(meeting.folder.join("token")).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{text}");
-    assert!(text.contains("no address of this host"), "{text}");
+    assert!(text.contains("not an address of this host"), "{text}");
 }
 
 /// A rank whose clock is another: in a time namespace, a thousand seconds ahead.

@@ -1,5 +1,5 @@
-//! An algorithm tried: its schedules verified over ranks and parameters, and its closed form held
-//! against what the messages take.
+//! Tests an algorithm: its schedules are verified over ranks and parameters, and its closed form is
+//! compared with the simulated time.
 
 mod shapes;
 
@@ -15,22 +15,22 @@ use crate::model::schedule::combine::Relabel;
 use crate::model::schedule::{Fault, Layout, Schedule, Sends, senders, verify};
 use shapes::Settings;
 
-/// What came of trying one algorithm for one collective.
+/// The result of testing one algorithm for one collective.
 #[derive(Debug, Clone, Default)]
 pub struct Trial {
-    /// Schedules verified: a number of ranks, a setting of the parameters, a root.
+    /// Schedules verified: one per number of ranks, setting of the parameters, and root.
     pub schedules: u64,
     /// Messages in them.
     pub transfers: u64,
-    /// The first that does not do what its collective promises.
+    /// The first schedule that does not implement its collective.
     pub fault: Option<(Case, Fault)>,
-    /// Comparisons of the closed form, by what it promises.
+    /// Comparisons of the closed form, by its guarantee.
     pub compared: Compared,
-    /// The first where the closed form breaks its promise.
+    /// The first closed form that violates its guarantee.
     pub broken: Option<Broken>,
 }
 
-/// Which schedule it was.
+/// Identifies a schedule.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Case {
     /// Ranks, ports and parameters.
@@ -39,45 +39,45 @@ pub struct Case {
     pub root: u32,
 }
 
-/// How many closed forms were compared with simulations, by what they promise.
+/// How many closed forms were compared with simulations, by their guarantee.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// The time of the schedule.
+    /// Equal to the time of the schedule.
     pub equal: u64,
-    /// That with a barrier after every round.
+    /// Equal to the time with a barrier after every round.
     pub equal_in_rounds: u64,
-    /// At least one of them.
+    /// An upper bound of one of these times.
     pub upper_bound: u64,
-    /// That in the limit, which is not checked.
+    /// Equal in the limit, which is not checked.
     pub asymptotic: u64,
 }
 
-/// A closed form that is not what it promises.
+/// A closed form that violates its guarantee.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Broken {
-    /// For which ranks, ports and parameters.
+    /// Ranks, ports and parameters.
     pub shape: Shape,
     /// M/BW over α.
     pub size_over_alpha: f64,
-    /// What it promises.
+    /// Its guarantee.
     pub guarantee: Guarantee,
-    /// What it says, in α.
+    /// The value of the form, in α.
     pub form: Seconds,
-    /// What the messages take.
+    /// The simulated time.
     pub makespan: Seconds,
 }
 
 impl Trial {
-    /// Whether nothing is wrong.
+    /// Whether no fault was found.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.fault.is_none() && self.broken.is_none()
     }
 }
 
-/// Tries `algorithm` over `ranks` and, where it is pipelined, `segments`, and everything else that
-/// changes its schedule; with rank 0 and the last one as roots. Up to [`COMPARED`] ranks its
-/// closed form is held against what the messages take.
+/// Tests `algorithm` over `ranks` and, if it is pipelined, `segments`, and all other parameters
+/// that change its schedule, with rank 0 and the last rank as roots. Up to [`COMPARED`] ranks its
+/// closed form is compared with the simulated time.
 ///
 /// # Errors
 /// A closed form that cannot be priced although it applies.
@@ -101,10 +101,10 @@ pub fn try_out(
     Ok(trial)
 }
 
-/// Up to so many ranks closed forms are compared: beyond, that takes longer than verifying.
+/// Closed forms are compared up to this many ranks: beyond, that takes longer than verifying.
 pub const COMPARED: u32 = 17;
 
-/// M/BW over α, a message of a ring of eight: where latency decides, and where data do.
+/// M/BW over α, for a message of a ring of eight: latency-bound and bandwidth-bound.
 const SIZES: [f64; 2] = [0.5, 64.0];
 
 impl Trial {
@@ -122,7 +122,7 @@ impl Trial {
         if moves && last > 0 {
             self.check(&Relabel::new(&*schedule, last), shape, last, transfers);
         }
-        // Closed forms know the coloured layout of trees alone.
+        // Closed forms cover only the coloured layout of trees.
         if shape.ranks <= COMPARED && shape.params.trees == Trees::default() {
             self.compare(simulator, algorithm, shape)?;
         }
@@ -137,7 +137,7 @@ impl Trial {
         }
     }
 
-    /// The closed form under several ports against what the messages take under them.
+    /// Compares the closed form with the simulated time under several kinds of ports.
     fn compare(
         &mut self,
         simulator: &mut Simulator,
@@ -162,7 +162,8 @@ impl Trial {
                 }
             }
             let fabric = alike(ports);
-            // A pipeline is held to the bound that it states: some segments more, of the same size.
+            // A pipeline is compared with the bound that it states: some more segments of the same
+            // size.
             let segments = shape.segments();
             let priced = match guarantee {
                 Guarantee::Pipelined => segments + Guarantee::WAITS,
@@ -197,8 +198,8 @@ impl Trial {
     }
 }
 
-/// Links that are all alike, with figures of which no sum is another by chance; without γ, since a
-/// rank adds while its ports bring more, which closed forms leave out.
+/// Equal links, with parameters of which no sum equals another by chance. Without γ, since a rank
+/// adds while its ports receive more, which closed forms leave out.
 fn alike(ports: Ports) -> Fabric {
     let switch =
         Switch { alpha: Some(Seconds(0.310_7)), bandwidth: None, multicast: true, alu: true };
@@ -206,7 +207,7 @@ fn alike(ports: Ports) -> Fabric {
     Fabric::new(vec![Tier { ports, switch: Some(switch), ..link }])
 }
 
-/// By how much, relative, sums in another order may differ.
+/// The relative difference allowed between sums in different order.
 const SAME: f64 = 1e-9;
 
 fn holds(guarantee: Guarantee, Seconds(form): Seconds, Seconds(makespan): Seconds) -> bool {
@@ -217,7 +218,7 @@ fn holds(guarantee: Guarantee, Seconds(form): Seconds, Seconds(makespan): Second
     }
 }
 
-/// Messages of all senders in all rounds.
+/// The number of messages of all senders in all rounds.
 pub(crate) fn messages(schedule: &dyn Schedule) -> u64 {
     let mut sends = Sends::default();
     let mut messages = 0;

@@ -1,4 +1,4 @@
-//! The parameters with which an algorithm is tried: those that change what it does.
+//! The parameters that an algorithm is tested with: those that change its schedule.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
@@ -8,7 +8,7 @@ use crate::model::algorithm::Algorithm;
 use crate::model::formula::{Dims, Params, Ports, Relay, Shape, Tie, Trees};
 use crate::model::schedule::{Schedule, Sends, senders};
 
-/// Something that can be set, beside ranks and segments.
+/// A parameter besides ranks and segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Knob {
     Radix,
@@ -32,8 +32,8 @@ const KNOBS: [Knob; 8] = [
     Knob::Ports,
 ];
 
-/// Ranks over which it is found out which knobs an algorithm has: a prime, even numbers, a square,
-/// powers of two.
+/// Numbers of ranks used to find out which parameters affect an algorithm: a prime, even numbers, a
+/// square, powers of two.
 const PROBES: [u32; 6] = [5, 6, 8, 9, 12, 16];
 
 /// The settings of one algorithm for one collective.
@@ -44,7 +44,7 @@ pub(super) struct Settings<'a> {
 }
 
 impl<'a> Settings<'a> {
-    /// Finds out which knobs change the schedule.
+    /// Finds out which parameters change the schedule.
     pub fn new(algorithm: &'a dyn Algorithm, collective: Collective) -> Self {
         let matters = |knob: &Knob| {
             PROBES.into_iter().any(|n| {
@@ -57,7 +57,7 @@ impl<'a> Settings<'a> {
         Self { algorithm, collective, knobs }
     }
 
-    /// The shapes of `n` ranks, each knob turned for itself, without segments.
+    /// The shapes of `n` ranks, varying one parameter at a time, without segments.
     pub fn of(&self, n: u32) -> Vec<Shape> {
         let plain = Shape::new(self.collective, n);
         let mut shapes = vec![plain];
@@ -69,7 +69,7 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// `plain` at every setting of one knob that is tried.
+/// `plain` with every tested setting of one parameter.
 fn turned(knob: Knob, plain: Shape) -> Vec<Shape> {
     let n = plain.ranks;
     let whole = NonZeroU32::new;
@@ -114,7 +114,7 @@ fn turned(knob: Knob, plain: Shape) -> Vec<Shape> {
     }
 }
 
-/// The tori of `n` ranks: a line, the squarest rectangle both ways round, the most cubic box.
+/// The tori of `n` ranks: a line, the squarest rectangle in both orientations, the most cubic box.
 fn boxes(n: u32) -> Vec<Dims> {
     let divisor = |n: u32, root: f64| {
         let most = root.round() as u32;
@@ -127,16 +127,16 @@ fn boxes(n: u32) -> Vec<Dims> {
     sides.into_iter().filter_map(Dims::new).collect()
 }
 
-/// What the schedule of a shape does, as one number; none where there is no schedule.
+/// A hash of the schedule of a shape; `None` if there is no schedule.
 fn print_of(algorithm: &dyn Algorithm, shape: &Shape) -> Option<u64> {
     algorithm.applies(shape).ok()?;
-    // Two segments show what a knob does to a pipeline.
+    // Two segments show the effect of a parameter on a pipeline.
     let segments = if algorithm.is_pipelined() { 2 } else { 0 };
     let schedule = algorithm.schedule(&shape.with_segments(segments))?;
     Some(print(&*schedule))
 }
 
-/// All messages of a schedule as one number.
+/// A hash of all messages of a schedule.
 pub(super) fn print(schedule: &dyn Schedule) -> u64 {
     let mut hasher = DefaultHasher::new();
     schedule.chunks().hash(&mut hasher);

@@ -2,13 +2,13 @@
 
 use std::ops::{Add, Sub};
 
-/// What edges cost: doubles while searching, whole numbers where something is proven.
+/// The costs of edges: doubles while searching, integers for proofs.
 pub(super) trait Cost: Copy + PartialOrd + Add<Output = Self> + Sub<Output = Self> {}
 
 impl<T: Copy + PartialOrd + Add<Output = T> + Sub<Output = T>> Cost for T {}
 
-/// The numbers of the edges of the cheapest tree that leads from `root` to all of `nodes` nodes;
-/// none where some node cannot be reached.
+/// The numbers of the edges of the cheapest tree from `root` to all of `nodes` nodes; `None` if
+/// some node cannot be reached.
 pub(super) fn cheapest<T: Cost>(
     nodes: usize,
     root: u32,
@@ -25,7 +25,7 @@ pub(super) fn cheapest<T: Cost>(
     if (0..nodes).any(|v| v as u32 != root && best[v] == NONE) {
         return None;
     }
-    // Walk backwards from every node; what meets its own walk is a cycle.
+    // Walk backwards from every node; a walk that meets itself has found a cycle.
     let mut group = vec![NONE; nodes];
     let mut seen = vec![NONE; nodes];
     let mut groups = 0;

@@ -1,11 +1,12 @@
-//! All-to-all on large graphs: the largest flow of all pairs at once, between two bounds.
+//! All-to-all on large graphs: the largest concurrent flow of all pairs, between two bounds.
 //!
-//! Lengths of links prove what no flow exceeds: Σ rate·length over the sum of all distances
-//! (Leighton, Rao, J. ACM 46(6) 1999). A flow in hand says what is reached. Each step sends one unit
-//! from each rank to each other over the shortest ways, under lengths that grow exponentially with
-//! what links carry (Garg, Könemann, SIAM J. Comput. 37(2) 2007), and moves the flow towards that, as
-//! far as the sum of these exponentials falls (Frank, Wolfe, Naval Research Logistics 3, 1956). Ways
-//! that are equally short share by their rates, so that a graph whose links are alike needs one step.
+//! Lengths of links prove an upper bound on every flow: Σ rate·length over the sum of all distances
+//! (Leighton, Rao, J. ACM 46(6) 1999). A given flow is a lower bound. Each step sends one unit from
+//! each rank to each other over the shortest paths, under lengths that grow exponentially with the
+//! load of links (Garg, Könemann, SIAM J. Comput. 37(2) 2007), and moves the flow towards that, as
+//! long as the sum of these exponentials falls (Frank, Wolfe, Naval Research Logistics 3, 1956).
+//! Equally short paths share in proportion to their rates, so a graph with equal links needs only
+//! one step.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,25 +15,26 @@ use crate::base::quantity::nearest;
 use crate::machine::graph::{Graph, Node};
 use crate::model::formula::Rational;
 
-/// How far the bounds may stay apart, relative.
+/// The relative gap allowed between the bounds.
 const GAP: f64 = 0.01;
-/// The most links that are looked at, counted each time: less than a minute.
+/// The most link visits: less than a minute.
 const WORK: u64 = 1 << 31;
-/// How much closer to the largest the sum of exponentials is than the bounds are to each other.
+/// How much closer the sum of exponentials is to the maximum than the bounds are to each other.
 const SHARP: f64 = 6.0;
-/// The longest link, at most and at least; rates times lengths stay far from the end of 64 bits.
+/// The largest possible longest link, and the smallest; rates times lengths stay far below 64 bits.
 const LONG: [i64; 2] = [1 << 32, 1 << 16];
 
-/// What every pair can send at most, and what it is known to reach, in the unit of the whole rates.
+/// An upper bound on what every pair can send, and a value known to be attainable, in the integer
+/// rates' unit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Between {
     pub most: Rational,
-    /// Lengths that prove it.
+    /// Lengths that prove the upper bound.
     pub lengths: Vec<i128>,
     pub reached: f64,
 }
 
-/// Bounds of what every pair sends at once; none where a step alone takes too long.
+/// Bounds on what every pair can send at once; `None` if one step alone takes too long.
 pub(super) fn between(graph: &Graph, rates: &[i64]) -> Option<Between> {
     let step = u64::from(graph.ranks) * (graph.nodes.len() + 2 * graph.links.len()) as u64;
     let all = rates.iter().try_fold(0_i64, |all, &rate| all.checked_add(rate))?;
@@ -46,7 +48,7 @@ pub(super) fn between(graph: &Graph, rates: &[i64]) -> Option<Between> {
     let mut proof: Vec<u64> = rates.iter().map(|rate| length(1.0, rate)).collect();
     let mut most = ways.route(&proof)?;
     let mut used = ways.uses.clone();
-    // Where the last step led to.
+    // The target of the last step.
     let mut target = used.clone();
     for _ in 1..WORK / step {
         let fullest = fullest(&used);
@@ -54,7 +56,8 @@ pub(super) fn between(graph: &Graph, rates: &[i64]) -> Option<Between> {
         if gap <= GAP {
             break;
         }
-        // The sharper, the closer both bounds are: a sum of exponentials stands for the largest.
+        // Sharper as the bounds approach each other: a sum of exponentials approximates the
+        // maximum.
         let sharp = SHARP * (rates.len() as f64).ln() / gap / fullest;
         let weight = |used: f64| (sharp * (used - fullest)).exp();
         let weights: Vec<f64> = used.iter().map(|&used| weight(used)).collect();
@@ -79,7 +82,7 @@ fn fullest(used: &[f64]) -> f64 {
     used.iter().copied().fold(0.0, f64::max)
 }
 
-/// How much of the last target to keep in the next, so that the step does not undo the last one
+/// The part of the last target to keep in the next, so that the step does not undo the last one
 /// (Mitradjieva, Lindberg, Transportation Science 47(2) 2013).
 fn conjugate(used: &[f64], last: &[f64], new: &[f64], weights: &[f64]) -> f64 {
     let (mut both, mut own) = (0.0, 0.0);
@@ -90,7 +93,7 @@ fn conjugate(used: &[f64], last: &[f64], new: &[f64], weights: &[f64]) -> f64 {
     if own == 0.0 { 0.0 } else { (both / own).clamp(0.0, 0.99) }
 }
 
-/// How far to go towards `target` so that the sum of all weights' integrals is least.
+/// How far to go towards `target` to minimize the sum of all weights' integrals.
 fn best_part(used: &[f64], target: &[f64], weight: &impl Fn(f64) -> f64) -> f64 {
     // The derivative grows with the part.
     let slope = |part: f64| -> f64 {
@@ -105,17 +108,17 @@ fn best_part(used: &[f64], target: &[f64], weight: &impl Fn(f64) -> f64) -> f64 
     low
 }
 
-/// Shortest ways from one rank after another.
+/// Shortest paths from one rank after another.
 struct Ways<'a> {
     graph: &'a Graph,
     rates: &'a [i64],
     leaving: Vec<Vec<u32>>,
     entering: Vec<Vec<u32>>,
-    /// How far nodes are from the rank at hand, and in which order they were reached.
+    /// The distances of nodes from the current rank, and the order in which they were reached.
     far: Vec<u64>,
     order: Vec<Node>,
     units: Vec<f64>,
-    /// For how long each link is used.
+    /// The use of each link.
     uses: Vec<f64>,
 }
 
@@ -129,8 +132,8 @@ impl<'a> Ways<'a> {
         Self { graph, rates, leaving: graph.leaving(), entering, far, order, units, uses }
     }
 
-    /// Sends one unit from each rank to each other; what every pair can send at most, as these lengths
-    /// prove.
+    /// Sends one unit from each rank to each other; returns the upper bound for every pair that
+    /// these lengths prove.
     fn route(&mut self, lengths: &[u64]) -> Option<Rational> {
         self.uses.clear();
         self.uses.resize(lengths.len(), 0.0);
@@ -146,7 +149,7 @@ impl<'a> Ways<'a> {
         (distances > 0).then(|| Rational::new(all, distances))
     }
 
-    /// Sends one unit from the rank at hand to each other.
+    /// Sends one unit from the current rank to each other.
     fn send(&mut self, lengths: &[u64]) {
         let Self { graph, rates, entering, far, order, units, uses, .. } = self;
         units.clear();
@@ -157,7 +160,7 @@ impl<'a> Ways<'a> {
             if here == 0.0 {
                 continue;
             }
-            // What comes to a node comes over all its links that lie on shortest ways.
+            // Flow into a node arrives over all its links on shortest paths.
             let from = |link: usize| graph.links[link].from as usize;
             let is_short = |&link: &usize| {
                 far[from(link)].checked_add(lengths[link]) == Some(far[node as usize])

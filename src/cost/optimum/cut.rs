@@ -1,42 +1,42 @@
-//! The rate that no schedule beats, by the tightest cut.
+//! The rate that no schedule can beat, from the tightest cut.
 //!
-//! What the ranks in a set S own must leave S over the links that leave it. So blocks of one byte
-//! a rank take at least max |S ∩ ranks| / B⁺(S) over all S that leave some rank out, and where
-//! every switch lets out what it lets in, some schedule takes no longer (Zhao, Liu, Basu,
+//! The data owned by the ranks in a set S must leave S over the links that leave it. So blocks of
+//! one byte per rank take at least max |S ∩ ranks| / B⁺(S) over all S that exclude some rank. If
+//! every switch sends as much as it receives, some schedule attains this (Zhao, Liu, Basu,
 //! Khojastepour, Krishnamurthy: ForestColl, arXiv 2402.06787; for one root Edmonds 1972).
 //!
-//! Found without a search over floats (Newton; Dinkelbach, Management Science 13(7) 1967): with a
-//! rate x in hand a source gives x to every root; a rank that does not get all of it lies behind a
-//! cut of a lower rate, which is the next x. Whole numbers throughout.
+//! Found without a search over floats (Newton; Dinkelbach, Management Science 13(7) 1967): given a
+//! rate x, a source gives x to every root. A rank that does not get all of it is behind a cut of a
+//! lower rate, which is the next x. All arithmetic is in integers.
 
 use super::flow::Flow;
 use crate::base::error::{Error, Result};
 use crate::machine::graph::{Graph, Link, Node};
 use crate::model::formula::Rational;
 
-/// The most links that are looked at for a tightest cut, counted each time: seconds.
+/// The most link visits in the search for a tightest cut: seconds.
 const WORK: u64 = 1 << 29;
 
-/// A cut, and the rate of each root that it allows.
+/// A cut, and the rate per root that it allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// The nodes inside.
     pub inside: Vec<Node>,
     /// How many roots are inside.
     pub roots: i64,
-    /// What leaves it, in the unit of the whole rates.
+    /// The total rate of the links leaving it, in the integer rates' unit.
     pub leaves: i64,
 }
 
 impl Cut {
-    /// What each root can send at most, in that unit.
+    /// The most that each root can send, in that unit.
     #[must_use]
     pub fn each(&self) -> Rational {
         Rational::new(self.leaves.into(), self.roots.into())
     }
 }
 
-/// The tightest cut for roots that each send to all ranks; `rates` in whole units, link by link.
+/// The tightest cut for roots that each send to all ranks; `rates` are integers, one per link.
 ///
 /// # Errors
 /// Numbers beyond 64 bits; a graph of one rank.
@@ -44,9 +44,9 @@ pub fn tightest(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
     let all: i128 = rates.iter().map(|&rate| i128::from(rate)).sum();
     if all * (roots.len() as i128 + 1) > i128::from(i64::MAX) / 4 {
         return Err(Error::unsupported("the links' rates are too fine for whole numbers")
-            .help("round them: 12.5GB/s and 50GB/s, not 12.4999999GB/s"));
+            .help("round them, for example 12.5GB/s and 50GB/s, not 12.4999999GB/s"));
     }
-    // Each rank is looked at once, at least, of a full mesh at half of the links.
+    // Each rank is visited at least once; in a full mesh that visits half of the links.
     if u64::from(graph.ranks) * (graph.nodes.len() + graph.links.len()) as u64 > 2 * WORK {
         return Err(too_long(graph));
     }
@@ -61,10 +61,10 @@ pub fn tightest(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
 fn too_long(graph: &Graph) -> Error {
     let (ranks, links) = (graph.ranks, graph.links.len());
     Error::unsupported(format!("the best rate of {ranks} ranks over {links} links takes too long"))
-        .help("ask for a part of the fabric, or one in which fewer hops lie between ranks")
+        .help("use a part of the fabric, or one with fewer hops between ranks")
 }
 
-/// All nodes but one rank, that which the least can be sent to.
+/// All nodes except one rank: the one that can receive the least.
 fn around_one(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
     let mut enters = vec![0; graph.nodes.len()];
     for (link, &rate) in graph.links.iter().zip(rates) {
@@ -77,13 +77,13 @@ fn around_one(graph: &Graph, rates: &[i64], roots: &[Node]) -> Result<Cut> {
         let each = |rank: Node| Rational::new(enters[rank as usize].into(), others(rank).into());
         each(a).cmp(&each(b))
     });
-    let rank = rank.ok_or_else(|| Error::input("a collective of one rank"))?;
+    let rank = rank.ok_or_else(|| Error::input("a collective needs at least two ranks"))?;
     let inside = (0..graph.nodes.len() as Node).filter(|&node| node != rank).collect();
     Ok(Cut { inside, roots: others(rank), leaves: enters[rank as usize] })
 }
 
-/// What a rate x = p/q asks of a graph: links carry q times what they do, a source gives p to
-/// each root.
+/// The network for a rate x = p/q: links carry q times their rate, and a source gives p to each
+/// root.
 struct Asked {
     flow: Flow,
     source: u32,
@@ -115,7 +115,7 @@ fn violated(
     looked: &mut u64,
 ) -> Result<Option<Cut>> {
     let mut asked = Asked::new(graph, rates, roots, cut);
-    // One flow serves all: what has arrived at a rank is sent on to the next.
+    // One flow serves all ranks: what has arrived at one rank is sent on to the next.
     let mut at = asked.source;
     for rank in 0..graph.ranks {
         if asked.flow.push(at, rank, asked.wanted) < asked.wanted {
@@ -132,9 +132,8 @@ fn violated(
     Ok(None)
 }
 
-/// How many of the cuts that are as tight as the tightest each link crosses: for each rank the one
-/// that is nearest to it. As lengths they are as good as the cut, and on a graph whose ranks are
-/// alike they are alike, too.
+/// How many of the tightest cuts each link crosses: for each rank, the tightest cut nearest to it.
+/// As lengths they are as good as the cut, and on a graph with equal ranks they are also equal.
 #[must_use]
 pub fn crossed(graph: &Graph, rates: &[i64], roots: &[Node], cut: &Cut) -> Vec<i128> {
     let mut asked = Asked::new(graph, rates, roots, cut);
@@ -176,7 +175,7 @@ pub fn of(graph: &Graph, rates: &[i64], roots: &[Node], inside: Vec<Node>) -> Cu
     }
 }
 
-/// Whether every switch lets out what it lets in; then the tightest cut is what can be reached.
+/// Whether every switch sends as much as it receives; then the tightest cut is attainable.
 #[must_use]
 pub fn is_balanced(graph: &Graph, rates: &[i64]) -> bool {
     let mut gain = vec![0_i64; graph.nodes.len()];

@@ -1,16 +1,16 @@
-//! Linear systems of whole numbers, solved exactly: modulo two primes, and back to fractions.
+//! Integer linear systems, solved exactly: modulo two primes, and back to fractions.
 //!
-//! A solution with numerators and denominators below 2^60 is determined by what it is modulo a
-//! number of 122 bits (Wang, Guy, Davenport 1982). Whoever asks checks the solution, which costs
-//! little, so a larger one is not mistaken for a small one.
+//! A solution with numerators and denominators below 2^60 is determined by its value modulo a
+//! number of 122 bits (Wang, Guy, Davenport 1982). The caller checks the solution, which is cheap,
+//! so a larger one is not mistaken for a small one.
 
 use crate::model::formula::Rational;
 
 /// The two largest primes below 2^61.
 const PRIMES: [u64; 2] = [2_305_843_009_213_693_951, 2_305_843_009_213_693_921];
 
-/// Solves `matrix`·x = `right` for a square matrix given row by row; none where it is singular or
-/// the solution too long.
+/// Solves `matrix`·x = `right` for a square matrix given row by row; `None` if it is singular or
+/// the solution has too many digits.
 pub(super) fn solve(matrix: &[Vec<i64>], right: &[i64]) -> Option<Vec<Rational>> {
     let a = modulo(matrix, right, PRIMES[0])?;
     let b = modulo(matrix, right, PRIMES[1])?;

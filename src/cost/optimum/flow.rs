@@ -1,29 +1,29 @@
-//! Maximal flows in whole numbers (Dinic, Soviet Math. Doklady 11, 1970).
+//! Maximum flows in integers (Dinic, Soviet Math. Doklady 11, 1970).
 
-/// A network of directed edges; edge `i ^ 1` is edge `i` the other way round.
+/// A network of directed edges; edge `i ^ 1` is the reverse of edge `i`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flow {
-    /// Where each edge ends, and what it can still carry.
+    /// The head of each edge, and its remaining capacity.
     edges: Vec<(u32, i64)>,
-    /// By node, in the order of their ends once something was sent.
+    /// Edges by node, sorted by their heads once something was sent.
     leaving: Vec<Vec<u32>>,
     is_sorted: bool,
     level: Vec<u32>,
     next: Vec<u32>,
     queue: Vec<u32>,
-    /// How many edges were looked at: what all took.
+    /// The number of edge visits: the total work.
     pub looked: u64,
 }
 
 const FAR: u32 = u32::MAX;
 
 impl Flow {
-    /// So many nodes without an edge.
+    /// A network with this many nodes and no edges.
     pub fn new(nodes: usize) -> Self {
         Self { leaving: vec![Vec::new(); nodes], ..Self::default() }
     }
 
-    /// A further edge, and its number.
+    /// Adds an edge, and returns its number.
     pub fn edge(&mut self, from: u32, to: u32, capacity: i64) -> u32 {
         let number = self.edges.len() as u32;
         self.edges.push((to, capacity));
@@ -34,7 +34,8 @@ impl Flow {
         number
     }
 
-    /// Sends as much as goes, at most `most`, beside what flows already; how much that is.
+    /// Sends as much as possible, at most `most`, in addition to the existing flow; returns the
+    /// amount.
     pub fn push(&mut self, from: u32, to: u32, most: i64) -> i64 {
         if !std::mem::replace(&mut self.is_sorted, true) {
             let edges = &self.edges;
@@ -56,13 +57,13 @@ impl Flow {
         sent
     }
 
-    /// Which nodes can still be reached: after a maximal flow the near side of a least cut.
+    /// The nodes that can still be reached: after a maximum flow, the near side of a minimum cut.
     pub fn reached(&mut self, from: u32) -> Vec<bool> {
         self.levels(from, FAR);
         self.level.iter().map(|&level| level != FAR).collect()
     }
 
-    /// Which nodes can still reach `to`: after a maximal flow the far side of a least cut.
+    /// The nodes that can still reach `to`: after a maximum flow, the far side of a minimum cut.
     pub fn reaching(&self, to: u32) -> Vec<bool> {
         let mut reaches = vec![false; self.leaving.len()];
         reaches[to as usize] = true;
@@ -109,7 +110,7 @@ impl Flow {
             return most;
         }
         let mut sent = 0;
-        // From the last level nothing but an edge to the end leads there.
+        // From the last level only an edge to the end leads there.
         let is_last = self.level[node as usize] + 1 == self.level[to as usize];
         if is_last && self.next[node as usize] == 0 {
             let before = |&edge: &u32| self.edges[edge as usize].0 < to;

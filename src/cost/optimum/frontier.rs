@@ -1,14 +1,14 @@
-//! Latency against bandwidth: the least rounds per chunk for each number of steps.
+//! Latency against bandwidth: the fewest rounds per chunk for each number of steps.
 //!
-//! A schedule has S steps; step s has r_s rounds, and a link of b units carries at most b·r_s
-//! chunks in it, of chunks that its sender had before the step. R = Σ r_s over C chunks per rank is
-//! what bandwidth costs, S what latency does: S·α + (R/C)·(M/N)·β (Cai, Liu, Maleki, Musuvathi,
-//! Mytkowicz, Nelson, Saarikivi: SCCL, PPoPP 2021). Few steps and few rounds per chunk exclude each
-//! other; the frontier is what cannot be improved in both.
+//! A schedule has S steps. Step s has r_s rounds, and in it a link of b units carries at most b·r_s
+//! chunks, of chunks that its sender had before the step. R = Σ r_s over C chunks per rank is the
+//! bandwidth cost, S the latency cost: S·α + (R/C)·(M/N)·β (Cai, Liu, Maleki, Musuvathi, Mytkowicz,
+//! Nelson, Saarikivi: SCCL, PPoPP 2021). Few steps and few rounds per chunk exclude each other; the
+//! frontier contains the schedules that cannot be improved in both.
 //!
-//! For S steps the least R/C is a linear program over trees in time, whose rounds are free too: the
-//! cheapest tree under given prices comes from a table over sets of ranks, step by step. Its
-//! solution in fractions, times their common denominator, is a schedule in whole chunks.
+//! For S steps the least R/C is a linear program over trees in time, whose rounds are variables
+//! too. The cheapest tree under given prices comes from a table over sets of ranks, step by step.
+//! The fractional solution, times its common denominator, is a schedule in whole chunks.
 
 use super::cut;
 use super::simplex::{Column, Exact, Simplex, Sparse};
@@ -17,16 +17,16 @@ use crate::base::quantity::{Rate, nearest};
 use crate::machine::graph::{Graph, Node};
 use crate::model::formula::Rational;
 
-/// The most ranks: the tables have an entry for each set.
+/// The most ranks: the tables have an entry for each set of ranks.
 const RANKS: u32 = 10;
-/// How many steps beyond the fewest are looked at.
+/// How many steps beyond the fewest are examined.
 const FURTHER: u32 = 4;
-/// So many chunks per rank are enough for vectors that are small.
+/// This many chunks per rank are enough for small vectors.
 const CHUNKS: i128 = 6;
-/// The most entries that the inverse changes: some seconds.
+/// The most changed entries of the inverse: some seconds.
 const WORK: u64 = 3_000_000_000;
 
-/// A chunk's way: who gets it in which step over which link.
+/// The path of a chunk: the step and the link of each delivery.
 pub type Deliveries = Vec<(u32, u32)>;
 
 /// A point of the frontier.
@@ -34,38 +34,41 @@ pub type Deliveries = Vec<(u32, u32)>;
 pub struct Point {
     /// Steps.
     pub steps: u32,
-    /// Rounds a chunk.
+    /// Rounds per chunk.
     pub cost: Rational,
     /// Rounds of each step in its schedule.
     pub rounds: Vec<i64>,
     /// Chunks of each root in its schedule.
     pub chunks: i64,
-    /// Trees in time: root, how many chunks go along it, and its (step, link) pairs.
+    /// Trees in time: root, number of chunks sent along it, and its (step, link) pairs.
     pub trees: Vec<(Node, i64, Deliveries)>,
 }
 
-/// The frontier of an all-gather (all ranks are roots) or a broadcast (one is), in rounds of `unit`,
-/// and what no number of steps goes below.
+/// The frontier of an all-gather (all ranks are roots) or a broadcast (one is), in rounds of
+/// `unit`, and the lower bound for any number of steps.
 ///
 /// # Errors
-/// Switches, links that are no multiples of the unit, too many ranks.
+/// Switches, links that are not multiples of the unit, too many ranks.
 pub fn frontier(graph: &Graph, roots: &[Node], unit: Rate) -> Result<(Rational, Vec<Point>)> {
     if graph.switches() > 0 {
-        return Err(Error::unsupported("a frontier of a fabric with switches")
-            .help("it is known where ranks are joined by links alone"));
+        return Err(Error::unsupported("no frontier is available for a fabric with switches")
+            .help("use a fabric whose ranks are joined only by links"));
     }
     if graph.ranks > RANKS {
-        return Err(Error::unsupported(format!("a frontier of {} ranks", graph.ranks))
-            .help(format!("at most {RANKS}; without --frontier any number")));
+        return Err(Error::unsupported(format!(
+            "no frontier is available for {} ranks",
+            graph.ranks
+        ))
+        .help(format!("at most {RANKS}; without --frontier any number")));
     }
     let units = graph.links.iter().map(|link| {
         let units = link.rate.0 / unit.0;
         (units.is_integer() && *units.numer() < 1 << 20).then(|| *units.numer() as i64)
     });
     let units: Vec<i64> = units.collect::<Option<_>>().ok_or_else(|| {
-        Error::input("links that are no multiples of the unit")
+        Error::input("some links are not multiples of the unit")
             .at("--unit")
-            .help("give the rate that all of them are multiples of")
+            .help("give a rate that divides the rates of all links")
     })?;
     let low = cut::tightest(graph, &units, roots)?.each().recip();
     let fewest = fewest_steps(graph, roots);
@@ -83,7 +86,7 @@ pub fn frontier(graph: &Graph, roots: &[Node], unit: Rate) -> Result<(Rational, 
     Ok((low, points))
 }
 
-/// The steps in which every rank can be reached.
+/// The fewest steps in which every rank can be reached.
 fn fewest_steps(graph: &Graph, roots: &[Node]) -> u32 {
     let leaving = graph.leaving();
     let far = |root: Node| {
@@ -104,9 +107,10 @@ fn fewest_steps(graph: &Graph, roots: &[Node]) -> u32 {
     roots.iter().map(|&root| far(root)).max().unwrap_or(0)
 }
 
-/// The point with the least rounds per chunk; none where its fractions are too long.
+/// The point with the fewest rounds per chunk; `None` if its fractions have too many digits.
 fn least(graph: &Graph, units: &[i64], roots: &[Node], steps: u32) -> Option<Point> {
-    // Rows: links in each step, the sum of rounds, roots. Columns: chunks a root, rounds of steps.
+    // Rows: links in each step, the sum of rounds, roots. Columns: chunks per root, rounds of
+    // steps.
     let links = units.len();
     let timed = links * steps as usize;
     let mut right = vec![0_i64; timed + 1 + roots.len()];
@@ -145,8 +149,8 @@ fn least(graph: &Graph, units: &[i64], roots: &[Node], steps: u32) -> Option<Poi
     None
 }
 
-/// The basis as whole rounds and chunks; where its fractions are long, as so many millionths of
-/// millionths, which are within a billionth.
+/// The basis as whole rounds and chunks; if its fractions have many digits, as multiples of a
+/// millionth of a millionth, which are within a billionth.
 fn read(
     simplex: &Simplex,
     right: &[i64],
@@ -156,7 +160,7 @@ fn read(
 ) -> Option<Point> {
     const FINE: f64 = 1e12;
     let Exact { prices, values, columns } = simplex.exactly(right);
-    // All rounds together are 1, so their price is what they bring: chunks per round.
+    // All rounds together are 1, so their price is their yield: chunks per round.
     let rounds = units_row(right);
     let cost = prices.map(|prices| prices[rounds]).filter(|x| *x > Rational::from_integer(0))?;
     let common = |values: &Vec<Rational>| {
@@ -204,7 +208,7 @@ fn units_row(right: &[i64]) -> usize {
 }
 
 impl Point {
-    /// Its rounds and chunks in the least whole numbers that have a round a step.
+    /// Its rounds and chunks in the smallest integers that have one round per step.
     #[must_use]
     pub fn least(&self) -> (i128, i128) {
         let (rounds, chunks) = (*self.cost.numer(), *self.cost.denom());
@@ -212,8 +216,8 @@ impl Point {
         (rounds * times, chunks * times)
     }
 
-    /// Whether every rank gets every chunk in time, and no link carries more than it can: the
-    /// schedule carried out.
+    /// Whether every rank gets every chunk in time, and no link carries more than it can: checked
+    /// by executing the schedule.
     #[must_use]
     pub fn holds(&self, graph: &Graph, roots: &[Node], unit: Rate) -> bool {
         let links = graph.links.len();
@@ -227,7 +231,7 @@ impl Point {
             tree.sort_unstable();
             for (step, link) in tree {
                 let ends = graph.links[link as usize];
-                // What is sent in a step was there before it.
+                // Data sent in a step were there before it.
                 if has[ends.from as usize] > step {
                     return false;
                 }
@@ -269,8 +273,8 @@ impl<'a> Trees<'a> {
         Self { graph, entering, root, steps }
     }
 
-    /// For prices of links in each step the cheapest deliveries that reach all ranks: for every
-    /// set of ranks that has the chunk the least that it cost to get there.
+    /// The cheapest deliveries that reach all ranks, for given prices of links in each step: for
+    /// every set of ranks that has the chunk, the least cost to get there.
     fn cheapest(&self, prices: &[f64]) -> Option<Deliveries> {
         let ranks = self.graph.ranks as usize;
         let (sets, links) = (1_usize << ranks, self.graph.links.len());
@@ -288,7 +292,7 @@ impl<'a> Trees<'a> {
                 self.price(set, &prices[step * links..(step + 1) * links], &mut costs);
                 let can = (0..ranks).filter(|&r| set >> r & 1 == 0 && costs[r].0.is_finite());
                 let can: usize = can.map(|rank| 1 << rank).sum();
-                // All sets of those who can get it now.
+                // All subsets of the ranks that can get it now.
                 let mut more = can;
                 while more > 0 {
                     let added: f64 =
@@ -304,7 +308,7 @@ impl<'a> Trees<'a> {
         self.walk(prices, &tables)
     }
 
-    /// The cheapest link to each rank from those in a set.
+    /// The cheapest link to each rank from the ranks in a set.
     fn price(&self, set: usize, prices: &[f64], costs: &mut [(f64, u32)]) {
         for (rank, cost) in costs.iter_mut().enumerate() {
             *cost = (f64::INFINITY, 0);

@@ -1,8 +1,8 @@
 //! The best rate of a collective on a link graph, proven.
 //!
-//! The rate is the size over the time where latency counts nothing. Two kinds of proof can be
-//! checked by hand: a [`Cut`], whose leaving links would have to be faster, and lengths on links,
-//! under which everything that has to be sent costs more than all links together can pay.
+//! The rate is the size over the time with latency ignored. Two kinds of proof can be checked by
+//! hand: a [`Cut`], whose leaving links would have to be faster, and lengths on links, under which
+//! all data to be sent cost more than all links together can pay.
 //!
 //! | collective | rate | proof |
 //! |---|---|---|
@@ -35,18 +35,18 @@ use crate::base::quantity::{Bandwidth, Rate, nearest};
 use crate::machine::graph::{Graph, Node};
 use crate::model::formula::Rational;
 
-/// How a rate is known.
+/// The proof of a rate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Proof {
-    /// A cut allows no more, and trees reach it.
+    /// A cut allows no more, and trees attain it.
     Cut(Cut),
-    /// Lengths allow no more, by link, and a packing reaches it.
+    /// Lengths, by link, allow no more, and a packing attains it.
     Lengths(Vec<i128>),
     /// The sum of two proven phases, reduce-scatter and all-gather; pairs of trees may be better.
     TwoPhases,
-    /// A cut allows no more; whether it can be reached is open.
+    /// A cut allows no more; whether it is attainable is unknown.
     Bound(Cut),
-    /// Lengths allow no more, by link; a flow is known that reaches so much.
+    /// Lengths, by link, allow no more; a flow that attains this rate is known.
     Between(Vec<i128>, Bandwidth),
 }
 
@@ -57,15 +57,16 @@ pub struct Optimum {
     pub rate: Rate,
     /// How it is known.
     pub proof: Proof,
-    /// What reaches it, with the part of its commodity that each carries, where it was asked.
+    /// The patterns that attain it, with the part of its commodity that each carries, if requested.
     pub patterns: Option<Vec<(Rational, Pattern)>>,
 }
 
-/// The best rate of `collective` on `graph`; `with_trees` asks for what reaches it, too.
+/// The best rate of `collective` on `graph`; `with_trees` also requests the patterns that attain
+/// it.
 ///
 /// # Errors
-/// A collective without an optimum here; rates that are no small multiples of a unit; a graph that
-/// is too large for what is asked.
+/// A collective without an optimum here; rates that are not small multiples of a unit; a graph that
+/// is too large for the request.
 pub fn optimum(
     graph: &Graph,
     collective: Collective,
@@ -73,11 +74,11 @@ pub fn optimum(
     with_trees: bool,
 ) -> Result<Optimum> {
     let (demand, is_backwards) = Demand::of(collective, root).ok_or_else(|| {
-        Error::unsupported(format!("no optimum of {collective} is known here"))
-            .help("ask allgather, reducescatter, broadcast, reduce, allreduce or alltoall")
+        Error::unsupported(format!("no optimum is available for {collective}"))
+            .help("use allgather, reducescatter, broadcast, reduce, allreduce or alltoall")
     })?;
     if graph.ranks < 2 {
-        return Err(Error::input("a collective of one rank"));
+        return Err(Error::input("a collective needs at least two ranks"));
     }
     let (rates, unit) = graph.whole_rates()?;
     let turned;
@@ -95,8 +96,8 @@ pub fn optimum(
     }
 }
 
-/// The most ranks for which an all-reduce is held to pairs of trees: lengths ask for the cheapest
-/// trees of every root.
+/// The most ranks for which an all-reduce is compared with pairs of trees: lengths need the
+/// cheapest trees of every root.
 const PROVEN: u32 = 96;
 
 struct Question<'a> {
@@ -108,7 +109,7 @@ struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// The rate where each commodity sends so much.
+    /// The rate if each commodity sends this much.
     fn rate(&self, each: Rational) -> Rate {
         let parts = self.demand.commodities(self.graph);
         Rate(each * self.unit.0 * Rational::from_integer(parts.into()))
@@ -142,8 +143,8 @@ impl Question<'_> {
     fn too_large(&self) -> Error {
         let (ranks, links) = (self.graph.ranks, self.graph.links.len());
         let (what, help) = match self.with_trees {
-            true => ("for trees", "leave --trees out, or ask for fewer ranks"),
-            false => ("for the best rate of this collective", "ask for fewer ranks"),
+            true => ("for trees", "leave out --trees, or use fewer ranks"),
+            false => ("for the best rate of this collective", "use fewer ranks"),
         };
         Error::unsupported(format!("{ranks} ranks and {links} links are too many {what}"))
             .help(help)
@@ -158,7 +159,7 @@ impl Question<'_> {
         })
     }
 
-    /// Exact where the graph is small, else between two bounds.
+    /// Exact if the graph is small, otherwise between two bounds.
     fn all_to_all(&self) -> Result<Optimum> {
         if let Some(packed) = self.by_packing() {
             return Ok(packed);
@@ -173,7 +174,7 @@ impl Question<'_> {
         Ok(Optimum { rate, proof, patterns: None })
     }
 
-    /// Reduce-scatter and then all-gather where that is the best, else pairs of trees.
+    /// Reduce-scatter and then all-gather if that is the best, otherwise pairs of trees.
     fn all_reduce(&self) -> Result<Optimum> {
         let roots = self.roots();
         let turned = self.graph.reversed();
@@ -207,7 +208,7 @@ impl Question<'_> {
     }
 }
 
-/// Trees to each root and from it as pairs, each root with an equal share.
+/// Trees to each root and from it as pairs, with an equal share for each root.
 fn pairs(
     graph: &Graph,
     up: &[(Rational, Pattern)],
@@ -223,7 +224,7 @@ fn pairs(
         let (mut up, mut down) = (of(up, root), of(down, root));
         while let (Some(a), Some(b)) = (up.last_mut(), down.last_mut()) {
             let part = a.0.min(b.0);
-            // Up trees were found on the reversed graph: their ways run the other way.
+            // Up trees were found on the reversed graph, so their paths run the other way.
             let above = a.1.iter().map(|way| way.iter().rev().copied().collect()).collect();
             let trees = vec![above, b.1.clone()];
             found.push((part * share, Pattern { commodity: 0, root, trees }));

@@ -1,4 +1,4 @@
-//! The best packing of trees or ways into a graph, exact, with the lengths that prove it.
+//! The best packing of trees or paths into a graph, exact, with the lengths that prove it.
 
 use super::pattern::{Demand, Oracle, Pattern, bound};
 use super::simplex::{Column, Exact, Simplex, Sparse};
@@ -6,29 +6,30 @@ use crate::base::quantity::nearest;
 use crate::machine::graph::Graph;
 use crate::model::formula::Rational;
 
-/// The most links and commodities together for which a packing is looked for.
+/// The most links and commodities together for which a packing is computed.
 const ROWS: usize = 320;
-/// How long it is looked for, in entries of the inverse that change: some seconds.
+/// The limit of the search, in changed entries of the inverse: some seconds.
 const WORK: u64 = 1_000_000_000;
 
-/// What stands for one where parts are rounded.
+/// The representation of one where parts are rounded.
 const ONE: i128 = 1 << 40;
 
-/// A packing that nothing beats.
+/// An optimal packing.
 ///
-/// The rate and the lengths are exact. Weights are, too, where their fractions are short; of long
-/// ones the nearest multiples of 2^-40 stand for them, which sum exactly and fit within 1e-9.
+/// The rate and the lengths are exact. So are the weights, if their fractions have few digits;
+/// otherwise they are the nearest multiples of 2^-40, which sum exactly and fit within 1e-9.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Packing {
-    /// What each commodity sends, in the unit of the whole rates.
+    /// The amount that each commodity sends, in the integer rates' unit.
     pub each: Rational,
-    /// A length for every link; they prove that nothing sends more.
+    /// A length for every link; they prove that no packing sends more.
     pub lengths: Vec<i128>,
-    /// What is sent, and which part of its commodity it is.
+    /// The patterns, each with its part of its commodity.
     pub patterns: Vec<(Rational, Pattern)>,
 }
 
-/// The best packing; none where the graph is too large, or its numbers are too long to be exact.
+/// The best packing; `None` if the graph is too large, or its numbers have too many digits to be
+/// exact.
 #[must_use]
 pub fn pack(graph: &Graph, rates: &[i64], demand: Demand) -> Option<Packing> {
     let commodities = demand.commodities(graph) as usize;
@@ -45,8 +46,8 @@ pub fn pack(graph: &Graph, rates: &[i64], demand: Demand) -> Option<Packing> {
     let oracle = Oracle::new(graph);
     let mut known: Vec<Pattern> = Vec::new();
     let mut lengths: Vec<f64> = scaled.iter().map(|rate| 1.0 / rate).collect();
-    // The lengths that prove the most so far: what is asked lies between them and the program's own,
-    // which swing (Wentges 1997).
+    // The lengths with the best proof so far. The next query is between them and the program's own
+    // lengths, which oscillate (Wentges 1997).
     let mut held = (f64::INFINITY, lengths.clone());
     while simplex.work() < WORK {
         let prices = simplex.prices();
@@ -80,7 +81,7 @@ pub fn pack(graph: &Graph, rates: &[i64], demand: Demand) -> Option<Packing> {
         simplex.improve(further);
         let prices = simplex.prices();
         lengths = prices[..rates.len()].iter().map(|price| price.max(0.0)).collect();
-        // Lengths are proportions only: as large as those that they are mixed with.
+        // Lengths are only proportions: scaled to the size of those they are mixed with.
         let sum = |all: &[f64]| all.iter().zip(&scaled).map(|(l, r)| l * r).sum::<f64>();
         let (own, other) = (sum(&lengths), sum(&held.1));
         held.1.iter_mut().for_each(|length| *length *= own / other);
@@ -88,7 +89,7 @@ pub fn pack(graph: &Graph, rates: &[i64], demand: Demand) -> Option<Packing> {
     None
 }
 
-/// What lengths prove, in doubles.
+/// The bound proven by lengths, in doubles.
 fn proven(demand: Demand, rates: &[f64], lengths: &[f64], costs: &[(f64, Pattern)]) -> f64 {
     let all: f64 = rates.iter().zip(lengths).map(|(rate, length)| rate * length).sum();
     let costs = costs.iter().map(|(cost, _)| *cost);
@@ -99,7 +100,7 @@ fn proven(demand: Demand, rates: &[f64], lengths: &[f64], costs: &[(f64, Pattern
     all / least
 }
 
-/// The solution of the basis in fractions, held to what it claims.
+/// The solution of the basis in fractions, checked against its claims.
 fn exactly(
     graph: &Graph,
     rates: &[i64],
@@ -113,7 +114,8 @@ fn exactly(
     let Exact { prices, values, columns } = simplex.exactly(&right);
     let reached = simplex.value(Column::Fixed(0)) * mean;
     let exact = prices.and_then(|prices| whole(&prices[..rates.len()]));
-    // Of lengths that are too long, or are not those of a best basis, the nearest short ones.
+    // If lengths have too many digits, or are not those of an optimal basis, the nearest short
+    // ones.
     let tries = exact.into_iter().chain(short(&simplex.prices()[..rates.len()]));
     let proven = tries.filter(|lengths| lengths.iter().all(|&length| length >= 0));
     let mut proven = proven.filter_map(|all| Some((bound(graph, rates, demand, &all)?, all)));
@@ -145,7 +147,7 @@ fn exactly(
     packing.fits(rates, demand.commodities(graph)).then_some(packing)
 }
 
-/// Lengths as small whole numbers, where they are about in such a proportion.
+/// Lengths as small integers, if they are approximately in such a proportion.
 fn short(prices: &[f64]) -> Option<Vec<i128>> {
     const MOST: i32 = 5040;
     let largest = prices.iter().fold(0.0, |a: f64, &b| a.max(b));
@@ -156,8 +158,8 @@ fn short(prices: &[f64]) -> Option<Vec<i128>> {
     })
 }
 
-/// Makes the parts of each commodity sum to one: where links leave room a commodity may have more
-/// than it needs, and rounded parts miss it by a little.
+/// Makes the parts of each commodity sum to one: where links have room a commodity may have more
+/// than it needs, and rounded parts miss the sum by a little.
 fn level(parts: &mut [i128], rows: &[Option<usize>], one: i128, commodities: usize) -> Option<()> {
     for row in 0..commodities {
         let own = || (0..rows.len()).filter(|&i| rows[i] == Some(row));
@@ -201,7 +203,7 @@ impl Packing {
     }
 }
 
-/// A common denominator; none where it is too long.
+/// A common denominator; `None` if it has too many digits.
 fn denominator(all: &[Rational]) -> Option<i128> {
     all.iter().try_fold(1_i128, |common, x| {
         let next = (common / num_integer::gcd(common, *x.denom())).checked_mul(*x.denom())?;
@@ -209,7 +211,7 @@ fn denominator(all: &[Rational]) -> Option<i128> {
     })
 }
 
-/// Fractions as whole numbers in the same proportion.
+/// Fractions as integers in the same proportion.
 fn whole(fractions: &[Rational]) -> Option<Vec<i128>> {
     let common = denominator(fractions)?;
     let scaled: Option<Vec<i128>> =

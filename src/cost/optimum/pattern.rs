@@ -1,42 +1,45 @@
-//! What is sent along: trees and ways through a graph, and the cheapest of them under lengths.
+//! The patterns of sending, trees and paths through a graph, and the cheapest of them under
+//! lengths.
 //!
-//! Lengths on links are prices. The cheapest trees under some lengths are what to send along next;
-//! and whatever the lengths, they prove a bound: everything that is sent pays at least the cheapest
-//! way, and all links together cost Σ rate·length.
+//! Lengths on links are prices. The cheapest trees under some lengths are the next to use. Any
+//! lengths prove a bound: everything sent pays at least the cheapest path, and all links together
+//! cost Σ rate·length.
 
 use super::arborescence::{Cost, cheapest};
 use crate::base::collective::Collective;
 use crate::machine::graph::{Graph, Node};
 
-/// What a collective sends, as far as links are concerned.
+/// The demand of a collective on the links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demand {
-    /// From every rank a tree to all others, all alike: all-gather, and reduce-scatter backwards.
+    /// From every rank a tree to all others, all with equal shares: all-gather, and reduce-scatter
+    /// in reverse.
     FromAll,
-    /// From one rank a tree to all others: broadcast, and reduce backwards.
+    /// From one rank a tree to all others: broadcast, and reduce in reverse.
     FromOne(Node),
-    /// Up a tree to some rank and down another from there, whichever: all-reduce.
+    /// Up a tree to some rank and down another from there, with any root: all-reduce.
     UpAndDown,
-    /// From every rank a way to every other, all alike: all-to-all.
+    /// From every rank a path to every other, all with equal shares: all-to-all.
     Pairs,
 }
 
-/// A tree: for each rank but the root the way to it from the rank above, as links.
+/// A tree: for each rank except the root, the path to it from its parent, as links.
 pub type Tree = Vec<Vec<u32>>;
 
-/// Something that is sent along as a whole.
+/// A unit of sending.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
-    /// Whose it is: a rank, or 0 where all have one share in common.
+    /// Its owner: a rank, or 0 if all have one share in common.
     pub commodity: u32,
     /// The root, or the sender.
     pub root: Node,
-    /// The trees: one out of the root; up and down; or the ways from the sender.
+    /// The trees: one out of the root; one up and one down; or the paths from the sender.
     pub trees: Vec<Tree>,
 }
 
 impl Demand {
-    /// For a collective; backwards where the graph is to be reversed. None for what has no demand
+    /// The demand of a collective; in reverse if the graph is to be reversed. `None` if it has no
+    /// such demand.
     /// of this kind.
     #[must_use]
     pub fn of(collective: Collective, root: Node) -> Option<(Self, bool)> {
@@ -51,7 +54,7 @@ impl Demand {
         }
     }
 
-    /// How many have a share of their own.
+    /// How many commodities have their own share.
     #[must_use]
     pub fn commodities(self, graph: &Graph) -> u32 {
         match self {
@@ -62,7 +65,7 @@ impl Demand {
 }
 
 impl Pattern {
-    /// How often it goes over which link.
+    /// How often it uses each link.
     pub fn loads(&self) -> Vec<(u32, u32)> {
         let mut links: Vec<u32> = self.trees.iter().flatten().flatten().copied().collect();
         links.sort_unstable();
@@ -83,7 +86,7 @@ struct Reach<T> {
     by: Vec<u32>,
 }
 
-/// Finds cheapest ways and trees of one graph.
+/// Finds cheapest paths and trees of one graph.
 pub(super) struct Oracle<'a> {
     graph: &'a Graph,
     leaving: Vec<Vec<u32>>,
@@ -94,14 +97,14 @@ impl<'a> Oracle<'a> {
         Self { graph, leaving: graph.leaving() }
     }
 
-    /// Dijkstra over `lengths`; ranks hand on only where `through`.
+    /// Dijkstra over `lengths`; ranks forward only if `through`.
     fn reach<T: Cost>(&self, from: Node, lengths: &[T], zero: T, through: bool) -> Reach<T> {
         let nodes = self.graph.nodes.len();
         let mut reach = Reach { far: vec![None; nodes], by: vec![u32::MAX; nodes] };
         let mut heap: Vec<(T, Node)> = vec![(zero, from)];
         reach.far[from as usize] = Some(zero);
         let mut done = vec![false; nodes];
-        // Few nodes, and costs that need not be Ord: a heap of our own is a sorted list's end.
+        // Few nodes, and costs that need not be Ord: the heap is simply a sorted list.
         while let Some(at) = least(&heap) {
             let (cost, node) = heap.swap_remove(at);
             if std::mem::replace(&mut done[node as usize], true) {
@@ -123,7 +126,7 @@ impl<'a> Oracle<'a> {
         reach
     }
 
-    /// The links from where `reach` began to `to`.
+    /// The links from the start of `reach` to `to`.
     fn way<T>(&self, reach: &Reach<T>, from: Node, to: Node) -> Vec<u32> {
         let mut way = Vec::new();
         let mut at = to;
@@ -136,7 +139,7 @@ impl<'a> Oracle<'a> {
         way
     }
 
-    /// For each commodity the cheapest patterns and what each costs; none where a rank is cut off.
+    /// For each commodity the cheapest patterns and their costs; `None` if a rank is cut off.
     pub fn cheapest<T: Cost>(
         &self,
         demand: Demand,
@@ -201,8 +204,8 @@ fn least<T: Cost>(heap: &[(T, Node)]) -> Option<usize> {
     (0..heap.len()).reduce(|a, b| if heap[b].0 < heap[a].0 { b } else { a })
 }
 
-/// The bound that whole-numbered lengths prove: Σ rate·length over what one share of everything
-/// costs at least, in the unit of the rates. None where a rank is cut off or nothing costs anything.
+/// The bound that integer lengths prove: Σ rate·length over the least cost of one share of
+/// everything, in the unit of the rates. `None` if a rank is cut off or nothing costs anything.
 pub fn bound(
     graph: &Graph,
     rates: &[i64],

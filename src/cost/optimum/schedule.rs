@@ -1,8 +1,8 @@
-//! Trees and ways as a schedule: chunks, rounds, and who sends which to whom.
+//! Trees and paths as a schedule: chunks, rounds, and the messages.
 //!
-//! A tree's part of its root's data is so many chunks, all of them alike in size. Down a tree a
-//! chunk goes one edge a round, up a tree sums do; switches on the way only hand on, so the
-//! schedule's messages are from rank to rank, and the ways stay with the trees.
+//! A tree's part of its root's data is a number of chunks of equal size. Down a tree a chunk moves
+//! one edge per round; up a tree sums do. Switches on the path only forward, so the schedule's
+//! messages go from rank to rank, and the paths stay with the trees.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::model::schedule::{Endpoint, Frame, List, Op, Run};
 /// The most chunks in all.
 const CHUNKS: i128 = 1 << 20;
 
-/// The schedule of what reaches an optimum; none where parts have no common denominator that is
+/// The schedule of the patterns that attain an optimum; `None` if parts have no common denominator
 /// small enough to cut a vector by.
 ///
-/// `graph` is the one as it stands, patterns are those of [`super::optimum`], which for
-/// reduce-scatter and reduce are trees of the graph reversed.
+/// `graph` is the original one. The patterns are those of [`super::optimum`], which for
+/// reduce-scatter and reduce are trees of the reversed graph.
 #[must_use]
 pub fn schedule(
     graph: &Graph,
@@ -88,12 +88,12 @@ pub fn schedule(
 
 struct Writer<'a> {
     graph: &'a Graph,
-    /// By round, sender, receiver and whether it is added: the chunks.
+    /// The chunks by round, sender, receiver and whether they are added.
     sends: BTreeMap<(u64, Node, Node, bool), Vec<Run>>,
 }
 
 impl Writer<'_> {
-    /// The two ranks that each way of a tree joins, in no direction.
+    /// The two ranks that each path of a tree joins, without direction.
     fn edges(&self, tree: &Tree) -> Vec<[Node; 2]> {
         let ends = |way: &Vec<u32>| {
             let links = way.iter().map(|&i| self.graph.links[i as usize]);
@@ -106,7 +106,7 @@ impl Writer<'_> {
         tree.iter().filter_map(ends).collect()
     }
 
-    /// Each rank's depth and the rank above it.
+    /// Each rank's depth and parent.
     fn depths(&self, root: Node, edges: &[[Node; 2]]) -> Vec<(u64, Node, Node)> {
         let mut found = Vec::with_capacity(edges.len());
         let mut level = vec![root];
@@ -134,7 +134,7 @@ impl Writer<'_> {
         self.sends.entry((round, from, to, adds)).or_default().push(run);
     }
 
-    /// Sums go up; how many rounds it takes.
+    /// Sums go up; returns the number of rounds.
     fn up(&mut self, root: Node, edges: &[[Node; 2]], run: Run) -> u64 {
         let depths = self.depths(root, edges);
         let height = depths.last().map_or(0, |edge| edge.0 + 1);
@@ -150,12 +150,12 @@ impl Writer<'_> {
         }
     }
 
-    /// Where a way ends.
+    /// The end of a path.
     fn end(&self, way: &[u32]) -> Option<Node> {
         way.last().map(|&i| self.graph.links[i as usize].to)
     }
 
-    /// From rank to rank along a way.
+    /// From rank to rank along a path.
     fn along(&mut self, way: &[u32], run: Run) {
         let Some(&first) = way.first() else { return };
         let mut from = self.graph.links[first as usize].from;

@@ -1,21 +1,21 @@
-//! A linear program with columns that are made when they are needed.
+//! A linear program whose columns are generated on demand.
 //!
 //! ```text
 //!   maximise x   where each commodity has patterns of weight x in all,
 //!                and no link carries more than its rate
 //! ```
 //!
-//! A revised simplex method with a dense inverse over doubles finds which columns the optimum is
-//! made of (Dantzig, Wolfe 1960: column generation). Which ones is all that is taken from it: the
-//! solution itself is computed exactly from them ([`Simplex::exactly`]), and proven on its own.
+//! A revised simplex method with a dense inverse over doubles finds which columns form the optimum
+//! (Dantzig, Wolfe 1960: column generation). Only the choice of columns is used: the solution
+//! itself is computed exactly from them ([`Simplex::exactly`]), and proven separately.
 //!
-//! Right sides are moved a little, each by another amount, so that no step of the search stands
-//! still; a basis that is the best for these is so for the true ones, too.
+//! Right sides are perturbed a little, each by a different amount, so that no step of the search
+//! stalls; a basis that is optimal for these is also optimal for the true ones.
 
 use super::exact::solve;
 use crate::model::formula::Rational;
 
-/// A column: a slack of a row, one that is there from the start, or a pattern by its number.
+/// A column: a slack of a row, a fixed one, or a pattern by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Column {
     Slack(usize),
@@ -26,9 +26,9 @@ pub(super) enum Column {
 /// A pattern as the program sees it.
 #[derive(Debug, Clone)]
 pub(super) struct Sparse {
-    /// What it has in which row.
+    /// Its entries by row.
     pub entries: Vec<(usize, i64)>,
-    /// Whose entries they are, by the caller's number.
+    /// The owner of the entries, by the caller's number.
     pub pattern: usize,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Simplex {
     rows: usize,
     /// The inverse of the basis, row by row.
     inverse: Vec<f64>,
-    /// Right sides as they are, and moved.
+    /// Right sides, original and perturbed.
     right: Vec<f64>,
     moved: Vec<f64>,
     values: Vec<f64>,
@@ -47,20 +47,20 @@ pub(super) struct Simplex {
     steps: u64,
 }
 
-/// The exact solution of a basis: prices row by row, and what columns that are no slacks have. Each
-/// is missing where its fractions are too long.
+/// The exact solution of a basis: prices row by row, and the values of columns that are not slacks.
+/// Each is missing if its fractions have too many digits.
 pub(super) struct Exact {
     pub prices: Option<Vec<Rational>>,
     pub values: Option<Vec<Rational>>,
     pub columns: Vec<Column>,
 }
 
-/// What counts as nothing, for rates of about 1.
+/// Values below this count as zero, for rates of about 1.
 const TINY: f64 = 1e-9;
 
 impl Simplex {
-    /// A program with these right sides, which are moved by about `by`, and columns that it has
-    /// from the start, the first of which is to become as large as can be.
+    /// A program with these right sides, which are perturbed by about `by`, and with fixed columns,
+    /// the first of which is to be maximized.
     pub fn new(right: Vec<f64>, by: impl Fn(f64) -> f64, fixed: Vec<Vec<(usize, i64)>>) -> Self {
         let rows = right.len();
         let mut random = crate::base::random::Random::new(7);
@@ -89,27 +89,27 @@ impl Simplex {
         }
     }
 
-    /// How many entries of the inverse have changed.
+    /// The number of changed entries of the inverse.
     pub fn work(&self) -> u64 {
         self.steps * (self.rows * self.rows) as u64
     }
 
-    /// Whether nothing is known yet that could be sent.
+    /// Whether no pattern is known yet.
     pub fn is_new(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Whose entries a pattern's are.
+    /// The owner of a pattern's entries.
     pub fn pattern(&self, number: usize) -> usize {
         self.patterns[number].pattern
     }
 
-    /// What a pattern has in its last row, which is that of its commodity.
+    /// A pattern's entry in its last row, which is that of its commodity.
     pub fn row(&self, number: usize) -> usize {
         self.patterns[number].entries.last().map_or(0, |entry| entry.0)
     }
 
-    /// What a column of the basis has, for right sides as they are.
+    /// The value of a column of the basis, for the original right sides.
     pub fn value(&self, column: Column) -> f64 {
         let Some(row) = self.basis.iter().position(|&one| one == column) else { return 0.0 };
         let line = &self.inverse[row * self.rows..(row + 1) * self.rows];
@@ -147,12 +147,12 @@ impl Simplex {
         Exact { prices, values: solve(&matrix, &right), columns }
     }
 
-    /// By how much x grows with a pattern.
+    /// How much x grows with a pattern.
     pub fn gain(&self, pattern: &Sparse, prices: &[f64]) -> f64 {
         -pattern.entries.iter().map(|&(row, x)| x as f64 * prices[row]).sum::<f64>()
     }
 
-    /// Makes the best of the columns that are known, with the further ones.
+    /// Optimizes over the known columns and the further ones.
     pub fn improve(&mut self, mut further: Vec<Sparse>) {
         loop {
             let prices = self.prices();
@@ -246,7 +246,7 @@ impl Simplex {
         true
     }
 
-    /// Computes the inverse anew, without the errors of many steps.
+    /// Recomputes the inverse, without the errors of many steps.
     pub fn refresh(&mut self) {
         let n = self.rows;
         let mut matrix = vec![0.0; n * n];

@@ -1,8 +1,8 @@
-//! A graph without its switches: what goes in at a switch and out again becomes a direct link.
+//! A graph without its switches: a path in and out of a switch becomes a direct link.
 //!
-//! Edge splitting in whole numbers (Frank; Mader; Bang-Jensen, Frank, Jackson, SIAM J. Discrete
-//! Math. 8(2) 1995; for collectives Zhao et al., ForestColl, arXiv 2402.06787): the roots' data
-//! still reaches every rank at the same rate, and every direct link remembers the way it stands for.
+//! Edge splitting in integers (Frank; Mader; Bang-Jensen, Frank, Jackson, SIAM J. Discrete Math.
+//! 8(2) 1995; for collectives Zhao et al., ForestColl, arXiv 2402.06787): the roots' data still
+//! reach every rank at the same rate, and every direct link remembers the path that it replaces.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use crate::machine::graph::{Graph, Node};
 /// More than any flow.
 const ALL: i64 = i64::MAX / 4;
 
-/// A link between nodes that are left: ways through switches, and how many units each carries.
+/// A link between remaining nodes: paths through switches, with the units that each carries.
 pub(super) type Ways = Vec<(Vec<u32>, i64)>;
 
-/// What is left of a graph.
+/// The remaining graph.
 pub(super) struct Split<'a> {
     graph: &'a Graph,
     roots: &'a [Node],
-    /// What each root sends.
+    /// The amount that each root sends.
     each: i64,
-    /// Direct links with what they carry.
+    /// Direct links and what they carry.
     pub ways: BTreeMap<(Node, Node), Ways>,
     carries: BTreeMap<(Node, Node), i64>,
 }
 
 impl<'a> Split<'a> {
-    /// The graph as it is: links carry `rates`, and from each root `each` goes to every rank.
+    /// The original graph: links carry `rates`, and each root sends `each` to every rank.
     pub fn new(graph: &'a Graph, rates: &[i64], roots: &'a [Node], each: i64) -> Self {
         let links = || (0_u32..).zip(&graph.links).zip(rates);
         let ways = links().map(|((i, l), &rate)| ((l.from, l.to), vec![(vec![i], rate)])).collect();
@@ -35,7 +35,7 @@ impl<'a> Split<'a> {
         Self { graph, roots, each, ways, carries }
     }
 
-    /// Takes all switches out; none where some switch does not let out what it lets in.
+    /// Removes all switches; `None` if some switch does not send as much as it receives.
     pub fn without_switches(mut self) -> Option<BTreeMap<(Node, Node), Ways>> {
         for switch in self.graph.ranks..self.graph.nodes.len() as Node {
             self.remove(switch)?;
@@ -50,7 +50,7 @@ impl<'a> Split<'a> {
             near.map(|(a, b)| if out { b } else { a }).collect()
         };
         for to in ends(true, &self.carries) {
-            // The one before it first: in a star that makes a ring.
+            // Its predecessor first: in a star this makes a ring.
             let mut sources = ends(false, &self.carries);
             let before = sources.iter().filter(|&&from| from < to).count();
             sources.rotate_left(before);
@@ -82,7 +82,7 @@ impl<'a> Split<'a> {
         self.carries.get(&(from, to)).copied().unwrap_or(0)
     }
 
-    /// Moves so many units from the two links at a switch to the direct one.
+    /// Moves this many units from the two links at a switch to the direct one.
     fn shift(&mut self, from: Node, switch: Node, to: Node, units: i64) {
         *self.carries.entry((from, switch)).or_default() -= units;
         *self.carries.entry((switch, to)).or_default() -= units;
@@ -91,7 +91,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// The ways of what was moved.
+    /// The paths of the moved units.
     fn join(&mut self, from: Node, switch: Node, to: Node, mut units: i64) {
         while units > 0 {
             let (Some(first), Some(second)) = (
@@ -134,7 +134,7 @@ impl<'a> Split<'a> {
         })
     }
 
-    /// How much can be moved: what the cuts that shrink by it have to spare.
+    /// How much can be moved: the slack of the cuts that shrink by it.
     fn room(&self, from: Node, switch: Node, to: Node) -> i64 {
         let wanted = self.each * self.roots.len() as i64;
         let least = |near: &[Node], far: &[Node], rank: Node| {
@@ -155,7 +155,7 @@ impl<'a> Split<'a> {
     }
 }
 
-/// Takes units from the last of the ways.
+/// Takes units from the last of the paths.
 fn take(ways: Option<&mut Ways>, units: i64) {
     let Some(ways) = ways else { return };
     if let Some(last) = ways.last_mut() {

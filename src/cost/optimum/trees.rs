@@ -1,9 +1,9 @@
-//! Trees that reach the rate of the tightest cut.
+//! Trees that attain the rate of the tightest cut.
 //!
-//! Without switches ([`super::split`]) ranks alone are left, and trees from all roots at once are
-//! packed into whole-numbered links (Edmonds 1972; in batches of equal trees Bérczi and Frank,
-//! RIMS Kôkyûroku Bessatsu B23 2010; Schrijver, Combinatorial Optimization, chapter 53). A group
-//! of equal partial trees grows by a link whenever what is left still carries all other groups.
+//! Without switches ([`super::split`]) only ranks remain, and trees from all roots at once are
+//! packed into integer links (Edmonds 1972; in batches of equal trees Bérczi and Frank, RIMS
+//! Kôkyûroku Bessatsu B23 2010; Schrijver, Combinatorial Optimization, chapter 53). A group of
+//! equal partial trees grows by a link whenever the rest still carries all other groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,14 +22,14 @@ const RANKS: u32 = 256;
 struct Group {
     root: Node,
     times: i64,
-    /// Ranks in the order in which they were reached, and which those are.
+    /// Ranks in the order in which they were reached, and the set of them.
     order: Vec<Node>,
     reached: Vec<bool>,
     edges: Vec<(Node, Node)>,
 }
 
-/// Trees, each with its part of its root's data; none where switches are not balanced, or where
-/// there are too many ranks.
+/// Trees, each with its part of its root's data; `None` if switches are not balanced, or there are
+/// too many ranks.
 pub(super) fn pack(
     graph: &Graph,
     rates: &[i64],
@@ -40,7 +40,7 @@ pub(super) fn pack(
     if graph.ranks > RANKS {
         return None;
     }
-    // 1/x = p/q: links carry p/g of what they do, each root has q/g trees.
+    // 1/x = p/q: links carry p/g times their rate, each root has q/g trees.
     let common = num_integer::gcd(cut.leaves, cut.roots);
     let (p, q) = (cut.roots / common, cut.leaves / common);
     let g = rates.iter().fold(q, |g, &rate| num_integer::gcd(g, rate));
@@ -63,8 +63,8 @@ struct Packer {
     ranks: usize,
     links: BTreeMap<(Node, Node), i64>,
     groups: Vec<Group>,
-    /// Links that the group that grows cannot have: the others need all that goes where they lead,
-    /// and while it grows they need no less of it.
+    /// Links that the growing group cannot have: the other groups need all that can flow where the
+    /// links lead, and need no less of it while the group grows.
     taken: BTreeSet<(Node, Node)>,
 }
 
@@ -87,7 +87,7 @@ impl Packer {
         Some(self.groups)
     }
 
-    /// Adds a rank to a group, or to a part of it that is split off.
+    /// Adds a rank to a group, or to a part split off from it.
     fn grow(&mut self, at: usize) -> Option<()> {
         let group = &self.groups[at];
         let ends = |from: Node| {
@@ -116,11 +116,12 @@ impl Packer {
         Some(())
     }
 
-    /// How many trees of a group a link can be added to.
+    /// The number of trees of a group that a link can be added to.
     fn room(&self, at: usize, (from, to): (Node, Node), most: i64) -> i64 {
         let others = self.groups.iter().enumerate();
         let others = others.filter(|(i, group)| *i != at && group.order.len() < self.ranks);
-        // What has not grown is at its root alone: a link there, and no node of its own.
+        // Groups that have not grown are only at their roots: they need a link there, and no
+        // separate node.
         let (grown, alone): (Vec<_>, Vec<_>) =
             others.map(|(_, group)| group).partition(|group| group.order.len() > 1);
         let mut flow = Flow::new(self.ranks + grown.len());
@@ -145,7 +146,8 @@ impl Packer {
     }
 }
 
-/// Gives every edge of a group's trees ways through switches; trees with other ways part.
+/// Gives every edge of a group's trees paths through switches; trees with different paths are
+/// split.
 fn lay(
     group: &Group,
     ways: &mut BTreeMap<(Node, Node), Ways>,

@@ -1,13 +1,14 @@
-//! What an algorithm takes on links as they were measured, beside its ideal price.
+//! The time of an algorithm on measured links, in addition to its ideal price.
 //!
-//! The ideal price sums bytes: a closed form knows no messages. Measured links do: a message has a
-//! size, goes one way or both, alone at its port or among others. So [`OnLinks`] walks the steps,
-//! and asks the link of each what a message takes ([`crate::machine::link::Times`]). Where no link departs
-//! from α and BW it is the ideal price, to the bit.
+//! The ideal price sums bytes: a closed form has no messages. Measured links depend on messages: on
+//! their size, on whether they go one way or both, and on whether other messages use the port. So
+//! [`OnLinks`] walks the steps and asks the link of each for the time of its messages
+//! ([`crate::machine::link::Times`]). If no link deviates from α and BW the result is the ideal
+//! price, to the bit.
 //!
-//! Calls are taken to follow calls: a token bucket is empty when one begins. The steps of a closed
-//! form do not say which port rests meanwhile, so that what a bucket saves then is not counted;
-//! simulations count it.
+//! Calls are assumed to follow each other: a token bucket is empty when one begins. The steps of a
+//! closed form do not tell which port rests meanwhile, so the bytes that a bucket saves then are
+//! not counted here; simulations count them.
 
 use super::{Prepared, step_load};
 use crate::base::error::Result;
@@ -17,11 +18,11 @@ use crate::machine::link::{Times, Traffic};
 use crate::model::algorithm::{Algorithm, Route, Step};
 use crate::model::formula::{At, Form, Params, Shape};
 
-/// An algorithm on measured links, with everything but M put in.
+/// An algorithm on measured links, with all values inserted except M.
 #[derive(Debug, Clone)]
 pub struct OnLinks {
     ideal: Prepared,
-    /// What departs from the ideal price; absent where nothing does.
+    /// The deviation from the ideal price; absent if there is none.
     walk: Option<Walk>,
 }
 
@@ -31,36 +32,36 @@ struct Walk {
     tiers: Vec<Times>,
     /// Seconds to add a byte.
     gamma: f64,
-    /// By how much the bytes of a double binary tree were measured to take longer than its form.
+    /// The measured ratio of the byte time of a double binary tree to its formula.
     tree: f64,
-    /// At P = 1, or where P is no parameter or given.
+    /// At P = 1, or if P is fixed or not a parameter.
     first: Vec<Part>,
-    /// From P = 2 on: counts grow with P along a line, and shares shrink.
+    /// From P = 2 on: counts grow linearly with P, and shares shrink.
     piped: Vec<Part>,
 }
 
-/// Equal messages one after another, in all rounds together.
+/// Equal sequential messages, of all rounds together.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Part {
     kind: Kind,
-    /// How many: the first number, and the second times P.
+    /// Their number: the first value, plus the second times P.
     count: (f64, f64),
     /// The share of M of each.
     share: f64,
-    /// Whether that, and what is added, is of one of P segments.
+    /// Whether the share, and the part added, refer to one of P segments.
     split: bool,
     /// The share of M that is added with each.
     reduced: f64,
 }
 
-/// What messages of one kind cross.
+/// The links or switch that messages of one kind cross.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     /// Links of a tier.
     Links {
         tier: usize,
-        /// Messages of that size that its busiest port moves in their time, and that of the
-        /// innermost tier beside.
+        /// Messages of that size that its busiest port moves in their time, and the same for the
+        /// innermost tier at the same time.
         load: f64,
         inner_load: f64,
         both_ways: bool,
@@ -70,20 +71,20 @@ enum Kind {
 }
 
 impl OnLinks {
-    /// Puts the machine into the steps of `algorithm`.
+    /// Inserts the machine into the steps of `algorithm`.
     ///
-    /// P is what the ideal price says, so that both are of the same messages.
+    /// P is that of the ideal price, so both refer to the same messages.
     ///
     /// # Errors
-    /// As [`Prepared::new`].
+    /// Errors of [`Prepared::new`].
     pub fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Self> {
         Self::beside(Prepared::new(algorithm, shape, fabric)?, algorithm, shape, fabric)
     }
 
-    /// The same where the ideal price is there already.
+    /// The same if the ideal price already exists.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Errors of [`Self::new`].
     pub fn beside(
         ideal: Prepared,
         algorithm: &dyn Algorithm,
@@ -92,7 +93,7 @@ impl OnLinks {
     ) -> Result<Self> {
         let shape = fabric.fill(shape);
         let tiers = &fabric.tiers[..fabric.depth(shape.ranks)?];
-        // Stages overlap: their messages do not follow one another.
+        // Stages overlap: their messages are not sequential.
         if tiers.len() > 1 && algorithm.stages(&shape).is_some() {
             return Ok(Self { ideal, walk: None });
         }
@@ -110,12 +111,12 @@ impl OnLinks {
             false => (parts(0)?, Vec::new()),
         };
         let gamma = fabric.gamma.map_or(0.0, |g| g.0);
-        // What is unknown here the steps do not need: else there were no ideal price.
+        // The steps do not need parameters unknown here: otherwise there would be no ideal price.
         let tiers = tiers.iter().map(|tier| tier.link.times_or_zero()).collect();
         Ok(Self { ideal, walk: Some(Walk { tiers, gamma, tree, first, piped }) })
     }
 
-    /// What M = `size` is expected to take.
+    /// The expected time for M = `size`.
     #[must_use]
     #[inline]
     pub fn at(&self, size: Volume) -> Seconds {
@@ -131,13 +132,13 @@ impl OnLinks {
         price.launch + Seconds(sum)
     }
 
-    /// The ideal price beside it.
+    /// The ideal price.
     #[must_use]
     pub fn ideal(&self) -> &Prepared {
         &self.ideal
     }
 
-    /// Whether anything that was measured departs from the ideal price.
+    /// Whether any measured value deviates from the ideal price.
     #[must_use]
     pub fn departs(&self) -> bool {
         self.walk.is_some()
@@ -145,7 +146,7 @@ impl OnLinks {
 }
 
 impl From<Prepared> for OnLinks {
-    /// A price that speaks of no messages, such as one that a text prints: nothing departs from it.
+    /// A price without messages, such as one that a text prints: it has no deviation.
     fn from(ideal: Prepared) -> Self {
         Self { ideal, walk: None }
     }
@@ -173,8 +174,8 @@ impl Walk {
     }
 }
 
-/// The time for which a port moves `load` messages of so many bytes: several one after the other,
-/// or a part of one.
+/// The time in which a port moves `load` messages of this many bytes: several in sequence, or a
+/// part of one.
 #[inline]
 fn through(times: &Times, bytes: f64, load: f64, both_ways: bool) -> f64 {
     let traffic = Traffic { both_ways, flows: Ratio(load.max(1.0)) };
@@ -184,7 +185,8 @@ fn through(times: &Times, bytes: f64, load: f64, both_ways: bool) -> f64 {
     load * times.moving(bytes, traffic)
 }
 
-/// c_real over what the form says instead: 1 where it was not measured, or is of another algorithm.
+/// The measured c_real over the formula's value: 1 if it was not measured, or belongs to another
+/// algorithm.
 fn tree(algorithm: &dyn Algorithm, shape: &Shape) -> f64 {
     if shape.params.c_real.is_none() {
         return 1.0;
@@ -197,7 +199,7 @@ fn tree(algorithm: &dyn Algorithm, shape: &Shape) -> f64 {
     seen.zip(said).filter(|(_, said)| *said > 0.0).map_or(1.0, |(seen, said)| seen / said)
 }
 
-/// The steps of a shape whose P is set, those alike together.
+/// The steps of a shape with a fixed P, with equal ones combined.
 fn parts(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Vec<Part>> {
     let mut parts: Vec<Part> = Vec::new();
     let mut fault = None;
@@ -224,13 +226,13 @@ fn kind(step: &Step, shape: &Shape, fabric: &Fabric) -> Result<Kind> {
         return Ok(Kind::Switch { latency, inverse });
     }
     let Crossing { tier, load, inner_load } = fabric.crossing(step, shape.ranks)?;
-    // A port that cannot do both at once takes turns in the steps already.
+    // For a port that cannot do both at once the steps already take turns.
     let both_ways = step.goes_both_ways() && !shape.ports.is_half();
     Ok(Kind::Links { tier, load, inner_load, both_ways })
 }
 
-/// The lines in P through what there is at P = 2 and at P = 3: of messages whose share is the same
-/// at both, and of those whose share goes with 1/P.
+/// The lines in P through the parts at P = 2 and at P = 3: of messages whose share is the same at
+/// both, and of those whose share is proportional to 1/P.
 fn lines(two: &[Part], three: &[Part]) -> Vec<Part> {
     let mut lines: Vec<Part> = Vec::new();
     // c₂ messages at P = 2 and c₃ at P = 3 are (3 − P)·c₂ + (P − 2)·c₃ at P.
@@ -260,7 +262,7 @@ fn lines(two: &[Part], three: &[Part]) -> Vec<Part> {
 }
 
 impl Part {
-    /// Whether messages of both are of one kind and size.
+    /// Whether the messages of both have the same kind and size.
     fn is_like(&self, other: &Self) -> bool {
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs().max(b.abs());
         self.kind == other.kind

@@ -1,8 +1,8 @@
-//! What messages write and wait for: the chunks of each place, or ranges of them.
+//! The data that messages write and wait for: the chunks of each place, or ranges of them.
 //!
-//! Where messages hold many chunks, all chunks of a place that no message tells apart are one cell:
-//! a rank of Rabenseifner's all-reduce has lg N of them instead of N. What is never sent on needs no
-//! cell: a pairwise all-to-all has none.
+//! Where messages hold many chunks, all chunks of a place that no message distinguishes form one
+//! cell: a rank of Rabenseifner's all-reduce has lg N of them instead of N. Data that are never
+//! sent on need no cell: a pairwise all-to-all has none.
 
 use super::MEMORY;
 use super::costs::Costs;
@@ -15,19 +15,20 @@ use std::ops::Range;
 pub(super) enum Cells {
     /// Every chunk at every place.
     Chunks { places: usize, chunks: usize },
-    /// Ranges of chunks: where each begins, place by place in order, and where a place's begin there.
+    /// Ranges of chunks: the start of each, place by place in order, and the start of each place's
+    /// ranges there.
     Ranges { starts: Vec<u32>, first: Vec<usize> },
 }
 
-/// Cells above which the chunks of vectors that each belong to one rank are told apart only where
-/// they are.
+/// With more cells than this, chunks of vectors that each belong to one rank are distinguished only
+/// where they are.
 const MANY: usize = 1 << 22;
 
 impl Cells {
-    /// The cells that tell apart what the messages of `schedule` do.
+    /// The cells that distinguish what the messages of `schedule` do.
     ///
     /// # Errors
-    /// More than [`MEMORY`] holds; what is no message.
+    /// More than [`MEMORY`] holds; an invalid message.
     pub fn of(schedule: &dyn Schedule, costs: &Costs) -> Result<Self> {
         let (places, chunks) = (costs.places(), costs.frame.chunks() as usize);
         let all = places.saturating_mul(chunks);
@@ -35,14 +36,14 @@ impl Cells {
         if !is_sparse && all as u64 <= MEMORY / 8 && !has_long_runs(schedule, costs) {
             return Ok(Self::Chunks { places, chunks });
         }
-        // Before all messages are looked at.
+        // Checked before all messages are visited.
         check_count(schedule, costs)?;
         Self::ranges(schedule, costs)
     }
 
     pub(super) fn ranges(schedule: &dyn Schedule, costs: &Costs) -> Result<Self> {
-        // What a place sends lies in a hull; what comes to it beside that is waited for by nobody but
-        // additions.
+        // The data that a place sends lie in a hull; only additions wait for other data that arrive
+        // there.
         let adds = costs.adds() && costs.frame.collective.reduces();
         let mut sent: Vec<Option<Run>> = vec![None; costs.places()];
         let mut sends = Sends::default();
@@ -84,7 +85,7 @@ impl Cells {
         Ok(Self::Ranges { starts, first })
     }
 
-    /// How many there are.
+    /// The number of cells.
     pub fn count(&self) -> usize {
         match self {
             Self::Chunks { places, chunks } => places * chunks,
@@ -92,7 +93,7 @@ impl Cells {
         }
     }
 
-    /// The bytes that telling them apart takes.
+    /// The memory needed to distinguish them, in bytes.
     pub fn memory(&self) -> u64 {
         match self {
             Self::Chunks { .. } => 0,
@@ -116,7 +117,7 @@ impl Cells {
                 }
                 let start = own.partition_point(|&bound| bound < run.start);
                 let ends = run.start + run.len;
-                // Mostly a run is one cell.
+                // Usually a run is one cell.
                 let end = match own.get(start + 1) {
                     Some(&next) if next == ends => start + 1,
                     _ => start + own[start..].partition_point(|&bound| bound < ends),
@@ -127,7 +128,7 @@ impl Cells {
     }
 }
 
-/// Whether messages hold runs of many chunks, judged from some of them.
+/// Whether messages hold runs of many chunks, judged from a sample.
 fn has_long_runs(schedule: &dyn Schedule, costs: &Costs) -> bool {
     let (mut runs, mut chunks) = (0, 0);
     samples(schedule, costs, |sends| {
@@ -149,18 +150,18 @@ fn meet(a: Run, b: Run) -> bool {
     a.start < b.start + b.len && b.start < a.start + a.len
 }
 
-/// Where the cells of one place begin or end, so far.
+/// The bounds of the cells of one place so far.
 #[derive(Clone, Default)]
 struct Bounds {
     all: Vec<u32>,
-    /// How many were left when doubles were last taken out.
+    /// How many were left when duplicates were last removed.
     settled: usize,
-    /// Whether something comes there that may be sent on.
+    /// Whether data that may be sent on arrive there.
     is_written: bool,
 }
 
 impl Bounds {
-    /// Puts in both ends of `run`, and says how much longer the list has become.
+    /// Inserts both ends of `run`, and returns how much longer the list has become.
     fn put(&mut self, run: Run) -> isize {
         let before = self.all.len() as isize;
         self.all.extend([run.start, run.start + run.len]);
@@ -199,7 +200,7 @@ mod tests {
             let schedule = schedule.unwrap();
             let costs = Costs::new(&*schedule, &fabric, &Setup::new(Volume(1.0))).unwrap();
             let cells = Cells::ranges(&*schedule, &costs).unwrap();
-            // What is sent is found to have come in the same rounds as by single chunks.
+            // Sent data are found to have arrived in the same rounds as with single chunks.
             let chunks = Cells::Chunks { places: 16, chunks: costs.frame.chunks() as usize };
             let mut seen = [&cells, &chunks].map(|cells| (cells, vec![None; cells.count()]));
             let mut sends = Sends::default();

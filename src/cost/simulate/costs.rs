@@ -1,4 +1,4 @@
-//! A machine, a size and trouble, resolved to what one message costs.
+//! A machine, a size and trouble, resolved to the cost of single messages.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -15,7 +15,7 @@ use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Transfe
 /// The links of one tier.
 #[derive(Debug, Clone)]
 pub(super) struct TierCost {
-    /// What a message takes.
+    /// The time of a message.
     pub times: Times,
     /// Ranks in a domain; the last tier has no limit.
     pub span: u32,
@@ -23,11 +23,11 @@ pub(super) struct TierCost {
     /// NICs that a domain of the tier below shares.
     pub nics: Option<u32>,
     pub is_fair: bool,
-    /// The rate each way of an exchange over the rate one way.
+    /// The rate in each direction of an exchange over the one-way rate.
     pub duplex: f64,
 }
 
-/// What a message costs, and what it needs.
+/// The costs and needs of a message.
 pub(super) struct Costs {
     pub frame: Frame,
     pub mode: Mode,
@@ -37,14 +37,14 @@ pub(super) struct Costs {
     gamma: f64,
     /// α_sw and seconds per byte through a switch inside domains, and through one between them.
     switches: [(f64, f64); 2],
-    /// Bytes before a part, by parts: M divides, or whole elements are dealt out.
+    /// Byte offsets of parts: M divides evenly, or whole elements are distributed.
     sizes: Sizes,
     starts: Vec<f64>,
     slow_ranks: Vec<f64>,
     slow_links: HashMap<(u32, u32), f64>,
 }
 
-/// What the message before took on a sound machine: mostly the next one has as many bytes.
+/// The time of the previous message on a sound machine: the next one mostly has the same size.
 pub(super) struct Last {
     bytes: u64,
     terms: (f64, f64),
@@ -56,12 +56,12 @@ impl Default for Last {
     }
 }
 
-/// How M falls into parts.
+/// How M is divided into parts.
 #[derive(Debug, Clone, Copy)]
 enum Sizes {
-    /// Every part has as many bytes.
+    /// Every part has the same number of bytes.
     Even { part: f64 },
-    /// A vector has so many elements of so many bytes each.
+    /// The vector has this many elements of this many bytes each.
     Elements { elements: u64, bytes: f64 },
 }
 
@@ -81,7 +81,7 @@ impl Costs {
                 duplex: tier.link.duplex.0,
             });
         }
-        // Where switches stand on both tiers, those inside are the innermost tier's.
+        // Where both tiers have switches, those inside belong to the innermost tier.
         let inside = if frame.far_switches > 0 { 1 } else { fabric.tiers.len() };
         let near = fabric.tiers[..inside].iter().find(|tier| tier.switch.is_some());
         let far = fabric.tiers[..depth].last().filter(|tier| tier.switch.is_some());
@@ -144,7 +144,7 @@ impl Costs {
         self.frame.ranks as usize + self.frame.switches as usize
     }
 
-    /// Whether all links are alike and nothing goes wrong.
+    /// Whether all links are equal and nothing goes wrong.
     pub fn is_uniform(&self) -> bool {
         self.tiers.len() == 1
             && self.frame.switches == 0
@@ -154,7 +154,7 @@ impl Costs {
             && self.slow_links.is_empty()
     }
 
-    /// Whether a rank has one port on links of one kind: two of a message's needs are then all.
+    /// Whether a rank has one port on links of one kind: then a message has only two needs.
     pub fn is_plain(&self) -> bool {
         let one = |ports| matches!(ports, Ports::Full(k) | Ports::Half(k) if k.get() == 1);
         self.tiers.len() == 1 && self.frame.switches == 0 && one(self.tiers[0].ports)
@@ -186,8 +186,8 @@ impl Costs {
 
     /// A message of the schedule between places.
     ///
-    /// # Errors
-    /// An endpoint or a chunk that there is not; [`verify`](crate::model::schedule::verify()) says where.
+    /// A message of the schedule between places.
+    /// An endpoint or a chunk that does not exist; [`verify`](crate::model::schedule::verify()) names it.
     #[inline(always)]
     pub fn message(&self, from: Endpoint, transfer: Transfer<'_>) -> Result<Message> {
         let Transfer { to, op, runs } = transfer;
@@ -199,7 +199,7 @@ impl Costs {
         let places = self.frame.ranks + self.frame.switches;
         if from >= places || to >= places || end > u64::from(self.frame.chunks()) {
             return Err(Error::input(
-                "the schedule names an endpoint or a chunk that there is not",
+                "the schedule uses an endpoint or a chunk that does not exist",
             )
             .help("verify it first"));
         }
@@ -221,7 +221,7 @@ impl Costs {
     pub fn bytes(&self, runs: &[Run]) -> f64 {
         match self.sizes {
             Sizes::Even { part } => {
-                // Signed numbers become floats in one instruction.
+                // Signed integers become floats in one instruction.
                 let chunks: i64 = runs.iter().map(|run| i64::from(run.len)).sum();
                 chunks as f64 * part
             }
@@ -241,7 +241,7 @@ impl Costs {
         tiers.find(|&t| self.domain(t, from) == self.domain(t, to)).unwrap_or(0)
     }
 
-    /// The domain of tier `tier` in which `rank` sits.
+    /// The domain of tier `tier` that `rank` is in.
     #[inline]
     pub fn domain(&self, tier: usize, rank: u32) -> u32 {
         let span = self.tiers[tier].span;
@@ -257,7 +257,7 @@ impl Costs {
         self.slow_ranks.is_empty() && self.slow_links.is_empty()
     }
 
-    /// By how much a message takes longer than on a sound machine.
+    /// The factor by which a message takes longer than on a sound machine.
     #[inline]
     pub fn factor(&self, from: u32, to: u32) -> f64 {
         if self.is_sound() {
@@ -268,14 +268,14 @@ impl Costs {
         rank(from).max(rank(to)) * link
     }
 
-    /// Seconds that a message takes on its own.
+    /// Seconds that a message takes alone.
     #[inline(always)]
     pub fn duration(&self, message: &Message) -> f64 {
         let (latency, moving) = self.terms(message);
         latency + moving
     }
 
-    /// The same on links of one kind, where the message before took `last`.
+    /// The same on links of one kind, if the previous message took `last`.
     #[inline(always)]
     pub fn duration_after(&self, message: &Message, last: &mut Last) -> f64 {
         if message.bytes.to_bits() != last.bytes {
@@ -291,13 +291,13 @@ impl Costs {
         latency * factor + moving * factor
     }
 
-    /// The same in its terms: latency and data.
+    /// The same as separate terms: latency and data.
     #[inline(always)]
     pub fn terms(&self, &Message { from, to, bytes, .. }: &Message) -> (f64, f64) {
         let n = self.frame.ranks;
         if from >= n || to >= n {
             let (alpha, inverse) = self.switches[usize::from(self.is_far(from.max(to)))];
-            // A slow rank is slow on its way to the switch too; a link has no rank at that end.
+            // A slow rank is also slow on its way to the switch; a link has no rank at that end.
             let factor = self.factor(from, to);
             return (alpha * factor, bytes * inverse * factor);
         }
@@ -309,7 +309,7 @@ impl Costs {
         (tier.times.alpha * factor, tier.times.slopes.of(bytes) * factor)
     }
 
-    /// Whether the switch at a place stands between domains.
+    /// Whether the switch at a place is between domains.
     #[inline]
     pub fn is_far(&self, place: u32) -> bool {
         place >= self.frame.ranks + self.frame.switches - self.frame.far_switches
@@ -321,7 +321,7 @@ impl Costs {
         self.switches[usize::from(self.is_far(place))].0
     }
 
-    /// The tier whose ports a message between two places holds.
+    /// The tier whose ports a message between two places uses.
     #[inline]
     pub fn held_tier(&self, from: u32, to: u32) -> usize {
         match from.max(to) {
@@ -331,7 +331,7 @@ impl Costs {
         }
     }
 
-    /// Seconds that the receiver then takes to add what came; switches add as it passes.
+    /// Seconds that the receiver then takes to add the data; switches add while data pass.
     #[inline(always)]
     pub fn adding(&self, &Message { to, bytes, op, .. }: &Message) -> f64 {
         if self.gamma == 0.0 || to >= self.frame.ranks {
@@ -347,7 +347,7 @@ impl Costs {
         self.gamma > 0.0
     }
 
-    /// The tier of a message for those who listen.
+    /// The tier of a message, for listeners.
     pub fn tier_of(&self, from: Endpoint, to: Endpoint) -> Option<usize> {
         match (from, to) {
             (Endpoint::Rank(from), Endpoint::Rank(to)) => Some(self.tier(from, to)),
@@ -356,7 +356,7 @@ impl Costs {
     }
 }
 
-/// What a message takes on the links of a tier; without data no rate is asked for.
+/// The time of a message on the links of a tier; without data no rate is needed.
 fn times(tier: &Tier, empty: bool) -> Result<Times> {
     if empty {
         return Ok(Times::of(tier.alpha()?, Slopes::new([], 0.0), 1.0));
@@ -366,14 +366,14 @@ fn times(tier: &Tier, empty: bool) -> Result<Times> {
     Ok(times)
 }
 
-/// α_sw and seconds per byte of a tier that has a switch which computes or multicasts.
+/// α_sw and seconds per byte of a tier with a switch that computes or multicasts.
 fn switch_of(tier: Option<&Tier>, empty: bool) -> Result<(f64, f64)> {
     let tier = tier.ok_or_else(|| {
         Error::unknown("the machine has no switch that adds or multicasts")
-            .help("give --alpha-switch, or name a profile that has one")
+            .help("give --alpha-switch, or use a profile that has one")
     })?;
     let alpha = tier.switch.and_then(|switch| switch.alpha).ok_or_else(|| {
-        Error::unknown("a parameter is unknown, and messages through the switch need it")
+        Error::unknown("messages through the switch need a parameter that is unknown")
             .at(format!("α_sw of {}", tier.name))
     })?;
     let inverse = if empty { 0.0 } else { tier.switch_inverse()? };
@@ -389,7 +389,7 @@ fn sizes(frame: &Frame, setup: &Setup, empty: bool) -> Result<Sizes> {
     let elements = setup.size.0 / element.0 as f64;
     if elements.fract() != 0.0 {
         return Err(Error::input(format!(
-            "{} bytes are no whole number of elements of {} bytes",
+            "{} bytes are not a whole number of elements of {} bytes",
             setup.size.0, element.0
         )));
     }
@@ -460,7 +460,7 @@ mod tests {
             ends.map(|(from, to, op)| costs.adding(&message(from, to, op)))
         };
         assert_eq!(adding(&some), [5.0, 0.0, 0.0]);
-        // Vectors of single ranks are added when they are used, however they came.
+        // Vectors of single ranks are added when they are used, however they arrived.
         let mut frame = Frame::new(Collective::ReduceScatter, 5, 1, 0);
         frame.layout = Layout::Owned;
         let owned = |collective| {
@@ -469,7 +469,8 @@ mod tests {
         };
         assert_eq!(owned(Collective::ReduceScatter), 5.0);
         assert_eq!(owned(Collective::AllGather), 0.0);
-        // A slow rank adds slowly what comes to it, a slow link or another slow rank do nothing.
+        // A slow rank adds incoming data slowly; a slow link or another slow rank has no effect on
+        // that.
         setup.trouble.slow_ranks = vec![(0, Ratio(7.0)), (1, Ratio(3.0))];
         setup.trouble.slow_links = vec![(0, 1, Ratio(2.0))];
         assert_eq!(adding(&costs(Collective::AllReduce, &fabric, &setup)), [15.0, 0.0, 0.0]);

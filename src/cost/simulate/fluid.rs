@@ -1,8 +1,8 @@
-//! Rates that change: messages that share ports, and ports that send and receive at once.
+//! Variable rates: messages that share ports, and ports that send and receive at once.
 //!
-//! A message first waits its latency out, then moves at the rate that max-min fairness gives it:
-//! all rates grow alike until a port is full, those through it stay, the others grow on. Rates
-//! change whenever a message begins or ends to move.
+//! A message first waits for its latency, then moves at its max-min fair rate: all rates rise
+//! equally until a port is full; the messages through it keep their rates, and the others rise
+//! further. Rates change whenever a message begins or ends to move.
 
 use super::costs::Costs;
 use super::greedy::Clock;
@@ -10,12 +10,12 @@ use super::in_order::SAME;
 use super::jobs::{Job, Jobs, NONE, Terms};
 use crate::model::formula::Ports;
 
-/// What a message does.
+/// The state of a message.
 #[derive(Debug, Clone, Copy)]
 enum Phase {
     /// Its latency runs until then.
     Waits { until: f64 },
-    /// Seconds that are left at full rate, and the present rate, 1 the full one.
+    /// The seconds left at full rate, and the current rate, where 1 is full.
     Moves { left: f64, rate: f64 },
 }
 
@@ -25,11 +25,11 @@ struct Flow {
     phase: Phase,
     moving: f64,
     limits: Limits,
-    /// The port whose bucket it passes.
+    /// The port whose bucket it uses.
     rest: Option<usize>,
 }
 
-/// The limits that a message shares: the first so many.
+/// The limits that a message shares: the first of these count.
 #[derive(Debug, Clone, Copy, Default)]
 struct Limits {
     all: [u32; 6],
@@ -42,19 +42,19 @@ impl Limits {
     }
 }
 
-/// What a port behind a token bucket has saved up while it rested: of so many seconds of its next
-/// messages nothing is waited for. Ports have not rested before the first message, as those of
-/// calls that follow others.
+/// The time that a port behind a token bucket has saved while it rested: its next messages do not
+/// wait for this many seconds of data. Ports have not rested before the first message, like those
+/// of calls that follow others.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Rest {
     saved: f64,
-    /// Since when it rests, if nothing is under way.
+    /// Since when it has rested, if nothing is under way.
     since: f64,
     under_way: u32,
 }
 
 impl Rest {
-    /// What a message that begins now, and moves for `moving`, still waits for.
+    /// The waiting time that remains for a message that begins now and moves for `moving`.
     fn begin(&mut self, now: f64, moving: f64, most: f64) -> f64 {
         if self.under_way == 0 {
             self.saved = (self.saved + (now - self.since)).min(most);
@@ -74,16 +74,16 @@ impl Rest {
 /// All messages under way.
 pub(super) struct Fluid<'a> {
     costs: &'a Costs,
-    /// What ports have saved, tier by tier; empty without buckets.
+    /// The savings of ports, tier by tier; empty without buckets.
     rests: &'a mut Vec<Rest>,
     /// How many messages at full rate each limit carries.
     capacity: Vec<f64>,
     flows: Vec<Flow>,
     at: f64,
     stale: bool,
-    /// Messages that have ended and are not yet told.
+    /// Messages that have ended and are not yet reported.
     ended: Vec<(u32, f64)>,
-    /// For sharing: what is left of each limit, and the messages that still grow.
+    /// For sharing: the remaining capacity of each limit, and the messages whose rates still rise.
     left: Vec<f64>,
     growing: Vec<u32>,
     open: Vec<usize>,
@@ -135,7 +135,7 @@ impl<'a> Fluid<'a> {
         let ports = [first + from, first + ranks + to];
         let both = [first + 2 * ranks + from, first + 2 * ranks + to];
         for limit in [ports[0], ports[1], both[0], both[1], nic(from, 3), nic(to, 4)] {
-            // What has no bound holds nobody up.
+            // An unlimited resource delays no message.
             if limit != NONE && self.capacity[limit as usize] < f64::INFINITY {
                 limits.all[limits.count] = limit;
                 limits.count += 1;
@@ -144,7 +144,7 @@ impl<'a> Fluid<'a> {
         limits
     }
 
-    /// The port behind a bucket that a message leaves, and what that saves at most.
+    /// The port behind a bucket from which a message leaves, and the most that it saves.
     fn rest(&self, from: u32, to: u32) -> Option<(usize, f64)> {
         let ranks = self.costs.frame.ranks;
         if self.rests.is_empty() || from >= ranks || to >= ranks {
@@ -170,7 +170,7 @@ impl<'a> Fluid<'a> {
                 }
             }
         }
-        // Messages that leave a port at once may reach less together than one alone.
+        // Messages that leave a port at the same time may attain less together than one alone.
         let ranks = costs.frame.ranks as usize;
         for (tier, ports) in costs.tiers.iter().zip((0..).step_by(5 * ranks)) {
             if !tier.times.is_shared() {
@@ -182,7 +182,7 @@ impl<'a> Fluid<'a> {
         }
         let mut level = 0.0;
         while !open.is_empty() {
-            // How far all can grow before a limit, or their own full rate, is reached.
+            // How far all can rise before a limit, or their own full rate, is reached.
             let mut step = 1.0 - level;
             for &i in &*open {
                 for &limit in flows[i].limits.get() {
@@ -217,7 +217,7 @@ impl<'a> Fluid<'a> {
         }
     }
 
-    /// When something happens to a message.
+    /// The time of the next event of a message.
     fn due(&self, flow: &Flow) -> f64 {
         match flow.phase {
             Phase::Waits { until } => until,
@@ -225,7 +225,7 @@ impl<'a> Fluid<'a> {
         }
     }
 
-    /// Lets everything move on until `now`, when at least one thing happens.
+    /// Advances all messages until `now`, when there is at least one event.
     fn advance(&mut self, now: f64) {
         let passed = now - self.at;
         let until = now * (1.0 + SAME);

@@ -1,9 +1,9 @@
-//! Event by event: whatever may start at an instant starts, the first in the schedule first.
+//! Event by event: everything that can start at an instant starts, in schedule order.
 //!
-//! A job is ready when everything that it waits for is done and its ranks have started. Ready and
-//! not startable, it waits in the queue of one resource that is used up; when some of that is
-//! free again, the queue's first is tried. So at any instant only jobs are looked at for which
-//! something has changed.
+//! A job is ready when all its predecessors are done and its ranks have started. If it is ready but
+//! cannot start, it waits in the queue of one exhausted resource; when some of that is free again,
+//! the queue's first job is tried. So at any instant only jobs whose situation has changed are
+//! visited.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,19 +20,20 @@ use crate::base::error::Result;
 use crate::base::quantity::{Seconds, Volume};
 use crate::model::schedule::{Schedule, Sends, each_message};
 
-/// Times what is under way.
+/// Determines the times of jobs under way.
 pub(super) trait Clock {
-    /// `job` of `jobs` starts at `now` and ends no sooner than `least`; the end, if it is known.
+    /// `job` of `jobs` starts at `now` and ends no earlier than `least`; returns the end, if it is
+    /// known.
     fn start(&mut self, jobs: &Jobs, job: u32, now: f64, least: f64) -> Option<f64>;
 
-    /// When the next thing happens.
+    /// The time of the next event.
     fn next(&mut self) -> Option<f64>;
 
-    /// A job that has ended at `until` or before, with its end; of several any.
+    /// A job that has ended at `until` or before, with its end; any of several.
     fn pop(&mut self, until: f64) -> Option<(u32, f64)>;
 }
 
-/// A positive time as a number that sorts alike.
+/// A positive time as an integer with the same order.
 #[inline]
 fn key(time: f64) -> u64 {
     time.to_bits()
@@ -40,8 +41,8 @@ fn key(time: f64) -> u64 {
 
 /// Jobs whose end is known when they start.
 ///
-/// Of jobs that take equally long the one that starts first ends first: each duration has a lane,
-/// and only the lanes' first are compared. What has no lane is sorted.
+/// Of jobs with equal durations the one that starts first ends first. So each duration has a lane,
+/// and only the first jobs of lanes are compared. Jobs without a lane are sorted.
 #[derive(Default)]
 pub(super) struct Fixed {
     lanes: [VecDeque<(u64, u32)>; LANES],
@@ -50,7 +51,7 @@ pub(super) struct Fixed {
 }
 
 impl Fixed {
-    /// When the first ends, and its lane; the last lane stands for what is sorted.
+    /// When the first ends, and its lane; the last lane represents the sorted jobs.
     #[inline(always)]
     fn first(&self) -> Option<(u64, usize)> {
         let others = self.others.peek().map(|&Reverse((end, _))| (end, LANES));
@@ -95,7 +96,7 @@ impl Clock for Fixed {
     }
 }
 
-/// When a job started, when it ended, and when what it brought had been added.
+/// When a job started, when it ended, and when its data had been added.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Span {
     pub start: f64,
@@ -103,7 +104,7 @@ pub(super) struct Span {
     pub added: f64,
 }
 
-/// A job and the resource in whose queue it stands, as one number that sorts by job.
+/// A job and the resource in whose queue it waits, as one number that sorts by job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate(u64);
 
@@ -119,39 +120,39 @@ impl Candidate {
     }
 }
 
-/// Memory of the engine, kept from one run to the next.
+/// Memory of the engine, reused between runs.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// Jobs that wait for a resource that is used up.
+    /// Jobs that wait for an exhausted resource.
     queues: Queues,
-    /// Jobs that may not start yet, by the time from which they may.
+    /// Jobs that may not start yet, by their earliest start.
     later: BinaryHeap<Reverse<(u64, u32)>>,
-    /// What goes through a switch and may be sent on from this time.
+    /// Data that pass through a switch and may be sent on from this time.
     through: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Jobs to look at now; the first comes last.
+    /// Jobs to try now; the first comes last.
     candidates: Vec<Candidate>,
-    /// Jobs that end now and bring what is added, with their ends; the first comes last.
+    /// Jobs that end now with data to be added, with their ends; the first comes last.
     brought: Vec<(u32, f64)>,
-    /// The least end of each job that a switch sends.
+    /// The earliest possible end of each job sent by a switch.
     least: Vec<f64>,
-    /// Until when each place adds; empty where that takes no time.
+    /// Until when each place is adding; empty if that takes no time.
     adders: Vec<f64>,
-    /// Jobs that have ended and are being added, by the time when that is done.
+    /// Jobs that have ended and whose data are being added, by the end of the addition.
     adding: BinaryHeap<Reverse<(u64, u32)>>,
     fixed: Fixed,
-    /// What ports behind buckets have saved up.
+    /// The savings of ports behind buckets.
     rests: Vec<Rest>,
-    /// In schedule order, where somebody asks.
+    /// In schedule order, if requested.
     pub times: Vec<Span>,
 }
 
-/// What is ready, what waits for which resource, and what is to be looked at now.
+/// The ready jobs, the jobs that wait for each resource, and the jobs to try now.
 pub(super) struct Engine<'a> {
     costs: &'a Costs,
     pub buffers: &'a mut Buffers,
     /// When the last rank starts.
     all_started: f64,
-    /// Whether somebody asks for the times.
+    /// Whether times are requested.
     pub keeps_times: bool,
 }
 
@@ -165,8 +166,8 @@ impl<'a> Engine<'a> {
         Self { costs, buffers, all_started: 0.0, keeps_times: false }
     }
 
-    /// Runs all jobs under whatever the machine's ports do; none starts before `release` says.
-    /// Returns when the last ends.
+    /// Runs all jobs with any kind of ports; none starts before `release`. Returns when the last
+    /// one ends.
     pub fn play(&mut self, jobs: &mut Jobs, release: impl Fn(u32, u32) -> f64) -> f64 {
         if !self.costs.shares() {
             let mut fixed = std::mem::take(&mut self.buffers.fixed);
@@ -190,7 +191,7 @@ impl<'a> Engine<'a> {
         let b = &mut *self.buffers;
         b.queues.reset(count);
         b.least.clear();
-        // Rates that change leave no end to cut through to.
+        // With variable rates there is no known end for cut-through.
         if self.costs.frame.switches != 0 && !self.costs.shares() {
             b.least.resize(count, 0.0);
         }
@@ -269,14 +270,14 @@ impl<'a> Engine<'a> {
         first
     }
 
-    /// Starts whatever can start now.
+    /// Starts all jobs that can start now.
     fn settle(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, now: f64) {
         if self.buffers.candidates.len() > 1 {
             self.buffers.candidates.sort_unstable_by(|a, b| b.cmp(a));
         }
         while let Some((job, queue)) = self.buffers.candidates.pop().map(Candidate::parts) {
             if queue != NONE {
-                // Used up again by an earlier job, or looked at already.
+                // Exhausted again by an earlier job, or tried already.
                 let resource = &mut jobs.resources[queue as usize];
                 if resource.free == 0 || resource.queue != job {
                     continue;
@@ -315,7 +316,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Gives back what a job held until `end`.
+    /// Releases what a job held until `end`.
     #[inline(always)]
     fn end(&mut self, jobs: &mut Jobs, job: u32, end: f64) {
         let candidates = &mut self.buffers.candidates;
@@ -325,7 +326,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// When the receiver has added what came at `end`.
+    /// When the receiver has added the data that arrived at `end`.
     fn add(&mut self, jobs: &Jobs, job: u32, end: f64) -> f64 {
         let adder = &mut self.buffers.adders[jobs.jobs[job as usize].to as usize];
         *adder = adder.max(end) + jobs.adding[job as usize];
@@ -335,7 +336,8 @@ impl<'a> Engine<'a> {
         *adder
     }
 
-    /// Marks what a job wrote in `slots` as written, and readies those that waited for it.
+    /// Marks the data that a job wrote in `slots` as written, and releases those that waited for
+    /// them.
     #[inline(always)]
     fn pass_on(
         &mut self,
@@ -345,7 +347,7 @@ impl<'a> Engine<'a> {
         release: &impl Fn(u32, u32) -> f64,
     ) {
         for slot in slots {
-            // Everything up to the first writer that is still at work has been written.
+            // Everything up to the first unfinished writer has been written.
             let mut all = jobs.slots[slot].end();
             let mut slot = slot as u32;
             while all {
@@ -373,7 +375,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// A job has what it waits for: it is looked at now, or when its ranks have started.
+    /// A job's predecessors are done: it is tried now, or when its ranks have started.
     #[inline]
     fn ready(&mut self, jobs: &Jobs, job: u32, now: f64, release: &impl Fn(u32, u32) -> f64) {
         if now < self.all_started {
@@ -385,7 +387,7 @@ impl<'a> Engine<'a> {
         self.buffers.candidates.push(Candidate::new(job, NONE));
     }
 
-    /// Whether what a job brings is sent on while it comes in.
+    /// Whether the data of a job are forwarded while they arrive.
     #[inline]
     fn is_cut_through(&self, jobs: &Jobs, job: u32) -> bool {
         !self.buffers.least.is_empty() && is_switch(self.costs, jobs.jobs[job as usize].to)
@@ -401,7 +403,7 @@ fn due(heap: &mut BinaryHeap<Reverse<(u64, u32)>>, until: f64) -> Option<u32> {
     Some(job)
 }
 
-/// The whole schedule at once, in mode `flow` with what is written and read, or in mode `local`.
+/// The whole schedule at once, in mode `flow` with reads and writes, or in mode `local`.
 pub(super) fn whole(
     schedule: &dyn Schedule,
     costs: &Costs,
@@ -424,7 +426,7 @@ pub(super) fn whole(
     Ok(tally.finish(costs.frame.ranks as usize, makespan))
 }
 
-/// Tells `listener` of the messages of one round, whose times come in schedule order.
+/// Reports the messages of one round to `listener`, with times in schedule order.
 pub(super) fn tell<'t>(
     schedule: &dyn Schedule,
     costs: &Costs,

@@ -1,10 +1,10 @@
-//! One port per rank, in schedule order: the fast way, where it is the true one.
+//! One port per rank, in schedule order: the fast method, used where it is exact.
 //!
-//! Messages are taken in schedule order, each starting as soon as its data and its two ports are
-//! there. That is what event by event comes to, unless a message could have started in a gap
-//! before one that comes earlier in the schedule. A port therefore remembers since when it has
-//! been busy without a gap; a message that waited for less than that long waited for a reason.
-//! Where one did not, the answer is thrown away and the events are simulated.
+//! Messages are processed in schedule order, each starting as soon as its data and its two ports
+//! are available. This equals the event-by-event result, unless a message could have started in a
+//! gap before one that comes earlier in the schedule. So a port remembers since when it has been
+//! busy without a gap; a message that waited for less than that waited for a reason. If one did
+//! not, the result is discarded and the events are simulated.
 
 use std::ops::Range;
 
@@ -18,20 +18,20 @@ use crate::base::quantity::{Seconds, Volume};
 use crate::model::formula::Ports;
 use crate::model::schedule::{Endpoint, Schedule, Sends, Transfer, each_message};
 
-/// By how much, relative, two instants may differ that are one.
+/// The relative difference below which two instants count as one.
 pub(super) const SAME: f64 = 1e-11;
 
-/// The ports of all ranks, each busy without a gap from one time to another.
+/// The ports of all ranks, each busy without a gap during one interval.
 #[derive(Default)]
 pub(super) struct Busy {
     since: Vec<f64>,
     until: Vec<f64>,
-    /// Where the receive ports begin; 0 where a rank has one port for both.
+    /// Where the receive ports begin; 0 if a rank has one port for both.
     receive: usize,
 }
 
 impl Busy {
-    /// Free ports for so many ranks.
+    /// Free ports for this many ranks.
     pub fn reset(&mut self, ranks: usize, ports: Ports) {
         for times in [&mut self.since, &mut self.until] {
             times.clear();
@@ -40,8 +40,8 @@ impl Busy {
         self.receive = if ports.is_half() { 0 } else { ranks };
     }
 
-    /// Puts a message that is ready at `ready` behind what its ports have, and returns its start;
-    /// nothing if it would have found a gap before.
+    /// Places a message that is ready at `ready` after those on its ports, and returns its start;
+    /// `None` if it would have found a gap before.
     #[inline(always)]
     pub fn place(&mut self, from: u32, to: u32, ready: f64, duration: f64) -> Option<f64> {
         let (a, b) = (from as usize, self.receive + to as usize);
@@ -59,7 +59,7 @@ impl Busy {
         Some(start)
     }
 
-    /// Forgets everything.
+    /// Clears all ports.
     pub fn clear(&mut self) {
         self.since.fill(0.0);
         self.until.fill(0.0);
@@ -75,21 +75,21 @@ impl Busy {
     }
 }
 
-/// Memory of this way, kept from one run to the next.
+/// Memory of this method, reused between runs.
 #[derive(Default)]
 pub(super) struct Written {
     pub busy: Busy,
-    /// Until when each rank adds.
+    /// Until when each rank is adding.
     pub adders: Vec<f64>,
-    /// When the last of what was written to each chunk of each rank, in rounds before, had come.
+    /// When the last data written to each chunk of each rank, in earlier rounds, had arrived.
     cells: Vec<f64>,
-    /// The same of what was copied last, which is the operand of what is added next; empty where
+    /// The same for the data copied last, which are the operand of the next addition; empty if
     /// adding takes no time.
     copied: Vec<f64>,
     arriving: Vec<(Range<usize>, f64, bool)>,
 }
 
-/// Mode `flow` on one port: in order if that is true, else event by event.
+/// Mode `flow` on one port: in order if that is exact, otherwise event by event.
 pub(super) fn flow(
     schedule: &dyn Schedule,
     costs: &Costs,
@@ -104,27 +104,27 @@ pub(super) fn flow(
             && let Some(outcome) = pass(schedule, costs, &cells, space, None)
         {
             if listener.is_some() {
-                // The same once more, now that it is known to hold.
+                // Run again, now that it is known to be exact.
                 pass(schedule, costs, &cells, space, listener);
             }
             return Ok(outcome);
         }
     }
-    // What this way took would come on top of what the other takes.
+    // The memory of this method would add to that of the other.
     (space.written.cells, space.written.copied) = (Vec::new(), Vec::new());
     greedy::whole(schedule, costs, Some(&cells), space, listener)
 }
 
-/// Whether it is worth a try: ranks that start apart keep to the order only where each has the same
-/// partners throughout, as in a ring.
+/// Whether it is worth trying: ranks with different start times keep the order only if each has the
+/// same partners throughout, as in a ring.
 fn may_hold(costs: &Costs) -> bool {
     costs.frame.turns || !costs.starts_apart()
 }
 
-/// A message would have found a gap before what comes earlier, or is none.
+/// A message would have found a gap before an earlier one, or is invalid.
 struct Gap;
 
-/// All messages in schedule order; nothing if one would have found a gap before.
+/// All messages in schedule order; an error if one would have found a gap before.
 pub(super) fn pass(
     schedule: &dyn Schedule,
     costs: &Costs,
@@ -150,7 +150,7 @@ pub(super) fn pass(
     let mut last = Last::default();
     for round in 0..costs.frame.rounds {
         let one = |sender: Endpoint, transfer: Transfer<'_>| {
-            // What is no message is refused when the events are simulated.
+            // An invalid message is refused when the events are simulated.
             let message = costs.message(sender, transfer).map_err(|_| Gap)?;
             let Message { from, to, bytes, op } = message;
             let mut ready = costs.start(from).max(costs.start(to));
@@ -164,7 +164,7 @@ pub(super) fn pass(
             let end = start + duration;
             let is_copy = costs.adding(&message) == 0.0;
             let targets = || transfer.runs.iter().map(|&run| cells.of_run(to, run));
-            // Others may be added while this one waits for what it is added to.
+            // Others may be added while this one waits for its operand.
             if !is_copy && targets().any(|cells| copied[cells].iter().any(|&time| time > end)) {
                 return Err(Gap);
             }
@@ -201,7 +201,7 @@ pub(super) fn pass(
     Some(tally.finish(ranks, makespan))
 }
 
-/// When the receiver, which adds until `adder`, has added what came at `end`.
+/// When the receiver, which is adding until `adder`, has added the data that arrived at `end`.
 #[inline(always)]
 pub(super) fn added(costs: &Costs, message: &Message, end: f64, adder: &mut f64) -> f64 {
     match costs.adding(message) {
@@ -237,7 +237,7 @@ mod tests {
         // Rank 2 receives from 2 to 4 and rank 1 sends nothing: there is a gap before.
         assert_eq!(ports.place(1, 2, 0.0, 2.0), None);
         assert_eq!(ports.place(1, 2, 2.0, 2.0), Some(4.0));
-        // One behind the other, the two ports leave no gap.
+        // One after the other, the two ports leave no gap.
         let mut ports = busy(Ports::ONE);
         assert_eq!(ports.place(0, 1, 0.0, 2.0), Some(0.0));
         assert_eq!(ports.place(2, 3, 2.0, 2.0), Some(2.0));
@@ -247,16 +247,16 @@ mod tests {
     #[test]
     fn instants_that_are_one_leave_no_gap() {
         let just_before = 1.0 - SAME;
-        // The port is free as good as when the next message is ready.
+        // The port becomes free practically when the next message is ready.
         let mut ports = busy(Ports::ONE);
         assert_eq!(ports.place(0, 1, 0.0, just_before), Some(0.0));
         assert_eq!(ports.place(0, 1, 1.0, 1.0), Some(1.0));
         assert_eq!(ports.place(0, 1, 0.5, 1.0), Some(2.0));
-        // A message is ready as good as when its port is free.
+        // A message is ready practically when its port becomes free.
         let mut ports = busy(Ports::ONE);
         assert_eq!(ports.place(0, 1, 13.0, 0.0), Some(13.0));
         assert_eq!(ports.place(0, 1, 13.0 * just_before, 1.0), Some(13.0));
-        // A port is busy as good as since the message is ready, or since the other was.
+        // A port has been busy practically since the message was ready, or since the other port.
         let mut ports = busy(Ports::ONE);
         (ports.since[0], ports.until[0]) = (1.0, 2.0);
         assert_eq!(ports.place(0, 1, 1.0 - SAME / 2.0, 1.0), Some(2.0));

@@ -1,4 +1,4 @@
-//! Messages as jobs that wait for others and for resources.
+//! Messages as jobs that wait for other jobs and for resources.
 
 use super::cells::Cells;
 use super::costs::Costs;
@@ -13,17 +13,18 @@ use std::ops::Range;
 /// No job, slot or cell.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The resource of which there is always enough.
+/// The resource that is always available.
 pub(super) const FREE: u32 = 0;
 
-/// What one message needs at once: a send port, a receive port, its link, a NIC at each end.
-/// Where a rank has one port, its link is free when its ports are: the first two are all.
+/// The resources that one message needs at once: a send port, a receive port, its link, a NIC at
+/// each end. If a rank has one port, its link is free when its ports are: then only the first two
+/// count.
 pub(super) type Needs = [u32; 5];
 
 /// The needs that count where a rank has one port.
 const PLAIN: usize = 2;
 
-/// How many durations have a lane of their own.
+/// How many durations have their own lane.
 pub(super) const LANES: usize = 16;
 
 /// One message.
@@ -31,7 +32,7 @@ pub(super) const LANES: usize = 16;
 pub(super) struct Job {
     pub from: u32,
     pub to: u32,
-    /// Which of the durations is its own.
+    /// The index of its duration.
     pub lane: u32,
     /// Cells that it still waits for.
     pub waits: u32,
@@ -39,7 +40,7 @@ pub(super) struct Job {
     pub slots: u32,
 }
 
-/// The duration of a job in its terms, in seconds.
+/// The duration of a job as separate terms, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     pub latency: f64,
@@ -55,7 +56,7 @@ pub(super) struct Message {
     pub op: Op,
 }
 
-/// How much of a resource is free, and the queue of the jobs that wait for it.
+/// The free amount of a resource, and the queue of the jobs that wait for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Resource {
     pub free: u32,
@@ -68,8 +69,9 @@ impl Resource {
     }
 }
 
-/// One thing that a job writes, or waits for, or both: chunks at a rank in `flow`, a rank in `local`. Writers of one cell form a list in schedule order; a job that must come after a writer
-/// hangs on it.
+/// One thing that a job writes, or waits for, or both: chunks at a rank in `flow`, a rank in
+/// `local`. Writers of one cell form a list in schedule order; a job that must come after a writer
+/// is attached to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     /// The job, and whether it and the writers before it have ended.
@@ -78,7 +80,7 @@ pub(super) struct Slot {
     pub next: u32,
     /// The first of those that wait for this writer and all before it.
     pub waiting: u32,
-    /// The next of those that wait where this slot's job waits.
+    /// The next of those that wait at the same place as this slot's job.
     pub also: u32,
 }
 
@@ -88,14 +90,14 @@ impl Slot {
         self.job & !(ENDED | IS_FIRST)
     }
 
-    /// Marks the writer as ended and says whether all before it have.
+    /// Marks the writer as ended and returns whether all before it have ended.
     #[inline]
     pub fn end(&mut self) -> bool {
         self.job |= ENDED;
         self.job & IS_FIRST != 0
     }
 
-    /// Marks the writers before as ended and says whether this one has.
+    /// Marks the writers before as ended and returns whether this one has ended.
     #[inline]
     pub fn come_first(&mut self) -> bool {
         self.job |= IS_FIRST;
@@ -103,58 +105,58 @@ impl Slot {
     }
 }
 
-/// The two ports of a job, where ports are all and receive ports begin at `receive`.
+/// The two ports of a job, if ports are the only resources and receive ports begin at `receive`.
 #[inline]
 fn ports(job: &Job, receive: u32) -> [u32; PLAIN] {
     [1 + job.from, receive + job.to]
 }
 
-/// The bit of a slot's job that says that it has ended. Memory holds far fewer jobs than the bits
-/// below count.
+/// The bit of a slot's job that means that it has ended. Memory holds far fewer jobs than the bits
+/// below it can count.
 const ENDED: u32 = 1 << 31;
 
-/// The bit that says that the writers before it have.
+/// The bit that means that the writers before it have ended.
 const IS_FIRST: u32 = 1 << 30;
 
-/// What the engine keeps of a job: its times, and its place in a queue.
+/// The bytes that the engine keeps per job: its times, and its position in a queue.
 const PER_JOB: usize = 32;
 
 /// All messages of a schedule, or of one round, in schedule order.
 #[derive(Default)]
 pub(super) struct Jobs {
     pub jobs: Vec<Job>,
-    /// Those that wait for nothing.
+    /// The jobs without predecessors.
     pub first: Vec<u32>,
     pub slots: Vec<Slot>,
-    /// How many slots of a job, its first, are the sender's.
+    /// How many slots of a job, its first ones, belong to the sender.
     pub sent: usize,
-    /// By job, where rates change while messages are under way.
+    /// By job, if rates change while messages are under way.
     pub terms: Vec<Terms>,
-    /// By job, the seconds of the addition; empty where none takes time.
+    /// By job, the seconds of the addition; empty if no addition takes time.
     pub adding: Vec<f64>,
-    /// By job, where ports are not all.
+    /// By job, if ports are not the only resources.
     needs: Vec<Needs>,
     is_plain: bool,
-    /// The receive port of rank 0 where ports are all.
+    /// The receive port of rank 0 if ports are the only resources.
     receive: u32,
-    /// The durations, in seconds, on ports of their own.
+    /// The durations, in seconds, on otherwise idle ports.
     pub durations: Vec<f64>,
-    /// The place of each beyond the first [`LANES`], by its bits.
+    /// The index of each duration beyond the first [`LANES`], by its bits.
     more_durations: HashMap<u64, u32>,
     pub resources: Vec<Resource>,
     links: HashMap<(u32, u32), u32>,
     /// The last writer of each cell so far.
     tail: Vec<u32>,
-    /// The writer of each cell that was the last to copy; empty where adding takes no time.
+    /// The last writer of each cell that copied; empty if adding takes no time.
     copied: Vec<u32>,
-    /// By the slot of a writer that copies: the jobs that bring what is added to it.
+    /// By the slot of a writer that copies: the jobs whose data are added to its data.
     operand_of: HashMap<u32, Vec<u32>>,
-    /// By job, what must come before it is added: itself, and what it is added to. Those that wait
-    /// for themselves alone are not named.
+    /// By job, the number of things that must come before it is added: itself, and its operand.
+    /// Jobs that only wait for themselves are not listed.
     awaited: HashMap<u32, u32>,
-    /// The first slot of the round at hand.
+    /// The first slot of the current round.
     round: usize,
-    /// Cells that the message at hand waits for.
+    /// Cells that the current message waits for.
     waits: u32,
 }
 
@@ -188,7 +190,7 @@ impl Jobs {
         }
     }
 
-    /// Forgets the jobs, keeps resources and memory.
+    /// Removes the jobs, keeps resources and memory.
     pub fn clear(&mut self) {
         self.jobs.clear();
         self.first.clear();
@@ -201,7 +203,7 @@ impl Jobs {
         self.awaited.clear();
     }
 
-    /// Takes what a job needs, or says what there is too little of.
+    /// Takes the resources that a job needs, or returns an exhausted one.
     #[inline(always)]
     pub fn take(&mut self, job: u32) -> std::result::Result<(), u32> {
         let resources = &mut self.resources;
@@ -212,7 +214,7 @@ impl Jobs {
                     return Err(port);
                 }
             }
-            // A rank with one port has it or not.
+            // A rank's only port is either taken or free.
             resources[send as usize].free = 0;
             resources[receive as usize].free = 0;
             return Ok(());
@@ -223,13 +225,13 @@ impl Jobs {
         }
         for need in needs {
             let free = &mut resources[need as usize].free;
-            // Of these there is no end.
+            // These are unlimited.
             *free -= u32::from(*free != u32::MAX);
         }
         Ok(())
     }
 
-    /// Gives back what a job held, and names each of it for which jobs wait, with the first.
+    /// Releases what a job held; reports each resource for which jobs wait, with the first of them.
     #[inline(always)]
     pub fn give(&mut self, job: u32, mut each: impl FnMut(u32, u32)) {
         let mut name = |need: u32, resource: &Resource| {
@@ -252,13 +254,14 @@ impl Jobs {
         }
     }
 
-    /// Whether adding what a job brings takes time.
+    /// Whether adding the data of a job takes time.
     #[inline]
     pub fn is_added(&self, job: u32) -> bool {
         self.adding.get(job as usize).is_some_and(|&adding| adding > 0.0)
     }
 
-    /// Counts one of what `job` awaits before it is added as come, and says whether all has.
+    /// Counts one of the things that `job` awaits before it is added, and returns whether all have
+    /// come.
     #[inline]
     pub fn has_come(&mut self, job: u32) -> bool {
         if self.awaited.is_empty() {
@@ -285,10 +288,10 @@ impl Jobs {
         }
     }
 
-    /// The place of a duration among all.
+    /// The index of a duration among all.
     #[inline(always)]
     fn lane(&mut self, duration: f64) -> u32 {
-        // Mostly it is that of the message before.
+        // Usually it equals that of the previous message.
         let last = self.jobs.last().map_or(0, |job| job.lane);
         match self.durations.get(last as usize) {
             Some(same) if same.to_bits() == duration.to_bits() => last,
@@ -318,21 +321,21 @@ impl Jobs {
         let resources = &mut self.resources;
         *self.links.entry((from, to)).or_insert_with(|| {
             resources.push(Resource::new(1));
-            // Far fewer links than a u32 counts: each has a job.
+            // There are far fewer links than a u32 can count: each has a job.
             (resources.len() - 1) as u32
         })
     }
 
-    /// The bytes that all this takes, with what the engine adds.
+    /// The memory of all this in bytes, including the engine's.
     pub fn memory(&self) -> u64 {
         let job = size_of::<Job>() + size_of::<Needs>() + PER_JOB;
         let cells = self.tail.len() + self.copied.len();
-        // In maps half of the room is free.
+        // Half of the space in maps is free.
         let awaited = self.awaited.len() * 16 + self.operand_of.len() * 80;
         (self.jobs.len() * job + self.slots.len() * size_of::<Slot>() + cells * 4 + awaited) as u64
     }
 
-    /// What a message from one place to another needs.
+    /// The needs of a message from one place to another.
     fn needs(&mut self, costs: &Costs, from: u32, to: u32) -> Needs {
         let ranks = costs.frame.ranks;
         let link = self.link(from, to);
@@ -353,8 +356,7 @@ impl Jobs {
         [port(from, false), port(to, true), link, nic(from, false), nic(to, true)]
     }
 
-    /// Adds a message with what it needs of the machine; its cells follow by [`Self::touch`], and
-    /// [`Self::close`] ends it.
+    /// Adds a message with its needs; [`Self::touch`] adds its cells, and [`Self::close`] ends it.
     #[inline]
     pub fn open(&mut self, costs: &Costs, message: Message) {
         if !self.is_plain {
@@ -389,7 +391,7 @@ impl Jobs {
         self.waits = 0;
     }
 
-    /// The message at hand waits for cell `read` and writes cell `write`; [`NONE`] is no cell.
+    /// The current message waits for cell `read` and writes cell `write`; [`NONE`] is no cell.
     #[inline]
     pub fn touch(&mut self, read: u32, write: u32) {
         let slot = self.slots.len() as u32;
@@ -404,7 +406,7 @@ impl Jobs {
         self.slots.push(entry);
     }
 
-    /// Ends the message at hand.
+    /// Ends the current message.
     #[inline]
     pub fn close(&mut self) {
         match self.jobs.last_mut() {
@@ -413,7 +415,7 @@ impl Jobs {
         }
     }
 
-    /// What the round wrote is there for later rounds to wait for.
+    /// Makes the writes of the round visible to later rounds.
     pub fn end_round(&mut self) {
         for slot in self.round..self.slots.len() {
             let entry = &mut self.slots[slot];
@@ -452,8 +454,9 @@ impl Jobs {
 }
 
 impl Jobs {
-    /// The messages of some rounds of `schedule` with what they wait for: others that wrote what
-    /// they send, by `cells`, or, without them, all that their ranks did before.
+    /// The messages of some rounds of `schedule` with their dependencies: on messages that wrote
+    /// the data they send, by `cells`, or, without cells, on everything that their ranks did
+    /// before.
     pub fn fill(
         &mut self,
         schedule: &dyn Schedule,
@@ -461,11 +464,11 @@ impl Jobs {
         (cells, rounds): (Option<&Cells>, Range<u64>),
         tally: &mut Tally,
     ) -> Result<()> {
-        // Before anything is allocated.
+        // Checked before anything is allocated.
         check_memory(estimate(schedule, costs, cells), costs)?;
         self.reset(costs, cells.map_or(costs.places(), Cells::count));
         if cells.is_none() {
-            // What a message is added to has come before it starts.
+            // The operand of a message has come before it starts.
             self.copied = Vec::new();
         }
         self.sent = usize::from(cells.is_none());
@@ -496,10 +499,10 @@ impl Jobs {
         Ok(())
     }
 
-    /// The message at hand waits for the cells `reads` and writes the cells `writes`.
+    /// The current message waits for the cells `reads` and writes the cells `writes`.
     #[inline]
     fn touch_all(&mut self, reads: Range<usize>, writes: Range<usize>) {
-        // Cells are fewer than a u32 counts: memory holds no more.
+        // There are fewer cells than a u32 can count: memory holds no more.
         let cell = |cells: &Range<usize>, i| cells.clone().nth(i).map_or(NONE, |cell| cell as u32);
         for i in 0..reads.len().max(writes.len()) {
             self.touch(cell(&reads, i), cell(&writes, i));
@@ -507,24 +510,24 @@ impl Jobs {
     }
 }
 
-/// Refuses what needs more than [`MEMORY`].
+/// Refuses a simulation that needs more than [`MEMORY`].
 pub(super) fn check_memory(bytes: f64, costs: &Costs) -> Result<()> {
     if bytes <= MEMORY as f64 { Ok(()) } else { Err(too_large(bytes, costs)) }
 }
 
-/// Refuses what has come to more than is allowed, whatever was estimated.
+/// Refuses a simulation that has exceeded the limit, whatever was estimated.
 fn check_taken(bytes: u64, costs: &Costs) -> Result<()> {
     check_memory(bytes as f64, costs)
 }
 
-/// The bytes that [`Jobs::memory`] will come to, judged from some senders of some rounds.
+/// The estimated result of [`Jobs::memory`], from a sample of senders and rounds.
 fn estimate(schedule: &dyn Schedule, costs: &Costs, cells: Option<&Cells>) -> f64 {
     let per_job = (size_of::<Job>() + size_of::<Needs>() + PER_JOB) as f64;
     let mut sampled = 0.0;
     let stride = samples(schedule, costs, |sends| {
         let one = |from: Endpoint, transfer: Transfer<'_>| {
             let (from, to) = (costs.place(from), costs.place(transfer.to));
-            // What is no message is refused later.
+            // An invalid message is refused later.
             let is_there = |place: &u32| (*place as usize) < costs.places();
             let slots: usize = match cells.filter(|_| [from, to].iter().all(is_there)) {
                 None => 2,
@@ -543,7 +546,7 @@ fn estimate(schedule: &dyn Schedule, costs: &Costs, cells: Option<&Cells>) -> f6
     sampled * stride as f64 + count as f64 * each + cells.map_or(0, Cells::memory) as f64
 }
 
-/// Refuses more messages than memory holds, each with a single cell, judged from some of them.
+/// Refuses more messages than memory holds, with one cell each, judged from a sample.
 pub(super) fn check_count(schedule: &dyn Schedule, costs: &Costs) -> Result<()> {
     let (mut messages, mut chunks) = (0, 0);
     let stride = samples(schedule, costs, |sends| {
@@ -562,11 +565,11 @@ pub(super) fn check_count(schedule: &dyn Schedule, costs: &Costs) -> Result<()> 
     Err(too_large(all, costs))
 }
 
-/// Calls `each` with what some senders of some rounds send; every how many senders there is one.
+/// Calls `each` with the sends of a sample of senders and rounds; returns the sampling stride.
 pub(super) fn samples(schedule: &dyn Schedule, costs: &Costs, mut each: impl FnMut(&Sends)) -> u64 {
     let (rounds, places) = (costs.frame.rounds, costs.places() as u64);
     let all = rounds.saturating_mul(places);
-    // A number that does not keep step with powers of two.
+    // An odd stride, so that it does not coincide with powers of two.
     let stride = (all / SAMPLES).max(1) | 1;
     let mut sends = Sends::default();
     for place in (0..all).step_by(usize::try_from(stride).unwrap_or(usize::MAX)) {
@@ -578,7 +581,7 @@ pub(super) fn samples(schedule: &dyn Schedule, costs: &Costs, mut each: impl FnM
     stride
 }
 
-/// The error about a simulation that takes about `bytes`.
+/// The error for a simulation that takes about `bytes`.
 fn too_large(bytes: f64, costs: &Costs) -> Error {
     let error = Error::input(format!(
         "simulating {} ranks event by event takes about {:.0} MiB, more than the {} MiB allowed",
@@ -587,15 +590,15 @@ fn too_large(bytes: f64, costs: &Costs) -> Error {
         MEMORY >> 20
     ));
     error.help(match costs.mode {
-        Mode::Sync => "ask for fewer ranks or segments",
-        _ => "ask for --mode sync, which holds one round at a time, or for fewer ranks or segments",
+        Mode::Sync => "use fewer ranks or segments",
+        _ => "use --mode sync, which keeps one round at a time, or fewer ranks or segments",
     })
 }
 
-/// Senders at which an estimate of memory looks.
+/// The number of senders sampled to estimate memory.
 const SAMPLES: u64 = 64;
 
-/// Whether what `place` sends may be cut through: a switch forwards while it receives.
+/// Whether data sent by `place` may be cut through: a switch forwards while it receives.
 pub(super) fn is_switch(costs: &Costs, place: u32) -> bool {
     place >= costs.frame.ranks
 }
@@ -661,18 +664,18 @@ mod tests {
             assert_eq!(needs[2] as usize, jobs.resources.len() - 1);
             [needs[0], needs[1], needs[3], needs[4]]
         };
-        // Of each tier four send ports, four receive ports, four NICs out and four in.
+        // For each tier four send ports, four receive ports, four NICs out and four in.
         let mut fabric = Fabric::new(vec![inner, outer]);
         assert_eq!(needs(&fabric, 2, 3), [3, 8, FREE, FREE]);
         assert_eq!(needs(&fabric, 1, 2), [18, 23, 25, 30]);
         assert_eq!(needs(&fabric, 3, 0), [20, 21, 26, 29]);
-        // A switch has ports for all, and ranks reach it from their innermost.
+        // A switch has ports for all, and ranks reach it through their innermost tier.
         assert_eq!(needs(&fabric, 3, 4), [4, FREE, FREE, FREE]);
         assert_eq!(needs(&fabric, 4, 3), [FREE, 8, FREE, FREE]);
         assert_eq!(needs(&fabric, 4, 5), [FREE, FREE, FREE, FREE]);
         fabric.tiers[1].nics = None;
         assert_eq!(needs(&fabric, 1, 2), [18, 23, FREE, FREE]);
-        // One port for both ways.
+        // One port for both directions.
         for tier in &mut fabric.tiers {
             tier.ports = Ports::Half(NonZeroU32::MIN);
         }
@@ -689,7 +692,7 @@ mod tests {
 
     #[test]
     fn the_estimate_is_what_jobs_take() {
-        // The first has few senders, all of which are looked at; those of the other are alike.
+        // The first has few senders, all of which are sampled; those of the other are alike.
         let schedules: [&dyn Schedule; 2] =
             [&binomial::Tree::new(Broadcast, 6, 2), &ring::Ring::new(AllReduce, 10)];
         for schedule in schedules {

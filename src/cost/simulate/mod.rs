@@ -1,9 +1,9 @@
-//! How long a schedule takes: event by event, under a stated model of ports and timing.
+//! The duration of a schedule: event by event, under a stated model of ports and timing.
 //!
-//! A message takes α + bytes/BW of the tier that it crosses and holds for that time a send port of its source, a receive port of its target (one of shared
-//! ports at half duplex), a NIC of each node that it leaves or enters where those are shared, and
-//! always the directed link between the two. No closed form is asked: what comes out is what the
-//! messages did.
+//! A message takes α + bytes/BW of the tier that it crosses. For that time it holds a send port of
+//! its source, a receive port of its target (one of shared ports at half duplex), a NIC of each
+//! node that it leaves or enters if those are shared, and always the directed link between the two.
+//! No closed form is used: the result follows from the messages.
 //!
 //! | mode | a message starts when |
 //! |---|---|
@@ -11,25 +11,25 @@
 //! | `local` | its two ranks have ended all that they do in the rounds before |
 //! | `flow` | everything that wrote its chunks at its source, in rounds before, has ended |
 //!
-//! and its ports are free. Nothing waits at the receiver in `flow`. Of messages that could start
-//! at one instant the first in the schedule goes first; one that cannot start holds back nobody.
-//! Instants closer than 1e-11, relative, are one, and ports freed at an instant are free for
-//! whatever starts then.
+//! and its ports are free. Nothing waits at the receiver in `flow`. Of messages that could start at
+//! one instant the first in the schedule goes first; one that cannot start delays no other.
+//! Instants closer than 1e-11, relative, count as one, and ports freed at an instant are available
+//! to messages that start then.
 //!
-//! Ports are serial, or share their rate fairly among the messages that want it (max-min), as
-//! real TCP does. A duplex factor d below 1 lets a port that sends and receives at once move 2·d
-//! times its rate, both together. Links that were measured ([`crate::machine::link`]) also have knots, by
-//! which bytes take the time of their place in the message, a part of the rate that messages out
-//! of one fair port reach together, and a bucket: a port saves up the time for which it sends
-//! nothing, up to what the bucket holds, and its next bytes need not wait so long.
+//! Ports are serial, or share their rate fairly among the messages that need it (max-min), as real
+//! TCP does. A duplex factor d below 1 lets a port that sends and receives at once move 2·d times
+//! its rate, both together. Measured links ([`crate::machine::link`]) also have knots, which give
+//! each byte the time of its position in the message; a part of the rate, which messages out of one
+//! fair port reach together; and a bucket. A port saves the time in which it sends nothing, up to
+//! the bucket's size, and its next bytes wait that much less.
 //!
-//! What is added is there γ a byte later; a rank adds one thing after another, whatever its ports,
-//! which are free meanwhile. Of what came at one instant the first in the schedule is added first. It is
-//! added to what was copied there last, in rounds before, and waits for that; partial sums are added
-//! to each other in the order in which they come.
+//! Added data are available γ per byte later. A rank adds one thing after another, whatever its
+//! ports, which are free meanwhile. Of data that arrived at one instant the first in the schedule
+//! are added first. They are added to the data that were copied there last, in earlier rounds, and
+//! wait for those; partial sums are added to each other in order of arrival.
 //!
-//! A switch forwards while it receives, in all modes: what it sends may start α_sw after what it
-//! needs has started, and ends no sooner than α_sw after that has ended.
+//! A switch forwards while it receives, in all modes: a message that it sends may start α_sw after
+//! the data it needs have started to arrive, and ends no earlier than α_sw after those have ended.
 
 pub mod arrival;
 mod cells;
@@ -56,13 +56,13 @@ use crate::model::schedule::{Endpoint, Op, Run, Schedule};
 use cells::Cells;
 use costs::Costs;
 
-/// The most memory that a simulation takes, in bytes.
+/// The most memory that a simulation may use, in bytes.
 pub const MEMORY: u64 = 1 << 30;
 
-/// The most senders, counted once per round, that a simulation asks what they send: minutes.
+/// The most ranks times rounds of a simulation, each a query of a rank for its sends: minutes.
 pub const SENDERS: u64 = 20_000_000_000;
 
-/// When a message may start, beside its ports.
+/// When a message may start, apart from its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -71,7 +71,7 @@ pub enum Mode {
     Sync,
     /// A rank starts a round when it has ended its own rounds before.
     Local,
-    /// Data dependencies alone.
+    /// Only data dependencies.
     #[default]
     Flow,
 }
@@ -80,7 +80,7 @@ impl Mode {
     /// All modes, the slowest first.
     pub const ALL: [Self; 3] = [Self::Sync, Self::Local, Self::Flow];
 
-    /// The name that people type.
+    /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -102,19 +102,19 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
-            Error::input(format!("`{text}` is no mode")).help("write sync, local or flow")
+            Error::input(format!("`{text}` is not a mode")).help("write sync, local or flow")
         })
     }
 }
 
-/// What goes wrong on a real machine.
+/// Disturbances of a real machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Trouble {
     /// When each rank starts, rank 0 first; ranks beyond the list start at 0.
     pub starts: Vec<Seconds>,
-    /// Ranks whose messages and additions take so many times as long.
+    /// Ranks whose messages and additions take this many times as long.
     pub slow_ranks: Vec<(u32, Ratio)>,
-    /// Directed links, from and to a rank, over which messages take so many times as long.
+    /// Directed links, from and to a rank, over which messages take this many times as long.
     pub slow_links: Vec<(u32, u32, Ratio)>,
 }
 
@@ -128,21 +128,21 @@ impl Trouble {
     }
 }
 
-/// What is simulated, beside the schedule and the machine.
+/// The parameters of a simulation besides the schedule and the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
     /// M.
     pub size: Volume,
-    /// Bytes of an element, where chunks hold whole ones; absent: M divides as it likes.
+    /// Bytes of an element, if chunks hold whole elements; absent: M divides into any parts.
     pub element: Option<Bytes>,
     /// When messages may start.
     pub mode: Mode,
-    /// What goes wrong.
+    /// Disturbances.
     pub trouble: Trouble,
 }
 
 impl Setup {
-    /// M bytes, data dependencies alone, no trouble.
+    /// M bytes, only data dependencies, no disturbances.
     #[must_use]
     pub fn new(size: Volume) -> Self {
         Self { size, element: None, mode: Mode::Flow, trouble: Trouble::default() }
@@ -168,19 +168,19 @@ pub struct Timed<'a> {
     pub op: Op,
     /// The chunks.
     pub runs: &'a [Run],
-    /// How much data.
+    /// The amount of data.
     pub bytes: Volume,
-    /// The tier that it crosses, from the innermost; none through a switch.
+    /// The tier that it crosses, from the innermost; `None` through a switch.
     pub tier: Option<usize>,
     /// When it started.
     pub start: Seconds,
     /// When it ended, and its ports were free.
     pub end: Seconds,
-    /// When the receiver had added it; the same where nothing is added.
+    /// When the receiver had added it; equal to the end if nothing is added.
     pub added: Seconds,
 }
 
-/// Hears of every message of a simulation, in schedule order.
+/// Receives every message of a simulation, in schedule order.
 pub trait Listener {
     /// One message.
     fn message(&mut self, message: &Timed<'_>);
@@ -192,13 +192,13 @@ impl<F: FnMut(&Timed<'_>)> Listener for F {
     }
 }
 
-/// Memory of simulations, kept from one to the next so that nothing is allocated twice.
+/// Memory of simulations, reused so that nothing is allocated twice.
 #[derive(Default)]
 pub struct Simulator {
     space: Space,
 }
 
-/// What the ways of simulating work in.
+/// The working memory of the simulation methods.
 #[derive(Default)]
 struct Space {
     jobs: jobs::Jobs,
@@ -210,15 +210,15 @@ struct Space {
 /// Times `schedule` on `fabric`; [`Simulator::run`] once.
 ///
 /// # Errors
-/// As [`Simulator::run`].
+/// Errors of [`Simulator::run`].
 pub fn simulate(schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) -> Result<Outcome> {
     Simulator::default().run(schedule, fabric, setup, None)
 }
 
-/// Times `schedule` on `fabric` and tells `listener` of every message.
+/// Times `schedule` on `fabric` and reports every message to `listener`.
 ///
 /// # Errors
-/// As [`Simulator::run`].
+/// Errors of [`Simulator::run`].
 pub fn simulate_with(
     schedule: &dyn Schedule,
     fabric: &Fabric,
@@ -229,12 +229,12 @@ pub fn simulate_with(
 }
 
 impl Simulator {
-    /// Times `schedule` on `fabric` and tells `listener`, if there is one, of every message.
+    /// Times `schedule` on `fabric` and reports every message to `listener`, if there is one.
     ///
     /// # Errors
-    /// A figure of the machine that a message needs and that is unknown; more ranks than the
-    /// machine joins; a rank that there is not in the trouble; a schedule that names what there is
-    /// not; a simulation that needs more than [`MEMORY`], with the estimate, before anything is
+    /// An unknown parameter of the machine that a message needs; more ranks than the machine joins;
+    /// a rank in the trouble that does not exist; a schedule that refers to something that does not
+    /// exist; a simulation that needs more than [`MEMORY`], with the estimate, before anything is
     /// allocated, or more than [`SENDERS`].
     pub fn run(
         &mut self,
@@ -261,18 +261,18 @@ impl Simulator {
     }
 }
 
-/// Whether one rank stands for all.
+/// Whether one rank can represent all.
 fn all_do_as_one(costs: &Costs) -> bool {
-    // Of two that come at once to be added the one with the lower sender goes first, which is
-    // not the same one at every rank.
+    // Of two messages that arrive at once to be added, the one with the lower sender goes first,
+    // which is not the same one at every rank.
     let adds_alike = costs.is_plain() || !costs.adds();
     costs.frame.turns && costs.is_uniform() && !costs.is_half() && adds_alike
 }
 
-/// How all ranks are simulated.
+/// The simulation method for all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// In schedule order where that is right, else as a whole.
+    /// In schedule order if that is exact, otherwise as a whole.
     InOrder,
     /// All messages event by event.
     Whole,
@@ -285,22 +285,22 @@ impl Way {
         match mode {
             Mode::Flow if costs.is_plain() && !costs.shares() => Self::InOrder,
             Mode::Flow => Self::Whole,
-            // Messages of different rounds meet at NICs.
+            // Messages of different rounds compete for NICs.
             Mode::Local if costs.has_nics() => Self::Whole,
             Mode::Local | Mode::Sync => Self::Rounds,
         }
     }
 }
 
-/// Refuses what would take for ever: `asked` times somebody may send.
+/// Refuses simulations that would take too long: `asked` is ranks times rounds.
 fn check_senders(asked: u64) -> Result<()> {
     if asked <= SENDERS {
         return Ok(());
     }
     Err(Error::input(format!(
-        "{asked} times somebody may send in this schedule; at most {SENDERS} are simulated"
+        "ranks times rounds of this schedule are {asked}; at most {SENDERS} are simulated"
     ))
-    .help("name an algorithm of few rounds, such as --algorithm recursive-doubling, or fewer ranks; ranks that are all alike cost nothing"))
+    .help("use an algorithm of few rounds, such as --algorithm recursive-doubling, or fewer ranks; identical ranks cost nothing"))
 }
 
 #[cfg(test)]

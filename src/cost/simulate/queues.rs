@@ -1,16 +1,16 @@
-//! Jobs that wait for resources: one queue a resource, the first in the schedule in front.
+//! Jobs that wait for resources: one queue per resource, in schedule order.
 
 use super::jobs::NONE;
 
 /// Pairing heaps (Fredman, Sedgewick, Sleator, Tarjan, Algorithmica 1, 1986) over one set of jobs:
-/// a job waits in one queue at a time, so two numbers per job are all they need. A queue is named by
-/// its first job, [`NONE`] where nobody waits.
+/// a job waits in one queue at a time, so two numbers per job are enough. A queue is named by its
+/// first job, [`NONE`] if no job waits.
 #[derive(Default)]
 pub(super) struct Queues {
     jobs: Vec<Waiting>,
 }
 
-/// The first of the heaps below a job, and the next heap beside it.
+/// The first of the heaps below a job, and the next heap at its level.
 #[derive(Clone, Copy)]
 struct Waiting {
     below: u32,
@@ -18,19 +18,19 @@ struct Waiting {
 }
 
 impl Queues {
-    /// Room for so many jobs.
+    /// Room for this many jobs.
     pub fn reset(&mut self, jobs: usize) {
         self.jobs.resize(jobs, Waiting { below: NONE, beside: NONE });
     }
 
-    /// The queue that `queue` becomes when `job` joins it.
+    /// The queue after `job` has joined `queue`.
     #[inline]
     pub fn push(&mut self, queue: u32, job: u32) -> u32 {
         self.jobs[job as usize] = Waiting { below: NONE, beside: NONE };
         self.meld(queue, job)
     }
 
-    /// The queue that `queue` becomes without its first job, which is there.
+    /// The queue after its first job, which exists, was removed.
     #[inline]
     pub fn pop(&mut self, queue: u32) -> u32 {
         // Pairs from the front, then all of those from the back.
@@ -53,10 +53,10 @@ impl Queues {
         heap
     }
 
-    /// One heap of two, one of which is there; the lower job is in front.
+    /// One heap out of two, of which one exists; the lower job is in front.
     #[inline]
     fn meld(&mut self, a: u32, b: u32) -> u32 {
-        // No job is above all jobs.
+        // `NONE` is above all jobs.
         let (front, back) = if a < b { (a, b) } else { (b, a) };
         let below = &mut self.jobs[front as usize];
         below.beside = NONE;
@@ -77,7 +77,7 @@ mod tests {
         let mut queues = Queues::default();
         queues.reset(100);
         let mut first = [NONE; 2];
-        // Every job once, in an order that is none; odd ones wait for the second resource.
+        // Every job once, in no particular order; odd ones wait for the second resource.
         for i in 0..100 {
             let job = i * 37 % 100;
             let queue = &mut first[job as usize % 2];

@@ -1,7 +1,7 @@
 //! Modes `sync` and `local`: one round at a time, with memory for one round.
 //!
-//! In both a rank is in one round at a time, so only messages of one round ever meet at its ports.
-//! Switches take no part in barriers.
+//! In both modes a rank is in one round at a time, so only messages of one round ever compete for
+//! its ports. Switches take no part in barriers.
 
 use super::cells::Cells;
 use super::costs::Costs;
@@ -43,7 +43,7 @@ pub(super) fn run(
             }
         }
         if mode == Mode::Sync {
-            // Ranks that start later than the barrier still do.
+            // Ranks that start later than the barrier still start then.
             free.iter_mut().for_each(|free| *free = free.max(makespan));
         }
         if let Some(listener) = listener.as_deref_mut() {
@@ -53,8 +53,8 @@ pub(super) fn run(
     Ok(tally.finish(costs.frame.ranks as usize, makespan))
 }
 
-/// The same where switches take part. They keep to no rounds: a switch forwards while it receives.
-/// So a round in which one sends belongs to the round before.
+/// The same with switches. They do not keep to rounds: a switch forwards while it receives. So a
+/// round in which a switch sends belongs to the previous round.
 fn through_switches(
     schedule: &dyn Schedule,
     costs: &Costs,
@@ -80,7 +80,7 @@ fn through_switches(
         for (job, &Span { end, added, .. }) in jobs.jobs.iter().zip(&engine.buffers.times) {
             makespan = makespan.max(added);
             for (place, until) in [(job.from, end), (job.to, added)] {
-                // Switches are always there.
+                // Switches are always available.
                 if place < costs.frame.ranks {
                     free[place as usize] = free[place as usize].max(until);
                 }
@@ -155,7 +155,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// One behind the other, as long as none would have found a gap.
+    /// One after the other, as long as none would have found a gap.
     fn in_order(&mut self, free: &[f64]) -> bool {
         self.times.clear();
         for message in &self.messages {
@@ -186,7 +186,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// The bytes that a message of a round takes while the round is timed, at most.
+/// The most bytes that a message of a round takes while the round is timed.
 const PER_MESSAGE: u64 = 256;
 
 /// Refuses a round of more messages than memory holds.
@@ -196,7 +196,7 @@ fn check_messages(round: u64, messages: u64) -> Result<()> {
     }
     let held = MEMORY >> 20;
     Err(Error::input(format!("round {round} has more messages than {held} MiB hold"))
-        .help("ask for fewer ranks"))
+        .help("use fewer ranks"))
 }
 
 #[cfg(test)]

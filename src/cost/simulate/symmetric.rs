@@ -1,8 +1,8 @@
-//! Every rank does what rank 0 does: one rank is simulated, and stands for all.
+//! Every rank does the same as rank 0: one rank is simulated, and represents all.
 //!
-//! With equal links and no trouble all ranks are always at the same point, and what rank 0 gets
-//! from d ranks before it comes when its own message to d ranks after it goes. A chunk that it
-//! sends arrives, seen from the receiver, under the number that it has there.
+//! With equal links and no trouble all ranks are always at the same point. A message that rank 0
+//! gets from d ranks before it arrives when its own message to d ranks after it is sent. A chunk
+//! that it sends arrives, from the receiver's view, under the number that it has there.
 
 use super::costs::Costs;
 use super::greedy::Engine;
@@ -44,7 +44,7 @@ fn messages(
     Ok(())
 }
 
-/// Rounds one after the other; inside a round, as many messages at once as there are ports.
+/// Rounds one after the other; within a round, as many messages at once as there are ports.
 fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<Outcome> {
     let Space { jobs, buffers, tally, .. } = space;
     let mut sends = Sends::default();
@@ -66,7 +66,7 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<O
                 jobs.clear();
                 for message in several {
                     let needs = [1, FREE, jobs.link(0, message.to), FREE, FREE];
-                    // What goes to another comes, from another, to rank 0.
+                    // A message to another rank arrives, from yet another, at rank 0.
                     jobs.open_needing(costs, Message { to: 0, ..*message }, needs);
                     jobs.close();
                 }
@@ -91,11 +91,11 @@ pub(super) fn in_order(
     check_memory(f64::from(frame.chunks()) * 8.0, costs)?;
     tally.reset(costs.places());
     let mut written = vec![0.0_f64; frame.chunks() as usize];
-    // What was copied last to each chunk: the operand of what is added next.
+    // The data copied last to each chunk: the operand of the next addition.
     let mut copied = vec![0.0_f64; if costs.adds() { written.len() } else { 0 }];
     let mut arriving: Vec<(u32, f64, bool)> = Vec::new();
     let mut sends = Sends::default();
-    // It receives when it sends: its two ports have always done the same.
+    // It receives when it sends: its two ports have always been busy at the same times.
     busy.reset(1, Ports::ONE);
     let (mut adder, mut makespan) = (0.0_f64, 0.0_f64);
     let mut in_order = true;
@@ -111,7 +111,7 @@ pub(super) fn in_order(
             let (back, end) = (n - message.to, start + duration);
             let is_copy = costs.adding(&message) == 0.0;
             let operand = |c: u32| copied.get(frame.turned(c, back) as usize).copied();
-            // Others may be added while this one waits for what it is added to.
+            // Others may be added while this one waits for its operand.
             in_order &= is_copy || chunks().filter_map(operand).all(|operand| operand <= end);
             let added = added(costs, &message, end, &mut adder);
             makespan = makespan.max(added);

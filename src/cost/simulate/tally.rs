@@ -1,23 +1,23 @@
-//! What a simulation ends with, counted message by message.
+//! The result of a simulation, counted message by message.
 
 use crate::base::quantity::{Seconds, Volume};
 
-/// What a simulation ends with.
+/// The result of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
-    /// When the last message ended; 0 where there is none.
+    /// When the last message ended; 0 if there is none.
     pub makespan: Seconds,
-    /// What the busiest rank sends.
+    /// The amount that the busiest rank sends.
     pub max_sent: Volume,
-    /// What the busiest rank receives.
+    /// The amount that the busiest rank receives.
     pub max_received: Volume,
-    /// What all ranks and switches send together.
+    /// The amount that all ranks and switches send together.
     pub total: Volume,
     /// Messages in all.
     pub messages: u64,
     /// Messages that the busiest rank sends.
     pub max_messages: u64,
-    /// Rounds in which somebody sends.
+    /// Rounds in which some rank or switch sends.
     pub rounds: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Tally {
     last: u64,
 }
 
-/// What one place has sent and received.
+/// The amounts that one place has sent and received.
 #[derive(Debug, Clone, Copy, Default)]
 struct Place {
     sent: f64,
@@ -39,7 +39,7 @@ struct Place {
 }
 
 impl Tally {
-    /// Nothing yet, for so many places.
+    /// Resets the counts, for this many places.
     pub fn reset(&mut self, places: usize) {
         self.places.clear();
         self.places.resize(places, Place::default());
@@ -59,7 +59,7 @@ impl Tally {
         }
     }
 
-    /// What `ranks` ranks did, `makespan` long.
+    /// The totals of `ranks` ranks, for a run of length `makespan`.
     pub fn finish(&self, ranks: usize, makespan: f64) -> Outcome {
         let most = |bytes: fn(&Place) -> f64| {
             Volume(self.places[..ranks].iter().map(bytes).fold(0.0, f64::max))
@@ -75,11 +75,11 @@ impl Tally {
         }
     }
 
-    /// What `ranks` ranks did that all do what rank 0 did.
+    /// The totals of `ranks` ranks that all do what rank 0 did.
     pub fn turned(&self, ranks: u32, makespan: f64) -> Outcome {
         let one = self.finish(1, makespan);
         Outcome {
-            // What one sends another that is like it receives.
+            // The amount sent to another rank is received by that rank, which is alike.
             max_received: one.max_sent,
             total: Volume(one.total.0 * f64::from(ranks)),
             messages: one.messages * u64::from(ranks),

@@ -1,4 +1,4 @@
-//! The ways of simulating against each other: what is right is what the events come to.
+//! Compares the simulation methods: the event-by-event result is correct.
 
 use super::*;
 use crate::Collective;
@@ -33,7 +33,7 @@ fn fabric(ports: Ports, gamma: f64) -> Fabric {
     fabric
 }
 
-/// Starts and sizes of no pattern.
+/// Irregular starts and sizes.
 fn setups(n: u32) -> impl Iterator<Item = Setup> {
     (0..6_u64).map(move |seed| {
         let mut state = seed * 77 + u64::from(n);
@@ -262,7 +262,7 @@ fn schedules_take_on_measured_links_what_their_steps_take() {
     }
 }
 
-/// Messages one per round, each of all there is.
+/// Messages, one per round, each with all data.
 fn turns(ranks: u32, messages: &[(u64, u32, u32)]) -> List {
     let rounds = messages.last().map_or(0, |last| last.0 + 1);
     let mut list = List::new(Frame::new(Collective::Broadcast, ranks, 1, rounds));
@@ -277,8 +277,8 @@ fn turns(ranks: u32, messages: &[(u64, u32, u32)]) -> List {
 fn a_port_behind_a_bucket_saves_up_while_it_rests() {
     let bucket = Some(Bucket { rate: Bandwidth(1.0), burst: Bytes(60) });
     let fabric = of(Link { bucket, ..Link::new(Seconds(1.0), Bandwidth(1.0)) });
-    // There, back, and back again: the first port has not rested, the second for longer than its
-    // bucket holds, and then it has just sent.
+    // There, back, and back again: the first port has not rested; the second has rested for longer
+    // than its bucket holds, and then it has just sent.
     let list = turns(2, &[(0, 0, 1), (1, 1, 0), (2, 1, 0)]);
     for mode in Mode::ALL {
         let setup = Setup::new(Volume(100.0)).in_mode(mode);
@@ -298,7 +298,7 @@ fn messages_that_share_a_port_reach_what_was_measured() {
     assert!(near(played, 401.0), "{played}");
 }
 
-/// A message as it was heard.
+/// A recorded message.
 struct Heard {
     round: u64,
     to: Endpoint,
@@ -309,7 +309,8 @@ struct Heard {
     added: f64,
 }
 
-/// What a reduction is added to has come before the addition begins: in every schedule, on all ports.
+/// The operand of a reduction has arrived before the addition begins: in every schedule, on all
+/// ports.
 #[test]
 fn no_addition_ends_before_its_operand_has_come() {
     let mut waited = 0;
@@ -330,7 +331,7 @@ fn no_addition_ends_before_its_operand_has_come() {
                         });
                     };
                     let fabric = fabric(ports, gamma);
-                    // A switch that is not there, or figures that it lacks.
+                    // A switch that does not exist, or parameters that it lacks.
                     let Ok(outcome) = simulate_with(&*schedule, &fabric, &setup, &mut listener)
                     else {
                         continue;

@@ -17,7 +17,7 @@ use crate::cost::simulate::Mode;
 use crate::machine::graph::Amount;
 use crate::model::operations::Operations;
 
-/// Jobs as they are written; which nodes they name is checked when they run.
+/// Jobs as written; the nodes that they name are checked when they run.
 #[derive(Debug, Clone)]
 pub struct Jobs(pub(super) Vec<Job>);
 
@@ -44,7 +44,7 @@ pub(super) struct Job {
     pub played: Option<Played>,
 }
 
-/// What each rank does, and each send with the receive that it is for.
+/// The operations of each rank, and the receive that each send matches.
 #[derive(Debug, Clone)]
 pub(super) struct Played {
     pub operations: Operations,
@@ -66,7 +66,7 @@ pub(super) struct Message {
 /// Reads a job file.
 ///
 /// # Errors
-/// No JSON of that form; jobs of one name; a job after one that does not come before it.
+/// Invalid JSON or form; duplicate job names; a job after one that does not precede it.
 pub fn parse(text: &str, origin: &str) -> Result<Jobs> {
     let File { jobs } =
         serde_json::from_str(text).map_err(|e| Error::input(e.to_string()).at(origin))?;
@@ -75,12 +75,12 @@ pub fn parse(text: &str, origin: &str) -> Result<Jobs> {
         let place = format!("{origin}, job {}", job.name);
         let unknown = job.after.iter().find(|name| !before.contains(name.as_str()));
         if !before.insert(&job.name) {
-            return Err(Error::input(format!("two jobs are called `{}`", job.name)).at(place));
+            return Err(Error::input(format!("two jobs are named `{}`", job.name)).at(place));
         }
         if let Some(name) = unknown {
-            return Err(Error::input(format!("`{name}` is no job before this one"))
+            return Err(Error::input(format!("`{name}` is not an earlier job"))
                 .at(place)
-                .help("a job comes after jobs that stand before it in the file"));
+                .help("put the jobs that a job waits for before it in the file"));
         }
         if job.messages.is_some() == job.collective.is_some() {
             return Err(Error::input("a job has either messages or a collective").at(place));
@@ -90,20 +90,20 @@ pub fn parse(text: &str, origin: &str) -> Result<Jobs> {
 }
 
 impl Jobs {
-    /// One job of operations, of which each send, by number, is for a receive.
+    /// One job of operations; each send has the number of its receive.
     #[must_use]
     pub fn of(name: &str, operations: Operations, messages: Vec<(u32, u32)>) -> Self {
         let played = Some(Played { operations, messages });
         Self(vec![Job { name: name.to_owned(), played, ..Job::default() }])
     }
 
-    /// How many there are.
+    /// The number of jobs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no jobs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -114,7 +114,7 @@ impl Jobs {
         self.0.iter().map(|job| job.name.as_str())
     }
 
-    /// The job of that number as if there were no other.
+    /// The job with that number, as the only job.
     #[must_use]
     pub fn alone(&self, number: usize) -> Self {
         Self(vec![Job { after: Vec::new(), ..self.0[number].clone() }])
@@ -136,6 +136,6 @@ pub(super) fn bytes(size: &Amount) -> Result<f64> {
     match size {
         Amount::Text(text) => Ok(text.parse::<Bytes>()?.0 as f64),
         Amount::Number(x) if x.is_finite() && *x >= 0.0 => Ok(*x),
-        Amount::Number(x) => Err(Error::input(format!("`{x}` is no size"))),
+        Amount::Number(x) => Err(Error::input(format!("`{x}` is not a size"))),
     }
 }

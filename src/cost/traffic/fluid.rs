@@ -1,11 +1,12 @@
 //! Messages that move at max-min fair rates.
 //!
-//! All rates are raised together; where a link is full, its messages keep what they have, and the
-//! rest goes on. Rates are found anew whenever messages begin or end to move.
+//! All rates rise together. When a link is full, its messages keep their rates, and the others
+//! continue to rise. Rates are recomputed whenever messages begin or end to move.
 //!
-//! Messages on one way always move at one rate. So a way counts what each of its messages has got
-//! since it was last empty, and a message ends when that has grown by its bytes: what happens
-//! costs as much as there are ways in use, however many messages are.
+//! Messages on one path always have the same rate. So a path counts the bytes that each of its
+//! messages has received since it was last empty, and a message ends when this count has grown by
+//! its size. The cost of an event depends on the number of paths in use, however many messages
+//! there are.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -13,21 +14,22 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use super::messages::Tasks;
 use crate::machine::graph::Graph;
 
-/// Instants closer than this, relative, are one.
+/// Instants closer than this, relative, count as one.
 const SAME: f64 = 1e-13;
 
-/// The messages on one way.
+/// The messages on one path.
 #[derive(Debug, Default)]
 struct Way {
     path: Vec<u32>,
-    /// What each of its messages has got since the way was last empty, and gets a second.
+    /// The bytes that each of its messages has received since the path was last empty, and receives
+    /// per second.
     got: f64,
     rate: f64,
-    /// The link of the path that holds them back, by place.
+    /// The link of the path that limits them, by position.
     bound: usize,
-    /// For each link of the path for how long it has held them back.
+    /// For each link of the path, how long it has limited them.
     held: Vec<f64>,
-    /// How much must have been got for a message to end; its task.
+    /// The received bytes at which a message ends; its task.
     moving: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
@@ -40,14 +42,14 @@ impl Way {
     }
 }
 
-/// A time that can be sorted: never negative, so its bits are in order.
+/// A time as a sortable number: it is never negative, so its bits are in order.
 fn key(time: f64) -> u64 {
     time.max(0.0).to_bits()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
-    /// Everything it waited for has ended, and its time has come.
+    /// All its predecessors have ended, and its time has come.
     Ready,
     /// Its latency is over.
     Moves,
@@ -56,15 +58,16 @@ enum Due {
 pub(super) struct Fluid {
     capacity: Vec<f64>,
     ways: Vec<Way>,
-    /// Where a path's way is.
+    /// The way of each path.
     known: HashMap<u32, usize>,
-    /// The ways on which something moves.
+    /// The ways with moving messages.
     used: Vec<usize>,
     now: f64,
     due: BinaryHeap<Reverse<(u64, Due, u32)>>,
-    /// By job and link the seconds for which the link held messages of the job back.
+    /// By job and link, the seconds for which the link limited messages of the job.
     held: BTreeMap<(u32, u32), f64>,
-    /// For sharing: what is left of a link, how many messages still grow on it, on which ways.
+    /// For sharing: the remaining rate of a link, its messages whose rates still grow, and their
+    /// ways.
     left: Vec<f64>,
     growing: Vec<u32>,
     on: Vec<Vec<usize>>,
@@ -90,7 +93,7 @@ impl Fluid {
         }
     }
 
-    /// Runs all tasks and says when each ended.
+    /// Runs all tasks and returns when each ended.
     pub fn run(&mut self, tasks: &mut Tasks) -> Vec<f64> {
         let mut ends = vec![0.0; tasks.tasks.len()];
         for (task, number) in tasks.tasks.iter().zip(0..) {
@@ -113,8 +116,8 @@ impl Fluid {
         }
     }
 
-    /// The link that held a job's messages back the longest, and for which part of the time; of
-    /// links that did so equally long the last.
+    /// The link that limited a job's messages the longest, and for which part of the time; of
+    /// several with equal times, the last.
     pub fn bound(&self, job: u32) -> Option<(u32, f64)> {
         let held = || self.held.range((job, 0)..=(job, u32::MAX)).map(|(&(_, link), s)| (link, *s));
         let all: f64 = held().map(|(_, seconds)| seconds).sum();
@@ -123,8 +126,8 @@ impl Fluid {
         (most > 0.0).then(|| (link, seconds / all))
     }
 
-    /// Adds what the links of a way have held back so far, or takes it away from what they will
-    /// have until a message of the job ends.
+    /// Adds the times for which the links of a way were limiting so far, or subtracts them from the
+    /// times that they will have when a message of the job ends.
     fn hold(&mut self, way: usize, job: u32, sign: f64) {
         let way = &self.ways[way];
         for (&link, held) in way.path.iter().zip(&way.held) {
@@ -132,7 +135,7 @@ impl Fluid {
         }
     }
 
-    /// Puts a message on its way.
+    /// Starts a message.
     fn begin(&mut self, task: u32, tasks: &Tasks) {
         let one = &tasks.tasks[task as usize];
         let path = tasks.path(one);
@@ -151,7 +154,7 @@ impl Fluid {
         self.hold(way, one.job, -1.0);
     }
 
-    /// Lets everything happen that is due at `next`. Whether rates change by it.
+    /// Processes all events due at `next`. Returns whether they change rates.
     fn advance(&mut self, next: f64, tasks: &mut Tasks, ends: &mut [f64]) -> bool {
         let passed = next - self.now;
         let until = next + next * SAME;

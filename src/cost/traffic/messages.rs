@@ -1,4 +1,4 @@
-//! What jobs send, with what each message waits for.
+//! The messages of jobs, and the dependencies of each message.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -19,25 +19,26 @@ use crate::model::schedule::{Endpoint, Schedule, Sends, senders};
 /// The most messages of all jobs together.
 const MESSAGES: usize = 1 << 20;
 
-/// A message, or a gate: something without bytes and way that others wait for.
+/// A message, or a gate: a task without bytes or path that others wait for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Task {
     pub job: u32,
     pub from: Node,
     pub to: Node,
     pub bytes: f64,
-    /// Not before.
+    /// The earliest start.
     pub at: f64,
     pub is_gate: bool,
-    /// What it waits without moving, or a gate takes, and where its path lies among all links.
+    /// The time that it waits before it moves, or that a gate takes; and the position of its path
+    /// among all links.
     pub wait: f64,
     path: (u32, u32),
-    /// How many it still waits for.
+    /// The number of tasks that it still waits for.
     pub open: u32,
 }
 
 impl Task {
-    /// Where its path lies: the same for all messages of one way.
+    /// The position of its path: the same for all messages on one path.
     pub fn way(&self) -> u32 {
         self.path.0
     }
@@ -46,9 +47,9 @@ impl Task {
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     pub tasks: Vec<Task>,
-    /// Each task's place: before, and the task that waits for it.
+    /// The predecessor of each task, and the task that waits for it.
     before: Vec<(u32, u32)>,
-    /// By task, where those that wait for it lie in `waiting`.
+    /// By task, the position in `waiting` of the tasks that wait for it.
     starts: Vec<u32>,
     waiting: Vec<u32>,
     links: Vec<u32>,
@@ -99,7 +100,7 @@ impl Tasks {
         Ok(tasks)
     }
 
-    /// All tasks since the gate of a job come after it and before the job's end.
+    /// All tasks since the gate of a job come after the gate and before the job's end.
     fn close(&mut self, job: u32, gate: u32) {
         let last = self.tasks.len() as u32;
         let end = self.gate(job, 0.0);
@@ -124,7 +125,7 @@ impl Tasks {
         self.before.push((first, then));
     }
 
-    /// Sorts who waits by what is waited for.
+    /// Sorts the dependencies by predecessor.
     fn settle(&mut self) {
         self.before.sort_unstable();
         self.before.dedup();
@@ -139,12 +140,12 @@ impl Tasks {
         self.waiting = self.before.drain(..).map(|(_, then)| then).collect();
     }
 
-    /// Where those that wait for a task lie.
+    /// The positions of the tasks that wait for a task.
     pub fn waiting(&self, task: u32) -> Range<usize> {
         self.starts[task as usize] as usize..self.starts[task as usize + 1] as usize
     }
 
-    /// Who waits at that place.
+    /// The task at that position.
     pub fn waits(&self, place: usize) -> u32 {
         self.waiting[place]
     }
@@ -154,7 +155,7 @@ impl Tasks {
         &self.links[task.path.0 as usize..task.path.1 as usize]
     }
 
-    /// Finds each message's way.
+    /// Finds each message's path.
     pub fn route(&mut self, graph: &Graph, routes: &mut Routes<'_>) -> Result<()> {
         let mut known: HashMap<(Node, Node), ((u32, u32), f64)> = HashMap::new();
         for task in self.tasks.iter_mut().filter(|task| !task.is_gate) {
@@ -203,17 +204,17 @@ impl Tasks {
             if let Some(id) = &message.id
                 && ids.insert(id, task).is_some()
             {
-                return Err(Error::input(format!("two messages are called `{id}`")));
+                return Err(Error::input(format!("two messages are named `{id}`")));
             }
         }
         for (task, message) in (first..).zip(messages) {
             for id in &message.after {
                 let before = ids
                     .get(id.as_str())
-                    .ok_or_else(|| Error::input(format!("`{id}` is no message of this job")))?;
+                    .ok_or_else(|| Error::input(format!("`{id}` is not a message of this job")))?;
                 if *before >= task {
                     return Err(Error::input(format!("a message waits for `{id}`"))
-                        .help("messages wait for those that stand before them in the file"));
+                        .help("a message can only wait for messages before it in the file"));
                 }
                 self.after(*before, task);
             }
@@ -221,14 +222,14 @@ impl Tasks {
         Ok(())
     }
 
-    /// What ranks do. A send is done when it has begun, as eager ones are; what a rank computes takes
-    /// its time, and holds up nothing but what requires it.
+    /// The operations of ranks. A send is done when it has begun, as eager sends are; a computation
+    /// takes its time, and delays only the operations that require it.
     fn operations(&mut self, job: u32, played: &Played, graph: &Graph) -> Result<()> {
         let Played { operations, messages } = played;
         if operations.ranks > graph.ranks {
             let (here, there) = (operations.ranks, graph.ranks);
             return Err(Error::input(format!("{here} ranks on a fabric of {there}"))
-                .help("give a fabric of as many"));
+                .help("use a fabric with as many ranks"));
         }
         if operations.list.len() > MESSAGES {
             return Err(Error::unsupported(format!("more than {MESSAGES} operations"))
@@ -281,18 +282,18 @@ impl Tasks {
         }
         let mut seen = HashSet::new();
         if let Some(rank) = ranks.iter().find(|rank| !seen.insert(**rank)) {
-            return Err(Error::input(format!("rank {rank} stands twice in `ranks`"))
-                .help("name each rank of the job once"));
+            return Err(Error::input(format!("rank {rank} is listed twice in `ranks`"))
+                .help("list each rank of the job once"));
         }
         let count = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
         if count < 2 {
-            return Err(Error::input("a collective of fewer than two ranks"));
+            return Err(Error::input("a collective needs at least two ranks"));
         }
         let size = job.size.as_ref().ok_or_else(|| {
-            Error::input("how many bytes?").help("give the job a size, such as \"16MiB\"")
+            Error::input("the job has no size").help("add a size, such as \"16MiB\"")
         })?;
         let name = job.algorithm.as_deref().ok_or_else(|| {
-            Error::input("which algorithm?").help("give the job an algorithm, such as \"ring\"")
+            Error::input("the job has no algorithm").help("add an algorithm, such as \"ring\"")
         })?;
         let shape = Shape::new(collective, count);
         let direct = (name == "direct").then(|| Direct::new(collective, count)).flatten();
@@ -328,7 +329,7 @@ impl Rounds<'_> {
     fn write(self, schedule: &dyn Schedule) -> Result<()> {
         let n = self.ranks.len();
         let mut sends = Sends::default();
-        // Who wrote a chunk at a rank, who was the last of a pair, what a rank did in its last round.
+        // The writers of a chunk at a rank, the last message of a pair, and a rank's last round.
         let mut writers: HashMap<(u32, u32), Vec<u32>> = HashMap::new();
         let mut written: Vec<((u32, u32), u32)> = Vec::new();
         let mut pairs: HashMap<(u32, u32), u32> = HashMap::new();
@@ -342,8 +343,8 @@ impl Rounds<'_> {
                 schedule.sends(round, from, &mut sends);
                 for message in sends.iter() {
                     let (Endpoint::Rank(s), Endpoint::Rank(t)) = (from, message.to) else {
-                        return Err(Error::unsupported("a schedule with switches of its own")
-                            .help("name an algorithm in which ranks send to ranks"));
+                        return Err(Error::unsupported("the schedule has its own switches")
+                            .help("use an algorithm in which ranks send to ranks"));
                     };
                     let chunks: u32 = message.runs.iter().map(|run| run.len).sum();
                     let task = self.tasks.push(Task {

@@ -1,13 +1,13 @@
-//! Jobs at once on a link graph: messages that share links, each at its max-min fair rate.
+//! Concurrent jobs on a link graph: messages share links, each at its max-min fair rate.
 //!
-//! A message is ready when its job has started, its own time has come and what it waits for has
-//! ended. It then waits α and the latencies of its links without using any of them, moves at the
-//! rate that max-min fairness gives it among all messages under way, and ends with its last byte.
-//! Nothing else limits a rank: no ports, as many messages at once as the job sends, and sums are
-//! free. [`super::simulate`] is about ports on tiers; this is about who shares which cable.
+//! A message is ready when its job has started, its own start time has come and its predecessors
+//! have ended. It then waits α and the latencies of its links without using any of them, moves at
+//! its max-min fair rate among all messages under way, and ends with its last byte. Nothing else
+//! limits a rank: there are no ports, a job may send any number of messages at once, and additions
+//! are free. [`super::simulate`] covers ports on tiers; this module covers the sharing of cables.
 //!
-//! On plain max-min (no weight by latency) this is what SimGrid's network model CM02 computes
-//! (Casanova, Giersch, Legrand, Quinson, Suter, JPDC 74(10) 2014).
+//! With plain max-min (no weight by latency) this is SimGrid's network model CM02 (Casanova,
+//! Giersch, Legrand, Quinson, Suter, JPDC 74(10) 2014).
 
 mod file;
 mod fluid;
@@ -23,7 +23,7 @@ use crate::model::schedule::Schedule;
 use fluid::Fluid;
 use messages::Tasks;
 
-/// What a job took.
+/// The times of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobTimes {
     /// Its name.
@@ -34,12 +34,12 @@ pub struct JobTimes {
     pub finish: Seconds,
     /// How many messages it has.
     pub messages: usize,
-    /// The link that held most of its messages back, by number, and for which part of the time in
-    /// which they moved.
+    /// The link that limited most of its messages, by number, and for which part of the time that
+    /// they moved.
     pub bound_by: Option<(u32, f64)>,
 }
 
-/// What all jobs took.
+/// The times of all jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Times {
     /// When the last message ended.
@@ -52,19 +52,20 @@ pub struct Times {
     pub messages: usize,
 }
 
-/// Lets the jobs run.
+/// Runs the jobs.
 ///
 /// # Errors
-/// A message without a way, an algorithm without a schedule.
+/// A message without a path, an algorithm without a schedule.
 pub fn simulate(graph: &Graph, jobs: &Jobs) -> Result<Times> {
     let names: Vec<&str> = jobs.names().collect();
     play(graph, Tasks::of(graph, jobs)?, &names)
 }
 
-/// Lets one schedule of that size run over all ranks, in their order, by data alone.
+/// Runs one schedule of that size over all ranks, in their order, limited only by data
+/// dependencies.
 ///
 /// # Errors
-/// As [`simulate`]; another number of ranks than the fabric has.
+/// Errors of [`simulate`]; another number of ranks than the fabric has.
 pub fn simulate_one(graph: &Graph, schedule: &dyn Schedule, size: Bytes) -> Result<Times> {
     play(graph, Tasks::of_one(graph, schedule, size)?, &[""])
 }

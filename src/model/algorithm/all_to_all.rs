@@ -9,16 +9,16 @@
 //!
 //! Pairwise: (N − 1)(α + M/(N·BW)) on one full-duplex port, at any N. Further ports take several
 //! steps at once, which `direct` prices: ⌈(N − 1)/k⌉(α + M/(N·BW)) on k ports. On one half-duplex
-//! port pairs take ×2, shifts ×3 at most. (Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005.)
+//! port, pairs take ×2 and shifts ×3 at most. (Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005.)
 //!
-//! Ring relay: a block goes the shorter way round, h = ⌊N/2⌋ hops at most. Aggregated, step
-//! t = 1 … h passes on all that still travels, h − t + 1 blocks to the right: the busiest link
-//! carries h(h + 1)/2 blocks. On two ports h·α + h(h + 1)/(2N)·M/BW, blocks with equal ways going
-//! right; half each way: h·α + N/8·M/BW for even N. On one port (N − 1)·α + ⌊N²/4⌋/N·M/BW. With
-//! one block a message (`chunk`) every hop of every distance is a message. The textbook prints
-//! (N − 1)·α + (N − 1)/N·M/BW, right at N = 2 and 4 only: relays cost N/8 times as much as
-//! pairwise on large rings (K13). An even ring takes ×2 on one half-duplex port, an odd one ×3 at
-//! most.
+//! Ring relay: a block travels the shorter way around the ring, h = ⌊N/2⌋ hops at most. Aggregated,
+//! step t = 1 … h forwards all blocks that have not arrived, h − t + 1 blocks to the right; the
+//! busiest link carries h(h + 1)/2 blocks. On two ports it takes h·α + h(h + 1)/(2N)·M/BW if blocks
+//! with two equally long ways go right, and h·α + N/8·M/BW for even N if half of them go each way.
+//! On one port it takes (N − 1)·α + ⌊N²/4⌋/N·M/BW. With one block per message (`chunk`), every hop
+//! of every distance is a message. The textbook prints (N − 1)·α + (N − 1)/N·M/BW, which is right
+//! only at N = 2 and 4: relays cost N/8 times as much as pairwise on large rings (K13). On one
+//! half-duplex port an even ring takes ×2, an odd one ×3 at most.
 //!
 //! Through a switch: h_sw·α_sw + (N − 1)/N·M/BW; only the latency collapses (K12).
 
@@ -35,13 +35,13 @@ use crate::model::schedule::Schedule;
 /// The all-to-all algorithms that are not Bruck's.
 pub static FAMILY: &[&dyn Algorithm] = &[&Pairwise, &PairwiseXor, &Direct, &Relay, &Hardware];
 
-/// (N − 1)(α + M/(N·BW)), `turns` times.
+/// The cost (N − 1)(α + M/(N·BW)), `turns` times.
 fn pairwise_cost<F: Field>(v: &At<F>, turns: u32) -> Cost<F> {
     let turns = F::int(turns.into());
     Cost::new(turns.clone() * v.others(), turns * v.others() / v.n.clone())
 }
 
-/// One block to each of the others.
+/// One block to each of the other ranks.
 struct Pairwise;
 
 impl ClosedForm for Pairwise {
@@ -56,7 +56,7 @@ impl ClosedForm for Pairwise {
                 (Library::OpenMpi, &[AllToAll], "2 pairwise"),
                 (Library::Mpich, &[AllToAll], "pairwise"),
             ],
-            summary: "in step t every rank sends its block for the rank t further on",
+            summary: "in step t rank i sends rank i + t its block",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
         };
         &META
@@ -87,7 +87,7 @@ impl ClosedForm for Pairwise {
     }
 }
 
-/// The same in pairs.
+/// Pairwise exchange, in pairs.
 struct PairwiseXor;
 
 impl ClosedForm for PairwiseXor {
@@ -108,7 +108,7 @@ impl ClosedForm for PairwiseXor {
         if shape.is_power_of_two() {
             return Ok(());
         }
-        Err(Reason::from(format!("{} ranks are no power of two", shape.ranks)))
+        Err(Reason::from(format!("{} ranks are not a power of two", shape.ranks)))
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -187,7 +187,7 @@ impl ClosedForm for Direct {
             repeat(Step::new(1_u32, chunk, Route::All), shift_turns(shape), emit);
             return;
         }
-        // Few ports serve the partners by offset, as the pairwise exchange does.
+        // With few ports the partners are served by offset, as in the pairwise exchange.
         for first in (1..n).step_by(lanes as usize) {
             let last = (first + lanes - 1).min(n - 1);
             let route = Route::Offsets { first, last };
@@ -215,7 +215,7 @@ impl ClosedForm for Relay {
             collectives: &[AllToAll],
             aliases: &["ring_relay", "ring_relay_a2a"],
             known_as: &[],
-            summary: "every block goes the shorter way round a ring, passed on by each rank",
+            summary: "every block travels the shorter way around a ring, forwarded by each rank",
             source: "spiceMonkey/collective-comm 01 §7.1, corrected: K13",
         };
         &META
@@ -227,7 +227,7 @@ impl ClosedForm for Relay {
         let split = even && v.shape.params.tie == Tie::Split;
         let int = |value: i64| F::int(value);
         let h = if even { v.n.clone() / int(2) } else { v.others() / int(2) };
-        // h(h + 1)/2, the blocks that pass the busiest link; h² of them where ties are split.
+        // h(h + 1)/2, the blocks that cross the busiest link; h² of them where ties are split.
         let triangle = h.clone() * (h.clone() + int(1)) / int(2);
         // ⌊N²/4⌋/N, what a rank sends, and half of it where ties are split.
         let sent = relayed(v);
@@ -278,7 +278,7 @@ impl ClosedForm for Relay {
         }
     }
 
-    /// 003 §7.1 prints the cost of a pairwise exchange.
+    /// 003 §7.1 prints the cost of a pairwise exchange instead.
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         Some(pairwise_cost(v, 1))
     }
@@ -293,7 +293,7 @@ impl ClosedForm for Relay {
     }
 }
 
-/// ⌊N²/4⌋/N, whichever way the ties go.
+/// ⌊N²/4⌋/N, however ties are resolved.
 fn relayed<F: Field>(v: &At<F>) -> F {
     if v.shape.ranks.is_multiple_of(2) {
         return v.n.clone() / F::int(4);
@@ -310,7 +310,7 @@ fn turns(shape: &Shape) -> u32 {
     if shape.ranks.is_multiple_of(2) { exchange_turns(shape) } else { shift_turns(shape) }
 }
 
-/// The aggregated relay on a ring of n: step t passes on what has t hops or more to go.
+/// The aggregated relay on a ring of n ranks: step t forwards blocks with t or more hops to go.
 pub(super) fn relay_steps(n: u32, tie: Tie, two_ways: bool, emit: &mut dyn FnMut(Step)) {
     let (h, even) = (n / 2, n.is_multiple_of(2));
     for t in 1..=h {
@@ -333,7 +333,7 @@ pub(super) fn relay_steps(n: u32, tie: Tie, two_ways: bool, emit: &mut dyn FnMut
     }
 }
 
-/// Through a switch that forwards to everybody at once.
+/// Through a switch that forwards to all ranks at once.
 struct Hardware;
 
 impl ClosedForm for Hardware {
@@ -344,7 +344,7 @@ impl ClosedForm for Hardware {
             collectives: &[AllToAll],
             aliases: &["hw_a2a", "hw-a2a"],
             known_as: &[],
-            summary: "every rank hands its buffer to the switch once, which delivers the blocks",
+            summary: "every rank sends its buffer to the switch once; the switch delivers the blocks",
             source: "spiceMonkey/collective-comm 04 §1.4",
         };
         &META
@@ -368,12 +368,13 @@ impl ClosedForm for Hardware {
         switch_steps(shape, Share::new(chunks, shape.ranks), emit);
     }
 
-    /// On half-duplex ports what comes down waits for what goes up anyhow: α_sw counts once less.
+    /// On half-duplex ports the data coming down wait for those going up anyway, so α_sw counts one
+    /// time less.
     fn guarantee(&self, shape: &Shape) -> Guarantee {
         if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
     }
 
-    /// Through one switch; between two in a row all blocks would share a link.
+    /// Through one switch only: between two switches in a row all blocks would share a link.
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         let fits = shape.ranks.checked_mul(shape.ranks).is_some();
         (hops(shape) == 2 && fits).then(|| Box::new(Switched { ranks: shape.ranks }) as Box<_>)

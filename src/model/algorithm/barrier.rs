@@ -1,15 +1,16 @@
 //! Barriers: messages without data.
 //!
 //! ```text
-//!   all to all      everybody ──► everybody
-//!   all to one      everybody ──► 0 ──► everybody
+//!   all to all      all ranks ──► all ranks
+//!   all to one      all ranks ──► 0 ──► all ranks
 //!   dissemination   round k: i ──► i + 2^k
 //! ```
 //!
-//! On k full-duplex ports all-to-all takes ⌈(N − 1)/k⌉·α, all-to-one 2⌈(N − 1)/k⌉·α. 001 counts
-//! one and two steps, which is right with a port for everybody (K10). Dissemination takes
-//! ⌈lg N⌉·α on any full-duplex ports (Hensgen, Finkel, Manber, IJPP 17(1) 1988). On one half-duplex port all-to-one takes no longer (a rank
-//! only waits for one thing at a time), the others ×3 at most.
+//! On k full-duplex ports all-to-all takes ⌈(N − 1)/k⌉·α and all-to-one 2⌈(N − 1)/k⌉·α. 001 counts
+//! one and two steps, which is right with one port per partner (K10). Dissemination takes ⌈lg N⌉·α
+//! on any full-duplex ports (Hensgen, Finkel, Manber, IJPP 17(1) 1988). On one half-duplex port
+//! all-to-one takes no longer, since a rank only waits for one thing at a time; the others take ×3
+//! at most.
 
 use super::rounds::{lanes, on, repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
@@ -51,7 +52,7 @@ impl ClosedForm for Dissemination {
                 (Library::Mpich, &[Barrier], "k_dissemination"),
                 (Library::Gloo, &[Barrier], "barrier"),
             ],
-            summary: "in round k every rank signals the rank 2^k further on",
+            summary: "in round k rank i signals rank i + 2^k",
             source: "Hensgen, Finkel, Manber, IJPP 17(1) 1988",
         };
         &META
@@ -81,7 +82,7 @@ impl ClosedForm for Dissemination {
     }
 }
 
-/// Everybody signals everybody.
+/// All ranks signal all ranks.
 struct AllToAll;
 
 impl ClosedForm for AllToAll {
@@ -131,7 +132,7 @@ impl ClosedForm for AllToAll {
     }
 }
 
-/// Everybody signals one rank, which answers.
+/// All ranks signal one rank, which answers.
 struct AllToOne;
 
 impl ClosedForm for AllToOne {
@@ -180,7 +181,7 @@ impl ClosedForm for AllToOne {
     }
 }
 
-/// Signals that tell what the sender has heard.
+/// Signals that carry which ranks the sender has heard from.
 #[derive(Debug, Clone, Copy)]
 struct Signals {
     ranks: u32,
@@ -189,7 +190,7 @@ struct Signals {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pattern {
-    /// In round k to the rank 2^k further on.
+    /// In round k to the rank 2^k higher.
     Doubling,
     /// To all others at once.
     All,

@@ -7,22 +7,22 @@
 //! ```
 //!
 //! The *split* is the ring twice, in opposite directions, each with half of every chunk. On two
-//! full-duplex ports the halves overlap: 2(N−1)·α + (N−1)/N·M/BW for the all-reduce. Bandwidth
-//! halves, steps do not.
+//! full-duplex ports the halves overlap: 2(N−1)·α + (N−1)/N·M/BW for the all-reduce. The bandwidth
+//! term halves, the number of steps does not.
 //!
-//! The *arc* passes each chunk along the shorter way only: ⌊N/2⌋ steps in which a rank passes one
-//! chunk right and one left; for even N the farthest rank gets half of the chunk from each side.
-//! On two ports ⌊N/2⌋·α + (N−1)/(2N)·M/BW for the all-gather or the reduce-scatter (its
-//! reversal), twice that for the all-reduce.
+//! The *arc* sends each chunk only along the shorter way. It takes ⌊N/2⌋ steps, in each of which a
+//! rank forwards one chunk right and one left; for even N the farthest rank gets half of the chunk
+//! from each side. On two ports it takes ⌊N/2⌋·α + (N−1)/(2N)·M/BW for the all-gather or the
+//! reduce-scatter (its reversal), twice that for the all-reduce.
 //!
-//! On one full-duplex port both send in turn and gain nothing over the plain ring in bandwidth.
-//! Two ranks have one link each way, so there a second port does not help. Half-duplex ports take
-//! turns as in the plain ring: at most ×2 for even N, ×3 for odd N. That the bandwidth term is
-//! least on one port is shown by Patarasuk, Yuan, JPDC 69(2) 2009.
+//! On one full-duplex port both variants send in turn and gain nothing over the plain ring in
+//! bandwidth. Two ranks have one link each way, so a second port does not help them. Half-duplex
+//! ports take turns as in the plain ring: at most ×2 for even N, ×3 for odd N. Patarasuk, Yuan, JPDC
+//! 69(2) 2009 show that the bandwidth term is the minimum on one port.
 //!
-//! Often written for the split is (N−1)·α + (N−1)/N·M/BW. That is
-//! the arc's cost, on two ports and for odd N (even N: N·α); the split has 2(N−1) steps (K2 of the
-//! notes on the textbooks). [`Form::Paper`](crate::model::formula::Form::Paper) gives the print.
+//! The cost often given for the split is (N−1)·α + (N−1)/N·M/BW. That is the cost of the arc, on two
+//! ports and for odd N (even N: N·α); the split has 2(N−1) steps (K2 of the notes on the textbooks).
+//! [`Form::Paper`](crate::model::formula::Form::Paper) gives the printed formula.
 
 use super::rounds::{back, gather_schedule, on};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
@@ -83,7 +83,7 @@ impl ClosedForm for Split {
     }
 }
 
-/// The shorter way round.
+/// Chunks take the shorter way around.
 struct Arc;
 
 impl ClosedForm for Arc {
@@ -100,7 +100,7 @@ impl ClosedForm for Arc {
                 "bidir_ring_arc_rs",
             ],
             known_as: &[],
-            summary: "every chunk goes round both ways at once and meets itself half way",
+            summary: "every chunk travels around the ring both ways at once, half way each",
             source: SOURCE,
         };
         &META
@@ -141,7 +141,7 @@ impl ClosedForm for Arc {
         }
     }
 
-    /// The print of 000 for the all-reduce; it speaks of no other operation.
+    /// The formula printed in 000 for the all-reduce; 000 gives none for other operations.
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         (v.shape.collective == AllReduce).then(|| Cost::new(v.others(), v.others_share()))
     }
@@ -158,12 +158,12 @@ impl ClosedForm for Arc {
     }
 }
 
-/// How often the ring is gone round: twice by an all-reduce.
+/// How often data go around the ring: twice in an all-reduce.
 fn passes(shape: &Shape) -> u32 {
     if shape.collective == AllReduce { 2 } else { 1 }
 }
 
-/// Whether right and left go at once: two ports, and two neighbours.
+/// Whether a rank sends right and left at once: it needs two ports and two neighbours.
 fn is_double(shape: &Shape) -> bool {
     shape.ranks >= 3 && shape.ports.both_ways(2) == 2
 }
@@ -178,12 +178,12 @@ fn times(shape: &Shape) -> u32 {
     }
 }
 
-/// On half-duplex ports steps overlap to something less.
+/// On half-duplex ports steps overlap, so the cost is an upper bound.
 fn guarantee(shape: &Shape) -> Guarantee {
     if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
 }
 
-/// `steps` steps in which each rank sends `share` right and `share` left, and adds both arrivals.
+/// `steps` steps in which each rank sends `share` right and `share` left, and may add what arrives.
 fn both_ways(shape: &Shape, steps: u64, share: Share, adds: bool, emit: &mut dyn FnMut(Step)) {
     if steps == 0 {
         return;
@@ -203,7 +203,7 @@ fn both_ways(shape: &Shape, steps: u64, share: Share, adds: bool, emit: &mut dyn
 }
 
 /// The split: in round t rank i sends the first half of chunk i − t right and the second half of
-/// chunk i + t left; N − 1 rounds add, N − 1 store.
+/// chunk i + t left; the first N − 1 rounds add, the next N − 1 store.
 #[derive(Debug, Clone, Copy)]
 struct Opposite {
     ranks: u32,
@@ -233,7 +233,7 @@ impl Schedule for Opposite {
 #[derive(Debug, Clone, Copy)]
 struct HalfWay {
     ranks: u32,
-    /// The parts of a chunk: 2 where the last round sends but one of them each way.
+    /// The parts of a chunk: 2 where the last round sends only one of them each way.
     pieces: u32,
 }
 

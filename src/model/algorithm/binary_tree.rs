@@ -1,4 +1,4 @@
-//! Binary trees, pipelined: broadcast, reduce, and the all-reduce that goes up and down.
+//! Pipelined binary trees: broadcast, reduce, and an all-reduce that goes up and down.
 //!
 //! ```text
 //!            0                 heap: the parent of i is ⌊(i − 1)/2⌋
@@ -15,24 +15,24 @@
 //! | three or more | (P−1) + f | 2f | (P−1) + 2f |
 //! | one half duplex | 3(P−1) + D(N) | 2·D(N) | 6(P−1) + 3·D(N), at most |
 //!
-//! messages of M/P. D(N) is 2(lg N − 1) for N = 2^m; smaller trees have shorter periods. A slot
-//! more per segment is what a rank with two children and a parent sends, or receives.
+//! messages of M/P. D(N) is 2(lg N − 1) for N = 2^m; smaller trees have shorter periods. Each
+//! further segment adds as many slots as a rank with two children and a parent sends, or receives,
+//! messages.
 //!
-//! The *coloured* all-reduce repeats every three slots, a rank's three sends, and its three
-//! receipts, in slots of three colours: 3(P−1) + C(N) slots, where C(N) is the length of the best
-//! colouring, 4⌊lg(N+1)⌋ − 3 slots and up to three more from N = 23 on. Up to four ranks need a
-//! colour less. The plain one lets each message start as soon as its data and ports are free; the
-//! bound was replayed for N ≤ 140 and P ≤ 25.
-//! On two ports the best that is known tends to 1.5 slots a segment; the bound is reduce, then
-//! broadcast.
+//! The *coloured* all-reduce repeats every three slots: a rank's three sends, and its three
+//! receipts, are in slots of three different colours. It takes 3(P−1) + C(N) slots, where C(N) is
+//! the length of the best colouring: 4⌊lg(N+1)⌋ − 3 slots, and up to three more from N = 23 on. Up
+//! to four ranks need one colour less. In the plain one each message starts as soon as its data and
+//! ports are free; its bound was checked by simulation for N ≤ 140 and P ≤ 25.
+//! On two ports the best known algorithm tends to 1.5 slots per segment; the bound given here is
+//! reduce, then broadcast.
 //!
-//! The *in-order* tree (Open MPI's reduce) keeps the order of the operands: the parent of r is r with its lowest set
-//! bit moved up by one, 0 above all. It is ⌈lg N⌉ deep and takes 2(P−1) + 2⌈lg N⌉ − 1 slots on
-//! one port, exact for N = 2^m.
+//! The *in-order* tree (Open MPI's reduce) keeps the order of the operands. The parent of r is r
+//! with its lowest set bit moved up by one; 0 is above all. The tree is ⌈lg N⌉ deep. On one port it
+//! takes 2(P−1) + 2⌈lg N⌉ − 1 slots, exact for N = 2^m.
 //!
-//! Often written, also in spiceMonkey/collective-comm 01, is ⌈lg N⌉
-//! rounds for a tree with two children; that is the binomial tree (K5). A rank has one port for
-//! its two children.
+//! Many texts, spiceMonkey/collective-comm 01 among them, give ⌈lg N⌉ rounds for a tree with two
+//! children. That is the binomial tree (K5): here a rank has one port for its two children.
 
 mod coloured;
 
@@ -59,7 +59,7 @@ impl ClosedForm for Heap {
                 (Library::OpenMpi, &[Broadcast], "5 binary_tree"),
                 (Library::OpenMpi, &[Reduce], "4 binary"),
             ],
-            summary: "a heap: each rank passes segments on to two children, left before right",
+            summary: "in a heap-shaped tree each rank sends segments to two children, left first",
             source: "Open MPI, coll/base: binary trees",
         };
         &META
@@ -78,7 +78,7 @@ impl ClosedForm for Heap {
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
         match shape.ports {
-            // Two shared ports do more than one of each.
+            // Two shared ports do more than one port of each direction.
             Ports::Half(k) if k.get() == 2 => Guarantee::UpperBound,
             Ports::Half(k) if k.get() == 1 && shape.segments() > 1 => Guarantee::UpperBound,
             _ => Guarantee::Equal,
@@ -113,20 +113,20 @@ impl ClosedForm for Heap {
 }
 
 impl Heap {
-    /// Whether a rank that shares one port among its parent and two children lets each in turn wait
-    /// once more a level, below the first two.
+    /// Whether a rank that shares one port among its parent and two children delays each of them
+    /// once more per level, below the first two levels.
     fn waits(shape: &Shape) -> bool {
         let half = matches!(shape.ports, Ports::Half(k) if k.get() == 1);
         half && shape.collective == Broadcast && shape.segments() > 1 && shape.ranks >= 9
     }
 
-    /// Slots that each further segment adds: what the busiest port carries of it.
+    /// Slots that each further segment adds: the messages of one segment at the busiest port.
     fn period(shape: &Shape) -> u32 {
         let parents = u32::from(shape.ranks >= 5);
         match shape.ports {
             _ if serves_both(shape) => 1,
-            // From N = 5 on some rank receives a segment and sends it twice; rank 1 of 4 passes
-            // it on once.
+            // From N = 5 on some rank receives a segment and sends it twice; rank 1 of 4 forwards it
+            // once.
             Ports::Half(k) if k.get() == 1 => children(shape) + parents,
             _ => children(shape),
         }
@@ -144,7 +144,7 @@ impl ClosedForm for InOrder {
             collectives: &[Broadcast, Reduce],
             aliases: &["in-order-binary", "in_order_binary"],
             known_as: &[(Library::OpenMpi, &[Reduce], "6 in-order_binary")],
-            summary: "a binary tree whose subtrees are ranges of ranks, so that operands stay in order",
+            summary: "a binary tree whose subtrees are ranges of ranks, keeping operands in order",
             source: "Open MPI, coll/base: in-order binary trees; NCCL src/graph/trees.cc",
         };
         &META
@@ -190,7 +190,7 @@ impl ClosedForm for InOrder {
 }
 
 impl InOrder {
-    /// Up to three ranks are a chain.
+    /// Up to three ranks form a chain.
     fn children(shape: &Shape) -> u32 {
         if shape.ranks <= 3 { 1 } else { 2 }
     }
@@ -203,7 +203,7 @@ impl InOrder {
         }
     }
 
-    /// Slots until the last rank has a segment: so many per level, less so many.
+    /// Slots until the last rank has a segment: (slots per level, slots to subtract).
     fn length(shape: &Shape) -> (u32, u32) {
         match shape.ports {
             _ if serves_both(shape) || shape.ranks <= 3 => (1, 0),
@@ -213,7 +213,7 @@ impl InOrder {
     }
 }
 
-/// All-reduce up and down a heap, each message as soon as it can go.
+/// All-reduce up and down a heap, each message sent as soon as possible.
 struct Single;
 
 impl ClosedForm for Single {
@@ -224,7 +224,7 @@ impl ClosedForm for Single {
             collectives: &[AllReduce],
             aliases: &["single_binary_tree", "single_tree", "single_tree_ar"],
             known_as: &[],
-            summary: "segments go up a heap and, summed, down again while the next ones go up",
+            summary: "segments are summed up a heap-shaped tree and broadcast down it, overlapping",
             source: "spiceMonkey/collective-comm 01 §5.2: the single tree",
         };
         &META
@@ -266,7 +266,7 @@ impl ClosedForm for Single {
     }
 }
 
-/// The same by a schedule that repeats every three slots.
+/// The single tree with a schedule that repeats every three slots.
 struct Coloured;
 
 impl ClosedForm for Coloured {
@@ -277,7 +277,7 @@ impl ClosedForm for Coloured {
             collectives: &[AllReduce],
             aliases: &["tree_colored", "tree_colored_ar"],
             known_as: &[],
-            summary: "up and down a heap in slots of three colours, so that no port is asked twice",
+            summary: "up and down a heap-shaped tree in slots of three colours: no port conflicts",
             source: "this project: an edge colouring of the tree's messages, period 3",
         };
         &META
@@ -309,7 +309,7 @@ impl ClosedForm for Coloured {
         busiest_sends(shape)
     }
 
-    /// Colours are for one port; with more, all messages of a level go at once.
+    /// Colours are for one port; with more ports all messages of a level go at once.
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         if shape.ports.both_ways(2) == 2 {
             return ClosedForm::schedule(&Single, shape);
@@ -318,11 +318,11 @@ impl ClosedForm for Coloured {
     }
 }
 
-/// D(N): slots until one port after another has brought a segment to the last rank of a heap.
+/// D(N): slots until a segment has reached the last rank of a heap, one port after another.
 fn reach(n: u32) -> u32 {
     let depth = floor_lg(n);
     let slots = |j: u32| depth + j.count_ones() - 1;
-    // The most ones up to N: N itself, or N with a one cleared and all ones behind it.
+    // The most set bits up to N: N itself, or N with one bit cleared and all bits below it set.
     let ones = (0..depth).filter(|k| n >> k & 1 == 1).map(|k| slots((n >> k << k) - 1));
     // Or the last rank of the level above, which is full.
     ones.chain([slots(n), (2 * depth).saturating_sub(2)]).max().unwrap_or(0)
@@ -346,7 +346,7 @@ fn busiest_sends(shape: &Shape) -> u32 {
     children(shape) + u32::from(shape.ranks >= 5)
 }
 
-/// Whether a rank can hear its parent and speak to both children at once, or the reverse.
+/// Whether a rank can receive from its parent and send to both children at once, or the reverse.
 fn serves_both(shape: &Shape) -> bool {
     match shape.ports {
         Ports::Full(k) => k.get() >= 2,
@@ -361,7 +361,7 @@ fn pipeline<F: Field>(v: &At<F>, period: u32, length: F) -> Cost<F> {
     Cost::new(slots.clone(), slots / v.p.clone())
 }
 
-/// A broadcast, or a reduce whose ranks add what arrives: two vectors at once where they can.
+/// A broadcast, or a reduce in which ranks add what arrives: two vectors at once where possible.
 fn one_way<F: Field>(v: &At<F>, period: u32, length: F) -> Cost<F> {
     let cost = pipeline(v, period, length);
     if v.shape.collective != Reduce {
@@ -383,7 +383,7 @@ fn one_way_steps(shape: &Shape, period: u32, length: u32, emit: &mut dyn FnMut(S
     emit(step.reducing_share(Share::new(at_once, p)));
 }
 
-/// Slots that the first segment waits for others, where each message goes as soon as it can.
+/// Extra slots of the first segment where each message goes as soon as it can.
 fn further_slots(shape: &Shape) -> u32 {
     if shape.ranks >= 5 { 2 } else { 0 }
 }
@@ -395,11 +395,11 @@ enum Length {
     Levels,
     /// A multiple of D(N).
     Reach(u32),
-    /// That of the pipelined schedule on one port.
+    /// The length of the pipelined schedule on one port.
     OnePort,
 }
 
-/// Slots that each further segment adds, 0 where there is none; and those of the first.
+/// Slots that each further segment adds, 0 if there is none; and the slots of the first one.
 fn plan(shape: &Shape) -> (u32, Length) {
     let n = shape.ranks;
     let small = n <= 4;
@@ -417,7 +417,7 @@ fn up_and_down<F: Field>(v: &At<F>, one_port: F) -> Cost<F> {
     let (period, length) = plan(&v.shape);
     let children = F::int(children(&v.shape).into());
     let (length, first) = match length {
-        // Both children are heard at once, and added one after the other.
+        // Both children are received at once, and added one after the other.
         Length::Levels => (F::int(2) * v.floor_lg(), children.clone() * v.floor_lg()),
         Length::Reach(times) => (F::int(times.into()) * v.reach(), v.reach()),
         Length::OnePort => (one_port, v.reach()),
@@ -450,7 +450,7 @@ fn up_and_down_steps(shape: &Shape, one_port: u32, emit: &mut dyn FnMut(Step)) {
     }
 }
 
-/// Exact without a pipeline, on enough ports, and in trees that are stars or chains.
+/// Exact without a pipeline, on enough ports, and for trees that are stars or chains.
 fn up_and_down_guarantee(shape: &Shape) -> Guarantee {
     let bound = match shape.ports {
         Ports::Half(k) => k.get() > 1 || shape.segments() > 1,

@@ -5,14 +5,14 @@
 //!   Bine,     N = 8    0 ─► 3    0 ─► 7   3 ─► 4    0 ─► 1 …      distances 3, 1, 1 to both sides
 //! ```
 //!
-//! The partner of step s sits |Σ_{i ≤ s} (−2)^i| away, about a third nearer than the 2^s of a
-//! binomial tree, to one side for even ranks and to the other for odd ones. So up to a third less
-//! data crosses between groups of neighbouring ranks (De Sensi et al.). Nothing differs in α and
-//! β: broadcast and reduce lg N·(α + M/BW); scatter, gather, all-gather and reduce-scatter
-//! lg N·α + (N − 1)/N·M/BW; all-reduce twice that; all-to-all lg N·(α + M/2BW).
+//! The partner of step s is |Σ_{i ≤ s} (−2)^i| away, about a third nearer than the 2^s of a binomial
+//! tree, to one side for even ranks and to the other for odd ones. So up to a third less data
+//! crosses between groups of neighbouring ranks (De Sensi et al.). α and β terms are unchanged:
+//! broadcast and reduce lg N·(α + M/BW); scatter, gather, all-gather and reduce-scatter lg N·α + (N
+//! − 1)/N·M/BW; all-reduce twice that; all-to-all lg N·(α + M/2BW).
 //!
-//! Stated here for N = 2^m, where partners are those of `swing`. The paper extends the trees to
-//! other N. One half-duplex port takes no longer in the trees and ×2 in the butterflies.
+//! Given here for N = 2^m, where the partners are those of `swing`. The paper extends the trees to
+//! other N. On one half-duplex port the trees take no longer and the butterflies ×2.
 
 use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, is_one_half, repeat};
 use super::swing::{self, distance, gather_rounds};
@@ -47,7 +47,7 @@ impl ClosedForm for Bine {
             ],
             aliases: &["bine-tree", "bine-trees"],
             known_as: &[],
-            summary: "binomial trees and butterflies whose partners lie a third nearer, both ways",
+            summary: "binomial trees and butterflies with partners a third nearer, on both sides",
             source: "De Sensi et al., Bine Trees, SC 2025, arXiv:2508.17311",
         };
         &META
@@ -58,7 +58,9 @@ impl ClosedForm for Bine {
             return Ok(());
         }
         let n = shape.ranks;
-        Err(Reason::from(format!("{n} ranks are no power of two, for which its cost is known")))
+        Err(Reason::from(format!(
+            "{n} ranks are not a power of two, the only case with a known cost"
+        )))
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -86,7 +88,7 @@ impl ClosedForm for Bine {
             Reduce => F::int(1),
             AllToAll => v.ceil_lg() / F::int(2),
             Scatter => v.others_share(),
-            // A child of the root hands on half of the chunks.
+            // A child of the root forwards half of the chunks.
             Gather => F::int(1) / F::int(2),
             _ => gather_sent(v),
         }

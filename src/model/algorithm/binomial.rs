@@ -6,11 +6,11 @@
 //!   round 2   0 ─► 4   1 ─► 5   2 ─► 6   3 ─► 7
 //! ```
 //!
-//! ⌈lg N⌉ rounds with the whole vector, at any N, on one full- or half-duplex port. Pipelining
-//! does not help there: P segments take P·⌈lg N⌉ rounds, since the root sends each of them
-//! ⌈lg N⌉ times. With ⌈lg N⌉ ports or more segments overlap in ⌊lg N⌋ + P − 1 rounds (K8 of the notes
-//! on the textbooks; the textbook prints ⌈lg N⌉ + P − 1 for any fabric, which other schedules
-//! reach: see `circulant`). Scatter and gather halve the blocks: (N − 1)/N·M/BW.
+//! ⌈lg N⌉ rounds with the whole vector, at any N, on one full- or half-duplex port. Pipelining does
+//! not help there: P segments take P·⌈lg N⌉ rounds, since the root sends each of them ⌈lg N⌉ times.
+//! With ⌈lg N⌉ ports or more, segments overlap in ⌊lg N⌋ + P − 1 rounds. (K8 of the notes on the
+//! textbooks: the textbook prints ⌈lg N⌉ + P − 1 for any fabric; other schedules reach that, see
+//! `circulant`.) Scatter and gather halve the blocks: (N − 1)/N·M/BW.
 //!
 //! Sources: Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005; Chan, Heimlich, Purkayastha, van de
 //! Geijn, CCPE 19(13) 2007.
@@ -38,7 +38,7 @@ impl ClosedForm for Tree {
                 (Library::OpenMpi, &[Reduce], "5 binomial"),
                 (Library::Mpich, &[Broadcast, Reduce], "binomial"),
             ],
-            summary: "the ranks that have the vector double in every round",
+            summary: "the number of ranks that have the vector doubles in every round",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
         };
         &META
@@ -56,7 +56,7 @@ impl ClosedForm for Tree {
         Cost::new(slots, volume).reducing(gamma)
     }
 
-    /// Further ports let a rank serve several children at once, which the form does not count.
+    /// Further ports let a rank serve several children at once, which the formula does not count.
     fn guarantee(&self, shape: &Shape) -> Guarantee {
         match shape.ports {
             _ if serves_all(shape) => Guarantee::Equal,
@@ -87,7 +87,7 @@ impl ClosedForm for Tree {
         }
     }
 
-    /// 003 §3.2 prints the pipeline for any fabric; the root would need ⌈lg N⌉ ports (K8).
+    /// 003 §3.2 prints the pipeline for any fabric; the root would need ⌈lg N⌉ ports for that (K8).
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         let slots = v.ceil_lg() + v.p.clone() - F::int(1);
         Some(Cost::new(slots.clone(), slots / v.p.clone()))
@@ -106,7 +106,7 @@ impl ClosedForm for Tree {
     }
 }
 
-/// Scatter and gather: the block halves with every round.
+/// Scatter and gather: the block halves in every round.
 struct Halving;
 
 impl ClosedForm for Halving {
@@ -120,7 +120,7 @@ impl ClosedForm for Halving {
                 (Library::OpenMpi, &[Scatter, Gather], "2 binomial"),
                 (Library::Mpich, &[Scatter, Gather], "binomial"),
             ],
-            summary: "every rank hands half of the blocks it holds to the rank half way on",
+            summary: "every rank sends half of the blocks it holds to the rank half its range away",
             source: "Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007",
         };
         &META
@@ -138,7 +138,8 @@ impl ClosedForm for Halving {
         if v.shape.collective == Scatter {
             return v.others_share();
         }
-        // The busiest sender of a gather is rank 2^(⌈lg N⌉−1), with the blocks behind it.
+        // The busiest sender of a gather is rank 2^(⌈lg N⌉−1), with the blocks of the ranks after
+        // it.
         let n = v.shape.ranks;
         let half = 1 << (ceil_lg(n) - 1);
         let behind = (n - half).max(half / 2);
@@ -170,7 +171,7 @@ impl ClosedForm for Both {
             collectives: &[AllReduce],
             aliases: &["binomial", "reduce-bcast"],
             known_as: &[(Library::OpenMpi, &[AllReduce], "2 nonoverlapping")],
-            summary: "a binomial tree reduces to rank 0, the same tree spreads the result",
+            summary: "a binomial tree reduces to rank 0, then the same tree broadcasts the result",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
         };
         &META
@@ -223,7 +224,7 @@ fn serves_all(shape: &Shape) -> bool {
     }
 }
 
-/// Then a rank serves all its children at once, near and far.
+/// The pattern where a rank serves all its children at once, near and far.
 fn all_edges(shape: &Shape) -> Route {
     Route::Offsets { first: 1, last: 1 << (ceil_lg(shape.ranks) - 1) }
 }

@@ -9,16 +9,16 @@
 //!   round 2                  ●    ●    ●    ●
 //! ```
 //!
-//! All-to-all: a block of offset j is sent popcount(j) times, so that
-//! ⌈lg N⌉·α + popcounts(N)/N·M/BW, where popcounts(N) = Σ_{j<N} popcount(j). The textbook
-//! prints ⌈lg N⌉/2·M/BW, which is the same at powers of two only (K15; at N = 72 it is 2.94, not
-//! 3.5). The local rotations before and after are not priced.
+//! All-to-all: a block of offset j is sent popcount(j) times, which gives ⌈lg N⌉·α +
+//! popcounts(N)/N·M/BW, where popcounts(N) = Σ_{j<N} popcount(j). The textbook prints ⌈lg N⌉/2·M/BW,
+//! which is the same only at powers of two (K15; at N = 72 it is 2.94, not 3.5). The local rotations
+//! before and after are not priced.
 //!
-//! All-gather: in round b rank i sends the min(2^b, N − 2^b) chunks from its own on to i − 2^b;
-//! walked backwards, adding, it is a reduce-scatter. ⌈lg N⌉·α + (N − 1)/N·M/BW.
+//! All-gather: in round b rank i sends the min(2^b, N − 2^b) chunks starting with its own to i −
+//! 2^b. The reversal, with additions, is a reduce-scatter. ⌈lg N⌉·α + (N − 1)/N·M/BW.
 //!
-//! Exact on one full-duplex port. Further ports let rounds overlap that share no block, so the
-//! form is an upper bound there. One half-duplex port: ×3 at most.
+//! Exact on one full-duplex port. With further ports rounds that share no block may overlap, so the
+//! formula is an upper bound there. One half-duplex port: ×3 at most.
 
 use super::rounds::{
     back, gather_cost, gather_schedule, gather_sent, gather_steps, on, repeat, shift_turns,
@@ -33,13 +33,13 @@ pub static FAMILY: &[&dyn Algorithm] = &[&Exchange, &Gather];
 
 const SOURCE: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 8(11) 1997";
 
-/// Blocks among offsets 0 … n − 1 that travel in round b.
+/// Blocks of offsets 0 … n − 1 that are sent in round b.
 fn blocks(n: u64, b: u32) -> u64 {
     let half = 1 << b;
     n / (2 * half) * half + (n % (2 * half)).saturating_sub(half)
 }
 
-/// popcounts(N): how many blocks a rank sends in all rounds.
+/// popcounts(N): how many blocks a rank sends in all rounds together.
 fn popcounts(arguments: &[u64]) -> u64 {
     let n = arguments.first().copied().unwrap_or(0);
     (0..u64::BITS - n.leading_zeros()).map(|b| blocks(n, b)).sum()
@@ -69,7 +69,7 @@ impl ClosedForm for Exchange {
                 (Library::OpenMpi, &[AllToAll], "3 modified_bruck"),
                 (Library::Mpich, &[AllToAll], "brucks"),
             ],
-            summary: "in round b every rank sends on the blocks whose way has bit b, 2^b ranks far",
+            summary: "in round b the blocks whose remaining distance has bit b set move on by 2^b ranks",
             source: SOURCE,
         };
         &META
@@ -113,7 +113,7 @@ impl ClosedForm for Exchange {
     }
 }
 
-/// The all-gather, and the reduce-scatter that is its reversal.
+/// The all-gather, and its reversal, the reduce-scatter.
 struct Gather;
 
 impl ClosedForm for Gather {
@@ -127,7 +127,7 @@ impl ClosedForm for Gather {
                 (Library::OpenMpi, &[AllGather], "2 bruck"),
                 (Library::Mpich, &[AllGather], "brucks"),
             ],
-            summary: "in round b every rank sends all that it has, 2^b ranks back",
+            summary: "in round b rank i sends everything it has to rank i − 2^b",
             source: SOURCE,
         };
         &META
@@ -154,7 +154,7 @@ impl ClosedForm for Gather {
     }
 }
 
-/// The all-gather's rounds, of chunks of M/N.
+/// The rounds of the all-gather, with chunks of M/N.
 pub(super) fn gather_rounds(n: u32) -> Vec<Step> {
     let round = |b: u32| {
         let d = 1 << b;
@@ -163,7 +163,7 @@ pub(super) fn gather_rounds(n: u32) -> Vec<Step> {
     (0..ceil_lg(n)).map(round).collect()
 }
 
-/// The all-to-all: a block of offset j has come as far as the bits of j below b say.
+/// The all-to-all: before round b a block of offset j has moved by the bits of j below b.
 #[derive(Debug, Clone, Copy)]
 struct Offsets {
     ranks: u32,
@@ -187,7 +187,7 @@ impl Schedule for Offsets {
     }
 }
 
-/// The all-gather: in round b every rank sends the chunks nearest to its own, 2^b ranks far.
+/// The all-gather: in round b every rank sends the chunks nearest to its own over 2^b ranks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Doubling {
     ranks: u32,
@@ -195,12 +195,12 @@ pub(super) struct Doubling {
 }
 
 impl Doubling {
-    /// Its own chunk and those behind it, 2^b ranks back: Bruck's.
+    /// A rank's own chunk and those after it go 2^b ranks back: Bruck's order.
     pub(super) fn backwards(ranks: u32) -> Self {
         Self { ranks, onwards: false }
     }
 
-    /// Its own chunk and those before it, 2^b ranks on.
+    /// A rank's own chunk and those before it go 2^b ranks forwards.
     pub(super) fn onwards(ranks: u32) -> Self {
         Self { ranks, onwards: true }
     }

@@ -4,10 +4,10 @@
 //!   0 ──► 1 ──► 2 ──► … ──► N−1     segment s goes from i to i + 1 in round s + i
 //! ```
 //!
-//! P segments take N + P − 2 rounds of α + M/(P·BW) on one full-duplex port, at any N. The best P
-//! is √((N − 2)·M/(α·BW)), and T(P*) = (N − 2)α + M/BW + 2√((N − 2)·α·M/BW). On one half-duplex
-//! port per rank inside the chain receives and sends in turn: N − 1 + 2(P − 1) rounds for N ≥ 3.
-//! The reduce is the same chain walked backwards, adding.
+//! P segments take N + P − 2 rounds of α + M/(P·BW) on one full-duplex port, at any N. The best P is
+//! √((N − 2)·M/(α·BW)), and T(P*) = (N − 2)α + M/BW + 2√((N − 2)·α·M/BW). With one half-duplex port
+//! per rank, inner ranks of the chain receive and send in turn: N − 1 + 2(P − 1) rounds for N ≥ 3.
+//! The reduce is the same chain in reverse, with additions.
 //!
 //! Source: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007.
 
@@ -32,13 +32,13 @@ impl ClosedForm for Chain {
                 (Library::Nccl, &[Broadcast, Reduce], "Ring"),
                 (Library::OpenMpi, &[Broadcast, Reduce], "3 pipeline"),
             ],
-            summary: "each rank passes the vector on to the next, segment by segment",
+            summary: "each rank forwards the vector to the next, segment by segment",
             source: "Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007",
         };
         &META
     }
 
-    /// Over nodes NCCL lays a chain over each rail.
+    /// Across nodes NCCL runs one chain per rail instead.
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
         library == Library::Nccl && shape.spans_domains()
     }
@@ -85,7 +85,7 @@ impl ClosedForm for Rails {
             collectives: &[Broadcast, Reduce],
             aliases: &["multi-rail-chain"],
             known_as: &[(Library::Nccl, &[Broadcast, Reduce], "Ring")],
-            summary: "one chain over each rail, each with its part of the vector and its own order",
+            summary: "one chain per rail, each with its own part of the vector and its own rank order",
             source: "NCCL src/graph/rings.cc, src/device/broadcast.h: a ring per channel, each leaving \
                      a node by its own NIC",
         };
@@ -96,7 +96,7 @@ impl ClosedForm for Rails {
         library == Library::Nccl && !shape.spans_domains()
     }
 
-    /// On equal links nothing is gained: the r messages of M/(rP) share one port.
+    /// On equal links this gains nothing: the r messages of M/(rP) share one port.
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         Chain.cost(v)
     }
@@ -114,7 +114,7 @@ impl ClosedForm for Rails {
     }
 }
 
-/// Whether a rank inside the chain cannot receive one segment while it sends another.
+/// Whether an inner rank of the chain cannot receive one segment while it sends another.
 fn takes_turns(shape: &Shape) -> bool {
     matches!(shape.ports, Ports::Half(k) if k.get() == 1) && shape.ranks >= 3
 }

@@ -6,21 +6,21 @@
 //! ```
 //!
 //! `circulant`, broadcast and reduce of P blocks: (⌈lg N⌉ + P − 1)(α + M/(P·BW)), at any N. No
-//! schedule on one port has fewer rounds. Which block goes when is Träff's receive schedule; the
-//! reduce is the broadcast backwards. The best P is √((⌈lg N⌉ − 1)·M/(α·BW)).
-//! `binomial-pipeline` reaches the same on a hypercube, N = 2^d, with dimension t mod d in round t.
+//! schedule on one port has fewer rounds. Träff's receive schedule determines which block goes when;
+//! the reduce is the broadcast reversed. The best P is √((⌈lg N⌉ − 1)·M/(α·BW)). `binomial-pipeline`
+//! reaches the same on a hypercube, N = 2^d, with dimension t mod d in round t.
 //!
-//! `circulant-rs-ag`: the reversal of Bruck's all-gather, then that all-gather,
-//! 2⌈lg N⌉·α + 2(N − 1)/N·M/BW, at any N: on α and β alone it is never worse than the ring, than
-//! Rabenseifner with a fold, or than a double binary tree on one port. What speaks for those is
-//! the locality of their links and contiguous buffers.
+//! `circulant-rs-ag`: the reversal of Bruck's all-gather, then that all-gather, 2⌈lg N⌉·α + 2(N −
+//! 1)/N·M/BW, at any N. Counting only α and β it is never worse than the ring, than Rabenseifner
+//! with a fold, or than a double binary tree on one port. Those have the advantage of local links
+//! and contiguous buffers.
 //!
 //! `circulant-pipelined`: the reduce of P blocks, then the broadcast,
 //! 2(⌈lg N⌉ + P − 1)(α + M/(P·BW)).
 //!
-//! All exact on one full-duplex port (the pipelined ones with a barrier after each round). On
-//! further ports rounds may overlap: upper bounds. One half-duplex port: ×3 at most, ×2 for the
-//! hypercube's pairs.
+//! All are exact on one full-duplex port (the pipelined ones with a barrier after each round). With
+//! further ports rounds may overlap, so these are upper bounds. One half-duplex port: ×3 at most, ×2
+//! for the hypercube's pairs.
 
 mod pipeline;
 
@@ -51,7 +51,7 @@ fn pipeline_cost<F: Field>(v: &At<F>, turns: u32) -> Cost<F> {
     Cost::new(turns.clone() * rounds, turns * volume).reducing(gamma)
 }
 
-/// The root of a broadcast sends in every round; in a reduce each block leaves a rank once.
+/// The root of a broadcast sends in every round; in a reduce each block leaves a rank only once.
 fn pipeline_sent<F: Field>(v: &At<F>) -> F {
     if v.shape.collective == Reduce {
         return F::int(1);
@@ -69,8 +69,9 @@ fn skips(n: u32) -> Vec<u32> {
 
 /// Each distance once, then `further` for every further segment.
 ///
-/// In truth the rounds go through the distances in turn; but how many fall on each is no line in
-/// P, from which the best P could be derived. `further` stands for those that cross domains.
+/// In fact the rounds use the distances in turn. But the number of rounds per distance is not linear
+/// in P, so the best P could not be derived from it. `further` stands for the distances that cross
+/// domains.
 fn pipeline_steps(
     shape: &Shape,
     turns: u32,
@@ -92,7 +93,8 @@ fn pipeline_steps(
 fn circulant_steps(shape: &Shape, adds: bool, emit: &mut dyn FnMut(Step)) {
     let n = shape.ranks;
     let distances: Vec<Route> = skips(n).into_iter().map(Route::Offset).collect();
-    // Half way round; but ranks that are dealt out in turn stay at home on a whole turn.
+    // Half way around; but ranks that are assigned to domains in turn stay in their domain on a
+    // whole turn.
     let (half, domains) = (n.div_ceil(2), n.div_ceil(shape.group()));
     let far = if half > 1 && half.is_multiple_of(domains) { half - 1 } else { half };
     let routes = (&distances[..], Route::Offset(far));
@@ -110,7 +112,7 @@ impl ClosedForm for Circulant {
             collectives: &[Broadcast, Reduce],
             aliases: &["circulant_bcast", "circulant_reduce"],
             known_as: &[],
-            summary: "in round i every rank sends one block skip[i mod ⌈lg N⌉] ranks far",
+            summary: "in round i rank r sends one block to rank r + skip[i mod ⌈lg N⌉]",
             source: "Träff, arXiv:2312.11236 and arXiv:2407.18004",
         };
         &META
@@ -141,7 +143,7 @@ impl ClosedForm for Circulant {
     }
 }
 
-/// The same on a hypercube.
+/// The same pipeline on a hypercube.
 struct BinomialPipeline;
 
 impl ClosedForm for BinomialPipeline {
@@ -162,7 +164,7 @@ impl ClosedForm for BinomialPipeline {
         if shape.is_power_of_two() {
             return Ok(());
         }
-        Err(Reason::from(format!("{} ranks are no hypercube", shape.ranks)))
+        Err(Reason::from(format!("{} ranks do not form a hypercube", shape.ranks)))
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -205,7 +207,7 @@ impl ClosedForm for ScatterGather {
             collectives: &[AllReduce],
             aliases: &["circulant", "circulant_rs_ag", "circulant_ar"],
             known_as: &[],
-            summary: "Bruck's all-gather backwards, adding, then forwards",
+            summary: "Bruck's all-gather reversed, with additions, then Bruck's all-gather",
             source: "Träff, Optimal, non-pipelined reduce-scatter and allreduce, 2024",
         };
         &META
@@ -253,7 +255,7 @@ impl ClosedForm for Pipelined {
         pipeline_cost(v, 2 * shift_turns(&v.shape))
     }
 
-    /// The broadcast of the first blocks begins while the last are being reduced.
+    /// The broadcast of the first blocks begins while the last ones are still being reduced.
     fn guarantee(&self, shape: &Shape) -> Guarantee {
         if shape.ports == Ports::ONE { Guarantee::EqualInRounds } else { Guarantee::UpperBound }
     }
@@ -280,11 +282,11 @@ impl ClosedForm for Pipelined {
     }
 }
 
-/// The blocks that the busiest rank but the root sends in a broadcast of p.
+/// The number of blocks that the busiest rank other than the root sends in a broadcast of p blocks.
 fn most_forwarded(n: u32, p: u64) -> u64 {
     let skips = skips(n);
     let (p, q) = (p as i64, skips.len() as i64);
-    // Rounds first … last; in round k + q·j the entry e stands for block e + q·j − first.
+    // Rounds first … last; in round k + q·j the entry e means block e + q·j − first.
     let first = (q - (p - 1) % q) % q;
     let last = first + q + p - 2;
     let mut sends = vec![0_i64; n as usize];
@@ -300,7 +302,7 @@ fn most_forwarded(n: u32, p: u64) -> u64 {
     sends[1..].iter().copied().max().unwrap_or(0) as u64
 }
 
-/// Which block rank r receives in each round, as an offset to the rounds gone by.
+/// The block that rank r receives in each round, as an offset to the number of past rounds.
 fn receive_schedule(n: u32, skips: &[u32], r: u32) -> Vec<i64> {
     let q = skips.len();
     let mut full: Vec<u64> = skips.iter().map(|&s| s.into()).collect();
@@ -348,7 +350,7 @@ struct Search<'a> {
     skips: &'a [u64],
     target: u64,
     limit: u64,
-    /// The blocks that are left, as a linked list; its head has the index q + 1.
+    /// The remaining blocks, as a linked list; its head has the index q + 1.
     next: Vec<usize>,
     before: Vec<usize>,
     blocks: Vec<usize>,
@@ -407,7 +409,7 @@ mod tests {
         assert_eq!(skips(2), [1]);
     }
 
-    /// Every rank but the root receives every block, from a rank that has it.
+    /// Every rank except the root receives every block, from a rank that has it.
     #[test]
     fn the_receive_schedule_delivers() {
         for n in 2..=40_u32 {

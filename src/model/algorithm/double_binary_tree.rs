@@ -8,8 +8,8 @@
 //!                                                   tree are leaves of the other.
 //! ```
 //!
-//! All-reduce: each half goes up its tree and, summed, down again, in P segments of M/(2P), both
-//! ways and both trees at once. With m = lg N:
+//! All-reduce: each half goes up its tree and its sum comes down again, in P segments of M/(2P), in
+//! both directions and both trees at once. With m = lg N:
 //!
 //! | ports | P = 1 | P > 1 |
 //! |---|---|---|
@@ -18,24 +18,24 @@
 //! | one half duplex | three times that of one full duplex, at most | the same |
 //!
 //! messages of M/(2P). On one port a rank sends and receives W = 4 messages of every pair of
-//! segments (2 for N = 2, 3 for N = 3), so that n_β tends to 2, hardly above the 2(N−1)/N below
-//! which no algorithm can go. S(N) is the length of an edge-coloured schedule that repeats every W
-//! slots, U(N) the rounds of a single pair where each message starts as soon as it can, or S(N)
-//! where that is less; see [`colouring`]. On two ports the trees' shared links still carry two
-//! streams: W = 2, n_β tends to 1. That bound was replayed, event by event, for N ≤ 100 and P ≤ 25; a two-colouring
-//! of the messages proves 2(P−1) + 4⌈lg N⌉.
+//! segments (2 for N = 2, 3 for N = 3). So n_β tends to 2, hardly above 2(N−1)/N, the minimum of any
+//! algorithm. S(N) is the length of an edge-coloured schedule that repeats every W slots. U(N) is
+//! the number of rounds of a single pair where each message starts as soon as it can, or S(N) where
+//! that is less; see [`colouring`]. On two ports the trees' shared links still carry two streams: W
+//! = 2, n_β tends to 1. That bound was checked by event-by-event simulation for N ≤ 100 and P ≤ 25;
+//! a two-colouring of the messages proves 2(P−1) + 4⌈lg N⌉.
 //!
-//! spiceMonkey/collective-comm 01 prints 2⌈lg N⌉·α + ⌈lg N⌉·M/BW for P = 1, true on two
+//! spiceMonkey/collective-comm 01 prints 2⌈lg N⌉·α + ⌈lg N⌉·M/BW for P = 1, which is true on two
 //! ports, and 2⌈lg N⌉·α + c·M/BW for large vectors, with c = 1 in theory and c_real above it in
-//! practice. c is max(2/k, 1) on k ports: 2 on one port is no overhead but the bound (K4 of the
+//! practice. c is max(2/k, 1) on k ports: 2 on one port is not overhead but the bound (K4 of the
 //! notes on the textbooks). A given c_real replaces it.
 //!
-//! The two-tree broadcast puts tree 1 and its mirror (odd N) or its shift by one (even N) on
-//! ranks 1 … N − 1; rank 0 feeds both roots in turn. A rank has children in one of the trees
-//! only: two receipts and two sends a pair of segments, which two colours keep apart. At most
-//! 2(⌈lg N⌉ + P) − 1 messages of M/(2P) on one port (Sanders, Speck, Träff, Parallel Computing
-//! 35(12) 2009 state one more), so n_β tends to 1. On two ports nobody waits: at most ⌈lg N⌉ + P messages, but for
-//! N = 4, where both trees use one link.
+//! The two-tree broadcast puts tree 1 and its mirror (odd N) or its shift by one (even N) on ranks 1
+//! … N − 1; rank 0 feeds both roots in turn. A rank has children in only one of the trees: two
+//! receipts and two sends per pair of segments, which two colours keep apart. It takes at most 2(⌈lg
+//! N⌉ + P) − 1 messages of M/(2P) on one port (Sanders, Speck, Träff, Parallel Computing 35(12) 2009
+//! state one more), so n_β tends to 1. On two ports no rank waits: at most ⌈lg N⌉ + P messages,
+//! except for N = 4, where both trees use one link.
 
 pub mod colouring;
 pub mod flow;
@@ -82,7 +82,7 @@ impl ClosedForm for DoubleTree {
         &META
     }
 
-    /// Over nodes of several ranks NCCL's tree is of rails, with chains inside the nodes.
+    /// Across nodes of several ranks NCCL's trees connect rails, with chains inside the nodes.
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
         library == Library::Nccl && shape.spans_domains()
     }
@@ -109,7 +109,7 @@ impl ClosedForm for DoubleTree {
             Ports::Full(k) if k.get() == 1 => shape.is_power_of_two(),
             _ => true,
         };
-        // The form is that of NCCL's trees; a heap is not as deep everywhere.
+        // The formula is that of NCCL's trees; a heap is not as deep everywhere.
         let exact = exact && shape.params.trees != Trees::Heap;
         if exact && shape.segments() == 1 { Guarantee::Equal } else { Guarantee::UpperBound }
     }
@@ -158,7 +158,7 @@ impl ClosedForm for DoubleTree {
         true
     }
 
-    /// A parent and two children, or one partner where there is but one.
+    /// A parent and two children, or one partner where there is only one.
     fn ports_needed(&self, shape: &Shape) -> u32 {
         (shape.ranks - 1).min(2)
     }
@@ -166,7 +166,7 @@ impl ClosedForm for DoubleTree {
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         let (n, p) = (shape.ranks, shape.segments());
         let layout = shape.params.trees;
-        // Only one port needs the colours; on more every level is one slot.
+        // Only one port needs the colours; on more ports every level is one slot.
         if layout == Trees::Coloured && pairs(shape) < 2 {
             return Some(Box::new(Slotted::new(n, p)));
         }
@@ -264,11 +264,11 @@ fn ranks(arguments: &[u64]) -> u32 {
     u32::try_from(arguments[0]).unwrap_or(u32::MAX)
 }
 
-/// One pair of segments on one port, as a stage of a pipeline has it.
+/// One pair of segments on one port, as a stage of a pipeline.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pair {
     ranks: u32,
-    /// W: what each further pair adds.
+    /// W: the slots that each further pair adds.
     pub(super) period: u32,
 }
 
@@ -277,7 +277,7 @@ impl Pair {
         Self { ranks, period: period(ranks) }
     }
 
-    /// Slots of the first of `segments` pairs over `n` ranks: S(N), or U(N) where it is alone.
+    /// Slots of the first of `segments` pairs over `n` ranks: S(N), or U(N) if it is the only one.
     pub(super) fn slots<F: Number>(self, n: &F, segments: u32) -> F {
         let shape = Shape::new(AllReduce, self.ranks);
         let v = At { n: n.clone(), p: F::int(1), g: n.clone(), shape };
@@ -285,7 +285,8 @@ impl Pair {
     }
 }
 
-/// The schedule of one pair, in the colours of many where `segments` of them follow each other.
+/// The schedule of one pair; in the colours of the pipelined schedule if `segments` of them follow
+/// each other.
 pub(super) fn pair(ranks: u32, segments: u32) -> Box<dyn Schedule> {
     Box::new(if segments == 1 { Slotted::new(ranks, 1) } else { Slotted::coloured(ranks, 1) })
 }
@@ -295,22 +296,23 @@ fn one_pair(n: u32) -> u32 {
     unsegmented_steps(n).min(one_port_slots(n).length)
 }
 
-/// W: messages of a pair of segments that the busiest rank sends.
+/// W: the messages of a pair of segments that the busiest rank sends.
 fn period(n: u32) -> u32 {
     one_port_slots(n).period
 }
 
-/// Sends and receives at once, as far as it matters.
+/// Sends and receives at once, as far as that matters here.
 fn pairs(shape: &Shape) -> u32 {
     shape.ports.both_ways(2)
 }
 
-/// One slot with at most one send and one receive a rank is at most three on a half-duplex port.
+/// One slot with at most one send and one receipt per rank takes at most three on a half-duplex
+/// port.
 fn turns(shape: &Shape) -> u32 {
     if pairs(shape) == 0 { 3 } else { 1 }
 }
 
-/// Whether the root, and every rank that passes segments on, sends two at once; of four ranks, the
+/// Whether the root, and every rank that forwards segments, sends two at once; with four ranks, the
 /// two below the root share a link in both trees.
 fn feeds_both(shape: &Shape) -> bool {
     pairs(shape) == 2 && shape.ranks >= 3 && shape.ranks != 4

@@ -1,4 +1,4 @@
-//! Flat trees: the root talks to every other rank itself.
+//! Flat trees: the root exchanges data with every other rank directly.
 //!
 //! ```text
 //!   1 ─┐
@@ -7,14 +7,14 @@
 //! ```
 //!
 //! The root's port is the bottleneck: N − 1 messages one after another, ⌈(N − 1)/k⌉ on k ports
-//! (full or half duplex: the root sends only, or receives only), one on unbounded ports. Broadcast
-//! and reduce move the whole vector each time, scatter and gather M/N, the naive all-reduce is a
-//! reduce and a broadcast: 2(N − 1)(α + M/BW). Exact at any N (Thakur, Rabenseifner, Gropp,
-//! IJHPCA 19(1) 2005). The root adds all N − 1 vectors itself, however many ports it has.
+//! (full or half duplex: the root only sends, or only receives), one on unbounded ports. Broadcast
+//! and reduce move the whole vector each time, scatter and gather M/N. The naive all-reduce is a
+//! reduce and a broadcast: 2(N − 1)(α + M/BW). Exact at any N (Thakur, Rabenseifner, Gropp, IJHPCA
+//! 19(1) 2005). The root adds all N − 1 vectors itself, however many ports it has.
 //!
-//! A root whose port is r times faster divides the bandwidth term by r: the exercise of the
-//! often-written formula, 2(N − 1)/r·M/BW. It takes the other end's port to be no
-//! hindrance, which holds up to r = N − 1 messages shared out at once.
+//! A root whose port is r times faster divides the bandwidth term by r: this is the textbook
+//! exercise 2(N − 1)/r·M/BW. It assumes that the other end's port is no bottleneck, which holds up
+//! to r = N − 1 messages shared out at once.
 
 use super::{Algorithm, ClosedForm, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{self, AllReduce, Broadcast, Gather, Reduce, Scatter};
@@ -95,7 +95,7 @@ impl ClosedForm for Flat {
                 (Library::OpenMpi, &[Reduce], "1 linear"),
                 (Library::Gloo, &[Broadcast], "broadcast_one_to_all"),
             ],
-            summary: "the root sends to, or receives from, every other rank itself",
+            summary: "the root sends to, or receives from, every other rank directly",
             source: "Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007",
         };
         &META
@@ -138,7 +138,7 @@ impl ClosedForm for Flat {
     }
 }
 
-/// Nine decimals of r must leave something to divide by.
+/// With nine decimals of r there must be something left to divide by.
 fn check_root(shape: &Shape) -> Result<(), Reason> {
     match shape.params.root_speedup {
         Some(Ratio(r)) if r.is_nan() || r < 1e-9 => {
@@ -153,7 +153,8 @@ fn whole(shape: &Shape) -> bool {
     !matches!(shape.collective, Scatter | Gather)
 }
 
-/// The root's rounds, `times` over: those in its own domain apart, where there are several.
+/// The root's rounds, `times` over; those in its own domain are separate where there are several
+/// domains.
 fn by_root<F: Field>(v: &At<F>, times: i64, share: &F, adds: bool) -> Cost<F> {
     let phase = |rounds: F, added: F| {
         let messages = F::int(times) * rounds;
@@ -187,13 +188,13 @@ fn whole_rounds<F: Field>(v: &At<F>, partners: F, value: u32, k: u32) -> F {
     if k == 1 { partners } else { v.floor(&(partners / F::int(k.into())), (value / k).into()) }
 }
 
-/// Rounds in which all partners are in the root's own domain, where there is another.
+/// Rounds in which all partners are in the root's own domain, if there are other domains.
 fn near_rounds(shape: &Shape) -> u32 {
     let several = shape.group() < shape.ranks;
     if several { (shape.group() - 1) / shape.ports.sends(shape.ranks - 1) } else { 0 }
 }
 
-/// The volume over r, where the root's port is r times faster.
+/// The volume divided by r, where the root's port is r times faster.
 fn at_root_rate<F: Field>(v: &At<F>, volume: F) -> F {
     match v.shape.params.root_speedup {
         Some(r) => volume / F::parameter(Symbol::RootSpeedup, r),
@@ -201,7 +202,7 @@ fn at_root_rate<F: Field>(v: &At<F>, volume: F) -> F {
     }
 }
 
-/// The same for the message of a step: to nine decimals of r, as exact fractions have it.
+/// The same for the message of a step: r with nine decimals, since exact fractions need it.
 fn root_share(shape: &Shape, share: Share) -> Share {
     const DECIMALS: u64 = 1_000_000_000;
     let Some(Ratio(r)) = shape.params.root_speedup else { return share };
@@ -210,8 +211,8 @@ fn root_share(shape: &Shape, share: Share) -> Share {
     Share::new(share.chunks * (DECIMALS / common), share.of * (scaled / common))
 }
 
-/// The rounds of the root with its partners: how many, over which links, how many partners at
-/// once. Those of its own domain come first; a round with partners in both crosses domains.
+/// The rounds of the root with its partners: how many, over which links, with how many partners at
+/// once. Rounds inside its own domain come first; a round with partners in both crosses domains.
 fn partners(shape: &Shape, emit: &mut dyn FnMut(u32, Level, u32)) {
     let others = shape.ranks - 1;
     let k = shape.ports.sends(others);
@@ -227,7 +228,7 @@ fn partners(shape: &Shape, emit: &mut dyn FnMut(u32, Level, u32)) {
     some(u32::from(rest > 0), Level::Flat, rest);
 }
 
-/// Everybody to rank 0 in one round, rank 0 to everybody in one.
+/// All ranks to rank 0 in one round, then rank 0 to all ranks in one.
 #[derive(Debug, Clone, Copy)]
 struct Star {
     collective: Collective,
@@ -235,7 +236,7 @@ struct Star {
 }
 
 impl Star {
-    /// Whether each rank has or gets a block of its own.
+    /// Whether each rank has or gets its own block.
     fn has_blocks(self) -> bool {
         matches!(self.collective, Scatter | Gather)
     }

@@ -11,22 +11,22 @@
 //!   bcube, B = 3      digit s of the rank       exchange with the B − 1 ranks that differ there
 //! ```
 //!
-//! `gloo-ring`: the vector goes round whole, (N − 1)(α + M/BW). 001 counts P·S bytes for
-//! (P − 1)·S. `gloo-ring-chunked`: a ring of 2N chunks, each chunk of a pair in its own round,
-//! 4(N − 1)(α + M/(2N·BW)), twice the latency of the plain ring; 001 counts 4P steps and 2S bytes
-//! (K10). Exact on full-duplex ports; one half-duplex port takes ×2 on an even ring, ×3 at most on
-//! an odd one.
+//! `gloo-ring`: the whole vector goes around the ring, (N − 1)(α + M/BW). 001 counts P·S bytes
+//! instead of (P − 1)·S. `gloo-ring-chunked`: a ring of 2N chunks, each chunk of a pair in its own
+//! round, 4(N − 1)(α + M/(2N·BW)), twice the latency of the plain ring; 001 counts 4P steps and 2S
+//! bytes (K10). Exact on full-duplex ports. On one half-duplex port an even ring takes ×2, an odd
+//! one ×3 at most.
 //!
 //! `gloo-halving-doubling`: at N = 2^m Rabenseifner's 2·⌊lg N⌋·α + 2(N − 1)/N·M/BW. Otherwise,
 //! round by round on one port with p = 2^⌊lg N⌋, the size of the largest block:
 //! (2·⌊lg N⌋ + 2·messages(N))·α + (exchanged(N) + 2·handed(N))/p·M/BW, where
 //! - messages(N) = Σ s/s′ over neighbouring blocks of sizes s > s′: a rank of the smaller block
-//!   hands its share to s/s′ ranks, one after another;
-//! - handed(N) = Σ p/s′, the chunks of M/p that it hands over;
-//! - exchanged(N): the chunks exchanged inside blocks, the most of any block in each round. All
+//!   sends its share to s/s′ ranks, one after another;
+//! - handed(N) = Σ p/s′, the chunks of M/p that it sends;
+//! - exchanged(N): the chunks exchanged inside blocks, the maximum over all blocks in each round. All
 //!   blocks halve alike, but they double from different shares.
 //!
-//! An upper bound without a barrier after each round, where blocks run ahead of each other.
+//! An upper bound without a barrier after each round, since blocks run ahead of each other.
 //!
 //! `bcube` with base B = `radix` (2): m = log(B, N) steps each way, (B − 1) messages in each. On k
 //! ports w = ⌈(B − 1)/k⌉ of them one after another: 2·w·m·α + 2·w/(B − 1)·(N − 1)/N·M/BW.
@@ -46,7 +46,7 @@ use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Sends, 
 /// Gloo's all-reduces.
 pub static FAMILY: &[&dyn Algorithm] = &[&Ring, &Chunked, &HalvingDoubling, &Bcube];
 
-/// Turns of a ring: neighbours alternate where there is an even number of them.
+/// Turns of a ring: neighbours alternate if their number is even.
 fn ring_turns(shape: &Shape) -> u32 {
     if shape.ranks.is_multiple_of(2) { exchange_turns(shape) } else { shift_turns(shape) }
 }
@@ -55,7 +55,7 @@ fn ring_guarantee(shape: &Shape) -> Guarantee {
     if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
 }
 
-/// Whole vectors round the ring.
+/// Whole vectors around the ring.
 struct Ring;
 
 impl ClosedForm for Ring {
@@ -66,7 +66,7 @@ impl ClosedForm for Ring {
             collectives: &[AllReduce],
             aliases: &["gloo_ring", "gloo_ring_ar"],
             known_as: &[(Library::Gloo, &[AllReduce], "allreduce_ring")],
-            summary: "every rank passes on the vector that it received last, and adds it",
+            summary: "every rank forwards the vector it received last and adds it to its own",
             source: "Gloo (facebookincubator/gloo), allreduce_ring.h",
         };
         &META
@@ -100,7 +100,7 @@ impl ClosedForm for Ring {
     }
 }
 
-/// In round t rank i passes on the vector of rank i − t as it came, and adds it to its own sum.
+/// In round t rank i forwards the vector of rank i − t unchanged, and adds it to its own sum.
 #[derive(Debug, Clone, Copy)]
 struct WholeVectors {
     ranks: u32,
@@ -120,7 +120,7 @@ impl Schedule for WholeVectors {
     }
 }
 
-/// Pairs of chunks round the ring.
+/// Pairs of chunks around the ring.
 struct Chunked;
 
 impl ClosedForm for Chunked {
@@ -191,7 +191,7 @@ impl Schedule for ChunkPairs {
     }
 }
 
-/// Halving and doubling inside blocks of a power of two.
+/// Halving and doubling inside blocks of 2^k ranks.
 struct HalvingDoubling;
 
 impl ClosedForm for HalvingDoubling {
@@ -202,7 +202,7 @@ impl ClosedForm for HalvingDoubling {
             collectives: &[AllReduce],
             aliases: &["gloo_hd", "gloo_hd_ar"],
             known_as: &[(Library::Gloo, &[AllReduce], "allreduce_halving_doubling")],
-            summary: "blocks of 2^k ranks halve, hand their sums to the largest, and double",
+            summary: "blocks of 2^k ranks halve, pass their sums to the largest block, then double",
             source: "Gloo (facebookincubator/gloo), allreduce_halving_doubling.h",
         };
         &META
@@ -237,7 +237,7 @@ impl ClosedForm for HalvingDoubling {
             1 => gather_sent(v),
             // A rank of the largest block also hands one chunk back.
             2 => F::int(2) - F::int(1) / v.power_below(),
-            // One between two blocks hands its share on, and one chunk back.
+            // A rank of a middle block sends its share on, and one chunk back.
             _ => F::int(2),
         }
     }
@@ -255,7 +255,7 @@ impl ClosedForm for HalvingDoubling {
             Step::new(pair[0] / pair[1], Share::new(p / pair[0], p), Route::Offset(distance))
         });
         for over in overs.clone() {
-            // A rank hands s/s′ messages over; each of its receivers adds one.
+            // A rank sends its share in s/s′ messages; each of its receivers adds one.
             emit(Step { count: 1, ..over }.reducing());
             emit(Step { count: over.count - 1, ..over });
         }
@@ -322,7 +322,7 @@ impl ClosedForm for Bcube {
             collectives: &[AllReduce],
             aliases: &["bcube_ar"],
             known_as: &[(Library::Gloo, &[AllReduce], "allreduce_bcube")],
-            summary: "in step s ranks that differ in digit s reduce-scatter; back, they all-gather",
+            summary: "in step s ranks that differ in digit s reduce-scatter, then all-gather in reverse",
             source: "Gloo (facebookincubator/gloo), allreduce_bcube.h",
         };
         &META
@@ -333,7 +333,7 @@ impl ClosedForm for Bcube {
             Some(_) => Ok(()),
             None => {
                 let (n, b) = (shape.ranks, base(shape));
-                Err(Reason::from(format!("{n} ranks are no power of the base {b}")))
+                Err(Reason::from(format!("{n} ranks are not a power of the base {b}")))
             }
         }
     }

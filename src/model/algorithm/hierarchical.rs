@@ -1,4 +1,4 @@
-//! Hierarchies: an algorithm inside each domain of G ranks, another between the domains.
+//! Hierarchies: one algorithm inside each domain of G ranks, another between the domains.
 //!
 //! ```text
 //!   node 0          node 1          node D−1
@@ -8,13 +8,13 @@
 //!     └─┼─┼──────────┘ │ │                       shard of M/G (or one leader with all of M)
 //! ```
 //!
-//! A composition is data: which part runs where and on how much. An all-reduce is a reduce-scatter
-//! inside, an all-reduce of each shard between, an all-gather inside: 2D ring, ring-tree and
-//! NVLSTree are instances. With a leader it is a reduce to it, an all-reduce of the leaders, a
-//! broadcast from it. The parts' closed forms add up, on α₁, BW₁ inside and α₂, BW₂ between; with
-//! fewer NICs than shards ⌈G/NICs⌉ of them share one. Exact where every phase ends everywhere
-//! before the next begins, which is how the two-level algorithms of libraries are written; without
-//! that barrier a little overlaps.
+//! A composition is data: which part runs where and on how much of the vector. An all-reduce is a
+//! reduce-scatter inside, an all-reduce of each shard between, and an all-gather inside: 2D ring,
+//! ring-tree and NVLSTree are instances. With a leader it is a reduce to the leader, an all-reduce
+//! of the leaders, and a broadcast from the leader. The parts' closed forms add up, with α₁, BW₁
+//! inside and α₂, BW₂ between; with fewer NICs than shards, ⌈G/NICs⌉ shards share one. The sum is
+//! exact where every phase ends everywhere before the next begins, which is how the two-level
+//! algorithms of libraries are written. Without that barrier phases overlap a little.
 //!
 //! Sources: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007; spiceMonkey/
 //! collective-comm 03 §2 for the compositions over tiers.
@@ -61,9 +61,9 @@ struct Part {
 /// How much of the vector crosses between domains.
 #[derive(Clone, Copy, PartialEq)]
 enum Crossing {
-    /// Every rank takes its shard of M/G across.
+    /// Every rank sends its shard of M/G across.
     Shards,
-    /// One leader a domain takes all of M across.
+    /// One leader per domain sends all of M across.
     Leader,
 }
 
@@ -176,7 +176,7 @@ impl Hierarchical {
         self.parts.iter().find(|(c, _)| *c == collective).map_or(&[], |(_, parts)| parts)
     }
 
-    /// What a part is asked.
+    /// The shape of a part.
     fn shape(part: &Part, shape: &Shape) -> Shape {
         let ranks = match part.level {
             Level::Outer => shape.ranks / shape.group(),
@@ -185,7 +185,8 @@ impl Hierarchical {
         shape.part(part.collective, ranks)
     }
 
-    /// The parts of the vector that one rank handles between domains: G shards, or one leader.
+    /// The number of parts of the vector that one rank handles between domains: G shards, or one
+    /// leader.
     fn shards(&self, shape: &Shape) -> u32 {
         if self.crossing == Crossing::Shards { shape.group() } else { 1 }
     }
@@ -236,7 +237,7 @@ impl ClosedForm for Hierarchical {
             let of = |part: &Part| part.algorithm.guarantee(&Self::shape(part, shape));
             parts.iter().all(|part| wanted.contains(&of(part)))
         };
-        // With a barrier a rank with many ports does not feed all its children at once.
+        // With a barrier a rank with many ports does not send to all its children at once.
         match shape.ports == Ports::ONE {
             _ if all(&[Guarantee::Equal]) => Guarantee::Equal,
             true if all(&[Guarantee::Equal, Guarantee::EqualInRounds]) => Guarantee::EqualInRounds,
@@ -244,7 +245,7 @@ impl ClosedForm for Hierarchical {
         }
     }
 
-    /// A leader is the root of the reduce inside, and sends nothing there.
+    /// A leader is the root of the reduce inside, and sends nothing in it.
     fn sent<F: Field>(&self, v: &At<F>) -> F {
         let mut sum = F::int(0);
         for part in self.parts(v.shape.collective) {
@@ -288,7 +289,7 @@ impl ClosedForm for Hierarchical {
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        // One rank is its own domain, however many there may be in one.
+        // One rank is its own domain, whatever the size of a domain.
         let group = if shape.ranks > 1 { shape.group } else { Some(NonZeroU32::MIN) };
         let shape = Shape { group, ..*shape };
         let phase = |part: &Part| {
@@ -304,14 +305,14 @@ impl ClosedForm for Hierarchical {
     }
 }
 
-/// Whether the ranks are several full domains.
+/// Whether the ranks fill several domains.
 pub(super) fn fills_domains(shape: &Shape) -> Result<(), Reason> {
     let group = shape.group();
     if group >= shape.ranks {
         return Err(Reason::new("all ranks are in one domain"));
     }
     if group < 2 {
-        return Err(Reason::new("each rank is a domain of its own"));
+        return Err(Reason::new("each rank is its own domain"));
     }
     if !shape.ranks.is_multiple_of(group) {
         return Err(Reason::from(format!("{} ranks do not fill domains of {group}", shape.ranks)));
@@ -319,11 +320,12 @@ pub(super) fn fills_domains(shape: &Shape) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Pairwise all-to-all that serves the own domain first: G − 1 sends inside, N − G between.
+/// Pairwise all-to-all that serves its own domain first: G − 1 sends inside, N − G between.
 ///
-/// An all-to-all does not decompose: every pair has its own data. It can only keep the near sends
-/// off the far links (spiceMonkey/collective-comm 03 §2.2). NCCL's all-to-all is a send and a
-/// receive with every peer, near and far ones beside each other: it takes at most this.
+/// An all-to-all does not decompose: every pair has its own data. The only gain possible is to keep
+/// sends to near ranks off the far links (spiceMonkey/collective-comm 03 §2.2). NCCL's all-to-all
+/// is a send and a receive with every peer, near and far ones at the same time: it takes at most
+/// this.
 struct TieredPairwise;
 
 impl ClosedForm for TieredPairwise {
@@ -373,7 +375,7 @@ impl ClosedForm for TieredPairwise {
     }
 }
 
-/// In round t every rank sends to the one t/G domains and t mod G local ranks on.
+/// In round t every rank sends to the one t/G domains and t mod G local ranks further.
 #[derive(Debug, Clone, Copy)]
 struct NearFirst {
     ranks: u32,
@@ -424,7 +426,8 @@ mod tests {
                 let at = At::numbers(shape);
                 let counted = count(&*schedule, 1);
                 assert_eq!(algorithm.sent_exactly(&at), counted.max_sent, "{name}");
-                // A switch is not counted message by message; segments run ahead of a barrier.
+                // Switch traffic is not counted message by message; segments run ahead of a
+                // barrier.
                 let equal = algorithm.guarantee(&shape) == Guarantee::Equal;
                 if !equal || schedule.switches() > 0 || shape.segments() > 1 {
                     continue;

@@ -6,17 +6,17 @@
 //!   rank ──x──►└────────┘──x──► rank
 //! ```
 //!
-//! NVLink SHARP, InfiniBand SHARP (Graham et al., COMHPC 2016) and their like.
+//! NVLink SHARP, InfiniBand SHARP (Graham et al., COMHPC 2016) and similar.
 //!
-//! Broadcast, reduce, all-reduce: 2·α_sw + M/BW. All-gather, reduce-scatter:
-//! 2·α_sw + (N − 1)/N·M/BW. k tiers of switches take 2k hops (`switch_hops`). A broadcast and an
-//! all-gather need a switch that multicasts, a reduce and a reduce-scatter one that adds, an
-//! all-reduce both. The ranks add nothing, but in a reduce-scatter each its own block, which does not
-//! travel. The time α_sw is a figure of the switch. The schedule is one message up and one down a
-//! rank; a switch forwards while it receives. Blocks of an all-gather or reduce-scatter over several
-//! tiers would share the links between switches, which the form, for a fat tree, does not price:
+//! Broadcast, reduce, all-reduce: 2·α_sw + M/BW. All-gather, reduce-scatter: 2·α_sw + (N −
+//! 1)/N·M/BW. k tiers of switches take 2k hops (`switch_hops`). Broadcast and all-gather need a
+//! switch that multicasts, reduce and reduce-scatter one that adds, all-reduce both. The ranks add
+//! nothing, except that in a reduce-scatter each adds its own block, which is not sent. The time
+//! α_sw is a parameter of the switch. The schedule is one message up and one down per rank; a
+//! switch forwards while it receives. Blocks of an all-gather or reduce-scatter over several tiers
+//! would share the links between switches, which the formula, made for a fat tree, does not price:
 //! there is no schedule for those. Other texts count one hop for some of these (K12). On one
-//! half-duplex port what goes up and what comes down take turns.
+//! half-duplex port data going up and data coming down take turns.
 
 use super::rounds::exchange_turns;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
@@ -37,12 +37,12 @@ pub(super) fn hops(shape: &Shape) -> u32 {
 /// Whether a message crosses a switch at all.
 pub(super) fn crosses_a_switch(shape: &Shape) -> Result<(), Reason> {
     if hops(shape) == 0 {
-        return Err(Reason::new("a message crosses at least one switch hop"));
+        return Err(Reason::new("a message must cross at least one switch hop"));
     }
     Ok(())
 }
 
-/// One hop with the data behind it, the further ones empty: the data flow through.
+/// One hop with the data, then the further hops without data: the data flow through.
 pub(super) fn switch_steps(shape: &Shape, share: Share, emit: &mut dyn FnMut(Step)) {
     emit(Step::new(1_u32, share, Route::Switch));
     if hops(shape) > 1 {
@@ -73,7 +73,7 @@ impl ClosedForm for InNetwork {
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         let turns = F::int(exchange_turns(&v.shape).into());
         let beta = match v.shape.collective {
-            // The root sends its own part up, and gets the sum.
+            // The root sends its own part up and gets the sum.
             AllReduce | Reduce => turns,
             AllGather | ReduceScatter => turns * v.others_share(),
             _ => F::int(1),
@@ -85,8 +85,8 @@ impl ClosedForm for InNetwork {
         }
     }
 
-    /// Where up and down share a port, what comes down waits for that anyhow: α_sw counts once
-    /// less; and an all-gather has less to send up than this counts.
+    /// Where up and down share a port, the data coming down wait anyway, so α_sw counts one time
+    /// less; and an all-gather sends less up than this counts.
     fn guarantee(&self, shape: &Shape) -> Guarantee {
         let bound = shape.collective != Broadcast && shape.ports.is_half();
         if bound { Guarantee::UpperBound } else { Guarantee::Equal }
@@ -116,7 +116,8 @@ impl ClosedForm for InNetwork {
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         // One hop up, one down, and one between any two switches in a row. Blocks of all ranks
-        // would share the link between two: more than the form, which is for a fat tree, prices.
+        // would share the link between two switches, which takes longer than the formula, made for
+        // a fat tree.
         let switches = hops(shape).checked_sub(1).filter(|&switches| switches > 0)?;
         let blocks = matches!(shape.collective, AllGather | ReduceScatter);
         let Shape { collective, ranks, .. } = *shape;
@@ -125,10 +126,10 @@ impl ClosedForm for InNetwork {
     }
 }
 
-/// Up to the first switch, through the others, and down: a round each.
+/// One round each for the way up to the first switch, between each two switches, and down.
 ///
-/// A switch adds or keeps what comes up. Of an all-gather or reduce-scatter a rank's own block does
-/// not travel to itself.
+/// A switch adds or stores what comes up. In an all-gather or reduce-scatter a rank's own block is
+/// not sent to itself.
 #[derive(Debug, Clone, Copy)]
 struct Switched {
     collective: Collective,
@@ -143,7 +144,7 @@ impl Switched {
         Run { start: 0, len: self.frame().parts }
     }
 
-    /// All chunks but that of `rank`.
+    /// All chunks except that of `rank`.
     fn others(self, rank: u32) -> impl Iterator<Item = Run> {
         Run::around(rank + 1, self.ranks - 1, self.ranks)
     }

@@ -5,14 +5,14 @@
 //!                    inside    0 ─► 1 ─► 2 ─► 0   3 ─► 4 ─► 5 ─► 3   k − 1 steps of M/k
 //! ```
 //!
-//! All-gather: chunks first go round between the groups, one by one; then everything that a rank
-//! has goes round inside its group, m chunks per message. (N/k + k − 2)·α + (N − 1)/N·M/BW: the
-//! bytes of the ring in fewer messages, of which the small ones leave the group. Reduce-scatter
-//! backwards, adding; all-reduce both. `radix` is k, else the ranks of a node; in
-//! the latter case each phase is priced on its own links.
+//! All-gather: first single chunks go around between the groups; then everything a rank has goes
+//! around inside its group, m chunks per message. (N/k + k − 2)·α + (N − 1)/N·M/BW: the bytes of
+//! the ring in fewer messages, and only small messages leave the group. Reduce-scatter is the
+//! reversal, with additions; all-reduce is both. `radix` is k; the default is the number of ranks
+//! per node, and then each phase is priced on its own links.
 //!
 //! Named in the generalized algorithms of IEEE CLUSTER 2023; derived here, not taken from there.
-//! Each phase is the ring of `ring.rs`, so that the form is exact on full-duplex ports. It has not
+//! Each phase is the ring of `ring.rs`, so the formula is exact on full-duplex ports. It has not
 //! been simulated on half-duplex ones, where ×2 (even rings) or ×3 is an upper bound.
 
 use super::rounds::{
@@ -49,7 +49,7 @@ impl ClosedForm for KRing {
             return Err(Reason::new("it needs groups of k ranks, 1 < k < N: give a radix"));
         }
         if !n.is_multiple_of(k) {
-            return Err(Reason::from(format!("{n} ranks are no whole groups of {k}")));
+            return Err(Reason::from(format!("{n} ranks do not divide into groups of {k}")));
         }
         Ok(())
     }
@@ -60,7 +60,7 @@ impl ClosedForm for KRing {
             let k = F::int(size(&v.shape).into());
             return gather_cost(v, v.n.clone() / k.clone() + k - F::int(2), turns);
         }
-        // Messages of a share each, `walks` times; what is reduced is reduced once.
+        // Messages of a share each, `walks` times; data are reduced only once.
         let phase = |level: Level, messages: F, parts: &F, walks: u32, adds: bool| {
             let volume = messages.clone() / parts.clone();
             let gamma = if adds { volume.clone() } else { F::int(0) };
@@ -103,12 +103,12 @@ impl ClosedForm for KRing {
     }
 }
 
-/// k; 0 where nobody says.
+/// k; 0 if it is not set.
 fn size(shape: &Shape) -> u32 {
     shape.params.radix.unwrap_or_else(|| shape.group.map_or(0, |g| g.get()))
 }
 
-/// Whether the groups are the domains of the machine, so that each phase has its own links.
+/// Whether the groups are the domains of the machine, so each phase has its own links.
 fn are_domains(shape: &Shape) -> bool {
     shape.group.is_some_and(|g| g.get() == size(shape))
 }
@@ -121,14 +121,14 @@ fn turns(shape: &Shape) -> u32 {
 
 /// Rings along the rows and along the columns of a grid of ranks, rank i in row i / row.
 ///
-/// The all-gather goes along one kind of lines chunk by chunk, then along the other with all that
-/// the first have gathered.
+/// The all-gather goes along one kind of line chunk by chunk, then along the other kind with
+/// everything gathered by the first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grid {
     ranks: u32,
     /// The ranks of a row.
     row: u32,
-    /// Which lines come first in an all-gather.
+    /// The lines that come first in an all-gather.
     first: Lines,
     /// Whether this is the reversal, a reduce-scatter.
     backwards: bool,
@@ -147,7 +147,7 @@ impl Grid {
         Self { ranks, row: row.clamp(1, ranks.max(1)), first, backwards: false }
     }
 
-    /// It, its reversal, or both, as the shape wants.
+    /// The all-gather, its reversal, or both, depending on the shape.
     pub(super) fn schedule(self, shape: &Shape) -> Box<dyn Schedule> {
         let backwards = Self { backwards: true, ..self };
         match shape.collective {
@@ -157,7 +157,7 @@ impl Grid {
         }
     }
 
-    /// The ranks of one of `lines`.
+    /// The number of ranks in one of `lines`.
     fn size(self, lines: Lines) -> u32 {
         if lines == Lines::Rows { self.row } else { self.ranks / self.row }
     }
@@ -180,7 +180,7 @@ impl Schedule for Grid {
             Some(round) if self.first == Lines::Rows => (Lines::Columns, round, true),
             Some(round) => (Lines::Rows, round, true),
         };
-        // The rank's place in its line, and the rank at another place of it.
+        // The rank's place in its line, and the rank at another place of that line.
         let size = self.size(lines);
         let (place, line) = match lines {
             Lines::Rows => (rank % row, rank / row),

@@ -1,4 +1,4 @@
-//! k-nomial trees: broadcast and reduce whose active ranks grow by the factor K in a round.
+//! k-nomial trees: broadcast and reduce whose number of active ranks grows K-fold per round.
 //!
 //! ```text
 //!   K = 3, N = 9
@@ -6,12 +6,13 @@
 //!   round 1   0 ─► 3, 6    1 ─► 4, 7    2 ─► 5, 8     r < K^j sends to r + c·K^j, c = 1 … K − 1
 //! ```
 //!
-//! With w = K^levels the largest power of K below N, and children(K, N) = ⌈N/w⌉ − 1 partners in
-//! the last round: ((K − 1)·levels(K, N) + children(K, N))(α + M/BW) on one port, full or half
-//! duplex, at any N; levels(K, N) + 1 on K − 1 ports. In general a round with c partners takes
-//! ⌈c/k⌉ messages on k ports, an upper bound where children start before the round is over.
-//! `radix` is K, 4 by default. Binomial is K = 2. The reduce is the mirror image, adding: what is
-//! added does not depend on the ports. MPICH (`MPIR_CVAR_BCAST_TREE_KVAL`) and Open MPI ship it.
+//! Let w = K^levels be the largest power of K below N, and children(K, N) = ⌈N/w⌉ − 1 the partners
+//! in the last round. The cost is ((K − 1)·levels(K, N) + children(K, N))(α + M/BW) on one port,
+//! full or half duplex, at any N, and levels(K, N) + 1 messages on K − 1 ports. In general a round
+//! with c partners takes ⌈c/k⌉ messages on k ports, an upper bound where children start before the
+//! round is over. `radix` is K, 4 by default. Binomial is K = 2. The reduce is the mirror image,
+//! with additions, whose number does not depend on the ports. MPICH (`MPIR_CVAR_BCAST_TREE_KVAL`)
+//! and Open MPI ship it.
 
 use std::ops::RangeInclusive;
 
@@ -33,7 +34,7 @@ impl ClosedForm for Knomial {
             collectives: &[Broadcast, Reduce],
             aliases: &["knomial_bcast", "knomial_reduce"],
             known_as: &[(Library::OpenMpi, &[Broadcast], "7 knomial")],
-            summary: "the ranks that have the vector grow by the factor K in every round",
+            summary: "the number of ranks that have the vector grows K-fold in every round",
             source: "MPICH, MPIR_CVAR_BCAST_TREE_KVAL; Open MPI coll/base",
         };
         &META
@@ -41,7 +42,7 @@ impl ClosedForm for Knomial {
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
         if radix(shape) < 2 {
-            return Err(Reason::new("its radix is at least 2"));
+            return Err(Reason::new("its radix must be at least 2"));
         }
         Ok(())
     }
@@ -111,10 +112,11 @@ impl ClosedForm for Knomial {
     }
 }
 
-/// The links of the messages to r + c·near, r < near, for all c of `partners` at once.
+/// The links of the messages to r + c·near, r < near, for all c in `partners` at once.
 ///
-/// A doubling by d = (c + 1)·near/2 reaches as far in a block of ranks. Ranks that are dealt out
-/// in turn stay at home on whole turns round the domains: d is one only where all c·near are.
+/// A doubling by d = (c + 1)·near/2 reaches as far in a block of ranks. Where ranks are assigned to
+/// domains in turn, they stay in their domain on whole turns around the domains: d is a whole turn
+/// only if all c·near are.
 fn route(shape: &Shape, near: u64, partners: RangeInclusive<u64>) -> Route {
     let span = u64::from(shape.group());
     let domains = u64::from(shape.ranks).div_ceil(span);
@@ -148,7 +150,7 @@ fn children(arguments: &[u64]) -> u64 {
     n.div_ceil(w) - 1
 }
 
-/// The tree as an explicit schedule: a round a level, the reduce backwards.
+/// The tree as an explicit schedule: one round per level; the reduce is the reversal.
 #[derive(Debug, Clone, Copy)]
 struct Tree {
     collective: Collective,

@@ -8,14 +8,13 @@
 //!
 //! NHR and NB: ⌈lg N⌉·α + (N − 1)/N·M/BW for all-gather and reduce-scatter, twice that for the
 //! all-reduce. NHR's broadcast is its scatter and all-gather, 2⌈lg N⌉·α + 2(N − 1)/N·M/BW. NHR
-//! sends the messages of Sparbit, NB those of Bruck. NHR_V1, the older variant that Huawei is
-//! retiring, takes about 2√N steps: with side(N) = ⌊√N⌋ rows,
-//! (side(N) + N/side(N) − 2)·α + (N − 1)/N·M/BW. It is stated for N = s² and s(s + 1), where its
-//! rows are equally long.
+//! sends the same messages as Sparbit, NB the same as Bruck. NHR_V1, the older variant that Huawei
+//! is retiring, takes about 2√N steps: with side(N) = ⌊√N⌋ rows, (side(N) + N/side(N) − 2)·α + (N −
+//! 1)/N·M/BW. It is given for N = s² and s(s + 1), where its rows are equally long.
 //!
 //! The documentation gives orders of growth; steps and bytes here are those of the open source
 //! (hcomm, `algorithm/base/alg_template`), not simulated. HCCL's AHC and pipeline are hierarchies,
-//! over unequal groups and with both tiers at work at once; they have no form on equal links and
+//! over unequal groups and with both tiers busy at once. They have no formula on equal links and
 //! are left to the hierarchical compositions.
 
 use super::k_ring::{Grid, Lines};
@@ -52,7 +51,7 @@ impl ClosedForm for Nhr {
             collectives: &[AllReduce, AllGather, ReduceScatter, Broadcast],
             aliases: &["nonuniform-hierarchical-ring"],
             known_as: &[],
-            summary: "in step k every rank sends every 2^(k+1)th chunk 2^k ranks far",
+            summary: "in step k rank r sends every 2^(k+1)th chunk to rank r + 2^k",
             source: SOURCE,
         };
         &META
@@ -66,7 +65,8 @@ impl ClosedForm for Nhr {
         Cost::new(walks.clone() * v.ceil_lg(), walks * v.others() / v.n.clone())
     }
 
-    /// The root's scatter is over before the last rank has its chunk: a bound for broadcasts.
+    /// The root's scatter is over before the last rank has its chunk: an upper bound for
+    /// broadcasts.
     fn guarantee(&self, shape: &Shape) -> Guarantee {
         if shape.collective == Broadcast { Guarantee::UpperBound } else { guarantee(shape) }
     }
@@ -83,7 +83,7 @@ impl ClosedForm for Nhr {
         if shape.collective != Broadcast {
             return gather_steps(shape, &gather, shift_turns(shape), emit);
         }
-        // The scatter goes down a tree, in which nobody sends and receives at once.
+        // The scatter goes down a tree, in which no rank sends and receives at once.
         gather.iter().rev().for_each(|step| emit(*step));
         gather.iter().for_each(|step| repeat(*step, shift_turns(shape), emit));
     }
@@ -97,7 +97,7 @@ impl ClosedForm for Nhr {
     }
 }
 
-/// Its older variant.
+/// The older variant of NHR.
 struct NhrV1;
 
 impl ClosedForm for NhrV1 {
@@ -119,7 +119,7 @@ impl ClosedForm for NhrV1 {
         if rows * rows == n || rows * (rows + 1) == n {
             return Ok(());
         }
-        let why = format!("{n} ranks are neither s² nor s(s + 1), for which its cost is known");
+        let why = format!("its cost is known only for s² and s(s + 1) ranks, not for {n}");
         Err(Reason::from(why))
     }
 
@@ -203,10 +203,10 @@ impl ClosedForm for Nb {
     }
 }
 
-/// The scatter of NHR's broadcast: in round k the ranks less than 2^k before the root send 2^k
-/// ranks back the chunks that lie 2^(k+1) apart from there.
+/// The scatter of NHR's broadcast: in round k the ranks less than 2^k before the root send the
+/// chunks at intervals of 2^(k+1) from there 2^k ranks back.
 ///
-/// At other than powers of two the library also moves chunks that the sender does not have.
+/// If N is not a power of two, the library also moves chunks that the sender does not have.
 #[derive(Debug, Clone, Copy)]
 struct NearFirst {
     ranks: u32,

@@ -1,4 +1,4 @@
-//! What an algorithm says of itself.
+//! What an algorithm declares about itself.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -33,7 +33,7 @@ impl Library {
     /// All of them.
     pub const ALL: &[Self] = &[Self::Nccl, Self::OpenMpi, Self::Mpich, Self::Gloo];
 
-    /// The library with this id; RCCL has NCCL's algorithms.
+    /// The library with this id; RCCL has the algorithms of NCCL.
     #[must_use]
     pub fn named(id: &str) -> Option<Self> {
         let id = if id == "rccl" { "nccl" } else { id };
@@ -52,16 +52,16 @@ impl fmt::Display for Library {
     }
 }
 
-/// Names, summary and source of an algorithm. No field has a default: nothing goes undocumented.
+/// Names, summary and source of an algorithm. No field has a default, so nothing goes undocumented.
 #[derive(Debug)]
 pub struct Meta {
     /// The name on the command line, such as `rabenseifner`.
     pub id: &'static str,
     /// The name in a table, such as `Rabenseifner (nearest first)`.
     pub title: &'static str,
-    /// The operations it implements.
+    /// The operations that it implements.
     pub collectives: &'static [Collective],
-    /// Other names that are understood.
+    /// Other accepted names.
     pub aliases: &'static [&'static str],
     /// What libraries call it, and for which operations.
     pub known_as: &'static [(Library, &'static [Collective], &'static str)],
@@ -72,7 +72,7 @@ pub struct Meta {
 }
 
 impl Meta {
-    /// What `library` calls it for `collective`, where it ships it.
+    /// What `library` calls it for `collective`, if it ships it.
     #[must_use]
     pub fn name_in(&self, library: Library, collective: Collective) -> Option<&'static str> {
         let mut known = self.known_as.iter();

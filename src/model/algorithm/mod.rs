@@ -1,8 +1,8 @@
-//! The algorithms: one file a family, each with its closed form, its steps and its schedule.
+//! The algorithms: one file per family, each with its closed form, its steps and its schedule.
 //!
-//! To add one, write a file beside `ring.rs`, its `mod` line and one line in [`FAMILIES`]. The
-//! tests walk the registry: an algorithm that is not documented, priced, sourced or whose steps do
-//! not sum to its closed form fails the build.
+//! To add one, write a file next to `ring.rs`, its `mod` line and one line in [`FAMILIES`]. The
+//! tests walk the registry: the build fails for an algorithm that lacks documentation, a price or a
+//! source, or whose steps do not sum to its closed form.
 
 mod all_to_all;
 mod barrier;
@@ -48,7 +48,7 @@ pub use step::{Route, Share, Step};
 use crate::model::formula::{At, Cost, Expr, Field, Form, Number, Phase, Rational, Shape};
 use crate::model::schedule::Schedule;
 
-/// Every built-in family; the order is the order of every list that people see.
+/// Every built-in family; all lists shown to users follow this order.
 pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     point_to_point::FAMILY,
     flat::FAMILY,
@@ -82,28 +82,28 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     barrier::FAMILY,
 ];
 
-/// How a closed form relates to what its schedule costs under the asked ports.
+/// How a closed form relates to the cost of its schedule on the given ports.
 ///
-/// Additions (γ) take their time while the receiver's ports go on: with γ, an equal form is an
-/// upper bound on full-duplex ports, and nothing is said about half-duplex ones.
+/// Additions (γ) take time while the receiver's ports keep working: with γ, an equal form is an
+/// upper bound on full-duplex ports, and nothing is guaranteed about half-duplex ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Guarantee {
-    /// It is the makespan, event by event: data and ports alone are waited for.
+    /// It is the makespan, event by event: messages wait only for data and ports.
     Equal,
     /// It is the makespan with a barrier after every round. Data that run ahead of the rounds may
-    /// make it shorter, or longer where one that ran ahead holds a port that another needs.
+    /// make it shorter, or longer where they hold a port that another message needs.
     EqualInRounds,
-    /// The makespan is at most this, event by event or, where running ahead does harm, with a
-    /// barrier after every round.
+    /// The makespan is at most this: event by event, or with a barrier after every round where
+    /// running ahead makes it longer.
     UpperBound,
     /// The ratio to the makespan tends to 1 as the vector grows and is cut into more segments.
     Asymptotic,
-    /// Segments flow through several stages: the makespan, event by event, is at least what the
-    /// busiest port carries of all segments, and at most what this form says of
-    /// [`Guarantee::WAITS`] segments more. A message that comes back to a port waits there for
-    /// those that are under way, once in a pipeline and not once a segment.
+    /// Segments flow through several stages. The makespan, event by event, is at least the time of
+    /// the busiest port for all segments, and at most what this form gives for [`Guarantee::WAITS`]
+    /// more segments. A message that comes back to a port waits there for those under way, once per
+    /// pipeline, not once per segment.
     Pipelined,
 }
 
@@ -124,9 +124,9 @@ impl Guarantee {
     }
 }
 
-/// What the author of an algorithm writes.
+/// The part of an algorithm that its author writes.
 ///
-/// The generic methods make this trait unfit for `dyn`; every `ClosedForm` is an [`Algorithm`].
+/// The generic methods make this trait unusable as `dyn`; every `ClosedForm` is an [`Algorithm`].
 pub trait ClosedForm: Sync {
     /// Names, summary and source.
     fn meta(&self) -> &Meta;
@@ -139,10 +139,10 @@ pub trait ClosedForm: Sync {
         Ok(())
     }
 
-    /// What it costs under `v.shape.ports`, for N ≥ 2.
+    /// Its cost under `v.shape.ports`, for N ≥ 2.
     ///
-    /// n_α is of the form a + b·P, n_β and n_γ of the form c + d/P, from P = 2 on: the best P is
-    /// derived from two evaluations. P = 1 may be cheaper than that line.
+    /// From P = 2 on n_α must have the form a + b·P, and n_β and n_γ the form c + d/P: the best P
+    /// is derived from two evaluations. P = 1 may be cheaper than that line.
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F>;
 
     /// How [`Self::cost`] relates to the schedule.
@@ -153,11 +153,11 @@ pub trait ClosedForm: Sync {
     /// The share of M that the busiest rank sends.
     fn sent<F: Field>(&self, v: &At<F>) -> F;
 
-    /// The messages one after another that make up [`Self::cost`]: Σ count·(α + share·M/BW).
+    /// The sequential messages that make up [`Self::cost`]: Σ count·(α + share·M/BW).
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
 
-    /// Its stages, where they hold different ports at once: [`Self::cost`] and [`Self::steps`] are
-    /// then those of one port per rank, which all stages hold.
+    /// Its stages, if they use different ports at once: [`Self::cost`] and [`Self::steps`] are then
+    /// those of one port per rank, shared by all stages.
     fn stages(&self, _shape: &Shape) -> Option<Stages> {
         None
     }
@@ -182,7 +182,7 @@ pub trait ClosedForm: Sync {
         false
     }
 
-    /// Partners that a rank talks to at once where no step is to wait for a port.
+    /// The number of partners of a rank at once if no step is to wait for a port.
     fn ports_needed(&self, _shape: &Shape) -> u32 {
         1
     }
@@ -193,7 +193,7 @@ pub trait ClosedForm: Sync {
     }
 }
 
-/// An algorithm behind a pointer: what registries hold.
+/// An algorithm as a trait object: what registries hold.
 ///
 /// Implemented by every [`ClosedForm`]; do not implement it by hand.
 pub trait Algorithm: Sync {
@@ -222,15 +222,15 @@ pub trait Algorithm: Sync {
     fn sent_exactly(&self, v: &At<Rational>) -> Rational;
     /// The same over symbols.
     fn sent_printed(&self, v: &At<Expr>) -> Expr;
-    /// The messages one after another.
+    /// The messages, one after another.
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step));
-    /// Its stages, where they hold different ports at once.
+    /// Its stages, if they use different ports at once.
     fn stages(&self, shape: &Shape) -> Option<Stages>;
     /// Whether P is a parameter of it.
     fn is_pipelined(&self) -> bool;
-    /// Libraries that run it for such a shape, with its name there.
+    /// Libraries that run it for such a shape, each with its name for it.
     fn shipped(&self, shape: &Shape) -> Vec<(Library, &'static str)>;
-    /// Whether `library`, or any where none is named, runs it for such a shape.
+    /// Whether `library`, or any library if none is given, runs it for such a shape.
     fn is_shipped(&self, library: Option<Library>, shape: &Shape) -> bool;
     /// Partners at once.
     fn ports_needed(&self, shape: &Shape) -> u32;
@@ -238,7 +238,7 @@ pub trait Algorithm: Sync {
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>>;
 }
 
-/// The libraries that run `form` for such a shape, with the name that it has there.
+/// The libraries that run `form` for such a shape, with their names for it.
 fn shipped(form: &impl ClosedForm, shape: &Shape) -> impl Iterator<Item = (Library, &'static str)> {
     let known = form.meta().known_as.iter();
     let here =
@@ -254,9 +254,9 @@ impl<T: ClosedForm> Algorithm for T {
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
         let meta = ClosedForm::meta(self);
         if !meta.collectives.contains(&shape.collective) {
-            return Err(Reason::from(format!("it is no {}", shape.collective)));
+            return Err(Reason::from(format!("it does not implement {}", shape.collective)));
         }
-        // One rank has nothing to send, whatever the algorithm.
+        // One rank has nothing to send in any algorithm.
         if shape.ranks <= 1 { Ok(()) } else { ClosedForm::applies(self, shape) }
     }
 

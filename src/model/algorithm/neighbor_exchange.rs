@@ -1,4 +1,4 @@
-//! Neighbour exchange: an all-gather that talks to two neighbours only.
+//! Neighbour exchange: an all-gather in which each rank communicates with two neighbours only.
 //!
 //! ```text
 //!   round 0   0 ◄─► 1   2 ◄─► 3   4 ◄─► 5      own chunks
@@ -28,7 +28,7 @@ impl ClosedForm for NeighborExchange {
             collectives: &[AllGather],
             aliases: &["neighbor", "neighbor_exchange", "neighbor_exchange_ag"],
             known_as: &[(Library::OpenMpi, &[AllGather], "5 neighbor")],
-            summary: "ranks exchange the pair of chunks that came last with either neighbour in turn",
+            summary: "ranks exchange the pair of chunks received last with their two neighbours in turn",
             source: "Chen et al., Performance evaluation of allgather algorithms, HPC Asia 2005",
         };
         &META
@@ -38,7 +38,7 @@ impl ClosedForm for NeighborExchange {
         if shape.ranks.is_multiple_of(2) {
             return Ok(());
         }
-        Err(Reason::from(format!("{} ranks are odd", shape.ranks)))
+        Err(Reason::from(format!("it needs an even number of ranks, not {}", shape.ranks)))
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -70,8 +70,9 @@ impl ClosedForm for NeighborExchange {
     }
 }
 
-/// Pairs of chunks that go round both ways. Where rank and round are both even or both odd, a rank
-/// sends right what came from the left, pair by pair, and left what came from the right otherwise.
+/// Pairs of chunks that go around both ways. Where rank and round are both even or both odd, a rank
+/// sends the pairs from its left to the right; otherwise it sends the pairs from its right to the
+/// left.
 #[derive(Debug, Clone, Copy)]
 struct Pairs {
     ranks: u32,

@@ -7,15 +7,15 @@
 //!   r ─4─► r + 1             r ─1─► r + 1   four times
 //! ```
 //!
-//! Far first: for b = ⌈lg N⌉ − 1 … 0 a rank holds n_b chunks that r + 2^b lacks, and sends them in
-//! messages of at most a chunks. rounds(N, a) = Σ_b ⌈n_b/a⌉ with
-//! n_b = ⌊(N − 1 + 2^b)/2^(b+1)⌋, so that rounds(N, a)·α + (N − 1)/N·M/BW, at any N: ⌈lg N⌉
-//! rounds without a limit, N − 1 at a = 1. The textbook prints one chunk per round in ⌈lg N⌉
-//! rounds, which would deliver too few (K14). Exact on one full-duplex port; further ports let
-//! rounds overlap. The reduce-scatter is the same walked backwards, adding.
+//! Farthest first: for b = ⌈lg N⌉ − 1 … 0 a rank holds n_b chunks that r + 2^b lacks, and sends
+//! them in messages of at most a chunks. With rounds(N, a) = Σ_b ⌈n_b/a⌉ and n_b = ⌊(N − 1 +
+//! 2^b)/2^(b+1)⌋ the cost is rounds(N, a)·α + (N − 1)/N·M/BW, at any N: ⌈lg N⌉ rounds without a
+//! limit, N − 1 at a = 1. The textbook prints one chunk per round in ⌈lg N⌉ rounds, which would
+//! deliver too few chunks (K14). Exact on one full-duplex port; with further ports rounds may
+//! overlap. The reduce-scatter is the reversal, with additions.
 //!
-//! NCCL ships it from 2.23 on, for one rank per node; what a buffer holds limits a there. A shape
-//! with several ranks per node is still priced: the rule of the library belongs to its policy.
+//! NCCL ships it from 2.23 on, for one rank per node; there the buffer size limits a. A shape with
+//! several ranks per node is still priced: the library's rule is part of its policy.
 
 use std::num::NonZeroU32;
 
@@ -40,7 +40,7 @@ impl ClosedForm for Pat {
             collectives: &[AllGather, ReduceScatter],
             aliases: &["pat_ag", "pat_rs"],
             known_as: &[(Library::Nccl, &[AllGather, ReduceScatter], "PAT")],
-            summary: "a tree from every rank, far first, with at most a chunks in a message",
+            summary: "one tree per rank, farthest partners first, at most a chunks per message",
             source: "Jeaugey, PAT, arXiv:2506.20252, 2025; NCCL 2.23",
         };
         &META
@@ -66,7 +66,7 @@ impl ClosedForm for Pat {
         gather_sent(v)
     }
 
-    /// NCCL runs it between nodes with one rank each only (K14).
+    /// NCCL runs it only between nodes with one rank each (K14).
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
         let alone = shape.group.is_some_and(|g| g.get() == 1);
         library == Library::Nccl && !alone
@@ -89,7 +89,7 @@ impl ClosedForm for Pat {
         gather_steps(shape, &gather, shift_turns(shape), emit);
     }
 
-    /// 003 App. A prints ⌈lg N⌉ rounds whatever the messages hold.
+    /// 003 App. A prints ⌈lg N⌉ rounds whatever the message limit.
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         Some(gather_cost(v, v.ceil_lg(), 1))
     }
@@ -99,7 +99,7 @@ impl ClosedForm for Pat {
     }
 }
 
-/// n_b: the chunks that a rank sends 2^b ranks far. The log-step rings send the same.
+/// n_b: the chunks that a rank sends over 2^b ranks. The log-step rings send the same.
 pub(super) fn chunks(n: u32, b: u32) -> u32 {
     let d = 1_u64 << b;
     ((u64::from(n) - 1 + d) / (2 * d)) as u32
@@ -112,8 +112,8 @@ fn rounds(arguments: &[u64]) -> u64 {
     (0..ceil_lg(n)).map(|b| u64::from(chunks(n, b)).div_ceil(most)).sum()
 }
 
-/// The all-gather: for b = ⌈lg N⌉ − 1 … 0 rank r sends the chunks r, r − 2^(b+1), … that it has to
-/// r + 2^b, at most so many in a message.
+/// The all-gather: for b = ⌈lg N⌉ − 1 … 0 rank r sends those of the chunks r, r − 2^(b+1), … that
+/// it has to r + 2^b, with a limited number per message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FarFirst {
     ranks: u32,

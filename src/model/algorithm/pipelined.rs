@@ -8,20 +8,20 @@
 //! ```
 //!
 //! This is how NCCL runs its hierarchies: while one segment of M/P is between the nodes, the next
-//! one is added inside, and the one before is handed out. The compositions of `hierarchical` end
+//! one is added inside, and the previous one is distributed. The compositions of `hierarchical` end
 //! each phase before the next begins; these do not.
 //!
-//! With F the time of one segment alone, from stage to stage, and W the time that the slowest kind
-//! of port needs for what a segment asks of it,
+//! Let F be the time of one segment alone, through all stages, and W the time that the busiest kind
+//! of port needs per segment:
 //!
 //! ```text
 //!   T = F + (P − 1)·W        W = max(inside, between)
 //! ```
 //!
-//! Stages that hold one port add up in W: a segment goes up and comes down over the same NVLink
-//! port, so both count, and so do what a NIC sends up a tree and down it. Where the ranks' switch
-//! adds and multicasts (NVLS), a port carries (G − 1)/G of a segment and 1/G of it in either
-//! direction: all of it once per direction, not once per stage.
+//! Stages that use the same port add up in W. A segment goes up and comes down over the same NVLink
+//! port, so both count, and so do the data that a NIC sends up a tree and down it. Where the ranks'
+//! switch adds and multicasts (NVLS), a port carries (G − 1)/G of a segment and 1/G of it in either
+//! direction: the whole segment once per direction, not once per stage.
 //!
 //! | inside | of a segment, each way, at a port |
 //! |---|---|
@@ -35,13 +35,14 @@
 //! | the network's switch (SHARP) | 1 hop, 1 shard |
 //! | ring | 2(D − 1) messages, 2(D − 1)/D shards |
 //!
-//! So two nodes send one way half of what a ring of many ranks does. With fewer NICs than ranks
-//! ⌈G/NICs⌉ shards take turns at one, with their α.
+//! So two nodes send half as much in one direction as a ring of many ranks. With fewer NICs than
+//! ranks, ⌈G/NICs⌉ shards take turns at one NIC, with their α.
 //!
-//! A played schedule is held to this by `tests/engine/pipelined.rs`: it takes no less than the slowest
-//! port needs for all P segments, and T but for few segments, listed there: a segment that comes back
-//! to a port finds others there, once in a pipeline and not once a segment. Ranks that send straight
-//! to each other get out of step where they share NICs; nothing is promised of them there.
+//! `tests/engine/pipelined.rs` checks this against simulated schedules. A schedule takes no less
+//! than the busiest port needs for all P segments. It takes at most T except for a few segments,
+//! listed there: a segment that comes back to a port finds others there, once per pipeline, not
+//! once per segment. Ranks that send directly to each other get out of step where they share NICs;
+//! nothing is guaranteed for them there.
 //!
 //! Sources: NCCL src/device/all_reduce.h (runTreeSplit, the NVLS tree and CollNet kernels),
 //! src/graph/trees.cc; Graham et al., SHARP, COMHPC 2016.
@@ -71,25 +72,25 @@ pub static FAMILY: &[&dyn Algorithm] = &[
     &RING_RING,
 ];
 
-/// How a segment is added, or handed out, inside a node.
+/// How a segment is added, or distributed, inside a node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Inside {
-    /// Rank to rank, each rail's shard ending where the rail leaves the node.
+    /// Rank to rank; each rail's shard ends where the rail leaves the node.
     Chains,
-    /// Straight to, and from, the rank whose shard it is.
+    /// Directly to, and from, the rank that owns the shard.
     Direct,
     /// The node's switch adds and multicasts.
     Switch,
 }
 
-/// How shards go between the nodes.
+/// How shards travel between the nodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Between {
     /// Up and down two trees, half of the shard on each.
     Trees,
     /// The network's switches add and multicast.
     Switch,
-    /// Round a ring.
+    /// Around a ring.
     Ring,
 }
 
@@ -167,7 +168,7 @@ pipelined!(
     ALL,
     Direct,
     Switch,
-    "each rank adds its shard of the node, the network's switches add the nodes', and it is handed out",
+    "each rank adds its shard of the node, the network's switches add the nodes' shards, and the sum is distributed",
     "NCCL src/device/all_reduce.h; Graham et al., SHARP, COMHPC 2016"
 );
 pipelined!(
@@ -179,7 +180,7 @@ pipelined!(
     ALL,
     Switch,
     Switch,
-    "the node's switch adds a segment, the network's switches add the nodes', the node's multicasts",
+    "the node's switch adds a segment, the network's switches add across nodes, the node's multicasts",
     "NCCL src/device/all_reduce.h; Graham et al., SHARP, COMHPC 2016"
 );
 pipelined!(
@@ -207,7 +208,7 @@ pipelined!(
     "Huawei HCCL, the pipeline algorithm; spiceMonkey/collective-comm 03 §2.1"
 );
 
-/// Messages, vectors, vectors added and switch hops of a stage, as parts of a segment.
+/// Messages, vectors, vectors added and switch hops of a stage, in units of a segment.
 struct Part<F> {
     messages: F,
     hops: F,
@@ -216,7 +217,7 @@ struct Part<F> {
 }
 
 impl<F: Field> Part<F> {
-    /// One phase over links of `level`, `times` over, of segments of `1/p`.
+    /// One phase over links of `level`, repeated `times`, of segments of `1/p`.
     fn phase(self, level: Level, times: &F, p: &F) -> Phase<F> {
         let part = |share: F| times.clone() * share / p.clone();
         Phase {
@@ -239,7 +240,7 @@ impl Pipelined {
         }
     }
 
-    /// What one segment takes inside a node, alone; or `each`, what it asks of the busiest port.
+    /// The cost of one segment alone inside a node; with `each`, its load on the busiest port.
     fn inside<F: Number>(&self, v: &At<F>, each: bool) -> Part<F> {
         let passes = Self::passes(v.shape.collective);
         let times = F::int(passes.len() as i64);
@@ -256,7 +257,7 @@ impl Pipelined {
             Inside::Switch => Part {
                 messages: F::int(0),
                 hops: times.clone() * F::int(if each { 1 } else { hops(&v.shape).into() }),
-                // A port sends the others' shards up and its own down, and gets the same.
+                // A port sends the others' shards up and its own down, and receives as much.
                 volume: match each && passes.len() > 1 {
                     true => F::int(1),
                     false => times * share,
@@ -330,7 +331,8 @@ impl Pipelined {
             Level::Inner | Level::Flat => step.over(Level::Inner),
         };
         if through {
-            // The data flow through: with the first hop, behind which the further ones are empty.
+            // The data flow through: they are counted in the first hop, and the further hops are
+            // empty.
             let first = Step::new(1_u32, share(part.volume, p), Route::Switch);
             out.push(on(first.reducing_share(share(part.added, p))));
             if count > 1 {
@@ -362,7 +364,7 @@ impl ClosedForm for Pipelined {
         fills_domains(shape)?;
         crosses_a_switch(shape)?;
         if shape.ports != Ports::ONE {
-            return Err(Reason::new("its stages are known for 1 send + 1 receive at a time"));
+            return Err(Reason::new("its stages are known only for 1 send + 1 receive at a time"));
         }
         Ok(())
     }
@@ -425,9 +427,9 @@ impl ClosedForm for Pipelined {
         true
     }
 
-    /// Segment behind segment: what is older goes first at a port.
+    /// One segment after another: at a port the older one goes first.
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        // One rank is its own domain, however many there may be in one.
+        // One rank is its own domain, whatever the size of a domain.
         let group = if shape.ranks > 1 { shape.group } else { Some(NonZeroU32::MIN) };
         let shape = Shape { group, ..*shape }.with_segments(shape.segments());
         let inside = |collective| -> Option<Box<dyn Schedule>> {
@@ -456,7 +458,7 @@ impl ClosedForm for Pipelined {
         }
         let one = Tiers::new(shape.collective, Crossing::Shards, phases);
         let stride = match self.between {
-            // The trees' colours return after so many slots.
+            // The trees' colours repeat after this many slots.
             Between::Trees => Pair::of(part.ranks).period,
             Between::Switch | Between::Ring => u32::try_from(one.rounds()).unwrap_or(u32::MAX),
         };
@@ -464,7 +466,7 @@ impl ClosedForm for Pipelined {
     }
 }
 
-/// Reduce-scatter or all-gather straight between every two ranks, all at once.
+/// Reduce-scatter or all-gather directly between every two ranks, all at once.
 #[derive(Debug, Clone, Copy)]
 struct Direct {
     collective: Collective,

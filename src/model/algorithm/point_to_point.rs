@@ -4,8 +4,8 @@
 //!   0 ──► 1
 //! ```
 //!
-//! α + M/BW under any ports: one message, one direction of one link. It is the unit in which all
-//! other costs are counted (Hockney, Parallel Computing 20(3) 1994).
+//! α + M/BW on any ports: one message, one direction of one link. All other costs are counted in
+//! this unit (Hockney, Parallel Computing 20(3) 1994).
 
 use super::{Algorithm, ClosedForm, Meta, Route, Share, Step};
 use crate::base::collective::Collective::SendRecv;

@@ -6,28 +6,29 @@
 //!                then the same backwards, without adding
 //! ```
 //!
-//! 2 lg N·α + 2(N−1)/N·M/BW for N = 2^m on one full-duplex port, and no less on more: every rank
-//! sends the least that it can in the fewest steps. *Near first* (MPICH, 003) and *far first*
-//! (000, 002) cost the same on equal links; on a machine with tiers near first keeps the big
+//! 2 lg N·α + 2(N−1)/N·M/BW for N = 2^m on one full-duplex port, and no less on more ports: every
+//! rank sends the least data possible in the fewest steps. *Near first* (MPICH, 003) and *far
+//! first* (000, 002) cost the same on equal links; on a machine with tiers near first keeps the big
 //! messages inside the node.
 //!
 //! Other N, with f = ⌊lg N⌋ and p = 2^f:
 //!
-//! - *fold* (MPICH): rank 2i hands its vector to 2i + 1 for the first N − p pairs, and gets the
+//! - *fold* (MPICH): rank 2i sends its vector to 2i + 1 for the first N − p pairs, and gets the
 //!   result at the end: (2f + 2)·α + (2 + 2(p−1)/p)·M/BW.
 //! - *half fold* (Rabenseifner, ICCS 2004): 2i and 2i + 1 exchange opposite halves, add, and 2i
-//!   hands its half over. One α more, the same bytes, half the additions; near or far first.
+//!   sends its half to 2i + 1. One α more, the same bytes, half the additions; near or far first.
 //! - *padded*: V = V(N) = 2^⌈lg N⌉ ranks, of which V − N are ghosts with nothing to add; the
-//!   share (V − N)/V of them is waste, a quarter for N = 6. Some texts let
-//!   ghosts be free, 2 lg V·α + 2(V−1)/V·M/BW ([`Form::Paper`](crate::model::formula::Form::Paper)).
-//!   But ghosts receive and send: here ghost g lives on rank g − V/2, so that the first and
-//!   largest exchange, far first, is with itself, and each later one takes that rank two messages:
+//!   share (V − N)/V of them is waste, a quarter for N = 6. Some texts let ghosts cost nothing,
+//!   2 lg V·α + 2(V−1)/V·M/BW ([`Form::Paper`](crate::model::formula::Form::Paper)).
+//!   But ghosts receive and send: here rank g − V/2 hosts ghost g. So the first and largest
+//!   exchange, farthest first, is local to the host, and each later one costs it two messages:
 //!   at most (4 lg V − 2)·α + (3 − 4/V)·M/BW.
 //!
-//! The textbooks print 2⌈lg N⌉·α + 2(N−1)/N·M/BW for any N, which none of these reaches (K7);
-//! `circulant-rs-ag` does. On one half-duplex port each exchange takes two turns. The folds are exact
-//! where the order of rounds is kept at each port; where messages start as soon as data and ports
-//! allow, they may take up to a fifth longer on one port, and the half fold less on more.
+//! The textbooks print 2⌈lg N⌉·α + 2(N−1)/N·M/BW for any N, which none of these attains (K7);
+//! `circulant-rs-ag` does. On one half-duplex port each exchange takes two turns. The folds are
+//! exact where each port keeps the order of rounds. Where messages start as soon as data and ports
+//! allow, the folds may take up to a fifth longer on one port; on more ports the half fold may take
+//! less.
 
 mod ghosts;
 
@@ -39,7 +40,7 @@ use crate::model::schedule::Schedule;
 use crate::model::schedule::combine::Fold;
 use crate::model::schedule::digits::{Order, Shares};
 
-/// Rabenseifner's algorithm and its answers to other N.
+/// Rabenseifner's algorithm and its variants for other N.
 pub static FAMILY: &[&dyn Algorithm] =
     &[&Near, &Far, &HalfFold { order: Order::Near }, &HalfFold { order: Order::Far }, &Padded];
 
@@ -59,7 +60,7 @@ impl ClosedForm for Near {
                 (Library::OpenMpi, &[AllReduce], "6 rabenseifner"),
                 (Library::Mpich, &[AllReduce], "reduce_scatter_allgather"),
             ],
-            summary: "partners at doubling distances exchange halves of what is left, then back",
+            summary: "partners at doubling distances exchange halves of the rest, then all-gather back",
             source: SOURCE,
         };
         &META
@@ -74,7 +75,7 @@ impl ClosedForm for Near {
         match shape.is_power_of_two() {
             true => Guarantee::Equal,
             false if shape.ports.is_half() => Guarantee::UpperBound,
-            // Ranks that did not fold run ahead of those that did, and get into their way.
+            // Ranks that did not fold run ahead of those that did, and delay them.
             false => Guarantee::EqualInRounds,
         }
     }
@@ -107,7 +108,7 @@ impl ClosedForm for Far {
             collectives: &[AllReduce],
             aliases: &["rabenseifner_far"],
             known_as: &[],
-            summary: "the same, with the longest distances and largest messages together",
+            summary: "Rabenseifner's algorithm with the largest messages at the longest distances",
             source: SOURCE,
         };
         &META
@@ -151,7 +152,7 @@ impl ClosedForm for HalfFold {
             collectives: &[AllReduce],
             aliases: &["rabenseifner_half_fold", "rabenseifner_half"],
             known_as: &[],
-            summary: "surplus ranks add half of a partner's vector before they hand over",
+            summary: "surplus ranks add half of a partner's vector, then send it that half",
             source: "Rabenseifner, ICCS 2004",
         };
         static FAR: Meta = Meta {
@@ -160,7 +161,7 @@ impl ClosedForm for HalfFold {
             collectives: &[AllReduce],
             aliases: &["rabenseifner_half_fold_far"],
             known_as: &[],
-            summary: "the half fold, then the longest distances and largest messages together",
+            summary: "the half fold, then the largest messages at the longest distances",
             source: "Rabenseifner, ICCS 2004",
         };
         match self.order {
@@ -170,7 +171,7 @@ impl ClosedForm for HalfFold {
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
-        no_power_of_two(shape, "no rank is to be folded")
+        no_power_of_two(shape, "no rank needs folding")
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -184,7 +185,7 @@ impl ClosedForm for HalfFold {
         if shape.ports == Ports::ONE { Guarantee::EqualInRounds } else { Guarantee::UpperBound }
     }
 
-    /// The odd rank of a pair: half a vector in the swap, the core, the result.
+    /// The odd rank of a pair: half a vector in the swap, then the core, then the result.
     fn sent<F: Field>(&self, v: &At<F>) -> F {
         core_sent(v) + F::int(3) / F::int(2)
     }
@@ -202,7 +203,7 @@ impl ClosedForm for HalfFold {
     }
 }
 
-/// Ghosts make up the next power of two.
+/// Ghost ranks make up the next power of two.
 struct Padded;
 
 impl ClosedForm for Padded {
@@ -213,15 +214,15 @@ impl ClosedForm for Padded {
             collectives: &[AllReduce],
             aliases: &["rabenseifner_padded"],
             known_as: &[],
-            summary: "ghosts on some ranks make up the next power of two",
-            source: "padding as courses describe it; with ghosts that live on real ranks",
+            summary: "ghost ranks hosted by real ranks pad N to the next power of two",
+            source: "padding as taught in courses, but with ghost ranks hosted by real ranks",
         };
         &META
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
         no_power_of_two(shape, "no ghost is needed")?;
-        // V must fit the numbers in which ranks are counted.
+        // V must fit the integer type of ranks.
         let fits = shape.ranks <= 1 << 31;
         if fits { Ok(()) } else { Err(Reason::new("there are too many ranks")) }
     }
@@ -247,7 +248,7 @@ impl ClosedForm for Padded {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let turns = if turns(shape) == 2 { 3 } else { 1 };
         let ranks = padded_ranks(shape.ranks);
-        // A ghost's host may sit anywhere: every exchange may be near or far.
+        // A ghost's host may be anywhere: every exchange may be near or far.
         let last = u32::try_from(ranks / 2).unwrap_or(u32::MAX);
         let far = Route::Offsets { first: 1, last };
         let mut distance = ranks / 2;
@@ -265,7 +266,7 @@ impl ClosedForm for Padded {
         Some(Box::new(ghosts::Padded::new(shape.ranks)))
     }
 
-    /// 000: as if there were V ranks.
+    /// 000 counts as if there were V real ranks.
     fn paper<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         let ranks = padded(v);
         let share = (ranks.clone() - F::int(1)) / ranks;
@@ -277,7 +278,7 @@ fn no_power_of_two(shape: &Shape, why: &str) -> Result<(), Reason> {
     if !shape.is_power_of_two() {
         return Ok(());
     }
-    Err(format!("{} is a power of two: {why}, and it is rabenseifner", shape.ranks).into())
+    Err(format!("{} is a power of two: {why}, so this equals rabenseifner", shape.ranks).into())
 }
 
 /// V(N) = 2^⌈lg N⌉.
@@ -290,13 +291,13 @@ fn padded<F: Field>(v: &At<F>) -> F {
     F::call(function, &[&v.n], padded_ranks(v.shape.ranks))
 }
 
-/// What 000, 002 and 003 print for any N.
+/// The cost that 000, 002 and 003 print for any N.
 fn printed<F: Field>(v: &At<F>) -> Option<Cost<F>> {
     let print = || Cost::new(F::int(2) * v.ceil_lg(), F::int(2) * v.others_share());
     (!v.shape.is_power_of_two()).then(print)
 }
 
-/// Halving and doubling among the ranks that a fold leaves.
+/// Halving and doubling among the ranks that remain after a fold.
 fn halving(shape: &Shape, order: Order) -> Shares {
     Shares::new(AllReduce, 1 << floor_lg(shape.ranks), 2, order)
 }
@@ -325,7 +326,7 @@ fn core_sent<F: Field>(v: &At<F>) -> F {
     F::int(2) * core_share(v)
 }
 
-/// Halving and doubling among p ranks; distances are those of the ranks that take part.
+/// Halving and doubling among p ranks; distances count only the ranks that take part.
 fn core_steps(shape: &Shape, far_first: bool, emit: &mut dyn FnMut(Step)) {
     let rounds = floor_lg(shape.ranks);
     let step = |k: u32| {

@@ -7,16 +7,17 @@
 //! ```
 //!
 //! All-reduce: partners exchange whole vectors and add, lg N·(α + M/BW) on one full-duplex port.
-//! Where N is no power of two, rank 2i hands its vector to 2i + 1 for the N − 2^⌊lg N⌋ first
-//! pairs and gets the result back at the end, the *fold* of MPICH: (⌊lg N⌋ + 2)(α + M/BW). The
+//! Where N is not a power of two, the *fold* of MPICH is used: rank 2i sends its vector to 2i + 1
+//! for the first N − 2^⌊lg N⌋ pairs and gets the result back at the end, (⌊lg N⌋ + 2)(α + M/BW).
 //! spiceMonkey/collective-comm 01 prints ⌈lg N⌉ there (K7). With more ports the first exchange
-//! overlaps the fold: an upper bound.
+//! overlaps the fold, so this is an upper bound.
 //!
-//! All-gather: partners exchange all that they have, M/N, 2M/N, 4M/N …: lg N·α + (N−1)/N·M/BW.
+//! All-gather: partners exchange everything they have, M/N, 2M/N, 4M/N …: lg N·α + (N−1)/N·M/BW.
 //! The reduce-scatter is its reversal, with additions. Both need a power of two (Thakur,
 //! Rabenseifner, Gropp, IJHPCA 19(1) 2005).
 //!
-//! On one half-duplex port each exchange takes two turns, the two messages of the fold one each.
+//! On one half-duplex port each exchange takes two turns; the two messages of the fold take one
+//! each.
 
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, AllReduce, ReduceScatter};
@@ -65,7 +66,7 @@ impl ClosedForm for Whole {
         if one || shape.is_power_of_two() { Guarantee::Equal } else { Guarantee::UpperBound }
     }
 
-    /// A rank that takes part for another also sends the result to it.
+    /// A rank that represents another one also sends the result to it.
     fn sent<F: Field>(&self, v: &At<F>) -> F {
         if v.shape.is_power_of_two() { v.ceil_lg() } else { v.floor_lg() + F::int(1) }
     }
@@ -110,7 +111,7 @@ impl ClosedForm for Doubling {
                 (Library::OpenMpi, &[AllGather], "3 recursive_doubling"),
                 (Library::Mpich, &[AllGather], "recursive_doubling"),
             ],
-            summary: "partners at doubling distances exchange all that they have",
+            summary: "partners at doubling distances exchange everything they have",
             source: SOURCE,
         };
         &META
@@ -188,10 +189,11 @@ fn power_of_two(shape: &Shape) -> Result<(), Reason> {
         return Ok(());
     }
     let n = shape.ranks;
-    Err(format!("needs a power of two ranks, and {n} is none; ring and bruck take any N").into())
+    Err(format!("needs a power of two ranks, and {n} is not one; ring and bruck work for any N")
+        .into())
 }
 
-/// The all-gather, near first, and its reversal.
+/// The all-gather, nearest first, and its reversal.
 fn shares(shape: &Shape) -> Box<dyn Schedule> {
     Box::new(digits::Shares::new(shape.collective, shape.ranks, 2, Order::Far))
 }
@@ -202,7 +204,7 @@ fn block(shape: &Shape, k: u32) -> Step {
     Step::new(1_u32, Share::new(distance, shape.ranks), Route::Xor(distance))
 }
 
-/// An exchange over a distance among the ranks that a fold leaves; all, for a power of two.
+/// An exchange over a distance among the ranks that remain after a fold: all, for a power of two.
 pub(super) fn behind_fold(shape: &Shape, distance: u32) -> Route {
     match shape.ranks - (1 << floor_lg(shape.ranks)) {
         0 => Route::Xor(distance),
@@ -210,12 +212,12 @@ pub(super) fn behind_fold(shape: &Shape, distance: u32) -> Route {
     }
 }
 
-/// Turns that partners take to exchange messages.
+/// Turns that partners need to exchange messages.
 pub(super) fn turns(shape: &Shape) -> u32 {
     if shape.ports.both_ways(1) == 0 { 2 } else { 1 }
 }
 
-/// One exchange: a message each way, in turn where the port is half duplex.
+/// One exchange: a message each way, one after the other where the port is half duplex.
 pub(super) fn exchange(shape: &Shape, step: Step, emit: &mut dyn FnMut(Step)) {
     emit(step);
     if turns(shape) == 2 {

@@ -1,14 +1,14 @@
 //! Recursive multiplying: the all-reduce of recursive doubling with K ranks at a time.
 //!
 //! ```text
-//!   K = 3, N = 9     step 0   {0 1 2} {3 4 5} {6 7 8}    everybody with everybody in a set,
+//!   K = 3, N = 9     step 0   {0 1 2} {3 4 5} {6 7 8}    all ranks of a set exchange
 //!                    step 1   {0 3 6} {1 4 7} {2 5 8}    whole vectors
 //! ```
 //!
 //! N = K^m, m = log(K, N) steps; in each a rank exchanges its vector with the K − 1 ranks that
-//! differ in one digit. On one port m(K − 1)(α + M/BW), on k ports ⌈(K − 1)/k⌉ messages per step,
-//! on K − 1 ports m(α + M/BW). `radix` is K, 4 by default; K = 2 is recursive doubling. One
-//! half-duplex port takes ×2 for pairs, ×3 at most otherwise. MPICH ships it as `recexch`.
+//! differ in one digit. On one port it takes m(K − 1)(α + M/BW); on k ports ⌈(K − 1)/k⌉ messages
+//! per step; on K − 1 ports m(α + M/BW). `radix` is K, 4 by default; K = 2 is recursive doubling.
+//! One half-duplex port takes ×2 for pairs, ×3 at most otherwise. MPICH ships it as `recexch`.
 
 use super::rounds::{digit_steps, digits, exchange_turns, lanes, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Share, Step};
@@ -41,7 +41,7 @@ impl ClosedForm for RecursiveMultiplying {
             Some(_) => Ok(()),
             None => {
                 let (n, k) = (shape.ranks, radix(shape));
-                Err(Reason::from(format!("{n} ranks are no power of the radix {k}")))
+                Err(Reason::from(format!("{n} ranks are not a power of the radix {k}")))
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Finding algorithms by the names that people and libraries use.
+//! Finding algorithms by the names that users and libraries use.
 
 use super::{Algorithm, FAMILIES};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::model::formula::{Form, Shape};
 
-/// A set of algorithms: the built-in ones, and what a program adds.
+/// A set of algorithms: the built-in ones, and those that a program adds.
 #[derive(Clone)]
 pub struct Registry {
     algorithms: Vec<&'static dyn Algorithm>,
@@ -13,7 +13,7 @@ pub struct Registry {
     of: Vec<Vec<&'static dyn Algorithm>>,
 }
 
-/// An algorithm with the cost that a name such as `dbt(asymptotic)` asks of it.
+/// An algorithm with the cost that a name such as `dbt(asymptotic)` selects.
 #[derive(Clone, Copy)]
 pub struct Named {
     /// The algorithm.
@@ -36,7 +36,7 @@ impl Registry {
         FAMILIES.iter().flat_map(|f| f.iter().copied()).fold(none, Self::with)
     }
 
-    /// The same with one more.
+    /// The same registry with one more algorithm.
     #[must_use]
     pub fn with(mut self, algorithm: &'static dyn Algorithm) -> Self {
         self.algorithms.push(algorithm);
@@ -58,12 +58,12 @@ impl Registry {
 
     /// The algorithm of `collective` called `name`, or the reason why there is none.
     ///
-    /// What is printed is understood too, in any case: libraries' names, with or without the protocol
+    /// All printed names are accepted, in any case: libraries' names, with or without the protocol
     /// Simple (`NVLSTree`, `Ring/Simple`), and titles (`Ring (one per rail)`).
     ///
-    /// A suffix asks for a form: `(paper)` the formula as its source prints it, `(asymptotic)`
-    /// its limit for large vectors. `(fold)` is understood and changes nothing: algorithms fold by
-    /// themselves where the ranks are no power of two.
+    /// A suffix selects a form: `(paper)` is the formula as its source prints it, `(asymptotic)`
+    /// its limit for large vectors. `(fold)` is accepted and changes nothing: algorithms fold on
+    /// their own where the number of ranks is not a power of two.
     ///
     /// # Errors
     /// An unknown name, with the nearest known one; a known one of another collective.
@@ -83,7 +83,8 @@ impl Registry {
         Err(self.not_found(collective, plain))
     }
 
-    /// The same for a question: a name that a library prints means what it runs for such a shape.
+    /// The same for a question: a name that a library prints means the algorithm it runs for such a
+    /// shape.
     ///
     /// # Errors
     /// As [`Self::find`].
@@ -101,7 +102,7 @@ impl Registry {
         }
     }
 
-    /// The name and the form it asks for; a title keeps its brackets.
+    /// The name and the form that it selects; a title keeps its brackets.
     fn split_form<'n>(&self, collective: Collective, name: &'n str) -> Result<(&'n str, Form)> {
         let name = name.trim();
         match self.of(collective).any(|a| a.meta().title.eq_ignore_ascii_case(name)) {
@@ -114,7 +115,7 @@ impl Registry {
         if let Some(other) = self.iter().find(|a| a.meta().is_called(name)) {
             let names: Vec<_> = other.meta().collectives.iter().map(|c| c.name()).collect();
             return Error::unsupported(format!(
-                "`{name}` is no {} algorithm: it is {}",
+                "`{name}` is not an algorithm for {}, only for {}",
                 collective.name(),
                 names.join(", ")
             ))
@@ -124,11 +125,8 @@ impl Registry {
         let names = self
             .of(collective)
             .flat_map(|a| std::iter::once(a.meta().id).chain(a.meta().aliases.iter().copied()));
-        Error::input(format!("`{name}` is no {} algorithm", collective.name())).help(did_you_mean(
-            &lower,
-            names,
-            || self.known(collective),
-        ))
+        Error::input(format!("`{name}` is not an algorithm for {}", collective.name()))
+            .help(did_you_mean(&lower, names, || self.known(collective)))
     }
 
     /// The first of the collective's names; the main command lists them all.
@@ -137,11 +135,12 @@ impl Registry {
         let ids: Vec<_> = self.of(collective).map(|a| a.meta().id).collect();
         let rest = ids.len().saturating_sub(SHOWN);
         let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-        format!("known are {}{more}", ids[..ids.len() - rest].join(", "))
+        format!("known algorithms: {}{more}", ids[..ids.len() - rest].join(", "))
     }
 }
 
-/// Splits `dbt(asymptotic)` into the name and the form, and the protocol that is usual off `Ring/Simple`.
+/// Splits `dbt(asymptotic)` into name and form, and removes the default protocol from
+/// `Ring/Simple`.
 fn split_form(name: &str) -> Result<(&str, Form)> {
     let Some((plain, suffix)) = name.trim().strip_suffix(')').and_then(|n| n.split_once('('))
     else {
@@ -150,8 +149,10 @@ fn split_form(name: &str) -> Result<(&str, Form)> {
             Some((plain, simple)) if simple.eq_ignore_ascii_case("simple") => {
                 Ok((plain, Form::Exact))
             }
-            Some((plain, protocol)) => Err(Error::input(format!("`{name}` is two names"))
-                .help(format!("write {plain}, and --protocol {protocol}"))),
+            Some((plain, protocol)) => {
+                Err(Error::input(format!("`{name}` is an algorithm and a protocol"))
+                    .help(format!("write {plain} and --protocol {protocol}")))
+            }
         };
     };
     let form = match suffix {
@@ -159,7 +160,7 @@ fn split_form(name: &str) -> Result<(&str, Form)> {
         "asymptotic" => Form::Asymptotic,
         "fold" => Form::Exact,
         other => {
-            return Err(Error::input(format!("`{name}` asks for an unknown form `{other}`"))
+            return Err(Error::input(format!("`{name}` has an unknown form `{other}`"))
                 .help("write (paper), (asymptotic) or (fold)"));
         }
     };

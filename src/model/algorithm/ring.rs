@@ -7,10 +7,10 @@
 //!   3 ◄── 2
 //! ```
 //!
-//! N − 1 steps of M/N each way, at any N, on one full-duplex port: 2(N−1)·α + 2(N−1)/N·M/BW for
-//! the all-reduce, the least data that a rank can send (Patarasuk, Yuan, JPDC 69(2) 2009).
-//! More segments than N only add latency. On half-duplex ports neighbours take turns: ×2 for even
-//! N; for odd N the ring cannot be two-coloured and ×3 is an upper bound.
+//! N − 1 steps of M/N each way, at any N, on one full-duplex port: 2(N−1)·α + 2(N−1)/N·M/BW for the
+//! all-reduce, the least data that a rank can send (Patarasuk, Yuan, JPDC 69(2) 2009). More
+//! segments than N only add latency. On half-duplex ports neighbours take turns: ×2 for even N. For
+//! odd N the ring cannot be two-coloured, and ×3 is an upper bound.
 
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{self, AllGather, AllReduce, ReduceScatter};
@@ -45,7 +45,7 @@ impl ClosedForm for Ring {
         &META
     }
 
-    /// Over nodes NCCL lays a ring over each rail.
+    /// Across nodes NCCL runs one ring per rail instead.
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
         library == Library::Nccl && shape.spans_domains()
     }
@@ -57,7 +57,7 @@ impl ClosedForm for Ring {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        // An odd ring on half-duplex ports overlaps its steps to somewhere between ×2 and ×3.
+        // On half-duplex ports the steps of an odd ring overlap to somewhere between ×2 and ×3.
         let odd = shape.ranks % 2 == 1;
         if shape.ports.is_half() && odd { Guarantee::UpperBound } else { Guarantee::Equal }
     }
@@ -72,7 +72,7 @@ impl ClosedForm for Ring {
         if shape.collective.reduces() {
             emit(step.reducing());
         }
-        // What else goes round: the all-gather, and the further turns of half-duplex neighbours.
+        // The other passes: the all-gather, and the further turns of half-duplex neighbours.
         let passes = passes(shape.collective) * turns(shape);
         let rest = passes - u32::from(shape.collective.reduces());
         if rest > 0 {
@@ -80,7 +80,7 @@ impl ClosedForm for Ring {
         }
     }
 
-    /// For many ranks, as it is often written: N for N − 1.
+    /// For many ranks, with N instead of N − 1, as often written.
     fn asymptotic<F: Field>(&self, v: &At<F>) -> Option<Cost<F>> {
         let passes = F::int(passes(v.shape.collective).into());
         Some(Cost::new(passes.clone() * v.n.clone(), passes))
@@ -102,7 +102,7 @@ impl ClosedForm for Rails {
             collectives: COLLECTIVES,
             aliases: &["multi-rail-ring"],
             known_as: &[(Library::Nccl, COLLECTIVES, "Ring")],
-            summary: "one ring over each rail, each with its part of the vector and its own order",
+            summary: "one ring per rail, each with its own part of the vector and its own rank order",
             source: "NCCL src/graph/rings.cc: a ring per channel, each leaving a node by its own NIC",
         };
         &META
@@ -112,7 +112,7 @@ impl ClosedForm for Rails {
         library == Library::Nccl && !shape.spans_domains()
     }
 
-    /// On equal links nothing is gained: the r messages of M/(rN) share one port.
+    /// On equal links this gains nothing: the r messages of M/(rN) share one port.
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         Ring.cost(v)
     }
@@ -130,12 +130,12 @@ impl ClosedForm for Rails {
     }
 }
 
-/// How often the ring is gone round: twice by an all-reduce.
+/// How often data go around the ring: twice in an all-reduce.
 fn passes(collective: Collective) -> u32 {
     if collective == AllReduce { 2 } else { 1 }
 }
 
-/// How often a step is repeated because neighbours cannot all talk at once.
+/// How often a step is repeated because neighbours cannot all send at once.
 fn turns(shape: &Shape) -> u32 {
     match (shape.ports, shape.ranks % 2) {
         (Ports::Half(k), 0) if k.get() == 1 => 2,

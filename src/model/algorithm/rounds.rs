@@ -1,4 +1,4 @@
-//! What many families share: rounds on few ports, and all-gathers that are walked both ways.
+//! Shared by many families: rounds on few ports, and all-gathers that also run in reverse.
 
 use super::{Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, ReduceScatter};
@@ -6,9 +6,9 @@ use crate::model::formula::{At, Cost, Field, Ports, Shape};
 use crate::model::schedule::combine::{Then, reverse};
 use crate::model::schedule::{Schedule, modulo};
 
-/// How often a round in which every rank sends to one and receives from another is repeated.
+/// How often a round in which every rank sends to one rank and receives from another is repeated.
 ///
-/// On one half-duplex port neighbours take turns. A shift is made of cycles: an odd one takes 3
+/// On one half-duplex port neighbours take turns. A shift consists of cycles: an odd one takes 3
 /// turns, an even one 2 if its ranks alternate well, so 3 is an upper bound.
 pub(super) fn shift_turns(shape: &Shape) -> u32 {
     if is_one_half(shape.ports) { 3 } else { 1 }
@@ -24,7 +24,7 @@ pub(super) fn is_one_half(ports: Ports) -> bool {
     matches!(ports, Ports::Half(k) if k.get() == 1)
 }
 
-/// Sends at once beside as many receives, no more than `partners`.
+/// Simultaneous sends with as many receives, no more than `partners`.
 pub(super) fn lanes(ports: Ports, partners: u32) -> u32 {
     match ports {
         Ports::Half(k) => (k.get() / 2).clamp(1, partners),
@@ -32,7 +32,7 @@ pub(super) fn lanes(ports: Ports, partners: u32) -> u32 {
     }
 }
 
-/// Emits `step`, and again for each further turn; what it reduces is reduced once.
+/// Emits `step`, and again for each further turn; its data are reduced only once.
 pub(super) fn repeat(step: Step, turns: u32, emit: &mut dyn FnMut(Step)) {
     emit(step);
     if turns > 1 {
@@ -40,24 +40,24 @@ pub(super) fn repeat(step: Step, turns: u32, emit: &mut dyn FnMut(Step)) {
     }
 }
 
-/// How often an all-gather is walked: twice by an all-reduce, once of it backwards.
+/// The number of all-gather passes: two in an all-reduce, one of them reversed.
 pub(super) fn passes(shape: &Shape) -> u32 {
     if shape.collective == AllReduce { 2 } else { 1 }
 }
 
-/// `rounds` messages and (N − 1)/N of the vector a pass; what is scattered is added.
+/// `rounds` messages and (N − 1)/N of the vector per pass; scattered data are added.
 pub(super) fn gather_cost<F: Field>(v: &At<F>, rounds: F, turns: u32) -> Cost<F> {
     let repeats = F::int((passes(&v.shape) * turns).into());
     let gamma = if v.shape.collective.reduces() { v.others_share() } else { F::int(0) };
     Cost::new(repeats.clone() * rounds, repeats * v.others() / v.n.clone()).reducing(gamma)
 }
 
-/// What the busiest rank sends in such passes.
+/// The data that the busiest rank sends in such passes.
 pub(super) fn gather_sent<F: Field>(v: &At<F>) -> F {
     F::int(passes(&v.shape).into()) * v.others_share()
 }
 
-/// The steps of an all-gather as they are; backwards and adding for a reduce-scatter; backwards,
+/// The steps of an all-gather unchanged; reversed, with additions, for a reduce-scatter; reversed,
 /// then forwards for an all-reduce.
 pub(super) fn gather_steps(shape: &Shape, gather: &[Step], turns: u32, emit: &mut dyn FnMut(Step)) {
     if shape.collective.reduces() {
@@ -68,7 +68,7 @@ pub(super) fn gather_steps(shape: &Shape, gather: &[Step], turns: u32, emit: &mu
     }
 }
 
-/// An all-gather as it is; backwards for a reduce-scatter; backwards, then forwards for an
+/// An all-gather unchanged; reversed for a reduce-scatter; reversed, then forwards for an
 /// all-reduce.
 pub(super) fn gather_schedule(
     shape: &Shape,
@@ -81,18 +81,18 @@ pub(super) fn gather_schedule(
     }
 }
 
-/// The rank that lies `by` ranks behind `rank`, modulo n; n ≥ 1.
+/// The rank `by` ranks after `rank`, modulo n; n ≥ 1.
 pub(super) fn on(rank: u32, by: u32, n: u32) -> u32 {
     modulo(u64::from(rank) + u64::from(by), n)
 }
 
-/// The rank that lies `by` ranks before `rank`, modulo n; n ≥ 1.
+/// The rank `by` ranks before `rank`, modulo n; n ≥ 1.
 pub(super) fn back(rank: u32, by: u32, n: u32) -> u32 {
     on(rank, n - by % n, n)
 }
 
-/// The exchanges of a rank with those that differ in one digit of value `place`, `lanes` partners
-/// at once, each exchange in `turns` turns; `each` of the vector to every partner.
+/// The exchanges of a rank with those that differ in one digit of value `place`: `lanes` partners
+/// at once, each exchange in `turns` turns, `each` of the vector to every partner.
 pub(super) fn digit_steps(
     base: u32,
     place: u32,
@@ -105,7 +105,7 @@ pub(super) fn digit_steps(
     for first in (1..base).step_by(lanes as usize) {
         let farthest = (first + lanes - 1).min(base - 1);
         let distance = farthest * place;
-        // The ranks that differ in a binary digit also are those at an exclusive or.
+        // Ranks that differ in one binary digit are also at a fixed exclusive or.
         let binary = base.is_power_of_two();
         let route = if binary { Route::Xor(distance) } else { Route::Offset(distance) };
         let partners = u64::from(farthest + 1 - first);

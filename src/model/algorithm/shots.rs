@@ -1,4 +1,5 @@
-//! One shot and two: what inference engines run inside a node, where every rank reaches every other.
+//! One shot and two shots: what inference engines run inside a node, where every rank reaches every
+//! other directly.
 //!
 //! ```text
 //!   one shot    i ──x──► all others, each adds N vectors         reads, or stores into slots
@@ -6,13 +7,14 @@
 //!               owner ──x/N─► all others                         all-gather, each at once
 //! ```
 //!
-//! On k ports ⌈(N − 1)/k⌉ messages one after another: one shot ⌈(N − 1)/k⌉(α + M/BW), two shots
-//! 2⌈(N − 1)/k⌉(α + M/(N·BW)); with a port a partner one α against two. One shot adds (N − 1)·M on
-//! every rank, two shots (N − 1)/N·M. Whether a kernel stores or its peer reads moves the same bytes the
-//! same way: i's vector crosses the link from i. Kernels that read need barriers, which are messages
-//! without bytes and not counted here; kernels with packets (LL) move twice the bytes.
+//! On k ports there are ⌈(N − 1)/k⌉ messages one after another: one shot takes ⌈(N − 1)/k⌉(α +
+//! M/BW), two shots 2⌈(N − 1)/k⌉(α + M/(N·BW)). With one port per partner that is one α against
+//! two. One shot adds (N − 1)·M on every rank, two shots (N − 1)/N·M. Whether a kernel stores or
+//! its peer reads, the same bytes cross the same link: i's vector crosses the link from i. Kernels
+//! that read need barriers, which are messages without bytes and not counted here; kernels with
+//! packets (LL) move twice the bytes.
 //!
-//! A switch that adds and multicasts (multimem) is `inc`.
+//! With a switch that adds and multicasts (multimem) it is `inc`.
 //!
 //! Source: vllm-project/vllm `csrc/custom_all_reduce.cuh`; NVIDIA/TensorRT-LLM
 //! `cpp/tensorrt_llm/kernels/customAllReduceKernels.cu`; pytorch/pytorch `CUDASymmetricMemoryOps.cu`.
@@ -23,7 +25,7 @@ use crate::base::collective::Collective::{AllGather, AllReduce};
 use crate::model::formula::{At, Cost, Field, Ports, Shape};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
-/// The all-reduces in which every rank talks to every other at once.
+/// The all-reduces in which every rank communicates with every other at once.
 pub static FAMILY: &[&dyn Algorithm] = &[&OneShot, &TwoShot];
 
 /// Messages one after another to all others.
@@ -39,7 +41,7 @@ fn waves<F: Field>(v: &At<F>) -> F {
     }
 }
 
-/// The same as steps, a part of the vector to each of the others.
+/// The same as steps: a part of the vector to each of the other ranks.
 fn exchange(shape: &Shape, each: Share, adds: bool, emit: &mut dyn FnMut(Step)) {
     let n = shape.ranks;
     let lanes = lanes(shape.ports, n - 1);
@@ -111,7 +113,7 @@ impl ClosedForm for TwoShot {
             collectives: &[AllReduce],
             aliases: &["twoshot", "2stage", "direct-rs-ag"],
             known_as: &[],
-            summary: "every rank adds its block of all vectors, then gives the sum to all others",
+            summary: "every rank adds its block of all vectors, then sends the sum to all others",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
         };
         &META

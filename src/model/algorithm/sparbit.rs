@@ -5,7 +5,7 @@
 //! ```
 //!
 //! ⌈lg N⌉·α + (N − 1)/N·M/BW at any N. The messages are those of PAT without a limit, and few
-//! blocks travel far; unlike Bruck's all-gather it needs no rotation at the end. Exact on one
+//! blocks travel far. Unlike Bruck's all-gather it needs no rotation at the end. Exact on one
 //! full-duplex port, an upper bound on more; one half-duplex port takes ×3 at most.
 
 use super::pat::{FarFirst, chunks};
@@ -18,7 +18,7 @@ use crate::model::schedule::Schedule;
 /// Sparbit.
 pub static FAMILY: &[&dyn Algorithm] = &[&Sparbit];
 
-/// The far-first rounds of an all-gather, of chunks of M/N.
+/// The rounds of an all-gather, farthest first, with chunks of M/N.
 pub(super) fn gather_rounds(n: u32) -> Vec<Step> {
     let round = |b: u32| Step::new(1_u32, Share::new(chunks(n, b), n), Route::Offset(1 << b));
     (0..ceil_lg(n)).rev().map(round).collect()
@@ -34,7 +34,7 @@ impl ClosedForm for Sparbit {
             collectives: &[AllGather],
             aliases: &["sparbit_ag"],
             known_as: &[],
-            summary: "every block goes down its own binomial tree, far ranks first",
+            summary: "every block goes down its own binomial tree, farthest ranks first",
             source: "Loch, Koslovski, Sparbit, arXiv:2109.08751, 2021",
         };
         &META

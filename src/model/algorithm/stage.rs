@@ -1,9 +1,9 @@
-//! Stages: what flows through several kinds of ports at once, segment behind segment.
+//! Stages: segments flow one after another through several kinds of ports at once.
 //!
 //! ```text
 //!   inside   ▐ 0 ▐ 1 ▐ 2 ▐                    the first segment takes all of `fill`;
-//!   between      ▐  0  ▐  1  ▐  2  ▐          behind it the slowest kind of port decides:
-//!   inside             ▐ 0 ▐  ▐ 1 ▐  ▐ 2 ▐    T = fill + (P − 1)·(what a segment asks of it)
+//!   between      ▐  0  ▐  1  ▐  2  ▐          then the busiest kind of port decides:
+//!   inside             ▐ 0 ▐  ▐ 1 ▐  ▐ 2 ▐    T = fill + (P − 1)·(its load per segment)
 //! ```
 
 use super::Step;
@@ -11,15 +11,15 @@ use super::Step;
 /// A pipeline whose stages hold different ports.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Stages {
-    /// What the first segment takes, one message after another.
+    /// The first segment's messages, one after another.
     pub fill: Vec<Step>,
-    /// What every segment asks of the busiest port of each kind, told apart by the level of the
-    /// steps. Stages that hold one port stand in it together: their loads add up.
+    /// The load of every segment on the busiest port of each kind; the level of a step gives the
+    /// kind. Stages that use the same port are listed together: their loads add up.
     pub each: Vec<Step>,
 }
 
 impl Stages {
-    /// All of it where the links are equal and every stage holds the one port of a rank.
+    /// All steps if the links are equal and every stage uses the one port of a rank.
     pub fn on_one_port(&self, segments: u32, emit: &mut dyn FnMut(Step)) {
         self.fill.iter().for_each(|&step| emit(step));
         let behind = u64::from(segments.saturating_sub(1));

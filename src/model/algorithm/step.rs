@@ -1,13 +1,13 @@
-//! Steps: the messages one after another that a closed form sums up.
+//! Steps: the sequential messages that a closed form sums up.
 //!
-//! A machine with tiers needs more than the sum: which ranks talk in a step decides which links it
-//! crosses and how many flows share a NIC. A fit needs the size of each message.
+//! A machine with tiers needs more than the sum: the ranks that communicate in a step determine
+//! which links it crosses and how many flows share a NIC. A fit needs the size of each message.
 
 use crate::model::formula::{Level, Rational};
 
 /// A share of the whole vector: `chunks` of `of` equal parts.
 ///
-/// Kept as two whole numbers, so that sizes which do not divide can be rounded to elements.
+/// Kept as two integers, so that sizes that do not divide evenly can be rounded to elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// Parts taken.
@@ -40,7 +40,7 @@ impl Share {
         Rational::new(self.chunks.into(), self.of.into())
     }
 
-    /// This share of a vector that is itself one of `parts` equal parts.
+    /// This share of one of `parts` equal parts of the vector.
     #[must_use]
     pub fn of_part(self, parts: impl Into<u64>) -> Self {
         Self { chunks: self.chunks, of: self.of * parts.into() }
@@ -54,7 +54,7 @@ impl Share {
     }
 }
 
-/// Who talks to whom in a step, as far as the links that it crosses depend on it.
+/// Which ranks communicate in a step, as far as it affects the links that the step crosses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
     /// Rank i sends to rank i + d mod N, all at once.
@@ -68,21 +68,21 @@ pub enum Route {
     },
     /// Rank i sends to i xor d, all at once.
     Xor(u32),
-    /// The same among the ranks that a fold leaves: of the first `pairs` pairs of neighbours the
-    /// odd ranks, and everybody behind them, renumbered in order.
+    /// The same among the ranks that remain after a fold: the odd ranks of the first `pairs` pairs
+    /// of neighbours, and all ranks after those pairs, renumbered in order.
     Folded {
         /// The distance among the renumbered ranks.
         distance: u32,
-        /// Pairs of which one rank sits out.
+        /// Pairs in which one rank sits out.
         pairs: u32,
     },
     /// Rank r < d sends to r + d: a tree that doubles (or, backwards, halves) the active ranks.
     Grow(u32),
-    /// Between rank 0 and others of another domain, one after another.
+    /// Between rank 0 and ranks of other domains, one after another.
     Root,
     /// Edges of a tree laid in rank order: few cross a domain at once.
     Tree,
-    /// Everybody with everybody.
+    /// All ranks with all ranks.
     All,
     /// Between the ranks and their switch.
     Switch,
@@ -97,9 +97,9 @@ pub struct Step {
     pub share: Share,
     /// Bytes that the busiest rank reduces, as a share of the vector.
     pub reduced: Share,
-    /// Who talks to whom.
+    /// Which ranks communicate.
     pub route: Route,
-    /// Over which links, where the algorithm decides it.
+    /// Over which links, if the algorithm determines it.
     pub level: Level,
     /// Copies of the pattern, each with its part of `share` and over its own rail.
     pub rails: u32,
@@ -122,37 +122,37 @@ impl Step {
         }
     }
 
-    /// Whether the ranks that send receive meanwhile; along trees, and at a root, they take turns.
+    /// Whether sending ranks receive at the same time; along trees, and at a root, they take turns.
     #[must_use]
     pub fn goes_both_ways(&self) -> bool {
         !matches!(self.route, Route::Grow(_) | Route::Root | Route::Tree)
     }
 
-    /// The same, with what arrives added to what is there.
+    /// The same step, with the arriving data added to those already there.
     #[must_use]
     pub fn reducing(self) -> Self {
         Self { reduced: self.share, ..self }
     }
 
-    /// The same, with `reduced` of the vector added.
+    /// The same step, with `reduced` of the vector added.
     #[must_use]
     pub fn reducing_share(self, reduced: Share) -> Self {
         Self { reduced, ..self }
     }
 
-    /// The same over other links.
+    /// The same step over other links.
     #[must_use]
     pub fn over(self, level: Level) -> Self {
         Self { level, ..self }
     }
 
-    /// The same between domains, with `flows` out of each at once.
+    /// The same step between domains, with `flows` out of each at once.
     #[must_use]
     pub fn between_domains(self, flows: u32) -> Self {
         Self { level: Level::Outer, flows, ..self }
     }
 
-    /// The same, split over r rails.
+    /// The same step, split over r rails.
     #[must_use]
     pub fn on_rails(self, rails: u32) -> Self {
         Self { rails, ..self }

@@ -1,16 +1,16 @@
-//! Swing: recursive doubling whose partners swing to both sides, near on a torus.
+//! Swing: recursive doubling with partners on alternating sides, near each other on a torus.
 //!
 //! ```text
 //!   distance      1    1    3    5    11   …      Σ_{i ≤ s} (−2)^i = 1, −1, 3, −5, 11
 //!   even ranks    +    −    +    −    +           odd ranks the other way
 //! ```
 //!
-//! `swing-latency` exchanges whole vectors, lg N·(α + M/BW); `swing` reduce-scatters and
-//! all-gathers, 2·lg N·α + 2(N − 1)/N·M/BW: in step s a rank sends the chunks that its partner
-//! can still reach. On a fabric where all ranks are equally far that is recursive doubling and
-//! Rabenseifner; on a ring or torus the distances are shorter (1, 1, 3, 5 … for 1, 2, 4, 8 …).
-//! N = 2^m here; the paper has variants for even N. Exact on full-duplex ports, ×2 on one
-//! half-duplex port.
+//! `swing-latency` exchanges whole vectors, lg N·(α + M/BW). `swing` reduce-scatters and
+//! all-gathers, 2·lg N·α + 2(N − 1)/N·M/BW: in step s a rank sends the chunks that its partner can
+//! still reach. Where all ranks are equally far apart these cost as much as recursive doubling and
+//! Rabenseifner; on a ring or torus the distances are shorter (1, 1, 3, 5 … for 1, 2, 4, 8 …). N =
+//! 2^m here; the paper has variants for even N. Exact on full-duplex ports, ×2 on one half-duplex
+//! port.
 
 use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, is_one_half, repeat};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
@@ -29,7 +29,7 @@ fn applies(shape: &Shape) -> Result<(), Reason> {
     if shape.is_power_of_two() {
         return Ok(());
     }
-    Err(Reason::from(format!("{} ranks are no power of two", shape.ranks)))
+    Err(Reason::from(format!("{} ranks are not a power of two", shape.ranks)))
 }
 
 fn guarantee(shape: &Shape) -> Guarantee {
@@ -45,7 +45,7 @@ pub(super) fn distance(s: u32) -> u32 {
     ((1 - power) / 3).unsigned_abs() as u32
 }
 
-/// The rounds of an all-gather, far first, of chunks of M/N.
+/// The rounds of an all-gather, farthest first, with chunks of M/N.
 pub(super) fn gather_rounds(n: u32) -> Vec<Step> {
     let m = ceil_lg(n);
     let round = |s: u32| Step::new(1_u32, Share::new(n >> (s + 1), n), Route::Offset(distance(s)));
@@ -63,7 +63,7 @@ impl ClosedForm for Latency {
             collectives: &[AllReduce],
             aliases: &["swing_lat", "swing_lat_ar"],
             known_as: &[],
-            summary: "ranks exchange whole vectors with partners that swing from side to side",
+            summary: "ranks exchange whole vectors with partners on alternating sides",
             source: SOURCE,
         };
         &META
@@ -109,7 +109,7 @@ impl ClosedForm for Bandwidth {
             collectives: &[AllReduce],
             aliases: &["swing_bw", "swing-bandwidth", "swing_bw_ar"],
             known_as: &[],
-            summary: "ranks exchange what the partner still reaches, swinging from side to side",
+            summary: "ranks exchange the chunks the partner can still reach, on alternating sides",
             source: SOURCE,
         };
         &META

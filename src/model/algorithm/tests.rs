@@ -212,7 +212,7 @@ fn one_rank_costs_nothing() {
     }
 }
 
-/// n_α and n_β that nobody beats: the bound on links of α = 1 and BW = 1.
+/// The least n_α and n_β possible: the bound on links of α = 1 and BW = 1.
 fn least(shape: &Shape, in_network: bool) -> (f64, f64) {
     let mut fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
     fabric.tiers[0].ports = shape.ports;
@@ -230,7 +230,7 @@ fn least(shape: &Shape, in_network: bool) -> (f64, f64) {
 fn nothing_beats_the_bound() {
     let mut faults = Faults::default();
     on_every_shape(|algorithm, shape| {
-        // These two say that the machine, or the schedule, is another one.
+        // These two mean that the machine, or the schedule, is a different one.
         if shape.params.c_real.is_some() || shape.params.root_speedup.is_some() {
             return;
         }
@@ -303,7 +303,7 @@ fn families() -> BTreeMap<String, String> {
     for entry in fs::read_dir(&here).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            // The parts of a family lie in the folder of its name.
+            // The parts of a family are in the folder of its name.
             continue;
         }
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();

@@ -8,21 +8,21 @@
 //!             8 ─ 9 ─ 10─ 11─╮
 //! ```
 //!
-//! `dims` are the sides d₁ × d₂ × …, whose product is N; side 1 changes fastest with the rank.
+//! `dims` are the sides d₁ × d₂ × …, whose product is N; side 1 varies fastest with the rank.
 //!
-//! - `torus` all-reduce: 2Σ(dᵢ − 1)·α + 2(N − 1)/N·M/BW, all-gather and reduce-scatter half of
-//!   it. One ring at a time, on one port; exact on full-duplex ports.
-//! - `torus-rabenseifner`: the same with ⌈lg dᵢ⌉ steps a side. Exact where ranks 2^k apart have a
-//!   link of their own; on the wires of a torus such messages share links, which is not counted.
-//! - Broadcast and reduce: P segments follow each other down the tree of shortest ways,
-//!   (Σ⌊dᵢ/2⌋ + P − 1)(α + M/(P·BW)), on a mesh (from a corner) Σ(dᵢ − 1), if a rank has a port for
-//!   each neighbour that it serves. With fewer ports every round takes as many turns as they make
-//!   of it: an upper bound. The textbook prints the limit Σ⌊dᵢ/2⌋·α + M/BW.
-//! - All-to-all: Σ⌊dᵢ/2⌋·α + d_max/8·M/BW, on a mesh Σ(dᵢ − 1)·α + d_max/4·M/BW, the time in which
-//!   the bisection carries what crosses it, if all links of a rank work at once: parts of the
-//!   vector take the dimensions in different orders. Exact in that sense for sides of equal
-//!   length; an odd side d carries (d² − 1)/(8d), and a side of 2 has one link, not two. With
-//!   fewer ports: one dimension after another, each the ring relay of `ring-relay`.
+//! - `torus` all-reduce: 2Σ(dᵢ − 1)·α + 2(N − 1)/N·M/BW; all-gather and reduce-scatter take half
+//!   of that. One ring at a time, on one port; exact on full-duplex ports.
+//! - `torus-rabenseifner`: the same with ⌈lg dᵢ⌉ steps per side. Exact if ranks 2^k apart have
+//!   their own link; on the wires of a torus such messages share links, which is not counted.
+//! - Broadcast and reduce: P segments are pipelined down the tree of shortest paths,
+//!   (Σ⌊dᵢ/2⌋ + P − 1)(α + M/(P·BW)), on a mesh (from a corner) Σ(dᵢ − 1), if a rank has a port
+//!   for each neighbour that it serves. With fewer ports every round takes several turns: an
+//!   upper bound. The textbook prints the limit Σ⌊dᵢ/2⌋·α + M/BW.
+//! - All-to-all: Σ⌊dᵢ/2⌋·α + d_max/8·M/BW, on a mesh Σ(dᵢ − 1)·α + d_max/4·M/BW. This is the time
+//!   in which the bisection carries the data that cross it, if all links of a rank work at once:
+//!   parts of the vector take the dimensions in different orders. Exact in that sense for sides
+//!   of equal length; an odd side d carries (d² − 1)/(8d), and a side of 2 has one link, not two.
+//!   With fewer ports: one dimension after another, each the ring relay of `ring-relay`.
 //!
 //! Textbook here: spiceMonkey/collective-comm 02, §3.2–3.6, §4.2, Appendix A.
 
@@ -61,12 +61,12 @@ fn applies(shape: &Shape) -> Result<(), Reason> {
     Err(Reason::from(format!("its sides hold {holds} ranks, not {n}")))
 }
 
-/// The sides; one ring of N where none are given.
+/// The sides; one ring of N if none are given.
 fn dims(shape: &Shape) -> Dims {
     shape.params.dims.or_else(|| Dims::new(&[shape.ranks])).unwrap_or_default()
 }
 
-/// Sides longer than 1, each with the ranks between neighbours along it.
+/// Sides longer than 1, each with the rank distance between neighbours along it.
 fn sides(shape: &Shape) -> Vec<(u32, u32)> {
     let strides = |stride: &mut u32, &d: &u32| {
         let here = *stride;
@@ -77,7 +77,7 @@ fn sides(shape: &Shape) -> Vec<(u32, u32)> {
     dims.lengths().iter().scan(1, strides).filter(|&(d, _)| d > 1).collect()
 }
 
-/// Links of the busiest rank: two a side, and one along a side of two.
+/// Links of the busiest rank: two per side, and one along a side of two.
 fn degree(shape: &Shape) -> u32 {
     sides(shape).iter().map(|&(d, _)| (d - 1).min(2)).sum()
 }
@@ -97,7 +97,7 @@ impl ClosedForm for Rings {
             collectives: &[AllReduce, AllGather, ReduceScatter],
             aliases: &["torus-ring", "torus_ring"],
             known_as: &[],
-            summary: "rings along each side in turn, on what the side before has left",
+            summary: "rings along each dimension in turn, each on what the previous one left",
             source: SOURCE,
         };
         &META
@@ -148,7 +148,7 @@ impl ClosedForm for Rabenseifner {
             collectives: &[AllReduce],
             aliases: &["torus_rabenseifner"],
             known_as: &[],
-            summary: "a logarithmic reduce-scatter along each side in turn, and back",
+            summary: "a logarithmic reduce-scatter along each dimension in turn, then all-gathers back",
             source: SOURCE,
         };
         &META
@@ -192,9 +192,9 @@ impl ClosedForm for Rabenseifner {
     }
 }
 
-/// Broadcast and reduce down the tree of shortest ways.
+/// Broadcast and reduce down the tree of shortest paths.
 struct Tree {
-    /// Whether the sides close: a torus.
+    /// Whether the sides wrap around: a torus.
     wraps: bool,
 }
 
@@ -210,10 +210,10 @@ impl Tree {
         if self.wraps { degree(shape) } else { sides(shape).len() as u32 }
     }
 
-    /// Turns that the ports make of a round.
+    /// The number of turns per round on these ports.
     fn turns(&self, shape: &Shape) -> u32 {
         let children = self.children(shape);
-        // A rank inside a mesh has a parent beside as many children as the corner.
+        // An inner rank of a mesh has a parent in addition to as many children as the corner.
         let partners = if shape.ports.is_half() && !self.wraps { children + 1 } else { children };
         partners.div_ceil(shape.ports.sends(partners).max(1))
     }
@@ -227,7 +227,7 @@ impl ClosedForm for Tree {
             collectives: &[Broadcast, Reduce],
             aliases: &["torus-tree"],
             known_as: &[],
-            summary: "segments follow each other from the root along the shortest ways",
+            summary: "segments are pipelined from the root along shortest paths",
             source: SOURCE,
         };
         static MESH: Meta = Meta {
@@ -236,7 +236,7 @@ impl ClosedForm for Tree {
             collectives: &[Broadcast, Reduce],
             aliases: &["mesh-tree"],
             known_as: &[],
-            summary: "segments follow each other from a corner along the shortest ways",
+            summary: "segments are pipelined from a corner along shortest paths",
             source: SOURCE,
         };
         if self.wraps { &TORUS } else { &MESH }
@@ -300,9 +300,9 @@ impl ClosedForm for Tree {
     }
 }
 
-/// All-to-all, bound by the bisection.
+/// All-to-all, limited by the bisection.
 struct Exchange {
-    /// Whether the sides close: a torus.
+    /// Whether the sides wrap around: a torus.
     wraps: bool,
 }
 
@@ -359,7 +359,7 @@ impl ClosedForm for Exchange {
             collectives: &[AllToAll],
             aliases: &["torus-relay"],
             known_as: &[],
-            summary: "blocks are relayed along one side after the other, each the shorter way",
+            summary: "blocks are relayed along one dimension after another, each the shorter way",
             source: SOURCE,
         };
         static MESH: Meta = Meta {
@@ -368,7 +368,7 @@ impl ClosedForm for Exchange {
             collectives: &[AllToAll],
             aliases: &["mesh-relay"],
             known_as: &[],
-            summary: "blocks are relayed along one side after the other",
+            summary: "blocks are relayed along one dimension after another",
             source: SOURCE,
         };
         if self.wraps { &TORUS } else { &MESH }
@@ -408,7 +408,8 @@ impl ClosedForm for Exchange {
             if self.wraps || d == 2 {
                 return d * d / 4;
             }
-            // Rank i of a line passes (i + 1)(d − 1 − i) blocks on and i(d − i) back.
+            // Rank i of a line forwards (i + 1)(d − 1 − i) blocks one way and i(d − i) the other
+            // way.
             (0..d).map(|i| (i + 1) * (d - 1 - i) + i * (d - i)).max().unwrap_or(0)
         };
         let share = |(d, _): (u32, u32)| F::int(blocks(d) as i64) / F::int(d.into());
@@ -436,8 +437,8 @@ impl ClosedForm for Exchange {
         degree(shape)
     }
 
-    /// Where all links of a rank work at once, in as many parts as there are sides, and ties in
-    /// halves; else as a whole.
+    /// If all links of a rank work at once: in as many parts as there are sides, with ties split in
+    /// halves; otherwise as a whole.
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         let sides = if self.is_parallel(shape) { sides(shape).len() as u32 } else { 1 };
         let halves = self.wraps && lanes(shape.ports, 2) == 2;

@@ -7,14 +7,14 @@
 //!   the reduce is the mirror image: reversed Bruck, then a binomial gather
 //! ```
 //!
-//! With a ring (⌈lg N⌉ + N − 1)·α + 2(N − 1)/N·M/BW at any N; with a logarithmic all-gather
-//! (recursive doubling at N = 2^m, Bruck's otherwise) 2⌈lg N⌉·α + 2(N − 1)/N·M/BW, and so the
-//! reduce. On one full-duplex port ring and reduce are exact, and the logarithmic broadcast is at
-//! N = 2^m. Elsewhere it is exact round by round and stated as an upper bound: without barriers a
-//! rank may start the second phase early, which also may delay a message that others wait for
-//! (×1.5 in a simulation at N = 48; further ports do not prevent it). One half-duplex port takes
-//! at most ×3 in the phase in which all ranks send; scatter and gather take no longer. (Chan,
-//! Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007.)
+//! With a ring it takes (⌈lg N⌉ + N − 1)·α + 2(N − 1)/N·M/BW at any N; with a logarithmic
+//! all-gather (recursive doubling at N = 2^m, Bruck's otherwise) 2⌈lg N⌉·α + 2(N − 1)/N·M/BW, and
+//! so does the reduce. On one full-duplex port the ring broadcast and the reduce are exact; the
+//! logarithmic broadcast is exact at N = 2^m. Elsewhere it is exact round by round and given as an
+//! upper bound. Without barriers a rank may start the second phase early, which may also delay a
+//! message that others wait for (×1.5 in a simulation at N = 48; further ports do not prevent it).
+//! One half-duplex port takes at most ×3 in the phase in which all ranks send; scatter and gather
+//! take no longer. (Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007.)
 
 use super::bruck::gather_rounds;
 use super::rounds::{repeat, shift_turns};
@@ -63,7 +63,7 @@ impl ClosedForm for ScatterRing {
                 (Library::OpenMpi, &[Broadcast], "9 scatter_allgather_ring"),
                 (Library::Mpich, &[Broadcast], "scatter_ring_allgather"),
             ],
-            summary: "the root scatters the vector down a tree, a ring gathers it everywhere",
+            summary: "the root scatters the vector down a tree, then a ring gathers it everywhere",
             source: SOURCE,
         };
         &META
@@ -127,7 +127,7 @@ impl ClosedForm for ScatterLog {
                 (Library::OpenMpi, &[Broadcast], "8 scatter_allgather"),
                 (Library::Mpich, &[Broadcast], "scatter_recursive_doubling_allgather"),
             ],
-            summary: "the root scatters the vector down a tree, ⌈lg N⌉ rounds gather it everywhere",
+            summary: "the root scatters the vector down a tree, then ⌈lg N⌉ rounds gather it everywhere",
             source: SOURCE,
         };
         &META
@@ -184,7 +184,7 @@ impl ClosedForm for ScatterGather {
                 (Library::OpenMpi, &[Reduce], "7 rabenseifner"),
                 (Library::Mpich, &[Reduce], "reduce_scatter_gather"),
             ],
-            summary: "every rank reduces its chunk, a tree gathers the chunks at the root",
+            summary: "every rank reduces its chunk, then a tree gathers the chunks at the root",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
         };
         &META
@@ -198,7 +198,7 @@ impl ClosedForm for ScatterGather {
         on_one_port(shape)
     }
 
-    /// Everybody scatters alike; then rank 2^(⌈lg N⌉−1), or half way to it, hands on the most.
+    /// All ranks scatter alike; then rank 2^(⌈lg N⌉−1), or the one half way to it, sends the most.
     fn sent<F: Field>(&self, v: &At<F>) -> F {
         let n = v.shape.ranks;
         let half = 1 << (ceil_lg(n) - 1);

@@ -1,4 +1,4 @@
-//! Formulas as symbols: a closed form evaluated over [`Expr`] is its own text.
+//! Symbolic formulas: a closed form evaluated over [`Expr`] gives its own text.
 
 use std::cmp::Ordering;
 use std::ops::{Add, Div, Mul, Sub};
@@ -10,7 +10,7 @@ use super::{At, Cost, Field, Number, ceil_lg, floor_lg};
 use crate::base::quantity::Ratio;
 use crate::model::algorithm::Algorithm;
 
-/// A letter in a formula.
+/// A symbol in a formula.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Symbol {
     /// Ranks.
@@ -33,14 +33,14 @@ pub enum Symbol {
     AlphaSwitchOuter,
     /// n_β of a double binary tree.
     CReal,
-    /// How much faster the root's port is.
+    /// The ratio of the root's port rate to that of the others.
     RootSpeedup,
 }
 
-/// Which links a symbol speaks of.
+/// The links that a symbol refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Links {
-    /// All are alike.
+    /// All links are equal.
     Any,
     /// Inside a domain.
     Inner,
@@ -51,7 +51,7 @@ pub enum Links {
 /// How a named function is computed from its arguments.
 pub type Rule = fn(&[u64]) -> u64;
 
-/// A whole-number function that formulas name.
+/// An integer function that formulas name.
 #[derive(Debug, Clone, Copy)]
 pub enum Function {
     /// ⌈lg n⌉.
@@ -64,9 +64,9 @@ pub enum Function {
     Floor,
     /// ⌈a⌉.
     Ceil,
-    /// The largest.
+    /// The maximum.
     Max,
-    /// A function that the algorithm's page defines, by name; its value by its rule.
+    /// A function that the algorithm's page defines, by name; a rule computes its value.
     Named(&'static str, Rule),
 }
 
@@ -79,7 +79,7 @@ impl Function {
             Self::CeilLg => f64::from(ceil_lg(first as u32)),
             Self::FloorLg => f64::from(floor_lg(first as u32)),
             Self::PowerBelow => f64::from(1_u32 << floor_lg(first as u32)),
-            // A quotient of whole numbers is off by rounding only; a whole one must stay.
+            // A quotient of integers is only off by rounding; a whole one must stay.
             Self::Floor => (first + 1e-9).floor(),
             Self::Ceil => (first - 1e-9).ceil(),
             Self::Max => arguments.iter().copied().fold(first, f64::max),
@@ -93,8 +93,8 @@ impl Function {
 
 /// A formula as a tree.
 ///
-/// Arithmetic builds it and tidies only what no author means to write: `0 +`, `1 ·`, `0 ·`,
-/// numbers beside numbers, a quotient of a quotient, and a factor divided by itself.
+/// Arithmetic builds it and simplifies only terms that no author would write: `0 +`, `1 ·`, `0 ·`,
+/// adjacent numbers, a quotient of a quotient, and a factor divided by itself.
 #[derive(Debug, Clone)]
 pub struct Expr(Rc<Node>);
 
@@ -111,7 +111,7 @@ pub(super) enum Node {
 }
 
 impl Expr {
-    /// A letter.
+    /// A symbol.
     #[must_use]
     pub fn symbol(symbol: Symbol) -> Self {
         Self::from(Node::Symbol(symbol))
@@ -145,7 +145,7 @@ impl Expr {
         Self::from(Node::Div(int(value.numer()), int(value.denom())))
     }
 
-    /// The sum with a number, which joins one that already stands at the end.
+    /// The sum with a number, which is combined with a number at the end.
     fn plus(self, more: Fraction<i64>) -> Self {
         let end = match self.node() {
             Node::Add(a, b) => b.as_number().map(|b| (a.clone(), b)),
@@ -162,7 +162,7 @@ impl Expr {
         }
     }
 
-    /// The product with a number, which joins one that already stands in front.
+    /// The product with a number, which is combined with a number in front.
     fn times(self, factor: Fraction<i64>) -> Self {
         let front = match self.node() {
             _ if factor == Fraction::ONE => return self,
@@ -180,7 +180,7 @@ impl Expr {
         })
     }
 
-    /// Whether both are one and the same part of the tree.
+    /// Whether both are the same part of the tree.
     fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
@@ -201,7 +201,7 @@ impl Expr {
         }
     }
 
-    /// The value with the given number for each letter.
+    /// The value for given numbers of all symbols.
     #[must_use]
     pub fn evaluate(&self, letters: &dyn Fn(Symbol) -> f64) -> f64 {
         match self.node() {
@@ -234,8 +234,8 @@ impl Expr {
         found
     }
 
-    /// What those functions are where letters have the given numbers: name, arguments with commas
-    /// between, value.
+    /// The values of those functions for given numbers of symbols: name, arguments separated by
+    /// commas, value.
     #[must_use]
     pub fn named_values(
         &self,
@@ -395,7 +395,7 @@ mod tests {
         int(odd) / int(2)
     }
 
-    /// Whether each formula reads as the text beside it.
+    /// Whether each formula reads as the text next to it.
     fn read_as<const COUNT: usize>(formulas: [(Expr, &str); COUNT]) {
         for (formula, text) in formulas {
             assert_eq!(formula.write(Notation::Text), text);

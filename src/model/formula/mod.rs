@@ -1,9 +1,9 @@
 //! Closed forms, written once over a number [`Field`].
 //!
-//! An algorithm states its cost as one generic function. Over `f64` it prices in nanoseconds,
-//! over exact [`Rational`]s it is proven equal to the schedule, over symbols ([`Expr`]) it prints
-//! as text and LaTeX. A cost is always Σ n_α·α + n_β·M/BW + n_γ·M·γ + n_sw·α_sw over its phases;
-//! the coefficients are what the function returns, so the dominant term is known.
+//! An algorithm states its cost as one generic function. Over `f64` it computes a price in
+//! nanoseconds, over exact [`Rational`]s it is proven equal to the schedule, over symbols
+//! ([`Expr`]) it prints as text and LaTeX. A cost is always Σ n_α·α + n_β·M/BW + n_γ·M·γ +
+//! n_sw·α_sw over its phases. The function returns the coefficients, so the dominant term is known.
 
 mod expr;
 mod print;
@@ -22,30 +22,30 @@ pub use shape::{Dims, Form, Params, Ports, Relay, Shape, Tie, Trees};
 use crate::base::quantity::Ratio;
 use crate::model::algorithm::Algorithm;
 
-/// An exact fraction, in which closed forms are proven.
+/// An exact fraction, used to prove closed forms.
 pub type Rational = Fraction<i128>;
 
-/// The parts of a step: fractions of ranks, far from the end of 64 bits. A price takes thousands of
-/// them, and the half of the bits a quarter of the time.
+/// The parts of a step: fractions of ranks, far below 64 bits. A price needs thousands of them, and
+/// half the bits take a quarter of the time.
 pub type StepFraction = Fraction<i64>;
 
-/// Numbers in which an algorithm counts: messages, blocks, parts of a vector.
+/// The numbers that an algorithm computes with: messages, blocks, parts of a vector.
 pub trait Number:
     Clone + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + 'static
 {
-    /// A whole number.
+    /// An integer.
     fn int(value: i64) -> Self;
 
-    /// A named function of whole numbers whose value is known to be `value`.
+    /// A named function of integers whose value is known to be `value`.
     fn call(function: Function, arguments: &[&Self], value: u64) -> Self;
 }
 
 /// A number system in which a closed form can be evaluated.
 pub trait Field: Number {
-    /// A real parameter that a person may set, such as c_real.
+    /// A real parameter that a user may set, such as c_real.
     fn parameter(symbol: Symbol, value: Ratio) -> Self;
 
-    /// The cost of another algorithm in this field: what compositions are made of.
+    /// The cost of another algorithm in this field, for compositions.
     fn cost_of(algorithm: &dyn Algorithm, v: &At<Self>) -> Cost<Self>;
 
     /// The share of M that the busiest rank of another algorithm sends.
@@ -91,14 +91,14 @@ impl Number for StepFraction {
         Self::from_integer(value)
     }
 
-    /// Such functions are of a number of ranks, and no larger than its double.
+    /// Such functions take a number of ranks, and are at most twice that.
     fn call(_: Function, _: &[&Self], value: u64) -> Self {
         Self::from_integer(value as i64)
     }
 }
 
 impl Field for Rational {
-    /// Nine decimals, more than anybody types.
+    /// Nine decimals, more than any user types.
     fn parameter(_: Symbol, value: Ratio) -> Self {
         Self::new((value.0 * 1e9).round() as i128, 1_000_000_000)
     }
@@ -112,9 +112,9 @@ impl Field for Rational {
     }
 }
 
-/// The point at which a closed form is evaluated: the concrete [`Shape`] and N, P in the field.
+/// The point at which a closed form is evaluated: the concrete [`Shape`], and N and P in the field.
 ///
-/// Branches (is N a power of two? how many ports?) look at the shape; arithmetic uses the field.
+/// Branches (is N a power of two? how many ports?) use the shape; arithmetic uses the field.
 #[derive(Debug, Clone)]
 pub struct At<F> {
     /// N, the number of ranks.
@@ -139,7 +139,7 @@ impl<F: Number> At<F> {
         }
     }
 
-    /// A whole number.
+    /// An integer.
     #[must_use]
     pub fn int(&self, value: impl Into<i64>) -> F {
         F::int(value.into())
@@ -151,7 +151,7 @@ impl<F: Number> At<F> {
         self.n.clone() - F::int(1)
     }
 
-    /// (N − 1)/N, the share of a vector that is not one's own.
+    /// (N − 1)/N, the share of a vector that belongs to other ranks.
     #[must_use]
     pub fn others_share(&self) -> F {
         self.others() / self.n.clone()
@@ -175,19 +175,19 @@ impl<F: Number> At<F> {
         F::call(Function::PowerBelow, &[&self.n], 1 << floor_lg(self.shape.ranks))
     }
 
-    /// ⌊a/b⌋ of whole numbers, whose value the caller knows.
+    /// ⌊a/b⌋ of integers, whose value the caller knows.
     #[must_use]
     pub fn floor(&self, ratio: &F, value: u64) -> F {
         F::call(Function::Floor, &[ratio], value)
     }
 
-    /// ⌈a/b⌉ of whole numbers, whose value the caller knows.
+    /// ⌈a/b⌉ of integers, whose value the caller knows.
     #[must_use]
     pub fn ceil(&self, ratio: &F, value: u64) -> F {
         F::call(Function::Ceil, &[ratio], value)
     }
 
-    /// The same question for other ranks, as a composition asks its parts.
+    /// The same question for other ranks, which a composition asks of its parts.
     #[must_use]
     pub fn with_ranks(&self, n: F, shape: Shape) -> Self {
         Self { n, p: self.p.clone(), g: self.g.clone(), shape }
@@ -195,7 +195,7 @@ impl<F: Number> At<F> {
 }
 
 impl At<Expr> {
-    /// The point with symbols: N, P and G stay letters.
+    /// The symbolic point: N, P and G stay symbols.
     #[must_use]
     pub fn symbols(shape: Shape) -> Self {
         Self {
@@ -222,7 +222,7 @@ pub fn floor_lg(n: u32) -> u32 {
 /// The links that a part of an algorithm runs over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Level {
-    /// Whatever links the placement of the ranks makes it cross.
+    /// The links that follow from the placement of the ranks.
     Flat,
     /// Links inside a domain of G ranks, such as a node.
     Inner,
@@ -250,8 +250,8 @@ pub struct Phase<F> {
 pub struct Cost<F> {
     first: Phase<F>,
     more: [Option<Phase<F>>; 2],
-    /// What stands beside each other, inside and between: of links of their own only what takes
-    /// longest counts, of one port both.
+    /// Concurrent phases, inside and between: if they use different links only the longest counts,
+    /// on one port both count.
     beside: [Option<Phase<F>>; 2],
 }
 
@@ -271,7 +271,7 @@ impl<F: Field> Cost<F> {
         cost
     }
 
-    /// Nothing to do: one rank, or no data and no messages.
+    /// No cost: one rank, or no data and no messages.
     #[must_use]
     pub fn zero() -> Self {
         Self::new(F::int(0), F::int(0))
@@ -303,7 +303,7 @@ impl<F: Field> Cost<F> {
         self
     }
 
-    /// This, then that: phases stay apart, so that each can be shown.
+    /// One cost, then another: phases are kept separate, so each can be shown.
     ///
     /// A cost holds three phases; a fourth is added to the last.
     #[must_use]
@@ -321,23 +321,23 @@ impl<F: Field> Cost<F> {
         self
     }
 
-    /// The same with what flows behind at the same time over different links.
+    /// The same with the concurrent load of later segments over different links.
     #[must_use]
     pub fn with_beside(self, inside: Phase<F>, between: Phase<F>) -> Self {
         Self { beside: [Some(inside), Some(between)], ..self }
     }
 
-    /// All phases: those one after another, then those beside each other.
+    /// All phases: first the sequential, then the concurrent ones.
     pub fn phases(&self) -> impl Iterator<Item = &Phase<F>> {
         self.in_turn().chain(self.beside())
     }
 
-    /// The phases one after another.
+    /// The sequential phases.
     pub fn in_turn(&self) -> impl Iterator<Item = &Phase<F>> {
         std::iter::once(&self.first).chain(self.more.iter().flatten())
     }
 
-    /// The phases beside each other: the one that takes longest counts, where each has its links.
+    /// The concurrent phases: the longest counts, if each has its own links.
     pub fn beside(&self) -> impl Iterator<Item = &Phase<F>> {
         self.beside.iter().flatten()
     }
@@ -351,7 +351,7 @@ impl<F: Field> Cost<F> {
         std::iter::once(self.first).chain(self.more.into_iter().chain(self.beside).flatten())
     }
 
-    /// All phases in one: what a machine with equal links everywhere sees.
+    /// All phases combined: the view of a machine with equal links everywhere.
     #[inline]
     #[must_use]
     pub fn total(self) -> Phase<F> {
@@ -394,7 +394,7 @@ impl<F: Field> Phase<F> {
 impl<F: Field> Add for Cost<F> {
     type Output = Self;
 
-    /// One after the other over the same links, as one phase.
+    /// Sequential costs over the same links, as one phase.
     fn add(self, other: Self) -> Self {
         let level = self.first.level;
         let mut first = self.total().plus(other.total());

@@ -1,4 +1,4 @@
-//! Formulas as people read them: text, text with the numbers put in, LaTeX.
+//! Formulas for readers: text, text with numbers inserted, LaTeX.
 
 use std::fmt::{Display, Write};
 
@@ -11,16 +11,16 @@ use crate::base::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte, Volume};
 pub enum Notation<'a> {
     /// `2·(N − 1)·α + 2·(N − 1)/N·M/BW`.
     Text,
-    /// The same with the numbers put in: `2·(64 − 1)·5 µs + …`.
+    /// The same with numbers inserted: `2·(64 − 1)·5 µs + …`.
     Numbers(&'a Values),
     /// The same as LaTeX, without the dollar signs.
     Latex,
-    /// An expression of JavaScript over `N`, `P`, `G` … What only the algorithm's page defines is
-    /// looked up in tables `T`, as [`Expr::named_values`] has them: `T.U[[N]]`.
+    /// A JavaScript expression over `N`, `P`, `G` … Functions that only the algorithm's page
+    /// defines are looked up in tables `T`, as given by [`Expr::named_values`]: `T.U[[N]]`.
     JavaScript,
 }
 
-/// The numbers that [`Notation::Numbers`] puts in.
+/// The numbers that [`Notation::Numbers`] inserts.
 #[derive(Debug, Clone, Copy)]
 pub struct Values {
     /// N.
@@ -50,7 +50,7 @@ pub struct Values {
 impl Cost<Expr> {
     /// The whole formula: Σ n_α·α + n_β·M/BW + n_γ·M·γ + n_sw·α_sw over the phases.
     ///
-    /// `gamma` says whether the reduction is part of it.
+    /// `gamma`: whether the reduction is included.
     #[must_use]
     pub fn formula(&self, gamma: bool) -> Expr {
         let letter = Expr::symbol;
@@ -74,7 +74,7 @@ impl Cost<Expr> {
             false => sum,
         };
         let sum = self.in_turn().fold(Expr::int(0), |sum, phase| reduced(add(sum, phase), phase));
-        // A rank adds beside what its ports do.
+        // A rank adds while its ports work.
         let ports = self.beside().map(|phase| add(Expr::int(0), phase));
         let adds = self.beside().fold(Expr::int(0), reduced);
         sum + Expr::max(ports.chain([adds]))
@@ -91,7 +91,7 @@ impl Expr {
     }
 }
 
-/// How tightly a place binds; a weaker expression there needs parentheses.
+/// The binding strength of a position; a weaker expression there needs parentheses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Strength {
     Sum,
@@ -134,7 +134,7 @@ fn write_expr(out: &mut String, expr: &Expr, notation: Notation<'_>, place: Stre
             binary(a, if latex || script { " - " } else { " − " }, b, Sum, Product);
         }
         Node::Mul(a, b) => {
-            // A unit such as `450 GB/s` only stands behind a division, where it is bracketed.
+            // A unit such as `450 GB/s` only appears after a division, where it is bracketed.
             let sign = match notation {
                 Notation::Latex => " \\cdot ",
                 Notation::JavaScript => "*",
@@ -168,7 +168,7 @@ fn write_expr(out: &mut String, expr: &Expr, notation: Notation<'_>, place: Stre
 
 fn write_call(out: &mut String, function: Function, arguments: &[Expr], notation: Notation<'_>) {
     if let (Function::Named(..), Notation::Numbers(values)) = (function, notation) {
-        // Nobody can look up what the algorithm's page calls U(12).
+        // Readers cannot look up what the algorithm's page calls U(12).
         let arguments: Vec<f64> = arguments.iter().map(|a| a.evaluate(&counts(values))).collect();
         return push(out, format_args!("{}", function.value(&arguments)));
     }
@@ -179,7 +179,7 @@ fn write_call(out: &mut String, function: Function, arguments: &[Expr], notation
     let ceil = if latex { ("\\lceil ", " \\rceil") } else { ("⌈", "⌉") };
     let floor = if latex { ("\\lfloor ", " \\rfloor") } else { ("⌊", "⌋") };
     let mut inner = String::new();
-    // A logarithm takes an atom, brackets and argument lists take anything.
+    // A logarithm takes an atom; brackets and argument lists take anything.
     let place = match function {
         Function::CeilLg | Function::FloorLg | Function::PowerBelow => {
             inner.push_str(if latex { "\\lg " } else { "lg " });
@@ -229,7 +229,7 @@ fn write_script_call(out: &mut String, function: Function, arguments: &[Expr]) {
     }
 }
 
-/// A letter as a program's name.
+/// A symbol as an identifier in a program.
 fn name(symbol: Symbol) -> &'static str {
     match symbol {
         Symbol::Alpha(Links::Any) => "alpha",
@@ -245,7 +245,7 @@ fn name(symbol: Symbol) -> &'static str {
     }
 }
 
-/// The letters that stand for whole numbers: all that functions take.
+/// The integer symbols: functions take only these.
 fn counts(values: &Values) -> impl Fn(Symbol) -> f64 {
     let (n, p, g) = (values.ranks, values.segments, values.group);
     move |symbol| match symbol {
@@ -256,7 +256,7 @@ fn counts(values: &Values) -> impl Fn(Symbol) -> f64 {
     }
 }
 
-/// Puts `inner` between brackets, which LaTeX is told to make as tall as a fraction in them.
+/// Puts `inner` in brackets; LaTeX makes them as tall as a fraction in them.
 fn fence(out: &mut String, (open, close): (&str, &str), inner: &str) {
     let tall = inner.contains("\\frac");
     let (left, right) = if tall { ("\\left", "\\right") } else { ("", "") };
@@ -305,7 +305,7 @@ fn write_value(out: &mut String, symbol: Symbol, values: &Values) {
         Symbol::N => push(out, format_args!("{}", values.ranks)),
         Symbol::P => push(out, format_args!("{}", values.segments)),
         Symbol::G => push(out, format_args!("{}", values.group)),
-        // Whole bytes in the unit that they were meant in.
+        // Whole bytes in the unit that was probably intended.
         Symbol::M if values.size.0.fract() == 0.0 => {
             out.push_str(&six_digits(&Bytes(values.size.0 as u64)));
         }
@@ -321,12 +321,12 @@ fn write_value(out: &mut String, symbol: Symbol, values: &Values) {
     }
 }
 
-/// A quantity with up to six digits, so that who types the line into a calculator gets the price.
+/// A quantity with up to six digits, so that a calculator reproduces the price from the line.
 fn six_digits(quantity: &impl Display) -> String {
     let exact = format!("{quantity:.15}");
     let Some((number, unit)) = exact.split_once(' ') else { return exact };
     let Ok(value) = number.parse::<f64>() else { return exact };
-    // As many as six digits behind the leading zeros take; what stands before the point stays.
+    // As many decimals as six digits after leading zeros need; digits before the point are kept.
     let decimals = (5.0 - value.abs().log10().floor()).clamp(0.0, 20.0) as usize;
     let number = format!("{value:.decimals$}");
     let number = if number.contains('.') {
@@ -346,7 +346,7 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
 mod tests {
     use super::*;
 
-    /// One of everything, of no round numbers.
+    /// Values for all symbols, none of them round.
     fn values(size: f64) -> Values {
         Values {
             ranks: 12,
@@ -375,7 +375,7 @@ mod tests {
         for (quantity, text) in table {
             assert_eq!(six_digits(&quantity), text);
         }
-        // What stands before the point is never cut.
+        // Digits before the point are never cut.
         assert_eq!(six_digits(&Seconds(12_345_670.0)), "12345670 s");
     }
 

@@ -6,15 +6,15 @@ use std::str::FromStr;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Ratio;
 
-/// How NCCL puts data on the wire.
+/// How NCCL sends data over the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Protocol {
-    /// Plain data, with a flag behind each slice.
+    /// Plain data, with a flag after each slice.
     #[default]
     Simple,
-    /// Eight bytes of which four are a flag: low latency, half the bandwidth.
+    /// Eight bytes, four of which are a flag: low latency, half the bandwidth.
     Ll,
-    /// 128 bytes of which eight are a flag: 120/128 of the bandwidth.
+    /// 128 bytes, eight of which are a flag: 120/128 of the bandwidth.
     Ll128,
 }
 
@@ -51,10 +51,8 @@ impl FromStr for Protocol {
             "simple" => Ok(Self::Simple),
             "ll" => Ok(Self::Ll),
             "ll128" => Ok(Self::Ll128),
-            _ => {
-                Err(Error::input(format!("`{text}` is no protocol"))
-                    .help("write Simple, LL or LL128"))
-            }
+            _ => Err(Error::input(format!("`{text}` is not a protocol"))
+                .help("write Simple, LL or LL128")),
         }
     }
 }
@@ -85,6 +83,6 @@ mod tests {
             assert_eq!(name.to_lowercase().parse(), Ok(protocol));
         }
         let refusal = "LL64".parse::<Protocol>().unwrap_err().to_string();
-        assert!(refusal.contains("`LL64` is no protocol"), "{refusal}");
+        assert!(refusal.contains("`LL64` is not a protocol"), "{refusal}");
     }
 }

@@ -29,7 +29,7 @@ impl Ports {
         NonZeroU32::new(k).map_or(Self::Unbounded, Self::Full)
     }
 
-    /// Sends at once, no more than `partners`.
+    /// Simultaneous sends, no more than `partners`.
     #[must_use]
     pub fn sends(self, partners: u32) -> u32 {
         match self {
@@ -38,7 +38,7 @@ impl Ports {
         }
     }
 
-    /// Pairs of a send and a receive at once, no more than `partners`; 0 where a single port must
+    /// Simultaneous pairs of a send and a receive, no more than `partners`; 0 if a single port must
     /// take turns.
     #[must_use]
     pub fn both_ways(self, partners: u32) -> u32 {
@@ -74,7 +74,7 @@ impl FromStr for Ports {
     /// Reads `2` (full duplex), `2fd`, `1hd`, `unbounded`.
     fn from_str(text: &str) -> Result<Self> {
         const ACCEPTED: &str = "write 1, 2 … (full duplex), 1hd (half duplex) or unbounded";
-        let refuse = || Error::input(format!("`{text}` is no number of ports")).help(ACCEPTED);
+        let refuse = || Error::input(format!("`{text}` is not a number of ports")).help(ACCEPTED);
         let (digits, half) = match text.trim() {
             "unbounded" | "inf" => return Ok(Self::Unbounded),
             t => match (t.strip_suffix("hd"), t.strip_suffix("fd")) {
@@ -88,10 +88,10 @@ impl FromStr for Ports {
     }
 }
 
-/// Which of the stated costs of an algorithm is asked.
+/// Selects one of the stated costs of an algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Form {
-    /// What the schedule costs under the asked ports.
+    /// The cost of the schedule with the given ports.
     #[default]
     Exact,
     /// The formula as its paper or textbook prints it.
@@ -103,14 +103,14 @@ pub enum Form {
 /// How a ring-relay all-to-all forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Relay {
-    /// All chunks that still travel go on in one message a step.
+    /// All chunks that have not arrived are forwarded in one message per step.
     #[default]
     Aggregated,
     /// One chunk per message.
     Chunk,
 }
 
-/// Where a chunk goes whose both ways round a ring are equally long.
+/// The direction of a chunk for which both ways around a ring are equally long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Tie {
     /// All of it to the right.
@@ -120,16 +120,16 @@ pub enum Tie {
     Split,
 }
 
-/// How two trees at once are laid out in rounds.
+/// How two concurrent trees are laid out in rounds.
 ///
-/// Closed forms on one port are those of the coloured layout; pipelines in the others take longer
-/// there, by up to a fifth where messages go as soon as they can, and are simulated only.
+/// Closed forms on one port are those of the coloured layout; pipelines in the other layouts take
+/// longer on one port, by up to a fifth if messages go as soon as they can, and are only simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Trees {
-    /// Edge-coloured: nobody sends or receives twice in a round on one port.
+    /// Edge-coloured: no rank sends or receives twice in a round on one port.
     #[default]
     Coloured,
-    /// One round a level of the trees, whatever the ports.
+    /// One round per level of the trees, whatever the ports.
     Levels,
     /// The same with a heap-shaped tree and its mirror instead of NCCL's.
     Heap,
@@ -140,7 +140,7 @@ pub enum Trees {
 pub struct Dims([u32; 4]);
 
 impl Dims {
-    /// The lengths given, or none where there are more than four or one is zero.
+    /// The given lengths, or `None` if there are more than four or one is zero.
     #[must_use]
     pub fn new(lengths: &[u32]) -> Option<Self> {
         let mut dims = [0; 4];
@@ -158,7 +158,7 @@ impl Dims {
         &self.0[..used]
     }
 
-    /// How many ranks they hold.
+    /// The number of ranks in it.
     #[must_use]
     pub fn ranks(&self) -> u64 {
         self.lengths().iter().map(|&d| u64::from(d)).product()
@@ -172,12 +172,13 @@ impl FromStr for Dims {
     fn from_str(text: &str) -> Result<Self> {
         let lengths: Option<Vec<u32>> = text.split('x').map(|d| d.trim().parse().ok()).collect();
         lengths.and_then(|l| Self::new(&l)).ok_or_else(|| {
-            Error::input(format!("`{text}` is no torus")).help("write one to four sides as 8x8x8")
+            Error::input(format!("`{text}` is not a torus"))
+                .help("write one to four sides as 8x8x8")
         })
     }
 }
 
-/// Parameters that only some algorithms have; absent ones take the algorithm's own default.
+/// Parameters of only some algorithms; absent ones use the algorithm's own default.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Params {
     /// P, the segments of a pipeline; absent: the best number.
@@ -194,26 +195,26 @@ pub struct Params {
     pub switch_hops: Option<u32>,
     /// How a ring-relay all-to-all forwards.
     pub relay: Relay,
-    /// Where ring-relay and bidirectional ring ties go.
+    /// How ring-relay and the bidirectional ring resolve ties.
     pub tie: Tie,
     /// How the double binary tree is laid out.
     pub trees: Trees,
     /// The sides of a torus or mesh.
     pub dims: Option<Dims>,
-    /// How much faster the root's port is than the others', for root-bound algorithms.
+    /// The ratio of the root's port rate to that of the others, for root-bound algorithms.
     pub root_speedup: Option<Ratio>,
 }
 
-/// What is asked of an algorithm: everything but sizes and rates.
+/// The question to an algorithm: everything except sizes and rates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shape {
     /// The operation.
     pub collective: Collective,
     /// N.
     pub ranks: u32,
-    /// Transfers a rank can make at once.
+    /// The simultaneous transfers of a rank.
     pub ports: Ports,
-    /// Ranks in an inner domain where there are several domains; absent: one flat machine.
+    /// Ranks in an inner domain if there are several domains; absent: one flat machine.
     pub group: Option<NonZeroU32>,
     /// Parameters of single algorithms.
     pub params: Params,
@@ -226,7 +227,7 @@ impl Shape {
         Self { collective, ranks, ports: Ports::ONE, group: None, params: Params::default() }
     }
 
-    /// The same under other ports.
+    /// The same with other ports.
     #[must_use]
     pub fn with_ports(self, ports: Ports) -> Self {
         Self { ports, ..self }
@@ -245,25 +246,25 @@ impl Shape {
         Self { collective, ranks, group: None, ..self }
     }
 
-    /// P; 1 where it is free.
+    /// P; 1 if it is free.
     #[must_use]
     pub fn segments(&self) -> u32 {
         self.params.segments.map_or(1, NonZeroU32::get)
     }
 
-    /// Copies of the pattern; 1 where none are asked.
+    /// Copies of the pattern; 1 if not set.
     #[must_use]
     pub fn rails(&self) -> u32 {
         self.params.rails.map_or(1, NonZeroU32::get)
     }
 
-    /// Ranks in an inner domain; N where there is only one.
+    /// Ranks in an inner domain; N if there is only one domain.
     #[must_use]
     pub fn group(&self) -> u32 {
         self.group.map_or(self.ranks, NonZeroU32::get)
     }
 
-    /// Whether the ranks lie in several domains, of more than one rank each.
+    /// Whether the ranks are in several domains, of more than one rank each.
     #[must_use]
     pub fn spans_domains(&self) -> bool {
         (2..self.ranks).contains(&self.group())

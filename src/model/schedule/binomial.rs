@@ -7,9 +7,9 @@
 //!   round 2   0 ─► 4             └─► 4   s                       round 2   0 ─[1]──► 1  2 ─[3]► 3
 //! ```
 //!
-//! Rank r hangs below r without its highest bit, so its depth is the number of its bits and the
-//! tree is ⌊lg N⌋ deep. Reduce and gather are the same trees backwards in time. The scatter hangs
-//! r below r without its *lowest* bit instead: its blocks are then consecutive.
+//! The parent of rank r is r without its highest bit, so its depth is the number of its bits and
+//! the tree is ⌊lg N⌋ deep. Reduce and gather are the same trees in reverse. In the scatter the
+//! parent of r is r without its *lowest* bit: its blocks are then consecutive.
 
 use super::chain::segment;
 use super::{Endpoint, Frame, Op, Run, Schedule, Sends};
@@ -18,11 +18,11 @@ use crate::model::formula::{ceil_lg, floor_lg};
 
 /// Broadcast or reduce of whole vectors, rank 0 the root.
 ///
-/// With one segment, round k uses the edges of length 2^k: ⌈lg N⌉ rounds on one port. With more,
-/// a rank sends a segment to all its children in the round after it came: ⌊lg N⌋ + P − 1 rounds
-/// where there are as many ports as children. On one port the P·⌈lg N⌉ messages of the root still
-/// leave back to back, but only without a barrier: with one, small subtrees wait for the root's
-/// last child in every round, and [`count`](super::count()) says more than P·⌈lg N⌉.
+/// With one segment, round k uses the edges of length 2^k: ⌈lg N⌉ rounds on one port. With more, a
+/// rank sends a segment to all its children in the round after it arrived: ⌊lg N⌋ + P − 1 rounds if
+/// there are as many ports as children. On one port the P·⌈lg N⌉ messages of the root still leave
+/// back to back, but only without a barrier. With a barrier, small subtrees wait for the root's
+/// last child in every round, and [`count`](super::count()) returns more than P·⌈lg N⌉.
 #[derive(Debug, Clone, Copy)]
 pub struct Tree {
     collective: Collective,
@@ -38,7 +38,7 @@ impl Tree {
         Self { collective, ranks, segments: segments.max(1) }
     }
 
-    /// Where in time the pipeline is for `rank`: a broadcast flows down, a reduce flows up.
+    /// The time of `rank` in the pipeline: a broadcast flows down, a reduce flows up.
     fn segment(self, round: u64, rank: u32) -> Option<u32> {
         let delay = match self.collective {
             Collective::Reduce => floor_lg(self.ranks) - rank.count_ones(),
@@ -134,7 +134,7 @@ impl Schedule for Halving {
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         let Endpoint::Rank(rank) = from else { return };
         let gathers = self.collective == Collective::Gather;
-        // The distance at which blocks change hands: it grows in a gather.
+        // The distance over which blocks are sent: it grows in a gather.
         let k = if gathers { round } else { self.rounds() - 1 - round };
         let distance = 1 << k;
         let upper = if gathers { Some(rank) } else { rank.checked_add(distance) };
@@ -146,14 +146,14 @@ impl Schedule for Halving {
     }
 }
 
-/// What `rank` sends down the edges of length 2^k.
+/// The sends of `rank` down the edges of length 2^k.
 fn down(rank: u32, k: u64, ranks: u32, out: &mut Sends) {
     if let Some(child) = children(rank, ranks).find(|c| u64::from(c - rank) == 1 << k) {
         out.push(Endpoint::Rank(child), Op::Copy, [Run::one(0)]);
     }
 }
 
-/// What `rank` sends up the edges of length 2^k.
+/// The sends of `rank` up the edges of length 2^k.
 fn up(rank: u32, k: u64, out: &mut Sends) {
     if let Some(parent) = parent(rank).filter(|p| u64::from(rank - p) == 1 << k) {
         out.push(Endpoint::Rank(parent), Op::Reduce, [Run::one(0)]);

@@ -10,7 +10,7 @@ use super::{Endpoint, Frame, Op, Run, Schedule, Sends, modulo};
 use crate::base::collective::Collective;
 use crate::model::formula::ceil_lg;
 
-/// Every rank sends what it has, its own chunk first, ⌈lg N⌉ times.
+/// Every rank sends everything it has, its own chunk first, ⌈lg N⌉ times.
 #[derive(Debug, Clone, Copy)]
 pub struct Gather {
     ranks: u32,

@@ -1,4 +1,4 @@
-//! Pipelined chains: broadcast, and reduce the other way.
+//! Pipelined chains: broadcast, and reduce in the other direction.
 //!
 //! ```text
 //!   round      0     1     2     3        N = 3, P = 3: the segment that each rank sends
@@ -57,7 +57,7 @@ impl Schedule for Chain {
     }
 }
 
-/// The segment that is `delay` rounds behind segment `round`, if it is one of `segments`.
+/// The segment `delay` rounds after segment `round`, if it is one of `segments`.
 pub(super) fn segment(round: u64, delay: u64, segments: u32) -> Option<u32> {
     let segment = u32::try_from(round.checked_sub(delay)?).ok()?;
     (segment < segments).then_some(segment)

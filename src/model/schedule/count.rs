@@ -1,20 +1,21 @@
-//! What a schedule costs when every round ends with a barrier, counted message by message.
+//! The cost of a schedule with a barrier after every round, counted message by message.
 
 use super::{Endpoint, Layout, Op, Schedule, Sends, Transfer, senders};
 use crate::base::collective::Collective::Barrier;
 use crate::model::formula::Rational;
 
-/// What [`count`] finds; shares are of M, exact.
+/// The result of [`count`]; shares are of M, exact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Count {
-    /// Rounds in which somebody sends.
+    /// Rounds in which some endpoint sends.
     pub rounds: u64,
-    /// n_α: messages one after another.
+    /// n_α: sequential messages.
     pub n_alpha: u64,
-    /// n_β: the share of M through the busiest port of each round, one round after another.
+    /// n_β: the share of M through the busiest port of each round, summed over the rounds.
     pub n_beta: Rational,
-    /// n_γ: the same for what receivers add, one thing after another whatever their ports. Whole
-    /// vectors of others count as added when they arrive, though nothing is added on the way.
+    /// n_γ: the same for the data that receivers add, one thing after another whatever their ports.
+    /// Whole vectors of other ranks count as added when they arrive, although nothing is added on
+    /// the way.
     pub n_gamma: Rational,
     /// The share that the busiest rank sends.
     pub max_sent: Rational,
@@ -26,20 +27,20 @@ pub struct Count {
     pub messages: u64,
 }
 
-/// Counts `schedule` with `ports` full-duplex ports an endpoint; 0 stands for unbounded.
+/// Counts `schedule` with `ports` full-duplex ports per endpoint; 0 means unbounded.
 ///
-/// A round takes as many messages one after another as its busiest endpoint needs in its busier
-/// direction, ⌈messages/ports⌉, and at least as many as go over one directed link. The longest
-/// port load is that of handing each message, in schedule order, to the port that has least.
+/// A round takes as many sequential messages as its busiest endpoint needs in its busier direction,
+/// ⌈messages/ports⌉, and at least as many as go over one directed link. The longest port load
+/// results from assigning each message, in schedule order, to the port with the least load.
 ///
-/// Where the messages of each round are equally long, n_α·α + n_β·M/BW is the makespan with a
-/// barrier after every round: the messages can be coloured so that nobody waits (König; de Werra
-/// for more ports). Where they are not, n_α and n_β are each what one endpoint alone needs, and
-/// the makespan can be larger because partners wait for each other, or smaller because the most
+/// If the messages of each round are equally long, n_α·α + n_β·M/BW is the makespan with a barrier
+/// after every round: the messages can be coloured so that no endpoint waits (König; de Werra for
+/// more ports). If they are not, n_α and n_β are each what one endpoint alone needs. Then the
+/// makespan can be larger because partners wait for each other, or smaller because the most
 /// messages and the most data are at different endpoints.
 ///
-/// The barrier itself is free. A pipeline that runs ahead where data and ports allow can be
-/// faster than this. Messages to endpoints that do not exist are left out; a barrier has no data.
+/// The barrier itself costs nothing. A pipeline that runs ahead where data and ports allow can be
+/// faster than this. Messages to endpoints that do not exist are ignored; a barrier has no data.
 pub fn count(schedule: &dyn Schedule, ports: u32) -> Count {
     let mut tally = Tally::new(schedule, ports);
     let mut sends = Sends::default();
@@ -54,7 +55,7 @@ pub fn count(schedule: &dyn Schedule, ports: u32) -> Count {
     tally.finish()
 }
 
-/// Messages and chunks that lie before one endpoint in one direction, or on one link.
+/// Messages and chunks at one endpoint in one direction, or on one link.
 #[derive(Debug, Default, Clone, Copy)]
 struct Load {
     messages: u64,
@@ -62,7 +63,7 @@ struct Load {
     added: u64,
 }
 
-/// The loads of the endpoints in one direction in the present round.
+/// The loads of the endpoints in one direction in the current round.
 struct Side {
     ports: usize,
     /// Messages at each endpoint.
@@ -77,7 +78,7 @@ struct Tally<'a> {
     schedule: &'a dyn Schedule,
     out: Side,
     into: Side,
-    /// By receiver, for the sender at hand.
+    /// By receiver, for the current sender.
     links: Vec<Load>,
     /// The longest loads of the round, and their sums over the rounds before.
     longest: Load,
@@ -96,7 +97,7 @@ impl Side {
         Self { ports, messages: idle.clone(), chunks, added: idle }
     }
 
-    /// Puts a message on the ports of `endpoint` and returns what its busiest then have.
+    /// Adds a message to the ports of `endpoint` and returns the load of its busiest port.
     fn add(&mut self, endpoint: usize, message: Load) -> Load {
         self.messages[endpoint] += 1;
         self.added[endpoint] += message.added;
@@ -115,7 +116,7 @@ impl Side {
     }
 }
 
-/// Adds `load` to the least of `loads`, of which there is one, and returns the sum.
+/// Adds `load` to the smallest of `loads`, of which there is at least one, and returns the sum.
 fn add_to_least(loads: &mut [u64], load: u64) -> u64 {
     loads.iter_mut().min().map_or(load, |least| {
         *least += load;
@@ -140,7 +141,7 @@ impl Load {
 impl<'a> Tally<'a> {
     fn new(schedule: &'a dyn Schedule, ports: u32) -> Self {
         let endpoints = schedule.ranks() as usize + schedule.switches() as usize;
-        // With a port for every partner only the links are left to share.
+        // With a port for every partner only the links are shared.
         let ports = if ports == 0 { endpoints } else { endpoints.min(ports as usize) }.max(1);
         Self {
             schedule,
@@ -165,7 +166,7 @@ impl<'a> Tally<'a> {
             let message = Load { messages: 1, chunks, added };
             self.links[target].add(message);
             self.longest.raise_to(self.links[target]);
-            // Additions are the receiver's work alone.
+            // Only the receiver adds.
             self.longest.raise_to(self.out.add(source, Load { added: 0, ..message }));
             self.longest.raise_to(self.into.add(target, message));
             self.sent[source] += chunks;
@@ -179,7 +180,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Whether what arrives is stored as it is and added at the end.
+    /// Whether arriving data are stored unchanged and added at the end.
     fn adds_at_end(&self) -> bool {
         let frame = self.schedule.frame();
         frame.layout == Layout::Owned && frame.collective.reduces()

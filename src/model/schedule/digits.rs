@@ -10,15 +10,15 @@
 //!   after step 1             0    2    1    3               0    1    2    3
 //! ```
 //!
-//! N = B^m. [`Whole`] exchanges whole vectors and adds: recursive doubling and multiplying.
-//! [`Shares`] keeps in each step the B-th part of what is left that the rank's digit numbers, and
-//! sends the others to the ranks with their digits: recursive halving; backwards, copying,
-//! recursive doubling; both, Rabenseifner's all-reduce and bcube.
+//! N = B^m. [`Whole`] exchanges whole vectors and adds: recursive doubling and multiplying. In each
+//! step [`Shares`] keeps the B-th part of the rest that the rank's digit selects, and sends the
+//! others to the ranks with their digits: recursive halving. In reverse, copying, it is recursive
+//! doubling; both together are Rabenseifner's all-reduce and bcube.
 
 use super::{Endpoint, Frame, Op, Run, Schedule, Sends};
 use crate::base::collective::Collective;
 
-/// Which digits come first.
+/// The order of the digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The lowest: neighbours first.
@@ -70,7 +70,7 @@ impl Digits {
         others.map(move |digit| (digit, rank - own * place + digit * place))
     }
 
-    /// With one digit everybody does the same.
+    /// With one digit all ranks do the same.
     fn turns(self) -> bool {
         self.steps <= 1
     }
@@ -93,7 +93,7 @@ impl Schedule for Whole {
     fn frame(&self) -> Frame {
         let Self(digits) = *self;
         let frame = Frame::new(Collective::AllReduce, digits.ranks, 1, digits.steps.into());
-        // Of more than two that meet the outer ones are no neighbours.
+        // With groups of more than two ranks the outer ones are not neighbours.
         Frame { turns: digits.turns(), keeps_order: digits.base == 2, ..frame }
     }
 
@@ -127,13 +127,13 @@ impl Shares {
         Self { collective, digits: Digits::new(ranks, base, order) }
     }
 
-    /// What `rank` is left with after `steps` steps of the reduce-scatter.
+    /// The chunks that `rank` has left after `steps` steps of the reduce-scatter.
     fn share(self, rank: u32, steps: u32) -> Run {
         let all = Run { start: 0, len: self.digits.ranks };
         (0..steps).fold(all, |share, step| self.part(share, self.digits.digit(rank, step)))
     }
 
-    /// The part of `share` that `digit` numbers.
+    /// The part of `share` selected by `digit`.
     fn part(self, share: Run, digit: u32) -> Run {
         let len = share.len / self.digits.base;
         Run { start: share.start + digit * len, len }

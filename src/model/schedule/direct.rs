@@ -1,5 +1,5 @@
-//! Everybody to everybody in one round: as an all-gather each rank's own block, as a
-//! reduce-scatter each receiver's.
+//! All ranks to all ranks in one round: in an all-gather each rank's own block, in a reduce-scatter
+//! each receiver's.
 
 use super::{Endpoint, Frame, Op, Run, Schedule, Sends};
 use crate::base::collective::Collective;
@@ -12,7 +12,7 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// For an all-gather or a reduce-scatter; none for another operation.
+    /// For an all-gather or a reduce-scatter; `None` for another operation.
     #[must_use]
     pub fn new(collective: Collective, ranks: u32) -> Option<Self> {
         let fits = matches!(collective, Collective::AllGather | Collective::ReduceScatter);

@@ -1,4 +1,4 @@
-//! What a schedule is for, and its measures.
+//! The purpose of a schedule, and its dimensions.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use crate::base::collective::Collective;
 pub enum Layout {
     /// One vector of M bytes, cut into parts: chunk c is part c.
     Shared,
-    /// Every rank has a vector of M bytes of its own, cut into parts that are never added on the
-    /// way: chunk i·parts + j is part j of rank i's. So in an all-to-all, where part j is for
-    /// rank j·N/parts, and in an all-reduce that gathers all vectors and adds at the end.
+    /// Every rank has its own vector of M bytes, cut into parts that are never added on the way:
+    /// chunk i·parts + j is part j of rank i's vector. This is used in an all-to-all, where part j
+    /// is for rank j·N/parts, and in an all-reduce that gathers all vectors and adds at the end.
     Owned,
 }
 
-/// What a schedule is for, and its measures.
+/// The purpose of a schedule, and its dimensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame {
     /// The operation.
@@ -25,29 +25,29 @@ pub struct Frame {
     pub ranks: u32,
     /// Switches that take part.
     pub switches: u32,
-    /// How many of them, the last ones, stand between domains and not in one.
+    /// How many of them, the last ones, are between domains and not in one.
     pub far_switches: u32,
-    /// The rank that has or gets the data, where there is one. A send/recv goes from it to the
-    /// next rank.
+    /// The rank that has or gets the data, if there is one. A send/recv goes from it to the next
+    /// rank.
     pub root: u32,
-    /// Into how many equal parts M is cut.
+    /// The number of equal parts of M.
     pub parts: u32,
     /// How chunks are numbered.
     pub layout: Layout,
     /// The number of rounds.
     pub rounds: u64,
-    /// Whether the ranks of a round come in descending order: where several messages want one
-    /// port, that of the last rank goes first.
+    /// Whether the ranks of a round come in descending order: if several messages need one port,
+    /// that of the last rank goes first.
     pub last_first: bool,
-    /// Whether every rank does what rank 0 does, with ranks and chunks moved on by its number.
+    /// Whether every rank does what rank 0 does, with ranks and chunks shifted by its number.
     pub turns: bool,
-    /// Whether sums are of neighbouring ranks in rank order, so that the operation may be one
-    /// that does not commute.
+    /// Whether sums are of neighbouring ranks in rank order, so that the operation need not
+    /// commute.
     pub keeps_order: bool,
 }
 
 impl Frame {
-    /// A schedule over `ranks` ranks, rank 0 the root, without switches.
+    /// A schedule over `ranks` ranks, with rank 0 as root, without switches.
     #[must_use]
     pub fn new(collective: Collective, ranks: u32, parts: u32, rounds: u64) -> Self {
         let layout = match collective {
@@ -69,7 +69,7 @@ impl Frame {
         }
     }
 
-    /// The same, every rank doing what rank 0 does.
+    /// The same, with every rank doing what rank 0 does.
     #[must_use]
     pub fn turning(self) -> Self {
         Self { turns: true, ..self }
@@ -81,7 +81,7 @@ impl Frame {
         Self { keeps_order: true, ..self }
     }
 
-    /// Who comes at place `turn` of a round's order: all ranks, then all switches.
+    /// The endpoint at position `turn` of a round's order: all ranks, then all switches.
     #[must_use]
     pub fn sender(&self, turn: u32) -> Endpoint {
         match turn.checked_sub(self.ranks) {
@@ -91,7 +91,7 @@ impl Frame {
         }
     }
 
-    /// How many chunks there are in all.
+    /// The total number of chunks.
     #[must_use]
     pub fn chunks(&self) -> u32 {
         match self.layout {
@@ -100,9 +100,9 @@ impl Frame {
         }
     }
 
-    /// Where the elements of `chunk` lie in a buffer in which a vector has `elements`: the first
-    /// parts have one more than the others where they do not divide. Vectors of several ranks
-    /// ([`Layout::Owned`]) lie one after the other.
+    /// The position of the elements of `chunk` in a buffer with `elements` per vector; the first
+    /// parts have one more than the others if they do not divide evenly. Vectors of several ranks
+    /// ([`Layout::Owned`]) follow each other.
     ///
     /// ```
     /// # use collcost::{Collective, model::schedule::Frame};
@@ -122,13 +122,14 @@ impl Frame {
         vector * elements + part * (elements / parts) + part.min(elements % parts)
     }
 
-    /// The number that `chunk` has after ranks have moved on by `by`, for a schedule that turns:
-    /// blocks move with their ranks.
+    /// The number of `chunk` after ranks are shifted by `by`, for a schedule that turns: blocks
+    /// move with their ranks.
     #[must_use]
     pub fn turned(&self, chunk: u32, by: u32) -> u32 {
         let (n, parts) = (u64::from(self.ranks), u64::from(self.parts));
         let (chunk, by) = (u64::from(chunk), u64::from(by));
-        // A part belongs to a rank where there are as many or a multiple; one part is everybody's.
+        // A part belongs to a rank if there are as many parts or a multiple; a single part belongs
+        // to all.
         let moved =
             |part: u64| if parts % n == 0 { (part + by * (parts / n)) % parts } else { part };
         let turned = match self.layout {

@@ -1,12 +1,12 @@
-//! A schedule written out message by message.
+//! A schedule as a list of messages.
 
 use super::{Endpoint, Frame, Op, Run, Schedule, Sends, senders};
 
-/// A schedule as data: what other programs wrote, what tests change, and what no short rule says.
+/// A schedule as data: from other programs, from tests, or without a short rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
     frame: Frame,
-    /// By chunk; empty where blocks lie in rank order.
+    /// By chunk; empty if blocks are in rank order.
     owners: Vec<u32>,
     messages: Vec<Entry>,
     runs: Vec<Run>,
@@ -45,7 +45,7 @@ impl List {
         Self { frame, owners: Vec::new(), messages: Vec::new(), runs: Vec::new(), sorted: true }
     }
 
-    /// `schedule` written out.
+    /// `schedule` as a list.
     #[must_use]
     pub fn of(schedule: &dyn Schedule) -> Self {
         let mut list = Self::new(schedule.frame()).owned_as(schedule);
@@ -62,14 +62,14 @@ impl List {
         list
     }
 
-    /// The same with the owners of another schedule of as many chunks.
+    /// The same with the owners of another schedule with as many chunks.
     #[must_use]
     pub fn owned_as(mut self, other: &dyn Schedule) -> Self {
         self.owners = (0..other.chunks()).map(|chunk| other.owner(chunk)).collect();
         self
     }
 
-    /// Adds a message; messages of one sender in one round keep the order in which they come.
+    /// Adds a message; messages of one sender in one round keep their order.
     pub fn push(&mut self, round: u64, from: Endpoint, to: Endpoint, op: Op, runs: &[Run]) {
         let start = self.runs.len();
         self.runs.extend_from_slice(runs);
@@ -87,7 +87,7 @@ impl List {
         Self { messages, sorted: true, ..self }
     }
 
-    /// The messages in the order in which they lie.
+    /// The messages in stored order.
     pub fn iter(&self) -> impl Iterator<Item = Message<'_>> {
         self.messages.iter().map(|&Entry { round, from, to, op, runs: (start, end) }| Message {
             round,
@@ -98,13 +98,13 @@ impl List {
         })
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no messages.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
@@ -115,7 +115,7 @@ impl List {
         (entry.round, self.turn_of(entry.from))
     }
 
-    /// The place of `from` among the senders of a round.
+    /// The position of `from` among the senders of a round.
     fn turn_of(&self, from: Endpoint) -> u64 {
         let n = u64::from(self.frame.ranks);
         match from {

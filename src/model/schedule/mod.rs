@@ -1,8 +1,8 @@
 //! Schedules: who sends what to whom, in which order.
 //!
-//! A schedule is a pure function of round and sender, never materialised where a rule can say it:
-//! the same object is verified, counted, simulated, drawn and really run. Rounds are an order, not
-//! a barrier; all sends of a round use the state before it.
+//! A schedule is a pure function of round and sender, and is not materialised if a rule can express
+//! it: the same object is verified, counted, simulated, drawn and executed. Rounds are an order,
+//! not a barrier; all sends of a round use the state before it.
 
 pub mod binomial;
 pub mod bruck;
@@ -29,7 +29,7 @@ use std::ops::Range;
 
 use crate::base::collective::Collective;
 
-/// Something that sends or receives: a rank, or a switch that multicasts or computes.
+/// A sender or receiver: a rank, or a switch that multicasts or computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Endpoint {
     /// A rank, 0 … N − 1.
@@ -40,22 +40,23 @@ pub enum Endpoint {
 
 /// A collective operation as an explicit schedule.
 pub trait Schedule: Send + Sync {
-    /// What it is for, and its measures.
+    /// Its purpose, and its dimensions.
     fn frame(&self) -> Frame;
 
     /// The rank that starts with `chunk` (all-gather, gather, all-to-all) or ends with it
-    /// (reduce-scatter, scatter). Blocks lie in rank order unless a schedule says otherwise.
+    /// (reduce-scatter, scatter). Blocks are in rank order unless a schedule defines otherwise.
     fn owner(&self, chunk: u32) -> u32 {
         let frame = self.frame();
         block_of(chunk, frame.chunks(), frame.ranks)
     }
 
-    /// Puts what `from` sends in `round`, one of [`Self::rounds`], into `out`, which the caller
+    /// Puts the sends of `from` in `round`, one of [`Self::rounds`], into `out`, which the caller
     /// has cleared; nearest receiver first, counted upwards from the sender modulo N.
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends);
 
-    /// Puts what the senders at `turns` of the order of [`senders`] send in `round` into `out`, which
-    /// the caller has cleared. Each rule has this loop as its own, with nothing called by a table.
+    /// Puts the sends in `round` of the senders at positions `turns` in the order of [`senders`]
+    /// into `out`, which the caller has cleared. Each rule has its own copy of this loop, without
+    /// dynamic dispatch inside.
     fn sends_of(&self, round: u64, turns: Range<u32>, out: &mut Sends) {
         let frame = self.frame();
         for turn in turns {
@@ -80,17 +81,17 @@ pub trait Schedule: Send + Sync {
         self.frame().switches
     }
 
-    /// The rank that has or gets the data, where there is one.
+    /// The rank that has or gets the data, if there is one.
     fn root(&self) -> u32 {
         self.frame().root
     }
 
-    /// Into how many equal parts M is cut.
+    /// The number of equal parts of M.
     fn parts(&self) -> u32 {
         self.frame().parts
     }
 
-    /// How many chunks there are in all.
+    /// The total number of chunks.
     fn chunks(&self) -> u32 {
         self.frame().chunks()
     }
@@ -158,20 +159,20 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Who sends in a round, in schedule order: all ranks, then all switches.
+/// The senders of a round, in schedule order: all ranks, then all switches.
 pub fn senders(schedule: &dyn Schedule) -> impl Iterator<Item = Endpoint> + use<> {
     let frame = schedule.frame();
     (0..frame.ranks.saturating_add(frame.switches)).map(move |turn| frame.sender(turn))
 }
 
-/// How many messages are asked for at once, about: they stay in the nearest cache.
+/// About how many messages are fetched at once: they stay in the nearest cache.
 const AT_ONCE: usize = 1024;
 
-/// Calls `each` with every message of `round` and its sender, in schedule order, until it refuses one;
-/// `sends` is room for some of them.
+/// Calls `each` with every message of `round` and its sender, in schedule order, until it returns
+/// an error; `sends` holds some of them at a time.
 ///
 /// # Errors
-/// That of `each`.
+/// The error of `each`.
 pub fn each_message<E>(
     schedule: &dyn Schedule,
     round: u64,
@@ -186,7 +187,7 @@ pub fn each_message<E>(
         sends.clear();
         schedule.sends_of(round, first..end, sends);
         sends.each(&mut each)?;
-        // Senders mostly have as many messages each as those before them.
+        // Senders mostly have as many messages as those before them.
         let most = AT_ONCE as u32;
         count = if sends.len() < AT_ONCE { most.min(2 * count) } else { count.div_ceil(2) };
         first = end;
@@ -194,14 +195,14 @@ pub fn each_message<E>(
     Ok(())
 }
 
-/// How often somebody is asked what it sends, from the first round to the last: what playing a
-/// schedule costs at least.
+/// The number of sender queries, from the first round to the last: the minimum work to execute a
+/// schedule.
 pub fn turns(schedule: &dyn Schedule) -> u64 {
     let Frame { ranks, switches, rounds, .. } = schedule.frame();
     rounds.saturating_mul(u64::from(ranks) + u64::from(switches))
 }
 
-/// Whether all messages together are more than `most`; stops counting where they are.
+/// Whether there are more than `most` messages; stops counting when that is certain.
 pub fn sends_more_than(schedule: &dyn Schedule, most: u64) -> bool {
     let (mut messages, mut sends) = (0, Sends::default());
     (0..schedule.rounds()).any(|round| {
@@ -213,7 +214,7 @@ pub fn sends_more_than(schedule: &dyn Schedule, most: u64) -> bool {
     })
 }
 
-/// The rank, of `ranks`, whose block of `chunks` equal ones holds `chunk`; 0 where there are none.
+/// The rank, of `ranks`, whose block of `chunks` equal ones holds `chunk`; 0 if there are no ranks.
 pub(crate) fn block_of(chunk: u32, chunks: u32, ranks: u32) -> u32 {
     let block = u64::from(chunk) * u64::from(ranks) / u64::from(chunks.max(1));
     u32::try_from(block).unwrap_or(u32::MAX)
@@ -221,6 +222,6 @@ pub(crate) fn block_of(chunk: u32, chunks: u32, ranks: u32) -> u32 {
 
 /// `value` mod `of`; `of` ≥ 1.
 pub(crate) fn modulo(value: u64, of: u32) -> u32 {
-    // What is left is less than a u32.
+    // The remainder is less than a u32.
     (value % u64::from(of)) as u32
 }

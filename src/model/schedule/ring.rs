@@ -9,13 +9,13 @@
 //!              ╰── add: RS ──╯     ╰─ store: AG ─╯
 //! ```
 //!
-//! One rule makes all three: in round t rank i sends chunk i − t to i + 1. The first N − 1 rounds
-//! are the reduce-scatter, after which rank i owns chunk i + 1; the next N − 1 the all-gather.
+//! One rule gives all three: in round t rank i sends chunk i − t to i + 1. The first N − 1 rounds
+//! are the reduce-scatter, after which rank i owns chunk i + 1; the next N − 1 are the all-gather.
 
 use super::{Endpoint, Frame, Op, Run, Schedule, Sends, modulo};
 use crate::base::collective::Collective;
 
-/// A ring of N ranks, each passing one chunk of M/N to the right in every round.
+/// A ring of N ranks, each sending one chunk of M/N to its right neighbour in every round.
 #[derive(Debug, Clone, Copy)]
 pub struct Ring {
     collective: Collective,
@@ -29,7 +29,7 @@ impl Ring {
         Self { collective, ranks }
     }
 
-    /// N − 1, the rounds of going round once.
+    /// N − 1, the rounds of one pass around the ring.
     fn others(self) -> u64 {
         u64::from(self.ranks).saturating_sub(1)
     }

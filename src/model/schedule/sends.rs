@@ -1,17 +1,17 @@
-//! What one sender sends in one round.
+//! The sends of one sender in one round.
 
 use super::Endpoint;
 
-/// What the receiver does with what arrives.
+/// What the receiver does with arriving data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Op {
     /// Stores it.
     Copy,
-    /// Adds it to what is there; a contribution may be added only once.
+    /// Adds it to the present data; a contribution may be added only once.
     Reduce,
-    /// Joins it with what is there: the notifications of a barrier.
+    /// Joins it with the present data: the notifications of a barrier.
     Or,
 }
 
@@ -71,20 +71,20 @@ pub struct Transfer<'a> {
     pub runs: &'a [Run],
 }
 
-/// What one sender, or several one behind the other, send in one round; reused from call to call,
-/// so that nothing is allocated.
+/// The sends of one sender, or of several one after the other, in one round; reused between calls
+/// to avoid allocation.
 #[derive(Debug, Default, Clone)]
 pub struct Sends {
     transfers: Vec<(Endpoint, Op, usize)>,
     runs: Vec<Run>,
-    /// Where there are several senders: each with the end of its messages.
+    /// If there are several senders: each with the end of its messages.
     senders: Vec<(Endpoint, usize)>,
-    /// The first message of the sender at hand.
+    /// The first message of the current sender.
     first: usize,
 }
 
 impl Sends {
-    /// Forgets all transfers and keeps the memory.
+    /// Removes all transfers and keeps the memory.
     pub fn clear(&mut self) {
         self.transfers.clear();
         self.runs.clear();
@@ -92,17 +92,17 @@ impl Sends {
         self.first = 0;
     }
 
-    /// All messages since the last sender was closed are of `from`.
+    /// Assigns all messages since the last close to `from`.
     pub(super) fn close(&mut self, from: Endpoint) {
         self.first = self.transfers.len();
         self.senders.push((from, self.first));
     }
 
-    /// Calls `each` with the messages of several senders and their senders, in schedule order, until it
-    /// refuses one.
+    /// Calls `each` with the messages of several senders and their senders, in schedule order,
+    /// until it returns an error.
     ///
     /// # Errors
-    /// That of `each`.
+    /// The error of `each`.
     #[inline]
     pub fn each<E>(
         &self,
@@ -134,7 +134,7 @@ impl Sends {
         })
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.transfers.len()
@@ -146,14 +146,14 @@ impl Sends {
         self.transfers.is_empty()
     }
 
-    /// Gives every receiver of the sender at hand another name.
+    /// Renames every receiver of the current sender.
     pub(super) fn rename(&mut self, name: impl Fn(Endpoint) -> Endpoint) {
         for (to, _, _) in &mut self.transfers[self.first..] {
             *to = name(*to);
         }
     }
 
-    /// Puts the messages of the sender at hand into an order, keeping that of equal keys.
+    /// Sorts the messages of the current sender; equal keys keep their order.
     pub(super) fn sort_by_key(&mut self, key: impl Fn(Endpoint) -> u32) {
         let first = self.first;
         if self.transfers[first..].is_sorted_by_key(|&(to, _, _)| key(to)) {

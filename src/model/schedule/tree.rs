@@ -1,4 +1,4 @@
-//! Binary trees, and what goes up and down them level by level.
+//! Binary trees, and the data that go up and down them level by level.
 //!
 //! ```text
 //!   heap, N = 7        in order, N = 8           its twin: other ranks are inner ones
@@ -8,10 +8,10 @@
 //!                         1 3   5 7                 0 2   4 6
 //! ```
 //!
-//! The heap: the parent of r is ⌊(r − 1)/2⌋. In order: the parent of r is r with its lowest set
-//! bit moved up by one, or without it where that is no rank, so that every subtree is a range of
-//! ranks (NCCL src/graph/trees.cc). The twin plays the same tree with the ranks mirrored, or, in
-//! order at odd N, moved on by one.
+//! The heap: the parent of r is ⌊(r − 1)/2⌋. In order: the parent of r is r with its lowest set bit
+//! moved up by one, or without that bit if the result is not a rank; so every subtree is a range of
+//! ranks (NCCL src/graph/trees.cc). The twin is the same tree with the ranks mirrored, or, in order
+//! at odd N, shifted by one.
 
 use super::chain::segment;
 use super::{Endpoint, Frame, Op, Run, Schedule, Sends, modulo};
@@ -26,19 +26,19 @@ pub struct Tree {
     names: Names,
 }
 
-/// Who is below whom, rank 0 being the root.
+/// The shape of the tree, with rank 0 as root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Heap,
     InOrder,
 }
 
-/// Which rank plays which role.
+/// The assignment of ranks to roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Names {
     Same,
     Mirrored,
-    /// Rank r plays the role of r − 1 modulo N.
+    /// Rank r has the role of r − 1 modulo N.
     Moved,
 }
 
@@ -55,7 +55,7 @@ impl Tree {
         Self { ranks, form: Form::InOrder, names: Names::Same }
     }
 
-    /// The second tree of a double tree of which a tree as built is the first.
+    /// The second tree of a double tree of which an unmodified tree is the first.
     #[must_use]
     pub fn twin(self) -> Self {
         let names = match (self.form, self.ranks % 2) {
@@ -77,7 +77,7 @@ impl Tree {
         self.rank(0)
     }
 
-    /// The rank above `rank`; the root has none.
+    /// The rank above `rank`; `None` for the root.
     #[must_use]
     pub fn parent(self, rank: u32) -> Option<u32> {
         self.above(self.role(rank)).map(|role| self.rank(role))
@@ -100,7 +100,7 @@ impl Tree {
         ranks.into_iter().flatten()
     }
 
-    /// How many ranks are above `rank`.
+    /// The number of ranks above `rank`.
     #[must_use]
     pub fn depth(self, rank: u32) -> u32 {
         let role = self.role(rank);
@@ -122,7 +122,7 @@ impl Tree {
         }
     }
 
-    /// The role above `role`; role 0 has none.
+    /// The role above `role`; `None` for role 0.
     pub(crate) fn above(self, role: u32) -> Option<u32> {
         let parent = match self.form {
             Form::Heap => role.checked_sub(1)? / 2,
@@ -135,7 +135,7 @@ impl Tree {
         Some(parent)
     }
 
-    /// Who plays `role`.
+    /// The rank with role `role`.
     pub(crate) fn rank(self, role: u32) -> u32 {
         match self.names {
             Names::Same => role,
@@ -144,7 +144,7 @@ impl Tree {
         }
     }
 
-    /// What `rank` plays.
+    /// The role of `rank`.
     fn role(self, rank: u32) -> u32 {
         match self.names {
             Names::Same => rank,
@@ -159,9 +159,9 @@ impl Tree {
     }
 }
 
-/// Broadcast, reduce, or all-reduce as reduce and broadcast: one round a level of the tree.
+/// Broadcast, reduce, or all-reduce as reduce and broadcast: one round per level of the tree.
 ///
-/// Segment s leaves depth d upwards in round s + H − d, for a tree of height H, and arrives there
+/// In a tree of height H, segment s leaves depth d upwards in round s + H − d, and arrives there
 /// from above in round s + d − 1, H later in an all-reduce. Segments go up while others go down.
 #[derive(Debug, Clone, Copy)]
 pub struct Levels {
@@ -178,7 +178,7 @@ impl Levels {
         Self { collective, tree, segments: segments.max(1) }
     }
 
-    /// What `rank` sends to its parent, chunks counted from `first`.
+    /// The sends of `rank` to its parent, with chunks counted from `first`.
     pub(crate) fn up(self, round: u64, rank: u32, first: u32, out: &mut Sends) {
         let Some(parent) = self.tree.parent(rank) else { return };
         let delay = self.tree.height() - self.tree.depth(rank);
@@ -187,7 +187,7 @@ impl Levels {
         }
     }
 
-    /// What `rank` sends to its children, chunks counted from `first`.
+    /// The sends of `rank` to its children, with chunks counted from `first`.
     pub(crate) fn down(self, round: u64, rank: u32, first: u32, out: &mut Sends) {
         let reduced = if self.collective.reduces() { self.tree.height() } else { 0 };
         let delay = reduced + self.tree.depth(rank);
@@ -222,7 +222,7 @@ impl Schedule for Levels {
     }
 }
 
-/// Which segment's turn it is in `round`, where segment s goes in round `slot` + s·`period`.
+/// The segment sent in `round`, if segment s is sent in round `slot` + s·`period`.
 pub(crate) fn repetition(round: u64, slot: u32, period: u32, segments: u32) -> Option<u32> {
     let late = round.checked_sub(slot.into())?;
     let period = u64::from(period);

@@ -1,4 +1,4 @@
-//! Does a schedule do what its collective promises?
+//! Checks whether a schedule implements its collective.
 //!
 //! ```text
 //!   round 0   {0}    {1}    {2}        what each rank has of a chunk: not whether it is there,
@@ -7,7 +7,7 @@
 //!                     └─add─►          fault: rank 2 has rank 1's part already
 //! ```
 //!
-//! A boolean would be content with a contribution that is added twice; a set is not.
+//! A boolean would not detect a contribution that is added twice; a set does.
 
 use std::fmt;
 
@@ -19,20 +19,20 @@ use crate::base::collective::Collective::{
     SendRecv,
 };
 
-/// The most memory that [`verify`] takes, in bytes.
+/// The most memory that [`verify`] uses, in bytes.
 const LIMIT: u128 = 1 << 28;
 
-/// Runs `schedule` on sets of contributors and compares the end with what its collective wants.
+/// Runs `schedule` on sets of contributors and compares the end with the result of its collective.
 ///
-/// All sends of a round read the state before it. Several messages may be added to one chunk of
-/// one endpoint in a round; anything else that writes one chunk twice in a round is a fault, even
-/// of equal data. So is an addition to a rank that has nothing there; a switch starts a sum with
-/// the first arrival. Only a barrier joins sets with [`Op::Or`]. What a rank holds beyond what it
-/// wants does not matter. Where the schedule promises to add neighbours in rank order
-/// ([`Frame::keeps_order`]), every sum is of a range of ranks, and joins the next range.
+/// All sends of a round read the state before it. Several messages may be added to one chunk of one
+/// endpoint in a round. Any other double write of a chunk in a round is a fault, even with equal
+/// data. So is an addition to a rank that has nothing there; a switch starts a sum with the first
+/// arrival. Only a barrier joins sets with [`Op::Or`]. Data that a rank holds beyond its result do
+/// not matter. If the schedule promises to add neighbours in rank order ([`Frame::keeps_order`]),
+/// every sum must be of a range of ranks, and join the next range.
 ///
-/// Sets take 2·⌈N/64⌉ words for each chunk of each endpoint, 2 where nothing is added. Where that
-/// is more than 256 MiB, fingerprints stand for the sets; see [`verify_by_fingerprints`].
+/// Sets take 2·⌈N/64⌉ words for each chunk of each endpoint, 2 if nothing is added. If that is more
+/// than 256 MiB, fingerprints replace the sets; see [`verify_by_fingerprints`].
 ///
 /// # Errors
 /// The first fault in the order of rounds, senders and messages; also a schedule whose
@@ -47,13 +47,13 @@ pub fn verify(schedule: &dyn Schedule) -> Result<(), Fault> {
     run(schedule, sets)
 }
 
-/// The same on fingerprints: each rank's part is a random number of 64 bits, a sum of parts the
-/// sum of their numbers, modulo 2^64.
+/// The same with fingerprints: each rank's part is a random number of 64 bits, and a sum of parts
+/// is the sum of their numbers, modulo 2^64.
 ///
-/// A part that is missing, or in a sum twice, leaves another sum than that of all, but for one
-/// chance in 2^64. What the sets show at once shows at the end: the fault names the rank and the
-/// chunk that are wrong there, not the message. The order of additions does not show. A barrier,
-/// whose notifications may come twice, is always verified by sets.
+/// A part that is missing, or that is in a sum twice, gives a sum other than that of all parts,
+/// except with a chance of 1 in 2^64. Sets show a fault at once, fingerprints at the end: the fault
+/// names the rank and the chunk that are wrong there, not the message. The order of additions is
+/// not checked. A barrier, whose notifications may come twice, is always verified by sets.
 ///
 /// # Errors
 /// The first fault; also a schedule whose fingerprints need more than 256 MiB.
@@ -78,7 +78,7 @@ fn run(schedule: &dyn Schedule, sets: Sets) -> Result<(), Fault> {
     state.check_end()
 }
 
-/// How the parts that are in a chunk are kept.
+/// How the parts in a chunk are represented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sets {
     /// A bit for each contributor.
@@ -103,14 +103,14 @@ fn contributors(schedule: &dyn Schedule) -> usize {
     if mixes(&schedule.frame()) { schedule.ranks() as usize } else { 1 }
 }
 
-/// The bytes that verifying takes with sets of so many words.
+/// The bytes needed to verify with sets of this many words.
 fn needed(schedule: &dyn Schedule, words: usize) -> u128 {
     let endpoints = u128::from(schedule.ranks()) + u128::from(schedule.switches());
     // Two sets, a mark and an entry in the list of touched places.
     endpoints * u128::from(schedule.chunks()) * (2 * words as u128 * 8 + 1 + 8)
 }
 
-/// The number that stands for `rank`'s part: a step of SplitMix64 (Steele, Lea, Flood, OOPSLA
+/// The number that represents `rank`'s part: a step of SplitMix64 (Steele, Lea, Flood, OOPSLA
 /// 2014), never 0.
 fn print_of(rank: u32) -> u64 {
     let mut z = (u64::from(rank) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -124,7 +124,7 @@ pub fn holds(schedule: &dyn Schedule, rank: u32, chunk: u32) -> bool {
     if mixes(&schedule.frame()) { true } else { rank == source(schedule, chunk) }
 }
 
-/// Whether `rank` must have `chunk`, with everybody's contribution, when the collective ends.
+/// Whether `rank` must have `chunk`, with the contributions of all ranks, when the collective ends.
 pub fn wants(schedule: &dyn Schedule, rank: u32, chunk: u32) -> bool {
     match schedule.collective() {
         AllReduce | AllGather | Broadcast | Barrier => true,
@@ -135,18 +135,18 @@ pub fn wants(schedule: &dyn Schedule, rank: u32, chunk: u32) -> bool {
     }
 }
 
-/// The rank for which `chunk` of an all-to-all is.
+/// The destination rank of `chunk` of an all-to-all.
 fn target(schedule: &dyn Schedule, chunk: u32) -> u32 {
     block_of(chunk % schedule.parts(), schedule.parts(), schedule.ranks())
 }
 
-/// Whether contributions of several ranks meet in a chunk; elsewhere it has one source.
+/// Whether contributions of several ranks are combined in a chunk; otherwise it has one source.
 fn mixes(frame: &Frame) -> bool {
     let mixing = frame.collective.reduces() || frame.collective == Barrier;
     mixing && frame.layout == Layout::Shared
 }
 
-/// The one rank that has `chunk` at the start where contributions do not mix.
+/// The one rank that has `chunk` at the start if contributions are not combined.
 fn source(schedule: &dyn Schedule, chunk: u32) -> u32 {
     let frame = schedule.frame();
     match (frame.layout, frame.collective) {
@@ -156,7 +156,7 @@ fn source(schedule: &dyn Schedule, chunk: u32) -> u32 {
     }
 }
 
-/// Refuses what cannot even be indexed.
+/// Refuses schedules too large to index.
 fn check_sizes(schedule: &dyn Schedule) -> Result<(), Fault> {
     let (ranks, chunks) = (schedule.ranks(), schedule.chunks());
     if ranks == 0 {
@@ -171,13 +171,13 @@ fn check_sizes(schedule: &dyn Schedule) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What every endpoint has of every chunk.
+/// The state of every chunk at every endpoint.
 struct State<'a> {
     schedule: &'a dyn Schedule,
     sets: Sets,
     /// Whether sums must be of neighbours.
     in_order: bool,
-    /// The fingerprint of everybody's parts.
+    /// The fingerprint of all ranks' parts.
     all: u64,
     chunks: usize,
     /// Contributors that a set can name, and the words that it takes.
@@ -186,7 +186,7 @@ struct State<'a> {
     /// Sets before and after the round, by place: endpoint · chunks + chunk.
     before: Vec<u64>,
     after: Vec<u64>,
-    /// What was last done to a place in this round, and the places to which something was done.
+    /// The last operation on a place in this round, and the places touched.
     written: Vec<Option<Op>>,
     touched: Vec<usize>,
 }
@@ -233,7 +233,7 @@ impl<'a> State<'a> {
         Ok(state)
     }
 
-    /// Carries out one message, or says why it cannot be.
+    /// Executes one message, or returns why it is invalid.
     fn deliver(&mut self, round: u64, from: Endpoint, transfer: Transfer<'_>) -> Result<(), Fault> {
         let Transfer { to, op, runs } = transfer;
         let fault = |kind| Fault { round: Some(round), from: Some(from), ..Fault::of(kind).at(to) };
@@ -301,11 +301,11 @@ impl<'a> State<'a> {
             self.before[set.clone()].copy_from_slice(&self.after[set]);
             self.written[place] = None;
         }
-        // Empty again, but with its memory.
+        // Cleared, but with its memory kept.
         self.touched = touched;
     }
 
-    /// Compares with what the collective wants.
+    /// Compares with the result of the collective.
     fn check_end(&self) -> Result<(), Fault> {
         for rank in 0..self.schedule.ranks() {
             for chunk in 0..self.schedule.chunks() {
@@ -327,7 +327,7 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    /// Where the set of `place` lies.
+    /// The position of the set of `place`.
     fn set(&self, place: usize) -> std::ops::Range<usize> {
         place * self.words..(place + 1) * self.words
     }
@@ -337,7 +337,7 @@ impl<'a> State<'a> {
         lowest(set.iter().map(|word| !word)).filter(|&bit| (bit as usize) < self.contributors)
     }
 
-    /// The rank that `contributor` stands for in the set at `place`.
+    /// The rank that `contributor` represents in the set at `place`.
     fn name(&self, contributor: u32, place: usize) -> u32 {
         if mixes(&self.schedule.frame()) {
             contributor
@@ -381,7 +381,7 @@ fn lowest(words: impl Iterator<Item = u64>) -> Option<u32> {
     (0..).step_by(64).zip(words).find(|(_, w)| *w != 0).map(|(base, w)| base + w.trailing_zeros())
 }
 
-/// Why a schedule does not do what its collective promises, and where.
+/// Why and where a schedule does not implement its collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     kind: Kind,
@@ -425,27 +425,27 @@ impl Fault {
         Self { chunk: Some(chunk), ..self }
     }
 
-    /// The round, from 0, of the message at fault; none if the fault lies in the state at the end
-    /// or in the sizes.
+    /// The round, from 0, of the faulty message; `None` if the fault is in the state at the end or
+    /// in the sizes.
     #[must_use]
     pub fn round(&self) -> Option<u64> {
         self.round
     }
 
-    /// The sender of the message at fault.
+    /// The sender of the faulty message.
     #[must_use]
     pub fn from(&self) -> Option<Endpoint> {
         self.from
     }
 
-    /// The receiver of the message at fault.
+    /// The receiver of the faulty message.
     #[must_use]
     pub fn to(&self) -> Option<Endpoint> {
         self.at.filter(|_| self.from.is_some())
     }
 
-    /// The rank whose data are at fault: the sender of what it does not hold, else the receiver
-    /// or, at the end, the rank that goes without.
+    /// The rank whose data are wrong: the sender of data it does not hold, else the receiver or, at
+    /// the end, the rank that lacks data.
     #[must_use]
     pub fn rank(&self) -> Option<u32> {
         match if self.kind == Kind::NotHeld { self.from } else { self.at }? {
@@ -473,15 +473,15 @@ impl fmt::Display for Fault {
         match self.kind {
             Kind::NoRanks => f.write_str("the schedule has no ranks"),
             Kind::NoChunks => f.write_str("the schedule has no chunks"),
-            Kind::NoSuchRoot => write!(f, "the root is {at}, which there is not"),
+            Kind::NoSuchRoot => write!(f, "the root is {at}, which does not exist"),
             Kind::NoSuchOwner => {
-                write!(f, "the owner of chunk {chunk} is {at}, which there is not")
+                write!(f, "the owner of chunk {chunk} is {at}, which does not exist")
             }
             Kind::TooLarge(bytes) => {
                 write!(f, "verifying takes {bytes} bytes of memory, more than {LIMIT}")
             }
             Kind::ToItself => write!(f, "{from} sends to itself"),
-            Kind::NoSuchReceiver => write!(f, "{from} sends to {at}, which there is not"),
+            Kind::NoSuchReceiver => write!(f, "{from} sends to {at}, which does not exist"),
             Kind::NoSuchChunks(Run { start, len }) => {
                 write!(f, "{from} sends {len} chunks from {start} on to {at}, more than there are")
             }
@@ -502,7 +502,7 @@ impl fmt::Display for Fault {
             }
             Kind::NotOnceEach => write!(
                 f,
-                "at the end chunk {chunk} of {at} does not have everybody's part exactly once"
+                "at the end chunk {chunk} of {at} does not have every rank's part exactly once"
             ),
             Kind::Missing => write!(f, "at the end {at} does not hold chunk {chunk}"),
             Kind::Lacks(contributor) => {

@@ -1,5 +1,5 @@
-//! A token bucket on the way, found before anything else: while it is full, data leave at the speed of
-//! memory, and whatever is timed meanwhile says nothing of the link.
+//! Finds a token bucket on the path, before anything else: while it is full, data leave at the
+//! speed of memory, and a time measured then says nothing about the link.
 //!
 //! ```text
 //!   bytes │            ╱  the long-run rate
@@ -9,9 +9,10 @@
 //!         └───┴──────────── time
 //! ```
 //!
-//! Data flow without a pause, and what has come is read again and again. The last third gives the rate;
-//! how far what came lies above the line of that rate is what the bucket held. A bucket that has
-//! rested holds it again, which is how it is told from a machine that was quick for a while.
+//! Data flow without a pause, and the number of bytes received is read again and again. The last
+//! third of the readings gives the rate; the height of the received bytes above the line of that
+//! rate is what the bucket held. A bucket that has rested is full again; this distinguishes it from
+//! a machine that was fast for a while.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -22,23 +23,23 @@ use crate::machine::link::Bucket;
 use crate::machine::sample::Op;
 use crate::run::execute::{self, Check, Runner, Start};
 
-/// What is sent at once: at first less than the smallest bucket that holds packets of a network, and
-/// then more, so that ranks which wait for a CPU after each of them send fast enough to empty one.
+/// Bytes sent at once: at first less than the smallest bucket that holds network packets, then
+/// more, so that ranks that wait for a CPU after each of them send fast enough to empty a bucket.
 const PIECE: u64 = 16 << 10;
 const LARGEST: u64 = 4 << 20;
-/// Readings of one size.
+/// Readings with one size.
 const READINGS: u32 = 8;
-/// Readings that are shorter, s, are followed by such of twice the size.
+/// Readings that take less than this, in s, are followed by readings of twice the size.
 const SHORT: f64 = 0.03;
-/// More than so much says nothing new.
+/// More bytes than this give no new information.
 const MOST: f64 = 256e6;
-/// How many times the rate what came first must have come at to have been saved.
+/// How many times the rate the first bytes must have come at to count as saved in a bucket.
 const QUICKER: f64 = 1.5;
 
-/// So much came in so long.
+/// Bytes received, and the time until then.
 type Reading = (f64, f64);
 
-/// Looks for one, for `most` at most.
+/// Looks for a bucket, for at most `most`.
 pub(super) fn find(
     runner: &mut dyn Runner,
     start: Start,
@@ -53,17 +54,17 @@ pub(super) fn find(
     }
     sleep(full);
     let again = held(&stream(runner, start, most, 4.0 * bucket.burst.0 as f64)?);
-    // What it is filled with while data flow is the rate's part; the first look saw more of the rate.
+    // The refill while data flow is part of the rate; the first search saw more of the rate.
     let same = again.is_some_and(|b| 2 * b.burst.0 >= bucket.burst.0);
     Ok(same.then_some(bucket))
 }
 
-/// How long it takes to be full again, s.
+/// The time until it is full again, s.
 fn filled(bucket: Bucket) -> f64 {
     bucket.burst.0 as f64 / bucket.rate.0
 }
 
-/// Every rank sends to the next, and again, for so long or so many bytes.
+/// Every rank sends to the next, repeatedly, until a time or a number of bytes.
 fn stream(
     runner: &mut dyn Runner,
     start: Start,
@@ -86,13 +87,14 @@ fn stream(
     Ok(readings)
 }
 
-/// So many runs, whose results others compare.
+/// A block of `reps` runs whose results are not compared; other blocks compare them.
 fn unchecked(reps: u32, start: Start) -> execute::Block {
     execute::Block { warm: 0, reps, start, check: Check::Not, ..execute::Block::default() }
 }
 
-/// The bucket that these readings show: what came at first above the rate, until twice in a row nothing
-/// did. Later on the pauses between readings fill it a little each time, which is no burst.
+/// The bucket that these readings show: the bytes received above the rate at first, until two
+/// readings in a row show none. Later on, the pauses between readings refill it a little each time,
+/// which is not a burst.
 fn held(readings: &[Reading]) -> Option<Bucket> {
     let all: f64 = readings.iter().map(|(_, time)| time).sum();
     let mut at = 0.0;
@@ -116,7 +118,7 @@ fn held(readings: &[Reading]) -> Option<Bucket> {
     saved.then(|| Bucket { rate: Bandwidth(rate), burst: Bytes(burst.round() as u64) })
 }
 
-/// What is done about it: how much is sent before a run, and which sizes are left out.
+/// How a bucket is handled: how much is sent before a run, and which sizes are left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Care {
     pub(super) bucket: Bucket,
@@ -126,18 +128,18 @@ impl Care {
     /// Emptying it for longer than this costs more than a point is worth.
     const DEAR: f64 = 0.02;
 
-    /// How long emptying it twice takes, s.
+    /// The time to empty it twice, s.
     pub(super) fn cost(self) -> f64 {
         2.0 * filled(self.bucket)
     }
 
-    /// Whether the bucket is emptied before a run of `size`; what is far smaller never empties it, and
-    /// is the latency's.
+    /// Whether the bucket is emptied before a run of `size`; much smaller sizes never empty it and
+    /// measure the latency.
     pub(super) fn empties(self, size: Bytes) -> bool {
         16 * size.0 >= self.bucket.burst.0
     }
 
-    /// Whether a run of `size` is neither the latency's nor the rate's, and dear.
+    /// Whether a run of `size` measures neither the latency nor the rate, and is expensive.
     pub(super) fn hides(self, size: Bytes) -> bool {
         self.cost() > Self::DEAR && self.empties(size) && size.0 < 2 * self.bucket.burst.0
     }
@@ -154,7 +156,7 @@ impl Care {
 mod tests {
     use super::*;
 
-    /// Readings of a link that holds `burst` and then `rate` bytes per second, and has `fast` before.
+    /// Readings of a link that holds `burst` and then `rate` bytes per second, with `fast` before.
     fn readings(burst: f64, rate: f64, fast: f64, count: usize) -> Vec<Reading> {
         let (mut time, piece) = (0.0, PIECE as f64);
         let of = |at: usize| {
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn a_link_without_one_has_none() {
         assert_eq!(held(&readings(0.0, 15e6, 15e6, 400)), None);
-        // A first reading that is slow, as of a cold cache, and noise.
+        // A slow first reading, as from a cold cache, and noise.
         let mut noisy = readings(0.0, 1e9, 1e9, 400);
         noisy[0].1 *= 10.0;
         for (i, reading) in noisy.iter_mut().enumerate() {

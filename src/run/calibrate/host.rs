@@ -1,4 +1,5 @@
-//! The machine: what a calibration must know of it, and what speaks against one here and now.
+//! The machine: what a calibration must know about it, and what speaks against measuring here and
+//! now.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::machine::sample::Wait;
 use crate::measure::fit::{Gate, Verdict};
 
-/// A machine as its kernel describes it; what it does not say is absent.
+/// A machine as its kernel describes it; what the kernel does not report is absent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// Its name in the network.
@@ -22,59 +23,60 @@ pub struct Host {
     pub processor: String,
     /// The kernel's version.
     pub kernel: String,
-    /// Since which start of the machine.
+    /// The boot id.
     pub boot: String,
-    /// Equal where `CLOCK_MONOTONIC` is one clock: the start, and the time namespace.
+    /// Equal where `CLOCK_MONOTONIC` is one clock: the boot id and the time namespace.
     pub clock: String,
     /// The CPUs that may be used.
     pub cpus: Vec<usize>,
-    /// How many of them at once.
+    /// How many of them may be used at once.
     pub at_once: usize,
     /// Hardware threads of one core.
     pub threads_per_core: usize,
     /// NUMA nodes.
     pub numa_nodes: usize,
-    /// All its memory.
+    /// Its total memory.
     #[serde(with = "plain")]
     pub memory: Bytes,
     /// Whether a hypervisor runs it.
     pub is_virtual: bool,
-    /// How CPUs choose their clock.
+    /// The CPU frequency governor.
     pub governor: Option<String>,
-    /// What tells the time.
+    /// The clock source.
     pub clock_source: Option<String>,
-    /// Between two readings of the clock that differ.
+    /// The difference between two successive distinct readings of the clock.
     #[serde(with = "plain")]
     pub clock_step: Seconds,
-    /// Processes that wanted a CPU in the last minute, over the CPUs that may be used at once.
+    /// Processes that wanted a CPU in the last minute, divided by the CPUs that may be used at
+    /// once.
     #[serde(with = "plain")]
     pub load: Option<Ratio>,
     /// The part of the last ten seconds in which some process waited for a CPU.
     #[serde(with = "plain")]
     pub pressure: Option<Ratio>,
-    /// Whether sessions share CPUs alike, so that `nice` has no effect between them.
+    /// Whether sessions share CPUs equally, so `nice` has no effect between them.
     pub autogroup: Option<bool>,
-    /// The congestion control of TCP unless something else is set.
+    /// The default congestion control of TCP.
     pub congestion: Option<String>,
-    /// Whether TCP starts slowly again after a pause.
+    /// Whether TCP uses slow start again after a pause.
     pub slow_start_after_idle: Option<bool>,
-    /// When memory comes in huge pages.
+    /// When memory is allocated in huge pages.
     pub huge_pages: Option<String>,
 }
 
-/// What is to be run on it.
+/// The planned run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intent {
     /// N.
     pub ranks: u32,
-    /// How ranks are to wait.
+    /// How ranks wait.
     pub wait: Wait,
     /// Whether bytes move through shared memory.
     pub in_memory: bool,
 }
 
 impl Host {
-    /// Looks at this machine; `cpus` may be used, `at_once` of them at a time.
+    /// Inspects this machine; `cpus` may be used, `at_once` of them at a time.
     #[must_use]
     pub fn look(cpus: Vec<usize>, at_once: usize) -> Self {
         let information = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -120,7 +122,7 @@ impl Host {
         }
     }
 
-    /// The machine in words.
+    /// The machine in one line of text.
     #[must_use]
     pub fn describe(&self) -> String {
         let Self { name, processor, kernel, .. } = self;
@@ -129,14 +131,14 @@ impl Host {
         format!("{name}, {processor}, {cpus} CPUs, Linux {kernel}{kind}")
     }
 
-    /// Equal for runs on this machine since its start.
+    /// Equal for runs on this machine since it booted.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let Self { name, processor, boot, .. } = self;
         format!("{:08x}", crc32fast::hash(format!("{name};{processor};{boot}").as_bytes()))
     }
 
-    /// What speaks for and against measuring here now.
+    /// The gates for and against measuring here now.
     #[must_use]
     pub fn gates(&self, intent: Intent) -> Vec<Gate> {
         vec![
@@ -160,15 +162,15 @@ impl Host {
             name: "cpus",
             verdict,
             said: format!("{ranks} ranks {how} on {} usable CPUs", self.at_once),
-            help: "run no more ranks than CPUs; else α is the scheduler's, and says nothing of \
-                   other numbers of ranks",
+            help: "run no more ranks than CPUs; otherwise α is the scheduler's and does not apply \
+                   to other numbers of ranks",
         }
     }
 
     fn quiet(&self) -> Gate {
         const MARK: f64 = 0.05;
         const LOAD: f64 = 0.5;
-        let help = "let the machine do nothing else: what is measured is a machine that others use";
+        let help = "stop other work: the result describes a machine shared with other processes";
         let marked = |busy| if busy { Verdict::Marked } else { Verdict::Good };
         let name = "load";
         match (self.pressure, self.load) {
@@ -187,7 +189,7 @@ impl Host {
             (None, None) => Gate {
                 name,
                 verdict: Verdict::Marked,
-                said: "the kernel does not say how busy it is".to_owned(),
+                said: "the kernel does not report how busy it is".to_owned(),
                 help,
             },
         }
@@ -205,8 +207,8 @@ impl Host {
         }
     }
 
-    /// A hypervisor may move a CPU to another core, from which memory is farther: two CPUs that
-    /// share a core's caches now, and not a minute later, have exchanged 15 and 2 GB/s.
+    /// A hypervisor may move a CPU to another core, which is farther from memory: two CPUs that
+    /// shared a core's caches exchanged 15 GB/s, and a minute later, when they did not, 2 GB/s.
     fn stays(&self, Intent { in_memory, .. }: Intent) -> Gate {
         let moves = self.is_virtual && in_memory;
         Gate {
@@ -214,10 +216,10 @@ impl Host {
             verdict: if moves { Verdict::Marked } else { Verdict::Good },
             said: match self.is_virtual {
                 true => "a hypervisor may move CPUs to other cores at any time",
-                false => "no hypervisor is seen",
+                false => "no hypervisor detected",
             }
             .to_owned(),
-            help: "measure again at another time, and compare with collcost profiles diff",
+            help: "measure again at another time and compare with collcost profiles diff",
         }
     }
 
@@ -227,8 +229,8 @@ impl Host {
             name: "autogroup",
             verdict: Verdict::Good,
             said: match on {
-                true => "sessions share CPUs alike: nice has no effect on other sessions",
-                false => "nice has its effect",
+                true => "sessions share CPUs equally: nice has no effect on other sessions",
+                false => "nice takes effect",
             }
             .to_owned(),
             help: "stop what runs in other sessions",
@@ -236,8 +238,8 @@ impl Host {
     }
 }
 
-/// How many of `cpus` nobody used during a third of a second: ranks that spin need one each. All of
-/// them where the kernel does not say.
+/// How many of `cpus` were idle during a third of a second: each rank that spins needs one. All of
+/// them if the kernel does not report it.
 #[must_use]
 pub fn idle_cpus(cpus: &[usize]) -> Ratio {
     const WATCHED: Duration = Duration::from_millis(300);
@@ -252,7 +254,7 @@ pub fn idle_cpus(cpus: &[usize]) -> Ratio {
     Ratio(cpus.iter().map(|cpu| idle(cpu).unwrap_or(1.0)).sum())
 }
 
-/// The ticks of each CPU: idle ones, and all.
+/// The ticks of each CPU: idle and total.
 fn cpu_times() -> BTreeMap<usize, (u64, u64)> {
     let line = |line: &str| {
         let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
@@ -265,7 +267,7 @@ fn cpu_times() -> BTreeMap<usize, (u64, u64)> {
     fs::read_to_string("/proc/stat").unwrap_or_default().lines().filter_map(line).collect()
 }
 
-/// The least step that `CLOCK_MONOTONIC` is seen to take, reading it included.
+/// The smallest step observed in `CLOCK_MONOTONIC`, including the time to read it.
 #[must_use]
 pub fn clock_step() -> Seconds {
     const READINGS: usize = 2000;
@@ -286,10 +288,10 @@ pub fn clock_step() -> Seconds {
     Seconds(steps.get(steps.len() / 2).map_or(0.0, |&ns| ns as f64 * 1e-9))
 }
 
-/// How often the control group's quota has held this process's CPUs back; 0 without a quota.
+/// How often the control group's quota has throttled this process's CPUs; 0 without a quota.
 ///
 /// # Errors
-/// The kernel's answer is no number.
+/// The kernel's answer is not a number.
 pub fn throttled() -> Result<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let group = groups.lines().find_map(|line| line.strip_prefix("0::")).unwrap_or("");
@@ -300,7 +302,7 @@ pub fn throttled() -> Result<u64> {
         Some(number) => number
             .trim()
             .parse()
-            .map_err(|_| Error::environment(format!("`nr_throttled {number}` is no number"))),
+            .map_err(|_| Error::environment(format!("`nr_throttled {number}` is not a number"))),
     }
 }
 
@@ -311,7 +313,7 @@ fn said(file: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// How many numbers `0-3,8` stands for.
+/// How many numbers `0-3,8` contains.
 fn count(list: &str) -> usize {
     let part = |part: &str| match part.split_once('-') {
         Some((first, last)) => {
@@ -337,7 +339,7 @@ fn pressure(text: &str) -> Option<Ratio> {
     average.parse::<f64>().ok().map(|percent| Ratio(percent / 100.0))
 }
 
-/// Quantities as the numbers that they are, between programs of one version.
+/// Quantities as plain numbers, for exchange between programs of one version.
 mod plain {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

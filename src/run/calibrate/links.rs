@@ -1,10 +1,10 @@
-//! Ranks and links that are slower than the others, told apart in N − 1 rounds.
+//! Finds ranks and links that are slower than the others, in N − 1 rounds.
 //!
-//! In round k every rank sends to the one that is k behind it, all at once: over all rounds each link is
-//! used once. Who is late says which it was: a rank that sends slowly is late in every round, and so is
-//! whom it sends to in that round; one that receives slowly is late with whom it receives from; a
-//! slow link makes its two ends late in its own round alone. Between ranks that are half of all apart
-//! both directions are of one round, and both are named.
+//! In round k every rank sends to the rank k after it, all at once: over all rounds each link is
+//! used once. The late ranks identify the cause. A rank that sends slowly is late in every round,
+//! and so is the rank that it sends to in that round. A rank that receives slowly is late together
+//! with the rank it receives from. A slow link makes its two ends late only in its own round.
+//! Between ranks half the ring apart both directions are in the same round, and both are named.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use crate::machine::link::Bucket;
 use crate::machine::sample::Op;
 use crate::run::execute::{self, Check, Runner, Start};
 
-/// How many times as long as the others it takes who is named.
+/// A rank or link is named if it takes this many times as long as the others.
 const SLOW: f64 = 1.2;
-/// Runs of a round; the quickest counts, since who is slow is so each time.
+/// Runs of a round; the fastest counts, since a slow rank is slow each time.
 const RUNS: u32 = 5;
-/// What one run should take, s.
+/// Target duration of one run, s.
 const RUN: f64 = 0.02;
 
-/// What is slower than the others.
+/// A rank or link slower than the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Slow {
-    /// Whatever this rank sends.
+    /// All messages that this rank sends.
     Sends(u32, Ratio),
-    /// Whatever it receives.
+    /// All messages that it receives.
     Receives(u32, Ratio),
-    /// What goes from the first to the second.
+    /// Messages from the first to the second.
     Link(u32, u32, Ratio),
 }
 
@@ -52,7 +52,7 @@ impl Slow {
     }
 }
 
-/// Looks for them, for about `most`; of two ranks nobody knows whose fault it is.
+/// Looks for them, for about `most`; with two ranks the cause cannot be determined.
 pub(super) fn slow(
     runner: &mut dyn Runner,
     start: Start,
@@ -65,7 +65,7 @@ pub(super) fn slow(
     }
     let rounds = f64::from(ranks - 1);
     let each = RUN.min(most.as_secs_f64() / rounds / f64::from(RUNS + 1));
-    // Bytes must decide, and no bucket may hide them.
+    // Bytes must dominate the time, and no bucket may hide them.
     let burst = bucket.map_or(0.0, |bucket| 4.0 * bucket.burst.0 as f64);
     let least = (20.0 * rates.alpha.0 / rates.beta.0).max(burst).max(64e3);
     let size = Bytes((each / rates.beta.0).max(least).min(256e6) as u64 / 4096 * 4096);
@@ -91,7 +91,7 @@ pub(super) fn slow(
 /// From the time of each rank in each round.
 fn told(ends: &[Vec<f64>]) -> Vec<Slow> {
     let ranks = ends.len() + 1;
-    // Who is not slow: of three ranks one that is makes four of six times late.
+    // The ranks that are not slow: one slow rank of three makes four of six times late.
     let mut all: Vec<f64> = ends.iter().flatten().copied().collect();
     all.sort_by(f64::total_cmp);
     let Some(&usual) = all.get(all.len().saturating_sub(1) / 4).filter(|usual| **usual > 0.0)
@@ -101,7 +101,8 @@ fn told(ends: &[Vec<f64>]) -> Vec<Slow> {
     // A message is late at both of its ends.
     let late =
         |k: usize, from: usize| ends[k - 1][from].min(ends[k - 1][(from + k) % ranks]) / usual;
-    // The lower of two in the middle: of two rounds, another's slow sender makes one late.
+    // The lower of the two middle values: with two rounds, another rank's slow sender makes one
+    // late.
     let over = |of: &dyn Fn(usize) -> f64| {
         let mut rounds: Vec<f64> = (1..ranks).map(of).collect();
         rounds.sort_by(f64::total_cmp);

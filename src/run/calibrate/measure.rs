@@ -1,4 +1,4 @@
-//! The loop: block after block, each kept as soon as it is measured.
+//! The measuring loop: block after block, each saved as soon as it is measured.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -16,55 +16,55 @@ use crate::measure::fit::{Asked, DISTURBED, Gate, Verdict, fit};
 use crate::model::algorithm::Registry;
 use crate::run::execute::{self, Check, Runner, Start};
 
-/// Ranks that are ready.
+/// Ranks that are ready to run.
 pub struct Launch {
-    /// What times them; they end with it.
+    /// The runner that times them; they end with it.
     pub runner: Box<dyn Runner>,
-    /// What is kept of them; its number is put in here.
+    /// Their record; its number is set here.
     pub record: LaunchRecord,
     /// How their runs start.
     pub start: Start,
 }
 
-/// What measuring needs from outside: processes, a file, somebody who looks on.
+/// What measuring needs from its environment: processes, a file, a progress display.
 pub trait Outside {
-    /// Starts the ranks anew.
+    /// Restarts the ranks.
     ///
     /// # Errors
     /// The machine refuses.
     fn launch(&mut self) -> Result<Launch>;
 
-    /// Keeps a record, so that nothing that happens later can lose it.
+    /// Saves a record, so that no later failure can lose it.
     ///
     /// # Errors
-    /// It cannot be kept.
+    /// It cannot be saved.
     fn keep(&mut self, record: &Record) -> Result<()>;
 
-    /// What a rank is called: with its host, where that is known.
+    /// The name of a rank, with its host where that is known.
     fn name(&self, rank: u32) -> String {
         format!("rank {rank}")
     }
 
-    /// Learns how far it is, after each block.
+    /// Reports the progress, after each block.
     fn show(&mut self, progress: &Progress);
 }
 
-/// How far it is.
+/// The progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// Points that are known well enough.
+    /// Points known precisely enough.
     pub finished: usize,
     /// All points.
     pub points: usize,
-    /// What is left, about; absent while too little is known.
+    /// The remaining time, about; absent while too little is known.
     pub left: Option<Duration>,
-    /// What is known worst of what was measured.
+    /// The least precisely known point of those measured.
     pub worst: Option<Worst>,
-    /// The part of the blocks for more than a quarter of whose time a rank waited for a CPU.
+    /// The share of blocks in which a rank waited for a CPU for more than a quarter of the time.
     pub disturbed: Ratio,
 }
 
-/// What is known worst.
+/// The least precisely known point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Worst {
     /// The operation.
@@ -75,19 +75,19 @@ pub struct Worst {
     pub precision: Ratio,
 }
 
-/// The part of the time for which a token bucket is looked for.
+/// The part of the time spent looking for a token bucket.
 const LOOK: f64 = 0.05;
-/// How many bursts a message must be of to say what the rate is.
+/// How many bursts large a message must be to show the rate.
 const SETTLED: u64 = 16;
 
-/// What is weak at the end of the budget is measured on for so long at a time.
+/// Points that are weak at the end of the budget are measured further, this long at a time.
 const MORE: Duration = Duration::from_secs(8);
 
-/// Measures `plan` as far as `before` has not, then what is known worst until it is known or the time
-/// is over, and returns all samples together.
+/// Measures the part of `plan` that `before` lacks, then the least precisely known points until
+/// they are known or the time is up. Returns all samples together.
 ///
 /// # Errors
-/// What [`Outside`] and its runner say; everything measured until then was kept.
+/// Errors of [`Outside`] and its runner; everything measured before was saved.
 pub fn measure(
     registry: &Registry,
     plan: &Plan,
@@ -101,7 +101,7 @@ pub fn measure(
             break;
         }
         let share = f64::from(pass + 1) / f64::from(plan.launches.max(1));
-        // The first pass is what everything else rests on.
+        // Everything else builds on the first pass.
         let share = if pass == 0 { share.max(0.6) } else { share };
         work.pass(pass, work.began + plan.budget.mul_f64(share.min(1.0)), outside)?;
     }
@@ -115,7 +115,7 @@ pub fn measure(
         work.goes_on = true;
         work.pass(pass, Instant::now() + left.min(MORE), outside)?;
         pass += 1;
-        // Nothing is open: another start would find nothing to do either.
+        // No point is open: another start would not find any either.
         if work.done.len() == before {
             break;
         }
@@ -123,9 +123,9 @@ pub fn measure(
     Ok(work.samples)
 }
 
-/// Whether more of the same would say more.
+/// Whether more measurements of the same points would improve the result.
 fn is_weak(registry: &Registry, samples: &Samples) -> bool {
-    // Intervals of a few draws are good enough to decide by.
+    // Intervals from a few draws are good enough for this decision.
     let asked = Asked { draws: 60, ..Asked::default() };
     let weak = |gate: &Gate| gate.verdict != Verdict::Good && gate.yields_to_time();
     fit(registry, samples, &asked).map_or(true, |fitted| fitted.gates.iter().any(weak))
@@ -141,14 +141,14 @@ struct Work<'a> {
     /// How many of them are the plan's.
     planned: usize,
     rates: Option<Rates>,
-    /// What is done about a token bucket; absent where none was found, or not yet looked for.
+    /// How a token bucket is handled; absent if none was found, or not yet looked for.
     care: Option<Care>,
     samples: Samples,
-    /// The numbers of blocks that are there.
+    /// The numbers of existing blocks.
     done: BTreeSet<u32>,
     launch: u32,
     disturbed: usize,
-    /// Whether something was measured before.
+    /// Whether there are earlier measurements.
     goes_on: bool,
 }
 
@@ -191,8 +191,8 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// One start of the processes, and all that is measured on them; beyond the plan's starts only what
-    /// is known worst.
+    /// One start of the processes, and everything measured on them; beyond the planned starts only
+    /// the least precisely known points.
     fn pass(&mut self, pass: u32, until: Instant, outside: &mut dyn Outside) -> Result<()> {
         let Launch { mut runner, record, start } = outside.launch()?;
         let launch = self.launch;
@@ -204,7 +204,7 @@ impl<'a> Work<'a> {
         let done = looked.and_then(|()| self.blocks(pass, turn));
         match &done {
             Ok(()) => outside.keep(&Record::End { launch })?,
-            // The first error says more than one in keeping this would.
+            // The first error is more informative than a failure to save this one.
             Err(error) => {
                 let _ = outside.keep(&Record::Abort { launch, reason: error.what().to_owned() });
             }
@@ -212,14 +212,14 @@ impl<'a> Work<'a> {
         done
     }
 
-    /// Looks for what blocks must respect: a token bucket, and slow links.
+    /// Looks for conditions that blocks must respect: a token bucket, and slow links.
     fn look(
         &mut self,
         pass: u32,
         (runner, start): (&mut dyn Runner, Start),
         outside: &dyn Outside,
     ) -> Result<()> {
-        // First of all, while it is full: nobody has sent anything yet.
+        // This comes first, while the bucket is full: no rank has sent anything yet.
         if pass == 0 && self.plan.wire && self.plan.ranks > 1 && self.care.is_none() {
             let found = bucket::find(runner, start, self.plan.budget.mul_f64(LOOK))?;
             self.care = found.map(|bucket| Care { bucket });
@@ -242,7 +242,7 @@ impl<'a> Work<'a> {
         };
         self.drain(turn.runner, turn.start, rates)?;
         for (index, number) in self.order(pass) {
-            // Each launch has a time of its own, so one block of every point is of each.
+            // Times differ between launches, so each launch measures one block of every point.
             let first = number % BLOCKS == 0;
             if first || !self.points[index].is_finished(self.plan) {
                 self.block(index, number, &mut turn)?;
@@ -265,21 +265,23 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// A guess at α and β from exchanges, and from it what each point takes.
+    /// Guesses α and β from exchanges, and from them the time of each point.
     fn guess(&mut self, runner: &mut dyn Runner, start: Start) -> Result<Rates> {
         let probe = |runner: &mut dyn Runner, size, reps| {
             let block = execute::Block { warm: 2, reps, start, ..execute::Block::default() };
             let mut timed = runner.time(&Op::Shift, Bytes(size), &block)?;
             if timed.samples.is_empty() {
-                // Shorter than what is known of the hosts' clocks; there and back is of one clock.
+                // Too short for the uncertainty of the hosts' clocks; there and back uses one
+                // clock.
                 timed = runner.time(&Op::OneWay, Bytes(size), &block)?;
             }
-            // The fastest: beside other processes the median may be a hundred times as long, and a
-            // plan made of it would leave everything out. What is too slow shows block by block.
+            // The fastest: with other processes running the median may be a hundred times as long,
+            // and a plan based on it would leave everything out. Points that are too slow show
+            // block by block.
             let (fastest, _) = timed.spread().ok_or_else(|| Error::lost("a probe gave no time"))?;
             Ok::<Seconds, Error>(fastest)
         };
-        // One rank has nobody to exchange with: only local work is measured.
+        // One rank has no partner to exchange with: only local work is measured.
         let rates = match self.plan.ranks {
             0 | 1 => Rates { alpha: Seconds(0.0), beta: SecondsPerByte(0.0) },
             _ => {
@@ -305,7 +307,7 @@ impl<'a> Work<'a> {
     /// Leaves out what takes so long that the time would not be enough for the rest, though it were all
     /// of it: where the budget is enough, a part of the blocks is, and the largest sizes are there.
     fn limit(&mut self) {
-        /// The part of the time that the plan may fill; the rest is for what turns out worse.
+        /// The part of the time that the plan may fill; the rest is a reserve for slower points.
         const PART: f64 = 0.6;
         const LONGEST: f64 = 0.3;
         let blocks = f64::from(self.plan.launches * BLOCKS);
@@ -313,8 +315,8 @@ impl<'a> Work<'a> {
         let dear = kept.map_or(0.0, |at| self.points[at].expected().0 + self.emptied(at));
         let room = PART * self.plan.longest.as_secs_f64() - f64::from(self.plan.launches) * dear;
         let mut longest = LONGEST;
-        // What the guess takes for a start may be the turn of another process. Without points whose bytes
-        // decide there is no rate; the end of the time cuts what is too much.
+        // What the guess takes as a start-up time may be the time slice of another process. Without
+        // points dominated by bytes there is no rate; the end of the time limits the rest.
         let least = self.rates.map_or(0.0, |rates| 10.0 * rates.alpha.0).max(1e-4);
         loop {
             for (at, point) in self.points.iter_mut().enumerate() {
@@ -335,8 +337,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Behind a bucket, the exchange without which nobody knows the rate: the least of so many bursts,
-    /// where a quarter of the time is enough for it.
+    /// With a token bucket: the exchange needed to determine the rate, the smallest that is many
+    /// bursts large, if a quarter of the time is enough for it.
     fn settled(&self) -> Option<usize> {
         let least = SETTLED * self.care?.bucket.burst.0;
         let enough = self.points.iter().enumerate().filter(|(_, p)| {
@@ -347,14 +349,14 @@ impl<'a> Work<'a> {
         enough.min_by_key(|(_, p)| p.size).map(|(at, _)| at)
     }
 
-    /// What emptying the bucket before a block of a point takes, s.
+    /// The time to empty the bucket before a block of a point, s.
     fn emptied(&self, at: usize) -> f64 {
         let point = &self.points[at];
         let care = self.care.filter(|care| point.op.moves_data() && care.empties(point.size));
         care.map_or(0.0, Care::cost)
     }
 
-    /// Keeps the links busy, so that what buckets have saved is gone.
+    /// Keeps the links busy until buckets are empty.
     fn drain(&mut self, runner: &mut dyn Runner, start: Start, rates: Rates) -> Result<()> {
         const PIECE: u64 = 1 << 20;
         if self.plan.ranks < 2 {
@@ -362,14 +364,14 @@ impl<'a> Work<'a> {
         }
         let each = rates.alpha.0 + rates.beta.0 * PIECE as f64;
         let runs = (self.plan.drain.0 / each).ceil().clamp(1.0, 1e6);
-        // Each time that is noted goes over the control channel.
+        // Each recorded time goes over the control channel.
         let inner = (runs / 1e3).ceil() as u32;
         let reps = (runs / f64::from(inner)).ceil() as u32;
         let block = execute::Block { warm: 0, reps, inner, start, ..execute::Block::default() };
         runner.time(&Op::Shift, Bytes(PIECE), &block).map(drop)
     }
 
-    /// The blocks of a pass that are still to be measured, with their numbers, in shuffled order.
+    /// The blocks of a pass not yet measured, with their numbers, in shuffled order.
     fn order(&self, pass: u32) -> Vec<(usize, u32)> {
         if pass >= self.plan.launches {
             return Vec::new();
@@ -379,28 +381,28 @@ impl<'a> Work<'a> {
             (0..BLOCKS).map(move |k| (index, (pass * grid + index as u32) * BLOCKS + k))
         };
         let mut blocks: Vec<(usize, u32)> = (0..self.planned).flat_map(numbered).collect();
-        // All of them are shuffled, so that what is left has the order that it would have had.
+        // All of them are shuffled, so the remaining ones keep the order they would have had.
         Random::new(self.plan.seed.wrapping_add(u64::from(pass))).shuffle(&mut blocks);
         blocks.retain(|(_, number)| !self.done.contains(number));
-        // What says the rate comes first, while there is time for it.
+        // The point that gives the rate comes first, while there is time for it.
         let settled = self.settled();
         blocks.sort_by_key(|(index, _)| settled != Some(*index));
         blocks
     }
 
-    /// A block beyond the plan's: of an inserted size, or of what is known worst.
+    /// A block beyond the plan: of an inserted size, or of the least precisely known point.
     fn extra(&mut self, index: usize, turn: &mut Turn<'_>) -> Result<bool> {
         let first = self.plan.launches * self.planned as u32 * BLOCKS;
         let next = self.done.last().map_or(first, |last| (last + 1).max(first));
         self.block(index, next, turn)
     }
 
-    /// Measures one block, if it is wanted and there is time; says whether it did.
+    /// Measures one block, if it is wanted and there is time; returns whether it did.
     fn block(&mut self, index: usize, number: u32, turn: &mut Turn<'_>) -> Result<bool> {
         let (emptied, settled) = (self.emptied(index), self.settled() == Some(index));
         let point = &mut self.points[index];
         let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
-        // What says the rate is run once and not compared: others of its kind are.
+        // The point that gives the rate is run once and not compared: others of its kind are.
         let cost = if settled { point.expected().0 } else { point.cost().0 };
         if !point.wanted || cost + emptied > left {
             return Ok(false);
@@ -410,7 +412,7 @@ impl<'a> Work<'a> {
         let mut check = if point.checked { Check::Not } else { Check::Once };
         if let Some(care) = self.care.filter(|_| emptied > 0.0) {
             care.empty(turn.runner, turn.start)?;
-            // Runs before the first that counts would do the same, and take longer.
+            // More warm-up runs would have the same effect and take longer.
             warm = if settled { 0 } else { 1 };
             if settled {
                 check = Check::Not;
@@ -420,7 +422,7 @@ impl<'a> Work<'a> {
         let asked = execute::Block { warm, reps, inner, start: turn.start, check, predicted };
         let timed = turn.runner.time(&point.op, point.size, &asked)?;
         if timed.samples.is_empty() {
-            // Too short for what is known of the hosts' clocks.
+            // Too short for the uncertainty of the hosts' clocks.
             point.wanted = false;
             return Ok(true);
         }
@@ -449,7 +451,7 @@ impl<'a> Work<'a> {
         Ok(true)
     }
 
-    /// Inserts sizes where the time does not grow evenly.
+    /// Inserts sizes where the time is not linear in the size.
     fn insert(&mut self) -> Result<()> {
         let mut of: BTreeMap<&Op, Vec<Known>> = BTreeMap::new();
         for point in self.points.iter().filter(|p| p.wanted) {
@@ -474,7 +476,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// The point that needs another block most, of those for which there is time.
+    /// The point that most needs another block, among those for which there is time.
     fn most_urgent(&self, turn: &Turn<'_>) -> Option<usize> {
         let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
         let open = self.points.iter().enumerate().filter(|(_, p)| {
@@ -499,7 +501,8 @@ impl<'a> Work<'a> {
         let elapsed = self.began.elapsed();
         let left: f64 = wanted().map(|p| p.blocks_left(self.plan) * p.cost().0).sum();
         let disturbed = self.disturbed as f64 / self.done.len().max(1) as f64;
-        // What others disturb stays weak, and what was weak once mostly does.
+        // Points disturbed by other processes stay weak, and points that were weak once mostly stay
+        // so.
         let weak = disturbed > DISTURBED || self.goes_on;
         let rest = |end: Duration| end.saturating_sub(elapsed);
         let left = match weak && self.plan.longest > self.plan.budget {
@@ -519,7 +522,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// The launch that measures.
+/// The launch being measured.
 struct Turn<'a> {
     launch: u32,
     start: Start,
@@ -642,7 +645,7 @@ mod tests {
         }
         let numbers: BTreeSet<u32> = blocks.iter().map(|b| b.1).collect();
         assert_eq!(numbers.len(), blocks.len());
-        // What comes first differs by launch: the order is shuffled.
+        // The first block differs by launch: the order is shuffled.
         let first = |launch| blocks.iter().find(|b| b.0 == launch).map(|b| (&b.2, b.3));
         assert_ne!(first(0), first(1));
         let last = desk.last.unwrap();
@@ -715,7 +718,7 @@ mod tests {
         let samples =
             measure(&registry, &plan, Seconds(2e-8), Samples::default(), &mut desk).unwrap();
         assert!(!is_weak(&registry, &samples));
-        // Beyond the plan's starts, and none of its numbers.
+        // Beyond the plan's starts, and not under its numbers.
         let planned = plan.launches * (plan.ops.len() * plan.sizes.len()) as u32 * BLOCKS;
         assert!(blocks(&desk.records).iter().all(|&(_, number, ..)| number >= planned));
     }

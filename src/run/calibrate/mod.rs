@@ -1,4 +1,4 @@
-//! Measuring: which operations are run, how often, in which order, and what is kept of it.
+//! Measuring: which operations are run, how often, in which order, and what is saved.
 //!
 //! ```text
 //!   Plan ── ops × sizes ──► passes: new processes, all blocks in a shuffled order
@@ -7,8 +7,8 @@
 //!                             └─ then whatever is known worst, until all is known well or time is up
 //! ```
 //!
-//! The runs are a [`Runner`](crate::run::execute::Runner)'s; processes, files and the terminal are the
-//! caller's, who gives them as an [`Outside`]. What was measured goes to [`crate::measure::fit`].
+//! A [`Runner`](crate::run::execute::Runner) performs the runs; the caller provides processes,
+//! files and the terminal as an [`Outside`]. The measurements go to [`crate::measure::fit`].
 
 mod bucket;
 mod host;

@@ -1,4 +1,4 @@
-//! What is measured: operations that tell the figures apart, over a ladder of sizes.
+//! What is measured: operations that separate the parameters, over a ladder of sizes.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ pub struct Plan {
     pub ops: Vec<Op>,
     /// The sizes of each, ascending.
     pub sizes: Vec<Bytes>,
-    /// How often the processes start anew. Where ranks lie is drawn anew each time.
+    /// How often the processes restart. Each start draws a new placement of the ranks.
     pub launches: u32,
     /// The seed of the order.
     pub seed: u64,
-    /// Half the 95 % interval of a median, over the median, with which a point is finished.
+    /// Half the 95 % interval of a median, over the median, at which a point is finished.
     pub precision: Ratio,
     /// All measuring ends after this time, finished or not.
     pub budget: Duration,
-    /// What is weak then is measured on, and no longer than until this time.
+    /// Points that are weak then are measured further, but no longer than until this time.
     pub longest: Duration,
-    /// For how long data flow before the first block of a launch, so that a token bucket is empty
-    /// and connections are warm.
+    /// How long data flow before the first block of a launch, so that a token bucket is empty and
+    /// connections are warm.
     pub drain: Seconds,
     /// Whether data leave through a port, which may have a token bucket.
     pub wire: bool,
@@ -38,7 +38,7 @@ pub struct Plan {
 pub(super) const BLOCKS: u32 = 2;
 
 impl Plan {
-    /// Equal for two plans of the same blocks; how well and how long is left open.
+    /// Equal for two plans with the same blocks; precision and time limits may differ.
     #[must_use]
     pub fn hash(&self, how: &str) -> String {
         let ops: Vec<String> = self.ops.iter().map(ToString::to_string).collect();
@@ -49,8 +49,8 @@ impl Plan {
     }
 }
 
-/// The operations that tell α, β, γ, the duplex factor, the sharing of a port and c_real apart:
-/// their ratios of messages, bytes and additions differ.
+/// The operations that separate α, β, γ, the duplex factor, the sharing of a port and c_real: their
+/// ratios of messages, bytes and additions differ.
 #[must_use]
 pub fn design(registry: &Registry, ranks: u32) -> Vec<Op> {
     const NAMES: &[&str] = &[
@@ -79,7 +79,7 @@ pub fn design(registry: &Registry, ranks: u32) -> Vec<Op> {
     .collect()
 }
 
-/// 8, 64 and 512 B, then 2 KiB and twice as much each time, up to `most`.
+/// 8, 64 and 512 B, then 2 KiB and doubling each time, up to `most`.
 #[must_use]
 pub fn ladder(most: Bytes) -> Vec<Bytes> {
     let doubled = (11..63).map(|power| 1_u64 << power);

@@ -1,4 +1,4 @@
-//! One operation with one size: what is known of it, and how much is still to be measured.
+//! One operation with one size: what is known about it, and how much is still to be measured.
 
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ use crate::machine::sample::{Block, LEAST_QUIET, Op};
 use crate::measure::fit::{Kind, Path};
 use crate::model::algorithm::Registry;
 
-/// Runs of a point that are enough whatever their spread.
+/// After this many runs a point is finished, whatever their spread.
 const MOST_RUNS: usize = 600;
 /// Runs that a point needs to be finished.
 const LEAST_RUNS: usize = 20;
-/// Runs that a long one needs.
+/// Runs that a point with long runs needs.
 const LEAST_LONG: usize = 6;
-/// Blocks from which on the medians of them tell how well their median is known.
+/// From this many blocks on, their medians tell how precisely the median is known.
 const LEAST_BLOCKS: f64 = 6.0;
-/// What counts as long.
+/// Runs longer than this are long, s.
 const LONG: f64 = 10e-3;
-/// A block takes at least so long …
+/// A block takes at least this long, in s, …
 const BLOCK: f64 = 3e-3;
 /// … and has at least so many runs, if they are not long …
 const BLOCK_RUNS: f64 = 5.0;
@@ -29,14 +29,14 @@ const BLOCK_RUNS: f64 = 5.0;
 const MOST_BLOCK_RUNS: f64 = 100.0;
 /// How many steps of the clock the time between two readings must be.
 pub(super) const CLOCK_STEPS: f64 = 50.0;
-/// What a block takes beside its runs: starting, windows, messages to the ranks.
+/// The time of a block besides its runs: starting, windows, messages to the ranks.
 const OVERHEAD: f64 = 2e-3;
-/// What a rank with a CPU of its own always waits for it.
+/// The share that a rank with its own CPU always waits for it.
 pub(super) const NEVER: Ratio = Ratio(0.0);
-/// A first guess at copies and additions in memory.
+/// A first guess at the rate of copies and additions in memory.
 const LOCAL_RATE: f64 = 3e9;
 
-/// A first guess at the figures of a machine, from a few runs.
+/// A first guess at a machine's parameters, from a few runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     /// A message without bytes.
@@ -45,7 +45,7 @@ pub struct Rates {
     pub beta: SecondsPerByte,
 }
 
-/// What is known of an operation with a size.
+/// What is known about an operation with a size.
 #[derive(Debug)]
 pub(super) struct Point {
     pub(super) op: Op,
@@ -59,7 +59,7 @@ pub(super) struct Point {
     all: Vec<f64>,
     /// The medians of the blocks, sorted.
     blocks: Vec<f64>,
-    /// Half the 95 % interval of the median, over the median; endless before the first run.
+    /// Half the 95 % interval of the median, over the median; infinite before the first run.
     pub(super) precision: Ratio,
     launches: BTreeSet<u32>,
     /// Whether its result has been compared.
@@ -86,7 +86,7 @@ impl Point {
         })
     }
 
-    /// Takes the time that `rates` predict until there is a measured one.
+    /// Uses the time that `rates` predict until there is a measured one.
     pub(super) fn expect(&mut self, rates: Rates) {
         self.guess = match self.path.kind {
             Kind::Local => Seconds(self.size.0 as f64 / LOCAL_RATE),
@@ -97,9 +97,9 @@ impl Point {
         };
     }
 
-    /// Takes in a block.
+    /// Adds a block.
     pub(super) fn add(&mut self, block: &Block) {
-        // In a block that waited little, what single runs waited does not move the median.
+        // In a block with little waiting, the waiting of single runs does not move the median.
         let quiet = if block.is_disturbed(NEVER) { block.quiet() } else { block.spans() };
         let [quiet, all] = [quiet, block.spans()]
             .map(|spans| spans.into_iter().map(|span| span.0).collect::<Vec<f64>>());
@@ -113,8 +113,8 @@ impl Point {
         self.precision = self.known();
     }
 
-    /// How well the median is known. Runs of one block resemble each other more than those of several,
-    /// so that blocks are compared; of few of them chance says too little.
+    /// How precisely the median is known. Runs of one block resemble each other more than those of
+    /// several, so blocks are compared; with few blocks chance dominates.
     fn known(&self) -> Ratio {
         let Some(median) = self.median().filter(|median| median.0 > 0.0) else {
             return Ratio(f64::INFINITY);
@@ -123,7 +123,7 @@ impl Point {
         Ratio(spread / median.0 * (LEAST_BLOCKS / self.blocks.len() as f64).max(1.0))
     }
 
-    /// The times that count: those of undisturbed runs, or all where hardly any is.
+    /// The times that count: those of undisturbed runs, or all if hardly any are undisturbed.
     fn times(&self) -> &[f64] {
         if self.quiet.len() < LEAST_QUIET { &self.all } else { &self.quiet }
     }
@@ -133,12 +133,12 @@ impl Point {
         (!times.is_empty()).then(|| Seconds(quantile(times, 0.5)))
     }
 
-    /// What one run takes, as far as it is known.
+    /// The expected time of one run.
     pub(super) fn expected(&self) -> Seconds {
         self.median().unwrap_or(self.guess)
     }
 
-    /// Runs that it needs to be finished, and runs that are enough whatever their spread.
+    /// The number of runs that it needs, and the number that is enough whatever their spread.
     fn needed(&self) -> (usize, usize) {
         match self.expected().0 > LONG {
             true => (LEAST_LONG, 3 * LEAST_LONG),
@@ -146,22 +146,22 @@ impl Point {
         }
     }
 
-    /// Whether it is known well enough, from more than one launch where there are to be several.
+    /// Whether it is known precisely enough, from more than one launch if several are planned.
     pub(super) fn is_finished(&self, plan: &Plan) -> bool {
         let (quiet, all) = (self.quiet.len(), self.count());
         let (least, most) = self.needed();
-        // Where others never rest, more of the same says no more.
+        // If other processes never rest, more runs do not improve the result.
         let enough = quiet >= least && self.precision.0 <= plan.precision.0 || all >= most;
         enough && self.launches.len() >= plan.launches.min(2) as usize
     }
 
-    /// Whether one run after the other takes as long as runs apart: each rank waits for others.
+    /// Whether back-to-back runs take as long as separate ones: each rank waits for others.
     fn is_closed(&self) -> bool {
         self.op == Op::OneWay || matches!(self.path.kind, Kind::Exchange | Kind::Local)
     }
 
-    /// How many runs lie between two readings of a clock of such steps; none where the operation is
-    /// too short for it and must not run back to back, since runs would overlap.
+    /// How many runs to put between two readings of a clock with such steps; `None` if the
+    /// operation is too short and must not run back to back, since runs would overlap.
     pub(super) fn inner(&self, step: Seconds) -> Option<u32> {
         let least = CLOCK_STEPS * step.0 / self.expected().0.max(1e-9);
         match least {
@@ -171,7 +171,7 @@ impl Point {
         }
     }
 
-    /// Runs before the first that counts, and runs that count, in one block.
+    /// Warm-up runs, and runs that count, in one block.
     pub(super) fn runs(&self) -> (u32, u32) {
         let time = self.expected().0.max(1e-9);
         if time > LONG {
@@ -182,16 +182,16 @@ impl Point {
         (warm as u32, reps as u32)
     }
 
-    /// What one block takes.
+    /// The expected time of one block.
     pub(super) fn cost(&self) -> Seconds {
         let (warm, reps) = self.runs();
-        // The first run is there to be checked, and filling and comparing takes about as long.
+        // The first run is checked; filling and comparing take about as long again.
         let runs = f64::from(warm + reps) + if self.checked { 0.0 } else { 3.0 };
         let each = if self.all.is_empty() { self.guess.0 } else { quantile(&self.all, 0.5) };
         Seconds(OVERHEAD + runs * each)
     }
 
-    /// How many blocks are left, about.
+    /// About how many blocks are left.
     pub(super) fn blocks_left(&self, plan: &Plan) -> f64 {
         if !self.wanted || self.is_finished(plan) {
             return 0.0;
@@ -200,10 +200,10 @@ impl Point {
         (missing / f64::from(self.runs().1)).ceil()
     }
 
-    /// How urgent another block is: what it adds to what is known falls with the blocks that are there.
-    /// Long ones, which say what a byte takes, may take more time than the short.
+    /// How urgent another block is: the gain falls with the number of existing blocks. Long points,
+    /// which determine the time per byte, may use more time than short ones.
     pub(super) fn urgency(&self, plan: &Plan) -> f64 {
-        /// What is known no better is not known.
+        /// A point known no better than this counts as unknown.
         const UNKNOWN: f64 = 25.0;
         let known = (self.precision.0 / plan.precision.0).min(UNKNOWN);
         known / (self.blocks.len().max(1) as f64 * self.cost().0.sqrt())

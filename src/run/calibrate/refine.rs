@@ -1,16 +1,16 @@
-//! Sizes between which the time does not grow evenly get another between them.
+//! Inserts sizes between those whose times are not linear in the size.
 //!
-//! As SKaMPI does (Reussner et al., "SKaMPI: a detailed, accurate MPI benchmark", 1998): a size
-//! whose time is not on the line between its neighbours shows that there is something to see.
+//! As SKaMPI does (Reussner et al., "SKaMPI: a detailed, accurate MPI benchmark", 1998): if the
+//! time of a size is not on the line between its neighbours, the range needs a closer look.
 
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 
-/// How far a time may lie from the line between its neighbours.
+/// How far a time may deviate from the line between its neighbours.
 const OFF: f64 = 0.05;
-/// The most sizes that an operation gets.
+/// The most sizes inserted per operation.
 const MOST: usize = 8;
 
-/// A size with its time, and how well that is known.
+/// A size with its time, and the precision of the time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) size: Bytes,
@@ -26,7 +26,7 @@ pub(super) fn between(known: &[Known]) -> Vec<Bytes> {
         let part = (b.size.0 - a.size.0) as f64 / (c.size.0 - a.size.0).max(1) as f64;
         let line = a.time.0 + part * (c.time.0 - a.time.0);
         let off = (line / b.time.0 - 1.0).abs();
-        // What noise explains shows nothing.
+        // Deviations within the noise mean nothing.
         if off > OFF + a.precision.0.max(b.precision.0).max(c.precision.0) {
             places.push((off, i));
             places.push((off, i + 1));
@@ -36,7 +36,7 @@ pub(super) fn between(known: &[Known]) -> Vec<Bytes> {
     let mut sizes: Vec<Bytes> = Vec::new();
     for (_, i) in places {
         let (low, high) = (known[i].size.0 as f64, known[i + 1].size.0 as f64);
-        // A whole number of f32, so that it can be added.
+        // A whole number of f32, so it can be added.
         let size = Bytes((low * high).sqrt() as u64 / 4 * 4);
         let new = size > known[i].size && size < known[i + 1].size && !sizes.contains(&size);
         if new && sizes.len() < MOST {

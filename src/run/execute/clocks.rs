@@ -6,9 +6,9 @@
 //!   rank r               └── there ──┘
 //! ```
 //!
-//! Each host's `CLOCK_MONOTONIC` begins elsewhere and runs at a rate of its own. Before a block and
-//! after it, rank 0 asks every rank on another clock 64 times for the time; the quickest tenth of the
-//! answers counts, and between the two looks the offset is a line.
+//! Each host's `CLOCK_MONOTONIC` starts at a different time and runs at its own rate. Before a
+//! block and after it, rank 0 asks every rank on another clock 64 times for the time. The fastest
+//! tenth of the answers counts, and between the two comparisons the offset is taken as linear.
 
 use std::time::Duration;
 
@@ -20,23 +20,23 @@ use crate::run::transport::{Action, Fault, Incoming, Landing, Outgoing, Part, St
 
 /// How often a rank is asked for the time.
 const ASKED: usize = 64;
-/// The answers that count: the quickest tenth.
+/// The number of answers that count: the fastest tenth.
 const BEST: usize = 6;
 
-/// Another rank's clock beside rank 0's, looked at once; in ns.
+/// One comparison of another rank's clock with rank 0's; in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
-    /// Whose.
+    /// The other rank.
     pub rank: u32,
-    /// When, on rank 0's.
+    /// The time on rank 0's clock.
     pub at: u64,
-    /// How far it is ahead.
+    /// How far the other clock is ahead.
     pub ahead: i64,
-    /// How wrong that may be: half the quickest way there and back.
+    /// The largest possible error: half the fastest round trip.
     pub bound: u64,
 }
 
-/// Compares rank 0's clock with that of each rank of `apart`; the word at byte `at` of the buffer
+/// Compares rank 0's clock with that of each rank in `apart`; the word at byte `at` of the buffer
 /// may be overwritten. Rank 0 gets the answers.
 pub(super) fn compare(
     transport: &mut dyn Transport,
@@ -99,7 +99,7 @@ fn receive(from: u32, at: Option<usize>) -> Step {
     Step { receives: vec![Incoming { from, parts, landing: Landing::Direct }], ..Step::default() }
 }
 
-/// Puts all records, one per rank, on rank 0's clock; says how wrong that may be, where it was needed.
+/// Converts all records, one per rank, to rank 0's clock; returns the possible error, where needed.
 #[must_use]
 pub fn align(records: &mut [Record]) -> Option<Seconds> {
     let clocks = std::mem::take(&mut records.first_mut()?.clocks);
@@ -110,7 +110,8 @@ pub fn align(records: &mut [Record]) -> Option<Seconds> {
         let span = after.at.saturating_sub(before.at).max(1) as f64;
         let drift = (after.ahead - before.ahead) as f64 / span;
         let moved = |time: u64| {
-            // The drift of a block is of microseconds: its own clock tells well enough how far it is.
+            // The drift of a block is microseconds: the rank's own clock gives the elapsed time
+            // well enough.
             let since = time.wrapping_sub(before.at).cast_signed() - before.ahead;
             let ahead = before.ahead + (drift * since as f64).round() as i64;
             time.wrapping_sub(ahead.cast_unsigned())
@@ -118,7 +119,7 @@ pub fn align(records: &mut [Record]) -> Option<Seconds> {
         for time in record.starts.iter_mut().chain(&mut record.ends) {
             *time = moved(*time);
         }
-        // A time that was set was on rank 0's clock; behind a barrier there is none.
+        // A start time that was set was on rank 0's clock; after a barrier there is none.
     }
     Some(Seconds(bound as f64 * 1e-9))
 }

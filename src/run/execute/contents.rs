@@ -1,16 +1,16 @@
-//! What ranks bring, and what must come out, bit by bit.
+//! What ranks contribute, and what the result must be, bit by bit.
 //!
-//! The numbers that are added are whole and small, so that every partial sum is exact in `f32`:
-//! whatever the order of the additions, which a network does not promise, the bits of the result
-//! are the same, and each rank can say by itself what they must be. They look random, so that a
-//! part that is missing, comes twice or lies elsewhere shows.
+//! The numbers that are added are small integers, so every partial sum is exact in `f32`. Whatever
+//! the order of the additions, which a network does not guarantee, the bits of the result are the
+//! same, and each rank can compute what they must be. The numbers look random, so a part that is
+//! missing, duplicated or misplaced is detected.
 
 use serde::{Deserialize, Serialize};
 
 use super::program::{Patch, Program};
 use crate::run::transport::{Fault, Transport};
 
-/// What a buffer holds.
+/// The elements of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Element {
     /// Bytes, which are only copied.
@@ -21,33 +21,33 @@ pub enum Element {
     Bits,
 }
 
-/// Whose numbers are in a part of a buffer.
+/// Whose numbers a part of a buffer holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
-    /// One rank's.
+    /// Those of one rank.
     Rank(u32),
-    /// Those of all ranks together.
+    /// The sum over all ranks.
     All,
 }
 
-/// The first element that is not what it must be.
+/// The first wrong element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wrong {
-    /// The byte of the buffer at which it begins.
+    /// The byte of the buffer at which the element begins.
     pub at: usize,
-    /// What must be there, as bits.
+    /// The expected bits.
     pub wanted: u64,
-    /// What is.
+    /// The bits found.
     pub found: u64,
 }
 
-/// What lies where a rank has nothing: no number of any rank.
+/// The byte in places where a rank has nothing: not a number of any rank.
 const NOTHING: u8 = 0xA5;
 /// Bytes that are written or compared at a time.
 const PIECE: usize = 64 << 10;
 
 impl Element {
-    /// How many bytes it has.
+    /// Its size in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -68,7 +68,7 @@ impl Element {
                 let sum: f32 = (0..ranks).map(|rank| whole(rank, number)).sum();
                 sum.to_bits().into()
             }
-            // Word w has the bits of ranks 64w and on.
+            // Word w has the bits of ranks from 64w on.
             (Self::Bits, Source::Rank(rank)) => {
                 if u64::from(rank / 64) == number {
                     1 << (rank % 64)
@@ -83,9 +83,9 @@ impl Element {
         }
     }
 
-    /// Writes elements `first` and on.
+    /// Writes the elements from `first` on.
     fn write(self, patch: &Patch, first: u64, ranks: u32, out: &mut [u8]) {
-        // A loop for each kind: what an element is, is then not asked again for every one.
+        // One loop for each kind, so the kind is not checked again for every element.
         let value = |kind: Self, number| kind.value(patch.source, number, ranks);
         match self {
             Self::Byte => put(out, first, |n| [value(Self::Byte, n) as u8]),
@@ -111,13 +111,13 @@ fn mix(rank: u32, number: u64) -> u64 {
     z ^ (z >> 27)
 }
 
-/// 1 … 4096: sums of 4096 ranks stay below 2^24, up to which `f32` has every whole number.
+/// 1 … 4096: sums over 4096 ranks stay below 2^24, up to which `f32` has every integer.
 fn whole(rank: u32, number: u64) -> f32 {
     (1 + (mix(rank, number) & 0xFFF)) as f32
 }
 
-/// Puts the same into every byte: enough for runs that are timed and not compared. As numbers its
-/// sums are never so small that additions slow down.
+/// Sets every byte to the same value: enough for runs that are timed and not compared. As numbers,
+/// its sums are never so small that additions slow down.
 pub(super) fn wipe(transport: &mut dyn Transport, program: &Program) -> Result<(), Fault> {
     let nothing = vec![NOTHING; PIECE.min(program.bytes)];
     for start in (0..program.bytes).step_by(PIECE) {
@@ -126,7 +126,7 @@ pub(super) fn wipe(transport: &mut dyn Transport, program: &Program) -> Result<(
     Ok(())
 }
 
-/// Puts in what the rank brings, and something else everywhere else.
+/// Writes the rank's contribution, and other values everywhere else.
 pub(super) fn fill(transport: &mut dyn Transport, program: &Program) -> Result<(), Fault> {
     wipe(transport, program)?;
     let mut piece = vec![0; PIECE];
@@ -137,7 +137,7 @@ pub(super) fn fill(transport: &mut dyn Transport, program: &Program) -> Result<(
     Ok(())
 }
 
-/// Compares every bit with what must have come out.
+/// Compares every bit with the expected result.
 pub(super) fn check(
     transport: &mut dyn Transport,
     program: &Program,
@@ -160,7 +160,7 @@ pub(super) fn check(
     Ok(None)
 }
 
-/// Patches cut into pieces: where each begins, its bytes, and the number of its first element.
+/// Patches cut into pieces: the start of each, its bytes, and the number of its first element.
 fn pieces<'a>(
     program: &'a Program,
     patches: &'a [Patch],

@@ -1,4 +1,5 @@
-//! Schedules run for real: any schedule over any transport, on real buffers, timed and checked.
+//! Schedules executed for real: any schedule over any transport, on real buffers, timed and
+//! checked.
 //!
 //! ```text
 //!   Schedule ── compile ──► Program of each rank: steps on byte ranges
@@ -7,10 +8,10 @@
 //!   Record of each rank: when it started and ended ──► Timed: global spans
 //! ```
 //!
-//! A rank carries out its own sends and receives in the order of rounds; nothing but its messages
-//! holds it back, so that ranks may be rounds apart. A sample is the global span, the last end
-//! minus the first start over all ranks on one clock: a time that each rank takes for itself after
-//! a barrier would miss what came before the rank looked.
+//! A rank executes its own sends and receives in the order of rounds. Only its messages hold it
+//! back, so ranks may be rounds apart. A sample is the global span: the last end minus the first
+//! start over all ranks on one clock. A time that each rank takes on its own after a barrier would
+//! miss what happened before the rank read its clock.
 
 mod clocks;
 mod contents;
@@ -36,14 +37,14 @@ pub struct Block {
     pub warm: u32,
     /// Repetitions that count.
     pub reps: u32,
-    /// How often the operation runs between the clock's two readings; 1 unless it is too short.
+    /// How often the operation runs between two readings of the clock; 1 unless it is too short.
     pub inner: u32,
     /// How repetitions start.
     pub start: Start,
     /// When results are checked.
     pub check: Check,
-    /// What one repetition should take, where somebody knows; a step may be silent for 20 times
-    /// as long, and never less than 2 s.
+    /// The expected time of one repetition, if known; a step may be silent for 20 times as long,
+    /// and at least for 2 s.
     pub predicted: Option<Seconds>,
 }
 
@@ -54,21 +55,21 @@ impl Default for Block {
     }
 }
 
-/// What came of a block.
+/// The result of a block.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timed {
-    /// One a repetition, in their order. One is late where a rank started more than 2 µs and more
-    /// than a hundredth of the time behind the first, or behind the time that was set.
+    /// One per repetition, in order. A sample is late if a rank started more than 2 µs and more
+    /// than a hundredth of the time after the first rank, or after the time that was set.
     pub samples: Vec<Sample>,
-    /// From the first rank's start to each rank's end, in its quickest repetition.
+    /// From the first rank's start to each rank's end, in its fastest repetition.
     pub ends: Vec<Seconds>,
-    /// Results of whole operations that were compared, bit by bit, at every rank.
+    /// Results of whole operations that were compared, bit by bit, on every rank.
     pub checked: u64,
     /// Involuntary context switches of all ranks.
     pub switches: u64,
-    /// How long messages were held up on purpose, as it came out: the ranks' medians, on average.
+    /// The measured delay where messages were delayed on purpose: the mean of the ranks' medians.
     pub held_up: Option<Seconds>,
-    /// How wrong the ranks' clocks may be beside each other; absent where there is one.
+    /// The possible error between the ranks' clocks; absent if there is only one clock.
     pub clock_bound: Option<Seconds>,
 }
 
@@ -80,13 +81,13 @@ pub trait Runner {
     /// Times one block of `op` with M = `size`.
     ///
     /// # Errors
-    /// An operation that it does not know, a size that it cannot run, a wrong result, a rank that
-    /// was lost, an interruption.
+    /// An unknown operation, a size that cannot be run, a wrong result, a rank that was lost, an
+    /// interruption.
     fn time(&mut self, op: &Op, size: Bytes, block: &Block) -> Result<Timed>;
 }
 
 impl Timed {
-    /// Puts together what the ranks recorded; each pair of readings was about `inner` operations.
+    /// Combines the ranks' records; each pair of readings covered `inner` operations.
     #[must_use]
     pub fn of(records: &[Record], inner: u32) -> Self {
         let reps = records.iter().map(|r| r.starts.len().min(r.ends.len())).min().unwrap_or(0);
@@ -127,9 +128,9 @@ impl Timed {
         }
     }
 
-    /// Of ranks on clocks that may be `bound` apart, after [`align`]. A span of less than 20 bounds
-    /// says nothing: then rank 0's own time stands for it, where `op` cannot end there before it has
-    /// begun everywhere, and else there are no samples.
+    /// For ranks on clocks that may differ by `bound`, after [`align`]. A span of less than 20
+    /// bounds is not meaningful. Then rank 0's own time replaces it, if `op` cannot end there
+    /// before it has begun everywhere; otherwise there are no samples.
     #[must_use]
     pub fn on_clocks(records: &[Record], inner: u32, bound: Seconds, op: Option<&Op>) -> Self {
         const BOUNDS: f64 = 20.0;
@@ -146,7 +147,7 @@ impl Timed {
         }
     }
 
-    /// The median of the spans; none where there are none.
+    /// The median of the spans; `None` if there are none.
     #[must_use]
     pub fn median(&self) -> Option<Seconds> {
         self.quantile(0.5)
@@ -158,7 +159,7 @@ impl Timed {
         (!times.is_empty()).then(|| Seconds(quantile(&times, part)))
     }
 
-    /// Between which times four fifths of the spans lie.
+    /// The interval that contains four fifths of the spans.
     #[must_use]
     pub fn spread(&self) -> Option<(Seconds, Seconds)> {
         Some((self.quantile(0.1)?, self.quantile(0.9)?))

@@ -1,4 +1,4 @@
-//! The operations that are timed, as what each rank does.
+//! The operations that are timed, as programs of each rank.
 
 use super::contents::{Element, Source};
 use super::program::{Patch, Program, compile};
@@ -10,13 +10,13 @@ use crate::run::transport::{Action, Incoming, Landing, Local, Outgoing, Part, St
 
 /// The programs of `ranks` ranks for one run of `op` with M = `size`.
 ///
-/// A message one way is run there and back, so that one rank's end tells that both are through:
-/// [`runs`] says how many times the operation is in one run. Copies and additions are done by all
-/// ranks at once, since a collective's are.
+/// A one-way message is run there and back, so one rank's end shows that both are finished:
+/// [`runs`] gives the number of operations in one run. All ranks copy and add at once, as they do
+/// in a collective.
 ///
 /// # Errors
-/// An algorithm that `registry` does not have, that does not apply, or that has no schedule; what
-/// [`compile`] refuses; more ranks than there are.
+/// An algorithm that `registry` does not have, that does not apply, or that has no schedule; any
+/// error of [`compile`]; more ranks than there are.
 pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result<Vec<Program>> {
     let least = match op {
         Op::OneWay | Op::Shift | Op::ShiftBy(_) => 2,
@@ -24,16 +24,18 @@ pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result
         Op::Copy | Op::Reduce | Op::Run(_) | Op::Library(_) | Op::Forced(_) | Op::Device(_) => 1,
     };
     if ranks < least {
-        return Err(Error::input(format!("{op} needs {least} ranks, and there are {ranks}"))
+        return Err(Error::input(format!("{op} needs {least} ranks, but there are {ranks}"))
             .help("start more ranks"));
     }
     if let Op::Device(_) = op {
         return Err(
-            Error::unsupported(format!("{op} is run by GPUs alone")).help("add --transport cuda")
+            Error::unsupported(format!("{op} runs only on GPUs")).help("add --transport cuda")
         );
     }
     if let Op::Library(_) | Op::Forced(_) = op {
-        return Err(Error::unsupported(format!("{op} is a library's own, and cannot be run here")));
+        return Err(Error::unsupported(format!(
+            "{op} belongs to a library and cannot be run here"
+        )));
     }
     if let Op::Run(run) = op {
         let algorithm = registry.find(run.collective, &run.algorithm)?.algorithm;
@@ -45,9 +47,9 @@ pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result
         return compile(&*schedule, size);
     }
     let bytes = usize::try_from(size.0).ok().filter(|&bytes| bytes < 1 << 46);
-    let bytes = bytes.ok_or_else(|| Error::input("the buffers are larger than any memory"))?;
+    let bytes = bytes.ok_or_else(|| Error::input("the buffers exceed any memory"))?;
     if *op == Op::Reduce && !bytes.is_multiple_of(size_of::<f32>()) {
-        return Err(Error::input(format!("{bytes} B are no whole number of f32"))
+        return Err(Error::input(format!("{bytes} B are not a whole number of f32"))
             .help("write a multiple of 4"));
     }
     Ok((0..ranks).map(|rank| simple(op, rank, ranks, bytes)).collect())
@@ -62,7 +64,7 @@ pub fn runs(op: &Op) -> u32 {
     }
 }
 
-/// Two vectors per rank: what it has lies in the first, what it gets in the second.
+/// Two vectors per rank: its input is in the first, its result in the second.
 fn simple(op: &Op, rank: u32, ranks: u32, bytes: usize) -> Program {
     let (own, other) = (0..bytes, bytes..2 * bytes);
     let patch = |span: &std::ops::Range<usize>, source| Patch {
@@ -118,7 +120,7 @@ fn simple(op: &Op, rank: u32, ranks: u32, bytes: usize) -> Program {
             program.steps = vec![local(Action::Store)];
         }
         Op::Reduce => {
-            // A sum of two vectors, as if two ranks had brought them.
+            // A sum of two vectors, as if two ranks had contributed them.
             program.element = Element::Float;
             program.ranks = 2;
             program.start = vec![patch(&own, 0), patch(&other, 1)];

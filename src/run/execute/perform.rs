@@ -28,20 +28,20 @@ const SLOWEST: f64 = 5e6;
 pub enum Start {
     /// After a dissemination barrier, each rank as it leaves it.
     Barrier,
-    /// At a time that rank 0 sets, for which all ranks spin: they start within a fraction of a
-    /// microsecond. Right only on one host, and where every rank has a CPU of its own.
+    /// At a time that rank 0 sets, until which all ranks spin: they start within a fraction of a
+    /// microsecond. Correct only on one host, and if every rank has its own CPU.
     Window,
 }
 
 /// When results are checked, always outside the timing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Check {
-    /// Not here: another block of the same operation and size was.
+    /// Never in this block: another block of the same operation and size was checked.
     Not,
-    /// Before the first repetition that counts, in a run of its own.
+    /// Before the first repetition that counts, in a separate run.
     Once,
-    /// That, and every repetition, on buffers that are filled anew; so only where the operation
-    /// runs once between two readings of the clock.
+    /// Once before, and every repetition, on buffers that are refilled; possible only if the
+    /// operation runs once between two readings of the clock.
     Each,
 }
 
@@ -62,39 +62,39 @@ pub struct Work {
     pub check: Check,
     /// How long a step may be silent.
     pub patience: Duration,
-    /// Ranks whose clock is another than rank 0's, the same at all.
+    /// Ranks whose clock differs from rank 0's; the same list on all ranks.
     pub apart: Vec<u32>,
 }
 
-/// What one rank saw, a value a repetition that counts; times in ns of `CLOCK_MONOTONIC`.
+/// The record of one rank, one value per repetition that counts; times in ns of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// When it began.
+    /// When it began each repetition.
     pub starts: Vec<u64>,
-    /// When it was through.
+    /// When it finished each repetition.
     pub ends: Vec<u64>,
-    /// When it should have begun; 0 behind a barrier.
+    /// When it should have begun; 0 after a barrier.
     pub due: Vec<u64>,
-    /// How long it waited for a CPU meanwhile, in ns.
+    /// How long it waited for a CPU during the repetition, in ns.
     pub run_delay: Vec<u64>,
     /// Involuntary context switches during the block.
     pub switches: u64,
     /// Results that were compared.
     pub checked: u64,
-    /// How long messages were held up on purpose, in the median, in ns; none where they were not.
+    /// The median delay of messages delayed on purpose, in ns; absent if they were not.
     pub held_up: Option<u64>,
-    /// Other ranks' clocks, before the block and after it; rank 0 has them.
+    /// Other ranks' clocks, before the block and after it; only rank 0 has them.
     pub clocks: Vec<Clock>,
 }
 
-/// Where in a block something happened.
+/// Where in a block an event happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// While buffers were made or filled.
     Filling,
     /// In the barrier before a repetition.
     Barrier,
-    /// In a step of the schedule, counted from 1, of so many.
+    /// In this step of the schedule, counted from 1, of that many.
     Step(usize, usize),
     /// While the result was read.
     Checking,
@@ -102,7 +102,7 @@ pub enum Stage {
     Clocks,
 }
 
-/// Why a block did not end.
+/// Why a block failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failure {
     /// A step did not end.
@@ -123,13 +123,13 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Carries out one rank's part of a block.
+/// Executes one rank's part of a block.
 ///
 /// # Errors
 /// A step that did not end, or a wrong result.
 pub fn perform(transport: &mut dyn Transport, work: &Work) -> Result<Record, Failure> {
     let program = &work.program;
-    // Others may still be filling or checking a buffer of the same size.
+    // Other ranks may still be filling or checking a buffer of the same size.
     let handling = Duration::from_secs_f64(program.bytes as f64 / SLOWEST);
     let mut meeting = Meeting::new(transport, program.bytes, work.patience + handling);
     let filling = |fault| Failure::Lost(Stage::Filling, fault);
@@ -194,20 +194,20 @@ fn run(
     Ok(())
 }
 
-/// A window begins no sooner than so many ns from now: rank 0 tells the others, and each reads how long
-/// it waited for a CPU before it waits for the time.
+/// A window begins at least this many ns from now: rank 0 tells the others, and each reads how long
+/// it waited for a CPU before it waits for the start.
 const SOON: u64 = 12_000;
 
-/// How ranks come together before a repetition.
+/// How ranks synchronize before a repetition.
 struct Meeting {
     /// A dissemination barrier (Hensgen, Finkel, Manber, IJPP 17(1) 1988).
     barrier: Vec<Step>,
     /// Rank 0 tells all others the time.
     tell: Step,
-    /// Where the time lies, behind the buffer.
+    /// Where the time is stored, after the buffer.
     at: usize,
     patience: Duration,
-    /// The least that a barrier took, in ns.
+    /// The shortest barrier, in ns.
     least: u64,
 }
 
@@ -241,12 +241,12 @@ impl Meeting {
         Self { barrier, tell, at, patience, least: u64::MAX }
     }
 
-    /// The buffer with the time behind it.
+    /// The buffer and the time after it.
     fn bytes(&self) -> usize {
         self.at + 64
     }
 
-    /// Meets all ranks; says when to start, 0 for at once.
+    /// Synchronizes all ranks; returns when to start, 0 for at once.
     fn meet(&mut self, transport: &mut dyn Transport, start: Start) -> Result<u64, Fault> {
         let began = now();
         for step in &self.barrier {
@@ -278,13 +278,13 @@ fn wait_until(due: u64) {
     }
 }
 
-/// The one clock of a host, in ns.
+/// The host's clock, in ns.
 pub(super) fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// How long this thread has waited for a CPU, in ns; 0 where the kernel does not say.
+/// How long this thread has waited for a CPU, in ns; 0 if the kernel does not report it.
 struct Delay(Option<File>);
 
 impl Delay {
@@ -303,7 +303,7 @@ impl Delay {
     }
 }
 
-/// Involuntary context switches of this thread; 0 where the kernel does not say.
+/// Involuntary context switches of this thread; 0 if the kernel does not report them.
 fn switches() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("nonvoluntary_ctxt_switches:"));

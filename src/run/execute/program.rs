@@ -1,4 +1,4 @@
-//! A schedule as what each rank does: messages with the bytes of a real buffer.
+//! A schedule as programs of each rank: messages with the bytes of a real buffer.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,54 +14,54 @@ use crate::model::schedule::{
 };
 use crate::run::transport::{Action, Incoming, Landing, Local, Outgoing, Part, Step};
 
-/// The most messages of a schedule that is run.
+/// The most messages of a schedule that can be run.
 const MOST_MESSAGES: u64 = 1 << 20;
 
-/// Bytes of a buffer with what is, or must be, in them.
+/// Bytes of a buffer and their contents, actual or expected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Patch {
-    /// Where it lies.
+    /// The position in the buffer.
     pub span: Range<usize>,
     /// The number of its first element in its vector.
     pub first: u64,
-    /// Whose numbers.
+    /// Whose numbers they are.
     pub source: Source,
 }
 
-/// What one rank does.
+/// The work of one rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// The rank.
     pub rank: u32,
-    /// How many ranks' numbers a whole sum has.
+    /// How many ranks contribute to a full sum.
     pub ranks: u32,
-    /// What its buffer holds.
+    /// The elements of its buffer.
     pub element: Element,
-    /// The bytes of its buffer.
+    /// The size of its buffer in bytes.
     pub bytes: usize,
-    /// What the rank brings.
+    /// The rank's input.
     pub start: Vec<Patch>,
-    /// What it must have in the end.
+    /// The expected result.
     pub end: Vec<Patch>,
-    /// What it does, one step a round in which it does anything.
+    /// Its steps, one for each round in which it is active.
     pub steps: Vec<Step>,
 }
 
 /// The programs of all ranks for a vector of `size`, as [`Collective`] counts it.
 ///
-/// What is added is `f32`; a barrier joins one bit a rank; everything else is bytes, which need
-/// not divide by anything.
+/// Data that are added are `f32`; a barrier joins one bit per rank; everything else is bytes, which
+/// need not divide evenly.
 ///
 /// # Errors
-/// A schedule with switches, which no transport has, one that does not do what its collective
-/// promises, or one of too many messages; bytes that are no whole number of elements, or too many.
+/// A schedule with switches, which no transport has; one that does not implement its collective, or
+/// has too many messages; bytes that are not a whole number of elements, or too many.
 pub fn compile(schedule: &dyn Schedule, size: Bytes) -> Result<Vec<Program>> {
     let frame = schedule.frame();
     if frame.switches > 0 {
         return Err(Error::unsupported(
-            "the schedule needs a switch that adds or multicasts, and there is none to run it on",
+            "the schedule needs a switch that adds or multicasts, but there is none",
         )
-        .help("name an algorithm of ranks alone"));
+        .help("name an algorithm that needs only ranks"));
     }
     if sends_more_than(schedule, MOST_MESSAGES) {
         return Err(Error::input(format!("the schedule has more than {MOST_MESSAGES} messages"))
@@ -123,11 +123,11 @@ impl Room {
         };
         let each = element.bytes() as u64;
         let elements = match element {
-            // A barrier has no data; it carries who has come.
+            // A barrier has no data; its messages carry which ranks have entered.
             Element::Bits => u64::from(frame.parts) * u64::from(frame.ranks.div_ceil(64)),
             _ if size.0.is_multiple_of(each) => size.0 / each,
             _ => {
-                return Err(Error::input(format!("{} B are no whole number of f32", size.0))
+                return Err(Error::input(format!("{} B are not a whole number of f32", size.0))
                     .help("write a multiple of 4"));
             }
         };
@@ -138,7 +138,7 @@ impl Room {
         let bytes = elements.checked_mul(each).and_then(|bytes| bytes.checked_mul(vectors));
         let bytes = bytes.filter(|&bytes| bytes < 1 << 46).and_then(|b| usize::try_from(b).ok());
         let bytes = bytes.ok_or_else(|| {
-            Error::input("the buffers are larger than any memory").help("run a smaller size")
+            Error::input("the buffers exceed any memory").help("run a smaller size")
         })?;
         Ok(Self { frame: *frame, element, elements, bytes })
     }
@@ -161,7 +161,7 @@ impl Room {
         start as usize * self.element.bytes()..end as usize * self.element.bytes()
     }
 
-    /// What a rank has at the start, and must have at the end.
+    /// A rank's input, and its expected result.
     fn contents(&self, schedule: &dyn Schedule, program: &mut Program) {
         let rank = program.rank;
         for chunk in 0..self.frame.chunks() {
@@ -178,7 +178,7 @@ impl Room {
             if holds(schedule, rank, chunk) {
                 program.start.push(patch(Source::Rank(rank)));
             }
-            // Several holders are contributors to one sum.
+            // Several holders contribute to one sum.
             let source = match (holders.next(), holders.next()) {
                 (Some(only), None) if self.element == Element::Byte || self.adds_up() => {
                     Source::Rank(only)
@@ -198,7 +198,7 @@ impl Room {
         }
     }
 
-    /// Whether ranks gather everybody's vector and add at the end.
+    /// Whether ranks gather all vectors and add them at the end.
     fn adds_up(&self) -> bool {
         self.frame.layout == Layout::Owned && self.frame.collective.reduces()
     }
@@ -215,7 +215,7 @@ impl Room {
     }
 }
 
-/// Adds a message to both its ends; to one that already goes there it is added behind.
+/// Adds a message at both its ends; a message to the same rank is extended.
 fn send(
     steps: &mut BTreeMap<u32, Step>,
     (from, to): (u32, u32),
@@ -257,7 +257,7 @@ fn send(
     }
 }
 
-/// Decides when each message of a step may be put in its place.
+/// Determines when each message of a step may be stored in place.
 fn land(step: &mut Step) {
     for receive in &mut step.receives {
         let meets = |send: &&(usize, &Outgoing)| {
@@ -276,7 +276,7 @@ fn land(step: &mut Step) {
     }
 }
 
-/// Whether a message arrives where another leaves, byte for byte in the same order.
+/// Whether a message arrives where another one leaves, byte for byte in the same order.
 fn is_same(send: &Outgoing, receive: &Incoming) -> bool {
     send.spans.iter().eq(receive.parts.iter().map(|part| &part.span))
 }

@@ -1,13 +1,12 @@
-//! The functions of NVIDIA's driver that are called, found by name in the library that a driver
-//! installs.
+//! The functions of NVIDIA's driver in use, found by name in the library that the driver installs.
 //!
-//! `libcuda.so` is tried last: with a CUDA toolkit that name may be a stub, which has every function
-//! and no GPU. A stub says so when it is started, and then the next file is tried.
+//! `libcuda.so` is tried last: with a CUDA toolkit that name may be a stub, which has every
+//! function and no GPU. A stub reports this when it is initialized; then the next file is tried.
 //!
 //! # Why this is sound
 //!
-//! The types of the functions are those of CUDA 12's `cuda.h`; every one of them is in the table
-//! under the name that has this type (`_v2` where there is one).
+//! The types of the functions are those of CUDA 12's `cuda.h`; the table lists each under the name
+//! that has this type (`_v2` where there is one).
 #![allow(unsafe_code, non_snake_case)]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
@@ -21,15 +20,15 @@ pub(super) type Handle = *mut c_void;
 pub(super) type Address = u64;
 type Size = usize;
 
-/// `CUDA_SUCCESS`, and what is more than an error.
+/// `CUDA_SUCCESS`, and codes that need special treatment.
 pub(super) const SUCCESS: c_int = 0;
 pub(super) const STUB: c_int = 34;
 pub(super) const NOT_READY: c_int = 600;
 pub(super) const REACHED_ALREADY: c_int = 704;
 pub(super) const OUT_OF_REACH: c_int = 217;
 
-/// Where drivers are. A folder of stubs may stand before all others in the loader's path, so the
-/// places where drivers are installed are tried by their whole names too.
+/// Where drivers are installed. A folder of stubs may come first in the loader's path, so the
+/// places where drivers are installed are also tried by their full names.
 const FILES: &[&str] = &[
     "libcuda.so.1",
     "/usr/lib/x86_64-linux-gnu/libcuda.so.1",
@@ -40,8 +39,8 @@ const FILES: &[&str] = &[
     "libcuda.so",
 ];
 
-/// What is said where there is none.
-pub const NO_DRIVER: &str = "there is no driver of NVIDIA's GPUs: no libcuda.so.1";
+/// The message if there is no driver.
+pub const NO_DRIVER: &str = "no NVIDIA GPU driver found: there is no libcuda.so.1";
 
 macro_rules! functions {
     ($($name:ident($($argument:ty),*);)*) => {
@@ -51,7 +50,7 @@ macro_rules! functions {
         }
 
         impl Api {
-            /// All of them, or the name of one that is not there.
+            /// All of them, or the name of a missing one.
             ///
             /// SAFETY of its callers: the library is a driver, and stays loaded.
             unsafe fn of(library: &Library) -> std::result::Result<Self, &'static str> {
@@ -114,13 +113,13 @@ impl Api {
     /// The functions of the first file that is a driver and starts.
     ///
     /// # Errors
-    /// No file, a file that lacks a function, nothing but stubs, a driver that does not start.
+    /// No file, a file that lacks a function, only stubs, a driver that does not initialize.
     pub(super) fn load() -> Result<&'static Self> {
         let mut refused = None;
         for file in FILES {
             // SAFETY: loading the driver runs its start-up code, as any CUDA program does.
             let Ok(library) = (unsafe { Library::new(*file) }) else { continue };
-            // SAFETY: the file has a driver's name; it stays loaded below where it is kept.
+            // SAFETY: the file has a driver's name; it stays loaded where it is kept below.
             let api = match unsafe { Self::of(&library) } {
                 Ok(api) => api,
                 Err(name) => {
@@ -132,23 +131,23 @@ impl Api {
                     continue;
                 }
             };
-            // SAFETY: zero are all the flags that there are.
+            // SAFETY: zero is the only valid value of the flags.
             match unsafe { (api.cuInit)(0) } {
                 SUCCESS => {
                     // The process ends with it.
                     std::mem::forget(library);
                     return Ok(Box::leak(Box::new(api)));
                 }
-                // NCCL looks for the same name: what is no driver is closed again.
+                // NCCL looks for the same name: a file that is not a driver is closed again.
                 STUB => {
                     refused.get_or_insert_with(|| {
-                        Error::environment("the first libcuda.so.1 on the way is a stub, no driver")
+                        Error::environment("the first libcuda.so.1 found is a stub, not a driver")
                             .at((*file).to_owned())
-                            .help("take the toolkit's folder `stubs` out of LD_LIBRARY_PATH")
+                            .help("remove the toolkit's folder `stubs` from LD_LIBRARY_PATH")
                     });
                 }
                 code => {
-                    let help = "`nvidia-smi` should list the GPUs; look whether it does";
+                    let help = "check whether `nvidia-smi` lists the GPUs";
                     return Err(api.said("cuInit", code).help(help));
                 }
             }
@@ -159,10 +158,10 @@ impl Api {
         }))
     }
 
-    /// What the driver said to a call.
+    /// The driver's error for a call.
     pub(super) fn said(&self, call: &str, code: c_int) -> Error {
         let mut name: *const c_char = std::ptr::null();
-        // SAFETY: the pointer is to a live one; what the driver puts there is a constant text.
+        // SAFETY: the pointer is to a live one; the driver stores a constant text there.
         let name = unsafe {
             match (self.cuGetErrorName)(code, &raw mut name) {
                 SUCCESS if !name.is_null() => {
@@ -171,10 +170,10 @@ impl Api {
                 _ => format!("error {code}"),
             }
         };
-        Error::environment(format!("the GPU's driver says {name}")).at(call.to_owned())
+        Error::environment(format!("the GPU driver returned {name}")).at(call.to_owned())
     }
 
-    /// An error where a call did not succeed.
+    /// An error if a call did not succeed.
     pub(super) fn held(&self, call: &str, code: c_int) -> Result<()> {
         if code == SUCCESS { Ok(()) } else { Err(self.said(call, code)) }
     }

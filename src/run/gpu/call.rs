@@ -1,4 +1,4 @@
-//! A call of NCCL: what is asked of it, what every rank brings to it, and what must come out.
+//! A call of NCCL: its kind, each rank's input, and the expected result.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use crate::base::quantity::Bytes;
 use crate::library::nccl::Function;
 use crate::machine::sample::DataType;
 
-/// What can be asked: what NCCL's tuner chooses for, and groups of messages.
+/// The possible calls: those that NCCL's tuner chooses for, and groups of messages.
 pub const CALLS: [Collective; 7] = [
     Collective::Broadcast,
     Collective::Reduce,
@@ -18,7 +18,7 @@ pub const CALLS: [Collective; 7] = [
     Collective::SendRecv,
 ];
 
-/// NCCL's number of a type, and its bytes; of the types that are measured.
+/// NCCL's number of a type, and its size in bytes; only for types that are measured.
 pub(super) fn element(dtype: DataType) -> Option<(c_int, usize)> {
     match dtype {
         DataType::F32 => Some((7, 4)),
@@ -27,7 +27,7 @@ pub(super) fn element(dtype: DataType) -> Option<(c_int, usize)> {
     }
 }
 
-/// Whether M is one block of every rank, as nccl-tests counts it.
+/// Whether M is one block per rank, as nccl-tests counts it.
 fn is_of_blocks(collective: Collective) -> bool {
     collective == Collective::AllToAll || Function::of(collective).is_some_and(Function::gathers)
 }
@@ -35,16 +35,16 @@ fn is_of_blocks(collective: Collective) -> bool {
 /// One call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Call {
-    /// What is done.
+    /// The operation.
     pub(super) collective: Collective,
-    /// Of which numbers.
+    /// The type of its numbers.
     pub(super) dtype: DataType,
-    /// How many of them are in a block of one rank, where there are blocks; else in all.
+    /// The number of elements in one rank's block, if there are blocks; otherwise in total.
     pub(super) count: usize,
 }
 
 impl Call {
-    /// The call of M = `size` over `ranks` ranks; none of a type that is not measured.
+    /// The call of M = `size` over `ranks` ranks; `None` for a type that is not measured.
     pub(super) fn new(
         collective: Collective,
         dtype: DataType,
@@ -57,7 +57,8 @@ impl Call {
         Some(Self { collective, dtype, count })
     }
 
-    /// The largest M up to `size` that is whole blocks of whole numbers, and no less than one of each.
+    /// The largest M up to `size` that is whole blocks of whole numbers, and at least one number
+    /// each.
     pub(super) fn whole(collective: Collective, dtype: DataType, size: Bytes, ranks: u32) -> Bytes {
         let number = element(dtype).map_or(1, |(_, bytes)| bytes as u64);
         let blocks = if is_of_blocks(collective) { u64::from(ranks.max(1)) } else { 1 };
@@ -65,20 +66,20 @@ impl Call {
         Bytes((size.0 / unit * unit).max(unit))
     }
 
-    /// The least call of its kind, in which all ranks wait for each other.
+    /// The smallest call of its kind in which all ranks wait for each other.
     pub(super) fn least(self) -> Self {
         let rooted = matches!(self.collective, Collective::Broadcast | Collective::Reduce);
         let collective = if rooted { Collective::AllReduce } else { self.collective };
         Self { collective, count: 1, ..self }
     }
 
-    /// What it takes of a buffer at most.
+    /// The bytes that it needs in a buffer at most.
     pub(super) fn bytes(self, ranks: u32) -> usize {
         let blocks = if is_of_blocks(self.collective) { ranks as usize } else { 1 };
         element(self.dtype).map_or(0, |(_, bytes)| bytes * self.count * blocks)
     }
 
-    /// How many numbers come out.
+    /// The number of elements in the result.
     pub(super) fn length(self, ranks: u32) -> usize {
         match self.collective {
             Collective::AllGather | Collective::AllToAll => self.count * ranks as usize,
@@ -86,7 +87,7 @@ impl Call {
         }
     }
 
-    /// Of a group of messages those of `rank`: to whom, from whom, and which block.
+    /// The messages of `rank` in a group: to which rank, from which rank, and which block.
     pub(super) fn messages(self, rank: u32, ranks: u32) -> Vec<(u32, u32, usize)> {
         match self.collective {
             Collective::AllToAll => (0..ranks).map(|peer| (peer, peer, peer as usize)).collect(),
@@ -95,7 +96,7 @@ impl Call {
         }
     }
 
-    /// What must come out as number `i` of `rank`.
+    /// The expected element `i` of the result on `rank`.
     pub(super) fn result(self, (rank, ranks): (u32, u32), i: usize) -> f32 {
         let of = |rank, i| brought(self.dtype, rank, i);
         let sum = |i| (0..ranks).map(|rank| of(rank, i)).sum();
@@ -110,31 +111,31 @@ impl Call {
         }
     }
 
-    /// Whether its result says something at `rank`, and is exact: sums of bf16 are up to 256.
+    /// Whether its result is defined on `rank`, and exact: sums of bf16 are exact up to 256.
     pub(super) fn is_compared(self, rank: u32, ranks: u32) -> bool {
         let exact = !self.collective.reduces() || self.dtype == DataType::F32 || ranks <= 128;
         exact && (self.collective != Collective::Reduce || rank == 0)
     }
 }
 
-/// After so many numbers what a rank brings repeats.
+/// A rank's input repeats after this many numbers.
 pub(super) const PERIOD: usize = 251;
 
-/// What `rank` brings as number `i`: whole and small, so that sums are exact in every order.
+/// Element `i` of the input of `rank`: a small integer, so that sums are exact in every order.
 fn brought(dtype: DataType, rank: u32, i: usize) -> f32 {
     let most = if dtype == DataType::F32 { 97 } else { 3 };
     ((i % PERIOD + 7 * rank as usize) % most) as f32
 }
 
-/// The bytes of the first `count` numbers that `rank` brings.
+/// The bytes of the first `count` elements of the input of `rank`.
 pub(super) fn contents(dtype: DataType, rank: u32, count: usize) -> Vec<u8> {
     (0..count).flat_map(|i| write(dtype, brought(dtype, rank, i))).collect()
 }
 
-/// A number as it lies in memory.
+/// A number as stored in memory.
 fn write(dtype: DataType, number: f32) -> Vec<u8> {
     match dtype {
-        // The upper half of an f32, exact for what is brought.
+        // The upper half of an f32, exact for these inputs.
         DataType::Bf16 => ((number.to_bits() >> 16) as u16).to_ne_bytes().to_vec(),
         _ => number.to_ne_bytes().to_vec(),
     }

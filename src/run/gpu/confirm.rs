@@ -1,4 +1,4 @@
-//! What NCCL says in its own log that it did.
+//! What NCCL's own log says that NCCL did.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -20,7 +20,7 @@ impl Tail {
         Self { path, read: 0 }
     }
 
-    /// The whole lines that came since the last time.
+    /// The complete lines added since the last call.
     pub(super) fn new_lines(&mut self) -> String {
         let mut text = Vec::new();
         let read = File::open(&self.path).and_then(|mut file| {
@@ -38,13 +38,13 @@ impl Tail {
     }
 }
 
-/// By what `function` over `size` bytes was done, if these lines of a log say it, and all of them
-/// say the same.
+/// How `function` over `size` bytes was executed, if these lines of a log tell, and all of them
+/// agree.
 pub(super) fn chosen(lines: &str, function: Function, ranks: u32, size: Bytes) -> Option<Chosen> {
     let log = Log::read(lines, "NCCL's log").ok()?;
     let mut all = log.choices.iter().filter(|choice| {
         let blocks = if choice.is_per_rank() { u64::from(ranks) } else { 1 };
-        // Older logs count whole elements of a block, and do not say the function.
+        // Older logs count whole elements of a block, and do not name the function.
         choice.function.is_none_or(|named| named == function) && choice.bytes.0 * blocks == size.0
     });
     let first = all.next()?;
@@ -52,7 +52,7 @@ pub(super) fn chosen(lines: &str, function: Function, ranks: u32, size: Bytes) -
     all.all(|c| (c.algo, c.proto) == (chosen.algo, chosen.proto)).then_some(chosen)
 }
 
-/// The ways for which the table in these lines has a bandwidth.
+/// The algorithms and protocols for which the table in these lines has a bandwidth.
 pub(super) fn table(lines: &str) -> Vec<Chosen> {
     let Ok(log) = Log::read(lines, "NCCL's log") else { return Vec::new() };
     let ways = || Algo::ALL.into_iter().flat_map(|a| Proto::ALL.into_iter().map(move |p| (a, p)));

@@ -1,4 +1,4 @@
-//! The processes that are ranks of NCCL together: this host's own, and those of other hosts.
+//! The processes that are NCCL ranks of one run: this host's own, and those of other hosts.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use super::talk::{Answer, FarOrder, Job, Order, Task, Timing};
 use super::worker::{Gone, Setup, Worker};
 use crate::base::error::{Error, Result};
 
-/// How often hosts that say nothing are looked at.
+/// How often hosts are checked for silence.
 const TICK: Duration = Duration::from_millis(200);
 
-/// They end when this is dropped.
+/// The processes; they end when this is dropped.
 pub(super) struct Crew<'a> {
     setup: &'a Setup,
     /// This host's, of which the first has rank 0.
     own: Vec<Worker>,
     fleet: Option<&'a Fleet>,
-    /// The how many-th start of the other hosts' processes.
+    /// The number of this start of the other hosts' processes.
     run: u32,
 }
 
@@ -30,8 +30,8 @@ impl Drop for Crew<'_> {
 }
 
 impl<'a> Crew<'a> {
-    /// Starts `own` processes here and one on every other host, each for its `job`, with what a set
-    /// tells NCCL, if any does, and where the first one's log goes.
+    /// Starts `own` processes here and one on every other host, each for its `job`, with the NCCL
+    /// settings of a set, if any, and the path of the first one's log.
     pub(super) fn start(
         setup: &'a Setup,
         fleet: Option<&'a Fleet>,
@@ -44,7 +44,7 @@ impl<'a> Crew<'a> {
             let job = job(process);
             let registered = matches!(job, Job::Nccl { registered: true, .. });
             let mut variables = told.map_or(Vec::new(), |(set, log)| {
-                // A log that two processes write is none.
+                // Two processes cannot write one log.
                 let log = if process == 0 { log.to_owned() } else { format!("{log}-{process}") };
                 set.variables(&log, registered)
             });
@@ -68,19 +68,19 @@ impl<'a> Crew<'a> {
         self.own.iter().map(Worker::id).collect()
     }
 
-    /// Waits until all have begun.
+    /// Waits until all have started.
     pub(super) fn begun(&mut self) -> std::result::Result<Vec<Answer>, Gone> {
         self.answers(self.setup.starting)
     }
 
-    /// Gives all the communicator's id.
+    /// Sends the communicator's id to all.
     pub(super) fn share(&mut self, id: Vec<u8>) -> std::result::Result<Vec<Answer>, Gone> {
         self.tell_others(&FarOrder::Id(id.clone()));
         self.tell_own(&Order::Id(id));
         self.answers(self.setup.starting)
     }
 
-    /// Has all time a block.
+    /// Has all processes time a block.
     pub(super) fn time(&mut self, timing: Timing) -> std::result::Result<Vec<Answer>, Gone> {
         self.tell_others(&FarOrder::Time(timing.clone()));
         self.tell_own(&Order::Time(timing));
@@ -93,12 +93,12 @@ impl<'a> Crew<'a> {
 
     fn tell_own(&mut self, order: &Order) {
         for worker in &mut self.own {
-            // One that does not hear it has ended: that is its answer.
+            // A process that does not receive this has ended: that is its answer.
             let _ = worker.tell(order);
         }
     }
 
-    /// Waits for the next answer of each, as long as there is `patience`.
+    /// Waits for the next answer of each, for up to `patience`.
     fn answers(&mut self, patience: Duration) -> std::result::Result<Vec<Answer>, Gone> {
         let until = Instant::now() + patience;
         let mut own: Vec<Option<Answer>> = self.own.iter().map(|_| None).collect();
@@ -134,7 +134,7 @@ impl<'a> Crew<'a> {
         self.fleet.into_iter().flat_map(Fleet::members)
     }
 
-    /// Waits for words, an end or an interruption.
+    /// Waits for a message, an end or an interruption.
     fn rest(&self, longest: Duration) -> std::result::Result<(), Gone> {
         let mut files: Vec<PollFd<'_>> = Vec::new();
         files.extend(self.setup.interrupt.iter().map(|fd| PollFd::new(fd, PollFlags::IN)));

@@ -1,11 +1,12 @@
-//! The driver of NVIDIA's GPUs, as far as it is used: devices, memory, copies, one kernel, graphs.
+//! The driver of NVIDIA's GPUs, as far as it is used here: devices, memory, copies, one kernel,
+//! graphs.
 //!
-//! The driver is looked for when [`Driver::load`] is called and not before.
+//! The driver is looked for only when [`Driver::load`] is called.
 //!
 //! # Why this is sound
 //!
 //! * Handles (contexts, streams, events, memory) are private to their types, made by the driver and
-//!   given back once, when the type is dropped. What is made of a GPU holds its context.
+//!   released once, when the type is dropped. Each object of a GPU holds the GPU's context.
 //! * Every call that works in "the current context" is made by a method that sets it first.
 //! * Lengths are checked against those of the buffers before a copy or a kernel is started; memory
 //!   of the host that a copy reads or writes is borrowed until the stream has been waited for.
@@ -35,7 +36,7 @@ impl Driver {
     /// Loads the driver and counts the GPUs.
     ///
     /// # Errors
-    /// No driver, a stub of one, one that is too old, one that does not start, no GPU.
+    /// No driver, a stub, a driver that is too old or does not initialize, no GPU.
     pub fn load() -> Result<Self> {
         let api = Api::load()?;
         let (mut version, mut count): (c_int, c_int) = (0, 0);
@@ -46,12 +47,12 @@ impl Driver {
         }
         match u32::try_from(count) {
             Ok(count) if count > 0 => Ok(Self { api, version: version.unsigned_abs(), count }),
-            _ => Err(Error::environment("the driver finds no GPU")
-                .help("look at CUDA_VISIBLE_DEVICES, or measure with --transport shm or tcp")),
+            _ => Err(Error::environment("the driver found no GPU")
+                .help("check CUDA_VISIBLE_DEVICES, or measure with --transport shm or tcp")),
         }
     }
 
-    /// The version of CUDA that the driver has, such as `12.4`.
+    /// The CUDA version that the driver supports, such as `12.4`.
     #[must_use]
     pub fn version(self) -> String {
         format!("{}.{}", self.version / 1000, self.version % 1000 / 10)
@@ -63,10 +64,10 @@ impl Driver {
         self.count
     }
 
-    /// Whether GPU `from` can reach the memory of `to` by itself.
+    /// Whether GPU `from` can access the memory of `to` directly.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn reaches(self, from: u32, to: u32) -> Result<bool> {
         let (from, to) = (self.device(from)?, self.device(to)?);
         let mut can: c_int = 0;
@@ -86,7 +87,7 @@ impl Driver {
     }
 }
 
-/// A GPU with a stream of its own.
+/// A GPU with its own stream.
 pub struct Gpu {
     context: Rc<Context>,
     stream: api::Handle,
@@ -104,7 +105,7 @@ struct Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it was retained once, when it was made. What fails here ends with the process.
+        // SAFETY: it was retained once, when it was made. An error here ends with the process.
         let _ = unsafe { (self.api.cuDevicePrimaryCtxRelease_v2)(self.device) };
     }
 }
@@ -118,14 +119,14 @@ impl Context {
 
 /// A stream that does not wait for the one that all programs share.
 const NON_BLOCKING: u32 = 1;
-/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: what other threads do is no part of a graph.
+/// `CU_STREAM_CAPTURE_MODE_THREAD_LOCAL`: a graph does not include the work of other threads.
 const THREAD_LOCAL: c_int = 1;
 
 impl Gpu {
     /// GPU number `ordinal` of the driver.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn open(driver: Driver, ordinal: u32) -> Result<Self> {
         let (api, device) = (driver.api, driver.device(ordinal)?);
         let none: api::Handle = std::ptr::null_mut();
@@ -137,7 +138,8 @@ impl Gpu {
         context.enter()?;
         let (mut stream, mut start, mut end) = (none, none, none);
         let (mut module, mut add) = (none, none);
-        let text = CString::new(ADD).map_err(|_| Error::environment("the kernel is no text"))?;
+        let text =
+            CString::new(ADD).map_err(|_| Error::environment("the kernel's text is invalid"))?;
         // SAFETY: the pointers are to live handles; the text ends with a zero and is well-formed PTX,
         // which the driver copies; the module stays loaded as long as `self` lives.
         unsafe {
@@ -156,13 +158,13 @@ impl Gpu {
         self.context.api
     }
 
-    /// What the maker calls it.
+    /// The vendor's name for it.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn name(&self) -> Result<String> {
         let mut name = [0_u8; 128];
-        // SAFETY: the driver writes as many bytes as it is told at most, a zero among them.
+        // SAFETY: the driver writes at most the given number of bytes, including a final zero.
         let said = unsafe {
             let room = (name.len() - 1) as c_int;
             (self.api().cuDeviceGetName)(
@@ -176,10 +178,10 @@ impl Gpu {
         Ok(String::from_utf8_lossy(&name[..length]).into_owned())
     }
 
-    /// Which it is, in all the world: another host's or another part of this one (MIG) has another.
+    /// Its globally unique id: other hosts' GPUs and other parts of this one (MIG) have other ids.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn id(&self) -> Result<String> {
         let mut id = [0_u8; 16];
         // SAFETY: the driver writes sixteen bytes.
@@ -191,7 +193,7 @@ impl Gpu {
     /// How much of its memory is free.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn free(&self) -> Result<Bytes> {
         self.enter()?;
         let (mut free, mut all) = (0, 0);
@@ -204,7 +206,7 @@ impl Gpu {
     /// Makes it the GPU on which this thread's calls work.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn enter(&self) -> Result<()> {
         self.context.enter()
     }
@@ -214,11 +216,11 @@ impl Gpu {
         self.stream
     }
 
-    /// Lets copies go straight to the memory of `other`. False where that cannot be: then they go
+    /// Enables direct copies to the memory of `other`. False if that is impossible: then copies go
     /// through the host.
     ///
     /// # Errors
-    /// What the driver says, but that it cannot be.
+    /// An error from the driver, except that it is impossible.
     pub fn reach(&self, other: &Self) -> Result<bool> {
         self.enter()?;
         // SAFETY: both contexts are retained.
@@ -232,7 +234,7 @@ impl Gpu {
     /// Memory on it.
     ///
     /// # Errors
-    /// There is not so much.
+    /// There is not enough memory.
     pub fn allocate(&self, bytes: usize) -> Result<Buffer> {
         self.enter()?;
         let mut at = 0;
@@ -245,7 +247,7 @@ impl Gpu {
     /// Puts `bytes` into `buffer` at `at`, and waits until they are there.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn write(&self, buffer: &Buffer, at: usize, bytes: &[u8]) -> Result<()> {
         buffer.holds(at, bytes.len())?;
         self.enter()?;
@@ -261,7 +263,7 @@ impl Gpu {
     /// Gets `bytes` from `buffer` at `at`.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn read(&self, buffer: &Buffer, at: usize, bytes: &mut [u8]) -> Result<()> {
         buffer.holds(at, bytes.len())?;
         self.enter()?;
@@ -277,14 +279,14 @@ impl Gpu {
     /// Starts to copy the first `bytes` of `from`, which may be of another GPU, to `into`.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn copy(&self, into: &Buffer, from: &Buffer, bytes: usize) -> Result<()> {
         into.holds(0, bytes)?;
         from.holds(0, bytes)?;
         self.enter()?;
         let same = Rc::ptr_eq(&into.context, &from.context);
         // SAFETY: both places are inside their buffers, whose memory outlives the stream's work:
-        // buffers are dropped by those who wait for it.
+        // their owners wait for it before they drop them.
         let (said, call) = unsafe {
             let api = self.api();
             match same {
@@ -303,10 +305,10 @@ impl Gpu {
         self.api().held(call, said)
     }
 
-    /// Has the first `period` bytes of `buffer` follow each other all over it.
+    /// Fills `buffer` with repetitions of its first `period` bytes.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn repeat(&self, buffer: &Buffer, period: usize) -> Result<()> {
         buffer.holds(0, period)?;
         self.enter()?;
@@ -327,7 +329,7 @@ impl Gpu {
     /// Starts to add the first `floats` f32 of `from` to those of `into`.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn add(&self, into: &Buffer, from: &Buffer, floats: usize) -> Result<()> {
         into.holds(0, 4 * floats)?;
         from.holds(0, 4 * floats)?;
@@ -359,7 +361,7 @@ impl Gpu {
     /// Waits until everything that was started has ended.
     ///
     /// # Errors
-    /// What the driver says of it.
+    /// An error from the driver.
     pub fn wait(&self) -> Result<()> {
         self.enter()?;
         // SAFETY: the stream lives as long as `self`.
@@ -370,7 +372,7 @@ impl Gpu {
     /// Whether everything that was started has ended.
     ///
     /// # Errors
-    /// What the driver says of it.
+    /// An error from the driver.
     pub fn is_through(&self) -> Result<bool> {
         self.enter()?;
         // SAFETY: the stream lives as long as `self`.
@@ -380,18 +382,18 @@ impl Gpu {
         }
     }
 
-    /// Notes the time at which what was started before has ended.
+    /// Records the time at which all work started before has ended.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn mark_start(&self) -> Result<()> {
         self.mark(self.start)
     }
 
-    /// The same, for the end.
+    /// The same for the end of a measurement.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn mark_end(&self) -> Result<()> {
         self.mark(self.end)
     }
@@ -403,10 +405,10 @@ impl Gpu {
         self.api().held("cuEventRecord", said)
     }
 
-    /// Between the two marks; everything must have ended.
+    /// The time between the two marks; all work must have ended.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn between(&self) -> Result<Seconds> {
         // SAFETY: both events were recorded in this stream.
         let mut milliseconds = 0_f32;
@@ -416,19 +418,19 @@ impl Gpu {
         Ok(Seconds(f64::from(milliseconds) * 1e-3))
     }
 
-    /// What `starts` starts on this GPU, as a graph; nothing runs yet.
+    /// The work that `starts` starts on this GPU, as a graph; nothing runs yet.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn graph(&self, starts: impl FnOnce(&Self) -> Result<()>) -> Result<Graph<'_>> {
         let mut graphs = Self::graphs(std::slice::from_ref(self), || starts(self))?;
         graphs.pop().ok_or_else(|| Error::environment("no graph was made"))
     }
 
-    /// What `starts` starts on each of `gpus`, as a graph for each; nothing runs yet.
+    /// The work that `starts` starts on each of `gpus`, as one graph per GPU; nothing runs yet.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn graphs(gpus: &[Self], starts: impl FnOnce() -> Result<()>) -> Result<Vec<Graph<'_>>> {
         let mut begun = Ok(());
         let mut capturing = 0;
@@ -461,7 +463,7 @@ impl Gpu {
     }
 }
 
-/// A graph that is not ready to run.
+/// A captured graph that is not yet ready to run.
 struct Captured<'a> {
     gpu: &'a Gpu,
     graph: api::Handle,
@@ -502,7 +504,7 @@ impl Drop for Gpu {
     }
 }
 
-/// Work that a GPU was told before.
+/// Work of a GPU, captured in advance.
 pub struct Graph<'a> {
     gpu: &'a Gpu,
     run: api::Handle,
@@ -512,7 +514,7 @@ impl Graph<'_> {
     /// Starts it.
     ///
     /// # Errors
-    /// What the driver says.
+    /// An error from the driver.
     pub fn start(&self) -> Result<()> {
         self.gpu.enter()?;
         // SAFETY: both live as long as `self`.
@@ -533,12 +535,12 @@ pub struct Buffer {
     context: Rc<Context>,
     at: api::Address,
     bytes: usize,
-    /// How it is given back, where the driver did not give it.
+    /// How it is freed, if the driver did not allocate it.
     free: Option<Box<dyn Fn(*mut c_void)>>,
 }
 
 impl Buffer {
-    /// Memory of `gpu` that another library gave, and takes back.
+    /// Memory of `gpu` that another library allocated, and frees.
     pub(super) fn given(
         gpu: &Gpu,
         (at, bytes): (*mut c_void, usize),
@@ -547,7 +549,7 @@ impl Buffer {
         Self { context: Rc::clone(&gpu.context), at: at as u64, bytes, free: Some(free) }
     }
 
-    /// How long it is.
+    /// Its size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -556,13 +558,13 @@ impl Buffer {
         match at.checked_add(bytes).is_some_and(|end| end <= self.bytes) {
             true => Ok(()),
             false => Err(Error::input(format!(
-                "{bytes} B at {at} are not in a buffer of {} B",
+                "{bytes} B at offset {at} exceed a buffer of {} B",
                 self.bytes
             ))),
         }
     }
 
-    /// Where it is, `offset` bytes on, as other libraries take it.
+    /// Its address plus `offset` bytes, as other libraries take it.
     pub(super) fn address(&self, offset: usize) -> *mut c_void {
         (self.at + offset as u64) as *mut c_void
     }
@@ -574,7 +576,7 @@ impl Drop for Buffer {
         if let Some(free) = &self.free {
             return free(self.address(0));
         }
-        // SAFETY: it was allocated once, and who started work on it has waited.
+        // SAFETY: it was allocated once, and all work on it has been waited for.
         let _ = unsafe { (self.context.api.cuMemFree_v2)(self.at) };
     }
 }
@@ -587,10 +589,10 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// So many bytes of it, all zero.
+    /// This many bytes of it, all zero.
     ///
     /// # Errors
-    /// There is not so much.
+    /// There is not enough memory.
     pub fn new(gpu: &Gpu, bytes: usize) -> Result<Self> {
         gpu.enter()?;
         // SAFETY: it is freed once, when it is dropped.
@@ -598,7 +600,7 @@ impl Pinned {
         let said = unsafe { (gpu.api().cuMemHostAlloc)(&raw mut at, bytes.max(1), 0) };
         gpu.api().held("cuMemHostAlloc", said)?;
         let at = at.cast::<u8>();
-        // SAFETY: the driver gave so many bytes, which nobody else has.
+        // SAFETY: the driver allocated this many bytes, which have no other user.
         unsafe { at.write_bytes(0, bytes) };
         Ok(Self { at, bytes, context: Rc::clone(&gpu.context) })
     }

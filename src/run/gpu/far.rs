@@ -1,4 +1,5 @@
-//! A rank above 0 with GPUs: starts what rank 0 wants of its host, and passes on what is said.
+//! A rank above 0 with GPUs: starts the processes that rank 0 orders on its host, and forwards
+//! their answers.
 
 use rustix::event::PollFd;
 
@@ -11,8 +12,8 @@ use crate::run::rendezvous::{Line, Part, Purpose, Service, Token};
 /// Serves as `part` until the run is over.
 ///
 /// # Errors
-/// Nobody to call, another version or token, a coordinator that is lost or gave the run up, an
-/// interruption.
+/// No coordinator found, another version or token, a coordinator that is lost or gave up the run,
+/// an interruption.
 pub fn attend(part: &Part, token: &Token, setup: &Setup) -> Result<()> {
     let line = Line::open(part, token, Purpose::Gpus, setup.interrupt.as_ref())?;
     line.serve(&mut Far { setup, process: None })
@@ -20,16 +21,16 @@ pub fn attend(part: &Part, token: &Token, setup: &Setup) -> Result<()> {
 
 struct Far<'a> {
     setup: &'a Setup,
-    /// The present process, with its number.
+    /// The current process, with its number.
     process: Option<(u32, Worker)>,
 }
 
 impl Far<'_> {
     fn start(&mut self, run: u32, set: Option<usize>, job: Job, line: &Line<'_>) -> Result<()> {
         self.process = None;
-        // What NCCL says here is said by rank 0 too.
+        // Rank 0's NCCL also writes what NCCL would write here.
         let log = self.setup.scratch.join("nccl");
-        // A set that is not known here tells nothing: rank 0 sees that another way was gone.
+        // An unknown set sets nothing: rank 0 sees in its log that another algorithm was used.
         let set = set.and_then(|number| Set::ALL.get(number));
         let registered = matches!(job, Job::Nccl { registered: true, .. });
         let variables = set.map(|set| set.variables(&log.to_string_lossy(), registered));
@@ -43,7 +44,7 @@ impl Far<'_> {
 
     fn tell(&mut self, order: &Order) {
         if let Some((_, process)) = &mut self.process {
-            // One that does not hear it has ended, which is seen.
+            // A process that does not receive this has ended, which is detected.
             let _ = process.tell(order);
         }
     }

@@ -1,5 +1,5 @@
-//! The GPUs of several hosts, as rank 0 of those whom a launcher started has them: each other rank
-//! starts processes on its host, and passes on what they are told and say.
+//! The GPUs of several hosts, from the view of rank 0 of the launcher's ranks: each other rank
+//! starts processes on its host and forwards orders to them and their answers.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub(super) struct Member {
 }
 
 impl Fleet {
-    /// Of ranks that have come.
+    /// The fleet of the ranks that have joined.
     ///
     /// # Errors
     /// A connection that cannot be watched.
@@ -51,7 +51,7 @@ impl Fleet {
         &self.hosts
     }
 
-    /// Lets the other ranks go; they hear of an error that ended the run.
+    /// Releases the other ranks; they receive the error that ended the run, if any.
     pub fn end(self, error: Option<&Error>) {
         self.hosts.end(error);
     }
@@ -66,11 +66,11 @@ impl Fleet {
         run
     }
 
-    /// Which GPUs each rank takes of those that it has `seen`: ranks of one host that see the same
-    /// share them out, in their order.
+    /// The GPUs that each rank uses of those that it has `seen`: ranks of one host that see the
+    /// same GPUs divide them up in rank order.
     ///
     /// # Errors
-    /// More ranks than GPUs, some that two ranks would take, NCCL of several versions.
+    /// More ranks than GPUs, GPUs that two ranks would use, different NCCL versions.
     pub fn share(&self, seen: &[Facts]) -> Result<Vec<Vec<u32>>> {
         let hosts: Vec<&str> = self.hosts.boots().collect();
         if let Some((rank, other)) = (0..).zip(seen).find(|(_, facts)| facts.nccl != seen[0].nccl) {
@@ -79,7 +79,7 @@ impl Fleet {
             return Err(Error::environment(format!(
                 "rank 0 has NCCL {own}, rank {rank} has NCCL {other}"
             ))
-            .help("give all hosts one version, or name one with --nccl-lib"));
+            .help("install the same version on all hosts, or select one with --nccl-lib"));
         }
         share(&hosts, seen)
     }
@@ -97,7 +97,7 @@ fn share(hosts: &[&str], seen: &[Facts]) -> Result<Vec<Vec<u32>>> {
         if of > gpus {
             let there = if gpus == 1 { "one GPU".to_owned() } else { format!("{gpus} GPUs") };
             return Err(Error::environment(format!(
-                "{of} ranks of a host see {there} there, rank {rank} is one of them"
+                "{of} ranks of a host see {there} there; rank {rank} is one of them"
             ))
             .help("start at most one rank per GPU"));
         }
@@ -105,9 +105,9 @@ fn share(hosts: &[&str], seen: &[Facts]) -> Result<Vec<Vec<u32>>> {
         for gpu in own.clone() {
             if let Some(other) = taken.insert((hosts[rank], &facts.ids[gpu]), rank) {
                 return Err(Error::environment(format!(
-                    "ranks {other} and {rank} of a host see some of the same GPUs, and others"
+                    "ranks {other} and {rank} of a host see partly the same GPUs"
                 ))
-                .help("let all ranks of a host see the same GPUs, or each its own"));
+                .help("let all ranks of a host see the same GPUs, or each rank only its own"));
             }
         }
         shares.push(own.map(|gpu| gpu as u32).collect());
@@ -120,7 +120,7 @@ impl Member {
         &self.name
     }
 
-    /// One that does not hear it is missed when it is to answer.
+    /// A process that does not receive this is noticed when it should answer.
     pub(super) fn tell(&self, order: &FarOrder) {
         let _ = self.channel.borrow().send(&ToWorker::Do(order));
     }
@@ -129,7 +129,7 @@ impl Member {
         files.push(PollFd::new(&self.file, PollFlags::IN));
     }
 
-    /// The next answer of its how many-th process, if it has come.
+    /// The next answer of the process with number `run`, if it has arrived.
     pub(super) fn answer(&self, run: u32) -> std::result::Result<Option<Answer>, Gone> {
         let mut channel = self.channel.borrow_mut();
         channel.hear();
@@ -142,7 +142,7 @@ impl Member {
                 FromWorker::Did(FarNews::Ended(of, how)) if of == run => {
                     return Err(Gone::Lost(format!("{}: {how}", self.name)));
                 }
-                // Of a process that is gone, or a sign of life.
+                // A message of a process that is gone, or a heartbeat.
                 _ => {}
             }
         }

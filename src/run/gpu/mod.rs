@@ -1,22 +1,23 @@
-//! GPUs measured: what NCCL's algorithms and protocols take, and what the GPUs do by themselves.
+//! GPUs measured: the times of NCCL's algorithms and protocols, and of the GPUs without NCCL.
 //!
 //! ```text
 //!   nccl, survey ── Crew ── Worker ── socketpair ──► run-gpu: driver, NCCL, one process a set
 //!        │           │  └ deadline, death, interruption: killed
 //!        │           └ Fleet ── another host's rank ── Worker ──► run-gpu
-//!        └ blocks, each with what NCCL's own log says of it
+//!        └ blocks, each with the choice in NCCL's own log
 //! ```
 //!
-//! NCCL reads its settings once, so every algorithm and protocol that is told has a process of its
-//! own, whose environment holds what was recorded and nothing else. What was told may abort, hang,
-//! or be passed over: a set that ends is a note, and runs that the log does not confirm are marked.
+//! NCCL reads its settings once, so every forced algorithm and protocol has its own process, whose
+//! environment holds only the recorded settings. A forced setting may abort the run, hang it, or be
+//! ignored: a set whose process ends becomes a note, and runs that the log does not confirm are
+//! marked.
 //!
-//! Calls are captured as graphs, so that NCCL writes no log while a clock runs.
+//! Calls are captured as graphs, so NCCL writes no log while a clock runs.
 //!
-//! Ranks that share a GPU are processes of their own, each a host of its own to NCCL, which refuses
-//! them otherwise.
+//! Ranks that share a GPU are separate processes. To NCCL each is a separate host; otherwise NCCL
+//! refuses them.
 //!
-//! No library is linked: the driver and NCCL are loaded in those processes alone.
+//! No library is linked: the driver and NCCL are loaded only in those processes.
 
 mod api;
 mod call;

@@ -1,12 +1,12 @@
-//! NCCL, loaded when it is asked for, under the names that packages install.
+//! NCCL, loaded on demand, under the names that packages install.
 //!
 //! # Why this is sound
 //!
 //! * The types of the functions are those of NCCL 2's `nccl.h`, whose binary interface has not
-//!   changed since 2.0: adding a function is all that versions did to it.
-//! * A communicator is private to its type, made once and given back once. Buffers, their lengths
-//!   and the GPU's stream are taken as the types that own them, and lengths are checked.
-//! * The library stays loaded as long as anything of it is held.
+//!   changed since 2.0: later versions only added functions.
+//! * A communicator is private to its type, made once and released once. Buffers, their lengths
+//!   and the GPU's stream are passed as the types that own them, and lengths are checked.
+//! * The library stays loaded as long as any of its objects exist.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsString, c_char, c_int, c_void};
@@ -20,14 +20,14 @@ use super::driver::{Buffer, Gpu};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 
-/// What is tried where nobody names a file.
+/// The names tried if no file is given.
 pub const NAMES: &[&str] = &["libnccl.so.2", "libnccl.so"];
 
 /// `ncclSum`, `ncclInProgress`.
 const SUM: c_int = 0;
 const IN_PROGRESS: c_int = 7;
 
-/// What all ranks of a communicator share before they have one.
+/// An id that all ranks of a communicator share before it is created.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct UniqueId([u8; 128]);
@@ -39,7 +39,7 @@ impl UniqueId {
         &self.0
     }
 
-    /// The id of these bytes; none of another number.
+    /// The id with these bytes; `None` if their number is wrong.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self)
@@ -58,7 +58,7 @@ type Gathered = unsafe extern "C" fn(Address, Address, usize, c_int, Comm, Strea
 type Paired = unsafe extern "C" fn(Address, usize, c_int, c_int, Comm, Stream) -> c_int;
 type Register = unsafe extern "C" fn(Comm, Address, usize, *mut Address) -> c_int;
 
-/// NCCL's functions. A collective that is not there can be asked for, and is refused by name.
+/// NCCL's functions. Requesting a missing collective is an error that names it.
 struct Functions {
     get_id: unsafe extern "C" fn(*mut UniqueId) -> c_int,
     init: Init,
@@ -124,10 +124,10 @@ impl fmt::Display for Release {
 }
 
 impl Nccl {
-    /// Loads the first of `names` that there is.
+    /// Loads the first of `names` that exists.
     ///
     /// # Errors
-    /// None of them, or one that is no NCCL, each with what the loader says.
+    /// None of them, or one that is not NCCL, each with the loader's message.
     pub fn load(names: &[OsString]) -> Result<Self> {
         let mut tried = Vec::new();
         for name in names {
@@ -139,20 +139,20 @@ impl Nccl {
         }
         let first = tried.first().map_or("", |t| t.lines().next().unwrap_or(""));
         Err(Error::environment(format!("NCCL cannot be loaded: {first}"))
-            .help("install libnccl2, or name the file with --nccl-lib or COLLCOST_NCCL"))
+            .help("install libnccl2, or give the file with --nccl-lib or COLLCOST_NCCL"))
     }
 
     fn of(library: Library, name: &str) -> Result<Self> {
         let lacks = |symbol: &str| {
-            Error::environment(format!("the library has no {symbol}: it is no NCCL 2"))
+            Error::environment(format!("the library has no {symbol}: it is not NCCL 2"))
                 .at(name.to_owned())
-                .help("name libnccl.so.2 with --nccl-lib or COLLCOST_NCCL")
+                .help("give libnccl.so.2 with --nccl-lib or COLLCOST_NCCL")
         };
         /// A function of the type that it has in `nccl.h`.
         ///
         /// SAFETY of its callers: `F` is that type.
         unsafe fn get<F: Copy>(library: &Library, symbol: &str) -> Option<F> {
-            // SAFETY: the caller says so.
+            // SAFETY: guaranteed by the caller.
             unsafe { library.get::<F>(symbol.as_bytes()) }.ok().map(|found| *found)
         }
         // SAFETY: the types are those of nccl.h.
@@ -196,7 +196,7 @@ impl Nccl {
         self.version
     }
 
-    /// Whether it has what a collective is made of.
+    /// Whether it has the functions needed for a collective.
     #[must_use]
     pub fn has(&self, collective: Collective) -> bool {
         use Collective as C;
@@ -215,7 +215,7 @@ impl Nccl {
     /// An id for a new communicator.
     ///
     /// # Errors
-    /// What NCCL says.
+    /// An error from NCCL.
     pub fn unique_id(&self) -> Result<UniqueId> {
         let mut id = UniqueId([0; 128]);
         // SAFETY: the pointer is to an id that lives.
@@ -223,10 +223,10 @@ impl Nccl {
         Ok(id)
     }
 
-    /// The communicators of ranks `first` and on of `ranks`, one on each of `gpus`.
+    /// The communicators of the ranks from `first` on of `ranks`, one on each of `gpus`.
     ///
     /// # Errors
-    /// What NCCL says.
+    /// An error from NCCL.
     pub fn communicators(
         &self,
         id: UniqueId,
@@ -248,10 +248,10 @@ impl Nccl {
         Ok(all.into_iter().map(|comm| Communicator { nccl: self.clone(), comm }).collect())
     }
 
-    /// Calls that NCCL takes as one.
+    /// Calls that NCCL treats as one group.
     ///
     /// # Errors
-    /// What `calls` or NCCL says.
+    /// Errors of `calls` and NCCL.
     pub fn group(&self, calls: impl FnOnce() -> Result<()>) -> Result<()> {
         // SAFETY: the two have no parameters, and are called in pairs.
         self.held(unsafe { (self.functions.start)() }, "ncclGroupStart")?;
@@ -286,7 +286,7 @@ impl Communicator {
     /// Starts `call` from `send` to `receive`, as `rank` of `ranks`, in the stream of `gpu`.
     ///
     /// # Errors
-    /// What NCCL says; a function that it does not have; a buffer that is too small.
+    /// An error from NCCL; a function that it lacks; a buffer that is too small.
     pub fn start(
         &self,
         call: Call,
@@ -296,7 +296,7 @@ impl Communicator {
     ) -> Result<()> {
         let bytes = call.bytes(ranks);
         if bytes > send.bytes() || bytes > receive.bytes() {
-            return Err(Error::input(format!("{bytes} B are not in the buffers")));
+            return Err(Error::input(format!("the buffers are smaller than {bytes} B")));
         }
         let (kind, block) = element(call.dtype)
             .map(|(kind, bytes)| (kind, bytes * call.count))
@@ -353,10 +353,10 @@ impl Communicator {
         self.nccl.held(said, name)
     }
 
-    /// What went wrong since, where something did: a peer that is gone, a network that fails.
+    /// The asynchronous error, if there is one: a peer that is gone, a network that fails.
     ///
     /// # Errors
-    /// It, as NCCL says it.
+    /// The error as NCCL reports it.
     pub fn look(&self) -> Result<()> {
         let Some(ask) = self.nccl.functions.state else { return Ok(()) };
         let mut state = 0;
@@ -377,10 +377,10 @@ impl Communicator {
         })
     }
 
-    /// Memory of `gpu` that NCCL gave and knows: it may be read by others where it lies.
+    /// Memory of `gpu` that NCCL allocated and registered, so other ranks may read it in place.
     ///
     /// # Errors
-    /// A version that knows nothing of it; what NCCL says.
+    /// A version without registration; an error from NCCL.
     pub fn registered(&self, gpu: &Gpu, bytes: usize) -> Result<Buffer> {
         let f = &self.nccl.functions;
         let (Some(allocate), Some(free), Some(register)) = (f.allocate, f.free, f.register) else {
@@ -406,7 +406,7 @@ impl Communicator {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        // The process ends soon: ending in order would wait for peers that may hang.
+        // The process ends soon: an orderly end would wait for peers that may hang.
         if let Some(abort) = self.nccl.functions.abort {
             // SAFETY: it was made once, and nothing uses it any more.
             unsafe { abort(self.comm) };

@@ -1,4 +1,4 @@
-//! NVML, loaded where it is there: at which clocks GPUs run, and what holds them back.
+//! NVML, loaded where it exists: the clock rates of GPUs, and what throttles them.
 //!
 //! # Why this is sound
 //!
@@ -22,16 +22,16 @@ pub(super) struct Nvml {
     by_uuid: unsafe extern "C" fn(*const c_char, *mut Device) -> c_int,
     clock: unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int,
     reasons: unsafe extern "C" fn(Device, *mut c_ulonglong) -> c_int,
-    /// The GPU that a part of it (MIG) is of; older versions know no parts.
+    /// The GPU that a MIG part belongs to; older versions do not support parts.
     whole: Option<unsafe extern "C" fn(Device, *mut Device) -> c_int>,
 }
 
 impl Nvml {
-    /// None where there is none, or one that is not of this driver.
+    /// `None` if there is no NVML, or one that does not match this driver.
     pub(super) fn load() -> Option<Self> {
         // SAFETY: loading NVML runs its start-up code, as any program that links it does.
         let library = unsafe { Library::new(NAME) }.ok()?;
-        // The process ends with it.
+        // It stays loaded until the process ends.
         let library: &'static Library = Box::leak(Box::new(library));
         // SAFETY: the types are those of nvml.h.
         let (init, found) = unsafe {
@@ -52,8 +52,8 @@ impl Nvml {
         (said == 0).then_some(found)
     }
 
-    /// The clock of a GPU's multiprocessors in MHz, and by bits what holds it back; none of a GPU that
-    /// it does not know or cannot ask. A part of a GPU runs at the clock of the whole.
+    /// The clock of a GPU's multiprocessors in MHz, and its throttle reasons as bits; `None` for a
+    /// GPU that NVML does not know or cannot query. A part of a GPU runs at the clock of the whole.
     pub(super) fn pace(&self, uuid: &str) -> Option<(u32, u64)> {
         let (mut clock, mut reasons) = (0, 0);
         let whole = self.find(&format!("GPU-{uuid}"));

@@ -1,5 +1,5 @@
-//! How fast GPUs work: they are kept busy before the first block, since those that idled are slow at
-//! first, and NVML says afterwards at which clocks they ran and what held them back.
+//! How fast GPUs run: they are kept busy before the first block, since GPUs that idled are slow at
+//! first. Afterwards NVML reports their clock rates and what throttled them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::base::error::Result;
 /// How long they are kept busy.
 const RAMP: Duration = Duration::from_millis(500);
 
-/// What holds a GPU back that has work to do, by NVML's bits (`nvmlClocksThrottleReason…` in nvml.h).
-/// That it idles, or was told its clocks, is none of it.
+/// Reasons that throttle a GPU under load, by NVML's bits (`nvmlClocksThrottleReason…` in nvml.h).
+/// Idling and user-set clocks are not among them.
 const HELD: &[(u64, &str)] = &[
     (0x04, "its power limit"),
     (0x08, "the hardware"),
     (0x20, "heat"),
-    (0x40, "heat, the hardware says"),
+    (0x40, "heat, reported by hardware"),
     (0x80, "the power supply"),
 ];
 
@@ -35,18 +35,18 @@ pub(super) fn ramp(gpus: &[Gpu], buffers: &[(Buffer, Buffer)], bytes: usize) -> 
     Ok(())
 }
 
-/// At which clock the GPUs of a process just worked.
+/// The clock rate at which the GPUs of a process just worked.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Pace {
-    /// Of the slowest's multiprocessors, in MHz.
+    /// The clock of the slowest GPU's multiprocessors, in MHz.
     clock: u32,
-    /// What held any of them back, by NVML's bits.
+    /// What throttled any of them, by NVML's bits.
     held: u64,
 }
 
-/// Where a process learns it.
+/// The source of this information in a process.
 pub(super) struct Clocks {
-    /// Absent where there is no NVML, or one that is not of this driver: then nothing is known.
+    /// Absent if there is no NVML, or one that does not match this driver: then nothing is known.
     nvml: Option<Nvml>,
     names: Vec<String>,
 }
@@ -57,7 +57,7 @@ impl Clocks {
         Ok(Self { nvml: Nvml::load(), names })
     }
 
-    /// How fast they are now.
+    /// How fast the GPUs are now.
     pub(super) fn pace(&self) -> Option<Pace> {
         let nvml = self.nvml.as_ref()?;
         let (mut clock, mut held) = (u32::MAX, 0);
@@ -70,7 +70,7 @@ impl Clocks {
     }
 }
 
-/// As NVML writes it, behind `GPU-` or `MIG-`.
+/// As NVML writes it, after `GPU-` or `MIG-`.
 pub(super) fn name(id: &str) -> String {
     let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| id.get(part).unwrap_or_default());
     parts.join("-")
@@ -87,7 +87,7 @@ pub(super) struct Paces {
 }
 
 impl Paces {
-    /// Takes in those of a block, one of each process.
+    /// Adds the paces of a block, one per process.
     pub(super) fn note(&mut self, paces: &[Option<Pace>]) {
         self.blocks += 1;
         self.unknown += u32::from(paces.iter().any(Option::is_none));
@@ -103,7 +103,7 @@ impl Paces {
         self.held += u32::from(HELD.iter().any(|(bit, _)| held & bit != 0));
     }
 
-    /// What is to be known of them.
+    /// Notes for the user about them.
     pub(super) fn notes(&self) -> Vec<String> {
         let Self { blocks, unknown, clocks, held, reasons } = self;
         let mut notes = Vec::new();
@@ -115,12 +115,12 @@ impl Paces {
         }
         if *held > 0 {
             let why: Vec<String> = reasons.iter().map(|(why, n)| format!("{why} ({n})")).collect();
-            notes.push(format!("held back in {held} of {blocks} blocks by {}", why.join(", ")));
+            notes.push(format!("throttled in {held} of {blocks} blocks by {}", why.join(", ")));
         }
         if *unknown > 0 {
             notes.push(format!(
-                "clocks, and whether GPUs were held back, are unknown of {unknown} of {blocks} \
-                 blocks: no NVML"
+                "no NVML: clocks and throttling are unknown for {unknown} of {blocks} \
+                 blocks"
             ));
         }
         notes
@@ -140,8 +140,8 @@ mod tests {
         paces.note(&[pace(1700, 0x24), None]);
         let notes = paces.notes();
         assert_eq!(notes[0], "the GPUs' multiprocessors ran at 1700 to 1980 MHz");
-        assert_eq!(notes[1], "held back in 1 of 2 blocks by heat (1), its power limit (1)");
-        assert!(notes[2].contains("unknown of 1 of 2 blocks"), "{}", notes[2]);
+        assert_eq!(notes[1], "throttled in 1 of 2 blocks by heat (1), its power limit (1)");
+        assert!(notes[2].contains("unknown for 1 of 2 blocks"), "{}", notes[2]);
         assert!(Paces::default().notes().is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! What is to be measured of NCCL: its sets, its calls, their sizes.
+//! The measurement plan of NCCL: its sets, its calls, their sizes.
 
 use std::time::Duration;
 
@@ -9,33 +9,33 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::sample::DataType;
 
-/// What is to be measured.
+/// The measurement plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The GPU of each rank, process by process, of which the first is this host's; one that is named
+    /// The GPU of each rank, process by process, the first of which is on this host; a GPU listed
     /// twice has two ranks.
     pub gpus: Vec<Vec<u32>>,
-    /// Whether all of those processes are of this host, each a host of its own to NCCL.
+    /// Whether all of those processes are on this host, with NCCL treating each as a separate host.
     pub apart: bool,
-    /// The nodes that they lie on.
+    /// The number of nodes that they are on.
     pub nodes: u32,
-    /// What NCCL is told, one after another.
+    /// The NCCL settings, one set after another.
     pub sets: Vec<Set>,
-    /// What is called, of which numbers.
+    /// The calls, and the types of their numbers.
     pub calls: Vec<(Collective, DataType)>,
     /// M of each, ascending.
     pub sizes: Vec<Bytes>,
-    /// Whether NCCL gives the buffers and knows them.
+    /// Whether NCCL allocates and registers the buffers.
     pub registered: bool,
-    /// How often processes start anew.
+    /// How often processes restart.
     pub launches: u32,
     /// The seed of the order.
     pub seed: u64,
-    /// No process is started after so much measuring; starting them does not count.
+    /// No process is started after this much measuring; the time to start them does not count.
     pub budget: Duration,
 }
 
-/// One call of one size in a plan, with its number in it.
+/// One call of one size in a plan, with its number in the plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
     pub(super) number: usize,
@@ -44,7 +44,7 @@ pub(super) struct Point {
     pub(super) size: Bytes,
 }
 
-/// How often a block does what.
+/// The numbers of repetitions in a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Runs {
     pub(super) warm: u32,
@@ -53,13 +53,13 @@ pub(super) struct Runs {
     pub(super) hold: u32,
 }
 
-/// How long the runs of a block on one clock may take together, and for how long the GPUs work while
-/// their clocks are read.
+/// How long the runs of a block on one clock may take together, and how long the GPUs work while
+/// their clock rates are read.
 const BLOCK: f64 = 1.0;
 const HELD: f64 = 0.01;
 
 impl Runs {
-    /// For calls of `size`, each of which `likely` takes so long; rank 0 says it to all, so that
+    /// For calls of `size` with the expected time `likely`; rank 0 sends it to all, so that
     /// processes of several hosts agree.
     pub(super) fn of(size: Bytes, likely: Option<Seconds>) -> Self {
         let (warm, reps, inner) = match size.0 {
@@ -68,7 +68,7 @@ impl Runs {
             _ => (2, 8, 1),
         };
         let row = likely.map_or(HELD, |time| time.0.max(1e-7) * f64::from(inner));
-        // As many as there is time for, but never so few that a median says nothing.
+        // As many as there is time for, but always enough for a meaningful median.
         let reps = reps.min((BLOCK / row) as u32).max(3);
         let warm = warm.min((BLOCK / row) as u32).max(1);
         Self { warm, reps, inner, hold: ((HELD / row) as u32).clamp(1, 200) }
@@ -82,12 +82,12 @@ impl Plan {
         self.gpus.iter().map(Vec::len).sum::<usize>() as u32
     }
 
-    /// How many processes are of this host.
+    /// The number of processes on this host.
     pub(super) fn own(&self) -> usize {
         if self.apart { self.gpus.len() } else { 1 }
     }
 
-    /// What the how many-th process is for.
+    /// The job of the process with number `process`.
     pub(super) fn job(&self, process: usize) -> Job {
         let before: usize = self.gpus[..process].iter().map(Vec::len).sum();
         Job::Nccl {
@@ -99,7 +99,7 @@ impl Plan {
         }
     }
 
-    /// Equal for two plans of the same blocks.
+    /// Equal for two plans with the same blocks.
     #[must_use]
     pub fn hash(&self, how: &str) -> String {
         let words = |all: Vec<String>| all.join(",");
@@ -117,24 +117,24 @@ impl Plan {
         format!("{:08x}", crc32fast::hash(text.as_bytes()))
     }
 
-    /// The largest buffer that is needed.
+    /// The size of the largest buffer needed.
     fn largest(&self) -> u64 {
         let each = 4 * u64::from(self.ranks());
         self.sizes.last().map_or(each, |size| size.0.max(each))
     }
 
-    /// How many blocks a set has.
+    /// The number of blocks of a set.
     #[must_use]
     pub fn blocks(&self, set: Set) -> usize {
         self.points(set).len()
     }
 
-    /// How many points a set has at most.
+    /// The maximum number of points of a set.
     pub(super) fn room(&self) -> usize {
         self.calls.len() * self.sizes.len()
     }
 
-    /// The points of a set: its calls with the sizes that they can have, each once.
+    /// The points of a set: its calls with their possible sizes, each once.
     pub(super) fn points(&self, set: Set) -> Vec<Point> {
         let mut points = Vec::new();
         for (c, &(collective, dtype)) in self.calls.iter().enumerate() {
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(auto(AllGather, DataType::F32), [12, 60]);
         assert_eq!(auto(AllReduce, DataType::F32), [8, 16, 64]);
         assert_eq!(auto(AllToAll, DataType::F32), [12, 60]);
-        // What NCCL is told to do is fitted from one type, and is nothing for messages.
+        // Forced settings are fitted from one type only, and do not apply to messages.
         let ring = Set::ALL[1];
         assert_eq!(of(ring, AllReduce, DataType::F32), [8, 16, 64]);
         assert!(of(ring, AllReduce, DataType::Bf16).is_empty());

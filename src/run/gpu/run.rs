@@ -1,4 +1,4 @@
-//! What is measured on GPUs, set by set and block by block.
+//! The measurements on GPUs, set by set and block by block.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -21,31 +21,31 @@ use crate::machine::sample::{
     Block, Chosen, Clock, Device, Forced, LaunchRecord, Library, Mode, Op, Record, Sample,
 };
 
-/// What measuring needs from outside.
+/// What measuring needs from its environment.
 pub trait Desk {
-    /// Keeps a record.
+    /// Saves a record.
     ///
     /// # Errors
-    /// It cannot be kept.
+    /// It cannot be saved.
     fn keep(&mut self, record: &Record) -> Result<()>;
 
-    /// Learns how far it is: points of all, and what is measured.
+    /// Shows progress: finished points, all points, and what is being measured.
     fn show(&mut self, done: usize, of: usize, what: &str);
 
     /// The time of day, as 2026-11-20T06:00:00Z.
     fn time(&self) -> String;
 }
 
-/// How it went.
+/// The outcome of a measurement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ran {
     /// NCCL's version.
     pub nccl: Option<Release>,
-    /// Sets that could not be measured, and what else is to be known.
+    /// Sets that could not be measured, and other notes for the user.
     pub notes: Vec<String>,
 }
 
-/// The GPUs of this host, and of those of `fleet`, a rank at a time; and NCCL's version where `setup`
+/// The GPUs of this host and those of `fleet`, one entry per rank; and NCCL's version if `setup`
 /// names files of it.
 ///
 /// # Errors
@@ -55,12 +55,12 @@ pub fn look(setup: &Setup, fleet: Option<&Fleet>) -> Result<Vec<Facts>> {
     let answers = crew.begun().map_err(|gone| at_once(gone, "looking at the GPUs"))?;
     let facts = answers.into_iter().map(|answer| match answer {
         Answer::Ready(facts) => Ok(facts),
-        _ => Err(Error::lost("the process with the GPUs answered what was not asked")),
+        _ => Err(Error::lost("the process with the GPUs sent an unexpected answer")),
     });
     facts.collect()
 }
 
-/// What it means where nothing can go on without it.
+/// The error if nothing can continue without the process.
 fn at_once(gone: Gone, what: &str) -> Error {
     match gone {
         Gone::Refused(text) => {
@@ -80,11 +80,11 @@ fn at_once(gone: Gone, what: &str) -> Error {
     }
 }
 
-/// Measures what `done` does not have of `plan` with NCCL, on this host and those of `fleet`.
+/// Measures with NCCL the part of `plan` that `done` lacks, on this host and those of `fleet`.
 ///
 /// # Errors
 /// NCCL's own choice cannot be measured: the machine refuses it, or a process was lost; a wrong
-/// result; an interruption; what `desk` says.
+/// result; an interruption; an error of `desk`.
 pub fn nccl(
     setup: &Setup,
     fleet: Option<&Fleet>,
@@ -112,7 +112,7 @@ pub fn nccl(
     for launch in 0..plan.launches {
         let mut sets = plan.sets.clone();
         Random::new(plan.seed.wrapping_add(u64::from(launch))).shuffle(&mut sets);
-        // Its log says which other sets there can be.
+        // Its log tells which other sets are possible.
         sets.sort_by_key(|set| set.told.is_some());
         for set in sets {
             if work.spent > plan.budget && set.told.is_some() {
@@ -145,7 +145,7 @@ pub fn nccl(
     }
     if work.uncaptured > 0 {
         work.note(format!(
-            "{} blocks were started call by call, with NCCL's log on: it let no graph be captured",
+            "this NCCL allows no graph capture: {} blocks were started call by call, with its log on",
             work.uncaptured
         ));
     }
@@ -160,12 +160,12 @@ struct Work<'a> {
     done: &'a BTreeSet<u32>,
     desk: &'a mut dyn Desk,
     ran: Ran,
-    /// The ways for which NCCL's table has a bandwidth.
+    /// The algorithms and protocols for which NCCL's table has a bandwidth.
     table: Vec<Chosen>,
     paces: Paces,
-    /// How long was measured; starting processes is no part of it.
+    /// The time spent measuring, without starting processes.
     spent: Duration,
-    /// Blocks whose calls no graph held.
+    /// Blocks whose calls were not captured in a graph.
     uncaptured: usize,
     finished: usize,
     all: usize,
@@ -195,7 +195,7 @@ impl Work<'_> {
             |point: &&Point| !self.done.contains(&(self.number(launch, set, point.number) + 1));
         let open: Vec<_> = points.iter().filter(is_open).copied().collect();
         self.finished += points.len() - open.len();
-        // NCCL's own choice is started all the same: it says which sets there are.
+        // NCCL's own choice is always started: it tells which sets are possible.
         if open.is_empty() && set.told.is_some() {
             return Ok(());
         }
@@ -206,14 +206,14 @@ impl Work<'_> {
         let mut crew =
             Crew::start(self.setup, self.fleet, own, told, |process| self.plan.job(process))
                 .map_err(Gone::All)?;
-        let answered = |what: &str| Gone::Lost(format!("it answered {what} where it should not"));
+        let answered = |what: &str| Gone::Lost(format!("it sent an unexpected answer: {what}"));
         let mut ids = crew.begun()?.into_iter().filter_map(|answer| match answer {
             Answer::Id(id) => id,
             _ => None,
         });
         let id = ids.next().ok_or_else(|| answered("no id"))?;
         let ready = crew.share(id)?.into_iter().next();
-        let Some(Answer::Ready(facts)) = ready else { return Err(answered("something")) };
+        let Some(Answer::Ready(facts)) = ready else { return Err(answered("not ready")) };
         self.ran.nccl = facts.nccl;
         for name in &facts.lacks {
             self.note(format!("this NCCL has no {name}"));
@@ -251,15 +251,15 @@ impl Work<'_> {
         }
         if unconfirmed > 0 {
             self.note(format!(
-                "{set}: NCCL's log does not confirm {unconfirmed} of {} points: they are left out",
+                "{set}: NCCL's log does not confirm {unconfirmed} of {} points: left out",
                 open.len()
             ));
         }
         Ok(())
     }
 
-    /// Times one collective of one size; says how long it took, and whether the log confirms how it
-    /// was done.
+    /// Times one collective of one size; returns the time, and whether the log confirms the
+    /// algorithm and protocol.
     fn point(
         &mut self,
         crew: &mut Crew<'_>,
@@ -277,7 +277,7 @@ impl Work<'_> {
         };
         let check = launch == 0;
         let timing = Timing { op: op.to_string(), size: size.0, warm, reps, inner, hold, check };
-        // A collective lasts until its last process knows that it has ended.
+        // A collective lasts until the last process detects its end.
         let (mut host, mut event, mut paces) = (Vec::new(), Vec::new(), Vec::new());
         let mut all_captured = true;
         for answer in crew.time(timing)? {
@@ -290,9 +290,9 @@ impl Work<'_> {
                 }
                 Answer::Wrong(what) => {
                     let error = Error::lost(format!("{op} of {size} has a wrong result: {what}"));
-                    return Err(Gone::All(error.help("nothing that is timed here can be trusted")));
+                    return Err(Gone::All(error.help("no time measured here can be trusted")));
                 }
-                _ => return Err(Gone::Lost("it answered what was not asked".to_owned())),
+                _ => return Err(Gone::Lost("it sent an unexpected answer".to_owned())),
             }
         }
         self.uncaptured += usize::from(!all_captured);
@@ -329,7 +329,7 @@ impl Work<'_> {
     }
 }
 
-/// Of each run the longest time.
+/// The longest time of each run.
 fn longest(times: &mut Vec<f64>, others: &[f64]) {
     times.resize(times.len().max(others.len()), 0.0);
     times.iter_mut().zip(others).for_each(|(time, other)| *time = time.max(*other));
@@ -337,12 +337,12 @@ fn longest(times: &mut Vec<f64>, others: &[f64]) {
 
 fn samples(times: &[f64]) -> Vec<Sample> {
     let sample = |ns: &f64| Sample { span: Seconds(ns * 1e-9), late: false, run_delay: None };
-    // A clock that has not moved says nothing.
+    // A clock that has not advanced gives no time.
     times.iter().filter(|ns| **ns > 0.0).map(sample).collect()
 }
 
-/// What GPUs do by themselves, and pairs of them: all pairs of up to five GPUs, neighbours and some
-/// more of others, 24 at most.
+/// What GPUs do without NCCL, and pairs of them: all pairs of up to five GPUs; otherwise neighbours
+/// and some other pairs, 24 at most.
 #[must_use]
 pub fn survey_ops(gpus: u32, seed: u64) -> Vec<Op> {
     const MOST: usize = 24;
@@ -359,7 +359,7 @@ pub fn survey_ops(gpus: u32, seed: u64) -> Vec<Op> {
     let every = (0..gpus).flat_map(|a| (0..gpus).map(move |b| (a, b))).filter(|(a, b)| a != b);
     let mut pairs: Vec<(u32, u32)> = every.collect();
     Random::new(seed).shuffle(&mut pairs);
-    // Neighbours first, each way; then as they come.
+    // Neighbours first, in each direction; then the others in order.
     pairs.sort_by_key(|(a, b)| a.abs_diff(*b) != 1);
     pairs.truncate(MOST);
     pairs.sort_unstable();
@@ -369,8 +369,8 @@ pub fn survey_ops(gpus: u32, seed: u64) -> Vec<Op> {
     ops
 }
 
-/// Measures what `done` does not have of `ops` with each of `sizes`, in `launches` processes; says what
-/// is to be known of them.
+/// Measures the part of `ops` with each of `sizes` that `done` lacks, in `launches` processes;
+/// returns notes for the user.
 ///
 /// # Errors
 /// As [`nccl`].
@@ -418,7 +418,7 @@ pub fn survey(
                 Ok(Some(Answer::Wrong(what))) => {
                     return Err(Error::lost(format!("{op} of {size} has a wrong result: {what}")));
                 }
-                Ok(_) => return Err(Error::lost("the GPUs' process answered another question")),
+                Ok(_) => return Err(Error::lost("the GPUs' process sent an unexpected answer")),
                 Err(gone) => {
                     let error = at_once(gone, &format!("{op} of {size}"));
                     let reason = error.what().to_owned();

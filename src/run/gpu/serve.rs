@@ -1,4 +1,4 @@
-//! The side of a process with GPUs: it does what it is told, one block after another.
+//! The side of a process with GPUs: it executes orders, one block after another.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -23,17 +23,17 @@ const MOST: u32 = 10_000;
 /// Serves until the other end of `control` hangs up.
 ///
 /// # Errors
-/// A channel that is none. What else goes wrong is told to the other end.
+/// An invalid channel. Other errors are reported to the other end.
 pub fn serve(control: OwnedFd) -> Result<()> {
     let mut stream = UnixStream::from(control);
     let gone = |e: std::io::Error| {
-        Error::input(format!("nobody speaks to this process: {e}"))
+        Error::input(format!("this process has no parent to serve: {e}"))
             .help("it is started by `collcost calibrate`")
     };
     let Order::Hello { parent, task } = read(&mut stream).map_err(gone)? else {
-        return Err(Error::lost("nobody said what this process is for"));
+        return Err(Error::lost("this process got no task"));
     };
-    // The kernel ends it with the process that started it.
+    // The kernel ends it when the process that started it ends.
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|e| Error::environment(format!("it cannot end with its parent: {e}")))?;
     if getppid() != Pid::from_raw(parent) {
@@ -41,7 +41,7 @@ pub fn serve(control: OwnedFd) -> Result<()> {
     }
     let done = work(&mut stream, task);
     if let Err(error) = done {
-        // Whoever is gone does not hear it.
+        // If the other end is gone, it cannot receive this.
         let _ = write(&mut stream, &Answer::Refused(error.to_string()));
     }
     Ok(())
@@ -57,7 +57,7 @@ fn work(stream: &mut UnixStream, Task { library, job }: Task) -> Result<()> {
             };
             let facts = Facts { nccl, ..facts(driver)? };
             tell(stream, &Answer::Ready(facts))?;
-            blocks(stream, 0, |_, op| Err(Error::input(format!("{op} is nothing to look at"))))
+            blocks(stream, 0, |_, op| Err(Error::input(format!("{op} cannot be timed here"))))
         }
         Job::Survey { largest } => {
             let mut survey = Survey::open(driver, largest)?;
@@ -69,9 +69,9 @@ fn work(stream: &mut UnixStream, Task { library, job }: Task) -> Result<()> {
             let own = (first == 0).then(|| nccl.unique_id()).transpose()?;
             tell(stream, &Answer::Id(own.map(|id| id.bytes().to_vec())))?;
             let Ok(Order::Id(id)) = read(stream) else {
-                return Err(Error::lost("nobody said the communicator's id"));
+                return Err(Error::lost("the communicator's id did not arrive"));
             };
-            let id = UniqueId::of(&id).ok_or_else(|| Error::lost("that is no id of NCCL"))?;
+            let id = UniqueId::of(&id).ok_or_else(|| Error::lost("invalid NCCL id"))?;
             let of = Ranks { gpus: &gpus, all: ranks, first, largest, registered };
             let mut world = World::join(driver, &nccl, id, of)?;
             let lacks = CALLS.into_iter().filter(|call| !nccl.has(*call));
@@ -89,7 +89,7 @@ fn load(library: Vec<PathBuf>) -> Result<Nccl> {
 }
 
 fn tell(stream: &mut UnixStream, answer: &Answer) -> Result<()> {
-    write(stream, answer).map_err(|e| Error::lost(format!("nobody hears: {e}")))
+    write(stream, answer).map_err(|e| Error::lost(format!("no answer can be sent: {e}")))
 }
 
 fn facts(driver: Driver) -> Result<Facts> {
@@ -109,14 +109,14 @@ fn blocks(
     largest: u64,
     mut time: impl FnMut(&Timing, &Op) -> Result<Answer>,
 ) -> Result<()> {
-    // The other end's hanging up is the end.
+    // The loop ends when the other end hangs up.
     while let Ok(Order::Time(timing)) = read(stream) {
         let runs = [timing.warm, timing.reps, timing.inner, timing.hold];
         if timing.size > largest || runs.into_iter().any(|count| count > MOST) {
-            return Err(Error::environment("GPUs do not run so much at once"));
+            return Err(Error::environment("the block is larger than GPUs may run at once"));
         }
         let op: Op = timing.op.parse()?;
-        // What went wrong is told before anything is given back, which may wait for a peer that is gone.
+        // Errors are reported before resources are freed, which may wait for a peer that is gone.
         let answer = time(&timing, &op).unwrap_or_else(|e| Answer::Refused(e.to_string()));
         let is_over = matches!(answer, Answer::Refused(_));
         tell(stream, &answer)?;

@@ -1,4 +1,4 @@
-//! What NCCL is told, and with which environment.
+//! NCCL settings of a process, and its environment.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use crate::base::collective::Collective;
 use crate::library::nccl::{Algo, Function, Proto};
 use crate::machine::sample::{Chosen, DataType};
 
-/// One way in which NCCL is told to go, or none: then it goes its own.
+/// An algorithm and protocol forced on NCCL, or none: then NCCL chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Set {
-    /// What is told.
+    /// The forced algorithm and protocol.
     pub told: Option<Chosen>,
 }
 
@@ -22,7 +22,7 @@ impl Set {
     /// NCCL's own choice.
     pub const AUTO: Self = Self { told: None };
 
-    /// All of them; the number of a set is its place.
+    /// All of them; the number of a set is its index.
     pub const ALL: &[Self] = &[
         Self::AUTO,
         told(Algo::Ring, Proto::Ll),
@@ -36,12 +36,12 @@ impl Set {
         told(Algo::Pat, Proto::Simple),
     ];
 
-    /// Its place among all.
+    /// Its index among all sets.
     pub(super) fn number(self) -> usize {
         Self::ALL.iter().position(|known| *known == self).unwrap_or(0)
     }
 
-    /// What it is told for.
+    /// The functions that it is forced for.
     fn functions(self) -> &'static [Function] {
         use Function as F;
         match self.told.map(|told| told.algo) {
@@ -52,8 +52,9 @@ impl Set {
         }
     }
 
-    /// Whether `collective` of `dtype` is asked of it: what NCCL is told is fitted, and what it does by
-    /// itself is kept as it is, other types and messages too.
+    /// Whether this set measures `collective` of `dtype`. Forced settings are fitted, so only
+    /// fitted types are measured; NCCL's own choice is recorded unchanged, for other types and
+    /// messages too.
     #[must_use]
     pub fn takes(self, collective: Collective, dtype: DataType) -> bool {
         let Some(function) = Function::of(collective) else { return self.told.is_none() };
@@ -63,8 +64,8 @@ impl Set {
         }
     }
 
-    /// Whether NCCL of this version may have it: rings and trees always, in-network ones where its
-    /// own table has a bandwidth for them, PAT with one rank per node alone.
+    /// Whether NCCL of this version may support it: rings and trees always, in-network algorithms
+    /// if its own table has a bandwidth for them, PAT only with one rank per node.
     #[must_use]
     pub fn is_possible(self, version: Release, ranks: u32, nodes: u32, table: &[Chosen]) -> bool {
         match self.told {
@@ -75,8 +76,8 @@ impl Set {
         }
     }
 
-    /// The variables that tell it, and those that have NCCL write down what it does. In a graph NCCL
-    /// would register buffers by itself, which it does not do for calls outside.
+    /// The variables that force it, and those that make NCCL log what it does. In a graph NCCL
+    /// would register buffers on its own, which it does not do for calls outside.
     pub(super) fn variables(self, log: &str, registered: bool) -> Variables {
         let mut all = vec![
             ("NCCL_DEBUG".to_owned(), "INFO".to_owned()),
@@ -103,7 +104,7 @@ impl fmt::Display for Set {
     }
 }
 
-/// Settings of NCCL that say how a site is wired, and not what NCCL chooses.
+/// NCCL settings that describe a site's wiring and do not affect NCCL's choices.
 pub const ALLOWED: &[&str] = &[
     "NCCL_SOCKET_IFNAME",
     "NCCL_SOCKET_FAMILY",
@@ -129,8 +130,8 @@ pub const ALLOWED: &[&str] = &[
 /// Variables of an environment, each with its value.
 pub type Variables = Vec<(String, String)>;
 
-/// What is left of an environment: everything but NCCL's settings, and of those the ones that are
-/// allowed. The latter come second, to be recorded.
+/// The environment without NCCL's settings, except those that are allowed. The allowed settings
+/// come second, to be recorded.
 #[must_use]
 pub fn kept(environment: impl Iterator<Item = (String, String)>) -> (Variables, Variables) {
     let is_nccl = |(name, _): &(String, String)| name.starts_with("NCCL_");
@@ -141,15 +142,15 @@ pub fn kept(environment: impl Iterator<Item = (String, String)>) -> (Variables, 
     (others, allowed)
 }
 
-/// What ranks that share a GPU need: each is a host of its own to NCCL, which then sends through the
-/// network's interface to itself; no switch adds for two ranks of one GPU.
+/// Settings for ranks that share a GPU: NCCL treats each as a separate host and sends through the
+/// network interface to itself; no switch adds for two ranks of one GPU.
 #[must_use]
 pub fn shared() -> Variables {
     let all = [("NCCL_NVLS_ENABLE", "0"), ("NCCL_SOCKET_IFNAME", "lo"), ("NCCL_IB_DISABLE", "1")];
     all.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
 }
 
-/// Which host a process is, where it is to be one of its own.
+/// The host id of a process that NCCL should treat as a separate host.
 pub(super) fn host_id(process: usize) -> (String, String) {
     ("NCCL_HOSTID".to_owned(), format!("collcost-{}-{process}", std::process::id()))
 }

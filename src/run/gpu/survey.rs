@@ -1,8 +1,8 @@
-//! What GPUs do by themselves: copies between them and in their memory, additions, the start of a
-//! kernel and of a graph, the way to the host and back.
+//! What GPUs do without NCCL: copies between them and in their memory, additions, the start of a
+//! kernel and of a graph, the round trip to the host.
 //!
-//! Times are the host's, from the start of one operation until the host knows that it has ended:
-//! what a program that waits for it sees.
+//! Times are the host's, from the start of one operation until the host detects its end: the time
+//! that a program waiting for it sees.
 
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ pub(super) struct Survey {
     clocks: Clocks,
 }
 
-/// Bytes that are compared at either end.
+/// Bytes compared at either end.
 const COMPARED: usize = 64 << 10;
 
 impl Survey {
@@ -66,7 +66,7 @@ impl Survey {
                 host.push(begin.elapsed().as_nanos() as f64);
             }
         }
-        // The clocks are read while the GPU works.
+        // The clock rates are read while the GPU works.
         for _ in 0..timing.hold.max(1) {
             for (gpu, (from, to)) in gpus.iter().zip(buffers) {
                 gpu.copy(to, from, bytes)?;
@@ -83,7 +83,7 @@ impl Survey {
         })
     }
 
-    /// Runs it once with known contents; says what is wrong.
+    /// Runs it once with known contents; describes any mismatch.
     fn compare(&mut self, op: &Op, bytes: usize) -> Result<Option<String>> {
         let (from, to) = match *op {
             Op::Device(Device::Copy { from, to }) => (from, to),
@@ -127,7 +127,7 @@ impl Survey {
             let wanted = numbers(at, 3);
             let mut both = found.chunks_exact(4).zip(wanted.chunks_exact(4));
             if let Some(i) = both.position(|(a, b)| a != b) {
-                return Ok(Some(format!("number {} is no sum", at + i)));
+                return Ok(Some(format!("number {} is not the sum", at + i)));
             }
         }
         Ok(None)
@@ -179,7 +179,7 @@ fn once(
             let bytes = bytes.min(host.len());
             return gpu.read(a, 0, &mut host[..bytes]);
         }
-        _ => return Err(Error::input(format!("{op} is nothing that a GPU does by itself"))),
+        _ => return Err(Error::input(format!("{op} is not an operation of GPUs"))),
     }
     gpu.wait()
 }

@@ -1,4 +1,4 @@
-//! What the measuring process and those with GPUs say to each other.
+//! The messages between the measuring process and those with GPUs.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::nccl::Release;
 use super::pace::{Pace, name};
 
-/// What a process is for.
+/// The job of a process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Task {
-    /// The files that may be NCCL; none where it is not needed.
+    /// Candidate files for NCCL; empty if it is not needed.
     pub(super) library: Vec<PathBuf>,
     pub(super) job: Job,
 }
@@ -18,12 +18,12 @@ pub(super) struct Task {
 /// What it does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum Job {
-    /// Look at the GPUs, and at NCCL where files are named.
+    /// Inspect the GPUs, and NCCL if files are given.
     Look,
-    /// Time what GPUs do by themselves.
+    /// Time operations of GPUs without NCCL.
     Survey { largest: u64 },
-    /// Be ranks of NCCL: `first` and on of `ranks`, one on each of `gpus`, with buffers that NCCL knows
-    /// where they are `registered`.
+    /// Serve as NCCL ranks: those from `first` on of `ranks`, one on each of `gpus`, with buffers
+    /// that NCCL registers if `registered`.
     Nccl { gpus: Vec<u32>, ranks: u32, first: u32, largest: u64, registered: bool },
 }
 
@@ -37,9 +37,9 @@ pub(super) struct Timing {
     pub(super) warm: u32,
     /// Runs that count, on each clock.
     pub(super) reps: u32,
-    /// How many follow each other between two readings of the GPU's clock.
+    /// How many run back to back between two readings of the GPU's clock.
     pub(super) inner: u32,
-    /// How many such rows keep the GPUs busy while their clocks are read.
+    /// How many such rows keep the GPUs busy while their clock rates are read.
     pub(super) hold: u32,
     /// Whether the result is compared first.
     pub(super) check: bool,
@@ -48,7 +48,7 @@ pub(super) struct Timing {
 /// To the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
-    /// The first: with which process it ends, and what it is for.
+    /// The first message: the parent with which it ends, and its task.
     Hello { parent: i32, task: Task },
     /// The communicator's id, the same for all ranks.
     Id(Vec<u8>),
@@ -56,66 +56,66 @@ pub(super) enum Order {
     Time(Timing),
 }
 
-/// To a process on another host, through the rank there.
+/// To a process on another host, through its host's rank.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FarOrder {
-    /// Starts it, the how many-th, with what the set of a number tells NCCL.
+    /// Starts process number `run`, with the NCCL settings of this set.
     Start { run: u32, set: Option<usize>, job: Job },
     /// The communicator's id.
     Id(Vec<u8>),
     /// A block.
     Time(Timing),
-    /// It is to end.
+    /// Ends it.
     Stop,
 }
 
-/// From a process on another host, of its how many-th start.
+/// From a process on another host, with its number.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FarNews {
-    /// What it answered.
+    /// An answer of the process.
     Said(u32, Answer),
-    /// It has ended, and how.
+    /// The process has ended, and how.
     Ended(u32, String),
 }
 
 /// From the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
-    /// An id that rank 0 made, or none of another rank; the common one is awaited.
+    /// An id that rank 0 made, or none from another rank, which waits for the common one.
     Id(Option<Vec<u8>>),
     /// It is ready.
     Ready(Facts),
-    /// The times of the host and of the GPU, in ns, of one run each; how fast the GPUs were; whether
-    /// what was timed was captured before.
+    /// The times of the host and of the GPU, in ns, of one run each; the GPUs' clock rates; whether
+    /// the calls were captured in a graph.
     Timed { host: Vec<f64>, event: Vec<f64>, pace: Option<Pace>, captured: bool },
     /// The result is wrong.
     Wrong(String),
-    /// This machine does not let it.
+    /// This machine does not permit it.
     Refused(String),
 }
 
-/// What a process sees.
+/// The GPUs and NCCL that a process sees.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// The GPUs by their makers' names.
+    /// The GPUs by their vendors' names.
     pub gpus: Vec<String>,
-    /// Which they are, in all the world.
+    /// Their globally unique ids.
     pub ids: Vec<String>,
-    /// The version of CUDA that the driver has.
+    /// The CUDA version that the driver supports.
     pub driver: String,
-    /// NCCL's version, where it was loaded.
+    /// NCCL's version, if it was loaded.
     pub nccl: Option<Release>,
-    /// Collectives that it does not have.
+    /// Collectives that it lacks.
     pub lacks: Vec<String>,
-    /// The bytes of each GPU's memory that are free.
+    /// The free bytes of each GPU's memory.
     pub free: Vec<u64>,
-    /// Whether the first GPU reaches the memory of the second by itself, by rows.
+    /// Whether the row's GPU can access the memory of the column's directly.
     pub reach: Vec<Vec<bool>>,
 }
 
 impl Facts {
-    /// The GPUs in words, those that follow each other and are alike together: `8 x NVIDIA H100`. A
-    /// part of one (MIG) is named by its number too, for another part of it is another machine.
+    /// The GPUs in one line of text; equal GPUs in a row are combined: `8 x NVIDIA H100`. A part of
+    /// a GPU (MIG) is also identified by its number, since another part is another machine.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! A process with GPUs, from the side that started it.
+//! A process with GPUs, from the side of the process that started it.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -18,19 +18,19 @@ use crate::run::launch::{frame, take};
 
 /// How processes with GPUs are started.
 pub struct Setup {
-    /// The program that serves as one, and its arguments.
+    /// The program that serves as such a process, and its arguments.
     pub program: (PathBuf, Vec<String>),
-    /// The files that may be NCCL, the first that loads is taken.
+    /// Candidate files for NCCL; the first that loads is used.
     pub library: Vec<PathBuf>,
-    /// Their environment, but for what a set adds.
+    /// Their environment, without the variables of a set.
     pub environment: Variables,
-    /// A folder for logs, which its owner takes away.
+    /// A folder for logs, which its owner deletes.
     pub scratch: PathBuf,
     /// How long a block may take before the process is killed.
     pub patience: Duration,
-    /// How long starting may take: drivers, and NCCL over many hosts, take their time.
+    /// How long starting may take: drivers, and NCCL over many hosts, are slow to start.
     pub starting: Duration,
-    /// Becomes readable when somebody wants to stop.
+    /// Becomes readable when the user wants to stop.
     pub interrupt: Option<OwnedFd>,
 }
 
@@ -43,27 +43,26 @@ pub(super) struct Worker {
     errors: PathBuf,
 }
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 pub(super) enum Gone {
-    /// It ended by itself, or was silent and was killed: in words.
+    /// It ended on its own, or was silent and was killed: a description.
     Lost(String),
-    /// It says that the machine does not let it.
+    /// It reports that the machine does not permit the work.
     Refused(String),
-    /// Something that ends everything.
+    /// An error that ends everything.
     All(Error),
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It may be gone; then there is nothing to kill.
+        // It may already have ended; then there is nothing to kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Worker {
-    /// Starts the how many-th process of several for `task`, with `variables` beside the setup's
-    /// environment.
+    /// Starts process number `which` for `task`, with `variables` added to the setup's environment.
     pub(super) fn start(
         setup: &Setup,
         which: usize,
@@ -72,7 +71,7 @@ impl Worker {
     ) -> Result<Self> {
         let (program, arguments) = &setup.program;
         let failed = |what: &str, e: std::io::Error| {
-            Error::environment(format!("no process for the GPUs can be started: {what}: {e}"))
+            Error::environment(format!("the process for the GPUs cannot be started: {what}: {e}"))
         };
         let (stream, theirs) = UnixStream::pair().map_err(|e| failed("no socket", e))?;
         let errors = setup.scratch.join(format!("errors-{which}"));
@@ -86,7 +85,7 @@ impl Worker {
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
             .stderr(file)
-            // An interruption of the terminal is the measuring process's alone.
+            // Only the measuring process receives an interruption from the terminal.
             .process_group(0)
             .spawn()
             .map_err(|e| failed(&program.display().to_string(), e))?;
@@ -107,7 +106,7 @@ impl Worker {
         };
         let mut worker = Self { child, death, stream, inbox: Vec::new(), errors };
         let parent = std::process::id().cast_signed();
-        worker.tell(&Order::Hello { parent, task }).map_err(|e| failed("it does not hear", e))?;
+        worker.tell(&Order::Hello { parent, task }).map_err(|e| failed("it takes no orders", e))?;
         Ok(worker)
     }
 
@@ -116,32 +115,33 @@ impl Worker {
         self.child.id()
     }
 
-    /// Gives an order; one that does not take it has ended, which is seen when it is to answer.
+    /// Sends an order; a process that does not take it has ended, which is noticed when it should
+    /// answer.
     pub(super) fn tell(&mut self, order: &Order) -> std::io::Result<()> {
         // Orders are short: they fit into the socket's queue.
         self.stream.write_all(&frame(order)?)
     }
 
-    /// Adds what becomes readable when it says something or ends.
+    /// Adds the files that become readable when it answers or ends.
     pub(super) fn watch<'a>(&'a self, files: &mut Vec<PollFd<'a>>) {
         files.push(PollFd::new(&self.stream, PollFlags::IN));
         files.push(PollFd::new(&self.death, PollFlags::IN));
     }
 
-    /// The next answer, if it has come.
+    /// The next answer, if it has arrived.
     pub(super) fn answer(&mut self) -> std::result::Result<Option<Answer>, Gone> {
-        // What it said last counts, though it has ended since.
+        // Its last answer counts, even if it has ended since.
         let is_dead = self.is_dead();
         self.hear();
         match take::<Answer>(&mut self.inbox) {
             Ok(Some(Answer::Refused(text))) => Err(Gone::Refused(text)),
             Ok(None) if is_dead => Err(self.lost()),
             Ok(answer) => Ok(answer),
-            Err(e) => Err(Gone::Lost(format!("it said what cannot be read: {e}"))),
+            Err(e) => Err(Gone::Lost(format!("its answer cannot be read: {e}"))),
         }
     }
 
-    /// Says so where it has ended since it answered.
+    /// An error if it has ended since its last answer.
     pub(super) fn lives(&mut self) -> std::result::Result<(), Gone> {
         if self.is_dead() { Err(self.lost()) } else { Ok(()) }
     }
@@ -164,7 +164,7 @@ impl Worker {
         }
     }
 
-    /// How it ended, with the last that it wrote to standard error.
+    /// How it ended, with the last line that it wrote to standard error.
     fn lost(&mut self) -> Gone {
         let _ = self.child.kill();
         let how = match self.child.wait() {

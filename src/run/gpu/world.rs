@@ -1,8 +1,8 @@
-//! Ranks of NCCL on GPUs of this process: one call after another, timed and compared.
+//! NCCL ranks on GPUs of this process: one call after another, timed and compared.
 //!
-//! Calls are captured as graphs before they are timed: then NCCL itself does nothing while the clock
-//! runs, writes no line into its log, and one thread starts the GPUs of a process fast enough. Where
-//! a version of NCCL lets nothing be captured, its calls are started one by one, which is said.
+//! Calls are captured as graphs before they are timed. Then NCCL itself does nothing and writes no
+//! log line while the clock runs, and one thread starts the GPUs of a process fast enough. If a
+//! version of NCCL allows no capture, its calls are started one by one, and a note says so.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::{DataType, Forced, Library, Op};
 
-/// Which ranks are a process's, and with what they are to work.
+/// The ranks of a process, and their parameters.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ranks<'a> {
     pub(super) gpus: &'a [u32],
@@ -23,17 +23,17 @@ pub(super) struct Ranks<'a> {
     pub(super) first: u32,
     /// The bytes of the largest call.
     pub(super) largest: u64,
-    /// Whether NCCL gives the buffers and knows them.
+    /// Whether NCCL allocates and registers the buffers.
     pub(super) registered: bool,
 }
 
-/// Ranks of NCCL on GPUs of this process.
+/// NCCL ranks on GPUs of this process.
 pub(super) struct World {
     gpus: Vec<Gpu>,
     ranks: u32,
     first: u32,
     buffers: Vec<(Buffer, Buffer)>,
-    /// What lies in the first of the buffers.
+    /// The type that the first of the buffers is filled with.
     filled: Option<DataType>,
     communicators: Vec<Communicator>,
     nccl: Nccl,
@@ -42,8 +42,8 @@ pub(super) struct World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // Communicators end first: a GPU that waits for a peer that is gone would be waited for for
-        // ever. Buffers go before the GPUs that they are of.
+        // Communicators end first: waiting for a GPU that waits for a lost peer would never end.
+        // Buffers are freed before their GPUs.
         self.communicators.clear();
         for gpu in &self.gpus {
             let _ = gpu.wait();
@@ -52,14 +52,14 @@ impl Drop for World {
     }
 }
 
-/// Numbers at either end of a buffer that are compared.
+/// Numbers compared at either end of a buffer.
 const COMPARED: usize = 64 << 10;
-/// How many looks at a stream lie between two at NCCL's own state.
+/// How many checks of a stream come between two checks of NCCL's own state.
 const LOOKS: u32 = 1 << 12;
 
 /// How a call is started.
 enum Started<'a> {
-    /// As graphs of so many calls, one per GPU.
+    /// As graphs of this many calls, one per GPU.
     Graphs(Vec<Graph<'a>>),
     /// One by one.
     Calls(u32),
@@ -84,7 +84,7 @@ impl World {
         Ok(Self { gpus, ranks, first, buffers, filled: None, communicators, nccl, clocks })
     }
 
-    /// Has every rank's buffer hold what it brings.
+    /// Fills every rank's buffer with its input.
     fn fill(&mut self, dtype: DataType) -> Result<()> {
         if self.filled == Some(dtype) {
             return Ok(());
@@ -106,7 +106,7 @@ impl World {
         let (Op::Forced(Forced { collective, dtype, .. })
         | Op::Library(Library { collective, dtype, .. })) = *op
         else {
-            return Err(Error::input(format!("{op} is nothing that NCCL does")));
+            return Err(Error::input(format!("{op} is not an operation of NCCL")));
         };
         let dtype = dtype.unwrap_or(DataType::F32);
         let call = Call::new(collective, dtype, Bytes(timing.size), self.ranks)
@@ -117,7 +117,7 @@ impl World {
         {
             return Ok(Answer::Wrong(wrong));
         }
-        // Connections are made in the first call, which can be in no graph.
+        // Connections are made in the first call, which cannot be part of a graph.
         for _ in 0..timing.warm.max(1) {
             self.start(call)?;
         }
@@ -127,8 +127,8 @@ impl World {
         let captured = matches!(many, Started::Graphs(_));
         let mut event = Vec::with_capacity(timing.reps as usize);
         for _ in 0..timing.reps {
-            // The same work goes before, so that all GPUs are at it when the first of them begins to
-            // count, and what is counted has been started by then.
+            // The same work runs before, so all GPUs are busy with it when the first of them starts
+            // its clock, and the timed work has been queued by then.
             match inner {
                 1 => self.gather(call)?,
                 _ => self.launch(&many, call)?,
@@ -159,12 +159,12 @@ impl World {
         Ok(Answer::Timed { host, event, pace, captured })
     }
 
-    /// `count` calls, ready to be started at once.
+    /// `count` calls, prepared to be started at once.
     fn ready(&self, call: Call, count: u32) -> Result<Started<'_>> {
         let captured = Gpu::graphs(&self.gpus, || (0..count).try_for_each(|_| self.start(call)));
         match captured {
             Ok(graphs) => Ok(Started::Graphs(graphs)),
-            // An error that lasts is met again below.
+            // A persistent error occurs again below.
             Err(_) => Ok(Started::Calls(count)),
         }
     }
@@ -176,7 +176,8 @@ impl World {
         }
     }
 
-    /// How fast the GPUs are while they work: asked when they have begun, and before they have ended.
+    /// The GPUs' clock rates while they work: read after they have begun, and before they have
+    /// ended.
     fn pace(&self, started: &Started<'_>, call: Call, hold: u32) -> Result<Option<Pace>> {
         for _ in 0..hold.max(1) {
             self.launch(started, call)?;
@@ -186,8 +187,8 @@ impl World {
         Ok(pace)
     }
 
-    /// Has ranks of several processes begin together: those that come first wait for the last in the
-    /// least collective that needs them all and that goes the same way.
+    /// Makes ranks of several processes begin together: early ranks wait for the last one in the
+    /// smallest collective that needs them all and takes the same path.
     fn gather(&self, call: Call) -> Result<()> {
         if self.gpus.len() == self.ranks as usize {
             return Ok(());
@@ -206,8 +207,7 @@ impl World {
         })
     }
 
-    /// Waits for the GPUs, and looks after what goes wrong meanwhile: a peer that is gone says nothing
-    /// to them.
+    /// Waits for the GPUs and checks for errors meanwhile: a lost peer is not reported to the GPUs.
     fn wait(&self) -> Result<()> {
         let mut looks = 0_u32;
         for gpu in &self.gpus {
@@ -222,8 +222,8 @@ impl World {
         Ok(())
     }
 
-    /// Runs it once and compares both ends of what came out at every rank of this process; says
-    /// what is wrong.
+    /// Runs it once and compares both ends of the result on every rank of this process; describes
+    /// any mismatch.
     fn compare(&self, call: Call) -> Result<Option<String>> {
         let number = element(call.dtype).map_or(4, |(_, bytes)| bytes);
         let length = call.length(self.ranks);

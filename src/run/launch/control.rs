@@ -1,4 +1,4 @@
-//! What the group and its ranks say to each other: JSON, with its length before it.
+//! The messages between the group and its ranks: JSON, preceded by its length.
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -23,24 +23,24 @@ use crate::run::transport::{Delay, Kind, Wait};
 /// The longest message.
 const LONGEST: usize = 256 << 20;
 
-/// What a rank is, the first that it hears.
+/// The first message to a rank: what it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) rank: u32,
     pub(crate) ranks: u32,
     pub(crate) transport: Kind,
     pub(crate) wait: Wait,
-    /// The process that starts it, and with which it ends.
+    /// The process that starts it; the rank ends when that process ends.
     pub(crate) parent: i32,
     /// The CPU on which it stays.
     pub(crate) cpu: Option<usize>,
-    /// The network namespace into which it goes.
+    /// The network namespace that it enters.
     pub(crate) namespace: Option<PathBuf>,
     /// Where it listens.
     pub(crate) address: IpAddr,
     /// How long connecting may take.
     pub(crate) patience: Duration,
-    /// How each message is held up.
+    /// How each message is delayed.
     pub(crate) delay: Option<Delay>,
 }
 
@@ -62,19 +62,19 @@ pub(crate) enum Order {
 pub enum Answer {
     /// It is there, and listens.
     Ready(Option<SocketAddr>),
-    /// It is connected with all others, with this congestion control.
+    /// It is connected to all others, with this congestion control.
     Connected(Option<String>),
     /// The block is done.
     Done(Box<Record>),
-    /// The block is not.
+    /// The block failed.
     Failed(Failure),
-    /// It cannot take part: this machine does not let it.
+    /// It cannot take part: this machine does not permit it.
     Refused(String),
     /// It could not connect.
     Unconnected(String),
 }
 
-/// A message with its length before it.
+/// A message preceded by its length.
 pub(crate) fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, message)?;
@@ -85,7 +85,7 @@ pub(crate) fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Takes the first message off `bytes`, if all of it is there.
+/// Removes the first message from `bytes`, if it is complete.
 pub(crate) fn take<T: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option<T>> {
     let Some(head) = bytes.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*head) as usize;
@@ -126,7 +126,7 @@ pub(super) fn give(stream: &UnixStream, file: BorrowedFd<'_>) -> io::Result<()> 
     if sent == 1 { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-/// Takes the byte with the file.
+/// Receives the byte with the file.
 pub(super) fn receive(stream: &UnixStream) -> io::Result<OwnedFd> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut room);

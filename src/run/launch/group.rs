@@ -29,13 +29,13 @@ const MOST_RANKS: u32 = 64;
 pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 /// The least time after which a step counts as silent.
 pub(crate) const LEAST_PATIENCE: Duration = Duration::from_secs(2);
-/// How long after a first complaint others are heard, which may know the cause.
+/// How long to wait after a first complaint for others, which may know the cause.
 const GRACE: Duration = Duration::from_millis(300);
-/// A rank that is stopped for so long is lost.
+/// A rank that has been stopped for this long is lost.
 const STOPPED: Duration = Duration::from_secs(2);
-/// A host of which nothing was heard for so long is where a fault of its ranks lies.
+/// If nothing was heard of a host for this long, the fault of its ranks is there.
 const SILENT: Duration = Duration::from_millis(1200);
-/// How long ranks may take to end by themselves.
+/// How long ranks may take to end on their own.
 const ENDING: Duration = Duration::from_secs(1);
 /// The slowest rate that a block may have, in bytes per second, before it counts as hanging.
 const SLOWEST: f64 = 1e6;
@@ -43,7 +43,7 @@ const SLOWEST: f64 = 1e6;
 /// Where a rank runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file of its network namespace; its own where there is none.
+    /// The file of its network namespace; this process's own if absent.
     pub namespace: Option<PathBuf>,
     /// Where it listens, over TCP.
     pub address: IpAddr,
@@ -63,29 +63,28 @@ pub struct Setup {
     pub ranks: u32,
     /// How bytes move.
     pub transport: Kind,
-    /// How ranks wait; absent: they spin where each has a CPU of its own.
+    /// How ranks wait; if absent, they spin where each has its own CPU.
     pub wait: Option<Wait>,
     /// Whether each rank stays on one CPU, rank r on the r-th.
     pub pin: bool,
-    /// Where ranks run, one after another and again from the first; empty: on loopback.
+    /// Where ranks run, assigned in turn and repeated from the first; empty: on loopback.
     pub places: Vec<Place>,
-    /// Holds every message up before it leaves, barriers' too: a latency that a fit should find
-    /// again, for tests.
+    /// Delays every message before it is sent, including those of barriers: for tests, a latency
+    /// that a fit should find.
     pub delay: Option<Delay>,
-    /// Becomes readable when somebody wants to stop.
+    /// Becomes readable when the user wants to stop.
     pub interrupt: Option<OwnedFd>,
 }
 
 impl Setup {
-    /// The same once more, for another start.
+    /// A copy, for another start.
     ///
     /// # Errors
-    /// There is no file descriptor left.
+    /// No file descriptor is left.
     pub fn try_clone(&self) -> Result<Self> {
         let interrupt = self.interrupt.as_ref().map(OwnedFd::try_clone).transpose();
-        let interrupt = interrupt.map_err(|e| {
-            Error::environment(format!("an interruption could not be noticed: {e}"))
-        })?;
+        let interrupt = interrupt
+            .map_err(|e| Error::environment(format!("interruptions cannot be watched: {e}")))?;
         let Self { program, ranks, transport, wait, pin, places, delay, .. } = self;
         let (program, places) = (program.clone(), places.clone());
         let (ranks, transport, wait, pin, delay) = (*ranks, *transport, *wait, *pin, *delay);
@@ -101,26 +100,26 @@ pub struct Group {
     shared: Option<Shared>,
     interrupt: Option<OwnedFd>,
     congestion: Option<String>,
-    /// Ranks whose clock is another than rank 0's.
+    /// Ranks whose clock differs from rank 0's.
     apart: Vec<u32>,
     ended: bool,
 }
 
 /// Ranks that were started elsewhere, and how they run.
 pub(crate) struct Seated {
-    /// In their order.
+    /// In rank order.
     pub(crate) seats: Vec<Box<dyn Seat>>,
     /// How they wait.
     pub(crate) wait: Wait,
-    /// Those whose clock is another than rank 0's.
+    /// The ranks whose clock differs from rank 0's.
     pub(crate) apart: Vec<u32>,
-    /// By which they know each other.
+    /// The secret by which they recognize each other.
     pub(crate) run: tcp::Run,
-    /// Becomes readable when somebody wants to stop.
+    /// Becomes readable when the user wants to stop.
     pub(crate) interrupt: Option<OwnedFd>,
 }
 
-/// What is being waited for, and what to call it.
+/// What the group waits for, and its name.
 struct Awaited {
     stage: String,
     until: Instant,
@@ -130,7 +129,7 @@ impl Group {
     /// Starts the ranks and lets them connect.
     ///
     /// # Errors
-    /// More ranks than one host runs, or than CPUs where they would spin; a machine that refuses
+    /// More ranks than one host runs, or than CPUs if they would spin; a machine that refuses
     /// processes, memory or connections; a rank that is lost; an interruption.
     pub fn start(setup: Setup) -> Result<Self> {
         let Setup { program, ranks, transport, wait, pin, places, delay, interrupt } = setup;
@@ -144,7 +143,7 @@ impl Group {
         if wait == Wait::Spin && !fits {
             let cpus = usable.at_once;
             return Err(Error::environment(format!(
-                "{ranks} ranks would spin on {cpus} usable CPUs, and wait for each other's time \
+                "{ranks} ranks would spin on {cpus} usable CPUs and wait for each other's time \
                  slices instead of messages"
             ))
             .help(format!("run at most {cpus} ranks, or let them wait with --wait poll")));
@@ -230,16 +229,16 @@ impl Group {
         self.seats.iter().map(|seat| seat.process()).collect()
     }
 
-    /// The congestion control of its connections; none over shared memory.
+    /// The congestion control of its connections; absent over shared memory.
     #[must_use]
     pub fn congestion(&self) -> Option<&str> {
         self.congestion.as_deref()
     }
 
-    /// Carries out `programs`, one per rank, as `block` says; `name` is for errors.
+    /// Executes `programs`, one per rank, as `block` specifies; `name` is for errors.
     ///
     /// # Errors
-    /// A wrong result, a rank that is lost, an interruption; the group is over then.
+    /// A wrong result, a rank that is lost, an interruption; the group has ended then.
     pub fn run(&mut self, programs: Vec<Program>, block: &Block, name: &str) -> Result<Timed> {
         self.carry_out(programs, block, name, None)
     }
@@ -262,7 +261,7 @@ impl Group {
         let moved: f64 = programs.iter().map(bytes_moved).sum();
         let longest = reps * (patience.as_secs_f64() + (moved + bytes as f64) / SLOWEST) + 10.0;
         let element = programs.first().map_or(Element::Byte, |program| program.element);
-        // Who does nothing has no part in the time.
+        // A rank that does nothing does not count in the time.
         let busy: Vec<bool> = programs.iter().map(|program| !program.steps.is_empty()).collect();
         let nobody = !busy.contains(&true);
         for (rank, program) in programs.into_iter().enumerate() {
@@ -279,11 +278,11 @@ impl Group {
         for answer in answers {
             match answer {
                 Answer::Done(record) => records.push(*record),
-                _ => return Err(self.lose("a rank answered what was not asked".to_owned())),
+                _ => return Err(self.lose("a rank sent an unexpected answer".to_owned())),
             }
         }
         let bound = align(&mut records);
-        // Nobody may leave a barrier before everybody has come.
+        // No rank may leave a barrier before all have entered it.
         let left_early = element == Element::Bits
             && bound.is_none()
             && (0..block.reps as usize).any(|rep| {
@@ -292,7 +291,7 @@ impl Group {
                 last_start > first_end
             });
         if left_early {
-            return Err(self.lose(format!("{name}: a rank left before another had come")));
+            return Err(self.lose(format!("{name}: a rank left before another had entered")));
         }
         let mut busy = busy.into_iter();
         records.retain(|_| busy.next() == Some(true) || nobody);
@@ -305,7 +304,7 @@ impl Group {
     /// Ends the ranks, and waits until they are gone.
     pub fn end(mut self) {
         for seat in &mut self.seats {
-            // One that does not hear it is killed below.
+            // A rank that does not receive this is killed below.
             let _ = seat.finish();
         }
         let until = Instant::now() + ENDING;
@@ -338,7 +337,7 @@ impl Group {
             let told = self.seats[rank].connect(&addresses, run);
             told.map_err(|e| self.lose_rank(rank, "connecting", &e.to_string()))?;
         }
-        // The ranks' own limit is as long, and says more.
+        // The ranks' own limit is as long, and their error is more informative.
         let mut connecting = awaited("connecting");
         connecting.until += GRACE;
         self.congestion = self.gather(&connecting)?.into_iter().find_map(|answer| match answer {
@@ -348,7 +347,7 @@ impl Group {
         Ok(())
     }
 
-    /// Waits for one answer of each rank. Whatever goes wrong ends the group.
+    /// Waits for one answer from each rank. Any failure ends the group.
     fn gather(&mut self, awaited: &Awaited) -> Result<Vec<Answer>> {
         let mut answers: BTreeMap<usize, Answer> = BTreeMap::new();
         let mut complaints: Vec<(usize, Answer)> = Vec::new();
@@ -367,14 +366,14 @@ impl Group {
                         answers.insert(rank, answer);
                     }
                     Err(e) => {
-                        let said = format!("it said what cannot be read: {e}");
+                        let said = format!("its answer cannot be read: {e}");
                         return Err(self.lose_rank(rank, &awaited.stage, &said));
                     }
                 }
             }
             let now = Instant::now();
             if !complaints.is_empty() {
-                // The first to complain is seldom the cause: others know more a moment later.
+                // The first rank to complain is seldom the cause: others know more a moment later.
                 let until = *hear_until.get_or_insert(now + GRACE);
                 let heard = complaints.len() + answers.len() == self.seats.len();
                 if now >= until || heard || self.first_dead(&complaints).is_some() {
@@ -390,7 +389,7 @@ impl Group {
         Ok(answers.into_values().collect())
     }
 
-    /// Waits for a moment until something is said, somebody dies or the user stops it all.
+    /// Waits briefly until an answer arrives, a rank dies or the user stops the run.
     fn listen(&mut self, answered: &BTreeMap<usize, Answer>) -> Result<()> {
         let mut ready: Vec<PollFd<'_>> = Vec::with_capacity(2 * self.seats.len() + 1);
         ready.extend(self.interrupt.as_ref().map(|file| PollFd::new(file, PollFlags::IN)));
@@ -410,7 +409,7 @@ impl Group {
             seat.hear();
         }
         if self.interrupt.is_some() && first && waited.is_ok() {
-            // A launcher that has lost a rank interrupts the others: that one is the reason.
+            // A launcher that has lost a rank interrupts the others: that rank is the reason.
             if let Some((rank, how)) = self.first_dead(&[]) {
                 return Err(self.lose_rank(rank, "interrupted", &how));
             }
@@ -420,20 +419,20 @@ impl Group {
         Ok(())
     }
 
-    /// The first rank whose process has ended, but for those that said why they would.
+    /// The first rank whose process has ended, except those that gave a reason.
     fn first_dead(&mut self, complaints: &[(usize, Answer)]) -> Option<(usize, String)> {
         let complained = |rank| complaints.iter().any(|(complaining, _)| *complaining == rank);
         let mut seats = self.seats.iter_mut().enumerate();
         seats.find_map(|(rank, seat)| Some((rank, seat.dead().filter(|_| !complained(rank))?)))
     }
 
-    /// The first rank that has been stopped for long.
+    /// The first rank that has been stopped for too long.
     fn first_stopped(&self) -> Option<usize> {
         let long = |since: Instant| since.elapsed() >= STOPPED;
         self.seats.iter().position(|seat| seat.stopped().is_some_and(long))
     }
 
-    /// Says which rank is at fault, and how it is known; ends the group.
+    /// Determines which rank is at fault, and the evidence for it; ends the group.
     fn diagnose(&mut self, stage: &str, complaints: Vec<(usize, Answer)>) -> Error {
         for seat in &mut self.seats {
             seat.hear();
@@ -457,12 +456,12 @@ impl Group {
         if let Some(rank) = self.seats.iter().position(|seat| seat.stopped().is_some()) {
             return self.lose_rank(rank, &place, "its process is stopped");
         }
-        // Whoever waits for its ranks falls silent too, but its host is still heard.
+        // A rank that waits for its own ranks is silent too, but its host is still heard.
         let silent = |seat: &dyn Seat| seat.silent().map(|since| since.elapsed());
         let longest =
             self.seats.iter().enumerate().filter_map(|(rank, s)| Some((silent(&**s)?, rank)));
         if let Some((time, rank)) = longest.max().filter(|(time, _)| *time >= SILENT) {
-            let why = format!("nothing was heard of its host for {:.1} s", time.as_secs_f64());
+            let why = format!("nothing was heard from its host for {:.1} s", time.as_secs_f64());
             return self.lose_rank(rank, &place, &why);
         }
         match complaints.into_iter().next() {
@@ -470,7 +469,7 @@ impl Group {
                 Fault { peer: Some(peer), cause: Cause::Silent(time) } => {
                     let time = time.as_secs_f64();
                     let name = self.seats[rank].name();
-                    let why = format!("{name} heard nothing of it for {time:.1} s");
+                    let why = format!("{name} heard nothing from it for {time:.1} s");
                     self.lose_rank(peer as usize, &place, &why)
                 }
                 Fault { peer: Some(peer), cause: Cause::Closed } => {
@@ -516,7 +515,7 @@ impl Drop for Group {
     }
 }
 
-/// An error that a rank itself says, and that no death explains.
+/// An error that a rank reports itself, and that is not explained by a death.
 fn spoken(name: &str, answer: &Answer) -> Option<Error> {
     match answer {
         Answer::Failed(Failure::Wrong(wrong)) => {
@@ -524,7 +523,7 @@ fn spoken(name: &str, answer: &Answer) -> Option<Error> {
             // Writing to a string cannot fail.
             let _ = write!(
                 text,
-                "byte {} must begin {:#x} and begins {:#x}",
+                "byte {} must begin with {:#x} but begins with {:#x}",
                 wrong.at, wrong.wanted, wrong.found
             );
             Some(Error::lost(text))
@@ -536,17 +535,17 @@ fn spoken(name: &str, answer: &Answer) -> Option<Error> {
 
 fn wait_for(files: &mut [PollFd<'_>], time: Duration) {
     let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
-    // Too short a wait is only another turn of the caller's loop.
+    // Too short a wait only means another turn of the caller's loop.
     let _ = poll(files, Some(&time));
 }
 
-/// What a rank sends in all.
+/// The total bytes that a rank sends.
 fn bytes_moved(program: &Program) -> f64 {
     let sends = program.steps.iter().flat_map(|step| &step.sends);
     sends.flat_map(|send| &send.spans).map(|span| span.len() as f64).sum()
 }
 
-/// Refuses buffers of more than half of the memory that is free.
+/// Refuses buffers of more than half of the free memory.
 pub(crate) fn check_memory(bytes: usize) -> Result<()> {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -570,7 +569,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// An executor of what `registry` has.
+    /// An executor of the algorithms in `registry`.
     #[must_use]
     pub fn new(registry: Registry, group: Group) -> Self {
         Self { registry, group }

@@ -1,14 +1,15 @@
-//! Ranks as processes of this host: started, spoken to, watched, and gone afterwards.
+//! Ranks as processes of this host: started, controlled, watched, and ended.
 //!
 //! ```text
 //!   Group ── socketpair ──► run-rank 0 ─┐
 //!         ── socketpair ──► run-rank 1 ─┴─ Transport
 //! ```
 //!
-//! A [`Group`] starts the same program once per rank, with the control channel as standard input. It
-//! waits for messages of ranks, for their deaths and for an interruption at once, so that whatever
-//! happens first is known at once; then it ends all of them. No rank outlives the group: the
-//! kernel kills it with the thread that started it, and memory that ranks share has no name.
+//! A [`Group`] starts the same program once per rank, with the control channel as standard input.
+//! It waits for messages of ranks, for their deaths and for an interruption at the same time, so it
+//! learns at once which comes first; then it ends all of them. No rank outlives the group: the
+//! kernel kills a rank when the thread that started it ends, and the ranks' shared memory has no
+//! name.
 
 mod control;
 mod group;

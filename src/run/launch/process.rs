@@ -22,7 +22,7 @@ use crate::run::execute::Work;
 use crate::run::transport::shm::Shared;
 use crate::run::transport::tcp;
 
-/// The process of a rank; it ends with the value.
+/// The process of a rank; it ends when this is dropped.
 pub(crate) struct Process {
     rank: u32,
     child: Child,
@@ -35,7 +35,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `program` as the rank that `hello` says; `shared` is its memory, if it has any.
+    /// Starts `program` as the rank described by `hello`; `shared` is its memory, if any.
     ///
     /// # Errors
     /// This machine refuses the process or its channel.
@@ -53,7 +53,7 @@ impl Process {
             .args(arguments)
             .stdin(OwnedFd::from(theirs))
             .stdout(Stdio::null())
-            // An interruption of the terminal is the group's alone.
+            // Only the group receives an interruption from the terminal.
             .process_group(0)
             .spawn()
             .map_err(|e| failed(&program.display().to_string(), e))?;
@@ -62,7 +62,7 @@ impl Process {
             .ok_or(rustix::io::Errno::SRCH)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
             .map_err(|e| failed("no pidfd", e.into()))?;
-        // A rank that does not read must not hold up the group.
+        // A rank that does not read must not block the group.
         stream
             .set_write_timeout(Some(LEAST_PATIENCE))
             .and_then(|()| stream.set_nonblocking(false))
@@ -84,11 +84,11 @@ impl Process {
         self.stream.write_all(&frame(order)?)
     }
 
-    /// Notes whether the process is stopped.
+    /// Records whether the process is stopped.
     fn look(&mut self) {
         let file = format!("/proc/{}/stat", self.child.id());
         let text = std::fs::read_to_string(file).unwrap_or_default();
-        // The state stands behind the name, which may hold anything.
+        // The state comes after the name, which may contain anything.
         let state = text.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         match state {
             Some('T' | 't') => drop(self.stopped.get_or_insert_with(Instant::now)),
@@ -124,7 +124,7 @@ impl Seat for Process {
 
     fn watch<'a>(&'a self, answered: bool, files: &mut Vec<PollFd<'a>>) {
         files.push(PollFd::new(&self.death, PollFlags::IN));
-        // One that hangs up would be ready for ever; its death tells as much.
+        // A closed stream would be ready forever; the process's death is detected anyway.
         let flags = if answered { PollFlags::empty() } else { PollFlags::IN };
         files.push(PollFd::new(&self.stream, flags));
     }
@@ -135,7 +135,7 @@ impl Seat for Process {
         if self.stream.set_nonblocking(true).is_err() {
             return;
         }
-        // What ends this, a pause or a death, is found out elsewhere.
+        // The cause of an end, a pause or a death, is determined elsewhere.
         while let Ok(bytes @ 1..) = self.stream.read(&mut room) {
             self.inbox.extend_from_slice(&room[..bytes]);
         }
@@ -168,7 +168,7 @@ impl Seat for Process {
     }
 
     fn kill(&mut self) {
-        // A process that has ended already cannot be killed, which is as well.
+        // A process that has already ended cannot be killed, which is fine.
         let _ = self.child.kill();
     }
 

@@ -1,4 +1,4 @@
-//! A rank as the group sees it, wherever its process runs.
+//! A rank from the group's point of view, wherever its process runs.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,46 +12,46 @@ use crate::machine::sample::Op;
 use crate::run::execute::Work;
 use crate::run::transport::tcp;
 
-/// A rank: of this host, or of another that speaks for it.
+/// A rank: a process of this host, or of another host that acts for it.
 pub(crate) trait Seat {
-    /// What it is called in errors: `rank 3`, `rank 3 (b, 10.0.0.3)`.
+    /// Its name in errors: `rank 3`, `rank 3 (b, 10.0.0.3)`.
     fn name(&self) -> String;
 
-    /// Its process, by the number that it has on its host.
+    /// Its process id on its host.
     fn process(&self) -> u32;
 
-    /// The CPU of its host on which it stays.
+    /// The CPU of its host to which it is pinned.
     fn cpu(&self) -> Option<usize>;
 
     /// Tells it where all ranks listen.
     fn connect(&mut self, addresses: &[SocketAddr], run: &tcp::Run) -> io::Result<()>;
 
-    /// Gives it a block; `what` it is a block of, where that has a name.
+    /// Gives it a block; `what` names the operation and size of the block, if it has one.
     fn work(&mut self, work: Work, what: Option<(&Op, Bytes)>) -> io::Result<()>;
 
-    /// Tells it that this was all.
+    /// Tells it that there is no more work.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// Adds what becomes readable when there is something to hear; its answer is there already,
-    /// where it has `answered`.
+    /// Adds the files that become readable when there is a message; `answered` means its answer has
+    /// already arrived.
     fn watch<'a>(&'a self, answered: bool, files: &mut Vec<PollFd<'a>>);
 
-    /// Takes in what it said, and how its process is.
+    /// Reads its messages and checks its process.
     fn hear(&mut self);
 
-    /// The next answer of those that were taken in.
+    /// The next of the answers read.
     fn answer(&mut self) -> io::Result<Option<Answer>>;
 
-    /// How it ended, if it did.
+    /// How it ended, if it has.
     fn dead(&mut self) -> Option<String>;
 
     /// Since when it has been seen stopped.
     fn stopped(&self) -> Option<Instant>;
 
-    /// Since when nothing has been heard of the one who speaks for it, where that is long.
+    /// Since when nothing has been heard from the host that acts for it, if that is long.
     fn silent(&self) -> Option<Instant>;
 
-    /// Whether its process is gone.
+    /// Whether its process has ended.
     fn is_over(&mut self) -> bool;
 
     /// Ends it at once.

@@ -1,4 +1,4 @@
-//! A rank's side: what the process does that the group started.
+//! A rank's side: what a process started by the group does.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,15 +18,15 @@ use crate::run::transport::{Delayed, Kind, Spent, Transport, shm, tcp};
 /// Serves as a rank until the group ends it; `control` is the channel that the group gave.
 ///
 /// # Errors
-/// A channel that is none, or a group that is gone. What goes wrong in a run is told to the group.
+/// An invalid channel, or a group that has ended. Errors in a run are reported to the group.
 pub fn serve(control: OwnedFd) -> Result<()> {
     let mut stream = UnixStream::from(control);
     let gone = |e: std::io::Error| {
-        Error::input(format!("no group speaks to this rank: {e}"))
+        Error::input(format!("this rank has no group: {e}"))
             .help("ranks are started by `collcost run`")
     };
     let Order::Hello(hello) = read(&mut stream).map_err(gone)? else {
-        return Err(Error::lost("the group did not say which rank this is"));
+        return Err(Error::lost("the group did not tell this process its rank"));
     };
     let lost = |e: std::io::Error| Error::lost(format!("rank {} lost the group: {e}", hello.rank));
     let mut transport = match join(&hello, &mut stream) {
@@ -45,7 +45,7 @@ pub fn serve(control: OwnedFd) -> Result<()> {
         transport = Box::new(Delayed::new(transport, delay, spent.clone()));
     }
     loop {
-        // The group's end is this one's.
+        // When the group ends, so does this process.
         match read(&mut stream) {
             Ok(Order::Work(work)) => {
                 let answer = match perform(&mut *transport, &work) {
@@ -63,7 +63,7 @@ pub fn serve(control: OwnedFd) -> Result<()> {
     }
 }
 
-/// Becomes the rank that `hello` says and joins the others.
+/// Becomes the rank described by `hello` and joins the others.
 fn join(hello: &Hello, stream: &mut UnixStream) -> Result<Box<dyn Transport>> {
     let refused = |what: &str, e: rustix::io::Errno| {
         Error::environment(format!("rank {} cannot {what}: {e}", hello.rank))
@@ -71,9 +71,9 @@ fn join(hello: &Hello, stream: &mut UnixStream) -> Result<Box<dyn Transport>> {
     let broken = |e| Error::lost(format!("rank {} lost the group: {e}", hello.rank));
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|e| refused("ask to end with the group", e))?;
-    // A group that died before would not be noticed.
+    // The death of a group before this point would go unnoticed.
     if getppid() != Pid::from_raw(hello.parent) {
-        return Err(Error::lost(format!("rank {} has no group any more", hello.rank)));
+        return Err(Error::lost(format!("rank {} no longer has a group", hello.rank)));
     }
     if let Some(cpu) = hello.cpu {
         pin(cpu).map_err(|e| refused(&format!("stay on CPU {cpu}"), e))?;
@@ -97,7 +97,7 @@ fn join(hello: &Hello, stream: &mut UnixStream) -> Result<Box<dyn Transport>> {
             let (listener, at) = tcp::listen(hello.address)?;
             write(stream, &Answer::Ready(Some(at))).map_err(broken)?;
             let Order::Connect(addresses, id, key) = read(stream).map_err(broken)? else {
-                return Err(Error::lost("the group did not say where the others are"));
+                return Err(Error::lost("the group did not send the addresses of the other ranks"));
             };
             let run = tcp::Run { id, key: Key::from_bytes(key) };
             let how = (hello.wait, hello.patience);

@@ -11,12 +11,12 @@ use crate::base::error::{Error, Result};
 pub struct Usable {
     /// Their numbers (`sched_getaffinity`).
     pub cpus: Vec<usize>,
-    /// How many whole ones the control group's quota leaves; at most as many as there are.
+    /// How many whole CPUs the control group's quota allows; at most as many as there are.
     pub at_once: usize,
 }
 
 impl Usable {
-    /// The CPU of the `index`-th process that stays on one; they begin again from the first.
+    /// The CPU of the `index`-th pinned process; assignment starts over after the last CPU.
     #[must_use]
     pub fn slot(&self, index: usize) -> Option<usize> {
         let many = self.cpus.len();
@@ -27,7 +27,7 @@ impl Usable {
 /// The CPUs of the process's affinity, and the quota of its control group (version 2).
 ///
 /// # Errors
-/// The kernel does not say.
+/// The kernel does not report them.
 pub fn usable() -> Result<Usable> {
     let set = sched_getaffinity(None)
         .map_err(|e| Error::environment(format!("the usable CPUs are unknown: {e}")))?;
@@ -36,14 +36,15 @@ pub fn usable() -> Result<Usable> {
     Ok(Usable { cpus, at_once })
 }
 
-/// Keeps this thread on one CPU.
+/// Pins this thread to one CPU.
 pub(super) fn pin(cpu: usize) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set)
 }
 
-/// Whole CPUs of the smallest `cpu.max` from the process's control group upwards; none without.
+/// Whole CPUs in the smallest `cpu.max` from the process's control group upwards; `None` without
+/// one.
 fn quota() -> Option<usize> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mut group = groups.lines().find_map(|line| line.strip_prefix("0::"))?;

@@ -1,4 +1,4 @@
-//! A connection whose two ends have shown each other that they know the token.
+//! A connection whose two ends have proved to each other that they know the token.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, TcpStream};
@@ -17,7 +17,7 @@ use super::frame::{Frames, seal};
 use super::{BEAT, LOST};
 use crate::base::secret::Key;
 
-/// An end that does not read must not hold up the other.
+/// An end that does not read must not block the other.
 const WRITE: Duration = Duration::from_secs(2);
 
 /// Which end this is.
@@ -27,20 +27,20 @@ pub(super) enum End {
     Worker,
 }
 
-/// Said by both ends: the name is a message of both.
+/// Sent by both ends: both kinds of messages have this name.
 #[derive(Serialize, Deserialize)]
 enum Alive {
     Beat,
 }
 
-/// One end. As long as it is there, it says so twice per second.
+/// One end of the connection. While it exists, it sends a heartbeat twice per second.
 pub(crate) struct Channel {
     stream: TcpStream,
     frames: Frames,
     writer: Arc<Mutex<Writer>>,
     heard: Instant,
     over: Option<String>,
-    /// Its end is the end of the beats.
+    /// When this is dropped, the heartbeats end.
     _beats: Sender<()>,
 }
 
@@ -61,7 +61,7 @@ impl Writer {
 }
 
 impl Channel {
-    /// Over a connection that both ends trust.
+    /// A channel over a connection that both ends trust.
     pub(super) fn new(stream: TcpStream, key: Key, end: End) -> io::Result<Self> {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
@@ -78,7 +78,7 @@ impl Channel {
         let beating = Arc::clone(&writer);
         thread::Builder::new().name("beat".to_owned()).spawn(move || {
             while ended.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
-                // Whether the other end is there is seen by what comes from it.
+                // What arrives shows whether the other end is there.
                 let _ = lock(&beating).send(&Alive::Beat);
             }
         })?;
@@ -86,12 +86,12 @@ impl Channel {
         Ok(Self { stream, frames, writer, heard, over: None, _beats: beats })
     }
 
-    /// The address by which the other end sees this one.
+    /// The address of this end as the other end sees it.
     pub(super) fn own_address(&self) -> io::Result<IpAddr> {
         self.stream.local_addr().map(|at| at.ip())
     }
 
-    /// The connection once more, to be watched.
+    /// A copy of the connection, to be watched.
     pub(crate) fn file(&self) -> io::Result<OwnedFd> {
         self.stream.try_clone().map(OwnedFd::from)
     }
@@ -100,15 +100,15 @@ impl Channel {
         lock(&self.writer).send(message)
     }
 
-    /// Adds what becomes readable when there is something to hear.
+    /// Adds the connection, which becomes readable when a message arrives.
     pub(crate) fn watch<'a>(&'a self, files: &mut Vec<PollFd<'a>>) {
-        // One that was closed would be ready for ever.
+        // A closed one would be ready forever.
         if self.over.is_none() {
             files.push(PollFd::new(&self.stream, PollFlags::IN));
         }
     }
 
-    /// Takes in what has come.
+    /// Reads what has arrived.
     pub(crate) fn hear(&mut self) {
         let mut room = vec![0; 64 << 10];
         while self.over.is_none() && !self.frames.is_full() {
@@ -119,7 +119,7 @@ impl Channel {
                     self.frames.feed(&room[..bytes]);
                 }
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
-                // So says a host that still had something unread when it ended.
+                // A host reports this if it had unread data when it ended.
                 Err(rustix::io::Errno::CONNRESET) => {
                     self.over = Some("closed the connection".to_owned());
                 }
@@ -128,31 +128,31 @@ impl Channel {
         }
     }
 
-    /// The next message of those that have come, but for beats.
+    /// The next message that has arrived, except heartbeats.
     pub(crate) fn take<T: DeserializeOwned>(&mut self) -> Option<T> {
         match self.frames.take() {
             Ok(message) => message,
             Err(e) => {
-                self.over.get_or_insert(format!("said what cannot be read: {e}"));
+                self.over.get_or_insert(format!("sent an unreadable message: {e}"));
                 None
             }
         }
     }
 
-    /// What became of the other end, if it is gone.
+    /// What happened to the other end, if it is gone.
     pub(crate) fn over(&self) -> Option<String> {
         let silence = self.heard.elapsed();
         let silent = || format!("was silent for {:.1} s", silence.as_secs_f64());
         self.over.clone().or_else(|| (silence >= LOST).then(silent))
     }
 
-    /// When something was last heard.
+    /// When a message was last received.
     pub(crate) fn heard(&self) -> Instant {
         self.heard
     }
 }
 
-/// A writer that another thread left in the middle of a frame is found out by the other end.
+/// If another thread left the writer in the middle of a frame, the other end detects it.
 fn lock(writer: &Mutex<Writer>) -> std::sync::MutexGuard<'_, Writer> {
     writer.lock().unwrap_or_else(PoisonError::into_inner)
 }

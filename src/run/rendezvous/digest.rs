@@ -1,4 +1,4 @@
-//! What tells two builds apart whose schedules differ, though their version is one.
+//! Distinguishes two builds whose schedules differ although their versions are equal.
 
 use std::sync::OnceLock;
 
@@ -8,13 +8,14 @@ use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
 use crate::model::schedule::{Endpoint, List, Schedule};
 
-/// Ranks for which every algorithm is looked at: the fewest, odd ones, a power of two.
+/// Numbers of ranks with which every algorithm is included: the fewest, odd ones, a power of two.
 const RANKS: [u32; 4] = [2, 3, 5, 8];
 
-/// Hexadecimal digits of it that are said: enough for mistakes, and no more are made here.
+/// Hexadecimal digits of the digest that are sent: enough to detect mistakes, and it need not
+/// resist attacks.
 const DIGITS: usize = 12;
 
-/// The version with the digest of all schedules of a few ranks: `0.2.0+6b0e1f93a2c4`.
+/// The version and the digest of all schedules for a few numbers of ranks: `0.2.0+6b0e1f93a2c4`.
 pub(super) fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {

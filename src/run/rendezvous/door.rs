@@ -1,4 +1,4 @@
-//! Where the coordinator lets workers in, and turns strangers away.
+//! Where the coordinator admits workers and rejects strangers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,30 +21,31 @@ use crate::base::error::{Error, Result};
 use crate::base::secret;
 use crate::run::calibrate::Host;
 
-/// How long a caller may take to show that it knows the token, and to say who it is.
+/// How long a caller may take to prove that it knows the token, and to identify itself.
 const HANDSHAKE: Duration = Duration::from_secs(3);
-/// Callers that are heard at once.
+/// Callers served at the same time.
 const MOST_CALLERS: usize = 256;
 
-/// What the gathering is for, and what it needs from outside.
+/// The purpose of the meeting, and what it needs from its environment.
 pub struct Meeting<'a> {
-    /// What all ranks must be there for.
+    /// The purpose that all ranks must share.
     pub purpose: Purpose,
-    /// Becomes readable when somebody wants to stop.
+    /// Becomes readable when the user wants to stop.
     pub interrupt: Option<&'a OwnedFd>,
-    /// Hears who was turned away, and why.
+    /// Receives messages about rejected callers.
     pub say: &'a mut dyn FnMut(&str),
 }
 
-/// Lets all workers of `part`'s run come; `own` is rank 0's host.
+/// Admits all workers of `part`'s run; `own` is rank 0's host.
 ///
 /// # Errors
-/// An address that is not this host's or has a coordinator already; ranks that do not come.
+/// An address that is not this host's or has a coordinator already; ranks that do not join.
 pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Result<Hosts> {
     let place = format!("--rendezvous {}", part.at);
     let listener = TcpListener::bind(part.at).map_err(|e| cannot_listen(part.at, &e))?;
-    let failed =
-        |e: io::Error| Error::environment(format!("nobody can be let in: {e}")).at(place.clone());
+    let failed = |e: io::Error| {
+        Error::environment(format!("ranks cannot be admitted: {e}")).at(place.clone())
+    };
     listener.set_nonblocking(true).map_err(failed)?;
     let mut door = Door {
         ranks: part.ranks,
@@ -55,7 +56,7 @@ pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Resul
         here: BTreeMap::new(),
         strangers: Strangers::new(),
     };
-    // Strangers change nothing of it: neither do they hold it up, nor is anybody given up for them.
+    // Strangers have no effect on the deadline, and no rank is given up because of them.
     let until = Instant::now() + PATIENCE;
     while door.here.len() + 1 < part.ranks as usize {
         if Instant::now() >= until {
@@ -70,7 +71,7 @@ pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Resul
         door.let_in(&listener);
         door.hear()?;
         if let Some(rank) = door.gone() {
-            return Err(Error::lost(format!("rank {rank} left before all had come")).at(place));
+            return Err(Error::lost(format!("rank {rank} left before all had joined")).at(place));
         }
     }
     door.say_of_others(true);
@@ -81,19 +82,19 @@ pub fn meet(part: &Part, token: Token, own: Host, meeting: Meeting<'_>) -> Resul
 fn cannot_listen(at: SocketAddr, error: &io::Error) -> Error {
     let (what, help) = match error.kind() {
         ErrorKind::AddrInUse => (
-            "something listens there already: a second coordinator?".to_owned(),
-            "wait until the other run has ended, or meet at another port",
+            "another program listens there already: a second coordinator?".to_owned(),
+            "wait until the other run has ended, or use another port",
         ),
         ErrorKind::AddrNotAvailable => (
-            "that is no address of this host, on which rank 0 is".to_owned(),
-            "name an address of rank 0's host",
+            "that is not an address of this host, which runs rank 0".to_owned(),
+            "give an address of rank 0's host",
         ),
-        _ => (format!("nobody can be waited for: {error}"), "name another address or port"),
+        _ => (format!("cannot listen: {error}"), "give another address or port"),
     };
     Error::environment(what).at(format!("--rendezvous {at}")).help(help)
 }
 
-/// Who has come in.
+/// A worker that has joined.
 pub(super) struct Come {
     pub(super) channel: Channel,
     pub(super) host: Host,
@@ -103,7 +104,7 @@ pub(super) struct Come {
     pub(super) us: IpAddr,
 }
 
-/// A caller who has not yet shown that it belongs here.
+/// A caller that has not yet proved that it belongs to the run.
 struct Caller {
     stream: TcpStream,
     from: IpAddr,
@@ -122,10 +123,10 @@ enum Stage {
 }
 
 impl Stage {
-    /// That of those who know the token.
+    /// The stage of callers that know the token.
     const TRUSTED: u8 = 2;
 
-    /// How far it is.
+    /// The progress of the handshake.
     fn rank(&self) -> u8 {
         match self {
             Self::Greeting => 0,
@@ -135,14 +136,14 @@ impl Stage {
     }
 }
 
-/// What a caller turned out to be.
+/// The outcome of a caller's message.
 enum Turn {
     Wait,
     Go(Option<Stranger>),
     Come { rank: u32, ranks: u32, purpose: Purpose, host: Box<Host>, address: IpAddr },
 }
 
-/// Where callers are let in.
+/// The listener and its callers.
 struct Door<'a> {
     ranks: u32,
     purpose: Purpose,
@@ -154,7 +155,7 @@ struct Door<'a> {
 }
 
 impl Door<'_> {
-    /// Waits until something happens; says whether it is an interruption.
+    /// Waits for an event; returns whether it is an interruption.
     fn wait(&mut self, listener: &TcpListener, interrupt: Option<&OwnedFd>) -> io::Result<bool> {
         let mut files: Vec<PollFd<'_>> = Vec::new();
         files.extend(interrupt.map(|file| PollFd::new(file, PollFlags::IN)));
@@ -193,8 +194,9 @@ impl Door<'_> {
         }
     }
 
-    /// Who has to make room: of the address that calls most, and of those that have said least, the
-    /// one that has taken longest. A flood pushes out its own, and nobody who knows the token.
+    /// The caller to drop when there is no room: of the callers from the address with the most
+    /// callers and with the least handshake progress, the one waiting longest. A flood displaces
+    /// its own callers, and no caller that knows the token.
     fn least(&self) -> Option<usize> {
         let strangers = || {
             let all = self.callers.iter().enumerate();
@@ -207,12 +209,12 @@ impl Door<'_> {
         of_loudest.min_by_key(|(_, caller)| (caller.stage.rank(), caller.until)).map(|(i, _)| i)
     }
 
-    /// Takes in what callers say, and those who are no strangers.
+    /// Reads callers' messages and admits those that are not strangers.
     fn hear(&mut self) -> Result<()> {
         let own = Greeting::new()?;
         let mut waiting = Vec::with_capacity(self.callers.len());
         for mut caller in std::mem::take(&mut self.callers) {
-            // One that hangs up in between is no loss.
+            // A caller that hangs up meanwhile is no loss.
             match caller.hear(&own, self.token).unwrap_or(Turn::Go(None)) {
                 Turn::Wait if Instant::now() < caller.until => waiting.push(caller),
                 Turn::Wait => {}
@@ -230,7 +232,7 @@ impl Door<'_> {
     }
 
     fn turn_away(&mut self, from: IpAddr, stranger: Option<Stranger>) {
-        // Somebody who hangs up says nothing of who it was.
+        // A caller that hangs up leaves no information about itself.
         let Some(stranger) = stranger else { return };
         if let Some(text) = self.strangers.note(from, &stranger) {
             (self.say)(&text);
@@ -257,21 +259,21 @@ impl Door<'_> {
             }
             _ if ranks != self.ranks => format!("this run has {} ranks, not {ranks}", self.ranks),
             _ if rank == 0 || rank >= self.ranks => {
-                format!("there is no such rank as {rank} to come")
+                format!("rank {rank} does not exist in this run")
             }
-            Some(other) => format!("rank {rank} is here already, from {}", other.address),
+            Some(other) => format!("rank {rank} has joined already, from {}", other.address),
             None => {
                 let us = caller.stream.local_addr().map_or(address, |at| at.ip());
                 self.here.insert(rank, Come { channel: *channel, host, address: caller.from, us });
                 return;
             }
         };
-        // It knows the token: whatever it is, it is told.
+        // It knows the token, so it is told the reason in any case.
         let _ = channel.send(&ToWorker::<()>::Refused(why.clone()));
-        (self.say)(&format!("a caller from {} was turned away: {why}", caller.from));
+        (self.say)(&format!("a caller from {} was rejected: {why}", caller.from));
     }
 
-    /// Who has come and left.
+    /// A rank that joined and has left.
     fn gone(&self) -> Option<u32> {
         self.here.iter().find(|(_, come)| come.channel.over().is_some()).map(|(rank, _)| *rank)
     }
@@ -281,12 +283,12 @@ impl Door<'_> {
         let missing: Vec<String> = missing.map(|rank| rank.to_string()).collect();
         let missing = missing.join(", ");
         match self.strangers.mistake() {
-            Some(mistake) => Error::environment(format!("rank {missing} did not come; {mistake}"))
-                .help("give all hosts one version and one token"),
+            Some(mistake) => Error::environment(format!("rank {missing} did not join; {mistake}"))
+                .help("use the same version and the same token on all hosts"),
             None => {
                 let waited = PATIENCE.as_secs();
-                Error::lost(format!("rank {missing} did not come within {waited} s"))
-                    .help("see what it says on its host; let the port pass the firewall")
+                Error::lost(format!("rank {missing} did not join within {waited} s"))
+                    .help("check its output on its host; open the port in the firewall")
             }
         }
     }
@@ -322,7 +324,7 @@ impl Caller {
         let said = std::mem::take(&mut self.said);
         match &self.stage {
             Stage::Greeting => {
-                // Whoever it is may know what this is: then it can say so itself.
+                // A caller that recognizes this program can report the mismatch itself.
                 self.stream.write_all(own.bytes())?;
                 let bytes = <[u8; GREETING]>::try_from(said).map_err(|_| ErrorKind::InvalidData)?;
                 match own.check(bytes) {

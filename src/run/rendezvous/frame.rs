@@ -1,4 +1,4 @@
-//! Frames: a message as JSON, with its length, its number and a code.
+//! Frames: a message as JSON, with its length, its number and an authentication code.
 //!
 //! ```text
 //!   length of the body   number, from 0   body, JSON     code of direction, number and body
@@ -14,7 +14,7 @@ use crate::base::secret::{self, Key};
 pub const LONGEST: usize = 1 << 20;
 const HEAD: usize = 4 + 8;
 
-/// A message as a frame; `direction` tells the two ways of a connection apart.
+/// A message as a frame; `direction` distinguishes the two directions of a connection.
 ///
 /// # Errors
 /// A message that is too long.
@@ -36,7 +36,7 @@ pub fn seal(
     Ok(frame)
 }
 
-/// Bytes as they come, and the frames in them.
+/// The bytes received, and the frames in them.
 pub struct Frames {
     key: Key,
     direction: &'static str,
@@ -45,28 +45,28 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Of one way of a connection, whose first frame has the number 0.
+    /// Frames of one direction of a connection, whose first frame has the number 0.
     #[must_use]
     pub fn new(key: Key, direction: &'static str) -> Self {
         Self { key, direction, next: 0, bytes: Vec::new() }
     }
 
-    /// Takes in bytes.
+    /// Adds received bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Whether enough lies here to wait until it is taken.
+    /// Whether enough unprocessed bytes are here to stop reading for now.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.bytes.len() > LONGEST + HEAD + secret::LENGTH
     }
 
-    /// The next message, if all of it has come.
+    /// The next message, if it has arrived completely.
     ///
     /// # Errors
-    /// A frame that is too long, out of order, of another key, or no message. Nothing after it is to
-    /// be read.
+    /// A frame that is too long, out of order or made with another key, or that holds no message.
+    /// Nothing after it may be read.
     pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, String> {
         let Some(head) = self.bytes.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*head) as usize;
@@ -81,10 +81,10 @@ impl Frames {
         }
         let number = signed[4..].first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
         if number != self.next {
-            return Err(format!("frame {number} came where {} was due", self.next));
+            return Err(format!("frame {number} arrived instead of frame {}", self.next));
         }
         let message = serde_json::from_slice(&signed[HEAD..])
-            .map_err(|e| format!("a frame is no message: {e}"))?;
+            .map_err(|e| format!("a frame holds no message: {e}"))?;
         self.next += 1;
         self.bytes.drain(..end + secret::LENGTH);
         Ok(Some(message))
@@ -130,7 +130,7 @@ mod tests {
         let back = seal(&key(), "back", 0, &1).unwrap();
         assert!(refused(&back).contains("wrong code"), "the other way's");
         let second = seal(&key(), "there", 1, &1).unwrap();
-        assert!(refused(&second).contains("frame 1 came where 0 was due"));
+        assert!(refused(&second).contains("frame 1 arrived instead of frame 0"));
         let twice = frames(&[good.clone(), good].concat());
         let (mut twice, mut taken) = (twice, Vec::new());
         while let Ok(Some(number)) = twice.take::<u32>() {

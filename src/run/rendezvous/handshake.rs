@@ -1,4 +1,4 @@
-//! How the two ends of a connection come to trust each other.
+//! How the two ends of a connection authenticate each other.
 //!
 //! ```text
 //!   worker                                         coordinator
@@ -9,8 +9,8 @@
 //!     frames with the key of "session" and both ◄──►
 //! ```
 //!
-//! Neither end learns more of the token than whether the other has it, and what each end believes of
-//! the other's version is part of what is signed.
+//! Neither end learns more of the token than whether the other has it. The version that each end
+//! received from the other is part of the signed data.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ use super::digest;
 use super::token::Token;
 use crate::base::secret::{self, Key};
 
-/// The version of everything that is said, greetings included.
+/// The version of all messages, greetings included.
 const PROTOCOL: u32 = 1;
 const NAME: &[u8; 8] = b"collcost";
 /// Bytes of the version, with the digest of its schedules.
@@ -28,14 +28,14 @@ pub(super) const TOOL: usize = 24;
 /// Bytes of a greeting.
 pub(super) const GREETING: usize = 8 + 4 + TOOL + secret::LENGTH;
 
-/// What each end says first.
+/// The first message of each end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Greeting([u8; GREETING]);
 
-/// Why the other end is none.
+/// Why the other end was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stranger {
-    /// It speaks something else.
+    /// It does not use this protocol.
     Foreign,
     /// It is of another version.
     Version(String),
@@ -44,7 +44,7 @@ pub(super) enum Stranger {
 }
 
 impl Greeting {
-    /// This program's, with a new nonce.
+    /// This program's greeting, with a new nonce.
     pub(super) fn new() -> crate::Result<Self> {
         Ok(Self::of(PROTOCOL, digest::version(), secret::random()?))
     }
@@ -73,8 +73,8 @@ impl Greeting {
         format!("{tool}, protocol {protocol}")
     }
 
-    /// Reads the other end's, which must be of the same version as this one and have the same
-    /// schedules: ranks compile them themselves.
+    /// Reads the other end's greeting. It must have the same version as this one and the same
+    /// schedules, since ranks compile them themselves.
     pub(super) fn check(&self, other: [u8; GREETING]) -> Result<Self, Stranger> {
         let other = Self(other);
         match other.0[..8] == *NAME {

@@ -1,4 +1,4 @@
-//! The hosts of a run, as the coordinator has them: each with a worker that starts its rank.
+//! The hosts of a run, from the coordinator's side: each with a worker that starts its rank.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use crate::run::calibrate::Host;
 use crate::run::launch::{CONNECT, Group, Hello, Process, Seat, Seated, usable};
 use crate::run::transport::{Kind, Wait, tcp};
 
-/// All ranks' hosts, each with a worker, but for rank 0's own.
+/// The hosts of all ranks; each except rank 0's own has a worker.
 pub struct Hosts {
     /// By rank, from 1 on.
     workers: Vec<Worker>,
@@ -38,7 +38,7 @@ struct Worker {
 }
 
 impl Hosts {
-    /// Of rank 0's `own`, and of the others in their order.
+    /// The hosts: rank 0's `own`, and the others in rank order.
     pub(super) fn of(
         part: &Part,
         token: Token,
@@ -62,7 +62,7 @@ impl Hosts {
         self.hosts.len() as u32
     }
 
-    /// Each machine once, with how many ranks it has; its CPUs are those of all its ranks.
+    /// Each machine once, with its number of ranks; its CPUs are those of all its ranks.
     #[must_use]
     pub fn machines(&self) -> Vec<(Host, u32)> {
         let mut machines: Vec<(Host, u32)> = Vec::new();
@@ -70,7 +70,8 @@ impl Hosts {
             match machines.iter_mut().find(|(known, _)| known.boot == host.boot) {
                 None => machines.push((host.clone(), 1)),
                 Some((known, ranks)) => {
-                    // A quota is of all of them; CPUs that a launcher gave to one rank are its own.
+                    // A quota covers all of them; CPUs that a launcher assigned to one rank belong
+                    // to it alone.
                     let quota =
                         [&*known, host].map(|h| (h.at_once < h.cpus.len()).then_some(h.at_once));
                     let cpus: BTreeSet<usize> =
@@ -84,21 +85,21 @@ impl Hosts {
         machines
     }
 
-    /// How ranks wait best: they spin where every one has a CPU of its own.
+    /// The best way for ranks to wait: they spin if each has its own CPU.
     #[must_use]
     pub fn wait(&self) -> Wait {
         let fits = self.machines().iter().all(|(host, ranks)| *ranks as usize <= host.at_once);
         if fits { Wait::Spin } else { Wait::Poll }
     }
 
-    /// Equal for runs on the same machines since their starts, by the same ranks.
+    /// Equal for runs with the same ranks on the same machines since these booted.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let all: Vec<String> = self.hosts.iter().map(Host::fingerprint).collect();
         format!("{:08x}", crc32fast::hash(all.join(";").as_bytes()))
     }
 
-    /// The machines in words.
+    /// The machines in one line of text.
     #[must_use]
     pub fn describe(&self) -> String {
         let machines = self.machines();
@@ -114,7 +115,7 @@ impl Hosts {
         ranks.filter(|(_, host)| host.clock != self.hosts[0].clock).map(|(rank, _)| rank).collect()
     }
 
-    /// Starts a process on every host, and lets them connect.
+    /// Starts a process on every host and lets them connect.
     ///
     /// # Errors
     /// A host that refuses or is lost, an interruption.
@@ -153,7 +154,7 @@ impl Hosts {
         Group::of(Seated { seats, wait, apart: self.apart(), run, interrupt })
     }
 
-    /// Which start each rank's machine has had: equal where they are on one.
+    /// The boot id of each rank's machine: equal if they are on one machine.
     #[cfg(feature = "cuda")]
     pub(crate) fn boots(&self) -> impl Iterator<Item = &str> {
         self.hosts.iter().map(|host| host.boot.as_str())
@@ -164,13 +165,13 @@ impl Hosts {
         self.workers.iter().map(|worker| worker.name.as_str())
     }
 
-    /// The other ranks by name, and the ways to them.
+    /// The other ranks by name, and the channels to them.
     #[cfg(feature = "cuda")]
     pub(crate) fn workers(&self) -> impl Iterator<Item = (&str, &Rc<RefCell<Channel>>)> {
         self.workers.iter().map(|worker| (worker.name.as_str(), &worker.channel))
     }
 
-    /// Lets all workers go: the run is over, or was given up for an error that they hear of.
+    /// Releases all workers: the run is over, or was given up for an error that they receive.
     pub fn end(mut self, error: Option<&Error>) {
         self.tell(&match error.filter(|e| e.is_lost() || e.is_interrupted()) {
             Some(error) => ToWorker::Abort(error.what().to_owned()),
@@ -181,7 +182,7 @@ impl Hosts {
     fn tell(&mut self, message: &ToWorker<()>) {
         self.over = true;
         for worker in &self.workers {
-            // One that does not hear it misses this one within seconds.
+            // A worker that does not receive this detects the coordinator's end within seconds.
             let _ = worker.channel.borrow().send(message);
         }
     }

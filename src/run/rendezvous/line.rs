@@ -1,4 +1,5 @@
-//! The way of a rank above 0 to the coordinator: it calls, does what it is told, and ends with it.
+//! The connection of a rank above 0 to the coordinator: the rank calls, executes orders, and ends
+//! with the coordinator.
 
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -18,25 +19,25 @@ use crate::base::error::{Error, Result};
 use crate::run::calibrate::Host;
 use crate::run::launch::{CONNECT, usable};
 
-/// How long the other side may take over its part of a greeting.
+/// How long the other side may take for its part of the handshake.
 const GREETING: Duration = Duration::from_secs(3);
-/// Between two calls of somebody who is not there yet.
+/// Pause between two calls while the coordinator is not up yet.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How often time is looked at while nothing happens.
+/// How often deadlines are checked while nothing happens.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What a rank above 0 does when it is told.
+/// The work that a rank above 0 does on orders.
 pub(crate) trait Service {
-    /// What it is told.
+    /// The type of its orders.
     type Order: DeserializeOwned;
 
-    /// Carries out an order.
+    /// Executes an order.
     fn obey(&mut self, order: Self::Order, line: &Line<'_>) -> Result<()>;
 
-    /// Adds what becomes readable when there is something to look at.
+    /// Adds the files that become readable when `look` has work to do.
     fn watch<'a>(&'a self, files: &mut Vec<PollFd<'a>>);
 
-    /// Says what has happened meanwhile.
+    /// Reports what has happened meanwhile.
     fn look(&mut self, line: &Line<'_>) -> Result<()>;
 }
 
@@ -48,11 +49,11 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Calls the coordinator of `part`'s run and says who is there; `interrupt` becomes readable when
-    /// somebody wants to stop.
+    /// Calls the coordinator of `part`'s run and identifies this rank; `interrupt` becomes readable
+    /// when the user wants to stop.
     ///
     /// # Errors
-    /// Nobody to call, another version or token, an interruption.
+    /// No coordinator found, another version or token, an interruption.
     pub(crate) fn open(
         part: &'a Part,
         token: &Token,
@@ -68,23 +69,21 @@ impl<'a> Line<'a> {
         Ok(line)
     }
 
-    /// The address by which the coordinator sees this host.
+    /// The address of this host as the coordinator sees it.
     pub(crate) fn address(&self) -> Result<IpAddr> {
-        self.channel
-            .own_address()
-            .map_err(|e| lost(self.part, &format!("cannot be spoken to: {e}")))
+        self.channel.own_address().map_err(|e| lost(self.part, &format!("cannot be reached: {e}")))
     }
 
-    /// Says something.
+    /// Sends a message.
     pub(crate) fn say(&self, news: impl Serialize) -> Result<()> {
         self.send(&FromWorker::Did(news))
     }
 
     fn send(&self, message: &impl Serialize) -> Result<()> {
-        self.channel.send(message).map_err(|e| lost(self.part, &format!("does not hear: {e}")))
+        self.channel.send(message).map_err(|e| lost(self.part, &format!("does not receive: {e}")))
     }
 
-    /// Lets `service` do what is said until the run is over.
+    /// Lets `service` execute orders until the run is over.
     ///
     /// # Errors
     /// A coordinator that is lost, refuses or gave the run up, an interruption.
@@ -122,7 +121,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Calls until somebody answers, then shows that both know the token.
+/// Calls until the coordinator answers, then both prove that they know the token.
 fn call(part: &Part, token: &Token, interrupt: Option<&OwnedFd>) -> Result<Channel> {
     let Part { rank, at, .. } = part;
     let place = format!("rank {rank}, --rendezvous {at}");
@@ -138,11 +137,11 @@ fn call(part: &Part, token: &Token, interrupt: Option<&OwnedFd>) -> Result<Chann
             Ok((_, Err(stranger))) => return Err(refused(&stranger).at(place)),
             Err(e) if Instant::now() >= until => {
                 let waited = PATIENCE.as_secs();
-                return Err(Error::lost(format!("nobody answered for {waited} s: {e}"))
+                return Err(Error::lost(format!("no answer for {waited} s: {e}"))
                     .at(place)
-                    .help("start rank 0 first, and let its port pass the firewall"));
+                    .help("start rank 0 first, and open its port in the firewall"));
             }
-            // Rank 0 may not be there yet, or be busy with others.
+            // Rank 0 may not be up yet, or busy with other callers.
             Err(_) => {
                 let mut files: Vec<_> = interrupt.iter().map(|file| watched(file)).collect();
                 if rest(&mut files, PAUSE) && interrupt.is_some() {
@@ -152,17 +151,17 @@ fn call(part: &Part, token: &Token, interrupt: Option<&OwnedFd>) -> Result<Chann
         }
     };
     Channel::new(stream, key, End::Worker)
-        .map_err(|e| lost(part, &format!("cannot be spoken to: {e}")))
+        .map_err(|e| lost(part, &format!("cannot be reached: {e}")))
 }
 
 fn refused(stranger: &Stranger) -> Error {
     match stranger {
-        Stranger::Foreign => Error::environment("what listens there is no collcost")
-            .help("name the port of rank 0 with --rendezvous"),
+        Stranger::Foreign => Error::environment("the program listening there is not collcost")
+            .help("give the port of rank 0 with --rendezvous"),
         Stranger::Version(theirs) => {
             let own = Greeting::new().map_or_else(|_| "this one".to_owned(), |own| own.version());
             Error::environment(format!("the coordinator is collcost {theirs}; this is {own}"))
-                .help("install one version on all hosts")
+                .help("install the same version on all hosts")
         }
         Stranger::Token => Error::environment("the coordinator has another token")
             .help("give all hosts a copy of one --token-file"),
@@ -182,9 +181,9 @@ fn watched(file: &OwnedFd) -> PollFd<'_> {
     PollFd::new(file, PollFlags::IN)
 }
 
-/// Waits until something happens; says whether it did to the first of `files`.
+/// Waits for an event; returns whether the first of `files` had one.
 fn rest(files: &mut [PollFd<'_>], time: Duration) -> bool {
     let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
-    // Too short a wait is only another turn.
+    // Too short a wait only means another turn.
     poll(files, Some(&time)).is_ok() && files.first().is_some_and(|fd| !fd.revents().is_empty())
 }

@@ -1,4 +1,4 @@
-//! What the coordinator and its workers say to each other.
+//! The messages between the coordinator and its workers.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use crate::run::launch::Answer;
 use crate::run::transport::Wait;
 use crate::run::transport::tcp::RunId;
 
-/// What ranks meet for.
+/// The purpose that ranks meet for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
     /// Processes that run schedules.
@@ -30,48 +30,48 @@ impl fmt::Display for Purpose {
     }
 }
 
-/// To a worker, which is told to do a `T`.
+/// To a worker whose orders are of type `T`.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToWorker<T = Order> {
-    /// It is not wanted, with the reason.
+    /// It is rejected, with the reason.
     Refused(String),
-    /// What to do.
+    /// An order.
     Do(T),
     /// The run was given up, with the reason.
     Abort(String),
     /// The run is over.
     Goodbye,
-    /// It is still there.
+    /// A heartbeat.
     Beat,
 }
 
-/// What a worker with a process is told.
+/// An order to a worker with a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Order {
     /// Starts its process.
     Start(Starting),
-    /// Says where the processes of all ranks listen.
+    /// The addresses at which the processes of all ranks listen.
     Connect(Vec<SocketAddr>, RunId),
     /// A block of repetitions.
     Work(Task),
-    /// Its process is to end by itself.
+    /// Its process should end on its own.
     Finish,
-    /// Its process is to end at once.
+    /// Its process should be killed at once.
     Kill,
 }
 
 /// How a worker's process is started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Starting {
-    /// The how many-th start.
+    /// The number of this start.
     pub launch: u32,
     /// How it waits.
     pub wait: Wait,
-    /// Of those on its host that stay on one CPU each, the how many-th; absent: it does not.
+    /// Its number among the pinned processes on its host; absent if it is not pinned.
     pub slot: Option<u32>,
 }
 
-/// A block of repetitions, in words that a worker can judge: it compiles the schedule itself.
+/// A block of repetitions, in terms that a worker can check: it compiles the schedule itself.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
     /// The operation.
@@ -90,48 +90,48 @@ pub struct Task {
     pub check: Check,
     /// How long a step may be silent.
     pub patience: Duration,
-    /// Ranks whose clock is another than rank 0's.
+    /// Ranks whose clock differs from rank 0's.
     pub apart: Vec<u32>,
 }
 
-/// From a worker, which says a `T`.
+/// From a worker with messages of type `T`.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum FromWorker<T = News> {
-    /// The first: who it is.
+    /// The first message: its identity.
     Here {
         /// Its rank.
         rank: u32,
-        /// How many ranks it was told of.
+        /// The number of ranks that it was started with.
         ranks: u32,
-        /// What it is there for.
+        /// Its purpose.
         purpose: Purpose,
         /// Its host.
         host: Box<Host>,
-        /// The address by which it calls.
+        /// The address from which it calls.
         address: IpAddr,
     },
-    /// What it has to say.
+    /// A message of its service.
     Did(T),
-    /// It is still there.
+    /// A heartbeat.
     Beat,
 }
 
-/// What a worker with a process says.
+/// A message of a worker with a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum News {
-    /// Its process is there.
+    /// Its process has started.
     Started {
-        /// The how many-th start.
+        /// The number of the start.
         launch: u32,
         /// The process.
         process: u32,
-        /// The CPU on which it stays.
+        /// The CPU to which it is pinned.
         cpu: Option<usize>,
     },
-    /// What its process answered.
+    /// An answer of its process.
     Answer(u32, Box<Answer>),
     /// Its process has ended, and how.
     Ended(u32, String),
-    /// Its process is stopped, or goes on again.
+    /// Its process is stopped, or has resumed.
     Stopped(u32, bool),
 }

@@ -1,4 +1,4 @@
-//! Ranks on several hosts, each started by whatever people start programs with.
+//! Ranks on several hosts, started by any launcher.
 //!
 //! ```text
 //!   mpirun, srun, torchrun, hands ── the same command once per rank
@@ -8,11 +8,12 @@
 //!                                               orders ──►  ◄── answers, half a second's beats
 //! ```
 //!
-//! A [`Part`] says which rank this is and where all meet. Workers call the coordinator; both prove
-//! that they know a shared [`Token`], and every frame after that carries a counter and a code.
-//! Nothing is secret, so nothing is encrypted: what matters is that nobody else can give orders.
-//! Workers take names of operations, sizes and counts, and compile the schedules themselves;
-//! nothing that was sent is ever run. Whatever happens to one ends all of them within seconds.
+//! A [`Part`] specifies this process's rank and the meeting point. Workers call the coordinator;
+//! both prove that they know a shared [`Token`], and every frame after that carries a counter and
+//! an authentication code. Nothing is secret, so nothing is encrypted: the goal is that no other
+//! program can give orders. Workers accept names of operations, sizes and counts, and compile the
+//! schedules themselves; nothing received over the network is ever executed. Whatever happens to
+//! one rank ends all of them within seconds.
 
 mod channel;
 mod digest;
@@ -36,7 +37,7 @@ pub use part::{Launcher, Part, Typed};
 pub use token::{Made, Token};
 pub use worker::serve;
 
-// What else than processes can be led over the same connections.
+// Services other than processes can use the same connections.
 #[cfg(feature = "cuda")]
 pub(crate) use {
     channel::Channel,
@@ -45,9 +46,9 @@ pub(crate) use {
 
 use std::time::Duration;
 
-/// How long ranks may take to come.
+/// How long ranks may take to join.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// One end of a connection speaks at least this often.
+/// Each end of a connection sends at least this often.
 const BEAT: Duration = Duration::from_millis(500);
-/// An end of which nothing is heard for so long is lost.
+/// An end that was silent for this long is lost.
 const LOST: Duration = Duration::from_secs(3);

@@ -1,4 +1,5 @@
-//! Which rank this is, and where all meet: by flags, or by what a launcher put in the environment.
+//! This process's rank and the meeting point: from flags, or from a launcher's environment
+//! variables.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -6,17 +7,17 @@ use std::str::FromStr;
 
 use crate::base::error::{Error, Result, did_you_mean};
 
-/// Where ranks of one host meet unless somebody says otherwise.
+/// The default port where ranks of one host meet.
 const PORT: u16 = 29_533;
 
 /// What started the ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launcher {
-    /// Nothing: ranks are processes that this one starts.
+    /// None: ranks are processes that this one starts.
     None,
     /// Open MPI's mpirun.
     OpenMpi,
-    /// A launcher that speaks PMI: MPICH's, Intel's, or srun --mpi=pmi2.
+    /// A launcher that uses PMI: MPICH's, Intel's, or srun --mpi=pmi2.
     Pmi,
     /// Slurm's srun.
     Slurm,
@@ -40,13 +41,13 @@ impl Launcher {
         }
     }
 
-    /// The variables that hold the rank and the number of ranks, in the order of what is preferred.
+    /// The variables that hold the rank and the number of ranks, in order of preference.
     fn variables(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::None => &[],
             Self::OpenMpi => &[("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")],
             Self::Pmi => &[("PMI_RANK", "PMI_SIZE"), ("PMIX_RANK", "PMI_SIZE")],
-            // In a batch script outside a step, which is one process, there is no such number.
+            // In a batch script outside a step, which is one process, this number is not set.
             Self::Slurm => {
                 &[("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"), ("PMIX_RANK", "SLURM_STEP_NUM_TASKS")]
             }
@@ -54,7 +55,7 @@ impl Launcher {
         }
     }
 
-    /// The one whose variables are there; of several that started each other the innermost.
+    /// The launcher whose variables are set; if several started each other, the innermost.
     fn find(variable: &dyn Fn(&str) -> Option<String>) -> Self {
         if variable("TORCHELASTIC_RUN_ID").is_some() {
             return Self::Torchrun;
@@ -81,7 +82,7 @@ impl FromStr for Launcher {
     fn from_str(text: &str) -> Result<Self> {
         Self::ALL.iter().copied().find(|launcher| launcher.id() == text).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|launcher| launcher.id()).collect();
-            Error::input(format!("`{text}` is no launcher")).help(did_you_mean(
+            Error::input(format!("`{text}` is not a launcher")).help(did_you_mean(
                 text,
                 names.iter().copied(),
                 || format!("write {}", names.join(", ")),
@@ -90,25 +91,25 @@ impl FromStr for Launcher {
     }
 }
 
-/// This process's part in a run of several.
+/// This process's part in a run of several processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// Which rank it is.
+    /// Its rank.
     pub rank: u32,
     /// N.
     pub ranks: u32,
     /// Where rank 0 listens and the others call.
     pub at: SocketAddr,
-    /// What says so.
+    /// The launcher that set the rank.
     pub launcher: Launcher,
 }
 
-/// What was typed.
+/// The flags given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Typed {
-    /// The launcher; absent: the one whose variables are there.
+    /// The launcher; if absent, the one whose variables are set.
     pub launcher: Option<Launcher>,
-    /// The rank, where no launcher says it.
+    /// The rank, if no launcher sets it.
     pub rank: Option<u32>,
     /// N.
     pub ranks: Option<u32>,
@@ -117,10 +118,10 @@ pub struct Typed {
 }
 
 impl Part {
-    /// The part of a process, by what was typed and by its environment; none where it is alone.
+    /// The part of a process, from its flags and its environment; `None` if it is alone.
     ///
     /// # Errors
-    /// Variables that say nothing or contradict each other or the flags; no place to meet.
+    /// Variables that are invalid or contradict each other or the flags; no meeting point.
     pub fn of(typed: &Typed, variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>> {
         let variable = &|name: &str| variable(name).filter(|value| !value.is_empty());
         let launcher = match (typed.launcher, typed.rank) {
@@ -134,20 +135,20 @@ impl Part {
                     None => Ok(None),
                     Some(at) => Err(Error::input("which rank is this?")
                         .at(format!("--rendezvous {at}"))
-                        .help("add --rank and -n, or start it by mpirun, srun or torchrun")),
+                        .help("add --rank and -n, or start it with mpirun, srun or torchrun")),
                 };
             }
             (Launcher::None, Some(rank)) => {
                 let ranks = typed.ranks.ok_or_else(|| {
                     Error::input("how many ranks are there?")
                         .at(format!("--rank {rank}"))
-                        .help("add -n, the same at all ranks")
+                        .help("add -n, the same for all ranks")
                 })?;
                 (rank, ranks)
             }
             (launcher, None) => numbers(launcher, variable)?,
             (launcher, Some(rank)) => {
-                return Err(Error::input(format!("{launcher} says which rank this is"))
+                return Err(Error::input(format!("{launcher} already sets the rank"))
                     .at(format!("--rank {rank}"))
                     .help("leave out --rank, or add --launcher none"));
             }
@@ -169,7 +170,7 @@ impl Part {
             None => place(launcher, ranks, variable)?,
         };
         if at.ip().is_unspecified() && rank > 0 {
-            return Err(Error::input("nobody can be called at every address")
+            return Err(Error::input("ranks above 0 cannot call a wildcard address")
                 .at(format!("--rendezvous {at}"))
                 .help("give ranks above 0 the address of rank 0's host"));
         }
@@ -177,7 +178,7 @@ impl Part {
     }
 }
 
-/// Rank and number of ranks as the launcher says them.
+/// The rank and the number of ranks set by the launcher.
 fn numbers(launcher: Launcher, variable: &dyn Fn(&str) -> Option<String>) -> Result<(u32, u32)> {
     let both = launcher
         .variables()
@@ -191,7 +192,7 @@ fn numbers(launcher: Launcher, variable: &dyn Fn(&str) -> Option<String>) -> Res
     };
     let number = |(name, text): (&str, String)| {
         text.parse().map_err(|_| {
-            Error::input(format!("`{text}` is no number of ranks"))
+            Error::input(format!("`{text}` is not a number of ranks"))
                 .at(name.to_owned())
                 .help("unset it, or add --launcher none")
         })
@@ -199,7 +200,7 @@ fn numbers(launcher: Launcher, variable: &dyn Fn(&str) -> Option<String>) -> Res
     Ok((number(rank)?, number(ranks)?))
 }
 
-/// Where ranks meet that were not told.
+/// The meeting point of ranks for which none was given.
 fn place(
     launcher: Launcher,
     ranks: u32,
@@ -207,9 +208,9 @@ fn place(
 ) -> Result<SocketAddr> {
     if let (Some(host), Some(port)) = (variable("MASTER_ADDR"), variable("MASTER_PORT")) {
         let number: u16 = port.parse().map_err(|_| {
-            Error::input(format!("`{port}` is no port")).at("MASTER_PORT").help("write 29500")
+            Error::input(format!("`{port}` is not a port")).at("MASTER_PORT").help("write 29500")
         })?;
-        // torchrun's own store listens at its port, unless it says that it does not.
+        // torchrun's own store listens at its port, unless the variable is set otherwise.
         let taken = variable("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|text| text == "True");
         let next = if number == u16::MAX { number - 1 } else { number + 1 };
         return address(&join(&host, if taken { next } else { number }), "MASTER_ADDR");
@@ -221,7 +222,7 @@ fn place(
         let number = |name: &str| variable(name).and_then(|text| text.parse::<u32>().ok());
         let job = number("SLURM_JOB_ID").unwrap_or(0);
         let step = number("SLURM_STEP_ID").unwrap_or(0);
-        // Steps that run side by side on a host must not meet each other.
+        // Steps that run on one host at the same time must not meet each other.
         let port = 20_000 + job.wrapping_mul(31).wrapping_add(step) % 10_000;
         return address(&join(&first, port as u16), "SLURM_STEP_NODELIST");
     }
@@ -234,7 +235,7 @@ fn place(
         .help(format!("add --rendezvous ADDRESS:{PORT}, with an address of rank 0's host")))
 }
 
-/// A host and a port; an IPv6 address stands in brackets then.
+/// A host and a port; an IPv6 address is put in brackets.
 fn join(host: &str, port: u16) -> String {
     match host.contains(':') && !host.starts_with('[') {
         true => format!("[{host}]:{port}"),
@@ -251,15 +252,15 @@ fn address(text: &str, place: &str) -> Result<SocketAddr> {
     }
     let is_pair = text.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     if !is_pair {
-        return Err(refuse(format!("`{text}` is no address with a port")));
+        return Err(refuse(format!("`{text}` is not an address with a port")));
     }
     let mut found = text
         .to_socket_addrs()
-        .map_err(|e| refuse(format!("the host of `{text}` is not found: {e}")))?;
+        .map_err(|e| refuse(format!("the host of `{text}` was not found: {e}")))?;
     found.next().ok_or_else(|| refuse(format!("the host of `{text}` has no address")))
 }
 
-/// The first of Slurm's list: `gpu[03-07,9],login` begins with gpu03.
+/// The first host in Slurm's list: `gpu[03-07,9],login` begins with gpu03.
 fn first_host(list: &str) -> Option<String> {
     let end = list.find([',', '[']).unwrap_or(list.len());
     let (head, rest) = list.split_at(end);
@@ -268,7 +269,7 @@ fn first_host(list: &str) -> Option<String> {
     };
     let (inside, tail) = inside.split_once(']')?;
     let number = inside.split([',', '-']).next()?;
-    // What stands behind the bracket belongs to each name: rack[1-2]n[1-4].
+    // The text after the bracket belongs to each name: rack[1-2]n[1-4].
     let tail = first_host(tail).filter(|_| !tail.starts_with(',')).unwrap_or_default();
     Some(format!("{head}{number}{tail}"))
 }
@@ -296,7 +297,7 @@ mod tests {
             ("OMPI_COMM_WORLD_SIZE", "4"),
             ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
             ("PMIX_RANK", "2"),
-            // mpirun was started in an allocation, its daemon by srun.
+            // mpirun was started in an allocation; its daemon was started by srun.
             ("SLURM_PROCID", "0"),
             ("SLURM_STEP_NUM_TASKS", "2"),
         ];
@@ -331,7 +332,7 @@ mod tests {
         for variables in [
             &[][..],
             &[("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "1")],
-            // A batch script, whose variables are of the allocation.
+            // A batch script, which has the variables of the allocation.
             &[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "64"), ("SLURM_NODELIST", "n[1-8]")],
         ] {
             assert_eq!(part(&Typed::default(), variables), Ok(None), "{variables:?}");
@@ -361,14 +362,14 @@ mod tests {
         let at = |text: &str| Typed { rendezvous: Some(text.to_owned()), ..Typed::default() };
         for (typed, variables, said) in [
             (Typed::default(), &two[..], "where do the ranks meet?"),
-            (at("10.0.0.1"), &two, "no address with a port"),
-            (at("no.such.host.invalid:1"), &two, "is not found"),
+            (at("10.0.0.1"), &two, "not an address with a port"),
+            (at("no.such.host.invalid:1"), &two, "was not found"),
             (at("10.0.0.1:1"), &[], "which rank is this?"),
-            (at("0.0.0.0:1"), &[("RANK", "1"), ("WORLD_SIZE", "2")], "at every address"),
+            (at("0.0.0.0:1"), &[("RANK", "1"), ("WORLD_SIZE", "2")], "a wildcard address"),
             (Typed { ranks: Some(3), ..at("10.0.0.1:1") }, &two, "has started 2 ranks"),
             (Typed { rank: Some(1), ..at("10.0.0.1:1") }, &two, "how many ranks"),
             (at("10.0.0.1:1"), &[("RANK", "2"), ("WORLD_SIZE", "2")], "no rank 2 of 2"),
-            (at("10.0.0.1:1"), &[("RANK", "x"), ("WORLD_SIZE", "2")], "`x` is no number"),
+            (at("10.0.0.1:1"), &[("RANK", "x"), ("WORLD_SIZE", "2")], "`x` is not a number"),
             (
                 Typed { launcher: Some(Launcher::Slurm), ..Typed::default() },
                 &two,

@@ -1,4 +1,4 @@
-//! A rank on another host, through its worker.
+//! A rank on another host, reached through its worker.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,7 +17,7 @@ use crate::run::execute::Work;
 use crate::run::launch::{Answer, Seat};
 use crate::run::transport::tcp;
 
-/// From so long a silence on, it is worth saying.
+/// Silence longer than this is worth reporting.
 const QUIET: Duration = Duration::from_millis(1200);
 
 /// One start of a worker's process.
@@ -35,7 +35,7 @@ pub(super) struct Far {
 }
 
 impl Far {
-    /// Lets the worker behind `channel` start its process.
+    /// Makes the worker behind `channel` start its process.
     pub(super) fn start(
         channel: &Rc<RefCell<Channel>>,
         name: String,
@@ -61,7 +61,7 @@ impl Far {
         self.channel.borrow().send(&ToWorker::Do(order))
     }
 
-    /// What a worker said; what it said of an earlier process is of no interest.
+    /// A worker's message; messages about an earlier process are ignored.
     fn note(&mut self, news: News) {
         match news {
             News::Started { launch, process, cpu } if launch == self.launch => {
@@ -93,7 +93,7 @@ impl Seat for Far {
     }
 
     fn connect(&mut self, addresses: &[SocketAddr], run: &tcp::Run) -> io::Result<()> {
-        // The worker makes the key itself: it does not go over the network.
+        // The worker derives the key itself: the key is not sent over the network.
         self.send(Order::Connect(addresses.to_vec(), run.id))
     }
 
@@ -110,7 +110,7 @@ impl Seat for Far {
     }
 
     fn watch<'a>(&'a self, _: bool, files: &mut Vec<PollFd<'a>>) {
-        // One that was closed would be ready for ever.
+        // A closed one would be ready forever.
         if self.channel.borrow().over().is_none() {
             files.push(PollFd::new(&self.file, rustix::event::PollFlags::IN));
         }
@@ -150,7 +150,7 @@ impl Seat for Far {
     }
 
     fn kill(&mut self) {
-        // A host that does not hear it kills its process when it misses this one.
+        // A host that does not receive this kills its process when it detects the end of this one.
         let _ = self.send(Order::Kill);
     }
 

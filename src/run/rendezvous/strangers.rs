@@ -1,5 +1,5 @@
-//! What is said of callers that do not belong here: enough to find a mistake, and no more, however
-//! many call.
+//! Messages about callers that do not belong to the run: enough to find a mistake, but few, however
+//! many callers there are.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use super::handshake::{Greeting, Stranger};
 
-/// Callers of whom each is told.
+/// The number of callers that are reported individually.
 const TOLD: usize = 5;
-/// How often all later ones together are told.
+/// How often later ones are reported together.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Those that were turned away.
+/// The rejected callers.
 pub(super) struct Strangers {
     told: usize,
-    /// Since the last line: what they were, and how many.
+    /// Since the last message: their kinds and numbers.
     since: BTreeMap<&'static str, u64>,
     next: Instant,
-    /// The last that may be a rank of this run, started wrongly.
+    /// The last one that may be a rank of this run, started wrongly.
     mistake: Option<String>,
 }
 
@@ -27,17 +27,17 @@ impl Strangers {
         Self { told: 0, since: BTreeMap::new(), next: Instant::now(), mistake: None }
     }
 
-    /// Takes note of one, and gives what is to be said of it at once.
+    /// Records a caller, and returns the message to print at once, if any.
     pub(super) fn note(&mut self, from: IpAddr, stranger: &Stranger) -> Option<String> {
         let (kind, why) = match stranger {
-            Stranger::Foreign => ("no collcost", "it is no collcost".to_owned()),
+            Stranger::Foreign => ("not collcost", "it is not collcost".to_owned()),
             Stranger::Version(theirs) => {
                 let own = Greeting::new().map_or_else(|_| String::new(), |own| own.version());
-                ("of another version", format!("it is collcost {theirs}, and this is {own}"))
+                ("of another version", format!("it is collcost {theirs}, but this is {own}"))
             }
             Stranger::Token => ("without the token", "it does not know the token".to_owned()),
         };
-        let text = format!("a caller from {from} was turned away: {why}");
+        let text = format!("a caller from {from} was rejected: {why}");
         if *stranger != Stranger::Foreign && self.mistake.as_ref() != Some(&text) {
             self.mistake = Some(text.clone());
         }
@@ -50,7 +50,7 @@ impl Strangers {
         None
     }
 
-    /// What is to be said of the others by now, or at last.
+    /// The message about the other callers, if one is due, or at the end.
     pub(super) fn others(&mut self, at_last: bool) -> Option<String> {
         if self.since.is_empty() || !at_last && Instant::now() < self.next {
             return None;
@@ -58,10 +58,10 @@ impl Strangers {
         self.next = Instant::now() + PAUSE;
         let kinds = std::mem::take(&mut self.since);
         let kinds: Vec<String> = kinds.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-        Some(format!("more callers were turned away: {}", kinds.join(", ")))
+        Some(format!("more callers were rejected: {}", kinds.join(", ")))
     }
 
-    /// What may have kept a rank away.
+    /// The likely reason for a missing rank.
     pub(super) fn mistake(&self) -> Option<&str> {
         self.mistake.as_deref()
     }
@@ -83,7 +83,7 @@ mod tests {
             .collect();
         assert_eq!(said.len(), TOLD, "{said:?}");
         let last = strangers.others(true).unwrap();
-        assert!(last.contains("9998 no collcost"), "{last}");
+        assert!(last.contains("9998 not collcost"), "{last}");
         assert!(last.contains("9998 without the token") || last.contains("9999 without the token"));
         assert!(strangers.others(true).is_none());
         assert!(strangers.mistake().is_some());

@@ -1,4 +1,4 @@
-//! The file of which all ranks know the content, and nobody else.
+//! The file whose content all ranks know, and no other program.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -13,9 +13,9 @@ use rustix::process::geteuid;
 use crate::base::error::{Error, Result};
 use crate::base::secret::{self, Key};
 
-/// The fewest bytes that nobody guesses.
+/// The fewest bytes that cannot be guessed.
 const LEAST: usize = 32;
-/// The most that are read.
+/// The most bytes that are read.
 const MOST: u64 = 4096;
 
 /// How long rank 0 may take to make it.
@@ -23,18 +23,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often the others look for it.
 const TICK: Duration = Duration::from_millis(20);
 
-/// A file with a token, gone when this is dropped.
+/// A token file, deleted when this is dropped.
 #[derive(Debug)]
 pub struct Made(PathBuf);
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // Who has come has read it; what is left says nothing to anybody else.
+        // Every rank that has joined has read it; a leftover file is useless to others.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// What the ranks of one run share.
+/// The secret that the ranks of one run share.
 #[derive(Debug, Clone)]
 pub struct Token(Key);
 
@@ -42,22 +42,22 @@ impl Token {
     /// Reads it.
     ///
     /// # Errors
-    /// A file that is not there, is too short, or that others may read.
+    /// A file that does not exist, is too short, or can be read by other users.
     pub fn read(path: &Path) -> Result<Self> {
         let place = || format!("--token-file {}", path.display());
         let refuse = |what: String, help: &str| Error::environment(what).at(place()).help(help);
         let make = "make one with `(umask 077; head -c 32 /dev/urandom > token)` and give each host a copy";
         let failed = |e: std::io::Error| refuse(format!("the token cannot be read: {e}"), make);
-        // A pipe that nobody writes to would be waited for.
+        // Opening a pipe without a writer would block.
         let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
         let mut file =
             OpenOptions::new().read(true).custom_flags(nonblocking).open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
         if !about.is_file() {
-            return Err(refuse("the token is no file".to_owned(), make));
+            return Err(refuse("the token is not a file".to_owned(), make));
         }
         if about.uid() != geteuid().as_raw() {
-            return Err(refuse("the token is another user's".to_owned(), make));
+            return Err(refuse("the token belongs to another user".to_owned(), make));
         }
         if about.mode() & 0o077 != 0 {
             let mode = about.mode() & 0o777;
@@ -75,16 +75,16 @@ impl Token {
         Ok(Self(Key::derived(&bytes, &[b"collcost token"])))
     }
 
-    /// The one that ranks of one host share by themselves in the file of that path: rank 0 makes it, and
-    /// takes it away when what it gets here is dropped; the others wait for it.
+    /// The token that ranks of one host share without a flag, in the file at this path: rank 0
+    /// makes it, and deletes it when the value returned here is dropped; the others wait for it.
     ///
     /// # Errors
-    /// A file that cannot be made, or that does not come.
+    /// A file that cannot be made, or that does not appear.
     pub fn between(path: &Path, rank: u32) -> Result<(Self, Option<Made>)> {
         if rank > 0 {
             let until = Instant::now() + PATIENCE;
             loop {
-                // Asked first: it may come between a reading and a look.
+                // Checked first: the file may appear between the read and this check.
                 let there = path.exists();
                 match Self::read(path) {
                     Err(_) if !there && Instant::now() < until => sleep(TICK),
@@ -98,7 +98,7 @@ impl Token {
                 .help("add --token-file FILE")
         };
         let secret: [u8; LEAST] = secret::random()?;
-        // Whole or not at all, and nothing that somebody else has put there is followed.
+        // Written atomically, without following any link placed there.
         let part = path.with_extension(std::process::id().to_string());
         let mut file = OpenOptions::new()
             .write(true)
@@ -120,7 +120,7 @@ impl Token {
         &self.0
     }
 
-    /// The key of what is named so, for what `words` are.
+    /// The key with this name, derived for the data in `words`.
     pub(super) fn derive(&self, name: &str, words: &[&[u8]]) -> Key {
         let words: Vec<&[u8]> =
             [name.as_bytes()].into_iter().chain(words.iter().copied()).collect();
@@ -149,7 +149,7 @@ mod tests {
         let (others, nothing) = other.join().unwrap().unwrap();
         assert_eq!(own.key().bytes(), others.key().bytes());
         assert!(made.is_some() && nothing.is_none());
-        // A second run makes another one, and takes it away.
+        // A second run makes another one, and deletes it.
         let (second, again) = Token::between(&path, 0).unwrap();
         assert_ne!(own.key().bytes(), second.key().bytes());
         drop((made, again));

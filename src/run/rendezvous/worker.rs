@@ -20,19 +20,19 @@ use crate::run::launch::{Answer, CONNECT, Hello, Process, Seat, check_memory, us
 use crate::run::transport::Kind;
 use crate::run::transport::tcp;
 
-/// How long a process may take to end by itself.
+/// How long a process may take to end on its own.
 const ENDING: Duration = Duration::from_secs(1);
 /// The most repetitions of one block, and the most runs between two readings of the clock.
 const MOST: u32 = 1_000_000;
-/// The longest silence of a step that may be asked for.
+/// The longest silence of a step that may be requested.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// Serves as `part` until the run is over; `program` is what runs as a rank, and `interrupt` becomes
-/// readable when somebody wants to stop.
+/// Serves as `part` until the run is over; `program` is started as a rank, and `interrupt` becomes
+/// readable when the user wants to stop.
 ///
 /// # Errors
-/// Nobody to call, another version or token, a coordinator that is lost or gave the run up, an
-/// interruption.
+/// No coordinator found, another version or token, a coordinator that is lost or gave up the run,
+/// an interruption.
 pub fn serve(
     part: &Part,
     token: &Token,
@@ -48,12 +48,12 @@ struct Worker<'a> {
     part: &'a Part,
     token: &'a Token,
     program: &'a (PathBuf, Vec<String>),
-    /// Where its process listens: the address by which the coordinator sees this host.
+    /// Where its process listens: the address of this host as the coordinator sees it.
     address: IpAddr,
     process: Option<Running>,
 }
 
-/// The process of the present launch.
+/// The process of the current launch.
 struct Running {
     launch: u32,
     process: Process,
@@ -92,12 +92,14 @@ impl Worker<'_> {
         }
     }
 
-    /// The block that a task is, if it is one that this host will run.
+    /// The block described by a task, if this host agrees to run it.
     fn work(&self, task: &Task) -> Result<Work> {
         let Part { rank, ranks, .. } = *self.part;
         let Task { warm, reps, inner, start, check, patience, .. } = *task;
         if [warm, reps, inner].into_iter().any(|count| count > MOST) || patience > LONGEST {
-            return Err(Error::environment(format!("rank {rank} does not run so much at once")));
+            return Err(Error::environment(format!(
+                "the block is larger than rank {rank} may run at once"
+            )));
         }
         let op: Op = task.op.parse()?;
         let mut programs = programs(&Registry::builtin(), &op, ranks, Bytes(task.size))?;
@@ -111,7 +113,7 @@ impl Worker<'_> {
         Ok(Work { program, warm, reps, inner, start, check, patience, apart })
     }
 
-    /// Passes an order on; a process that does not take it is seen to have ended.
+    /// Forwards an order; a process that does not take it is found to have ended.
     fn tell(&mut self, order: impl FnOnce(&mut Process) -> std::io::Result<()>) {
         if let Some(running) = &mut self.process {
             let _ = order(&mut running.process);
@@ -154,7 +156,7 @@ impl Service for Worker<'_> {
         }
     }
 
-    /// Passes on what the process says, and how it is.
+    /// Forwards the answers and the state of the process.
     fn look(&mut self, line: &Line<'_>) -> Result<()> {
         let Some(running) = &mut self.process else { return Ok(()) };
         let (launch, process) = (running.launch, &mut running.process);
@@ -166,7 +168,7 @@ impl Service for Worker<'_> {
                 Ok(None) => break,
                 Err(e) => {
                     process.kill();
-                    news.push(News::Ended(launch, format!("it said what cannot be read: {e}")));
+                    news.push(News::Ended(launch, format!("its answer cannot be read: {e}")));
                     break;
                 }
             }

@@ -1,4 +1,4 @@
-//! A latency that is put in on purpose, so that a fit can be held against one that is known.
+//! An artificial latency, so that a fit can be compared with a known value.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fault, Step, Transport, Wait};
 
-/// How long each message is held up before it leaves, and how.
+/// How long each message is delayed before it is sent, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delay {
     /// How long.
     pub time: Duration,
-    /// Spinning is exact and takes the CPU from other ranks; asleep it is longer than was asked,
-    /// by as much as the kernel takes to wake the rank up.
+    /// Spinning is exact but takes the CPU from other ranks; sleeping takes longer than requested,
+    /// by the time the kernel needs to wake the rank.
     pub how: Wait,
 }
 
-/// How long messages were really held up, in ns, shared with whoever made the transport.
+/// The actual delays of messages, in ns, shared with the code that made the transport.
 pub(crate) type Spent = Rc<RefCell<Vec<u64>>>;
 
-/// A transport that holds every message up.
+/// A transport that delays every message.
 pub(crate) struct Delayed {
     inner: Box<dyn Transport>,
     delay: Delay,

@@ -1,4 +1,4 @@
-//! A step on host memory: everything that leaves and arrives, interleaved, over any wire.
+//! A step on host memory: all sends and receives, interleaved, over any wire.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -6,19 +6,19 @@ use std::time::{Duration, Instant};
 
 use super::{Action, Cause, Fault, Incoming, Landing, Local, Outgoing, Part, Step, Transport};
 
-/// A stream of bytes to and from each other rank; nothing here ever waits but [`Self::wait`].
+/// A stream of bytes to and from each other rank; only [`Self::wait`] may block.
 pub(super) trait Wire {
-    /// The rank that this is.
+    /// This rank.
     fn rank(&self) -> u32;
 
     /// How many ranks there are.
     fn ranks(&self) -> u32;
 
-    /// Takes bytes for `to`; says how many, 0 where it can take none now.
+    /// Takes bytes for `to`; returns how many, 0 if it can take none now.
     fn push(&mut self, to: u32, bytes: &Gather<'_>) -> Result<usize, Fault>;
 
-    /// Shows `take` at most `most` ≥ 1 bytes from `from`, a multiple of `whole`, of which `most`
-    /// is one too; says how many, 0 where there are none now.
+    /// Passes at most `most` ≥ 1 bytes from `from` to `take`, a multiple of `whole`, as is `most`;
+    /// returns how many, 0 if there are none now.
     fn pull(
         &mut self,
         from: u32,
@@ -27,24 +27,24 @@ pub(super) trait Wire {
         take: &mut dyn FnMut(&[u8]),
     ) -> Result<usize, Fault>;
 
-    /// As [`Self::pull`], straight into `place`, which is not empty.
+    /// As [`Self::pull`], directly into `place`, which is not empty.
     fn pull_into(&mut self, from: u32, place: &mut [u8]) -> Result<usize, Fault> {
         self.pull(from, place.len(), 1, &mut |bytes| place[..bytes.len()].copy_from_slice(bytes))
     }
 
-    /// Whether all that was pushed to `to` has left this rank's queue.
+    /// Whether all bytes pushed to `to` have left this rank's queue.
     fn is_drained(&mut self, to: u32) -> Result<bool, Fault>;
 
-    /// Lets a moment pass, or waits until something of `for_what` may go on; `idle` counts the
-    /// calls since something last did. Never longer than a tenth of a second. Says whether it was
-    /// long enough for reading the clock to be nothing beside it.
+    /// Pauses briefly, or waits until something in `for_what` may proceed; `idle` counts the calls
+    /// since something last did. Never longer than a tenth of a second. Returns whether it was so
+    /// long that the time to read the clock is negligible.
     fn wait(&mut self, for_what: &Waiting, idle: u64) -> Result<bool, Fault>;
 }
 
-/// What a step is waiting for.
+/// What a step waits for.
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// Ranks that should send.
+    /// Ranks from which data must arrive.
     pub(super) arriving: Vec<u32>,
     /// Ranks whose queue is full.
     pub(super) leaving: Vec<u32>,
@@ -52,28 +52,28 @@ pub(super) struct Waiting {
     pub(super) draining: Vec<u32>,
 }
 
-/// The rest of a message that leaves.
+/// The rest of an outgoing message.
 pub(super) struct Gather<'a> {
     memory: &'a [u8],
     spans: &'a [Range<usize>],
     at: Cursor,
-    /// All bytes that are left.
+    /// The number of remaining bytes.
     pub(super) left: usize,
 }
 
-/// How far a message is.
+/// The progress of a message.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cursor {
-    /// The span or part.
+    /// The current span or part.
     index: usize,
-    /// Bytes of it.
+    /// Bytes done of it.
     offset: usize,
-    /// Bytes in all.
+    /// Bytes done in total.
     done: usize,
 }
 
 impl Cursor {
-    /// Moves on by `bytes` over spans of these lengths.
+    /// Advances by `bytes` over spans of these lengths.
     fn advance(&mut self, mut bytes: usize, length: impl Fn(usize) -> Option<usize>) {
         self.done += bytes;
         while let Some(span) = length(self.index) {
@@ -90,7 +90,7 @@ impl Cursor {
 }
 
 impl<'a> Gather<'a> {
-    /// The bytes that are left, piece by piece.
+    /// The remaining bytes, piece by piece.
     pub(super) fn pieces(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let (memory, offset) = (self.memory, self.at.offset);
         self.spans[self.at.index..].iter().enumerate().map(move |(i, span)| {
@@ -99,7 +99,7 @@ impl<'a> Gather<'a> {
         })
     }
 
-    /// Copies as much as fits into `out`, which is no longer than what is left.
+    /// Copies as much as fits into `out`, which is no longer than the rest.
     pub(super) fn copy_to(&self, mut out: &mut [u8]) {
         for piece in self.pieces() {
             let bytes = piece.len().min(out.len());
@@ -123,7 +123,7 @@ impl<'a> Gather<'a> {
     }
 }
 
-/// A message without bytes is this one byte on the wire: that it came is what it says.
+/// A message without bytes is this one byte on the wire: only its arrival matters.
 const TOKEN: [u8; 1] = [0];
 
 /// A rank with its buffer in host memory.
@@ -136,12 +136,12 @@ pub(super) struct Duplex<W> {
     waiting: Waiting,
 }
 
-/// How far one message of the step is.
+/// The progress of one message of the step.
 #[derive(Debug, Clone, Copy)]
 struct Flow {
     at: Cursor,
     bytes: usize,
-    /// Where it lies while it is aside.
+    /// Its place while it is stored aside.
     aside: usize,
     /// Whether the token of an empty message was pushed.
     signalled: bool,
@@ -164,7 +164,7 @@ impl<W: Wire> Duplex<W> {
         Self { wire, memory, aside, out: Vec::new(), inc: Vec::new(), waiting: Waiting::default() }
     }
 
-    /// Counts the bytes of every message and makes room for those that must lie aside.
+    /// Counts the bytes of every message and makes room for those that must be stored aside.
     fn begin(&mut self, step: &Step) {
         let sizes = step.sends.iter().map(|send| send.spans.iter().map(Range::len).sum());
         self.out.clear();
@@ -185,7 +185,7 @@ impl<W: Wire> Duplex<W> {
         }
     }
 
-    /// Moves on what leaves; says whether anything did.
+    /// Advances outgoing messages; returns whether any advanced.
     fn push(&mut self, step: &Step) -> Result<bool, Fault> {
         let mut moved = false;
         for (send, flow) in step.sends.iter().zip(&mut self.out).filter(|(_, f)| !f.through) {
@@ -198,7 +198,7 @@ impl<W: Wire> Duplex<W> {
         Ok(moved)
     }
 
-    /// Takes in what is there; says whether anything was.
+    /// Reads what has arrived; returns whether there was anything.
     fn pull(&mut self, step: &Step) -> Result<bool, Fault> {
         let mut moved = false;
         for (receive, flow) in step.receives.iter().zip(&mut self.inc).filter(|(_, f)| !f.through) {
@@ -219,7 +219,7 @@ impl<W: Wire> Duplex<W> {
         self.out.iter().chain(&self.inc).all(|flow| flow.through)
     }
 
-    /// Puts what lay aside in its place and does what is local.
+    /// Moves data stored aside to their place and does local work.
     fn settle(&mut self, step: &Step) {
         for (receive, flow) in step.receives.iter().zip(&self.inc) {
             if receive.landing != Landing::Aside {
@@ -245,7 +245,7 @@ impl<W: Wire> Duplex<W> {
         }
     }
 
-    /// Notes whom the step waits for.
+    /// Records the ranks that the step waits for.
     fn note_waiting(&mut self, step: &Step) {
         let Waiting { arriving, leaving, draining } = &mut self.waiting;
         arriving.clear();
@@ -255,7 +255,7 @@ impl<W: Wire> Duplex<W> {
             if flow.is_pushed() { &mut *draining } else { &mut *leaving }.push(send.to);
         }
         for (receive, flow) in step.receives.iter().zip(&self.inc).filter(|(_, f)| !f.through) {
-            // What must wait for this rank's own bytes to leave is not waited for itself.
+            // A message that must wait for this rank's own bytes to leave is not itself waited for.
             let held = match receive.landing {
                 Landing::Behind(send) => self.out[send].at.done == flow.at.done,
                 Landing::Direct | Landing::Aside => false,
@@ -266,7 +266,7 @@ impl<W: Wire> Duplex<W> {
         }
     }
 
-    /// The rank that seems to be at fault for nothing moving.
+    /// The rank that is probably the reason why nothing moves.
     fn suspect(&self) -> Option<u32> {
         let Waiting { arriving, leaving, draining } = &self.waiting;
         arriving.iter().chain(leaving).chain(draining).next().copied()
@@ -285,7 +285,7 @@ impl<W: Wire> Transport for Duplex<W> {
     fn allocate(&mut self, bytes: usize) -> Result<(), Fault> {
         self.memory.make(bytes).map_err(|()| Fault {
             peer: None,
-            cause: Cause::System(format!("there is no memory for {bytes} bytes")),
+            cause: Cause::System(format!("{bytes} bytes of memory are not available")),
         })
     }
 
@@ -328,7 +328,7 @@ impl<W: Wire> Transport for Duplex<W> {
     }
 }
 
-/// Pushes what the wire takes of one message; says whether it took any.
+/// Pushes what the wire takes of one message; returns whether it took any.
 fn push<W: Wire>(
     wire: &mut W,
     memory: &[u8],
@@ -358,8 +358,8 @@ fn push<W: Wire>(
     Ok(moved)
 }
 
-/// Takes in what is there of one message, of which the first `ready` bytes may be; says whether
-/// any was.
+/// Reads what has arrived of one message, of which the first `ready` bytes may be stored; returns
+/// whether there was anything.
 fn pull<W: Wire>(
     wire: &mut W,
     place: &mut [u8],
@@ -410,7 +410,7 @@ fn apply(action: Action, into: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Adds `f32`s; the loop has no branch, so that it becomes vector instructions.
+/// Adds `f32`s; the loop has no branch, so it compiles to vector instructions.
 fn add(into: &mut [u8], from: &[u8]) {
     const FLOAT: usize = size_of::<f32>();
     let (to, _) = into.as_chunks_mut::<FLOAT>();
@@ -420,7 +420,7 @@ fn add(into: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Bytes that begin at a page, so that two runs find the same alignment.
+/// Bytes that begin at a page boundary, so that two runs have the same alignment.
 #[derive(Default)]
 struct Aligned {
     room: Vec<u8>,
@@ -431,18 +431,18 @@ struct Aligned {
 impl Aligned {
     const PAGE: usize = 4096;
 
-    /// Makes it so long; grown memory is touched.
+    /// Sets the length; newly allocated memory is touched.
     fn make(&mut self, bytes: usize) -> Result<(), ()> {
         let all = bytes.checked_add(Self::PAGE).ok_or(())?;
         if self.room.len() >= all {
             self.bytes = bytes;
             return Ok(());
         }
-        // The old memory goes first: both together might be more than there is.
+        // The old memory is freed first: both together might not be available.
         *self = Self::default();
         let mut room = Vec::new();
         room.try_reserve_exact(all).map_err(|_| ())?;
-        // Zeros that were asked for as such might be pages that nobody has touched.
+        // Pages requested as zeros might never be touched.
         room.resize(all, 0xA5);
         self.start = room.as_ptr().align_offset(Self::PAGE).min(Self::PAGE);
         (self.room, self.bytes) = (room, bytes);

@@ -1,15 +1,15 @@
-//! Transports: how bytes really move between the ranks of one run.
+//! Transports: how bytes move between the ranks of one run.
 //!
 //! ```text
 //!   executor ── Step ──► Transport ── shm: rings in shared memory
 //!                                  └─ tcp: one connection a pair
 //! ```
 //!
-//! A transport owns its rank's buffer, which need not be host memory, and carries out a [`Step`]
-//! at a time: everything that the rank sends and receives in one round, both ways at once, so that
-//! no cycle of ranks can wait for itself. Where two ranks exchange the same bytes, what arrives is
-//! added only as far as the old bytes have left, which is what "all sends of a round read the
-//! state before it" means without a second buffer.
+//! A transport owns its rank's buffer, which need not be host memory. It executes one [`Step`] at a
+//! time: everything that the rank sends and receives in one round, in both directions at once, so
+//! no cycle of ranks can deadlock. Where two ranks exchange the same bytes, arriving data are added
+//! only as far as the old bytes have left. That implements "all sends of a round read the state
+//! before it" without a second buffer.
 
 mod delay;
 mod duplex;
@@ -28,7 +28,7 @@ pub use crate::machine::sample::Wait;
 pub use delay::Delay;
 pub(crate) use delay::{Delayed, Spent};
 
-/// What a rank does with bytes that arrive.
+/// What a rank does with arriving bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Stores them.
@@ -39,7 +39,7 @@ pub enum Action {
     Join,
 }
 
-/// A message that leaves: these bytes of the buffer, in this order. An empty one is sent too.
+/// An outgoing message: these bytes of the buffer, in this order. An empty one is sent too.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outgoing {
     /// The receiver.
@@ -48,27 +48,27 @@ pub struct Outgoing {
     pub spans: Vec<Range<usize>>,
 }
 
-/// Where a part of a message goes.
+/// The destination of a part of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// To which bytes of the buffer.
+    /// The bytes of the buffer.
     pub span: Range<usize>,
     /// What is done with them.
     pub action: Action,
 }
 
-/// When what arrives may be put in its place.
+/// When arriving bytes may be stored in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Landing {
-    /// At once: nothing that leaves in this step lies there.
+    /// At once: no outgoing bytes of this step are there.
     Direct,
-    /// As far as the step's outgoing message of this index has left: both are of the same bytes.
+    /// As far as the step's outgoing message of this index has left: both have the same bytes.
     Behind(usize),
-    /// When everything of the step has left; until then it lies elsewhere.
+    /// When all bytes of the step have left; until then they are stored elsewhere.
     Aside,
 }
 
-/// A message that arrives, its parts in the order in which the sender wrote them.
+/// An incoming message, its parts in the order in which the sender wrote them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incoming {
     /// The sender.
@@ -79,66 +79,66 @@ pub struct Incoming {
     pub landing: Landing,
 }
 
-/// What a rank does with bytes of its own, once the step's messages are through.
+/// Local work of a rank, after the step's messages are finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Local {
     /// Which bytes.
     pub from: Range<usize>,
-    /// Where those begin to which it is done; the two do not overlap.
+    /// The start of the bytes it is applied to; the two ranges do not overlap.
     pub to: usize,
     /// What is done.
     pub action: Action,
 }
 
-/// What one rank does in one round: at most one message to and from each other rank.
+/// The work of one rank in one round: at most one message to and from each other rank.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Step {
-    /// What leaves.
+    /// Outgoing messages.
     pub sends: Vec<Outgoing>,
-    /// What arrives.
+    /// Incoming messages.
     pub receives: Vec<Incoming>,
-    /// What is done afterwards, in this order.
+    /// Local work afterwards, in this order.
     pub local: Vec<Local>,
 }
 
 /// Moves bytes between the ranks of one run.
 ///
-/// One value stands for one rank. Steps of two ranks fit together when each message has both its
-/// ends in the same order of steps; a transport need not check that.
+/// One value represents one rank. Steps of two ranks match if both ends of each message come in the
+/// same order of steps; a transport need not check that.
 pub trait Transport {
-    /// The rank that this is.
+    /// This rank.
     fn rank(&self) -> u32;
 
     /// How many ranks there are.
     fn ranks(&self) -> u32;
 
-    /// Makes the buffer so large, in bytes; what was in it is lost. The memory is touched.
+    /// Sets the size of the buffer in bytes; its contents are lost. The memory is touched.
     ///
     /// # Errors
-    /// The machine does not have it.
+    /// There is not enough memory.
     fn allocate(&mut self, bytes: usize) -> Result<(), Fault>;
 
     /// Writes to the buffer from byte `at` on.
     ///
     /// # Errors
-    /// What the device says.
+    /// An error from the device.
     fn write(&mut self, at: usize, bytes: &[u8]) -> Result<(), Fault>;
 
     /// Reads the buffer from byte `at` on.
     ///
     /// # Errors
-    /// What the device says.
+    /// An error from the device.
     fn read(&mut self, at: usize, bytes: &mut [u8]) -> Result<(), Fault>;
 
-    /// Carries out a step. It is through when all that leaves has left this rank's queues and all
-    /// that arrives is in its place.
+    /// Executes a step. It is finished when all outgoing data have left this rank's queues and all
+    /// incoming data are in place.
     ///
     /// # Errors
-    /// A peer that is gone, or silent for so long as `patience`.
+    /// A peer that is gone, or silent for `patience`.
     fn step(&mut self, step: &Step, patience: Duration) -> Result<(), Fault>;
 }
 
-/// The transports that there are.
+/// The available transports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -176,7 +176,7 @@ impl std::str::FromStr for Kind {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::ALL.iter().copied().find(|kind| kind.id() == text).ok_or_else(|| {
-            Error::input(format!("`{text}` is no transport")).help(did_you_mean(
+            Error::input(format!("`{text}` is not a transport")).help(did_you_mean(
                 text,
                 Self::ALL.iter().map(|kind| kind.id()),
                 || "write shm or tcp".to_owned(),
@@ -185,30 +185,30 @@ impl std::str::FromStr for Kind {
     }
 }
 
-/// Why a step did not end.
+/// Why a step failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The rank on whose side it seems to lie, where one does.
+    /// The rank that seems to be the cause, if any.
     pub peer: Option<u32>,
-    /// What happened.
+    /// The cause.
     pub cause: Cause,
 }
 
-/// What happened to a step.
+/// What happened in a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// Nothing moved for so long.
+    /// Nothing moved for this long.
     Silent(Duration),
     /// The peer closed the connection.
     Closed,
     /// The run was given up elsewhere.
     Aborted,
-    /// What the system said.
+    /// The system's message.
     System(String),
 }
 
 impl Fault {
-    /// What the system said about dealing with `peer`.
+    /// The system's error about the connection with `peer`.
     fn system(peer: u32, error: &std::io::Error) -> Self {
         use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
         let cause = match error.kind() {

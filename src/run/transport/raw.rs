@@ -6,9 +6,9 @@
 //!                └ receiver writes   └ sender writes
 //! ```
 //!
-//! A flag is one cache line: the number of the message in its slot, how many bytes it has, and the
-//! bytes themselves where they fit beside it, so that a small message moves one line. Only the
-//! sender writes flags and slots, only the receiver writes `taken`, each on lines of its own.
+//! A flag is one cache line. It holds the number of the message in its slot, its size, and the
+//! bytes themselves if they fit, so that a small message moves only one line. Only the sender
+//! writes flags and slots, only the receiver writes `taken`, each on its own lines.
 //!
 //! # Why this is sound
 //!
@@ -39,7 +39,7 @@ const LINE: usize = 64;
 pub const SLOTS: usize = 8;
 /// Bytes of a slot.
 pub const SLOT: usize = 64 << 10;
-/// Bytes that fit beside a flag.
+/// Bytes that fit into the line of a flag.
 const INLINE: usize = LINE - 16;
 /// Bytes of a ring, a whole number of pages.
 const RING: usize = SLOTS * SLOT + 4096;
@@ -51,19 +51,19 @@ pub struct Segment {
     base: NonNull<u8>,
     bytes: usize,
     ranks: usize,
-    /// Whether it is no mapping, which Miri knows nothing of.
+    /// Whether it is heap memory instead of a mapping, which Miri does not support.
     #[cfg(test)]
     is_heap: bool,
 }
 
-// SAFETY: the pointer is to memory that any thread may use as the module says.
+// SAFETY: the pointer is to memory that any thread may use as described in the module.
 unsafe impl Send for Segment {}
-// SAFETY: as above; `&Segment` itself gives access to atomics alone.
+// SAFETY: as above; `&Segment` itself gives access only to atomics.
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// New memory for all pairs of `ranks` ranks, without a name in any file system: it is gone
-    /// with the last process that has it.
+    /// New memory for all pairs of `ranks` ranks, without a name in any file system: it is freed
+    /// when the last process using it ends.
     pub fn create(ranks: usize) -> Result<(OwnedFd, Arc<Self>)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("collcost", flags)?;
@@ -82,7 +82,7 @@ impl Segment {
             return Err(Errno::INVAL);
         }
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: the kernel chooses a place that nothing else has.
+        // SAFETY: the kernel chooses an unused place.
         let base =
             unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, flags, file, 0)? };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
@@ -99,12 +99,12 @@ impl Segment {
         HEAD + ranks * ranks * RING
     }
 
-    /// Tells everybody who waits on this memory to give up.
+    /// Tells all waiting ranks to give up.
     pub fn abort(&self) {
         self.abort_word().store(1, Ordering::Release);
     }
 
-    /// Whether somebody told so.
+    /// Whether ranks were told to give up.
     pub fn is_aborted(&self) -> bool {
         self.abort_word().load(Ordering::Acquire) != 0
     }
@@ -114,12 +114,12 @@ impl Segment {
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().cast()) }
     }
 
-    /// The end of the ring `from` → `to` at which `from` stands.
+    /// The sending end of the ring `from` → `to`.
     pub fn sender(self: &Arc<Self>, from: usize, to: usize) -> Sender {
         Sender { ring: Ring::new(self, from, to), next: 0, taken: 0 }
     }
 
-    /// The end of the ring `from` → `to` at which `to` stands.
+    /// The receiving end of the ring `from` → `to`.
     pub fn receiver(self: &Arc<Self>, from: usize, to: usize) -> Receiver {
         Receiver { ring: Ring::new(self, from, to), next: 0, used: 0 }
     }
@@ -132,13 +132,14 @@ impl Drop for Segment {
             // SAFETY: what `on_heap` allocated, of that layout.
             return unsafe { std::alloc::dealloc(self.base.as_ptr(), Self::layout(self.bytes)) };
         }
-        // SAFETY: the mapping that `open` made; ends of rings hold the segment, so none is left.
+        // SAFETY: the mapping made by `open`; ends of rings hold the segment, so none exist any
+        // more.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok());
     }
 }
 
-/// Where one directed pair's ring lies.
+/// The position of one directed pair's ring.
 struct Ring {
     segment: Arc<Segment>,
     start: usize,
@@ -146,14 +147,14 @@ struct Ring {
 
 impl Ring {
     fn new(segment: &Arc<Segment>, from: usize, to: usize) -> Self {
-        assert!(from < segment.ranks && to < segment.ranks, "a ring of ranks that there are not");
+        assert!(from < segment.ranks && to < segment.ranks, "a ring of ranks that do not exist");
         let start = HEAD + (from * segment.ranks + to) * RING;
         Self { segment: Arc::clone(segment), start }
     }
 
     /// The address `offset` bytes into the ring; `offset` < RING.
     fn at(&self, offset: usize) -> *mut u8 {
-        // SAFETY: `new` checked the ranks, so the whole ring lies in the mapping.
+        // SAFETY: `new` checked the ranks, so the whole ring is in the mapping.
         unsafe { self.segment.base.as_ptr().add(self.start + offset) }
     }
 
@@ -175,7 +176,7 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(self.at(LINE * (1 + slot) + 8).cast()) }
     }
 
-    /// Where a message of so many bytes lies in this slot.
+    /// Where a message of this size is stored in this slot.
     fn place(&self, slot: usize, bytes: usize) -> *mut u8 {
         match bytes <= INLINE {
             true => self.at(LINE * (1 + slot) + 16),
@@ -184,12 +185,12 @@ impl Ring {
     }
 }
 
-/// Where a rank puts bytes for another.
+/// The end where a rank writes bytes for another.
 pub struct Sender {
     ring: Ring,
     /// The number of the next message.
     next: u64,
-    /// Messages of which it is known that the receiver took them.
+    /// Messages known to have been received.
     taken: u64,
 }
 
@@ -199,21 +200,21 @@ impl Sender {
         if self.next - self.taken < SLOTS as u64 {
             return true;
         }
-        // The receiver's line is fetched only where it must be. It never counts beyond `next`,
-        // but what another process writes is not trusted with arithmetic.
+        // The receiver's line is fetched only when necessary. Its count never exceeds `next`, but a
+        // value written by another process is not trusted in arithmetic.
         self.taken = self.ring.taken().load(Ordering::Acquire).min(self.next);
         self.next - self.taken < SLOTS as u64
     }
 
-    /// Lets `fill` write a message of `bytes` ≤ [`SLOT`]; says whether there was a free slot.
+    /// Lets `fill` write a message of `bytes` ≤ [`SLOT`]; returns whether there was a free slot.
     pub fn push(&mut self, bytes: usize, fill: impl FnOnce(&mut [u8])) -> bool {
         assert!(bytes <= SLOT, "a message of at most one slot");
         if !self.has_room() {
             return false;
         }
         let slot = self.next as usize % SLOTS;
-        // SAFETY: `place` has room for `bytes`; the receiver has returned this slot, and looks at
-        // it again only after the store below.
+        // SAFETY: `place` has room for `bytes`; the receiver has returned this slot, and reads it
+        // again only after the store below.
         fill(unsafe { std::slice::from_raw_parts_mut(self.ring.place(slot, bytes), bytes) });
         self.next += 1;
         self.ring.length(slot).store(bytes as u64, Ordering::Relaxed);
@@ -222,17 +223,18 @@ impl Sender {
     }
 }
 
-/// Where a rank takes bytes of another.
+/// The end where a rank reads bytes of another.
 pub struct Receiver {
     ring: Ring,
     /// The number of the next message.
     next: u64,
-    /// Bytes of it that were taken already.
+    /// Bytes of it that were already read.
     used: usize,
 }
 
 impl Receiver {
-    /// Shows `take` at most `most` bytes of the next message; says how many, 0 where none is there.
+    /// Passes at most `most` bytes of the next message to `take`; returns how many, 0 if there is
+    /// none.
     pub fn pull(&mut self, most: usize, take: impl FnOnce(&[u8])) -> usize {
         let slot = self.next as usize % SLOTS;
         if self.ring.published(slot).load(Ordering::Acquire) != self.next + 1 {
@@ -279,8 +281,8 @@ mod tests {
             Layout::from_size_align(bytes, 4096).expect("a size")
         }
 
-        /// The same on memory of this process: `cargo miri test on_heap_memory` looks at every
-        /// access of both ends.
+        /// The same on memory of this process: `cargo miri test on_heap_memory` checks every access
+        /// of both ends.
         fn on_heap(ranks: usize) -> Arc<Self> {
             let bytes = Self::length(ranks);
             // SAFETY: the layout is not empty.
@@ -294,7 +296,7 @@ mod tests {
         let segment = Segment::on_heap(2);
         let (mut sender, mut receiver) = (segment.sender(0, 1), segment.receiver(0, 1));
         let (mut other, mut back) = (segment.sender(1, 0), segment.receiver(1, 0));
-        // Short ones beside their flags, longer ones in slots, none at all.
+        // Short messages in their flags, longer ones in slots, empty ones.
         let bytes = |number: usize| [1, INLINE, INLINE + 1, 200][number % 4];
         let count = 5 * SLOTS;
         let sent = thread::spawn(move || {
@@ -303,7 +305,7 @@ mod tests {
                 while !sender.push(bytes(number), |slot| slot.fill(number as u8)) {
                     thread::yield_now();
                 }
-                // What comes back is looked at now and then, in its order.
+                // Answers are checked now and then, in order.
                 while number % 3 == 0 && back.pull(1, |seen| answers.push(seen[0])) > 0 {}
             }
             while answers.len() < count {

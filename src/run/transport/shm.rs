@@ -1,7 +1,7 @@
 //! Processes of one host over shared memory: a ring of slots for each directed pair.
 //!
-//! Two copies a message, in and out of the ring, the second of which is the addition where there
-//! is one. Small messages move one cache line.
+//! Each message is copied twice, into the ring and out of it; the second copy is also the addition,
+//! if there is one. Small messages move one cache line.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::raw::{Receiver, SLOT, Segment, Sender};
 use super::{Cause, Fault, Transport, Wait};
 use crate::base::error::{Error, Result};
 
-/// The memory of one run, as its coordinator holds it.
+/// The memory of one run, held by its coordinator.
 pub struct Shared {
     file: OwnedFd,
     segment: Arc<Segment>,
@@ -29,22 +29,22 @@ impl Shared {
         Ok(Self { file, segment })
     }
 
-    /// What the ranks are given.
+    /// The file that ranks receive.
     #[must_use]
     pub fn file(&self) -> &OwnedFd {
         &self.file
     }
 
-    /// Tells all ranks to give up; those that wait see it.
+    /// Tells all ranks to give up; waiting ranks see it.
     pub fn abort(&self) {
         self.segment.abort();
     }
 }
 
-/// Joins the run whose memory is in `file` as `rank`. A rank must do so only once.
+/// Joins the run whose memory is in `file` as `rank`. A rank may do so only once.
 ///
 /// # Errors
-/// A file that is no such memory.
+/// A file that is not such memory.
 pub fn join(file: BorrowedFd<'_>, rank: u32, ranks: u32, wait: Wait) -> Result<Box<dyn Transport>> {
     let segment = Segment::open(file, ranks as usize)
         .map_err(|e| Error::environment(format!("the shared memory cannot be mapped: {e}")))?;
@@ -85,19 +85,19 @@ impl Wire for Rings {
         _: usize,
         take: &mut dyn FnMut(&[u8]),
     ) -> std::result::Result<usize, Fault> {
-        // Slots are filled to the brim, so that elements never straddle two.
+        // Slots are filled completely, so elements never straddle two.
         Ok(self.receivers[from as usize].pull(most, take))
     }
 
     fn is_drained(&mut self, _: u32) -> std::result::Result<bool, Fault> {
-        // What is in the ring has left the sender's memory.
+        // Bytes in the ring have left the sender's memory.
         Ok(true)
     }
 
     fn wait(&mut self, _: &Waiting, idle: u64) -> std::result::Result<bool, Fault> {
         match self.wait {
             Wait::Spin => std::hint::spin_loop(),
-            // A message is most often a moment away; a nap costs more than it is long.
+            // A message usually arrives within moments; sleeping would take longer than that.
             Wait::Poll if idle < 64 => std::hint::spin_loop(),
             Wait::Poll if idle < 512 => std::thread::yield_now(),
             Wait::Poll => std::thread::sleep(Duration::from_micros(50)),

@@ -1,9 +1,9 @@
-//! Processes over TCP: one connection a pair, on loopback or between network namespaces.
+//! Processes over TCP: one connection per pair, on loopback or between network namespaces.
 //!
-//! What `send` accepted has not left: it may still wait in this host's queue, where it shares the
-//! wire with the next step's bytes. The root of a binomial broadcast would so overlap its two
-//! children, and take 33 to 44 % longer than its schedule says. So a step with more than 64 KiB
-//! to a peer is through only when that queue is empty (`SIOCOUTQNSD`).
+//! Bytes that `send` accepted have not left yet: they may still wait in this host's queue, where
+//! they share the wire with the next step's bytes. The root of a binomial broadcast would overlap
+//! its two children in this way, and take 33 to 44 % longer than its schedule says. So a step with
+//! more than 64 KiB to a peer is finished only when that queue is empty (`SIOCOUTQNSD`).
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice, Read, Write};
@@ -18,36 +18,36 @@ use super::{Fault, Transport, Wait, raw};
 use crate::base::error::{Error, Result};
 use crate::base::secret::{self, Key};
 
-/// The congestion control that is asked for; what is set is recorded.
+/// The requested congestion control; the one in effect is recorded.
 const CONGESTION: &str = "cubic";
-/// Unanswered data breaks a connection after so long.
+/// Unacknowledged data break a connection after this time.
 const USER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long whoever connects may take to say who he is.
+/// How long a caller may take to identify itself.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// What he says, in bytes.
+/// The size of its greeting, in bytes.
 const GREETING: usize = 48;
-/// The most who are heard at once.
+/// The most callers served at the same time.
 const MOST_CALLERS: usize = 256;
-/// How often time is looked at while nobody calls.
+/// How often deadlines are checked while there are no calls.
 const TICK: Duration = Duration::from_millis(100);
-/// From so many bytes on the queue must be empty before a step is through.
+/// From this many bytes on the queue must be empty before a step is finished.
 const DRAINED_FROM: usize = 64 << 10;
-/// Bytes of the buffer in which messages arrive that are not stored straight away.
+/// Bytes of the buffer for incoming messages that are not stored directly.
 const INBOX: usize = 256 << 10;
-/// How often a rank that polls lets others run before it sleeps.
+/// How often a rank that polls yields before it sleeps.
 const YIELDS: u64 = 64;
 /// The most pieces of one write.
 const PIECES: usize = 64;
 
-/// The number of a run, by which ranks know their own.
+/// The number of a run, by which its ranks recognize each other.
 pub type RunId = [u8; 16];
 
-/// What the ranks of a run know and nobody else does.
+/// The secret shared by the ranks of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// Its number.
     pub id: RunId,
-    /// By which they know each other.
+    /// The key by which they recognize each other.
     pub key: Key,
 }
 
@@ -61,10 +61,10 @@ impl Run {
     }
 }
 
-/// Listens at `address`, at a port that is free.
+/// Listens at `address`, at a free port.
 ///
 /// # Errors
-/// The address is not one of this host, or of this namespace.
+/// The address does not belong to this host, or to this namespace.
 pub fn listen(address: IpAddr) -> Result<(TcpListener, SocketAddr)> {
     let refused = |e| Error::environment(format!("cannot listen at {address}: {e}"));
     let listener = TcpListener::bind((address, 0)).map_err(refused)?;
@@ -72,18 +72,18 @@ pub fn listen(address: IpAddr) -> Result<(TcpListener, SocketAddr)> {
     Ok((listener, at))
 }
 
-/// What the connections of a rank are like.
+/// Properties of the connections of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// The congestion control that is set; absent where a rank has no connection.
+    /// The congestion control in effect; absent if a rank has no connection.
     pub congestion: Option<String>,
 }
 
-/// Connects `rank` with all others, who listen at `addresses`: it calls the lower ones and answers
-/// the higher ones. All of it takes at most `patience`.
+/// Connects `rank` with all others, which listen at `addresses`: it calls the lower ranks and
+/// answers the higher ones. All of this takes at most `patience`.
 ///
 /// # Errors
-/// Somebody cannot be reached or does not come.
+/// A rank cannot be reached or does not call.
 pub fn join(
     listener: &TcpListener,
     rank: u32,
@@ -111,7 +111,7 @@ fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
 }
 
-/// What the one who calls says first: the run, the two ranks, and a code that only ranks can make.
+/// The caller's first message: the run, the two ranks, and a code that only ranks can make.
 fn greeting(run: &Run, from: u32, to: u32) -> [u8; GREETING] {
     let mut bytes = [0; GREETING];
     bytes[..16].copy_from_slice(&run.id);
@@ -122,7 +122,7 @@ fn greeting(run: &Run, from: u32, to: u32) -> [u8; GREETING] {
     bytes
 }
 
-/// Who called and has not yet said who he is.
+/// A caller that has not yet identified itself.
 struct Caller {
     stream: TcpStream,
     said: [u8; GREETING],
@@ -131,7 +131,7 @@ struct Caller {
 }
 
 impl Caller {
-    /// Whether all was said; an error where nothing more will come.
+    /// Whether the greeting is complete; an error if no more data will arrive.
     fn hear(&mut self) -> std::io::Result<bool> {
         self.heard += some(self.stream.read(&mut self.said[self.heard..]))?;
         match self.heard == GREETING || Instant::now() < self.until {
@@ -141,8 +141,8 @@ impl Caller {
     }
 }
 
-/// Waits for the calls of all higher ranks. Strangers are turned away, and hold up nobody: all who
-/// call are heard at once, and of many the first ones, who had time, go.
+/// Waits for the calls of all higher ranks. Strangers are rejected, and delay no rank: all callers
+/// are served at the same time, and if there are too many, the oldest ones are dropped.
 fn answer(
     listener: &TcpListener,
     rank: u32,
@@ -160,7 +160,7 @@ fn answer(
         }
         if Instant::now() >= until {
             let missing = missing().map(|from| from.to_string()).collect::<Vec<_>>().join(", ");
-            return Err(Error::lost(format!("rank {rank} was not called by rank {missing}")));
+            return Err(Error::lost(format!("rank {rank} got no call from rank {missing}")));
         }
         let calls = callers.iter().map(|caller| PollFd::new(&caller.stream, PollFlags::IN));
         let mut ready: Vec<_> = calls.collect();
@@ -207,14 +207,14 @@ fn timespec(time: Duration) -> Timespec {
 /// A connection.
 struct Peer {
     stream: TcpStream,
-    /// Bytes that came and were not taken: `inbox[taken..filled]`.
+    /// Received bytes not yet used: `inbox[taken..filled]`.
     inbox: Vec<u8>,
     taken: usize,
     filled: usize,
-    /// Bytes that were pushed since the queue was last empty.
+    /// Bytes pushed since the queue was last empty.
     pushed: usize,
-    /// Whether the queue took less than it was given. The kernel calls it writable again when a
-    /// third of it is free; bytes that are squeezed in before go out in small pieces.
+    /// Whether the queue took less than it was given. The kernel reports it writable again when a
+    /// third of it is free; bytes squeezed in before are sent in small pieces.
     is_full: bool,
 }
 
@@ -223,13 +223,13 @@ impl Peer {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         rustix::net::sockopt::set_tcp_user_timeout(&stream, USER_TIMEOUT.as_millis() as u32)?;
-        // A kernel without it keeps its own, which is then what is recorded.
+        // A kernel without it keeps its default, which is then recorded.
         let _ = rustix::net::sockopt::set_tcp_congestion(&stream, CONGESTION);
         let inbox = vec![0; INBOX];
         Ok(Self { stream, inbox, taken: 0, filled: 0, pushed: 0, is_full: false })
     }
 
-    /// Writes what the queue takes, where it is worth it.
+    /// Writes what the queue takes, if that is worthwhile.
     fn write(&mut self, bytes: &Gather<'_>) -> std::io::Result<usize> {
         if self.is_full {
             let mut ready = [PollFd::new(&self.stream, PollFlags::OUT)];
@@ -245,7 +245,7 @@ impl Peer {
         Ok(written)
     }
 
-    /// Makes room behind what is there and fills it.
+    /// Makes room after the existing bytes and fills it.
     fn fill(&mut self) -> std::io::Result<usize> {
         self.inbox.copy_within(self.taken..self.filled, 0);
         self.filled -= self.taken;
@@ -256,7 +256,7 @@ impl Peer {
     }
 }
 
-/// How many bytes moved: none where the socket was not ready, an error where it was closed.
+/// How many bytes moved: `None` if the socket was not ready, an error if it was closed.
 fn some(moved: std::io::Result<usize>) -> std::io::Result<usize> {
     match moved {
         Ok(0) => Err(ErrorKind::ConnectionReset.into()),
@@ -312,7 +312,7 @@ impl Wire for Connections {
 
     fn pull_into(&mut self, from: u32, place: &mut [u8]) -> std::result::Result<usize, Fault> {
         let peer = self.peer(from)?;
-        // Short pieces come many at a time, through the inbox.
+        // Short pieces are received many at a time, through the inbox.
         if peer.filled == peer.taken && place.len() >= INBOX / 16 {
             return some(peer.stream.read(place)).map_err(|e| Fault::system(from, &e));
         }
@@ -338,7 +338,7 @@ impl Wire for Connections {
             std::hint::spin_loop();
             return Ok(idle.is_multiple_of(64));
         }
-        // An answer is most often a moment away, and whoever is to give it may want this CPU.
+        // An answer usually arrives within moments, and the rank that gives it may need this CPU.
         if idle <= YIELDS {
             std::thread::yield_now();
             return Ok(false);
@@ -353,7 +353,7 @@ impl Wire for Connections {
                 Some(PollFd::new(&peer.stream, flags))
             })
             .collect();
-        // Nothing tells when a queue has become empty.
+        // There is no notification when a queue becomes empty.
         let most = if draining.is_empty() { 100_000 } else { 20 };
         match poll(&mut ready, Some(&timespec(Duration::from_micros(most)))) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),

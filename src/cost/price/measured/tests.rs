@@ -32,7 +32,7 @@ fn ideal(name: &str, alpha: f64, rate: f64) -> Tier {
     Tier::new(name, Seconds(alpha), Bandwidth(rate))
 }
 
-/// Links with knots and shares that say what the rate says already: walked, and no slower.
+/// Links with knots and shares that only restate the rate: walked, and no slower.
 fn in_words(name: &str, alpha: f64, rate: f64) -> Tier {
     let mut tier = ideal(name, alpha, rate);
     let knot = |below| Knot { below: Bytes(below), bandwidth: Some(Bandwidth(rate)) };
@@ -93,7 +93,7 @@ fn messages_sum_up_to_the_price() {
         ),
     ] {
         each(&fabrics.0, &fabrics.1, |name, price, walked| {
-            // Stages that overlap over two tiers are priced by their form alone.
+            // Overlapping stages over two tiers are priced only by their formula.
             if !walked.departs() {
                 return;
             }
@@ -116,7 +116,8 @@ fn on_links(id: &str, collective: Collective, ranks: u32, link: Link) -> OnLinks
 
 #[test]
 fn each_message_takes_what_its_size_and_its_direction_say() {
-    // Bytes of a message behind the tenth cost twice as much, and both ways twice that.
+    // Bytes of a message after the tenth cost twice as much, and both directions at once twice
+    // that.
     let link = Link {
         knots: vec![Knot { below: Bytes(10), bandwidth: Some(Bandwidth(2.0)) }],
         duplex: Ratio(0.5),

@@ -1,13 +1,13 @@
-//! Receives without a message, and messages without a receive, in the order in which they came.
+//! Receives without a message, and messages without a receive, in order of arrival.
 
 use std::collections::HashMap;
 
 use crate::base::error::{Error, Result};
 
-/// The most comparisons of messages with receives that take any.
+/// The most comparisons of messages with receives that accept any source or tag.
 const LOOKS: u64 = 1 << 30;
 
-/// A message for a rank, or a receive of one: whoever and whichever where nothing is said.
+/// A message for a rank, or a receive of one; an absent source or tag matches any.
 #[derive(Clone, Copy)]
 pub(super) struct Mail {
     pub rank: u32,
@@ -17,22 +17,22 @@ pub(super) struct Mail {
 }
 
 impl Mail {
-    /// Rank, sender and tag, where both are said.
+    /// Rank, sender and tag, if both sender and tag are given.
     fn exact(&self) -> Option<(u32, u32, u32)> {
         Some((self.rank, self.from?, self.tag?))
     }
 }
 
-/// Receives or messages that wait, in their order.
+/// Waiting receives or messages, in order.
 pub(super) struct Mailbox {
-    /// Those of one rank, sender and tag: the first, the last.
+    /// The first and the last of those with one rank, sender and tag.
     exact: HashMap<(u32, u32, u32), (u32, u32)>,
-    /// What comes after each of them.
+    /// The successor of each of them.
     next: Vec<u32>,
-    /// When each came, for those that more than one can take.
+    /// The arrival of each one that more than one receive can take.
     came: Vec<u32>,
     count: u32,
-    /// By rank the receives of any source or tag.
+    /// By rank, the receives of any source or tag.
     loose: HashMap<u32, Vec<Mail>>,
     looks: u64,
 }
@@ -66,7 +66,7 @@ impl Mailbox {
         }
     }
 
-    /// The first that fits.
+    /// The first one that matches.
     pub fn take(&mut self, mail: &Mail) -> Result<Option<u32>> {
         match mail.exact() {
             Some(key) => self.take_exact(key),
@@ -74,7 +74,7 @@ impl Mailbox {
         }
     }
 
-    /// What is put for just this, or for any such.
+    /// The first one posted for exactly this sender and tag, or for any.
     fn take_exact(&mut self, key: (u32, u32, u32)) -> Result<Option<u32>> {
         let (rank, from, tag) = key;
         let exact = self.exact.get(&key).map(|&(first, _)| first);
@@ -103,7 +103,7 @@ impl Mailbox {
         }
     }
 
-    /// The first of those that are put for one sender and tag, if they fit `mail`.
+    /// The first of those posted for one sender and tag, if they match `mail`.
     fn take_any(&mut self, mail: &Mail) -> Result<Option<u32>> {
         let fits = |key: &(u32, u32, u32)| {
             key.0 == mail.rank
@@ -139,7 +139,7 @@ impl Mailbox {
         if self.looks <= LOOKS {
             return Ok(());
         }
-        Err(Error::input("too many messages wait beside receives of any source or tag")
-            .help("name sources and tags"))
+        Err(Error::input("too many messages wait together with receives of any source or tag")
+            .help("give sources and tags"))
     }
 }

@@ -1,10 +1,13 @@
-//! Operations in the order in which messages arrive: eager sends, receives that take what has come.
+//! Operations in order of message arrival: eager sends, and receives that take messages that have
+//! arrived.
 //!
 //! Each rank has processors and NICs. A send takes o of its processor and (m − 1)·G of its NIC, and
-//! is done when the processor is free; nobody waits for the receiver. L later its first byte is
-//! there. Messages enter a rank in the order in which they come, each when the processor and the NIC
-//! are free, and take both for o and (m − 1)·G; then whoever waits for the message goes on, or it
-//! waits to be asked for. This is LogGOPSim's model and its order of events (Hoefler, Schneider,
+//! is done when the processor is free; no send waits for its receiver. Its first byte arrives L
+//! later. Messages enter a rank in order of arrival, each when the processor and the NIC are free,
+//! and take both for o and (m − 1)·G. Then the operation that waits for the message continues, or
+//! the message waits to be received. This is LogGOPSim's model and its order of events (Hoefler,
+//! Schneider, Lumsdaine, HPDC 2010, section 3), without its rendezvous and its noise, with L and G
+//! of the tier that joins two ranks: α = L + 2·o is the time of an empty message, as everywhere.
 //! Lumsdaine, HPDC 2010, section 3), without its rendezvous and its noise, with L and G of the tier
 //! that joins two ranks: α = L + 2·o is what an empty message takes, as everywhere.
 
@@ -27,47 +30,47 @@ const OPERATIONS: usize = 1 << 23;
 /// The most processors or NICs of all ranks together.
 const PLACES: usize = 1 << 24;
 
-/// What a message costs beside α and the rate, which the machine says.
+/// The costs of a message besides α and the rate, which come from the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Overheads {
-    /// o: what sending or receiving a message takes of a processor; part of α, twice.
+    /// o: processor time to send or receive a message; contained twice in α.
     pub overhead: Seconds,
-    /// g: what a NIC needs from the start of a message to that of the next, at least.
+    /// g: the minimum time of a NIC from the start of a message to that of the next.
     pub gap: Seconds,
 }
 
-/// When all is done.
+/// The times at the end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Arrived {
     /// When the last processor is free.
     pub makespan: Seconds,
-    /// Each rank that does something, by number.
+    /// Each active rank, by number.
     pub ranks: Vec<RankTimes>,
     /// Messages of all ranks.
     pub messages: u64,
-    /// What they carry.
+    /// The bytes in them.
     pub bytes: Bytes,
 }
 
-/// What one rank did.
+/// The times of one rank.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankTimes {
     /// Its number.
     pub rank: u32,
     /// When its last processor is free.
     pub end: Seconds,
-    /// What its processors compute.
+    /// Computing time of its processors.
     pub computes: Seconds,
-    /// What sending and receiving takes of them.
+    /// Their time for sending and receiving.
     pub moves: Seconds,
 }
 
-/// Why not all was done.
+/// Why not all operations finished.
 #[derive(Debug, Clone)]
 pub enum Stuck {
-    /// This operation waits for ever.
+    /// This operation waits forever.
     Waits(u32),
-    /// What was asked cannot be played.
+    /// The request cannot be simulated.
     Refused(Error),
 }
 
@@ -77,11 +80,11 @@ impl From<Error> for Stuck {
     }
 }
 
-/// Plays `operations` on a machine; rank r starts at `starts[r]`, ranks beyond the list at 0.
+/// Simulates `operations` on a machine; rank r starts at `starts[r]`, ranks beyond the list at 0.
 ///
 /// # Errors
-/// An operation that waits for ever; an overhead of more than half an α; more ranks than the machine
-/// joins, or what it does not say; more work than is done.
+/// An operation that waits forever; an overhead of more than half an α; more ranks than the machine
+/// joins, or an unknown parameter; too much work.
 pub fn arrive(
     operations: &Operations,
     fabric: &Fabric,
@@ -94,36 +97,36 @@ pub fn arrive(
     player.result()
 }
 
-/// When something may happen, and in which order of what may happen at once.
+/// The time of an event, and its order among simultaneous events.
 type Event = Reverse<(Time, u64, What)>;
 
-/// What may happen.
+/// The kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     /// An operation begins.
     Begins(u32),
     /// The message of a send enters its receiver.
     Enters(u32),
-    /// The first of a line has its turn.
+    /// The first operation of a line has its turn.
     Turn(Key),
 }
 
-/// Who waits for the same processor and NIC: messages, or operations of one kind.
+/// The processor and NIC that a line waits for: messages, or operations of one kind.
 type Key = (u8, u32, u32);
 
-/// Those that wait for the same, the earliest in order first. Together they are one event: tried one
-/// by one whenever the processor is free, many would take a time that grows with their square.
+/// Those that wait for the same resource, the earliest in order first. Together they are one event:
+/// trying each of them whenever the processor is free would take quadratic time.
 #[derive(Default)]
 struct Line {
     waiting: BinaryHeap<Reverse<(u64, What)>>,
-    /// When the first has its turn, and its number.
+    /// The turn of the first, and its number.
     due: Option<(Time, u64)>,
 }
 
 struct Player<'a> {
     operations: &'a Operations,
     network: Network<'a>,
-    /// By rank its place among those that do something.
+    /// By rank, its position among the active ranks.
     places: HashMap<u32, u32>,
     cpus: usize,
     nics: usize,
@@ -132,10 +135,10 @@ struct Player<'a> {
     receives_free: Vec<Time>,
     computes: Vec<Time>,
     moves: Vec<Time>,
-    /// By operation, how much it still waits for, and until when it has had to.
+    /// By operation, how many predecessors it still waits for, and the latest end of those so far.
     open: Vec<u32>,
     ready: Vec<Time>,
-    /// By operation, where those lie in `waiting` that wait for it.
+    /// By operation, the position in `waiting` of those that wait for it.
     starts: Vec<u32>,
     waiting: Vec<(u32, Once)>,
     events: BinaryHeap<Event>,
@@ -154,7 +157,7 @@ impl<'a> Player<'a> {
         let list = &operations.list;
         if list.len() > OPERATIONS {
             return Err(Error::input(format!("{} operations are too many", list.len()))
-                .help(format!("play at most {OPERATIONS}: fewer ranks, or a shorter part")));
+                .help(format!("simulate at most {OPERATIONS}: fewer ranks, or a shorter part")));
         }
         let mut places = HashMap::new();
         for operation in list {
@@ -212,7 +215,7 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// Whatever waits for nothing, rank by rank.
+    /// All operations that wait for nothing, rank by rank.
     fn begin(&mut self, starts: &[Seconds]) {
         for (rank, Seconds(start)) in (0..).zip(starts) {
             if let Some(&place) = self.places.get(&rank) {
@@ -227,7 +230,7 @@ impl<'a> Player<'a> {
         self.release();
     }
 
-    /// Where the processor and the NIC of an operation lie, at the rank of that place.
+    /// The processor and the NIC of an operation, at the rank with that position.
     fn parts(&self, place: u32, operation: u32) -> (usize, usize) {
         let operation = &self.operations.list[operation as usize];
         let place = place as usize;
@@ -246,7 +249,7 @@ impl<'a> Player<'a> {
         self.numbered += 1;
     }
 
-    /// Who waits for what `what` needs.
+    /// The line for the resources that `what` needs.
     fn key(&self, what: What) -> Key {
         let (class, place, operation) = match what {
             What::Turn(key) => return key,
@@ -266,7 +269,7 @@ impl<'a> Player<'a> {
         (class, cpu as u32, nic as u32)
     }
 
-    /// Puts `what` into its line, whose turn comes at `later` if it has none yet.
+    /// Puts `what` into its line, whose turn is at `later` if it has none yet.
     fn line_up(&mut self, later: Time, number: u64, what: What) {
         let key = self.key(what);
         let line = self.lines.entry(key).or_default();
@@ -278,7 +281,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Lines up what may begin: sends before receives before computations.
+    /// Lines up operations that may begin: sends before receives before computations.
     fn release(&mut self) {
         let mut free = std::mem::take(&mut self.free);
         for &op in &free {
@@ -293,7 +296,7 @@ impl<'a> Player<'a> {
         self.free = free;
     }
 
-    /// Tells those that wait for `operation`.
+    /// Notifies those that wait for `operation`.
     fn tell(&mut self, operation: u32, which: Once, time: Time) {
         self.done += usize::from(which == Once::Done);
         let range = self.starts[operation as usize]..self.starts[operation as usize + 1];
@@ -318,7 +321,7 @@ impl<'a> Player<'a> {
                 continue;
             };
             let Some(line) = self.lines.get_mut(&key) else { continue };
-            // The turn that came since an earlier one lined up.
+            // The current turn, unless an earlier one has replaced it.
             if line.due.take_if(|due| *due == (now, number)).is_none() {
                 continue;
             }
@@ -335,7 +338,7 @@ impl<'a> Player<'a> {
         Ok(())
     }
 
-    /// Lets it happen, or lines it up; whether it happened.
+    /// Executes it, or lines it up; returns whether it was executed.
     fn attempt(&mut self, now: Time, number: u64, what: What) -> Result<bool> {
         let later = match what {
             What::Begins(operation) => self.operation(operation, now)?,
@@ -355,14 +358,14 @@ impl<'a> Player<'a> {
         Ok(true)
     }
 
-    /// Counts what a rank's processors are taken for.
+    /// Counts the time for which a rank's processors are used.
     fn add(&mut self, place: u32, computes: Time, moves: Time) {
         let place = place as usize;
         self.computes[place] = self.computes[place] + computes;
         self.moves[place] = self.moves[place] + moves;
     }
 
-    /// Does what `operation` says, or returns when to try again.
+    /// Executes `operation`, or returns when to try again.
     fn operation(&mut self, operation: u32, now: Time) -> Result<Option<Time>> {
         let place = self.place(operation);
         let (cpu, nic) = self.parts(place, operation);
@@ -404,11 +407,11 @@ impl<'a> Player<'a> {
         Ok(None)
     }
 
-    /// Lets the message of `send` in, or returns when to try again.
+    /// Delivers the message of `send`, or returns when to try again.
     fn message(&mut self, send: u32, now: Time) -> Result<Option<Time>> {
         let sender = self.operations.list[send as usize];
         let Does::Send { to, tag, bytes } = sender.does else { return Ok(None) };
-        // A rank that does nothing receives nothing: the message stays on its way.
+        // A rank without operations receives nothing: the message stays under way.
         let Some(&place) = self.places.get(&to) else { return Ok(None) };
         let (cpu, nic) = self.parts(place, send);
         let free = self.cpu_free[cpu].max(self.receives_free[nic]);
@@ -431,7 +434,7 @@ impl<'a> Player<'a> {
     fn result(&self) -> std::result::Result<Arrived, Stuck> {
         let list = &self.operations.list;
         if self.done < list.len() {
-            // Of all that wait, one that waits for nothing but a message is where it began.
+            // Among all waiting operations, the cause is one that waits only for a message.
             let waits = self.posted.first().or_else(|| {
                 (0..).zip(&self.open).find(|(_, open)| **open > 0).map(|(operation, _)| operation)
             });
@@ -465,10 +468,10 @@ impl<'a> Player<'a> {
     }
 }
 
-/// The kind of messages, beside those of operations.
+/// The kind of messages, in addition to those of operations.
 const MESSAGE: u8 = 3;
 
-/// Of operations that may begin at once sends come first, then receives.
+/// Of operations that may begin at the same time sends come first, then receives.
 fn kind(does: Does) -> u8 {
     match does {
         Does::Send { .. } => 0,

@@ -1,4 +1,5 @@
-//! What joins the ranks: L and G of the tier between two of them, and what all messages cost.
+//! The network between ranks: L and G of the tier between two of them, and the costs common to all
+//! messages.
 
 use std::ops::Add;
 
@@ -10,7 +11,7 @@ use crate::machine::link::{Times, Traffic};
 use crate::machine::placement::Placement;
 use crate::model::operations::Operations;
 
-/// A time in whole picoseconds, so that what happens at once does so for whoever computes it.
+/// A time in whole picoseconds, so that simultaneous events are simultaneous on every platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) struct Time(u64);
 
@@ -32,7 +33,7 @@ impl Add for Time {
     }
 }
 
-/// What joins the ranks.
+/// The network between ranks.
 pub(super) struct Network<'a> {
     fabric: &'a Fabric,
     tiers: Vec<Times>,
@@ -52,13 +53,13 @@ impl<'a> Network<'a> {
         if 2.0 * overhead > least {
             let (twice, alpha) = (Seconds(2.0 * overhead), Seconds(least));
             return Err(Error::input(format!("twice the overhead, {twice}, is above α, {alpha}"))
-                .help("α is what an empty message takes in all: L + 2·o"));
+                .help("α is the total time of an empty message: L + 2·o"));
         }
         let (overhead, gap) = (Time::of(overhead), Time::of(gap));
         Ok(Self { fabric, tiers, ranks, overhead, gap })
     }
 
-    /// L, and what the bytes after the first take.
+    /// L, and the time of the bytes after the first.
     pub fn times(&self, from: u32, to: u32, bytes: Bytes) -> (Time, Time) {
         let domain = |tier: usize, rank| {
             let per_node = self.fabric.tiers[tier].span.map_or(self.ranks, |span| span.get());

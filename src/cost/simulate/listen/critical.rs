@@ -1,4 +1,4 @@
-//! The critical path: from the last message back, what each one waited for.
+//! The critical path: from the last message back, with the reason why each one waited.
 //!
 //! ```text
 //!   rank 0  ├─────────►┤
@@ -7,9 +7,9 @@
 //!   rank 0                        ├────►     waited for the send port of rank 0
 //! ```
 //!
-//! What ended at the instant at which a message started is what it waited for: data when they had
-//! been added, ports when the message had come. Where several things did, the first of these
-//! counts: its data, a resource, the rounds before.
+//! A message waited for whatever ended at the instant at which it started: data when they had been
+//! added, ports when the message had arrived. If there are several, the first of these counts: its
+//! data, a resource, the earlier rounds.
 
 use super::Trace;
 use crate::base::error::Result;
@@ -21,25 +21,25 @@ use crate::machine::fabric::Fabric;
 use crate::model::formula::Ports;
 use crate::model::schedule::{Endpoint, Op, Run, Schedule};
 
-/// By how much, relative, two instants may differ that are one: some times what the simulator's
-/// own may.
+/// The relative difference below which two instants count as one: several times that of the
+/// simulator.
 const SAME: f64 = 1e-10;
 
-/// Keeps every message, and finds the path when all have come.
+/// Records every message, and finds the path at the end.
 pub struct CriticalPath {
     costs: Costs,
     mode: Mode,
     trace: Trace,
 }
 
-/// What a message waited for before it started.
+/// The reason why a message waited before it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wait {
-    /// Nothing: it starts when all starts.
+    /// None: it starts when everything starts.
     Nothing,
     /// A rank that started late.
     Start(u32),
-    /// What it carries, which had to come first.
+    /// Its data, which had to arrive first.
     Data,
     /// A port of its sender.
     SendPort,
@@ -49,9 +49,9 @@ pub enum Wait {
     Link,
     /// A NIC that the ranks of a node share.
     Nic,
-    /// In mode local, the rounds before of one of its two ranks.
+    /// In mode local, the earlier rounds of one of its two ranks.
     Rounds,
-    /// In mode sync, the barrier after the round before.
+    /// In mode sync, the barrier after the previous round.
     Barrier,
 }
 
@@ -84,22 +84,22 @@ pub struct Hop {
     pub to: Endpoint,
     /// What the receiver does with the data.
     pub op: Op,
-    /// How much data.
+    /// The amount of data.
     pub bytes: Volume,
-    /// The tier that it crosses, from the innermost; none through a switch.
+    /// The tier that it crosses, from the innermost; `None` through a switch.
     pub tier: Option<usize>,
     /// When it started.
     pub start: Seconds,
-    /// When it left the path: with its end, when it had been added, or, where a switch passes it on
-    /// while it comes, when that began.
+    /// When it left the path: at its end, when it had been added, or, if a switch forwards it while
+    /// it arrives, when forwarding began.
     pub end: Seconds,
-    /// What it waited for before.
+    /// The reason why it waited before.
     pub waited: Wait,
     /// α, on the path.
     pub latency: Seconds,
-    /// The data, with what sharing a port adds.
+    /// Its data, including the effect of sharing a port.
     pub data: Seconds,
-    /// Adding them, and what came before them.
+    /// Its addition, including a wait for earlier additions.
     pub addition: Seconds,
 }
 
@@ -108,7 +108,7 @@ pub struct Hop {
 pub struct Path {
     /// The messages, the first one first.
     pub hops: Vec<Hop>,
-    /// Before the first message: its ranks had not started.
+    /// The time before the first message: its ranks had not started.
     pub idle: Seconds,
     /// The hops' latencies.
     pub latency: Seconds,
@@ -119,10 +119,10 @@ pub struct Path {
 }
 
 impl CriticalPath {
-    /// Nothing heard yet of `schedule` on `fabric`.
+    /// Without any messages of `schedule` on `fabric` yet.
     ///
     /// # Errors
-    /// As [`simulate`](crate::cost::simulate::simulate).
+    /// Errors of [`simulate`](crate::cost::simulate::simulate).
     pub fn new(schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) -> Result<Self> {
         let costs = Costs::new(schedule, fabric, setup)?;
         Ok(Self { costs, mode: setup.mode, trace: Trace::default() })
@@ -155,7 +155,7 @@ impl CriticalPath {
         path
     }
 
-    /// All messages by an instant of theirs.
+    /// All messages, sorted by one of their instants.
     fn sorted(&self, instant: impl Fn(&Timed<'_>) -> f64) -> Vec<(f64, usize)> {
         let mut sorted: Vec<_> = self.trace.iter().map(|m| instant(&m)).zip(0..).collect();
         sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -166,12 +166,12 @@ impl CriticalPath {
         self.trace.at(index)
     }
 
-    /// Whether a message started before another, so that the path never turns round.
+    /// Whether a message started before another, so that the path never turns back.
     fn is_earlier(&self, index: usize, than: usize) -> bool {
         (self.at(index).start.0, index) < (self.at(than).start.0, than)
     }
 
-    /// What the message at `index` waited for.
+    /// The message that the one at `index` waited for.
     fn before(&self, index: usize, order: &Order) -> Step {
         let message = self.at(index);
         let switched = self.costs.frame.switches != 0;
@@ -195,7 +195,7 @@ impl CriticalPath {
         through().unwrap_or_else(alone)
     }
 
-    /// Why `message` had to wait until another had been added; none if it had not.
+    /// Why `message` had to wait until another had been added; `None` if it had not.
     fn brought(&self, message: &Timed<'_>, earlier: usize) -> Option<Wait> {
         let earlier = self.at(earlier);
         if earlier.round >= message.round {
@@ -204,7 +204,7 @@ impl CriticalPath {
         if earlier.to == message.from && share_chunks(earlier.runs, message.runs) {
             return Some(Wait::Data);
         }
-        // Who sent it was free when it had come.
+        // The sender was free when the message had arrived.
         let added = earlier.to == message.from || earlier.to == message.to;
         match self.mode {
             Mode::Local if added => Some(Wait::Rounds),
@@ -213,10 +213,10 @@ impl CriticalPath {
         }
     }
 
-    /// Why `message` had to wait until another had come; none if it had not.
+    /// Why `message` had to wait until another had arrived; `None` if it had not.
     fn freed(&self, message: &Timed<'_>, earlier: usize) -> Option<Wait> {
         let earlier = self.at(earlier);
-        // What takes no time holds nothing.
+        // A message without duration holds nothing.
         let held = self.resource(message, &earlier).filter(|_| earlier.start.0 < earlier.end.0);
         let sent = earlier.from == message.from || earlier.from == message.to;
         match self.mode {
@@ -226,10 +226,10 @@ impl CriticalPath {
         }
     }
 
-    /// The resource that both need and of which there is not enough.
+    /// The exhausted resource that both need.
     fn resource(&self, message: &Timed<'_>, earlier: &Timed<'_>) -> Option<Wait> {
         let link = (earlier.from, earlier.to) == (message.from, message.to);
-        // Messages through a switch take the ports of the innermost tier.
+        // Messages through a switch use the ports of the innermost tier.
         let tier = message.tier.unwrap_or(0);
         if earlier.tier.unwrap_or(0) != tier {
             return None;
@@ -241,7 +241,7 @@ impl CriticalPath {
             Ports::Half(_) => (true, true),
             Ports::Unbounded => (false, false),
         };
-        // One port is a narrower place than one link.
+        // One port is a tighter limit than one link.
         let one = matches!(costs.ports, Ports::Full(k) | Ports::Half(k) if k.get() == 1);
         if link && !(limited && one) {
             return Some(Wait::Link);
@@ -262,7 +262,7 @@ impl CriticalPath {
         shared.then_some(Wait::Nic)
     }
 
-    /// What waits for something that a switch passes on may start while that still comes.
+    /// A message that waits for data forwarded by a switch may start while they still arrive.
     fn through_switch(&self, index: usize, message: &Timed<'_>) -> Option<Step> {
         let hop = self.costs.hop(self.costs.place(message.from));
         let needed = || {
@@ -283,7 +283,7 @@ impl CriticalPath {
         began.next().map(|found| step(found, start))
     }
 
-    /// Why `message` needs what another brings to a switch; none if it does not.
+    /// Why `message` needs the data that another brings to a switch; `None` if it does not.
     fn passed_on(&self, message: &Timed<'_>, earlier: &Timed<'_>) -> Option<Wait> {
         let Endpoint::Switch(_) = earlier.to else { return None };
         if earlier.round >= message.round {
@@ -297,7 +297,7 @@ impl CriticalPath {
         rounds.then_some(Wait::Rounds)
     }
 
-    /// The rank whose start held the message back, if one did.
+    /// The rank whose start delayed the message, if one did.
     fn start_of(&self, message: &Timed<'_>) -> Wait {
         let start = |end: Endpoint| self.costs.start(self.costs.place(end));
         let late = [message.from, message.to].into_iter().find(|&end| {
@@ -318,7 +318,7 @@ impl CriticalPath {
         let (alpha, _) =
             self.costs.terms(&Message { from: places[0], to: places[1], bytes: bytes.0, op });
         let came = end.0.min(until);
-        // A switch passes on as soon as it can: what is on the path there is latency.
+        // A switch forwards as soon as it can: its time on the path is latency.
         let passed = step.since != start.0 || until < end.0 * (1.0 - SAME);
         let moved = came - step.since;
         let latency = if passed { moved } else { alpha.min(moved) };
@@ -345,7 +345,7 @@ struct Order {
     additions: Vec<(f64, usize)>,
 }
 
-/// Those of `sorted` whose instant is `instant`.
+/// The messages in `sorted` whose instant is `instant`.
 fn at_instant(sorted: &[(f64, usize)], instant: f64) -> impl Iterator<Item = usize> + '_ {
     let is_before = |at: f64| at.total_cmp(&instant).is_lt() && !is_same(at, instant);
     let first = sorted.partition_point(|(at, _)| is_before(*at));
@@ -362,7 +362,7 @@ struct Step {
     since: f64,
 }
 
-/// Which of several reasons counts, the lowest first.
+/// The priority of several reasons, lowest first.
 fn rank_of(wait: Wait) -> u8 {
     match wait {
         Wait::Data => 0,

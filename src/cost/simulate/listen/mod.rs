@@ -1,7 +1,7 @@
-//! What can be asked of a simulation beside its end; each listener answers one question.
+//! Questions about a simulation beyond its end time; each listener answers one question.
 //!
-//! Messages come in schedule order, not in the order of time. Several listeners hear one
-//! simulation through a closure that tells each of them.
+//! Messages come in schedule order, not in time order. Several listeners can follow one simulation
+//! through a closure that calls each of them.
 
 mod critical;
 mod trace;

@@ -6,7 +6,7 @@ use crate::base::quantity::Volume;
 use crate::cost::simulate::{Listener, Timed};
 use crate::model::schedule::Endpoint;
 
-/// Adds up what goes over each directed link and each tier.
+/// Sums the traffic over each directed link and each tier.
 #[derive(Debug, Clone, Default)]
 pub struct Traffic {
     links: HashMap<(Endpoint, Endpoint), Amount>,
@@ -23,14 +23,14 @@ pub struct Amount {
     pub messages: u64,
 }
 
-/// What one endpoint sent to another.
+/// The amount that one endpoint sent to another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     /// The sender.
     pub from: Endpoint,
     /// The receiver.
     pub to: Endpoint,
-    /// What it sent.
+    /// The amount sent.
     pub amount: Amount,
 }
 
@@ -51,13 +51,13 @@ impl Traffic {
         links
     }
 
-    /// What crossed the tier, counted from the innermost.
+    /// The amount that crossed the tier, counted from the innermost.
     #[must_use]
     pub fn tier(&self, tier: usize) -> Amount {
         self.tiers.get(tier).copied().unwrap_or_default()
     }
 
-    /// What went into switches or came out of them.
+    /// The amount that went into switches or came out of them.
     #[must_use]
     pub fn switched(&self) -> Amount {
         self.switched

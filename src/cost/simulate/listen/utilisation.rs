@@ -7,11 +7,11 @@ use crate::machine::fabric::{Discipline, Fabric};
 use crate::model::formula::Ports;
 use crate::model::schedule::{Endpoint, Schedule};
 
-/// Adds up how long each rank sends and receives on each tier.
+/// Sums how long each rank sends and receives on each tier.
 ///
-/// A port is busy from the start of a message to its end. With k ports a rank is fully busy when
-/// all of them are; where ports are shared or there are as many as partners, when at least one
-/// message is under way.
+/// A port is busy from the start of a message to its end. With k ports a rank is fully busy if all
+/// of them are; if ports are shared or there are as many as partners, if at least one message is
+/// under way.
 #[derive(Debug, Clone)]
 pub struct Utilisation {
     tiers: Vec<Tier>,
@@ -48,14 +48,14 @@ struct Tier {
 /// The ports of all ranks in one direction.
 #[derive(Debug, Clone)]
 enum Side {
-    /// So many ports; the seconds that those of each rank are busy, added up.
+    /// This many ports; the busy seconds of those of each rank, summed.
     Counted { ports: f64, busy: Vec<f64> },
     /// Messages that may overlap: when each was under way, by rank.
     Overlapping(Vec<Vec<(f64, f64)>>),
 }
 
 impl Utilisation {
-    /// Nothing heard yet of `schedule` on `fabric`.
+    /// Without any messages of `schedule` on `fabric` yet.
     ///
     /// # Errors
     /// More ranks than the machine joins.
@@ -74,8 +74,8 @@ impl Utilisation {
         Ok(Self { tiers: tiers.collect() })
     }
 
-    /// The shares of `makespan` on a tier, counted from the innermost; none for a tier that there
-    /// is not, without ranks and where nothing takes time.
+    /// The shares of `makespan` on a tier, counted from the innermost; `None` for a tier that does
+    /// not exist, without ranks, and if nothing takes time.
     #[must_use]
     pub fn shares(&self, tier: usize, makespan: Seconds) -> Option<Shares> {
         let Tier { send, receive } = self.tiers.get(tier)?;
@@ -112,7 +112,7 @@ impl Side {
     }
 }
 
-/// How long at least one of the times lasts.
+/// How long at least one of the intervals lasts.
 fn union(times: &[(f64, f64)]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -126,7 +126,7 @@ fn union(times: &[(f64, f64)]) -> f64 {
 
 impl Listener for Utilisation {
     fn message(&mut self, message: &Timed<'_>) {
-        // Messages through a switch take the ports of the innermost tier.
+        // Messages through a switch use the ports of the innermost tier.
         let tier = self.tiers.get_mut(message.tier.unwrap_or(0));
         let Some(Tier { send, receive }) = tier else { return };
         send.add(message.from, message.start.0, message.end.0);

@@ -11,12 +11,12 @@ use crate::model::algorithm::rounds::{back, on};
 use crate::model::formula::{Relay, Tie};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
-/// In which order a rank sends its blocks to the ranks for which they are.
+/// The order in which a rank sends its blocks to their destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// In round t to the rank t + 1 further on.
+    /// In round t to the rank t + 1 higher.
     Shifts,
-    /// In round t to its own number xor t + 1.
+    /// In round t to the rank's own number xor t + 1.
     Pairs,
     /// All in one round.
     AtOnce,
@@ -30,7 +30,7 @@ pub(super) struct Posted {
 }
 
 impl Posted {
-    /// None where there are too many blocks to number.
+    /// `None` where there are too many blocks to number.
     pub(super) fn new(ranks: u32, order: Order) -> Option<Self> {
         ranks.checked_mul(ranks)?;
         Some(Self { ranks, order })
@@ -59,17 +59,17 @@ impl Schedule for Posted {
     }
 }
 
-/// Every block goes the shorter way round a ring, passed on by each rank on it.
+/// Every block travels the shorter way around a ring, forwarded by each rank on it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Relayed {
     ranks: u32,
     style: Relay,
-    /// The parts of a block: 2 where those with equal ways go half each way.
+    /// The parts of a block: 2 where blocks with two equally long ways are split between them.
     pieces: u32,
 }
 
 impl Relayed {
-    /// None where there are too many parts of blocks to number.
+    /// `None` where there are too many parts of blocks to number.
     pub(super) fn new(ranks: u32, style: Relay, tie: Tie) -> Option<Self> {
         let pieces = if ranks.is_multiple_of(2) && tie == Tie::Split { 2 } else { 1 };
         ranks.checked_mul(ranks)?.checked_mul(pieces)?;
@@ -87,11 +87,12 @@ impl Schedule for Relayed {
         Frame::new(AllToAll, self.ranks, self.ranks * self.pieces, rounds).turning()
     }
 
-    /// What has come `come` ranks far and is for those `near` … `far` from its source.
+    /// Blocks that have travelled `come` ranks and are destined for ranks `near` … `far` from their
+    /// source.
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         let Endpoint::Rank(rank) = from else { return };
         let (n, pieces) = (self.ranks, self.pieces);
-        // Neither hops nor distances are more than ranks.
+        // Neither hops nor distances exceed the number of ranks.
         let (come, near, far) = match self.style {
             Relay::Aggregated => (round as u32, round as u32 + 1, n / 2),
             Relay::Chunk => {
@@ -106,7 +107,7 @@ impl Schedule for Relayed {
             let runs = runs.map(|run| Run { start: source * parts + run.start, ..run });
             out.push(Endpoint::Rank(to), Op::Copy, runs);
         };
-        // A tie goes right, or its first half does and the second goes left.
+        // A tie goes right; if split, its first half goes right and the second left.
         let len = (far + 1 - near) * pieces;
         let tie = u32::from(2 * far == n);
         let source = back(rank, come, n);
@@ -119,7 +120,7 @@ impl Schedule for Relayed {
     }
 }
 
-/// All blocks but the own one up in one message, all that are for a rank down in one.
+/// All blocks except the rank's own go up in one message; all blocks for a rank come down in one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Switched {
     pub ranks: u32,

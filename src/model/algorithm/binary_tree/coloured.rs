@@ -7,15 +7,15 @@
 //!                   ╰──────── up ────────╯  ╰─────── down ───────╯
 //! ```
 //!
-//! The colour of a slot is its number modulo the period; segment s repeats the slots of segment 0,
-//! s periods later. A rank sends up to its parent and down to two children, and hears from as
-//! many: three sends in three colours, three receipts in three colours. So a message waits one to
-//! three slots for the one after it, and what is free at a rank depends only on the *shift* from
-//! the colour in which it hears from above to that in which it sends up. For each shift and each
-//! size of a subtree the best that can be had, slots up and slots down, follows from its
-//! children's: no colouring of the heap is shorter than the one found.
+//! The colour of a slot is its number modulo the period; segment s repeats the slots of segment 0, s
+//! periods later. A rank sends up to its parent and down to two children, and receives from as many:
+//! three sends in three colours, three receipts in three colours. So a message waits one to three
+//! slots for the next one. The colours that are free at a rank depend only on the *shift* from the
+//! colour of its receipt from above to the colour of its send upwards. For each shift and each size
+//! of subtree the best attainable pair (slots up, slots down) follows from its children's: no
+//! colouring of the heap is shorter than the one found.
 //!
-//! A single segment repeats nothing: there two sends, or two receipts, only must not be at once.
+//! A single segment repeats nothing; two sends, or two receipts, just must not be simultaneous.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ pub(super) struct Coloured {
     length: u32,
 }
 
-/// When a rank sends up, and when it hears from above. The root has the slot before which its last
-/// child has sent up and after which it sends down, in both.
+/// The slots in which a rank sends up and receives from above. For the root both hold the slot
+/// before which its last child has sent up and after which it sends down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Slots {
     up: u32,
@@ -74,7 +74,7 @@ pub(super) fn length(ranks: u32) -> u32 {
         17..=21 => 14,
         22 => 15,
         _ => {
-            // Four more each time that N + 1 doubles: at 8, 9, 10 and 12 eighths of 2^k.
+            // Four more each time N + 1 doubles: at 8, 9, 10 and 12 eighths of 2^k.
             let above = u64::from(ranks) + 1;
             let k = above.ilog2();
             let eighths = above >> (k - 3);
@@ -106,19 +106,20 @@ impl Schedule for Coloured {
     }
 }
 
-/// The waits of one child: from its message up to its parent's, from its parent's receipt to its.
+/// The waits of one child: from its message up to its parent's, from its parent's receipt to its
+/// own.
 type Waits = (u32, u32);
 
 /// Slots from the first message below a rank to its own, and from its receipt to the last below.
 type Reach = (u32, u32);
 
-/// What can be reached below ranks of a heap.
+/// The reaches that are possible below ranks of a heap.
 struct Plan {
     ranks: u32,
-    /// The number of colours; where nothing repeats, 2, the slots that two messages take.
+    /// The number of colours; 2 where nothing repeats, the slots that two messages take.
     period: u32,
     repeats: bool,
-    /// By the size of a subtree and the shift at its top; none is worse than another in both.
+    /// By the size of a subtree and the shift at its top; none is worse than another in both values.
     reaches: BTreeMap<(u32, u32), Vec<Reach>>,
 }
 
@@ -165,9 +166,9 @@ impl Plan {
         if self.repeats { shift } else { 0 }
     }
 
-    /// The waits that the children of `rank` may have, together.
+    /// The combinations of waits that the children of `rank` may have.
     fn choices(&self, rank: u32, shift: u32, children: usize) -> Vec<Vec<Waits>> {
-        // What the root has from its last child it may send at once; it has no parent to hear.
+        // The root may send at once what it received from its last child; it has no parent.
         let taken = |wait: u32| self.repeats && rank > 0 && wait % self.period == shift;
         let free = |from: u32| (from..from + self.period).filter(move |&wait| !taken(wait));
         let ups: Vec<u32> = free(u32::from(rank > 0)).collect();
@@ -184,7 +185,7 @@ impl Plan {
         }
     }
 
-    /// What can be reached below `rank`.
+    /// The reaches that are possible below `rank`.
     fn reaches_of(&mut self, rank: u32, shift: u32) -> Vec<Reach> {
         let key = (size(rank, self.ranks), shift);
         if let Some(known) = self.reaches.get(&key).filter(|_| rank > 0) {
@@ -211,7 +212,7 @@ impl Plan {
     }
 }
 
-/// Those to which no other is better, or equal, in both.
+/// The reaches to which no other is better, or equal, in both values.
 fn undominated(mut reaches: Vec<Reach>) -> Vec<Reach> {
     reaches.sort_unstable();
     let mut least = u32::MAX;

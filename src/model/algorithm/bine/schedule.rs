@@ -7,9 +7,9 @@
 //!   0 ─► 1    3 ─► 2    7 ─► 6   4 ─► 5 0 ─[3]─► 3   1 ─[6]─► 6   7 ─[4]─► 4   2 ─[5]─► 5
 //! ```
 //!
-//! A broadcast takes the steps far first, a scatter near first with what the partner can still
-//! reach; reduce and gather are their reversals. In step s of the all-to-all a rank hands on every
-//! block that its partner is nearer to.
+//! A broadcast takes the steps farthest first. A scatter takes them nearest first and sends what the
+//! partner can still reach; reduce and gather are their reversals. In step s of the all-to-all a
+//! rank forwards every block that its partner is nearer to.
 
 use crate::base::collective::Collective::{self, AllToAll, Broadcast, Gather, Reduce, Scatter};
 use crate::model::algorithm::swing::schedule::{partner, reach, way};
@@ -48,7 +48,8 @@ impl Schedule for Tree {
             _ => round,
         };
         let to = partner(rank, step, n);
-        // By which steps data go between the root and `rank`, rising to it or from it.
+        // The steps by which data travel between the root and `rank`, in rising order to it or from
+        // it.
         let (down, up) = (way(0, rank, n), way(rank, 0, n));
         let is_last = |way: u32| way.checked_ilog2() == Some(step);
         let all = || [Run::one(0)].into_iter();
@@ -94,7 +95,7 @@ impl Schedule for Exchange {
         // Below m.
         let step = round as u32;
         let to = partner(rank, step, n);
-        // The ranks whose blocks have come here by the steps before.
+        // The ranks whose blocks have arrived here in the steps before.
         let origins = (0..n).filter(|&origin| way(origin, rank, n) >> step == 0);
         let blocks = origins.flat_map(|origin| {
             reach(to, step, n).map(move |run| Run { start: origin * n + run.start, ..run })

@@ -4,16 +4,16 @@ use super::{receive_schedule, skips};
 use crate::base::collective::Collective::{self, Reduce};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends, modulo};
 
-/// Träff's broadcast of P blocks, and backwards the reduce.
+/// Träff's broadcast of P blocks, and its reversal, the reduce.
 #[derive(Debug, Clone)]
 pub(super) struct Blocks {
     collective: Collective,
     ranks: u32,
     segments: u32,
     skips: Vec<u32>,
-    /// By rank: which block it receives in a round, less the rounds gone by.
+    /// By rank: the block received in each round, less the number of past rounds.
     receives: Vec<Vec<i64>>,
-    /// Rounds left out at the start, so that the last block comes in the last of ⌈lg N⌉.
+    /// Rounds left out at the start, so that the last block comes in the last of ⌈lg N⌉ rounds.
     first: u64,
 }
 
@@ -27,7 +27,8 @@ impl Blocks {
         Self { collective, ranks, segments, skips, receives, first }
     }
 
-    /// What comes to `rank`, not the root, in the k-th round of turn `turn` of a broadcast.
+    /// The block that `rank`, not the root, receives in the k-th round of turn `turn` of a
+    /// broadcast.
     fn arriving(&self, rank: u32, k: usize, turn: u64) -> Option<u32> {
         let received = self.receives.get(rank as usize).filter(|_| rank > 0)?;
         let gone = turn * self.skips.len() as u64;
@@ -64,11 +65,11 @@ impl Schedule for Blocks {
     }
 }
 
-/// The broadcast of P blocks on a hypercube of d dimensions, and backwards the reduce.
+/// The broadcast of P blocks on a hypercube of d dimensions, and its reversal, the reduce.
 ///
-/// Block b leaves the root in round b and doubles its holders in each of the next d − 1: so a rank
-/// has last received the block of the oldest of the last d rounds whose dimension is one of its
-/// set bits. That one it passes on.
+/// Block b leaves the root in round b, and its holders double in each of the next d − 1 rounds. So
+/// the block a rank received last is that of the oldest of the last d rounds whose dimension is one
+/// of its set bits. The rank forwards that block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hypercube {
     collective: Collective,
@@ -86,7 +87,7 @@ impl Hypercube {
         self.ranks.trailing_zeros()
     }
 
-    /// What `rank` would pass on in `round` of a broadcast.
+    /// The block that `rank` would forward in `round` of a broadcast.
     fn newest(self, rank: u32, round: u64) -> Option<u32> {
         let d = self.dimensions();
         // The bits of the last d rounds, oldest first; the root has the block of this one.

@@ -11,10 +11,11 @@
 //! tree 2           0 → 1 up  1 → 0 down
 //! ```
 //!
-//! In each colour the slots of all pairs run from the first one of pair 0 to the last one of
-//! pair P−1: at most P−1 more than pair 0 spans. A slot in which nothing moves is no round.
-//! The sum over the colours is the price: T = (W(P−1) + S)(α + x/2P) with S = Σ spans
-//! ([`Slots`](super::lengths::Slots)). S is what a search found: an upper bound on the best, but one with a schedule.
+//! In each colour the slots of all pairs run from the first slot of pair 0 to the last slot of pair
+//! P−1: at most P−1 more than pair 0 spans. A slot in which nothing moves is not a round. The sum
+//! over the colours is the price: T = (W(P−1) + S)(α + x/2P) with S = Σ spans
+//! ([`Slots`](super::lengths::Slots)). S was found by a search: it is an upper bound on the best
+//! length, with a schedule that attains it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +25,7 @@ use crate::model::formula::Trees;
 /// No node.
 pub(super) const NONE: usize = usize::MAX;
 
-/// Most transfers of one pair that a rank sends (or receives).
+/// The most transfers of one pair that a rank sends (or receives).
 pub(super) fn period(ranks: u32) -> u32 {
     if ranks < 2 { 0 } else { ranks.min(4) }
 }
@@ -64,7 +65,7 @@ pub(super) struct Forest {
     pub(super) kids: Vec<[usize; 2]>,
     pub(super) from: Vec<u32>,
     pub(super) to: Vec<u32>,
-    /// Nodes but the roots, children before parents.
+    /// All nodes except the roots, children before parents.
     pub(super) leaves_first: Vec<usize>,
 }
 
@@ -113,7 +114,7 @@ impl Forest {
         (self.leaves_first.iter().copied()).chain(down.map(|node| 2 * self.ranks + node))
     }
 
-    /// Edges whose data `edge` passes on: those into its sender, in its tree.
+    /// Edges whose data `edge` forwards: those into its sender, in its tree.
     pub(super) fn before(&self, edge: usize) -> impl Iterator<Item = usize> + use<> {
         let down = 2 * self.ranks;
         let (kids, above) = if edge < down {
@@ -166,7 +167,7 @@ impl Colouring {
         spans.total(self.period)
     }
 
-    /// Transfers of pair 0, each after those whose data it passes on.
+    /// Transfers of pair 0, each after those whose data it forwards.
     pub fn transfers(&self) -> impl Iterator<Item = Transfer> {
         let edges = self.forest.edges();
         edges.map(|edge| self.forest.transfer(edge, self.slot[edge]))

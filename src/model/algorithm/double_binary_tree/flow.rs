@@ -2,7 +2,8 @@
 
 use super::colouring::{Forest, Phase, Transfer};
 
-/// Rounds of one pair, event-driven: what [`unsegmented_steps`](super::lengths::unsegmented_steps) tabulates.
+/// Rounds of one pair, event by event: [`unsegmented_steps`](super::lengths::unsegmented_steps)
+/// tabulates them.
 #[must_use]
 pub fn unsegmented_flow(ranks: u32) -> u32 {
     flow(ranks).iter().map(|transfer| transfer.slot + 1).max().unwrap_or(0)
@@ -10,9 +11,9 @@ pub fn unsegmented_flow(ranks: u32) -> u32 {
 
 /// The transfers of one pair, each in the first round in which its data and both ports are free.
 ///
-/// Among ready transfers those that go up come first, from the deepest level on, then those that
-/// go down, from the root on; on one level tree 1 before tree 2, then by sender, and distance to
-/// the receiver. Another order may take a round more or less.
+/// Among ready transfers those going up come first, starting at the deepest level, then those going
+/// down, starting at the root. Within a level the order is tree 1 before tree 2, then by sender,
+/// then by distance to the receiver. Another order may take a round more or less.
 pub(super) fn flow(ranks: u32) -> Vec<Transfer> {
     let forest = Forest::new(ranks);
     let mut depth = vec![0_u32; 2 * forest.ranks];
@@ -30,7 +31,7 @@ pub(super) fn flow(ranks: u32) -> Vec<Transfer> {
         };
         (down, level, t.tree, t.from, (t.to + ranks - t.from) % ranks)
     });
-    // Round in which an edge ends, and in which a port is free again.
+    // The round in which an edge ends, and the round in which a port becomes free.
     let mut end = vec![u32::MAX; 4 * forest.ranks];
     let mut sent = vec![0_u32; forest.ranks];
     let mut received = vec![0_u32; forest.ranks];

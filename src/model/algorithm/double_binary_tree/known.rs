@@ -5,20 +5,20 @@ use super::lengths::{effort, first_seed, one_port_slots};
 use super::search::{coloured, search, search_down_to};
 
 /// The colours of pair 0's transfers, in the order of [`Colouring::transfers`], two bits each,
-/// lowest first: N − 1 bytes for N = 2, then N = 3, … As `examples/dbt_table.rs` writes them.
+/// lowest first: N − 1 bytes for N = 2, then N = 3, … `examples/dbt_table.rs` writes them.
 static COLOURS: &[u8] = include_bytes!("colours.bin");
 
 /// A colouring of the length that [`one_port_slots`] states, or less.
 ///
-/// Up to 256 ranks it is stored. Up to 1024 the search that found the length is run once more, a
-/// fraction of a second; above, any colouring will do.
+/// Up to 256 ranks it is stored. Up to 1024 ranks the search that found the length is repeated,
+/// which takes a fraction of a second; above that any colouring is used.
 #[must_use]
 pub fn best_known(ranks: u32) -> Colouring {
     let Some(bytes) = stored(ranks) else { return searched(ranks) };
     coloured(ranks, bytes.iter().flat_map(|byte| [0, 2, 4, 6].map(|shift| byte >> shift & 3)))
 }
 
-/// The same, searched for at any number of ranks: what is stored.
+/// The same, always by a search: the source of what is stored.
 #[must_use]
 pub fn searched(ranks: u32) -> Colouring {
     let length = one_port_slots(ranks).length;
@@ -29,7 +29,7 @@ pub fn searched(ranks: u32) -> Colouring {
         .unwrap_or_else(|| search(ranks, 0, 0))
 }
 
-/// The bytes of N = `ranks`, after those of all N before.
+/// The bytes for N = `ranks`; they follow those of all smaller N.
 fn stored(ranks: u32) -> Option<&'static [u8]> {
     let bytes = ranks.checked_sub(1)? as usize;
     COLOURS.get(bytes * bytes.saturating_sub(1) / 2..)?.get(..bytes)

@@ -1,6 +1,6 @@
 //! How long the double binary tree takes on one full-duplex port: what the searches found.
 //!
-//! `examples/dbt_table.rs` prints the tables anew.
+//! `examples/dbt_table.rs` prints the tables.
 
 use super::colouring::period;
 use crate::model::formula::ceil_lg;
@@ -9,19 +9,19 @@ use crate::model::formula::ceil_lg;
 /// `period * (P - 1) + length` rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
-    /// Rounds of one pair, as far as they are not shared with the next pairs.
+    /// Rounds of one pair that are not shared with the next pairs.
     pub length: u32,
-    /// Rounds that each further pair adds: the transfers of the busiest port.
+    /// Rounds that each further pair adds: the number of transfers of the busiest port.
     pub period: u32,
 }
 
 /// The schedule's length and period for `ranks` ranks.
 ///
-/// Up to 1024 ranks the length is the best that [`search`](super::search::search) found under [`effort`]. Above, it is
-/// 8⌈lg N⌉, which every colouring keeps: a role's parent has a higher lowest set bit, so no role
-/// is deeper than ⌈lg N⌉; a chain up and down has at most 2⌈lg N⌉ transfers; each starts at most
-/// W ≤ 4 slots after its predecessor, since its colour returns every W slots. A search
-/// finds about 40% less (1024 ranks: 48), so expect a step at 1025 (88).
+/// Up to 1024 ranks the length is the best that [`search`](super::search::search) found under
+/// [`effort`]. Above that it is 8⌈lg N⌉, which every colouring keeps: a role's parent has a higher
+/// lowest set bit, so no role is deeper than ⌈lg N⌉; a chain up and down has at most 2⌈lg N⌉
+/// transfers; each starts at most W ≤ 4 slots after its predecessor, since its colour returns every
+/// W slots. A search finds about 40% less (1024 ranks: 48), so expect a step at 1025 (88).
 #[must_use]
 pub fn one_port_slots(ranks: u32) -> Slots {
     let length = LENGTH.get(ranks as usize).map_or_else(|| 8 * ceil_lg(ranks), |&s| u32::from(s));
@@ -31,8 +31,8 @@ pub fn one_port_slots(ranks: u32) -> Slots {
 /// Rounds of the all-reduce with one segment a half, each transfer started as soon as its data
 /// and both ports are free (event-driven; ties as in [`unsegmented_flow`](super::flow::unsegmented_flow)).
 ///
-/// Tabulated up to 1024 ranks. Above, 4 lg N − 2 for a power of two, else the length of the
-/// coloured schedule, which one segment can follow as well.
+/// Tabulated up to 1024 ranks. Above that it is 4 lg N − 2 for a power of two, else the length of
+/// the coloured schedule, which one segment can follow as well.
 #[must_use]
 pub fn unsegmented_steps(ranks: u32) -> u32 {
     match STEPS.get(ranks as usize) {
@@ -42,9 +42,9 @@ pub fn unsegmented_steps(ranks: u32) -> u32 {
     }
 }
 
-/// Seeds and flips that made the table: seeds `0..seeds`, the shortest result.
+/// Seeds and flips that produced the table: the shortest result over seeds `0..seeds`.
 ///
-/// Sizes that jobs have (1, 3 or 9 times a power of two, above 16) get more of both.
+/// Sizes common in jobs (1, 3 or 9 times a power of two, above 16) get more of both.
 #[must_use]
 pub fn effort(ranks: u32) -> (u64, u32) {
     let odd = ranks >> ranks.trailing_zeros().min(31);
@@ -56,7 +56,7 @@ pub fn effort(ranks: u32) -> (u64, u32) {
     }
 }
 
-/// The first of these seeds that reaches the tabulated length, above 256 ranks.
+/// The first of these seeds that attains the tabulated length, above 256 ranks.
 pub(super) fn first_seed(ranks: u32) -> u64 {
     match ranks {
         512 => 1,

@@ -20,10 +20,10 @@ pub fn trees(ranks: u32, layout: Trees) -> [Tree; 2] {
     [first, first.twin()]
 }
 
-/// All-reduce in one round a level: half h of the vector on tree h, both at the same time.
+/// All-reduce in one round per level: half h of the vector on tree h, both at the same time.
 ///
-/// Chunks 0 … P − 1 are those of the first half. Of what a rank sends in a round the results come
-/// first, then what is still to be added; in each, tree 1 before tree 2.
+/// Chunks 0 … P − 1 belong to the first half. Among a rank's sends in a round the results come
+/// first, then the partial sums; within each group tree 1 comes before tree 2.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ByLevels {
     halves: [Levels; 2],
@@ -52,7 +52,7 @@ impl Schedule for ByLevels {
     }
 }
 
-/// All-reduce on one port: every transfer of a pair of segments has a slot of its own, and pair q
+/// All-reduce on one port: every transfer of a pair of segments has its own slot, and pair q
 /// repeats the slots of pair 0, `period`·q later.
 #[derive(Debug, Clone)]
 pub(super) struct Slotted {
@@ -61,15 +61,15 @@ pub(super) struct Slotted {
     period: u32,
     /// Slots of pair 0.
     length: u32,
-    /// What each rank sends of a pair: to parent and children in one tree, to its parent in the
-    /// other, each in a colour of its own.
+    /// What each rank sends of a pair: to its parent and children in one tree, and to its parent in
+    /// the other, each in its own colour.
     sends: Vec<[Option<Transfer>; 4]>,
 }
 
 impl Slotted {
     /// The shortest schedule that is known.
     pub(super) fn new(ranks: u32, segments: u32) -> Self {
-        // A single pair repeats nothing: without colours it may be faster.
+        // A single pair repeats nothing: it may be faster without colours.
         if segments == 1 && unsegmented_steps(ranks) <= one_port_slots(ranks).length {
             Self::of(ranks, segments, 1, &flow(ranks))
         } else {
@@ -127,7 +127,7 @@ impl Schedule for Slotted {
 pub(super) struct Fed {
     ranks: u32,
     segments: u32,
-    /// Over ranks 1 … N − 1, which they count from 0.
+    /// The trees over ranks 1 … N − 1, which they count from 0.
     trees: [Tree; 2],
 }
 
@@ -164,8 +164,8 @@ impl Schedule for Fed {
 /// Broadcast on one port: rank 0 feeds two trees on the other ranks, a pair of segments every two
 /// rounds.
 ///
-/// A rank receives a pair by two messages and sends it by two at most. Messages that share a
-/// sender, and those that share a receiver, form paths and even circles, so two colours keep them
+/// A rank receives a pair in two messages and sends it in two at most. Messages that share a
+/// sender, and those that share a receiver, form paths and even cycles, so two colours keep them
 /// apart: messages of one colour go in even rounds, the others in odd ones.
 pub(super) fn fed_in_turn(ranks: u32, segments: u32) -> Segment<List> {
     let trees = trees(ranks.saturating_sub(1), Trees::Levels);
@@ -191,7 +191,7 @@ fn slots(trees: &[Tree; 2]) -> [Vec<u32>; 2] {
     let mut colours: [Vec<Option<u32>>; 2] = [0, 1].map(|_| vec![None; places as usize]);
     let mut slots: [Vec<u32>; 2] = [0, 1].map(|_| vec![0; places as usize]);
     for (k, place) in order {
-        // The first round in which the message can go, whatever its colour.
+        // The first round in which the message can go, regardless of its colour.
         let ready = trees[k].parent(place).map_or(0, |parent| slots[k][parent as usize] + 1);
         slots[k][place as usize] = match colours[k][place as usize] {
             Some(colour) => ready + (ready + colour) % 2,
@@ -204,7 +204,7 @@ fn slots(trees: &[Tree; 2]) -> [Vec<u32>; 2] {
     slots
 }
 
-/// Colours the message to `place` in tree `k`, and in turns all that it is chained to.
+/// Colours the message to `place` in tree `k`, then all messages chained to it.
 fn colour_from(
     trees: &[Tree; 2],
     colours: &mut [Vec<Option<u32>>; 2],
@@ -218,7 +218,7 @@ fn colour_from(
             continue;
         }
         *own = Some(colour);
-        // The other message to this place, and the other one of the same sender.
+        // The other message to this place, and the other one from the same sender.
         open.push(((1 - k, place), 1 - colour));
         match trees[k].parent(place) {
             None => open.push(((1 - k, trees[1 - k].root()), 1 - colour)),

@@ -22,8 +22,8 @@ impl Random {
     }
 }
 
-/// Up to this size a flip is judged by S itself; above, by the last slot, which is never less than
-/// S − 1, seldom more there, and costs O(log N) per edge to update.
+/// Up to this size a flip is judged by S itself. Above that it is judged by the last slot, which is
+/// never less than S − 1, seldom more there, and costs O(log N) per edge to update.
 const JUDGED_BY_SPANS: usize = 40;
 
 /// Looks for a short schedule: a random edge colouring, then `flips` flips of two-colour
@@ -33,7 +33,7 @@ pub fn search(ranks: u32, seed: u64, flips: u32) -> Colouring {
     search_down_to(0, ranks, seed, flips)
 }
 
-/// The same, content with a length.
+/// The same search; it stops at the given length.
 pub(super) fn search_down_to(length: u32, ranks: u32, seed: u64, flips: u32) -> Colouring {
     let mut state = Search::new(ranks, &mut Random(seed));
     let mut best = state.schedule();
@@ -44,7 +44,7 @@ pub(super) fn search_down_to(length: u32, ranks: u32, seed: u64, flips: u32) -> 
     let mut cost = state.cost();
     let mut least = cost;
     for flip in 0..flips {
-        // One slot more passes with probability 1/4 at first, 0 at last.
+        // One slot more is accepted with probability 1/4 at first, 0 at the end.
         let heat = u64::from(flips - flip) * 256 / u64::from(flips);
         let (edge, colour) = state.propose(&mut random);
         let old = state.colour[edge];
@@ -66,7 +66,7 @@ pub(super) fn search_down_to(length: u32, ranks: u32, seed: u64, flips: u32) -> 
     best
 }
 
-/// The schedule of known colours, in the order of [`Colouring::transfers`].
+/// The schedule of given colours, in the order of [`Colouring::transfers`].
 pub(super) fn coloured(ranks: u32, colours: impl Iterator<Item = u8>) -> Colouring {
     let mut state = Search::blank(ranks);
     let edges: Vec<usize> = state.forest.edges().collect();
@@ -81,10 +81,10 @@ struct Search {
     forest: Forest,
     period: u32,
     colour: Vec<u32>,
-    /// Edge that a rank sends (receives) in a colour.
+    /// The edge that a rank sends (receives) in each colour.
     sends: Vec<[usize; 4]>,
     receives: Vec<[usize; 4]>,
-    /// Node's earliest slot up.
+    /// Each node's earliest slot up.
     up: Vec<u32>,
     /// Slots from the node's receipt of the result to the last receipt below it.
     tail: Vec<u32>,
@@ -94,7 +94,7 @@ struct Search {
 }
 
 impl Search {
-    /// Without a colour yet.
+    /// Without any colours yet.
     fn blank(ranks: u32) -> Self {
         let forest = Forest::new(ranks);
         let n = forest.ranks;
@@ -196,13 +196,13 @@ impl Search {
         }
     }
 
-    /// Swaps a chain and brings `up` and `tail` up to date.
+    /// Swaps a chain and updates `up` and `tail`.
     fn flip(&mut self, edge: usize, other: u32) {
         self.swap_chain(edge, other);
         for i in 0..self.chain.len() {
             let mut node = self.chain[i] % (2 * self.forest.ranks);
             self.refresh(node);
-            // The parent sees the colour even where up and tail stay.
+            // The parent sees the colour even if up and tail do not change.
             loop {
                 node = self.forest.parent[node];
                 if self.forest.is_root(node) || !self.refresh(node) {
@@ -297,7 +297,7 @@ impl Search {
         Colouring { forest: self.forest.clone(), period: self.period, slot: self.slot.clone() }
     }
 
-    /// An edge and its new colour: most often one that shortens a wait on the longest chain.
+    /// An edge and its new colour: usually one that shortens a wait on the longest chain.
     fn propose(&self, random: &mut Random) -> (usize, u32) {
         if !random.chance(300)
             && let Some(found) = self.wait_on_longest_chain(random)
@@ -310,8 +310,8 @@ impl Search {
         (edge, (self.colour[edge] + step) % self.period)
     }
 
-    /// Walks the longest chain up, then down, and draws one of the edges that wait there; they
-    /// get a colour that comes earlier.
+    /// Walks the longest chain up, then down, and draws one of the edges that wait there, with a
+    /// colour that comes earlier.
     fn wait_on_longest_chain(&self, random: &mut Random) -> Option<(usize, u32)> {
         let ends = [self.last_slot(0), self.last_slot(1)];
         let mut tree = random.below(2) as usize;

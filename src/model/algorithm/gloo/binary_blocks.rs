@@ -7,8 +7,9 @@
 //!   handed back              ──► ──►      and the sums the same ways back
 //! ```
 //!
-//! All blocks halve from round 0 on; each hand-over between two blocks is one round; all blocks
-//! start to double in the same round. There are as many chunks as ranks in the largest block.
+//! All blocks halve from round 0 on; each transfer of sums between two blocks is one round; all
+//! blocks start to double in the same round. There are as many chunks as ranks in the largest
+//! block.
 
 use super::blocks;
 use crate::base::collective::Collective::AllReduce;
@@ -36,7 +37,7 @@ impl Block {
         Shares::new(AllReduce, self.size, 2, Order::Near)
     }
 
-    /// What its rank `local` has after halving, of `chunks`.
+    /// The part of `chunks` that its rank `local` has after halving.
     fn share(self, local: u32, chunks: u32) -> Run {
         let len = chunks / self.size;
         Run { start: self.shares().chunk(local) * len, len }
@@ -62,7 +63,7 @@ impl Blocks {
         floor_lg(self.ranks).into()
     }
 
-    /// Hand-overs from one block to the next larger.
+    /// Transfers of sums from one block to the next larger.
     fn hand_overs(self) -> u64 {
         u64::from(self.ranks.count_ones()).saturating_sub(1)
     }
@@ -87,7 +88,7 @@ impl Schedule for Blocks {
         let local = rank - block.first;
         let steps = u64::from(floor_lg(block.size));
         let doubling = levels + 2 * overs;
-        // Inside the block, on chunks as large as it makes them.
+        // Inside the block, on chunks of the size that the block divides the vector into.
         let exchange = match round.checked_sub(doubling) {
             Some(step) => Some(steps + step).filter(|&step| step < 2 * steps),
             None => Some(round).filter(|&step| step < steps),
@@ -104,7 +105,7 @@ impl Schedule for Blocks {
             }
             return;
         }
-        // The smallest block hands over first, and is handed back last.
+        // The smallest block sends its sums first, and gets results back last.
         let over = levels + overs - block.index;
         let back = levels + overs + block.index;
         for other in self.blocks() {

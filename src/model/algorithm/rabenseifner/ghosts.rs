@@ -1,4 +1,4 @@
-//! Rabenseifner's algorithm among 2^⌈lg N⌉ ranks, some of which are ghosts on real ones.
+//! Rabenseifner's algorithm among 2^⌈lg N⌉ ranks, some of which are ghosts hosted by real ones.
 //!
 //! ```text
 //!   N = 6       round 0   0 ◄─► 4   1 ◄─► 5   2 ◄─► 6   3 ◄─► 7      6 lives on 2, 7 on 3:
@@ -6,8 +6,9 @@
 //!                                             4 ◄─► 2   5 ◄─► 3
 //! ```
 //!
-//! A ghost has nothing of its own to add: what its host gives it in the first exchange, the upper
-//! half of the vector, simply stays where it is. From then on host and ghost have different halves.
+//! A ghost has nothing of its own to add: the upper half of the vector, which its host would send
+//! in the first exchange, simply stays where it is. From then on host and ghost have different
+//! halves.
 
 use std::cmp::Reverse;
 
@@ -15,7 +16,7 @@ use crate::base::collective::Collective::AllReduce;
 use crate::model::schedule::digits::{Order, Shares};
 use crate::model::schedule::{Endpoint, Frame, Schedule, Sends};
 
-/// The all-reduce, far first.
+/// The all-reduce, farthest first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Padded {
     ranks: u32,
@@ -29,7 +30,7 @@ impl Padded {
         Self { ranks, all }
     }
 
-    /// The rank on which `virtual_rank` lives.
+    /// The rank that hosts `virtual_rank`.
     fn host(self, virtual_rank: u32) -> u32 {
         if virtual_rank < self.ranks { virtual_rank } else { virtual_rank - self.all.ranks() / 2 }
     }
@@ -55,7 +56,8 @@ impl Schedule for Padded {
             }
         }
         messages.retain(|&(to, ..)| to != rank);
-        // The nearest first: a ghost's partner, half of all ranks above its host's, comes sooner.
+        // Nearest first: the partner of a ghost, half of all ranks above its host's partner, comes
+        // sooner.
         messages.sort_by_key(|&(to, ..)| Reverse(to));
         for (to, op, runs) in messages {
             out.push(Endpoint::Rank(to), op, runs);

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! In step s of the reduce-scatter a rank sends the chunks of all ranks that its partner can still
-//! reach. The difference of two ranks, written in base −2, says which way leads from one to the
-//! other: neighbouring digits differ where a step is taken.
+//! reach. The difference of two ranks, written in base −2, gives the path from one to the other:
+//! neighbouring digits differ where a step is taken.
 
 use super::distance;
 use crate::base::collective::Collective::{self, AllGather, AllReduce};
@@ -25,10 +25,10 @@ pub(in crate::model::algorithm) fn partner(rank: u32, s: u32, ranks: u32) -> u32
     modulo(u64::from(rank) + u64::from(if up { away } else { ranks - away }), ranks)
 }
 
-/// The steps that lead from one rank to another in rising order: bit s says that s is one.
+/// The steps that lead from one rank to another in rising order: bit s is set if step s is taken.
 pub(in crate::model::algorithm) fn way(from: u32, to: u32, ranks: u32) -> u32 {
     // An odd number of steps, the first one up, is a number in base −2; an even number of them
-    // leads to its negative; from an odd rank both are the other way round.
+    // leads to its negative; from an odd rank both are reversed.
     let up = (from ^ to) & 1 != from & 1;
     let difference = if up { to.wrapping_sub(from) } else { from.wrapping_sub(to) };
     const ODD_DIGITS: u32 = 0xAAAA_AAAA;
@@ -36,7 +36,7 @@ pub(in crate::model::algorithm) fn way(from: u32, to: u32, ranks: u32) -> u32 {
     digits ^ (digits >> 1)
 }
 
-/// The ranks that `rank` can reach by steps after s, itself included, as runs.
+/// The ranks that `rank` can reach by steps after s, including itself, as runs.
 pub(in crate::model::algorithm) fn reach(
     rank: u32,
     s: u32,

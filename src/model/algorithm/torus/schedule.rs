@@ -14,16 +14,16 @@ use crate::model::formula::Shape;
 use crate::model::schedule::combine::{Crossing, Then, Tier, Tiers};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends, modulo};
 
-/// A reduce-scatter or all-gather along a side of so many ranks.
+/// A reduce-scatter or all-gather along a side of the given number of ranks.
 type AlongSide<'a> = &'a dyn Fn(Collective, u32) -> Box<dyn Schedule>;
 
-/// Reduce-scatter along the sides in rising order, all-gather along them backwards, or both.
+/// Reduce-scatter along the sides in rising order, all-gather along them in reverse, or both.
 pub(super) fn by_side(shape: &Shape, along: AlongSide<'_>) -> Box<dyn Schedule> {
     let lengths: Vec<u32> = sides(shape).into_iter().map(|(length, _)| length).collect();
     over(shape.collective, &lengths, along)
 }
 
-/// What is left of each chunk along the first side goes along the others in between.
+/// The part of each chunk left after the first side goes along the other sides in between.
 fn over(collective: Collective, lengths: &[u32], along: AlongSide<'_>) -> Box<dyn Schedule> {
     let (first, rest) = match lengths {
         [] => (1, &[][..]),
@@ -53,7 +53,7 @@ fn over(collective: Collective, lengths: &[u32], along: AlongSide<'_>) -> Box<dy
 #[derive(Debug, Clone, Copy)]
 struct Side {
     length: u32,
-    /// Ranks between neighbours along it.
+    /// The rank distance between neighbours along it.
     stride: u32,
     wraps: bool,
 }
@@ -69,7 +69,7 @@ impl Side {
         rank / self.stride % self.length
     }
 
-    /// The rank beside `rank` where it has the place `place`.
+    /// The rank that differs from `rank` only in having the place `place` along this side.
     fn at(self, rank: u32, place: u32) -> u32 {
         rank - self.place(rank) * self.stride + place * self.stride
     }
@@ -85,7 +85,7 @@ impl Side {
         }
     }
 
-    /// Hops of the longest way.
+    /// Hops of the longest path.
     fn hops(self) -> u32 {
         if self.wraps { self.length / 2 } else { self.length - 1 }
     }
@@ -99,7 +99,7 @@ impl Side {
         }
     }
 
-    /// Hops from the first place on the shorter way, upwards where both are equal, and its
+    /// Hops from the first place along the shorter way, upwards if both are equal, and the
     /// direction.
     fn way(self, to: u32) -> (u32, bool) {
         let up = !self.wraps || to <= self.length / 2;
@@ -107,7 +107,7 @@ impl Side {
     }
 }
 
-/// Segments one behind the other down the tree of shortest ways from rank 0, or up it.
+/// Segments one after another down the tree of shortest paths from rank 0, or up it.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     frame: Frame,
@@ -176,28 +176,29 @@ impl Schedule for Tree {
     }
 }
 
-/// All-to-all: every block goes along one side after the other, on each the shorter way.
+/// All-to-all: every block goes along one side after the other, along each the shorter way.
 ///
-/// Step t along a side passes on what has t hops or more to go. Part q of a vector takes the sides
-/// in the order q, q + 1, …, so that the parts use different links.
+/// Step t along a side forwards the blocks with t or more hops to go. Part q of a vector takes the
+/// sides in the order q, q + 1, …, so the parts use different links.
 #[derive(Debug, Clone)]
 pub(super) struct Exchange {
     ranks: u32,
     sides: Vec<Side>,
     /// Parts of a block that take the sides in different orders.
     orders: u32,
-    /// Halves of a part, the second of which goes down where both ways are equally long.
+    /// Halves of a part; the second one goes down where both ways are equally long.
     halves: u32,
 }
 
 impl Exchange {
-    /// `orders`, at most one a side; `halves`: whether ties are split.
+    /// `orders`, at most one per side; `halves`: whether ties are split.
     pub(super) fn new(shape: &Shape, wraps: bool, orders: u32, halves: bool) -> Self {
         let sides = Side::of(shape, wraps);
         Self { ranks: shape.ranks, sides, orders: orders.max(1), halves: 1 + u32::from(halves) }
     }
 
-    /// Where part `order` is in `round`: the sides that it has behind it, and the hops on the next.
+    /// The stage of part `order` in `round`: the number of finished sides, and the hops on the next
+    /// one.
     fn stage(&self, order: u32, round: u64) -> (usize, u64) {
         let mut hops = round;
         for done in 0..self.sides.len() {
@@ -215,7 +216,7 @@ impl Exchange {
         (order as usize + done) % self.sides.len()
     }
 
-    /// The blocks of part `order` that `rank` passes on along `side` in a direction.
+    /// The blocks of part `order` that `rank` forwards along `side` in a direction.
     fn blocks(&self, order: u32, side: usize, up: bool, round: u64, rank: u32) -> Vec<Run> {
         let (done, hops) = self.stage(order, round);
         if done == self.sides.len() || self.side(order, done) != side {
@@ -226,14 +227,14 @@ impl Exchange {
         let behind: Vec<usize> = (0..done).map(|done| self.side(order, done)).collect();
         let along = self.sides[side];
         let place = along.place(rank);
-        // Where what comes through here by that many hops has started.
+        // The starting place of the blocks that pass here after that many hops.
         let Some(start) = (0..along.length).find(|&s| along.distance(s, place, up) == Some(hops))
         else {
             return Vec::new();
         };
         let mut found = Vec::new();
-        // A rank for its place on each side: of the origin where the block has been, of the target
-        // where it still goes.
+        // The rank that has, on each side, the place of the origin where the block has been, and of
+        // the target where it has yet to go.
         for other in 0..self.ranks {
             let target = along.place(other);
             let Some(way) = along.distance(start, target, up) else { continue };
@@ -287,7 +288,7 @@ impl Schedule for Exchange {
     }
 }
 
-/// How far on `to` lies from `rank` modulo N.
+/// The distance from `rank` up to `to`, modulo N.
 fn onwards(rank: u32, to: u32, ranks: u32) -> u32 {
     modulo(u64::from(to) + u64::from(ranks - rank), ranks)
 }

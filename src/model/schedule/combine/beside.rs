@@ -1,16 +1,16 @@
-//! Two schedules at once, each on its half of the vector.
+//! Two concurrent schedules, each on its half of the vector.
 
 use crate::model::schedule::{Endpoint, Frame, Run, Schedule, Sends};
 
 /// Round r of both halves together: the double binary tree, or a ring in both directions.
 ///
-/// Chunks 0 … parts − 1 are those of the first half, the others those of the second. In a round
-/// the first half goes first.
+/// Chunks 0 … parts − 1 belong to the first half, the others to the second. In a round the first
+/// half goes first.
 #[derive(Debug, Clone)]
 pub struct Beside<A, B> {
     first: A,
     second: B,
-    /// By how many rounds the second half starts later.
+    /// The number of rounds by which the second half starts later.
     delay: u64,
 }
 

@@ -1,10 +1,10 @@
-//! A schedule for a power of two ranks made one for any number.
+//! Extends a schedule for a power of two ranks to any number of ranks.
 
 use crate::base::collective::Collective;
 use crate::model::formula::floor_lg;
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
-/// An all-reduce among p = 2^⌊lg N⌋ ranks made one among N.
+/// Extends an all-reduce among p = 2^⌊lg N⌋ ranks to N ranks.
 ///
 /// ```text
 ///   N = 6, p = 4       0 ─► 1   2 ─► 3   4   5       the first N − p pairs add up,
@@ -16,29 +16,29 @@ use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 #[derive(Debug, Clone)]
 pub struct Fold<S> {
     inner: S,
-    /// That of the inner schedule, asked once.
+    /// The frame of the inner schedule, computed once.
     frame: Frame,
     ranks: u32,
     pairs: Pairs,
 }
 
-/// How a pair adds up.
+/// How a pair reduces its vectors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Pairs {
     /// 2i sends all to 2i + 1.
     Whole,
-    /// They exchange opposite halves; then 2i hands its half to 2i + 1.
+    /// They exchange opposite halves; then 2i sends its half to 2i + 1.
     Halves,
 }
 
-/// The size of the schedule that a [`Fold`] to `ranks` ranks takes, 2^⌊lg N⌋.
+/// The number of ranks of the schedule that a [`Fold`] to `ranks` ranks takes, 2^⌊lg N⌋.
 #[must_use]
 pub fn folded(ranks: u32) -> u32 {
     1 << floor_lg(ranks)
 }
 
 impl<S: Schedule> Fold<S> {
-    /// `inner`, an all-reduce among [`folded`] ranks and no switches, made one among `ranks`.
+    /// Extends `inner`, an all-reduce among [`folded`] ranks without switches, to `ranks` ranks.
     pub fn new(inner: S, ranks: u32) -> Self {
         debug_assert_eq!(inner.collective(), Collective::AllReduce);
         debug_assert_eq!((inner.ranks(), inner.switches()), (folded(ranks), 0));
@@ -66,12 +66,12 @@ impl<S: Schedule> Fold<S> {
         }
     }
 
-    /// The part that `rank` plays in the inner schedule.
+    /// The role of `rank` in the inner schedule.
     fn part(&self, rank: u32) -> u32 {
         if rank / 2 < self.surplus() { rank / 2 } else { rank - self.surplus() }
     }
 
-    /// Who plays a part.
+    /// The endpoint that has a role.
     fn actor(&self, part: Endpoint) -> Endpoint {
         let surplus = self.surplus();
         match part {
@@ -81,7 +81,7 @@ impl<S: Schedule> Fold<S> {
         }
     }
 
-    /// What `rank` sends in its pair before the inner schedule.
+    /// The sends of `rank` in its pair before the inner schedule.
     fn add_up(&self, round: u64, rank: u32, out: &mut Sends) {
         if rank / 2 >= self.surplus() {
             return;
@@ -106,7 +106,7 @@ impl<S: Schedule> Schedule for Fold<S> {
         if self.surplus() == 0 {
             return Frame { ranks: self.ranks, ..inner };
         }
-        // Pairs are neighbours, so that their sums are in rank order.
+        // Pairs are neighbours, so their sums are in rank order.
         let rounds = self.before() + inner.rounds + 1;
         Frame { ranks: self.ranks, root: 0, rounds, turns: false, ..inner }
     }

@@ -2,12 +2,13 @@
 
 use crate::model::schedule::{Endpoint, Frame, Schedule, Sends, modulo};
 
-/// A schedule in which other ranks play the parts: moved on, to give it another root, or mirrored.
+/// A schedule with its roles assigned to other ranks: shifted, to give it another root, or
+/// mirrored.
 ///
 /// Chunks keep their numbers and move with their owners: the root of a scatter has the blocks in
-/// the order root, root + 1, … Where every rank has a vector of its own, as in an all-to-all, the
-/// chunk numbers name ranks, so it cannot be relabelled; [`verify()`](crate::model::schedule::verify())
-/// refuses the result.
+/// the order root, root + 1, … If every rank has its own vector, as in an all-to-all, the chunk
+/// numbers name ranks, so the schedule cannot be relabelled;
+/// [`verify()`](crate::model::schedule::verify()) refuses the result.
 #[derive(Debug, Clone)]
 pub struct Relabel<S> {
     inner: S,
@@ -16,9 +17,9 @@ pub struct Relabel<S> {
 
 #[derive(Debug, Clone, Copy)]
 enum Map {
-    /// Rank r plays the part of r − shift modulo N.
+    /// Rank r has the role of r − shift modulo N.
     Shift(u32),
-    /// Rank r plays the part of N − 1 − r.
+    /// Rank r has the role of N − 1 − r.
     Mirror,
 }
 
@@ -35,13 +36,13 @@ impl<S: Schedule> Relabel<S> {
         Self { inner, map: Map::Mirror }
     }
 
-    /// `inner` with every rank's part played by the one `shift` ranks on.
+    /// `inner` with every rank's role taken by the rank `shift` higher.
     pub fn shift(inner: S, shift: u32) -> Self {
         let n = inner.ranks().max(1);
         Self { inner, map: Map::Shift(shift % n) }
     }
 
-    /// The rank that plays the part of `rank` of the original.
+    /// The rank that has the role of `rank` of the original.
     fn actor(&self, rank: u32) -> u32 {
         let n = self.inner.ranks();
         match self.map {
@@ -50,7 +51,7 @@ impl<S: Schedule> Relabel<S> {
         }
     }
 
-    /// The rank of the original whose part `rank` plays.
+    /// The rank of the original whose role `rank` has.
     fn part(&self, rank: u32) -> u32 {
         let n = self.inner.ranks();
         match self.map {
@@ -68,9 +69,9 @@ impl<S: Schedule> Schedule for Relabel<S> {
         Frame {
             root: self.actor(inner.root),
             last_first: inner.last_first ^ mirrors,
-            // The blocks of the original stay where they are, so ranks and chunks no longer agree.
+            // The blocks of the original stay in place, so ranks and chunks no longer agree.
             turns: inner.turns && stays,
-            // Mirrored neighbours are neighbours; moved ones may lie around the end.
+            // Mirrored neighbours are neighbours; shifted ones may wrap around the end.
             keeps_order: inner.keeps_order && (mirrors || stays),
             ..inner
         }
@@ -102,7 +103,7 @@ impl<S: Schedule> Relabel<S> {
     }
 }
 
-/// How far on `to` lies from `from` modulo N; switches come last.
+/// The distance from `from` up to `to` modulo N; switches come last.
 pub(super) fn distance(from: u32, to: Endpoint, ranks: u32) -> u32 {
     match to {
         Endpoint::Rank(to) => modulo(u64::from(to) + u64::from(ranks - from), ranks),

@@ -1,20 +1,20 @@
-//! A schedule backwards in time.
+//! A schedule reversed in time.
 
 use crate::base::collective::Collective::{
     self, AllGather, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
 };
 use crate::model::schedule::{Endpoint, Frame, Layout, List, Op, Run, Schedule, Sends, modulo};
 
-/// `schedule` backwards: the last round first, every message from its receiver to its sender.
+/// `schedule` reversed: the last round first, every message from its receiver to its sender.
 ///
-/// A broadcast becomes a reduce, an all-gather a reduce-scatter, a scatter a gather, and the other
-/// way round: what was copied is added, what was added is copied. Each of them is the other's
-/// reversal where every rank gets every chunk once. Other collectives are their own.
+/// A broadcast becomes a reduce, an all-gather a reduce-scatter, a scatter a gather, and vice
+/// versa: copied data are added, added data are copied. Each is the reversal of the other if every
+/// rank gets every chunk once. Other collectives are their own reversal.
 pub fn reverse<S: Schedule + 'static>(schedule: S) -> Box<dyn Schedule> {
     if schedule.frame().turns { Box::new(Turning(schedule)) } else { Box::new(listed(&schedule)) }
 }
 
-/// The collective that is `collective` backwards.
+/// The reversal of `collective`.
 fn opposite(collective: Collective) -> Collective {
     match collective {
         Broadcast => Reduce,
@@ -27,7 +27,7 @@ fn opposite(collective: Collective) -> Collective {
     }
 }
 
-/// What is done at the other end, where sums become copies and copies sums.
+/// The operation at the other end, where sums become copies and copies sums.
 fn opposite_op(op: Op, collective: Collective) -> Op {
     match (op, collective) {
         // These only move data, in both directions.
@@ -43,7 +43,8 @@ fn frame_of(schedule: &dyn Schedule) -> Frame {
     Frame { collective: opposite(frame.collective), ..frame }
 }
 
-/// The reversal of what every rank does alike: who sends to rank 0 is found from what it sends.
+/// The reversal of a schedule in which all ranks do the same: the senders to rank 0 follow from its
+/// sends.
 struct Turning<S>(S);
 
 impl<S: Schedule> Schedule for Turning<S> {
@@ -84,7 +85,7 @@ impl<S: Schedule> Schedule for Turning<S> {
     }
 }
 
-/// The reversal of any schedule, written out.
+/// The reversal of any schedule, as a list.
 fn listed(schedule: &dyn Schedule) -> List {
     let frame = frame_of(schedule);
     let mut list = List::new(frame).owned_as(schedule);

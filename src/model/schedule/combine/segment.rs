@@ -1,11 +1,11 @@
-//! A schedule run once for every segment of the vector, one behind the other.
+//! A schedule run once for every segment of the vector, one after the other.
 
 use crate::model::schedule::{Endpoint, Frame, Run, Schedule, Sends};
 
-/// Segment s of P does in round s·stride + r what the schedule does in round r.
+/// In round s·stride + r, segment s of P does what the schedule does in round r.
 ///
-/// Every chunk is cut into P: chunk c of segment s is chunk c·P + s. In a round earlier segments
-/// go first. A stride of 1 makes the chain's pipeline, one of 4 the edge-coloured double tree's.
+/// Every chunk is cut into P: chunk c of segment s is chunk c·P + s. In a round earlier segments go
+/// first. A stride of 1 gives the chain's pipeline, one of 4 the edge-coloured double tree's.
 #[derive(Debug, Clone)]
 pub struct Segment<S> {
     inner: S,
@@ -14,7 +14,8 @@ pub struct Segment<S> {
 }
 
 impl<S: Schedule> Segment<S> {
-    /// `inner` in `segments` segments, each `stride` rounds behind the one before; both at least 1.
+    /// `inner` in `segments` segments, each `stride` rounds after the previous one; both at least
+    /// 1.
     pub fn new(inner: S, segments: u32, stride: u32) -> Self {
         Self { inner, segments: segments.max(1), stride: stride.max(1) }
     }
@@ -27,7 +28,7 @@ impl<S: Schedule> Schedule for Segment<S> {
         Frame {
             parts: inner.parts.saturating_mul(self.segments),
             rounds: if inner.rounds == 0 { 0 } else { inner.rounds + delay },
-            // Which part is whose changes with P.
+            // The owners of parts change with P.
             turns: inner.turns && self.segments == 1,
             ..inner
         }

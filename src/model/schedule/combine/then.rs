@@ -4,7 +4,7 @@ use crate::base::collective::Collective;
 use crate::model::schedule::{Endpoint, Frame, Schedule, Sends};
 
 /// All rounds of one schedule, then all of another over the same ranks and chunks: an all-reduce
-/// of a reduce-scatter and an all-gather, or of a reduce and a broadcast.
+/// from a reduce-scatter and an all-gather, or from a reduce and a broadcast.
 #[derive(Debug, Clone)]
 pub struct Then<A, B> {
     collective: Collective,
@@ -13,8 +13,8 @@ pub struct Then<A, B> {
 }
 
 impl<A: Schedule, B: Schedule> Then<A, B> {
-    /// `collective` as `first`, then `second`; both have the same ranks and chunks, and what
-    /// `first` leaves is what `second` starts with, which [`verify`](crate::model::schedule::verify())
+    /// `collective` as `first`, then `second`. Both have the same ranks and chunks, and `second`
+    /// must start with the result of `first`, which [`verify`](crate::model::schedule::verify())
     /// checks.
     pub fn new(collective: Collective, first: A, second: B) -> Self {
         debug_assert_eq!(first.ranks(), second.ranks());
@@ -32,14 +32,14 @@ impl<A: Schedule, B: Schedule> Schedule for Then<A, B> {
             rounds: first.rounds + second.rounds,
             last_first: first.last_first && second.last_first,
             turns: first.turns && second.turns,
-            // A second part that only moves data keeps what order there is.
+            // A second part that only moves data keeps the order of the first.
             keeps_order: first.keeps_order && (second.keeps_order || !second.collective.reduces()),
             ..first
         }
     }
 
     fn owner(&self, chunk: u32) -> u32 {
-        // What a scatter leaves, what an all-gather starts with.
+        // The result of a scatter, and the start of an all-gather.
         if self.collective == self.second.collective() {
             self.second.owner(chunk)
         } else {

@@ -1,4 +1,4 @@
-//! Schedules inside domains and between them made one for all ranks.
+//! Schedules inside domains and between them, combined into one for all ranks.
 
 use crate::base::collective::Collective;
 use crate::model::schedule::{Endpoint, Frame, Layout, Run, Schedule, Sends};
@@ -11,16 +11,16 @@ use crate::model::schedule::{Endpoint, Frame, Layout, Run, Schedule, Sends};
 ///   between                      0 ◄─────────► 2     and at the same time 1 ◄─────────► 3
 /// ```
 ///
-/// Between the domains equal local ranks run the schedule on the chunks that each then has, or
-/// leaders alone on all. Every chunk c of a phase inside is cut into those of the phases between:
-/// chunk k of it is chunk c·(chunks between) + k. Each domain has the switches of a phase inside,
-/// each local rank those of a phase between.
+/// Between the domains equal local ranks run the schedule on the chunks that each then has, or only
+/// leaders run it on all chunks. Every chunk c of a phase inside is cut into those of the phases
+/// between: its chunk k is chunk c·(chunks between) + k. Each domain has the switches of a phase
+/// inside, each local rank those of a phase between.
 pub struct Tiers {
     collective: Collective,
     phases: Vec<(Tier, Box<dyn Schedule>)>,
     inside: Measures,
     between: Measures,
-    /// By local rank, the chunks inside that it takes across.
+    /// By local rank, the inside chunks that it sends across.
     crossing: Vec<Vec<Run>>,
 }
 
@@ -33,16 +33,16 @@ pub enum Tier {
     Between,
 }
 
-/// What crosses between domains.
+/// The data that cross between domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Crossing {
-    /// Every local rank takes the chunks that it owns inside.
+    /// Every local rank sends the chunks that it owns inside.
     Shards,
-    /// Local rank 0 takes all.
+    /// Local rank 0 sends all.
     Leaders,
 }
 
-/// What the phases of one tier have in common.
+/// The common properties of the phases of one tier.
 #[derive(Debug, Clone, Copy)]
 struct Measures {
     ranks: u32,
@@ -51,7 +51,7 @@ struct Measures {
 }
 
 impl Measures {
-    /// Those of the phases of `tier`; without any, of a single rank.
+    /// Those of the phases of `tier`; without any phase, those of a single rank.
     fn of(tier: Tier, phases: &[(Tier, Box<dyn Schedule>)]) -> Self {
         let single = Self { ranks: 1, parts: 1, switches: 0 };
         let frames = phases.iter().filter(|phase| phase.0 == tier).map(|phase| phase.1.frame());
@@ -63,7 +63,7 @@ impl Measures {
 }
 
 impl Tiers {
-    /// `collective` as `phases`, one after the other; those of a tier have the same ranks, chunks
+    /// `collective` as `phases`, one after the other. Those of a tier have the same ranks, chunks
     /// and owners, which [`verify`](crate::model::schedule::verify()) checks.
     #[must_use]
     pub fn new(
@@ -95,7 +95,7 @@ impl Tiers {
         phase.map_or(0, |(_, schedule)| schedule.owner(chunk))
     }
 
-    /// The domain or the local rank whose schedule `endpoint` is in, and its part there.
+    /// The domain or the local rank whose schedule includes `endpoint`, and its role there.
     fn part(&self, tier: Tier, endpoint: Endpoint) -> Option<(u32, Endpoint)> {
         let (group, inside, between) = (self.inside.ranks, self.inside.switches, self.between);
         Some(match (tier, endpoint) {
@@ -113,7 +113,7 @@ impl Tiers {
         })
     }
 
-    /// Who plays `part` in the schedule of `place`, a domain or a local rank.
+    /// The endpoint with role `part` in the schedule of `place`, a domain or a local rank.
     fn actor(&self, tier: Tier, place: u32, part: Endpoint) -> Endpoint {
         let (group, inside, between) = (self.inside.ranks, self.inside.switches, self.between);
         match (tier, part) {
@@ -126,7 +126,7 @@ impl Tiers {
         }
     }
 
-    /// The chunks that `run` of a phase stands for.
+    /// The chunks that `run` of a phase represents.
     fn whole(&self, tier: Tier, place: u32, run: Run) -> Vec<Run> {
         let parts = self.between.parts;
         let cut = |run: Run| Run { start: run.start * parts, len: run.len * parts };

@@ -1,6 +1,6 @@
-//! Small schedules of which one knows what each message waits for.
+//! Small schedules for which the reason of each wait is known.
 //!
-//! Without latency and at a byte a second, a chunk of one byte takes one second.
+//! Without latency and at one byte per second, a chunk of one byte takes one second.
 
 use std::num::NonZeroU32;
 
@@ -27,7 +27,7 @@ fn nodes(outer: Tier) -> Fabric {
     Fabric::new(vec![Tier { span: NonZeroU32::new(2), ..tier(Ports::Unbounded) }, outer])
 }
 
-/// Six ranks, as many chunks of one byte, and all that is sent is added.
+/// Six ranks, as many chunks of one byte, and all sent data are added.
 fn list(sent: &[Sent]) -> List {
     let mut list = List::new(Frame::new(Collective::Reduce, 6, 6, 0));
     for &(round, from, to, chunk) in sent {
@@ -49,7 +49,7 @@ fn late(rank: usize, start: f64, mode: Mode) -> Setup {
     setup
 }
 
-/// What the messages of the critical path waited for.
+/// The reasons of the waits on the critical path.
 fn waits(fabric: &Fabric, setup: &Setup, sent: &[Sent]) -> Vec<Wait> {
     let list = list(sent);
     let mut critical = CriticalPath::new(&list, fabric, setup).unwrap();
@@ -61,7 +61,7 @@ fn waits(fabric: &Fabric, setup: &Setup, sent: &[Sent]) -> Vec<Wait> {
 fn data_are_what_came_to_the_sender_and_is_sent_on() {
     let waits = |sent: &[Sent]| waits(&flat(Ports::ONE), &setup(Mode::Flow), sent);
     assert_eq!(waits(&[(0, 0, 1, 0), (1, 1, 2, 0)]), [Wait::Nothing, Wait::Data]);
-    // At the same instant another chunk comes, and the chunk comes to another.
+    // At the same instant another chunk arrives, and the chunk arrives at another rank.
     let other_chunk = [(0, 0, 1, 0), (0, 1, 2, 1), (1, 1, 2, 2)];
     assert_eq!(waits(&other_chunk), [Wait::Nothing, Wait::SendPort]);
     let other_rank = [(0, 0, 1, 0), (0, 2, 3, 1), (1, 2, 3, 0)];
@@ -79,7 +79,7 @@ fn rounds_are_those_of_the_two_ranks() {
     assert_eq!(waits(&added, &setup(Mode::Local), &[(0, 0, 1, 0), (1, 2, 0, 1)]), held);
     let ports = Fabric { gamma: added.gamma, ..flat(Ports::Unbounded) };
     assert_eq!(waits(&ports, &setup(Mode::Local), &[(0, 0, 1, 0), (1, 0, 2, 1)]), held);
-    // Its own additions are no matter of the sender's: rank 2 starts when they are done.
+    // The sender's own additions do not matter to it: rank 2 starts when they are done.
     let late = |start| late(2, start, Mode::Local);
     assert_eq!(waits(&ports, &late(3.0), &[(0, 0, 1, 0), (1, 0, 2, 1)]), [Wait::Start(2)]);
     // Rounds of others, and the round itself.
@@ -107,7 +107,7 @@ fn what_takes_no_time_holds_nothing() {
     assert_eq!(waits(&flat(Ports::ONE), &late, &sent), [Wait::Start(0)]);
 }
 
-/// What is there when all starts has not been waited for, even if it had to come.
+/// Data that exist at the start have not been waited for, even if they had to come.
 #[test]
 fn nothing_is_waited_for_at_the_start() {
     let mut outer = tier(Ports::ONE);
@@ -148,8 +148,8 @@ fn hops(list: &List, fabric: &Fabric, setup: &Setup) -> Vec<Hop> {
     critical.path().hops
 }
 
-/// The senders of the path through switches of latency `alpha` and 1 B/s, with what they waited
-/// for. Ranks sit in nodes with NICs; runs are of one chunk or of so many.
+/// The senders of the path through switches of latency `alpha` and 1 B/s, with the reasons of their
+/// waits. Ranks are in nodes with NICs; runs are of one chunk or of several.
 fn switched(
     alpha: f64,
     setup: &Setup,
@@ -176,14 +176,14 @@ fn switched(
 fn a_switch_waits_for_the_data_that_it_passes_on() {
     let flow = setup(Mode::Flow);
     let path = |sent: &[_]| switched(3.0, &flow, sent).0;
-    // What it sends is longer than what came, or shorter.
+    // The data that it sends are longer than those that arrived, or shorter.
     for (up, down) in [(1, 2), (2, 1)] {
         let run = |len| Run { start: 0, len };
         let sent = [(0, Rank(0), Switch(0), run(up)), (1, Switch(0), Rank(1), run(down))];
         let expected = [(Rank(0), Wait::Nothing), (Switch(0), Wait::Data)];
         assert_eq!(path(&sent), expected);
     }
-    // Other chunks and other switches are no matter.
+    // Other chunks and other switches do not matter.
     let expected = [(Rank(1), Wait::Nothing), (Switch(0), Wait::Data)];
     for other in [(0, Rank(0), Switch(0), Run::one(5)), (0, Rank(0), Switch(1), Run::one(0))] {
         let one = Run::one(0);
@@ -192,7 +192,7 @@ fn a_switch_waits_for_the_data_that_it_passes_on() {
     }
 }
 
-/// What comes to a switch holds up the rounds behind it only until it is passed on.
+/// Data that arrive at a switch delay later rounds only until they are forwarded.
 #[test]
 fn rounds_wait_for_what_a_switch_passes_on() {
     let up = (0, Rank(0), Switch(0), Run { start: 0, len: 3 });
@@ -208,7 +208,7 @@ fn rounds_wait_for_what_a_switch_passes_on() {
         let path = switched(3.0, &setup(Mode::Local), &[up, (1, from, to, run)]).0;
         assert_eq!(path, [(Rank(0), Wait::Nothing), (from, waited)], "{from:?} {to:?} {run:?}");
     }
-    // Whoever starts late, at that instant, has waited for nothing else.
+    // A rank that starts late, at that instant, has waited for nothing else.
     for (mode, from, to) in [(Mode::Local, 2, 3), (Mode::Flow, 2, 3), (Mode::Flow, 1, 0)] {
         let sent = [up, (1, Rank(from), Rank(to), run(0))];
         let path = switched(3.0, &late(from as usize, 3.0, mode), &sent).0;
@@ -216,12 +216,13 @@ fn rounds_wait_for_what_a_switch_passes_on() {
     }
 }
 
-/// To the last bit, whatever the instants are rounded to.
+/// Exact to the last bit, however the instants are rounded.
 #[test]
 fn what_a_switch_passes_on_is_latency_alone() {
     let late = late(0, 0.3, Mode::Flow);
     let run = |len| Run { start: 0, len };
-    // The rank's part is latency alone where the switch sends more, the switch's where it does not.
+    // The rank's part is only latency if the switch sends more, and the switch's part if it does
+    // not.
     for (up, down, latency) in [(1, 2, 0), (2, 1, 1)] {
         let sent = [(0, Rank(0), Switch(0), run(up)), (1, Switch(0), Rank(1), run(down))];
         let hops = switched(0.1, &late, &sent).1;
@@ -250,7 +251,8 @@ fn timed(from: Endpoint, to: Endpoint, tier: Option<usize>) -> Timed<'static> {
     Timed { round, from, to, op, runs, bytes, tier, start, end, added }
 }
 
-/// What `fabric` has too little of for two messages at once, each from one rank to another.
+/// The resource of `fabric` that is exhausted by two messages at once, each from one rank to
+/// another.
 fn lacking(fabric: &Fabric, pairs: [(u32, u32); 2]) -> Option<Wait> {
     let list = list(&[]);
     let critical = CriticalPath::new(&list, fabric, &setup(Mode::Flow)).unwrap();
