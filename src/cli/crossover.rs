@@ -19,9 +19,9 @@ pub(super) struct Args {
     /// The collective, such as allreduce
     #[arg(default_value = "allreduce")]
     collective: String,
-    /// Two algorithms, or several; without any all of them
+    /// Two or more algorithms; default: all of them
     algorithms: Vec<String>,
-    /// The size, where ranks vary: --n 2..1024
+    /// The size, if the ranks vary: --n 2..1024
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
     #[command(flatten)]

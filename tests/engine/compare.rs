@@ -272,10 +272,10 @@ fn what_cannot_be_compared_is_said() {
     );
     for (words, what) in [
         (vec!["compare", "/nowhere.log"], "cannot be read"),
-        (vec!["compare", "allreduce"], "`allreduce` is no log"),
+        (vec!["compare", "allreduce"], "`allreduce` is not a log"),
         (
             vec!["compare", "allreduce", "allgather", "--time", "3us"],
-            "one number is of one collective",
+            "a measured number belongs to exactly one collective",
         ),
         (vec!["compare", &latency], "holds no collective"),
         (vec!["compare", "allreduce", "--n", "8", "--size", "1M", "--time", "0us"], "above 0"),
