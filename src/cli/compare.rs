@@ -35,8 +35,8 @@ Examples:
   collcost compare growing.log --on site.toml --watch=60s
   mpirun -np 16 all_reduce_perf -b 8 -e 8G -f 2 | collcost compare - --on site.toml
 
-Reads the formats that import reads, including traces of all ranks at once. Exit code 0: every run is
-healthy. 1: a run is ill, or two runs differ. 3: the data do not suffice for a verdict.
+Reads the formats that import reads, including traces of all ranks at once. Exit code 0: every run
+is healthy. 1: a run is ill, or two runs differ. 3: the data do not suffice for a verdict.
 A narrow band needs a profile that was fitted to healthy logs: collcost fit LOG --out site.toml")]
 pub(super) struct Args {
     /// Logs, or a collective for one measured number

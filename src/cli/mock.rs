@@ -30,8 +30,8 @@ Examples:
   collcost mock alltoall_perf -b 1M -e 1G -f 4 -n 32 --noise 3% --seed 7
   collcost mock all_gather_perf -b 1M -e 1G -f 2 -n 16 --fault missing-nic -J run.json
 
-The first lines of every output say that it is predicted. Here -n is the number of ranks; nccl-tests'
--n is --iters.")]
+The first lines of every output say that it is predicted. Here -n is the number of ranks; -n of
+nccl-tests is --iters.")]
 pub(super) struct Args {
     /// A program of nccl-tests, such as all_reduce_perf
     #[arg(value_name = "PROGRAM")]

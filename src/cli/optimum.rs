@@ -21,8 +21,9 @@ use collcost::view;
 pub(super) struct Args {
     /// The collective, such as allgather
     collective: String,
-    /// The file of the fabric: ranks, switches and links, or a generated kind (TOML, JSON); a network
-    /// of ASTRA-sim or ns-3; an InfraGraph; a topology that NCCL dumped; a host from lstopo (XML)
+    /// The file of the fabric: ranks, switches and links, or a generated kind (TOML, JSON); a
+    /// network of ASTRA-sim or ns-3; an InfraGraph; a topology that NCCL dumped; a host from lstopo
+    /// (XML)
     #[arg(long, visible_alias = "on", value_name = "FILE")]
     fabric: String,
     /// The rank that has or gets the data

@@ -243,8 +243,8 @@ impl Target {
         }
     }
 
-    /// Removes the files of runs that were killed between two steps. A run that is still active holds a
-    /// lock.
+    /// Removes the files of runs that were killed between two steps. A run that is still active
+    /// holds a lock.
     fn sweep(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         for entry in entries.flatten() {

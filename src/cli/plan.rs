@@ -26,7 +26,7 @@ Examples:
   collcost plan train.sh --set machine=dgx-h100
   collcost plan job.toml --search --gpus 512 --memory 80GB
 
-A file holds steps as [step.NAME] tables; collcost plan --presets lists built-in layouts from practice.")]
+A file holds steps as [step.NAME] tables. collcost plan --presets lists built-in layouts.")]
 pub(super) struct Args {
     /// A file with steps (default: collcost.toml), or the configuration of a job, which may be
     /// followed by others such as its model's config.json

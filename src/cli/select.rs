@@ -179,8 +179,8 @@ impl Args {
             .map_err(|e| e.at(format!("select {}", self.words.join(" ")).trim_end()))
     }
 
-    /// Sorts the words into collective, policy and sizes: `openmpi@4.1 allreduce 32K` is the same as
-    /// `allreduce 32K --policy openmpi@4.1`.
+    /// Sorts the words into collective, policy and sizes: `openmpi@4.1 allreduce 32K` is the same
+    /// as `allreduce 32K --policy openmpi@4.1`.
     fn asked(&self) -> Result<Asked> {
         let place = |e: Error| e.at(format!("select {}", self.words.join(" ")).trim_end());
         let mut words = self.words.iter();

@@ -1,4 +1,4 @@
-//! `collcost mcp`: answers agents over the Model Context Protocol, one JSON-RPC 2.0 message per line.
+//! `collcost mcp`: answers agents over the Model Context Protocol, JSON-RPC 2.0 line by line.
 //!
 //! Both generations of the protocol are supported: `initialize` of the revisions up to 2025-11-25,
 //! and `server/discover` of 2026-07-28, in which every request names its revision. The server keeps

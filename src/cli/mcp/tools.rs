@@ -158,7 +158,7 @@ fn schema(tool: &Tool) -> Value {
         "type": "object",
         "properties": properties,
         "required": tool.needed,
-        // All parameters: `collcost list parameters`. An unknown name is refused with the nearest one.
+        // All: `collcost list parameters`. An unknown name is refused with the nearest one.
         "additionalProperties": tool.of_machine,
     })
 }

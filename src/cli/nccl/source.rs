@@ -193,7 +193,7 @@ impl SourceFlags {
         Ok(Source { name, comm, nccl, settings, notes })
     }
 
-    /// A machine whose graphs are built in; if the environment changes them, they are computed anew.
+    /// A machine with built-in graphs; if the environment changes them, they are computed anew.
     fn known(
         &self,
         id: &str,

@@ -10,8 +10,8 @@
 //! A block sends to one peer or receives from one, in schedule order. A step waits for step `deps`
 //! of block `depid`; if it must wait for several, `nop` steps before it wait for the others. A send
 //! waits for the steps that wrote its chunks, a write for all that read or wrote them before. Each
-//! run of a message that is contiguous at both ends is a separate step, so that a message of several
-//! runs becomes several steps. The root is in an attribute that MSCCL ignores.
+//! run of a message that is contiguous at both ends is a separate step, so that a message of
+//! several runs becomes several steps. The root is in an attribute that MSCCL ignores.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

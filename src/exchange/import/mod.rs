@@ -2,8 +2,8 @@
 //!
 //! A reader turns text into messages with their dependencies, and those into rounds: a message's
 //! round is the first that its data, and the data that it overwrites, allow.
-//! [`verify`](crate::model::schedule::verify()) checks whether the messages do what their collective
-//! promises.
+//! [`verify`](crate::model::schedule::verify()) checks whether the messages do what their
+//! collective promises.
 
 mod claims;
 mod events;
@@ -128,7 +128,7 @@ struct Placed {
 }
 
 impl Foreign {
-    /// The messages of a frame in schedule order; those of one sender in one round keep their order.
+    /// The messages of a frame in schedule order; the sort is stable.
     fn new(frame: Frame, owners: Option<&[u32]>, mut messages: Vec<Placed>) -> Self {
         let sender = |from: Endpoint| match from {
             Endpoint::Rank(rank) if frame.last_first => (0, u32::MAX - rank),

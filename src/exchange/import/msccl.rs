@@ -479,7 +479,7 @@ impl<'a> Played<'a> {
                     Kind::Reduce => {
                         let added = of(&from);
                         self.added_later.extend(&added);
-                        // Parts may be added to each other before they are added to the GPU's own data.
+                        // Parts may be added to each other before they are added to own data.
                         [of(&to), added].concat()
                     }
                     Kind::Send | Kind::Nothing => continue,
