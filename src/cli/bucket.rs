@@ -34,7 +34,7 @@ pub(super) struct Args {
     /// Number and size of equal tensors, such as 1000x1MB
     #[arg(long, value_name = "COUNTxSIZE")]
     tensors: Option<String>,
-    /// Type of gradients without one of their own; in a list of shapes the default is f32
+    /// Type of gradients that do not name one; in a list of shapes the default is f32
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     dtype: Option<String>,
     /// The bucketing rule: ddp, megatron, deepspeed, xla or greedy

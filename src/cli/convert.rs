@@ -108,7 +108,7 @@ fn sorted(words: &[String]) -> Result<Sorted> {
         if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
             if amount.replace(read(word)?).is_some() {
                 return Err(Error::input(format!("`{word}` is a second number"))
-                    .help("give a size beside it with --size"));
+                    .help("add a size with --size"));
             }
             continue;
         }

@@ -121,7 +121,8 @@ impl Args {
         }
         let registry = Registry::builtin();
         let only = self.algorithm.as_deref();
-        let first = queries.first().cloned().ok_or_else(|| Error::input("no ranks are asked"))?;
+        let first =
+            queries.first().cloned().ok_or_else(|| Error::input("no number of ranks is given"))?;
         let place = |e: Error| match only {
             Some(name) => e.at(format!("--algorithm {name}, {} ranks", first.shape.ranks)),
             None => e,
@@ -356,12 +357,12 @@ const HALVINGS: u32 = 3;
 const MOST_POINTS: usize = 10_000;
 
 impl RangeFlags {
-    /// The first and the last size of a sweep, if one is asked.
+    /// The first and the last size of a sweep, if there is one.
     fn ends(&self) -> Result<Option<(Bytes, Bytes)>> {
         Ok(self.sizes()?.and_then(|sizes| Some((*sizes.first()?, *sizes.last()?))))
     }
 
-    /// The sizes of a sweep, if one is asked.
+    /// The sizes of a sweep, if there is one.
     fn sizes(&self) -> Result<Option<Vec<Bytes>>> {
         let least: Option<Bytes> = value("-b", self.minbytes.as_ref())?;
         let most: Option<Bytes> = value("-e", self.maxbytes.as_ref())?;

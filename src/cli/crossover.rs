@@ -59,7 +59,8 @@ impl Args {
             let report = answer::over_ranks(&registry, &queries, &names).map_err(place)?;
             return self.intervals(out, &report);
         }
-        let query: Query = queries.pop().ok_or_else(|| Error::input("no ranks are asked"))?;
+        let query: Query =
+            queries.pop().ok_or_else(|| Error::input("no number of ranks is given"))?;
         if self.picture.asked() {
             let curves = answer::curves_over_sizes(&registry, &query, &names).map_err(place)?;
             if self.picture.draw(out, &plot::algorithms(&curves))? {

@@ -29,7 +29,7 @@ const UNPACKED: u64 = 8 << 20;
 /// A whole file as text; here `-` does not mean standard input.
 ///
 /// # Errors
-/// The system's; what is no text, or too long.
+/// The system's; a file that is not text, or is too long.
 pub(super) fn text(file: impl AsRef<Path>) -> io::Result<String> {
     whole(File::open(file)?, TEXT)
 }
@@ -47,7 +47,7 @@ pub(super) fn lossy(file: impl AsRef<Path>) -> io::Result<String> {
 /// All of `from` as text, of at most `most` bytes.
 ///
 /// # Errors
-/// The system's; what is no text, or too long.
+/// The system's; data that are not text, or are too long.
 pub(super) fn whole(from: impl Read, most: u64) -> io::Result<String> {
     let mut text = String::new();
     Bounded::new(from, most).read_to_string(&mut text)?;
@@ -109,7 +109,7 @@ pub(super) fn line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bo
 fn unreadable(file: &str, e: &io::Error) -> Error {
     Error::input(format!("the log cannot be read: {e}"))
         .at(file.to_owned())
-        .help("name a file that is there and may be read, or - for standard input")
+        .help("name a file that exists and can be read, or - for standard input")
 }
 
 /// The same as one text.

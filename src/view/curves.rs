@@ -79,7 +79,8 @@ fn protocols(page: &mut Page, report: &Fitted) {
         page.entry("stated   ", said);
     }
     if let Some(error) = &report.envelope_error {
-        let said = format!("the cheapest protocol beside NCCL's own choice: {}", percent(error));
+        let said =
+            format!("the cheapest protocol compared with NCCL's own choice: {}", percent(error));
         page.entry("envelope ", said);
     }
     for of in report.switches.chunk_by(|a, b| (a.collective, a.ranks) == (b.collective, b.ranks)) {

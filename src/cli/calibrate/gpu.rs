@@ -49,7 +49,7 @@ const BLOCK: Seconds = Seconds(0.1);
 /// No process is started after this time, in seconds.
 const BUDGET: f64 = 300.0;
 
-/// What is measured of GPUs.
+/// How GPUs are measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// NCCL's collectives.

@@ -9,10 +9,10 @@ function fromPlan(step) {
   for (const c of step.calls) parts.push({ what: `${c.axis}: ${c.name}`, how: `${short(round3(c.calls))} × ${collective(c.collective)?.name || c.collective}, ${bytes(c.size_bytes)}, ${c.ranks} ranks, ${c.algorithm}`,
     exposed: c.exposed_s, hidden: c.total_s - c.exposed_s });
   return { name: step.name, about: `${step.mode} on ${step.ranks} ranks of ${step.machine}${step.layout.length ? ", " + step.layout.join(", ") : ""}`,
-    total: step.step_s, low: step.step_low_s, high: step.step_high_s, parts, notes: step.notes, beside: "beside computing" };
+    total: step.step_s, low: step.step_low_s, high: step.step_high_s, parts, notes: step.notes, beside: "hidden by computing" };
 }
 function fromJob(job) {
-  return { name: job.name, about: `training on ${job.gpus} GPUs of ${job.machine}${job.layout.length ? ", " + job.layout.join(", ") : ""}`, total: job.step_s, low: job.low_s, high: job.high_s, notes: [], beside: "beside computing",
+  return { name: job.name, about: `training on ${job.gpus} GPUs of ${job.machine}${job.layout.length ? ", " + job.layout.join(", ") : ""}`, total: job.step_s, low: job.low_s, high: job.high_s, notes: [], beside: "hidden by computing",
     parts: job.parts.map((p) => ({ what: p.what, how: "", exposed: p.exposed_s, hidden: p.hidden_s })) };
 }
 function drawTraining() {

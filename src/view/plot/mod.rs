@@ -146,13 +146,13 @@ pub enum Mark {
         /// What it is, in words.
         title: String,
     },
-    /// Where something changes.
+    /// A point where something changes.
     Crossing {
         /// Where.
         x: f64,
         /// How high.
         y: f64,
-        /// What stands beside it.
+        /// Its label.
         label: String,
     },
     /// A box, such as a message or a region.
@@ -185,7 +185,7 @@ pub enum Mark {
     Rule {
         /// Where.
         x: f64,
-        /// What stands beside it.
+        /// Its label.
         label: String,
     },
 }
