@@ -1,5 +1,5 @@
-//! `collcost accuracy`: how far every model, or the default answer, is off on measurements that it did
-//! not see.
+//! `collcost accuracy`: the error of every model, or of the default answer, on measurements that it
+//! did not see.
 
 use std::io::Write;
 use std::path::Path;
@@ -27,18 +27,19 @@ Examples:
   collcost accuracy points.csv
   collcost accuracy points.csv measured/ --map machines.csv
 
-Reads what import reads. Each collective of each table is split: every second size, the largest,
-middle and smallest number of ranks, ranks times 2, 4 and 8, all but three sizes, and the whole table
-by a relative's fit. A folder stands for its files, and names the machine of logs that do not.
+Reads the formats that import reads. For each collective of each table, these are held out in turn:
+every second size; the largest, middle and smallest number of ranks; ranks times 2, 4 and 8; all but
+three sizes; and the whole table, predicted by the fit of a related machine or version. A folder
+stands for the files in it; its name is the machine of logs that do not name one.
 
-A table with the columns cluster, profile, collective, n, nodes, bytes and time_us holds the default
-answer to its points instead, each cluster left out of what was learned; --map says of which machine
-other tables are.")]
+A table with the columns cluster, profile, collective, n, nodes, bytes and time_us tests the default
+answer on its points instead, each cluster left out of what was learned. --map names the machines of
+other tables.")]
 pub(super) struct Args {
     /// Measurements: CSV or logs, as import reads them, or folders of them
     #[arg(value_name = "DATA", required = true)]
     files: Vec<String>,
-    /// CSV of file,profile: holds the default answer to these tables
+    /// CSV with columns file,profile: test the default answer on these tables
     #[arg(long, value_name = "FILE")]
     map: Option<String>,
     #[command(flatten)]
@@ -104,15 +105,15 @@ impl Args {
                 data.points.extend(of_logs(&logs, &map));
             }
             None if !data.logs.is_empty() => {
-                return Err(Error::input("points of clusters and other measurements together")
+                return Err(Error::input("points of clusters and other measurements are mixed")
                     .at(short(&data.logs[0].file))
-                    .help("name their machines with --map FILE (file,profile), or ask apart")
+                    .help("name their machines with --map FILE (file,profile), or run accuracy on each kind")
                     .into());
             }
             None => {}
         }
         if data.points.is_empty() {
-            return Err(Error::input("no time of a known machine")
+            return Err(Error::input("no time is of a known machine")
                 .at(self.files.join(", "))
                 .help("give tables that --map names, or a table of published points")
                 .into());
@@ -158,7 +159,7 @@ impl Data {
         Ok(())
     }
 
-    /// A file; `machine` is what logs are of that do not say it.
+    /// A file; `machine` is the machine of logs that do not name one.
     fn read(&mut self, file: &str, machine: Option<&str>) {
         let points = points_of(file);
         let read = match points {
@@ -187,7 +188,7 @@ impl Data {
 
 /// The points of a file, where it is a table of published points.
 fn points_of(file: &str) -> Option<Result<Vec<Published>>> {
-    // What is no text, or is read once only, is no such table.
+    // A file that is not text, or can be read only once, is not such a table.
     let text = input::text(file).ok().filter(|_| file != "-")?;
     is_published(&text).then(|| published(&text, file))
 }

@@ -1,4 +1,4 @@
-//! Files of another revision, as git has them, without touching the work tree.
+//! Files of another revision, read from git without touching the work tree.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use collcost::machine::profile::Profile;
 use collcost::plan::config::is_file;
 use collcost::plan::table::Files;
 
-/// A revision's files; machines by name, and logs, are as they are here.
+/// A revision's files. Logs, and machines given by name, come from the work tree.
 pub(super) struct At<'a> {
     pub revision: &'a str,
 }
@@ -32,7 +32,7 @@ impl Files for At<'_> {
         if !shown.status.success() {
             return Err(refuse(String::from_utf8_lossy(&shown.stderr).trim().to_owned()));
         }
-        String::from_utf8(shown.stdout).map_err(|_| refuse("it is no text".to_owned()))
+        String::from_utf8(shown.stdout).map_err(|_| refuse("it is not text".to_owned()))
     }
 
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {

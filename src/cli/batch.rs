@@ -20,7 +20,7 @@ impl Args {
             if !text.trim().is_empty() {
                 batch.answer(text.trim_end(), &mut answers);
             }
-            // Somebody may wait for this answer before asking the next question.
+            // A client may wait for this answer before it asks the next question.
             if answers.len() > 1 << 15 || questions.buffer().is_empty() {
                 out.write_all(&answers)?;
                 out.flush()?;

@@ -1,4 +1,4 @@
-//! `collcost bucket`: which gradients share a call, what a backward pass hides, the best cap.
+//! `collcost bucket`: which gradients share a call, how much a backward pass hides, the best cap.
 
 use std::io::Write;
 
@@ -22,37 +22,37 @@ Examples:
   collcost bucket --model 7B@bf16 -n 64 --backward 180ms
   collcost bucket --tensors 1000x1MB --rule greedy --cap 25MB -n 8 --alpha 10us --bw 100GB/s
 
-PyTorch prints a list of parameters so:
+PyTorch writes a list of parameters with:
   json.dump({n: list(p.shape) for n, p in model.named_parameters()}, open('shapes.json', 'w'))")]
 pub(super) struct Args {
-    /// A list of parameters in JSON: names with shapes
+    /// JSON file of the parameters: names with shapes
     #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "tensors"])]
     params: Option<String>,
-    /// The gradients' bytes, or a count of parameters with their type, such as 7B@bf16
+    /// Size of the gradients: bytes, or parameters with their type, such as 7B@bf16
     #[arg(long, value_name = "SIZE", conflicts_with = "tensors")]
     model: Option<String>,
-    /// So many tensors of one size, such as 1000x1MB
+    /// Number and size of equal tensors, such as 1000x1MB
     #[arg(long, value_name = "COUNTxSIZE")]
     tensors: Option<String>,
-    /// The type of gradients that name none: f32 in a list of shapes
+    /// Type of gradients that do not name one; in a list of shapes the default is f32
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     dtype: Option<String>,
-    /// ddp, megatron, deepspeed, xla or greedy
+    /// The bucketing rule: ddp, megatron, deepspeed, xla or greedy
     #[arg(long, value_name = "NAME", default_value = "ddp")]
     rule: String,
-    /// Another limit of buckets, such as 100MiB; of DDP's first too
+    /// Size limit of a bucket, such as 100MiB; also of DDP's first one
     #[arg(long, visible_alias = "bucket-cap", value_name = "SIZE")]
     cap: Option<String>,
-    /// Another limit of the first bucket
+    /// Size limit of the first bucket
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     first_bucket: Option<String>,
-    /// How long the backward pass takes that hides the calls, such as 180ms
+    /// Time of the backward pass that hides the calls, such as 180ms
     #[arg(long, value_name = "TIME")]
     backward: Option<String>,
-    /// Only this algorithm; without it what the library runs
+    /// Use only this algorithm; default: what the library runs
     #[arg(long, visible_alias = "algo", value_name = "NAME", hide_short_help = true)]
     algorithm: Option<String>,
-    /// Every bucket with its tensors
+    /// List every bucket with its tensors
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
@@ -81,7 +81,7 @@ impl Args {
             }
         };
         if let (None, Some(time)) = (&asked, &self.backward) {
-            return Err(Error::input("what a backward pass hides depends on the ranks")
+            return Err(Error::input("how much a backward pass hides depends on the ranks")
                 .at(format!("--backward {time}"))
                 .help("give --n, such as --n 64")
                 .into());
@@ -99,7 +99,7 @@ impl Args {
         let rule = rule.over(ranks);
         let limit = |flag: &str, text: Option<&String>| -> Result<Option<Limit>> {
             match value::<Bytes>(flag, text)? {
-                Some(Bytes(0)) => Err(Error::input("a bucket of no bytes holds nothing")
+                Some(Bytes(0)) => Err(Error::input("a bucket of 0 bytes holds nothing")
                     .at(format!("{flag} 0"))
                     .help("write a size such as 25MiB")),
                 other => Ok(other.map(Limit::Bytes)),
@@ -142,7 +142,7 @@ impl Args {
         }
         if let Some(text) = &self.tensors {
             let refuse = || {
-                Error::input(format!("`{text}` are no tensors"))
+                Error::input(format!("`{text}` does not describe tensors"))
                     .at(format!("--tensors {text}"))
                     .help("write their number and size as 1000x1MB")
             };
@@ -159,13 +159,13 @@ impl Args {
     }
 }
 
-/// Bytes below which `7B` was meant as the number of parameters.
+/// Below this many bytes, `7B` was meant as a number of parameters.
 const SMALLEST: u64 = 10_000;
 
 /// More tensors than any model has.
 const MOST: u32 = 10_000_000;
 
-/// A type under the names that sizes know: fp8 is one of two that are equally long.
+/// A type by the names that sizes accept. fp8 is one of two types of the same length.
 fn named(dtype: &str) -> Result<DataType> {
     let bytes = dtype_bytes(dtype)?;
     let known = DataType::named(dtype);

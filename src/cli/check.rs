@@ -1,4 +1,4 @@
-//! `collcost check`: budgets of a file, held against the model or measurements.
+//! `collcost check`: budgets of a file, compared with the model or measurements.
 
 use std::io::Write;
 use std::path::Path;
@@ -34,7 +34,7 @@ Examples:
   collcost check --threshold-for nccl-tests
   collcost check --against origin/main --format markdown > comment.md
 
-A budget stands in the file as
+A budget in the file:
 
   [[budget]]
   name = \"gradients\"
@@ -44,40 +44,40 @@ A budget stands in the file as
   profile = \"dgx-h100\"
   max_time = \"6ms\"     # or min_busbw, max_bound_ratio, max_regret, max_exposed, within …
 
-A budget holds when all of the band of what is expected is within its limit, fails when none of it
-is, and is at risk between.
+A budget holds when the whole band of the expected value is within its limit, fails when none of the
+band is, and is at risk in between.
 
-Exit code 0: none fails, 1: a budget fails, or with --strict is at risk, 2: the file is wrong; all its
-faults are named.")]
+Exit code 0: no budget fails. 1: a budget fails or, with --strict, is at risk. 2: the file is wrong;
+all its faults are listed.")]
 pub(super) struct Args {
-    /// The file of budgets; without it collcost.toml
+    /// The file of budgets; default: collcost.toml
     #[arg(value_name = "FILE", default_value = "collcost.toml", hide_default_value = true)]
     file: String,
     #[command(flatten)]
     format: FormatFlag<OfBudgets>,
-    /// Judge at one point of the band, low, mid or high, instead of by all of it
+    /// Judge by one point of the band (low, mid or high) instead of the whole band
     #[arg(long, value_name = "POINT")]
     at: Option<String>,
-    /// A limit inside the band fails too
+    /// Also fail a budget whose limit is inside the band
     #[arg(long)]
     strict: bool,
-    /// Write a format to a file too, such as junit=report.xml; a summary is appended
+    /// Also write the results to a file, such as junit=report.xml; a summary is appended
     #[arg(long, value_name = "FORMAT=FILE")]
     write: Vec<String>,
-    /// What moved since a revision that git knows, or since another file
+    /// Show what changed since a git revision, or since another file
     #[arg(long, value_name = "REF|FILE", conflicts_with_all = ["update", "threshold_for"])]
     against: Option<String>,
-    /// Write the limits from the model, with a margin, into the file
+    /// Write limits into the file: the model's values plus a margin
     #[arg(long)]
     update: bool,
-    /// The margin of an update
+    /// The margin for --update
     #[arg(long, value_name = "PERCENT", default_value = "10%", requires = "update")]
     margin: String,
-    /// The day by which waivers end, such as 2026-12-31, instead of this one
+    /// The date for which waivers are checked, such as 2026-12-31; default: today
     #[arg(long, value_name = "DATE")]
     today: Option<String>,
-    /// The number that another gate wants, for each size: nccl-tests, sichek, nvsentinel, dcgm,
-    /// ai-cloud-validation or cluster-toolkit
+    /// Print the threshold that another tool needs for each size: nccl-tests, sichek, nvsentinel,
+    /// dcgm, ai-cloud-validation or cluster-toolkit
     #[arg(long, value_name = "GATE", conflicts_with = "update")]
     threshold_for: Option<String>,
 }
@@ -131,7 +131,7 @@ impl Args {
         }
     }
 
-    /// The day by which waivers end: what was typed, else by this computer's clock.
+    /// The date for which waivers are checked: the one given, else that of this computer's clock.
     fn today(&self) -> Result<Option<Date>> {
         match &self.today {
             Some(day) => day.parse().map(Some).map_err(|e: Error| e.at(format!("--today {day}"))),
@@ -143,12 +143,12 @@ impl Args {
         let mut all = Vec::new();
         for text in &self.write {
             let (id, file) = text.split_once('=').ok_or_else(|| {
-                Error::input(format!("`{text}` names no file"))
+                Error::input(format!("`{text}` does not name a file"))
                     .at(format!("--write {text}"))
                     .help("write FORMAT=FILE, such as junit=report.xml")
             })?;
             if file.is_empty() {
-                return Err(Error::input("a file without a name")
+                return Err(Error::input("the file has no name")
                     .at(format!("--write {text}"))
                     .help("is a variable unset?"));
             }
@@ -188,8 +188,8 @@ impl Args {
     }
 }
 
-/// Writes the comparison in formats for people and for whoever asks for all of it, and how the budgets
-/// stand, with what moved them, in those of programs that gather results.
+/// Writes the comparison in the formats for people and in JSON. The formats of programs that gather
+/// results get the state of each budget, with what changed it.
 fn put(
     out: &mut impl Write,
     format: Format,
@@ -212,9 +212,9 @@ fn known(id: &str) -> Result<Format> {
     let found = Format::named(id).filter(|format| OfBudgets::ALL.contains(format));
     found.ok_or_else(|| {
         let known = || OfBudgets::ALL.iter().map(|format| format.id());
-        Error::input(format!("`{id}` is no format of results")).at(format!("--write {id}")).help(
+        Error::input(format!("`{id}` is not a format of results")).at(format!("--write {id}")).help(
             did_you_mean(id, known(), || {
-                format!("known are {}", known().collect::<Vec<_>>().join(", "))
+                format!("known formats: {}", known().collect::<Vec<_>>().join(", "))
             }),
         )
     })
@@ -227,7 +227,7 @@ fn margin(text: &str) -> Result<Ratio> {
     };
     match number.trim().parse::<f64>() {
         Ok(x) if (0.0..=10.0).contains(&(x * scale)) => Ok(Ratio(x * scale)),
-        _ => Err(Error::input(format!("`{text}` is no margin"))
+        _ => Err(Error::input(format!("`{text}` is not a margin"))
             .at(format!("--margin {text}"))
             .help("write 10%, or 0.1")),
     }

@@ -35,24 +35,24 @@ Examples:
   collcost compare growing.log --on site.toml --watch=60s
   mpirun -np 16 all_reduce_perf -b 8 -e 8G -f 2 | collcost compare - --on site.toml
 
-Reads what import reads, traces of all ranks at once too. Exit code 0 where every run is healthy,
-1 where one is ill, or two runs differ, 3 where what is known does not tell.
+Reads the formats that import reads, including traces of all ranks at once. Exit code 0: every run
+is healthy. 1: a run is ill, or two runs differ. 3: the data do not suffice for a verdict.
 A narrow band needs a profile that was fitted to healthy logs: collcost fit LOG --out site.toml")]
 pub(super) struct Args {
-    /// Logs, or a collective and one number
+    /// Logs, or a collective for one measured number
     #[arg(value_name = "LOG|COLLECTIVE", required = true)]
     what: Vec<String>,
     /// Compare two logs with each other, without a machine
     #[arg(long, conflicts_with_all = ["plot", "svg"])]
     two: bool,
-    /// Compare many hosts with each other, a log each, without a machine
+    /// Compare many hosts with each other, one log per host, without a machine
     #[arg(long, conflicts_with_all = ["two", "plot", "svg", "number", "watch"])]
     fleet: bool,
-    /// Judge a log again whenever it grows, until nothing was added for so long
+    /// Judge a log again whenever it grows, until it has not grown for this time
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "60s",
           conflicts_with_all = ["two", "number"], hide_short_help = true)]
     watch: Option<String>,
-    /// M of one number
+    /// The size at which the number was measured
     #[arg(short, long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
     /// The measured busbw, such as 200GB/s
@@ -64,16 +64,16 @@ pub(super) struct Args {
     /// The measured time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, group = "number")]
     time: Option<String>,
-    /// The type of the elements of one number, such as bf16
+    /// The element type of the measured call, such as bf16
     #[arg(long, value_name = "TYPE", hide_short_help = true)]
     dtype: Option<String>,
-    /// The collective of logs that do not say it
+    /// The collective of logs that do not name it
     #[arg(long, value_name = "COLLECTIVE", hide_short_help = true)]
     collective: Option<String>,
-    /// NCCL's log, env, lspci -vvv, nvidia-smi -q or a topology of the run
+    /// Evidence from the run: NCCL's log, env, lspci -vvv, nvidia-smi -q or a topology
     #[arg(long, value_name = "FILE", conflicts_with_all = ["two", "fleet"], hide_short_help = true)]
     evidence: Vec<String>,
-    /// Take a tier that was not measured to be like the other one
+    /// Assume that a tier without measurements behaves like the other tier
     #[arg(long, hide_short_help = true)]
     unseen_tier: bool,
     #[command(flatten)]
@@ -100,7 +100,7 @@ impl Args {
         let number = [&self.busbw, &self.algbw, &self.time].into_iter().any(Option::is_some);
         match (number, self.what.as_slice()) {
             (true, [word]) => self.judged(vec![self.number(word)?], Vec::new(), out),
-            (true, _) => Err(Error::input("one number is of one collective")
+            (true, _) => Err(Error::input("a measured number belongs to exactly one collective")
                 .at(self.what.join(" "))
                 .help("write compare allreduce --n 8 --size 1GiB --busbw 200GB/s")
                 .into()),
@@ -128,7 +128,7 @@ impl Args {
         })
     }
 
-    /// Judges runs and writes what is said of them.
+    /// Judges runs and writes the verdicts.
     fn judged(
         &self,
         mut runs: Vec<Run>,
@@ -138,7 +138,7 @@ impl Args {
         for file in &self.evidence {
             let said = Evidence::read(input::log(file)?, file)?;
             if said.is_empty() {
-                return Err(Error::input("no line is known that tells of a run")
+                return Err(Error::input("no line of it is known evidence of a run")
                     .at(file.clone())
                     .help("give NCCL's log (NCCL_DEBUG=INFO), env, lspci -vvv, nvidia-smi -q or a topology of NCCL")
                     .into());
@@ -188,7 +188,7 @@ impl Args {
         let query = OnFlags { ranks, machine, params }.query(run.collective, size)?;
         if query.shape.ranks < 2 {
             return Err(Error::input(
-                "one rank has nobody to send to: what it takes is no collective's time",
+                "one rank has no peer: its time is not the time of a collective",
             )
             .at(format!("compare {}", run.collective))
             .help("give the number of ranks that ran: -n 8"));
@@ -202,22 +202,24 @@ impl Args {
             e.at(format!("compare {word}")).or_help("write a collective before one number")
         })?;
         let size = value::<Bytes>("--size", self.size.as_ref())?.ok_or_else(|| {
-            Error::input("a number says nothing without its size: an average over sizes moves with the sizes")
-                .at(format!("compare {word}"))
-                .help("give the size at which it was measured: --size 1GiB")
+            Error::input(
+                "a number means nothing without its size: an average over sizes depends on them",
+            )
+            .at(format!("compare {word}"))
+            .help("give the size at which it was measured: --size 1GiB")
         })?;
         if size.0 == 0 {
-            return Err(Error::input("no bytes are no call that has a rate")
+            return Err(Error::input("a call of 0 bytes has no rate")
                 .at("--size 0")
                 .help("give the size at which it was measured: --size 1GiB"));
         }
         let bytes = Volume::from(size);
-        let above_zero = |flag: &str, x: f64| match x > 0.0 && x.is_finite() {
-            true => Ok(x),
-            false => {
-                Err(Error::input("a measured number is above 0, and finite").at(flag.to_owned()))
-            }
-        };
+        let above_zero =
+            |flag: &str, x: f64| match x > 0.0 && x.is_finite() {
+                true => Ok(x),
+                false => Err(Error::input("a measured number must be finite and above 0")
+                    .at(flag.to_owned())),
+            };
         let rate = |flag: &str, text: &Option<String>| -> Result<Option<f64>> {
             let read = value::<Bandwidth>(flag, text.as_ref())?;
             read.map(|b| above_zero(flag, b.0)).transpose()
@@ -254,7 +256,7 @@ impl Args {
 
     fn read(&self) -> Result<Vec<(String, Imported)>> {
         if let Some(word) = self.what.iter().find(|w| w.parse::<Collective>().is_ok()) {
-            return Err(Error::input(format!("`{word}` is no log"))
+            return Err(Error::input(format!("`{word}` is not a log"))
                 .at(format!("compare {}", self.what.join(" ")))
                 .help("give its number: --size 1GiB --busbw 200GB/s, --algbw or --time"));
         }
@@ -264,7 +266,7 @@ impl Args {
             .collect()
     }
 
-    /// What is said beside the logs.
+    /// What the flags say about the logs.
     fn asked(&self) -> Result<Asked> {
         Ok(Asked {
             ranks: self.ranks.count()?.map(Into::into),
@@ -294,16 +296,16 @@ impl Args {
     }
 }
 
-/// The runs of all logs: rows of one file, collective, ranks and type are one.
+/// The runs of all logs: rows of the same file, collective, ranks and type form one run.
 fn runs_of(logs: Vec<(String, Imported)>, left_out: &mut Vec<String>) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
     for (file, log) in logs {
         let found = collcost::measure::verdict::runs(&file, &log, left_out);
         if found.is_empty() {
             log.usable()?;
-            return Err(Error::input("the log holds no collective's times")
-                .at(file)
-                .help("compare takes collectives; collcost import shows what a log holds"));
+            return Err(Error::input("the log holds no collective's times").at(file).help(
+                "compare needs times of collectives; collcost import shows what a log holds",
+            ));
         }
         runs.extend(found);
     }

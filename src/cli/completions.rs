@@ -50,7 +50,7 @@ impl Args {
         let mut command = super::Cli::command();
         command.set_bin_name("collcost");
         command.build();
-        // The generator ends the process where the writer fails: a closed pipe is to be success.
+        // The generator aborts the process if a write fails, but a closed pipe is success.
         let mut script = Vec::new();
         self.shell.generator().generate(&command, &mut script);
         Ok(out.write_all(&script)?)

@@ -35,16 +35,16 @@ const VARIABLE: &str = "COLLCOST_PROFILE";
 /// The file of a project.
 const PROJECT: &str = "collcost.toml";
 
-/// Folders above this one that are looked at.
+/// The most parent folders that are searched.
 const MOST_FOLDERS: usize = 32;
 
 struct Found {
     settings: Settings,
-    /// The files that may speak, with whether they are there.
+    /// The files that may hold settings, and whether each exists.
     files: Vec<(String, bool)>,
 }
 
-/// What is settled beside the flags; looked for once.
+/// The settings from outside the flags; searched for once.
 ///
 /// # Errors
 /// A file that cannot be read, with its line.
@@ -103,7 +103,7 @@ pub(super) fn folder() -> Option<PathBuf> {
     base.map(|base| base.join("collcost"))
 }
 
-/// A file's text; none where there is no such file.
+/// A file's text, if the file exists.
 fn read(path: &Path, name: &str) -> Result<Option<String>> {
     match super::input::text(path) {
         Ok(text) => Ok(Some(text)),

@@ -20,23 +20,23 @@ Examples:
   collcost convert 64MiB osu nccl-tests allgather -n 16
   collcost convert 391GB/s busbw alltoall -n 16 -g 8 --nics-per-node 4")]
 pub(super) struct Args {
-    /// A number with unit, what it is, what is wanted, a collective
+    /// A number with its unit, what it is, what to convert it to, and a collective
     ///
     /// Names: time, algbw, busbw, deepspeed, old-nccl-tests; for sizes nccl-tests, nccl, torch,
-    /// mpi, osu, imb, oneccl, mpich, openmpi. `algbw:busbw` is both in one word, and so is
-    /// 'algbw->busbw', in quotes: without them the shell writes to a file.
+    /// mpi, osu, imb, oneccl, mpich, openmpi. `algbw:busbw` gives both in one word, and so does
+    /// 'algbw->busbw'; without the quotes the shell writes to a file.
     #[arg(value_name = "WORD", required = true)]
     words: Vec<String>,
-    /// Ranks
+    /// Number of ranks
     #[arg(short, long, visible_aliases = ["np", "ranks"], value_name = "N", allow_hyphen_values = true)]
     n: Option<String>,
-    /// Ranks on each node, to see what a NIC carries
+    /// Ranks per node, to see the load of a NIC
     #[arg(short, long, visible_alias = "ppn", value_name = "G", allow_hyphen_values = true)]
     gpus_per_node: Option<String>,
-    /// NICs that the ranks of a node share; without it each has its own
+    /// NICs that the ranks of a node share; default: one NIC per rank
     #[arg(long, value_name = "K", allow_hyphen_values = true)]
     nics_per_node: Option<String>,
-    /// M as nccl-tests counts it, between a rate and a time
+    /// The size as nccl-tests counts it, to convert between a rate and a time
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
     /// The rate of a port, to compare busbw with
@@ -59,7 +59,7 @@ impl Args {
     fn conversion(&self) -> Result<Conversion> {
         let words = sorted(&self.words)?;
         let mut kinds = words.kinds;
-        // A time can be nothing else: what is named first is what is wanted.
+        // A time needs no name, so the first name is the one to convert to.
         if matches!(words.amount, Amount::Time(_)) && kinds.first() != Some(&Kind::Time) {
             kinds.insert(0, Kind::Time);
         }
@@ -76,7 +76,7 @@ impl Args {
         let to = kinds.next();
         if let Some(more) = kinds.next() {
             return Err(Error::input(format!("`{}` is one too many", more.id()))
-                .help("say what the number is, and what is wanted"));
+                .help("say what the number is, and what to convert it to"));
         }
         let ranks = count("--n", "ranks", self.n.as_ref())?;
         let ranks =
@@ -95,7 +95,7 @@ impl Args {
     }
 }
 
-/// The words by what they are; their order says only which kind is given and which is wanted.
+/// The words by kind. Their order matters only for which quantity is given and which is wanted.
 struct Sorted {
     amount: Amount,
     kinds: Vec<Kind>,
@@ -108,14 +108,16 @@ fn sorted(words: &[String]) -> Result<Sorted> {
         if word.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
             if amount.replace(read(word)?).is_some() {
                 return Err(Error::input(format!("`{word}` is a second number"))
-                    .help("give a size beside it with --size"));
+                    .help("add a size with --size"));
             }
             continue;
         }
         if let Some(kind) = word.strip_suffix('-').and_then(|w| w.parse::<Kind>().ok()) {
             let kind = kind.id();
-            return Err(Error::input(format!("the shell took what follows `{word}` for a file"))
-                .help(format!("write {kind}:busbw, or quote '{kind}->busbw'")));
+            return Err(Error::input(format!(
+                "the shell redirected the output to the word after `{word}`"
+            ))
+            .help(format!("write {kind}:busbw, or quote '{kind}->busbw'")));
         }
         for part in word.split([':', '→']).flat_map(|p| p.split("->")) {
             match (part, part.parse::<Kind>(), part.parse::<Collective>()) {
@@ -148,6 +150,6 @@ fn read(word: &str) -> Result<Amount> {
     if let Ok(time) = word.parse::<Seconds>() {
         return Ok(Amount::Time(time));
     }
-    Err(Error::input(format!("`{word}` is no rate, no time and no size"))
+    Err(Error::input(format!("`{word}` is not a rate, a time or a size"))
         .help("write 120GB/s, 960Gb/s, 5ms or 1GiB"))
 }

@@ -25,25 +25,25 @@ use collcost::view::{self, columns, plot, table::View};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Bytes as nccl-tests counts them: 16MiB, 16MB, 4096, 7B@bf16
+    /// Size in bytes as nccl-tests counts it: 16MiB, 16MB, 4096, 7B@bf16
     #[arg(value_name = "SIZE", conflicts_with = "size", allow_hyphen_values = true)]
     at: Option<String>,
-    /// The same as an option; without any size: which algorithm wins at which
+    /// The size as an option; without a size, show which algorithm wins at which size
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
     size: Option<String>,
     /// What the size counts: total, per-rank or per-peer
     #[arg(long, value_name = "WHAT", hide_short_help = true)]
     size_is: Option<String>,
-    /// Only this algorithm
+    /// Show only this algorithm
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     algorithm: Option<String>,
-    /// What this call took at one size on the machine, or a log of it: 1MiB=88us, run.log
+    /// A measured time of this call on the machine, or a log of it: 1MiB=88us, run.log
     #[arg(long, value_name = "SIZE=TIME|FILE")]
     seen: Vec<String>,
-    /// Only what this library ships: nccl, openmpi, mpich or gloo
+    /// Show only algorithms that this library ships: nccl, openmpi, mpich or gloo
     #[arg(long, value_name = "LIBRARY", hide_short_help = true)]
     ships: Option<String>,
-    /// Count whole elements of this data type in messages that do not divide
+    /// Split messages into whole elements of this data type where they do not divide evenly
     #[arg(long, value_name = "DTYPE", hide_short_help = true)]
     elements: Option<String>,
     #[command(flatten)]
@@ -60,19 +60,19 @@ pub(super) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Ranges")]
 struct RangeFlags {
-    /// The least size of a sweep
+    /// The smallest size of a sweep
     #[arg(short = 'b', long, value_name = "SIZE", conflicts_with_all = ["size", "at"])]
     minbytes: Option<String>,
-    /// The greatest size of a sweep
+    /// The largest size of a sweep
     #[arg(short = 'e', long, value_name = "SIZE", conflicts_with_all = ["size", "at"])]
     maxbytes: Option<String>,
     /// The factor between the sizes of a sweep
     #[arg(short = 'f', long, value_name = "K", default_value = "2", hide_short_help = true)]
     stepfactor: String,
-    /// Another value for one figure, such as inter.bw=800Gb/s
+    /// Set a parameter of the machine to another value, such as inter.bw=800Gb/s
     #[arg(long, value_name = "PARAMETER=VALUE", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"])]
     set: Vec<String>,
-    /// A range of one figure, such as inter.alpha=1us..20us, and what every figure weighs
+    /// Vary one parameter, such as inter.alpha=1us..20us, and show the weight of every parameter
     #[arg(long, value_name = "FIGURE=FROM..TO", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"], hide_short_help = true)]
     vary: Option<String>,
 }
@@ -80,13 +80,13 @@ struct RangeFlags {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Output")]
 struct OutputFlags {
-    /// All algorithms, and why the others do not apply
+    /// Show all algorithms, and why the others do not apply
     #[arg(long)]
     all: bool,
-    /// Play out every algorithm's schedule beside its closed form
+    /// Also simulate the schedule of every algorithm
     #[arg(long, hide_short_help = true)]
     simulate: bool,
-    /// Columns, separated by commas, such as steps,ideal,busbw,ships
+    /// Columns to show, separated by commas, such as steps,ideal,busbw,ships
     #[arg(long, value_name = "NAMES", hide_short_help = true)]
     columns: Option<String>,
     /// Sort by this column instead of by time
@@ -121,7 +121,8 @@ impl Args {
         }
         let registry = Registry::builtin();
         let only = self.algorithm.as_deref();
-        let first = queries.first().cloned().ok_or_else(|| Error::input("no ranks are asked"))?;
+        let first =
+            queries.first().cloned().ok_or_else(|| Error::input("no number of ranks is given"))?;
         let place = |e: Error| match only {
             Some(name) => e.at(format!("--algorithm {name}, {} ranks", first.shape.ranks)),
             None => e,
@@ -176,12 +177,12 @@ impl Args {
             let n = first.shape.ranks;
             report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
         }
-        // An explanation is of the links as they are named, not of one figure of them changed.
+        // An explanation is for the links as named, not with one of their parameters changed.
         report.on = self.range.set.is_empty().then(|| self.on.typed());
         self.one(out, &report)
     }
 
-    /// The best on a fabric that stands for the machine, and with a size what libraries run there.
+    /// The optimum on a fabric that was given as the machine; with a size, also what libraries run.
     fn on_fabric(
         &self,
         graph: &Graph,
@@ -198,10 +199,10 @@ impl Args {
             || self.picture.asked();
         if asks_more {
             return Err(Error::input(
-                "a fabric says its ranks and links itself, and prices no algorithm",
+                "a fabric defines its own ranks and links, and prices no algorithm",
             )
             .at(typed.trim())
-            .help("give a size and --format beside --on alone; collcost optimum --help has more")
+            .help("with --on FABRIC give only a size and --format; see collcost optimum --help")
             .into());
         }
         self.no_sweep("the best on a fabric is")?;
@@ -221,7 +222,7 @@ impl Args {
         }
     }
 
-    /// The size and what goes with it; `alone` where it is the only question.
+    /// The size and the flags about it; `alone` if it is the only question.
     fn fill(&self, query: &mut Query, alone: bool) -> Result<()> {
         let size = self.typed_size()?;
         query.size = counted(query, size.unwrap_or_default(), self.size_is.as_ref())?;
@@ -234,7 +235,7 @@ impl Args {
         }
         if let Some(name) = &self.ships {
             let library = Library::named(name).ok_or_else(|| {
-                Error::input(format!("`{name}` is no library"))
+                Error::input(format!("`{name}` is not a library"))
                     .at(format!("--ships {name}"))
                     .help("write nccl, openmpi, mpich or gloo")
             })?;
@@ -259,12 +260,12 @@ impl Args {
         let asked = [(sizes, "-b -e"), (ranks > 1, "--n"), (self.range.vary.is_some(), "--vary")];
         let asked: Vec<&str> = asked.iter().filter(|(is, _)| *is).map(|(_, flag)| *flag).collect();
         if asked.len() > 1 && self.range.vary.is_some() {
-            return Err(Error::input("one range at a time: of a parameter, or of sizes and ranks")
+            return Err(Error::input("only one range at a time: a parameter, or sizes and ranks")
                 .at(asked.join(" and "))
-                .help("give one value to the others"));
+                .help("give a single value for the others"));
         }
         if !asked.is_empty() && self.output.simulate {
-            return Err(Error::input("a sweep is not simulated")
+            return Err(Error::input("a sweep cannot be simulated")
                 .at(format!("--simulate with {}", asked.join(" and ")))
                 .help("ask for one size, one number of ranks and one machine"));
         }
@@ -276,7 +277,7 @@ impl Args {
             .help("ask for one size, or write --format csv"))
     }
 
-    /// Whether schedules are simulated: asked, or a column asks for it.
+    /// Whether schedules are simulated: by the flag, or because a column needs it.
     fn simulates(&self) -> bool {
         let column = |name: &str| matches!(name.trim(), "simulated" | "difference");
         let columns = self.output.columns.as_deref().unwrap_or_default();
@@ -292,14 +293,14 @@ impl Args {
             .help("give --size, such as 16MiB"))
     }
 
-    /// Refuses the layout of nccl-tests for what is no sweep over sizes.
+    /// Refuses the layout of nccl-tests for anything but a sweep over sizes.
     fn no_sweep(&self, what: &str) -> Result<()> {
         if self.output.format.get()? != Format::NcclTests {
             return Ok(());
         }
-        Err(Error::input(format!("{what} no sweep over sizes, which nccl-tests has"))
+        Err(Error::input(format!("{what} not a sweep over sizes, which this format needs"))
             .at("--format nccl-tests")
-            .help("-b and -e make one; or write --format csv"))
+            .help("add -b and -e for a sweep, or write --format csv"))
     }
 
     fn map(&self, out: &mut impl Write, map: &Map) -> std::result::Result<(), Stop> {
@@ -352,16 +353,16 @@ fn figure<'a>(change: &'a str, query: &Query) -> Result<(Figure, &'a str)> {
 /// How often a range of a figure is halved: nine values.
 const HALVINGS: u32 = 3;
 
-/// The most points of a sweep; a factor close to 1 would go on for ever.
+/// The most points of a sweep, since a factor close to 1 would need very many.
 const MOST_POINTS: usize = 10_000;
 
 impl RangeFlags {
-    /// The first and the last size of a sweep, if one is asked.
+    /// The first and the last size of a sweep, if there is one.
     fn ends(&self) -> Result<Option<(Bytes, Bytes)>> {
         Ok(self.sizes()?.and_then(|sizes| Some((*sizes.first()?, *sizes.last()?))))
     }
 
-    /// The sizes of a sweep, if one is asked.
+    /// The sizes of a sweep, if there is one.
     fn sizes(&self) -> Result<Option<Vec<Bytes>>> {
         let least: Option<Bytes> = value("-b", self.minbytes.as_ref())?;
         let most: Option<Bytes> = value("-e", self.maxbytes.as_ref())?;
@@ -382,7 +383,7 @@ impl RangeFlags {
         };
         let factor: f64 = self.stepfactor.parse().unwrap_or(f64::NAN);
         if !(factor > 1.0 && factor.is_finite()) {
-            return refuse(format!("`{}` is no factor above 1", self.stepfactor));
+            return refuse(format!("`{}` is not a factor above 1", self.stepfactor));
         }
         if least == 0 || least > most {
             let end = if least == 0 { "0 times a factor stays 0" } else { "-e is below -b" };
@@ -411,7 +412,8 @@ impl RangeFlags {
         refuse_idle(figure, query).map_err(place)?;
         let (first, last) = range.split_once("..").ok_or_else(|| {
             place(
-                Error::input(format!("`{range}` is no range")).help("write inter.alpha=1us..20us"),
+                Error::input(format!("`{range}` is not a range"))
+                    .help("write inter.alpha=1us..20us"),
             )
         })?;
         let (first, last) =
@@ -432,7 +434,7 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     if let Some((size, time)) = text.split_once('=') {
         let time: Seconds = time.trim().parse()?;
         if time.0 <= 0.0 {
-            return Err(Error::input("a call takes more than no time"));
+            return Err(Error::input("a measured time must be above 0"));
         }
         return Ok(vec![(size.trim().parse()?, time)]);
     }
@@ -450,7 +452,7 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     let times: Vec<_> = runs.iter().filter(|r| same(r)).flat_map(|r| r.times.clone()).collect();
     if times.is_empty() {
         let (name, n) = (query.shape.collective.name(), query.shape.ranks);
-        return Err(Error::input(format!("the log times no {name} of {n} ranks"))
+        return Err(Error::input(format!("the log has no times of {name} on {n} ranks"))
             .help("name a log of the same collective and ranks"));
     }
     Ok(times)

@@ -19,9 +19,9 @@ pub(super) struct Args {
     /// The collective, such as allreduce
     #[arg(default_value = "allreduce")]
     collective: String,
-    /// Two algorithms, or several; without any all of them
+    /// Two or more algorithms; default: all of them
     algorithms: Vec<String>,
-    /// The size, where ranks vary: --n 2..1024
+    /// The size, if the ranks vary: --n 2..1024
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     size: Option<String>,
     #[command(flatten)]
@@ -59,7 +59,8 @@ impl Args {
             let report = answer::over_ranks(&registry, &queries, &names).map_err(place)?;
             return self.intervals(out, &report);
         }
-        let query: Query = queries.pop().ok_or_else(|| Error::input("no ranks are asked"))?;
+        let query: Query =
+            queries.pop().ok_or_else(|| Error::input("no number of ranks is given"))?;
         if self.picture.asked() {
             let curves = answer::curves_over_sizes(&registry, &query, &names).map_err(place)?;
             if self.picture.draw(out, &plot::algorithms(&curves))? {

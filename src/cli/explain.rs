@@ -17,7 +17,7 @@ use collcost::view;
 #[derive(clap::Args)]
 #[command(
     mut_arg("algorithm", |a| a.help("The algorithm as an option")),
-    mut_arg("size", |a| a.help("The size as an option; 16MiB stands for it where none is given"))
+    mut_arg("size", |a| a.help("The size as an option; default: 16MiB"))
 )]
 pub(super) struct Args {
     /// A collective, a topic such as busbw or map, or a contradiction such as K4
@@ -30,10 +30,10 @@ pub(super) struct Args {
     on: OnFlags,
 }
 
-/// The size where none is given.
+/// The default size.
 const SIZE: Bytes = Bytes(16 << 20);
 
-/// Nodes where one is not enough for the algorithm and none were asked.
+/// Nodes to use if the algorithm needs more than one and the flags do not say how many.
 const NODES: u32 = 8;
 
 impl Args {
@@ -69,7 +69,7 @@ impl Args {
         let place = |e: Error| e.at(format!("explain {} {name}", self.what));
         let query = self.query(collective)?;
         let report = explain::algorithm(&registry, &query, &name);
-        // Nobody said how many nodes, and one is not enough for it.
+        // The number of nodes is not given, and the algorithm needs more than one.
         let retry = matches!(&report, Err(e) if e.is_unsupported()) && self.on.ranks.is_silent();
         if retry {
             self.on.ranks = std::mem::take(&mut self.on.ranks).with_nodes(NODES);
@@ -92,7 +92,7 @@ impl Args {
     }
 }
 
-/// What to type where the name of an algorithm stands for a topic.
+/// What to type if the name of an algorithm was given as a topic.
 fn an_algorithm(name: &str) -> Option<Error> {
     let registry = Registry::builtin();
     let of: Vec<&str> = Collective::ALL

@@ -17,7 +17,7 @@ Examples:
   collcost explore --out lesson.html
   collcost explore --out - > lesson.html")]
 pub(super) struct Args {
-    /// Write the page here; - is standard output
+    /// The file to write the page to; - is standard output
     #[arg(short, long, value_name = "FILE", default_value = "explore.html")]
     out: String,
 }

@@ -1,4 +1,4 @@
-//! What entries of a project's file name, as the command finds it: the user's own machines too.
+//! Finds the files and machines that a project's file names, including the user's own machines.
 
 use collcost::base::error::Result;
 use collcost::machine::profile::Profile;

@@ -34,31 +34,31 @@ Examples:
   collcost fit all_reduce.log all_gather.log --on dgx-h100 --out rack.toml
   collcost allreduce 1M -n 4 --on rack.toml")]
 pub(super) struct Args {
-    /// Samples of calibrate, or logs as import reads them, perhaps with gzip
+    /// Samples of calibrate, or logs in the formats that import reads; gzip is unpacked
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
-    /// Write the profile here
+    /// The file to write the profile to
     #[arg(short, long, value_name = "FILE.toml")]
     out: Option<String>,
-    /// The machine that logs are of: its links stay, what was measured comes to them
+    /// The machine of the logs: its links are kept, and the measurements are added
     #[arg(long, visible_alias = "profile", value_name = "NAME|FILE")]
     on: Option<String>,
-    /// Ranks of logs that do not say them
+    /// Number of ranks, for logs that do not say it
     #[arg(short, long, visible_aliases = ["ranks", "np"], value_name = "N", allow_hyphen_values = true)]
     n: Option<String>,
-    /// Ranks on a node of logs that do not say how many nodes there were
+    /// Ranks per node, for logs that do not say how many nodes there were
     #[arg(short, long, visible_alias = "ppn", value_name = "G", allow_hyphen_values = true)]
     gpus_per_node: Option<String>,
-    /// The collective of logs that do not say it
+    /// The collective of logs that do not name it
     #[arg(long, value_name = "COLLECTIVE")]
     collective: Option<String>,
-    /// Keep parameters alone, not what they leave at each size, where times may not be passed on
+    /// Keep only parameters, not the residuals at each size, if times must stay confidential
     #[arg(long)]
     no_residuals: bool,
-    /// Which time of a point is fitted: typical (median) or floor (10 %)
+    /// The statistic of a point to fit: typical (median) or floor (10 % quantile)
     #[arg(long, value_name = "STATISTIC", hide_possible_values = true)]
     stat: Option<Stat>,
-    /// What --explain shows held out: algo, size or both
+    /// What --explain holds out: algo, size or both (default: both)
     #[arg(
         long,
         value_name = "WHAT",
@@ -67,13 +67,13 @@ pub(super) struct Args {
         hide_possible_values = true
     )]
     holdout: HoldOut,
-    /// Every point with its prediction
+    /// Show every point with its prediction
     #[arg(long)]
     explain: bool,
-    /// Write the profile although a gate refuses it; the profile says so
+    /// Write the profile even if a gate refuses it; the profile records that
     #[arg(long)]
     force: bool,
-    /// The seed of the intervals' draws
+    /// Seed of the random draws for the intervals; default: 1
     #[arg(long, value_name = "SEED", allow_hyphen_values = true)]
     seed: Option<String>,
     #[command(flatten)]
@@ -111,9 +111,9 @@ impl Args {
         let moves = |b: &Block| b.op.moves_data() && !of_library(b);
         if has_library(&samples) {
             if samples.blocks.iter().any(moves) {
-                return Err(Error::input("samples of messages beside times of a library")
+                return Err(Error::input("samples of messages and times of a library are mixed")
                     .at(self.files.join(", "))
-                    .help("fit the messages first, then the logs with --on their profile")
+                    .help("fit the messages first, then fit the logs with --on that profile")
                     .into());
             }
             return measured_library(&samples, self.measured()?, out);
@@ -124,7 +124,7 @@ impl Args {
         if self.on.is_some() || self.no_residuals {
             return Err(Error::input("--on and --no-residuals are for logs of a library")
                 .at(self.files.join(", "))
-                .help("leave them out: samples of messages make a machine of their own")
+                .help("leave them out: samples of messages define a machine by themselves")
                 .into());
         }
         let seed = value::<Seed>("--seed", self.seed.as_ref())?.unwrap_or(Seed(1));
@@ -156,7 +156,7 @@ impl Args {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// What is asked of what a library or GPUs were measured to take.
+    /// The options for a fit of measured times of a library or of GPUs.
     fn measured(&self) -> Result<Measured> {
         Ok(Measured {
             logs: self.logs()?,
@@ -206,7 +206,7 @@ impl Args {
         all.ok_or_else(|| Error::input("no file of samples").help("name at least one"))
     }
 
-    /// The command without paths, which say nothing elsewhere.
+    /// The command without paths, which mean nothing on another computer.
     fn command(&self) -> String {
         let mut words = vec!["collcost fit".to_owned()];
         words.extend(self.files.iter().map(|f| short(f)));
@@ -225,18 +225,18 @@ impl Args {
     }
 }
 
-/// What is asked of a fit of what a library, or GPUs, were measured to take.
+/// The options for a fit of measured times of a library or of GPUs.
 pub(super) struct Measured {
     pub(super) logs: Logs,
-    /// The machine that it comes to.
+    /// The machine to which the measurements are added.
     pub(super) base: Option<Profile>,
     /// The profile to write.
     pub(super) out: Option<String>,
     pub(super) command: String,
-    /// What measuring said.
+    /// What calibrate reported while it measured.
     pub(super) notes: Vec<String>,
     pub(super) seed: u64,
-    /// Whether it is written although nothing was confirmed.
+    /// Whether the profile is written even if nothing was confirmed.
     pub(super) force: bool,
     pub(super) picture: PictureFlags,
     pub(super) format: Format,
@@ -252,7 +252,7 @@ impl Measured {
 /// Draws that make an interval.
 const DRAWS: u32 = 400;
 
-/// Fits, writes and shows what a library's collectives take.
+/// Fits, writes and shows the times of a library's collectives.
 pub(super) fn measured_library(
     samples: &Samples,
     asked: Measured,
@@ -287,7 +287,7 @@ pub(super) fn measured_library(
     refusal.map_or(Ok(()), |error| Err(Stop::FitRefused(error)))
 }
 
-/// Fits, writes and shows what GPUs do by themselves.
+/// Fits, writes and shows what single GPUs do.
 pub(super) fn measured_devices(
     samples: &Samples,
     asked: Measured,
@@ -310,11 +310,11 @@ pub(super) fn refusal(fitted: &Fitted, files: &str) -> Option<Stop> {
     let gate = fitted.gates.iter().find(|g| g.verdict == Verdict::Refused)?;
     let error = Error::input(format!("the fit is refused: {}: {}", gate.name, gate.said))
         .at(files)
-        .help(format!("{}; --force writes it all the same", gate.help));
+        .help(format!("{}; --force writes it anyway", gate.help));
     Some(Stop::FitRefused(error))
 }
 
-/// Writes the fit of `samples` as a profile, which says that `command` made it.
+/// Writes the fit of `samples` as a profile, which names `command` as its origin.
 pub(super) fn write_profile(
     fitted: &Fitted,
     samples: &Samples,
@@ -341,12 +341,12 @@ impl std::str::FromStr for Seed {
 
     fn from_str(text: &str) -> Result<Self> {
         text.parse().map(Self).map_err(|_| {
-            Error::input(format!("`{text}` is no seed")).help("write a whole number from 0 on")
+            Error::input(format!("`{text}` is not a seed")).help("write a whole number, 0 or more")
         })
     }
 }
 
-/// Whether a file is one of samples, by its first bytes; else it is a log.
+/// Whether a file holds samples, by its first bytes; otherwise it is a log.
 fn is_samples(file: &str) -> Result<bool> {
     let mut head = Vec::with_capacity(HEAD);
     let read = input::log(file)?.take(HEAD as u64).read_to_end(&mut head);
@@ -355,7 +355,7 @@ fn is_samples(file: &str) -> Result<bool> {
     Ok(text.is_empty() || text.starts_with("{\"t\":") || samples_csv::is(&text))
 }
 
-/// So much tells samples from logs.
+/// This many bytes distinguish samples from logs.
 const HEAD: usize = 4096;
 
 fn unreadable(file: &str, why: &dyn std::fmt::Display) -> Error {

@@ -1,6 +1,6 @@
-//! Flags that several verbs share: what was typed, and turning it into values with units.
+//! Flags that several verbs share: their text, and parsing it into values with units.
 //!
-//! Everything is taken as text and parsed here, so that each error has the same three lines.
+//! Every value is read as text and parsed here, so that each error has the same three lines.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ use collcost::machine::query::{Layout, Machine, Query};
 use collcost::model::algorithm::Registry;
 use collcost::plan::config::{Setting, Settings};
 
-/// What was typed of one group of the table of parameters; a verb flattens the groups that it has.
+/// The flags of one group of the parameter table; a verb flattens the groups that it has.
 #[derive(Clone, Default)]
 pub(super) struct Flags<const GROUP: usize>(Vec<(&'static Parameter, String)>);
 
@@ -103,11 +103,11 @@ impl<const GROUP: usize> Flags<GROUP> {
         self
     }
 
-    /// The same with what is settled where nothing was typed that says it; `another` machine than
-    /// the settled one knows nothing of its figures.
+    /// The same with the settings for parameters that were not typed. If the flags name `another`
+    /// machine than the settings do, the settings' machine parameters do not apply.
     fn settled(&self, settings: &Settings, another: bool) -> Self {
         let mut flags = self.clone();
-        // N and the nodes are two answers to one question, and both together a third.
+        // -n and --nodes both set the number of ranks; together they set the ranks per node.
         let counted = self.get("n").is_some() || self.get("nodes").is_some();
         for p in of(GROUP) {
             let said =
@@ -140,7 +140,7 @@ pub(super) fn value<T: FromStr<Err = Error>>(
     text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}").trim_start()))).transpose()
 }
 
-/// The bytes that `size` means where --size-is says what it counts.
+/// The bytes that `size` means, counted as --size-is says.
 pub(super) fn counted(query: &Query, size: Bytes, size_is: Option<&String>) -> Result<Bytes> {
     let counts: SizeIs = value("--size-is", size_is)?.unwrap_or_default();
     let typed = size_is.map_or("total", String::as_str);
@@ -159,7 +159,7 @@ pub(super) fn count(flag: &str, what: &str, text: Option<&String>) -> Result<Opt
 pub(super) fn whole(flag: &str, what: &str, text: Option<&String>) -> Result<Option<u32>> {
     let Some(text) = text else { return Ok(None) };
     text.trim().parse().map(Some).map_err(|_| {
-        Error::input(format!("`{text}` is no {what}"))
+        Error::input(format!("`{text}` is not a {what}"))
             .at(format!("{flag} {text}"))
             .help("write a whole number, counted from 0")
     })
@@ -172,27 +172,27 @@ pub(super) fn ratio(flag: &str, text: Option<&String>) -> Result<Option<Ratio>> 
 }
 
 impl RankFlags {
-    /// Whether nothing says how many ranks there are.
+    /// Whether neither flags nor settings give the number of ranks.
     pub(super) fn is_silent(&self) -> bool {
         let said = |key| self.get(key).is_some() || settings().is_ok_and(|s| s.get(key).is_some());
         !["n", "nodes", "gpus_per_node"].into_iter().any(said)
     }
 
-    /// The same for ranks that a communicator says.
+    /// The same with the ranks of a communicator.
     ///
     /// # Errors
-    /// Ranks that were typed beside it.
+    /// Ranks that were typed as well.
     pub(super) fn placed(&self, nodes: u32, per_node: u32) -> Result<Self> {
         let counts = |p: &Parameter| matches!(p.key, "n" | "nodes" | "gpus_per_node");
         if let Some((p, text)) = self.0.iter().find(|(p, _)| counts(p)) {
-            return Err(Error::input("the communicator says how many ranks there are")
+            return Err(Error::input("the communicator already sets the number of ranks")
                 .at(format!("--{} {text}", p.flag))
                 .help(format!("leave out --{}", p.flag)));
         }
         Ok(self.clone().with("nodes", nodes).with("gpus_per_node", per_node))
     }
 
-    /// Whether nodes, or ranks on one, were typed.
+    /// Whether nodes, or ranks per node, were typed.
     pub(super) fn names_nodes(&self) -> bool {
         self.get("nodes").is_some() || self.get("gpus_per_node").is_some()
     }
@@ -226,12 +226,13 @@ impl RankFlags {
 }
 
 impl MachineFlags {
-    /// Whether the flags name a machine of their own, so that no settled figure is of it.
+    /// Whether the flags name a machine, so that no parameter from the settings applies.
     fn names_another(&self) -> bool {
         parameters::names_machine(|key| self.get(key).is_some())
     }
 
-    /// The machine that is named, and by whom; none where figures make one or nobody names any.
+    /// The machine that is named, and the source of its name; none if parameters define the machine
+    /// or none is named.
     fn read_profile(&self, settings: &Settings) -> Result<Option<(Profile, &'static str)>> {
         if let Some(name) = self.get("profile") {
             let found = find(name).map_err(|e| e.at(format!("--on {name}")))?;
@@ -244,7 +245,7 @@ impl MachineFlags {
     }
 }
 
-// Where a call runs: its ranks, the machine, and what algorithms are told.
+// Where a call runs: its ranks, the machine, and the parameters of algorithms.
 #[derive(clap::Args, Clone, Default)]
 pub(super) struct OnFlags {
     #[command(flatten)]
@@ -262,8 +263,8 @@ impl OnFlags {
         Query::new(machine, collective, size, said.layout, said.params)
     }
 
-    /// Refuses flags of links over which no message of `query` goes, where it is the only question: of
-    /// several, such as a sweep or the runs of logs, some may use them.
+    /// Refuses flags for links that no message of `query` uses. Only for a single question: in a
+    /// sweep, or the runs of logs, some may use them.
     pub(super) fn refuse_idle(&self, query: &Query) -> Result<()> {
         for (p, text) in self.ranks.0.iter().chain(&self.machine.0) {
             let Some(links) = p.links else { continue };
@@ -297,7 +298,7 @@ impl OnFlags {
         Self { ranks, ..self.clone() }
     }
 
-    /// The machine, and all that was said of the question.
+    /// The machine, and all parameters of the question.
     fn placed(&self, collective: Collective) -> Result<(Machine, Parameters)> {
         let settings = settings()?;
         let another = self.machine.names_another();
@@ -318,10 +319,10 @@ impl OnFlags {
 // One algorithm at one size, as words such as `ring 1G` or as options.
 #[derive(clap::Args)]
 pub(super) struct CallFlags {
-    /// An algorithm of the collective, and a size
+    /// An algorithm of the collective, a size, or both
     #[arg(value_name = "ALGORITHM|SIZE", num_args = 0..=2)]
     pub(super) words: Vec<String>,
-    /// The algorithm; without any what the library runs
+    /// The algorithm; default: what the library runs
     #[arg(long, visible_alias = "algo", value_name = "NAME")]
     pub(super) algorithm: Option<String>,
     /// The size as an option
@@ -333,7 +334,7 @@ pub(super) struct CallFlags {
 }
 
 impl CallFlags {
-    /// Tells the words apart and makes options of them.
+    /// Sorts the words into the options for algorithm and size.
     ///
     /// # Errors
     /// A second algorithm or size.
@@ -351,11 +352,11 @@ impl CallFlags {
         Ok(())
     }
 
-    /// The query for the size that was typed, or `otherwise`, counted as --size-is says; a barrier
-    /// has none.
+    /// The query for the typed size, or else for `otherwise`, counted as --size-is says; a barrier
+    /// has no size.
     ///
     /// # Errors
-    /// No size from anywhere.
+    /// No size is given.
     pub(super) fn query(
         &self,
         on: &OnFlags,

@@ -1,4 +1,4 @@
-//! `--format`: which ways of writing a verb has, and the one way to a report.
+//! `--format`: which formats a verb has, and the code that writes every report.
 
 use std::io::Write;
 use std::marker::PhantomData;
@@ -16,11 +16,11 @@ use collcost::view::{Look, page, page::Page};
 /// The formats that a verb has.
 pub(super) trait Formats {
     const ALL: &'static [Format];
-    /// Another name of the flag.
+    /// An alias of the flag.
     const ALIAS: Option<&'static str> = None;
 }
 
-/// Declares a verb's set: what every report has, and what is its own.
+/// Declares a verb's formats: those of every report, and its own.
 macro_rules! formats {
     ($(#[$about:meta])* $name:ident $(, $own:ident)* $(; $alias:literal)?) => {
         $(#[$about])*
@@ -46,11 +46,11 @@ formats!(
     Report
 );
 formats!(
-    /// A sweep over sizes looks like nccl-tests, too.
+    /// A sweep over sizes can also be printed as nccl-tests does.
     OfSweep, NcclTests
 );
 formats!(
-    /// A schedule is also a graph.
+    /// A schedule can also be written as a graph.
     OfTrace, Mermaid, Dot, Chrome
 );
 formats!(
@@ -62,11 +62,11 @@ formats!(
     OfTables, Log
 );
 formats!(
-    /// A profile's own file.
+    /// A profile can also be written as its own file.
     OfProfile, Toml
 );
 formats!(
-    /// Logs become samples.
+    /// Logs can also be written as samples.
     OfLogs, Jsonl; "to"
 );
 formats!(
@@ -111,7 +111,7 @@ pub(super) fn parser<V: Formats>() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(V::ALL.iter().map(value)).try_map(|name| name.parse::<Format>())
 }
 
-/// What was typed, else what is settled and this verb has, else text.
+/// The format of the flag, else that of the settings if this verb has it, else text.
 pub(super) fn chosen<V: Formats>(typed: Option<Format>) -> Result<Format> {
     if let Some(typed) = typed {
         return Ok(typed);
@@ -156,7 +156,7 @@ pub(super) fn write<R: Serialize>(
             page(look).write(out, format, look)?;
         }
         other => {
-            return Err(Error::input("this answer cannot be written like that")
+            return Err(Error::input("this answer cannot be written in that format")
                 .at(format!("--format {}", other.id()))
                 .help(format!("write {}", names::<Report>()))
                 .into());

@@ -1,4 +1,4 @@
-//! The first screen, and the help with verbs by what they are for.
+//! The first screen, and the help with the verbs grouped by purpose.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use clap::builder::StyledStr;
 use super::Cli;
 use super::verbs::GROUPS;
 
-/// What stands on the screen where nothing was asked.
+/// The screen without any arguments.
 const FIRST: &str = "\
 collcost: what a collective operation costs, which algorithm to use, and why
 
@@ -21,12 +21,12 @@ collcost: what a collective operation costs, which algorithm to use, and why
 
 collectives  allreduce allgather reducescatter alltoall broadcast reduce
              scatter gather sendrecv barrier
-machines     collcost profiles; dgx-h100 where none is named
+machines     collcost profiles; the default is dgx-h100
 topics       collcost explain terms | busbw | map | nvls; collcost list topics
 help         collcost --help; collcost allreduce --help
 ";
 
-/// What a collective's verb says.
+/// What the verb of a collective prints.
 const COLLECTIVE: &str = "Expected time, what runs, every algorithm's ideal cost";
 
 /// Writes the first screen.
@@ -34,7 +34,7 @@ pub(super) fn first(out: &mut impl Write) -> io::Result<()> {
     out.write_all(FIRST.as_bytes())
 }
 
-/// Writes the help; Clap leaves out the colours where they are not wanted.
+/// Writes the help; Clap leaves out the colours where they are unwanted.
 pub(super) fn grouped() -> io::Result<()> {
     let command = Cli::command();
     let text = text(&command);

@@ -1,4 +1,4 @@
-//! `collcost import`: logs of benchmarks and traces of jobs as one kind of measurements.
+//! `collcost import`: reads logs of benchmarks and traces of jobs into one form of measurements.
 
 use std::io::Write;
 
@@ -32,16 +32,16 @@ nccom-test, oneCCL, mscclpp-test, NVSHMEM, HCCL, Gloo, PARAM, all_reduce_bench.p
 DeepSpeed's comms logger, aiconfigurator's tables, vLLM's benchmark of communicators and CSV;
 and traces of jobs: NCCL's and RCCL's Inspector (JSON),
 torch.profiler (Kineto), PyTorch's flight recorder (pickle, which is not run, and JSON),
-Nsight Systems (sqlite). All also with gzip, but databases; - is standard input.
-Give the traces of all ranks at once: calls are joined over them.")]
+Nsight Systems (sqlite). All but databases may be gzipped; - is standard input.
+Give the traces of all ranks at once, so that each call can be matched across ranks.")]
 pub(super) struct Args {
-    /// Logs and traces, in any of the formats
+    /// Logs and traces, in any of the formats below
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
-    /// Ranks, where a log does not say them
+    /// Number of ranks, for logs that do not say it
     #[arg(short, long, visible_aliases = ["ranks", "np"], value_name = "N", allow_hyphen_values = true)]
     n: Option<String>,
-    /// The collective, where a log does not say it
+    /// The collective of logs that do not name it
     #[arg(long, value_name = "COLLECTIVE")]
     collective: Option<String>,
     #[command(flatten)]
@@ -57,7 +57,7 @@ impl Args {
         let read = logs(&self.files, &asked);
         let format = self.format.get()?;
         if matches!(format, Format::Csv | Format::Jsonl) {
-            // What is no row is said beside them.
+            // What is not a row is reported on standard error.
             for note in report::notes(&report::import(&read)) {
                 say(format_args!("note: {note}"));
             }
@@ -79,7 +79,7 @@ impl Args {
     }
 }
 
-/// Why files were refused, if any was: the whole reason of the first.
+/// Why files were refused, if any were: the full reason of the first one.
 fn refused(read: Vec<(String, Result<Imported>)>) -> Option<Error> {
     let all = read.len();
     let errors = read.into_iter().filter_map(|(_, log)| log.and_then(|log| log.usable()).err());
@@ -100,7 +100,7 @@ pub(super) fn log(file: &str, asked: &Asked) -> Result<Imported> {
     logs::look_at(input::trace(file)?, file, asked)
 }
 
-/// Reads files, each unpacked where it is gzip. Traces of one format are of one job, and are one.
+/// Reads files, each unpacked if it is gzip. Traces of one format belong to one job and are merged.
 pub(super) fn logs(files: &[String], asked: &Asked) -> Vec<(String, Result<Imported>)> {
     let mut read = Vec::new();
     let mut traces: Vec<(usize, Trace)> = Vec::new();
@@ -146,7 +146,7 @@ fn samples(
         date: today().map_or(String::new(), |d| d.to_string()),
         ranks: ranks.unwrap_or(0),
         library: logs::libraries(logs()),
-        // Imports of several calls may be put into one file.
+        // The output of several imports may be put into one file.
         plan_hash: "import".to_owned(),
         ..Header::default()
     }))?;

@@ -1,7 +1,7 @@
-//! Files that the command reads: whatever they are, they end.
+//! Files that the command reads, each up to a limit.
 //!
-//! A text is read up to a budget, and so is what is unpacked: a few bytes of gzip can become very
-//! many. A pipe or a device may have no end, and is read up to the same budget as a file.
+//! A text is read up to a limit, and so is unpacked data: a few bytes of gzip can become very many.
+//! A pipe or a device may have no end, and is read up to the same limit as a file.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -19,22 +19,22 @@ const TEXT: u64 = 128 << 20;
 /// The longest log, which is read line by line.
 const LOG: u64 = 4 << 30;
 
-/// A text that many words of one kind make packs to a thirtieth. What says nothing but the same
-/// packs to a thousandth: that is no log.
+/// A text of many similar words packs to a thirtieth of its size. A constant one packs to a
+/// thousandth, and is not a log.
 const PACKED: u64 = 40;
 
-/// Such a part of a log may be unpacked however well it is packed.
+/// This much of a log is unpacked, whatever its ratio.
 const UNPACKED: u64 = 8 << 20;
 
-/// A whole file as text; `-` is no name of standard input here.
+/// A whole file as text; here `-` does not mean standard input.
 ///
 /// # Errors
-/// The system's; what is no text, or too long.
+/// The system's; a file that is not text, or is too long.
 pub(super) fn text(file: impl AsRef<Path>) -> io::Result<String> {
     whole(File::open(file)?, TEXT)
 }
 
-/// A whole file that other programs wrote into: what is no text in it is passed over.
+/// A whole file that other programs wrote into; bytes that are not text are replaced.
 ///
 /// # Errors
 /// The system's; a file that is too long.
@@ -47,14 +47,14 @@ pub(super) fn lossy(file: impl AsRef<Path>) -> io::Result<String> {
 /// All of `from` as text, of at most `most` bytes.
 ///
 /// # Errors
-/// The system's; what is no text, or too long.
+/// The system's; data that are not text, or are too long.
 pub(super) fn whole(from: impl Read, most: u64) -> io::Result<String> {
     let mut text = String::new();
     Bounded::new(from, most).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// A log, unpacked where it is packed; `-` is standard input.
+/// A log, unpacked if it is packed; `-` is standard input.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -82,7 +82,7 @@ pub(super) fn trace(file: &str) -> Result<Input<'static>> {
     }
 }
 
-/// The longest line that is read of those who ask; a longer one is cut, and so no question.
+/// The longest line that is read from a client; a longer one is cut, so that it is not a question.
 const LINE: usize = 1 << 20;
 
 /// Reads one line without its end, of which at most [`LINE`] bytes are kept; false at the end.
@@ -109,18 +109,18 @@ pub(super) fn line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bo
 fn unreadable(file: &str, e: &io::Error) -> Error {
     Error::input(format!("the log cannot be read: {e}"))
         .at(file.to_owned())
-        .help("name a file that is there and may be read, or - for standard input")
+        .help("name a file that exists and can be read, or - for standard input")
 }
 
 /// The same as one text.
 ///
 /// # Errors
-/// As [`log`]; what is no text, or too long.
+/// As [`log`]; a log that is not text, or is too long.
 pub(super) fn log_text(file: &str) -> io::Result<String> {
     whole(unpacked(Box::new(File::open(file)?))?, TEXT)
 }
 
-/// What gzip holds, or what is there.
+/// The unpacked contents of gzip, or the bytes unchanged.
 fn unpacked(input: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
     let taken = Rc::new(Cell::new(0));
     let counted = Counted { inner: Bounded::new(input, LOG), taken: taken.clone() };
@@ -134,10 +134,10 @@ fn unpacked(input: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
 
 const ROOM: usize = 1 << 17;
 
-/// What a file packed by gzip begins with.
+/// The first bytes of a gzip file.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-/// What ends with an error after so many bytes.
+/// A reader that fails after this many bytes.
 struct Bounded<R> {
     inner: R,
     left: u64,
@@ -166,7 +166,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// What tells others how many bytes were taken of it.
+/// A reader that shares the count of bytes read from it.
 struct Counted<R> {
     inner: R,
     taken: Rc<Cell<u64>>,
@@ -180,7 +180,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// What is unpacked, in proportion to what was packed.
+/// Unpacked data, limited in proportion to the packed data.
 struct Unpacked<R> {
     inner: R,
     taken: Rc<Cell<u64>>,
@@ -196,7 +196,7 @@ impl<R: Read> Read for Unpacked<R> {
             return Err(io::Error::new(
                 ErrorKind::FileTooLarge,
                 format!(
-                    "its first {taken} unpack to more than {given}; unpack it first, if it is what it says"
+                    "its first {taken} unpack to more than {given}; unpack it first if it is genuine"
                 ),
             ));
         }

@@ -17,9 +17,9 @@ Examples:
   collcost man allreduce > ~/.local/share/man/man1/collcost-allreduce.1
   collcost man --out ~/.local/share/man/man1")]
 pub(super) struct Args {
-    /// A verb, such as allreduce or nccl choose; without it the page of the whole command
+    /// A verb, such as allreduce or nccl choose; default: the page of the whole command
     verb: Vec<String>,
-    /// Write all pages into a folder that is there
+    /// Write all pages into this folder, which must exist
     #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
     out: Option<PathBuf>,
 }
@@ -41,15 +41,15 @@ impl Args {
         Ok(out.write_all(&page(command, name))?)
     }
 
-    /// `verb` stands where `command` has none of that name.
+    /// The error for a `verb` that `command` does not have.
     fn unknown(&self, verb: &str, command: &clap::Command) -> Error {
         let names: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
         let help = match nearest(verb, names.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if names.is_empty() => format!("`{}` has no verbs of its own", command.get_name()),
-            None => format!("known are {}", names.join(", ")),
+            None if names.is_empty() => format!("`{}` has no verbs", command.get_name()),
+            None => format!("known verbs: {}", names.join(", ")),
         };
-        Error::input(format!("`{verb}` is no verb"))
+        Error::input(format!("`{verb}` is not a verb"))
             .at(format!("man {}", self.verb.join(" ")))
             .help(help)
     }

@@ -1,4 +1,4 @@
-//! What clap says of an argument that it cannot place, with what mends it.
+//! Clap's errors for arguments that it does not know, with a tip that helps.
 
 use std::ffi::OsString;
 
@@ -8,11 +8,11 @@ use clap::{Command, CommandFactory};
 
 use super::Cli;
 
-/// Units as people write them, after a space that makes two arguments of one size.
+/// Units that people write after a space, which splits one size into two arguments.
 const UNITS: [&str; 12] =
     ["b", "k", "kb", "kib", "m", "mb", "mib", "g", "gb", "gib", "bytes", "us"];
 
-/// The error with a tip that helps, where there is a better one than clap's.
+/// The error with a tip, where there is a better one than clap's.
 pub(super) fn advised(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
@@ -41,7 +41,7 @@ fn one_word(typed: &str, arguments: &[OsString]) -> Option<String> {
     is_size.then(|| format!("write a number and its unit as one word: {number}{typed}"))
 }
 
-/// The verbs that know a flag which this one does not.
+/// The other verbs that have this flag.
 fn elsewhere(flag: &str) -> Option<String> {
     let mut command = Cli::command();
     command.build();

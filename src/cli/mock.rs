@@ -14,14 +14,14 @@ use collcost::model::algorithm::Registry;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Faults, repeatable; a rank that is not named is drawn by --seed:
+Faults, repeatable; --seed draws the rank if none is named:
   slow-link=4, =3:4, =0-1:4   messages over a link (rank 3's, between 0 and 1) take 4 times as long
   slow-rank=2, =3:2           all messages of a rank take 2 times as long
   straggler=50us, =3:50us     a rank comes late to every call
-  missing-nic, =2             NICs of every node are gone
-  wrong-tier, =a100-pcie      links inside a node are those between nodes, or of another machine
-  nvls-off                    switches do not add
-  protocol-off=LL             NCCL may not take a protocol: LL, LL128
+  missing-nic, =2             every node lacks one NIC, or this many
+  wrong-tier, =a100-pcie      the links inside a node are those between nodes, or of another machine
+  nvls-off                    switches do not reduce
+  protocol-off=LL             NCCL may not use a protocol: LL, LL128
   shared-gpu                  two ranks on each device
 
 Examples:
@@ -30,8 +30,8 @@ Examples:
   collcost mock alltoall_perf -b 1M -e 1G -f 4 -n 32 --noise 3% --seed 7
   collcost mock all_gather_perf -b 1M -e 1G -f 2 -n 16 --fault missing-nic -J run.json
 
-Every output says in its first lines that it is predicted. -n is the number of ranks here; what
-nccl-tests calls -n is --iters.")]
+The first lines of every output say that it is predicted. Here -n is the number of ranks; -n of
+nccl-tests is --iters.")]
 pub(super) struct Args {
     /// A program of nccl-tests, such as all_reduce_perf
     #[arg(value_name = "PROGRAM")]
@@ -45,10 +45,10 @@ pub(super) struct Args {
         allow_hyphen_values = true
     )]
     minbytes: String,
-    /// The largest size; the smallest without it
+    /// The largest size; default: the smallest
     #[arg(short = 'e', long, value_name = "SIZE", allow_hyphen_values = true)]
     maxbytes: Option<String>,
-    /// Each size is so many times the one before
+    /// The factor between one size and the next
     #[arg(
         short = 'f',
         long,
@@ -57,7 +57,7 @@ pub(super) struct Args {
         conflicts_with = "stepbytes"
     )]
     stepfactor: Option<String>,
-    /// Each size is so many bytes more; 1M without -f
+    /// The difference between one size and the next; default without -f: 1M
     #[arg(
         short = 'i',
         long,
@@ -82,7 +82,7 @@ pub(super) struct Args {
         hide_short_help = true
     )]
     root: String,
-    /// Calls whose mean is printed
+    /// Number of timed calls; their mean is printed
     #[arg(
         long,
         value_name = "COUNT",
@@ -91,7 +91,7 @@ pub(super) struct Args {
         hide_short_help = true
     )]
     iters: String,
-    /// Calls before
+    /// Number of warm-up calls
     #[arg(
         short = 'w',
         long,
@@ -102,7 +102,7 @@ pub(super) struct Args {
         hide_short_help = true
     )]
     warmup_iters: String,
-    /// Whether results are compared: 1, or 0 for N/A
+    /// Whether results are checked: 1, or 0 to print N/A
     #[arg(
         short = 'c',
         long,
@@ -112,13 +112,13 @@ pub(super) struct Args {
         hide_short_help = true
     )]
     check: String,
-    /// Deviation of what a rank's messages take, such as 3%
+    /// Relative deviation of a rank's message times, such as 3%
     #[arg(long, value_name = "X", allow_hyphen_values = true)]
     noise: Option<String>,
-    /// What is wrong: see below; repeatable
+    /// Add a fault, see below; repeatable
     #[arg(long, value_name = "FAULT", allow_hyphen_values = true)]
     fault: Vec<String>,
-    /// What is drawn is drawn by this number
+    /// Seed of the random draws
     #[arg(
         long,
         value_name = "NUMBER",
@@ -127,10 +127,10 @@ pub(super) struct Args {
         hide_short_help = true
     )]
     seed: String,
-    /// The JSON document of nccl-tests, instead of the text
+    /// Print the JSON document of nccl-tests instead of the text
     #[arg(long, conflicts_with = "output_file")]
     json: bool,
-    /// Writes that document into a file beside the text
+    /// Also write that document to a file
     #[arg(short = 'J', long, alias = "output_file", value_name = "FILE", hide_short_help = true)]
     output_file: Option<String>,
     #[command(flatten)]
@@ -166,7 +166,7 @@ impl Args {
         };
         let program = Program::named(&self.program)?;
         let operation = OPERATIONS.iter().find(|known| **known == self.op).ok_or_else(|| {
-            Error::input(format!("`{}` is no operation of nccl-tests that is mocked", self.op))
+            Error::input(format!("`{}` is not an operation of nccl-tests that mock knows", self.op))
                 .at(format!("--op {}", self.op))
                 .help(format!("write one of {}", OPERATIONS.join(", ")))
         })?;
@@ -175,9 +175,9 @@ impl Args {
         }
         let iterations = count("--iters", "calls", Some(&self.iters))?;
         let seed = self.seed.trim().parse().map_err(|_| {
-            Error::input(format!("`{}` is no seed", self.seed))
+            Error::input(format!("`{}` is not a seed", self.seed))
                 .at(format!("--seed {}", self.seed))
-                .help("write a whole number from 0 on")
+                .help("write a whole number, 0 or more")
         })?;
         Ok(Ask {
             dtype: value::<DataType>("--datatype", Some(&self.datatype))?.unwrap_or(DataType::F32),
@@ -226,13 +226,13 @@ fn noise(text: &str) -> Result<Ratio> {
     };
     match number.trim().parse::<f64>() {
         Ok(x) if (0.0..=0.5).contains(&(x / scale)) => Ok(Ratio(x / scale)),
-        _ => Err(Error::input(format!("`{text}` is no noise from 0 to 50 %"))
+        _ => Err(Error::input(format!("`{text}` is not a noise from 0 to 50 %"))
             .at(format!("--noise {text}"))
             .help("write it as 3% or 0.03")),
     }
 }
 
-/// nccl-tests tells the format by the name, and writes nothing under another one.
+/// nccl-tests derives the format from the name, and writes nothing under any other.
 fn check_name(file: &str) -> Result<()> {
     let is = |e: &std::ffi::OsStr| e.eq_ignore_ascii_case("json");
     if Path::new(file).extension().is_some_and(is) {
@@ -243,7 +243,7 @@ fn check_name(file: &str) -> Result<()> {
         .help("nccl-tests writes nothing under such a name: write run.json"))
 }
 
-/// Writes a file that is not there yet: `file`, else `file.0`, `file.1`, …, as nccl-tests does.
+/// Writes a new file: `file`, or if it exists `file.0`, `file.1`, …, as nccl-tests does.
 fn write_numbered(file: &str, text: &str) -> Result<String> {
     let names = std::iter::once(file.to_owned()).chain((0..1000).map(|i| format!("{file}.{i}")));
     for name in names {
@@ -251,7 +251,7 @@ fn write_numbered(file: &str, text: &str) -> Result<String> {
             return Ok(name);
         }
     }
-    Err(Error::input("a thousand documents of that name are there")
+    Err(Error::input("a thousand documents of that name exist already")
         .at(format!("--output-file {file}"))
         .help("name another file"))
 }

@@ -1,4 +1,5 @@
-//! The command line: what was typed becomes a query, the engine answers, a renderer prints.
+//! The command line: arguments become a query, the engine answers it, and a renderer prints the
+//! answer.
 
 mod accuracy;
 mod against;
@@ -89,11 +90,11 @@ enum Stop {
     Io(io::Error),
     /// A check failed; its findings are written.
     Failed,
-    /// What is known does not tell; the report is written.
+    /// The data do not suffice for a verdict; the report is written.
     Unclear,
     /// A file is wrong; its faults are written.
     Faults,
-    /// The samples do not carry a fit; the report of it is written.
+    /// The samples do not support a fit; the report is written.
     FitRefused(Error),
 }
 
@@ -109,19 +110,19 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// What the exit code says, for all verbs.
+/// The exit codes of all verbs.
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    the answer is there, and every check holds; also where its reader left
+  0    success: the answer is written, or its reader left, and every check holds
   1    a check fails: a budget, a schedule, a run that is not healthy
   2    the question, a file or its contents cannot be used
-  3    it cannot be told, or this machine refuses to run it
-  4    the measurements do not carry a fit
+  3    the data do not suffice for a verdict, or this machine refuses to run it
+  4    the measurements do not support a fit
   5    the answer, a file or a rank was lost: a full disk, a process that died
   130  interrupted
-A verdict above 0 stays what it is, whoever reads it.";
+A code above 0 stays the same even if the reader of a pipe leaves.";
 
-/// Runs the command, and says how it went by [`EXIT_CODES`].
+/// Runs the command; the result is one of [`EXIT_CODES`].
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments = plain_names(arguments);
     #[cfg(target_os = "linux")]
@@ -198,8 +199,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// How it went where all is well but perhaps the output: a reader that closes the pipe has seen
-/// enough, and a full disk has not.
+/// The exit code if nothing but the output can have failed: a reader that closes the pipe is
+/// success, a full disk is not.
 fn said(lost: Option<io::Error>) -> ExitCode {
     match lost {
         Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -210,7 +211,7 @@ fn said(lost: Option<io::Error>) -> ExitCode {
     }
 }
 
-/// The exit code that says of which kind an error is.
+/// The exit code for the kind of an error.
 fn code(error: &Error) -> u8 {
     match error {
         e if e.is_environment() => 3,
@@ -220,7 +221,7 @@ fn code(error: &Error) -> u8 {
     }
 }
 
-/// The first screen, or the help of the whole command, if one of them was asked.
+/// The first screen, or the help of the whole command, if the arguments ask for one.
 fn screen(arguments: &[OsString]) -> Option<ExitCode> {
     let written = match arguments {
         [] | [_] => help::first(&mut io::stdout().lock()),
@@ -230,7 +231,7 @@ fn screen(arguments: &[OsString]) -> Option<ExitCode> {
     Some(said(written.and_then(|()| io::stdout().flush()).err()))
 }
 
-/// The error with the flags that help, which the library does not know.
+/// The error with the flags that help; the library does not know them.
 fn advised(error: Error) -> Error {
     if error.is_unknown() {
         return error.or_help(
@@ -239,7 +240,7 @@ fn advised(error: Error) -> Error {
         );
     }
     if error.is_unsupported() {
-        return error.or_help("leave out --algorithm and add --all: it lists what applies");
+        return error.or_help("leave out --algorithm and add --all, which lists what applies");
     }
     error
 }

@@ -21,33 +21,36 @@ use collcost::view;
 pub(super) struct Args {
     /// The collective, such as allgather
     collective: String,
-    /// A fabric: a file of ranks, switches and links or of a generated kind (TOML, JSON), a network of
-    /// ASTRA-sim or ns-3, an InfraGraph, a topology that NCCL dumped, a host as lstopo writes it (XML)
+    /// The file of the fabric: ranks, switches and links, or a generated kind (TOML, JSON); a
+    /// network of ASTRA-sim or ns-3; an InfraGraph; a topology that NCCL dumped; a host from lstopo
+    /// (XML)
     #[arg(long, visible_alias = "on", value_name = "FILE")]
     fabric: String,
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
     root: Option<String>,
-    /// The trees or ways that reach the rate, too
+    /// Also show the trees or routes that reach the rate
     #[arg(long)]
     trees: bool,
-    /// The schedule that reaches the rate, in MSCCL's XML: for verify, trace and simulate --schedule
+    /// Write the schedule that reaches the rate as MSCCL XML, for --schedule of verify, trace and
+    /// simulate
     #[arg(long, value_name = "FILE", requires = "trees")]
     schedule: Option<String>,
-    /// Steps against rounds, for small vectors on fabrics without switches, too
+    /// Also show steps against rounds, for small vectors on fabrics without switches
     #[arg(long, conflicts_with = "trees")]
     frontier: bool,
-    /// What a link carries of a chunk per round, for --frontier; without it the largest that fits
+    /// Rate at which a link carries one chunk per round, for --frontier; default: the largest that
+    /// fits
     #[arg(long, value_name = "RATE", requires = "frontier")]
     unit: Option<String>,
-    /// What is otherwise, beside the fabric as it was built: link=g0-nv0:0 (dead), link=g0>nv0:0.5
-    /// (one way), nic=g3:0, node=spine*:2 (twice the spines); repeatable
+    /// Compare with a changed fabric: link=g0-nv0:0 (dead), link=g0>nv0:0.5 (one way), nic=g3:0,
+    /// node=spine*:2 (twice the spines); repeatable
     #[arg(long, value_name = "KIND=WHAT:TIMES", conflicts_with = "frontier")]
     fault: Vec<String>,
-    /// What libraries run at this size, beside the best; 64MiB with --fault
+    /// Also show what libraries run at this size; default with --fault: 64MiB
     #[arg(long, value_name = "SIZE", conflicts_with = "frontier")]
     size: Option<String>,
-    /// Draw the fabric into this SVG file: the links of the proof, or with --trees their loads
+    /// Draw the fabric into this SVG file: the links of the proof, or with --trees all link loads
     #[arg(long, value_name = "FILE")]
     svg: Option<String>,
     #[command(flatten)]
@@ -100,7 +103,7 @@ impl Args {
     }
 }
 
-/// What `--fault` says, each as it was typed.
+/// The faults of `--fault`, each with its text.
 pub(super) fn faults(typed: &[String]) -> Result<Vec<(String, Fault)>> {
     let one = |text: &String| {
         let fault = text.parse().map_err(|e: Error| e.at(format!("--fault {text}")))?;
@@ -109,7 +112,7 @@ pub(super) fn faults(typed: &[String]) -> Result<Vec<(String, Fault)>> {
     typed.iter().map(one).collect()
 }
 
-/// A fabric with what `--fault` says of it.
+/// A fabric with the faults of `--fault`.
 pub(super) fn with_faults(built: &Graph, faults: &[(String, Fault)]) -> Result<Graph> {
     faults.iter().try_fold(built.clone(), |graph, (typed, fault)| {
         graph.with_faults(std::slice::from_ref(fault)).map_err(|e| e.at(format!("--fault {typed}")))

@@ -1,9 +1,9 @@
 //! Files that the command writes: each written atomically, whatever happens meanwhile.
 //!
-//! What is written has no name while it is written, so that a run that is killed leaves nothing. It
-//! gets mode and owner of the file whose place it takes, is on the disk, and then gets the name in
-//! one step; the folder is on the disk, too, before anybody hears that it is done. Links are
-//! followed and stay. What is no file, such as a pipe or a device, is written to and stays what it is.
+//! A file has no name while it is written, so that a killed run leaves nothing behind. It gets the
+//! mode and owner of the file that it replaces, is synced to disk, and then gets the name in one
+//! step. The folder is synced too before success is reported. Links are followed and kept. A target
+//! that is not a file, such as a pipe or a device, is written to directly.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -13,18 +13,18 @@ use std::path::{Path, PathBuf};
 use collcost::base::error::{Error, Result};
 use tempfile::NamedTempFile;
 
-/// Links that lead to one file; more of them go round in a circle.
+/// The most links that are followed to one file; more of them form a circle.
 const MOST_LINKS: usize = 40;
 
-/// What names begin and end with that a file has for the moment in which it takes another's place.
+/// The prefix and suffix of the name that a file has briefly before it replaces another.
 const BESIDE: &str = ".collcost-";
 const PART: &str = ".part";
 
 /// Writes `text` to `file`, which `flag` named.
 ///
 /// # Errors
-/// A file that cannot be there, of the reader's making; a full disk or a reader that left, which is
-/// no fault of what was asked.
+/// A file that cannot exist there, which is the caller's fault; a full disk or a reader that left,
+/// which is not.
 pub(super) fn write_whole(flag: &str, file: &Path, text: &str) -> Result<()> {
     let written = match Place::of(file) {
         Ok(Place::Open(mut open)) => put(&mut open, text),
@@ -34,7 +34,7 @@ pub(super) fn write_whole(flag: &str, file: &Path, text: &str) -> Result<()> {
     written.map_err(|e| fault(flag, file, &e))
 }
 
-/// Writes a file that is not there yet; false if it is.
+/// Writes a new file; false if it exists.
 ///
 /// # Errors
 /// As [`write_whole`].
@@ -47,7 +47,7 @@ pub(super) fn write_new(flag: &str, file: &Path, text: &str) -> Result<bool> {
     }
 }
 
-/// Appends `text` to what others wrote to the file, and may be writing; a part of it never stays.
+/// Appends `text` to a file to which others may also be writing; a partial write is undone.
 ///
 /// # Errors
 /// As [`write_whole`].
@@ -62,23 +62,23 @@ pub(super) fn append(flag: &str, file: &Path, text: &str) -> Result<()> {
         disk::asked(|| put(&mut open, text))
             .and_then(|()| disk::asked(|| open.sync_all()))
             .inspect_err(|_| {
-                // What matters is the first error.
+                // The first error is the one to report.
                 let _ = open.set_len(before);
             })
     };
     append().map_err(|e| fault(flag, file, &e))
 }
 
-/// Gives a file a name that nothing has yet.
+/// Gives a file a name that is not in use.
 ///
 /// # Errors
-/// The system's: `AlreadyExists` where something has it.
+/// The system's: `AlreadyExists` if the name is in use.
 #[cfg(target_os = "linux")]
 pub(super) fn rename_new(file: &Path, name: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
     match renameat_with(CWD, file, CWD, name, RenameFlags::NOREPLACE) {
-        // A file system that knows no such flag knows links.
+        // A file system without this flag supports links.
         Err(Errno::INVAL | Errno::NOSYS) => {
             fs::hard_link(file, name).and_then(|()| fs::remove_file(file))
         }
@@ -101,9 +101,9 @@ fn fault(flag: &str, file: &Path, error: &io::Error) -> Error {
         | K::InvalidInput
         | K::ExecutableFileBusy => Error::input(what)
             .at(place)
-            .help("name a file in a folder that is there and can be written to"),
-        K::BrokenPipe => Error::lost(what).at(place).help("whoever read it has ended"),
-        _ => Error::lost(what).at(place).help("what was there before is left; write it elsewhere"),
+            .help("name a file in a folder that exists and can be written to"),
+        K::BrokenPipe => Error::lost(what).at(place).help("the process that read it has ended"),
+        _ => Error::lost(what).at(place).help("the file is unchanged; write to another place"),
     }
 }
 
@@ -111,27 +111,27 @@ fn put(open: &mut File, text: &str) -> io::Result<()> {
     open.write_all(text.as_bytes()).and_then(|()| open.flush())
 }
 
-/// What becomes of a file that is there already.
+/// What to do with a file that exists already.
 #[derive(Clone, Copy, PartialEq)]
 enum Taken {
     Replaced,
     Refused,
 }
 
-/// What a name stands for.
+/// What a name refers to.
 enum Place {
-    /// A file, or none yet.
+    /// A file, existing or not.
     File(Target),
-    /// What is no file, or open already.
+    /// A target that is not a file, or is open already.
     Open(File),
 }
 
 impl Place {
-    /// Follows links one by one, since the last may name what is not there yet.
+    /// Follows links one by one, since the last may name a file that does not exist yet.
     fn of(file: &Path) -> io::Result<Self> {
         let mut target = Target::named(file)?;
         for _ in 0..MOST_LINKS {
-            // What /proc shows is open already, under whatever name.
+            // What /proc shows is open already, whatever its name.
             if target.folder.starts_with("/proc") {
                 return open(file, &target).map(Self::Open);
             }
@@ -149,7 +149,7 @@ impl Place {
     }
 }
 
-/// Opens what is no file. This program's own outputs are written on, not from their beginning.
+/// Opens a target that is not a file. This program's own outputs are continued, not overwritten.
 fn open(file: &Path, target: &Target) -> io::Result<File> {
     #[cfg(target_os = "linux")]
     if target.folder == Path::new(&format!("/proc/{}/fd", std::process::id())) {
@@ -164,7 +164,7 @@ fn open(file: &Path, target: &Target) -> io::Result<File> {
     OpenOptions::new().append(true).open(file)
 }
 
-/// A file in its folder, whose name holds no link.
+/// A file in its folder, on a path without links.
 struct Target {
     folder: PathBuf,
     path: PathBuf,
@@ -215,7 +215,7 @@ impl Target {
         disk::asked(|| sync_folder(&self.folder))
     }
 
-    /// The file whose place is taken, if it may be written to.
+    /// The file that is replaced, if it may be written to.
     fn before(&self) -> io::Result<Option<Metadata>> {
         let found = match fs::symlink_metadata(&self.path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
@@ -224,26 +224,27 @@ impl Target {
         if !found.is_file() {
             return Err(match found.is_dir() {
                 true => ErrorKind::IsADirectory.into(),
-                false => io::Error::other("it became something else than a file meanwhile"),
+                false => io::Error::other("it is no longer a file"),
             });
         }
         OpenOptions::new().write(true).open(&self.path)?;
         Ok(Some(found))
     }
 
-    /// A file with a name of its own, where files without one are not to be had.
+    /// A file with a temporary name, if the file system has no files without names.
     fn part(&self) -> io::Result<NamedTempFile> {
         loop {
             let part = disk::asked(|| named().tempfile_in(&self.folder))?;
             disk::asked(|| part.as_file().lock())?;
-            // Between the two somebody may have taken it for one that was left.
+            // Between the two, another process may have removed it as a leftover.
             if part.path().exists() {
                 return Ok(part);
             }
         }
     }
 
-    /// Removes what runs left that were killed between two steps. Who is still at it holds a lock.
+    /// Removes the files of runs that were killed between two steps. A run that is still active
+    /// holds a lock.
     fn sweep(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         for entry in entries.flatten() {
@@ -255,7 +256,7 @@ impl Target {
             }
             let left = File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok());
             if left {
-                // Another sweeper may have been faster.
+                // Another process may have removed it already.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -268,13 +269,13 @@ fn named() -> tempfile::Builder<'static, 'static> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        // Less what the user's mask takes away, as for any new file.
+        // Reduced by the user's umask, as for any new file.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     builder
 }
 
-/// Writes all of it, gives it the mode and owner of the one before, and waits for the disk.
+/// Writes the whole text, sets the mode and owner of the replaced file, and syncs.
 fn fill(mut file: &File, text: &str, before: Option<&Metadata>) -> io::Result<()> {
     for part in text.as_bytes().chunks(1 << 16) {
         disk::asked(|| file.write_all(part))?;
@@ -293,8 +294,9 @@ fn keep_owner(file: &File, before: &Metadata) -> io::Result<()> {
     if (new.uid(), new.gid()) == (before.uid(), before.gid()) {
         return Ok(());
     }
-    disk::asked(|| fchown(file, Some(before.uid()), Some(before.gid())))
-        .map_err(|e| io::Error::new(e.kind(), format!("it is another's, who would lose it ({e})")))
+    disk::asked(|| fchown(file, Some(before.uid()), Some(before.gid()))).map_err(|e| {
+        io::Error::new(e.kind(), format!("it belongs to another user, who would lose it ({e})"))
+    })
 }
 
 #[cfg(not(unix))]
@@ -302,7 +304,7 @@ fn keep_owner(_: &File, _: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until the names in a folder are on the disk, where folders can be asked that.
+/// Syncs the names in a folder to disk, if the system supports it.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder).and_then(|folder| folder.sync_all()) {
         Err(e) if matches!(e.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(()),
@@ -311,7 +313,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Files without a name, which are gone with the process that has them open.
+/// Files without a name, which vanish with the process that has them open.
 #[cfg(target_os = "linux")]
 mod unnamed {
     use std::fs::File;
@@ -322,13 +324,13 @@ mod unnamed {
     use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
     use rustix::io::Errno;
 
-    /// A file in that folder, locked; none where the file system has none.
+    /// A locked file in that folder; none if the file system does not support it.
     pub(super) fn create(folder: &Path) -> io::Result<Option<File>> {
         let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
         match open(folder, flags, Mode::from_raw_mode(0o666)) {
             Ok(file) => {
                 let file = File::from(file);
-                // It can be given a name only through what /proc shows.
+                // It can be given a name only through /proc.
                 let is_shown = Path::new(&shown(&file)).exists();
                 file.lock()?;
                 Ok(is_shown.then_some(file))
@@ -338,7 +340,7 @@ mod unnamed {
         }
     }
 
-    /// Gives it a name that nothing has yet.
+    /// Gives it a name that is not in use.
     pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
         Ok(linkat(CWD, shown(file), CWD, path, AtFlags::SYMLINK_FOLLOW)?)
     }
@@ -363,7 +365,7 @@ mod unnamed {
     }
 }
 
-/// All that is asked of the disk; in tests it may fail at any of it.
+/// Every operation on the disk; in tests any of them may fail.
 mod disk {
     #[cfg(not(test))]
     use std::io;
@@ -387,9 +389,9 @@ mod disk {
         use std::io;
 
         thread_local! {
-            /// What is still granted before the disk is full.
+            /// Operations that still succeed before the disk is full.
             static GRANTED: Cell<usize> = const { Cell::new(usize::MAX) };
-            /// Whether the file system has no files without a name.
+            /// Whether the file system lacks files without a name.
             static NAMED: Cell<bool> = const { Cell::new(false) };
         }
 
@@ -426,7 +428,7 @@ mod tests {
     use super::disk::faults::{grant, without_unnamed};
     use super::*;
 
-    /// Whatever lies in a folder: links as where they lead, files as what they hold.
+    /// The contents of a folder: links with their targets, files with their text.
     fn all(folder: &Path) -> BTreeMap<String, String> {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
         let shown = entries.map(|entry| {
@@ -466,7 +468,7 @@ mod tests {
         let about = fs::metadata(&file).unwrap();
         assert_eq!(about.mode() & 0o777, 0o600);
         assert_ne!(about.ino(), inode, "another file took its place");
-        // Of a new file the user's mask decides.
+        // The umask decides the mode of a new file.
         let plain = here.path().join("plain");
         fs::write(&plain, "").unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode();
@@ -526,7 +528,7 @@ mod tests {
         assert_eq!(fs::read_to_string(new).unwrap(), "1");
     }
 
-    /// Whatever fails first, the file is the old or the new one, and nothing else lies there.
+    /// Whatever fails first, the file is the old or the new one, and nothing else is in the folder.
     #[test]
     fn a_failure_at_every_step_leaves_a_whole_file_and_nothing_else() {
         let (old, new) = ("old".to_owned(), "new ".repeat(50_000));

@@ -1,4 +1,4 @@
-//! `--plot` and `--svg`, which verbs share that have something to draw.
+//! `--plot` and `--svg`, shared by the verbs that can draw their answer.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,26 +11,26 @@ use collcost::view::plot::{self, Picture};
 #[derive(Clone, Default, clap::Args)]
 #[command(next_help_heading = "Pictures")]
 pub(super) struct PictureFlags {
-    /// Draw it in the terminal instead of a table
+    /// Draw the answer in the terminal instead of a table
     #[arg(long, conflicts_with = "format")]
     plot: bool,
-    /// Draw it into this SVG file too, written atomically
+    /// Also draw the answer into this SVG file, written atomically
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     svg: Option<String>,
 }
 
 impl PictureFlags {
-    /// Whether anything is to be drawn.
+    /// Whether a drawing was requested.
     pub(super) fn asked(&self) -> bool {
         self.plot || self.svg.is_some()
     }
 
-    /// The file that is asked for.
+    /// The file of `--svg`.
     pub(super) fn file(&self) -> Option<&str> {
         self.svg.as_deref()
     }
 
-    /// Draws what is asked. True where it stands in the terminal, so that no table need.
+    /// Draws what the flags ask for. True if it is in the terminal, so that no table is needed.
     pub(super) fn draw(&self, out: &mut impl Write, picture: &Picture) -> Result<bool, Stop> {
         if let Some(file) = &self.svg {
             write_whole("--svg", Path::new(file), &plot::svg(picture))?;

@@ -1,4 +1,4 @@
-//! `collcost plan`: which collectives a step of a model needs, what they take, what is exposed.
+//! `collcost plan`: the collectives of a step of a model, their times, and the exposed time.
 
 use std::io::Write;
 
@@ -26,43 +26,43 @@ Examples:
   collcost plan train.sh --set machine=dgx-h100
   collcost plan job.toml --search --gpus 512 --memory 80GB
 
-A file holds steps as [step.NAME] tables; collcost plan --presets lists layouts that people run.")]
+A file holds steps as [step.NAME] tables. collcost plan --presets lists built-in layouts.")]
 pub(super) struct Args {
-    /// A file with steps, without it collcost.toml; or a job's configuration, over others such as its
-    /// model's config.json
+    /// A file with steps (default: collcost.toml), or the configuration of a job, which may be
+    /// followed by others such as its model's config.json
     #[arg(value_name = "FILE", conflicts_with = "preset")]
     files: Vec<String>,
-    /// Only this step of the file
+    /// Show only this step of the file
     #[arg(long, value_name = "NAME")]
     step: Option<String>,
-    /// A layout that people run, instead of a file
+    /// Use a built-in layout from practice instead of a file
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
-    /// The names of these layouts
+    /// List the names of the built-in layouts
     #[arg(long, conflicts_with_all = ["files", "preset"])]
     presets: bool,
-    /// Another value for a key such as tp=4, or for a figure such as inter.bw=800Gb/s
+    /// Set a key of the step, such as tp=4, or a parameter of the machine, such as inter.bw=800Gb/s
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// One key over several values, such as shard_size=8,16,32
+    /// Vary one key over several values, such as shard_size=8,16,32
     #[arg(long, value_name = "KEY=A,B,…", conflicts_with = "diff")]
     vary: Option<String>,
-    /// What each parameter of the machine weighs
+    /// Show the weight of each parameter of the machine
     #[arg(long)]
     sensitivity: bool,
-    /// A measured step of a like job, which fixes the rate of kernels: a job in TOML with step_s
+    /// A similar job with a measured step (TOML with step_s), which sets the rate of kernels
     #[arg(long, value_name = "FILE")]
     anchor: Option<String>,
-    /// The best layout of a job: least time, then least memory
+    /// Search the best layout of a job: least time, then least memory
     #[arg(long, requires = "gpus")]
     search: bool,
-    /// GPUs of a job; several for a search over each
+    /// Number of GPUs of a job; --search takes several and searches each
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     gpus: Vec<u32>,
-    /// Memory of a GPU that a layout may fill; without it all that it has
+    /// Memory per GPU that a layout may fill; default: all of it
     #[arg(long, value_name = "SIZE", requires = "search")]
     memory: Option<Bytes>,
-    /// What changed since this file
+    /// Show what changed since this file
     #[arg(long, value_name = "OLD")]
     diff: Option<String>,
     #[command(flatten)]
@@ -83,7 +83,7 @@ impl Args {
             return self.job(&registry, out);
         }
         if self.pictures.asked() {
-            return Err(Error::input("a picture is of one job's step")
+            return Err(Error::input("a picture shows the step of one job")
                 .at("--svg")
                 .help("name a job's configuration")
                 .into());
@@ -146,8 +146,10 @@ impl Args {
         {
             if self.pictures.asked() {
                 let picture = view::plot::step(&one).ok_or_else(|| {
-                    Error::input("only memory is known of this job, and a picture is of its step")
-                        .help("write batch = { global = 512, … } in it")
+                    Error::input(
+                        "only the memory of this job is known, and a picture shows its step",
+                    )
+                    .help("write batch = { global = 512, … } in it")
                 })?;
                 if self.pictures.draw(out, &picture)? {
                     return Ok(());
@@ -184,7 +186,7 @@ impl Args {
     fn varied(&self) -> Result<Option<(String, Vec<String>)>> {
         let Some(text) = &self.vary else { return Ok(None) };
         let refuse = || {
-            Error::input(format!("`{text}` names no values"))
+            Error::input(format!("`{text}` does not name values"))
                 .at(format!("--vary {text}"))
                 .help("write a key with its values, such as shard_size=8,16,32")
         };
@@ -201,15 +203,15 @@ impl Args {
 const MOST: usize = 1000;
 
 fn unknown(name: &str) -> Error {
-    let error = Error::input(format!("`{name}` is no preset")).at(format!("--preset {name}"));
+    let error = Error::input(format!("`{name}` is not a preset")).at(format!("--preset {name}"));
     error.help(did_you_mean(name, preset_names(), || {
-        format!("known are {}", preset_names().collect::<Vec<_>>().join(", "))
+        format!("known presets: {}", preset_names().collect::<Vec<_>>().join(", "))
     }))
 }
 
 type Pairs = Vec<(String, String)>;
 
-/// Keys of the step, and figures of the machine: those have a dot, or are the few without.
+/// Keys of the step, and parameters of the machine: those with a dot, and a few without.
 fn sorted(set: &[String]) -> Result<(Pairs, Pairs)> {
     let (mut keys, mut figures) = (Vec::new(), Vec::new());
     for text in set {

@@ -1,4 +1,4 @@
-//! Flags that say how ranks are started on this machine.
+//! Flags for how ranks are started on this machine.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -15,24 +15,24 @@ use collcost::run::transport::Kind;
 #[derive(clap::Args)]
 #[command(next_help_heading = "Ranks")]
 pub(super) struct ProcessFlags {
-    /// How bytes move: shm (shared memory) or tcp; calibrate has nccl and cuda too; auto is shm, or
-    /// tcp where a launcher started the ranks
+    /// How bytes move: shm (shared memory) or tcp, in calibrate also nccl or cuda; auto is tcp if a
+    /// launcher started the ranks, else shm
     #[arg(long, value_name = "NAME", default_value = "auto")]
     transport: String,
-    /// How ranks wait: spin or poll; without it spin where each has a CPU of its own
+    /// How ranks wait: spin or poll; default: spin if each rank has its own CPU
     #[arg(long, value_name = "HOW", hide_short_help = true)]
     wait: Option<String>,
     /// Let ranks move between CPUs
     #[arg(long, hide_short_help = true)]
     no_pin: bool,
-    /// Network namespaces for ranks over TCP, each with its address: r1=10.0.0.1,r2=10.0.0.2
+    /// Network namespaces for ranks over TCP, with their addresses: r1=10.0.0.1,r2=10.0.0.2
     #[arg(long, value_name = "NAME=ADDRESS,…", hide_short_help = true)]
     netns: Option<String>,
 }
 
 impl ProcessFlags {
-    /// How ranks are started; their number is put in later. Those that were `started` by somebody
-    /// else may be on several hosts.
+    /// How ranks are started; their number is set later. Ranks `started` by a launcher may be on
+    /// several hosts.
     pub(super) fn setup(&self, started: bool) -> Result<Setup> {
         let named = Some(&self.transport).filter(|name| *name != "auto");
         if matches!(self.transport.as_str(), "nccl" | "cuda") {
@@ -46,7 +46,7 @@ impl ProcessFlags {
                 .help("write --transport tcp; or add --launcher none, which starts ranks itself"));
         }
         if started && self.netns.is_some() {
-            return Err(Error::input("ranks that a launcher started are where it started them")
+            return Err(Error::input("a launcher has placed the ranks already")
                 .at("--netns")
                 .help("leave out --netns, or add --launcher none"));
         }
@@ -55,7 +55,7 @@ impl ProcessFlags {
         })?;
         let places = self.places()?;
         if transport != Kind::Tcp && !places.is_empty() {
-            return Err(Error::input("namespaces do not matter to shared memory")
+            return Err(Error::input("namespaces have no effect on shared memory")
                 .at("--netns")
                 .help("add --transport tcp"));
         }
@@ -71,13 +71,13 @@ impl ProcessFlags {
         })
     }
 
-    /// What `--transport` says.
+    /// The value of `--transport`.
     #[cfg(feature = "cuda")]
     pub(super) fn transport(&self) -> &str {
         &self.transport
     }
 
-    /// The flags that were typed; namespaces by their number alone.
+    /// The flags that were typed; of namespaces only their number.
     pub(super) fn words(&self) -> Vec<String> {
         let transport = Some(&self.transport).filter(|name| *name != "auto");
         let spaces = self.netns.as_ref().map(|text| text.split(',').count());
@@ -93,14 +93,14 @@ impl ProcessFlags {
     fn places(&self) -> Result<Vec<Place>> {
         let Some(text) = &self.netns else { return Ok(Vec::new()) };
         let refuse = |part: &str| {
-            Error::input(format!("`{part}` is no namespace with its address"))
+            Error::input(format!("`{part}` is not a namespace with its address"))
                 .at(format!("--netns {text}"))
                 .help("write r1=10.0.0.1,r2=10.0.0.2")
         };
         let place = |part: &str| {
             let (name, address) = part.split_once('=').ok_or_else(|| refuse(part))?;
             let address: IpAddr = address.parse().map_err(|_| refuse(part))?;
-            // Where `ip netns` keeps them; a path is taken as it is.
+            // Where `ip netns` keeps them; a full path is used unchanged.
             let namespace = Some(PathBuf::from("/run/netns").join(name));
             Ok(Place { namespace, address })
         };
@@ -108,10 +108,10 @@ impl ProcessFlags {
     }
 }
 
-/// Whether this program is linked such that it loads no libraries.
+/// Whether this program is linked statically and cannot load libraries.
 const IS_STATIC: bool = cfg!(target_feature = "crt-static");
 
-/// Says that GPUs are here and this program, being static, does not see them.
+/// Reports that there are GPUs but this program, being static, cannot use them.
 #[cfg(not(feature = "cuda"))]
 pub(super) fn passed_over_gpus() {
     if IS_STATIC && std::path::Path::new("/dev/nvidiactl").exists() {
@@ -119,7 +119,7 @@ pub(super) fn passed_over_gpus() {
     }
 }
 
-/// Why GPUs run nothing here.
+/// Why GPUs cannot be used here.
 fn no_gpus(transport: &str) -> Error {
     let (what, help) = match (cfg!(feature = "cuda"), IS_STATIC) {
         (true, _) => (
@@ -128,10 +128,10 @@ fn no_gpus(transport: &str) -> Error {
         ),
         (false, true) => (
             "this collcost is a static program, which cannot load CUDA or NCCL",
-            "take the build for glibc of the same release (linux-gnu), or the Python wheel",
+            "use the build for glibc of the same release (linux-gnu), or the Python wheel",
         ),
         (false, false) => {
-            ("this collcost was built without GPUs", "build it with the feature `cuda`")
+            ("this collcost was built without GPU support", "build it with the feature `cuda`")
         }
     };
     Error::environment(what).at(format!("--transport {transport}")).help(help)
@@ -139,7 +139,7 @@ fn no_gpus(transport: &str) -> Error {
 
 /// What becomes readable when the user interrupts.
 pub(super) fn interruption() -> Result<OwnedFd> {
-    let failed = |e| Error::environment(format!("an interruption could not be noticed: {e}"));
+    let failed = |e| Error::environment(format!("interrupt signals cannot be caught: {e}"));
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     // A launcher ends its ranks by the second of them.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {

@@ -1,4 +1,4 @@
-//! `collcost profiles`: the machines that are known, one of them, and what is wrong with a file.
+//! `collcost profiles`: lists the known machines, shows one, and checks a file.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -30,20 +30,20 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// One machine: every figure with how it was obtained, from where, and what is unknown
+    /// Show a machine: every parameter with its origin and source, and what is unknown
     Show(Show),
-    /// What is missing, contradictory, suspicious or unsourced in a description
+    /// Check a description for what is missing, contradictory, suspicious or unsourced
     Check(Check),
-    /// What changed between two machines, against both intervals
+    /// Show what changed between two machines, compared with both intervals
     Diff(Diff),
 }
 
 #[derive(clap::Args)]
 struct Diff {
-    /// The machine before: a name, or a profile's file
+    /// The old machine: a name, or the file of a profile
     #[arg(value_name = "OLD")]
     old: String,
-    /// The machine now
+    /// The new machine
     #[arg(value_name = "NEW")]
     new: String,
     #[command(flatten)]
@@ -52,7 +52,7 @@ struct Diff {
 
 #[derive(clap::Args)]
 struct Show {
-    /// A machine, or a profile's file
+    /// The name of a machine, or the file of a profile
     #[arg(value_name = "NAME|FILE")]
     name: String,
     #[command(flatten)]
@@ -61,13 +61,13 @@ struct Show {
 
 #[derive(clap::Args)]
 struct Check {
-    /// Profiles to check: files, or machines that are known
+    /// Profiles to check: files, or names of known machines
     #[arg(value_name = "FILE", required_unless_present = "builtin")]
     files: Vec<String>,
-    /// All built-in machines
+    /// Check all built-in machines
     #[arg(long)]
     builtin: bool,
-    /// Figures that must be there: alpha, efficiency, launch, gamma
+    /// Parameters that must be present: alpha, efficiency, launch, gamma
     #[arg(long, value_name = "FIGURES", value_delimiter = ',')]
     need: Vec<String>,
     #[command(flatten)]
@@ -150,13 +150,13 @@ impl Diff {
     }
 }
 
-/// The day by this computer's clock; none where it stands before 1970.
+/// Today's date by this computer's clock; none if the clock is before 1970.
 pub(super) fn today() -> Option<Date> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     u32::try_from(since.as_secs() / 86_400).ok().map(Date::after_epoch)
 }
 
-/// The moment by this computer's clock, as 2026-11-20T17:33:00Z; empty where it stands before 1970.
+/// The time by this computer's clock, as 2026-11-20T17:33:00Z; empty if the clock is before 1970.
 #[cfg(target_os = "linux")]
 pub(super) fn now() -> String {
     let Ok(since) = SystemTime::now().duration_since(UNIX_EPOCH) else { return String::new() };
@@ -175,7 +175,7 @@ fn shown(origin: &str) -> String {
 /// The machine of that name or in that file.
 ///
 /// # Errors
-/// None such, with the nearest name; or a description that is refused, with its line.
+/// An unknown name, with the nearest one; or a description that is refused, with its line.
 pub(super) fn find(name: &str) -> Result<Profile> {
     let source = Source::of(name)?;
     let origin = source.origin();
@@ -188,7 +188,7 @@ pub(super) fn find(name: &str) -> Result<Profile> {
         }
         _ => refused,
     })?;
-    // Its files lie beside the profile.
+    // Its files are in the folder of the profile.
     let beside = |file: &String| {
         let path = Path::new(origin).parent().unwrap_or(Path::new("")).join(file);
         path.to_string_lossy().into_owned()
@@ -197,7 +197,7 @@ pub(super) fn find(name: &str) -> Result<Profile> {
         super::input::text(path).map_err(|e| {
             Error::profile(format!("{what} cannot be read: {e}"))
                 .at(format!("{origin}: {key} = \"{file}\""))
-                .help("name a file beside the profile")
+                .help("name a file in the folder of the profile")
         })
     };
     if let Some(file) = &profile.fabric_file {
@@ -227,7 +227,7 @@ impl Source {
         if is_file(name) {
             return Self::read(name);
         }
-        // Only one file is looked for; the folder is listed when nothing else has the name.
+        // Only this file is tried; the folder is listed if nothing else has the name.
         if let Some(path) = folder().map(|f| f.join(format!("profiles/{name}.toml")))
             && path.is_file()
         {
@@ -265,7 +265,7 @@ impl Source {
         }
     }
 
-    /// The text of the file, or of one that stands for the built-in machine.
+    /// The text of the file, or of the one that describes the built-in machine.
     fn text(&self) -> Result<Cow<'_, str>> {
         match self {
             Self::BuiltIn(_) => Ok(Cow::Owned(self.profile()?.to_toml())),

@@ -1,4 +1,4 @@
-//! How far a calibration is, on standard error.
+//! The progress of a calibration, on standard error.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use collcost::run::calibrate::Progress;
 /// How progress is shown.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Show {
-    /// One line that changes, on a terminal alone.
+    /// One line that changes, only on a terminal.
     Auto,
     /// A line for every tenth of the points.
     Plain,
@@ -30,7 +30,7 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    /// A bar of what `head` says.
+    /// A bar with the label `head`.
     pub(super) fn new(show: Show, head: &str) -> Self {
         let show = match show {
             Show::Auto if !std::io::stderr().is_terminal() => Show::None,
@@ -42,7 +42,7 @@ impl Bar {
             }
             _ => ProgressBar::hidden(),
         };
-        // A style that is none would be a mistake here; the bar's own does as well.
+        // An invalid style would be a mistake in this code; the bar's default is good enough then.
         if let Ok(style) = ProgressStyle::with_template("calibrate {prefix}  [{bar:10}] {msg}") {
             bar.set_style(style.progress_chars("#."));
         }
@@ -50,7 +50,7 @@ impl Bar {
         Self { show, head: head.to_owned(), bar, tenths: 0, began: Instant::now() }
     }
 
-    /// Shows how far it is.
+    /// Shows the progress.
     pub(super) fn show(&mut self, progress: &Progress) {
         match self.show {
             Show::None => {}
@@ -89,7 +89,7 @@ impl Bar {
         )
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,4 +1,4 @@
-//! `collcost run`: a schedule run for real between processes of this machine.
+//! `collcost run`: executes a schedule between processes of this machine.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -44,10 +44,10 @@ pub(super) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Run")]
 struct HowFlags {
-    /// Repetitions that count
+    /// Number of timed repetitions
     #[arg(long, value_name = "R", default_value = "20", allow_hyphen_values = true)]
     reps: String,
-    /// Repetitions before them
+    /// Number of warm-up repetitions
     #[arg(
         long,
         value_name = "W",
@@ -56,7 +56,7 @@ struct HowFlags {
         hide_short_help = true
     )]
     warm: String,
-    /// Check the first result alone, and reuse its buffers
+    /// Check only the first result, and reuse its buffers
     #[arg(long, hide_short_help = true)]
     check_once: bool,
 }
@@ -70,7 +70,7 @@ pub(super) fn rank() -> ExitCode {
     match serve(control) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Lost ranks are the group's to report; a person who types this verb is told.
+            // The group reports lost ranks; a user who types this verb gets an error.
             if error.is_input() {
                 super::streams::say(format_args!("error: {error}"));
             }
@@ -95,7 +95,7 @@ impl Args {
         let setup = self.processes.setup(false)?;
         let block = self.how.block()?;
         if self.on.ranks.is_silent() {
-            // Two ranks are the fewest that say anything.
+            // Fewer than two ranks show nothing.
             let ranks = usable()?.at_once.clamp(2, 64) as u32;
             self.on.ranks = self.on.ranks.with_ranks(ranks);
         }
@@ -122,7 +122,7 @@ impl Args {
         group.end();
         if self.call.algorithm.is_none() && !named {
             let machine = &query.machine.name;
-            let note = format!("no algorithm is named: {id} is the fastest on {machine}");
+            let note = format!("no algorithm is given: {id} is the fastest on {machine}");
             report.notes.insert(0, note);
         }
         Ok(report)

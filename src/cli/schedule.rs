@@ -5,7 +5,7 @@ use collcost::base::error::{Error, Result};
 use collcost::exchange::import;
 use collcost::exchange::import::Foreign;
 
-/// The schedule that `file` holds, in whichever format.
+/// The schedule that `file` holds, in any supported format.
 pub(super) fn read(file: &str) -> Result<Foreign> {
     import::read(&text(file)?, file)
 }
@@ -15,6 +15,6 @@ pub(super) fn text(file: &str) -> Result<String> {
     input::text(file).map_err(|e| {
         Error::input(format!("the schedule cannot be read: {e}"))
             .at(format!("--schedule {file}"))
-            .help("name a file of text; of fewer ranks or segments where it is too long")
+            .help("name a text file; if it is too long, use fewer ranks or segments")
     })
 }

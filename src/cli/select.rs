@@ -1,4 +1,4 @@
-//! `collcost select`: what a library will pick, and what that costs.
+//! `collcost select`: which algorithm a library will pick, and its cost.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -32,19 +32,19 @@ Examples:
   collcost choose vllm@0.33.0 allreduce 1K..64M -n 8 --on b200
   collcost choose sglang allreduce 256K -n 8 --on h100 --vs vllm --explain")]
 pub(super) struct Args {
-    /// The collective, a size or a range such as 8..1GiB, and the policy if not by --policy
+    /// The collective, a size or a range such as 8..1GiB, and the policy unless --policy names it
     #[arg(value_name = "COLLECTIVE [SIZE|RANGE]", allow_negative_numbers = true)]
     words: Vec<String>,
-    /// Whose rules: nccl, openmpi@4.1, mpich, …; collcost list policies
+    /// The library whose rules decide: nccl, openmpi@4.1, mpich, …; see collcost list policies
     #[arg(long, value_name = "NAME|rules-file:FILE", hide_short_help = true)]
     policy: Option<String>,
-    /// Other rules beside them
+    /// Other rules to compare with
     #[arg(long, visible_alias = "versus", value_name = "NAME|rules-file:FILE")]
     vs: Option<String>,
-    /// The rule of every choice, what sizes count, the source
+    /// Show the rule of every choice, what sizes count, and the source
     #[arg(long)]
     explain: bool,
-    /// Bytes of the elements, by type: char, float, double, bf16
+    /// The element type, which sets the bytes per element: char, float, double, bf16
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(super) struct Args {
     /// The operation does not commute
     #[arg(long, hide_short_help = true)]
     non_commutative: bool,
-    /// The operation is the user's own, not a predefined one
+    /// The operation is user-defined, not a predefined one
     #[arg(long, hide_short_help = true)]
     user_op: bool,
     /// The call works in place
@@ -69,20 +69,20 @@ pub(super) struct Args {
     on: OnFlags,
 }
 
-/// What inference engines ask of a call.
+/// What inference engines need to know about a call.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Inference engines")]
 struct EngineFlags {
-    /// Columns of the tensor, the model's hidden size
+    /// Columns of the tensor: the hidden size of the model
     #[arg(long, value_name = "H")]
     hidden: Option<NonZeroU64>,
-    /// The call is captured in a CUDA graph, which is taken where nothing is said
+    /// The call is captured in a CUDA graph (the default)
     #[arg(long, conflicts_with = "eager", hide_short_help = true)]
     graph: bool,
-    /// The call is launched from Python
+    /// The call is launched from Python, not captured in a CUDA graph
     #[arg(long)]
     eager: bool,
-    /// A variable, or a flag of the engine; p2p=0: no peer access
+    /// An environment variable or a flag of the engine; p2p=0 means no peer access
     #[arg(long, value_name = "K=V")]
     env: Vec<String>,
 }
@@ -103,7 +103,7 @@ impl EngineFlags {
     }
 }
 
-/// The type that a name of bytes an element stands for.
+/// The type for a name that gives the bytes per element.
 fn data_type(name: &str) -> DataType {
     DataType::named(name).unwrap_or(match name {
         "fp8" => DataType::F8e4m3,
@@ -111,14 +111,14 @@ fn data_type(name: &str) -> DataType {
     })
 }
 
-/// The words sorted by what they are.
+/// The words sorted by kind.
 struct Asked {
     operation: Operation,
     policy: String,
     sizes: Option<String>,
 }
 
-/// Where sizes end if none are asked: a tebibyte. They begin with one element.
+/// The last size if none are given: a tebibyte. The first is one element.
 const LARGEST: Bytes = Bytes(1 << 40);
 
 impl Args {
@@ -179,8 +179,8 @@ impl Args {
             .map_err(|e| e.at(format!("select {}", self.words.join(" ")).trim_end()))
     }
 
-    /// Tells the collective, the policy and the sizes apart: `openmpi@4.1 allreduce 32K` as well as
-    /// `allreduce 32K --policy openmpi@4.1`.
+    /// Sorts the words into collective, policy and sizes: `openmpi@4.1 allreduce 32K` is the same
+    /// as `allreduce 32K --policy openmpi@4.1`.
     fn asked(&self) -> Result<Asked> {
         let place = |e: Error| e.at(format!("select {}", self.words.join(" ")).trim_end());
         let mut words = self.words.iter();
@@ -198,11 +198,11 @@ impl Args {
                 ));
             }
             first = words.next().ok_or_else(|| {
-                place(Error::input("which collective?").help("write one behind the policy"))
+                place(Error::input("which collective?").help("write one after the policy"))
             })?;
         }
         let operation: Operation = first.parse().map_err(|e: Error| {
-            // A first word that is neither may be a slip of either.
+            // A first word that is neither may be a typo of either.
             let no_policy = policy.is_none() && self.words.len() > 1;
             let second = self.words.get(1).is_some_and(|w| w.parse::<Operation>().is_ok());
             place(match entry(first) {
@@ -219,7 +219,7 @@ impl Args {
         }
         let policy = policy.ok_or_else(|| {
             place(
-                Error::input("by whose rules?")
+                Error::input("which library's rules?")
                     .help("give --policy, such as --policy openmpi@4.1; collcost list policies"),
             )
         })?;
@@ -247,7 +247,7 @@ impl Args {
     }
 }
 
-/// What stands before the path of a file of rules.
+/// The prefix of the path of a rules file.
 const RULES_FILE: &str = "rules-file:";
 
 fn is_rules_file(name: &str) -> bool {
@@ -260,7 +260,7 @@ fn named(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
     let text = super::input::text(path).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(path.to_owned())
-            .help("name a text file that is there")
+            .help("name a text file that exists")
     })?;
     of_file(read_rules(&text, path)?, path, site)
 }

@@ -1,4 +1,4 @@
-//! `collcost simulate`: a schedule simulated message by message.
+//! `collcost simulate`: simulates a schedule message by message.
 
 use std::io::Write;
 use std::path::Path;
@@ -29,12 +29,12 @@ use collcost::model::schedule::Schedule;
 use collcost::plan::table::{Disk, Files as _};
 use collcost::view::{self, plot};
 
-/// The mode that is an order of arrival.
+/// The mode that simulates the order of arrival.
 const ARRIVAL: &str = "arrival";
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The collective, such as allreduce; that of --schedule without it
+    /// The collective, such as allreduce; default: that of --schedule
     #[arg(required_unless_present_any = ["schedule", "jobs"])]
     collective: Option<String>,
     #[command(flatten)]
@@ -42,17 +42,18 @@ pub(super) struct Args {
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true, hide_short_help = true)]
     root: Option<String>,
-    /// A schedule from a file: MSCCL's XML, GOAL, or lines of trace --events; any GOAL in mode arrival
+    /// Read the schedule from a file: MSCCL XML, GOAL (in mode arrival any GOAL), or lines of trace
+    /// --events
     #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "root"])]
     schedule: Option<String>,
-    /// A fabric for --jobs, of any kind that optimum reads: ranks, switches and links
+    /// The fabric for --jobs, in any format that optimum reads: ranks, switches and links
     #[arg(long, value_name = "FILE", requires = "jobs")]
     fabric: Option<String>,
-    /// Jobs that run at once on --fabric: a JSON file of messages and collectives, or GOAL
+    /// Jobs that run concurrently on --fabric: a JSON file of messages and collectives, or GOAL
     #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "schedule", "plot"])]
     jobs: Option<String>,
-    /// What is otherwise on --fabric, beside what was built: link=g0-nv0:0 (dead), link=g0>nv0:0.5 (one
-    /// way), nic=g3:0, node=spine*:2 (twice the spines); repeatable
+    /// Compare with a changed --fabric: link=g0-nv0:0 (dead), link=g0>nv0:0.5 (one way), nic=g3:0,
+    /// node=spine*:2 (twice the spines); repeatable
     #[arg(long, value_name = "KIND=WHAT:TIMES", requires = "jobs", hide_short_help = true)]
     fault: Vec<String>,
     #[command(flatten)]
@@ -69,20 +70,21 @@ pub(super) struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Timing")]
 struct TimingFlags {
-    /// sync (a barrier a round), local (a rank's own rounds) or flow (data alone), all three without
-    /// it; or arrival (eager sends, messages taken in the order in which they come)
+    /// When messages start: sync (a barrier per round), local (a rank's own rounds), flow (data
+    /// dependencies only) or arrival (eager sends, received in order of arrival); default: the
+    /// first three
     #[arg(long, value_name = "MODE")]
     mode: Option<String>,
-    /// In mode arrival what each end of a message takes of a processor, o of LogGP; part of α
+    /// In mode arrival, the processor time at each end of a message (o of LogGP); part of α
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, hide_short_help = true)]
     overhead: Option<String>,
-    /// In mode arrival the least time between two messages of a NIC, g of LogGP
+    /// In mode arrival, the least time between two messages of a NIC (g of LogGP)
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, hide_short_help = true)]
     gap: Option<String>,
-    /// When a rank starts, such as 3=20us; repeatable
+    /// The start time of a rank, such as 3=20us; repeatable
     #[arg(long, value_name = "RANK=TIME", allow_hyphen_values = true, hide_short_help = true)]
     start: Vec<String>,
-    /// Ranks start one after the other, rank r at r/N of this time
+    /// Start ranks one after the other, rank r at r/N of this time
     #[arg(
         long,
         value_name = "TIME",
@@ -91,19 +93,19 @@ struct TimingFlags {
         hide_short_help = true
     )]
     skew: Option<String>,
-    /// A rank whose messages take so many times as long, such as 3=1.5; repeatable
+    /// Slow all messages of a rank by a factor, such as 3=1.5; repeatable
     #[arg(long, value_name = "RANK=X", allow_hyphen_values = true)]
     slow_rank: Vec<String>,
-    /// A directed link over which they do, such as 0-1=2; repeatable
+    /// Slow the messages over a directed link by a factor, such as 0-1=2; repeatable
     #[arg(long, value_name = "FROM-TO=X", allow_hyphen_values = true, hide_short_help = true)]
     slow_link: Vec<String>,
     /// How messages share a port: serial (one after another) or fair (all at once)
     #[arg(long, value_name = "HOW", hide_short_help = true)]
     discipline: Option<String>,
-    /// The critical path, busy ports and traffic, too, where there are more than 262144 messages
+    /// Report the critical path, busy ports and traffic even for more than 262144 messages
     #[arg(long, hide_short_help = true)]
     details: bool,
-    /// The rate each way of an exchange over the rate one way, from 0.5 to 1
+    /// The rate per direction in an exchange as a fraction of the one-way rate, from 0.5 to 1
     #[arg(long, value_name = "X", allow_hyphen_values = true, hide_short_help = true)]
     duplex_factor: Option<String>,
 }
@@ -113,7 +115,7 @@ impl Args {
         if let Some(jobs) = &self.jobs {
             let fabric =
                 self.fabric.as_ref().or(self.on.machine.get("profile")).ok_or_else(|| {
-                    Error::input("on which fabric?")
+                    Error::input("which fabric?")
                         .at(format!("--jobs {jobs}"))
                         .help("name its file with --fabric or --on")
                 })?;
@@ -153,7 +155,7 @@ impl Args {
             return self.format.write(out, &report, |look| view::arrival::arrival(&report, look));
         }
         if let Some(flag) = self.timing.only_arrival() {
-            return Err(Error::input("only mode arrival knows it")
+            return Err(Error::input("only mode arrival supports this flag")
                 .at(flag)
                 .help("add --mode arrival, or leave it out")
                 .into());
@@ -174,7 +176,7 @@ impl Args {
         self.format.write(out, &report, |look| view::simulate::simulation(&report, look))
     }
 
-    /// The collective and what the words say of it.
+    /// The collective, and the algorithm and size from the words.
     fn sort(&mut self, registry: &Registry) -> Result<Option<Collective>> {
         let Some(name) = &self.collective else { return Ok(None) };
         let place = format!("simulate {name}");
@@ -198,13 +200,13 @@ impl Args {
         Ok((query, plan))
     }
 
-    /// What is asked of the order of arrival; whatever it has no place for is refused.
+    /// The options of mode arrival; flags that it does not support are refused.
     fn arrival(&self, ranks: u32) -> Result<arrival::Ask> {
         let pictured = self.picture.asked().then_some("--plot and --svg");
         if let Some(flag) = self.timing.not_arrival().or(pictured) {
-            return Err(Error::input("mode arrival does not know it")
+            return Err(Error::input("mode arrival does not support this flag")
                 .at(flag)
-                .help("leave it out; --start, --skew, --overhead and --gap are known"));
+                .help("leave it out; --start, --skew, --overhead and --gap are supported"));
         }
         let time = |flag, text| Ok::<_, Error>(value(flag, text)?.unwrap_or_default());
         let overheads = Overheads {
@@ -214,7 +216,7 @@ impl Args {
         Ok(arrival::Ask { overheads, starts: self.timing.trouble(ranks)?.starts })
     }
 
-    /// Plays operations that do not say which data they are.
+    /// Simulates operations that do not say which data they move.
     fn bare(
         &mut self,
         out: &mut impl Write,
@@ -228,7 +230,7 @@ impl Args {
         if said.into_iter().any(Option::is_some) || mode.is_some() {
             let what = "the file says who sends how much to whom, but not which data";
             return Err(place(Error::input(what))
-                .help("without collective, algorithm, size and mode it is timed as it stands")
+                .help("without collective, algorithm, size and mode it is timed unchanged")
                 .into());
         }
         let ask = self.arrival(ranks)?;
@@ -239,7 +241,7 @@ impl Args {
         self.format.write(out, &report, |look| view::arrival::arrival(&report, look))
     }
 
-    /// The schedule of a file, whose collective, ranks and size stand in it.
+    /// The schedule of a file, which names its collective, ranks and size.
     fn foreign(
         &mut self,
         registry: &Registry,
@@ -249,12 +251,12 @@ impl Args {
         let collective = foreign.list.collective();
         let place = format!("--schedule {file}");
         if let Some(asked) = self.sort(registry)?.filter(|&asked| asked != collective) {
-            return Err(Error::input(format!("the schedule is of {collective}, not {asked}"))
+            return Err(Error::input(format!("the schedule is for {collective}, not {asked}"))
                 .at(place)
                 .help(format!("write simulate {} --schedule {file}", collective.id())));
         }
         if let Some(name) = &self.call.algorithm {
-            return Err(Error::input(format!("`{name}` beside a schedule from a file"))
+            return Err(Error::input(format!("`{name}` was given with a schedule from a file"))
                 .at(place)
                 .help("give one of them"));
         }
@@ -271,7 +273,7 @@ impl Args {
 }
 
 impl TimingFlags {
-    /// The first flag that has a meaning in mode arrival alone.
+    /// The first flag that has a meaning only in mode arrival.
     fn only_arrival(&self) -> Option<&'static str> {
         let flags = [("--overhead", &self.overhead), ("--gap", &self.gap)];
         flags.into_iter().find(|(_, text)| text.is_some()).map(|(flag, _)| flag)
@@ -339,16 +341,16 @@ impl TimingFlags {
             Some("serial") => Some(Discipline::Serial),
             Some("fair") => Some(Discipline::Fair),
             Some(other) => {
-                return Err(Error::input(format!("`{other}` is no way to share a port"))
+                return Err(Error::input(format!("`{other}` is not a way to share a port"))
                     .at(format!("--discipline {other}"))
                     .help("write serial or fair"));
             }
         };
         let duplex = ratio("--duplex-factor", self.duplex_factor.as_ref())?;
         if let Some(Ratio(factor)) = duplex.filter(|d| !(0.5..=1.0).contains(&d.0)) {
-            return Err(Error::input(format!("{factor} is no duplex factor"))
+            return Err(Error::input(format!("{factor} is not a duplex factor"))
                 .at(format!("--duplex-factor {factor}"))
-                .help("write a number from 0.5, one way at a time, to 1, both at full rate"));
+                .help("write a number from 0.5 (one way at a time) to 1 (both at full rate)"));
         }
         for tier in &mut query.machine.fabric.tiers {
             tier.discipline = discipline.unwrap_or(tier.discipline);
@@ -364,9 +366,9 @@ fn read_jobs(file: &str) -> Result<Jobs> {
         return traffic::parse(&text, file);
     };
     let messages = messages.ok_or_else(|| {
-        Error::unsupported("a receive of any source or tag leaves open which message it takes")
+        Error::unsupported("a receive from any source or with any tag does not fix its message")
             .at(format!("--jobs {file}"))
-            .help("name sources and tags, or play it by simulate --schedule")
+            .help("name sources and tags, or use simulate --schedule")
     })?;
     Ok(Jobs::of(file, operations, messages))
 }
@@ -377,23 +379,23 @@ fn pair<'a>(flag: &str, text: &'a str, such: &str) -> Result<(&'a str, &'a str)>
 }
 
 fn no_pair(flag: &str, text: &str, such: &str) -> Error {
-    Error::input(format!("`{text}` says too little"))
+    Error::input(format!("`{text}` is incomplete"))
         .at(format!("{flag} {text}"))
         .help(format!("write it as {such}"))
 }
 
 fn rank(flag: &str, text: &str, number: &str) -> Result<u32> {
     number.trim().parse().map_err(|_| {
-        Error::input(format!("`{number}` is no rank"))
+        Error::input(format!("`{number}` is not a rank"))
             .at(format!("{flag} {text}"))
-            .help("ranks are whole numbers from 0 on")
+            .help("ranks are whole numbers, starting at 0")
     })
 }
 
 fn factor(flag: &str, text: &str, times: &str) -> Result<Ratio> {
     match times.trim().parse::<f64>() {
         Ok(x) if x.is_finite() && x > 0.0 => Ok(Ratio(x)),
-        _ => Err(Error::input(format!("`{times}` is no number above 0"))
+        _ => Err(Error::input(format!("`{times}` is not a number above 0"))
             .at(format!("{flag} {text}"))
             .help("write how many times as long messages take, such as 1.5")),
     }

@@ -1,10 +1,11 @@
-//! Standard output and error. Who reads them changes no verdict, and what files say moves no cursor.
+//! Standard output and error. A reader that leaves changes no verdict, and text from files cannot
+//! move the cursor.
 
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Says something to a person. That nobody can hear it changes nothing.
+/// Writes a message to standard error; a failure to write it is ignored.
 pub(super) fn say(text: impl Display) {
     let mut line = String::new();
     for c in text.to_string().chars() {
@@ -14,16 +15,16 @@ pub(super) fn say(text: impl Display) {
     let _ = io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// What stands for a control character.
+/// The replacement for a control character.
 const REPLACED: char = char::REPLACEMENT_CHARACTER;
 
-/// Whether it makes a terminal do something else than show it.
+/// Whether a terminal would act on the character instead of showing it.
 fn is_control(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t'
 }
 
-/// An output of which the first failure is kept. Where the answer is a verdict, what comes after is
-/// for nobody and goes nowhere; a stream of answers ends.
+/// An output that keeps its first failure. If the answer is a verdict, everything after the failure
+/// is discarded; a stream of answers ends.
 pub(super) struct Kept<'a, W> {
     inner: W,
     lost: &'a RefCell<Option<io::Error>>,
@@ -64,14 +65,14 @@ impl<W: Write> Write for Kept<'_, W> {
     }
 }
 
-/// Writes no control character but line ends, tabs and, where `color` says so, this program's own
-/// colours and weights. In JSON, which starts with a bracket, they are escaped as JSON does.
+/// Replaces all control characters but line ends, tabs and, if `color` is set, this program's own
+/// colours and weights. In JSON, which starts with a bracket, they are escaped as JSON requires.
 pub(super) struct Clean<W> {
     inner: W,
     color: bool,
     /// Whether this is a document for programs; unknown before the first byte.
     document: Option<bool>,
-    /// What has begun and is not told yet: a colour, or a character of two bytes.
+    /// The bytes of an unfinished colour sequence, or of an unfinished character of two bytes.
     pending: Vec<u8>,
 }
 
@@ -91,7 +92,7 @@ impl<W: Write> Clean<W> {
         }
     }
 
-    /// Takes a byte that is one of a few, or follows one.
+    /// Handles a special byte, or one that follows a special byte.
     fn take(&mut self, byte: u8) -> io::Result<()> {
         match self.pending.first() {
             Some(&LEAD) => {
@@ -118,7 +119,7 @@ impl<W: Write> Clean<W> {
         }
     }
 
-    /// What looked like a colour is none: its first byte is replaced, the others are text.
+    /// The sequence was not a colour: its first byte is replaced, the others are text.
     fn give_up(&mut self) -> io::Result<()> {
         let text = std::mem::take(&mut self.pending);
         self.replace(text[0])?;
@@ -126,12 +127,12 @@ impl<W: Write> Clean<W> {
     }
 }
 
-/// Whether more than looking at it is to be done for a byte.
+/// Whether a byte cannot be copied unchanged.
 fn is_special(byte: u8) -> bool {
     byte < 0x20 && byte != b'\n' && byte != b'\t' || byte == 0x7f || byte == LEAD
 }
 
-/// Whether the bytes are a whole change of colour or weight, or may become one.
+/// Whether the bytes are a complete change of colour or weight (true) or may become one (false).
 fn style(bytes: &[u8]) -> Option<bool> {
     const LONGEST: usize = 8;
     match bytes {
@@ -184,7 +185,7 @@ mod tests {
     fn cleaned(color: bool, parts: &[&str]) -> String {
         let mut out = Vec::new();
         let mut clean = Clean::new(&mut out, color);
-        // Byte by byte too: what is written in one go may be cut anywhere.
+        // Byte by byte too: a write may be split anywhere.
         parts.iter().for_each(|part| clean.write_all(part.as_bytes()).unwrap());
         let mut bytes = Vec::new();
         let mut clean = Clean::new(&mut bytes, color);

@@ -1,4 +1,4 @@
-//! What the reader's terminal can show: how wide, in colour, beyond ASCII.
+//! What the terminal can show: its width, colour, characters beyond ASCII.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -6,8 +6,8 @@ use collcost::view::Look;
 
 /// The width and colour that suit standard output.
 ///
-/// `COLUMNS` wins over the terminal's own width; without either nothing is cut. Colour follows
-/// `NO_COLOR` and `CLICOLOR_FORCE`, and is left out of pipes.
+/// `COLUMNS` overrides the terminal's own width; without either, nothing is cut. Colour follows
+/// `NO_COLOR` and `CLICOLOR_FORCE`, and is off in pipes.
 pub(super) fn look() -> Look {
     let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
     let terminal = io::stdout().is_terminal();
@@ -18,7 +18,7 @@ pub(super) fn look() -> Look {
     Look { width, color, whole: false }
 }
 
-/// Whether the locale says that only ASCII can be shown; one that says nothing can show all.
+/// Whether the locale allows only ASCII; a locale without a character set allows everything.
 pub(super) fn is_ascii_only() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
@@ -29,7 +29,7 @@ pub(super) fn is_ascii_only() -> bool {
     })
 }
 
-/// Writes texts in ASCII. Documents for programs, which start with a bracket, are left alone.
+/// Writes texts in ASCII. Documents for programs, which start with a bracket, are left unchanged.
 pub(super) struct Ascii<W> {
     inner: W,
     /// Whether this is a document for programs; unknown before the first byte.
@@ -44,7 +44,7 @@ impl<W: Write> Ascii<W> {
     }
 }
 
-/// What stands for a character; one for one in tables, so that columns stay in line.
+/// The ASCII text for a character; a single character in tables, so that columns stay aligned.
 fn spelled(c: char) -> &'static str {
     match c {
         'α' | 'ä' => "a",

@@ -19,22 +19,22 @@ use collcost::view::plot::space_time;
 use collcost::view::trace as write;
 
 #[derive(clap::Args)]
-#[command(mut_arg("size", |a| a.help("The size as an option; 1MiB stands for it where none is given")))]
+#[command(mut_arg("size", |a| a.help("The size as an option; default: 1MiB")))]
 pub(super) struct Args {
     /// The collective, such as allreduce
     collective: String,
     #[command(flatten)]
     call: CallFlags,
-    /// Count whole elements of this data type in chunks that do not divide
+    /// Split chunks into whole elements of this data type where they do not divide evenly
     #[arg(long, value_name = "DTYPE", hide_short_help = true)]
     elements: Option<String>,
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true)]
     root: Option<String>,
-    /// When messages start: sync (a barrier a round), local (a rank's own rounds) or flow (data)
+    /// When messages start: sync (a barrier per round), local (a rank's own rounds) or flow (data)
     #[arg(long, value_name = "MODE", hide_short_help = true)]
     mode: Option<String>,
-    /// Only what ranks hold after this step; 0 is the start
+    /// Show only what ranks hold after this step; 0 is the start
     #[arg(long, value_name = "K", allow_hyphen_values = true, conflicts_with = "events")]
     step: Option<String>,
     /// Numbers to follow, a row per rank: 1,2;3,4, a file of CSV rows, or - for standard input
@@ -42,7 +42,7 @@ pub(super) struct Args {
     data: Option<String>,
     #[command(flatten)]
     format: FormatFlag<OfTrace>,
-    /// Every message as a line of JSON, after a line with all there is to check it against
+    /// Print every message as a line of JSON, after a line with all that is needed to check them
     #[arg(long, conflicts_with_all = ["format", "plot", "svg"])]
     events: bool,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(super) struct Args {
     on: OnFlags,
 }
 
-/// The size where none is given.
+/// The default size.
 const SIZE: Bytes = Bytes(1 << 20);
 
 impl Args {
@@ -106,7 +106,7 @@ impl Args {
     }
 }
 
-/// The longest data that are read.
+/// The most bytes of data that are read.
 const LONGEST: u64 = 64 << 20;
 
 /// Rows of numbers: typed, or in a file.
@@ -133,10 +133,10 @@ fn rows(text: &str) -> Result<Vec<Vec<f64>>> {
                 .at(format!("{place}, row {line}"))
                 .help("write one row of numbers per rank, separated by commas")
         };
-        let record = record.map_err(|e| refuse(format!("the data are no CSV: {e}")))?;
+        let record = record.map_err(|e| refuse(format!("the data are not CSV: {e}")))?;
         let number = |field: &str| {
             let parsed = field.parse().ok().filter(|n: &f64| n.is_finite());
-            parsed.ok_or_else(|| refuse(format!("`{field}` is no number")))
+            parsed.ok_or_else(|| refuse(format!("`{field}` is not a number")))
         };
         rows.push(record.iter().map(number).collect::<Result<Vec<f64>>>()?);
     }

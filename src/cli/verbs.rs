@@ -1,4 +1,4 @@
-//! The verbs, one line each: the parser, the help with its groups, and what runs come from it.
+//! The verbs, one line each, from which the parser, the grouped help and the dispatch are built.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,7 +15,7 @@ use super::{
 #[cfg(target_os = "linux")]
 use super::{calibrate, run};
 
-/// Makes the verbs of `Name(module) or "other name" "its line in the help"` below a group's heading.
+/// Makes the verbs from `Name(module) or "other name" "its line in the help"` under group headings.
 macro_rules! verbs {
     (
         $first:literal { $($collective:ident $whose:literal)* }
@@ -29,8 +29,8 @@ macro_rules! verbs {
             $($($(#[$if])? #[command(about = $help $(, visible_alias = $also)?)] $verb($module::Args),)*)*
         }
 
-        /// Verbs by what they are for, in the order of the help: collectives first, last what the help
-        /// only names.
+        /// Verbs grouped by purpose, in the order of the help: collectives first, and last those
+        /// that the help only names.
         pub(super) const GROUPS: &[(&str, &[&str])] = &[
             ($first, &[$(stringify!($collective)),*]),
             $(($heading, &[$($(#[$if])? stringify!($verb)),*]),)*
@@ -56,7 +56,7 @@ macro_rules! verbs {
 verbs! {
     "Ask" {
         AllReduce "Every rank gets the reduction of all vectors"
-        AllGather "Every rank gets everybody's block"
+        AllGather "Every rank gets the blocks of all ranks"
         ReduceScatter "Every rank gets its block of the reduction"
         AllToAll "Every rank sends a block to every other"
         Broadcast "Every rank gets the root's vector"
@@ -69,19 +69,19 @@ verbs! {
     "Understand" {
         Explain(explain) "Why: an algorithm derived, a collective's algorithms, a topic"
         Simulate(simulate) "A schedule, or jobs on a fabric, message by message"
-        Convert(convert) "Time, algbw, busbw and tools' sizes into each other"
+        Convert(convert) "Convert between time, algbw, busbw and the sizes of tools"
         Export(export) "A schedule or a tuning file in other programs' formats"
         Mock(mock) "What nccl-tests would print on a machine, without GPUs"
         Batch(batch) "Questions as JSON Lines in, answers out, in order"
     }
     "Choose" {
-        Choose(select) or "select" "What a library or engine will pick, why, and what that costs"
+        Choose(select) or "select" "What a library or engine will pick, why, and at what cost"
         Crossover(crossover) "The size at which one algorithm overtakes another"
         Optimum(optimum) "The best rate on a fabric, proven by a cut or by lengths"
         Nccl(nccl) "NCCL's tuner: its table, its choices, its logs"
     }
     "Plan" {
-        Plan(plan) "A step of a model: its collectives, times, what is exposed"
+        Plan(plan) "A step of a model: its collectives, times and exposed time"
         Bucket(bucket) "Gradients fused into buckets: sizes, exposed time, the best cap"
         Check(check) "Budgets in a file checked against the model or measurements"
     }
@@ -95,12 +95,12 @@ verbs! {
     }
     "More" {
         Trace(trace) "Step by step: who sends what to whom, what ranks then hold"
-        Verify(verify) "Schedules and closed forms checked against what they promise"
+        Verify(verify) "Check that schedules and closed forms do what they promise"
         #[cfg(target_os = "linux")]
         Run(run) "A schedule run on this machine, timed and checked"
         Explore(explore) "One HTML page: costs by sliders, schedules step by step"
         Accuracy(accuracy) "How far predictions are off on held-out measurements"
-        List(list) "Collectives, algorithms, libraries, topics by their names"
+        List(list) "Names of collectives, algorithms, libraries, topics and more"
         Mcp(mcp) "A server for agents on standard input and output: Model Context Protocol"
         Config(config) "Settings in effect, and where each comes from"
         Completions(completions) "A script that completes verbs and flags in a shell"
@@ -109,7 +109,7 @@ verbs! {
 }
 
 impl Verb {
-    /// Whether answers come one after another for as long as somebody asks or reads.
+    /// Whether answers come one after another for as long as there are questions or a reader.
     pub(super) fn streams(&self) -> bool {
         match self {
             Self::Batch(_) | Self::Mcp(_) | Self::Trace(_) => true,
@@ -119,8 +119,8 @@ impl Verb {
     }
 
     /// A collective's verb with its flags, parsed without the other verbs, which take longer to
-    /// build than all prices. None for another verb, and for what is no answer but help or an error,
-    /// which clap words best when it knows everything.
+    /// build than all prices. None for another verb, and for help or an error, which clap words
+    /// best when it knows all verbs.
     pub(super) fn priced(arguments: &[OsString]) -> Option<Self> {
         let collective = arguments.get(1)?.to_str()?.parse::<Collective>().ok()?;
         let flags = cost::Args::augment_args(clap::Command::new(collective.id()));

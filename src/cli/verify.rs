@@ -14,21 +14,21 @@ use collcost::view;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The collective; without it all of them
+    /// The collective; default: all of them
     collective: Option<String>,
-    /// Only this algorithm
+    /// Check only this algorithm
     #[arg(long, visible_alias = "algo", value_name = "NAME", requires = "collective")]
     algorithm: Option<String>,
-    /// A line for every algorithm, and which have no explicit schedule
+    /// Print a line for every algorithm, and list those without an explicit schedule
     #[arg(long)]
     all: bool,
-    /// Ranks: all of 1..64, or 2,4,8
+    /// Numbers of ranks to check: a range such as 1..64, or a list such as 2,4,8
     #[arg(short, long, visible_aliases = ["np", "ranks"], value_name = "N", default_value = "1..16", allow_hyphen_values = true)]
     n: String,
-    /// Segments to try with pipelines
+    /// Numbers of segments to check for pipelined algorithms
     #[arg(long, value_name = "P", default_value = "1,2,3,7", allow_hyphen_values = true)]
     segments: String,
-    /// A schedule from a file instead: MSCCL's XML, GOAL, or lines of trace --events
+    /// Check a schedule from a file instead: MSCCL XML, GOAL, or lines of trace --events
     #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "all"])]
     schedule: Option<String>,
     #[command(flatten)]
@@ -63,7 +63,7 @@ impl Args {
     }
 }
 
-/// The greatest number of ranks and of segments: beyond, schedules take more memory than there is.
+/// The most ranks and segments: beyond it, schedules need more memory than there is.
 const MOST: u32 = 4096;
 
 /// Every number of `1..64`, or those of `2,4,8`.

@@ -1,4 +1,4 @@
-//! Errors of models, a line a split and family.
+//! Errors of models, one line per split and family.
 //!
 //! ```text
 //! split   machines  cells    profile  in band  alpha-beta  textbook-ring  …
@@ -46,7 +46,7 @@ pub fn sheet(report: &Accuracy) -> Sheet {
     Sheet { columns, rows: rows.collect() }
 }
 
-/// `1.9/9.3`; with how many cells, where not all.
+/// `1.9/9.3`; with the number of cells if it is not all.
 fn error(score: &ScoreView, cells: usize) -> Cell {
     let both = format!("{}/{}", percent(score.median), percent(score.p90));
     if score.cells == cells {
@@ -61,7 +61,7 @@ pub(super) fn percent(part: f64) -> String {
     if percent < 9.95 { format!("{percent:.1}") } else { format!("{percent:.0}") }
 }
 
-/// Writes the table with what it means.
+/// Writes the table with its explanation.
 pub fn accuracy(report: &Accuracy) -> Page {
     let mut page = Page::default();
     page.table(sheet(report));
@@ -69,16 +69,16 @@ pub fn accuracy(report: &Accuracy) -> Page {
     page
 }
 
-/// What was left out, and what the figures are.
+/// What was left out, and the meaning of the figures.
 pub(super) fn below(page: &mut Page, left_out: &[String], notes: &[&str]) {
     page.entries("left out ", left_out);
     page.entries("note     ", notes.iter().copied());
 }
 
-/// What the figures are.
+/// The meaning of the figures.
 pub const NOTES: [&str; 3] = [
     "median/p90 of |predicted/measured − 1| over a cell's held-out rows, then the median over cells; \
      a cell is one collective of one table",
-    "in band: the part of all held-out rows between the profile's p10 and p90; 80 is right",
-    "every model is fitted to the rows that are left; nccl-tuner and pytorch are not fitted",
+    "in band: the share of held-out rows between the profile's p10 and p90; 80 is ideal",
+    "every model is fitted to the remaining rows; nccl-tuner and pytorch are not fitted",
 ];

@@ -1,11 +1,11 @@
-//! How far off the default answer is: beside other answers, by cell and by sort of machine.
+//! The error of the default answer, compared with other answers, by cell and by kind of machine.
 
 use super::accuracy::{below, percent};
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::accuracy_answer::{AnswerAccuracy, FiguresView};
 
-/// One line a cell, then one a pool.
+/// One line per cell, then one per pool.
 #[must_use]
 pub fn sheet(report: &AnswerAccuracy) -> Sheet {
     let columns = vec![
@@ -81,7 +81,7 @@ fn both(of: &FiguresView) -> String {
     format!("{}/{}", percent(of.median), percent(of.p90))
 }
 
-/// Writes both tables with what they mean.
+/// Writes both tables with their explanation.
 pub fn answers(report: &AnswerAccuracy) -> Page {
     let mut page = Page::default();
     page.table(beside(report));
@@ -91,10 +91,10 @@ pub fn answers(report: &AnswerAccuracy) -> Page {
     page
 }
 
-/// What the figures are.
+/// The meaning of the figures.
 pub const NOTES: [&str; 3] = [
-    "off: median/p90 of |expected/measured − 1| over points; each cluster that something was learned \
-     of is left out of constants, series and bands when it is asked",
-    "in band: measured times between low and high; 80 is right",
-    "one seen: of each series the point nearest 1 MiB is given as --seen gives it, and not counted",
+    "off: median/p90 of |expected/measured − 1| over points; while a cluster is predicted, its own \
+     data are left out of constants, series and bands",
+    "in band: the share of measured times between low and high; 80 is ideal",
+    "one seen: the point of each series nearest 1 MiB is given as with --seen, and not counted",
 ];

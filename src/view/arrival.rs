@@ -7,10 +7,10 @@ use super::{Look, counted};
 use crate::answer::arrival::{Arrival, RankView};
 use crate::base::quantity::{Bytes, Seconds};
 
-/// Ranks that a text shows.
+/// The most ranks that a text shows.
 const SHOWN: usize = 8;
 
-/// When all is done, and the ranks that are done last.
+/// The makespan, and the ranks that finish last.
 #[must_use]
 pub fn arrival(report: &Arrival, look: Look) -> Page {
     let mut page = Page::default();
@@ -25,13 +25,13 @@ pub fn arrival(report: &Arrival, look: Look) -> Page {
     machine(&mut page, &report.machine, report.nodes);
     page.gap();
     let makespan = Seconds(report.makespan_s);
-    page.entry("makespan  ", format!("{makespan} ideal, messages taken as they arrive"));
+    page.entry("makespan  ", format!("{makespan} ideal, messages received in order of arrival"));
     if report.most_computed_s > 0.0 {
         let most = Seconds(report.most_computed_s);
         let times = report.makespan_s / report.most_computed_s;
         page.entry(
             "computes  ",
-            format!("{most} at most in one rank; the makespan is {times:.2} times that"),
+            format!("at most {most} on one rank; the makespan is {times:.2} times that"),
         );
     }
     page.gap();
@@ -39,7 +39,7 @@ pub fn arrival(report: &Arrival, look: Look) -> Page {
     if !look.whole {
         ranks.sort_by(|a, b| b.end_s.total_cmp(&a.end_s));
         if ranks.len() > SHOWN {
-            page.line(format!("the {SHOWN} of {} ranks that are done last", ranks.len()));
+            page.line(format!("the {SHOWN} of {} ranks that finish last", ranks.len()));
             ranks.truncate(SHOWN);
         }
     }

@@ -7,7 +7,7 @@ use crate::answer::calibrate::{Calibration, MachineView, PlanView};
 use crate::base::quantity::{Bytes, Seconds};
 use crate::measure::fit::Verdict;
 
-/// The machine, the plan, and the fit, as far as there are any.
+/// The machine, the plan and the fit, as far as they exist.
 pub fn calibration(report: &Calibration) -> Page {
     let mut page = Page::default();
     let whole = report.measured.is_none();
@@ -65,7 +65,7 @@ fn machine(page: &mut Page, m: &MachineView, whole: bool) {
     }
     if let Some(congestion) = &m.congestion {
         let slow = match m.slow_start_after_idle {
-            Some(true) => "; starts slowly after a pause",
+            Some(true) => "; slow start after idle",
             _ => "",
         };
         page.entry("TCP        ", format!("{congestion}{slow}"));
@@ -83,12 +83,12 @@ fn plan(page: &mut Page, plan: &PlanView, whole: bool) {
     let sizes: Vec<String> = plan.sizes_bytes.iter().map(|&b| Bytes(b).to_string()).collect();
     page.entry("sizes      ", sizes.join(", "));
     let text = format!(
-        "{} points in {} launches, order by seed {}; a probe leaves out what would take too long",
+        "{} points in {} launches, in the order of seed {}; a probe drops points that take too long",
         plan.points, plan.launches, plan.seed
     );
     page.entry("blocks     ", text);
     let more = match plan.longest_s > plan.budget_s {
-        true => format!("; up to {} where α, β or quiet runs are wanting", Seconds(plan.longest_s)),
+        true => format!("; up to {} if α, β or quiet runs are missing", Seconds(plan.longest_s)),
         false => String::new(),
     };
     let text = format!(

@@ -1,4 +1,4 @@
-//! Budgets of two versions: a line each with its change and what was changed for it; as a page, and as the
+//! Budgets of two versions: one line per budget with its change and the cause, as a page and as the
 //! comment of a pull request.
 
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use crate::answer::check::FaultView;
 use crate::answer::check_diff::{BudgetDiff, CheckDiff};
 use crate::plan::check::Level;
 
-/// A comment of GitHub's has at most 65,536 characters.
+/// A GitHub comment has at most 65,536 characters.
 const MOST: usize = 65_000;
 
-/// Writes what moved; budgets that did not are counted.
+/// Writes the budgets that changed; the others are counted.
 pub fn check_diff(report: &CheckDiff) -> Page {
     let mut page = Page::default();
     let moved = moved(report);
@@ -26,7 +26,7 @@ pub fn check_diff(report: &CheckDiff) -> Page {
         page.line(place(fault));
     }
     if !report.faults_before.is_empty() {
-        page.line(format!("note: {} has faults and is compared with nothing:", report.against));
+        page.line(format!("note: {} has faults and is not compared:", report.against));
         for fault in &report.faults_before {
             page.line(format!("  {}", place(fault)));
         }
@@ -35,8 +35,8 @@ pub fn check_diff(report: &CheckDiff) -> Page {
     page
 }
 
-/// Writes the comment of a pull request. It begins with a hidden mark, by which it is found again and
-/// replaced; what fails comes first, what did not move is folded.
+/// Writes the comment of a pull request. It begins with a hidden mark, so that it can be found and
+/// replaced. Failing budgets come first; unchanged ones are folded.
 ///
 /// # Errors
 /// The writer's.
@@ -50,8 +50,7 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
         );
     }
     if !report.faults_before.is_empty() {
-        text +=
-            &format!("\n`{}` has faults and is compared with nothing.\n", cell(&report.against));
+        text += &format!("\n`{}` has faults and is not compared.\n", cell(&report.against));
     }
     let mut moved = moved(report);
     moved.sort_by(|a, b| {
@@ -71,7 +70,7 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
     }
     if left > 0 {
         text += &format!(
-            "\n{left} more moved: `collcost check --against {}`.\n",
+            "\n{left} more changed: `collcost check --against {}`.\n",
             cell(&report.against)
         );
     }
@@ -85,7 +84,7 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
     if !still.is_empty() && text.len() + fold.len() < MOST {
         let count = still.len();
         text += &format!(
-            "\n<details><summary>{count} did not move</summary>\n\n| | budget | now |\n| --- | --- | ---: |\n{fold}\n</details>\n"
+            "\n<details><summary>{count} did not change</summary>\n\n| | budget | now |\n| --- | --- | ---: |\n{fold}\n</details>\n"
         );
     }
     out.write_all(text.as_bytes())
@@ -107,7 +106,7 @@ fn moved(report: &CheckDiff) -> Vec<&BudgetDiff> {
     report.budgets.iter().filter(|b| b.is_moved()).collect()
 }
 
-/// The verdict in a line, with the change that is the largest.
+/// The verdict in one line, with the largest change.
 fn headline(report: &CheckDiff) -> String {
     let moved = moved(report);
     let failed = match (report.failed, report.faults.len()) {
@@ -122,10 +121,10 @@ fn headline(report: &CheckDiff) -> String {
     let most = most.map_or(String::new(), |one| {
         let text = |t: &Option<String>| t.clone().unwrap_or_default();
         let (before, now) = (text(&one.old_text), text(&one.new_text));
-        format!("; most: {} {before} to {now}, {} %", one.name, change(one))
+        format!("; largest change: {} {before} to {now}, {} %", one.name, change(one))
     });
     format!(
-        "budgets against {}: {} of {} moved, {failed}{most}",
+        "budgets against {}: {} of {} changed, {failed}{most}",
         report.against,
         moved.len(),
         report.budgets.len()

@@ -1,10 +1,10 @@
-//! The columns that the main table can show.
+//! The columns that the main table can have.
 
 use super::sheet::{Cell, Column, Raw, Sheet};
 use crate::answer::{Cost, Promise, Row};
 use crate::base::error::{Error, Result, did_you_mean};
 
-/// A column: how it is asked for, how it is headed, what stands in it.
+/// A column: its name, its heading, its content.
 struct Kind {
     name: &'static str,
     heading: &'static str,
@@ -87,7 +87,7 @@ static KINDS: &[Kind] = &[
         cell: |r| {
             let over = r.simulated_s.zip(r.time_s).filter(|(_, form)| *form > 0.0);
             Cell::number(over.map(|(simulated, form)| simulated / form - 1.0), |d| {
-                // A difference of a last bit is none, and neither has a sign.
+                // A difference in the last bit counts as 0.0, which has no sign.
                 let percent = 100.0 * d;
                 if percent.abs() < 0.05 { "0.0".to_owned() } else { format!("{percent:+.1}") }
             })
@@ -138,7 +138,7 @@ static KINDS: &[Kind] = &[
     },
 ];
 
-/// The columns of the main table where none are asked for; `nic` only over several tiers.
+/// The default columns of the main table; `nic` only over several tiers.
 const USUAL: &[&str] = &["steps", "nic", "latency", "bandwidth", "ideal", "bound", "busbw"];
 
 /// The names of all columns.
@@ -153,14 +153,18 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub fn parse(asked: &str) -> Result<Vec<&'static str>> {
     let one = |name: &str| {
         names().find(|n| *n == name).ok_or_else(|| {
-            let known = || format!("known are {}", names().collect::<Vec<_>>().join(", "));
-            Error::input(format!("`{name}` is no column")).help(did_you_mean(name, names(), known))
+            let known = || format!("known columns: {}", names().collect::<Vec<_>>().join(", "));
+            Error::input(format!("`{name}` is not a column")).help(did_you_mean(
+                name,
+                names(),
+                known,
+            ))
         })
     };
     asked.split(',').map(|name| one(name.trim())).collect()
 }
 
-/// The main table: `titles` beside the asked columns of `rows`.
+/// The main table: `titles`, then the requested columns of `rows`.
 pub(super) fn sheet(
     report: &Cost,
     rows: &[&Row],
@@ -194,7 +198,7 @@ pub(super) fn sheet(
     Sheet { columns, rows: rows.iter().zip(titles).map(cells).collect() }
 }
 
-/// Sorts rows by a column, from the least on; text by the alphabet.
+/// Sorts rows by a column in ascending order; text alphabetically.
 ///
 /// # Errors
 /// An unknown column.

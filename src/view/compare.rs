@@ -17,7 +17,7 @@ use crate::answer::compare::{Compare, LostView, RegionView, RunView, TwoView};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::measure::verdict::{Health, Ruling, Side};
 
-/// What programs read of a size.
+/// The fields of a size for programs.
 const POINT: &[&str] = &[
     "machine",
     "file",
@@ -61,7 +61,7 @@ fn one(page: &mut Page, run: &RunView, machine: &str) {
     let dtype = run.dtype.map_or(String::new(), |d| format!(" of {d}"));
     let file = run.file.as_ref().map_or(String::new(), |f| format!(" ({f})"));
     page.line(format!(
-        "{}{dtype}, {} ranks{nodes}, beside {machine}{file}",
+        "{}{dtype}, {} ranks{nodes}, compared with {machine}{file}",
         run.collective.id(),
         run.ranks
     ));
@@ -89,12 +89,12 @@ fn one(page: &mut Page, run: &RunView, machine: &str) {
         page.entry("  next   ", &cause.next);
     }
     if run.verdict == Ruling::Ill && run.causes.is_empty() {
-        page.entry("cause    ", "none that is known here has this shape");
+        page.entry("cause    ", "no known cause has this shape");
     }
     page.entries("note     ", &run.notes);
 }
 
-/// `ill: slow, at large sizes; 4 of 12 sizes beyond what healthy machines take; …`.
+/// `ill: slow, at large sizes; 4 of 12 sizes slower than any healthy machine; …`.
 fn verdict(run: &RunView) -> String {
     let beyond = run.points.iter().filter(|p| p.measured_s > p.limit_s).count();
     let side = match run.side {
@@ -108,7 +108,7 @@ fn verdict(run: &RunView) -> String {
         (Ruling::Healthy, _) => ": a slowdown of 1.5 would have been seen",
         (_, Health::Slow) => ": slow",
         (_, Health::TooFast) => {
-            ": faster than can be, so it is not this machine or no call of its own"
+            ": faster than possible, so it is another machine or not a separate call"
         }
         (_, Health::WrongResults) => ": results were wrong",
         (_, Health::Healthy) => {
@@ -116,7 +116,7 @@ fn verdict(run: &RunView) -> String {
         }
     };
     format!(
-        "{}{health}{side}; {beyond} of {} sizes beyond what healthy machines take; expectation: {}",
+        "{}{health}{side}; {beyond} of {} sizes above the limit for healthy machines; expectation: {}",
         run.verdict.words(),
         run.points.len(),
         run.basis.words()
@@ -152,7 +152,7 @@ fn sheet(run: &RunView) -> Sheet {
         Column::numbers("expected", "GB/s", "expected_busbw_Bps"),
         Column::words("", "inside"),
     ];
-    // Of a job's calls it counts, too, what they waited and what they held up.
+    // For the calls of a job, their waiting time and the delay that they cause count too.
     let of_calls = run.points.iter().any(|p| p.calls.is_some());
     if of_calls {
         columns.extend([
@@ -204,7 +204,7 @@ pub fn two(report: &TwoView) -> Page {
     ];
     let rows = report.regions.iter().map(|r| {
         let word = match (r.differs, r.ratio > 1.0) {
-            (false, _) => "the same, as far as noise tells",
+            (false, _) => "the same within noise",
             (true, true) => "slower",
             (true, false) => "faster",
         };
@@ -218,7 +218,7 @@ pub fn two(report: &TwoView) -> Page {
         ]
     });
     page.table(Sheet { columns, rows: rows.collect() });
-    let noise = format!("{:.1} % a size, from neighbouring sizes", 100.0 * report.noise);
+    let noise = format!("{:.1} % per size, from neighbouring sizes", 100.0 * report.noise);
     page.entry("noise    ", noise);
     let keys = ["what", "from_bytes", "to_bytes", "pairs", "ratio", "low", "high", "differs"];
     page.record(report, "regions", &keys);
@@ -243,15 +243,19 @@ pub fn prometheus(out: &mut impl Write, report: &Compare) -> io::Result<()> {
         ])
     };
     for (name, help, ruling) in [
-        ("collcost_run_healthy", "1 where the run is healthy, else 0", Ruling::Healthy),
-        ("collcost_run_ill", "1 where the run is ill, else 0", Ruling::Ill),
-        ("collcost_run_unclear", "1 where what is known does not tell, else 0", Ruling::CannotTell),
+        ("collcost_run_healthy", "1 if the run is healthy, else 0", Ruling::Healthy),
+        ("collcost_run_ill", "1 if the run is ill, else 0", Ruling::Ill),
+        (
+            "collcost_run_unclear",
+            "1 if the data do not suffice for a verdict, else 0",
+            Ruling::CannotTell,
+        ),
     ] {
         let is = |run: &RunView| Some(f64::from(u8::from(run.verdict == ruling)));
         gauge(out, (name, help), &report.runs, of, is)?;
     }
     let worst = |run: &RunView| run.points.iter().map(|p| p.ratio).reduce(f64::max);
-    let help = "Measured over expected at the size where that is most";
+    let help = "Measured over expected time at the size with the highest ratio";
     gauge(out, ("collcost_run_worst_ratio", help), &report.runs, of, worst)?;
     end(out)
 }
@@ -268,7 +272,7 @@ pub fn two_gauges(out: &mut impl Write, report: &TwoView) -> io::Result<()> {
     let help = "The second run's times over the first's";
     gauge(out, ("collcost_two_ratio", help), &report.regions, of, |r| Some(r.ratio))?;
     let differs = |r: &RegionView| Some(f64::from(u8::from(r.differs)));
-    let help = "1 where the runs differ by more than noise makes, else 0";
+    let help = "1 if the runs differ by more than noise, else 0";
     gauge(out, ("collcost_two_differs", help), &report.regions, of, differs)?;
     end(out)
 }

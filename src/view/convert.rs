@@ -5,7 +5,7 @@ use crate::answer::convert::Converted;
 use crate::answer::explain::Block;
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
 
-/// What programs read.
+/// The fields for programs.
 const MEASURED: &[&str] = &[
     "collective",
     "ranks",
@@ -76,7 +76,7 @@ fn measurement(report: &Converted) -> Block {
     Block::table(&["", ""], rows)
 }
 
-/// What really goes over the wire.
+/// The actual traffic on the wire.
 fn wire(report: &Converted) -> Option<Block> {
     let share = |s: f64| {
         let text = format!("{s:.4}");

@@ -1,4 +1,4 @@
-//! Crossovers of a pair, and what runs and wins over a range.
+//! Crossovers of a pair, and what runs and what wins over a range.
 
 use super::Look;
 use super::page::Page;
@@ -50,12 +50,12 @@ pub fn intervals(report: &Intervals, look: Look) -> Page {
     page.gap();
     if !report.runs.is_empty() {
         let library = library(report.library.as_deref());
-        page.line(format!("what {library} runs, by its own rules"));
+        page.line(format!("what {library} runs by its own rules"));
         page.table(running(report));
         page.gap();
     }
     if report.intervals.is_empty() {
-        page.line("no ideal price: nothing applies");
+        page.line("no ideal price: no algorithm applies");
         return page;
     }
     page.line("lowest ideal time");
@@ -103,7 +103,7 @@ fn end(report: &Intervals, at: Option<f64>) -> Cell {
     if sizes { Cell::volume(at) } else { Cell::number(at, |v| format!("{v:.0}")) }
 }
 
-/// Both as one table: what is expected of what runs, then what is ideal.
+/// Both as one table: the expected times of what runs, then the ideal times.
 fn sheet(report: &Intervals) -> Sheet {
     let parts = [("expected", running(report)), ("ideal", cheapest(report))];
     let rows = parts.into_iter().flat_map(|(kind, part)| {

@@ -1,4 +1,4 @@
-//! Fitted curves, a line each, with their parts below.
+//! Fitted curves, one line each, with their parts below.
 //!
 //! ```text
 //! collective  type  N × nodes     rows  sizes             δ     c  a size  N between  N beyond
@@ -38,7 +38,7 @@ pub fn curves(report: &Fitted) -> Page {
     page
 }
 
-/// What NCCL's protocols cost, what was held out of their fit, and where NCCL changes.
+/// The cost of NCCL's protocols, what was held out of their fit, and NCCL's switch points.
 fn protocols(page: &mut Page, report: &Fitted) {
     if report.protocols.is_empty() {
         return;
@@ -79,7 +79,8 @@ fn protocols(page: &mut Page, report: &Fitted) {
         page.entry("stated   ", said);
     }
     if let Some(error) = &report.envelope_error {
-        let said = format!("the cheapest protocol beside NCCL's own choice: {}", percent(error));
+        let said =
+            format!("the cheapest protocol compared with NCCL's own choice: {}", percent(error));
         page.entry("envelope ", said);
     }
     for of in report.switches.chunk_by(|a, b| (a.collective, a.ranks) == (b.collective, b.ranks)) {
@@ -90,8 +91,8 @@ fn protocols(page: &mut Page, report: &Fitted) {
     }
 }
 
-const BAND: &str = "last three columns: p10 and p90 of measured over expected at a size, a number of \
-                    ranks between others, and beyond all, each held out of the fit";
+const BAND: &str = "last three columns: p10 and p90 of measured over expected for a held-out size, a \
+                    held-out number of ranks between others, and one beyond all others";
 
 fn sheet(report: &Fitted) -> Sheet {
     let columns = vec![

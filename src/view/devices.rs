@@ -1,4 +1,4 @@
-//! GPUs by themselves, an operation a line.
+//! Single GPUs, one operation per line.
 //!
 //! ```text
 //! operation          start µs       95 %   GB/s      95 %  sizes
@@ -10,7 +10,7 @@ use super::sheet::{Cell, Column, Sheet};
 use crate::answer::devices::{Devices, FigureView};
 use crate::base::quantity::{Bandwidth, Seconds};
 
-/// What programs read of an operation.
+/// The fields of an operation for programs.
 const FIGURE: &[&str] = &[
     "operation",
     "start_s",
@@ -34,9 +34,9 @@ pub fn devices(report: &Devices) -> Page {
             others.map(|(j, _)| j.to_string()).collect()
         });
         let reaches = match (report.gpus.len(), reached.is_empty()) {
-            // One alone, or those of several hosts.
+            // A single GPU, or the GPUs of several hosts.
             _ if report.gpus.len() == 1 || report.reach.is_empty() => String::new(),
-            (_, true) => ", reaches no other by itself".to_owned(),
+            (_, true) => ", has no direct access to another".to_owned(),
             _ => format!(", reaches {}", reached.join(", ")),
         };
         page.entry("gpu      ", format!("{i}: {gpu}{reaches}"));

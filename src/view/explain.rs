@@ -46,12 +46,12 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// A size; whole bytes in the unit that they were meant in.
+/// A size; whole bytes in the unit that was meant.
 fn bytes(size: f64) -> String {
     if size.fract() == 0.0 { Bytes(size as u64).to_string() } else { Volume(size).to_string() }
 }
 
-/// A coefficient with as many decimals as it has, at most four.
+/// A coefficient with as many decimals as it needs, at most four.
 fn short(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -211,7 +211,7 @@ fn verdict(view: &AlgorithmView, sized: bool) -> String {
     }
     if let (Some(half), true) = (view.half_bytes, sized) {
         text.push_str(&format!(
-            " Latency and bandwidth cost the same at {} (n½): half of the rate is reached there.",
+            " Latency and bandwidth cost the same at {} (n½), where half of the rate is reached.",
             Volume(half)
         ));
     }
@@ -241,8 +241,8 @@ fn segments(pipeline: &Pipeline) -> Vec<Block> {
         heading("Segments"),
         Block::table(&["P", "slots", "n_β", "latency µs", "bandwidth µs", "total µs", ""], rows),
         Block::Text(format!(
-            "P* = {:.2}; there T = {}, of which the √ term, the price of filling the pipeline, is \
-             {}. More segments cost latency, fewer leave links idle.",
+            "P* = {:.2}; there T = {}. Of this, the √ term, the cost of filling the pipeline, is \
+             {}. More segments cost latency; fewer leave links idle.",
             pipeline.best_real,
             Seconds(pipeline.time_at_real_s),
             Seconds(pipeline.correction_s),
@@ -259,7 +259,7 @@ fn ports(view: &AlgorithmView) -> Vec<Block> {
         }
         Guarantee::UpperBound => "Under these ports the schedule takes at most this time.",
         Guarantee::Pipelined => {
-            "The schedule takes this time but for what its first segments wait for each other."
+            "The schedule takes this time, except that its first segments wait for each other."
         }
         Guarantee::Asymptotic => {
             "The formula is the schedule's time in the limit of large vectors."
@@ -277,7 +277,7 @@ fn ports(view: &AlgorithmView) -> Vec<Block> {
     vec![
         heading("Ports"),
         Block::Text(format!(
-            "A rank has {}; partners at once where no step is to wait: {}; {fits}. {guarantee}",
+            "A rank has {}; partners at once so that no step waits: {}; {fits}. {guarantee}",
             ports.have, ports.needed,
         )),
         Block::Text(format!("On fabrics: {}.", budgets.collect::<Vec<_>>().join(", "))),
@@ -318,7 +318,7 @@ fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
                 vec![
                     "sent".to_owned(),
                     giga(r.sent),
-                    format!("the busiest rank really sends {} M", short(r.sent_share)),
+                    format!("the busiest rank actually sends {} M", short(r.sent_share)),
                 ],
             ],
         ));
@@ -330,7 +330,7 @@ fn giga(rate: f64) -> String {
     format!("{:.2}", rate / 1e9)
 }
 
-/// What texts print beside what holds, where that differs.
+/// What texts print, compared with what holds, if they differ.
 fn forms(view: &AlgorithmView) -> Vec<Block> {
     if view.forms.len() < 2 {
         return Vec::new();
@@ -391,7 +391,7 @@ fn names(view: &AlgorithmView) -> Block {
     let rows = [
         vec!["id".to_owned(), view.id.to_owned()],
         vec!["also".to_owned(), or(view.aliases.join(", "), "–")],
-        vec!["shipped as".to_owned(), or(view.ships.join(", "), "by no library known here")],
+        vec!["shipped as".to_owned(), or(view.ships.join(", "), "no library known here")],
         vec!["source".to_owned(), view.source.to_owned()],
     ];
     Block::table(&["", ""], rows)

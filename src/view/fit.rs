@@ -36,7 +36,7 @@ pub fn fit(report: &Fit) -> Page {
     page
 }
 
-/// What programs read of a fit.
+/// The fields of a fit for programs.
 const FIGURES: &[&str] = &[
     "transport",
     "wait",
@@ -56,7 +56,7 @@ const FIGURES: &[&str] = &[
     "quality",
 ];
 
-/// What programs read of a point.
+/// The fields of a point for programs.
 const POINT: &[&str] = &[
     "op",
     "ranks",
@@ -69,7 +69,7 @@ const POINT: &[&str] = &[
     "held_out_size_error",
 ];
 
-/// The same below a calibration; programs read the points where they are asked.
+/// The same below a calibration; programs get the points if they are requested.
 pub(super) fn below(page: &mut Page, report: &Fit) {
     match report.residuals.is_empty() {
         true => page.record(report, "", FIGURES),
@@ -138,9 +138,12 @@ pub(super) fn below(page: &mut Page, report: &Fit) {
         }
     }
     let good = report.gates.iter().filter(|g| g.verdict == Verdict::Good).count();
-    page.entry("gates      ", format!("{good} of {} say nothing", report.gates.len()));
+    page.entry("gates      ", format!("{good} of {} pass", report.gates.len()));
     for left in &report.left_out {
-        let text = format!("{} blocks of `{}` left out: no fit knows it", left.blocks, left.op);
+        let text = format!(
+            "{} blocks of `{}` left out: the fit does not support it",
+            left.blocks, left.op
+        );
         page.entry("note       ", text);
     }
     if !report.residuals.is_empty() {
@@ -152,7 +155,7 @@ pub(super) fn below(page: &mut Page, report: &Fit) {
     }
 }
 
-/// What a byte costs, by where it lies.
+/// The cost of a byte, by range of sizes.
 fn slopes(page: &mut Page, slopes: &[SlopeView]) {
     for slope in slopes {
         let rate = match slope.beta.value {
@@ -198,7 +201,7 @@ fn operations(page: &mut Page, report: &Fit) {
     let row = |o: &crate::answer::fit::Operation| {
         let why = match (&o.apart, o.off) {
             (Some(why), _) => why.clone(),
-            (None, true) => "the model does not describe it".to_owned(),
+            (None, true) => "the model does not fit it".to_owned(),
             (None, false) => String::new(),
         };
         vec![

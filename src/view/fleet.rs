@@ -7,10 +7,10 @@ use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::fleet::{FleetView, HostView, ThresholdView};
 
-/// So many hosts that are not slow are shown to people.
+/// The most hosts that are not slow in a text.
 const SHOWN: usize = 5;
 
-/// The hosts that are slow, and the nearest of the others.
+/// The slow hosts, and the slowest of the others.
 pub fn fleet(report: &FleetView) -> Page {
     let mut page = Page::default();
     let hosts = vec![
@@ -33,12 +33,12 @@ pub fn fleet(report: &FleetView) -> Page {
     page.table(Sheet { columns: hosts, rows: rows.collect() });
     page.gap();
     let named = match report.slow.as_slice() {
-        [] => "no host is slower than the slowest of so many healthy ones".to_owned(),
+        [] => "no host is slower than healthy hosts can be".to_owned(),
         slow => format!("slow: {}", slow.join(", ")),
     };
     page.entry("verdict  ", format!("{named}; {} hosts", report.hosts));
     let limit = format!(
-        "hosts differ by {:.1} %; beyond {:.1} spreads a healthy host of {} lies once in 1000 fleets",
+        "hosts differ by {:.1} %; a healthy host exceeds {:.1} spreads once in 1000 fleets of {}",
         100.0 * report.spread,
         report.limit,
         report.hosts
@@ -76,9 +76,9 @@ pub fn fleet(report: &FleetView) -> Page {
 pub fn prometheus(out: &mut impl Write, report: &FleetView) -> io::Result<()> {
     let of = |h: &HostView| labels(&[("host", Some(h.host.as_str()))]);
     let all = &report.scores;
-    let slow = "1 where the host is slower than the slowest of so many healthy ones, else 0";
+    let slow = "1 if the host is slower than healthy hosts can be, else 0";
     gauge(out, ("collcost_host_slow", slow), all, of, |h| Some(f64::from(u8::from(h.slow))))?;
-    let factor = "Times as long as on the median host";
+    let factor = "Time over that of the median host";
     gauge(out, ("collcost_host_factor_ratio", factor), all, of, |h| Some(h.factor))?;
     let score = "Spreads above the median host";
     gauge(out, ("collcost_host_score", score), all, of, |h| Some(h.score))?;
@@ -92,7 +92,7 @@ pub fn prometheus(out: &mut impl Write, report: &FleetView) -> io::Result<()> {
             ("bytes", Some(&size)),
         ])
     };
-    let limit = "The most that a healthy host takes";
+    let limit = "The longest time that a healthy host takes";
     gauge(out, ("collcost_limit_seconds", limit), &report.thresholds, of, |t| Some(t.limit_s))?;
     end(out)
 }

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-/// A gauge with its value of each thing; things without a value are left out.
+/// A gauge with its value for each item; items without a value are left out.
 ///
 /// # Errors
 /// The writer's.
@@ -25,7 +25,7 @@ pub(super) fn gauge<'a, T: 'a>(
     Ok(())
 }
 
-/// The mark behind the last gauge.
+/// The mark after the last gauge.
 ///
 /// # Errors
 /// The writer's.
@@ -33,7 +33,7 @@ pub(super) fn end(out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "# EOF")
 }
 
-/// `name="value",…` of what is known.
+/// `name="value",…` of the known labels.
 pub(super) fn labels(pairs: &[(&str, Option<&str>)]) -> String {
     let known = pairs.iter().filter_map(|&(name, value)| Some((name, value?)));
     let escaped = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");

@@ -1,4 +1,4 @@
-//! Logs that were read, for people and as CSV.
+//! Imported logs, for people and as CSV.
 //!
 //! ```text
 //! log               format      measured   ranks  type  rows  sizes            left out
@@ -14,7 +14,7 @@ use crate::answer::import::{FileView, Import, Measurement, TableView};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::DataType;
 
-/// The most lines that are named for one reason.
+/// The most line numbers that are listed for one reason.
 const NAMED: usize = 8;
 
 /// Writes the report.
@@ -39,7 +39,7 @@ pub fn import(report: &Import) -> Page {
         file.tables.iter().map(|table| row(file, table)).chain(none)
     });
     page.table(Sheet { columns, rows: rows.collect() });
-    // What several tables have in common is said once, with all their places.
+    // What several tables have in common is printed once, with all their places.
     let mut said: BTreeMap<(u8, String), Vec<String>> = BTreeMap::new();
     let mut say = |kind: u8, text: &str, place: String| {
         said.entry((kind, text.to_owned())).or_default().push(place);
@@ -125,7 +125,7 @@ const CSV: &[&str] = &[
     "upper_bound",
 ];
 
-/// Writes rows as CSV, which `import` reads too.
+/// Writes rows as CSV, which `import` can read.
 ///
 /// # Errors
 /// The writer's.

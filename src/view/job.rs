@@ -1,4 +1,4 @@
-//! A job: its step by parts, its memory by parts.
+//! A job: the parts of its step and of its memory.
 
 use super::Look;
 use super::page::Page;
@@ -20,7 +20,7 @@ const JOB: &[&str] = &[
     "fits",
 ];
 
-/// Writes one job by its parts.
+/// Writes one job with its parts.
 pub fn job(report: &JobView, look: Look) -> Page {
     let mut page = Page::default();
     let layout = match report.layout.as_slice() {
@@ -48,7 +48,7 @@ pub fn job(report: &JobView, look: Look) -> Page {
         page.entry(
             "step     ",
             format!(
-                "{} expected ({band}): {rate:.0} tokens/s a GPU, {tflops:.0} TFLOP/s with causal \
+                "{} expected ({band}): {rate:.0} tokens/s per GPU, {tflops:.0} TFLOP/s with causal \
                  attention, {mfu:.1} % MFU, {:.2} GPU-hours",
                 Seconds(step),
                 report.gpu_hours.unwrap_or(0.0)
@@ -59,7 +59,7 @@ pub fn job(report: &JobView, look: Look) -> Page {
     if let Some(slower) = report.anchor {
         page.entry(
             "anchor   ",
-            format!("kernels take {slower:.3} times what is known of {}", report.device),
+            format!("kernels take {slower:.3} times as long as known for {}", report.device),
         );
     }
     page.entries("inferred ", &report.inferred);
@@ -117,7 +117,7 @@ fn memory(report: &JobView) -> String {
     )
 }
 
-/// Writes several jobs, a line each.
+/// Writes several jobs, one line each.
 pub fn jobs(report: &Jobs) -> Page {
     let mut page = Page::default();
     let columns = vec![
@@ -210,5 +210,5 @@ fn layouts(search: &SearchView) -> Sheet {
     Sheet { columns, rows: search.pareto.iter().take(SHOWN).map(row).collect() }
 }
 
-/// Layouts of a table: the fastest ones.
+/// The layouts in a table: the fastest ones.
 const SHOWN: usize = 12;

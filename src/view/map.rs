@@ -1,4 +1,4 @@
-//! What runs over sizes and ranks, and the lowest ideal times, as a table.
+//! What runs by size and ranks, and the lowest ideal times, as a table.
 
 use super::Look;
 use super::page::Page;
@@ -34,7 +34,7 @@ pub fn map(report: &Map, look: Look) -> Page {
         }
     }
     page.gap();
-    page.line("next: --plot draws it, --svg FILE too; --all draws the least price of all");
+    page.line("next: --plot or --svg FILE draws it; --all draws the lowest price of all");
     page
 }
 
@@ -57,7 +57,7 @@ pub(super) fn columns() -> Vec<Column> {
     ]
 }
 
-/// What runs, then what would be the fastest of what is shipped and of all.
+/// What runs, then the fastest of the shipped algorithms and of all.
 pub(super) fn winners(ranks: u32, runs: &[SwitchPoint], flips: [&[Flip]; 2]) -> Vec<Vec<Cell>> {
     let shown = |v: f64| Volume(v).to_string();
     let runs: Vec<_> =

@@ -1,4 +1,4 @@
-//! Reports as pages, which have a writer a format, and as JSON.
+//! Reports as pages, with one writer per format, and as JSON.
 
 pub mod accuracy;
 pub mod accuracy_answer;
@@ -59,14 +59,14 @@ fn counted<N: fmt::Display + PartialEq + From<u8>>(n: N, word: &str) -> String {
     format!("{n} {word}{plural}")
 }
 
-/// How wide a text may be, and whether in colour.
+/// How wide a text may be, and whether it is coloured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {
     /// Columns of the terminal; absent: no limit.
     pub width: Option<usize>,
     /// Whether words are coloured.
     pub color: bool,
-    /// Whether tables are whole, as documents and programs want them; a terminal shows what matters.
+    /// Whether tables are complete, as for documents and programs; a terminal shows the main part.
     pub whole: bool,
 }
 
@@ -77,22 +77,22 @@ impl Look {
         Self { whole: true, ..Self::default() }
     }
 
-    /// A word that a reader looks for.
+    /// A word that a reader searches for.
     pub(crate) fn strong(self, word: &str) -> String {
         if self.color { word.bold().to_string() } else { word.to_owned() }
     }
 
-    /// What one came for.
+    /// The answer itself.
     pub(crate) fn good(self, word: &str) -> String {
         if self.color { word.green().to_string() } else { word.to_owned() }
     }
 
-    /// What one should know.
+    /// Something that a reader should know.
     pub(crate) fn quiet(self, word: &str) -> String {
         if self.color { word.dimmed().to_string() } else { word.to_owned() }
     }
 
-    /// Writes `text` behind `label`, broken at blanks where it is too wide.
+    /// Writes `text` after `label`, wrapped at blanks if it is too wide.
     pub(crate) fn line(self, out: &mut impl Write, label: &str, text: &str) -> io::Result<()> {
         let indent = label.chars().count();
         let room = self.width.unwrap_or(usize::MAX).saturating_sub(indent).max(20);
@@ -113,7 +113,7 @@ impl Look {
                 line.push(' ');
                 used += 1;
             }
-            // A blank that must not break was written as one that cannot.
+            // Non-breaking blanks kept words together.
             line.extend(word.chars().map(|c| if c == '\u{a0}' { ' ' } else { c }));
             used += length;
         }

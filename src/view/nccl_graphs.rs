@@ -15,8 +15,8 @@ use super::sheet::{Cell, Column, Sheet};
 use crate::library::nccl::search::{Attempt, Found, Searched};
 use crate::library::nccl::{Version, since, write_float};
 
-/// The graphs as the version's log has them, with the searches one after another where `explain` is
-/// set; a line of a table for programs.
+/// The graphs as the version's log prints them, with the searches in order if `explain` is set; for
+/// programs, one line of a table.
 #[must_use]
 pub fn page(machine: &str, searched: &Searched, explain: bool) -> Page {
     let mut page = Page::default();
@@ -60,7 +60,7 @@ fn write_log(out: &mut impl fmt::Write, searched: &Searched) -> fmt::Result {
             if let Some([first, _]) = channel.nets {
                 write!(out, " NET/{}", net(version, first))?;
             }
-            // Since 2.27.5 NVLS names the head alone.
+            // Since 2.27.5, NVLS names only the head.
             let all = id != 3 || !version.has(since::BUS_IDS);
             let listed = if all { channel.gpus.len() } else { 1 };
             for &gpu in &channel.gpus[..listed] {
@@ -96,7 +96,7 @@ fn net(version: Version, id: i64) -> String {
 pub fn xml(out: &mut impl Write, searched: &Searched) -> io::Result<()> {
     writeln!(out, "<graphs version=\"1\">")?;
     let mut graphs = searched.graphs();
-    // In-network reduction by all GPUs stands before that along chains there.
+    // There, in-network reduction by all GPUs comes before that along chains.
     graphs.sort_by_key(|&(id, _)| [0, 1, 3, 4, 2][id as usize]);
     for (id, found) in graphs {
         graph(out, searched, id, found)?;
@@ -155,8 +155,8 @@ fn graph(out: &mut impl Write, searched: &Searched, id: u32, found: &Found) -> i
     writeln!(out, "  </graph>")
 }
 
-/// The graphs as a line of a table: what the tuner picks of a machine, and ten columns a graph,
-/// floats in nine digits.
+/// The graphs as one line of a table: the properties of the machine that the tuner reads, and ten
+/// columns per graph, with floats in nine digits.
 #[must_use]
 pub fn sheet(machine: &str, searched: &Searched) -> Sheet {
     let of = |found: &Found| {
@@ -219,8 +219,7 @@ pub fn sheet(machine: &str, searched: &Searched) -> Sheet {
     Sheet::record(columns.iter().map(|(name, value)| (name.as_str(), Cell::same(value))).collect())
 }
 
-/// The searches one after another: what each was held to, the best when it ended, and the steps that
-/// it left.
+/// The searches in order: the limits of each, the best result when it ended, and the steps left.
 fn attempts(searched: &Searched) -> Sheet {
     let row = |attempt: &Attempt| {
         let best = match attempt.channels {

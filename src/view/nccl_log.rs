@@ -154,7 +154,7 @@ fn choices(choices: &[ChoiceView]) -> Block {
     Block::table(&header, rows)
 }
 
-/// A sentence for each choice that needs one; what several share stands once.
+/// A sentence for each choice that needs one; a sentence that several share is printed once.
 fn reasons(choices: &[ChoiceView], ranks: Option<u32>) -> Option<Block> {
     let mut shared: Vec<(&str, Vec<usize>)> = Vec::new();
     for choice in choices {
@@ -173,7 +173,7 @@ fn reasons(choices: &[ChoiceView], ranks: Option<u32>) -> Option<Block> {
     (!lines.is_empty()).then_some(Block::Lines(lines))
 }
 
-/// What a large call's time says where nothing tells its function.
+/// What the time of a large call means if its function is not known.
 fn expected(choice: &ChoiceView, ranks: Option<u32>) -> Option<String> {
     let (time, algbw, size) = (choice.time_us?, choice.algbw?, choice.size_bytes?);
     if choice.busbw.is_some() || size < 1 << 20 {
@@ -202,7 +202,7 @@ fn intervals(intervals: &[IntervalView]) -> Block {
     Block::table(&["function", "from", "to", "the tuner picks"], rows)
 }
 
-/// What it all came to; none where a log only tells.
+/// The overall verdict; none if there is nothing to compare.
 fn verdict(report: &NcclLog) -> Option<String> {
     let of = |verdict: &str| report.choices.iter().filter(|c| c.verdict == verdict).count();
     let mut parts = Vec::new();
@@ -228,7 +228,7 @@ fn verdict(report: &NcclLog) -> Option<String> {
         });
     }
     if parts.is_empty() {
-        let nothing = "There is nothing to hold against the tuner";
+        let nothing = "There is nothing to compare with the tuner";
         return report.intervals.is_empty().then(|| nothing.to_owned());
     }
     let text = parts.join("; ");

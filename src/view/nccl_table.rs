@@ -1,4 +1,4 @@
-//! A tuner's table as NCCL prints it at start-up, letter for letter.
+//! A tuner's table exactly as NCCL prints it at start-up.
 //!
 //! ```text
 //!   Algorithm   |                            Tree                  | …
@@ -17,7 +17,7 @@ use super::sheet::{Cell, Column, Sheet};
 use crate::answer::nccl_tables::NcclTables;
 use crate::library::nccl::{Algo, Function, Gbps, Micros, Proto, Table, Version, since};
 
-/// Algorithms beside each other.
+/// Algorithms side by side.
 const BESIDE: usize = 3;
 
 /// Where the figures of a table come from.
@@ -81,7 +81,7 @@ fn sheet(report: &NcclTables) -> Sheet {
     Sheet { columns, rows: rows.collect() }
 }
 
-/// Writes a table as the version's log has it, with `prefix` (such as `host:1:2 [0] NCCL INFO `)
+/// Writes a table as the version's log prints it, with `prefix` (such as `host:1:2 [0] NCCL INFO `)
 /// before every line.
 ///
 /// # Errors
@@ -98,7 +98,7 @@ pub fn table(
         for algo in block {
             write!(out, " {:14}   {:>14}   {:14} |", "", algo.name(), "")?;
         }
-        // The protocols of three algorithms, even where one stands alone.
+        // The protocols of three algorithms, even if there is only one.
         write!(out, "\n{prefix}  Protocol    |")?;
         for proto in [Proto::ALL; BESIDE].as_flattened() {
             write!(out, " {:>14} |", proto.name())?;

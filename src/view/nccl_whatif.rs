@@ -38,7 +38,7 @@ fn sheet(report: &NcclWhatif) -> Sheet {
     let row = |tried: &Tried| {
         let taken = tried.taken.as_ref();
         let count = |count: Option<u32>| Cell::number(count.map(f64::from), |n| format!("{n:.0}"));
-        let settings = if tried.settings.is_empty() { "as it is" } else { &tried.settings };
+        let settings = if tried.settings.is_empty() { "unchanged" } else { &tried.settings };
         vec![
             Cell::same(settings.to_owned()),
             Cell::same(name(taken)),

@@ -7,7 +7,7 @@ use crate::answer::what_if::WhatIf;
 use crate::base::quantity::{Bandwidth, Bytes};
 use crate::model::algorithm::Library;
 
-/// How many links of a proof are shown.
+/// The most links of a proof that are shown.
 const SHOWN: usize = 12;
 
 /// The rate, its proof, and what reaches it.
@@ -99,7 +99,7 @@ pub fn summary(report: &Optimum) -> String {
     format!("{rate} algbw ideal: {} B/s exactly", report.rate)
 }
 
-/// The best beside what libraries run, as built and with what is otherwise.
+/// The optimum and what libraries run, on the fabric as built and as changed.
 fn runs(what_if: &WhatIf) -> Sheet {
     let is_compared = !what_if.faults.is_empty();
     let row = |name: String, built: Option<f64>, time: Option<f64>, held: Option<&String>| {
@@ -133,16 +133,16 @@ fn runs(what_if: &WhatIf) -> Sheet {
 fn proof(report: &Optimum) -> &'static str {
     match report.proof {
         ProofKind::Cut => "no schedule gets more across this cut, and trees reach it",
-        ProofKind::Lengths => "no packing pays less for these lengths of links, and one reaches it",
+        ProofKind::Lengths => "no packing costs less with these link lengths, and one reaches it",
         ProofKind::TwoPhases => {
-            "reduce-scatter and all-gather, each the best; pairs of trees may be better"
+            "the best reduce-scatter and all-gather; pairs of trees may be better"
         }
-        ProofKind::Between => "no flow pays less for these lengths of links; one comes close",
+        ProofKind::Between => "no flow costs less with these link lengths; one comes close",
         ProofKind::Bound => "no schedule gets more across this cut; whether one reaches it is open",
     }
 }
 
-/// The first of many.
+/// The first few of many.
 fn short(all: impl Iterator<Item = String>) -> String {
     let all: Vec<String> = all.collect();
     let rest = all.len().saturating_sub(SHOWN);

@@ -13,7 +13,7 @@ use crate::answer::plan::{CallView, ExpertsView, Plan, PlanDiff, PlanVary, StepV
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
 use crate::plan::Axis;
 
-/// What programs read of a collective.
+/// The fields of a collective for programs.
 const CALL: &[&str] = &[
     "step=^name",
     "axis",
@@ -68,7 +68,7 @@ fn one(page: &mut Page, step: &StepView, look: Look) {
     if !step.weights.is_empty() {
         let of = |w: &crate::answer::plan::WeightView| format!("{} {:+.2}", w.figure, w.elasticity);
         let all: Vec<String> = step.weights.iter().map(of).collect();
-        let text = format!("percent a percent: {}", all.join(", "));
+        let text = format!("percent per percent: {}", all.join(", "));
         page.entry("weighs   ", text);
     }
     page.entries("note     ", &step.notes);
@@ -92,8 +92,8 @@ fn tokens(e: &ExpertsView, nodes: u32) -> String {
         );
     }
     format!(
-        "a token hits {:.2} nodes and {:.2} ranks: {} to other nodes, {} inside, where a token crosses \
-         once; {} once to every expert{skew}; on the wire {}, as DeepEP counts {}",
+        "a token hits {:.2} nodes and {:.2} ranks: {} to other nodes, {} inside if a token crosses once; \
+         {} if it is sent to every expert{skew}; {} on the wire, {} as DeepEP counts",
         e.nodes_hit,
         e.ranks_hit,
         Volume(e.between_bytes),
@@ -171,7 +171,7 @@ fn sheet(step: &StepView) -> Sheet {
     Sheet { columns, rows: step.calls.iter().map(row).collect() }
 }
 
-/// Whole counts as they are; parts of one as what they are a part of.
+/// Whole counts unchanged; fractions as 1 over a number of steps.
 fn count(calls: f64) -> String {
     if calls < 1.0 { format!("1/{:.0}", 1.0 / calls) } else { format!("{calls:.0}") }
 }

@@ -10,10 +10,10 @@ use crate::answer::{
 use crate::base::quantity::Bandwidth;
 use crate::machine::profile::Severity;
 
-/// Columns of a text that is not cut to a terminal.
+/// The width of a text that is not cut to a terminal.
 const WIDTH: usize = 80;
 
-/// The list of machines as a sheet; for a terminal what does not fit is left out.
+/// The list of machines as a sheet; on a terminal, columns that do not fit are left out.
 #[must_use]
 pub fn list(report: &Profiles, width: Option<usize>) -> Sheet {
     let columns = ["name", "library", "links", "title"].map(|name| Column::words(name, name));
@@ -42,7 +42,7 @@ pub fn list(report: &Profiles, width: Option<usize>) -> Sheet {
     sheet
 }
 
-/// One machine, every figure with its source.
+/// One machine, each parameter with its source.
 pub fn show(report: &ProfileView, look: Look) -> Page {
     let mut page = Page::default();
     page.narrow(WIDTH);
@@ -128,7 +128,7 @@ fn one(page: &mut Page, figure: &FigureView) {
     let range = range.as_deref().map_or(String::new(), |r| format!(" ({r})"));
     let date = date.as_deref().map_or(String::new(), |d| format!(", {d}"));
     page.entry(format!("  {key:<20} "), format!("{text}{range}, {how}{date}"));
-    let source = if source.is_empty() { "nobody is named" } else { source };
+    let source = if source.is_empty() { "no source is named" } else { source };
     page.entry(format!("{:23}", ""), source)
 }
 
@@ -182,14 +182,17 @@ pub fn diff(report: &ProfilesDiff) -> Page {
     page.gap();
     let (count, judged) = (report.significant, counted(report.judged, "parameter"));
     let said = match report.p {
-        None => "cannot be told: no parameter has an interval".to_owned(),
+        None => "unknown: no parameter has an interval".to_owned(),
         Some(_) if count > 0 => format!("{count} of {judged} with an interval"),
-        Some(_) if report.changed => format!("no single one of {judged}, all together"),
-        Some(_) => format!("nothing that is certain, of {judged} with an interval"),
+        Some(_) if report.changed => format!("no single one of {judged}, but all together"),
+        Some(_) => format!("none for certain, of {judged} with an interval"),
     };
     page.entry("changed   ", said);
     if let Some(p) = report.p {
-        page.entry("chance    ", format!("makes all these differences together with p = {p:.2}"));
+        page.entry(
+            "chance    ",
+            format!("explains all these differences together with p = {p:.2}"),
+        );
     }
     page
 }

@@ -25,7 +25,7 @@ const RUN: &[&str] = &[
     "late",
 ];
 
-/// What ran, what it took, whether it was right.
+/// What ran, its time, and whether the results were right.
 pub fn run(report: &Run) -> Page {
     let mut page = Page::default();
     let Run { algorithm, segments, .. } = report;
@@ -48,7 +48,7 @@ pub fn run(report: &Run) -> Page {
     let spans = match reps {
         1 => format!("{median}, one global span"),
         _ => {
-            format!("{median}, the median of {reps} global spans; four fifths are {low} to {high}")
+            format!("{median}, the median of {reps} global spans; 8 of 10 are {low} to {high}")
         }
     };
     page.entry("time    ", spans);
@@ -62,12 +62,12 @@ pub fn run(report: &Run) -> Page {
         page.entry("model   ", format!("{time}, {off:+.0} %, machine {machine}"));
     }
     let results = if report.checked == 1 { "result" } else { "results" };
-    let text = format!("{} {results} at every rank, bit by bit: right", report.checked);
+    let text = format!("{} {results} at every rank compared bit by bit: correct", report.checked);
     page.entry("check   ", text);
     let (late, delay) = (report.late, 100.0 * report.run_delay_ratio);
     let text = format!(
-        "{late} of {reps} started late; ranks waited for a CPU {delay:.1} % of the time, and lost \
-         it {} times",
+        "{late} of {reps} started late; ranks waited for a CPU {delay:.1} % of the time and were \
+         preempted {} times",
         report.switches
     );
     page.entry("quiet   ", text);

@@ -1,4 +1,4 @@
-//! The first screen: the answer, why, what else, then the ideal prices of what the library has.
+//! The first screen: the answer, why, alternatives, then ideal prices of the library's algorithms.
 //!
 //! ```text
 //! all-reduce, 16 MiB per rank, 8 ranks of dgx-h100 (default)
@@ -21,7 +21,7 @@ use crate::base::quantity::{Bandwidth, Bytes, Seconds, TimeUnit};
 use crate::measure::expect::{NOTHING, Rules};
 use crate::model::algorithm::Library;
 
-/// Rows of the table unless all are asked for.
+/// Rows of the table by default.
 const ROWS: usize = 3;
 
 /// Writes the screen.
@@ -38,7 +38,7 @@ pub(super) fn screen(page: &mut Page, report: &Cost, look: Look) {
     below(page, report, applies.len() - shown.len());
 }
 
-/// The word in front of a line of an answer.
+/// The label of a line of an answer.
 pub(super) fn label(word: &str) -> String {
     format!("  {word:<12}")
 }
@@ -54,17 +54,17 @@ pub(super) fn answer(page: &mut Page, report: &Cost) {
     page.entry(label("better?"), better(report));
     let bound = match report.bound_s {
         Some(least) if least > expect.time_s => {
-            format!("{} at the machine's parameters, which real runs beat", Seconds(least))
+            format!("{} by the machine's parameters; real runs are faster", Seconds(least))
         }
         Some(least) => format!("{}: no algorithm can be faster on these links", Seconds(least)),
-        None => "not known: a parameter of these links is not".to_owned(),
+        None => "not known: a parameter of these links is unknown".to_owned(),
     };
     page.entry(label("bound"), bound);
     if let Some(best) = &report.optimal {
         let (time, rate) = (Seconds(best.time_s), Bandwidth(best.rate_per_second));
         let fabric = if best.fabric.is_empty() { "the profile's fabric" } else { &best.fabric };
         let differs = match report.expect.time_s < best.time_s {
-            true => "; less is expected: the profile's tiers say more than its fabric carries",
+            true => "; less is expected: the profile's tiers are faster than its fabric",
             false => "",
         };
         let line = format!("{time} ideal: the best rate on {fabric}, {rate}{differs}");
@@ -122,29 +122,29 @@ fn runs(expect: &Expect, report: &Cost) -> String {
     let library = library(report.machine.library.as_deref());
     if runs.algorithm == NOTHING {
         return format!(
-            "not known: the rules of {library} are not known here, nor any ideal price"
+            "not known: neither the rules of {library} nor an ideal price are known here"
         );
     }
     let version = runs.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
     let how = match runs.rules {
         Rules::Own => format!("{library}{version}'s own rules"),
         Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
-        Rules::Unknown => format!(
-            "the rules of {library} are not known here; of what it has, the lowest ideal time"
-        ),
-        Rules::Asked => "as asked for".to_owned(),
+        Rules::Unknown => {
+            format!("the rules of {library} are not known here; this has its lowest ideal time")
+        }
+        Rules::Asked => "as requested".to_owned(),
     };
     format!("{}{channels}: {how}", runs.name())
 }
 
-/// What would be faster, if anything is certain, and the lowest ideal time of all.
+/// What would certainly be faster, if anything, and the lowest ideal time of all.
 fn better(report: &Cost) -> String {
     if report.expect.runs.rules == Rules::Asked {
-        return "not compared: one algorithm is asked about".to_owned();
+        return "not compared: only one algorithm was requested".to_owned();
     }
     let row = |id: Option<&str>| id.and_then(|id| report.algorithms.iter().find(|r| r.id == id));
     let Some(least) = row(report.fastest) else {
-        return "nothing that is certain".to_owned();
+        return "no other algorithm is certainly faster".to_owned();
     };
     let own = row(report.runs).and_then(|r| r.time_s);
     let time = least.time_s.unwrap_or_default();
@@ -155,17 +155,17 @@ fn better(report: &Cost) -> String {
     };
     match own {
         Some(own) if own <= 1.0005 * time => {
-            "nothing that is certain; what runs has the lowest ideal time, too".to_owned()
+            "no other is certainly faster; what runs also has the lowest ideal time".to_owned()
         }
         _ => format!(
-            "nothing that is certain; lowest ideal time {}: {}{whose}",
+            "no other is certainly faster; lowest ideal time {}: {}{whose}",
             Seconds(time),
             least.title
         ),
     }
 }
 
-/// What runs, then the rest of what the library has, the lowest ideal time first.
+/// What runs, then the library's other algorithms, the lowest ideal time first.
 fn chosen<'a>(report: &Cost, applies: &[&'a Row]) -> Vec<&'a Row> {
     let own = applies.iter().filter(|r| report.runs == Some(r.id));
     let others = applies.iter().filter(|r| report.runs != Some(r.id) && ships(report, r));
@@ -221,7 +221,7 @@ fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
 fn below(page: &mut Page, report: &Cost, more: usize) {
     page.entries("  note: ", &report.trust);
     if more > 0 {
-        page.line(format!("  {more} more, and what to know of the parameters: --all"));
+        page.line(format!("  {more} more algorithms and notes on the parameters: --all"));
     }
     if report.switch_points.len() > 1 {
         let text = format!("  switch points of {}: ", library(report.machine.library.as_deref()));
@@ -239,7 +239,7 @@ pub(super) fn switch_points(points: &[SwitchPoint]) -> String {
     points.iter().enumerate().map(part).collect::<Vec<_>>().join(", ")
 }
 
-/// A command that goes on from here.
+/// A command for the next question.
 pub(super) fn next(page: &mut Page, report: &Cost) {
     let (Some(on), Some(algorithm)) = (&report.on, report.runs.or(report.fastest)) else { return };
     let q = &report.question;

@@ -10,7 +10,7 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::library::Where;
 
-/// The reports, a number of ranks each, with the rule of every choice where `explain` is set.
+/// The reports, one per number of ranks, with the rule of every choice if `explain` is set.
 #[must_use]
 pub fn select(reports: &[Select], explain: bool, look: Look) -> Page {
     if look.whole {
@@ -83,7 +83,7 @@ fn heading(report: &Select) -> String {
     )
 }
 
-/// One call: what runs, why, what it costs, what else there is.
+/// One call: what runs, why, its cost, the alternatives.
 fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
     choice(page, &report.policy.id, &span.choice, explain);
     if let (Some(versus), Some(other)) = (&report.versus, &span.versus) {
@@ -117,7 +117,7 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
         page.gap();
         page.table(sheet);
     }
-    // The fastest that the library has, with how one gets it.
+    // The library's fastest algorithm, with the settings that select it.
     let shipped = report.alternatives.iter().find(|a| a.known_as.is_some() && a.force.is_some());
     if let Some(best) = shipped
         && !best.chosen
@@ -125,7 +125,7 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
         && let (Some(name), Some(force)) = (best.known_as, &best.force)
     {
         page.gap();
-        let text = format!("{name} has the lowest ideal time; nothing is certain: {force}");
+        let text = format!("{name} has the lowest ideal time, but may not be faster: {force}");
         page.entry(label("to try"), text);
     }
 }
@@ -145,9 +145,9 @@ fn choice(page: &mut Page, policy: &str, view: &ChoiceView, explain: bool) {
     }
     if let (Some(_), Some(regret)) = (view.backend, view.regret) {
         let words = match regret < 1.005 {
-            true => "no other engine is expected to take less".to_owned(),
+            true => "no other engine is expected to be faster".to_owned(),
             false => {
-                format!("{} times the least that another engine is expected to take", times(regret))
+                format!("{} times the expected time of the fastest other engine", times(regret))
             }
         };
         page.entry(label("better?"), words);
@@ -157,7 +157,7 @@ fn choice(page: &mut Page, policy: &str, view: &ChoiceView, explain: bool) {
         (Some(time), Some(regret), _) => {
             let time = Seconds(time);
             let words = if regret < 1.005 {
-                format!("{time}: nothing here has a lower ideal time")
+                format!("{time}: no algorithm here has a lower ideal time")
             } else {
                 format!("{time}, {} times the lowest ideal time here", times(regret))
             };
@@ -175,7 +175,7 @@ fn choice(page: &mut Page, policy: &str, view: &ChoiceView, explain: bool) {
     page.entries(&label("note"), &view.notes);
 }
 
-/// What the same engine could run, and by which settings.
+/// What the same engine could run, with the settings for it.
 fn ways(span: &Span) -> Sheet {
     let row = |way: &Way| {
         vec![
@@ -198,12 +198,12 @@ fn ways(span: &Span) -> Sheet {
     }
 }
 
-/// Where the same engine could run something that is expected to be faster by 5 % at least.
+/// Where the same engine could run something that is expected to be at least 5 % faster.
 fn better_ways(report: &Select) -> Vec<String> {
     let faster = |span: &Span| {
         let way = span.ways.first()?;
         let regret = way.regret.filter(|r| *r >= 1.05)?;
-        let sure = if way.certain { "" } else { "; nothing is certain" };
+        let sure = if way.certain { "" } else { ", but not certainly" };
         let (from, name) = (exact(span.from_bytes), format!("{}/{}", way.backend, way.kernel));
         Some(format!(
             "from {from}: the choice takes {} times {name}{sure}: {}",
@@ -256,7 +256,7 @@ fn part(part: &PartView) -> String {
 
 fn named(view: &ChoiceView) -> String {
     let mut name = view.id.map_or(view.name.clone(), |id| format!("{id} {}", view.name));
-    // What a numbered algorithm makes of other collectives is decided anew for each.
+    // If a numbered algorithm calls other collectives, each of them chooses anew.
     let is_fold = view.runs.iter().any(|part| part.of_ranks.is_some());
     if view.id.is_some() && view.runs.len() > 1 && !is_fold {
         let parts: Vec<&str> = view.runs.iter().map(|part| part.algorithm).collect();
@@ -268,7 +268,7 @@ fn named(view: &ChoiceView) -> String {
     name
 }
 
-/// The tables of several numbers of ranks as one, with a column that tells them apart.
+/// The tables of several numbers of ranks as one, with a column for the ranks.
 fn sheets(reports: &[Select]) -> Sheet {
     if let [only] = reports {
         return sheet(only);
@@ -285,7 +285,7 @@ fn sheets(reports: &[Select]) -> Sheet {
     all
 }
 
-/// An engine's choices over sizes: what they are expected to take, and the fastest other engine.
+/// An engine's choices over sizes: their expected times, and the fastest other engine.
 fn engine_sheet(report: &Select) -> Sheet {
     let mut columns = vec![
         Column::numbers("from", "", "from_bytes"),
@@ -393,14 +393,14 @@ fn sheet(report: &Select) -> Sheet {
     Sheet { columns, rows: report.intervals.iter().enumerate().map(row).collect() }
 }
 
-/// A size to the byte: in a unit only where nothing is lost.
+/// An exact size: in a unit only if that loses no bytes.
 fn exact(bytes: u64) -> String {
     let short = Bytes(bytes).to_string();
     let back = short.parse::<Bytes>().ok();
     if back == Some(Bytes(bytes)) { short } else { format!("{bytes} B") }
 }
 
-/// A ratio with three figures that count.
+/// A ratio with three significant digits.
 fn times(value: f64) -> String {
     match value {
         v if v < 0.0995 => format!("{v:.4}"),
@@ -424,7 +424,7 @@ fn unpriced(report: &Select) -> Vec<String> {
     lines
 }
 
-/// Where two policies part most, in words.
+/// Where two policies differ most, in words.
 fn summary(report: &Select) -> Vec<String> {
     let Some(versus) = &report.versus else { return Vec::new() };
     let ids = (&report.policy.id, &versus.id);
@@ -433,7 +433,7 @@ fn summary(report: &Select) -> Vec<String> {
         return vec![format!("{} and {} run the same at every size", ids.0, ids.1)];
     }
     let mut lines = vec![format!(
-        "they run different things in {differing} of {} ranges",
+        "they make different choices in {differing} of {} ranges",
         report.intervals.len()
     )];
     let worst = |slower: bool| {
@@ -455,7 +455,7 @@ fn summary(report: &Select) -> Vec<String> {
     lines
 }
 
-/// What the library has at this size, and the fastest that there is.
+/// The library's algorithms at this size, and the fastest of all.
 fn alternatives(report: &Select) -> Sheet {
     let shipped = report.alternatives.iter().enumerate();
     let shown = shipped.filter(|(i, a)| *i == 0 || a.known_as.is_some() || a.chosen);

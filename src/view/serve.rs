@@ -21,7 +21,7 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     page.entry(
         "memory   ",
         format!(
-            "weights {:.1} of {:.1} GB, cache {} per token, room for {:.0} tokens of a group; {} sequences of \
+            "weights {:.1} of {:.1} GB, cache {} per token, room for {:.0} tokens per group; {} sequences of \
              {} tokens: {fits}",
             report.weights_bytes / 1e9,
             report.capacity_bytes / 1e9,
@@ -41,10 +41,10 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     };
     page.entry(
         "decode   ",
-        format!("a token of {} sequences {}", report.sequences, phase(&report.decode)),
+        format!("one token for {} sequences {}", report.sequences, phase(&report.decode)),
     );
     page.entry("prefill  ", format!("{} tokens {}", report.prefill_tokens, phase(&report.prefill)));
-    page.entry("hand-off ", format!("{} of cache a sequence", Volume(report.handoff_bytes)));
+    page.entry("hand-off ", format!("{} of cache per sequence", Volume(report.handoff_bytes)));
     page.entries("inferred ", &report.inferred);
     page.record(
         report,

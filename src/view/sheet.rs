@@ -16,7 +16,7 @@ pub struct Column {
     pub unit: String,
     /// The name in CSV, with its unit.
     pub key: String,
-    /// Whether it holds words, which stand left; numbers stand right.
+    /// Whether it holds words, which are aligned left; numbers are aligned right.
     pub words: bool,
 }
 
@@ -53,19 +53,19 @@ pub struct Cell {
     pub raw: Raw,
 }
 
-/// What a program reads in a cell.
+/// The value of a cell for programs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Raw {
-    /// The same text as people.
+    /// The same text as for people.
     #[default]
     Same,
     /// Another text.
     Text(String),
     /// A number.
     Number(f64),
-    /// A time in seconds, which people read in the unit of the table's times.
+    /// A time in seconds; for people, in the unit of the table's times.
     Time(f64),
-    /// Nothing: it is unknown.
+    /// An unknown value.
     Unknown,
 }
 
@@ -82,7 +82,7 @@ impl Cell {
         Self { text: text.to_owned(), raw: Raw::Text(raw.to_owned()) }
     }
 
-    /// A number, shown as `text`; nothing where it is unknown.
+    /// A number, shown as `text`; empty if it is unknown.
     #[must_use]
     pub fn number(value: Option<f64>, text: impl FnOnce(f64) -> String) -> Self {
         match value {
@@ -114,7 +114,7 @@ impl Cell {
         Self::named(&Bytes(size).to_string(), &size.to_string())
     }
 
-    /// A volume, which may be a part of a byte.
+    /// A volume, which may be a fraction of a byte.
     #[must_use]
     pub fn volume(bytes: impl Into<Option<f64>>) -> Self {
         Self::number(bytes.into(), |b| Volume(b).to_string())
@@ -127,7 +127,7 @@ impl Cell {
         }
     }
 
-    /// What a program reads.
+    /// The value for programs.
     fn program(&self) -> String {
         match &self.raw {
             Raw::Same => self.text.clone(),
@@ -143,7 +143,7 @@ impl Cell {
 pub struct Sheet {
     /// Headings and units.
     pub columns: Vec<Column>,
-    /// The rows, a cell a column.
+    /// The rows, one cell per column.
     pub rows: Vec<Vec<Cell>>,
 }
 
@@ -155,7 +155,7 @@ impl Sheet {
         Self { columns, rows: vec![figures.into_iter().map(|(_, cell)| cell).collect()] }
     }
 
-    /// The same with times as numbers, one unit for a column, which stands below its heading.
+    /// The same with times as numbers, in one unit per column, which is below its heading.
     pub(super) fn in_one_unit(&self) -> Cow<'_, Self> {
         if !self.rows.iter().flatten().any(|cell| cell.time().is_some()) {
             return Cow::Borrowed(self);
@@ -198,7 +198,7 @@ impl Sheet {
         writeln!(out, "{}", table.trim_fmt())
     }
 
-    /// Columns of a terminal that [`Self::text`] takes.
+    /// The width of [`Self::text`] in columns of a terminal.
     #[must_use]
     pub fn width(&self) -> usize {
         let shown = self.in_one_unit();
@@ -211,7 +211,7 @@ impl Sheet {
         (0..self.columns.len()).map(widest).sum::<usize>() + gaps
     }
 
-    /// Leaves out the column of that key.
+    /// Removes the column with that key.
     pub fn drop_column(&mut self, key: &str) {
         if let Some(i) = self.columns.iter().position(|c| c.key == key) {
             self.columns.remove(i);
@@ -219,7 +219,7 @@ impl Sheet {
         }
     }
 
-    /// Leaves out columns of `spare`, in this order, until the table fits.
+    /// Removes columns of `spare`, in this order, until the table fits.
     pub fn narrow(&mut self, width: Option<usize>, spare: &[&str]) {
         let Some(width) = width else { return };
         for key in spare {

@@ -11,7 +11,7 @@ use crate::base::quantity::{Seconds, Volume};
 use crate::cost::simulate::Mode;
 use crate::model::algorithm::Guarantee;
 
-/// Messages of the path that a text shows.
+/// The most messages of the path that a text shows.
 const SHOWN: usize = 10;
 
 /// The whole answer.
@@ -86,7 +86,7 @@ fn what_runs(s: &ScheduleView, collective: Collective) -> String {
     )
 }
 
-/// Mode by mode, then the closed form and the bound.
+/// Each mode, then the closed form and the bound.
 #[must_use]
 pub fn times(report: &Simulation) -> Sheet {
     let ratio = |r: Option<f64>| Cell::number(r, |r| format!("{r:.2}"));
@@ -160,7 +160,7 @@ fn summary(path: &PathView, mode: Mode) -> String {
     text
 }
 
-/// What a message waits for, in words.
+/// The reason why a message waits, in words.
 fn words(waited_for: WaitedFor) -> &'static str {
     match waited_for {
         WaitedFor::SendPort => "a send port",
@@ -220,12 +220,16 @@ fn hops(path: &PathView, whole: bool) -> Sheet {
     sheet
 }
 
-/// `40 %`, and between which shares where ranks differ.
+/// `40 %`, with the range if ranks differ.
 fn share(share: &ShareView) -> String {
     let percent = |s: f64| format!("{:.0}", 100.0 * s);
     let (least, most) = (percent(share.least), percent(share.most));
     if least == most {
         return format!("{most} %");
     }
-    format!("{} % ({least} to {most} %, rank {} most)", percent(share.mean), share.busiest_rank)
+    format!(
+        "{} % ({least} to {most} %, highest on rank {})",
+        percent(share.mean),
+        share.busiest_rank
+    )
 }

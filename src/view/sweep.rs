@@ -13,7 +13,7 @@ use crate::answer::{Bands, Flip, Pick, Point, Sweep};
 use crate::base::collective::Collective as C;
 use crate::base::quantity::{Bytes, Volume};
 
-/// A sweep for people: the range, what it will take, and the lowest ideal time beside it.
+/// A sweep for people: the range, the expected times, and the lowest ideal times.
 pub fn sweep(report: &Sweep, look: Look) -> Page {
     if look.whole {
         return sheet(report).into();
@@ -56,7 +56,7 @@ pub fn sweep(report: &Sweep, look: Look) -> Page {
     if !report.weights.is_empty() {
         let of = report.weighed.unwrap_or_default();
         page.gap();
-        page.line(format!("1 % more of a parameter changes the ideal price of {of} by"));
+        page.line(format!("increasing a parameter by 1 % changes the ideal price of {of} by"));
         for weight in &report.weights {
             let slope = match weight.figure.as_str() {
                 "gamma" => format!("{:+.3} µs per ps/B", weight.derivative * 1e-6),
@@ -74,7 +74,7 @@ pub fn sweep(report: &Sweep, look: Look) -> Page {
     page
 }
 
-/// Columns that a narrow terminal can do without, the first to go first.
+/// Columns that a narrow terminal leaves out, in this order.
 const SPARE: &[&str] = &["bound_s", "fastest_time_s", "fastest", "busbw_Bps", "low_s", "high_s"];
 
 /// The points of a sweep as a table.
@@ -99,7 +99,7 @@ fn sheet(report: &Sweep) -> Sheet {
     Sheet { columns, rows }
 }
 
-/// The size, the ranks or the figure's value.
+/// The size, the ranks or the parameter's value.
 fn place(report: &Sweep, point: &Point) -> Cell {
     match (report.over.as_str(), point.value) {
         ("size", _) => {
@@ -129,7 +129,7 @@ fn row(report: &Sweep, point: &Point) -> Vec<Cell> {
     ]
 }
 
-/// What runs over all sizes and what would be the fastest, for people.
+/// What runs at each size, and what would be the fastest, for people.
 #[must_use]
 pub fn bands(report: &Bands, look: Look) -> Page {
     if look.whole {
@@ -138,7 +138,7 @@ pub fn bands(report: &Bands, look: Look) -> Page {
         return Sheet { columns: columns(), rows }.into();
     }
     let mut page = Page::default();
-    // Without a size the heading speaks of every size.
+    // Without a size, the heading is about all sizes.
     let name = name(&report.question);
     page.line(format!("{name} of any size over {} ranks", report.question.ranks));
     machine(&mut page, &report.machine, report.question.nodes);
@@ -162,7 +162,7 @@ pub fn bands(report: &Bands, look: Look) -> Page {
         }
     }
     page.gap();
-    page.line("next: --size for what one size will take, -b and -e for a sweep");
+    page.line("next: --size for the expected time of one size, -b and -e for a sweep");
     page
 }
 
@@ -171,7 +171,7 @@ pub(super) fn runs_by_size(library: &str) -> String {
     format!("{library} runs  ")
 }
 
-/// From where to where one of the winners is the best, as two columns.
+/// The range in which a winner is the best, as two columns.
 pub(super) fn from_to(flips: &[Flip], i: usize) -> String {
     format!("{:<16} {:<14}", from(&flips[i], i), until(flips, i))
 }
@@ -186,7 +186,7 @@ fn until(flips: &[Flip], i: usize) -> String {
 
 /// A sweep over sizes as nccl-tests prints its results; the header says that it is predicted.
 ///
-/// Counts are of float elements, in-place equals out-of-place, and nothing is wrong.
+/// Counts are in float elements, in-place equals out-of-place, and no result is wrong.
 ///
 /// # Errors
 /// The writer's.
@@ -224,7 +224,7 @@ pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
         "none"
     };
     let root = if q.collective.has_root() { "0" } else { "-1" };
-    // nccl-tests counts what one rank contributes, or keeps, or has for one peer.
+    // nccl-tests counts the data that one rank contributes, or keeps, or has for one peer.
     let parts = matches!(
         q.collective,
         C::AllGather | C::ReduceScatter | C::AllToAll | C::Scatter | C::Gather

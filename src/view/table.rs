@@ -10,15 +10,15 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::model::algorithm::Library;
 
-/// Rows shown unless all are asked for.
+/// Rows shown by default.
 const SHOWN: usize = 10;
 
-/// What of the main table is shown, and in which order.
+/// Which part of the main table is shown, and in which order.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct View<'a> {
     /// All rows, and why the others do not apply.
     pub all: bool,
-    /// The columns; absent: the usual ones.
+    /// The columns; absent: the default ones.
     pub columns: Option<&'a [&'static str]>,
     /// Sorted by this column instead of by time.
     pub sort: Option<&'a str>,
@@ -56,11 +56,11 @@ pub fn cost(report: &Cost, view: &View<'_>) -> Page {
     page
 }
 
-/// Columns that a narrow terminal can do without, the first to go first.
+/// Columns that a narrow terminal leaves out, in this order.
 const SPARE: &[&str] =
     &["nic_port_bytes", "n_alpha", "bound_ratio", "bandwidth_s", "busbw_Bps", "latency_s"];
 
-/// The main table alone, every applicable algorithm in it, for documents and programs.
+/// Only the main table, with every applicable algorithm, for documents and programs.
 #[must_use]
 fn cost_sheet(report: &Cost, view: &View<'_>) -> Sheet {
     let applies: Vec<&Row> = report.algorithms.iter().filter(|r| r.applies).collect();
@@ -72,10 +72,10 @@ fn cost_sheet(report: &Cost, view: &View<'_>) -> Sheet {
 
 fn lines<'a>(report: &Cost, applies: &[&'a Row], view: &View<'_>) -> Vec<(&'a Row, usize)> {
     let mut rows = applies.to_vec();
-    // The name of the column was checked when it was read.
+    // The column's name was checked when it was parsed.
     let sorted = view.sort.is_some_and(|by| columns::sort(&mut rows, by).is_ok());
     if !sorted {
-        // The one that runs stands first, as on the first screen.
+        // The algorithm that runs comes first, as on the first screen.
         rows.sort_by_key(|row| report.runs != Some(row.id));
     }
     if view.all {
@@ -87,15 +87,15 @@ fn lines<'a>(report: &Cost, applies: &[&'a Row], view: &View<'_>) -> Vec<(&'a Ro
     select(report, &rows)
 }
 
-/// At most ten lines: what the machine's library ships, then the fastest; rows of equal cost share
-/// one, with the number of the others.
+/// At most ten lines: the algorithms that the machine's library ships, then the fastest. Rows of
+/// equal cost share a line, with the number of the others.
 fn select<'a>(report: &Cost, rows: &[&'a Row]) -> Vec<(&'a Row, usize)> {
     let mut lines: Vec<(&Row, usize)> = Vec::new();
     for &row in rows {
         match lines.last_mut() {
             Some((first, alike)) if first.time_s == row.time_s && first.n_alpha == row.n_alpha => {
                 *alike += 1;
-                // What is shipped stands for those that are not.
+                // A shipped algorithm represents those of equal cost that are not.
                 if ships(report, row) && !ships(report, first) {
                     *first = row;
                 }
@@ -115,7 +115,7 @@ fn select<'a>(report: &Cost, rows: &[&'a Row]) -> Vec<(&'a Row, usize)> {
     lines
 }
 
-/// Whether the machine's library ships it; any library where none is known.
+/// Whether the machine's library ships it, or any library if the machine's is not known.
 pub(super) fn ships(report: &Cost, row: &Row) -> bool {
     row.is_shipped(report.machine.library.as_deref().and_then(Library::named))
 }
@@ -125,7 +125,7 @@ pub(super) fn name(q: &QuestionView) -> &'static str {
     q.collective.name()
 }
 
-/// The question in a few words, without what `over` varies.
+/// The question in a few words, without the parameter that `over` varies.
 pub(super) fn asked(q: &QuestionView, over: &str) -> String {
     let barrier = q.collective == Collective::Barrier;
     let size = (over != "size" && !barrier).then(|| Bytes(q.size_bytes).to_string());
@@ -149,10 +149,10 @@ pub(super) fn heading(page: &mut Page, q: &QuestionView) {
     page.line(format!("{}{size} {means} {}{layout}", name(q), counted(q.ranks, "rank")));
 }
 
-/// One line per tier, each figure with how it was obtained.
+/// One line per tier, each parameter with its origin.
 pub(super) fn machine(page: &mut Page, machine: &MachineView, nodes: u32) {
     page.line(format!("machine {} ({})", machine.name, machine.chosen));
-    // What lies between nodes does not matter inside one, which may have several tiers itself.
+    // The links between nodes do not matter inside one, which may have several tiers itself.
     let largest = machine.tiers.iter().filter_map(|t| t.span).max();
     let node = machine.tiers.iter().position(|t| t.span == largest).unwrap_or(0) + 1;
     let used = if nodes > 1 { machine.tiers.len() } else { node };
@@ -187,7 +187,7 @@ fn figures(tier: &TierView) -> String {
     format!("{alpha}, {rate}{nics}")
 }
 
-/// `* ring` where it runs, `+ ring` where the library has it, `≤` where its time is an upper bound.
+/// `* ring` if it runs, `+ ring` if the library has it, `≤` if its time is an upper bound.
 fn title(report: &Cost, row: &Row, alike: usize) -> String {
     let mark = match report.runs == Some(row.id) {
         true => "*",
@@ -207,7 +207,7 @@ fn title(report: &Cost, row: &Row, alike: usize) -> String {
     format!("{mark} {bound}{}{segments}{alike}", row.title)
 }
 
-/// What the table leaves out; with `all` why the rest does not apply.
+/// What the table leaves out; with `all`, why the rest does not apply.
 fn more(page: &mut Page, rest: usize, refused: &[&Row], all: bool) {
     if all {
         let width = refused.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
@@ -249,7 +249,7 @@ fn details(page: &mut Page, report: &Cost) {
     screen::next(page, report);
 }
 
-/// The name of the machine's library in a sentence.
+/// The name of the machine's library, for a sentence.
 pub(super) fn library(id: Option<&str>) -> String {
     match id {
         None => "any library".to_owned(),

@@ -1,4 +1,4 @@
-//! A schedule step by step, for people: legend, states, what each step carries.
+//! A schedule step by step, for people: legend, states, the messages of each step.
 
 mod chrome;
 mod dot;
@@ -22,22 +22,22 @@ use crate::answer::trace::{Flow, Line, Step, Sum, Trace, Transfer, Tree};
 use crate::base::quantity::{Seconds, Volume};
 use crate::model::schedule::Op;
 
-/// The most messages of a step that are all listed, unless it is the only one.
+/// The most messages of a step that are listed in full, unless it is the only step.
 const MOST_LISTED: usize = 32;
 
-/// Messages that stand for the others where there are more.
+/// The number of messages that are listed if there are more.
 const EXAMPLES: usize = 4;
 
 /// The most steps that have a line of messages each.
 const MOST_STEPS: usize = 256;
 
-/// Nodes that are listed, and rings or chains over each tier.
+/// The most nodes that are listed, and rings or chains over each tier.
 const MOST_LINES: usize = 8;
 
-/// Chunks of a message that are named one by one.
+/// The most chunks of a message that are named one by one.
 const MOST_NAMES: usize = 4;
 
-/// Ranks in a line or a table of roles before it is cut short.
+/// The most ranks in a line or a table of roles before it is cut.
 const MOST_RANKS: usize = 32;
 
 /// The whole trace, or one step of it.
@@ -93,7 +93,7 @@ pub fn page(trace: &Trace, look: Look) -> Page {
     page
 }
 
-/// What is run, in how many steps and chunks, and how long it takes.
+/// What runs, in how many steps and chunks, and its time.
 fn schedule(trace: &Trace) -> String {
     let n = trace.question.ranks;
     let mut text = trace.title.to_owned();
@@ -122,7 +122,7 @@ fn schedule(trace: &Trace) -> String {
 fn members(page: &mut Page, trace: &Trace) {
     let members = &trace.members;
     for over in members.lines.chunk_by(|a, b| a.tier == b.tier) {
-        // Of several tiers all shall be seen.
+        // All tiers should appear.
         let shown = if over.len() < members.lines.len() { MOST_LINES / 2 } else { MOST_LINES };
         for line in over.iter().take(shown) {
             let kind = match (line.closed, line.ranks.len()) {
@@ -173,7 +173,7 @@ fn around(line: &Line) -> String {
     format!("{}{ways}{tier}", ranks.join(arrow))
 }
 
-/// What a tree carries, its root and how it branches.
+/// The data of a tree, its root and its branches.
 fn described(tree: &Tree) -> String {
     let mut text = match tree.flow {
         Flow::Both => "up and down".to_owned(),
@@ -228,13 +228,13 @@ fn roles(trees: &[Tree]) -> Sheet {
     Sheet { columns, rows }
 }
 
-/// The messages of a step: `add 0 → 1 c0, 1 → 2 c1`; a few of them where there are many, unless
-/// `all` are asked.
+/// The messages of a step: `add 0 → 1 c0, 1 → 2 c1`; only a few if there are many, unless `all` is
+/// set.
 fn messages(step: &Step, trace: &Trace, all: bool) -> String {
     let one = |t: &Transfer| {
         let named = trace.parts > 1 || trace.own_parts;
         let what = if named { format!(" {}", carried(t, trace)) } else { String::new() };
-        // Blanks that must not break.
+        // Non-breaking blanks.
         format!("{} → {}{what}", t.from, t.to).replace(' ', "\u{a0}")
     };
     let few = !all && step.transfers.len() > MOST_LISTED;
@@ -266,7 +266,7 @@ fn verb(op: Op) -> &'static str {
     }
 }
 
-/// The chunks of a message: `c0-3,6`; where ranks have parts of their own, `v01,v02`.
+/// The chunks of a message: `c0-3,6`; if ranks have their own parts, `v01,v02`.
 fn carried(t: &Transfer, trace: &Trace) -> String {
     if !trace.own_parts || t.chunks.len() > MOST_NAMES {
         return chunks(&t.chunks);
@@ -280,7 +280,7 @@ pub(super) fn chunks(chunks: &[u32]) -> String {
     format!("c{}", runs(chunks, 2))
 }
 
-/// Numbers with runs, up or down, of at least `least` put together: `0-3,6`.
+/// Numbers, with ascending or descending runs of at least `least` abbreviated: `0-3,6`.
 fn runs(numbers: &[u32], least: usize) -> String {
     let mut parts = Vec::new();
     let mut rest = numbers;
@@ -342,7 +342,7 @@ fn steps(trace: &Trace) -> Sheet {
     Sheet { columns, rows }
 }
 
-/// What all steps come to, and where a reduction is whole.
+/// The totals of all steps, and where a reduction is complete.
 fn totals(page: &mut Page, trace: &Trace) {
     let totals = &trace.totals;
     let mut text =
@@ -351,7 +351,7 @@ fn totals(page: &mut Page, trace: &Trace) {
         let share = totals.max_sent_bytes / trace.question.size_bytes as f64;
         let _ = write!(
             text,
-            " of {} together; the busiest rank sends {} = {} M in {}",
+            " of {} in total; the busiest rank sends {} = {} M in {}",
             Volume(totals.sent_bytes),
             Volume(totals.max_sent_bytes),
             (share * 1e4).round() / 1e4,
@@ -360,7 +360,7 @@ fn totals(page: &mut Page, trace: &Trace) {
     }
     page.entry("total     ", text);
     let Some(step) = totals.whole_after_step else { return };
-    let mut text = format!("after step {step} every chunk's sum is whole at one rank");
+    let mut text = format!("after step {step} every chunk's sum is complete at one rank");
     if totals.owners.len() <= MOST_RANKS {
         let one = |(rank, chunk): &(u32, u32)| format!("c{chunk}\u{a0}at\u{a0}{rank}");
         let owners: Vec<String> = totals.owners.iter().map(one).collect();

@@ -1,4 +1,4 @@
-//! Jobs at once on a fabric, as tables.
+//! Concurrent jobs on a fabric, as tables.
 
 use super::counted;
 use super::page::Page;
@@ -6,7 +6,7 @@ use super::sheet::{Cell, Column, Sheet};
 use crate::answer::traffic::Traffic;
 use crate::base::quantity::Seconds;
 
-/// When each job ends, and which links carry the most.
+/// The end of each job, and the links that carry the most.
 pub fn traffic(report: &Traffic) -> Page {
     let mut page = Page::default();
     page.line(format!(

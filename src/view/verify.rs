@@ -5,7 +5,7 @@ use super::sheet::{Cell, Column, Sheet};
 use crate::answer::verify::{Verification, VerifyLine};
 use crate::model::algorithm::Guarantee;
 
-/// Lines a collective, or with `all` an algorithm, then what is wrong.
+/// One line per collective, or with `all` per algorithm, then the faults.
 pub fn verification(report: &Verification, all: bool) -> Page {
     let mut page = Page::default();
     page.table(sheet(report, all));
@@ -18,10 +18,10 @@ pub fn verification(report: &Verification, all: bool) -> Page {
         if let Some(broken) = &line.broken {
             let promise = match broken.guarantee {
                 Guarantee::Equal | Guarantee::EqualInRounds => "is not the time of the schedule",
-                _ => "is no upper bound of it",
+                _ => "is not an upper bound of it",
             };
             let text = format!(
-                "{name}: the closed form {promise}: {:.6} against {:.6}, in α, for M/BW = {} α; {}",
+                "{name}: the closed form {promise}: {:.6} and {:.6}, in α, for M/BW = {} α; {}",
                 broken.form_s, broken.makespan_s, broken.size_over_alpha, broken.place
             );
             page.entry("fault  ", text);
@@ -53,7 +53,7 @@ pub fn verification(report: &Verification, all: bool) -> Page {
     page
 }
 
-/// One line an algorithm, or, unless `all` are asked, a collective.
+/// One line per collective, or with `all` per algorithm.
 #[must_use]
 pub fn sheet(report: &Verification, all: bool) -> Sheet {
     let row = |collective: &str, name: &str, lines: &[&VerifyLine]| {

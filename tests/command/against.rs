@@ -96,7 +96,7 @@ fn a_changed_layout_and_a_changed_cable_are_told_apart() {
     fs::copy(folder.join("collcost.toml"), folder.join("new.toml")).unwrap();
     let fresh = check(folder, "2026-06-01", &["new.toml", "--format", "markdown"]);
     let text = String::from_utf8_lossy(&fresh.stdout);
-    assert!(text.contains("compared with nothing") && text.contains("| new |"), "{text}");
+    assert!(text.contains("is not compared") && text.contains("| new |"), "{text}");
     assert_eq!(fresh.status.code(), Some(1));
 }
 

@@ -339,7 +339,7 @@ fn questions_of_users_find_their_answer() {
         ("explain allreduce 8G -n 8", &["450 GB/s one way, 900 GB/s both ways"]),
         ("explain busbw -n 8", &["1.7500", "(n + 1)/n", "2(n − 1)/n", "475 GB/s"]),
         ("explain busbw --algo nvls -n 8", &["busbw counts", "1.7500 M", "1.0000 M"]),
-        ("explain allreduce nvls -n 8", &["busbw", "sent", "the busiest rank really sends 1 M"]),
+        ("explain allreduce nvls -n 8", &["busbw", "sent", "the busiest rank actually sends 1 M"]),
         ("explain nvls", &["5/6", "480 GB/s at 8", "411 at 5", "647"]),
         ("explain average", &["mean of busbw over all sizes", "0 where every busbw is 0"]),
         ("explain two-nodes", &["4/3", "2(N − 1)/N·M"]),

@@ -127,7 +127,7 @@ fn files_are_read_where_that_was_asked_for() {
     let closed = replies(&[], &[&asked(own), &asked("/etc/passwd")]);
     for reply in &closed {
         let text = reply["result"]["content"][0]["text"].as_str().unwrap();
-        assert!(text.contains("none are read for agents"), "{text}");
+        assert!(text.contains("files are not read for agents"), "{text}");
     }
     let open = replies(&["--files"], &[&asked(own)]);
     assert_eq!(open[0]["result"]["isError"], false, "{open:?}");

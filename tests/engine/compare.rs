@@ -255,7 +255,7 @@ fn two_logs_differ_where_noise_does_not_say_it() {
     let after = file("after.log", &H100.mock(Some("nvls-off"), "2%", 3));
     let same = collcost(&["compare", &before, &again, "--two"]);
     assert_eq!(same.status.code(), Some(0), "{}", text(&same.stdout));
-    assert!(text(&same.stdout).contains("the same, as far as noise tells"));
+    assert!(text(&same.stdout).contains("the same within noise"));
     let other = collcost(&["compare", &before, &after, "--two", "--format", "json"]);
     assert_eq!(other.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&other.stdout).unwrap();
@@ -272,10 +272,10 @@ fn what_cannot_be_compared_is_said() {
     );
     for (words, what) in [
         (vec!["compare", "/nowhere.log"], "cannot be read"),
-        (vec!["compare", "allreduce"], "`allreduce` is no log"),
+        (vec!["compare", "allreduce"], "`allreduce` is not a log"),
         (
             vec!["compare", "allreduce", "allgather", "--time", "3us"],
-            "one number is of one collective",
+            "a measured number belongs to exactly one collective",
         ),
         (vec!["compare", &latency], "holds no collective"),
         (vec!["compare", "allreduce", "--n", "8", "--size", "1M", "--time", "0us"], "above 0"),

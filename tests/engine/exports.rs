@@ -193,12 +193,12 @@ fn what_is_wrong_in_msccl_is_refused_with_its_line() {
         (with("cnt=\"1\"", "cnt=\"2\""), "2 chunks are sent and 1 received @ x:15"),
         (with("srcoff=\"0\"", "srcoff=\"1\""), "gpu 0 has nothing at o[1] @ x:4"),
         (with("dstoff=\"1\"", "dstoff=\"0\""), "at the end output 0 of gpu 0 is not chunk 0 @ x"),
-        (with("type=\"s\"", "type=\"x\""), "`x` is no type of step that is known @ x:4"),
-        (with("depid=\"-1\"", "depid=\"9\""), "step -1 of thread block 9 is not there @ x:4"),
-        (with("ngpus=\"2\"", "ngpus=\"3\""), "2 chunks a loop do not divide over 3 GPUs @ x:1"),
+        (with("type=\"s\"", "type=\"x\""), "`x` is not a known type of step @ x:4"),
+        (with("depid=\"-1\"", "depid=\"9\""), "step -1 of thread block 9 does not exist @ x:4"),
+        (with("ngpus=\"2\"", "ngpus=\"3\""), "2 chunks per loop do not divide over 3 GPUs @ x:1"),
         (with("nchunksperloop=\"2\"", "nchunksperloop=\"2000000000\""),
             "following 4000000000 chunks takes 488281 MiB of memory, more than 256 @ x:1"),
-        (with("</tb>", "</gpu>"), "the text is no XML: ill-formed document: expected `</tb>`, but `</gpu>` was found @ x:5"),
+        (with("</tb>", "</gpu>"), "the text is not XML: ill-formed document: expected `</tb>`, but `</gpu>` was found @ x:5"),
     ];
     for (text, what) in cases {
         assert_eq!(refused(&text), what);
@@ -243,17 +243,17 @@ l1: recv 8b from 1 tag 1
         ),
         (
             with("l2 requires l1\n", ""),
-            "chunk 0 of rank 1 is used here and in line 10, and nothing says which comes first @ x:12",
+            "chunk 0 of rank 1 is used here and in line 10, and nothing defines which comes first @ x:12",
         ),
-        (with("l2 requires l1", "l2 requires l9"), "`l9` names no operation of this rank @ x:13"),
-        (with("l2: send", "l1: send"), "the label `l1` stands twice @ x:12"),
-        (with("message 1", "message 0"), "message 0 stands twice, first in line 7 @ x:12"),
+        (with("l2 requires l1", "l2 requires l9"), "`l9` is not an operation of this rank @ x:13"),
+        (with("l2: send", "l1: send"), "the label `l1` appears twice @ x:12"),
+        (with("message 1", "message 0"), "message 0 appears twice, first in line 7 @ x:12"),
         (with("recv 8b from 1", "recv 9b from 1"), "8 bytes are sent and 9 received @ x:16"),
         (
             with("// message 1 copy chunks 0\n", ""),
-            "sends and receives match, but which data they carry is not said @ x:11",
+            "sends and receives match, but the file does not say which data they carry @ x:11",
         ),
-        (with("l2: send 8b", "l2: put 8b"), "`put` is no send, recv or calc @ x:12"),
+        (with("l2: send 8b", "l2: put 8b"), "`put` is not send, recv or calc @ x:12"),
         (
             with("chunks 0\nl1", "chunks 0-99999999\nl1"),
             "following the chunks up to here takes 6103 MiB of memory, more than 256 @ x:6",
@@ -376,11 +376,11 @@ fn events_are_read_and_faults_have_a_line() {
         ),
         (
             good.replace("\"from\":1", "\"from\":\"hub\""),
-            "`hub` is no rank, and no switch such as switch0 @ x:3",
+            "`hub` is neither a rank nor a switch such as switch0 @ x:3",
         ),
         (
             good.replace("\"op\":\"copy\"}\n{", "\"op\":\"put\"}\n{"),
-            "`put` is no copy, reduce or or @ x:2",
+            "`put` is not copy, reduce or or @ x:2",
         ),
     ];
     for (text, what) in cases {
@@ -453,7 +453,7 @@ fn times_that_cannot_be_are_found() {
     assert_eq!(claim(&[line(0, 0, 1, 0.0, 1.0), line(1, 1, 2, 1.0, 2.0)]), None);
     let early = claim(&[line(0, 0, 1, 0.0, 1.0), line(1, 1, 2, 0.5, 1.5)]).unwrap();
     assert_eq!(early.0, 3);
-    assert!(early.1.contains("chunk 0 is sent at 0.5 s and comes at 1 s"), "{}", early.1);
+    assert!(early.1.contains("chunk 0 is sent at 0.5 s but arrives at 1 s"), "{}", early.1);
     let crowded = claim(&[line(0, 0, 1, 0.0, 1.0), line(0, 0, 2, 0.5, 1.5)]).unwrap();
     assert!(crowded.1.contains("rank 0 has 2 messages at once on 1 port"), "{}", crowded.1);
     let back = claim(&[line(0, 0, 1, 2.0, 1.0), line(1, 0, 2, 2.0, 3.0)]).unwrap();

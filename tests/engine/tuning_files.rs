@@ -802,7 +802,7 @@ fn the_command_writes_what_logs_show() {
     let with = collcost(&format!("{ask} --log Ring/LL128={ring}"));
     assert!(with.status.success(), "{}", text(&with.stderr));
     let said = text(&with.stdout);
-    let head = "lines depart from NCCL's own choice at 1 of 2 compared sizes";
+    let head = "lines differ from NCCL's own choice at 1 of 2 compared sizes";
     assert!(said.contains(head), "{said}");
     let shown = "1 MiB: ring/ll128 50.5 µs (48.54 µs to 52.53 µs) for tree/ll128's 100.5 µs (";
     assert!(said.contains(shown), "{said}");
@@ -819,7 +819,7 @@ fn the_command_writes_what_logs_show() {
     // One of both logs alone shows nothing.
     let alone = collcost(&ask);
     assert!(text(&alone.stdout).contains("at 0 of 0 compared sizes"), "{}", text(&alone.stdout));
-    assert!(text(&alone.stderr).contains("2 measured sizes count for nothing"));
+    assert!(text(&alone.stderr).contains("2 measured sizes are not used"));
 }
 
 /// What NVIDIA's plugin was configured with for `nccl_tuner_plugin.csv.gz`.
@@ -902,7 +902,7 @@ fn lines_decide_as_in_the_plugin() {
 fn what_cannot_be_written_says_why() {
     for (line, parts) in [
         ("export openmpi-rules -n 4 --for openmpi@6.0", &["openmpi@6.0", "openmpi@4.1"][..]),
-        ("export openmpi-rules sendrecv -n 4", &["no rules are made for send/recv", "allreduce"]),
+        ("export openmpi-rules sendrecv -n 4", &["no rules for send/recv", "allreduce"]),
         ("export openmpi-rules -n 4 --size 1M", &["--size 1M", "leave out --size"]),
         ("export openmpi-rules -n 4 --comm x", &["--comm x", "leave out --comm"]),
         ("export openmpi-rules -n 4 --log x", &["--log x", "leave out --log"]),
@@ -918,7 +918,7 @@ fn what_cannot_be_written_says_why() {
         ("export nccl-tuner-csv --comm dgx_h100", &["no communicator", "dgx_h100_8x400g.p8.n2"]),
         (
             "export nccl-tuner-csv --comm dgx_h100_8x400g.p8.n2 -n 4",
-            &["the communicator says", "leave out --n"],
+            &["the communicator already sets", "leave out --n"],
         ),
         ("export msccl", &["which collective?"]),
         ("export opnmpi-rules", &["did you mean `openmpi-rules`?"]),

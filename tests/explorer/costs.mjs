@@ -41,7 +41,7 @@ export async function costs({ page, address, ask, near, costs, rest, slide, stat
   // What is no size is said so, and changes nothing.
   await page.fill("#size", "16Mb");
   await page.press("#size", "Enter");
-  assert.match((await rest("size-error")).text, /no size/);
+  assert.match((await rest("size-error")).text, /not a size/);
   assert.equal((await state()).m, String(2 ** 30));
   await page.fill("#size", "4096");
   await page.press("#size", "Enter");

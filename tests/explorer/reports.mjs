@@ -35,7 +35,7 @@ export async function measured({ page, address, ask, near, rest, folder }) {
   }
   writeFileSync(file, "no report");
   await page.setInputFiles("#compare-file", file);
-  await page.waitForFunction(() => document.getElementById("compare-error").textContent.includes("holds no step"));
+  await page.waitForFunction(() => document.getElementById("compare-error").textContent.includes("contains neither a step"));
 }
 
 export async function training({ page, ask, near, rest, folder }) {

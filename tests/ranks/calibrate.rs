@@ -150,7 +150,7 @@ fn a_lost_rank_is_named_and_the_rest_is_measured_later() {
         let (code, text) = said(&end(child, &ranks));
         assert_eq!(code, Some(5), "{text}");
         assert!(text.contains("rank 1 was lost") && text.contains(wanted), "{text}");
-        assert!(text.contains("--resume goes on") && !profile.exists(), "{text}");
+        assert!(text.contains("--resume continues") && !profile.exists(), "{text}");
         let (_, kept) = samples(&profile);
         assert_eq!(kept.aborted.len(), 1);
         let how = format!("{SMALL} {QUICK} --transport {transport} --resume");
@@ -169,7 +169,7 @@ fn an_interruption_keeps_what_is_measured() {
     signal("INT", child.id());
     let (code, text) = said(&end(child, &ranks));
     assert_eq!(code, Some(130), "{text}");
-    assert!(text.contains("p.samples.jsonl; --resume goes on"), "{text}");
+    assert!(text.contains("p.samples.jsonl; --resume continues"), "{text}");
     samples(&profile);
 }
 
@@ -240,7 +240,7 @@ fn samples_of_another_machine_or_plan_are_refused() {
     let other = line(&profile, "--ops shift,one-way --sizes 8..64 --time-budget 2s --resume");
     let (code, text) = said(&run(&other));
     assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains("of another plan"), "{text}");
+    assert!(text.contains("from another plan"), "{text}");
     // Another machine: another fingerprint, with the right sum.
     let text = fs::read_to_string(&file).unwrap();
     let (header, rest) = text.split_once('\n').unwrap();
@@ -250,7 +250,7 @@ fn samples_of_another_machine_or_plan_are_refused() {
     fs::write(&file, format!("{body},\"c\":\"{sum:08x}\"}}\n{rest}")).unwrap();
     let (code, text) = said(&run(&line(&profile, &format!("{how} --resume"))));
     assert_eq!(code, Some(2), "{text}");
-    assert!(text.contains("of another machine") && text.contains("--force-resume"), "{text}");
+    assert!(text.contains("from another machine") && text.contains("--force-resume"), "{text}");
     // A named file that is there is not touched.
     let before = fs::read(&file).unwrap();
     let named = format!("{how} --samples {}", file.display());
@@ -265,7 +265,7 @@ fn what_cannot_be_measured_is_refused_before() {
     let many = usable().unwrap().at_once + 1;
     let refused = [
         (format!("calibrate -n {many} --wait spin"), 3, "cpus: "),
-        ("calibrate -n 1".to_owned(), 2, "nobody to send to"),
+        ("calibrate -n 1".to_owned(), 2, "has no peer"),
         ("calibrate --ops allreduce/square".to_owned(), 2, "square"),
         ("calibrate -n 2 --ops fan-out/3".to_owned(), 2, "needs 4 ranks"),
         ("calibrate --sizes 8..".to_owned(), 2, "--sizes 8.."),

@@ -278,12 +278,12 @@ fn one_gpu_says_what_it_can_and_no_more() {
     let one = [("STANDIN_GPUS", "1")];
     let alone = collcost("new", "calibrate --transport nccl", &one);
     assert_eq!(alone.status.code(), Some(3));
-    assert!(said(&alone).contains("one rank has nobody to send to"), "{}", said(&alone));
+    assert!(said(&alone).contains("a single rank of NCCL has no peer"), "{}", said(&alone));
     // Before 2.30 each rank is a process, and to NCCL a host of its own.
     let (output, report, folder) = nccl("apart", "-n 3 --ops allreduce,alltoall", &one);
     assert!(output.status.success(), "{}", said(&output));
     let note = texts(&report["notes"])[0].clone();
-    assert!(note.contains("each a process and to NCCL a host of its own"), "{note}");
+    assert!(note.contains("each is a process and, for NCCL, a separate host"), "{note}");
     let text = fs::read_to_string(folder.file("node.samples.jsonl")).expect("samples");
     let (header, samples) = sample::read(&text, "node").expect("samples");
     assert!(header.options.contains(&"NCCL_NVLS_ENABLE=0".to_owned()), "{:?}", header.options);
@@ -347,7 +347,7 @@ fn a_bare_run_names_the_gpus_that_it_does_not_measure() {
         (
             "new",
             &[("STANDIN_GPUS", "1")],
-            "note: 1 x Stand-in GPU: not measured, the CPUs are: one rank",
+            "note: 1 x Stand-in GPU: not measured, only the CPUs are: a single rank",
         ),
         ("stub", &[], "the first libcuda.so.1 found is a stub"),
         ("new", &[("STANDIN_HANG", "start")], "no answer for 8.0 s: killed"),
@@ -566,7 +566,7 @@ fn ranks_that_do_not_fit_together_are_refused() {
     assert_eq!(texts(&report["gpus"]).len(), 4);
     let alone = ranks.start(0, "--transport cuda", &[]).output();
     assert_eq!(alone.status.code(), Some(3));
-    assert!(said(&alone).contains("is measured by one process"), "{}", said(&alone));
+    assert!(said(&alone).contains("are measured by one process"), "{}", said(&alone));
 }
 
 #[test]
@@ -588,7 +588,7 @@ fn a_rank_with_gpus_that_is_lost_ends_all_soon() {
             assert_eq!(output.status.code(), Some(5), "{name}: {}", said(output));
             assert!(said(output).contains("rank 2 ("), "{name}: {}", said(output));
         }
-        assert!(said(&others[0]).contains("--resume goes on"), "{}", said(&others[0]));
+        assert!(said(&others[0]).contains("--resume continues"), "{}", said(&others[0]));
         let text = fs::read_to_string(&samples).expect("samples");
         assert!(!sample::read(&text, "fleet").expect("they are whole").1.blocks.is_empty());
         let left = children(lost.id());

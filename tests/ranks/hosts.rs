@@ -194,7 +194,7 @@ fn ends(meeting: &Meeting, all: Vec<Running>, processes: &[u32], gone: Option<us
     };
     soon("the end of all processes", || (!processes.iter().any(is_rank)).then_some(()));
     let blocks = meeting.samples().blocks.len();
-    assert!(blocks > 0 && said.contains("--resume goes on"), "{said}");
+    assert!(blocks > 0 && said.contains("--resume continues"), "{said}");
     said
 }
 

@@ -39,22 +39,22 @@ pub(crate) const GPU: &str = "run-gpu";
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long starting may take: the driver, and NCCL over many hosts.
 const STARTING: Duration = Duration::from_secs(180);
-/// How long looking whether there are GPUs may take where nobody asked for them.
+/// How long the search for GPUs may take if the flags do not ask for them.
 const GLANCE: Duration = Duration::from_secs(8);
-/// The largest size, where nobody says one and it has room twice in a GPU's memory.
+/// The largest size if the flags give none and it fits twice in a GPU's memory.
 const LARGEST: Bytes = Bytes(1 << 30);
-/// What starting a process with its GPUs takes about, and a block: for the estimate alone.
+/// Approximate times to start a process with its GPUs, and of a block; only for the estimate.
 const START: Seconds = Seconds(4.0);
 const BLOCK: Seconds = Seconds(0.1);
-/// Measuring starts no process after it.
+/// No process is started after this time, in seconds.
 const BUDGET: f64 = 300.0;
 
-/// What is measured of GPUs.
+/// How GPUs are measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// NCCL's collectives.
     Nccl,
-    /// What they do by themselves.
+    /// What single GPUs do.
     Cuda,
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn serve() -> ExitCode {
     }
 }
 
-/// A folder for logs that nobody else can have made, and that goes with this.
+/// A new folder for logs, which no other user can have made; it is removed with the value.
 fn scratch() -> Result<TempDir> {
     tempfile::Builder::new().prefix("collcost-gpu-").tempdir().map_err(|e| {
         Error::environment(format!("no folder for logs can be made: {e}"))
@@ -80,12 +80,12 @@ fn scratch() -> Result<TempDir> {
 }
 
 impl Args {
-    /// Whether GPUs are measured: where they are asked for, and where nothing is and there are two.
-    /// Ranks that a launcher `started` have them together, by NCCL alone.
+    /// Whether GPUs are measured: if the flags ask for them, or if the flags ask for nothing and
+    /// there are at least two. Ranks `started` by a launcher measure them together, only by NCCL.
     pub(super) fn way(&self, started: bool) -> Result<Option<Way>> {
         match self.processes.transport() {
             "cuda" if started => Err(Error::environment(
-                "what GPUs do by themselves is measured by one process, and a launcher started several",
+                "single GPUs are measured by one process, but a launcher started several",
             )
             .at("--transport cuda")
             .help("start it once on each host, or add --launcher none")),
@@ -102,8 +102,8 @@ impl Args {
         }
     }
 
-    /// Whether a bare run measures GPUs: two that answer soon, with NCCL. Why others are not measured
-    /// is said.
+    /// Whether a run without flags measures GPUs: if two answer soon, with NCCL. Reports why others
+    /// are not measured.
     fn glance(&self) -> Result<Option<Way>> {
         let scratch = scratch()?;
         let look = |way| {
@@ -113,10 +113,10 @@ impl Args {
         };
         let (names, why) = match look(Way::Nccl) {
             Ok(facts) if facts.gpus.len() > 1 => return Ok(Some(Way::Nccl)),
-            Ok(facts) => (facts.words(), "one rank of NCCL has nobody to send to".to_owned()),
+            Ok(facts) => (facts.words(), "a single rank of NCCL has no peer".to_owned()),
             Err(e) if e.is_interrupted() => return Err(e),
             Err(e) if e.what() == gpu::NO_DRIVER => return Ok(None),
-            // One that hangs would do so again; its kernel module names it without being asked.
+            // A driver that hangs would hang again; its kernel module lists the GPUs without it.
             Err(e) if e.is_lost() => (installed(), e.what().to_owned()),
             Err(e) => {
                 let names = look(Way::Cuda).map_or_else(|_| installed(), |facts| facts.words());
@@ -125,8 +125,8 @@ impl Args {
         };
         let names = if names.is_empty() { "GPUs".to_owned() } else { names.join(", ") };
         crate::cli::streams::say(format_args!(
-            "note: {names}: not measured, the CPUs are: {why}; --transport cuda measures what a GPU \
-             does, --transport nccl what GPUs do together"
+            "note: {names}: not measured, only the CPUs are: {why}; --transport cuda measures single \
+             GPUs, --transport nccl GPUs together"
         ));
         Ok(None)
     }
@@ -158,7 +158,7 @@ impl Args {
         })
     }
 
-    /// Measures GPUs, or serves as one of the ranks above 0 who have some.
+    /// Measures GPUs, or serves as one of the ranks above 0 that have GPUs.
     pub(super) fn gpu(
         &self,
         way: Way,
@@ -166,7 +166,7 @@ impl Args {
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
         if let Some(word) = self.processes.words().into_iter().find(|w| !w.contains("transport")) {
-            return Err(Error::input("GPUs have no such ranks")
+            return Err(Error::input("this flag does not apply to ranks on GPUs")
                 .at(word)
                 .help("leave it out, or measure processes with --transport shm or tcp")
                 .into());
@@ -179,7 +179,7 @@ impl Args {
             None => self.lead_gpus((way, self.gpu_plan(way)?), (setup, None), &host, out),
             Some(part) if part.rank > 0 => Ok(gpu::attend(part, &self.hosts.token(part)?, &setup)?),
             Some(part) => {
-                // Flags that are wrong are known before anybody is waited for.
+                // Wrong flags are reported before waiting for other ranks.
                 let plan = self.gpu_plan(way)?;
                 let (purpose, interrupt) = (Purpose::Gpus, setup.interrupt.as_ref());
                 let hosts = self.hosts.gather(part, purpose, host.clone(), interrupt)?;
@@ -249,7 +249,7 @@ impl Args {
         let mut table = Table { file, bar };
         let done = self.gpu_blocks(way, (&setup, fleet), (&plan, &facts), &before, &mut table);
         table.bar.end();
-        let more = format!("what was measured is in {name}; --resume goes on");
+        let more = format!("the samples so far are in {name}; --resume continues");
         let measured = done.map_err(|e| match e.is_lost() || e.is_interrupted() {
             true => e.or_help(more),
             false => e,
@@ -292,8 +292,8 @@ impl Args {
         }
     }
 
-    /// Of the GPUs that were `seen`, rank by rank of a launcher where there is one, those that are
-    /// taken: by number, and what they are.
+    /// The GPUs to use, by number and with their facts, of those that were `seen`; with a launcher,
+    /// rank by rank.
     fn taken(
         &self,
         way: Way,
@@ -321,23 +321,23 @@ impl Args {
             Way::Cuda => 1,
         };
         if way == Way::Nccl && ranks < 2 {
-            return Err(Error::environment("one GPU: NCCL's one rank has nobody to send to")
-                .help("--transport cuda measures the GPU; -n 2 has two ranks share it"));
+            return Err(Error::environment("only one GPU: a single rank of NCCL has no peer")
+                .help("--transport cuda measures the GPU; -n 2 lets two ranks share it"));
         }
         if ranks > 64 {
             return Err(Error::input("more than 64 ranks of one process").at("--ranks"));
         }
-        // Ranks that share a GPU twice have it by turns.
+        // With several ranks per GPU, ranks are dealt to the GPUs in turn.
         plan.gpus = vec![(0..ranks).map(|rank| rank % there.max(1)).collect()];
         Ok(facts)
     }
 
-    /// Leaves the sizes out for which a GPU has no memory, where nobody asked for them; says so.
+    /// Leaves out sizes for which a GPU has no memory, unless the flags name them; returns a note.
     fn fitting(&self, plan: &mut Plan, facts: &Facts) -> Option<String> {
         let all: Vec<u32> = plan.gpus.iter().flatten().copied().collect();
         let each = |(gpu, free): (usize, &u64)| {
             let ranks = all.iter().filter(|&&of| of as usize == gpu).count().max(1) as u64;
-            // Two buffers a rank, and a quarter for NCCL and others.
+            // Two buffers per rank, and a quarter for NCCL and others.
             free / (2 * ranks) / 4 * 3
         };
         let room = Bytes(facts.free.iter().enumerate().map(each).min()?);
@@ -346,15 +346,15 @@ impl Args {
             plan.sizes.retain(|size| *size <= room);
         }
         (plan.sizes.len() < before)
-            .then(|| format!("sizes end at {room}: the GPUs have no more memory free"))
+            .then(|| format!("sizes end at {room}: the GPUs have no more free memory"))
     }
 
-    /// What is to be measured, on GPUs that are not known yet.
+    /// The plan for GPUs that are not known yet.
     fn gpu_plan(&self, way: Way) -> Result<Plan> {
         let budget = match value::<Seconds>("--time-budget", self.time_budget.as_ref())? {
             Some(time) if (0.0..=86_400.0).contains(&time.0) => time.0,
             Some(_) => {
-                return Err(Error::input("no time between 0 and a day")
+                return Err(Error::input("the time is not between 0 and a day")
                     .at("--time-budget")
                     .help("write 60s"));
             }
@@ -379,11 +379,11 @@ impl Args {
         })
     }
 
-    /// What is called: f32 of everything, and bf16 too of what adds.
+    /// The calls: all collectives in f32, and those that reduce also in bf16.
     fn calls(&self, way: Way) -> Result<Vec<(Collective, DataType)>> {
         let place = |e: Error| e.at(format!("--ops {}", self.ops));
         if self.ops != AUTO && way == Way::Cuda {
-            return Err(place(Error::input("what GPUs do by themselves is all measured"))
+            return Err(place(Error::input("the operations of single GPUs cannot be selected"))
                 .help("leave --ops out"));
         }
         let one = |name: &str| {
@@ -393,7 +393,7 @@ impl Args {
                 false => Err(place(Error::input(format!("NCCL has no {}", collective.name())))
                     .help(
                         "write allreduce, allgather, reducescatter, broadcast, reduce, alltoall, \
-                     sendrecv; what NCCL does them by is its own matter",
+                     sendrecv; NCCL chooses its algorithms itself",
                     )),
             }
         };
@@ -408,7 +408,7 @@ impl Args {
         Ok(named.iter().flat_map(of).collect())
     }
 
-    /// What there is, and what would be measured.
+    /// The GPUs, and what would be measured.
     fn show_gpus(
         &self,
         facts: &Facts,
@@ -419,7 +419,7 @@ impl Args {
     ) -> std::result::Result<(), Stop> {
         for (rank, gpus) in plan.gpus.iter().enumerate().filter(|_| plan.gpus.len() > 1) {
             let gpus: Vec<String> = gpus.iter().map(ToString::to_string).collect();
-            notes.push(format!("rank {rank} takes GPU {} of its host", gpus.join(", ")));
+            notes.push(format!("rank {rank} uses GPU {} of its host", gpus.join(", ")));
         }
         if self.dry_run {
             let sizes = plan.sizes.len();
@@ -460,15 +460,15 @@ impl Args {
     }
 }
 
-/// How long measuring takes about: `blocks` of `processes`, each launch anew.
+/// The approximate time to measure: `blocks` of `processes`, started anew for each launch.
 fn about(plan: &Plan, processes: usize, blocks: usize) -> Seconds {
     let starts = START.0 * (processes * plan.launches as usize) as f64;
     let measured = BLOCK.0 * (blocks * plan.launches as usize) as f64;
     Seconds(starts + measured.min(plan.budget.as_secs_f64()))
 }
 
-/// Several ranks on one GPU: NCCL from 2.30 on lets them be, earlier ones where each is a host of its
-/// own. No link is measured.
+/// Several ranks on one GPU: NCCL 2.30 and later allow it, earlier ones only if each rank is a
+/// separate host. No link is measured.
 fn loopback(plan: &mut Plan, facts: &Facts, setup: &mut Setup) -> String {
     let allowed = facts.nccl.is_some_and(|version| version.has(30));
     let mut told = vec![("NCCL_NVLS_ENABLE".to_owned(), "0".to_owned())];
@@ -483,21 +483,23 @@ fn loopback(plan: &mut Plan, facts: &Facts, setup: &mut Setup) -> String {
         told.extend(gpu::shared());
         plan.gpus = plan.gpus.iter().flatten().map(|gpu| vec![*gpu]).collect();
         plan.apart = true;
-        // To NCCL each is a node, and by nodes it chooses.
+        // NCCL takes each rank for a node, and its choice depends on nodes.
         plan.nodes = plan.ranks();
     }
     setup.environment.retain(|(name, _)| told.iter().all(|(own, _)| own != name));
     setup.environment.extend(told);
     let how = match allowed {
         true => "ranks share a GPU",
-        false => "ranks share a GPU, each a process and to NCCL a host of its own, over sockets",
+        false => {
+            "ranks share a GPU; each is a process and, for NCCL, a separate host, over sockets"
+        }
     };
     format!(
         "single-gpu-loopback: {how}; steps and switches can be read, rates of links were not measured"
     )
 }
 
-/// The GPUs that the kernel's module names, whatever the driver says.
+/// The GPUs that the kernel module lists, independent of the driver.
 fn installed() -> Vec<String> {
     let folders = std::fs::read_dir("/proc/driver/nvidia/gpus").into_iter().flatten().flatten();
     let model = |folder: std::fs::DirEntry| {
@@ -508,7 +510,7 @@ fn installed() -> Vec<String> {
     folders.filter_map(model).collect()
 }
 
-/// Files whose settings NCCL reads beside its environment.
+/// Notes on the files whose settings NCCL reads in addition to its environment.
 fn configured() -> Vec<String> {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".nccl.conf"));
     let files = [Some(PathBuf::from("/etc/nccl.conf")), home];
@@ -516,7 +518,7 @@ fn configured() -> Vec<String> {
         let text = crate::cli::input::text(&path).ok()?;
         let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
         let lines: Vec<&str> = lines.collect();
-        Some(format!("NCCL reads {} too: {}", path.display(), lines.join(", ")))
+        Some(format!("NCCL also reads {}: {}", path.display(), lines.join(", ")))
     };
     files.into_iter().flatten().filter_map(read).collect()
 }

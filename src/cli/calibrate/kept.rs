@@ -1,4 +1,5 @@
-//! The file of samples of a calibration: opened for one at a time, gone on with, never overwritten.
+//! The file of samples of a calibration: opened by one process at a time, continued, never
+//! overwritten.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,19 +11,19 @@ use crate::cli::output::rename_new;
 use collcost::base::error::{Error, Result};
 use collcost::machine::sample::{self, Header, Record, Samples, Writer};
 
-/// How often samples are known to be on the disk.
+/// How often samples are synced to disk.
 const SYNC: Duration = Duration::from_secs(2);
 
-/// What is done where there are samples already.
+/// What to do if there are samples already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Existing {
-    /// They get another name.
+    /// Rename the old samples.
     SetAside,
-    /// They are left alone, and it ends.
+    /// Stop, and leave them unchanged.
     Refuse,
-    /// They are gone on with, if plan and machine are the same.
+    /// Continue them if plan and machine are the same.
     GoOn,
-    /// They are gone on with.
+    /// Continue them in any case.
     Mix,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Opens the file; returns the samples to go on with, none for a new one.
+    /// Opens the file; returns the samples to continue, none for a new file.
     pub(super) fn open(path: PathBuf, what: Existing, header: Header) -> Result<(Self, Samples)> {
         let name = path.to_string_lossy().into_owned();
         let cannot = |e: &std::io::Error| cannot_keep(&name, e);
@@ -57,7 +58,7 @@ impl Kept {
             Existing::Refuse => {
                 return Err(Error::input("there are samples already")
                     .at(format!("--samples {name}"))
-                    .help("go on with --resume, or name another file"));
+                    .help("continue with --resume, or name another file"));
             }
             Existing::SetAside => {
                 set_aside(&path).map_err(|e| cannot(&e))?;
@@ -89,7 +90,7 @@ impl Kept {
         kept.map_err(|e| cannot_keep(&self.name, &e))
     }
 
-    /// What is in the file, as anybody will read it later.
+    /// The samples in the file, as a later run reads them.
     pub(super) fn read(self) -> Result<Samples> {
         let cannot = |e: &std::io::Error| cannot_keep(&self.name, e);
         self.writer.sync().map_err(|e| cannot(&e))?;
@@ -103,18 +104,18 @@ impl Kept {
 /// Refuses samples of another plan or machine.
 fn same(old: &Header, new: &Header, name: &str) -> Result<()> {
     let differs = [
-        ("machine, or of before its last start", &old.fingerprint, &new.fingerprint),
+        ("machine, or from before its last boot", &old.fingerprint, &new.fingerprint),
         ("plan", &old.plan_hash, &new.plan_hash),
     ];
     match differs.iter().find(|(_, old, new)| old != new) {
         None => Ok(()),
-        Some((what, ..)) => Err(Error::input(format!("the samples are of another {what}"))
+        Some((what, ..)) => Err(Error::input(format!("the samples are from another {what}"))
             .at(name)
             .help("name another file, or mix them with --force-resume")),
     }
 }
 
-/// Gives the samples of a former calibration another name: they are never lost.
+/// Renames the samples of an earlier calibration, so that they are never lost.
 fn set_aside(path: &Path) -> std::io::Result<()> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = name.strip_suffix(".samples.jsonl").unwrap_or(&name);
@@ -131,5 +132,5 @@ fn set_aside(path: &Path) -> std::io::Result<()> {
 fn cannot_keep(name: &str, error: &std::io::Error) -> Error {
     Error::lost(format!("the samples cannot be kept: {error}"))
         .at(name)
-        .help("name a file with --samples where there is room")
+        .help("name a file with --samples on a disk with free space")
 }

@@ -1,4 +1,4 @@
-//! `collcost calibrate`: runs the collectives on this machine and fits its figures to them.
+//! `collcost calibrate`: runs the collectives on this machine and fits its parameters to the times.
 
 #[cfg(feature = "cuda")]
 pub(super) mod gpu;
@@ -36,83 +36,83 @@ use collcost::view;
 use kept::{Existing, Kept};
 use site::{HostFlags, Site};
 
-/// What flags are where they are not typed.
+/// Default values of flags.
 const AUTO: &str = "auto";
 const PRECISION: &str = "2%";
 const LAUNCHES: &str = "3";
 /// The part of one CPU that others may use while ranks spin.
 const BUSY: f64 = 0.3;
-/// Measuring that was not told its end goes on until here where too little is known.
+/// Without --time-budget, measuring continues up to this time if too little is known.
 const LONGEST: Duration = Duration::from_secs(50);
 
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   collcost calibrate                       shared memory, all CPUs, profile `local`
-  collcost calibrate --check               what this machine says, nothing measured
+  collcost calibrate --check               checks the machine, measures nothing
   collcost calibrate --transport tcp -n 4 --out rack.toml
   collcost calibrate --transport nccl --out node.toml
   srun -N 2 collcost calibrate --transport nccl --token-file token --out two.toml
   collcost calibrate --out rack.toml --resume
   mpirun -np 4 --host a,b,c,d collcost calibrate --rendezvous a:29533 --token-file token --out rack.toml
-  collcost allreduce 1M -n 2 --on local    then ask it")]
+  collcost allreduce 1M -n 2 --on local    uses the profile")]
 pub(super) struct Args {
-    /// Ranks; without it one for each usable CPU
+    /// Number of ranks; default: one per usable CPU
     #[arg(short, long = "ranks", visible_aliases = ["np", "n"], value_name = "N", allow_hyphen_values = true)]
     n: Option<String>,
-    /// Operations: auto, or allreduce/ring,one-way,copy,…
+    /// Operations to measure: auto, or a list such as allreduce/ring,one-way,copy
     #[arg(long, value_name = "LIST", default_value = AUTO)]
     ops: String,
-    /// Sizes: auto, 8..64M, or 8,1K,1M
+    /// Sizes to measure: auto, a range such as 8..64M, or a list such as 8,1K,1M
     #[arg(long, value_name = "SIZES", default_value = AUTO)]
     sizes: String,
-    /// Measuring ends after it; without it after 15 s over shared memory and 45 s over TCP, or as
-    /// late as after 50 s where too little is known
+    /// Time limit for measuring; default: 15 s over shared memory and 45 s over TCP, extended to at
+    /// most 50 s if too little is known
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     time_budget: Option<String>,
-    /// A point is finished when its median is known so well
+    /// Relative precision of the median at which a point is finished
     #[arg(long, value_name = "PART", default_value = PRECISION, allow_hyphen_values = true)]
     precision: String,
-    /// How often processes start anew
+    /// How often the processes are started
     #[arg(long, value_name = "L", default_value = LAUNCHES, allow_hyphen_values = true, hide_short_help = true)]
     launches: String,
-    /// The seed of the order
+    /// Seed for the order of measurements; default: 1
     #[arg(long, value_name = "SEED", allow_hyphen_values = true, hide_short_help = true)]
     seed: Option<String>,
-    /// Data flow for so long before a launch's first block
+    /// Send data for this long before the first block of a launch
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, hide_short_help = true)]
     drain: Option<String>,
-    /// NCCL's library; without it COLLCOST_NCCL, libnccl.so.2, libnccl.so
+    /// The NCCL library to load; default: COLLCOST_NCCL, libnccl.so.2, then libnccl.so
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     nccl_lib: Option<String>,
-    /// NCCL gives the buffers and knows them (ncclMemAlloc, ncclCommRegister)
+    /// Allocate and register the buffers with NCCL (ncclMemAlloc, ncclCommRegister)
     #[arg(long, hide_short_help = true)]
     registered: bool,
-    /// The profile to write; without it `local`, among your own
+    /// The profile to write; default: `local`, in your own profiles
     #[arg(short, long, value_name = "FILE.toml")]
     out: Option<String>,
-    /// The samples' file; without it beside the profile
+    /// The file for the samples; default: in the folder of the profile
     #[arg(long, value_name = "FILE.jsonl")]
     samples: Option<String>,
-    /// Go on with the samples that are there
+    /// Continue the existing samples
     #[arg(long)]
     resume: bool,
-    /// Go on although machine or plan are others
+    /// Continue them even if machine or plan differ
     #[arg(long, hide_short_help = true)]
     force_resume: bool,
-    /// Measure, and write the profile, although a gate refuses; the profile says so
+    /// Measure and write the profile even if a gate refuses; the profile records that
     #[arg(long, hide_short_help = true)]
     force: bool,
-    /// Which time of a point is fitted: typical (median) or floor (10 %)
+    /// The statistic of a point to fit: typical (median) or floor (10 % quantile)
     #[arg(long, value_name = "STATISTIC", hide_possible_values = true, hide_short_help = true)]
     stat: Option<Stat>,
-    /// Only what the machine says
+    /// Only check the machine; measure nothing
     #[arg(long, conflicts_with = "dry_run")]
     check: bool,
-    /// Only what would be measured
+    /// Only show what would be measured
     #[arg(long)]
     dry_run: bool,
-    /// auto, plain or none, on standard error
+    /// How progress is shown on standard error: auto, plain or none
     #[arg(
         long,
         value_name = "HOW",
@@ -143,7 +143,7 @@ impl Args {
         match &part {
             Some(part) if part.rank > 0 => Ok(self.hosts.serve(part, &setup)?),
             _ => {
-                // Flags that are wrong are known before anybody is waited for.
+                // Wrong flags are reported before waiting for other ranks.
                 let plan = self.plan(&setup)?;
                 let mut site = match &part {
                     Some(part) => Site::of(setup, usable, &self.hosts, part)?,
@@ -154,7 +154,7 @@ impl Args {
         }
     }
 
-    /// Measures and fits, as the one who starts ranks or lets them come.
+    /// Measures and fits, as the process that starts the ranks or gathers them.
     fn lead(
         &self,
         out: &mut impl Write,
@@ -221,15 +221,15 @@ impl Args {
             setup.ranks = part.ranks;
             return Ok((setup, usable));
         }
-        // Two ranks are the fewest that say anything.
+        // Fewer than two ranks show nothing.
         let ranks = ranks.unwrap_or(usable.at_once.clamp(2, 64) as u32);
         if ranks < 2 {
-            return Err(Error::input("one rank has nobody to send to")
+            return Err(Error::input("a single rank has no peer")
                 .at("--ranks 1")
                 .help("start at least 2"));
         }
         setup.ranks = ranks;
-        // A rank that spins while others want its CPU is held up for whole turns of the scheduler.
+        // If others need the CPU of a spinning rank, it loses whole time slices of the scheduler.
         let spins = || {
             let fits = ranks as usize <= usable.at_once;
             fits && idle_cpus(&usable.cpus).0 > f64::from(ranks) - BUSY
@@ -247,7 +247,9 @@ impl Args {
             let time = value::<Seconds>(flag, text.as_ref())?.unwrap_or(Seconds(usual));
             match time.0 {
                 t if t.is_finite() && (0.0..=86_400.0).contains(&t) => Ok(time),
-                _ => Err(Error::input("no time between 0 and a day").at(flag).help("write 60s")),
+                _ => Err(Error::input("the time is not between 0 and a day")
+                    .at(flag)
+                    .help("write 60s")),
             }
         };
         let budget = seconds("--time-budget", &self.time_budget, budget)?;
@@ -277,7 +279,7 @@ impl Args {
             None => text.parse(),
         };
         part.ok().filter(|part| (1e-4..=1.0).contains(part)).map(Ratio).ok_or_else(|| {
-            Error::input(format!("`{text}` is no part between 0.01 % and 100 %"))
+            Error::input(format!("`{text}` is not between 0.01 % and 100 %"))
                 .at(format!("--precision {text}"))
                 .help("write 2%")
         })
@@ -291,7 +293,7 @@ impl Args {
         let mut ops = Vec::new();
         for name in self.ops.split(',') {
             let op: Op = name.trim().parse().map_err(place)?;
-            // Whether it can be run is known before anything is started.
+            // An operation that cannot run is refused before anything is started.
             collcost::run::execute::programs(&Registry::builtin(), &op, ranks, Bytes(1024))
                 .map_err(place)?;
             if !ops.contains(&op) {
@@ -308,8 +310,8 @@ impl Args {
             let size: Bytes = text.trim().parse().map_err(place)?;
             if size.0 == 0 || !size.0.is_multiple_of(4) {
                 return Err(place(
-                    Error::input(format!("{size} is no whole number of f32"))
-                        .help("write multiples of 4 B from 4 B on"),
+                    Error::input(format!("{size} is not a whole number of f32"))
+                        .help("write multiples of 4 B, at least 4 B"),
                 ));
             }
             Ok(size)
@@ -331,7 +333,7 @@ impl Args {
         Ok(sizes)
     }
 
-    /// The profile's file, in a folder that is there: nothing is measured in vain.
+    /// The profile's file. Its folder must exist, so that nothing is measured in vain.
     fn out(&self) -> Result<PathBuf> {
         let Some(file) = &self.out else {
             let own = folder().map(|folder| folder.join("profiles")).ok_or_else(|| {
@@ -350,7 +352,7 @@ impl Args {
             true => Ok(path),
             false => Err(Error::input("the profile cannot be written: there is no such folder")
                 .at(format!("--out {file}"))
-                .help("name a file in a folder that is there and may be written")),
+                .help("name a file in a folder that exists and can be written to")),
         }
     }
 
@@ -362,7 +364,7 @@ impl Args {
         }
     }
 
-    /// Measures; returns the file of samples and what is in it.
+    /// Measures; returns the file of samples and its contents.
     fn measure(&self, plan: &Plan, site: &mut Site) -> Result<(String, Samples)> {
         let header = self.header(plan, site)?;
         let what = match (self.force_resume, self.resume, &self.samples) {
@@ -380,7 +382,7 @@ impl Args {
         desk.bar.end();
         let Desk { file, .. } = desk;
         done.map_err(|e| {
-            let more = format!("what was measured is in {name}; --resume goes on");
+            let more = format!("the samples so far are in {name}; --resume continues");
             if e.is_lost() || e.is_interrupted() { e.help(more) } else { e }
         })?;
         Ok((name, file.read()?))
@@ -411,7 +413,7 @@ impl Args {
         })
     }
 
-    /// The command without paths, which say nothing elsewhere.
+    /// The command without paths, which mean nothing on another computer.
     fn command(&self) -> String {
         let mut words = vec!["collcost calibrate".to_owned()];
         words.extend(self.processes.words());
@@ -450,13 +452,13 @@ impl Args {
     }
 }
 
-/// A gate that refuses measuring here and now.
+/// The error of a gate that refuses to measure on this machine now.
 fn not_here(gate: &Gate) -> Error {
     Error::environment(format!("this machine refuses: {}: {}", gate.name, gate.said))
         .help(gate.help)
 }
 
-/// What the control group's quota did while it was measured.
+/// The gate for how often the control group's quota stopped ranks while measuring.
 fn held_back(times: u64) -> Gate {
     Gate {
         name: "quota",

@@ -1,4 +1,4 @@
-//! Where ranks run: processes that this one starts, or one per host that a launcher started.
+//! Where ranks run: processes that this one starts, or one process per host, started by a launcher.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -18,22 +18,23 @@ use collcost::run::transport::{Kind, Wait};
 #[derive(clap::Args)]
 #[command(next_help_heading = "Several hosts")]
 pub(super) struct HostFlags {
-    /// Where rank 0 listens and the others call; without it what the launcher says
+    /// Address where rank 0 listens and the others connect; default: from the launcher
     #[arg(long, value_name = "ADDRESS:PORT", hide_short_help = true)]
     rendezvous: Option<String>,
-    /// 32 random bytes or more that all hosts share and nobody else can read
+    /// File of at least 32 random bytes that all hosts share and no other user can read
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     token_file: Option<PathBuf>,
-    /// Which rank this is, where no launcher says it
+    /// The rank of this process, if no launcher sets it
     #[arg(long, value_name = "R", allow_hyphen_values = true, hide_short_help = true)]
     rank: Option<String>,
-    /// What started the ranks: openmpi, pmi, slurm, torchrun or none; without it by their variables
+    /// The launcher of the ranks: openmpi, pmi, slurm, torchrun or none; default: detected from
+    /// environment variables
     #[arg(long, value_name = "NAME")]
     launcher: Option<String>,
 }
 
 impl HostFlags {
-    /// This process's part among several; none where it is to start ranks itself.
+    /// This process's part among several; none if it starts the ranks itself.
     pub(super) fn part(&self, ranks: Option<u32>) -> Result<Option<Part>> {
         let typed = Typed {
             launcher: value::<Launcher>("--launcher", self.launcher.as_ref())?,
@@ -52,7 +53,7 @@ impl HostFlags {
         own: Host,
         interrupt: Option<&OwnedFd>,
     ) -> Result<Hosts> {
-        // What ranks of one host share goes when all have come.
+        // The token that ranks of one host share is removed when all have connected.
         let (token, _made) = self.known(part)?;
         let (others, by) = (part.ranks - 1, part.launcher);
         let how = if by == Launcher::None { String::new() } else { format!(" by {by}") };
@@ -67,8 +68,8 @@ impl HostFlags {
         self.known(part).map(|(token, _)| token)
     }
 
-    /// The token of a file that was named; or, where a launcher started all ranks on this host, one that
-    /// they share by themselves.
+    /// The token of the given file or, if a launcher started all ranks on this host, one that the
+    /// ranks create and share themselves.
     fn known(&self, part: &Part) -> Result<(Token, Option<Made>)> {
         if self.token_file.is_none()
             && part.launcher != Launcher::None
@@ -77,7 +78,7 @@ impl HostFlags {
             return Token::between(&beside(), part.rank);
         }
         let file = self.token_file.as_ref().ok_or_else(|| {
-            Error::input("the ranks need a token, by which they know each other")
+            Error::input("the ranks need a token to identify each other")
                 .at(format!("{} ranks, --rendezvous {}", part.ranks, part.at))
                 .help(
                     "add --token-file FILE; make one with \
@@ -92,7 +93,7 @@ impl HostFlags {
         serve(part, &self.token(part)?, &setup.program, setup.interrupt.as_ref())
     }
 
-    /// Flags that a reader of the command may know.
+    /// The flags to record in the command, without secrets.
     pub(super) fn words(&self) -> Vec<String> {
         let launcher = self.launcher.iter().map(|name| format!("--launcher {name}"));
         let shared = self.token_file.iter().map(|_| "--token-file …".to_owned());
@@ -100,8 +101,8 @@ impl HostFlags {
     }
 }
 
-/// A file of this user and this start of ranks alone: named after the launcher's own number, or after
-/// the process that started them all.
+/// A file for this user and this launch only: named after the launcher's job number, or after the
+/// process that started all ranks.
 fn beside() -> PathBuf {
     const NUMBERS: &[&str] = &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"];
     let number = NUMBERS.iter().find_map(std::env::var_os);
@@ -122,13 +123,13 @@ pub(super) struct Site {
 }
 
 impl Site {
-    /// On this machine alone.
+    /// Only on this machine.
     pub(super) fn here(setup: Setup, usable: Usable) -> Self {
         let machines = vec![(Host::look(usable.cpus, usable.at_once), setup.ranks)];
         Self { setup, hosts: None, machines }
     }
 
-    /// With all ranks that a launcher started, as rank 0 of them.
+    /// With all ranks that a launcher started, of which this is rank 0.
     pub(super) fn of(
         mut setup: Setup,
         usable: Usable,
@@ -149,7 +150,7 @@ impl Site {
         &self.machines[0].0
     }
 
-    /// What speaks for and against measuring on each machine.
+    /// The gates of each machine: whether measuring there is sensible.
     pub(super) fn gates(&self) -> Vec<Gate> {
         let wait = self.setup.wait.unwrap_or(Wait::Poll);
         let in_memory = self.setup.transport == Kind::Shm;
@@ -165,7 +166,7 @@ impl Site {
         self.machines.iter().flat_map(of).collect()
     }
 
-    /// The machines in words, and equal for the same ones since their starts.
+    /// The machines in words, and a fingerprint that stays equal until one of them boots again.
     pub(super) fn identity(&self) -> (String, String) {
         match &self.hosts {
             Some(hosts) => (hosts.describe(), hosts.fingerprint()),
@@ -178,7 +179,7 @@ impl Site {
         self.hosts.is_some()
     }
 
-    /// What a rank is called: with its host, where ranks lie on several.
+    /// The name of a rank, with its host if there are several.
     pub(super) fn name(&self, rank: u32) -> String {
         let hosts = self.hosts.as_ref().filter(|_| rank > 0);
         let known = hosts.and_then(|hosts| hosts.names().nth(rank as usize - 1));
@@ -196,7 +197,7 @@ impl Site {
         }
     }
 
-    /// Lets the ranks go; they hear of an error that ended it.
+    /// Releases the ranks; an error that ended the run is sent to them.
     pub(super) fn end(&mut self, error: Option<&Error>) {
         if let Some(hosts) = self.hosts.take() {
             hosts.end(error);

@@ -1,4 +1,4 @@
-//! `compare --fleet`: hosts beside each other.
+//! `compare --fleet`: compares hosts with each other.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use collcost::view;
 
 use crate::cli::Stop;
 
-/// Writes which hosts are slower than the others, a log each.
+/// Writes which hosts are slower than the others; each host has one log.
 pub(super) fn hosts(
     logs: &[(String, Imported)],
     format: Format,
@@ -21,7 +21,7 @@ pub(super) fn hosts(
     let runs = logs.iter().map(|(file, log)| (file.clone(), runs(file, log, &mut left_out)));
     let runs: Vec<_> = runs.collect();
     let found = fleet(&runs).ok_or_else(|| {
-        Error::input(format!("no size was timed by {LEAST_HOSTS} hosts alike"))
+        Error::input(format!("no size was timed on at least {LEAST_HOSTS} hosts"))
             .at(format!("compare --fleet of {} logs", logs.len()))
             .help("give a log for each host, of the same collective, ranks, type and sizes")
     })?;

@@ -1,4 +1,4 @@
-//! `compare --watch`: a log that grows is judged again whenever it has.
+//! `compare --watch`: judges a log again whenever it has grown.
 
 use std::fs;
 use std::io::Read;
@@ -12,11 +12,11 @@ use collcost::measure::logs::{Asked, Imported, look};
 use crate::cli::Stop;
 use crate::cli::input;
 
-/// How often a log is looked at.
+/// How often a log is checked.
 const EVERY: Duration = Duration::from_millis(200);
 
-/// Calls `judged` with the log whenever whole lines were added, until nothing was for `idle`; the last
-/// result is the end's. A log without times yet is waited for.
+/// Calls `judged` with the log whenever whole lines were added, until none were added for `idle`;
+/// returns the last result. Waits for a log that has no times yet.
 pub(super) fn follow(
     file: &str,
     asked: &Asked,
@@ -24,7 +24,9 @@ pub(super) fn follow(
     mut judged: impl FnMut(Imported) -> std::result::Result<(), Stop>,
 ) -> std::result::Result<(), Stop> {
     let idle = Duration::try_from_secs_f64(idle.0).map_err(|_| {
-        Error::input("no time to wait").at("--watch").help("write a time such as --watch=60s")
+        Error::input("this is not a waiting time")
+            .at("--watch")
+            .help("write a time such as --watch=60s")
     })?;
     let (mut seen, mut since, mut last) = (0, Instant::now(), None);
     loop {
@@ -32,7 +34,7 @@ pub(super) fn follow(
         if length != seen {
             (seen, since) = (length, Instant::now());
             let log = whole_lines(file).and_then(|lines| look(&lines[..], file, asked));
-            // What cannot be read yet may be readable with its next lines.
+            // A log that cannot be read yet may become readable with its next lines.
             match log {
                 Ok(log) if log.usable().is_ok() => match judged(log) {
                     Err(stop @ (Stop::Io(_) | Stop::Refused(_))) => return Err(stop),
@@ -44,7 +46,7 @@ pub(super) fn follow(
         }
         if since.elapsed() >= idle {
             return last.unwrap_or_else(|| {
-                Err(Error::input("nothing was written into the log")
+                Err(Error::input("nothing was written to the log")
                     .at(file.to_owned())
                     .help("name the file that the benchmark writes; --watch=TIME waits longer")
                     .into())
@@ -54,7 +56,7 @@ pub(super) fn follow(
     }
 }
 
-/// The lines that are written to their end.
+/// The complete lines.
 fn whole_lines(file: &str) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = input::log(file)?.read_to_end(&mut bytes);

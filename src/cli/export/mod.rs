@@ -24,10 +24,10 @@ const XLA: &str = "xla-sol-options";
 #[derive(clap::Args)]
 #[command(
     mut_arg("words", |a| a.value_name("COLLECTIVE|ALGORITHM|SIZE").num_args(0..).help(
-        "Of a schedule the collective, such as allreduce, an algorithm of it, and a size; of a tuning \
-         file the collectives, without any all")),
-    mut_arg("algorithm", |a| a.help("A schedule's algorithm; without any what the library runs")),
-    mut_arg("size", |a| a.help("A schedule's size; 16MiB stands for it where none is given"))
+        "For a schedule: the collective, such as allreduce, an algorithm and a size. For a tuning file: \
+         the collectives; default: all")),
+    mut_arg("algorithm", |a| a.help("The schedule's algorithm; default: what the library runs")),
+    mut_arg("size", |a| a.help("The schedule's size; default: 16MiB"))
 )]
 #[command(after_help = "\
 Examples:
@@ -38,8 +38,9 @@ Examples:
   collcost export nccl-tuner-csv -n 16 --on dgx-h100 --log own=plain.log --log Ring/LL128=ring.log
   collcost export xla-sol-options --on dgx-h100")]
 pub(super) struct Args {
-    /// A schedule: msccl (XML) or goal (for LogGOPSim). What a library is to choose:
-    /// openmpi-rules, mpich-json or nccl-tuner-csv. XLA's model of the machine: xla-sol-options
+    /// The format. For a schedule: msccl (XML) or goal (for LogGOPSim). For a library's tuning
+    /// file: openmpi-rules, mpich-json or nccl-tuner-csv. For XLA's model of the machine:
+    /// xla-sol-options
     #[arg(value_name = "FORMAT")]
     format: String,
     #[command(flatten)]
@@ -50,15 +51,15 @@ pub(super) struct Args {
     /// The library and version that a tuning file is for, such as openmpi@4.1 or mpich@4.0
     #[arg(long = "for", value_name = "LIBRARY@VERSION")]
     target: Option<String>,
-    /// NCCL: a communicator whose graphs are known, such as dgx_h100_8x400g.p8.n2
+    /// For NCCL: a communicator whose graphs are known, such as dgx_h100_8x400g.p8.n2
     #[arg(long, value_name = "ID")]
     comm: Option<String>,
-    /// NCCL: a log of a benchmark on this communicator; several times. Lines depart from NCCL's own
-    /// choice only where logs show a gain. What ran stands in the log (NCCL_DEBUG) or before the
-    /// file: own=FILE, Tree=FILE, Tree/LL128=FILE
+    /// For NCCL: a benchmark log from this communicator; repeatable. Lines differ from NCCL's own
+    /// choice only where logs show a gain. What ran is read from the log (NCCL_DEBUG) or given
+    /// before the file: own=FILE, Tree=FILE, Tree/LL128=FILE
     #[arg(long = "log", value_name = "[CHOICE=]FILE")]
     logs: Vec<String>,
-    /// Write to this file instead of standard output; written atomically
+    /// The file to write, atomically, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<String>,
     #[command(flatten)]
@@ -69,7 +70,7 @@ impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let tuning = Tuning::named(&self.format);
         if let Some(log) = self.logs.first().filter(|_| tuning != Some(Tuning::Nccl)) {
-            return Err(Error::input("only a tuning file for NCCL rests on logs")
+            return Err(Error::input("only a tuning file for NCCL uses logs")
                 .at(format!("--log {log}"))
                 .help("leave out --log")
                 .into());
@@ -92,7 +93,7 @@ impl Args {
         Ok(())
     }
 
-    /// The options of XLA's model; two nodes stand for several where none are asked.
+    /// The options of XLA's model; without --nodes, two nodes stand for any number.
     fn xla(&self) -> Result<String> {
         let ranks = self.on.ranks.clone();
         let ranks = if ranks.is_silent() { ranks.with_nodes(2) } else { ranks };
@@ -103,10 +104,10 @@ impl Args {
 
     fn unknown(&self) -> Error {
         let known = || FORMATS.iter().map(|format| format.id).chain(Tuning::NAMES).chain([XLA]);
-        Error::input(format!("`{}` is no format", self.format))
+        Error::input(format!("`{}` is not a format", self.format))
             .at(format!("export {}", self.format))
             .help(did_you_mean(&self.format, known(), || {
-                format!("known are {}", known().collect::<Vec<_>>().join(", "))
+                format!("known formats: {}", known().collect::<Vec<_>>().join(", "))
             }))
     }
 }

@@ -1,4 +1,4 @@
-//! The table of NCCL's example tuner plugin, with what a site's logs show.
+//! The table for NCCL's example tuner plugin, with the gains that a site's logs show.
 
 use std::io::Read;
 use std::path::Path;
@@ -26,7 +26,7 @@ impl Args {
         let at = |e: Error| e.at(format!("{flag}{id}"));
         let place = Place::named(&id).map_err(at)?;
         if self.comm.is_some() {
-            // The machine's figures do not matter here, but what is typed wrong is refused.
+            // The machine's parameters do not matter here, but wrong values are refused.
             let ranks = self.on.ranks.placed(place.nodes, place.per_node)?;
             self.on.of(ranks).query(Collective::AllReduce, Bytes(0))?;
         }
@@ -47,27 +47,27 @@ impl Args {
         if let Some(plugins) = version.plugins() {
             lines.push(plugins.to_owned());
             lines.push(
-                "symmetric kernels and copy engines never reach a plugin: lines rule plain buffers"
+                "symmetric kernels and copy engines bypass plugins: lines apply to plain buffers"
                     .to_owned(),
             );
         }
         let (_, silent) = evidence.counts();
         let note = format!(
-            "{silent} measured sizes count for nothing: only one of NCCL's own choice and another \
-             ran there. Give logs of both at the same sizes and type"
+            "{silent} measured sizes are not used: there are no logs of both NCCL's own choice and \
+             another there. Give logs of both at the same sizes and type"
         );
         let notes = if silent > 0 { vec![note] } else { Vec::new() };
         Ok((nccl_tuner_csv(&table(&place, version, &departures)?, &lines), notes))
     }
 
-    /// What the lines rest on.
+    /// The evidence for the lines.
     fn rests_on(&self, evidence: &Evidence, departures: &[Departure]) -> Vec<String> {
         if self.logs.is_empty() {
             return vec![
-                "every line is what NCCL picks by itself, to the byte: nothing gets faster. The \
-                 file keeps these choices under other versions of NCCL, and is the place for yours"
+                "every line repeats NCCL's own choice, exact to the byte: nothing gets faster. The \
+                 file keeps these choices under other versions of NCCL; add your own to it"
                     .to_owned(),
-                "lines depart where logs of this machine show a gain: --log own=FILE --log \
+                "lines differ where logs of this machine show a gain: --log own=FILE --log \
                  Tree/LL128=FILE"
                     .to_owned(),
             ];
@@ -76,7 +76,7 @@ impl Args {
         let shown = |d: &Departure| d.rests_on.len();
         let departing: usize = departures.iter().map(shown).sum();
         let mut lines = vec![format!(
-            "lines depart from NCCL's own choice at {departing} of {compared} compared sizes: \
+            "lines differ from NCCL's own choice at {departing} of {compared} compared sizes, \
              where another took at least {} % less time in the logs, outside the bands of both",
             LEAST_LESS.0 * 100.0
         )];
@@ -84,7 +84,7 @@ impl Args {
             let Departure { collective, .. } = departure;
             lines.extend(departure.rests_on.iter().map(|s| format!("  {collective} {}", s.says())));
         }
-        lines.push("all other lines are what NCCL picks by itself, to the byte".to_owned());
+        lines.push("all other lines repeat NCCL's own choice, exact to the byte".to_owned());
         lines
     }
 
@@ -106,7 +106,7 @@ impl Args {
         Ok(evidence)
     }
 
-    /// The communicator of the asked ranks on a machine whose graphs are known.
+    /// The communicator of the requested ranks on a machine whose graphs are known.
     fn known_graphs(&self) -> Result<String> {
         let which = |what: &str| {
             Error::input(format!("which communicator? {what}"))
@@ -126,7 +126,7 @@ impl Args {
     }
 }
 
-/// What somebody says that ran, and the file: `own=FILE`, `Tree/LL128=FILE` or `FILE`.
+/// What ran, if given, and the file: `own=FILE`, `Tree/LL128=FILE` or `FILE`.
 fn said(word: &str) -> Result<(Option<Settings>, &str)> {
     let Some((choice, file)) = word.split_once('=') else { return Ok((None, word)) };
     match ran::said(choice) {

@@ -10,7 +10,7 @@ use collcost::exchange::export::Job;
 use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
 
-/// The size where none is given.
+/// The default size.
 const SIZE: Bytes = Bytes(16 << 20);
 
 impl Args {
@@ -22,7 +22,7 @@ impl Args {
         if words.is_empty() {
             return Err(Error::input("which collective?")
                 .at(format!("export {}", self.format))
-                .help("name it, such as allreduce"));
+                .help("name one, such as allreduce"));
         }
         let first = words.remove(0);
         let place = format!("export {} {first}", self.format);

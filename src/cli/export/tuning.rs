@@ -1,4 +1,4 @@
-//! What a library is to choose, in the format of its tuning files.
+//! A library's tuning file: what it should choose.
 
 use super::Args;
 use collcost::answer::tune::{self, Compared, LEAST_GAIN, Margin, Offer, Plan, Rendezvous};
@@ -71,7 +71,7 @@ impl Tuning {
             let known: Vec<_> = versions.iter().map(|(v, _)| format!("{library}@{v}")).collect();
             Error::input(format!("no file can be written for `{asked}`"))
                 .at(format!("--for {asked}"))
-                .help(format!("known are {}", known.join(", ")))
+                .help(format!("known versions: {}", known.join(", ")))
         })
     }
 
@@ -164,7 +164,7 @@ impl Args {
         }
     }
 
-    /// The operations that were named, or all.
+    /// The requested operations, or all.
     pub(super) fn asked(&self, tuning: Tuning) -> Result<Vec<Operation>> {
         let all = tuning.operations();
         let mut asked = Vec::new();
@@ -174,15 +174,15 @@ impl Args {
             asked.extend(of.copied());
             if !all.iter().any(|o| o.collective == collective) {
                 let names: Vec<_> = all.iter().map(ToString::to_string).collect();
-                return Err(Error::input(format!("no rules are made for {collective}"))
+                return Err(Error::input(format!("this format has no rules for {collective}"))
                     .at(format!("export {} {word}", self.format))
-                    .help(format!("known are {}", names.join(", "))));
+                    .help(format!("known operations: {}", names.join(", "))));
             }
         }
         Ok(if asked.is_empty() { all } else { asked })
     }
 
-    /// Who made the file, of what.
+    /// The origin of the file.
     fn head(
         &self,
         version: &str,
@@ -202,14 +202,16 @@ impl Args {
             format!("written by collcost {} for {library} {version}", env!("CARGO_PKG_VERSION")),
             format!("machine {machine}, communicators of {} ranks", ranks.join(", ")),
             format!(
-                "a rule stands where the closed forms of the machine predict at least {} % less time",
+                "a rule exists where the closed forms of the machine predict at least {} % less time",
                 least.0 * 100.0
             ),
-            format!("than what {rules} runs by itself; else, and for other ranks, that stays"),
+            format!(
+                "than the own choice of {rules}; elsewhere, and for other ranks, that choice stays"
+            ),
         ];
         lines.extend(margin.and_then(|margin| margin.says()));
         if !plans.iter().any(Plan::has_rules) {
-            lines.push("nothing gains that much: the file changes nothing".to_owned());
+            lines.push("no choice gains that much: the file changes nothing".to_owned());
         }
         lines
     }
@@ -224,7 +226,7 @@ fn offers(tuning: Tuning, own: &dyn Policy, call: &Call) -> Result<Vec<Offer>> {
     }
 }
 
-/// What is predicted of a rule.
+/// The prediction for a rule.
 fn remark(plans: &[Plan], coll: Coll, ranks: u32, rule: &MessageRule) -> Option<String> {
     let is =
         |plan: &&Plan| plan.ranks == ranks && tune::openmpi::coll(plan.operation) == Some(coll);

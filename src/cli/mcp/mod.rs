@@ -1,8 +1,8 @@
-//! `collcost mcp`: questions of agents by the Model Context Protocol, JSON-RPC 2.0 per line.
+//! `collcost mcp`: answers agents over the Model Context Protocol, JSON-RPC 2.0 line by line.
 //!
-//! Both eras of the protocol are spoken: `initialize` of the revisions to 2025-11-25, and
-//! `server/discover` of 2026-07-28, in which every request says its revision itself. Nothing is kept
-//! from one request to the next, so the two can be mixed. A tool is a kind of question of `batch`.
+//! Both generations of the protocol are supported: `initialize` of the revisions up to 2025-11-25,
+//! and `server/discover` of 2026-07-28, in which every request names its revision. The server keeps
+//! no state between requests, so the two can be mixed. A tool is a kind of question of `batch`.
 
 mod tools;
 
@@ -29,26 +29,26 @@ Examples:
   collcost mcp --files
 
 A client starts it and speaks JSON-RPC 2.0 over its standard input and output. Tools: expect, explain,
-compare, choose, plan. It writes no files, opens no connections and, without --files, reads none but
-profiles of your own.")]
+compare, choose, plan. It writes no files, opens no connections and, without --files, reads no files
+but your own profiles.")]
 pub(super) struct Args {
-    /// Let questions name profiles by their path too: whoever asks learns what a file holds
+    /// Let questions name profiles by path too; clients can then learn the contents of files
     #[arg(long)]
     files: bool,
 }
 
-/// Revisions whose clients shake hands first, the latest at the end.
+/// Revisions whose clients start with a handshake, the latest last.
 const SHAKING: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// The revision in which every request says what it speaks.
+/// The revision in which every request names its revision.
 const LATEST: &str = "2026-07-28";
 
-/// What an agent is told of the tools together.
+/// The instructions for agents about all tools.
 const INSTRUCTIONS: &str = "\
 Times of collective operations (all-reduce, all-gather, …) on GPU clusters: what a call is expected to take, \
 which algorithm a library picks, why, whether a measured time is healthy, and what a step of a model needs. \
-Machines are named by `profile`, such as dgx-h100 or p5.48xlarge. Answers hold `expect` (time_s with its band) \
-apart from ideal prices; quote the band and what it is known from.";
+`profile` names the machine, such as dgx-h100 or p5.48xlarge. Answers keep `expect` (time_s with its band) \
+separate from ideal prices; quote the band and what it is based on.";
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
@@ -74,13 +74,13 @@ impl Args {
 /// A machine that is built in or the user's own, by its name.
 fn known(name: &str) -> Result<Profile> {
     if is_file(name) {
-        return Err(Error::input(format!("`{name}` is a file, and none are read for agents"))
+        return Err(Error::input(format!("`{name}` is a file, and files are not read for agents"))
             .help("name a machine of `collcost profiles`, or start collcost mcp --files"));
     }
     super::profiles::find(name)
 }
 
-/// A message, as far as it is looked at.
+/// The fields of a message that are used.
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
@@ -93,7 +93,8 @@ struct Message<'a> {
     params: Option<&'a RawValue>,
 }
 
-/// What a request brings. Objects alone are no sequences, which serde would take as fields in order.
+/// The parameters of a request. Only objects are accepted: serde would read a sequence as fields in
+/// order.
 #[derive(Deserialize, Default)]
 struct Params<'a> {
     #[serde(rename = "protocolVersion")]
@@ -133,13 +134,13 @@ enum Answer {
     Lasting(&'static RawValue),
 }
 
-/// What `tools/list` answers, written once: it is long, and always the same.
+/// The answer to `tools/list`, written once because it is long and always the same.
 static LISTED: LazyLock<Box<RawValue>> = LazyLock::new(|| {
     let listed = lasting(json!({ "tools": tools::all() }));
     serde_json::value::to_raw_value(&listed).unwrap_or_default()
 });
 
-/// An error of the protocol; what is wrong with a question is an answer of its tool.
+/// An error of the protocol; an error in a question is part of the tool's answer.
 #[derive(Serialize)]
 struct Fault {
     code: i32,
@@ -160,7 +161,7 @@ const METHOD: i32 = -32601;
 const PARAMS: i32 = -32602;
 const VERSION: i32 = -32022;
 
-/// The reply to one line; none to a notification, nor to a reply, since nothing is asked of clients.
+/// The reply to one line; none to a notification or a reply, since the server sends no requests.
 fn reply<'a>(batch: &mut Batch, line: &'a str) -> Option<Reply<'a>> {
     let of = |id, outcome: std::result::Result<Answer, Fault>| {
         let outcome = outcome.map_or_else(Outcome::Error, Outcome::Result);
@@ -169,9 +170,9 @@ fn reply<'a>(batch: &mut Batch, line: &'a str) -> Option<Reply<'a>> {
     let message: Message<'_> = match object(line) {
         Ok(message) => message,
         Err(error) if error.is_data() => {
-            return of(None, Err(Fault::new(REQUEST, format!("no request: {error}"))));
+            return of(None, Err(Fault::new(REQUEST, format!("not a request: {error}"))));
         }
-        Err(error) => return of(None, Err(Fault::new(PARSE, format!("no JSON: {error}")))),
+        Err(error) => return of(None, Err(Fault::new(PARSE, format!("not JSON: {error}")))),
     };
     let id = match (message.id, &message.method) {
         (Some(id), Some(_)) => id,
@@ -179,7 +180,7 @@ fn reply<'a>(batch: &mut Batch, line: &'a str) -> Option<Reply<'a>> {
         (None, None) => return of(None, Err(Fault::new(REQUEST, "neither `id` nor `method`"))),
     };
     if !id.get().starts_with(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
-        return of(None, Err(Fault::new(REQUEST, "`id` is a text or a number")));
+        return of(None, Err(Fault::new(REQUEST, "`id` must be a string or a number")));
     }
     if message.jsonrpc.as_deref() != Some("2.0") {
         return of(Some(id), Err(Fault::new(REQUEST, "`jsonrpc` is not \"2.0\"")));
@@ -187,7 +188,7 @@ fn reply<'a>(batch: &mut Batch, line: &'a str) -> Option<Reply<'a>> {
     of(Some(id), outcome(batch, message.method.as_deref().unwrap_or(""), message.params))
 }
 
-/// Reads an object, and refuses a sequence, whose items serde would take for fields.
+/// Reads an object, and refuses a sequence, whose items serde would read as fields.
 fn object<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json::Result<T> {
     let read = serde_json::from_str(text)?;
     match text.trim_start().starts_with('{') {
@@ -211,7 +212,7 @@ fn outcome(
     {
         let supported: Vec<&str> = spoken().collect();
         let data = json!({ "supported": supported, "requested": version });
-        let fault = Fault::new(VERSION, format!("the revision `{version}` is not spoken here"));
+        let fault = Fault::new(VERSION, format!("the revision `{version}` is not supported"));
         return Err(Fault { data: Some(data), ..fault });
     }
     let made = match method {
@@ -235,7 +236,7 @@ fn outcome(
         "ping" => json!({}),
         "tools/list" => return Ok(Answer::Lasting(&LISTED)),
         "tools/call" => called(batch, &params)?,
-        _ => return Err(Fault::new(METHOD, format!("`{method}` is no method here"))),
+        _ => return Err(Fault::new(METHOD, format!("`{method}` is not a method of this server"))),
     };
     Ok(Answer::Made(made))
 }
@@ -244,7 +245,7 @@ fn server() -> Value {
     json!({ "name": "collcost", "version": env!("CARGO_PKG_VERSION") })
 }
 
-/// What stays true for as long as the server runs: a client may keep it for an hour.
+/// An answer that does not change while the server runs: a client may cache it for an hour.
 fn lasting(mut result: Value) -> Value {
     result["resultType"] = json!("complete");
     result["ttlMs"] = json!(3_600_000);
@@ -252,19 +253,19 @@ fn lasting(mut result: Value) -> Value {
     result
 }
 
-/// Asks `batch` what the tool is called.
+/// Passes a tool's question to `batch`.
 fn called(batch: &mut Batch, params: &Params<'_>) -> std::result::Result<Value, Fault> {
     let name = params.name.as_deref().unwrap_or("");
     if !tools::TOOLS.iter().any(|tool| tool.name == name) {
         let known: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.name).collect();
-        let message = format!("`{name}` is no tool; known are {}", known.join(", "));
+        let message = format!("`{name}` is not a tool; known tools: {}", known.join(", "));
         return Err(Fault::new(PARAMS, message));
     }
     let arguments = params.arguments.map_or("{}", RawValue::get);
     let inner = arguments.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
-    let inner = inner.ok_or_else(|| Fault::new(PARAMS, "`arguments` is an object"))?.trim();
+    let inner = inner.ok_or_else(|| Fault::new(PARAMS, "`arguments` must be an object"))?.trim();
     let comma = if inner.is_empty() { "" } else { "," };
-    // A second `id` or `kind` is refused as a field that is there twice.
+    // A second `id` or `kind` is refused as a duplicate field.
     let question = format!("{{\"id\":null,\"kind\":\"{name}\"{comma}{inner}}}");
     let mut answer = Vec::new();
     batch.answer(&question, &mut answer);

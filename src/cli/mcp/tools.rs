@@ -1,4 +1,4 @@
-//! The tools: kinds of questions of `batch`, as agents are told of them.
+//! The tools: kinds of questions of `batch`, described for agents.
 
 use serde_json::{Map, Value, json};
 
@@ -12,10 +12,10 @@ pub(super) struct Tool {
     pub name: &'static str,
     title: &'static str,
     about: &'static str,
-    /// Names and meanings of what it is asked beside the parameters of every question.
+    /// Names and meanings of its own arguments, besides the parameters of every question.
     own: &'static [(&'static str, Takes, &'static str)],
     needed: &'static [&'static str],
-    /// Whether the parameters of a question are taken.
+    /// Whether it accepts the parameters of every question.
     of_machine: bool,
 }
 
@@ -35,24 +35,24 @@ const COLLECTIVE: (&str, Takes, &str) = ("collective", Takes::Collective, "The c
 const SIZE: (&str, Takes, &str) = (
     "size_bytes",
     Size,
-    "M as nccl-tests counts it: the vector of each rank; of an all-gather the whole result. Bytes, or 16MiB",
+    "The size as nccl-tests counts it: the vector of each rank; for an all-gather the whole result. In bytes, or as 16MiB",
 );
 
 pub(super) const TOOLS: &[Tool] = &[
     Tool {
         name: "expect",
         title: "What a call will take",
-        about: "What a collective is expected to take on a machine: time_s with the band low_s to high_s in \
-                which 8 of 10 runs lie, busbw, what the library runs, what that is known from.",
+        about: "The expected time of a collective on a machine: time_s with the band low_s to high_s that \
+                holds 8 of 10 runs, busbw, what the library runs, and what the time is based on.",
         own: &[
             COLLECTIVE,
             SIZE,
             (
                 "algorithm",
                 Word,
-                "Only this algorithm, such as ring; without it what the library runs",
+                "Only this algorithm, such as ring; default: what the library runs",
             ),
-            ("seen", Word, "A time that was measured, which moves the expectation: 1MiB=88us"),
+            ("seen", Word, "A measured time, which adjusts the expectation: 1MiB=88us"),
         ],
         needed: &["collective", "size_bytes"],
         of_machine: true,
@@ -60,8 +60,8 @@ pub(super) const TOOLS: &[Tool] = &[
     Tool {
         name: "explain",
         title: "Why",
-        about: "An algorithm of a collective derived with the numbers of the question, a collective with all its \
-                algorithms, or a topic such as busbw, terms, map, nvls.",
+        about: "Explains an algorithm of a collective with the numbers of the question, a collective with all \
+                its algorithms, or a topic such as busbw, terms, map, nvls.",
         own: &[
             ("what", Word, "A collective or a topic"),
             ("algorithm", Word, "An algorithm of the collective, such as ring or nvlstree"),
@@ -73,14 +73,14 @@ pub(super) const TOOLS: &[Tool] = &[
     Tool {
         name: "compare",
         title: "Is a measured run healthy",
-        about: "Holds measured times to what is expected of the machine: a verdict (healthy, ill, cannot tell) \
-                with likely causes and what to run next.",
+        about: "Compares measured times with what is expected on the machine: a verdict (healthy, ill, cannot \
+                tell) with likely causes and what to run next.",
         own: &[
             COLLECTIVE,
             (
                 "points",
                 Points,
-                "Pairs of a size and its time, or its busbw: [[\"1GiB\", \"5.2ms\"], [\"4GiB\", \"200GB/s\"]]",
+                "Pairs of a size and its time or busbw: [[\"1GiB\", \"5.2ms\"], [\"4GiB\", \"200GB/s\"]]",
             ),
             ("dtype", Word, "The type of the elements, such as bf16"),
         ],
@@ -97,7 +97,7 @@ pub(super) const TOOLS: &[Tool] = &[
             (
                 "library",
                 Word,
-                "nccl, nccl@2.27.7, openmpi@4.1, mpich, vllm@0.33.0, …: `collcost list policies`",
+                "nccl, nccl@2.27.7, openmpi@4.1, mpich, vllm@0.33.0, …; all: `collcost list policies`",
             ),
             SIZE,
             ("dtype", Word, "The type of the elements, such as bf16"),
@@ -108,11 +108,11 @@ pub(super) const TOOLS: &[Tool] = &[
     Tool {
         name: "plan",
         title: "A step of a model",
-        about: "The collectives of a training or decoding step, what they take, what computation hides, and the \
-                step's time with its band.",
+        about: "The collectives of a training or decoding step, their times, the part that computation hides, \
+                and the step's time with its band.",
         own: &[
             ("toml", Word, "Steps as [step.NAME] tables"),
-            ("preset", Word, "A layout that people run, instead of toml"),
+            ("preset", Word, "A built-in layout from practice, instead of toml"),
             ("step", Word, "Only this step of toml"),
             (
                 "set",
@@ -140,7 +140,7 @@ pub(super) fn all() -> Vec<Value> {
     TOOLS.iter().map(tool).collect()
 }
 
-/// The arguments as JSON Schema. Of the parameters the common ones are named; all are taken.
+/// The arguments as JSON Schema. It names only the common parameters, but all are accepted.
 fn schema(tool: &Tool) -> Value {
     let mut properties: Map<String, Value> =
         tool.own.iter().map(|&(key, takes, help)| (key.to_owned(), field(takes, help))).collect();
@@ -158,7 +158,7 @@ fn schema(tool: &Tool) -> Value {
         "type": "object",
         "properties": properties,
         "required": tool.needed,
-        // More of them: `collcost list parameters`. What is unknown is refused with the nearest name.
+        // All: `collcost list parameters`. An unknown name is refused with the nearest one.
         "additionalProperties": tool.of_machine,
     })
 }

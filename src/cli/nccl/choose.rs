@@ -1,4 +1,4 @@
-//! `collcost nccl choose`: what NCCL takes over a range of sizes, and why.
+//! `collcost nccl choose`: what NCCL chooses over a range of sizes, and why.
 
 use std::io::Write;
 
@@ -25,30 +25,30 @@ Examples:
   collcost nccl choose allreduce --topo topo.xml --nodes 4 --ppn 4
   collcost nccl choose allgather --comm dgx_h100_8x400g.p8 --nccl 2.31.2 --registered")]
 pub(super) struct Args {
-    /// allreduce, allgather, reducescatter, broadcast or reduce
+    /// The collective: allreduce, allgather, reducescatter, broadcast or reduce
     collective: String,
-    /// One size; without it the sizes of --begin to --end
+    /// One size; default: the sizes from --begin to --end
     #[arg(allow_negative_numbers = true)]
     size: Option<String>,
-    /// The least size
+    /// The smallest size
     #[arg(short, long, value_name = "SIZE", default_value = "8", allow_hyphen_values = true)]
     begin: String,
-    /// The greatest size
+    /// The largest size
     #[arg(short, long, value_name = "SIZE", default_value = "8GiB", allow_hyphen_values = true)]
     end: String,
-    /// The data type, as far as the choice asks: float, half, bf16, int32, fp8, int8
+    /// The data type, where the choice depends on it: float, half, bf16, int32, fp8, int8
     #[arg(long, value_name = "TYPE", default_value = "float")]
     dtype: String,
-    /// The operation: sum, min, max, prod, avg
+    /// The reduction: sum, min, max, prod, avg
     #[arg(long, value_name = "OP", default_value = "sum", hide_short_help = true)]
     op: String,
-    /// The rule that decided, with every cell of the table; for one size
+    /// Show the rule that decided, with every cell of the table; needs a size
     #[arg(long, requires = "size")]
     explain: bool,
-    /// Both buffers lie in symmetric windows (ncclCommWindowRegister), out of place
+    /// Both buffers are in symmetric windows (ncclCommWindowRegister), out of place
     #[arg(long, conflicts_with = "emit")]
     registered: bool,
-    /// env: the lines that force this choice, and their traps
+    /// Print the settings that force this choice, and their pitfalls; WHAT is env
     #[arg(long, value_name = "WHAT", requires = "size")]
     emit: Option<Emit>,
     #[command(flatten)]
@@ -89,7 +89,7 @@ impl Args {
         self.format.write(out, &report, |look| view::nccl::choose(&report, look))
     }
 
-    /// The sizes as they were typed: what is wrong without a place of its own is wrong with them.
+    /// The sizes as they were typed: the place of errors that have no place of their own.
     fn asked_sizes(&self) -> String {
         match &self.size {
             Some(size) => format!("nccl choose {} {size}", self.collective),

@@ -14,8 +14,8 @@ use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Sizes of all-gather and reduce-scatter are the total over ranks. Times are NCCL's
-own estimates, on which it decides.
+Sizes of all-gather and reduce-scatter are totals over all ranks. Times are NCCL's
+own estimates, on which its choice is based.
 
 Examples:
   collcost nccl diff 2.21.5 2.27.5 --on dgx_h100_8x400g.p8.n2

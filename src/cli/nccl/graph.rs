@@ -11,10 +11,10 @@ use collcost::view;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-The search looks at one node and its NICs; from two nodes on their number does
-not change what it finds. Where NICs reduce (coll=\"1\"), the graphs for it are
-shown too: they are those of a job with NCCL_COLLNET_ENABLE=1, which is not
-NCCL's default.
+The search covers one node and its NICs. For two or more nodes, their number does
+not change the result. Where NICs can reduce (coll=\"1\"), the graphs for that are
+shown too; they are used only with NCCL_COLLNET_ENABLE=1, which is not NCCL's
+default.
 
 Examples:
   collcost nccl graph --topo topo.xml
@@ -26,7 +26,7 @@ pub(super) struct Args {
     machine: MachineFlags,
     #[command(flatten)]
     format: FormatFlag<OfGraphs>,
-    /// The searches one after another, with what each was held to and what it left
+    /// Show the searches in order, with the limits of each and what it left open
     #[arg(long)]
     explain: bool,
 }
@@ -37,7 +37,7 @@ impl Args {
         let description = source::topology(machine.file()?)?;
         let (nccl, job, mut knobs) = machine.asked()?;
         if job.nodes > 1 {
-            // What a network could reduce is shown, though no job asks for it by default.
+            // Reductions in the network are shown, although no job uses them by default.
             knobs.start = knobs.start.or_collnet();
         }
         let searched = source::searched(machine.file()?, &description, nccl, job, &knobs)?;

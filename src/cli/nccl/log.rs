@@ -1,4 +1,4 @@
-//! `collcost nccl log`: a debug log decoded and held against the tuner.
+//! `collcost nccl log`: decodes a debug log and compares it with the tuner.
 
 use std::io::Write;
 
@@ -21,19 +21,19 @@ Examples:
   collcost nccl log nccl.log --table 2 --format json
   collcost nccl log rank0.log --graph graphs.xml --nodes 4 --gpu h100")]
 pub(super) struct Args {
-    /// What NCCL_DEBUG=INFO printed; NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV says most
+    /// A log of NCCL_DEBUG=INFO; most complete with NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV
     #[arg(value_name = "FILE")]
     file: String,
-    /// NCCL's version, where the log does not say it
+    /// NCCL's version, if the log does not name it
     #[arg(long, value_name = "VERSION")]
     nccl: Option<String>,
-    /// Which table, from 1, where there are several
+    /// The table to use if there are several, counted from 1
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     table: Option<String>,
-    /// Ranks, where the log does not say them
+    /// Number of ranks, if the log does not say it
     #[arg(short = 'n', long, visible_alias = "np", value_name = "N", allow_hyphen_values = true)]
     ranks: Option<String>,
-    /// Nodes, where the log does not say them
+    /// Number of nodes, if the log does not say it
     #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
     nodes: Option<String>,
     /// The GPUs: h100, b200, a100, or a compute capability such as cc90
@@ -42,13 +42,13 @@ pub(super) struct Args {
     /// The processors: intel, amd, arm, power, zhaoxin, mixed
     #[arg(long, value_name = "CPU")]
     cpu: Option<String>,
-    /// Graphs that NCCL_GRAPH_DUMP_FILE wrote, in place of the log's
+    /// File of graphs from NCCL_GRAPH_DUMP_FILE, instead of the log's graphs
     #[arg(long, value_name = "FILE", conflicts_with = "comm")]
     graph: Option<String>,
-    /// A known communicator such as dgx_h100_8x400g.p8.n2, or one of --comms, in place of the log's
+    /// A known communicator such as dgx_h100_8x400g.p8.n2, or one of --comms, instead of the log's
     #[arg(long, value_name = "ID")]
     comm: Option<String>,
-    /// Communicators, a line each
+    /// File of communicators, one per line
     #[arg(long, value_name = "FILE", requires = "comm")]
     comms: Option<String>,
     #[command(flatten)]
@@ -94,7 +94,7 @@ impl Args {
         let named = named.ok_or_else(|| {
             Error::input(format!("{file} has no communicator `{id}`"))
                 .at(format!("--comm {id}"))
-                .help("name one of its column `id`")
+                .help("give an id from its column `id`")
         })?;
         Ok(Some(Given::Whole(named.id, Box::new(named.comm))))
     }

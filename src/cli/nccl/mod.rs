@@ -1,4 +1,4 @@
-//! `collcost nccl`: what NCCL's tuner would do, decision for decision.
+//! `collcost nccl`: the decisions of NCCL's tuner, one by one.
 
 mod choose;
 mod diff;
@@ -33,26 +33,26 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// What NCCL takes by size, and why
+    /// Show what NCCL chooses at each size, and why
     Choose(choose::Args),
-    /// Latencies and bandwidths of every function, algorithm and protocol
+    /// Show the latency and bandwidth of every function, algorithm and protocol
     Table(table::Args),
-    /// A debug log decoded, and held against the tuner
+    /// Decode a debug log, and compare it with the tuner
     Log(log::Args),
-    /// The graphs that NCCL's search finds on a machine
+    /// Show the graphs that NCCL's search finds on a machine
     Graph(graph::Args),
-    /// A machine as NCCL sees it: nodes, links and paths
+    /// Show a machine as NCCL sees it: nodes, links and paths
     Topo(topo::Args),
-    /// What differs between two releases on a machine: channels, graphs, choices
+    /// Compare two releases on a machine: channels, graphs, choices
     Diff(diff::Args),
-    /// What each variable of NCCL's would change on a machine, the greatest gain first
+    /// Show what each NCCL variable would change on a machine, greatest gain first
     Whatif(whatif::Args),
-    /// Questions as a table on standard input, NCCL's decisions as a table
+    /// Read questions as a table from standard input, write NCCL's decisions as a table
     Replay(replay::Args),
 }
 
 impl Args {
-    /// Whether answers come for as long as somebody asks.
+    /// Whether answers come for as long as there are questions.
     pub(super) fn streams(&self) -> bool {
         matches!(self.verb, Verb::Replay(_))
     }

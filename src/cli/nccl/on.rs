@@ -1,4 +1,4 @@
-//! `--on`: a machine whose graphs are searched for anew, a known one or a topology file.
+//! `--on`: a machine whose graphs are computed anew, either a known one or a topology file.
 
 use super::super::flags::count;
 use super::source::{self, EnvFlags};
@@ -14,10 +14,10 @@ pub(super) struct OnFlags {
     /// A known communicator such as dgx_h100_8x400g.p8.n2, or a topology file
     #[arg(long, value_name = "MACHINE|FILE")]
     on: String,
-    /// Nodes, where the name does not say them; one without it
+    /// Number of nodes, if the name does not say it; default: 1
     #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
     nodes: Option<String>,
-    /// Ranks on each node, where the name does not say them; all GPUs without it
+    /// Ranks per node, if the name does not say it; default: all GPUs
     #[arg(long, value_name = "RANKS", allow_hyphen_values = true)]
     ppn: Option<String>,
     #[command(flatten)]
@@ -45,13 +45,13 @@ impl OnFlags {
         };
         let described = |place: &Place<'_>| {
             if place.search != Version::NEWEST {
-                return Err(Error::input("the releases are asked for by themselves")
+                return Err(Error::input("this verb takes the releases as separate arguments")
                     .help("leave out what follows the number of nodes"));
             }
             Ok((place.per_node, place.nodes))
         };
         let at = |e: Error| e.at(format!("--on {}", self.on));
-        // What the name says, and what flags say instead.
+        // The values from the name, and from flags that replace them.
         let (named_ranks, named_nodes) = match self.on.matches('.').count() {
             0 => (machine.gpus as u32, 1),
             1 => described(&Place::on_nodes(&self.on, nodes.unwrap_or(1)).map_err(at)?)?,

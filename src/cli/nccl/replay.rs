@@ -1,4 +1,4 @@
-//! `collcost nccl replay`: questions as a table in, NCCL's decisions out, in order.
+//! `collcost nccl replay`: reads a table of questions and writes NCCL's decisions in order.
 
 use std::io::{self, Write};
 
@@ -8,19 +8,19 @@ use collcost::answer::batch::nccl::{Failed, Replay};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Read are the columns id, version, env, pipeops, collective and nbytes (the
-largest buffer); others are passed over. Answers repeat them and add algo,
-proto, nchannels, nthreads, time_us. NONE stands where NCCL returns an error,
-TUNE_RC5 where it starts no communicator.
+The input has the columns id, version, env, pipeops, collective and nbytes (the
+largest buffer); others are ignored. The output repeats them and adds algo,
+proto, nchannels, nthreads, time_us. NONE means that NCCL returns an error,
+TUNE_RC5 that it does not start a communicator.
 
 Examples:
   collcost nccl replay --comms graphs.csv < questions.csv
   collcost nccl replay --comms graphs.csv --envs envs.csv < questions.csv")]
 pub(super) struct Args {
-    /// Communicators, a line each
+    /// File of communicators, one per line
     #[arg(long, value_name = "FILE")]
     comms: String,
-    /// Environments with the columns env and settings, such as E01,NCCL_ALGO='Tree'
+    /// File of environments with columns env,settings, such as E01,NCCL_ALGO='Tree'
     #[arg(long, value_name = "FILE")]
     envs: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Where a communicator comes from: its name, a table, graphs that NCCL dumped, a log, a topology.
+//! The source of a communicator: its name, a table, graphs that NCCL dumped, a log or a topology.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,40 +17,40 @@ use collcost::library::nccl::{
 };
 use collcost::library::nccl::{comms, envs};
 
-/// The flags that name a communicator and what its job's environment says.
+/// The flags that name a communicator and its job's environment.
 #[derive(clap::Args)]
 pub(super) struct SourceFlags {
     /// A known communicator such as dgx_h100_8x400g.p8.n2, or one of --comms
     #[arg(long, value_name = "ID")]
     comm: Option<String>,
-    /// Communicators, a line each
+    /// File of communicators, one per line
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(super) comms: Option<String>,
-    /// Graphs that NCCL_GRAPH_DUMP_FILE wrote
+    /// File of graphs from NCCL_GRAPH_DUMP_FILE
     #[arg(long, value_name = "FILE", conflicts_with = "comm", hide_short_help = true)]
     graph: Option<String>,
-    /// A debug log with its graphs (NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV)
+    /// A debug log that has the graphs (NCCL_DEBUG_SUBSYS=INIT,GRAPH,ENV)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["comm", "graph"], hide_short_help = true)]
     log: Option<String>,
-    /// A machine as NCCL_TOPO_DUMP_FILE wrote it; its graphs are searched for
+    /// Topology from NCCL_TOPO_DUMP_FILE; its graphs are computed by NCCL's search
     #[arg(long, value_name = "FILE", conflicts_with_all = ["comm", "graph", "log", "gpu", "cpu"])]
     topo: Option<String>,
-    /// Ranks on each node, where --topo has more GPUs
+    /// Ranks per node, if --topo has more GPUs
     #[arg(long, value_name = "RANKS", allow_hyphen_values = true, hide_short_help = true)]
     ppn: Option<String>,
-    /// Nodes, where the name or the file does not say them
+    /// Number of nodes, if neither the name nor the file says it
     #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
     nodes: Option<String>,
-    /// Ranks, where the file does not say them
+    /// Number of ranks, if the file does not say it
     #[arg(short = 'n', long, visible_alias = "np", value_name = "N", allow_hyphen_values = true)]
     ranks: Option<String>,
     /// The GPUs of a file: h100, b200, a100, or a compute capability such as cc90
     #[arg(long, value_name = "GPU")]
     gpu: Option<String>,
-    /// The processors of a file: intel, amd, arm, power, zhaoxin, mixed; intel without it
+    /// The processors of a file: intel, amd, arm, power, zhaoxin, mixed; default: intel
     #[arg(long, value_name = "CPU", hide_short_help = true)]
     cpu: Option<String>,
-    /// NCCL's version, such as 2.27.3; the newest that is known without it
+    /// NCCL's version, such as 2.27.3; default: the newest known version
     #[arg(long, value_name = "VERSION")]
     pub(super) nccl: Option<String>,
     #[command(flatten)]
@@ -60,16 +60,16 @@ pub(super) struct SourceFlags {
 /// The flags that name a described machine and a job on it.
 #[derive(clap::Args)]
 pub(super) struct MachineFlags {
-    /// A machine as NCCL_TOPO_DUMP_FILE wrote it, or as NCCL_TOPO_FILE reads it
+    /// Topology file of the machine, from NCCL_TOPO_DUMP_FILE or for NCCL_TOPO_FILE
     #[arg(long, value_name = "FILE")]
     topo: Option<String>,
-    /// Ranks on each node; all GPUs that the file gives a rank without it
+    /// Ranks per node; default: all GPUs to which the file gives a rank
     #[arg(long, value_name = "RANKS", allow_hyphen_values = true)]
     ppn: Option<String>,
-    /// Nodes; one without it
+    /// Number of nodes; default: 1
     #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
     nodes: Option<String>,
-    /// NCCL's version, such as 2.27.3; the newest that is known without it
+    /// NCCL's version, such as 2.27.3; default: the newest known version
     #[arg(long, value_name = "VERSION")]
     nccl: Option<String>,
     #[command(flatten)]
@@ -86,7 +86,7 @@ impl MachineFlags {
         })
     }
 
-    /// The version, the job, and what its environment says to the search.
+    /// The version, the job, and the settings for the search from its environment.
     pub(super) fn asked(&self) -> Result<(Version, Job, Knobs)> {
         let asked = value::<Version>("--nccl", self.nccl.as_ref())?;
         let nodes = count("--nodes", "nodes", self.nodes.as_ref())?.map_or(1, Into::into);
@@ -96,13 +96,13 @@ impl MachineFlags {
     }
 }
 
-/// The flags that say what a job's environment has for the tuner.
+/// The flags for the environment of a job, as the tuner reads it.
 #[derive(clap::Args)]
 pub(super) struct EnvFlags {
-    /// A variable of the job, such as NCCL_ALGO=Tree; several times
+    /// Set a variable of the job, such as NCCL_ALGO=Tree; repeatable
     #[arg(long = "env", value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// The variables of this process that NCCL's tuner reads
+    /// Use the variables of this process that NCCL's tuner reads
     #[arg(long, hide_short_help = true)]
     env_from_process: bool,
 }
@@ -117,7 +117,7 @@ pub(super) struct Source {
 }
 
 impl SourceFlags {
-    /// The version that is asked, or that a log names.
+    /// The version of the flag, or else of the log.
     fn version(&self, logged: Option<String>) -> Result<Version> {
         let asked = value::<Version>("--nccl", self.nccl.as_ref())?;
         match (asked, logged) {
@@ -148,9 +148,11 @@ impl SourceFlags {
             return self.topology(file);
         }
         if let Some(ppn) = &self.ppn {
-            return Err(Error::input("only a topology is cut to so many ranks per node")
+            return Err(Error::input("only a topology can be reduced to fewer ranks per node")
                 .at(format!("--ppn {ppn}"))
-                .help("give --topo FILE too; a known communicator has them in its name, as .p4"));
+                .help(
+                    "give --topo FILE too; the name of a known communicator contains it, as .p4",
+                ));
         }
         if let Some(file) = &self.graph {
             return self.graphs(file);
@@ -191,8 +193,7 @@ impl SourceFlags {
         Ok(Source { name, comm, nccl, settings, notes })
     }
 
-    /// A machine whose graphs are built in; where the environment changes them they are searched
-    /// for anew.
+    /// A machine with built-in graphs; if the environment changes them, they are computed anew.
     fn known(
         &self,
         id: &str,
@@ -208,7 +209,7 @@ impl SourceFlags {
         if *knobs != Knobs::default() {
             let searched = place.searched(knobs)?;
             notes.push(format!(
-                "graphs are those that the search of NCCL {} finds in this environment, in {} steps",
+                "graphs are the result of NCCL {}'s search in this environment, in {} steps",
                 searched.version, searched.steps
             ));
             return Ok((place.to_string(), searched.communicator()));
@@ -222,9 +223,10 @@ impl SourceFlags {
         let graphs = Graphs::read(&text("--graph", file)?, file)?;
         let told = self.told()?;
         let comm = graphs.communicator(&told, nccl).map_err(|e| e.at(file))?;
-        let mut notes = vec!["channels are those that start-up makes of the graphs".to_owned()];
+        let mut notes =
+            vec!["channels are those that NCCL derives from the graphs at start-up".to_owned()];
         if told.processor.is_none() {
-            notes.push("the processors are taken as Intel's; say --cpu".to_owned());
+            notes.push("the processors are assumed to be Intel's; --cpu sets them".to_owned());
         }
         let settings = self.env.settings(Settings::default())?;
         Ok(Source { name: file.to_owned(), comm, nccl, settings, notes })
@@ -241,14 +243,14 @@ impl SourceFlags {
             _ => "on each of several nodes",
         };
         let notes = vec![format!(
-            "graphs are those that the search of NCCL {} finds {nodes}, in {} steps",
+            "graphs are the result of NCCL {}'s search {nodes}, in {} steps",
             nccl, searched.steps
         )];
         let name = machine(file, searched.per_node);
         Ok(Source { name, comm: searched.communicator(), nccl, settings, notes })
     }
 
-    /// How much of a described machine is used, and how often it is there.
+    /// The ranks per node and the number of nodes on a described machine.
     fn job(&self, description: &Description) -> Result<Job> {
         let per_node = count("--ppn", "ranks", self.ppn.as_ref())?.map(Into::into);
         let told = self.told()?;
@@ -261,9 +263,11 @@ impl SourceFlags {
                     None => description.with_gpus(None)?.ranks() as u32,
                 };
                 if ranks % each != 0 || nodes.is_some_and(|nodes| nodes != ranks / each) {
-                    return Err(Error::input(format!("{ranks} ranks are no nodes of {each}"))
-                        .at(format!("--ranks {ranks}"))
-                        .help("give --nodes alone, and --ppn where a node has fewer ranks"));
+                    return Err(Error::input(format!(
+                        "{ranks} ranks do not make full nodes of {each}"
+                    ))
+                    .at(format!("--ranks {ranks}"))
+                    .help("give only --nodes, and --ppn if a node has fewer ranks"));
                 }
                 ranks / each
             }
@@ -278,7 +282,7 @@ impl SourceFlags {
         let table = log.table(None)?;
         let known = log.known(table, &told)?;
         let missing = |what: &str, flag: &str| {
-            Error::input(format!("the log does not tell {what}")).at(file).help(flag)
+            Error::input(format!("the log does not contain {what}")).at(file).help(flag)
         };
         let gpu =
             known.gpu.ok_or_else(|| missing("the GPUs", "give --gpu, such as h100 or cc90"))?;
@@ -298,7 +302,7 @@ impl SourceFlags {
 }
 
 impl EnvFlags {
-    /// What the environment says to the tuner, and what to the search before it.
+    /// The settings from the environment: those for the tuner, and those for the search.
     pub(super) fn split(&self) -> Result<(Settings, Knobs)> {
         let (mut settings, mut knobs) = (Settings::default(), Knobs::default());
         if self.env_from_process {
@@ -337,7 +341,7 @@ impl EnvFlags {
 
 fn split(assignment: &str) -> Result<(&str, &str)> {
     assignment.split_once('=').ok_or_else(|| {
-        Error::input(format!("`{assignment}` is no assignment"))
+        Error::input(format!("`{assignment}` is not an assignment"))
             .at(format!("--env {assignment}"))
             .help("write --env NCCL_ALGO=Tree")
     })
@@ -359,7 +363,7 @@ pub(super) fn searched(
     search(description, version, job, knobs).map_err(|e| e.at(file))
 }
 
-/// The collective that was typed behind `verb`, as NCCL's tuner knows it.
+/// The collective that was typed after `verb`, as NCCL's tuner knows it.
 pub(super) fn function(verb: &str, typed: &str) -> Result<Function> {
     let place = format!("{verb} {typed}");
     let collective: Collective = typed.parse().map_err(|e: Error| e.at(place.clone()))?;
@@ -370,7 +374,7 @@ pub(super) fn function(verb: &str, typed: &str) -> Result<Function> {
     })
 }
 
-/// A machine's name: its file's, without folder, ending and ranks per node.
+/// A machine's name: that of its file, without folder, extension and ranks per node.
 pub(super) fn machine(file: &str, per_node: u32) -> String {
     let name = Path::new(file).file_name().map_or(file.into(), |name| name.to_string_lossy());
     let name = name.strip_suffix(".xml").unwrap_or(&name);
@@ -382,16 +386,16 @@ pub(super) fn text(flag: &str, file: &str) -> Result<String> {
     input::text(file).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(format!("{flag} {file}"))
-            .help("name a text file that is there")
+            .help("name a text file that exists")
     })
 }
 
-/// A whole file that other programs wrote into: what is no text in it is passed over.
+/// A whole file that other programs wrote into; bytes that are not text are replaced.
 pub(super) fn log(file: &str) -> Result<String> {
     input::lossy(file).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(file)
-            .help("name a log file that is there")
+            .help("name a log file that exists")
     })
 }
 
@@ -405,7 +409,7 @@ pub(super) fn envs(file: &str) -> Result<Vec<(String, Settings)>> {
     envs::read(&text("--envs", file)?).map_err(|e| e.within(file))
 }
 
-/// The same by their names.
+/// The environments by name.
 pub(super) fn by_name(envs: Vec<(String, Settings)>) -> HashMap<String, Settings> {
     envs.into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! `collcost nccl table`: the tuner's table of a communicator, or of many as CSV.
+//! `collcost nccl table`: the tuner's table for a communicator, or for many as CSV.
 
 use std::io::Write;
 
@@ -25,7 +25,7 @@ Examples:
 pub(super) struct Args {
     #[command(flatten)]
     source: SourceFlags,
-    /// Environments with the columns env and settings, for CSV
+    /// File of environments with columns env,settings; only for CSV
     #[arg(long, value_name = "FILE", conflicts_with = "set")]
     envs: Option<String>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ impl Args {
         let envs = [(String::new(), source.settings)];
         let report = nccl_tables(&named, &[version], &envs, source.notes);
         let format = if format == Format::Log { Format::Text } else { format };
-        // The others have no place for them.
+        // The other formats have no place for notes.
         for note in report.notes.iter().filter(|_| format != Format::Json) {
             say(format_args!("note: {note}"));
         }

@@ -12,28 +12,28 @@ use collcost::library::nccl::topology_merge::{Gpus, Machine, Nics, lint, merge};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-As NCCL_DEBUG_SUBSYS=GRAPH prints it: nodes with their links and GB/s; then for
-each GPU and each port of a NIC the paths from it, with links, GB/s and type.
+Prints what NCCL_DEBUG_SUBSYS=GRAPH prints: nodes with their links and GB/s; then,
+for each GPU and each port of a NIC, the paths from it, with links, GB/s and type.
 
-Clouds publish files without GPUs, NVLinks and ports, which NCCL asks the machine
-for. --merge writes such a file as a machine with these GPUs and NICs dumps it;
-what NCCL does with the file as it was stands on standard error.
+Clouds publish files without GPUs, NVLinks and ports, which NCCL detects on the
+machine. --merge writes such a file as a machine with these GPUs and NICs would dump
+it. Standard error shows what NCCL does with the original file.
 
 Examples:
   collcost nccl topo --topo topo.xml
   collcost nccl topo --topo topo.xml --nodes 2 --nccl 2.27.3
   collcost nccl topo --merge ndv5-topo.xml --gpus h100:8 --nics 8x400 > machine.xml")]
 pub(super) struct Args {
-    /// A file without GPUs, NVLinks or ports, to be completed
+    /// The file to complete, without GPUs, NVLinks or ports
     #[arg(long, value_name = "FILE", conflicts_with = "topo")]
     merge: Option<String>,
-    /// The kind and number of a node's GPUs for --merge, such as h100:8
+    /// The kind and number of GPUs per node for --merge, such as h100:8
     #[arg(long, value_name = "KIND:N", requires = "merge")]
     gpus: Option<String>,
-    /// The number of a node's ports for --merge and their Gb/s, such as 8x400
+    /// The number of ports per node and their Gb/s for --merge, such as 8x400
     #[arg(long, value_name = "NxGBPS", requires = "merge")]
     nics: Option<String>,
-    /// The processors for --merge, where the file does not say them: intel, amd, arm
+    /// The processors for --merge, if the file does not name them: intel, amd, arm
     #[arg(long, value_name = "CPU", requires = "merge")]
     cpu: Option<String>,
     #[command(flatten)]

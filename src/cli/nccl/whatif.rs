@@ -15,8 +15,8 @@ use collcost::view;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Graphs, channels and choice are computed anew for every setting, as NCCL would at
-start-up. Times are NCCL's own estimates, on which it decides: a variable that it
-takes for a gain is worth a measurement, not more.
+start-up. Times are NCCL's own estimates, on which its choice is based: if they show
+a gain, it still has to be measured.
 
 Examples:
   collcost nccl whatif allreduce 64MiB --on dgx_h100_8x400g.p8.n2
@@ -24,15 +24,15 @@ Examples:
   collcost nccl whatif allreduce 1GiB --on dgx_h100_8x400g.p8.n4 --try NCCL_MAX_NCHANNELS=8 \\
     --try 'NCCL_ALGO=Ring NCCL_PROTO=Simple'")]
 pub(super) struct Args {
-    /// allreduce, allgather, reducescatter, broadcast or reduce
+    /// The collective: allreduce, allgather, reducescatter, broadcast or reduce
     collective: String,
-    /// The size: the vector; of all-gather and reduce-scatter the total over ranks
+    /// The size of the vector; for all-gather and reduce-scatter the total over ranks
     #[arg(allow_negative_numbers = true)]
     size: String,
-    /// Settings to try, such as NCCL_MAX_NCHANNELS=8; several times. Without it, each variable alone
+    /// Settings to try, such as NCCL_MAX_NCHANNELS=8; repeatable; default: each variable alone
     #[arg(long = "try", value_name = "NAME=VALUE...")]
     tries: Vec<String>,
-    /// NCCL's version, such as 2.27.3 or torch-2.8; the newest that is known without it
+    /// NCCL's version, such as 2.27.3 or torch-2.8; default: the newest known version
     #[arg(long, value_name = "VERSION")]
     nccl: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! GOAL: for each rank sends, receives and computations, and what each requires.
+//! GOAL: the sends, receives and computations of each rank, and what each one requires.
 //!
 //! ```text
 //! num_ranks 2
@@ -11,8 +11,8 @@
 //! l3 requires l2
 //! ```
 //!
-//! A message's tag is its number in the schedule; what requires what, [`Operations::of`] says. Which
-//! chunks a message carries stands in comments; LogGOPSim skips them.
+//! A message's tag is its number in the schedule; [`Operations::of`] gives the dependencies.
+//! Comments, which LogGOPSim skips, name the chunks of each message.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -36,7 +36,7 @@ pub(super) fn write(job: &Job<'_>) -> Result<String> {
         comments.insert(operation, comment);
     })?;
     let mut ranks = vec![Rank::default(); all.ranks as usize];
-    // By operation its label in its rank.
+    // For each operation, its label within its rank.
     let mut labels = Vec::with_capacity(all.list.len());
     for (operation, number) in all.list.iter().zip(0..) {
         let what = match operation.does {
@@ -63,7 +63,7 @@ pub(super) fn write(job: &Job<'_>) -> Result<String> {
 struct Rank {
     /// A comment, and the operation.
     operations: Vec<(Option<String>, String)>,
-    /// What requires what.
+    /// The dependencies.
     requires: Vec<(usize, usize)>,
 }
 

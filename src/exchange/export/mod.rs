@@ -1,7 +1,7 @@
-//! Schedules in the formats of other programs, one file a format.
+//! Schedules in the formats of other programs, one file per format.
 //!
-//! To add one, write a file beside `goal.rs`, its `mod` line and one line in [`FORMATS`]; its reader
-//! goes into `import`, and a test writes and reads back every schedule.
+//! To add one, write a file next to `goal.rs`, its `mod` line and one line in [`FORMATS`]. Its
+//! reader goes into `import`; a test writes every schedule and reads it back.
 
 mod goal;
 mod msccl;
@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bytes, SecondsPerByte};
 use crate::model::schedule::{Schedule, sends_more_than};
 
-/// What is written.
+/// The schedule to write, with its context.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
     /// Who sends what to whom.
@@ -25,9 +25,9 @@ pub struct Job<'a> {
 
 /// A format.
 pub struct Format {
-    /// How it is asked for.
+    /// The name by which it is requested.
     pub id: &'static str,
-    /// What reads it, and what of a schedule it cannot hold.
+    /// The program that reads it, and which parts of a schedule it cannot hold.
     pub summary: &'static str,
     write: fn(&Job<'_>) -> Result<String>,
 }
@@ -50,14 +50,14 @@ impl Format {
     /// The format of that name.
     ///
     /// # Errors
-    /// There is none, with the nearest.
+    /// An unknown name; the error contains the nearest one.
     pub fn named(name: &str) -> Result<&'static Self> {
         FORMATS.iter().find(|format| format.id == name).ok_or_else(|| {
             let known: Vec<_> = FORMATS.iter().map(|format| format.id).collect();
-            Error::input(format!("`{name}` is no format")).help(did_you_mean(
+            Error::input(format!("`{name}` is not a format")).help(did_you_mean(
                 name,
                 known.iter().copied(),
-                || format!("known are {}", known.join(", ")),
+                || format!("known formats: {}", known.join(", ")),
             ))
         })
     }
@@ -65,7 +65,7 @@ impl Format {
     /// The file's text.
     ///
     /// # Errors
-    /// What the format cannot hold; more than 2²² messages.
+    /// A schedule that the format cannot hold; more than 2²² messages.
     pub fn write(&self, job: &Job<'_>) -> Result<String> {
         let schedule = job.schedule;
         if schedule.switches() > 0 {
@@ -82,6 +82,6 @@ impl Format {
     }
 }
 
-/// Messages that are written at most, and the bytes that one makes at least.
+/// The most messages that are written, and the least bytes that one takes.
 const MOST: u64 = 1 << 22;
 const BYTES: u64 = 150;

@@ -1,4 +1,4 @@
-//! MSCCL's XML: for each GPU thread blocks of steps, each block with one peer.
+//! MSCCL's XML: each GPU has thread blocks of steps, and each block has one peer.
 //!
 //! ```xml
 //! <algo name="ring" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allgather" …>
@@ -7,11 +7,11 @@
 //!       <step s="0" type="s" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" …/>
 //! ```
 //!
-//! A block sends to one peer or receives from one, in schedule order. A step waits for the step
-//! `deps` of block `depid`, and, where it must wait for several, `nop` steps before it wait for the
-//! others: a send for what wrote its chunks, a write for all that read or wrote them before.
-//! Every run of a message that lies in one piece at both ends is a step of its own, so that a
-//! message of several runs becomes several. The root stands in an attribute that MSCCL ignores.
+//! A block sends to one peer or receives from one, in schedule order. A step waits for step `deps`
+//! of block `depid`; if it must wait for several, `nop` steps before it wait for the others. A send
+//! waits for the steps that wrote its chunks, a write for all that read or wrote them before. Each
+//! run of a message that is contiguous at both ends is a separate step, so that a message of
+//! several runs becomes several steps. The root is in an attribute that MSCCL ignores.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -35,14 +35,14 @@ struct Slot {
     offset: u32,
 }
 
-/// Which slot each chunk has at each rank.
+/// The slot of each chunk at each rank.
 struct Places<'a> {
     schedule: &'a dyn Schedule,
-    /// By chunk: its place among all, blocks in rank order.
+    /// For each chunk, its position among all, with blocks in rank order.
     position: Vec<u32>,
     /// Chunks that begin or end at each rank.
     block: u32,
-    /// By rank: chunks on their way through.
+    /// For each rank, the chunks that it forwards.
     scratch: Vec<HashMap<u32, u32>>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Places<'a> {
         }
         if frame.layout == Layout::Owned && collective != C::AllToAll {
             return Err(Error::unsupported(
-                "MSCCL adds what arrives; here whole vectors arrive and are added at the end",
+                "MSCCL adds data on arrival; here whole vectors arrive and are added at the end",
             ));
         }
         let blocks = matches!(
@@ -64,7 +64,7 @@ impl<'a> Places<'a> {
         );
         if blocks && !frame.parts.is_multiple_of(ranks) {
             return Err(Error::unsupported(format!(
-                "MSCCL wants as many chunks for each rank: {} do not divide by {ranks}",
+                "MSCCL needs equally many chunks per rank: {} do not divide by {ranks}",
                 frame.parts
             )));
         }
@@ -79,7 +79,7 @@ impl<'a> Places<'a> {
                 *count += 1;
             }
             if owned.iter().any(|&count| count != block) {
-                return Err(Error::unsupported("MSCCL wants as many chunks for each rank"));
+                return Err(Error::unsupported("MSCCL needs equally many chunks per rank"));
             }
         }
         let scratch = vec![HashMap::new(); ranks as usize];
@@ -136,16 +136,16 @@ struct Step {
     awaited: bool,
 }
 
-/// The steps with one peer in one direction; with none, local copies.
+/// The steps with one peer in one direction; without a peer, local copies.
 struct Block {
     send: Option<u32>,
     receive: Option<u32>,
     steps: Vec<Step>,
-    /// The latest step of each other block that it has waited for.
+    /// For each other block, the latest step that this block has waited for.
     waited: BTreeMap<usize, usize>,
 }
 
-/// Who last wrote a slot, and who has read it since: blocks and steps.
+/// The step that last wrote a slot, and those that have read it since, with their blocks.
 #[derive(Default)]
 struct Uses {
     written: Option<(usize, usize)>,
@@ -168,7 +168,7 @@ impl Gpu {
         })
     }
 
-    /// Adds a step that reads and writes slots, and what it waits for.
+    /// Adds a step that reads and writes slots, with the steps that it waits for.
     fn push(&mut self, block: usize, mut step: Step, reads: &[Slot], writes: &[Slot]) {
         let at = (block, self.blocks[block].steps.len());
         let mut before = Vec::new();
@@ -186,7 +186,7 @@ impl Gpu {
             let latest = step.waits.entry(other).or_insert(index);
             *latest = index.max(*latest);
         }
-        // What the block has waited for already it need not wait for again.
+        // The block need not wait again for a step that it has waited for already.
         let waited = &mut self.blocks[block].waited;
         step.waits.retain(|other, index| waited.get(other).is_none_or(|latest| *latest < *index));
         waited.extend(&step.waits);
@@ -235,7 +235,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Chunks of a message in pieces that lie together at both ends.
+    /// The chunks of a message in pieces that are contiguous at both ends.
     fn pieces(
         &mut self,
         source: u32,
@@ -268,14 +268,14 @@ impl<'a> Program<'a> {
         let gpu = &mut self.gpus[target as usize];
         let block = gpu.block(None, Some(source));
         let step = match op {
-            // What is added to stands where the sum goes.
+            // The operand of the addition is where the sum is stored.
             Op::Reduce => step("rrc", to, to, count),
             _ => step("r", from, to, count),
         };
         gpu.push(block, step, &[], &slots(to, count));
     }
 
-    /// In an all-to-all every rank's block for itself goes from its input to its output.
+    /// In an all-to-all, each rank copies its block for itself from its input to its output.
     fn keep_own(&mut self, parts: u32) {
         let block = self.places.block;
         for rank in 0..self.gpus.len() as u32 {
@@ -336,7 +336,7 @@ fn slots(first: Slot, count: u32) -> Vec<Slot> {
 
 impl Gpu {
     fn write(&self, text: &mut String) {
-        // With nops before it a step has a higher number than its place.
+        // The nops before a step make its number higher than its position.
         let numbers: Vec<Vec<usize>> = self.blocks.iter().map(Block::numbers).collect();
         for (id, block) in self.blocks.iter().enumerate() {
             let peer = |peer: Option<u32>| peer.map_or(-1, i64::from);
@@ -380,7 +380,7 @@ impl Gpu {
 }
 
 impl Block {
-    /// The number of each step, with the nops before it counted.
+    /// The number of each step, counting the nops before it.
     fn numbers(&self) -> Vec<usize> {
         let mut next = 0;
         let number = |step: &Step| {

@@ -1,13 +1,13 @@
-//! Whether the times that an events file claims can be: nothing is sent before it has come, no port
-//! carries more at once than it can, and barriers hold.
+//! Checks whether the times of an events file are possible: no data are sent before they arrive, no
+//! port carries more messages at once than it can, and barriers hold.
 //!
-//! How long a message takes is not judged: the file does not say all of its links.
+//! The duration of a message is not checked, because the file does not describe all of its links.
 
 use std::collections::HashMap;
 
 use crate::model::schedule::{Endpoint, Op, Run};
 
-/// By how much, relative, two instants may differ that are one.
+/// The relative difference up to which two instants count as equal.
 const SAME: f64 = 1e-9;
 
 /// A message with the times that its line claims.
@@ -17,7 +17,7 @@ pub(super) struct Claimed {
     pub to: Endpoint,
     pub op: Op,
     pub runs: Vec<Run>,
-    /// The place of its tier; 0 where there is one.
+    /// The index of its tier; 0 if there is only one.
     pub tier: usize,
     pub start: f64,
     pub end: f64,
@@ -25,24 +25,24 @@ pub(super) struct Claimed {
     pub line: usize,
 }
 
-/// What the first line claims.
+/// The rules that the first line claims.
 pub(super) struct Rules {
     /// Of each tier.
     pub ports: Vec<Ports>,
-    /// Whether a barrier is after every round.
+    /// Whether there is a barrier after every round.
     pub barriers: bool,
 }
 
 /// The ports of a rank on a tier.
 #[derive(Clone, Copy)]
 pub(super) struct Ports {
-    /// How many messages at once; 0: any number.
+    /// The number of messages at once; 0 means any number.
     pub count: u32,
     /// Whether both ways share them.
     pub half: bool,
 }
 
-/// A claim that cannot be.
+/// An impossible claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
     /// What is wrong.
@@ -53,7 +53,7 @@ pub struct Claim {
     pub round: u64,
 }
 
-/// The first claim that cannot be; `messages` are in the order of their rounds.
+/// The first impossible claim; `messages` are in the order of their rounds.
 pub(super) fn check(messages: &[Claimed], rules: &Rules) -> Option<Claim> {
     let alone = messages.iter().find_map(|m| {
         let ordered = 0.0 <= m.start && m.start <= m.end && m.end <= m.added && m.added.is_finite();
@@ -71,8 +71,8 @@ fn is_before(a: f64, b: f64) -> bool {
     a < b - SAME * b.abs()
 }
 
-/// What was written to each chunk of each endpoint in rounds before: by when all of it was there, and
-/// the copy that came last.
+/// The writes to a chunk of an endpoint in earlier rounds: the time when all had arrived, and that
+/// of the last copy.
 #[derive(Default, Clone, Copy)]
 struct Written {
     all: f64,
@@ -92,7 +92,7 @@ fn data(messages: &[Claimed], rules: &Rules) -> Option<Claim> {
                 if let Some(chunk) = late {
                     let there = at(message.from, chunk).all;
                     let what = format!(
-                        "chunk {chunk} is sent at {} s and comes at {there} s",
+                        "chunk {chunk} is sent at {} s but arrives at {there} s",
                         message.start
                     );
                     return Some(claim(message, what));
@@ -101,7 +101,7 @@ fn data(messages: &[Claimed], rules: &Rules) -> Option<Claim> {
             let operand = chunks().map(|c| at(message.to, c).copied).fold(0.0, f64::max);
             if message.op == Op::Reduce && is_before(message.added, operand) {
                 let added = message.added;
-                let what = format!("it is added at {added} s to what comes at {operand} s");
+                let what = format!("it is added at {added} s to data that arrive at {operand} s");
                 return Some(claim(message, what));
             }
             if rules.barriers && is_before(message.start, rounds) {
@@ -124,14 +124,14 @@ fn data(messages: &[Claimed], rules: &Rules) -> Option<Claim> {
     None
 }
 
-/// No more messages at once than a rank has ports.
+/// Finds more messages at once than a rank has ports.
 fn ports(messages: &[Claimed], rules: &Rules) -> Option<Claim> {
     let mut held: HashMap<(Endpoint, usize, bool), Vec<&Claimed>> = HashMap::new();
     for message in messages {
         let Some(ports) = rules.ports.get(message.tier).filter(|ports| ports.count > 0) else {
             continue;
         };
-        // What takes no time holds nothing.
+        // A message that takes no time occupies no port.
         if message.start < message.end {
             for (end, receives) in [(message.from, false), (message.to, true)] {
                 if matches!(end, Endpoint::Rank(_)) {

@@ -1,4 +1,4 @@
-//! The JSON Lines of `collcost trace --events`, or of any program that writes such.
+//! The JSON Lines of `collcost trace --events`, or of any program that writes the same format.
 
 use serde::Deserialize;
 
@@ -37,7 +37,7 @@ struct Tier {
     discipline: Option<String>,
 }
 
-/// A line behind it.
+/// A line after it.
 #[derive(Deserialize)]
 struct Event {
     round: u64,
@@ -60,7 +60,7 @@ enum End {
     Switch(String),
 }
 
-/// Rounds at most: all of them are gone through.
+/// The most rounds, because every round is visited.
 const MOST_ROUNDS: u64 = 1 << 24;
 
 pub(super) fn is(text: &str) -> bool {
@@ -77,7 +77,7 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
     for (line, at) in lines {
         let event: Event = parse(line, at)?;
         if event.round >= MOST_ROUNDS {
-            return Err(Refused::at(at, format!("round {} is too many", event.round)));
+            return Err(Refused::at(at, format!("round {} is beyond the limit", event.round)));
         }
         let (round, op, runs) = (event.round, op(&event.op, at)?, runs(&event.chunks));
         let (from, to) = (end(event.from, at)?, end(event.to, at)?);
@@ -95,12 +95,12 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
                 line: at,
             }),
             (None, None) => {}
-            _ => return Err(Refused::at(at, "a message has a start or an end, and not both")),
+            _ => return Err(Refused::at(at, "a message has only one of start and end")),
         }
         messages.push(Placed { round, from, to, op, runs, line: at });
     }
     if !claimed.is_empty() && claimed.len() < messages.len() {
-        return Err(Refused::at(at, "some messages say when they start, and others do not"));
+        return Err(Refused::at(at, "some messages have a start time, others do not"));
     }
     claimed.sort_by_key(|message| message.round);
     let wrong_claim = claims::check(&claimed, &rules(&header));
@@ -112,13 +112,13 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
         Layout::Shared => header.chunk_bytes.iter().sum(),
         Layout::Owned => header.chunk_bytes.iter().take(frame.parts as usize).sum(),
     };
-    // Chunks that do not divide leave a sum that is whole but for its last bits.
+    // The sum of uneven chunks is a whole number except for rounding errors.
     let whole = (0.0..9e15).contains(&size) && (size - size.round()).abs() <= 1e-9 * size;
     let size = whole.then_some(Bytes(size.round() as u64));
     Ok(Foreign { size, wrong_claim, ..foreign })
 }
 
-/// What the first line says of ports and barriers. Fair ports carry any number of messages.
+/// The ports and barriers of the first line. Fair ports carry any number of messages.
 fn rules(header: &Header) -> Rules {
     let half = |duplex: &Option<String>| duplex.as_deref() == Some("half");
     let of = |(ports, duplex, discipline): (Option<u32>, &Option<String>, &Option<String>)| {
@@ -133,13 +133,14 @@ fn rules(header: &Header) -> Rules {
 }
 
 fn parse<'a, T: Deserialize<'a>>(line: &'a str, at: usize) -> Result<T, Refused> {
-    serde_json::from_str(line).map_err(|e| Refused::at(at, format!("the line is no event: {e}")))
+    serde_json::from_str(line)
+        .map_err(|e| Refused::at(at, format!("the line is not an event: {e}")))
 }
 
 fn frame(header: &Header, at: usize) -> Result<Frame, Refused> {
     let name = &header.collective;
     let collective: Collective =
-        name.parse().map_err(|_| Refused::at(at, format!("`{name}` is no collective")))?;
+        name.parse().map_err(|_| Refused::at(at, format!("`{name}` is not a collective")))?;
     let chunks = u32::try_from(header.chunk_bytes.len())
         .map_err(|_| Refused::at(at, "there are too many chunks"))?;
     let ranks = header.ranks;
@@ -149,7 +150,7 @@ fn frame(header: &Header, at: usize) -> Result<Frame, Refused> {
         true if ranks == 0 || chunks % ranks != 0 => {
             return Err(Refused::at(
                 at,
-                format!("{chunks} chunks are no parts of {ranks} vectors"),
+                format!("{chunks} chunks are not equal parts of {ranks} vectors"),
             ));
         }
         true => (Layout::Owned, chunks / ranks),
@@ -158,7 +159,7 @@ fn frame(header: &Header, at: usize) -> Result<Frame, Refused> {
     Ok(Frame { root: header.root, switches: header.switches, layout, parts, ..plain })
 }
 
-/// Who begins or ends with each chunk, where that is not the order of the blocks.
+/// The rank that begins or ends with each chunk, if that is not the order of the blocks.
 fn owners(frame: &Frame, header: &Header) -> Option<Vec<u32>> {
     use Collective as C;
     let table = match frame.collective {
@@ -175,7 +176,7 @@ fn owners(frame: &Frame, header: &Header) -> Option<Vec<u32>> {
     Some(owners)
 }
 
-/// What the first line says of holds and wants is what the collective says.
+/// Checks that `holds` and `wants` of the first line are those of the collective.
 fn check(foreign: &Foreign, header: &Header, at: usize) -> Result<(), Refused> {
     table(foreign, header.holds.as_deref(), holds, "holds", at)?;
     table(foreign, header.wants.as_deref(), wants, "wants", at)
@@ -190,7 +191,7 @@ fn table(
 ) -> Result<(), Refused> {
     let (Some(table), list) = (table, &foreign.list) else { return Ok(()) };
     if table.len() != list.ranks() as usize {
-        return Err(Refused::at(at, format!("`{name}` is not of {} ranks", list.ranks())));
+        return Err(Refused::at(at, format!("`{name}` does not have {} ranks", list.ranks())));
     }
     for (chunks, rank) in table.iter().zip(0..) {
         let mut said = chunks.clone();
@@ -204,7 +205,7 @@ fn table(
     Ok(())
 }
 
-/// Whether ranks come last first in the first round in which several send.
+/// Whether ranks are in descending order in the first round in which several send.
 fn descends(messages: &[Placed]) -> bool {
     let rounds = messages.chunk_by(|a, b| a.round == b.round);
     let turns = rounds.flat_map(|round| round.windows(2)).map(|pair| (pair[0].from, pair[1].from));
@@ -219,7 +220,7 @@ fn end(end: End, at: usize) -> Result<Endpoint, Refused> {
     };
     let number = name.strip_prefix("switch").and_then(|number| number.trim().parse().ok());
     number.map(Endpoint::Switch).ok_or_else(|| {
-        Refused::at(at, format!("`{name}` is no rank, and no switch such as switch0"))
+        Refused::at(at, format!("`{name}` is neither a rank nor a switch such as switch0"))
     })
 }
 
@@ -228,6 +229,6 @@ fn op(name: &str, at: usize) -> Result<Op, Refused> {
         "copy" => Ok(Op::Copy),
         "reduce" => Ok(Op::Reduce),
         "or" => Ok(Op::Or),
-        _ => Err(Refused::at(at, format!("`{name}` is no copy, reduce or or"))),
+        _ => Err(Refused::at(at, format!("`{name}` is not copy, reduce or or"))),
     }
 }

@@ -1,8 +1,8 @@
-//! GOAL, as LogGOPSim's `txt2bin` takes it, with the comments of [`export`](crate::exchange::export).
+//! GOAL for LogGOPSim's `txt2bin`, with the comments of [`export`](crate::exchange::export).
 //!
-//! GOAL alone says who sends how many bytes to whom, and what waits for what: enough to time it. Sends
-//! and receives are matched, and everything that waits for itself is found, in any such file; which
-//! data travel is known only from comments, without which there is no schedule to verify.
+//! GOAL itself says who sends how many bytes to whom, and what waits for what, which is enough to
+//! time it. In any such file, sends and receives are matched, and cyclic waits are found. Only the
+//! comments say which data are sent; without them there is no schedule to verify.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -13,14 +13,14 @@ use crate::base::quantity::{Bytes, Seconds};
 use crate::model::operations::{About, Does, Once, Operation, Operations};
 use crate::model::schedule::{Endpoint, Frame, Layout, Op};
 
-/// Chunks that are followed at most: each takes some bytes at its sender and its receiver.
+/// The most chunks that are followed: each takes some bytes at its sender and its receiver.
 const MOST_CHUNKS: usize = 1 << 22;
 
 pub(super) fn is(text: &str) -> bool {
     text.lines().any(|line| line.trim_start().starts_with("num_ranks"))
 }
 
-/// What the comments at the head of a file say.
+/// The comments at the head of a file.
 #[derive(Default)]
 struct Header {
     collective: Option<Collective>,
@@ -41,7 +41,7 @@ struct Reader {
     operations: Operations,
     /// The line of each operation.
     lines: Vec<u32>,
-    /// What the comment before an operation says of it.
+    /// The content of the comment before an operation.
     about: HashMap<u32, About<Vec<u32>>>,
     rank: Option<u32>,
     labels: HashMap<String, u32>,
@@ -49,12 +49,12 @@ struct Reader {
     followed: usize,
 }
 
-/// The schedule that the comments tell.
+/// The schedule that the comments describe.
 pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
     Reader::of(text)?.schedule()
 }
 
-/// The operations of a file without comments; none where there are comments, or it is no GOAL.
+/// The operations of a file without comments; none if there are comments, or it is not GOAL.
 pub(super) fn bare(text: &str) -> Result<Option<Bare>, Refused> {
     if !is(text) {
         return Ok(None);
@@ -80,7 +80,7 @@ pub(super) fn bare(text: &str) -> Result<Option<Bare>, Refused> {
 
 fn number<T: std::str::FromStr>(word: Option<&str>, what: &str, line: usize) -> Result<T, Refused> {
     let word = word.unwrap_or("");
-    word.parse().map_err(|_| Refused::at(line, format!("`{word}` is no {what}")))
+    word.parse().map_err(|_| Refused::at(line, format!("`{word}` is not a {what}")))
 }
 
 impl Reader {
@@ -122,7 +122,10 @@ impl Reader {
                 let rank: u32 = number(Some(rank), "rank", at)?;
                 let ranks = self.ranks.unwrap_or(0);
                 if rank >= ranks {
-                    return Err(Refused::at(at, format!("rank {rank} of {ranks} ranks")));
+                    return Err(Refused::at(
+                        at,
+                        format!("there is no rank {rank} among {ranks} ranks"),
+                    ));
                 }
                 self.rank = Some(rank);
                 self.labels.clear();
@@ -144,7 +147,7 @@ impl Reader {
 
     fn label(&self, label: &str, at: usize) -> Result<u32, Refused> {
         let known = self.labels.get(label).copied();
-        known.ok_or_else(|| Refused::at(at, format!("`{label}` names no operation of this rank")))
+        known.ok_or_else(|| Refused::at(at, format!("`{label}` is not an operation of this rank")))
     }
 
     fn operation(&mut self, words: &[&str], at: usize) -> Result<(), Refused> {
@@ -160,7 +163,7 @@ impl Reader {
         if let Some(label) = label
             && self.labels.insert(label.to_owned(), node).is_some()
         {
-            return Err(Refused::at(at, format!("the label `{label}` stands twice")));
+            return Err(Refused::at(at, format!("the label `{label}` appears twice")));
         }
         let (does, rest) = match *words {
             ["send", bytes, "to", peer, ref rest @ ..] => {
@@ -180,7 +183,7 @@ impl Reader {
             }
             _ => {
                 let what = words.first().unwrap_or(&"");
-                return Err(Refused::at(at, format!("`{what}` is no send, recv or calc")));
+                return Err(Refused::at(at, format!("`{what}` is not send, recv or calc")));
             }
         };
         let cpu = value("cpu", rest, at)?.unwrap_or(0);
@@ -199,7 +202,7 @@ impl Reader {
             ["collective", name, ref rest @ ..] => {
                 let collective = name
                     .parse()
-                    .map_err(|_| Refused::at(at, format!("`{name}` is no collective")))?;
+                    .map_err(|_| Refused::at(at, format!("`{name}` is not a collective")))?;
                 self.header.collective = Some(collective);
                 for pair in rest.chunks(2) {
                     let value = pair.get(1).copied();
@@ -221,7 +224,7 @@ impl Reader {
                     "copy" => Op::Copy,
                     "reduce" => Op::Reduce,
                     "or" => Op::Or,
-                    _ => return Err(Refused::at(at, format!("`{op}` is no copy, reduce or or"))),
+                    _ => return Err(Refused::at(at, format!("`{op}` is not copy, reduce or or"))),
                 };
                 let chunks = self.chunks(chunks, at)?;
                 let number = number(Some(index), "number of a message", at)?;
@@ -244,7 +247,7 @@ impl Reader {
             let first: u32 = number(Some(first), "chunk", at)?;
             let last: u32 = number(Some(last), "chunk", at)?;
             if last < first {
-                return Err(Refused::at(at, format!("`{part}` are no chunks")));
+                return Err(Refused::at(at, format!("`{part}` is not a range of chunks")));
             }
             self.followed += (last - first) as usize + 1;
             if self.followed > MOST_CHUNKS {
@@ -261,8 +264,8 @@ impl Reader {
         Ok(chunks)
     }
 
-    /// The operations with what each comes after, matched sends and receives among them, and which
-    /// those are.
+    /// The operations with their dependencies, including those of matched sends and receives, and
+    /// the matches.
     fn matched(&self) -> Result<(Program, Vec<(u32, u32)>), Refused> {
         let mut program = Program::default();
         let line = |operation: u32| self.lines[operation as usize] as usize;
@@ -283,7 +286,7 @@ impl Reader {
                     receives.entry((from, rank, tag)).or_default().push_back((operation, bytes));
                 }
                 Does::Receive { .. } => {
-                    let what = "any source or any tag leaves open which message it is";
+                    let what = "any source or any tag does not fix the message";
                     return Err(Refused::at(line(operation), what).unsupported());
                 }
                 Does::Compute(_) => {}
@@ -341,14 +344,14 @@ impl Reader {
             if let Some(before) = seen.insert(number, line) {
                 return Err(Refused::at(
                     line,
-                    format!("message {number} stands twice, first in line {before}"),
+                    format!("message {number} appears twice, first in line {before}"),
                 ));
             }
             let store = stores.get(&(to, number)).copied().unwrap_or(receive);
             let (send, store) = (send as usize, store as usize);
             messages.push(Carried { from, to, op, chunks, send, store, line });
         }
-        // In the order of their numbers, which is that of the schedule.
+        // In the order of their numbers, which is the order of the schedule.
         let mut numbers: Vec<_> = seen.into_iter().collect();
         numbers.sort_unstable();
         let place: HashMap<usize, usize> =
@@ -377,7 +380,7 @@ fn volume(text: &str, line: usize) -> Result<Bytes, Refused> {
     Ok(Bytes(number(text.strip_suffix('b'), "number of bytes such as 64b", line)?))
 }
 
-/// The number behind `key` among the last words of an operation.
+/// The number after `key` among the last words of an operation.
 fn value<T: std::str::FromStr>(
     key: &str,
     words: &[&str],
@@ -388,7 +391,7 @@ fn value<T: std::str::FromStr>(
 }
 
 fn no_chunks(line: usize) -> Refused {
-    Refused::at(line, "sends and receives match, but which data they carry is not said")
-        .help("GOAL carries no data; collcost export goal says it in comments")
+    Refused::at(line, "sends and receives match, but the file does not say which data they carry")
+        .help("GOAL does not name data; collcost export goal adds them in comments")
         .unsupported()
 }

@@ -1,9 +1,9 @@
-//! Schedules that other programs wrote, one file a format.
+//! Schedules that other programs wrote, one file per format.
 //!
-//! A reader of schedules turns text into messages with what must come before each, and those into
-//! rounds: a message's round is the first that its data, and what it overwrites, allow. Whether
-//! the messages do what their collective promises is for [`verify`](crate::model::schedule::verify()) to
-//! say.
+//! A reader turns text into messages with their dependencies, and those into rounds: a message's
+//! round is the first that its data, and the data that it overwrites, allow.
+//! [`verify`](crate::model::schedule::verify()) checks whether the messages do what their
+//! collective promises.
 
 mod claims;
 mod events;
@@ -24,21 +24,21 @@ use crate::model::schedule::{Endpoint, Fault, Frame, List, Op, Run, Schedule, Se
 pub struct Foreign {
     /// The messages.
     pub list: List,
-    /// M, where the file says it.
+    /// M, if the file gives it.
     pub size: Option<Bytes>,
-    /// Why the times that the file claims cannot be, if it claims any and they cannot.
+    /// Why the times in the file are impossible, if they are.
     pub wrong_claim: Option<Claim>,
     /// The line of each message of the list.
     lines: Vec<usize>,
 }
 
-/// Operations from a file that does not say which data they are.
+/// Operations from a file that does not say which data they move.
 #[derive(Debug, Clone)]
 pub struct Bare {
-    /// What each rank does.
+    /// The operations of each rank.
     pub operations: Operations,
-    /// Each send with the receive that it is for, by number; absent where a receive takes any: which
-    /// it is shows only when they are played.
+    /// Each send with its receive, by number; absent if a receive accepts any message, since the
+    /// match is then known only from a simulation.
     pub messages: Option<Vec<(u32, u32)>>,
     /// The line of each operation.
     lines: Vec<u32>,
@@ -52,12 +52,12 @@ impl Bare {
     }
 }
 
-/// The operations of a text that says when, how much and to whom, but not which data: GOAL without
-/// collcost's comments. None where it says which, and [`read`] reads it.
+/// The operations of a text that gives order, bytes and peers, but not which data: GOAL without
+/// collcost's comments. None if the text names the data; then [`read`] reads it.
 ///
 /// # Errors
-/// What is no GOAL though it begins so; a message that is missing at one end, operations that wait
-/// for each other.
+/// A text that begins as GOAL but is not; a message that is missing at one end; operations that
+/// wait for each other.
 pub fn bare(text: &str, file: &str) -> Result<Option<Bare>> {
     goal::bare(text).map_err(|refused| refused.error(file).or_help("correct the file"))
 }
@@ -68,24 +68,24 @@ struct Format {
     read: fn(&str) -> std::result::Result<Foreign, Refused>,
 }
 
-/// Every format; the first whose text it looks like reads it.
+/// Every format; the first one that recognizes the text reads it.
 static FORMATS: &[Format] = &[
     Format { is: msccl::is, read: msccl::read },
     Format { is: events::is, read: events::read },
     Format { is: goal::is, read: goal::read },
 ];
 
-/// Reads the text of `file`, in whichever format it is.
+/// Reads the text of `file` in any of the formats.
 ///
 /// # Errors
-/// A text in none of the formats; a message that is missing at one end, stands twice, waits for
-/// itself or is not ordered against another that it must not meet, with its line; more chunks than
+/// A text in none of the formats; a message that is missing at one end, appears twice, waits for
+/// itself or is not ordered against another that it conflicts with, with its line; more chunks than
 /// are followed.
 pub fn read(text: &str, file: &str) -> Result<Foreign> {
     let format = FORMATS.iter().find(|format| (format.is)(text)).ok_or_else(|| {
-        Error::input("the file holds no schedule").at(file).help(
-            "MSCCL's XML, GOAL with collcost's comments, or lines of `trace --events` are read",
-        )
+        Error::input("the file holds no schedule")
+            .at(file)
+            .help("give MSCCL's XML, GOAL with collcost's comments, or lines of `trace --events`")
     })?;
     let foreign = (format.read)(text).map_err(|refused| {
         refused.error(file).or_help("correct the file, or export the schedule again")
@@ -96,14 +96,14 @@ pub fn read(text: &str, file: &str) -> Result<Foreign> {
     Ok(foreign)
 }
 
-/// The most turns of a schedule from a file, each an endpoint that is asked what it sends in a round.
-/// A few words can name very many of them in which nobody does.
+/// The most turns of a schedule from a file. A turn asks one endpoint what it sends in one round; a
+/// short file can name very many turns in which nothing is sent.
 const MOST_TURNS: u64 = 1 << 25;
 
 /// The most places, endpoints times chunks.
 const MOST_PLACES: u64 = 1 << 23;
 
-/// Refuses what takes long though it says little.
+/// Refuses a short file that would take very long.
 fn check(list: &List) -> std::result::Result<(), String> {
     let endpoints = u64::from(list.ranks()) + u64::from(list.switches());
     if turns(list) > MOST_TURNS {
@@ -128,7 +128,7 @@ struct Placed {
 }
 
 impl Foreign {
-    /// The messages of a frame in schedule order; those of one sender in one round keep theirs.
+    /// The messages of a frame in schedule order; the sort is stable.
     fn new(frame: Frame, owners: Option<&[u32]>, mut messages: Vec<Placed>) -> Self {
         let sender = |from: Endpoint| match from {
             Endpoint::Rank(rank) if frame.last_first => (0, u32::MAX - rank),
@@ -152,7 +152,7 @@ impl Foreign {
         }
     }
 
-    /// The line of the message at fault; none where the fault shows at the end only.
+    /// The line of the faulty message; none if the fault shows only at the end.
     #[must_use]
     pub fn line_of(&self, fault: &Fault) -> Option<usize> {
         let (round, from, to) = (fault.round()?, fault.from()?, fault.to()?);
@@ -162,12 +162,12 @@ impl Foreign {
                 && (message.from, message.to) == (from, to)
                 && fault.chunk().is_none_or(chunk)
         });
-        // Of two messages that write one chunk the second is the one too many.
+        // Of two messages that write one chunk, the second is the faulty one.
         those.last().map(|(_, &line)| line)
     }
 }
 
-/// Who owns which chunk, and nothing sent.
+/// The owners of chunks, without messages.
 struct Owned<'a> {
     frame: Frame,
     owners: &'a [u32],

@@ -1,9 +1,9 @@
 //! MSCCL's XML.
 //!
-//! Steps are matched to messages and played through in an order that they allow, with what chunk
-//! lies where. What is received beside a chunk that is there already, and added to it later (`re`),
-//! is one message, whose data are added there. The root is 0 where the file does not say it, as
-//! MSCCL's does not.
+//! Steps are matched to messages and executed in an order that their dependencies allow, tracking
+//! the chunk in each slot. Data that are received next to an existing chunk and added to it later
+//! (`re`) are one message, whose data are added there. The root is 0 if the file does not give it;
+//! MSCCL's own files do not.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,7 +15,7 @@ use super::{Foreign, Placed, Refused, runs};
 use crate::base::collective::Collective as C;
 use crate::model::schedule::{Endpoint, Frame, Op};
 
-/// Chunks at ranks that are followed at most, and the bytes that one takes at least.
+/// The most chunks at ranks that are followed, and the least bytes that one takes.
 const MOST_CHUNKS: u64 = 1 << 21;
 const BYTES: u64 = 128;
 
@@ -73,7 +73,7 @@ impl Kind {
     }
 }
 
-/// One step, and the block in which it stands.
+/// One step, and its block.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     line: usize,
@@ -88,7 +88,7 @@ struct Step {
     waits: Option<(i64, i64)>,
 }
 
-/// What stands in the first element.
+/// The content of the first element.
 struct Head {
     collective: C,
     ranks: u32,
@@ -147,7 +147,7 @@ impl Element<'_> {
     fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, Refused> {
         let text = self.text(name)?;
         text.parse()
-            .map_err(|_| Refused::at(self.line, format!("{name}=\"{text}\" is no such number")))
+            .map_err(|_| Refused::at(self.line, format!("{name}=\"{text}\" is not a valid number")))
     }
 
     fn number_or<T: std::str::FromStr>(&self, name: &str, other: T) -> Result<T, Refused> {
@@ -163,7 +163,9 @@ impl Element<'_> {
             "i" => Buffer::Input,
             "o" => Buffer::Output,
             "s" => Buffer::Scratch,
-            _ => return Err(Refused::at(self.line, format!("`{name}` is no buffer: i, o or s"))),
+            _ => {
+                return Err(Refused::at(self.line, format!("`{name}` is not a buffer: i, o or s")));
+            }
         };
         Ok((buffer, self.number(offset)?))
     }
@@ -180,7 +182,8 @@ impl File {
             let event = reader.read_event();
             let position = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
             let position = text.floor_char_boundary(position.min(text.len()));
-            let event = event.map_err(|e| Refused::at(line, format!("the text is no XML: {e}")))?;
+            let event =
+                event.map_err(|e| Refused::at(line, format!("the text is not XML: {e}")))?;
             line += text[read..position].matches('\n').count();
             read = position;
             let start = match &event {
@@ -195,11 +198,11 @@ impl File {
                     let id = element.number("id")?;
                     let ranks = file.head.as_ref().map_or(0, |head| head.ranks);
                     if id >= ranks {
-                        let what = format!("gpu {id} of {ranks}");
+                        let what = format!("gpu {id}, but ngpus is {ranks}");
                         return Err(Refused::at(line, what));
                     }
                     if !file.gpus.insert(id) {
-                        return Err(Refused::at(line, format!("gpu {id} stands twice")));
+                        return Err(Refused::at(line, format!("gpu {id} appears twice")));
                     }
                     (gpu, block) = (Some(id), None);
                 }
@@ -215,13 +218,13 @@ impl File {
                     };
                     let number: i64 = element.number("s")?;
                     if number != *next {
-                        let what = format!("step {number} stands where step {next} should");
+                        let what = format!("step {number} is where step {next} should be");
                         return Err(Refused::at(line, what));
                     }
                     *next += 1;
                     let step = step(&element, gpu, *peers, *channel)?;
                     if file.places.insert((gpu, *id, number), file.steps.len()).is_some() {
-                        let what = format!("thread block {id} of gpu {gpu} stands twice");
+                        let what = format!("thread block {id} of gpu {gpu} appears twice");
                         return Err(Refused::at(line, what));
                     }
                     file.steps.push(step);
@@ -231,7 +234,7 @@ impl File {
         }
     }
 
-    /// All steps with what comes before each, and the send of each step that receives.
+    /// All steps with their dependencies, and the send of each step that receives.
     fn program(&self) -> Result<(Program, BTreeMap<usize, usize>), Refused> {
         let mut program = Program::default();
         for step in &self.steps {
@@ -243,7 +246,7 @@ impl File {
             }
             if let Some((block, number)) = self.steps[node].waits {
                 let Some(&other) = self.places.get(&(gpu, block, number)) else {
-                    let what = format!("step {number} of thread block {block} is not there");
+                    let what = format!("step {number} of thread block {block} does not exist");
                     return Err(Refused::at(self.steps[node].line, what));
                 };
                 program.require(node, other);
@@ -256,7 +259,7 @@ impl File {
         Ok((program, matching))
     }
 
-    /// The k-th receive from a GPU over a channel is of its k-th send.
+    /// The k-th receive from a GPU over a channel matches its k-th send.
     fn matching(&self) -> Result<BTreeMap<usize, usize>, Refused> {
         let mut sends: HashMap<(i64, i64, i64), Vec<usize>> = HashMap::new();
         let mut receives = sends.clone();
@@ -306,7 +309,7 @@ impl File {
 fn head(element: &Element<'_>) -> Result<Head, Refused> {
     let name = element.text("coll")?;
     let collective: C = name.parse().map_err(|_| {
-        Refused::at(element.line, format!("`{name}` is no collective that is known")).unsupported()
+        Refused::at(element.line, format!("`{name}` is not a known collective")).unsupported()
     })?;
     let (ranks, parts): (u32, u32) = (element.number("ngpus")?, element.number("nchunksperloop")?);
     let chunks = u64::from(ranks) * u64::from(parts);
@@ -323,12 +326,12 @@ fn head(element: &Element<'_>) -> Result<Head, Refused> {
         C::AllGather | C::ReduceScatter | C::AllToAll | C::Gather | C::Scatter
     );
     if ranks == 0 || parts == 0 || blocks && parts % ranks != 0 {
-        let what = format!("{parts} chunks a loop do not divide over {ranks} GPUs");
+        let what = format!("{parts} chunks per loop do not divide over {ranks} GPUs");
         return Err(Refused::at(element.line, what));
     }
     let root = element.number_or("root", 0)?;
     if root >= ranks {
-        return Err(Refused::at(element.line, format!("root {root} of {ranks} GPUs")));
+        return Err(Refused::at(element.line, format!("root {root}, but there are {ranks} GPUs")));
     }
     let in_place = element.number_or::<u8>("inplace", 0)? == 1;
     Ok(Head { collective, ranks, parts, root, in_place })
@@ -343,12 +346,12 @@ fn step(
     let line = element.line;
     let name = element.text("type")?;
     let kind = Kind::named(&name)
-        .ok_or_else(|| Refused::at(line, format!("`{name}` is no type of step that is known")))?;
+        .ok_or_else(|| Refused::at(line, format!("`{name}` is not a known type of step")))?;
     let block: i64 = element.number_or("depid", -1)?;
     let number = element.number_or("deps", -1)?;
     for (does, peer, what) in [(kind.sends(), send, "send"), (kind.receives(), receive, "recv")] {
         if does && (peer < 0 || peer == i64::from(gpu)) {
-            let what = format!("the thread block's {what}=\"{peer}\" is no other GPU");
+            let what = format!("the thread block's {what}=\"{peer}\" is not another GPU");
             return Err(Refused::at(line, what));
         }
     }
@@ -366,25 +369,25 @@ fn step(
     })
 }
 
-/// What lies in a slot: a chunk, and which state of it.
+/// The content of a slot: a chunk, and which state of it.
 #[derive(Debug, Clone, Copy)]
 struct Content {
     chunk: u32,
     state: usize,
 }
 
-/// The steps played through.
+/// The execution of the steps.
 struct Played<'a> {
     head: &'a Head,
     file: &'a File,
     matching: &'a BTreeMap<usize, usize>,
     order: &'a Order,
     contents: HashMap<Slot, Content>,
-    /// By GPU and chunk: its present state there.
+    /// For each GPU and chunk, its present state there.
     present: HashMap<(u32, u32), usize>,
-    /// States that wait to be added: the steps that received what is in them.
+    /// States that wait to be added, with the steps that received their data.
     waiting: HashMap<usize, Vec<usize>>,
-    /// By step that sends: its chunks.
+    /// For each step that sends, its chunks.
     sent: HashMap<usize, Vec<u32>>,
     /// Steps whose data a later `re` adds.
     added_later: HashSet<usize>,
@@ -422,7 +425,7 @@ impl<'a> Played<'a> {
         self.head.parts / self.head.ranks
     }
 
-    /// A slot under one name: in place, input and output are one buffer or lie in each other.
+    /// A slot under one name: in place, input and output are one buffer, or one contains the other.
     fn slot(&self, gpu: u32, (buffer, offset): (Buffer, i64), i: u32) -> Option<Slot> {
         let offset = u32::try_from(offset).ok()?.checked_add(i)?;
         let own = || gpu.checked_mul(self.block())?.checked_add(offset);
@@ -444,17 +447,22 @@ impl<'a> Played<'a> {
 
     /// The slots of a step, or what is wrong with them.
     fn slots(&self, step: &Step, first: (Buffer, i64)) -> Result<Vec<Slot>, Refused> {
-        // One of several nodes may pass on what all of its ranks have.
+        // A node may forward the chunks of all of its ranks.
         let most = self.head.parts.saturating_mul(self.head.ranks);
         if step.count > most {
-            return Err(Refused::at(step.line, format!("{} chunks of {most}", step.count)));
+            return Err(Refused::at(
+                step.line,
+                format!("{} chunks, more than the {most} that there are", step.count),
+            ));
         }
         let slots = (0..step.count).map(|i| self.slot(step.gpu, first, i));
         let slots: Option<Vec<Slot>> = slots.collect();
-        slots.ok_or_else(|| Refused::at(step.line, format!("offset {} is no place", first.1)))
+        slots.ok_or_else(|| {
+            Refused::at(step.line, format!("offset {} is outside of the buffer", first.1))
+        })
     }
 
-    /// Finds what is received, put aside, and added by a later step.
+    /// Finds data that are received, put aside, and added by a later step.
     fn find_added_later(&mut self) {
         let mut last: HashMap<Slot, Vec<usize>> = HashMap::new();
         for &node in &self.order.nodes {
@@ -471,7 +479,7 @@ impl<'a> Played<'a> {
                     Kind::Reduce => {
                         let added = of(&from);
                         self.added_later.extend(&added);
-                        // Parts may be added to each other before they are added to one's own.
+                        // Parts may be added to each other before they are added to own data.
                         [of(&to), added].concat()
                     }
                     Kind::Send | Kind::Nothing => continue,
@@ -500,13 +508,13 @@ impl<'a> Played<'a> {
         }
     }
 
-    /// A new state of a chunk, which is from now on the present one.
+    /// A new state of a chunk, which becomes the present one.
     fn write(&mut self, slot: Slot, chunk: u32) {
         let state = self.put_aside(slot, chunk);
         self.present.insert((slot.0, chunk), state);
     }
 
-    /// A new state of a chunk that is not the present one.
+    /// A new state of a chunk that does not become the present one.
     fn put_aside(&mut self, slot: Slot, chunk: u32) -> usize {
         self.states += 1;
         self.contents.insert(slot, Content { chunk, state: self.states });
@@ -523,7 +531,9 @@ impl<'a> Played<'a> {
             return Ok(chunk);
         }
         let what = match self.waiting.contains_key(&state) {
-            true => format!("gpu {} sends on what it adds itself, at {}", slot.0, shown(slot)),
+            true => {
+                format!("gpu {} forwards data that it still has to add, at {}", slot.0, shown(slot))
+            }
             false => format!("gpu {} has an old state of chunk {chunk} at {}", slot.0, shown(slot)),
         };
         Err(Refused::at(line, what).unsupported())
@@ -559,7 +569,7 @@ impl<'a> Played<'a> {
         Ok(())
     }
 
-    /// What was received and put aside is added here.
+    /// Adds data that were received and put aside.
     fn reduce(&mut self, node: usize, step: &Step) -> Result<(), Refused> {
         let mut added: Vec<(usize, u32)> = Vec::new();
         for (from, to) in self.slots(step, step.from)?.into_iter().zip(self.slots(step, step.to)?) {
@@ -579,7 +589,7 @@ impl<'a> Played<'a> {
             }
             let is_itself = aside.is_some_and(|aside| aside.state == content.state);
             let Some(parts) = self.waiting.remove(&content.state).filter(|_| !is_itself) else {
-                let what = "what is added did not come from another GPU, or was added before";
+                let what = "the added data did not come from another GPU, or were added before";
                 return Err(Refused::at(step.line, what));
             };
             match aside {
@@ -616,7 +626,7 @@ impl<'a> Played<'a> {
                 }
             }
         }
-        // What is only sent on is stored where it was added to.
+        // Data that are only forwarded are stored where they were added.
         let target = if step.kind == Kind::ReduceSend { step.from } else { step.to };
         let later = self.added_later.contains(&node);
         for (slot, &chunk) in self.slots(step, target)?.into_iter().zip(&chunks) {
@@ -637,7 +647,7 @@ impl<'a> Played<'a> {
         Ok(())
     }
 
-    /// One message: received by a step, stored by that or a later one.
+    /// One message: received by a step, stored by that step or a later one.
     fn carry(&mut self, receive: usize, store: usize, op: Op, chunks: Vec<u32>) {
         let Some(&send) = self.matching.get(&receive) else { return };
         let (from, to) = (self.file.steps[send].gpu, self.file.steps[receive].gpu);
@@ -645,7 +655,7 @@ impl<'a> Played<'a> {
         self.messages.push(Carried { from, to, op, chunks, send, store, line });
     }
 
-    /// Whether what every GPU must have lies at its place in the output.
+    /// Checks that every GPU has all required data at their places in the output.
     fn check_outputs(&self) -> Result<(), Refused> {
         let Head { collective, ranks, parts, root, in_place } = *self.head;
         let block = self.block();

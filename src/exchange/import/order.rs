@@ -1,11 +1,11 @@
-//! Operations in an order that what must come before allows, and messages in rounds.
+//! Operations in an order that their dependencies allow, and messages in rounds.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::base::refused::Refused;
 use crate::model::schedule::Op;
 
-/// Operations of all ranks, each with those that must come before.
+/// Operations of all ranks, each with its dependencies.
 #[derive(Default)]
 pub(super) struct Program {
     nodes: Vec<Node>,
@@ -18,9 +18,9 @@ struct Node {
 
 /// The operations in order.
 pub(super) struct Order {
-    /// The first to the last.
+    /// The operations, first to last.
     pub nodes: Vec<usize>,
-    /// The place of each.
+    /// The position of each operation.
     place: Vec<usize>,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct Carried {
     pub line: usize,
 }
 
-/// Who uses a chunk of a rank: the place in the order, whether it reads, the message.
+/// A use of a chunk of a rank: the position in the order, whether it reads, the message.
 type Use = (usize, bool, usize);
 
 impl Program {
-    /// Adds an operation of a line.
+    /// Adds the operation of a line.
     pub fn push(&mut self, line: usize) -> usize {
         self.nodes.push(Node { line, after: Vec::new() });
         self.nodes.len() - 1
@@ -55,7 +55,7 @@ impl Program {
         self.nodes[node].line
     }
 
-    /// An order: what waits for nothing first, of those that wait for as many the first in the file.
+    /// A topological order: by the longest chain of dependencies, and at equal length by the file.
     pub fn order(&self) -> Result<Order, Refused> {
         let count = self.nodes.len();
         let mut waits: Vec<usize> = self.nodes.iter().map(|node| node.after.len()).collect();
@@ -86,7 +86,7 @@ impl Program {
         Ok(Order { nodes, place })
     }
 
-    /// The lines that wait for each other in a ring; `waits` is above 0 for what never was ready.
+    /// The lines of a cycle of waits; `waits` is above 0 for operations that were never ready.
     fn cycle(&self, waits: &[usize]) -> Refused {
         let stuck = |node: &usize| waits[*node] > 0;
         let mut path: Vec<usize> = Vec::new();
@@ -104,7 +104,7 @@ impl Program {
         Refused::at(first, format!("a cycle: lines {} wait for each other", lines.join(", ")))
     }
 
-    /// Whether `first` comes before `then` whatever runs when.
+    /// Whether `first` comes before `then` in every allowed order.
     fn is_before(&self, first: usize, then: usize, order: &Order) -> bool {
         let mut seen = BTreeSet::new();
         let mut open = vec![then];
@@ -112,7 +112,7 @@ impl Program {
             if node == first {
                 return true;
             }
-            // Nothing that comes after leads back to `first`.
+            // Operations before `first` in the order do not depend on it.
             if order.place[node] > order.place[first] && seen.insert(node) {
                 open.extend(&self.nodes[node].after);
             }
@@ -120,8 +120,8 @@ impl Program {
         false
     }
 
-    /// The round of each message: after those that wrote what it carries, not before those that
-    /// read what it overwrites.
+    /// The round of each message: after the messages that wrote its data, and not before those that
+    /// read the data that it overwrites.
     pub fn rounds(&self, order: &Order, messages: &[Carried]) -> Result<Vec<u64>, Refused> {
         let edges = self.edges(order, messages)?;
         let mut rounds = vec![0_u64; messages.len()];
@@ -137,7 +137,7 @@ impl Program {
                 if least > messages.len() as u64 {
                     return Err(Refused::at(
                         messages[later].line,
-                        "the message needs what is overwritten before it is sent",
+                        "the message needs data that are overwritten before it is sent",
                     ));
                 }
                 rounds[later] = least;
@@ -149,7 +149,7 @@ impl Program {
         Ok(rounds)
     }
 
-    /// By message: those that come later, and by how many rounds at least.
+    /// For each message, those that come later, and by how many rounds at least.
     fn edges(
         &self,
         order: &Order,
@@ -176,7 +176,7 @@ impl Program {
                 }
                 let (one, other) = (self.line(first), self.line(then));
                 let what = format!(
-                    "chunk {chunk} of rank {rank} is used here and in line {}, and nothing says \
+                    "chunk {chunk} of rank {rank} is used here and in line {}, and nothing defines \
                      which comes first",
                     one.min(other)
                 );

@@ -172,16 +172,10 @@ impl Chooser {
     #[inline(always)]
     fn times(&self, call: &Call, bandwidth: &Lanes) -> Lanes {
         let prepared = &self.functions[call.function as usize];
-        let moving = prepared.moving(call.size.0, bandwidth);
         if call.pipelined != 1 || self.rare.avoids_ring {
-            return self.times_of_many(call, &moving);
+            return self.times_of_many(call, &prepared.moving(call.size.0, bandwidth));
         }
-        let mut times = [0.0; LANES];
-        for i in 0..LANES {
-            times[i] = prepared.latency[i] + moving[i];
-        }
-        times[RING + 2] = prepared.ring_latency(call.size.0) + moving[RING + 2];
-        times
+        prepared.times(call.size.0, bandwidth)
     }
 
     /// The same for several operations at once, or where rings are a last resort.

@@ -1,5 +1,7 @@
 //! All cells of a function at once: their times, and the least of them.
 
+use std::ops::Range;
+
 use super::constants::TREE_FACTORS;
 use super::{Algo, Proto};
 
@@ -30,13 +32,14 @@ pub(super) type Lanes = [f32; LANES];
 
 /// Spans of sizes: quarters of the powers of two from 64 bytes to 128 GiB, and all other sizes.
 const SPANS: usize = 128;
+const QUARTERS: usize = 4;
 
 /// Stands for no cell: the fastest changes within the span.
 const MIXED: u8 = LANES as u8;
 
-/// How far two times must be apart to be surely in the order of their exact values: a time is
+/// By what factor two times must differ to be surely in the order of their exact values: a time is
 /// rounded five times, each by 6·10⁻⁸ at most.
-const ROUNDED: f64 = 1e-6;
+const ROUNDED: f32 = 1.000_002;
 
 /// One function's cells, with all that a decision needs.
 #[derive(Debug, Clone, Copy)]
@@ -88,7 +91,7 @@ fn span_of(size: u64) -> usize {
         return SPANS - 1;
     };
     // The two bits behind the highest count quarters.
-    (log as usize - 6) * 4 + (size >> (log - 2)) as usize % 4
+    (log as usize - 6) * QUARTERS + (size >> (log - 2)) as usize % QUARTERS
 }
 
 /// The least size of a span.
@@ -130,38 +133,34 @@ impl Prepared {
             bandwidth,
         };
         if cells.is_plain {
-            for span in 0..SPANS - 1 {
-                prepared.winners[span] = prepared.winner(span).unwrap_or(MIXED);
+            for octave in 0..SPANS / QUARTERS - 1 {
+                let spans = QUARTERS * octave..QUARTERS * (octave + 1);
+                let all = prepared.winner(spans.clone());
+                for span in spans {
+                    let winner = all.or_else(|| prepared.winner(span..span + 1));
+                    prepared.winners[span] = winner.map_or(MIXED, |lane| lane as u8);
+                }
             }
         }
         prepared
     }
 
-    /// The cell that is surely the fastest at every size of a span.
+    /// The cell that is surely the fastest at every size of some spans of one octave.
     ///
-    /// Within a span times are straight lines over the size, so both ends decide.
-    fn winner(&self, span: usize) -> Option<u8> {
-        let (first, end) = (start_of(span), start_of(span + 1));
-        if (first..end).contains(&self.plateau) && first != self.plateau {
+    /// There times are straight lines over the size, so both ends decide.
+    fn winner(&self, spans: Range<usize>) -> Option<usize> {
+        let (first, last) = (start_of(spans.start), start_of(spans.end) - 1);
+        if (first + 1..=last).contains(&self.plateau) {
             return None;
         }
-        let row = self.row(first);
-        let time = |lane: usize, size: u64| {
-            let ring = lane == RING + 2;
-            let latency = if ring { self.ring_latency(first) } else { self.latency[lane] };
-            let rate = 1000.0 * f64::from(self.bandwidth[lane]) * f64::from(row[lane]);
-            f64::from(latency) + size as f64 / rate
-        };
-        let times = |size: u64| std::array::from_fn::<f64, LANES, _>(|lane| time(lane, size));
-        let ends = [times(first), times(end)];
-        let lane = (0..CELLS.len()).min_by(|&a, &b| ends[0][a].total_cmp(&ends[0][b]))?;
-        let is_surely = |a: f64, b: f64| a * (1.0 + ROUNDED) < b * (1.0 - ROUNDED);
-        let wins = ends.iter().all(|times| {
-            let others = times.iter().enumerate().filter(|&(other, _)| other != lane);
-            is_surely(times[lane], self.slowest.into())
-                && others.into_iter().all(|(_, &other)| is_surely(times[lane], other))
+        let [at_first, at_last] = [first, last].map(|size| {
+            let times = self.times(size, &self.bandwidth);
+            let (lane, least) = self.least(&times)?;
+            let near = least * ROUNDED;
+            let is_alone = times.iter().filter(|&&time| time <= near).count() == 1;
+            (is_alone && near < self.slowest).then_some(lane)
         });
-        wins.then_some(lane as u8)
+        at_first.filter(|_| at_first == at_last)
     }
 
     /// The fastest cell and its time, where the size alone says which.
@@ -193,6 +192,18 @@ impl Prepared {
             moving[i] = bytes / (1000.0 * (bandwidth[i] * factors[i]));
         }
         moving
+    }
+
+    /// Every cell's time in microseconds; infinite where there is no bandwidth.
+    #[inline(always)]
+    pub fn times(&self, size: u64, bandwidth: &Lanes) -> Lanes {
+        let moving = self.moving(size, bandwidth);
+        let mut times = [0.0; LANES];
+        for i in 0..LANES {
+            times[i] = self.latency[i] + moving[i];
+        }
+        times[RING + 2] = self.ring_latency(size) + moving[RING + 2];
+        times
     }
 
     /// The latency of the ring in Simple.

@@ -1,11 +1,11 @@
 //! Workflow commands of GitHub Actions, which become annotations at the line of the limit, and below
-//! them the table for who reads the log.
+//! them the table for readers of the log.
 //!
 //! ```text
 //! ::error file=collcost.toml,line=7,col=12,title=budget gradients::9.1 ms, limit 6 ms (max_time)
 //! ```
 //!
-//! Source: docs.github.com, "Workflow commands for GitHub Actions"; what must be escaped:
+//! Source: docs.github.com, "Workflow commands for GitHub Actions"; escaping:
 //! actions/toolkit, `packages/core/src/command.ts`.
 
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! GitLab's code quality report: a list of what fails, each at its line.
+//! GitLab's code quality report: a list of failures, each at its line.
 //!
 //! Source: docs.gitlab.com, "Code Quality", section "Code Quality report format".
 
@@ -32,9 +32,9 @@ pub(super) fn gitlab(out: &mut impl Write, report: &Check) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// The fingerprint keeps an entry the same from run to run; names are unique in a file.
+/// The fingerprint identifies an entry across runs; names are unique in a file.
 fn entry(text: &str, check: &str, id: &str, severity: &str, (file, line): (&str, usize)) -> Value {
-    // The report wants a path from the repository's root, without ./ before it.
+    // The report needs a path from the repository's root, without a leading ./.
     let path = file.trim_start_matches("./");
     json!({
         "description": text,

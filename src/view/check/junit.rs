@@ -1,5 +1,5 @@
-//! JUnit XML, as CI servers read it: a test case a budget, a failure for one that fails the check, skipped
-//! where that is waived, and an error for what is wrong with the file.
+//! JUnit XML, as CI servers read it: one test case per budget, a failure if it fails the check,
+//! skipped if that is waived, and an error for each fault of the file.
 //!
 //! Source: the schema of the Jenkins xUnit plugin, `junit-10.xsd`.
 
@@ -93,7 +93,7 @@ fn said(xml: &mut Xml, tag: &str, what: &str, text: &str) -> io::Result<()> {
     xml.write_event(Event::End(BytesEnd::new(tag)))
 }
 
-/// What XML 1.0 has no letters for is left out.
+/// Characters that XML 1.0 does not allow are left out.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }

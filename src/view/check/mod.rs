@@ -1,4 +1,4 @@
-//! How budgets stand, for people and for the programs that gather results: one file a format.
+//! The state of budgets, for people and for the programs that gather results: one file per format.
 
 mod github;
 mod gitlab;
@@ -17,7 +17,7 @@ use crate::base::format::Format;
 
 pub use table::{table, thresholds};
 
-/// Writes a report in the format of a program that gathers results, else as every report.
+/// Writes a report in the format of a program that gathers results, or else like every report.
 ///
 /// # Errors
 /// The writer's.

@@ -1,4 +1,4 @@
-//! Budgets as gauges: `prometheus` and `openmetrics`, whose texts are one here.
+//! Budgets as gauges: `prometheus` and `openmetrics`, which have the same text here.
 
 use std::io::{self, Write};
 
@@ -17,22 +17,22 @@ struct Gauge {
 const GAUGES: &[Gauge] = &[
     Gauge {
         name: "collcost_budget_holds",
-        help: "1 where the budget holds with all of its band, 0 where it is at risk or fails",
+        help: "1 if the budget holds with its whole band, 0 if it is at risk or fails",
         value: |b| Some(if b.holds { 1.0 } else { 0.0 }),
     },
     Gauge {
         name: "collcost_budget_used_ratio",
-        help: "The part of the limit that is used at the better end of the band; above 1 it fails",
+        help: "The share of the limit that is used at the better end of the band; above 1 it fails",
         value: |b| b.kind.map(|_| b.used),
     },
     Gauge {
         name: "collcost_budget_used_most_ratio",
-        help: "The part of the limit that is used at the worse end of the band; up to 1 it holds",
+        help: "The share of the limit that is used at the worse end of the band; up to 1 it holds",
         value: |b| b.kind.map(|_| b.used_most),
     },
     Gauge {
         name: "collcost_budget_fails",
-        help: "1 where the budget fails the check, 0 where it holds, only warns or is waived",
+        help: "1 if the budget fails the check, 0 if it holds, only warns or is waived",
         value: |b| Some(if b.counts == Level::Error { 1.0 } else { 0.0 }),
     },
     Gauge {

@@ -1,5 +1,6 @@
-//! SARIF 2.1.0, as code scanning reads it: a result for each budget that does not hold, by a rule for each
-//! kind of limit. The fingerprint is the budget's name, so a result stays the same when lines move.
+//! SARIF 2.1.0, as code scanning reads it: a result for each budget that does not hold, with a rule
+//! for each kind of limit. The fingerprint is the budget's name, so a result stays the same if lines
+//! move.
 //!
 //! Source: OASIS, Static Analysis Results Interchange Format (SARIF) Version 2.1.0.
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 use crate::answer::check::{BudgetView, Check};
 use crate::plan::check::{Level, WaiverState};
 
-/// A rule: its id, the kinds of limits that it is of, and what it says.
+/// A rule: its id, the kinds of limits that it covers, and its text.
 struct Rule {
     id: &'static str,
     kinds: &'static [&'static str],
@@ -146,7 +147,7 @@ fn result(
     })
 }
 
-/// A relative path as a URI: what it has no letters for is written as bytes.
+/// A relative path as a URI; characters that a URI does not allow are percent-encoded.
 fn uri(file: &str) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-._~/".contains(b);
     file.trim_start_matches("./")

@@ -28,7 +28,7 @@ pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
     }
     writeln!(out, "| | budget | now | of the limit | place |\n| --- | --- | --- | ---: | --- |")?;
     let mut budgets: Vec<_> = report.budgets.iter().collect();
-    // What fails is read first.
+    // Failures come first.
     budgets.sort_by_key(|b| std::cmp::Reverse((b.counts, b.standing)));
     for budget in budgets {
         let mark = mark(budget.words(), budget.counts);
@@ -45,7 +45,7 @@ pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
     writeln!(out)
 }
 
-/// How a budget stands, the louder the more it counts.
+/// The state of a budget, the more prominent the more it matters.
 pub(in crate::view) fn mark(words: &str, counts: Level) -> String {
     match counts {
         Level::Error => format!("**{words}**"),
@@ -54,7 +54,7 @@ pub(in crate::view) fn mark(words: &str, counts: Level) -> String {
     }
 }
 
-/// A text that ends no cell and begins no markup.
+/// A text that can neither end a cell nor begin markup.
 pub(in crate::view) fn cell(text: &str) -> String {
     text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
 }

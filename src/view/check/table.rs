@@ -12,10 +12,10 @@ use super::super::sheet::{Cell, Column, Sheet};
 use crate::answer::check::{BudgetView, Check, Thresholds};
 use crate::plan::check::{Level, Standing};
 
-/// Budgets that hold are listed up to so many; failing ones always.
+/// The most holding budgets that are listed; failing ones are always listed.
 const SHOWN: usize = 40;
 
-/// What programs read of a budget.
+/// The fields of a budget for programs.
 const BUDGET: &[&str] = &[
     "name",
     "file",
@@ -34,7 +34,7 @@ const BUDGET: &[&str] = &[
     "message",
 ];
 
-/// Writes how the budgets stand: the failing ones last, where a log is read.
+/// Writes the state of the budgets, the failing ones last, where readers of a log look first.
 pub fn table(report: &Check, look: Look) -> Page {
     let mut page = Page::default();
     for fault in &report.faults {
@@ -67,8 +67,8 @@ pub fn table(report: &Check, look: Look) -> Page {
     let verdict = match (report.failed, report.at_risk) {
         (0, 0) if all == 1 => "the budget holds".to_owned(),
         (0, 0) => format!("all {all} budgets hold"),
-        (0, 1) if all == 1 => "the budget is at risk: its limit lies inside the band".to_owned(),
-        (0, risk) => format!("{risk} of {all} budgets are at risk: the limit lies inside the band"),
+        (0, 1) if all == 1 => "the budget is at risk: its limit is inside the band".to_owned(),
+        (0, risk) => format!("{risk} of {all} budgets are at risk: the limit is inside the band"),
         (failed, 0) => format!("{failed} of {all} budgets fail"),
         (failed, risk) => format!("{failed} of {all} budgets fail, {risk} are at risk"),
     };
@@ -101,7 +101,7 @@ fn line(page: &mut Page, mark: &str, budget: &BudgetView, look: Look) {
     page.entry("         ", message)
 }
 
-/// The part of the limit that is used, at both ends of what is judged: `58 to 120 %`.
+/// The share of the limit that is used, at both ends of what is judged: `58 to 120 %`.
 pub(super) fn part(budget: &BudgetView) -> String {
     let (least, most) = (100.0 * budget.used, 100.0 * budget.used_most);
     match format!("{least:.0}") == format!("{most:.0}") {
@@ -110,7 +110,7 @@ pub(super) fn part(budget: &BudgetView) -> String {
     }
 }
 
-/// Writes what a gate wants.
+/// Writes the thresholds for a gate.
 pub fn thresholds(report: &Thresholds) -> Page {
     let mut page = Page::default();
     let columns = vec![
@@ -120,7 +120,7 @@ pub fn thresholds(report: &Thresholds) -> Page {
         Column::words("expectation", "basis"),
     ];
     let rows = report.thresholds.iter().map(|t| {
-        let none = || "none: latency alone, a rate says nothing".to_owned();
+        let none = || "none: only latency, so a rate has no meaning".to_owned();
         vec![
             Cell::same(t.budget.clone()),
             Cell::bytes(t.size_bytes),

@@ -1,4 +1,4 @@
-// What every part of the page uses: the state, numbers with their units, elements.
+// Code that every part of the page uses: the state, numbers with their units, elements.
 const $ = (id) => document.getElementById(id);
 const OWN = "own", NODES = "nodes";
 const state = {
@@ -27,7 +27,7 @@ function readSize(text) {
   const size = scale && Math.round(found[1] * scale);
   return size >= 0 && size <= 2 ** 43 && !(found[2].endsWith("b")) ? size : null;
 }
-// Three digits, as a slider can be set.
+// Three digits, the precision of a slider.
 const round3 = (v) => Number(v.toPrecision(3));
 const nearest = (list, value) => list.reduce((best, x) => (Math.abs(x - value) < Math.abs(best - value) ? x : best), list[0]);
 const unique = (list) => [...new Set(list)];
@@ -54,13 +54,13 @@ const logSlider = (id, value, text) => {
 const algorithm = (s) => DATA.algorithms[s.algorithm];
 const collective = (id) => DATA.collectives.find((c) => c.id === id);
 
-// One colour for what comes of a rank; of more than eight ranks neighbours share one.
+// The colour of a rank's data; with more than eight ranks, neighbours share one.
 const hue = (rank, ranks) => `var(--c${ranks > 8 ? Math.floor(rank * 8 / ranks) : rank})`;
 const hues = (from, ranks) => unique(from.map((r) => hue(r, ranks)));
 const stripes = (colours) => colours.length === 1 ? colours[0]
   : `linear-gradient(90deg, ${colours.map((c, i) => `${c} ${100 * i / colours.length}% ${100 * (i + 1) / colours.length}%`).join(", ")})`;
 
-// What moves by itself: one at a time, and nothing where the reader wants no motion.
+// Animations: one at a time, and none if the reader prefers reduced motion.
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 let running = null;
 function stop() {
@@ -69,7 +69,7 @@ function stop() {
   running.button?.setAttribute("aria-pressed", "false");
   running = null;
 }
-// Calls `tick` with the milliseconds since the last frame until it says no.
+// Calls `tick` with the milliseconds since the last frame until it returns false.
 function animate(button, tick) {
   stop();
   button?.setAttribute("aria-pressed", "true");

@@ -1,13 +1,13 @@
-// What algorithms cost: the question, a bar for each, curves with their switch points, the formula.
+// The costs of algorithms: the question, a bar for each, curves with their switch points, the formula.
 
-// The question: ranks that the machine has, and every algorithm's price as a function of M.
+// The question: the ranks of the machine, and every algorithm's price as a function of M.
 const machine = () => DATA.machines.find((m) => m.name === state.on);
 function ranks() {
   if (state.on === OWN) return DATA.ranks;
   if (state.on === NODES) return DATA.two_tier_ranks;
   return Object.keys(machine().prices[state.c] || {}).map(Number);
 }
-// What is expected at M: [time, low, high], straight in logarithms between powers of four.
+// The expected time at M: [time, low, high], interpolated in logarithms between powers of four.
 function expected(on, c, n, M) {
   const known = on && (on.expected[c] || {})[n];
   if (!known || M < 16) return null;
@@ -34,7 +34,7 @@ function entries() {
   }).filter((entry) => entry.price(1));
 }
 
-// Who is the best from which size on, each change to the last bit of a byte's fraction.
+// The best algorithm from each size on; every change is exact to a fraction of a byte.
 function winners(all) {
   const best = (M) => all.reduce((b, e) => { const t = e.price(M).time; return !b || t < b.t ? { e, t } : b; }, null).e;
   const found = [{ from: 1, entry: best(1) }];
@@ -85,7 +85,7 @@ function drawCosts() {
   const rows = all.map((e) => ({ e, p: e.price(state.m) })).sort((a, b) => a.p.time - b.p.time);
   if (!rows.some((r) => r.e.id === state.alg)) state.alg = rows[0].e.id;
   const chosen = rows.find((r) => r.e.id === state.alg);
-  // Bars reach to five times the best. Longer ones are as long, broken, with their parts in proportion.
+  // Bars reach to five times the best. Longer ones are cut there, with their parts in proportion.
   const most = Math.min(rows[rows.length - 1].p.time, 5 * rows[0].p.time) || 1;
   $("costs").tBodies[0].replaceChildren(...rows.map(({ e, p }) => {
     const button = el("button", { type: "button" }, (e.ships ? "* " : "") + e.title + (p.segments > 1 ? `, P = ${p.segments}` : ""));
@@ -100,11 +100,11 @@ function drawCosts() {
   const best = rows[0], factor = collective(state.c).size_means;
   const share = best.p.time > 0 ? Math.round(100 * Math.max(best.p.latency, best.p.bandwidth) / best.p.time) : 0;
   const e = expected(machine(), state.c, state.n, state.m);
-  const will = e ? ` Expected of the library: ${seconds(e[0])} (8 of 10 runs: ${seconds(e[1])} to ${seconds(e[2])}).` : "";
+  const will = e ? ` Expected with the library: ${seconds(e[0])} (8 of 10 runs: ${seconds(e[1])} to ${seconds(e[2])}).` : "";
   $("answer").textContent = `${bytes(state.m)} ${factor} ${state.n} ranks: ${best.e.title} has the lowest ideal time${state.on === NODES ? " of these" : ""}, ${seconds(best.p.time)}; ${share} % of it is ${best.p.latency > best.p.bandwidth ? "latency" : "bandwidth"}.${will}`;
   const picks = machine() && (machine().nccl[state.c] || {})[state.n];
   const pick = picks && picks.reduce((f, x) => (x[0] <= state.m ? x : f), picks[0]);
-  $("nccl").textContent = pick ? `NCCL picks ${pick[1]} here.` : machine() ? "What its library picks is not known here." : "";
+  $("nccl").textContent = pick ? `NCCL picks ${pick[1]} here.` : machine() ? "The choice of its library is not known here." : "";
   $("nccl").dataset.pick = pick ? pick[1] : "";
   drawCurves(all, chosen.e);
   drawFormula(chosen.e, chosen.p);
@@ -144,5 +144,5 @@ function drawFormula(entry, price) {
 const SLIDERS = [
   ["a", "α, time of an empty message", 1e-7, 1e-3, seconds, OWN], ["bw", "BW, rate of a port", 1e8, 2e12, rate, OWN],
   ["a1", "α₁ inside a node", 1e-7, 1e-3, seconds, NODES], ["bw1", "BW₁ inside", 1e8, 2e12, rate, NODES],
-  ["a2", "α₂ between nodes", 1e-7, 1e-3, seconds, NODES], ["bw2", "BW₂ between, a rank", 1e8, 2e12, rate, NODES],
+  ["a2", "α₂ between nodes", 1e-7, 1e-3, seconds, NODES], ["bw2", "BW₂ between, per rank", 1e8, 2e12, rate, NODES],
 ];

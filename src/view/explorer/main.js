@@ -1,4 +1,4 @@
-// The state in the address, without what is as it was at first, and what controls do.
+// The state in the address, without default values, and the effects of the controls.
 function write() {
   const kept = Object.entries(state).filter(([k, v]) => v !== defaults[k]).map(([k, v]) => `${k}=${encodeURIComponent(v)}`);
   history.replaceState(null, "", kept.length ? "#" + kept.join("&") : location.pathname + location.search);
@@ -14,7 +14,7 @@ function read() {
     if (typeof defaults[key] !== "number") state[key] = value;
     else if (Number.isFinite(Number(value)) && Number(value) >= 0) state[key] = Number(value);
   }
-  // An address may say what there is not.
+  // An address may name things that do not exist.
   if (![OWN, NODES, ...DATA.machines.map((m) => m.name)].includes(state.on)) state.on = OWN;
   if (!collective(state.c)) state.c = defaults.c;
   if (!collective(state.sc)) state.sc = defaults.sc;
@@ -29,7 +29,7 @@ function read() {
 const drawAsk = () => { drawQuestion(); drawCosts(); };
 const PARTS = [["sc sa sn k", drawSchedule], ["rn rm rl ra rb", drawRace], ["rt", drawClock], ["alg", drawCosts], ["mo ms", drawMeasured], ["t", drawTraining]];
 function draw() { for (const part of [drawAsk, drawSchedule, drawRace, drawMeasured, drawTraining]) part(); }
-// Only what an input changes is drawn again, so that sliders keep up.
+// Only the parts that an input changes are redrawn, so that sliders respond quickly.
 function change(some) {
   Object.assign(state, some);
   const part = (key) => PARTS.find(([keys]) => keys.split(" ").includes(key))?.[1] || drawAsk;
@@ -60,7 +60,7 @@ on("ports", "change", (p) => change({ p }));
 on("size-slider", "input", (v) => change({ m: Math.round(2 ** (v / 4)) }));
 on("size", "change", (text, field) => {
   const m = readSize(text);
-  $("size-error").textContent = m === null ? `“${text}” is no size: write 16MiB, 16MB or 4096, up to 8 TiB` : "";
+  $("size-error").textContent = m === null ? `“${text}” is not a size: write 16MiB, 16MB or 4096, up to 8 TiB` : "";
   if (m !== null) { field.blur(); change({ m }); }
 });
 on("played", "change", (sa) => { stop(); change({ sa, k: 0 }); });
@@ -85,7 +85,7 @@ for (const [id, error] of [["plan-file", "plan-error"], ["compare-file", "compar
     const file = e.target.files[0];
     if (!file) return;
     $(error).textContent = openReport(file.name, await file.text()) || "";
-    // The same file can be opened again when it has changed.
+    // The same file can be opened again after a change.
     e.target.value = "";
   };
 }

@@ -1,7 +1,7 @@
-// Measured times beside what is expected, with its band, and the ideal of algorithms.
+// Measured times with the expected ones, their band, and the ideal times of algorithms.
 let opened = [];
 
-// What can be shown of a machine: collective and ranks with everybody's measurements, and what was opened.
+// What can be shown for a machine: collective and ranks with all measurements, and opened files.
 function seriesOf(on) {
   const found = new Map();
   for (const m of on?.measured || []) {
@@ -29,7 +29,7 @@ function drawMeasured() {
   const told = on ? span.filter((M) => M >= 16).map((M) => [M, expected(on, one.c, one.n, M)]) : points.map((p) => [p.size, p.told]).sort((a, b) => a[0] - b[0]);
   const prices = on ? on.prices[one.c][one.n].filter((line) => line[1] === 1 || ["ring", "tree"].includes(DATA.algorithms[line[0]].id)).slice(0, 5) : [];
   const ideal = prices.map((line) => span.map((M) => [M, Price.known(line, M).time]));
-  // Once as times, once over what is expected: a band of a few percent is hard to see over nine decades.
+  // Once as times, once relative to the expected time: a band of a few percent is hard to see over nine decades.
   const draw = (id, over, how) => {
     const lines = ideal.map((line) => line.map(([m, t]) => [m, over(m, t)]).filter((p) => p[1] !== null));
     const [mid, low, high] = [0, 1, 2].map((i) => told.map(([m, t]) => [m, over(m, t[i])]));
@@ -38,7 +38,7 @@ function drawMeasured() {
     plot.band(low, high);
     plot.parts.push(mark("polyline", { class: "told", points: plot.points(mid) }));
     lines.forEach((line, i) => plot.line(line, i));
-    for (const p of marks) plot.point(p.size, p.at, one.all.indexOf(p.m), `${bytes(p.size)}: ${seconds(p.time)}` + (p.told ? `, ${short(round3(p.time / p.told[0]))} of what is expected` : ""));
+    for (const p of marks) plot.point(p.size, p.at, one.all.indexOf(p.m), `${bytes(p.size)}: ${seconds(p.time)}` + (p.told ? `, ${short(round3(p.time / p.told[0]))} of the expected time` : ""));
     return plot;
   };
   const toldAt = (m) => (on ? expected(on, one.c, one.n, m) : told.find(([size]) => size === m)[1]);
@@ -50,12 +50,12 @@ function drawMeasured() {
     ...prices.map((line, i) => plot.named(i, DATA.algorithms[line[0]].title + ", ideal")),
     ...one.all.map((m, i) => el("li", {}, el("span", { class: "sign", "aria-hidden": "true" }, signs[i % 4]), `measured: ${m.library}; ${m.source}${m.published ? ", " + m.published : ""}`))]);
   const ratios = points.filter((p) => p.told).map((p) => p.time / p.told[0]).sort((a, b) => a - b);
-  $("measured-says").textContent = `${points.length} points; ${inside} lie in the band, in the middle at ${short(round3(ratios[Math.floor(ratios.length / 2)]))} of what is expected.` +
-    (on ? " The expectation has learned from these machines among others, so this is no test of it; collcost accuracy says what it is worth where it has not." : "");
+  $("measured-says").textContent = `${points.length} points; ${inside} are in the band; the median is ${short(round3(ratios[Math.floor(ratios.length / 2)]))} of the expected time.` +
+    (on ? " The expectation was learned from these machines among others, so this is not a test of it; collcost accuracy measures its error on machines that it has not seen." : "");
   Object.assign($("measured-says").dataset, { points: points.length, inside });
 }
 
-// What `collcost compare LOG --format json` wrote.
+// A report of `collcost compare LOG --format json`.
 function openCompare(name, report) {
   const series = report.runs.map((r, i) => ({ key: `${r.collective},${r.ranks},${i}`, c: r.collective, n: r.ranks,
     all: [{ library: report.machine, source: r.file || name, points: r.points.map((p) => [p.size_bytes, p.measured_s, [p.expected_s, p.low_s, p.high_s]]) }] }));

@@ -1,10 +1,10 @@
-//! The explorer: one HTML file that needs nothing else, neither a server nor a network.
+//! The explorer: one self-contained HTML file that needs neither a server nor a network.
 
 use crate::answer::explorer::Explorer;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-/// What the page does, file after file in one scope.
+/// The page's script, file after file in one scope.
 const SCRIPT: &str = concat!(
     include_str!("base.js"),
     include_str!("network.js"),
@@ -16,13 +16,13 @@ const SCRIPT: &str = concat!(
     include_str!("training.js"),
     include_str!("main.js"),
 );
-/// Prices by forms; apart, so that a test can hold them against the engine without a browser.
+/// Prices by forms; separate, so that a test can compare them with the engine without a browser.
 const PRICE: &str = include_str!("price.js");
 
 /// The page.
 ///
 /// # Errors
-/// None that happens: the report is plain data.
+/// None in practice: the report is plain data.
 pub fn page(report: &Explorer) -> serde_json::Result<String> {
     let (data, forms) = (data(report)?, forms(report));
     let parts = [
@@ -45,7 +45,7 @@ pub fn page(report: &Explorer) -> serde_json::Result<String> {
     Ok(page)
 }
 
-/// What the page computes with and nothing else, as a module of JavaScript.
+/// Only the data and code with which the page computes, as a JavaScript module.
 ///
 /// # Errors
 /// As [`page`].
@@ -57,7 +57,7 @@ pub fn module(report: &Explorer) -> serde_json::Result<String> {
 }
 
 fn data(report: &Explorer) -> serde_json::Result<String> {
-    // A closing tag in a text would end the script.
+    // A closing tag in a text would end the script early.
     Ok(serde_json::to_string(report)?.replace("</", "<\\/"))
 }
 

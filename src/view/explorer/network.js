@@ -1,16 +1,16 @@
-// A picture of ranks with links, and messages that move along them, coloured by whose data they carry.
+// A picture of ranks with links, and messages that move along them, coloured by the origin of their data.
 
 const chunksOf = ([, , , runs]) => runs.flatMap((start, i) => (i % 2 ? [] : Array.from({ length: runs[i + 1] }, (_, j) => start + j)));
 
-// A schedule round by round: what each place holds (whose contributions, chunk by chunk), which cells were
-// written, and whose data each message carries.
+// A schedule round by round: what each rank or switch holds (whose contributions, chunk by chunk), which cells
+// were written, and whose data each message carries.
 function contents(s, steps = s.rounds.length, carried = null) {
   const chunks = s.parts * (s.own ? s.holds.length : 1);
   const places = Array.from({ length: s.holds.length + s.switches }, () => Array(chunks).fill(null));
   s.holds.forEach((held, rank) => held.forEach((c) => { places[rank][c] = [rank]; }));
   let written = new Set();
   for (const messages of s.rounds.slice(0, steps)) {
-    // All of a step read what was there before it.
+    // All messages of a step read the state before it.
     const arriving = messages.flatMap((m) => chunksOf(m).map((c) => [m[1], c, m[2], places[m[0]][c] || []]));
     carried?.push(messages.map((m) => unique(chunksOf(m).flatMap((c) => places[m[0]][c] || [])).sort((a, b) => a - b)));
     written = new Set();
@@ -28,7 +28,7 @@ function carriedBy(s) {
   return s.carried;
 }
 
-// Where ranks stand: around a circle with switches inside, nodes apart from each other.
+// The positions of ranks: around a circle with switches inside, nodes apart from each other.
 function circle(s, size, radius) {
   const n = s.holds.length, group = s.group || 0, gap = group ? 0.9 : 0;
   const turns = n + (group ? gap * n / group : 0);
@@ -37,7 +37,7 @@ function circle(s, size, radius) {
   const inner = s.switches > 1 ? radius * 0.42 : 0;
   return [...ranks, ...Array.from({ length: s.switches }, (_, i) => on(i, s.switches, inner))];
 }
-// A tree from its root down, as the messages that only store have it.
+// A tree from its root down, built from the messages that only store.
 function levels(s, size, margin) {
   const below = new Map(), seen = new Set([0]);
   for (const [from, to, op] of s.rounds.flat()) if (op === 0 && !seen.has(to)) { seen.add(to); below.set(from, [...(below.get(from) || []), to]); }
@@ -65,7 +65,7 @@ function sides(s) {
   return (m) => { const own = edges.get(chunksOf(m)[0]); return own === first || [...own].every((e) => first.has(e)) ? -1 : 1; };
 }
 
-// A network that is drawn once, and then only moved.
+// A network that is drawn once; after that only its messages move.
 class Network {
   constructor(svg, s, { size = 200, dot = 9, layout = "circle", label = true } = {}) {
     Object.assign(this, { svg, s, dot, chips: new Map(), shown: "" });
@@ -93,7 +93,7 @@ class Network {
     this.layer = mark("g");
     svg.replaceChildren(links, this.arrows, this.dots, this.layer);
   }
-  // The point of a message at a part of its way.
+  // The position of a message at a fraction of its path.
   way(m, part, beside = true) {
     const [[x0, y0], [x1, y1]] = [this.at[m[0]], this.at[m[1]]], length = Math.hypot(x1 - x0, y1 - y0) || 1;
     const [dx, dy] = [(x1 - x0) / length, (y1 - y0) / length];
@@ -101,7 +101,7 @@ class Network {
       const high = Math.min(this.at[0][1] - this.dot - 6, Math.max(this.dot + 6, length * 0.8));
       return [x0 + (x1 - x0) * part, y0 + this.side(m) * high * 4 * part * (1 - part)];
     }
-    // Two ways between a pair lie beside each other.
+    // The two directions between a pair are side by side.
     const off = beside ? Math.min(4, this.dot / 2) : 0, cut = Math.min(this.dot + (beside ? 3 : 0), length / 2.5), on = cut + (length - 2 * cut) * part;
     return [x0 + dx * on - dy * off, y0 + dy * on + dx * off];
   }
@@ -110,14 +110,14 @@ class Network {
     if (made) return made;
     const colours = hues(from, this.s.holds.length), wide = Math.max(7, Math.min(22, this.dot * 2)), high = wide * 0.6;
     made = mark("g", { class: "chip", "data-from": m[0], "data-to": m[1], "data-origins": from.join(",") });
-    // A barrier's message carries nothing of anybody.
+    // A barrier's message carries no data.
     const parts = colours.length ? colours : ["var(--soft)"];
     parts.forEach((c, i) => made.append(mark("rect", { x: -wide / 2 + wide * i / parts.length, y: -high / 2, width: wide / parts.length, height: high, style: `fill:${c}` })));
     made.append(mark("rect", { class: "edge", x: -wide / 2, y: -high / 2, width: wide, height: high, rx: 1 }));
     this.chips.set(key, made);
     return made;
   }
-  // Messages on their way: [key, message, whose data, part of the way].
+  // Messages in flight: [key, message, origins of the data, fraction of the path].
   fly(flying) {
     const keys = flying.map((f) => f[0]).join();
     const chips = flying.map(([key, m, from]) => this.chip(key, m, from));

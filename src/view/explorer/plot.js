@@ -1,4 +1,4 @@
-// Curves over sizes, both axes logarithmic, of times or of their ratios; names stand below the picture, where they have room.
+// Curves over sizes, both axes logarithmic, of times or of their ratios; names are below the picture, where there is room.
 const DASHES = ["none", "8 3", "2 3", "8 3 2 3"];
 
 class Plot {
@@ -10,7 +10,7 @@ class Plot {
     this.x = (v) => left + Math.log(v / from) / Math.log(to / from) * (width - left - right);
     this.y = (v) => this.foot - Math.log(Math.max(v, low) / low) / Math.log(high / low) * (this.foot - top);
     this.parts = [];
-    // As many sizes as have room for their names.
+    // As many sizes as there is room for their names.
     const octaves = Math.log2(to / from), every = [1, 2, 5, 10, 20].find((e) => octaves / e <= width / 90) || 20;
     for (let e = Math.ceil(Math.log2(from) / every) * every; 2 ** e <= to; e += every) {
       const x = this.x(2 ** e);

@@ -1,11 +1,11 @@
-// Prices by the engine's closed forms: what Rust's `Prepared` does, over the forms printed here.
+// Prices by the engine's closed forms: the same as Rust's `Prepared`, over the forms printed here.
 const Price = (() => {
   "use strict";
-  // Whole-number functions that the forms name.
+  // Integer functions that the forms use.
   const ceilLg = (n) => (n <= 1 ? 0 : 32 - Math.clz32(n - 1));
   const floorLg = (n) => 31 - Math.clz32(Math.max(1, n));
 
-  // The load of a form at one P: latency, and seconds a byte.
+  // The load of a form at one P: latency, and seconds per byte.
   function load(form, at, P) {
     let latency = 0, transfer = 0, compute = 0;
     for (const [level, a, b, g] of FORMS[form](at.n, P, at.group || 1, at.tables)) {
@@ -17,7 +17,7 @@ const Price = (() => {
     return [latency, transfer, compute];
   }
 
-  // The cheapest of P = 1 and the whole neighbours of P*.
+  // The cheapest of P = 1 and the integer neighbours of P*.
   function best(first, fixed, varying, M) {
     const time = (l) => l[0] + (l[1] + l[2]) * M;
     const split = (varying[1] + varying[2]) * M;
@@ -32,7 +32,7 @@ const Price = (() => {
     return winner;
   }
 
-  // The best P where stages overlap: the first segment, and behind it the slowest kind of port.
+  // The best P if stages overlap: the first segment, followed by the slowest kind of port.
   function staged(n, M) {
     const [first, fill, ...ports] = [0, 3, 6, 9, 12].map((i) => n.slice(i, i + 3));
     const bytes = (l) => (l[1] + l[2]) * M, time = (l) => l[0] + bytes(l);
@@ -61,14 +61,14 @@ const Price = (() => {
     return { segments, ...parts, time: launch + latency + parts.bandwidth + parts.compute };
   }
 
-  // The forms of an algorithm for the rank at place i, that of P = 1 and that of more.
+  // The forms of an algorithm for the rank at index i: one for P = 1, one for larger P.
   function formsAt(runs, i) {
     let found = [-1, -1];
     for (const [from, one, more] of runs) if (from <= i) found = [one, more];
     return found;
   }
 
-  // Latency, bandwidth and time of M bytes with own figures; nothing where it does not apply.
+  // Latency, bandwidth and time of M bytes with own parameters; nothing if it does not apply.
   // `links` are those inside a node and between nodes, or the only ones.
   function own(entry, ports, i, at, M) {
     const [one, more] = formsAt(entry.by_ports[ports], i);
@@ -92,7 +92,7 @@ const Price = (() => {
 
   return { ceilLg, floorLg, own, known, formsAt };
 })();
-// What forms call.
+// Functions that forms call.
 const { ceilLg, floorLg } = Price;
 const powerBelow = (n) => 2 ** floorLg(n);
 const floor = (x) => Math.floor(x + 1e-9);

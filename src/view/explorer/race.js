@@ -1,13 +1,13 @@
-// Several algorithms on one clock, with every message where the simulation has it.
+// Several algorithms on one clock, with every message at its simulated position.
 let lanes = [];
 
 const races = () => DATA.races.filter((r) => (r.group === null) === (state.rl === "alike"));
 const race = () => races().find((r) => r.ranks === state.rn);
-// Two numbers for all instants of a race: α and M/BW; where sizes are simulated one by one, a second.
+// The units of all instants of a race: α and M/BW; if each size is simulated separately, a second.
 const unit = (runner) => (runner.size_bytes === null ? [state.ra, state.rm / state.rb] : [1, 0]);
 const ends = (runner, [a, x] = unit(runner)) => runner.makespan[0] * a + runner.makespan[1] * x;
 const sizes = () => unique(race().runners.map((r) => r.size_bytes)).filter((s) => s !== null);
-// The runner of each algorithm that ends first: with the best of its segments.
+// The fastest runner of each algorithm: the one with the best number of segments.
 function runners() {
   const found = new Map();
   for (const runner of race().runners) {
@@ -33,7 +33,7 @@ class Lane {
     this.bar = el("div", { class: "done" });
     this.root = el("div", { class: "lane", "data-id": runner.id }, el("h3", {}, runner.name), this.svg, el("div", { class: "track", "aria-hidden": "true" }, this.bar), this.says);
   }
-  // At another α, BW or M the same messages fly at other times.
+  // With another α, BW or M, the same messages are sent at other times.
   time() {
     const [a, x] = unit(this.runner), by = this.runner.times.map(([b, c, d, e]) => [a * b + x * c, a * d + x * e]);
     this.spans = this.messages.map(([, m]) => by[m[4]]);
@@ -95,8 +95,8 @@ function drawRace() {
     (alike ? "; without a switch that adds, " + (() => { const b = lanes.filter((l) => l.runner.id !== "inc").reduce((b, l) => (l.end < b.end ? l : b)); return `${named(b.runner)} at ${seconds(b.end)}.`; })() : ".");
   $("race-says").dataset.winner = first.runner.id;
   const r = race();
-  $("race-machine").textContent = alike ? "Simulated by the command: each instant is a sum of latencies and data, so sliders move it exactly. A hop through the switch takes α. The double tree has the best of " + list(unique(r.runners.map((x) => x.segments).filter((p) => p))) + " segments."
-    : `Simulated by the command: nodes of ${r.group}, inside α is ${seconds(r.alpha_s[0])} and the rate ${rate(r.bandwidth_Bps[0])}, between ${seconds(r.alpha_s[1])} and ${rate(r.bandwidth_Bps[1])} for each rank.`;
+  $("race-machine").textContent = alike ? "Simulated by the command: each instant is a sum of latencies and data times, so sliders move it exactly. A hop through the switch takes α. The double tree uses the best of " + list(unique(r.runners.map((x) => x.segments).filter((p) => p))) + " segments."
+    : `Simulated by the command: nodes of ${r.group}; inside a node, α is ${seconds(r.alpha_s[0])} and the rate ${rate(r.bandwidth_Bps[0])}; between nodes, ${seconds(r.alpha_s[1])} and ${rate(r.bandwidth_Bps[1])} per rank.`;
   drawStrip(alike);
 }
 const longest = () => Math.max(...lanes.map((l) => l.end));
@@ -110,14 +110,14 @@ function drawClock() {
 
 const list = (all) => all.slice(0, -1).join(", ") + " or " + all[all.length - 1];
 
-// Who ends first by size, the switch aside: lines a·α + b·M/BW, and where they cross.
+// Which algorithm ends first by size, without the switch: lines a·α + b·M/BW, and where they cross.
 function firstBySize() {
   const lines = race().runners.filter((r) => r.id !== "inc").map((r) => ({ r, at: r.makespan[0] * state.ra, by: r.makespan[1] / state.rb }));
   const best = (M) => lines.reduce((b, l) => (l.at + l.by * M < b.at + b.by * M ? l : b));
   const found = [{ from: 1, line: best(1) }];
   for (;;) {
     const { from, line } = found[found.length - 1];
-    // The next is who crosses first among those that rise more slowly.
+    // The next one is the first to cross among those that rise more slowly.
     const next = lines.filter((l) => l.by < line.by).map((l) => ({ from: (l.at - line.at) / (line.by - l.by), line: l })).filter((c) => c.from > from)
       .reduce((b, c) => (!b || c.from < b.from ? c : b), null);
     if (!next) return found;
@@ -149,7 +149,7 @@ function playRace() {
   if (state.rt >= 1000) change({ rt: 0 });
   let now = state.rt;
   animate($("race-play"), (passed) => {
-    // The longest takes ten seconds; the address is written at the end.
+    // The longest animation takes ten seconds; the address is updated at the end.
     now = Math.min(1000, now + passed / 10);
     state.rt = Math.round(now);
     const exact = longest() * now / 1000;

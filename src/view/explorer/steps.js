@@ -1,4 +1,4 @@
-// Step by step: what every rank holds, coloured by whose data it is, and the messages between.
+// Step by step: what every rank holds, coloured by the origin of the data, and the messages between.
 const playable = () => DATA.schedules.filter((s) => s.collective === state.sc);
 const schedule = () => playable().find((s) => algorithm(s).id === state.sa && s.ranks === state.sn);
 let network = null;
@@ -7,7 +7,7 @@ function cellName(s, ranks, chunk) {
   const part = s.own ? chunk % s.parts : chunk, pointed = s.ranks > 10 || s.parts > 10;
   return ranks.map((r) => "v" + r + (s.parts > 1 ? (pointed ? "." : "") + part : "")).join(s.collective === "barrier" ? "|" : "+");
 }
-// Ranks in few letters: runs around the ring of ranks, or how many they are.
+// Ranks in few letters: runs around the ring of ranks, or their number.
 function few(ranks, n) {
   if (ranks.length === n) return "all";
   const has = new Set(ranks), starts = [...has].filter((r) => !has.has((r + n - 1) % n)).sort((a, b) => a - b);
@@ -60,7 +60,7 @@ function drawSchedule() {
       who.style.borderLeftColor = hue(rank, s.ranks);
       const cells = held.map((ranks, c) => cell(s, ranks, c, written.has(rank + "," + c), reduces, columns <= 8 || listed));
       if (!listed) return el("tr", {}, who, ...cells);
-      // Too many columns to stand beside each other: what is held, one after another.
+      // Too many columns to show side by side: list what is held.
       const list = cells.filter((c) => c.dataset.text).map((c) => { const chip = el("span", { class: "held " + c.className, title: c.title, "data-chunk": c.dataset.chunk, "data-text": c.dataset.text }); chip.append(...c.childNodes); return chip; });
       return el("tr", {}, who, el("td", {}, ...list));
     })));
@@ -79,14 +79,14 @@ function drawSchedule() {
   if (network?.s !== s) network = new Network($("ring"), s, { size: 300, dot: 16 });
   drawFlight(1);
 }
-// The messages of this step at a part of their way.
+// The messages of this step at a fraction of their path.
 function drawFlight(part) {
   const s = network.s, k = state.k - 1, here = s.rounds[k] || [], carried = carriedBy(s)[k];
   network.fly(here.map((m, i) => [k + "." + i, m, carried[i], part]));
 }
 const FLIGHT = 650, REST = 350;
 const eased = (t) => t * t * (3 - 2 * t);
-// One step on: the table has what is held after it while its messages are still on their way.
+// One step forward: the table shows what is held after it while its messages are still in flight.
 function step(by) {
   stop();
   change({ k: state.k + by });

@@ -1,7 +1,7 @@
-// A step of training or decoding over time: what it waits for, and what computing hides.
+// A step of training or decoding over time: what it waits for, and what computation hides.
 let steps = DATA.steps.map(fromPlan);
 
-// The same of both reports: parts with what is exposed and what is hidden.
+// The same form for both reports: parts with their exposed and hidden time.
 function fromPlan(step) {
   const parts = [];
   if (step.compute_s !== null) parts.push({ what: "compute", how: "", exposed: step.compute_s, hidden: 0 });
@@ -9,10 +9,10 @@ function fromPlan(step) {
   for (const c of step.calls) parts.push({ what: `${c.axis}: ${c.name}`, how: `${short(round3(c.calls))} × ${collective(c.collective)?.name || c.collective}, ${bytes(c.size_bytes)}, ${c.ranks} ranks, ${c.algorithm}`,
     exposed: c.exposed_s, hidden: c.total_s - c.exposed_s });
   return { name: step.name, about: `${step.mode} on ${step.ranks} ranks of ${step.machine}${step.layout.length ? ", " + step.layout.join(", ") : ""}`,
-    total: step.step_s, low: step.step_low_s, high: step.step_high_s, parts, notes: step.notes, beside: "beside computing" };
+    total: step.step_s, low: step.step_low_s, high: step.step_high_s, parts, notes: step.notes, beside: "hidden by computing" };
 }
 function fromJob(job) {
-  return { name: job.name, about: `training on ${job.gpus} GPUs of ${job.machine}${job.layout.length ? ", " + job.layout.join(", ") : ""}`, total: job.step_s, low: job.low_s, high: job.high_s, notes: [], beside: "beside computing",
+  return { name: job.name, about: `training on ${job.gpus} GPUs of ${job.machine}${job.layout.length ? ", " + job.layout.join(", ") : ""}`, total: job.step_s, low: job.low_s, high: job.high_s, notes: [], beside: "hidden by computing",
     parts: job.parts.map((p) => ({ what: p.what, how: "", exposed: p.exposed_s, hidden: p.hidden_s })) };
 }
 function drawTraining() {
@@ -23,7 +23,7 @@ function drawTraining() {
   const most = Math.max(one.total, sum("hidden"));
   $("training-says").textContent = `${one.about}: ${seconds(one.total)}` + (one.low === null || one.low === undefined || one.low === one.high ? "." : ` (8 of 10 runs: ${seconds(one.low)} to ${seconds(one.high)}).`);
   Object.assign($("training-says").dataset, { total: one.total, exposed: sum("exposed"), hidden: sum("hidden") });
-  // More parts than colours: the second eight are striped.
+  // If there are more parts than colours, the second eight are striped.
   const paint = (i) => (i < 8 ? `background:var(--c${i})` : `background:repeating-linear-gradient(45deg, var(--c${i % 8}) 0 4px, var(--card) 4px 6px)`);
   const lane = (name, key) => {
     const bar = el("div", { class: "time" });
@@ -46,7 +46,7 @@ function drawTraining() {
   }));
 }
 
-// A report that the command wrote, read by the browser: nothing is sent anywhere.
+// A report that the command wrote, read by the browser; no data are sent.
 function openReport(name, text) {
   let report;
   try { report = JSON.parse(text); } catch { report = null; }
@@ -55,11 +55,11 @@ function openReport(name, text) {
   try {
     if (report?.schema === "collcost/compare/1" && report.runs.length) { openCompare(name, report); said(); return; }
     const found = of(report).filter((s) => typeof s.total === "number");
-    // A name that is there already is this file's now.
+    // A name that exists already now refers to this file.
     steps = [...steps.filter((s) => !found.some((f) => f.name === s.name)), ...found];
     change({ t: found[0].name });
     said();
   } catch {
-    return `${name} holds no step and no comparison: write it with collcost plan FILE --format json, or collcost compare LOG --format json`;
+    return `${name} contains neither a step nor a comparison: write it with collcost plan FILE --format json, or collcost compare LOG --format json`;
   }
 }

@@ -1,5 +1,5 @@
-//! A page's tables for programs: its records where it has any, else its main tables, else what its
-//! labels say.
+//! A page's tables for programs: its records if it has any, else its main tables, else its labels
+//! with their texts.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ pub(super) fn write(out: &mut impl Write, blocks: &[Block]) -> io::Result<()> {
         sheets.push(entries(blocks));
     }
     let keys = |sheet: &Sheet| sheet.columns.iter().map(|c| c.key.clone()).collect::<Vec<_>>();
-    // What has the same columns is one table.
+    // Tables with the same columns are merged.
     for (i, alike) in sheets.chunk_by(|a, b| keys(a) == keys(b)).enumerate() {
         if i > 0 {
             writeln!(out)?;
@@ -41,7 +41,7 @@ fn table(block: &Block) -> Option<Sheet> {
     }
 }
 
-/// A table without headings says what is what.
+/// A table without headings gets the columns `what` and `text`.
 fn column((i, name): (usize, &String)) -> Column {
     let name = match (name.as_str(), i) {
         ("", 0) => "what",

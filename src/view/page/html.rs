@@ -1,4 +1,4 @@
-//! A page as one HTML file that needs nothing else; every text is escaped.
+//! A page as one self-contained HTML file; every text is escaped.
 
 use std::io::{self, Write};
 

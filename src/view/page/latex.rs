@@ -1,4 +1,4 @@
-//! A page as a part of a LaTeX document; any engine takes it.
+//! A page as a part of a LaTeX document, for any engine.
 
 use std::io::{self, Write};
 

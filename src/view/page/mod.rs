@@ -1,4 +1,4 @@
-//! What a report says, in blocks, and a writer a format: a report is put into a page once.
+//! The content of a report in blocks, and one writer per format: a report becomes a page only once.
 
 mod csv;
 mod html;
@@ -17,29 +17,28 @@ use super::sheet::Sheet;
 pub(super) use crate::answer::explain::Block as Prose;
 use crate::base::format::Format;
 
-/// What a report says.
+/// The content of a report.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     blocks: Vec<Block>,
-    /// How wide a text is where no terminal says it.
+    /// The width of a text without a terminal.
     width: Option<usize>,
 }
 
 /// A part of a page.
 #[derive(Debug, Clone)]
 enum Block {
-    /// A line as it stands.
+    /// A line, printed unchanged.
     Line(String),
-    /// A label and what it says, broken at blanks where a terminal is narrow.
+    /// A label and its text, wrapped at blanks on a narrow terminal.
     Entry(String, String),
-    /// A table; what is beside the main ones is none of CSV's.
+    /// A table; those beside the main ones are not in CSV.
     Table { sheet: Sheet, beside: bool },
-    /// A table for programs alone: what the page says besides its tables, or of which it shows a
-    /// part.
+    /// A table only for programs: content of the page that is in no table, or only in part.
     Record(Sheet),
-    /// Lines that are drawn.
+    /// Preformatted lines.
     Drawn(String),
-    /// An empty line; documents set their blocks apart by themselves.
+    /// An empty line; documents separate their blocks anyway.
     Gap,
     /// A part of an explanation.
     Prose(Prose),
@@ -53,22 +52,22 @@ pub fn has(format: Format) -> bool {
 }
 
 impl Page {
-    /// Breaks texts at so many columns where no terminal says how wide it is.
+    /// Wraps texts at `width` columns if there is no terminal with its own width.
     pub(super) fn narrow(&mut self, width: usize) {
         self.width = Some(width);
     }
 
-    /// A line as it stands.
+    /// A line, printed unchanged.
     pub(super) fn line(&mut self, text: impl Into<String>) {
         self.blocks.push(Block::Line(text.into()));
     }
 
-    /// What `label` says.
+    /// The text of `label`.
     pub(super) fn entry(&mut self, label: impl Into<String>, text: impl Into<String>) {
         self.blocks.push(Block::Entry(label.into(), text.into()));
     }
 
-    /// A label over and over again.
+    /// Several texts with the same label.
     pub(super) fn entries<T: Into<String>>(
         &mut self,
         label: &str,
@@ -87,17 +86,17 @@ impl Page {
         self.blocks.push(Block::Table { sheet, beside: true });
     }
 
-    /// What CSV has instead of tables.
+    /// A table for programs; CSV has it instead of the others.
     pub(super) fn programs(&mut self, sheet: Sheet) {
         self.blocks.push(Block::Record(sheet));
     }
 
-    /// The same out of a report: for each item of `list` what its `keys` are in JSON.
+    /// The same from a report: for each item of `list`, the values of its `keys` in JSON.
     pub(super) fn record(&mut self, report: &impl Serialize, list: &str, keys: &[&str]) {
         self.programs(record::record(report, list, keys));
     }
 
-    /// Lines as they are.
+    /// Preformatted lines.
     pub(super) fn drawn(&mut self, lines: impl Into<String>) {
         self.blocks.push(Block::Drawn(lines.into()));
     }

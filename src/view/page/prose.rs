@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use super::Prose;
 
-/// Columns of a terminal that a page is written for.
+/// The width of a page in columns of a terminal.
 const WIDTH: usize = 80;
 
-/// The least width of a column before its table is let run over.
+/// The least width of a column before its table may exceed the page.
 const LEAST: usize = 14;
 
 /// As text for a terminal of 80 columns.
@@ -30,7 +30,7 @@ fn lines(
     lines.into_iter().try_for_each(|line| writeln!(out, "{indent}{line}"))
 }
 
-/// Aligned columns; numbers stand right, and what is too wide wraps inside its column.
+/// Aligned columns; numbers are aligned right, and a text that is too wide wraps inside its column.
 fn table(out: &mut impl Write, header: &[String], rows: &[Vec<String>]) -> io::Result<()> {
     let columns = header.len();
     let cell = |row: &[String], i: usize| row.get(i).map_or(0, |c| c.chars().count());
@@ -38,7 +38,7 @@ fn table(out: &mut impl Write, header: &[String], rows: &[Vec<String>]) -> io::R
     let mut widths: Vec<usize> = (0..columns)
         .map(|i| rows.iter().map(|r| cell(r, i)).chain([cell(header, i)]).max().unwrap_or(0))
         .collect();
-    // The widest column gives way until the table fits, as far as its longest word lets it.
+    // The widest column shrinks until the table fits, but not below its longest word.
     let word = |text: &String| wrapped(text, 1).iter().map(|w| w.chars().count()).max();
     let least: Vec<usize> = (0..columns)
         .map(|i| rows.iter().filter_map(|r| word(r.get(i)?)).max().unwrap_or(0).max(LEAST))
@@ -80,10 +80,10 @@ fn padded(text: &str, width: usize, right: bool) -> String {
     if right { space + text } else { text.to_owned() + &space }
 }
 
-/// What a line is not broken before.
+/// Lines are not broken before these.
 const TOGETHER: &[&str] = &[" − ", " %", " µs", " ms", " MB", " GB", " MiB", " KiB", " = "];
 
-/// Lines of at most `width` characters, broken at blanks; a longer word stands alone.
+/// Lines of at most `width` characters, broken at blanks; a longer word gets its own line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     const HARD: &str = "\u{a0}";
     let kept = TOGETHER.iter().fold(text.to_owned(), |text, part| {
@@ -176,7 +176,7 @@ pub(super) fn latex(out: &mut impl Write, part: &Prose, first: bool) -> io::Resu
     }
 }
 
-/// A table as LaTeX, a letter of `align` a column.
+/// A table as LaTeX, with one letter of `align` per column.
 pub(super) fn tabular(
     out: &mut impl Write,
     align: &str,
@@ -195,7 +195,7 @@ pub(super) fn tabular(
     writeln!(out, "\\end{{tabular}}")
 }
 
-/// Letters and signs that LaTeX does not take as they are.
+/// Escapes letters and signs that LaTeX does not accept unchanged.
 const SIGNS: &[(char, &str)] = &[
     ('\\', "\\textbackslash{}"),
     ('&', "\\&"),

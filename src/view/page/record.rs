@@ -1,13 +1,13 @@
-//! Tables for programs, out of a report itself: columns are named as the keys of its JSON.
+//! Tables for programs, from a report itself: columns are named after the keys of its JSON.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::super::sheet::{Cell, Column, Sheet};
 
-/// What `keys` are for each item of a list of `report`, such as `runs.points`; without a list one
-/// row. A key that an item does not have is that of what holds it; `^name` is never the item's own,
-/// and `step=^name` names the column.
+/// The values of `keys` for each item of a list of `report`, such as `runs.points`; one row without
+/// a list. A key that an item lacks is read from its parent; `^name` is always read from the
+/// parent, and `step=^name` also names the column.
 pub(super) fn record(report: &impl Serialize, list: &str, keys: &[&str]) -> Sheet {
     let report = serde_json::to_value(report).unwrap_or_default();
     let path: Vec<&str> = list.split('.').filter(|part| !part.is_empty()).collect();

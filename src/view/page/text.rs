@@ -25,10 +25,10 @@ pub(super) fn write(out: &mut impl Write, blocks: &[Block], look: Look) -> io::R
     Ok(())
 }
 
-/// Whether an empty line stands before a part; `second` of a page, below its title.
+/// Whether an empty line comes before a part; `second` is the part below a page's title.
 fn is_apart(before: &Block, part: &Prose, second: bool) -> bool {
     match (before, part) {
-        // A heading stands right above what it heads.
+        // There is no empty line below a heading.
         (Block::Prose(Prose::Heading(_)), _) => second,
         (Block::Prose(Prose::Formula { .. }), Prose::Lines(_)) => false,
         _ => true,

@@ -1,11 +1,11 @@
-//! What each algorithm's time is made of: latency, bandwidth, compute, launch, one behind the other.
+//! The parts of each algorithm's time: latency, bandwidth, compute, launch, one after the other.
 
 use super::{Axis, Hue, Mark, Picture, Series, Unit};
 use crate::answer::Cost;
 use crate::base::quantity::Seconds;
 use crate::view::table::{asked, name};
 
-/// Bars that a picture holds unless all are asked.
+/// The most bars of a picture by default.
 const MOST: usize = 16;
 
 /// The algorithms that apply, the fastest first.
@@ -15,7 +15,7 @@ pub fn bars(report: &Cost, all: bool) -> Picture {
     let applicable = report.algorithms.iter().filter(|row| row.applies && row.time_s.is_some());
     let count = applicable.clone().count();
     let most = if all { usize::MAX } else { MOST };
-    // What the machine's library ships is never left out.
+    // Algorithms that the machine's library ships are never left out.
     let shipped = |id: &&str| report.fastest_shipped == Some(*id);
     let rows: Vec<_> = applicable
         .enumerate()
@@ -65,13 +65,13 @@ pub fn bars(report: &Cost, all: bool) -> Picture {
     let longest = rows.iter().filter_map(|r| r.time_s).chain([bound.0]);
     let mut notes: Vec<String> = Vec::new();
     if report.fastest_shipped.is_some() {
-        notes.push("* is the fastest that the machine's library ships".to_owned());
+        notes.push("* is the fastest algorithm that the machine's library ships".to_owned());
     }
     if count > rows.len() {
         notes.push(format!("{} slower ones are left out: --all has them", count - rows.len()));
     }
     let mut kept: Vec<Series> = series.collect();
-    // A term that nobody pays is not explained.
+    // A term that is zero everywhere is not in the legend.
     let renumbered: Vec<usize> = (0..4).map(|i| used[..i].iter().filter(|u| **u).count()).collect();
     for mark in &mut marks {
         if let Mark::Block { series, .. } = mark {
@@ -81,7 +81,7 @@ pub fn bars(report: &Cost, all: bool) -> Picture {
     let mut is_used = used.iter();
     kept.retain(|_| *is_used.next().unwrap_or(&false));
     Picture {
-        title: format!("{}: what the time is made of", name(&report.question)),
+        title: format!("{}: the parts of the time", name(&report.question)),
         subtitle: format!("{}, machine {}", asked(&report.question, ""), report.machine.name),
         x: Axis::linear("time", Unit::Seconds, longest),
         y: Axis::rows("", names.collect()),

@@ -1,4 +1,4 @@
-//! Cost curves: time over sizes, ranks or a figure, with a ring where the best changes.
+//! Cost curves: time over sizes, ranks or a parameter, with a ring where the best changes.
 
 use super::{Axis, Mark, Picture, Series, Unit};
 use crate::answer::Over;
@@ -63,7 +63,7 @@ fn change(winner: &Interval, sizes: bool) -> Mark {
     }
 }
 
-/// What is expected, with its band, the lowest ideal time and the bound along a sweep.
+/// The expected time with its band, the lowest ideal time and the bound along a sweep.
 #[must_use]
 pub fn sweep(report: &Sweep) -> Picture {
     let x_of = |p: &Point| match report.over.as_str() {

@@ -5,7 +5,7 @@ use crate::answer::compare::{Compare, PointView, RunView};
 use crate::answer::curves::{CurveView, Fitted};
 use crate::base::quantity::{Bytes, Seconds};
 
-/// Runs beside what is expected of a machine.
+/// Runs, compared with the expectation for a machine.
 #[must_use]
 pub fn measured(report: &Compare) -> Picture {
     let mut series = Vec::new();
@@ -30,7 +30,7 @@ pub fn measured(report: &Compare) -> Picture {
             x: p.size_bytes as f64,
             y: p.measured_s,
             title: format!(
-                "{}: {}, {:.2} of what is expected",
+                "{}: {}, {:.2} of the expected time",
                 Bytes(p.size_bytes),
                 Seconds(p.measured_s),
                 p.ratio
@@ -61,7 +61,7 @@ fn what(run: &RunView) -> String {
     format!("{} over {} ranks{nodes}{dtype}", run.collective.id(), run.ranks)
 }
 
-/// What fitted curves leave: measured over expected by what was held out, p10 to p90.
+/// The residuals of fitted curves: measured over expected by what was held out, p10 to p90.
 #[must_use]
 pub fn measured_curves(report: &Fitted) -> Picture {
     let mut names = Vec::new();
@@ -75,7 +75,7 @@ pub fn measured_curves(report: &Fitted) -> Picture {
                 x: (held.low, held.high),
                 y: (i + 0.2, i + 0.8),
                 label: String::new(),
-                title: format!("p10 {:.3}, p90 {:.3} of what is expected", held.low, held.high),
+                title: format!("p10 {:.3}, p90 {:.3} of the expected time", held.low, held.high),
                 apart: true,
                 strong: false,
             });
@@ -84,7 +84,7 @@ pub fn measured_curves(report: &Fitted) -> Picture {
     marks.push(Mark::Rule { x: 1.0, label: "as expected".to_owned() });
     let ends = report.curves.iter().flat_map(|c| &c.held_out).flat_map(|h| [h.low, h.high]);
     Picture {
-        title: "what the curves leave on held-out measurements".to_owned(),
+        title: "residuals of the curves on held-out measurements".to_owned(),
         subtitle: report.files.join(", "),
         x: Axis::log("measured over expected, p10 to p90", Unit::Number, ends.chain([0.9, 1.1])),
         y: Axis::rows("held out", names),

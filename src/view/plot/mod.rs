@@ -5,8 +5,9 @@
 //!                                               └─► terminal
 //! ```
 //!
-//! A [`Picture`] is two axes and marks in the axes' own units: bytes, seconds, ranks. Whoever makes
-//! one knows no pixel, and whoever draws one knows no collective. One file makes each kind.
+//! A [`Picture`] is two axes and marks in the axes' own units: bytes, seconds, ranks. Code that
+//! makes a picture knows no pixels, and code that draws one knows no collectives. Each kind has its
+//! own file.
 
 mod bars;
 mod curves;
@@ -38,28 +39,28 @@ pub use timeline::timeline;
 pub struct Picture {
     /// What it shows.
     pub title: String,
-    /// For which question, on which machine.
+    /// The question and the machine.
     pub subtitle: String,
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards; rows go down.
+    /// The vertical axis, upwards; rows go down.
     pub y: Axis,
-    /// What marks belong to, each with its name and colour.
+    /// The series of the marks, each with its name and colour.
     pub series: Vec<Series>,
     /// The marks, later ones above earlier ones.
     pub marks: Vec<Mark>,
-    /// What to know.
+    /// Notes below the picture.
     pub notes: Vec<String>,
 }
 
 /// An axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// What it counts.
+    /// The quantity.
     pub label: String,
-    /// In what.
+    /// Its unit.
     pub unit: Unit,
-    /// How values become places.
+    /// How values become positions.
     pub scale: Scale,
     /// The value at its start.
     pub from: f64,
@@ -67,7 +68,7 @@ pub struct Axis {
     pub to: f64,
 }
 
-/// What an axis counts in.
+/// The unit of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes.
@@ -78,40 +79,40 @@ pub enum Unit {
     Rate,
     /// Whole numbers: ranks, steps.
     Count,
-    /// A part of 1, shown in percent.
+    /// A fraction of 1, shown in percent.
     Share,
     /// A plain number.
     Number,
 }
 
-/// How values become places.
+/// How values become positions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scale {
-    /// Equal factors are equally far apart.
+    /// Equal factors have equal distances.
     Log,
-    /// Equal differences are.
+    /// Equal differences have equal distances.
     Linear,
     /// Named rows, the first at the top; row i reaches from i to i + 1.
     Rows(Vec<String>),
 }
 
-/// What marks belong to.
+/// A series of marks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// Its name.
     pub name: String,
-    /// What stands for it in a terminal.
+    /// Its character in a terminal.
     pub sign: char,
     /// Its colour.
     pub hue: Hue,
 }
 
-/// A colour that also those can tell who see fewer.
+/// A colour that colour-blind readers can distinguish too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hue {
-    /// One of eight, and then again with another dash.
+    /// One of eight, repeated with other dashes.
     Of(usize),
-    /// For what is no competitor: a bound, an idle time.
+    /// For marks that do not compete: a bound, an idle time.
     Quiet,
     /// One of four steps from unremarkable to bad.
     Heat(usize),
@@ -127,7 +128,7 @@ pub enum Mark {
         /// x and y, in the order of x.
         points: Vec<(f64, f64)>,
     },
-    /// The room between two lines.
+    /// The area between two lines.
     Band {
         /// Whose.
         series: usize,
@@ -145,33 +146,33 @@ pub enum Mark {
         /// What it is, in words.
         title: String,
     },
-    /// Where something changes.
+    /// A point where something changes.
     Crossing {
         /// Where.
         x: f64,
         /// How high.
         y: f64,
-        /// What stands beside it.
+        /// Its label.
         label: String,
     },
     /// A box, such as a message or a region.
     Block {
         /// Whose.
         series: usize,
-        /// From left to right.
+        /// Its left and right end.
         x: (f64, f64),
-        /// From its first to its last value of y; in rows from the top down.
+        /// Its first and last value of y; in rows from the top down.
         y: (f64, f64),
-        /// What stands in it, if there is room.
+        /// The label in it, if there is room.
         label: String,
         /// What it is, in words.
         title: String,
-        /// Whether it is one of many that must be told apart.
+        /// Whether it is one of many that must be distinguished.
         apart: bool,
-        /// Whether it decides.
+        /// Whether it is critical.
         strong: bool,
     },
-    /// Text to the right of a place.
+    /// Text to the right of a position.
     Text {
         /// Where.
         x: f64,
@@ -180,17 +181,17 @@ pub enum Mark {
         /// The text.
         label: String,
     },
-    /// A line across at one x.
+    /// A vertical line at one x.
     Rule {
         /// Where.
         x: f64,
-        /// What stands beside it.
+        /// Its label.
         label: String,
     },
 }
 
 impl Axis {
-    /// An axis from the least to the greatest of `values`, with equal factors equally far apart.
+    /// An axis from the least to the greatest of `values`; equal factors have equal distances.
     pub(crate) fn log(label: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let (from, to) = span(values.filter(|v| *v > 0.0));
         // One value alone has room to both sides.
@@ -198,7 +199,7 @@ impl Axis {
         Self { label: label.to_owned(), unit, scale: Scale::Log, from, to }
     }
 
-    /// The same from 0, or from below it, with equal differences equally far apart.
+    /// The same from 0 or below, on which equal differences have equal distances.
     pub(crate) fn linear(label: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let (from, to) = span(values.chain([0.0]));
         let (from, to) = if from < to { (from, to) } else { (0.0, 1.0) };
@@ -217,7 +218,7 @@ impl Axis {
         }
     }
 
-    /// The same with room beyond both ends, on the axis a part of its length.
+    /// The same with room beyond both ends, given as fractions of the axis' length.
     pub(crate) fn wider(mut self, low: f64, high: f64) -> Self {
         let [from, to] = [-low, 1.0 + high].map(|part| self.value(part));
         (self.from, self.to) = (from, to);
@@ -238,7 +239,7 @@ impl Series {
         Self { name: name.into(), sign: letter(i), hue: Hue::Of(i) }
     }
 
-    /// A line that is no competitor.
+    /// A line that does not compete.
     pub(crate) fn quiet(name: &str, sign: char) -> Self {
         Self { name: name.to_owned(), sign, hue: Hue::Quiet }
     }

@@ -1,8 +1,8 @@
 //! A fabric drawn: ranks below, switches above them by their distance, each link in the colour of its
 //! load.
 //!
-//! Without switches the ranks stand in a circle. The two directions of a cable are two lines beside
-//! each other.
+//! Without switches, the ranks form a circle. The two directions of a cable are two lines side by
+//! side.
 
 use super::svg::{WIDTH, head, put, text};
 use crate::machine::graph::Graph;
@@ -11,12 +11,12 @@ use crate::machine::graph::Graph;
 const LEVEL: f64 = 130.0;
 const TOP: f64 = 90.0;
 const MARGIN: f64 = 40.0;
-/// Loads from which a colour is warmer.
+/// The loads from which a warmer colour is used.
 const STEPS: [f64; 3] = [0.25, 0.5, 0.9];
-/// Up to so many nodes on a level their names are written.
+/// The most nodes on a level whose names are written.
 const NAMED: usize = 24;
 
-/// The fabric with the load of each of its links, a part of what it can carry.
+/// The fabric with the load of each link, as a fraction of its capacity.
 #[must_use]
 pub fn network(graph: &Graph, (title, about): (&str, &str), loads: &[f64]) -> String {
     let levels = levels(graph);
@@ -63,7 +63,7 @@ pub fn network(graph: &Graph, (title, about): (&str, &str), loads: &[f64]) -> St
         }
     }
     let legend =
-        "thin: no load; then by the part of a link's rate: below 25 %, 50 %, 90 %, and above";
+        "thin: no load; then by the share of a link's rate: below 25 %, 50 %, 90 %, and above";
     text(&mut out, (14.0, 66.0), "soft", legend);
     out.push_str("</svg>\n");
     out
@@ -87,7 +87,7 @@ fn levels(graph: &Graph) -> Vec<usize> {
             break;
         }
     }
-    // A switch without links stands with the first ones.
+    // A switch without links is placed with the first ones.
     levels.iter().map(|&level| if level == usize::MAX { 1 } else { level }).collect()
 }
 
@@ -98,7 +98,7 @@ fn circle(count: usize, height: f64) -> Vec<(f64, f64)> {
     (0..count).map(|i| (x + radius * angle(i).sin(), y - radius * angle(i).cos())).collect()
 }
 
-/// A row per level; switches stand above the middle of what they join below.
+/// A row per level; each switch is above the middle of the nodes that it joins below.
 fn rows(graph: &Graph, levels: &[usize], height: f64) -> Vec<(f64, f64)> {
     let mut places = vec![(0.0, 0.0); levels.len()];
     for level in 0..=levels.iter().copied().max().unwrap_or(0) {

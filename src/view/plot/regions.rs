@@ -1,4 +1,4 @@
-//! Maps over sizes and ranks: who is the best, and what a policy picks with its regret.
+//! Maps over sizes and ranks: the best algorithm, and a policy's choices with their regret.
 
 use super::{Axis, Hue, Mark, Picture, Series, Unit};
 use crate::answer::select::{Select, SelectMap};
@@ -51,15 +51,15 @@ pub fn winners(report: &Map, of_all: bool) -> Picture {
     }
 }
 
-/// What a regret is shown as: up to which factor, and the sign.
+/// The classes of regret: the largest factor, its name, and its sign.
 const REGRETS: [(f64, &str, char); 4] = [
-    (1.05, "at most 1.05 of the best", ' '),
+    (1.05, "at most 1.05 × the best", ' '),
     (1.5, "to 1.5", '░'),
     (3.0, "to 3", '▒'),
     (f64::INFINITY, "more", '█'),
 ];
 
-/// What a policy picks, and below each row what that costs more than the best.
+/// A policy's choices, and below each row their cost relative to the best.
 #[must_use]
 pub fn policy(report: &SelectMap) -> Picture {
     let mut names = Names::default();
@@ -77,7 +77,7 @@ pub fn policy(report: &SelectMap) -> Picture {
             let end = end.min(to);
             let choice = &span.choice;
             let regret =
-                choice.regret.map_or(String::new(), |r| format!(", up to {r:.2} of the best"));
+                choice.regret.map_or(String::new(), |r| format!(", up to {r:.2} times the best"));
             marks.push(Mark::Block {
                 series: names.number(&choice.name),
                 x: (start, end),
@@ -113,8 +113,7 @@ pub fn policy(report: &SelectMap) -> Picture {
     let first = rows.first();
     let unpriced = spans().any(|s| s.choice.unpriced.is_some());
     let whose = first.map_or(String::new(), |r: &Select| {
-        let note =
-            if unpriced { "; where no regret stands, nothing here prices the choice" } else { "" };
+        let note = if unpriced { "; choices without a regret have no price" } else { "" };
         format!("{}, machine {}{note}", r.policy.title, r.machine)
     });
     Picture {
@@ -131,7 +130,7 @@ pub fn policy(report: &SelectMap) -> Picture {
     }
 }
 
-/// The regret at each size looked at, up to the next one.
+/// The regret at each evaluated size, up to the next one.
 fn regrets(
     i: usize,
     ranks: u32,
@@ -148,7 +147,7 @@ fn regrets(
             y: (i as f64 + 0.62, i as f64 + 0.94),
             label: String::new(),
             title: format!(
-                "{ranks} ranks, {}: {:.2} of the best",
+                "{ranks} ranks, {}: {:.2} times the best",
                 Bytes(one.size_bytes),
                 one.regret
             ),
@@ -158,7 +157,7 @@ fn regrets(
     })
 }
 
-/// Names in the order in which they are first met.
+/// Names in the order of their first appearance.
 #[derive(Default)]
 struct Names(Vec<String>);
 

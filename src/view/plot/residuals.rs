@@ -1,10 +1,10 @@
-//! What a fit leaves at every point: prediction over time, minus 1.
+//! The residual of a fit at every point: prediction over time, minus 1.
 
 use super::{Axis, Mark, Picture, Series, Unit};
 use crate::answer::fit::{Fit, Residual};
 use crate::base::quantity::Bytes;
 
-/// The residuals of a fit, by the size of the vector, one series an operation.
+/// The residuals of a fit by the size of the vector, one series per operation.
 #[must_use]
 pub fn residuals(report: &Fit) -> Picture {
     let mut series: Vec<Series> = Vec::new();
@@ -13,7 +13,7 @@ pub fn residuals(report: &Fit) -> Picture {
     let points = || report.residuals.iter().filter_map(errors);
     let x = Axis::log("size", Unit::Bytes, points().map(|p| p.0)).wider(0.02, 0.02);
     let y = Axis::linear("prediction over time, minus 1", Unit::Share, points().map(|p| p.1));
-    // The line that all should lie on, and by how much nine of ten miss it.
+    // The line on which all points should be, and the distance that nine of ten do not exceed.
     let p90 = report.errors.sizes.map(|e| e.all.p90);
     series.push(Series::quiet("exact", '-'));
     marks.push(Mark::Line { series: 0, points: vec![(x.from, 0.0), (x.to, 0.0)] });
@@ -46,7 +46,7 @@ pub fn residuals(report: &Fit) -> Picture {
     let band = p90.unwrap_or(0.0);
     let y = Axis { from: y.from.min(-band), to: y.to.max(band), ..y }.wider(0.05, 0.05);
     Picture {
-        title: "what the fit leaves".to_owned(),
+        title: "residuals of the fit".to_owned(),
         subtitle: format!("{} points of {}", report.points, report.samples.join(", ")),
         x,
         y,

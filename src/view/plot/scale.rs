@@ -1,9 +1,9 @@
-//! Values into places along an axis, and the ticks that a reader wants there.
+//! Positions of values along an axis, and ticks that are easy to read.
 
 use super::{Axis, Scale, Unit};
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
 
-/// A value that is named on an axis.
+/// A labelled value on an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
     pub value: f64,
@@ -11,7 +11,7 @@ pub(super) struct Tick {
 }
 
 impl Axis {
-    /// Where `value` lies, as a part of the axis' length.
+    /// The position of `value` as a fraction of the axis' length.
     pub(super) fn place(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Log => (value / self.from).ln() / (self.to / self.from).ln(),
@@ -19,7 +19,7 @@ impl Axis {
         }
     }
 
-    /// The value at a part of the axis' length.
+    /// The value at a fraction of the axis' length.
     pub(super) fn value(&self, place: f64) -> f64 {
         match self.scale {
             Scale::Log => self.from * (self.to / self.from).powf(place),
@@ -27,7 +27,7 @@ impl Axis {
         }
     }
 
-    /// At most `most` values worth naming, at least two where the axis has any.
+    /// At most `most` values for labels, and at least two if the axis has any.
     pub(super) fn ticks(&self, most: usize) -> Vec<Tick> {
         let values = match &self.scale {
             Scale::Rows(names) => {
@@ -52,7 +52,7 @@ impl Axis {
         let power = 10.0_f64.powf(raw.log10().floor());
         let steps = [1.0, 2.0, 5.0, 10.0].map(|s| s * power);
         let step = steps.into_iter().find(|s| *s >= raw * (1.0 - 1e-9)).unwrap_or(10.0 * power);
-        // Half a step of a whole number is none.
+        // Whole numbers have no half steps.
         let step = if self.unit == Unit::Count { step.max(1.0) } else { step };
         let first = (self.from / step - 1e-9).ceil() as i64;
         let last = (self.to / step + 1e-9).floor() as i64;
@@ -69,7 +69,7 @@ impl Axis {
         (first..=last).filter(|e| e.rem_euclid(step) == 0).map(|e| 2.0_f64.powi(e as i32)).collect()
     }
 
-    /// Powers of ten, and where there are few of them what lies between.
+    /// Powers of ten, with values between them if there are few.
     fn decades(&self, most: usize) -> Vec<f64> {
         let first = self.from.log10().floor() as i32;
         let last = self.to.log10().ceil() as i32;
@@ -90,7 +90,7 @@ impl Axis {
     }
 }
 
-/// A power of ten, as exact as it is written.
+/// A power of ten, as exact as its literal.
 fn ten(exponent: i32) -> f64 {
     if exponent < 0 { 1.0 / 10.0_f64.powi(-exponent) } else { 10.0_f64.powi(exponent) }
 }

@@ -1,4 +1,4 @@
-//! A schedule's space-time diagram: a row per link, a column per step, in each cell what is sent.
+//! A schedule's space-time diagram: a row per link, a column per step, the chunks in each cell.
 //!
 //! ```text
 //!        1  2  3  4  5
@@ -16,13 +16,13 @@ use crate::base::error::{Error, Result};
 use crate::model::schedule::Op;
 use crate::view::table::{asked, name};
 
-/// Rows that a picture can hold and an eye can follow.
+/// The most rows that a picture can hold and an eye can follow.
 const MOST_LINKS: usize = 128;
 
-/// Steps that it can.
+/// The most steps.
 const MOST_STEPS: usize = 512;
 
-/// Who sends what in which step.
+/// The messages of each link and step.
 ///
 /// # Errors
 /// More links or steps than a picture holds.
@@ -78,6 +78,6 @@ pub fn space_time(trace: &Trace) -> Result<Picture> {
         y: Axis::rows("link", names.collect()),
         series: series.take(1 + usize::from(adds)).collect(),
         marks,
-        notes: vec!["in each box the number of the chunk, from 0".to_owned()],
+        notes: vec!["each box has the number of its chunk, from 0".to_owned()],
     })
 }

@@ -1,16 +1,16 @@
-//! A job's step over time: what it waits for, part after part, and beside it what computing hides.
+//! A job's step over time: the parts that it waits for, and next to them what computation hides.
 
 use super::{Axis, Hue, Mark, Picture, Series, Unit};
 use crate::answer::job::JobView;
 use crate::base::quantity::Seconds;
 
-/// What the step's time is made of; absent where only memory was asked.
+/// The parts of the step's time; none if only memory was requested.
 #[must_use]
 pub fn step(report: &JobView) -> Option<Picture> {
     let total = report.step_s?;
     let mut series = Vec::new();
     let mut marks = Vec::new();
-    // What is hidden runs under what computes, at its start.
+    // Hidden time is drawn below the computation, at its start.
     let (mut now, mut beside) = (0.0, 0.0);
     for (i, part) in report.parts.iter().enumerate() {
         let hue = match part.what {

@@ -1,17 +1,17 @@
-//! A picture as SVG: one file, no script, no font, light or dark as its reader has it.
+//! A picture as SVG: one file, no script, no font, light or dark as the reader's system is.
 //!
-//! Elements and attributes are few and fixed, so they are written as text; what a reader typed is
-//! escaped. Colours are Okabe and Ito's, who chose them so that everybody can tell them apart
-//! (jfly.uni-koeln.de/color), darker on paper and lighter on black where the contrast needs it.
-//! Lines differ in their dashes too.
+//! Elements and attributes are few and fixed, so they are written as text; text from the user is
+//! escaped. The colours are those of Okabe and Ito, chosen so that colour-blind readers can
+//! distinguish them (jfly.uni-koeln.de/color), darker on white and lighter on black where contrast
+//! needs it. Lines also differ in their dashes.
 
 use std::fmt::Write as _;
 
 use super::{Hue, Mark, Picture, Scale};
 
-/// Everything that is drawn has this width; it scales with the page.
+/// The width of every picture; it scales with the page.
 pub(super) const WIDTH: f64 = 860.0;
-/// The height of what lies between log or linear axes.
+/// The height of the area between log or linear axes.
 const TALL: f64 = 400.0;
 /// The height of a row.
 const ROW: f64 = 26.0;
@@ -28,7 +28,7 @@ const HEAT_DARK: [&str; 4] = ["#263038", "#5c4a1e", "#b57d00", "#ff7a45"];
 /// Dashes of the second and third eight.
 const DASHES: [&str; 3] = ["none", "7 3", "2 3"];
 
-/// Where the axes stand, in units of the picture.
+/// The positions of the axes, in units of the picture.
 struct Plane<'a> {
     picture: &'a Picture,
     left: f64,
@@ -92,7 +92,7 @@ pub fn svg(picture: &Picture) -> String {
     out
 }
 
-/// The head of a document, its title and what it is about.
+/// The head of a document with its title and description.
 pub(super) fn head(out: &mut String, (title, about): (&str, &str), height: f64) {
     put(
         out,
@@ -161,7 +161,7 @@ fn dash(hue: Hue) -> &'static str {
     }
 }
 
-/// Series that no line names at its end.
+/// The series that no line labels at its end.
 fn in_legend(picture: &Picture) -> Vec<usize> {
     let named = |i: usize| {
         picture.marks.iter().any(|m| matches!(m, Mark::Line { series, .. } if *series == i))
@@ -177,7 +177,7 @@ fn in_legend(picture: &Picture) -> Vec<usize> {
     (0..picture.series.len()).filter(|&i| used(i) && !named(i)).collect()
 }
 
-/// Where each name of the legend stands; they are broken into lines.
+/// The position of each name of the legend; the names are broken into lines.
 fn legend_places(picture: &Picture) -> Vec<(usize, f64, f64)> {
     let (mut x, mut y) = (14.0, 66.0);
     let mut places = Vec::new();
@@ -328,7 +328,7 @@ fn block(out: &mut String, plane: &Plane<'_>, mark: &Mark) {
     let hue = plane.picture.series[*series].hue;
     let (left, right) = (plane.x(x.0), plane.x(x.1));
     let (top, bottom) = (plane.y(y.0).min(plane.y(y.1)), plane.y(y.0).max(plane.y(y.1)));
-    // What is told apart has a line around it and a little room.
+    // Blocks that must be distinguished have an outline and a small gap.
     let gap = if *apart { 1.0 } else { 0.0 };
     let classes = format!(
         "block {}{}{}",
@@ -367,7 +367,7 @@ fn block(out: &mut String, plane: &Plane<'_>, mark: &Mark) {
     );
 }
 
-/// Rings with their labels, those that would meet one above the other.
+/// Rings with their labels; labels that would overlap are stacked.
 fn crossings(out: &mut String, plane: &Plane<'_>) {
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for mark in &plane.picture.marks {
@@ -396,13 +396,13 @@ fn crossings(out: &mut String, plane: &Plane<'_>) {
     }
 }
 
-/// The name of each line at its end, pushed apart where ends lie close.
+/// The name of each line at its end, pushed apart if ends are close.
 fn line_labels(out: &mut String, plane: &Plane<'_>) {
     let mut ends: Vec<(f64, f64, f64, usize)> = Vec::new();
     for mark in &plane.picture.marks {
         let Mark::Line { series, points } = mark else { continue };
         let Some(&(x, y)) = points.last() else { continue };
-        // A line in pieces is named once, at its last end.
+        // A line in pieces is labelled once, at its last end.
         ends.retain(|end| end.3 != *series);
         ends.push((plane.x(x), plane.y(y), plane.y(y), *series));
     }
@@ -411,7 +411,7 @@ fn line_labels(out: &mut String, plane: &Plane<'_>) {
     for i in 1..ends.len() {
         ends[i].2 = ends[i].2.max(ends[i - 1].2 + apart);
     }
-    // What was pushed out below moves all above it up again.
+    // Labels that were pushed out at the bottom move all above them up again.
     let mut lowest = plane.bottom;
     for end in ends.iter_mut().rev() {
         end.2 = end.2.min(lowest);

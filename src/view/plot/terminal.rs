@@ -8,7 +8,7 @@
 //!         1 KiB          1 MiB
 //! ```
 //!
-//! Every series has its own sign, so colour says nothing that the signs do not.
+//! Every series has its own sign, so colour adds no information.
 
 use std::io::{self, Write};
 
@@ -17,7 +17,7 @@ use owo_colors::{AnsiColors, OwoColorize};
 use super::{Hue, Mark, Picture, Scale};
 use crate::view::Look;
 
-/// Columns where nobody says how many there are.
+/// The default number of columns.
 const WIDTH: usize = 80;
 /// Lines between log or linear axes.
 const LINES: usize = 20;
@@ -34,7 +34,7 @@ const COLOURS: [AnsiColors; 6] = [
     AnsiColors::Red,
 ];
 
-/// What stands in a cell, and in which colour.
+/// The character of a cell, and its colour.
 #[derive(Clone, Copy)]
 struct Cell {
     sign: char,
@@ -64,7 +64,7 @@ pub fn terminal(out: &mut impl Write, picture: &Picture, look: Look) -> io::Resu
     };
     let longest = names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
     let margin = longest.min(width / 2 - 4);
-    // Behind bars stand texts.
+    // Texts come after bars.
     let texts = picture.marks.iter().filter_map(|m| match m {
         Mark::Text { label, .. } => Some(label.chars().count() + 1),
         _ => None,
@@ -98,7 +98,7 @@ pub fn terminal(out: &mut impl Write, picture: &Picture, look: Look) -> io::Resu
     picture.notes.iter().try_for_each(|note| look.line(out, "note      ", note))
 }
 
-/// Lines of a row: as many as its blocks are one above the other.
+/// The number of lines of a row: its highest stack of blocks.
 fn rows_of_one(picture: &Picture) -> usize {
     let halves = picture.marks.iter().any(|m| match m {
         Mark::Block { y, .. } => y.0.fract() > 0.3,
@@ -184,7 +184,7 @@ impl Canvas<'_> {
         let mut before: Option<f64> = None;
         for column in 0..self.columns {
             let Some(line) = self.at(points, column) else { continue };
-            // A letter now and then, and where the line is steep nothing is left out.
+            // A letter at intervals; where the line is steep, every cell is filled.
             let named = column % EVERY == series % EVERY || before.is_none();
             let cell = self.cell(series, if named { sign } else { '·' });
             self.set(column as f64, line, cell);
@@ -213,16 +213,16 @@ impl Canvas<'_> {
     fn block(&mut self, series: usize, x: (f64, f64), y: (f64, f64), how: (&str, bool, bool)) {
         let (label, apart, strong) = how;
         let sign = self.picture.series[series].sign;
-        // Columns are as wide as they are: a block has those whose middle it covers, or one.
+        // Columns have a fixed width: a block has those whose middle it covers, or one.
         let edge = |x: f64| self.picture.x.place(x) * self.columns as f64;
         let (from, to) = (edge(x.0).round(), edge(x.1).round());
         let width = (to - from).max(1.0) as usize;
         let (top, bottom) =
             (self.line(y.0).round(), self.line(y.1).round().max(self.line(y.0).round() + 1.0));
         let filled = if apart && width > 2 { width - 1 } else { width };
-        // What decides is full.
+        // Critical blocks are filled.
         let sign = if strong { '█' } else { sign };
-        // A name stands apart from what fills the rest.
+        // A blank separates the name from the filling.
         let space = (!label.is_empty()).then_some(' ');
         let letters: Vec<char> = label.chars().chain(space).collect();
         let shown = if letters.len() < filled { letters.as_slice() } else { &[] };
@@ -271,7 +271,7 @@ impl Canvas<'_> {
         Ok(())
     }
 
-    /// The text that stands behind a line's last mark.
+    /// The text after a line's last mark.
     fn behind(&self, line: usize, tall: usize) -> Option<&str> {
         self.picture.marks.iter().find_map(|m| match m {
             Mark::Text { y, label, .. } if y.floor() as usize * tall == line => {
@@ -305,7 +305,7 @@ impl Canvas<'_> {
         writeln!(out, "{:margin$}  {}", "", self.picture.x.label)
     }
 
-    /// What crossings and rules mean.
+    /// The meaning of crossings and rules.
     fn crossings(&self) -> Vec<(String, String)> {
         let named = |m: &Mark| match m {
             Mark::Crossing { label, .. } => Some(("×         ".to_owned(), label.clone())),
@@ -316,7 +316,7 @@ impl Canvas<'_> {
     }
 }
 
-/// Sign and name of every series, as many a line as fit.
+/// The sign and name of every series, as many per line as fit.
 fn legend(out: &mut impl Write, picture: &Picture, look: Look) -> io::Result<()> {
     let width = look.width.unwrap_or(WIDTH).clamp(40, 200);
     let mut used = 0;
@@ -343,7 +343,7 @@ fn legend(out: &mut impl Write, picture: &Picture, look: Look) -> io::Result<()>
     if used > 0 { writeln!(out) } else { Ok(()) }
 }
 
-/// The first letters of a text, which says with its last one that there are more.
+/// The first letters of a text; the last one shows that there are more.
 fn clipped(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

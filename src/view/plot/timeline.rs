@@ -1,4 +1,4 @@
-//! A schedule over time: a row a sender, a block a message, the critical path strong.
+//! A schedule over time: one row per sender, one block per message, the critical path highlighted.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::base::quantity::{Seconds, Volume};
 use crate::model::schedule::Op;
 use crate::view::table::{asked, name};
 
-/// When every message is under way.
+/// The time span of every message.
 #[must_use]
 pub fn timeline(report: &Timeline) -> Picture {
     let mut lanes: BTreeMap<&End, Vec<&Message>> = BTreeMap::new();
@@ -18,7 +18,7 @@ pub fn timeline(report: &Timeline) -> Picture {
     }
     let mut marks = Vec::new();
     for (row, messages) in lanes.values().enumerate() {
-        // Messages that are under way at once lie one above the other.
+        // Messages in flight at the same time are stacked.
         let mut ends: Vec<f64> = Vec::new();
         let mut lane_of = Vec::with_capacity(messages.len());
         let mut sorted = messages.clone();
@@ -42,7 +42,7 @@ pub fn timeline(report: &Timeline) -> Picture {
     let used = |op: Op| report.messages.iter().any(|m| m.op == op);
     let names = |op: Op| if op == Op::Reduce { "added".to_owned() } else { "stored".to_owned() };
     let all = ops.map(|(op, hue, sign)| Series { name: names(op), sign, hue: Hue::Of(hue) });
-    // Numbers of series must stay: unused ones at the end are cut off, others kept.
+    // The numbers of series must not change: only unused ones at the end are removed.
     let last = ops.iter().rposition(|(op, ..)| used(*op)).map_or(0, |i| i + 1);
     Picture {
         title: format!("{}: {} over time", name(&report.question), report.title),
@@ -57,7 +57,7 @@ pub fn timeline(report: &Timeline) -> Picture {
         y: Axis::rows("sender", lanes.keys().map(ToString::to_string).collect()),
         series: all.into_iter().take(last).collect(),
         marks,
-        notes: vec!["full: the critical path, which the makespan waits for".to_owned()],
+        notes: vec!["full: the critical path, which determines the makespan".to_owned()],
     }
 }
 

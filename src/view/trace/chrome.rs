@@ -1,4 +1,4 @@
-//! As a Chrome trace, which Perfetto opens: a process a rank, a track each way, times in µs.
+//! As a Chrome trace for Perfetto: one process per rank, one track per direction, times in µs.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use super::{carried, verb};
 use crate::answer::End;
 use crate::answer::trace::{Trace, Transfer};
 
-/// An event of the format; what does not apply is left out.
+/// An event of the format; fields that do not apply are left out.
 #[derive(Serialize)]
 struct Event<'a> {
     ph: &'static str,
@@ -40,7 +40,7 @@ enum Way {
     Receives,
 }
 
-/// Instants closer than this, relative, are one.
+/// Instants closer than this, relatively, count as equal.
 const SAME: f64 = 1e-11;
 
 /// The simulated times of the steps of the trace.
@@ -75,7 +75,7 @@ pub fn chrome(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
             file.meta("process_sort_index", (pid, 0), Args::Order { sort_index: pid })?;
         }
         messages.sort_by(|(_, a), (_, b)| a.start_s.total_cmp(&b.start_s));
-        // What goes on at once needs a track each.
+        // Messages in flight at the same time need separate tracks.
         let mut lanes: Vec<f64> = Vec::new();
         for &(step, t) in messages.iter() {
             let free = lanes.iter().position(|end| *end <= t.start_s * (1.0 + SAME));
@@ -116,7 +116,7 @@ pub fn chrome(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
     writeln!(file.out, "\n]}}")
 }
 
-/// Events, a line each.
+/// Events, one per line.
 struct File<'w, W> {
     out: &'w mut W,
     first: bool,

@@ -8,7 +8,7 @@ use crate::answer::End;
 use crate::answer::trace::{Trace, Transfer};
 use crate::model::schedule::Op;
 
-/// What goes over one edge: the steps and the messages, by what is done to what comes.
+/// The steps and messages of one edge, by the receiver's operation.
 type Over<'a> = BTreeMap<Op, Vec<(u32, &'a Transfer)>>;
 
 /// The steps of the trace as one graph; nodes are boxes around their ranks.
@@ -40,7 +40,7 @@ pub fn dot(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
             let mut steps: Vec<u32> = messages.iter().map(|(step, _)| *step).collect();
             steps.dedup();
             let what = match one {
-                // The chunks of a single step are short enough.
+                // The chunks of a single step fit.
                 true => {
                     messages.iter().map(|(_, t)| carried(t, trace)).collect::<Vec<_>>().join(" ")
                 }

@@ -1,4 +1,4 @@
-//! `--events`: JSON Lines, first what there is to check against, then a message a line.
+//! `--events`: JSON Lines, first a line with the data to check them, then one message per line.
 
 use std::io::{self, Write};
 
@@ -11,18 +11,18 @@ use crate::cost::simulate::Timed;
 /// Why the lines ended early.
 #[derive(Debug)]
 pub enum Lost {
-    /// The simulation refused.
+    /// The simulation failed.
     Refused(Error),
     /// The writer failed.
     Io(io::Error),
 }
 
-/// Simulates the run and writes every message as it is told.
+/// Simulates the run and writes every message as it is reported.
 ///
 /// # Errors
 /// As [`Run::listen`]; the writer's.
 pub fn events(out: &mut impl Write, run: &Run) -> Result<(), Lost> {
-    // What is refused leaves no first line behind.
+    // A run that is refused leaves no first line.
     let header = run.header();
     let mut first = true;
     let mut written = Ok(());

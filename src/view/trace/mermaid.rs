@@ -1,4 +1,4 @@
-//! As a Mermaid sequence diagram: one arrow a message, one note a step.
+//! As a Mermaid sequence diagram: one arrow per message, one note per step.
 
 use std::io::{self, Write};
 

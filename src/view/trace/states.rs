@@ -1,7 +1,7 @@
 //! What every rank holds, as a table.
 //!
-//! Sums are written out while the tables fit: first up to three terms, then the ranks alone, then
-//! their number.
+//! Sums are written out while the tables fit: first up to three terms, then only the ranks, then
+//! only their number.
 
 use super::runs;
 use crate::answer::trace::{Cell, Sum, Trace};
@@ -23,17 +23,17 @@ pub(super) struct Shown<'a> {
 /// How sums are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
-    /// Up to so many terms, then the ranks alone.
+    /// Up to this many terms, then only the ranks.
     Terms(usize),
-    /// How many terms.
+    /// Only the number of terms.
     Number,
 }
 
-/// From the longest on.
+/// All of them, the longest first.
 const DETAILS: [Detail; 4] = [Detail::Terms(3), Detail::Terms(2), Detail::Terms(1), Detail::Number];
 
 impl<'a> Shown<'a> {
-    /// With as much detail as the terminal has room for; none where tables do not fit at all.
+    /// With as much detail as fits in the terminal; none if the tables do not fit at all.
     pub fn new(trace: &'a Trace, look: Look) -> Option<Self> {
         let mut states =
             trace.start.iter().chain(trace.steps.iter().filter_map(|s| s.state.as_ref()));
@@ -55,18 +55,18 @@ impl<'a> Shown<'a> {
         start.chain(self.trace.steps.iter().filter_map(state))
     }
 
-    /// What the names mean.
+    /// The meaning of the names.
     pub fn legend(&self, page: &mut Page) {
         let mut lines: Vec<(String, &str)> = Vec::new();
         let sums = || self.sums();
         let single = || sums().filter(|sum| sum.ranks.len() == 1 && !sum.joined);
-        // Rank and chunk of different numbers tell which is which.
+        // Different numbers for rank and chunk show which is which.
         let telling = |sum: &&Sum| sum.part.is_some_and(|part| sum.ranks[0] != part);
         if let Some(sum) = single().find(telling).or_else(|| single().next()) {
             lines.push((self.name(sum), self.meaning(sum)));
         }
         if sums().any(|sum| sum.joined) {
-            lines.push(("{0,2}".to_owned(), "who has been heard of"));
+            lines.push(("{0,2}".to_owned(), "the ranks heard from so far"));
         } else if let Some(sum) = sums().find(|sum| self.is_whole(sum)) {
             let parts = sum.part.is_some();
             let what = if parts {
@@ -87,7 +87,7 @@ impl<'a> Shown<'a> {
         {
             lines.push((
                 self.name(sum),
-                "a sum of so many ranks' chunks; a wider terminal names them",
+                "a sum of this many ranks' chunks; a wider terminal names them",
             ));
         }
         if self.trace.own_parts {
@@ -104,7 +104,7 @@ impl<'a> Shown<'a> {
 
     fn meaning(&self, sum: &Sum) -> &'static str {
         match (self.trace.own_parts, sum.part.is_some()) {
-            (_, false) => "the vector of the rank of that number",
+            (_, false) => "the vector of the rank with that number",
             (true, true) => "first the rank, then the part of its vector",
             (false, true) => "first the rank that brings it, then the chunk",
         }

@@ -141,7 +141,7 @@ fn what_is_wrong_is_said_with_its_place() {
         (vec!["fit", &damaged], "check sum is wrong", "damaged.jsonl:2"),
         (vec!["fit", &foreign], "no table of a known benchmark", "foreign.jsonl"),
         (vec!["fit", "/nowhere.jsonl"], "cannot be read", "/nowhere.jsonl"),
-        (vec!["fit", &one, "--seed", "x"], "`x` is no seed", "--seed"),
+        (vec!["fit", &one, "--seed", "x"], "`x` is not a seed", "--seed"),
     ] {
         let output = collcost(&words);
         let said = text(&output.stderr);
@@ -215,7 +215,7 @@ fn what_logs_leave_out_is_asked_for_or_said() {
     let samples = Truth::default().samples(&operations()[..2], 4, &ladder(1 << 20), 1);
     let messages = folder.file("messages.jsonl", &lines(&samples, "f"));
     for (words, what) in [
-        (vec!["fit", &messages, TIMES], "samples of messages beside times of a library"),
+        (vec!["fit", &messages, TIMES], "samples of messages and times of a library are mixed"),
         (vec!["fit", &messages, "--on", "dgx-h100"], "are for logs of a library"),
         (vec!["fit", TIMES, "--on", "dgx-h1000", "--out", "x.toml"], "is no machine"),
         (vec!["fit", TIMES, "-g", "0"], "--gpus-per-node"),
