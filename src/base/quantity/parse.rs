@@ -1,4 +1,4 @@
-//! A number followed by a unit, the shape of every quantity that people type.
+//! A number followed by a unit, the form of every quantity that a user types.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ pub(super) fn scan(text: &str) -> Result<(Number<'_>, &str)> {
     match digits.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok((Number { text: digits, value }, unit.trim_start())),
         Ok(_) => Err(Error::input(format!("`{text}` is too large to be a number"))),
-        Err(_) if trimmed.is_empty() => Err(Error::input("nothing stands where a number should")),
+        Err(_) if trimmed.is_empty() => Err(Error::input("a number is missing")),
         Err(_) => Err(Error::input(format!("`{text}` does not start with a number"))),
     }
 }
