@@ -133,7 +133,7 @@ fn wrong_input_gets_three_lines() {
         ("allreduce --n 8 --size 1MB --on dgx-h10", "did you mean `dgx-h100`?"),
         ("allreduce --n 8 --size 1MB --on /nowhere.toml", "cannot be read"),
         ("allreduce --n 8 --algorithm ring", "how many bytes?"),
-        ("allreduce --n 8 --vary bw=1GB/s..2GB/s", "no parameter"),
+        ("allreduce --n 8 --vary bw=1GB/s..2GB/s", "not a parameter"),
         ("allreduce --n 8 -b 1M", "both ends"),
         ("allreduce --n 8 -b 1K -e 1M --vary inter.alpha=1us..2us", "one range at a time"),
         ("allreduce --n 2,4 --size 1M --vary inter.alpha=1us..2us", "--n and --vary"),
