@@ -201,7 +201,7 @@ impl<'a> Fields<'a> {
             DeValue::Float(number) => Some(number.as_str().to_owned()),
             DeValue::Boolean(yes) => Some(yes.to_string()),
             other => {
-                let what = format!("`{key}` is no {}", other.type_str());
+                let what = format!("`{key}` must not be of type {}", other.type_str());
                 self.fault(key, what, "write a text in quotes, or a number");
                 None
             }
