@@ -55,7 +55,7 @@ impl Key {
         self.0
     }
 
-    /// What [`Self::bytes`] gave.
+    /// The key that [`Self::bytes`] returned.
     pub(crate) fn from_bytes(bytes: [u8; LENGTH]) -> Self {
         Self(bytes)
     }

@@ -15,9 +15,9 @@ pub enum SizeIs {
     /// M itself.
     #[default]
     Total,
-    /// What one rank holds before, or after, the call: a shard of an all-gather.
+    /// The part of one rank before or after the call: a shard of an all-gather.
     PerRank,
-    /// What one rank has for one other rank: a block of an all-to-all.
+    /// The part of one rank for one other rank: a block of an all-to-all.
     PerPeer,
 }
 

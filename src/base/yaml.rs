@@ -453,7 +453,7 @@ impl<'t> Reader<'t> {
         Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// `[a, b]`, `{a: b}`, or what stands in one.
+    /// `[a, b]`, `{a: b}`, or a value inside one.
     fn flow(&mut self, depth: usize) -> Read<Node<'t>> {
         let line = self.line;
         let value = match self.peek() {

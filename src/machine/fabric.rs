@@ -17,7 +17,7 @@ use crate::model::formula::{Level, Params, Ports, Shape};
 pub struct Tier {
     /// The name in reports.
     pub name: String,
-    /// What joins the ranks of a domain.
+    /// The kind of link between the ranks of a domain.
     pub kind: TierKind,
     /// Ranks in one domain of these links; absent: no limit.
     pub span: Option<NonZeroU32>,
@@ -36,7 +36,7 @@ pub struct Tier {
     pub switch: Option<Switch>,
 }
 
-/// What joins ranks.
+/// The kind of link between ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -147,7 +147,7 @@ pub struct Fabric {
     pub node: Option<usize>,
     /// γ: the time to reduce one byte; absent: unknown, and not priced.
     pub gamma: Option<SecondsPerByte>,
-    /// What one call costs before its first message.
+    /// The time of one call before its first message.
     pub launch: Seconds,
 }
 
@@ -261,7 +261,8 @@ impl Fabric {
         self.tiers.first().and_then(|t| t.span)
     }
 
-    /// What a rank can do at once on every tier that `ranks` ranks span: a step may cross any.
+    /// The transfers that a rank can make at once on every tier that `ranks` ranks span: a step may
+    /// cross any.
     ///
     /// # Errors
     /// More ranks than the machine joins.

@@ -12,16 +12,16 @@
 
 use crate::base::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
 
-/// What a process has and does before and after the wire.
+/// The buffers and copies of a process before and after the network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Host {
-    /// Buffers a process; one needs no local phase.
+    /// Buffers per process; one needs no local phase.
     pub buffers: u32,
     /// Time to add one byte of one buffer to another; absent: free.
     pub reduce: Option<SecondsPerByte>,
     /// Rate at which the result is copied to a further buffer; absent: free.
     pub copy: Option<Bandwidth>,
-    /// Rate between device and host memory; absent: buffers are where the wire reads them.
+    /// Rate between device and host memory; absent: the network reads the buffers directly.
     pub staging: Option<Bandwidth>,
 }
 

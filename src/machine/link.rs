@@ -4,7 +4,7 @@
 //! t(m) = α + Σ (bytes of m before each knot, and after the last)·β_j / (duplex · part)
 //! ```
 //!
-//! α and the rate alone make an ideal link, t = α + m/BW, and closed forms are priced on that. The
+//! α and the rate define an ideal link, t = α + m/BW, and closed forms are priced with it. The
 //! other parameters say how a real link differs from the ideal one; an absent parameter is no
 //! difference. All times come from [`Times`], so predictions use exactly what a fit found: there is
 //! no second formula.

@@ -1,7 +1,8 @@
 //! How far away the other ranks are: how many of them are behind each tier.
 //!
-//! An all-to-all has its own data for every peer, so it does not decompose over tiers: a rank that
-//! sends to one peer after another pays each one's own links (spiceMonkey/collective-comm 03 §2.2).
+//! An all-to-all has different data for every peer, so it does not decompose over tiers: a rank
+//! that sends to one peer after another pays for each peer's links (spiceMonkey/collective-comm 03
+//! §2.2).
 
 use crate::base::error::Result;
 use crate::base::quantity::{Ratio, Seconds, Volume};

@@ -23,7 +23,7 @@ impl Placement {
         self.ranks.div_ceil(self.per_node.max(1))
     }
 
-    /// Whether a network lies between the ranks.
+    /// Whether there is a network between the ranks.
     #[must_use]
     pub fn is_spread(self) -> bool {
         self.nodes() > 1

@@ -93,9 +93,9 @@ pub struct Machine {
     pub stock: Option<Fabric>,
     /// How its parameters were fitted, and how far to trust them.
     pub fit: Option<Calibration>,
-    /// What it is made of, where that is known.
+    /// Its hardware, if known.
     pub hardware: Option<Hardware>,
-    /// What joins its nodes, where that is known.
+    /// The network between its nodes, if known.
     pub network: Option<NetworkKind>,
     /// The measured time of collectives in its library, on the unchanged machine.
     pub curves: Vec<Curve>,

@@ -40,7 +40,7 @@ impl Number<'_> {
         self.value
     }
 
-    /// The number times 10^exponent, rounded once where the number is written without exponent.
+    /// The number times 10^exponent, rounded once if the number is written without exponent.
     pub(super) fn times_power_of_ten(self, exponent: i32) -> f64 {
         let shifted = format!("{}e{exponent}", self.text).parse();
         shifted.unwrap_or_else(|_| self.value * 10_f64.powi(exponent))

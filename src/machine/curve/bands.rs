@@ -51,9 +51,9 @@ impl Held {
 /// The tenth and the ninetieth percentile of ln(measured/expected).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Band {
-    /// A tenth lies below.
+    /// A tenth is below.
     pub(super) low: f64,
-    /// A tenth lies above.
+    /// A tenth is above.
     pub(super) high: f64,
 }
 
@@ -63,7 +63,7 @@ impl Band {
         Self { low: self.low * by, high: self.high * by }
     }
 
-    /// The median may itself be off, but it lies in its own band.
+    /// The median may itself be off, but it is within its own band.
     pub(super) fn around_zero(self) -> Self {
         Self { low: self.low.min(-LEAST), high: self.high.max(LEAST) }
     }
@@ -77,7 +77,7 @@ const LEAST: f64 = 0.005;
 pub(super) struct Away {
     /// lg of the ranks over the nearest measured number on the tier; negative if there are fewer.
     pub(super) octaves: f64,
-    /// Whether a network lies between them.
+    /// Whether there is a network between them.
     pub(super) between: bool,
 }
 

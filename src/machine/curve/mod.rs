@@ -49,7 +49,7 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Whether a network lies between the ranks.
+    /// Whether there is a network between the ranks.
     #[must_use]
     pub fn between(self) -> bool {
         self.nodes > 1
@@ -82,7 +82,7 @@ pub struct Curve {
     pub bands: Bands,
     /// How many times were fitted.
     pub rows: u32,
-    /// Which library, and whose measurements.
+    /// The library and the source of the measurements.
     pub source: String,
 }
 
@@ -163,7 +163,7 @@ impl Curve {
         self.formula(placed, size) * Ratio(residual.exp())
     }
 
-    /// What was measured around `placed` and `size`.
+    /// The kind of measurements around `placed` and `size`.
     #[must_use]
     pub fn reach(&self, placed: Placed, size: Bytes) -> Reach {
         let tier = || self.placed.iter().filter(|p| p.between() == placed.between());

@@ -128,8 +128,8 @@ impl File {
         let mut spec = match &self.generate {
             Some(generate) => {
                 if self.ranks.is_some() || self.switches.is_some() || !self.links.is_empty() {
-                    return Err(Error::input("`generate` beside ranks, switches or links")
-                        .help("write one of them: `generate` makes all three"));
+                    return Err(Error::input("`generate` together with ranks, switches or links")
+                        .help("write only one of them: `generate` makes all three"));
                 }
                 generate.spec()?
             }

@@ -229,7 +229,7 @@ impl Generate {
             "parity" => (0..2).map(|i| spec.switch(format!("ib{i}"))).collect(),
             "rail" => (0..gpus).map(|i| spec.switch(format!("rail{i}"))).collect(),
             other => {
-                return Err(Error::input(format!("`{other}` joins no boxes"))
+                return Err(Error::input(format!("`{other}` is not a way to join boxes"))
                     .help("write fabric = \"one\", \"parity\" or \"rail\""));
             }
         };
@@ -256,7 +256,7 @@ impl Generate {
         let (nodes, gpus, each) = (*nodes, *gpus, *per_switch);
         if each == 0 || gpus % each != 0 {
             return Err(Error::input(format!("{gpus} GPUs over switches of {each}"))
-                .help("per_switch divides gpus"));
+                .help("per_switch must divide gpus"));
         }
         let (gpu, up, cross) = (gpu_bw.rate()?, up_bw.rate()?, cross_bw.rate()?);
         let mut spec =

@@ -6,7 +6,7 @@ use crate::base::quantity::{Bandwidth, Ratio};
 /// A node kind and its network, without fitted parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hardware {
-    /// What joins the ranks of a node.
+    /// The kind of link between the ranks of a node.
     pub link: LinkKind,
     /// The chips' generation.
     pub generation: Option<Generation>,
@@ -20,7 +20,7 @@ pub struct Hardware {
     pub levels: u32,
     /// Ranks of a node.
     pub span: u32,
-    /// What joins nodes.
+    /// The kind of network between nodes.
     pub network: Option<NetworkKind>,
     /// The rate of the NICs for each rank of a node, one way, by line rate.
     pub between: Option<Bandwidth>,

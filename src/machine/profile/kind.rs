@@ -35,7 +35,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What joins the ranks of a node.
+    /// The kind of link between the ranks of a node.
     LinkKind {
         /// NVLink, over switches or from GPU to GPU.
         NvLink = "nvlink",
@@ -53,8 +53,8 @@ words! {
 }
 
 words! {
-    /// What joins nodes. Floors and shares of the line rate differ more between these than between
-    /// two rates of one of them.
+    /// The kind of network between nodes. Floors and shares of the line rate differ more between
+    /// these than between two rates of one of them.
     NetworkKind {
         /// InfiniBand.
         Ib = "ib",

@@ -71,10 +71,10 @@ pub struct Profile {
     /// The generation of its chips.
     #[serde(default)]
     pub generation: Option<Generation>,
-    /// What joins the ranks of a node.
+    /// The kind of link between the ranks of a node.
     #[serde(default)]
     pub link: Option<LinkKind>,
-    /// What joins its nodes.
+    /// The kind of network between its nodes.
     #[serde(default)]
     pub network: Option<NetworkKind>,
     /// The node kind to take over; absent once that is done.
@@ -136,7 +136,7 @@ pub struct Profile {
 /// The calls that a launch applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Call {
-    /// Those without a launch of their own.
+    /// All calls without a separate launch.
     Any,
     /// Those of one collective.
     Of(Collective),

@@ -51,7 +51,7 @@ fn told(key: &str, value: &DeValue<'_>) -> String {
     let text = match value {
         DeValue::String(text) => text.to_string(),
         DeValue::Integer(number) => number.as_str().to_owned(),
-        // What it is told the reader of the key.
+        // The reader of the key reports the wrong type.
         other => other.type_str().to_owned(),
     };
     match key {

@@ -187,7 +187,7 @@ fn gates_get_a_number_for_each_size() {
     assert!((150e9..260e9).contains(&rate("sichek")));
 }
 
-/// Budgets of a ring on links of two figures, each with its own lines behind.
+/// Budgets of a ring on links of two parameters, each followed by its own lines.
 fn rings(tail: &str, each: &[&str]) -> Checked {
     let one = |(i, lines): (usize, &&str)| {
         format!("{}{lines}\n", RING.replace("\"ring\"\ncoll", &format!("\"{i}\"\ncoll")))

@@ -134,22 +134,22 @@ impl<'a> Fields<'a> {
         self.layers.iter().find_map(|layer| Some((layer, layer.table.get(key)?)))
     }
 
-    /// How many layers lie before the one that says it.
+    /// The number of layers before the one that has it.
     pub(crate) fn depth(&self, key: &str) -> usize {
         self.layers.iter().take_while(|layer| !layer.table.contains_key(key)).count()
     }
 
-    /// Whether somebody says it.
+    /// Whether any layer has it.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
 
-    /// Where a key's value stands, else the entry's heading.
+    /// The position of a key's value, otherwise of the entry's heading.
     pub(crate) fn place(&self, key: &str) -> (String, Place) {
         match self.find(key) {
             Some((layer, value)) => (layer.file.to_owned(), layer.document.place(&value.span())),
             None => {
-                // What was typed has no heading.
+                // Command-line keys have no heading.
                 let own = self.layers.iter().find(|l| !l.file.starts_with("--"));
                 let layer = own.unwrap_or(&self.layers[0]);
                 (layer.file.to_owned(), layer.document.place(&(layer.start..layer.start)))
@@ -157,7 +157,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Keeps a fault at a key's value, or at the heading where there is no such key.
+    /// Keeps a fault at a key's value, or at the heading if there is no such key.
     pub(crate) fn fault(&self, key: &str, what: impl Into<String>, help: impl Into<String>) {
         let (file, place) = self.place(key);
         self.keep(Fault::new(&file, place, what.into(), Some(help.into())));

@@ -1,4 +1,4 @@
-//! Which forms, and how many components.
+//! Chooses the forms and the number of components.
 
 use super::Asked;
 use super::parts::{EACH, MOST, Parts};
@@ -100,7 +100,7 @@ fn forms(count: usize) -> Vec<Vec<Steps>> {
     all
 }
 
-/// Where the search begins: latency over that of the fastest row, time of a byte over that of the
+/// The start of the search: latency over that of the fastest row, time of a byte over that of the
 /// largest row, for each component.
 const STARTS: [[&[(f64, f64)]; 3]; MOST] = [
     [&[(1.0, 1.0)], &[(0.7, 0.8)], &[(1.3, 0.9)]],

@@ -31,7 +31,7 @@ pub struct Asked {
     pub curved: bool,
     /// Whether the residuals of the components are kept for each size.
     pub residuals: bool,
-    /// Which library, and whose measurements.
+    /// The library and the source of the measurements.
     pub source: String,
 }
 

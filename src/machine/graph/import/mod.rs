@@ -1,4 +1,4 @@
-//! Fabrics of other programs, each format in a file of its own.
+//! Fabrics of other programs, each format in its own module.
 
 mod astra_sim;
 mod hwloc;

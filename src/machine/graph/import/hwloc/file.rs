@@ -6,7 +6,7 @@ use super::{BETWEEN, Read, Refused, giga};
 use crate::base::xml::Events;
 use crate::model::formula::Rational;
 
-/// What an object is to a fabric.
+/// The role of an object in a fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A processor, by its number.
@@ -142,7 +142,7 @@ impl File {
                 *packages += 1;
                 Kind::Package { number: *packages - 1 }
             }
-            // A host bridge begins a tree and is no link itself.
+            // A host bridge begins a tree and is not a link itself.
             "Bridge" if !attributes.get("bridge_type").starts_with("0-") => Kind::Bridge,
             "PCIDev" => device(attributes.get("pci_type"), attributes.get("subtype")),
             "OSDev" => {

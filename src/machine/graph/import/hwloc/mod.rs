@@ -84,7 +84,7 @@ enum Above {
     Package(Option<usize>),
 }
 
-/// Nodes and links as they are found.
+/// Nodes and links found so far.
 struct Host<'f> {
     file: &'f File,
     /// The number of each GPU's rank, by object.

@@ -3,10 +3,14 @@
 //! ```text
 //! devices:                                   the kinds of devices, and what is inside them
 //! - name: server
-//! components: - {name: xpu, count: 4, choice: xpu}     ranks - {name: nic, count: 4, choice: nic}
-//! all others forward links: - {name: pcie, physical: {bandwidth: {choice: gigabytes_per_second,
-//! gigabytes_per_second: 64}}} edges: - {ep1: {component: xpu}, ep2: {component: nic}, scheme:
-//! one2one, link: pcie} instances:
+//!   components:
+//!   - {name: xpu, count: 4, choice: xpu}     ranks
+//!   - {name: nic, count: 4, choice: nic}     all others forward
+//!   links:
+//!   - {name: pcie, physical: {bandwidth: {choice: gigabytes_per_second, gigabytes_per_second: 64}}}
+//!   edges:
+//!   - {ep1: {component: xpu}, ep2: {component: nic}, scheme: one2one, link: pcie}
+//! instances:
 //! - {name: host, device: server, count: 2}
 //! edges:                                     between instances, over `links` of the infrastructure
 //! - {ep1: {instance: "host[0:2]", component: "nic[0]"}, ep2: {…}, scheme: one2one, link: eth}
