@@ -17,7 +17,7 @@ use crate::base::quantity::Ratio;
 pub enum Collective {
     /// Every rank ends with the reduction of all vectors.
     AllReduce,
-    /// Every rank ends with everybody's block.
+    /// Every rank ends with the blocks of all ranks.
     AllGather,
     /// Every rank ends with its own block of the reduction.
     ReduceScatter,
@@ -29,7 +29,7 @@ pub enum Collective {
     Reduce,
     /// Rank i ends with block i of the root's vector.
     Scatter,
-    /// The root ends with everybody's block.
+    /// The root ends with the blocks of all ranks.
     Gather,
     /// One rank's vector ends at another.
     SendRecv,
@@ -43,7 +43,7 @@ use Collective::{
 };
 
 impl Collective {
-    /// All of them, in the order in which they are listed.
+    /// All collectives, in listing order.
     pub const ALL: &[Self] = &[
         AllReduce,
         AllGather,
@@ -87,7 +87,7 @@ impl Collective {
         }
     }
 
-    /// The other spellings that are understood, beside case, `-`, `_` and an `MPI_` or `nccl` before.
+    /// The other accepted spellings. Case, `-`, `_` and a leading `MPI_` or `nccl` do not matter.
     #[must_use]
     pub fn aliases(self) -> &'static [&'static str] {
         match self {
@@ -102,15 +102,15 @@ impl Collective {
         }
     }
 
-    /// What M counts, in words that go between the size and the ranks.
+    /// What M counts: the words between the size and the number of ranks.
     #[must_use]
     pub fn size_means(self) -> &'static str {
         match self {
             AllReduce | Reduce | ReduceScatter => "on each of",
             Broadcast => "from the root to",
             SendRecv => "from one to the other of",
-            AllGather | Gather => "in all from",
-            Scatter => "in all to",
+            AllGather | Gather => "in total from",
+            Scatter => "in total to",
             AllToAll => "in the buffer of each of",
             Barrier => "of",
         }
@@ -161,7 +161,7 @@ impl FromStr for Collective {
         let plain = plain.strip_suffix("perf").unwrap_or(plain);
         let found = Self::ALL.iter().find(|c| c.id() == plain || c.aliases().contains(&plain));
         found.copied().ok_or_else(|| {
-            Error::input(format!("`{text}` is no collective")).help(did_you_mean(
+            Error::input(format!("`{text}` is not a collective")).help(did_you_mean(
                 plain,
                 Self::ALL.iter().map(|c| c.id()),
                 || {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What went wrong, where, and what would be accepted.
 ///
-/// It displays as up to three lines without indentation of the first:
+/// It displays as up to three lines; the first is not indented:
 ///
 /// ```text
 /// `16 Mb` is 16 megabits, not bytes
@@ -12,7 +12,7 @@ use std::fmt;
 ///   write 16MB (10^6 bytes) or 16MiB (2^20 bytes)
 /// ```
 ///
-/// The causes are private; ask with the `is_` predicates.
+/// The kinds are private; query them with the `is_` predicates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
@@ -43,17 +43,17 @@ impl Error {
         Self(Box::new(Inner { kind, what: brief(what.into()), place: None, help: None }))
     }
 
-    /// A value that has no meaning where it stands.
+    /// A value that has no meaning in its place.
     pub fn input(what: impl Into<String>) -> Self {
         Self::new(Kind::Input, what)
     }
 
-    /// An algorithm that cannot run for the asked ranks, ports or machine.
+    /// An algorithm that cannot run with the requested ranks, ports or machine.
     pub fn unsupported(what: impl Into<String>) -> Self {
         Self::new(Kind::Unsupported, what)
     }
 
-    /// A figure that the question needs and nobody gave.
+    /// A parameter that the question needs and that was not given.
     pub fn unknown(what: impl Into<String>) -> Self {
         Self::new(Kind::Unknown, what)
     }
@@ -63,17 +63,17 @@ impl Error {
         Self::new(Kind::Profile, what)
     }
 
-    /// A machine, or its present state, on which something cannot be run.
+    /// The machine, or its present state, does not allow a run.
     pub fn environment(what: impl Into<String>) -> Self {
         Self::new(Kind::Environment, what)
     }
 
-    /// A run that ended before its end: a process died, or fell silent.
+    /// A run that ended early: a process died or stopped responding.
     pub fn lost(what: impl Into<String>) -> Self {
         Self::new(Kind::Lost, what)
     }
 
-    /// A run that somebody stopped.
+    /// A run that was stopped by the user.
     pub fn interrupted(what: impl Into<String>) -> Self {
         Self::new(Kind::Interrupted, what)
     }
@@ -102,7 +102,7 @@ impl Error {
         self
     }
 
-    /// Says what would be accepted, unless that is said already.
+    /// Says what would be accepted, unless the error already says it.
     #[must_use]
     pub fn or_help(mut self, help: impl Into<String>) -> Self {
         self.0.help.get_or_insert_with(|| brief(help.into()));
@@ -121,43 +121,43 @@ impl Error {
         self.0.kind == Kind::Unsupported
     }
 
-    /// Whether a needed figure is unknown.
+    /// Whether a needed parameter is unknown.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.0.kind == Kind::Unknown
     }
 
-    /// Whether a machine description is at fault.
+    /// Whether a machine description cannot be used.
     #[must_use]
     pub fn is_profile(&self) -> bool {
         self.0.kind == Kind::Profile
     }
 
-    /// Whether something cannot be run on this machine as it is.
+    /// Whether something cannot be run on this machine in its present state.
     #[must_use]
     pub fn is_environment(&self) -> bool {
         self.0.kind == Kind::Environment
     }
 
-    /// Whether a run ended before its end.
+    /// Whether a run ended early.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.0.kind == Kind::Lost
     }
 
-    /// Whether somebody stopped a run.
+    /// Whether the user stopped a run.
     #[must_use]
     pub fn is_interrupted(&self) -> bool {
         self.0.kind == Kind::Interrupted
     }
 
-    /// What would be accepted, where that is said.
+    /// What would be accepted, if the error says it.
     #[must_use]
     pub fn mending(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
 
-    /// The first line alone: what went wrong.
+    /// Only the first line: what went wrong.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.0.what
@@ -179,8 +179,8 @@ impl std::error::Error for Error {}
 /// A line of an error is no longer than this, in bytes.
 const LONGEST: usize = 2000;
 
-/// What a line says, without the middle where it repeats something very long: a word of a file may
-/// have a megabyte.
+/// The text of a line; if it repeats something very long, its middle is cut out. A word of a file
+/// may have a megabyte.
 #[must_use]
 pub fn brief(text: String) -> String {
     if text.len() <= LONGEST {
@@ -190,11 +190,11 @@ pub fn brief(text: String) -> String {
     format!("{} … {} bytes … {}", &text[..head], tail - head, &text[tail..])
 }
 
-/// The name among `known` that is nearest to `typed`, if any is near enough to be a slip: a third of
-/// its letters may differ, and two that changed places count as one.
+/// The name among `known` that is nearest to `typed`, if it is near enough for a typo: a third of
+/// its letters may differ, and two swapped letters count as one.
 #[must_use]
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Nobody slips so far that a name gets as long as this.
+    // No typo makes a name as long as this.
     if typed.len() > LONGEST {
         return None;
     }
@@ -229,11 +229,11 @@ mod tests {
 
     #[test]
     fn what_is_very_long_is_cut_in_its_middle() {
-        let long = format!("`{}é` is no size", "x".repeat(1 << 20));
+        let long = format!("`{}é` is not a size", "x".repeat(1 << 20));
         let e = Error::input(long.clone()).at(long.clone()).help(long.clone()).within(&long);
         let text = e.to_string();
         assert!(text.len() < 3 * LONGEST, "{} bytes", text.len());
-        assert!(text.starts_with("`xxx") && text.ends_with("xé` is no size"), "{text}");
+        assert!(text.starts_with("`xxx") && text.ends_with("xé` is not a size"), "{text}");
         assert!(text.contains(" bytes … "), "{text}");
         assert_eq!(brief("é".repeat(LONGEST / 2)).len(), LONGEST);
         assert_eq!(nearest(&long, ["ring"]), None);

@@ -1,10 +1,10 @@
-//! The ways in which answers are written: one table, from which flags, settings and help come.
+//! Output formats: one table, from which flags, settings and help are derived.
 
 use std::str::FromStr;
 
 use super::error::{Error, did_you_mean};
 
-/// A way in which an answer is written.
+/// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// For a terminal.
@@ -31,7 +31,7 @@ pub enum Format {
     Log,
     /// A profile's file.
     Toml,
-    /// Samples, a line each.
+    /// Samples, one per line.
     Jsonl,
     /// `JUnit` XML.
     Junit,
@@ -47,11 +47,11 @@ pub enum Format {
     Jenkins,
     /// SARIF 2.1.0.
     Sarif,
-    /// One HTML file that needs nothing else.
+    /// One self-contained HTML file.
     Html,
 }
 
-/// What is known of a format.
+/// The properties of a format.
 struct Entry {
     format: Format,
     id: &'static str,
@@ -70,19 +70,19 @@ const fn entry(
 
 /// Every format, one line each.
 static FORMATS: &[Entry] = &[
-    entry(Format::Text, "text", &["table"], "for people, at a terminal"),
+    entry(Format::Text, "text", &["table"], "for reading in a terminal"),
     entry(Format::Markdown, "markdown", &["md"], "a document"),
     entry(Format::Csv, "csv", &[], "the table in base units"),
-    entry(Format::Json, "json", &[], "the whole report, by docs/schema"),
+    entry(Format::Json, "json", &[], "the whole report, as in docs/schema"),
     entry(Format::Latex, "latex", &["tex"], "a part of a document"),
     entry(Format::NcclTests, "nccl-tests", &[], "as nccl-tests prints its results"),
     entry(Format::Mermaid, "mermaid", &[], "a Mermaid diagram"),
     entry(Format::Dot, "dot", &[], "a Graphviz graph"),
     entry(Format::Chrome, "chrome", &["perfetto"], "a timeline for Chrome and Perfetto"),
-    entry(Format::Xml, "xml", &[], "as NCCL_GRAPH_DUMP_FILE has it"),
+    entry(Format::Xml, "xml", &[], "as in an NCCL_GRAPH_DUMP_FILE"),
     entry(Format::Log, "log", &[], "as NCCL_DEBUG prints it"),
     entry(Format::Toml, "toml", &[], "a profile's file"),
-    entry(Format::Jsonl, "jsonl", &[], "samples for fit, a line each"),
+    entry(Format::Jsonl, "jsonl", &[], "samples for fit, one per line"),
     entry(Format::Junit, "junit", &[], "JUnit XML"),
     entry(Format::Github, "github", &[], "GitHub annotations"),
     entry(Format::Summary, "summary", &[], "a GitHub step summary"),
@@ -90,7 +90,7 @@ static FORMATS: &[Entry] = &[
     entry(Format::Prometheus, "prometheus", &["openmetrics"], "Prometheus text, and OpenMetrics"),
     entry(Format::Jenkins, "jenkins", &[], "issues for Jenkins' warnings plugin"),
     entry(Format::Sarif, "sarif", &[], "SARIF 2.1.0, for code scanning"),
-    entry(Format::Html, "html", &[], "one HTML file that needs nothing else"),
+    entry(Format::Html, "html", &[], "one self-contained HTML file"),
 ];
 
 impl Format {
@@ -100,7 +100,7 @@ impl Format {
     }
 
     fn entry(self) -> &'static Entry {
-        // The table has every format in the order of the enumeration; a test holds it to that.
+        // The table has every format in the order of the enumeration; a test checks this.
         &FORMATS[self as usize]
     }
 
@@ -137,7 +137,7 @@ impl FromStr for Format {
         Self::named(text).ok_or_else(|| {
             let ids = || FORMATS.iter().map(|e| e.id);
             let known = || format!("known are {}", ids().collect::<Vec<_>>().join(", "));
-            Error::input(format!("`{text}` is no format")).help(did_you_mean(text, ids(), known))
+            Error::input(format!("`{text}` is not a format")).help(did_you_mean(text, ids(), known))
         })
     }
 }

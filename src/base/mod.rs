@@ -1,4 +1,4 @@
-//! What every room speaks of: quantities, collectives, errors.
+//! Basic types that all modules use: quantities, collectives, errors.
 
 pub mod collective;
 pub mod error;

@@ -5,7 +5,7 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// A sequence of its own for each seed, 0 included.
+    /// A separate sequence for each seed, 0 included.
     pub(crate) fn new(seed: u64) -> Self {
         // A few rounds of splitmix, so that seeds 1 and 2 do not begin alike.
         let mut state = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -14,13 +14,13 @@ impl Random {
         Self((state ^ (state >> 31)).max(1))
     }
 
-    /// The sequence of one of many things that are drawn by the same seed.
+    /// The sequence for one of several things that are drawn from the same seed.
     pub(crate) fn of(seed: u64, thing: u64) -> Self {
         Self::new(Self::new(seed).next() ^ thing)
     }
 
-    /// About normal, with mean 0 and standard deviation 1: the sum of twelve even draws, so that no
-    /// function is asked that machines round differently.
+    /// Approximately normal, with mean 0 and standard deviation 1: the sum of twelve uniform draws.
+    /// It uses no function that machines round differently.
     pub(crate) fn normal(&mut self) -> f64 {
         let even = |_| (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
         (0..12).map(even).sum::<f64>() - 6.0
@@ -38,7 +38,7 @@ impl Random {
         ((u128::from(self.next()) * end as u128) >> 64) as usize
     }
 
-    /// Puts `things` into an order of which each is as likely (Fisher, Yates).
+    /// Shuffles `things`; every order is equally likely (Fisher, Yates).
     #[cfg(all(feature = "exec", target_os = "linux"))]
     pub(crate) fn shuffle<T>(&mut self, things: &mut [T]) {
         for end in (1..things.len()).rev() {

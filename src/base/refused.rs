@@ -1,4 +1,4 @@
-//! What a reader has against a text, before anybody says which file it is.
+//! Why a reader refuses a text, before the name of the file is known.
 
 use super::error::Error;
 
@@ -20,7 +20,7 @@ impl Refused {
         Self { help: Some(help.into()), ..self }
     }
 
-    /// What the text says is well formed, but more than is understood.
+    /// The text is well formed, but uses something that this reader does not support.
     pub fn unsupported(self) -> Self {
         Self { unsupported: true, ..self }
     }

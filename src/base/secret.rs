@@ -1,4 +1,4 @@
-//! Keys, and the codes by which those who have one know each other (HMAC-SHA-256, RFC 2104).
+//! Keys, and the codes by which their holders recognize each other (HMAC-SHA-256, RFC 2104).
 
 use std::fmt;
 
@@ -30,32 +30,32 @@ impl Key {
         random().map(Self)
     }
 
-    /// One that whoever has `secret` makes again from the same words.
+    /// A key that any holder of `secret` can derive from the same words.
     #[must_use]
     pub fn derived(secret: &[u8], words: &[&[u8]]) -> Self {
         Self(mac(secret, words).finalize().into_bytes().into())
     }
 
-    /// The code of what `words` are one after another.
+    /// The code of the concatenated `words`.
     #[must_use]
     pub fn code(&self, words: &[&[u8]]) -> [u8; LENGTH] {
         mac(&self.0, words).finalize().into_bytes().into()
     }
 
-    /// Whether `code`, of at least 16 bytes, begins the code of `words`; takes as long for a wrong
-    /// one as for a right one.
+    /// Whether `code`, of at least 16 bytes, begins the code of `words`; takes the same time for a
+    /// wrong one as for a right one.
     #[must_use]
     pub fn signed(&self, words: &[&[u8]], code: &[u8]) -> bool {
         (16..=LENGTH).contains(&code.len())
             && mac(&self.0, words).verify_truncated_left(code).is_ok()
     }
 
-    /// For a process that this one starts, over a channel that nobody else reads.
+    /// The key for a child process, over a channel that no other process reads.
     pub(crate) fn bytes(&self) -> [u8; LENGTH] {
         self.0
     }
 
-    /// What [`Self::bytes`] gave.
+    /// The key that [`Self::bytes`] returned.
     pub(crate) fn from_bytes(bytes: [u8; LENGTH]) -> Self {
         Self(bytes)
     }
@@ -64,7 +64,7 @@ impl Key {
 /// Random bytes.
 ///
 /// # Errors
-/// The system has none.
+/// The system has no random numbers.
 pub fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom(&mut bytes, GetRandomFlags::empty())
@@ -73,7 +73,7 @@ pub fn random<const N: usize>() -> Result<[u8; N]> {
 }
 
 fn mac(secret: &[u8], words: &[&[u8]]) -> Hmac<Sha256> {
-    // A key of any length is a key: longer ones are hashed first.
+    // A key may have any length: longer ones are hashed first.
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).unwrap_or_else(|_| unreachable!());
     for word in words {
         mac.update(word);

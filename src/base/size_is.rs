@@ -1,7 +1,7 @@
-//! What the size that somebody gives counts.
+//! What a given size counts.
 //!
 //! M is nccl-tests' size everywhere in this crate (see [`Collective`]). Frameworks and papers also
-//! count one rank's part, or what one rank sends to one other.
+//! count one rank's part, or what one rank sends to one other rank.
 
 use std::str::FromStr;
 
@@ -15,9 +15,9 @@ pub enum SizeIs {
     /// M itself.
     #[default]
     Total,
-    /// What one rank holds before, or after, the call: a shard of an all-gather.
+    /// The part of one rank before or after the call: a shard of an all-gather.
     PerRank,
-    /// What one rank has for one other: a block of an all-to-all.
+    /// The part of one rank for one other rank: a block of an all-to-all.
     PerPeer,
 }
 
@@ -34,8 +34,8 @@ impl SizeIs {
             // One rank's whole buffer, or the whole vector.
             (Self::Total | Self::PerRank, _) => 1,
             (Self::PerPeer, _) => {
-                return Err(Error::input(format!("{} has no blocks for peers", collective.name()))
-                    .help("give its size in all, or per rank"));
+                return Err(Error::input(format!("{} has no per-peer blocks", collective.name()))
+                    .help("give its total size, or the size per rank"));
             }
         };
         let too_large = || Error::input("these are more bytes than can be counted");
@@ -51,7 +51,7 @@ impl FromStr for SizeIs {
             "total" => Ok(Self::Total),
             "per-rank" => Ok(Self::PerRank),
             "per-peer" => Ok(Self::PerPeer),
-            _ => Err(Error::input(format!("`{text}` is nothing that a size counts"))
+            _ => Err(Error::input(format!("`{text}` is not a way to count a size"))
                 .help("write total, per-rank or per-peer")),
         }
     }

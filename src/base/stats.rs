@@ -1,9 +1,10 @@
-//! Statistics that several rooms ask: quantiles, how well a median is known, and normal equations.
+//! Statistics that several modules use: quantiles, confidence intervals of medians, normal
+//! equations.
 
 use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal, StudentsT};
 use statrs::statistics::{Data, Median as _, Statistics as _};
 
-/// The `part` quantile of sorted numbers, between two of them in proportion.
+/// The `part` quantile of sorted numbers, with linear interpolation.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     let at = part * last as f64;
@@ -14,21 +15,22 @@ pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
     }
 }
 
-/// The median of numbers in any order; none of none.
+/// The median of numbers in any order; `None` if there are no numbers.
 pub(crate) fn median(numbers: Vec<f64>) -> Option<f64> {
     (!numbers.is_empty()).then(|| Data::new(numbers).median())
 }
 
 /// Half the 95 % interval of the median of sorted numbers.
 ///
-/// How many of n numbers lie below the median is binomial, whatever they are drawn from: what leaves
-/// out k numbers at each end fails to hold it with 2·P(B ≤ k), where B has n turns of 1/2. Of fewer
-/// than six numbers the smallest and the largest are all that can be said.
+/// The count of n numbers below the median is binomial for every distribution: an interval that
+/// leaves out k numbers at each end misses the median with probability 2·P(B ≤ k), where B counts n
+/// trials of probability 1/2. For fewer than six numbers the interval is from the smallest to the
+/// largest.
 ///
 /// Source: Conover, Practical Nonparametric Statistics, section 3.2.
 pub(crate) fn half_width(sorted: &[f64]) -> f64 {
     let (n, last) = (sorted.len(), sorted.len() - 1);
-    // The normal law is at most one number off.
+    // The normal approximation is at most one number off.
     let about = (n as f64 / 2.0 - 0.98 * (n as f64).sqrt()).max(0.0) as usize + 1;
     let holds = |b: &Binomial, out: usize| b.cdf(out as u64) <= 0.025;
     let out = Binomial::new(0.5, n as u64)
@@ -38,29 +40,29 @@ pub(crate) fn half_width(sorted: &[f64]) -> f64 {
     0.5 * (sorted[last - out] - sorted[out])
 }
 
-/// Half the 95 % interval of the mean of two normal numbers or more, by Student's t.
+/// Half the 95 % interval of the mean of two or more normal numbers, by Student's t.
 pub(crate) fn half_of_mean(numbers: &[f64]) -> f64 {
     let count = numbers.len() as f64;
     student(0.975, count - 1.0) * numbers.std_dev() / count.sqrt()
 }
 
-/// The `part` quantile of Student's t with so many degrees of freedom.
+/// The `part` quantile of Student's t with this many degrees of freedom.
 pub(crate) fn student(part: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(part))
 }
 
-/// How often a normal number lies as far from 0 as `z` deviations, to either side.
+/// The probability that a normal number is at least `z` deviations from 0, on either side.
 pub(crate) fn as_far(z: f64) -> f64 {
     2.0 * Normal::standard().sf(z.abs())
 }
 
-/// How often the squares of `count` normal numbers add up to `sum` or more.
+/// The probability that the squares of `count` normal numbers add up to `sum` or more.
 pub(crate) fn as_large(sum: f64, count: usize) -> f64 {
     ChiSquared::new(count as f64).map_or(1.0, |law| law.sf(sum))
 }
 
-/// Solves a·x = b for the first `n` unknowns in place, by Cholesky; of `a` the lower half counts.
-/// False where a pivot is not above `least`: the matrix is not positive definite.
+/// Solves a·x = b for the first `n` unknowns in place, by Cholesky; only the lower half of `a` is
+/// used. Returns false if a pivot is not above `least`: the matrix is not positive definite.
 pub(crate) fn solve_positive<const N: usize>(
     a: &mut [[f64; N]; N],
     b: &mut [f64; N],

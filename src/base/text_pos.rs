@@ -1,4 +1,4 @@
-//! Where something stands in a text that a person wrote: line, column, and the line itself.
+//! Positions in a text that a person wrote: line, column, and the line itself.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,19 +8,19 @@ use toml::de::{DeTable, DeValue};
 
 use crate::base::error::{Error, did_you_mean};
 
-/// A place in a text, counted from 1.
+/// A position in a text, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The line.
     pub line: usize,
-    /// The letter in that line.
+    /// The character in that line.
     pub column: usize,
     /// The line itself, without blanks around it.
     pub text: String,
 }
 
 impl Place {
-    /// The place of a byte of a text; behind its end, the end.
+    /// The position of a byte of a text; beyond the end, the end.
     #[must_use]
     pub fn at(text: &str, byte: usize) -> Self {
         let byte = text.floor_char_boundary(byte);
@@ -38,12 +38,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// What the TOML reader refused, in the words of this crate, and where.
+/// An error of the TOML reader in the words of this crate, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// What is wrong.
     pub what: String,
-    /// Where; absent where the reader does not say.
+    /// Where; absent if the reader does not say.
     pub place: Option<Place>,
     /// What would be accepted.
     pub help: Option<String>,
@@ -92,11 +92,11 @@ pub(crate) fn advice(typed: &str, known: &[&str]) -> String {
     did_you_mean(typed, known.iter().copied(), || format!("known are {}", known.join(", ")))
 }
 
-/// A TOML text whose keys and values say where they stand.
+/// A TOML text with the positions of its keys and values.
 pub struct Document<'a> {
     text: &'a str,
     root: Spanned<DeTable<'a>>,
-    /// Where each line begins: a long file is asked for many places.
+    /// Where each line begins: many positions of a long file may be looked up.
     lines: Vec<usize>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Document<'a> {
     /// Reads a text.
     ///
     /// # Errors
-    /// No TOML.
+    /// The text is not TOML.
     pub fn parse(text: &'a str) -> Result<Self, Refused> {
         let root = DeTable::parse(text).map_err(|e| Refused::new(&e, text))?;
         let ends = text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1);
@@ -124,8 +124,8 @@ impl<'a> Document<'a> {
         Place { line: line + 1, ..Place::at(&self.text[begin..end], span.start - begin) }
     }
 
-    /// Where the value at a path such as `tier.0.alpha.value` stands; as much of the path as there
-    /// is, where it ends early.
+    /// The position of the value at a path such as `tier.0.alpha.value`. If the path does not exist
+    /// as a whole, the position of the longest part that does.
     #[must_use]
     pub fn value(&self, path: &str) -> Place {
         let mut span = 0..0;

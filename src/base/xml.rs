@@ -5,7 +5,7 @@ use quick_xml::events::Event;
 
 use super::refused::Refused;
 
-/// What is left to read of a text.
+/// The rest of a text.
 pub(crate) struct Events<'t> {
     text: &'t str,
     reader: Reader<&'t [u8]>,
@@ -27,7 +27,7 @@ impl<'t> Events<'t> {
         self.line += self.text[self.read..end].matches('\n').count();
         self.read = end;
         let event = event
-            .map_err(|e| Refused::at(here, format!("the text is no XML from here on: {e}")))?;
+            .map_err(|e| Refused::at(here, format!("the text is not XML from here on: {e}")))?;
         Ok((here, event))
     }
 }

@@ -2,7 +2,7 @@
 //! each with its line.
 //!
 //! Blocks by indentation, `[a, b]` and `{a: b}`, plain and quoted texts over several lines, `|` and
-//! `>`, comments. Anchors, aliases, tags, keys that are no text and several documents are refused.
+//! `>`, comments. Anchors, aliases, tags, keys that are not text and several documents are refused.
 //!
 //! Source: the YAML 1.2.2 specification, yaml.org/spec/1.2.2.
 
@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use super::refused::Refused;
 
-/// Maps and lists inside each other.
+/// The most nested maps and lists.
 const DEEPEST: usize = 64;
 
 type Read<T> = Result<T, Refused>;
@@ -39,19 +39,19 @@ impl<'t> Node<'t> {
         Refused::at(self.line, what)
     }
 
-    /// What stands under a key of a map; nothing where it is null.
+    /// The value of a key of a map; `None` if it is null.
     pub fn get(&self, key: &str) -> Option<&Self> {
         let Value::Map(entries) = &self.value else { return None };
         let found = entries.iter().find(|(name, _)| name == key).map(|(_, value)| value);
         found.filter(|value| value.value != Value::Null)
     }
 
-    /// The values of a list under a key; none where the key is missing.
+    /// The values of a list under a key; empty if the key is missing.
     pub fn list(&self, key: &str) -> Read<&[Self]> {
         match self.get(key) {
             None => Ok(&[]),
             Some(Node { value: Value::List(values), .. }) => Ok(values),
-            Some(other) => Err(other.refuse(format!("`{key}` is no list"))),
+            Some(other) => Err(other.refuse(format!("`{key}` is not a list"))),
         }
     }
 
@@ -59,7 +59,7 @@ impl<'t> Node<'t> {
     pub fn text(&self, key: &str) -> Read<&str> {
         match self.get(key) {
             Some(Node { value: Value::Text(text), .. }) => Ok(text),
-            Some(other) => Err(other.refuse(format!("`{key}` is no text"))),
+            Some(other) => Err(other.refuse(format!("`{key}` is not text"))),
             None => Err(self.refuse(format!("`{key}` is missing"))),
         }
     }
@@ -76,11 +76,11 @@ pub(crate) fn parse(text: &str) -> Read<Node<'_>> {
     reader.skip_blank();
     let rest = reader.rest();
     if rest.starts_with("---") {
-        return Err(reader.refuse("a second document begins here").help("write one a file"));
+        return Err(reader.refuse("a second document begins here").help("write one per file"));
     }
     if !rest.is_empty() && rest.trim_end() != "..." {
         return Err(reader
-            .refuse("something stands beside what was read so far")
+            .refuse("unexpected text after the value read so far")
             .help("indent it like the lines that it belongs to"));
     }
     Ok(node)
@@ -110,7 +110,7 @@ impl<'t> Reader<'t> {
         Refused::at(self.line, what)
     }
 
-    /// To the next line.
+    /// Goes to the next line.
     fn newline(&mut self) {
         self.at += 1;
         self.line += 1;
@@ -123,12 +123,12 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What is left of this line.
+    /// The rest of this line.
     fn line_rest(&self) -> &'t str {
         self.rest().split('\n').next().unwrap_or("")
     }
 
-    /// Over spaces, ends of lines and comments, to what comes next.
+    /// Skips spaces, ends of lines and comments.
     fn skip_blank(&mut self) {
         loop {
             self.skip_spaces();
@@ -140,18 +140,18 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whether nothing but a comment is left of the line; goes before it.
+    /// Whether nothing but a comment is left of the line; skips the blanks before it.
     fn is_line_done(&mut self) -> bool {
         self.skip_spaces();
         matches!(self.peek(), None | Some(b'\n' | b'#'))
     }
 
-    /// Refuses what stands behind a value on its line.
+    /// Refuses text after a value on its line.
     fn end_line(&mut self) -> Read<()> {
         if self.is_line_done() {
             return Ok(());
         }
-        Err(self.refuse(format!("`{}` behind a value", self.line_rest().trim_end())))
+        Err(self.refuse(format!("`{}` after a value", self.line_rest().trim_end())))
     }
 
     fn is_dash(&self) -> bool {
@@ -159,7 +159,7 @@ impl<'t> Reader<'t> {
         bytes.next() == Some(b'-') && matches!(bytes.next(), None | Some(b' ' | b'\n' | b'\r'))
     }
 
-    /// The value that begins at or behind a column; null where something further left comes first.
+    /// The value that begins at or after a column; null if something further left comes first.
     fn block(&mut self, least: usize, depth: usize) -> Read<Node<'t>> {
         self.skip_blank();
         let (line, column) = (self.line, self.column());
@@ -181,10 +181,10 @@ impl<'t> Reader<'t> {
         if depth < DEEPEST {
             return Ok(());
         }
-        Err(self.refuse(format!("more than {DEEPEST} lists and maps inside each other")))
+        Err(self.refuse(format!("lists and maps are nested more than {DEEPEST} deep")))
     }
 
-    /// The list whose dashes stand in a column.
+    /// The list whose dashes are in a column.
     fn list(&mut self, column: usize, depth: usize) -> Read<Node<'t>> {
         let line = self.line;
         let mut values = Vec::new();
@@ -193,12 +193,12 @@ impl<'t> Reader<'t> {
             values.push(self.block(column + 1, depth + 1)?);
             self.skip_blank();
         }
-        // A key in this column may go on with the map that has the list.
+        // A key in this column may continue the map that has the list.
         self.check_column(column + 1)?;
         Ok(Node { line, value: Value::List(values) })
     }
 
-    /// The map whose keys stand in a column.
+    /// The map whose keys are in a column.
     fn map(&mut self, column: usize, depth: usize) -> Read<Node<'t>> {
         let line = self.line;
         let mut entries = Vec::new();
@@ -207,7 +207,7 @@ impl<'t> Reader<'t> {
             let key = self.key(end)?;
             let value = if self.is_line_done() {
                 self.skip_blank();
-                // A list may stand as far left as the key to which it belongs.
+                // A list may be as far left as the key to which it belongs.
                 let least = if self.is_dash() { column } else { column + 1 };
                 self.block(least, depth + 1)?
             } else {
@@ -221,7 +221,7 @@ impl<'t> Reader<'t> {
         Ok(Node { line, value: Value::Map(entries) })
     }
 
-    /// Refuses a line that stands further right than the lines before it.
+    /// Refuses a line that is indented further than the lines before it.
     fn check_column(&self, column: usize) -> Read<()> {
         let is_mark = self.column() == 0
             && (self.rest().starts_with("---") || self.rest().starts_with("..."));
@@ -236,13 +236,13 @@ impl<'t> Reader<'t> {
         match entries.iter().find(|(key, _)| !seen.insert(key.as_ref())) {
             Some((key, value)) => {
                 let line = value.line.max(line);
-                Err(Refused::at(line, format!("`{key}` stands twice in one map")))
+                Err(Refused::at(line, format!("`{key}` appears twice in one map")))
             }
             None => Ok(()),
         }
     }
 
-    /// Where the colon stands that ends the key that begins here, if one does on this line.
+    /// The position of the colon that ends the key that begins here, if there is one on this line.
     fn key_ends(&self) -> Read<Option<usize>> {
         let line = self.line_rest();
         let mut from = 0;
@@ -270,7 +270,7 @@ impl<'t> Reader<'t> {
         Ok(None)
     }
 
-    /// The key that ends before a colon; goes behind it.
+    /// The key that ends before a colon; skips the colon.
     fn key(&mut self, end: usize) -> Read<Cow<'t, str>> {
         let key = match self.peek() {
             Some(b'"' | b'\'') => self.quoted()?,
@@ -281,7 +281,7 @@ impl<'t> Reader<'t> {
         Ok(key)
     }
 
-    /// The value that begins here; lines that go on with it stand at or behind a column.
+    /// The value that begins here; its further lines are at or after a column.
     fn value(&mut self, least: usize, depth: usize) -> Read<Node<'t>> {
         let line = self.line;
         let value = match self.peek() {
@@ -304,11 +304,11 @@ impl<'t> Reader<'t> {
 
     fn unread(&self) -> Refused {
         let word = self.rest().split_whitespace().next().unwrap_or("");
-        self.refuse(format!("`{word}` begins a part of YAML that is not read"))
+        self.refuse(format!("`{word}` begins a part of YAML that is not supported"))
             .help("write the file as JSON, or without anchors, aliases and tags")
     }
 
-    /// A plain text, which may go on in lines at or behind a column.
+    /// A plain text, which may continue in lines at or after a column.
     fn plain_lines(&mut self, least: usize) -> Read<Cow<'t, str>> {
         let mut whole = Cow::Borrowed(self.plain_line()?);
         loop {
@@ -323,20 +323,20 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What is left of the line without its comment.
+    /// The rest of the line without its comment.
     fn plain_line(&mut self) -> Read<&'t str> {
         let line = self.line_rest();
         let text = line.split(" #").next().unwrap_or("").trim_end();
         if text.contains(": ") || text.ends_with(':') {
             return Err(self
-                .refuse(format!("`{text}` has a colon too many"))
+                .refuse(format!("`{text}` has one colon too many"))
                 .help("put the text in quotes, or indent the line like those before"));
         }
         self.at += line.len();
         Ok(text)
     }
 
-    /// A text behind `|` or `>`: the lines at or behind a column.
+    /// A text after `|` or `>`: the lines at or after a column.
     fn block_text(&mut self, least: usize) -> Read<String> {
         let (is_folded, line) = (self.peek() == Some(b'>'), self.line_rest());
         let marks = line[1..].split(" #").next().unwrap_or("").trim();
@@ -367,12 +367,12 @@ impl<'t> Reader<'t> {
         Ok(whole)
     }
 
-    /// A quoted text, which may go on over lines; goes behind its last quote.
+    /// A quoted text, which may span lines; skips its last quote.
     fn quoted(&mut self) -> Read<Cow<'t, str>> {
         let begin = self.line;
         let quote = self.peek().unwrap_or(b'"');
         self.at += 1;
-        // Almost all texts are as they stand.
+        // Almost all texts need no change.
         let rest = self.rest();
         if let Some(end) = rest.find([char::from(quote), '\\', '\n'])
             && rest.as_bytes()[end] == quote
@@ -385,7 +385,7 @@ impl<'t> Reader<'t> {
         loop {
             let rest = self.rest();
             let Some(next) = rest.chars().next() else {
-                return Err(Refused::at(begin, "this text has no quote at its end"));
+                return Err(Refused::at(begin, "this text has no closing quote"));
             };
             match next {
                 '\n' => {
@@ -414,11 +414,11 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What a backslash begins.
+    /// The escape that a backslash begins.
     fn escape(&mut self, whole: &mut String) -> Read<()> {
         let rest = self.rest();
         let Some(next) = rest.chars().next() else {
-            return Err(self.refuse("the text ends behind a backslash"));
+            return Err(self.refuse("the text ends after a backslash"));
         };
         self.at += next.len_utf8();
         let letter = match next {
@@ -429,7 +429,7 @@ impl<'t> Reader<'t> {
             'f' => '\u{c}',
             '"' | '\\' | '/' | ' ' => next,
             '\n' => {
-                // The line goes on in the next one, without a space.
+                // The line continues in the next one, without a space.
                 self.line += 1;
                 self.line_start = self.at;
                 self.skip_spaces();
@@ -438,22 +438,22 @@ impl<'t> Reader<'t> {
             'x' => self.code(next, rest, 2)?,
             'u' => self.code(next, rest, 4)?,
             'U' => self.code(next, rest, 8)?,
-            _ => return Err(self.refuse(format!("`\\{next}` stands for nothing"))),
+            _ => return Err(self.refuse(format!("`\\{next}` is not an escape"))),
         };
         whole.push(letter);
         Ok(())
     }
 
-    /// The letter of so many hexadecimal digits behind `\x`, `\u` or `\U`.
+    /// The character with this many hexadecimal digits after `\x`, `\u` or `\U`.
     fn code(&mut self, kind: char, rest: &str, digits: usize) -> Read<char> {
         let code = rest.get(1..=digits).and_then(|hex| u32::from_str_radix(hex, 16).ok());
         let code = code.ok_or_else(|| self.refuse(format!("`\\{kind}` without its digits")))?;
         self.at += digits;
-        // Halves of a pair, as JSON may write a rare letter, are not put together: names have none.
+        // Surrogate pairs, as JSON may write a rare character, are not combined: names have none.
         Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
-    /// `[a, b]`, `{a: b}`, or what stands in one.
+    /// `[a, b]`, `{a: b}`, or a value inside one.
     fn flow(&mut self, depth: usize) -> Read<Node<'t>> {
         let line = self.line;
         let value = match self.peek() {
@@ -474,7 +474,7 @@ impl<'t> Reader<'t> {
         Ok(Node { line, value })
     }
 
-    /// What stands between a bracket and its partner, separated by commas.
+    /// The values between a bracket and its partner, separated by commas.
     fn flow_parts<T>(
         &mut self,
         begin: usize,
@@ -519,7 +519,7 @@ impl<'t> Reader<'t> {
         };
         self.skip_blank();
         if self.peek() != Some(b':') {
-            return Err(self.refuse(format!("the key `{key}` without its colon")));
+            return Err(self.refuse(format!("the key `{key}` has no colon")));
         }
         self.at += 1;
         self.skip_blank();
@@ -531,7 +531,7 @@ impl<'t> Reader<'t> {
 
     /// A plain text inside brackets.
     fn flow_plain(&mut self) -> Read<&'t str> {
-        // Not the rest of the line first: all of a file may stand on one.
+        // This does not take the rest of the line first: a whole file may be on one line.
         let rest = self.rest();
         let ends = |&(place, letter): &(usize, char)| match letter {
             ',' | '[' | ']' | '{' | '}' | '\n' => true,
@@ -556,7 +556,7 @@ fn plain(text: Cow<'_, str>) -> Value<'_> {
     }
 }
 
-/// Where a quoted text ends on its line, behind the quote.
+/// Where a quoted text ends on its line, after the quote.
 fn quoted_end(line: &str, quote: u8) -> Option<usize> {
     let bytes = line.as_bytes();
     let mut at = 1;
@@ -627,17 +627,17 @@ mod tests {
         let deep = "[".repeat(100);
         let dashes = "- ".repeat(100);
         for (text, line, says) in [
-            ("a: 1\na: 2\n", 2, "`a` stands twice"),
-            ("a: 1\n   b: 2\n", 2, "a colon too many"),
+            ("a: 1\na: 2\n", 2, "`a` appears twice"),
+            ("a: 1\n   b: 2\n", 2, "one colon too many"),
             ("a:\n  b: 1\n c: 2\n", 3, "neither a key"),
-            ("a: *b\n", 1, "not read"),
-            ("a: !!int 3\n", 1, "not read"),
+            ("a: *b\n", 1, "not supported"),
+            ("a: !!int 3\n", 1, "not supported"),
             ("a: 1\n---\nb: 2\n", 2, "second document"),
             ("{\"a\": [1,\n2", 2, "ends inside the bracket of line 1"),
-            ("a: \"b\n", 1, "no quote at its end"),
+            ("a: \"b\n", 1, "no closing quote"),
             ("[1 2, \"x\" y]", 1, "neither a comma"),
-            (deep.as_str(), 1, "inside each other"),
-            (dashes.as_str(), 1, "inside each other"),
+            (deep.as_str(), 1, "are nested more"),
+            (dashes.as_str(), 1, "are nested more"),
         ] {
             let refused = parse(text).unwrap_err();
             assert!(refused.what.contains(says), "{text}: {refused:?}");

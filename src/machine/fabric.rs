@@ -1,4 +1,4 @@
-//! A machine as the engine sees it: tiers of links with their rates, and who sits where.
+//! A machine as the engine sees it: tiers of links with their rates, and the placement of ranks.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -12,30 +12,31 @@ use crate::machine::link::{Link, Times};
 use crate::model::algorithm::{Route, Step};
 use crate::model::formula::{Level, Params, Ports, Shape};
 
-/// Links of one kind: those inside a node, or those between nodes.
+/// Links of one kind: inside a node, or between nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tier {
     /// The name in reports.
     pub name: String,
-    /// What joins the ranks of a domain.
+    /// The kind of link between the ranks of a domain.
     pub kind: TierKind,
-    /// Ranks in one domain of such links; absent: no limit.
+    /// Ranks in one domain of these links; absent: no limit.
     pub span: Option<NonZeroU32>,
-    /// What a message takes on one of them.
+    /// The time of a message on one of them.
     pub link: Link,
     /// Transfers a rank can make at once.
     pub ports: Ports,
     /// Ports that all ranks of a domain of the tier below share; absent: each has its own.
     pub nics: Option<NonZeroU32>,
-    /// Bandwidth offered below over bandwidth towards the rest: 1 where the fabric does not block.
+    /// Bandwidth offered below over bandwidth towards the rest: 1 if the fabric is non-blocking.
     pub oversubscription: Ratio,
-    /// How transfers that meet at a port share it; simulations use it, prices take turns.
+    /// How transfers that meet at a port share it. Simulations use it; in prices transfers take
+    /// turns.
     pub discipline: Discipline,
     /// A switch that computes or multicasts.
     pub switch: Option<Switch>,
 }
 
-/// What joins ranks.
+/// The kind of link between ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -61,14 +62,14 @@ impl TierKind {
     }
 }
 
-/// What a switch can do beside forwarding.
+/// What a switch can do besides forwarding.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Switch {
     /// α_sw: the time of one hop through it.
     pub alpha: Option<Seconds>,
     /// The rate of one port through it; absent: the tier's.
     pub bandwidth: Option<Bandwidth>,
-    /// It can send one message on to many: broadcast, all-gather.
+    /// It can forward one message to many: broadcast, all-gather.
     pub multicast: bool,
     /// It can add: reduce, reduce-scatter; with multicast also all-reduce.
     pub alu: bool,
@@ -101,7 +102,7 @@ pub enum Links {
     Between,
 }
 
-/// In which order ranks are laid over domains.
+/// The order in which ranks are placed on domains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Order {
     /// Ranks 0 … G − 1 in the first domain, the next G in the second.
@@ -119,7 +120,8 @@ impl FromStr for Order {
             "block" => Ok(Self::Block),
             "cyclic" => Ok(Self::Cyclic),
             _ => {
-                Err(Error::input(format!("`{text}` is no placement")).help("write block or cyclic"))
+                Err(Error::input(format!("`{text}` is not a placement"))
+                    .help("write block or cyclic"))
             }
         }
     }
@@ -131,20 +133,21 @@ impl fmt::Display for Order {
     }
 }
 
-/// Tiers from the innermost out, and what a call costs beside its messages.
+/// Tiers from the innermost out, and the time of a call besides its messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fabric {
-    /// The tiers; at least one, and only the last may be without limit.
+    /// The tiers; at least one, and only the last may have no limit.
     pub tiers: Vec<Tier>,
-    /// In which order ranks are laid over domains.
+    /// The order in which ranks are placed on domains.
     pub order: Order,
-    /// n_β of the double binary tree as it was measured.
+    /// The measured n_β of the double binary tree.
     pub c_real: Option<Ratio>,
-    /// The tier whose domains are nodes; none on a network alone, and where all ranks share one node.
+    /// The tier whose domains are nodes; `None` for a network alone, and if all ranks share one
+    /// node.
     pub node: Option<usize>,
     /// γ: the time to reduce one byte; absent: unknown, and not priced.
     pub gamma: Option<SecondsPerByte>,
-    /// What one call costs before its first message.
+    /// The time of one call before its first message.
     pub launch: Seconds,
 }
 
@@ -165,8 +168,8 @@ impl Tier {
         }
     }
 
-    /// Replaces the rate of a port; a rate that the switch has of its own moves with it, since both
-    /// are parts of one link's.
+    /// Replaces the rate of a port. A separate rate of the switch is scaled with it, since both are
+    /// parts of one link's rate.
     pub fn set_bandwidth(&mut self, rate: Bandwidth) {
         if let (Some(old), Some(switch)) = (self.link.bandwidth, &mut self.switch) {
             switch.bandwidth = switch.bandwidth.map(|own| own * Ratio(rate.0 / old.0));
@@ -182,15 +185,15 @@ impl Tier {
         self.link.alpha.map(|a| a.0).ok_or_else(unknown)
     }
 
-    /// What a message takes on its links.
+    /// The time of a message on its links.
     pub(crate) fn times(&self) -> Result<Times> {
-        // Whichever is unknown says so.
+        // The error names the parameter that is unknown.
         self.alpha()?;
         self.inverse()?;
         Ok(self.link.times_or_zero())
     }
 
-    /// Seconds a byte through the switch, where it computes or multicasts.
+    /// Seconds per byte through the switch, if it computes or multicasts.
     pub(crate) fn switch_inverse(&self) -> Result<f64> {
         match self.switch.and_then(|s| s.bandwidth) {
             Some(rate) => Ok(1.0 / rate.0),
@@ -198,7 +201,7 @@ impl Tier {
         }
     }
 
-    /// Seconds a byte.
+    /// Seconds per byte.
     pub(crate) fn inverse(&self) -> Result<f64> {
         let unknown = || {
             Error::unknown("a parameter is unknown, and data need it")
@@ -208,14 +211,14 @@ impl Tier {
     }
 }
 
-/// What one step asks of the machine's links.
+/// The load of one step on the machine's links.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Crossing {
     /// The outermost tier that it crosses: its α counts.
     pub tier: usize,
     /// The bytes of the step through one port of that tier, over those of one flow.
     pub load: f64,
-    /// The same on the innermost tier, for what stays inside beside.
+    /// The same on the innermost tier, for the flows that stay inside meanwhile.
     pub inner_load: f64,
 }
 
@@ -248,7 +251,7 @@ impl Fabric {
         self.tiers.iter().position(fits).map(|i| i + 1).ok_or_else(|| {
             let most = self.tiers.iter().filter_map(|t| t.span).max().map_or(0, NonZeroU32::get);
             Error::input(format!("{ranks} ranks are more than the machine joins"))
-                .help(format!("ask for at most {most}, or name a profile with a network"))
+                .help(format!("use at most {most}, or name a profile with a network"))
         })
     }
 
@@ -258,17 +261,18 @@ impl Fabric {
         self.tiers.first().and_then(|t| t.span)
     }
 
-    /// What a rank can do at once on every tier that `ranks` ranks span: a step may cross any.
+    /// The transfers that a rank can make at once on every tier that `ranks` ranks span: a step may
+    /// cross any.
     ///
     /// # Errors
     /// More ranks than the machine joins.
     pub fn ports(&self, ranks: u32) -> Result<Ports> {
         let used = self.tiers[..self.depth(ranks)?].iter().map(|t| t.ports);
-        // Of as many sends at once half duplex is the less.
+        // With equally many sends at once, half duplex is the lesser.
         Ok(used.min_by_key(|p| (p.sends(u32::MAX), !p.is_half())).unwrap_or(Ports::ONE))
     }
 
-    /// The shape of a question on this machine: ports, rails and domains as the machine has them.
+    /// The shape of a question on this machine: the machine's ports, rails and domains.
     ///
     /// # Errors
     /// More ranks than the machine joins.
@@ -277,7 +281,7 @@ impl Fabric {
         Ok(self.fill(&shape))
     }
 
-    /// The shape with what only the machine knows, where it does not say it itself.
+    /// The shape, with its missing parts taken from the machine.
     pub(crate) fn fill(&self, shape: &Shape) -> Shape {
         let group = self.group().filter(|g| g.get() < shape.ranks);
         let params = Params {
@@ -288,7 +292,7 @@ impl Fabric {
         Shape { group: shape.group.or(group), params, ..*shape }
     }
 
-    /// NICs over which a pattern can be laid at once; none inside one node.
+    /// NICs over which a pattern can be spread at once; `None` inside one node.
     fn rails(&self, ranks: u32) -> Option<NonZeroU32> {
         let outer = self.tiers.last()?;
         let node = self.tiers[self.node?].span?;
@@ -333,7 +337,8 @@ impl Fabric {
                 1 => self.sharing(tier, flows),
                 rails => self.rail_load(tier, rails, ranks),
             };
-            // Of a rank's flows over as many rails as ranks, one in `span` leaves the domain.
+            // If there are as many rails as ranks, one in `span` of a rank's flows leaves the
+            // domain.
             let spread = step.rails >= span.get();
             let inner_load = if spread { 1.0 - 1.0 / f64::from(span.get()) } else { 1.0 };
             let inside = flows < span.get() || step.rails > 1;
@@ -350,9 +355,9 @@ impl Fabric {
         f64::from(flows.div_ceil(nics).max(1)) * tier.oversubscription.0
     }
 
-    /// The same where a pattern is laid over `rails` rails, each with its part.
+    /// The same if a pattern is spread over `rails` rails, each with its part.
     ///
-    /// The last domain may hold few ranks: without NICs of its own it has only theirs.
+    /// The last domain may have few ranks; if NICs belong to ranks, it has only those ranks' NICs.
     fn rail_load(&self, tier: usize, rails: u32, ranks: u32) -> f64 {
         let below = self.tiers[tier - 1].span.map_or(ranks, NonZeroU32::get);
         let fewest = if ranks.is_multiple_of(below) { below } else { ranks % below };
@@ -377,7 +382,7 @@ fn block_flows(route: Route, n: u32, span: u32) -> u32 {
     match route {
         Route::Offset(d) => offset_flows(d, n, span),
         Route::Offsets { first, last } => {
-            // Most leave over the distance nearest to half way round.
+            // The distance nearest to half the ring makes most flows leave.
             offset_flows((n / 2).clamp(first, last), n, span)
         }
         Route::Folded { distance, pairs } => {
@@ -387,7 +392,8 @@ fn block_flows(route: Route, n: u32, span: u32) -> u32 {
         Route::Xor(d) if span.is_multiple_of(2 * d) => 0,
         Route::Xor(d) if d >= span => span,
         Route::Xor(d) => {
-            // Domains that begin alike are alike, but for the last ones, some of whose partners miss.
+            // Domains that start at the same place of the period are alike, except the last ones,
+            // some of whose partners do not exist.
             let last = n.div_ceil(span);
             let windows = [0..alike(d.saturating_mul(2), span), last.saturating_sub(4)..last];
             most_crossing(n, span, &windows, |r| r ^ d)
@@ -405,7 +411,7 @@ fn offset_flows(d: u32, n: u32, span: u32) -> u32 {
     (d % n).min(n - d % n).min(span)
 }
 
-/// The partner of a rank behind a fold; itself where it sits out.
+/// The partner of a rank after a fold; the rank itself if it sits out.
 fn folded_partner(rank: u32, distance: u32, pairs: u32) -> u32 {
     let number = match rank {
         r if r >= 2 * pairs => r - pairs,
@@ -427,8 +433,9 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
         Route::All => return span.saturating_mul(n - span),
         Route::Switch => return 0,
     };
-    // A distance of whole turns round the domains comes back to the same one. What wraps round N
-    // does so only where N is whole turns, an exclusive or where the domains are a power of two.
+    // A distance of whole turns around the domains returns to the same domain. With wrap-around at
+    // N this holds only if N is whole turns; for an exclusive or only if the number of domains is a
+    // power of two.
     let whole = distance % domains == 0;
     let stays = match route {
         Route::Xor(_) => whole && domains.is_power_of_two(),
@@ -438,20 +445,23 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
     if stays { 0 } else { span }
 }
 
-/// After how many domains of `span` ranks they begin at the same place of a period again.
+/// The number of domains of `span` ranks after which they begin at the same place of a period
+/// again.
 fn alike(period: u32, span: u32) -> u32 {
     period / num_integer::gcd(period, span)
 }
 
-/// Domains of which each of a fold is like one: those at the beginning, where of two ranks one sits
-/// out, around the end of that, and the last.
+/// Domains that represent all domains of a fold: those at the beginning, where one of two ranks
+/// sits out, those around the end of that part, and the last ones.
 fn folded_domains(n: u32, span: u32, distance: u32, pairs: u32) -> [Range<u32>; 3] {
     let last = n.div_ceil(span);
-    // Partners are at least the distance apart: where that is a domain, all that take part leave it.
+    // Partners are at least the distance apart: if that is a domain or more, all that take part
+    // leave it.
     let (first, after, begins, ends) = if distance >= span {
         (alike(2, span), 1, 2 * pairs, 2 * pairs)
     } else {
-        // A block of numbers holds both partners; the one on the fold's end has some of both kinds.
+        // A block of numbers holds both partners; the block at the fold's end has some of both
+        // kinds.
         let block = pairs / (2 * distance) * 2 * distance;
         let (first, after) = (alike(distance.saturating_mul(4), span), alike(2 * distance, span));
         (first, after, 2 * block, block + 2 * distance + pairs)
@@ -463,7 +473,7 @@ fn folded_domains(n: u32, span: u32, distance: u32, pairs: u32) -> [Range<u32>; 
     ]
 }
 
-/// The most ranks of one of these domains whose partner sits in another.
+/// The largest number of ranks of one of these domains whose partner is in another domain.
 fn most_crossing(n: u32, span: u32, domains: &[Range<u32>], partner: impl Fn(u32) -> u32) -> u32 {
     let last = n.div_ceil(span);
     let domains = domains.iter().flat_map(|range| range.start..range.end.min(last));
@@ -480,7 +490,7 @@ fn most_crossing(n: u32, span: u32, domains: &[Range<u32>], partner: impl Fn(u32
 mod tests {
     use super::*;
 
-    /// What all domains say, one by one.
+    /// The result over all domains, one by one.
     fn counted(n: u32, span: u32, partner: impl Fn(u32) -> u32) -> u32 {
         let all = 0..n.div_ceil(span);
         most_crossing(n, span, std::slice::from_ref(&all), partner)

@@ -1,9 +1,9 @@
-//! What a process does beside the wire: several buffers of its own, copies to and from the host.
+//! The work of a process besides the network: several buffers, copies to and from the host.
 //!
-//! Gloo's all-reduce takes N buffers a process: it adds them up, runs the collective on the sum,
+//! Gloo's all-reduce takes N buffers per process: it adds them up, runs the collective on the sum,
 //! and copies the result back into all of them. A GPU's buffers are staged through host memory
-//! first and back afterwards. None of it touches the wire; overlapped with it in chunks, the
-//! slowest stage sets the pace.
+//! first and back afterwards. None of this uses the network. If it overlaps with the network in
+//! chunks, the slowest stage sets the pace.
 //!
 //! ```text
 //!   chunk 0   reduce │ copy out │ wire │ copy in │ broadcast
@@ -12,16 +12,16 @@
 
 use crate::base::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
 
-/// What a process has and does before and after the wire.
+/// The buffers and copies of a process before and after the network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Host {
-    /// Buffers a process; one needs no local phase.
+    /// Buffers per process; one needs no local phase.
     pub buffers: u32,
     /// Time to add one byte of one buffer to another; absent: free.
     pub reduce: Option<SecondsPerByte>,
     /// Rate at which the result is copied to a further buffer; absent: free.
     pub copy: Option<Bandwidth>,
-    /// Rate between device and host memory; absent: buffers are where the wire reads them.
+    /// Rate between device and host memory; absent: the network reads the buffers directly.
     pub staging: Option<Bandwidth>,
 }
 
@@ -41,10 +41,10 @@ pub struct Phases {
 }
 
 impl Host {
-    /// One buffer where the wire reads it: nothing to do.
+    /// One buffer that the network reads directly: nothing to do.
     pub const PLAIN: Self = Self { buffers: 1, reduce: None, copy: None, staging: None };
 
-    /// The parts of a call of `size` bytes that takes `wire` between processes.
+    /// The parts of a call of `size` bytes that spends `wire` between processes.
     #[must_use]
     pub fn phases(&self, size: Volume, wire: Seconds) -> Phases {
         let others = f64::from(self.buffers.saturating_sub(1));
@@ -68,8 +68,8 @@ impl Phases {
 
     /// In `chunks` equal chunks, each through all parts, a part busy with one chunk at a time.
     ///
-    /// The first chunk fills the pipeline, every further one adds the slowest part of a chunk; for
-    /// many chunks the slowest part alone is left. Zero chunks count as one.
+    /// The first chunk fills the pipeline, and every further one adds the slowest part of a chunk;
+    /// with many chunks only the slowest part matters. Zero chunks count as one.
     #[must_use]
     pub fn overlapped(&self, chunks: u32) -> Seconds {
         let chunks = f64::from(chunks.max(1));
@@ -89,17 +89,17 @@ impl Phases {
 pub struct Pieces {
     /// Elements in each piece but the last.
     pub each: u64,
-    /// Pieces that hold something.
+    /// Pieces that are not empty.
     pub count: u64,
     /// Elements in the last one.
     pub last: u64,
 }
 
 impl Pieces {
-    /// The least elements in a chunk of Gloo's `allreduce_ring_chunked.h`.
+    /// The fewest elements in a chunk of Gloo's `allreduce_ring_chunked.h`.
     pub const GLOO_LEAST: u64 = 256;
 
-    /// Cuts `elements` into at most `parts`, none but the last below `least`.
+    /// Cuts `elements` into at most `parts`, of which only the last may be smaller than `least`.
     #[must_use]
     pub fn cut(elements: u64, parts: u64, least: u64) -> Self {
         if elements == 0 {

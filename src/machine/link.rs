@@ -1,13 +1,13 @@
-//! A link as it was measured: what a message takes on it, whatever its size and whatever shares
-//! its port.
+//! A measured link: the time of a message on it, for any size and any sharing of its port.
 //!
 //! ```text
-//! t(m) = α + Σ (bytes of m before each knot, and behind the last)·β_j / (duplex · part)
+//! t(m) = α + Σ (bytes of m before each knot, and after the last)·β_j / (duplex · part)
 //! ```
 //!
-//! α and the rate alone make an ideal link, t = α + m/BW, and closed forms are priced on that. The
-//! rest says where a real one departs from it; what is absent departs by nothing. Whoever asks for
-//! a time asks [`Times`], so that what a fit found is what predicts: there is no second formula.
+//! α and the rate define an ideal link, t = α + m/BW, and closed forms are priced with it. The
+//! other parameters say how a real link differs from the ideal one; an absent parameter is no
+//! difference. All times come from [`Times`], so predictions use exactly what a fit found: there is
+//! no second formula.
 
 use std::num::NonZeroU32;
 
@@ -20,23 +20,23 @@ pub struct Link {
     pub alpha: Option<Seconds>,
     /// The rate of one port in one direction, of long messages; absent: unknown.
     pub bandwidth: Option<Bandwidth>,
-    /// Where the first bytes of a message move at other rates, from the smallest on.
+    /// The knots up to which a message's bytes move at other rates, smallest first.
     pub knots: Vec<Knot>,
     /// The rate each way of an exchange over the rate one way.
     pub duplex: Ratio,
-    /// What messages out of one port at once reach together, from the fewest on.
+    /// The rate that concurrent messages of one port reach together, fewest first.
     pub sharing: Vec<Share>,
-    /// A token bucket on the way.
+    /// A token bucket on the path.
     pub bucket: Option<Bucket>,
 }
 
-/// Up to which byte of a message the rate is another.
+/// A byte of a message up to which another rate holds.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Knot {
     /// The bytes of a message before this one …
     pub below: Bytes,
-    /// … and behind the knot before it move at this rate; absent: they cost nothing measurable.
+    /// … and after the knot before it move at this rate; absent: they cost nothing measurable.
     #[serde(default)]
     pub bandwidth: Option<Bandwidth>,
 }
@@ -44,30 +44,30 @@ pub struct Knot {
 /// How a port is shared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// So many messages at once …
+    /// This many messages at once …
     pub flows: NonZeroU32,
     /// … reach together this part of the rate of one.
     pub part: Ratio,
 }
 
-/// A token bucket: a port that rests saves up, and what it has saved leaves at once.
+/// A token bucket: an idle port accumulates credit, and that many bytes leave at once.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bucket {
-    /// The long-run rate, at which it fills.
+    /// The long-run rate, at which the bucket fills.
     pub rate: Bandwidth,
     /// Bytes that may leave at once.
     pub burst: Bytes,
 }
 
 impl Bucket {
-    /// The message from which on the bucket is no more than a sixteenth of it.
+    /// The smallest message of which the bucket is at most a sixteenth.
     #[must_use]
     pub fn settled(&self) -> Bytes {
         Bytes(16 * self.burst.0)
     }
 
-    /// What a full bucket takes off a message that is larger: it leaves at once.
+    /// The time that a full bucket saves for a larger message: its bytes leave at once.
     #[must_use]
     pub fn gain(&self) -> Seconds {
         Volume::from(self.burst) / self.rate
@@ -81,7 +81,7 @@ impl Link {
         Self { alpha: Some(alpha), bandwidth: Some(bandwidth), ..Self::unknown() }
     }
 
-    /// An ideal link of which neither figure is known.
+    /// An ideal link with neither parameter known.
     #[must_use]
     pub fn unknown() -> Self {
         Self {
@@ -94,20 +94,20 @@ impl Link {
         }
     }
 
-    /// The same with nothing but α and the rate: what prices take.
+    /// The same with only α and the rate, as prices use it.
     #[must_use]
     pub fn ideal(&self) -> Self {
         Self { alpha: self.alpha, bandwidth: self.bandwidth, ..Self::unknown() }
     }
 
-    /// Whether α and the rate are all that is known of it.
+    /// Whether only α and the rate are known.
     #[must_use]
     pub fn is_ideal(&self) -> bool {
         let Self { alpha: _, bandwidth: _, knots, duplex, sharing, bucket } = self;
         knots.is_empty() && duplex.0 >= 1.0 && sharing.is_empty() && bucket.is_none()
     }
 
-    /// Replaces the rate. All other rates are parts of it, and move with it.
+    /// Replaces the rate. All other rates are parts of it and scale with it.
     pub fn set_bandwidth(&mut self, rate: Bandwidth) {
         if let Some(old) = self.bandwidth {
             let factor = Ratio(rate.0 / old.0);
@@ -121,13 +121,13 @@ impl Link {
         self.bandwidth = Some(rate);
     }
 
-    /// The link ready for arithmetic; nothing where α or the rate is unknown.
+    /// The link ready for arithmetic; `None` if α or the rate is unknown.
     #[must_use]
     pub fn times(&self) -> Option<Times> {
         (self.alpha.is_some() && self.bandwidth.is_some()).then(|| self.times_or_zero())
     }
 
-    /// The same, where what is unknown is not asked for.
+    /// The same, if the unknown parameters are not used.
     pub(crate) fn times_or_zero(&self) -> Times {
         let last = self.bandwidth.map_or(0.0, |rate| 1.0 / rate.0);
         let each = |knot: &Knot| knot.bandwidth.map_or(0.0, |rate| 1.0 / rate.0);
@@ -135,7 +135,7 @@ impl Link {
         Times {
             alpha: self.alpha.map_or(0.0, |alpha| alpha.0),
             slopes: Slopes::new(knots, last),
-            // Exchanges that are no slower are as fast: a port never does more than its rate.
+            // An exchange is never faster than one way: a port does not exceed its rate.
             slower: 1.0 / self.duplex.0.min(1.0),
             sharing: self.sharing.iter().map(|s| (f64::from(s.flows.get()), s.part.0)).collect(),
             saved: self.bucket.map_or(0.0, |bucket| bucket.gain().0),
@@ -143,7 +143,7 @@ impl Link {
     }
 }
 
-/// What goes on at a port beside a message.
+/// What happens at a port besides a message.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Traffic {
     /// Whether the rank receives while it sends.
@@ -159,33 +159,33 @@ impl Traffic {
     pub const EXCHANGE: Self = Self { both_ways: true, flows: Ratio(1.0) };
 }
 
-/// A link of which all figures are numbers: what a message takes on it.
+/// A link with all parameters known: the time of a message on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Times {
     pub(crate) alpha: f64,
     pub(crate) slopes: Slopes,
-    /// By how much bytes take longer where they go both ways.
+    /// The factor on the time of bytes that go both ways.
     slower: f64,
-    /// Messages at once, and the part that they reach.
+    /// Messages at once, and the part of the rate that they reach.
     sharing: Vec<(f64, f64)>,
-    /// Seconds that a port saves up while it rests, at most.
+    /// The most seconds of transfer that an idle port can save up.
     pub(crate) saved: f64,
 }
 
 impl Times {
-    /// A link of these coefficients: what a fit tries.
+    /// A link with these coefficients, as a fit tries it.
     pub(crate) fn of(alpha: f64, slopes: Slopes, slower: f64) -> Self {
         Self { alpha, slopes, slower, sharing: Vec::new(), saved: 0.0 }
     }
 
-    /// What one message takes.
+    /// The time of one message.
     #[must_use]
     pub fn message(&self, bytes: Volume, traffic: Traffic) -> Seconds {
         Seconds(self.alpha + self.moving(bytes.0, traffic))
     }
 
-    /// The part of that in which its bytes move. Of several at one port each takes so long, one
-    /// after the other.
+    /// The part of that in which its bytes move. With several messages at one port, each takes this
+    /// long, one after the other.
     #[inline]
     pub(crate) fn moving(&self, bytes: f64, traffic: Traffic) -> f64 {
         let moving = self.slopes.of(bytes);
@@ -193,24 +193,26 @@ impl Times {
         if self.sharing.is_empty() { moving } else { moving / self.part(traffic.flows.0) }
     }
 
-    /// One of a message there and one back, one after the other. Behind a bucket each port rests
-    /// while the other sends, and has saved up what it then need not wait.
+    /// Half of a round trip: a message there and one back, one after the other. Behind a token
+    /// bucket, each port is idle while the other sends; the credit that it saves shortens its own
+    /// transfer.
     #[must_use]
     pub fn in_turns(&self, bytes: Volume) -> Seconds {
         let moving = self.slopes.of(bytes.0);
         let whole = self.alpha + moving;
-        // It rests for as long as the other sends: all of its own time, or what a bucket holds.
+        // A port is idle for as long as the other sends; it saves up all of its own time, or as
+        // much as the bucket holds.
         let rested = (whole / 2.0).max(whole - self.saved);
         Seconds(if self.saved > 0.0 { rested.max(self.alpha) } else { whole })
     }
 
-    /// Whether messages at one port reach less together than one alone.
+    /// Whether concurrent messages at one port reach less together than one alone.
     pub(crate) fn is_shared(&self) -> bool {
         !self.sharing.is_empty()
     }
 
-    /// The part of the rate that `flows` messages at one port reach together: what was measured,
-    /// and between two such numbers what lies on their line.
+    /// The part of the rate that `flows` messages at one port reach together: the measured part,
+    /// linearly interpolated between measured numbers of messages.
     pub(crate) fn part(&self, flows: f64) -> f64 {
         let mut below = (1.0, 1.0);
         for &(k, part) in &self.sharing {
@@ -224,15 +226,15 @@ impl Times {
     }
 }
 
-/// The time of a message's bytes by where they lie in it: a slope up to each knot, and a last one.
+/// The time of a message's bytes by their position in it: a slope up to each knot, and a last one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Slopes {
-    /// Seconds a byte behind the last knot.
+    /// Seconds per byte after the last knot.
     last: f64,
-    /// Where the last slope begins, and the time of what comes before; 0 without knots.
+    /// Where the last slope begins, and the time of the bytes before it; 0 without knots.
     from: f64,
     before: f64,
-    /// Of each knot its byte, the time of all before its slope, and seconds per byte.
+    /// For each knot: its byte, the time of all bytes before its slope, and seconds per byte.
     knots: Box<[(f64, f64, f64)]>,
 }
 
@@ -261,7 +263,7 @@ impl Slopes {
         self
     }
 
-    /// The time of so many bytes.
+    /// The time of this many bytes.
     #[inline]
     pub fn of(&self, bytes: f64) -> f64 {
         for &(to, start, each) in &self.knots {
@@ -296,7 +298,7 @@ mod tests {
             let message = times.message(Volume(bytes), Traffic::ALONE);
             assert!((message.0 - 5.0 - moving).abs() < 1e-12, "{bytes}: {message:?}");
         }
-        // Both ways a byte takes twice as long; α is what it is.
+        // Both ways a byte takes twice as long; α is unchanged.
         assert_eq!(times.message(Volume(20.0), Traffic::EXCHANGE), Seconds(45.0));
         let three = Traffic { flows: Ratio(3.0), ..Traffic::ALONE };
         assert!((times.message(Volume(20.0), three).0 - 5.0 - 20.0 / 0.6).abs() < 1e-12);
@@ -317,7 +319,7 @@ mod tests {
     #[test]
     fn a_port_that_rests_saves_up_to_its_bucket() {
         let times = link().times().unwrap();
-        // Half of the time is rest, until the bucket is full; α stays.
+        // Half of the time is idle, until the bucket is full; α is unchanged.
         for (bytes, time) in [(1.0, 5.0), (20.0, 12.5), (55.0, 30.0), (100.0, 75.0)] {
             assert_eq!(times.in_turns(Volume(bytes)), Seconds(time), "{bytes}");
         }

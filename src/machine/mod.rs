@@ -1,4 +1,4 @@
-//! On what it runs: profiles and the links that they describe, placements, questions, what was measured.
+//! Machines: profiles and the links that they describe, placements, questions, measurements.
 
 pub mod curve;
 pub mod fabric;

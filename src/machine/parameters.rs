@@ -1,7 +1,7 @@
 //! The parameters of a question: one table, which the flags, `collcost.toml`, budgets, plans and
 //! `batch` read.
 //!
-//! A parameter is added here, with a line of [`PARAMETERS`], and known everywhere.
+//! A new parameter needs one entry in [`PARAMETERS`]; everything else reads it from there.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -15,18 +15,18 @@ use crate::machine::profile::Profile;
 use crate::machine::query::{Given, Layout, Machine, Query};
 use crate::model::formula::{Params, Relay, Tie};
 
-/// What somebody says of a question.
+/// The given parameters of a question.
 #[derive(Debug, Clone, Default)]
 pub struct Parameters {
     /// The machine's name or file.
     pub profile: Option<String>,
-    /// Figures that win over the machine's.
+    /// Parameters that override the machine's.
     pub given: Given,
     /// N, nodes, ranks on each.
     pub layout: Layout,
     /// Parameters of single algorithms.
     pub params: Params,
-    /// The keys that were put in.
+    /// The keys that were set.
     said: Vec<&'static str>,
 }
 
@@ -41,21 +41,21 @@ pub struct Parameter {
     pub letter: Option<char>,
     /// Other names of the flag.
     pub aliases: &'static [&'static str],
-    /// Under which heading it stands.
+    /// Its heading in the help.
     pub group: Group,
-    /// Whether `-h` has it; `--help` has all.
+    /// Whether `-h` shows it; `--help` shows all.
     pub common: bool,
-    /// Whether it says nothing about another machine than the one that it was written for.
+    /// Whether it is meaningless for any machine other than the one that it was written for.
     pub of_machine: bool,
-    /// Of which links it is, where a machine has them inside nodes and between.
+    /// The links it applies to, if a machine has links inside nodes and between nodes.
     pub links: Option<Links>,
-    /// What its value is.
+    /// The kind of its value.
     pub takes: Takes,
     /// What it means, in one line.
     pub help: &'static str,
-    /// A value that it takes.
+    /// A valid value.
     pub example: &'static str,
-    /// Keys that say the same: only one of them is put in.
+    /// Keys for the same quantity: only one of them may be set.
     pub excludes: &'static [&'static str],
     put: fn(&mut Parameters, &str) -> Result<()>,
 }
@@ -63,16 +63,16 @@ pub struct Parameter {
 /// A heading of `--help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// How many ranks, and where they lie.
+    /// How many ranks, and their placement.
     Ranks,
-    /// Which machine, and its figures.
+    /// Which machine, and its parameters.
     Machine,
-    /// What single algorithms know.
+    /// Parameters of single algorithms.
     Algorithms,
 }
 
 impl Group {
-    /// In words.
+    /// The heading's text.
     #[must_use]
     pub fn heading(self) -> &'static str {
         match self {
@@ -83,14 +83,14 @@ impl Group {
     }
 }
 
-/// What a parameter's value is, with its name in `--help`.
+/// The kind of a parameter's value, with its name in `--help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     /// A number or a quantity.
     Quantity(&'static str),
     /// A word.
     Word(&'static str),
-    /// Nothing on the command line; true or false elsewhere.
+    /// No value on the command line; true or false elsewhere.
     Nothing,
 }
 
@@ -122,7 +122,7 @@ pub const PARAMETERS: &[Parameter] = &[
         of_machine: false,
         common: true,
         takes: Word("NAME|FILE"),
-        help: "A built-in machine, or a profile's file",
+        help: "A built-in machine, or a profile file",
         example: "dgx-a100",
         put: |p, text| set(&mut p.profile, Ok(text.to_owned())),
         ..BASE
@@ -136,7 +136,7 @@ pub const PARAMETERS: &[Parameter] = &[
         of_machine: false,
         common: true,
         takes: Quantity("N"),
-        help: "Ranks in all; a sweep as 2..1024 (doubling) or 2,4,8",
+        help: "Total ranks; a sweep as 2..1024 (doubling) or 2,4,8",
         example: "64",
         put: |p, text| set(&mut p.layout.ranks, count("ranks", text)),
         ..BASE
@@ -184,7 +184,7 @@ pub const PARAMETERS: &[Parameter] = &[
         group: Ranks,
         of_machine: false,
         takes: Word("HOW"),
-        help: "How ranks are laid over nodes: block or cyclic",
+        help: "Placement of ranks on nodes: block or cyclic",
         example: "cyclic",
         put: |p, text| plain(&mut p.given.order, text.parse()),
         ..BASE
@@ -195,7 +195,7 @@ pub const PARAMETERS: &[Parameter] = &[
         common: true,
         links: Some(Links::Inside),
         takes: Quantity("TIME"),
-        help: "Time of an empty message, such as 5us; inside a node where there are two tiers",
+        help: "Time of an empty message, such as 5us; inside a node if there are two tiers",
         example: "5us",
         put: |p, text| set(&mut p.given.alpha, text.parse()),
         ..BASE
@@ -207,7 +207,7 @@ pub const PARAMETERS: &[Parameter] = &[
         common: true,
         links: Some(Links::Inside),
         takes: Quantity("RATE"),
-        help: "Rate of one port one way, such as 50GB/s or 400Gb/s",
+        help: "Rate of one port in one direction, such as 50GB/s or 400Gb/s",
         example: "50GB/s",
         put: |p, text| set(&mut p.given.bandwidth, text.parse()),
         ..BASE
@@ -217,7 +217,7 @@ pub const PARAMETERS: &[Parameter] = &[
         flag: "beta",
         links: Some(Links::Inside),
         takes: Quantity("TIME/B"),
-        help: "Time a byte, such as 10ps/B, instead of --bw",
+        help: "Time per byte, such as 10ps/B, instead of --bw",
         example: "10ps/B",
         excludes: &["bw"],
         put: |p, text| set(&mut p.given.bandwidth, inverse(text)),
@@ -228,7 +228,7 @@ pub const PARAMETERS: &[Parameter] = &[
         flag: "alpha-inter",
         links: Some(Links::Between),
         takes: Quantity("TIME"),
-        help: "The same between nodes",
+        help: "Time of an empty message between nodes",
         example: "5us",
         put: |p, text| set(&mut p.given.alpha_inter, text.parse()),
         ..BASE
@@ -238,7 +238,7 @@ pub const PARAMETERS: &[Parameter] = &[
         flag: "bw-inter",
         links: Some(Links::Between),
         takes: Quantity("RATE"),
-        help: "The same of one NIC",
+        help: "Rate of one NIC in one direction",
         example: "50GB/s",
         put: |p, text| set(&mut p.given.bandwidth_inter, text.parse()),
         ..BASE
@@ -256,8 +256,8 @@ pub const PARAMETERS: &[Parameter] = &[
         key: "alpha_switch",
         flag: "alpha-switch",
         takes: Quantity("TIME"),
-        help: "Time through a switch that adds and multicasts; or nvswitch, tomahawk-ultra. The \
-               network's: sharp, or inter=TIME",
+        help: "Time through a switch that adds and multicasts, or nvswitch, tomahawk-ultra; for \
+               the network's switches: sharp, or inter=TIME",
         example: "300ns",
         put: switch,
         ..BASE
@@ -266,7 +266,7 @@ pub const PARAMETERS: &[Parameter] = &[
         key: "launch",
         flag: "launch",
         takes: Quantity("TIME"),
-        help: "What a call costs before its first message",
+        help: "Time of a call before its first message",
         example: "5us",
         put: |p, text| set(&mut p.given.launch, text.parse()),
         ..BASE
@@ -285,7 +285,7 @@ pub const PARAMETERS: &[Parameter] = &[
         key: "eta_alpha",
         flag: "eta-alpha",
         takes: Quantity("X"),
-        help: "Contention: every α takes this much longer",
+        help: "Contention: every α is multiplied by this",
         example: "1.5",
         put: |p, text| set(&mut p.given.eta_alpha, ratio(text)),
         ..BASE
@@ -294,7 +294,7 @@ pub const PARAMETERS: &[Parameter] = &[
         key: "eta_beta",
         flag: "eta-beta",
         takes: Quantity("X"),
-        help: "Contention: the part of every rate that is left",
+        help: "Contention: every rate is multiplied by this",
         example: "0.8",
         put: |p, text| set(&mut p.given.eta_beta, ratio(text)),
         ..BASE
@@ -303,7 +303,7 @@ pub const PARAMETERS: &[Parameter] = &[
         key: "contention",
         flag: "contention",
         takes: Word("NAME"),
-        help: "Both at once by fabric: crossbar, nvls, torus",
+        help: "Contention by fabric, both factors: crossbar, nvls, torus",
         example: "torus",
         excludes: &["eta_alpha", "eta_beta"],
         put: |p, text| {
@@ -327,7 +327,7 @@ pub const PARAMETERS: &[Parameter] = &[
         key: "segments",
         flag: "segments",
         takes: Quantity("P"),
-        help: "Segments of a pipeline; without it the best number",
+        help: "Segments of a pipeline; default: the best number",
         example: "8",
         put: |p, text| set(&mut p.params.segments, count("segments", text)),
         ..ALGORITHM
@@ -338,7 +338,7 @@ pub const PARAMETERS: &[Parameter] = &[
         takes: Quantity("K"),
         help: "Radix of k-nomial trees, recursive multiplying and bcube",
         example: "8",
-        put: |p, text| match count("is no radix", text)?.get() {
+        put: |p, text| match count("is not a radix", text)?.get() {
             1 => Err(Error::input("a radix is at least 2")),
             radix => set(&mut p.params.radix, Ok(radix)),
         },
@@ -385,7 +385,7 @@ pub const PARAMETERS: &[Parameter] = &[
     Parameter {
         key: "split_ties",
         flag: "split-ties",
-        help: "Ring relay: split what has both ways equally far",
+        help: "Ring relay: split data that is equally far both ways",
         example: "true",
         put: |p, text| {
             let tie = |split| if split { Tie::Split } else { Tie::Right };
@@ -419,47 +419,52 @@ impl Parameter {
     /// The parameter of this key.
     ///
     /// # Errors
-    /// There is none, with the nearest.
+    /// An unknown key, with the nearest known one.
     pub fn named(key: &str) -> Result<&'static Self> {
         Self::find(key).ok_or_else(|| {
             let known = || PARAMETERS.iter().map(|p| p.key);
             let all = || format!("known are {}", known().collect::<Vec<_>>().join(", "));
-            Error::input(format!("`{key}` is no parameter")).help(did_you_mean(key, known(), all))
+            Error::input(format!("`{key}` is not a parameter")).help(did_you_mean(
+                key,
+                known(),
+                all,
+            ))
         })
     }
 }
 
 impl Parameter {
-    /// The parameter of this key, if there is one; looking for a near name takes longer than a price.
+    /// The parameter of this key, if it exists. It does not search for a similar name, which takes
+    /// longer than a price.
     #[must_use]
     pub fn find(key: &str) -> Option<&'static Self> {
         PARAMETERS.iter().find(|p| p.key == key)
     }
 
-    /// Whether it says the same as another.
+    /// Whether it is for the same quantity as another.
     #[must_use]
     pub fn is_instead_of(&self, other: &Self) -> bool {
         self.excludes.contains(&other.key) || other.excludes.contains(&self.key)
     }
 }
 
-/// Whether what is said, key by key, makes a machine of its own, about which settings know nothing.
+/// Whether the given keys define a machine by themselves, to which the settings do not apply.
 #[must_use]
 pub fn names_machine(says: impl Fn(&str) -> bool) -> bool {
     says("profile") || says("alpha") && (says("bw") || says("beta"))
 }
 
 impl Parameters {
-    /// Puts in what `text` says of a parameter.
+    /// Sets a parameter from `text`.
     ///
     /// # Errors
-    /// A value that cannot be read; one beside another that says the same.
+    /// A value that cannot be read; a second parameter for the same quantity.
     pub fn put(&mut self, parameter: &Parameter, text: &str) -> Result<()> {
         let mut said = self.said.iter().filter_map(|key| Parameter::find(key));
         let other = said.find(|other| parameter.is_instead_of(other)).map(|other| other.key);
         if let Some(other) = other {
             let key = parameter.key;
-            return Err(Error::input(format!("`{other}` and `{key}` say the same"))
+            return Err(Error::input(format!("`{other}` and `{key}` set the same quantity"))
                 .help("leave one of them out"));
         }
         (parameter.put)(self, text)?;
@@ -467,14 +472,14 @@ impl Parameters {
         Ok(())
     }
 
-    /// Whether a parameter was put in.
+    /// Whether a parameter was set.
     #[must_use]
     pub fn says(&self, key: &str) -> bool {
         self.said.contains(&key)
     }
 
-    /// The question, on a machine that was found and by whom it was named, else on one of the
-    /// figures, else on the default machine.
+    /// The question, on the machine that was found (with what named it), else on a machine of the
+    /// given parameters, else on the default machine.
     ///
     /// # Errors
     /// As [`Machine::new`] and [`Query::new`].
@@ -498,13 +503,13 @@ fn set<T>(slot: &mut Option<T>, read: Result<T>) -> Result<()> {
     plain(slot, read.map(Some))
 }
 
-/// The most ranks or nodes; pricing asks each rank once, and must not seem to hang.
+/// The most ranks or nodes. Pricing visits each rank once and must not seem to hang.
 const MOST: u32 = 1 << 24;
 
 /// A whole number above 0 of `what`.
 ///
 /// # Errors
-/// Another text, with the numbers that would do.
+/// Any other text, with the numbers that would be accepted.
 pub fn count(what: &str, text: &str) -> Result<NonZeroU32> {
     let most = if matches!(what, "ranks" | "nodes") { MOST } else { u32::MAX };
     let refuse = |why: &str| {
@@ -513,12 +518,12 @@ pub fn count(what: &str, text: &str) -> Result<NonZeroU32> {
     };
     match text.trim().replace('_', "").parse::<i128>() {
         Ok(0) => refuse("there must be at least one"),
-        Ok(n) if n < 0 => refuse("there cannot be fewer than none"),
+        Ok(n) if n < 0 => refuse("it cannot be negative"),
         Ok(n) => match u32::try_from(n).ok().filter(|&n| n <= most).and_then(NonZeroU32::new) {
             Some(n) => Ok(n),
             None => refuse("that is more than any machine has"),
         },
-        Err(_) => refuse("that is no whole number"),
+        Err(_) => refuse("that is not a whole number"),
     }
 }
 
@@ -529,7 +534,7 @@ pub fn count(what: &str, text: &str) -> Result<NonZeroU32> {
 pub fn ratio(text: &str) -> Result<Ratio> {
     match text.trim().parse::<f64>() {
         Ok(x) if x.is_finite() && x > 0.0 => Ok(Ratio(x)),
-        _ => Err(Error::input(format!("`{text}` is no number above 0"))
+        _ => Err(Error::input(format!("`{text}` is not a number above 0"))
             .help("write a plain number, such as 1.5")),
     }
 }
@@ -539,18 +544,18 @@ fn yes(text: &str) -> Result<bool> {
         .map_err(|_| Error::input(format!("`{text}` is neither true nor false")).help("write true"))
 }
 
-/// The rate of which a time a byte is the inverse.
+/// The rate that is the inverse of a time per byte.
 fn inverse(text: &str) -> Result<Bandwidth> {
     let beta: SecondsPerByte = text.parse()?;
     if beta.0 > 0.0 {
         return Ok(Bandwidth(1.0 / beta.0));
     }
-    Err(Error::input("no time a byte is an endless rate")
+    Err(Error::input("a time of 0 per byte is an infinite rate")
         .help("write a time above 0, such as 10ps/B"))
 }
 
-/// A time through the switch of a node, or through those of the network: SHARP's is the network's,
-/// and so is what is given as `inter=300ns`.
+/// A time through the switch of a node, or through those of the network: `sharp` and `inter=300ns`
+/// are for the network.
 fn switch(p: &mut Parameters, text: &str) -> Result<()> {
     match text.strip_prefix("inter=") {
         Some(inter) => set(&mut p.given.alpha_switch_inter, switch_hop(inter)),
@@ -559,7 +564,7 @@ fn switch(p: &mut Parameters, text: &str) -> Result<()> {
     }
 }
 
-/// A time, or the middle of what texts give for a switch of that name.
+/// A time, or the middle of the published range for a switch of that name.
 fn switch_hop(text: &str) -> Result<Seconds> {
     if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
         let hop = presets::find(presets::SWITCH_HOPS, text)?;
@@ -596,7 +601,7 @@ mod tests {
                     let mut said = Parameters::default();
                     said.put(a, a.example).unwrap();
                     let error = said.put(b, b.example).unwrap_err().to_string();
-                    assert!(error.contains("say the same"), "{error}");
+                    assert!(error.contains("set the same quantity"), "{error}");
                 }
             }
         }

@@ -1,7 +1,8 @@
-//! How far away the other ranks are: how many of them sit behind each tier.
+//! How far away the other ranks are: how many of them are behind each tier.
 //!
-//! An all-to-all has its own data for every peer, so it does not decompose over tiers: a rank that
-//! sends to one peer after another pays each one's own links (spiceMonkey/collective-comm 03 §2.2).
+//! An all-to-all has different data for every peer, so it does not decompose over tiers: a rank
+//! that sends to one peer after another pays for each peer's links (spiceMonkey/collective-comm 03
+//! §2.2).
 
 use crate::base::error::Result;
 use crate::base::quantity::{Ratio, Seconds, Volume};
@@ -16,7 +17,7 @@ pub struct Peers {
     pub count: u32,
     /// α of each message.
     pub latency: Seconds,
-    /// M/N of each over the tier's port, oversubscription included.
+    /// The time of M/N for each over the tier's port, oversubscription included.
     pub bandwidth: Seconds,
 }
 
@@ -28,12 +29,12 @@ impl Peers {
     }
 }
 
-/// The classes of peers of rank 0, and what an all-to-all of M = `size` takes with each.
+/// The classes of peers of rank 0, and the time of an all-to-all of M = `size` with each.
 ///
-/// Ranks are placed in blocks and each has a NIC of its own.
+/// Ranks are placed in blocks and each has its own NIC.
 ///
 /// # Errors
-/// More ranks than the machine joins, or an unknown figure of a tier in use.
+/// More ranks than the machine joins, or an unknown parameter of a tier in use.
 pub fn classes(fabric: &Fabric, ranks: u32, size: Volume) -> Result<Vec<Peers>> {
     let depth = fabric.depth(ranks)?;
     let mut inside = 1;

@@ -1,6 +1,6 @@
-//! Where the ranks of a question lie: on how many nodes, how many on each, in which order.
+//! The placement of a question's ranks: on how many nodes, how many on each, in which order.
 //!
-//! The question makes it, once; everything else reads it.
+//! The question creates it once; everything else reads it.
 
 use crate::machine::curve::Placed;
 use crate::machine::fabric::Order;
@@ -12,7 +12,7 @@ pub struct Placement {
     pub ranks: u32,
     /// Ranks on each node; the last may hold fewer.
     pub per_node: u32,
-    /// In which order ranks are laid over nodes.
+    /// The order in which ranks are placed on nodes.
     pub order: Order,
 }
 
@@ -23,7 +23,7 @@ impl Placement {
         self.ranks.div_ceil(self.per_node.max(1))
     }
 
-    /// Whether a network lies between the ranks.
+    /// Whether there is a network between the ranks.
     #[must_use]
     pub fn is_spread(self) -> bool {
         self.nodes() > 1
@@ -38,7 +38,7 @@ impl Placement {
         }
     }
 
-    /// Where on its node a rank sits.
+    /// The position of a rank on its node.
     #[must_use]
     pub fn local(self, rank: u32) -> u32 {
         match self.order {
@@ -47,7 +47,7 @@ impl Placement {
         }
     }
 
-    /// N and the nodes, as measurements are known by.
+    /// N and the nodes, which identify measurements.
     #[must_use]
     pub fn placed(self) -> Placed {
         Placed { ranks: self.ranks, nodes: self.nodes() }

@@ -1,7 +1,8 @@
-//! Figures that texts and data sheets state, each with its source.
+//! Parameters from texts and data sheets, each with its source.
 //!
-//! They are starting points where nothing was measured, never the default of a question: a profile
-//! says which figures a machine uses. A figure that its source gives as a range keeps both ends.
+//! They are starting points if nothing was measured, never the default of a question: a profile
+//! says which parameters a machine has. A parameter that its source gives as a range keeps both
+//! ends.
 //!
 //! ```
 //! let hop = collcost::machine::presets::find(collcost::machine::presets::SWITCH_HOPS, "nvswitch").unwrap();
@@ -12,16 +13,16 @@ use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
 use crate::model::formula::Ports;
 
-/// A figure with its name, the two ends of what its source gives, and the source.
+/// A parameter with its name, both ends of its source's range, and the source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figure<T> {
     /// The name on the command line.
     pub name: &'static str,
     /// The least that the source gives.
     pub low: T,
-    /// The most; the same where it gives one value.
+    /// The most; equal to the least if the source gives one value.
     pub high: T,
-    /// Who says so.
+    /// The source.
     pub source: &'static str,
 }
 
@@ -47,7 +48,7 @@ pub const SWITCH_HOPS: &[Figure<Seconds>] = &[
     },
 ];
 
-/// The rate of one port, as texts quote it.
+/// The rate of one port, as published.
 pub const RATES: &[Figure<Bandwidth>] = &[
     Figure {
         name: "nvlink4",
@@ -81,7 +82,7 @@ pub const RATES: &[Figure<Bandwidth>] = &[
     },
 ];
 
-/// Partners that a rank can talk to at once, by the fabric.
+/// Partners that a rank can talk to at once, by fabric.
 pub const PORT_BUDGETS: &[Figure<Ports>] = &[
     budget("nvlink-ring", 2, 2, "two ring directions out of a GPU"),
     budget("nvlink-channels", 4, 18, "NVLink channels of a chip"),
@@ -111,7 +112,7 @@ pub struct Contention {
     pub alpha: Ratio,
     /// η_β, at most 1.
     pub beta: Ratio,
-    /// From what it was derived.
+    /// The source that it was derived from.
     pub source: &'static str,
 }
 
@@ -143,18 +144,18 @@ pub const CONTENTION: &[Contention] = &[
     },
 ];
 
-/// The least η_β that hardware keeps a Clos tier from: crossbar's.
+/// The η_β that a Clos tier has at best because of its hardware: crossbar's.
 const CLOS_FLOOR: f64 = 0.80;
 
 /// η_β of a Clos tier that is oversubscribed s times: min(0.80, 1/s) (05 §4.2 of the same notes).
 ///
-/// α is not touched by oversubscription.
+/// Oversubscription does not change α.
 #[must_use]
 pub fn clos(oversubscription: Ratio) -> Ratio {
     Ratio(CLOS_FLOOR.min(1.0 / oversubscription.0))
 }
 
-/// The figure called `name`.
+/// The parameter called `name`.
 ///
 /// # Errors
 /// An unknown name, with the nearest known one.
@@ -177,7 +178,7 @@ pub fn contention(name: &str) -> Result<&'static Contention> {
 }
 
 fn unknown(name: &str, known: &[&'static str]) -> Error {
-    Error::input(format!("`{name}` is no preset")).help(did_you_mean(
+    Error::input(format!("`{name}` is not a preset")).help(did_you_mean(
         name,
         known.iter().copied(),
         || format!("known are {}", known.join(", ")),

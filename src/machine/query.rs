@@ -1,4 +1,4 @@
-//! A question with everything known: the machine, the ranks on it, the operation.
+//! A complete question: the machine, the ranks on it, the operation.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::machine::what_if::Figure;
 use crate::model::algorithm::Library;
 use crate::model::formula::{Params, Ports, Protocol, Shape};
 
-/// Figures that a person gives; they win over a profile's.
+/// Parameters that a person gives; they override a profile's.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Given {
     /// α inside a node, or everywhere.
@@ -33,16 +33,16 @@ pub struct Given {
     pub gamma: Option<SecondsPerByte>,
     /// α_sw of the switch inside a node.
     pub alpha_switch: Option<Seconds>,
-    /// α_sw of the network's switches, which then add and multicast (SHARP); of the only tier where
+    /// α_sw of the network's switches, which then add and multicast (SHARP); of the only tier if
     /// there is one.
     pub alpha_switch_inter: Option<Seconds>,
-    /// What a call costs before its first message.
+    /// The time of a call before its first message.
     pub launch: Option<Seconds>,
     /// Transfers a rank can make at once, on every tier.
     pub ports: Option<Ports>,
     /// NICs per node.
     pub nics: Option<NonZeroU32>,
-    /// How ranks are laid over nodes.
+    /// How ranks are placed on nodes.
     pub order: Order,
     /// η_α: messages take this much longer under contention.
     pub eta_alpha: Option<Ratio>,
@@ -63,45 +63,45 @@ pub struct Layout {
     pub per_node: Option<NonZeroU32>,
 }
 
-/// A machine with what is known of each figure's origin.
+/// A machine with the known origin of each parameter.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// The name in reports.
     pub name: String,
-    /// What it is, in one line; empty where figures alone make it.
+    /// A description in one line; empty if only given parameters define it.
     pub title: String,
-    /// Who chose it: `default`, `flags`, or what named the profile, such as `--on`.
+    /// What chose it: `default`, `flags`, or what named the profile, such as `--on`.
     pub chosen: &'static str,
     /// The communication library that people run on it.
     pub library: Option<String>,
-    /// Under which name NCCL's graphs on it are known; none where rates or NICs were changed.
+    /// The name under which NCCL's graphs on it are known; `None` if rates or NICs were changed.
     pub nccl_graphs: Option<String>,
-    /// What NCCL's search starts from, under the same conditions.
+    /// The input of NCCL's search, under the same conditions.
     pub topology: Option<Arc<Description>>,
-    /// What joins its ranks, link by link, under the same conditions.
+    /// The links between its ranks, one by one, under the same conditions.
     pub graph: Option<Arc<Graph>>,
     /// The rates.
     pub fabric: Fabric,
-    /// Whether a person said how many NICs are in use.
+    /// Whether the number of NICs in use was given.
     pub nics_given: bool,
-    /// For each tier, how α and the rate were obtained, and the efficiency put in.
+    /// For each tier, how α and the rate were obtained, and the efficiency that was applied.
     pub origins: Vec<Origin>,
     /// How the launch overhead was obtained.
     pub launch: Option<How>,
-    /// The rates as the profile has them, where it is one: expectations are of those, and move with
-    /// what somebody changes.
+    /// The profile's rates, if there is a profile: expectations belong to those, and are scaled
+    /// with changes to them.
     pub stock: Option<Fabric>,
-    /// How its figures were fitted, and how far to trust them.
+    /// How its parameters were fitted, and how far to trust them.
     pub fit: Option<Calibration>,
-    /// What it is made of, where that is known.
+    /// Its hardware, if known.
     pub hardware: Option<Hardware>,
-    /// What joins its nodes, where that is known.
+    /// The network between its nodes, if known.
     pub network: Option<NetworkKind>,
-    /// What the collective takes in its library, as it was measured on the machine as it is.
+    /// The measured time of collectives in its library, on the unchanged machine.
     pub curves: Vec<Curve>,
 }
 
-/// How the figures of one tier were obtained; absent where a person gave them.
+/// How the parameters of one tier were obtained; absent if a person gave them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Origin {
     /// α.
@@ -119,26 +119,27 @@ pub struct Query {
     pub machine: Machine,
     /// The operation, N, ports and parameters.
     pub shape: Shape,
-    /// On which nodes the ranks lie.
+    /// The nodes of the ranks.
     pub placement: Placement,
     /// M.
     pub size: Bytes,
-    /// Bytes of an element, where messages hold whole ones; absent: bytes divide as they like.
+    /// Bytes of an element, if messages hold whole elements; absent: data divides anywhere.
     pub element: Option<Bytes>,
-    /// The parameters as somebody gave them; those of the shape are filled from the machine.
+    /// The parameters as given; those of the shape are filled from the machine.
     pub given: Params,
-    /// What this very call took at some sizes: expectations of the others move with it.
+    /// The measured times of this call at some sizes: expectations of other sizes are scaled with
+    /// them.
     pub seen: Vec<(Bytes, Seconds)>,
 }
 
 impl Machine {
-    /// A machine from a profile, or of the given figures alone, with the figures put in.
+    /// A machine from a profile, or of only the given parameters, with those parameters applied.
     ///
-    /// `named` is a profile and who named it. Without one α and BW together make a machine of their
-    /// own; less than both changes the default machine.
+    /// `named` is a profile and what named it. Without one, α and BW together define a machine;
+    /// otherwise the parameters change the default machine.
     ///
     /// # Errors
-    /// Figures between nodes for a machine that has no links there.
+    /// Parameters between nodes for a machine that has no links there.
     pub fn new(
         named: Option<(Profile, &'static str)>,
         given: &Given,
@@ -157,7 +158,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// A profile's machine with the figures put in, where many questions share the profile.
+    /// A profile's machine with the parameters applied, for many questions that share the profile.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -183,7 +184,7 @@ impl Machine {
                 .zip(tier.bandwidth.as_ref())
                 .map(|(e, b)| (b.value, e.value, e.how)),
         });
-        // Nothing else is asked of this machine.
+        // This machine is used for nothing else.
         let curves = profile.curves.iter().filter(|c| c.collective == collective);
         Self {
             name: profile.name.clone(),
@@ -205,7 +206,7 @@ impl Machine {
         }
     }
 
-    /// One tier of the given α and BW; two where figures between nodes are given.
+    /// One tier of the given α and BW; two if parameters between nodes are given.
     fn plain(alpha: Seconds, bandwidth: Bandwidth, given: &Given) -> Self {
         let mut tiers = vec![Tier::new("link", alpha, bandwidth)];
         if given.alpha_inter.is_some() || given.bandwidth_inter.is_some() {
@@ -256,7 +257,7 @@ impl Machine {
                 "leave out --alpha-inter, --bw-inter and --nics-per-node, or give both rates",
             ));
         }
-        // NCCL's search looks at rates: with others it would find other graphs.
+        // NCCL's search depends on rates: with others it would find other graphs.
         if given.bandwidth.is_some() || given.bandwidth_inter.is_some() {
             self.forget_graphs();
         }
@@ -276,7 +277,7 @@ impl Machine {
             switch.alpha = Some(hop);
         }
         if let Some(hop) = given.alpha_switch_inter {
-            // Who gives a time for it says that the network's switches add.
+            // A time for them implies that the network's switches add.
             let sharp = Switch { alpha: None, bandwidth: None, multicast: true, alu: true };
             fabric.tiers[last].switch.get_or_insert(sharp).alpha = Some(hop);
         }
@@ -306,23 +307,23 @@ fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Optio
 }
 
 impl Machine {
-    /// The figures that were given instead of the profile's; none where there is no profile.
+    /// The parameters that were given instead of the profile's; none if there is no profile.
     #[must_use]
     pub fn given(&self) -> Vec<Figure> {
         let Some(stock) = &self.stock else { return Vec::new() };
         let differs = |figure: Figure| figure.get(&self.fabric) != figure.get(stock);
         let is_given = |figure: &Figure| match *figure {
-            // A wire protocol moves both, and nobody gave them.
+            // A wire protocol changes both, without either being given.
             Figure::Alpha(tier) => self.origins[tier].alpha.is_none() && differs(*figure),
             Figure::Bandwidth(tier) => self.origins[tier].bandwidth.is_none() && differs(*figure),
-            // It follows its links' rate.
+            // It is scaled with its links' rate.
             Figure::SwitchBandwidth => differs(*figure) && !differs(Figure::Bandwidth(0)),
             _ => differs(*figure),
         };
         Figure::all(&self.fabric).into_iter().filter(is_given).collect()
     }
 
-    /// How many NICs of a node are in use, where somebody gave another number than the profile's.
+    /// How many NICs of a node are in use, if the given number differs from the profile's.
     #[must_use]
     pub fn other_nics(&self) -> Option<NonZeroU32> {
         let of = |fabric: &Fabric| fabric.tiers.last().and_then(|tier| tier.nics);
@@ -330,12 +331,12 @@ impl Machine {
         of(&self.fabric).filter(|&nics| of(stock) != Some(nics))
     }
 
-    /// What is known link by link no longer is the machine.
+    /// The link-by-link description no longer matches the machine.
     fn forget_graphs(&mut self) {
         (self.nccl_graphs, self.topology, self.graph) = (None, None, None);
     }
 
-    /// Marks a figure as given: where it came from no longer says anything.
+    /// Marks a parameter as given: its former source no longer applies.
     pub fn forget(&mut self, figure: Figure) {
         match figure {
             Figure::Alpha(tier) => self.origins[tier].alpha = None,
@@ -353,8 +354,8 @@ impl Machine {
 }
 
 impl Machine {
-    /// What was measured of a collective over elements of `dtype` on ranks placed so, or the nearest
-    /// to it.
+    /// The measurement of a collective over elements of `dtype` on ranks with this placement, or
+    /// the nearest to it.
     #[must_use]
     pub fn curve(
         &self,
@@ -367,7 +368,7 @@ impl Machine {
 }
 
 impl Query {
-    /// The library that people run on the machine, where one is known.
+    /// The library that people run on the machine, if one is known.
     #[must_use]
     pub fn library(&self) -> Option<Library> {
         self.machine.library.as_deref().and_then(Library::named)
@@ -387,7 +388,7 @@ impl Query {
         let node = machine.fabric.node.and_then(|i| machine.fabric.tiers[i].span);
         let open = machine.fabric.node.is_some() && node.is_none();
         if open && layout.per_node.is_none() && layout.nodes.is_none() {
-            return Err(Error::input("there are links between nodes: how many ranks has a node?")
+            return Err(Error::input("there are links between nodes: how many ranks per node?")
                 .at(format!("machine {}", machine.name))
                 .help("give --gpus-per-node or --nodes"));
         }
@@ -398,7 +399,7 @@ impl Query {
                 per_node, machine.name
             ))
             .at(format!("{per_node} ranks per node"))
-            .help(format!("ask for at most {span}")));
+            .help(format!("use at most {span}")));
         }
         let given = machine.nics_given;
         for fabric in std::iter::once(&mut machine.fabric).chain(&mut machine.stock) {
@@ -412,14 +413,14 @@ impl Query {
             ..params
         };
         let placement = Placement { ranks, per_node, order: machine.fabric.order };
-        // NCCL's search looks at NICs, too, where data leave the node.
+        // NCCL's search depends on NICs, too, if data leaves the node.
         if placement.nodes() > 1 && machine.other_nics().is_some() {
             machine.forget_graphs();
         }
         Ok(Self { machine, shape, placement, size, element: None, given, seen: Vec::new() })
     }
 
-    /// Refuses a figure, named so, that somebody gave of links over which no message goes.
+    /// Refuses the given parameter `name` for links that no message uses.
     ///
     /// # Errors
     /// Links between nodes for ranks of one node; links inside nodes for one rank on each.
@@ -427,11 +428,11 @@ impl Query {
         let has_both = self.machine.stock.is_some() && self.machine.fabric.node.is_some();
         let spread = self.placement.is_spread();
         let (where_from, idle, help) = match links {
-            Links::Between => ("all ranks lie on one node", !spread, "ask for more nodes"),
+            Links::Between => ("all ranks are on one node", !spread, "use more nodes"),
             Links::Inside => (
-                "each rank has a node to itself",
+                "each rank is alone on its node",
                 spread && self.placement.per_node == 1,
-                "ask for more ranks on a node",
+                "use more ranks per node",
             ),
         };
         if !(has_both && idle) {
@@ -443,14 +444,14 @@ impl Query {
 }
 
 impl Machine {
-    /// Whether each rank is a node of its own unless somebody says otherwise: on a network alone.
+    /// Whether each rank is its own node by default: for a network without node links.
     fn alone_on_nodes(&self) -> bool {
         self.fabric.node.is_none() && self.fabric.tiers[0].kind == TierKind::Network
     }
 }
 
-/// Leaves idle what so many ranks per node do not use: ranks, and NICs beside them, since a rank
-/// drives those beside it, unless somebody said how many are in use.
+/// Leaves idle what this many ranks per node do not use: ranks, and their NICs, since a rank drives
+/// the NICs beside it, unless the number in use was given.
 fn use_nodes(fabric: &mut Fabric, span: Option<NonZeroU32>, per_node: u32, nics_given: bool) {
     let Some(node) = fabric.node else { return };
     if let (Some(span), Some(outer), false) = (span, fabric.tiers.get_mut(node + 1), nics_given) {
@@ -464,7 +465,7 @@ fn use_nodes(fabric: &mut Fabric, span: Option<NonZeroU32>, per_node: u32, nics_
 }
 
 impl Layout {
-    /// N and the ranks on a node, which is `node` unless given, or one where ranks are `alone`.
+    /// N and the ranks per node: as given, else `node`, or one if ranks are `alone`.
     fn solve(self, node: Option<NonZeroU32>, alone: bool) -> Result<(u32, u32)> {
         let number = |v: Option<NonZeroU32>| v.map(NonZeroU32::get);
         let (n, nodes, each) = (number(self.ranks), number(self.nodes), number(self.per_node));
@@ -479,10 +480,10 @@ impl Layout {
             (Some(n), Some(nodes), None) if n % nodes != 0 => {
                 Err(Error::input(format!("{n} ranks do not divide over {nodes} nodes"))
                     .at(format!("--n {n} --nodes {nodes}"))
-                    .help(format!("ask for a multiple of {nodes} ranks")))
+                    .help(format!("use a multiple of {nodes} ranks")))
             }
             (Some(n), Some(nodes), _) => Ok((n, n / nodes)),
-            // All ranks on one node would leave nothing to a network alone.
+            // All ranks on one node would leave nothing to do for a network without node links.
             (Some(n), None, None) if alone => Ok((n, 1)),
             (Some(n), None, Some(each)) if alone && each >= n => Ok((n, 1)),
             (Some(n), None, each) => Ok((n, each.or(node).unwrap_or(n).min(n))),
@@ -495,7 +496,7 @@ impl Layout {
                     let nodes = nodes.unwrap_or(1);
                     Error::input(format!("{nodes} nodes x {each} ranks are too many ranks"))
                         .at(format!("--nodes {nodes}"))
-                        .help(format!("ask for at most {} nodes", u32::MAX / each))
+                        .help(format!("use at most {} nodes", u32::MAX / each))
                 })
             }
         }

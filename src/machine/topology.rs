@@ -12,7 +12,7 @@ pub fn torus_diameter(sides: &[u32]) -> u64 {
     sides.iter().map(|&d| u64::from(d / 2)).sum()
 }
 
-/// Hops between the farthest ranks of a mesh, a torus whose sides do not close: Σ(d − 1).
+/// Hops between the farthest ranks of a mesh, a torus without wrap-around: Σ(d − 1).
 #[must_use]
 pub fn mesh_diameter(sides: &[u32]) -> u64 {
     sides.iter().map(|&d| u64::from(d.saturating_sub(1))).sum()
@@ -32,7 +32,7 @@ pub fn bisection_links(sides: &[u32], wraps: bool) -> u64 {
     if wraps && longest > 2 { 2 * lines } else { lines }
 }
 
-/// Links of one rank: two a side of a torus, and one where a side has two ranks only.
+/// Links of one rank: two per side of a torus, and one if a side has only two ranks.
 #[must_use]
 pub fn torus_degree(sides: &[u32]) -> u32 {
     sides.iter().map(|&d| d.saturating_sub(1).min(2)).sum()
@@ -52,7 +52,7 @@ pub fn fat_tree_switches(k: u64) -> u64 {
 
 /// Oversubscription of a switch: bandwidth offered below over bandwidth towards the rest.
 ///
-/// 1 where it does not block; a tier with s > 1 has BW/s a port under full load.
+/// 1 if it is non-blocking; a tier with s > 1 has BW/s per port under full load.
 #[must_use]
 pub fn oversubscription(
     ports_down: u32,

@@ -1,8 +1,8 @@
-//! Single figures of a machine by name: to set them, to vary them, to see what they weigh.
+//! Single parameters of a machine by name: to set them, to vary them, to see their effect.
 //!
 //! `intra.alpha` is α inside a node, `inter.bw` the rate of one port between nodes; a tier's own
-//! name works too, `NVLink4.bw`. `switch.alpha`, `switch.bw`, `launch` and `gamma` stand alone; a rate
-//! that the switch has of its own follows that of its links, and can be set after it.
+//! name works too, `NVLink4.bw`. `switch.alpha`, `switch.bw`, `launch` and `gamma` have no tier. A
+//! separate rate of the switch is scaled with that of its links, and can be set after it.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 use crate::machine::fabric::{Fabric, Links, Tier};
 
-/// One figure of a machine.
+/// One parameter of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     /// α of a tier.
@@ -21,15 +21,15 @@ pub enum Figure {
     SwitchAlpha,
     /// α_sw of the switches between nodes.
     FarSwitchAlpha,
-    /// The rate of a port through the innermost tier's switch, where it is not the tier's.
+    /// The rate of a port through the innermost tier's switch, if it is not the tier's.
     SwitchBandwidth,
-    /// What a call costs before its first message.
+    /// The time of a call before its first message.
     Launch,
     /// γ.
     Gamma,
 }
 
-/// A value of a figure, in its own unit.
+/// A value of a parameter, in its own unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
     /// α, α_sw, launch.
@@ -41,7 +41,7 @@ pub enum Value {
 }
 
 impl Figure {
-    /// The figure that `name` means on `fabric`.
+    /// The parameter that `name` means on `fabric`.
     ///
     /// # Errors
     /// An unknown name, with the nearest known one.
@@ -51,7 +51,7 @@ impl Figure {
         let found = all.iter().find(|f| f.names(fabric).contains(&lower));
         found.copied().ok_or_else(|| {
             let names: Vec<String> = all.iter().flat_map(|f| f.names(fabric)).collect();
-            Error::input(format!("`{name}` is no parameter of this machine")).help(did_you_mean(
+            Error::input(format!("`{name}` is not a parameter of this machine")).help(did_you_mean(
                 &lower,
                 names.iter().map(String::as_str),
                 || format!("known are {}", names.join(", ")),
@@ -59,7 +59,7 @@ impl Figure {
         })
     }
 
-    /// Every figure of a machine.
+    /// Every parameter of a machine.
     #[must_use]
     pub fn all(fabric: &Fabric) -> Vec<Self> {
         let tiers = 0..fabric.tiers.len();
@@ -75,7 +75,7 @@ impl Figure {
         all
     }
 
-    /// The names under which it is found, the first for people.
+    /// The names that it is found by; the first is the one for people.
     fn names(self, fabric: &Fabric) -> Vec<String> {
         let of_tier = |t: usize, figure: &str| {
             let last = fabric.tiers.len() - 1;
@@ -111,14 +111,14 @@ impl Figure {
         self.names(fabric).swap_remove(0)
     }
 
-    /// Of which links it is, where it is of some and the machine has nodes.
+    /// The links that it belongs to, if it belongs to links and the machine has nodes.
     #[must_use]
     pub fn links(self, fabric: &Fabric) -> Option<Links> {
         let (Self::Alpha(tier) | Self::Bandwidth(tier)) = self else { return None };
         Some(if tier > fabric.node? { Links::Between } else { Links::Inside })
     }
 
-    /// Its value; absent where it is unknown.
+    /// Its value; absent if it is unknown.
     #[must_use]
     pub fn get(self, fabric: &Fabric) -> Option<Value> {
         let tier = |t: usize| -> &Tier { &fabric.tiers[t] };
@@ -135,10 +135,10 @@ impl Figure {
         }
     }
 
-    /// Reads a value of this figure's kind.
+    /// Reads a value of this parameter's kind.
     ///
     /// # Errors
-    /// A value without meaning or of another kind.
+    /// An invalid value or one of another kind.
     pub fn parse(self, text: &str) -> Result<Value> {
         match self {
             Self::Bandwidth(_) | Self::SwitchBandwidth => text.parse().map(Value::Rate),
@@ -147,7 +147,7 @@ impl Figure {
         }
     }
 
-    /// Puts a value in; one of another kind changes nothing.
+    /// Sets a value; one of another kind changes nothing.
     pub fn set(self, fabric: &mut Fabric, value: Value) {
         match (self, value) {
             (Self::Alpha(t), Value::Time(v)) => fabric.tiers[t].link.alpha = Some(v),
@@ -191,8 +191,8 @@ impl Value {
         self.with(self.number().0 * factor.0)
     }
 
-    /// Values from this one to `last` in equal ratios, in equal steps from 0: both ends, and the
-    /// means between them, taken `halvings` times.
+    /// Values from this one to `last` in equal ratios, or in equal steps from 0: both ends and the
+    /// means between them, over `halvings` halvings.
     #[must_use]
     pub fn up_to(self, last: Self, halvings: u32) -> Vec<Self> {
         let mut values = vec![self.number().0, last.number().0];

@@ -1,6 +1,6 @@
-//! Which collectives a step needs: one function a kind of parallelism.
+//! The collectives of a step: one function per kind of parallelism.
 //!
-//! | axis | training, a layer and micro-batch | decoding, a layer |
+//! | axis | training, per layer and micro-batch | decoding, per layer |
 //! |---|---|---|
 //! | TP | 2 all-reduces forward, 2 back; with SP each an all-gather and a reduce-scatter | 2 all-reduces |
 //! | CP | keys and values gathered forward and back, their gradients scattered | gathered |
@@ -49,7 +49,7 @@ impl Step {
             Axis::Ep => p.ep,
             Axis::Own => 1,
         };
-        // Experts lie on the next ranks beside TP.
+        // Experts are on the ranks next to TP's.
         let place = if axis == Axis::Ep { Axis::Tp } else { axis };
         let inner = p.order.iter().take_while(|a| **a != place);
         let mut stride: u32 = inner.map(|a| ranks(*a)).product();
@@ -67,7 +67,7 @@ impl Step {
         }
     }
 
-    /// The same of layers with experts.
+    /// The same for layers with experts.
     fn moe_depth(&self) -> u32 {
         match self.mode {
             Mode::Training => self.model.moe_layers.div_ceil(self.parallel.pp),
@@ -90,20 +90,20 @@ impl Step {
         if self.mode == Mode::Training { f64::from(self.parallel.microbatches) } else { 1.0 }
     }
 
-    /// Parameters of one rank that are not of experts, before replicas share them.
+    /// Parameters of one rank outside experts, before they are sharded over replicas.
     pub(super) fn dense(&self) -> f64 {
         let dense = self.model.params.saturating_sub(self.model.expert_params);
         dense as f64 / f64::from(self.parallel.tp) / f64::from(self.parallel.pp)
     }
 
-    /// The same of experts.
+    /// The same for experts.
     fn routed(&self) -> f64 {
         let p = &self.parallel;
         self.model.expert_params as f64 / f64::from(p.tp) / f64::from(p.pp) / f64::from(p.ep)
     }
 }
 
-/// A call without algorithm of its own.
+/// A call without a named algorithm.
 fn call(
     name: &str,
     (axis, group): (Axis, Group),
@@ -170,7 +170,7 @@ fn experts(step: &Step, calls: &mut Vec<Call>) {
     let group = step.group(Axis::Ep);
     let Some(routing) = step.model.routing.filter(|_| group.ranks > 1) else { return };
     let elements = step.tokens() * f64::from(routing.top_k) * f64::from(step.model.hidden);
-    // With sequence parallelism each rank of TP routes its part of the tokens.
+    // With sequence parallelism, each TP rank routes its part of the tokens.
     let part = if step.parallel.sequence { f64::from(step.parallel.tp) } else { 1.0 };
     let count = f64::from(step.moe_depth()) * step.microbatches();
     let of = (Axis::Ep, group);
@@ -209,10 +209,12 @@ fn pipeline(step: &Step, calls: &mut Vec<Call>) {
     }
 }
 
-/// Gradients and parameters between replicas: dense ones over DP and CP, experts' over what EP leaves.
+/// Gradients and parameters between replicas: dense ones over DP and CP, experts' over the ranks
+/// that EP leaves.
 fn replicas(step: &Step, calls: &mut Vec<Call>) {
     let dp = step.group(Axis::Dp);
-    // Ranks of CP have the same parameters, so they agree too; the usual order puts them together.
+    // CP ranks have the same parameters and take part in the synchronization; the usual order
+    // places them together.
     let inner = step.group(Axis::Cp);
     let stride = if step.parallel.cp > 1 { dp.stride.min(inner.stride) } else { dp.stride };
     let all = Group { ranks: dp.ranks * step.parallel.cp, stride };

@@ -1,18 +1,18 @@
-//! What a project or a person has settled: which machine, how many ranks, which figures.
+//! Settings of a project or a person: the machine, the number of ranks, parameters.
 //!
 //! `collcost.toml` and the user's `config.toml` have one format:
 //!
 //! ```toml
 //! [defaults]
-//! profile = "dgx-a100"     # a name, or a file beside this one
+//! profile = "dgx-a100"     # a name, or a file next to this one
 //! gpus_per_node = 8
 //!
-//! [machine]                # figures that are better known here
+//! [machine]                # parameters that are better known here
 //! alpha_inter = "2.4us"
 //! ```
 //!
-//! What lies nearer wins. `[machine]` and `gpus_per_node` are of the machine that their own file or
-//! one further out names; under a nearer file's machine they are left out.
+//! The nearest setting wins. `[machine]` and `gpus_per_node` belong to the machine that their own
+//! file or a farther one names; if a nearer file names the machine, they are ignored.
 
 use std::fmt;
 use std::path::Path;
@@ -24,23 +24,24 @@ use crate::base::format::Format;
 use crate::base::text_pos::{Document, Place, advice};
 use crate::machine::parameters::{PARAMETERS, Parameter, Parameters};
 
-/// What a project's file holds beside settings: other verbs read it.
+/// Other contents of a project's file, which other commands read.
 const ENTRIES: &[&str] = &["include", "budget", "step", "policy", "waive"];
 
 const DEFAULTS: &str = "defaults";
 const MACHINE: &str = "machine";
 const FORMAT: &str = "format";
 
-/// Every key that there is, with its section: those of a question, and how its answer is written.
+/// Every key with its section: those of a question, and the output format.
 fn keys() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
-    // How many ranks a node has is asked for with the ranks, though it is of a machine.
+    // The number of ranks per node is in this section with the ranks, though it belongs to a
+    // machine.
     let section = |p: &Parameter| if p.of_machine && p.key != NODE { MACHINE } else { DEFAULTS };
     PARAMETERS.iter().map(move |p| (section(p), p.key)).chain([(DEFAULTS, FORMAT)])
 }
 
 const NODE: &str = "gpus_per_node";
 
-/// Whether a key takes a value.
+/// Whether a key accepts a value.
 fn check(key: &str, text: &str) -> Result<()> {
     match key {
         FORMAT => text.parse::<Format>().map(drop),
@@ -48,7 +49,7 @@ fn check(key: &str, text: &str) -> Result<()> {
     }
 }
 
-/// Who said something.
+/// The source of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum From {
     /// An environment variable.
@@ -83,18 +84,18 @@ impl fmt::Display for From {
     }
 }
 
-/// One key with its value, as text that has been found readable.
+/// One key with its value, as text that was checked to be readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// The key.
     pub key: &'static str,
     /// The value.
     pub value: String,
-    /// Who said so.
+    /// The source.
     pub from: From,
 }
 
-/// What one file or the environment says.
+/// The settings of one file or of the environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layer {
     settings: Vec<Setting>,
@@ -111,7 +112,8 @@ impl Layer {
     /// Reads a file's text; `file` is its name.
     ///
     /// # Errors
-    /// No TOML, an unknown section or key, a value that cannot be read: with file, line and column.
+    /// Invalid TOML, an unknown section or key, a value that cannot be read: with file, line and
+    /// column.
     pub fn parse(text: &str, file: &str) -> Result<Self> {
         let document = Document::parse(text).map_err(|refused| refused.error(file))?;
         let refuse = |what: String, place: &Place, help: String| {
@@ -129,7 +131,7 @@ impl Layer {
             }
             let Some(table) = table.get_ref().as_table() else {
                 let what = format!("`{name}` is a section");
-                return refuse(what, &place, format!("write [{name}] in a line of its own"));
+                return refuse(what, &place, format!("write [{name}] on its own line"));
             };
             for (key, value) in table {
                 let (typed, place) = (key.get_ref().as_ref(), document.place(&key.span()));
@@ -145,13 +147,13 @@ impl Layer {
                     DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
                     DeValue::Boolean(yes) => yes.to_string(),
                     other => {
-                        let what = format!("`{typed}` is no {}", other.type_str());
+                        let what = format!("`{typed}` must not be of type {}", other.type_str());
                         return refuse(what, &place, "write it in quotes".to_owned());
                     }
                 };
                 check(key, &value).map_err(|e| e.at(format!("{file}:{place}")))?;
                 if let Some(other) = settings.iter().find(|s: &&Setting| are_one(s.key, key)) {
-                    let what = format!("`{}` and `{key}` say the same", other.key);
+                    let what = format!("`{}` and `{key}` set the same quantity", other.key);
                     return refuse(what, &place, "leave one of them out".to_owned());
                 }
                 let value = if key == "profile" { beside(file, value) } else { value };
@@ -178,13 +180,13 @@ fn elsewhere(section: &str, typed: &str, known: &[&str]) -> String {
     }
 }
 
-/// Whether two keys say the same.
+/// Whether two keys set the same quantity.
 fn are_one(a: &str, b: &str) -> bool {
     let (a, b) = (Parameter::find(a), Parameter::find(b));
     a.zip(b).is_some_and(|(a, b)| a.is_instead_of(b))
 }
 
-/// A profile's file is named from where the configuration lies.
+/// A profile's file is named relative to the configuration.
 fn beside(file: &str, profile: String) -> String {
     match Path::new(file).parent() {
         Some(folder) if is_file(&profile) => folder.join(&profile).to_string_lossy().into_owned(),
@@ -198,26 +200,26 @@ pub fn is_file(profile: &str) -> bool {
     profile.contains(['/', '\\']) || profile.ends_with(".toml")
 }
 
-/// All that is settled, the nearest first.
+/// All settings, nearest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     layers: Vec<Layer>,
 }
 
 impl Settings {
-    /// Puts layers together, the nearest first.
+    /// Combines layers, nearest first.
     #[must_use]
     pub fn new(layers: Vec<Layer>) -> Self {
         Self { layers }
     }
 
-    /// What holds for a key.
+    /// The effective setting of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Setting> {
         self.layers[..self.reach(key)].iter().find_map(|layer| layer.get(key))
     }
 
-    /// How many layers may speak about a key.
+    /// How many layers apply to a key.
     fn reach(&self, key: &str) -> usize {
         let first = |keys: &[&str]| {
             let says = |layer: &Layer| {
@@ -233,12 +235,12 @@ impl Settings {
         }
     }
 
-    /// Every key that is set, with what holds, in the order of the documentation.
+    /// Every key that is set, with its effective setting, in the order of the documentation.
     pub fn held(&self) -> impl Iterator<Item = &Setting> {
         keys().filter_map(|(_, key)| self.get(key))
     }
 
-    /// What is said somewhere and does not hold, with what holds instead.
+    /// Settings that have no effect, with the one that is effective instead.
     pub fn left_out(&self) -> impl Iterator<Item = (&Setting, Option<&Setting>)> {
         let all = self.layers.iter().flat_map(|layer| &layer.settings);
         all.filter(|s| self.get(s.key) != Some(s)).map(|s| {
@@ -247,13 +249,13 @@ impl Settings {
         })
     }
 
-    /// The keys that may be set, each with its section before it.
+    /// The keys that may be set, each preceded by its section.
     pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> + Clone {
         keys()
     }
 }
 
-/// Whether a key describes the machine, so that it says nothing about another one.
+/// Whether a key describes the machine and so does not apply to another one.
 fn is_of_machine(key: &str) -> bool {
     Parameter::find(key).is_some_and(|p| p.of_machine)
 }
@@ -279,7 +281,7 @@ mod tests {
         assert_eq!(value(&both, "n").as_deref(), Some("16"));
         assert_eq!(value(&both, "ports").as_deref(), Some("2"));
         assert_eq!(value(&both, "profile").as_deref(), Some("/a/m/x.toml"));
-        // α is of the user's machine, and the project names another.
+        // α belongs to the user's machine, but the project names another.
         assert_eq!(value(&both, "alpha"), None);
         let left: Vec<String> = both.left_out().map(|(s, _)| s.from.to_string()).collect();
         assert_eq!(left, ["/u/config.toml:2", "/u/config.toml:5"]);

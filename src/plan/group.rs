@@ -1,4 +1,4 @@
-//! Where the ranks of a group lie: every `stride`-th rank of the machine.
+//! The placement of a group's ranks: every `stride`-th rank of the machine.
 //!
 //! ```text
 //! node 0    0  1  2  3 │ 4  5  6  7      TP of 4, stride 1: inside a node
@@ -18,7 +18,7 @@ pub struct Group {
     pub stride: u32,
 }
 
-/// How the worst placed group of its kind lies on the nodes.
+/// The placement of the worst placed group of its kind on the nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lies {
     /// Nodes.
@@ -71,7 +71,7 @@ impl Group {
                     };
                 }
             }
-            // Within one window every offset was seen once the blocks cover a node's period.
+            // Within one window every offset has occurred once the blocks cover a node's period.
             if block > node {
                 break;
             }

@@ -1,4 +1,4 @@
-//! Steps from a file and what it includes, or from a preset, under what was typed.
+//! Steps from a file and its includes, or from a preset, overridden by the command line.
 
 use super::{PRESETS, Step, read, steps};
 use crate::base::text_pos::{Document, Place, advice};
@@ -6,12 +6,12 @@ use crate::plan::table::{
     Fault, Faults, Fields, Layer, Machines, documents, layer, settings, texts,
 };
 
-/// Which steps are asked.
+/// The requested steps.
 #[derive(Debug, Clone, Copy)]
 pub enum Asked<'a> {
     /// A layout that people run.
     Preset(&'a str),
-    /// Those of a file.
+    /// The steps of a file.
     File {
         /// The file.
         name: &'a str,
@@ -26,7 +26,7 @@ pub(crate) const TYPED: &str = "--set";
 /// Reads the steps; `keys` replace keys of each.
 ///
 /// # Errors
-/// Everything that is wrong, with its place.
+/// All faults, with their places.
 pub fn load(
     machines: &Machines<'_>,
     asked: &Asked<'_>,
@@ -89,7 +89,7 @@ fn load_into(
             named.retain(|(n, _)| n == step);
         } else if known.is_empty() && faults.borrow().is_empty() {
             let help = Some("write a table [step.NAME], or name a --preset".to_owned());
-            let what = "the file holds no step".to_owned();
+            let what = "the file has no step".to_owned();
             faults.borrow_mut().push(Fault::new(name, none, what, help));
         }
     }
@@ -114,13 +114,13 @@ pub(crate) fn layered<'a>(
         Some((_, preset)) => layers.push(*preset),
         None => {
             let names: Vec<&str> = known.iter().map(|(n, _)| *n).collect();
-            fields.fault("preset", format!("`{name}` is no preset"), advice(&name, &names));
+            fields.fault("preset", format!("`{name}` is not a preset"), advice(&name, &names));
         }
     }
     layers
 }
 
-/// `tp = 4`; what is no number and no truth value is a text.
+/// `tp = 4`; a value that is neither a number nor a boolean is text.
 fn line(key: &str, value: &str) -> String {
     let plain = value.parse::<i64>().is_ok() || matches!(value, "true" | "false");
     let escaped = || value.replace('\\', "\\\\").replace('"', "\\\"");

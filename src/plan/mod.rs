@@ -1,9 +1,9 @@
-//! A step of a model: which collectives its parallelism needs, how large, on which links, how long,
-//! and what of it computation hides.
+//! A step of a model: the collectives that its parallelism needs, their sizes, links and times, and
+//! the part that computation hides.
 //!
 //! [`Step`] is what a person writes (a model, a layout, a machine); [`calls`] turns it into
-//! collectives; [`price`] into times. Groups of ranks lie on the machine as their order says, and
-//! those that use a node's NICs at once share them.
+//! collectives; [`price`] into times. The order of the axes places groups of ranks on the machine;
+//! groups that use a node's NICs at once share them.
 //!
 //! Sizes are nccl-tests' M. Sources: Shoeybi et al., arXiv 1909.08053 (tensor parallelism);
 //! Korthikanti et al., arXiv 2205.05198 (sequence parallelism); Rajbhandari et al., arXiv 1910.02054
@@ -50,7 +50,7 @@ pub enum Mode {
     /// Forward, backward, and gradients summed.
     #[default]
     Training,
-    /// One token more for each sequence.
+    /// One more token for each sequence.
     Decoding,
 }
 
@@ -70,13 +70,14 @@ impl FromStr for Mode {
             "training" | "train" => Ok(Self::Training),
             "decoding" | "decode" | "inference" => Ok(Self::Decoding),
             _ => {
-                Err(Error::input(format!("`{text}` is no mode")).help("write training or decoding"))
+                Err(Error::input(format!("`{text}` is not a mode"))
+                    .help("write training or decoding"))
             }
         }
     }
 }
 
-/// What replicas keep a part of instead of all: stages of ZeRO.
+/// What is sharded over replicas: stages of ZeRO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shard {
     /// Nothing: DDP.
@@ -101,7 +102,7 @@ impl FromStr for Shard {
             "zero3" | "zero-3" | "fsdp" | "hsdp" | "full_shard" | "hybrid_shard" => {
                 Ok(Self::Parameters)
             }
-            _ => Err(Error::input(format!("`{text}` is nothing that replicas shard"))
+            _ => Err(Error::input(format!("`{text}` is not a kind of sharding"))
                 .help("write none, zero1, zero2, zero3 or fsdp")),
         }
     }
@@ -122,7 +123,7 @@ pub enum Axis {
     Dp,
     /// Pipeline.
     Pp,
-    /// What the file names itself.
+    /// Calls that the file defines itself.
     Own,
 }
 
@@ -155,7 +156,7 @@ impl fmt::Display for Axis {
 pub struct Model {
     /// Parameters in all.
     pub params: u64,
-    /// Of these those of experts that are routed to.
+    /// The part of them in routed experts.
     pub expert_params: u64,
     /// Layers.
     pub layers: u32,
@@ -163,7 +164,7 @@ pub struct Model {
     pub hidden: u32,
     /// Width of keys, and of values.
     pub kv_hidden: u32,
-    /// Tokens of a sequence; 1 where it decodes.
+    /// Tokens of a sequence; 1 in decoding.
     pub sequence: u32,
     /// Sequences of a micro-batch.
     pub batch: u32,
@@ -206,20 +207,20 @@ impl Parallel {
     }
 }
 
-/// How replicas agree.
+/// How replicas are synchronized.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sync {
-    /// What they keep a part of.
+    /// What is sharded.
     pub shard: Shard,
-    /// Replicas that share one set of parts; fewer than all is HSDP.
+    /// Replicas that share one set of shards; fewer than all is HSDP.
     pub shard_size: u32,
-    /// Whether parameters are dropped after the forward pass, and gathered again.
+    /// Whether parameters are dropped after the forward pass and gathered again.
     pub reshard: bool,
-    /// The type in which gradients travel.
+    /// The type in which gradients are sent.
     pub dtype: DataType,
     /// Steps from one sum of gradients, or of parameters, to the next.
     pub every: u32,
-    /// DDP's cap; absent: its default, 1 MiB first and 25 MiB then.
+    /// DDP's cap; absent: its default, 1 MiB for the first bucket and 25 MiB for the others.
     pub cap: Option<Limit>,
 }
 
@@ -230,14 +231,14 @@ pub struct Compute {
     pub forward: Seconds,
     /// Its backward pass.
     pub backward: Seconds,
-    /// From what both are known.
+    /// The source of both.
     pub from: From,
 }
 
-/// From what the passes are known.
+/// The source of the times of the passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum From {
-    /// Somebody gave them.
+    /// They were given.
     Given,
     /// Arithmetic over the rate of kernels: what a GPU does while it computes.
     Kernels,
@@ -245,7 +246,7 @@ pub enum From {
     EndToEnd,
 }
 
-/// A collective that the file names itself.
+/// A collective that the file defines itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OwnCall {
     /// Its name.
@@ -256,7 +257,7 @@ pub struct OwnCall {
     pub group: OwnGroup,
     /// M.
     pub size: Bytes,
-    /// How many a step.
+    /// How many per step.
     pub count: u32,
     /// Only this algorithm.
     pub algorithm: Option<String>,
@@ -269,13 +270,13 @@ pub struct OwnCall {
 pub enum OwnGroup {
     /// The ranks of an axis.
     Axis(Axis),
-    /// The first so many ranks.
+    /// This many ranks, from the first.
     Ranks(u32),
     /// All ranks.
     All,
 }
 
-/// Behind what a call can run.
+/// The computation that a call can overlap with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hides {
     /// Nothing: computation waits for it.
@@ -289,7 +290,7 @@ pub enum Hides {
     Buckets,
 }
 
-/// A step as it was written.
+/// A step as written.
 #[derive(Clone)]
 pub struct Step {
     /// Its name.
@@ -302,13 +303,13 @@ pub struct Step {
     pub model: Model,
     /// The layout.
     pub parallel: Parallel,
-    /// How replicas agree.
+    /// How replicas are synchronized.
     pub sync: Sync,
-    /// The inference engine whose rules choose TP's all-reduces; absent: the library does.
+    /// The inference engine whose rules choose TP's all-reduces; absent: the library's rules do.
     pub engine: Option<String>,
-    /// How long it computes; absent: nothing is known to hide anything.
+    /// How long it computes; absent: unknown, so nothing is hidden.
     pub compute: Option<Compute>,
-    /// Collectives that the file names itself.
+    /// Collectives that the file defines itself.
     pub own: Vec<OwnCall>,
 }
 
@@ -317,7 +318,7 @@ pub struct Step {
 pub struct Call {
     /// What it is for.
     pub name: String,
-    /// Whose it is.
+    /// The axis or call that it belongs to.
     pub axis: Axis,
     /// What it is.
     pub collective: Collective,
@@ -325,13 +326,13 @@ pub struct Call {
     pub group: Group,
     /// M of one.
     pub size: Volume,
-    /// How many a step; below 1 where it is not in every step.
+    /// How many per step; below 1 if it is not in every step.
     pub count: Ratio,
     /// Only this algorithm.
     pub algorithm: Option<String>,
-    /// Behind what it can run.
+    /// The computation that it can overlap with.
     pub hides: Hides,
-    /// How experts' tokens travel, where that is no plain all-to-all.
+    /// How experts' tokens are routed, if not by a plain all-to-all.
     pub routed: Option<Routing>,
 }
 

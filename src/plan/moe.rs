@@ -1,8 +1,8 @@
-//! Where the tokens of a layer of experts go, and how many bytes that is on which links.
+//! Where the tokens of a layer of experts go, and the bytes on each kind of link.
 //!
 //! A plain all-to-all sends a token once for each of its k experts. A dispatch that knows nodes
-//! sends it once to each node that it needs, and lets the node pass it on: then what crosses the
-//! network is the nodes that a token hits, not its experts. With routing limited to L of D nodes
+//! sends it once to each node that it needs, and the node forwards it: then a token crosses the
+//! network once per node that it hits, not once per expert. With routing limited to L of D nodes
 //! and k of E experts, uniformly,
 //!
 //! ```text
@@ -16,12 +16,12 @@ use crate::base::quantity::{Bytes, Ratio, Volume};
 use crate::machine::sample::DataType;
 use crate::measure::expect::hit;
 
-/// How tokens find their experts.
+/// How tokens are routed to experts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Routing {
-    /// Experts that are routed to.
+    /// Routed experts.
     pub experts: u32,
-    /// Experts a token.
+    /// Experts per token.
     pub top_k: u32,
     /// Nodes that a token may go to; absent: it goes once to every expert, a plain all-to-all.
     pub node_limit: Option<u32>,
@@ -29,11 +29,12 @@ pub struct Routing {
     pub skew: Ratio,
     /// The type in which tokens are dispatched.
     pub dispatch: DataType,
-    /// Kernels that carry them: `deepep-normal`, `deepep-ll`; absent: what crosses which links says it.
+    /// Kernels that carry them: `deepep-normal`, `deepep-ll`; absent: priced from the bytes on each
+    /// link.
     pub kernels: Option<&'static str>,
 }
 
-/// Kernels between experts that were measured.
+/// Measured kernels for traffic between experts.
 pub(super) const KERNELS: [&str; 2] = ["deepep-normal", "deepep-ll"];
 
 /// Bytes that a rank sends, for one dispatch or combine.
@@ -43,9 +44,9 @@ pub struct Traffic {
     pub between: Volume,
     /// Inside nodes.
     pub inside: Volume,
-    /// To nodes in all, its own among them: what DeepEP's rates count.
+    /// To all nodes including its own, as DeepEP's rates count.
     pub logical: Volume,
-    /// Once to every expert, as without nodes known: k times the tokens.
+    /// Once to every expert, as without knowledge of nodes: k times the tokens.
     pub plain: Volume,
     /// Nodes that a token hits, on average.
     pub nodes_hit: Ratio,
@@ -54,7 +55,7 @@ pub struct Traffic {
 }
 
 impl Routing {
-    /// What `tokens` of `width` bytes each make, over `ranks` ranks on `nodes` nodes.
+    /// The traffic of `tokens` tokens of `width` bytes, over `ranks` ranks on `nodes` nodes.
     #[must_use]
     pub fn traffic(&self, tokens: f64, width: Bytes, ranks: u32, nodes: u32) -> Traffic {
         let (ranks, nodes) = (f64::from(ranks.max(1)), f64::from(nodes.max(1)));
@@ -93,7 +94,7 @@ mod tests {
             kernels: None,
         };
         let traffic = routing.traffic(4096.0, Bytes(7168), 64, 8);
-        // Of 128 experts 8 are drawn; a node's 32 are all missed once in 10.6 times.
+        // 8 of 128 experts are drawn; all 32 of a node are missed once in 10.6 times.
         let missed: f64 = (0..8).map(|i| (96.0 - f64::from(i)) / (128.0 - f64::from(i))).product();
         assert!((traffic.nodes_hit.0 - 4.0 * (1.0 - missed)).abs() < 1e-12);
         let tokens = 4096.0 * 7168.0;

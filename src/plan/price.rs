@@ -1,9 +1,10 @@
-//! What the collectives of a step take, and what computation hides of them.
+//! The time of a step's collectives, and the part that computation hides.
 //!
-//! A rank computes m·(forward + backward); a pipeline of S stages idles (S − 1)·(forward + backward)
-//! beside. An end-to-end rate gives the whole step: what it computes, and idles, is what the exposed
-//! collectives leave of it. Calls of a layer run behind the layer before: of n layers the first one's, and
-//! whatever is longer than a layer computes, is exposed. Buckets are played against the last backward pass.
+//! A rank computes m·(forward + backward); a pipeline of S stages also idles for (S − 1)·(forward +
+//! backward). An end-to-end rate gives the whole step: its computing and idle time is the step
+//! minus the exposed collectives. Calls of a layer overlap with the layer before: of n layers, the
+//! first one's calls are exposed, and the part that is longer than a layer's computation. Buckets
+//! are simulated during the last backward pass.
 
 mod kernels;
 
@@ -23,12 +24,12 @@ use crate::model::formula::Shape;
 use crate::plan::bucket::{Gradients, Rule, pack, timeline};
 use crate::plan::table::MachineEntry;
 
-/// Changes of a machine's figures.
+/// Changes of a machine's parameters.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tweak {
-    /// Figures by name with the value that they get, such as `inter.bw` and `800Gb/s`.
+    /// Parameters by name with their new value, such as `inter.bw` and `800Gb/s`.
     pub set: Vec<(String, String)>,
-    /// One figure by name that is multiplied.
+    /// One parameter by name with its factor.
     pub scale: Option<(String, Ratio)>,
 }
 
@@ -37,26 +38,26 @@ pub struct Tweak {
 pub struct CallPrice {
     /// What it is.
     pub call: Call,
-    /// Where its group lies.
+    /// The placement of its group.
     pub lies: Lies,
-    /// What runs: the algorithm that was asked for, else the library's choice.
+    /// The algorithm: the requested one, otherwise the library's choice.
     pub algorithm: String,
-    /// One call as it is expected; of buckets the largest's; absent where tokens go by routes of
-    /// their own.
+    /// The expectation of one call, for buckets of the largest; absent if tokens have their own
+    /// routes.
     pub expected: Option<(Expectation, Runs)>,
-    /// Calls a step: a bucket each where gradients go in buckets.
+    /// Calls per step: one per bucket if gradients are sent in buckets.
     pub calls: Ratio,
-    /// One call; of buckets the mean.
+    /// One call; for buckets the mean.
     pub time: Seconds,
-    /// All of a step.
+    /// All calls of a step.
     pub total: Seconds,
-    /// What computation does not hide of that.
+    /// The part that computation does not hide.
     pub exposed: Seconds,
-    /// The part of `total` that is no data.
+    /// The part of `total` that is not data transfer.
     pub latency: Seconds,
     /// Groups that share a NIC.
     pub sharing: Ratio,
-    /// Bytes through a rank's port inside its node, a step; absent where nothing says.
+    /// Bytes per step through a rank's port inside its node; absent if unknown.
     pub inside: Option<Volume>,
     /// The same between nodes, through a NIC.
     pub between: Option<Volume>,
@@ -69,17 +70,17 @@ pub struct CallPrice {
 pub struct Priced {
     /// Its collectives.
     pub calls: Vec<CallPrice>,
-    /// What a rank computes, by an end-to-end rate with what it idles; absent where nothing says.
+    /// A rank's computing time; from an end-to-end rate it includes idle time; absent if unknown.
     pub compute: Option<Seconds>,
-    /// What it waits for other stages of a pipeline.
+    /// The time that it waits for other stages of a pipeline.
     pub bubble: Option<Seconds>,
     /// All collectives, one after another.
     pub messages: Seconds,
-    /// What computation does not hide of them.
+    /// The part of them that computation does not hide.
     pub exposed: Seconds,
-    /// The whole step by an end-to-end rate, where one was given.
+    /// The whole step by an end-to-end rate, if one was given.
     pub end_to_end: Option<Seconds>,
-    /// The whole step where every call is at the short end of its band.
+    /// The whole step with every call at the short end of its band.
     pub low: Seconds,
     /// The same at the long end.
     pub high: Seconds,
@@ -93,7 +94,7 @@ impl Priced {
     }
 }
 
-/// What of an expectation is summed.
+/// The value of an expectation that is summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Low,
@@ -111,11 +112,11 @@ impl End {
     }
 }
 
-/// What `step` takes on its machine, with `tweak` put in. Calls of one machine err alike, so the band
-/// of the step is that of all of them at one end.
+/// The time of `step` on its machine, with `tweak` applied. Errors of calls on one machine are
+/// correlated, so the band of the step has all of them at the same end.
 ///
 /// # Errors
-/// Ranks that the machine does not join, an algorithm that does not apply, an unknown figure.
+/// Ranks that the machine does not join, an algorithm that does not apply, an unknown parameter.
 pub fn price(registry: &Registry, step: &Step, tweak: &Tweak) -> Result<Priced> {
     let mut known = Known::new();
     let low = price_at(registry, step, tweak, (End::Low, &mut known))?.time();
@@ -124,7 +125,7 @@ pub fn price(registry: &Registry, step: &Step, tweak: &Tweak) -> Result<Priced> 
     Ok(Priced { low, high, ..mid })
 }
 
-/// Questions by what they are about.
+/// Questions by their subject.
 type Known<'r> = HashMap<(Collective, Group, Option<String>), Asked<'r>>;
 
 fn price_at<'r>(
@@ -177,7 +178,7 @@ fn price_at<'r>(
 
 /// The ranks of a step and their machine.
 pub(super) struct World<'m> {
-    /// Where they run.
+    /// The machine.
     pub machine: &'m MachineEntry,
     /// How many.
     pub ranks: u64,
@@ -195,12 +196,12 @@ pub(super) struct Asked<'r> {
 }
 
 impl<'r> Asked<'r> {
-    /// The time of a call, at the end of the band that is summed.
+    /// The time of a call, at the summed end of the band.
     fn time(&self, size: Bytes) -> Seconds {
         self.end.of(self.expecting.at(size))
     }
 
-    /// What a call of any size takes.
+    /// The time of a call of any size.
     pub fn expected(&self, size: Bytes) -> Expectation {
         self.expecting.at(size)
     }
@@ -284,7 +285,7 @@ fn one(registry: &Registry, step: &Step, call: Call, asked: &Asked<'_>) -> Resul
     }
 }
 
-/// A call by what is expected of it.
+/// A call priced by its expectation.
 fn plain(registry: &Registry, call: Call, asked: &Asked<'_>, size: Volume) -> Result<CallPrice> {
     let bytes = whole(size);
     let (expected, runs) = (asked.expecting.at(bytes), asked.expecting.runs(bytes));
@@ -310,12 +311,12 @@ fn plain(registry: &Registry, call: Call, asked: &Asked<'_>, size: Volume) -> Re
     })
 }
 
-/// Sizes that are no whole number of bytes are averages.
+/// Sizes that are not whole numbers of bytes are averages.
 fn whole(size: Volume) -> Bytes {
     Bytes(size.0.round() as u64)
 }
 
-/// The part of a call's time that is no data, as in its ideal price.
+/// The part of a call's time that is not data transfer, as in its ideal price.
 fn no_data(expecting: &Expecting<'_>, size: Bytes, time: Seconds) -> Seconds {
     let price = expecting.ideal(size).price;
     let total = price.total().0;
@@ -330,7 +331,7 @@ fn ports(
     size: Volume,
 ) -> Result<(Option<Volume>, Option<Volume>)> {
     let shape = asked.query.shape;
-    // Nothing has a price where a parameter of the links is unknown.
+    // There is no price if a parameter of the links is unknown.
     if shape.ranks < 2 || taken.id == NOTHING {
         return Ok((None, None));
     }
@@ -350,7 +351,7 @@ fn ports(
     }
 }
 
-/// Gradients in DDP's buckets behind a backward pass.
+/// Gradients in DDP's buckets during a backward pass.
 fn bucketed(step: &Step, call: Call, asked: &Asked<'_>) -> CallPrice {
     let rule = match Rule::named("ddp") {
         Ok(rule) => match step.sync.cap {
@@ -363,7 +364,7 @@ fn bucketed(step: &Step, call: Call, asked: &Asked<'_>) -> CallPrice {
     let bytes = Bytes(call.size.0.round() as u64);
     let gradients = Gradients::Smooth { bytes, dtype: step.sync.dtype };
     let buckets = pack(&gradients, &rule);
-    // Seconds a backward pass of nothing takes: everything is exposed.
+    // An empty backward pass takes no time: everything is exposed.
     let backward = step.compute.map_or(Seconds(0.0), |c| c.backward);
     let time = |b: &crate::plan::bucket::Bucket| asked.time(b.bytes);
     let played = timeline(&buckets, backward, time);
@@ -406,7 +407,7 @@ fn traffic(step: &Step, call: &Call, nodes: u32) -> Traffic {
     routing.traffic(tokens, Bytes(width as u64), call.group.ranks, nodes)
 }
 
-/// What a dispatch runs that sends a token once to each node.
+/// The algorithm of a dispatch that sends a token once to each node.
 pub const NODE_LIMITED: &str = "node-limited";
 
 /// A dispatch that sends a token once to each node: the network and the links inside at once.
@@ -423,7 +424,7 @@ fn routed(step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
     let mut data = traffic.inside / rate(inner)?;
     if several {
         latency = latency + alpha(outer)?;
-        // A rank drives the NIC beside it, or its part of those that there are.
+        // A rank drives the NIC next to it, or its share of the existing ones.
         let own = outer.nics.map_or(1.0, |n| f64::from(n.get()) / f64::from(asked.lies.per_node));
         let through = traffic.between / rate(outer)? * Ratio(asked.sharing.0 / own.min(1.0));
         data = Seconds(data.0.max(through.0));
@@ -448,14 +449,15 @@ fn routed(step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
     })
 }
 
-/// What runs behind the layers of a pass: the first one's calls, and what is longer than a layer
-/// computes, are exposed; each call bears its part.
+/// Calls that overlap with the layers of a pass. The first layer's calls, and the part that is
+/// longer than a layer's computation, are exposed; each call gets its share.
 fn behind_layers(step: &Step, priced: &mut [CallPrice]) {
     let Some(compute) = step.compute else { return };
     for (window, pass) in [(Hides::Forward, compute.forward), (Hides::Backward, compute.backward)] {
         let inside = |c: &&CallPrice| c.call.hides == window;
         let unit: f64 = priced.iter().filter(inside).map(|c| c.time.0).sum();
-        // Of the backward pass the last to come is the gradients', of the forward the first the parameters'.
+        // In the backward pass the edge is the last call, of gradients; in the forward pass the
+        // first, of parameters.
         let edge = priced.iter().rfind(inside).map_or(0.0, |c| c.time.0);
         let count = priced.iter().filter(inside).map(|c| c.call.count.0).fold(0.0, f64::max);
         if unit <= 0.0 || count <= 0.0 {
@@ -464,7 +466,7 @@ fn behind_layers(step: &Step, priced: &mut [CallPrice]) {
         let times = f64::from(step.parallel.microbatches);
         let layers = (count / times).max(1.0);
         let longer = (unit - pass.0 / layers).max(0.0);
-        // The rest of the edge's layer has one more layer's computation to hide behind.
+        // The rest of the edge's layer can overlap with one more layer's computation.
         let rest = (unit - edge - pass.0 / layers).max(0.0);
         let exposed = (edge + (layers - 1.0) * longer + rest) * times;
         let all = unit * count;

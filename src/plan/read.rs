@@ -1,4 +1,4 @@
-//! A step from its table: `[step.NAME]` of a file, over a preset, under what was typed.
+//! A step from its table: `[step.NAME]` of a file, over a preset, overridden by the command line.
 
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use crate::machine::sample::DataType;
 use crate::plan::bucket::Limit;
 use crate::plan::table::{Faults, Fields, Layer, Machines, parameters};
 
-/// The keys of a step, beside those of a machine.
+/// The keys of a step, besides those of a machine.
 pub const KEYS: &[&str] = &[
     "preset",
     "mode",
@@ -68,7 +68,7 @@ impl FromStr for Params {
 
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
-            Error::input(format!("`{text}` is no count of parameters"))
+            Error::input(format!("`{text}` is not a number of parameters"))
                 .help("write 70B, 350M or 7e9")
         };
         let plain = text.trim().replace('_', "");
@@ -98,7 +98,7 @@ impl FromStr for Flops {
     fn from_str(text: &str) -> Result<Self> {
         const UNITS: [(&str, f64); 3] = [("TFLOP", 1e12), ("GFLOP", 1e9), ("PFLOP", 1e15)];
         let refuse = || {
-            Error::input(format!("`{text}` is no rate of arithmetic"))
+            Error::input(format!("`{text}` is not a rate of arithmetic"))
                 .help("write what a rank reaches, such as 400TFLOP/s")
         };
         let plain = text.trim().trim_end_matches("/s").trim_end_matches(['s', 'S']);
@@ -109,7 +109,7 @@ impl FromStr for Flops {
     }
 }
 
-/// A data type under the names that sizes know too.
+/// A data type, with the same names as in sizes.
 struct Dtype(DataType);
 
 impl FromStr for Dtype {
@@ -120,7 +120,7 @@ impl FromStr for Dtype {
         known.map_or_else(
             || match dtype_bytes(text)? {
                 Bytes(1) => Ok(Self(DataType::F8e4m3)),
-                _ => Err(Error::input(format!("`{text}` is no data type")).help("write bf16")),
+                _ => Err(Error::input(format!("`{text}` is not a data type")).help("write bf16")),
             },
             |dtype| Ok(Self(dtype)),
         )
@@ -136,7 +136,7 @@ impl FromStr for Skew {
     fn from_str(text: &str) -> Result<Self> {
         match text.trim().parse::<f64>() {
             Ok(x) if x.is_finite() && x >= 1.0 => Ok(Self(x)),
-            _ => Err(Error::input(format!("`{text}` is no skew"))
+            _ => Err(Error::input(format!("`{text}` is not a skew"))
                 .help("write the busiest rank's tokens over the mean, such as 1.5")),
         }
     }
@@ -148,18 +148,18 @@ impl FromStr for Axis {
     fn from_str(text: &str) -> Result<Self> {
         let known = [Self::Tp, Self::Cp, Self::Dp, Self::Pp, Self::Ep];
         known.into_iter().find(|a| a.id() == text).ok_or_else(|| {
-            Error::input(format!("`{text}` is no kind of parallelism"))
+            Error::input(format!("`{text}` is not a kind of parallelism"))
                 .help("known are tp, cp, dp, pp and ep")
         })
     }
 }
 
-/// The steps of a file: names with their tables. One that is no table is a fault.
+/// The steps of a file: names with their tables. A step that is not a table is a fault.
 pub fn steps<'a>(layer: Layer<'a>, faults: &'a Faults) -> Vec<(&'a str, Layer<'a>)> {
     let Some(found) = layer.table.get("step") else { return Vec::new() };
     let refuse = |start: usize, what: String| {
         let place = layer.document.place(&(start..start));
-        let help = Some("write [step.NAME] in a line of its own".to_owned());
+        let help = Some("write [step.NAME] on its own line".to_owned());
         faults.borrow_mut().push(crate::plan::table::Fault::new(layer.file, place, what, help));
     };
     let Some(table) = found.get_ref().as_table() else {
@@ -173,15 +173,15 @@ pub fn steps<'a>(layer: Layer<'a>, faults: &'a Faults) -> Vec<(&'a str, Layer<'a
                 let start = name.span().start;
                 steps.push((name.get_ref().as_ref(), Layer { table, start, ..layer }));
             }
-            None => refuse(value.span().start, format!("`{}` is no step", name.get_ref())),
+            None => refuse(value.span().start, format!("`{}` is not a step", name.get_ref())),
         }
     }
     steps
 }
 
-/// Reads a step from its layers, the nearest first; a preset that they name must be among them.
-/// Where they name no machine, that of `settings` is taken.
-/// What is wrong is kept in `faults`, and then there is no step.
+/// Reads a step from its layers, the nearest first; a preset that they name must be among them. If
+/// they name no machine, that of `settings` is used. Faults are kept in `faults`, and then there is
+/// no step.
 pub fn read<'a>(
     name: &str,
     layers: Vec<Layer<'a>>,
@@ -217,7 +217,7 @@ fn fill<'a>(
         }
     };
     let own = own_calls(fields, faults);
-    // A step of own calls alone needs no model.
+    // A step with only its own calls needs no model.
     let alone = !own.is_empty() && !fields.has("layers");
     if !alone {
         needed("params", "\"70B\"");
@@ -249,7 +249,7 @@ fn fill<'a>(
     let engine = fields.text("engine").filter(|name| {
         let known = crate::library::is_engine(name);
         if !known {
-            let what = format!("`{name}` is no inference engine");
+            let what = format!("`{name}` is not an inference engine");
             fields.fault(
                 "engine",
                 what,
@@ -282,7 +282,11 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
         let known = super::moe::KERNELS.into_iter().find(|k| *k == text);
         if known.is_none() {
             let help = format!("write {}", super::moe::KERNELS.join(" or "));
-            fields.fault("all2all", format!("`{text}` are no kernels between experts"), &help);
+            fields.fault(
+                "all2all",
+                format!("`{text}` is not a kind of kernels between experts"),
+                &help,
+            );
         }
         known
     });
@@ -293,7 +297,7 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
             if fields.has(key) && fields.text(key).as_deref() != Some("1") {
                 fields.fault(
                     key,
-                    format!("`{key}` is of a model with experts"),
+                    format!("`{key}` needs a model with experts"),
                     "write experts = 64",
                 );
             }
@@ -322,8 +326,8 @@ fn parallel(fields: &Fields<'_>, per_node: Option<NonZeroU32>) -> Parallel {
         };
         let twice = order.iter().enumerate().any(|(i, a)| order[..i].contains(a));
         if twice || order.contains(&Axis::Ep) {
-            let help = "name tp, cp, dp and pp once each; ep lies in dp, next to tp";
-            fields.fault("order", format!("`{text}` is no order of the ranks"), help);
+            let help = "name tp, cp, dp and pp once each; ep is inside dp, next to tp";
+            fields.fault("order", format!("`{text}` is not an order of the ranks"), help);
         }
         let left: Vec<Axis> = Axis::ORDER.into_iter().filter(|a| !order.contains(a)).collect();
         order.extend(left);
@@ -342,19 +346,19 @@ fn parallel(fields: &Fields<'_>, per_node: Option<NonZeroU32>) -> Parallel {
     }
 }
 
-/// The most ranks of a step; placing a group asks each rank once.
+/// The most ranks of a step; placing a group visits each rank once.
 const MOST: u64 = 1 << 22;
 
-/// What each key says is right, and together they are not.
+/// Checks keys that are valid alone but contradict each other.
 fn check(fields: &Fields<'_>, model: &Model, parallel: &Parallel, sync: &Sync, mode: Mode) {
     let replicas = u64::from(parallel.dp) * u64::from(parallel.cp);
     if parallel.ranks() > MOST {
-        let what = format!("{} ranks are more than a step is placed with", parallel.ranks());
-        fields.fault("dp", what, format!("ask for at most {MOST}"));
+        let what = format!("{} ranks are more than a step may have", parallel.ranks());
+        fields.fault("dp", what, format!("use at most {MOST}"));
     }
     if !replicas.is_multiple_of(u64::from(parallel.ep)) {
         let what = format!("{} ranks of experts do not divide {replicas} replicas", parallel.ep);
-        fields.fault("ep", what, "EP lies inside DP (and CP): write a divisor of it");
+        fields.fault("ep", what, "EP is inside DP (and CP): write a divisor of it");
     }
     if !replicas.is_multiple_of(u64::from(sync.shard_size)) {
         let what = format!("parts of {} replicas do not divide {replicas}", sync.shard_size);
@@ -371,13 +375,13 @@ fn check(fields: &Fields<'_>, model: &Model, parallel: &Parallel, sync: &Sync, m
     if model.expert_params > model.params {
         fields.fault(
             "expert_params",
-            "more parameters of experts than in all",
+            "more parameters of experts than in total",
             "params counts all",
         );
     }
     if let Some(routing) = model.routing {
         if routing.top_k > routing.experts {
-            let what = format!("{} experts a token of {}", routing.top_k, routing.experts);
+            let what = format!("{} experts per token of {}", routing.top_k, routing.experts);
             fields.fault("top_k", what, "write at most as many as there are experts");
         }
         if !routing.experts.is_multiple_of(parallel.ep) {
@@ -389,18 +393,18 @@ fn check(fields: &Fields<'_>, model: &Model, parallel: &Parallel, sync: &Sync, m
     if mode == Mode::Decoding {
         for key in ["shard", "every", "compress", "bucket", "microbatches", "backward"] {
             if fields.has(key) {
-                let what = format!("`{key}` says nothing about decoding: nothing is summed there");
+                let what = format!("`{key}` does not apply to decoding, which sums nothing");
                 fields.fault(key, what, "leave it out, or write mode = \"training\"");
             }
         }
     }
 }
 
-/// The passes as given, or by arithmetic: 2 operations a parameter and token forward, 4 back.
+/// The passes as given, or by arithmetic: 2 operations per parameter and token forward, 4 back.
 fn compute(fields: &Fields<'_>, model: &Model, parallel: &Parallel, mode: Mode) -> Option<Compute> {
     let (forward, backward) =
         (fields.read::<Seconds>("forward"), fields.read::<Seconds>("backward"));
-    // What lies nearer is meant: a step's own rate of one kind replaces its preset's of the other.
+    // The nearest one applies: a step's own rate of one kind replaces its preset's of the other.
     let rates = [("kernels", From::Kernels), ("compute", From::EndToEnd)];
     let nearest = rates.into_iter().filter(|(key, _)| fields.has(key));
     let nearest = nearest.min_by_key(|(key, _)| fields.depth(key));
@@ -409,7 +413,7 @@ fn compute(fields: &Fields<'_>, model: &Model, parallel: &Parallel, mode: Mode) 
     {
         if forward.is_some() || backward.is_some() {
             let help = format!("leave out {key}, or forward and backward");
-            fields.fault(key, "the passes are given and follow from arithmetic too", help);
+            fields.fault(key, "the passes are given, but also follow from arithmetic", help);
         }
         let routed = model.routing.map_or(1.0, |r| f64::from(r.top_k) / f64::from(r.experts));
         let dense = model.params.saturating_sub(model.expert_params) as f64;
@@ -426,7 +430,7 @@ fn compute(fields: &Fields<'_>, model: &Model, parallel: &Parallel, mode: Mode) 
         (Some(forward), None, Mode::Decoding) => {
             Some(Compute { forward, backward: Seconds(0.0), from: From::Given })
         }
-        // A backward pass takes twice the forward one: two products for one.
+        // A backward pass takes twice the time of the forward one: two products for one.
         (None, Some(backward), _) => {
             Some(Compute { forward: backward * Ratio(0.5), backward, from: From::Given })
         }
@@ -483,7 +487,7 @@ fn own_call(fields: &Fields<'_>, number: usize) -> Option<OwnCall> {
         Some(other) => {
             let known = ["nothing", "forward", "backward"];
             let help = did_you_mean(other, known, || "write forward or backward".to_owned());
-            fields.fault("hides", format!("`{other}` hides no call"), help);
+            fields.fault("hides", format!("`{other}` cannot hide a call"), help);
             return None;
         }
     };

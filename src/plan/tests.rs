@@ -216,5 +216,5 @@ fn an_engine_decodes_by_its_own_kernels() {
     assert!(engine.calls[0].total.0 < 0.5 * library.calls[0].total.0, "{engine:?}");
     let faults =
         read_step("[step.x]\nparams = \"8B\"\nhidden = 64\nprofile = \"h100\"\nengine = \"no\"\n");
-    assert!(faults.err().unwrap().iter().any(|f| f.contains("no inference engine")));
+    assert!(faults.err().unwrap().iter().any(|f| f.contains("not an inference engine")));
 }

@@ -501,7 +501,7 @@ fn measurements_are_read_as_they_are_written() {
         (MEASURED.replace("9.75", "fast"), "`fast` is no time"),
         (MEASURED.replace("9.75", "-9.75"), "negative time"),
         (MEASURED.replace("2048,half,9.75", "2048,half"), "8 fields, not 9"),
-        (MEASURED.replace("all_gather", "all_gathr"), "no collective"),
+        (MEASURED.replace("all_gather", "all_gathr"), "not a collective"),
         (
             "Nodes,GPUs,size(MB),out algbw(GB/s)\n2,16,32,140.06\n".to_owned(),
             "MB of an unknown kind",

@@ -389,7 +389,7 @@ fn bad_input_gets_one_clear_error() {
         (&["all_reduce_perf", "--seed", "x"], "is not a seed"),
         (&["all_reduce_perf", "--iters", "0"], "at least one"),
         (&["all_reduce_perf", "-d", "int16"], "has no type"),
-        (&["all_reduce_perf", "-d", "floaty"], "is no data type"),
+        (&["all_reduce_perf", "-d", "floaty"], "is not a data type"),
         (&["all_reduce_perf", "-o", "all"], "is not an operation"),
         (&["broadcast_perf", "-n", "16", "-r", "16"], "there is no rank 16"),
         (&["all_reduce_perf", "--fault", "slow"], "no fault"),

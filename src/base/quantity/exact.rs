@@ -1,4 +1,4 @@
-//! Rates as the fractions that they were written as, for answers that are fractions themselves.
+//! Rates as exact fractions, for answers that are exact fractions.
 
 use std::str::FromStr;
 
@@ -37,7 +37,8 @@ impl FromStr for Rate {
     }
 }
 
-/// A decimal number such as `-1.25e-3` as a fraction; none with more digits than 10^18 holds.
+/// A decimal number such as `-1.25e-3` as a fraction; `None` if it has more digits than 10^18
+/// holds.
 #[must_use]
 pub fn decimal(text: &str) -> Option<Fraction<i128>> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {

@@ -1,8 +1,8 @@
 //! Quantities with their units: sizes, times, rates.
 //!
-//! One table a quantity both parses and prints. Sizes follow nccl-tests: `16M` and `16MiB` are
-//! 16·2^20 bytes, `16MB` is 16·10^6. `b` is a bit, so `16 Mb` is refused as a size while
-//! `400Gb/s` is a fine bandwidth. Bandwidths always print as 10^9 bytes per second.
+//! One table per quantity serves both parsing and printing. Sizes follow nccl-tests: `16M` and
+//! `16MiB` are 16·2^20 bytes, `16MB` is 16·10^6. `b` is a bit, so `16 Mb` is refused as a size
+//! while `400Gb/s` is a fine bandwidth. Bandwidths always print as 10^9 bytes per second.
 
 mod exact;
 mod parse;
@@ -16,7 +16,7 @@ use crate::base::error::{Error, Result};
 pub use exact::{Rate, decimal, nearest};
 use parse::{Unit, scan};
 
-/// A whole number of bytes, as people give it.
+/// A whole number of bytes, as a user gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bytes(pub u64);
 
@@ -63,7 +63,7 @@ const SIZE_UNITS: &[Unit] = &[
     Unit::new("", 1.0),
 ];
 
-/// Powers of ten: a decimal number takes one exactly, so that 0.81us is 8.1e-7 to the bit.
+/// Powers of ten: a decimal number is scaled by one exactly, so that 0.81us is 8.1e-7 to the bit.
 const TIME_UNITS: &[(&str, i32)] =
     &[("s", 0), ("ms", -3), ("us", -6), ("µs", -6), ("μs", -6), ("ns", -9), ("ps", -12)];
 
@@ -87,7 +87,7 @@ const RATE_UNITS: &[Unit] = &[
     Unit::new("b", 0.125),
 ];
 
-/// Bytes an element of a data type has, under the names that people use.
+/// Bytes per element of each data type, under its common names.
 const DTYPES: &[(&str, u64)] = &[
     ("fp64", 8),
     ("f64", 8),
@@ -124,7 +124,7 @@ pub fn dtype_bytes(name: &str) -> Result<Bytes> {
     DTYPES.iter().find(|(n, _)| *n == lower).map(|&(_, bytes)| Bytes(bytes)).ok_or_else(|| {
         let near =
             crate::base::error::nearest(&lower, DTYPES.iter().map(|&(n, _)| n)).unwrap_or("bf16");
-        Error::input(format!("`{name}` is no data type")).help(format!("did you mean `{near}`?"))
+        Error::input(format!("`{name}` is not a data type")).help(format!("did you mean `{near}`?"))
     })
 }
 
@@ -157,7 +157,7 @@ impl FromStr for Bytes {
             ));
         }
         let scale = Unit::find(SIZE_UNITS, unit).ok_or_else(|| {
-            Error::input(format!("`{text}` is no size: unit `{unit}` is unknown")).help(ACCEPTED)
+            Error::input(format!("`{text}` is not a size: unit `{unit}` is unknown")).help(ACCEPTED)
         })?;
         let bytes = number.value() * scale;
         // `1.1GiB` means the nearest byte; half a byte was never meant.
@@ -176,7 +176,7 @@ fn parameters(text: &str, count: &str, dtype: &str) -> Result<Bytes> {
         "b" | "B" | "g" | "G" => 1e9,
         "t" | "T" => 1e12,
         _ => {
-            return Err(Error::input(format!("`{count}` is no count of parameters"))
+            return Err(Error::input(format!("`{count}` is not a number of parameters"))
                 .help("write 7B@bf16, 350M@fp32 or 70e9@fp8"));
         }
     };
@@ -194,7 +194,9 @@ fn whole(text: &str, bytes: f64) -> Result<Bytes> {
     }
     let rounded = bytes.round();
     if (bytes - rounded).abs() > 1e-6 * rounded.max(1e-9) {
-        return Err(Error::input(format!("`{text}` is {bytes} bytes, not a whole number of them")));
+        return Err(Error::input(format!(
+            "`{text}` is {bytes} bytes, which is not a whole number"
+        )));
     }
     Ok(Bytes(rounded as u64))
 }
@@ -239,7 +241,7 @@ impl FromStr for Seconds {
             ("", None) => {
                 Err(Error::input(format!("`{text}` is a time without unit")).help(ACCEPTED))
             }
-            _ => Err(Error::input(format!("`{text}` is no time: unit `{unit}` is unknown"))
+            _ => Err(Error::input(format!("`{text}` is not a time: unit `{unit}` is unknown"))
                 .help(ACCEPTED)),
         }
     }
@@ -261,18 +263,18 @@ impl FromStr for Bandwidth {
         }
         let amount = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps"));
         let amount = match amount {
-            // Everybody writes link rates in lower case, and always means bits.
+            // Link rates are commonly written in lower case, and always mean bits.
             Some("gb") => Some("Gb"),
             Some("mb") => Some("Mb"),
             Some("tb") => Some("Tb"),
             other => other,
         };
         let scale = amount.and_then(|a| Unit::find(RATE_UNITS, a)).ok_or_else(|| {
-            Error::input(format!("`{text}` is no bandwidth: unit `{unit}` is unknown"))
+            Error::input(format!("`{text}` is not a bandwidth: unit `{unit}` is unknown"))
                 .help(ACCEPTED)
         })?;
         if number <= 0.0 {
-            return Err(Error::input(format!("`{text}` is no bandwidth: it must be above 0"))
+            return Err(Error::input(format!("`{text}` is not a bandwidth: it must be above 0"))
                 .help(ACCEPTED));
         }
         Ok(Self(number * scale))
@@ -299,7 +301,8 @@ impl FromStr for SecondsPerByte {
 }
 
 impl fmt::Display for Bytes {
-    /// In the unit in which it is a short number: 16777216 is `16 MiB`, 1000000000 is `1 GB`.
+    /// Prints it in the unit that makes it a short number: 16777216 is `16 MiB`, 1000000000 is `1
+    /// GB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.0 as f64;
         let short = |unit: &Unit| {
@@ -327,7 +330,7 @@ impl fmt::Display for Volume {
     }
 }
 
-/// A unit of times: one for a whole column, where it stands above the numbers.
+/// A unit of time for a whole column, which has it in its head.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeUnit {
     /// `µs`.
@@ -336,7 +339,7 @@ pub struct TimeUnit {
 }
 
 impl TimeUnit {
-    /// The largest in which a time is 1 or more.
+    /// The largest unit in which a time is 1 or more.
     #[must_use]
     pub fn of(time: Seconds) -> Self {
         let (name, per_second) = match time.0.abs() {
@@ -348,21 +351,22 @@ impl TimeUnit {
         Self { name, per_second }
     }
 
-    /// The one for all of these, by a short one of them: a single shorter one does not make all
-    /// others long. Times of 0 say nothing.
+    /// The unit for all of these times. It follows one of the short ones, so that a single very
+    /// short time does not make all others long. Times of 0 are ignored.
     #[must_use]
     pub fn common(times: impl IntoIterator<Item = Seconds>) -> Self {
         Self::of(short(times))
     }
 
-    /// The same, or one of their own for times that would have five digits before the point.
+    /// The same unit; for times that would have five digits before the point, the unit common to
+    /// them.
     #[must_use]
     pub fn or_own(self, times: impl IntoIterator<Item = Seconds>) -> Self {
         let short = short(times);
         if short.0 * self.per_second < 1e4 { self } else { Self::of(short) }
     }
 
-    /// A time in it, without its name, as columns have it.
+    /// A time in this unit, without the unit's name, as in a column.
     #[must_use]
     pub fn number(self, time: Seconds) -> String {
         match time.0 * self.per_second {
@@ -383,7 +387,7 @@ impl fmt::Display for Seconds {
 
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Columns, whose unit stands above them, ask for a precision or `{:#}`.
+        // Columns, which have their unit in the head, ask for a precision or `{:#}`.
         let scaled = f.precision().is_none() && !f.alternate();
         match self.0.abs() {
             rate if rate >= 1e8 || rate == 0.0 || !scaled => write_short(f, self.0 / 1e9, "GB/s"),
@@ -405,14 +409,14 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// A fifth of the times are shorter.
+/// A time that is longer than a fifth of them.
 fn short(times: impl IntoIterator<Item = Seconds>) -> Seconds {
     let mut times: Vec<f64> = times.into_iter().map(|t| t.0.abs()).filter(|t| *t > 0.0).collect();
     times.sort_by(f64::total_cmp);
     Seconds(times.get(times.len() / 5).copied().unwrap_or(0.0))
 }
 
-/// As many as make four digits.
+/// The number of decimals that gives four digits.
 fn decimals(value: f64) -> usize {
     match value.abs() {
         v if v >= 1000.0 => 0,
@@ -422,7 +426,7 @@ fn decimals(value: f64) -> usize {
     }
 }
 
-/// Whole numbers as they are, others with as many decimals as make three to four digits.
+/// Whole numbers unchanged, others with enough decimals for three to four digits.
 fn write_short(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
     if let Some(decimals) = f.precision() {
         return write!(f, "{value:.decimals$} {unit}");

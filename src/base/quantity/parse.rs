@@ -1,4 +1,4 @@
-//! A number followed by a unit, the shape of every quantity that people type.
+//! A number followed by a unit, the form of every quantity that a user types.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ impl Number<'_> {
         self.value
     }
 
-    /// The number times 10^exponent, rounded once where the number is written without exponent.
+    /// The number times 10^exponent, rounded once if the number is written without exponent.
     pub(super) fn times_power_of_ten(self, exponent: i32) -> f64 {
         let shifted = format!("{}e{exponent}", self.text).parse();
         shifted.unwrap_or_else(|_| self.value * 10_f64.powi(exponent))
@@ -61,7 +61,7 @@ pub(super) fn scan(text: &str) -> Result<(Number<'_>, &str)> {
     match digits.parse::<f64>() {
         Ok(value) if value.is_finite() => Ok((Number { text: digits, value }, unit.trim_start())),
         Ok(_) => Err(Error::input(format!("`{text}` is too large to be a number"))),
-        Err(_) if trimmed.is_empty() => Err(Error::input("nothing stands where a number should")),
+        Err(_) if trimmed.is_empty() => Err(Error::input("a number is missing")),
         Err(_) => Err(Error::input(format!("`{text}` does not start with a number"))),
     }
 }

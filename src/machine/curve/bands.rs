@@ -1,10 +1,10 @@
-//! How far a fit is off on held-out data, by what was held out and by size.
+//! The error of a fit on held-out data, by what was held out and by size.
 
 use crate::base::quantity::{Bytes, Ratio};
 
 use super::residuals::lg;
 
-/// What was held out, which is what an expectation then lacks.
+/// What was held out, and so what an expectation of this kind lacks.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
 )]
@@ -29,7 +29,7 @@ pub enum Held {
 }
 
 impl Held {
-    /// Those that a fit holds out; the others follow from them.
+    /// The kinds that a fit holds out; the others follow from them.
     pub(super) const FITTED: [Self; 4] = [Self::Size, Self::Between, Self::More, Self::Fewer];
 
     /// The name in files.
@@ -51,49 +51,49 @@ impl Held {
 /// The tenth and the ninetieth percentile of ln(measured/expected).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Band {
-    /// A tenth lies below.
+    /// A tenth is below.
     pub(super) low: f64,
-    /// A tenth lies above.
+    /// A tenth is above.
     pub(super) high: f64,
 }
 
 impl Band {
-    /// Further on both sides.
+    /// Wider on both sides.
     fn times(self, by: f64) -> Self {
         Self { low: self.low * by, high: self.high * by }
     }
 
-    /// The median may itself be off, but it lies in its own band.
+    /// The median may itself be off, but it is within its own band.
     pub(super) fn around_zero(self) -> Self {
         Self { low: self.low.min(-LEAST), high: self.high.max(LEAST) }
     }
 }
 
-/// No measurement repeats itself to less than half a percent.
+/// No measurement repeats to better than half a percent.
 const LEAST: f64 = 0.005;
 
-/// How far the ranks that are asked are from those that were measured.
+/// How far the requested ranks are from the measured ones.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Away {
-    /// lg of the ranks over the nearest that were measured on the tier; below 0 there are fewer.
+    /// lg of the ranks over the nearest measured number on the tier; negative if there are fewer.
     pub(super) octaves: f64,
-    /// Whether a network lies between them.
+    /// Whether there is a network between them.
     pub(super) between: bool,
 }
 
-/// Without any error of its own a tier is known to a factor of three.
+/// A tier without any errors is known to a factor of three.
 const UNSEEN: Band = Band { low: -1.1, high: 1.1 };
 
-/// From one number of ranks to twice as many, where nothing else of the tier was fitted, on one node and
-/// on several: published times, each predicted so. It grows by the octave.
+/// From one number of ranks to twice as many, if nothing else of the tier was fitted, on one node
+/// and on several. From published times, each predicted this way. It grows by the octave.
 const ALONE_INSIDE: Band = Band { low: -0.28, high: 0.36 };
 const ALONE_BETWEEN: Band = Band { low: -0.22, high: 0.6 };
 
-/// What the held-out errors of the most ranks become at twice the most; from there on they grow as N
-/// does: published times at 2, 4 and 8 times the ranks that were fitted.
+/// The factor on the held-out errors of the most ranks at twice as many ranks; beyond that they
+/// grow in proportion to N. From published times at 2, 4 and 8 times the fitted ranks.
 const TWICE: f64 = 1.05;
 
-/// Beyond the sizes that were measured, errors are taken twice.
+/// Beyond the measured sizes, errors are doubled.
 const BEYOND: f64 = 2.0;
 
 /// The bands of a fit: for each kind of holding out, a band at some sizes.
@@ -104,7 +104,7 @@ pub struct Bands {
 }
 
 impl Bands {
-    /// A fit's.
+    /// The bands of a fit.
     pub(super) fn new(lines: Vec<(Held, Vec<(Bytes, Band)>)>) -> Self {
         Self { lines }
     }
@@ -120,14 +120,14 @@ impl Bands {
         Self { lines: all.into_iter().map(line).collect() }
     }
 
-    /// What [`of`](Self::of) takes.
+    /// The entries, as [`of`](Self::of) accepts them.
     pub fn iter(&self) -> impl Iterator<Item = (Held, Vec<(Bytes, Ratio, Ratio)>)> + '_ {
         let point =
             |&(size, band): &(Bytes, Band)| (size, Ratio(band.low.exp()), Ratio(band.high.exp()));
         self.lines.iter().map(move |(held, line)| (*held, line.iter().map(point).collect()))
     }
 
-    /// The band at a size, straight in lg M between two that are known.
+    /// The band at a size, linearly interpolated in lg M.
     pub(super) fn at(&self, held: Held, size: Bytes, away: impl Fn() -> Away) -> Band {
         let line = |held| self.lines.iter().find(|l| l.0 == held).map(|l| at(&l.1, size));
         match held {
@@ -136,7 +136,7 @@ impl Bands {
                 let away = away();
                 let one = if away.between { ALONE_BETWEEN } else { ALONE_INSIDE };
                 if away.octaves == 0.0 {
-                    // As many ranks on other nodes.
+                    // The same number of ranks on other nodes.
                     one
                 } else if away.octaves < 0.0 {
                     Band { low: -one.high, high: -one.low }.times(-away.octaves)

@@ -1,9 +1,9 @@
-//! One of the things that a library does, and its time.
+//! A component: one of the things that a library does, and its time.
 
 use super::Placed;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 
-/// How many steps follow each other, as far as they depend on N.
+/// The number of successive steps, as a function of N.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -14,12 +14,12 @@ pub enum Steps {
     Tree,
     /// lg(N/D) inside, lg D between.
     Log,
-    /// None: the launch is all.
+    /// No steps: only the launch.
     Const,
 }
 
 impl Steps {
-    /// All of them.
+    /// All forms.
     pub const ALL: [Self; 4] = [Self::Ring, Self::Tree, Self::Log, Self::Const];
 
     /// The name in files.
@@ -50,22 +50,22 @@ impl Steps {
 /// One of the things that a library does: an algorithm with a protocol, mostly.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Component {
-    /// How many steps follow each other.
+    /// The number of successive steps.
     pub steps: Steps,
-    /// o: what a call costs before its first step.
+    /// o: the time of a call before its first step.
     pub launch: Seconds,
     /// α of a step inside a node.
     pub alpha: Seconds,
-    /// α' of a step between nodes; absent where no such was measured.
+    /// α' of a step between nodes; absent if none was measured.
     pub alpha_between: Option<Seconds>,
-    /// BW of ranks on one node; absent where no such was measured.
+    /// BW of ranks on one node; absent if none was measured.
     pub bandwidth: Option<Bandwidth>,
-    /// BW of ranks on several; absent where no such was measured.
+    /// BW of ranks on several nodes; absent if none was measured.
     pub bandwidth_between: Option<Bandwidth>,
 }
 
 impl Component {
-    /// L: what no size takes away.
+    /// L: the latency, which does not depend on the size.
     #[must_use]
     pub fn latency(&self, placed: Placed) -> Seconds {
         let (inside, between) = self.steps.count(placed);
@@ -73,7 +73,7 @@ impl Component {
         self.launch + self.alpha * inside + far * between
     }
 
-    /// BW of ranks that are placed so; that of the other tier where this one was not measured.
+    /// BW of ranks with this placement; that of the other tier if this one was not measured.
     #[must_use]
     pub fn rate(&self, placed: Placed) -> Bandwidth {
         let (own, other) = match placed.between() {
@@ -83,8 +83,8 @@ impl Component {
         own.or(other).unwrap_or(Bandwidth(f64::INFINITY))
     }
 
-    /// The time of M = `size`, of which `moved` parts cross, with latency and bandwidth overlapping
-    /// by `shape`.
+    /// The time of M = `size`, of which the multiple `moved` is transferred, with latency and
+    /// bandwidth overlapping by `shape`.
     #[must_use]
     pub fn time(&self, placed: Placed, size: Bytes, moved: Ratio, shape: Ratio) -> Seconds {
         let latency = self.latency(placed);

@@ -1,21 +1,21 @@
-//! The time of a library's collective as it was measured: curves that are fitted to logs.
+//! The measured time of a library's collective: curves that are fitted to logs.
 //!
-//! What a library takes is no sum of its algorithm's messages: it starts kernels, changes protocols
-//! and cuts vectors into pieces. A curve is the lower hull of one to three components, one for what
-//! the library does at each size,
+//! A library's time is not the sum of its algorithm's messages: it starts kernels, changes
+//! protocols and cuts vectors into pieces. A curve is the lower hull of one to three components,
+//! one for each thing that the library does at different sizes,
 //!
 //! ```text
 //! L = o + α·s + α'·s'         launch, steps inside nodes and between them
-//! b = M·(f(N) + δ)/BW         f: the bus factor; δ: what is copied beside it
+//! b = M·(f(N) + δ)/BW         f: the bus factor; δ: what is copied besides
 //! T = min over components of  L + c·√(L·b) + b
 //! ```
 //!
 //! where c = 2 is the best pipelining, (√L + √b)², and c = δ = 0 with one component is the plain
-//! α-β model. N and the number of nodes reach T by s, s' and f alone, so a curve says something of
-//! numbers of ranks that nobody ran. A table of [`Residuals`] may bring it back to what was measured
-//! where it was. [`Bands`] hold how far the fit was off on held-out data.
+//! α-β model. T depends on N and the number of nodes only through s, s' and f, so a curve also
+//! predicts numbers of ranks that were not measured. A table of [`Residuals`] may restore the
+//! measured times at the measured points. [`Bands`] hold the errors of the fit on held-out data.
 //!
-//! Which form is as good as which, over 79 sets of published measurements: docs/background/accuracy.md.
+//! The forms are compared over 79 sets of published measurements: docs/background/accuracy.md.
 
 mod bands;
 mod component;
@@ -44,12 +44,12 @@ use crate::machine::sample::DataType;
 pub struct Placed {
     /// N.
     pub ranks: u32,
-    /// The nodes that they are spread over evenly.
+    /// The nodes, over which the ranks are spread evenly.
     pub nodes: u32,
 }
 
 impl Placed {
-    /// Whether a network lies between the ranks.
+    /// Whether there is a network between the ranks.
     #[must_use]
     pub fn between(self) -> bool {
         self.nodes > 1
@@ -61,12 +61,12 @@ impl Placed {
 pub struct Curve {
     /// The operation.
     pub collective: Collective,
-    /// The type of the elements, where the operation adds and the logs say it: libraries add some
-    /// types in the switch and others not.
+    /// The type of the elements, if the operation adds and the logs name it: libraries add only
+    /// some types in the switch.
     pub dtype: Option<DataType>,
-    /// One for what the library does at each size; at least one.
+    /// The components, one for each thing that the library does; at least one.
     pub components: Vec<Component>,
-    /// δ: the part of M that moves beside the bus factor's, such as a last local copy.
+    /// δ: the part of M that moves in addition to the bus factor's, such as a last local copy.
     pub delta: Ratio,
     /// c: how latency and bandwidth overlap; 0 is their sum, 2 the best pipelining.
     pub shape: Ratio,
@@ -76,17 +76,17 @@ pub struct Curve {
     pub from: Bytes,
     /// The largest.
     pub to: Bytes,
-    /// What is left between the components and what was measured.
+    /// The residuals between the components and the measurements.
     pub residuals: Option<Residuals>,
-    /// How far the fit is off where it did not look.
+    /// The errors of the fit on held-out data.
     pub bands: Bands,
     /// How many times were fitted.
     pub rows: u32,
-    /// Which library, and whose measurements.
+    /// The library and the source of the measurements.
     pub source: String,
 }
 
-/// How far from what was measured a curve is asked, the nearest first.
+/// How far a question is from the measurements, nearest first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
 )]
@@ -95,11 +95,11 @@ pub struct Curve {
 pub enum Reach {
     /// These ranks on these nodes were measured, at sizes around this one.
     Measured,
-    /// Fewer and more ranks were.
+    /// Fewer and more ranks were measured.
     Interpolated,
-    /// Only fewer or only more ranks were, or only smaller or only larger sizes.
+    /// Only fewer or only more ranks were measured, or only smaller or only larger sizes.
     Extrapolated,
-    /// No ranks were measured that a network lies between, or only such.
+    /// No ranks with a network between them were measured, or only such ranks.
     UnseenTier,
 }
 
@@ -116,7 +116,7 @@ impl Reach {
     }
 }
 
-/// A time that is expected, with the band in which 8 of 10 measurements are.
+/// An expected time, with the band that contains 8 of 10 measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expectation {
     /// The median.
@@ -125,7 +125,7 @@ pub struct Expectation {
     pub low: Seconds,
     /// A tenth is slower.
     pub high: Seconds,
-    /// How far from what was measured that is.
+    /// How far it is from the measurements.
     pub reach: Reach,
 }
 
@@ -137,21 +137,21 @@ impl Curve {
         self.components.iter().map(move |c| c.time(placed, size, moved, self.shape))
     }
 
-    /// The time by the components alone, without residuals.
+    /// The time of the components, without residuals.
     #[must_use]
     pub fn formula(&self, placed: Placed, size: Bytes) -> Seconds {
         let least = |a: Seconds, b: Seconds| if b.0 < a.0 { b } else { a };
         self.times(placed, size).fold(Seconds(f64::INFINITY), least)
     }
 
-    /// Which component is the time, from 0.
+    /// The component that gives the time, from 0.
     #[must_use]
     pub fn active(&self, placed: Placed, size: Bytes) -> usize {
         let times = self.times(placed, size).enumerate();
         times.min_by(|a, b| a.1.0.total_cmp(&b.1.0)).map_or(0, |(i, _)| i)
     }
 
-    /// The time by components and residuals.
+    /// The time of components and residuals.
     #[must_use]
     pub fn time(&self, placed: Placed, size: Bytes) -> Seconds {
         let beside = self.residuals.as_ref().and_then(|r| r.beside(placed));
@@ -163,14 +163,14 @@ impl Curve {
         self.formula(placed, size) * Ratio(residual.exp())
     }
 
-    /// What was measured around `placed` and `size`.
+    /// The kind of measurements around `placed` and `size`.
     #[must_use]
     pub fn reach(&self, placed: Placed, size: Bytes) -> Reach {
         let tier = || self.placed.iter().filter(|p| p.between() == placed.between());
         if tier().next().is_none() {
             return Reach::UnseenTier;
         }
-        // A time below the smallest size is latency; above the largest it is a rate. Neither
+        // Below the smallest size the time is latency, above the largest it is a rate. Neither
         // changes within one doubling.
         let outside = 2 * size.0 < self.from.0 || size.0 > 2 * self.to.0;
         if outside {
@@ -184,11 +184,11 @@ impl Curve {
         if fewer && more { Reach::Interpolated } else { Reach::Extrapolated }
     }
 
-    /// What is to be expected of `placed` ranks and M = `size`, on a tier that was measured.
+    /// The expected time of `placed` ranks and M = `size`, on a tier that was measured.
     ///
     /// # Errors
-    /// No ranks were measured that a network lies between, or only such: no curve knows a tier that
-    /// nobody measured. [`Curve::expect_unseen`] tells all the same.
+    /// No ranks with a network between them were measured, or only such ranks: a curve does not
+    /// know a tier that was not measured. [`Curve::expect_unseen`] gives a time anyway.
     pub fn expect(&self, placed: Placed, size: Bytes) -> Result<Expectation> {
         let expected = self.expect_unseen(placed, size);
         if expected.reach != Reach::UnseenTier {
@@ -204,7 +204,7 @@ impl Curve {
             .help("fit logs of that tier as well, or use the other tier's with --unseen-tier"))
     }
 
-    /// As [`Curve::expect`], but a tier that was not measured is taken to be like the other one.
+    /// As [`Curve::expect`], but assumes that a tier that was not measured is like the other one.
     #[must_use]
     pub fn expect_unseen(&self, placed: Placed, size: Bytes) -> Expectation {
         let reach = self.reach(placed, size);
@@ -222,7 +222,7 @@ impl Curve {
         Away { octaves: nearest.unwrap_or(0.0), between: placed.between() }
     }
 
-    /// Which of the fit's errors an expectation has.
+    /// The errors of the fit that apply to an expectation.
     fn held(&self, placed: Placed, size: Bytes, reach: Reach) -> Held {
         match reach {
             Reach::Measured => Held::Size,
@@ -242,9 +242,10 @@ impl Curve {
     }
 }
 
-/// The curve of a collective over elements of `dtype`; else over any, over such as are added alike,
-/// over floats, or the first. Those are asked first that saw a network between ranks where one lies
-/// there, or none where none does: a board's curves and those of a machine with it stand together.
+/// The curve of a collective over elements of `dtype`; otherwise over any type, over types that are
+/// added alike, over floats, or the first. Curves that match the question in having a network
+/// between ranks, or none, come first: the curves of a board and of a machine that contains it are
+/// in one list.
 #[must_use]
 pub fn nearest(
     curves: &[Curve],
@@ -256,7 +257,7 @@ pub fn nearest(
     let all = || curves.iter().filter(|c| c.collective == collective);
     let any_saw = all().any(saw);
     let of = || all().filter(|c| !any_saw || saw(c));
-    // Libraries add floats alike, and integers otherwise.
+    // Libraries add all floats alike, but integers differently.
     let alike = |c: &&Curve| dtype.zip(c.dtype).is_some_and(|(a, b)| a.is_float() == b.is_float());
     of().find(|c| c.dtype == dtype)
         .or_else(|| of().find(|c| c.dtype.is_none()))
@@ -265,7 +266,7 @@ pub fn nearest(
         .or_else(|| of().next())
 }
 
-/// Straight in lg N between two numbers of ranks.
+/// Linear in lg N between two numbers of ranks.
 fn straight(placed: Placed, fewer: (Placed, f64), more: (Placed, f64)) -> f64 {
     let lg = |p: Placed| f64::from(p.ranks).log2();
     let (from, to) = (lg(fewer.0), lg(more.0));
@@ -273,5 +274,5 @@ fn straight(placed: Placed, fewer: (Placed, f64), more: (Placed, f64)) -> f64 {
     fewer.1 + (more.1 - fewer.1) * part
 }
 
-/// f(N) + δ is never less: no data would move.
+/// The lower limit of f(N) + δ: below it no data would move.
 const LEAST_FACTOR: f64 = 0.05;

@@ -1,4 +1,4 @@
-//! Measured times as the fit takes them.
+//! Measured times as input to the fit.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ pub struct Observation {
     pub placed: Placed,
     /// M.
     pub size: Bytes,
-    /// The median, where it was measured more than once.
+    /// The time; the median if it was measured more than once.
     pub time: Seconds,
 }
 
-/// The median of each number of ranks and size, in their order.
+/// The median of each number of ranks and size, in order.
 #[must_use]
 pub fn observations(all: impl IntoIterator<Item = Observation>) -> Vec<Observation> {
     let mut times: BTreeMap<(Placed, Bytes), Vec<f64>> = BTreeMap::new();

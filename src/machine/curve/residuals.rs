@@ -1,4 +1,4 @@
-//! What is left between a curve and what was measured.
+//! Residuals between a curve and the measurements.
 
 use super::Placed;
 use crate::base::quantity::{Bytes, Ratio};
@@ -8,7 +8,7 @@ use crate::base::quantity::{Bytes, Ratio};
 pub struct Residuals {
     /// The ranks, in order.
     lines: Vec<Line>,
-    /// Whether times of ranks between measured ones lie straight between theirs.
+    /// Whether times of ranks between measured ones are interpolated linearly between theirs.
     straight: bool,
 }
 
@@ -34,20 +34,21 @@ impl Residuals {
         Self { lines, straight: false }
     }
 
-    /// The same with times between measured ranks straight in lg N, as held-out ranks showed better.
+    /// The same, with times between measured ranks linear in lg N, if held-out ranks showed that to
+    /// be better.
     #[must_use]
     pub fn straight(self, straight: bool) -> Self {
         Self { straight, ..self }
     }
 
-    /// Whether they are.
+    /// Whether it interpolates linearly in lg N.
     #[must_use]
     pub fn is_straight(&self) -> bool {
         self.straight
     }
 
-    /// The measured ranks of the same tier next to `placed`, where times lie straight between theirs;
-    /// none where `placed` was measured itself or lies outside.
+    /// The measured ranks of the same tier next to `placed`, if times are interpolated between
+    /// theirs; `None` if `placed` itself was measured or is outside.
     pub(super) fn beside(&self, placed: Placed) -> Option<(Placed, Placed)> {
         if !self.straight || self.lines.iter().any(|l| l.placed == placed) {
             return None;
@@ -71,8 +72,8 @@ impl Residuals {
         })
     }
 
-    /// The residual of ranks and a size; of ranks that were not measured the mean of the nearest
-    /// fewer and more, or half of one where there is no other.
+    /// The residual at ranks and a size. For ranks that were not measured: the mean of the nearest
+    /// fewer and more ranks, or half of the one if there is no other.
     pub(super) fn at(&self, placed: Placed, size: Bytes) -> f64 {
         let x = lg(size);
         if let Some(own) = self.lines.iter().find(|l| l.placed == placed) {
@@ -86,7 +87,7 @@ impl Residuals {
 }
 
 impl Line {
-    /// Straight between two sizes, level beyond the ends.
+    /// Linear between two sizes, constant beyond the ends.
     fn at(&self, x: f64) -> f64 {
         let above = self.points.partition_point(|p| p.0 <= x);
         match (above.checked_sub(1).map(|i| self.points[i]), self.points.get(above)) {
@@ -97,7 +98,7 @@ impl Line {
     }
 }
 
-/// The logarithm of a size to the base 2; of nothing that of one byte.
+/// The binary logarithm of a size; for 0 bytes that of one byte.
 pub(super) fn lg(size: Bytes) -> f64 {
     (size.0.max(1) as f64).log2()
 }

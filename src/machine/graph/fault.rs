@@ -1,6 +1,6 @@
-//! What is not as it was built: links, or all links of some nodes, that carry another rate.
+//! Faults: links, or all links of some nodes, whose rate differs from the built one.
 //!
-//! A fabric file's `[[faults]]` and the command's `--fault` say the same:
+//! A fabric file's `[[faults]]` and the command's `--fault` are equivalent:
 //!
 //! | in a file | as a flag | what |
 //! |---|---|---|
@@ -21,16 +21,16 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Rate, decimal};
 use crate::model::formula::Rational;
 
-/// Links that carry `times` what they were built for.
+/// Links whose rate is multiplied by `times`.
 #[derive(Deserialize, Debug, Clone, Default, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     between: Option<[String; 2]>,
     from: Option<String>,
     to: Option<String>,
-    /// All links of this node, or, with a `*` at its end, of all nodes whose names begin so.
+    /// All links of this node, or, with a `*` at its end, of all nodes whose names begin with it.
     node: Option<String>,
-    /// The slowest links of this rank, where it has others.
+    /// The slowest links of this rank, if it has other links.
     nic: Option<String>,
     times: f64,
 }
@@ -41,7 +41,7 @@ impl FromStr for Fault {
     /// `link=g0-nv0:0`, `link=g0>nv0:0.5`, `node=spine*:2`, `nic=g3:0`.
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::input(format!("`{text}` is no fault")).help(
+            Error::input(format!("`{text}` is not a fault")).help(
                 "write link=g0-nv0:0 (dead), link=g0>nv0:0.5 (one way), node=spine*:2 or nic=g3:0",
             )
         };
@@ -57,7 +57,7 @@ impl FromStr for Fault {
                 (Some((a, b)), _) => {
                     Ok(Self { from: Some(a.to_owned()), to: Some(b.to_owned()), ..fault })
                 }
-                // Names may have dashes of their own: which one joins two nodes is known later.
+                // Names may contain dashes: which dash separates two nodes is known later.
                 (None, Some(_)) => {
                     Ok(Self { between: Some([what.to_owned(), String::new()]), ..fault })
                 }
@@ -72,7 +72,7 @@ impl Graph {
     /// The same with further faults.
     ///
     /// # Errors
-    /// Nodes or links that there are not; ranks that no longer reach each other.
+    /// Nodes or links that do not exist; ranks that no longer reach each other.
     pub fn with_faults(&self, faults: &[Fault]) -> Result<Self> {
         let mut graph = self.clone();
         let numbers = self.nodes.iter().map(String::as_str).zip(0..).collect();
@@ -82,7 +82,7 @@ impl Graph {
     }
 }
 
-/// Changes the rates of links, and takes those away that are dead.
+/// Changes the rates of links and removes dead ones.
 pub(super) fn apply(
     faults: &[Fault],
     links: &mut Vec<Link>,
@@ -103,7 +103,7 @@ impl Fault {
         })?;
         let met = self.met(links, numbers)?;
         if !met.contains(&true) {
-            return Err(Error::input(format!("no link is met by the fault of {}", self.what()))
+            return Err(Error::input(format!("the fault of {} applies to no link", self.what()))
                 .help("name two nodes that a link joins"));
         }
         for (link, _) in links.iter_mut().zip(met).filter(|(_, met)| *met) {
@@ -112,7 +112,7 @@ impl Fault {
         Ok(())
     }
 
-    /// Which links it is about.
+    /// The links that it applies to.
     fn met(&self, links: &[Link], numbers: &HashMap<&str, Node>) -> Result<Vec<bool>> {
         let number = |name: &str| {
             let known = numbers.get(name).copied();
@@ -148,11 +148,11 @@ impl Fault {
                 }
                 Ok(links.iter().map(|link| own(link) && Some(link.rate.0) == least).collect())
             }
-            _ => Err(Error::input("a fault of several things at once").help("write one each")),
+            _ => Err(Error::input("a fault names several things").help("write one fault for each")),
         }
     }
 
-    /// The two nodes of `between`, which a flag writes as one text.
+    /// The two nodes of `between`; a flag has them in one text.
     fn joined(&self, numbers: &HashMap<&str, Node>) -> Option<[String; 2]> {
         let [text, rest] = self.between.as_ref()?;
         if !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! The fabric file: what a person writes of a link graph, in TOML or JSON.
+//! The fabric file: a link graph as a person writes it, in TOML or JSON.
 //!
 //! ```toml
 //! name     = "two boxes"
@@ -49,7 +49,7 @@ struct File {
     #[serde(default)]
     faults: Vec<Fault>,
     generate: Option<Generate>,
-    /// What switches can do beside handing on; bounds of plain forwarding do not ask it.
+    /// What switches can do besides forwarding; bounds of plain forwarding do not use it.
     #[serde(default)]
     switch: BTreeMap<String, Ability>,
 }
@@ -97,7 +97,7 @@ impl Amount {
                 .filter(|x| *x > Rational::from_integer(0))
                 .map(Rate)
                 .ok_or_else(|| {
-                    Error::input(format!("`{x}` is no bandwidth")).help("write it as 50GB/s")
+                    Error::input(format!("`{x}` is not a bandwidth")).help("write it as 50GB/s")
                 }),
         }
     }
@@ -108,7 +108,7 @@ impl Amount {
             Self::Text(text) => text.parse(),
             Self::Number(x) if x.is_finite() && *x >= 0.0 => Ok(Seconds(*x)),
             Self::Number(x) => {
-                Err(Error::input(format!("`{x}` is no time")).help("write it as 700ns"))
+                Err(Error::input(format!("`{x}` is not a time")).help("write it as 700ns"))
             }
         }
     }
@@ -128,8 +128,8 @@ impl File {
         let mut spec = match &self.generate {
             Some(generate) => {
                 if self.ranks.is_some() || self.switches.is_some() || !self.links.is_empty() {
-                    return Err(Error::input("`generate` beside ranks, switches or links")
-                        .help("write one of them: `generate` makes all three"));
+                    return Err(Error::input("`generate` together with ranks, switches or links")
+                        .help("write only one of them: `generate` makes all three"));
                 }
                 generate.spec()?
             }
@@ -155,7 +155,7 @@ impl File {
         Ok(graph)
     }
 
-    /// Nodes and links as they stand in the file.
+    /// Nodes and links as written in the file.
     fn written(&self) -> Result<Spec> {
         let ranks = match &self.ranks {
             Some(Ranks::Count(count)) if *count as usize <= NODES => {
@@ -215,7 +215,7 @@ impl File {
                 }
                 Ok(Routing::DimensionOrder { sides, wraps })
             }
-            other => Err(Error::input(format!("`{other}` is no routing"))
+            other => Err(Error::input(format!("`{other}` is not a routing"))
                 .help("write shortest, spread or dimension-order")),
         }
     }

@@ -16,7 +16,7 @@ const RANKS: u64 = 1 << 17;
 /// The most links of a generated graph.
 const LINKS: u64 = 1 << 20;
 
-/// What `[generate]` says.
+/// The contents of `[generate]`.
 #[derive(Deserialize, Debug, Clone)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Generate {
@@ -133,7 +133,7 @@ impl Spec {
 }
 
 impl Generate {
-    /// About how many links those have whose links are not as few as their ranks.
+    /// The approximate number of links, for kinds that have many more links than ranks.
     fn dense(&self) -> u64 {
         let all = |factors: &[u32]| {
             factors.iter().fold(1_u64, |all, &factor| all.saturating_mul(u64::from(factor)))
@@ -214,7 +214,7 @@ impl Generate {
             }
             _ => {
                 return Err(Error::input("boxes need `nvswitch` or `mesh`, and not both")
-                    .help("write nvswitch = \"450GB/s\": what a GPU has to its switch"));
+                    .help("write nvswitch = \"450GB/s\": the rate of a GPU to its switch"));
             }
         }
         if boxes == 1 {
@@ -229,7 +229,7 @@ impl Generate {
             "parity" => (0..2).map(|i| spec.switch(format!("ib{i}"))).collect(),
             "rail" => (0..gpus).map(|i| spec.switch(format!("rail{i}"))).collect(),
             other => {
-                return Err(Error::input(format!("`{other}` joins no boxes"))
+                return Err(Error::input(format!("`{other}` is not a way to join boxes"))
                     .help("write fabric = \"one\", \"parity\" or \"rail\""));
             }
         };
@@ -256,7 +256,7 @@ impl Generate {
         let (nodes, gpus, each) = (*nodes, *gpus, *per_switch);
         if each == 0 || gpus % each != 0 {
             return Err(Error::input(format!("{gpus} GPUs over switches of {each}"))
-                .help("per_switch divides gpus"));
+                .help("per_switch must divide gpus"));
         }
         let (gpu, up, cross) = (gpu_bw.rate()?, up_bw.rate()?, cross_bw.rate()?);
         let mut spec =
@@ -388,7 +388,7 @@ fn mesh(spec: &mut Spec, ranks: std::ops::Range<u32>, rate: Rate, nanoseconds: f
     }
 }
 
-/// So many links of `each` bytes per second between pairs of nodes.
+/// The given numbers of links of `each` bytes per second between pairs of nodes.
 fn pairs(spec: &mut Spec, first: Node, list: &[(u32, [u32; 2])], each: i128, nanoseconds: f64) {
     for &(links, [a, b]) in list {
         let rate = Rate(Rational::from_integer(each * i128::from(links)));

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   g0 ─┐        ┌─ g2          a rank stores, copies, adds and forwards;
-//!       nv0 ── nv1              a switch hands a packet on to one next hop
+//!       nv0 ── nv1              a switch forwards a packet to one next hop
 //!   g1 ─┘        └─ g3
 //! ```
 //!
 //! [`super::fabric`] describes a machine as tiers, which is what closed forms need; a graph is for
-//! what tiers cannot say: rails, oversubscription, a dead cable, several jobs on one link. A person
-//! writes one as a fabric file ([`Graph::parse`]), link by link or as one of the generated kinds.
+//! what tiers cannot describe: rails, oversubscription, a dead cable, several jobs on one link. A
+//! person writes one as a fabric file ([`Graph::parse`]), link by link or as one of the generated
+//! kinds.
 
 mod fault;
 mod file;
@@ -34,13 +35,13 @@ pub struct Link {
     pub from: Node,
     /// Where it ends.
     pub to: Node,
-    /// What it carries.
+    /// Its rate.
     pub rate: Rate,
-    /// What each message waits on it.
+    /// The latency of each message on it.
     pub latency: Seconds,
 }
 
-/// How the way of a message is chosen.
+/// How the path of a message is chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Routing {
     /// The fewest links; of equally good next hops the first in node order.
@@ -52,7 +53,7 @@ pub enum Routing {
     DimensionOrder {
         /// Ranks along each side; the last changes fastest.
         sides: Vec<u32>,
-        /// Whether sides close to rings.
+        /// Whether sides wrap around to rings.
         wraps: bool,
     },
 }
@@ -60,17 +61,17 @@ pub enum Routing {
 /// Ranks, switches and links.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Graph {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The names of all nodes, ranks first.
     pub nodes: Vec<String>,
     /// N.
     pub ranks: u32,
-    /// The links that are not dead; at most one from a node to another.
+    /// The links that are not dead; at most one from one node to another.
     pub links: Vec<Link>,
-    /// How messages find their way.
+    /// How messages are routed.
     pub routing: Routing,
-    /// What each message waits beside its links' latencies.
+    /// The time of each message in addition to its links' latencies.
     pub alpha: Seconds,
 }
 
@@ -79,8 +80,8 @@ impl Graph {
     /// checks it.
     ///
     /// # Errors
-    /// What is wrong in it, with its place where that is known: unknown keys or nodes, names that
-    /// are there twice, links to themselves, rates of 0, ranks that do not reach each other.
+    /// A fault in it, with its place if known: unknown keys or nodes, duplicate names, links from a
+    /// node to itself, rates of 0, ranks that do not reach each other.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         Self::foreign(text, origin).unwrap_or_else(|| file::parse(text, origin))
     }
@@ -171,7 +172,7 @@ impl Graph {
         out
     }
 
-    /// Every link the other way round.
+    /// All links reversed.
     #[must_use]
     pub fn reversed(&self) -> Self {
         let turn = |link: &Link| Link { from: link.to, to: link.from, ..*link };
@@ -181,7 +182,7 @@ impl Graph {
     /// Rates as whole numbers of one unit, the largest that divides them all, and that unit.
     ///
     /// # Errors
-    /// Rates so far apart that their whole numbers do not fit.
+    /// Rates so different that their whole numbers do not fit.
     pub fn whole_rates(&self) -> Result<(Vec<i64>, Rate)> {
         let unit = self.links.iter().fold(None, |unit: Option<Rate>, link| match unit {
             None => Some(link.rate),
@@ -199,7 +200,7 @@ impl Graph {
             .map(whole)
             .collect::<std::result::Result<_, _>>()
             .map_err(|_| too_far())?;
-        // Sums over all links and factors of N must stay far from the end of 64 bits.
+        // Sums over all links and factors of N must stay far below the limit of 64 bits.
         if rates.iter().any(|&rate| rate > 1 << 40) {
             return Err(too_far());
         }

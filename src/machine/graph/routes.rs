@@ -1,22 +1,22 @@
-//! The way of a message: fixed by its two ends, as the fabric file names it.
+//! The path of a message: fixed by its two ends and the routing of the fabric file.
 
 use super::{Graph, Node, Routing};
 use crate::base::error::{Error, Result};
 
-/// The ways of one graph, found as they are asked for.
+/// The paths of one graph, found on demand.
 pub struct Routes<'a> {
     graph: &'a Graph,
     leaving: Vec<Vec<u32>>,
     entering: Vec<Vec<u32>>,
-    /// By receiver, for receivers that were asked: links still to go from each node, through
-    /// switches alone and, where that does not arrive, through ranks too.
+    /// By receiver, for receivers that were used: the remaining links from each node, through
+    /// switches only and, if there is no such path, also through ranks.
     distances: Vec<Option<[Vec<u32>; 2]>>,
 }
 
 const FAR: u32 = u32::MAX;
 
 impl<'a> Routes<'a> {
-    /// Nothing is found yet.
+    /// Routes of which none is found yet.
     #[must_use]
     pub fn new(graph: &'a Graph) -> Self {
         let mut entering = vec![Vec::new(); graph.nodes.len()];
@@ -30,7 +30,7 @@ impl<'a> Routes<'a> {
     /// The links from one node to another, in order.
     ///
     /// # Errors
-    /// No way leads there.
+    /// There is no path.
     pub fn path(&mut self, from: Node, to: Node) -> Result<Vec<u32>> {
         let found = match &self.graph.routing {
             Routing::DimensionOrder { sides, wraps } if self.graph.is_rank(from.max(to)) => {
@@ -41,7 +41,7 @@ impl<'a> Routes<'a> {
         };
         found.ok_or_else(|| {
             let name = |node| self.graph.name_of(node);
-            Error::input(format!("no way leads from {} to {}", name(from), name(to)))
+            Error::input(format!("there is no path from {} to {}", name(from), name(to)))
         })
     }
 
@@ -72,7 +72,7 @@ impl<'a> Routes<'a> {
         Some(path)
     }
 
-    /// One coordinate after the other, the shorter way round, ties upwards.
+    /// One coordinate after the other, in the shorter direction; ties go upwards.
     fn corrected(&self, from: Node, to: Node, sides: &[u32], wraps: bool) -> Option<Vec<u32>> {
         let mut path = Vec::new();
         let (mut at, mut stride) = (from, self.graph.ranks);
@@ -97,7 +97,7 @@ impl<'a> Routes<'a> {
     }
 }
 
-/// Links from every node to `to`; ranks on the way only where they forward too.
+/// Links from every node to `to`; the path may contain ranks only if they forward too.
 fn distances(graph: &Graph, entering: &[Vec<u32>], to: Node, through: bool) -> Vec<u32> {
     let mut far = vec![FAR; graph.nodes.len()];
     far[to as usize] = 0;

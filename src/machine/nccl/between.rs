@@ -1,14 +1,14 @@
-//! What NCCL counts on the links between processors.
+//! The rates that NCCL assumes for the links between processors.
 //!
-//! Source: NVIDIA/nccl, `src/graph/topo.h` and `src/graph/topo.cc` of 2.31.2; `library::nccl` knows what
-//! older releases counted.
+//! Source: NVIDIA/nccl, `src/graph/topo.h` and `src/graph/topo.cc` of 2.31.2; `library::nccl` has
+//! those of older releases.
 
 use super::{Arch, Vendor};
 
 /// Between Intel's processors in GB/s: Broadwell and older, Skylake, Sapphire Rapids, Emerald Rapids.
 pub(crate) const INTEL: [f32; 4] = [6.0, 10.0, 22.0, 40.0];
 
-/// The place in [`INTEL`] of a processor of that family and model.
+/// The index in [`INTEL`] of a processor of that family and model.
 pub(crate) fn intel(model: (u32, u32)) -> usize {
     match model {
         (6, 0xad..=0xaf | 0xcf..) => 3,
@@ -18,8 +18,8 @@ pub(crate) fn intel(model: (u32, u32)) -> usize {
     }
 }
 
-/// What the link between two processors of that kind, family and model carries, in GB/s; none
-/// where NCCL knows no limit.
+/// The rate of the link between two processors of that kind, family and model, in GB/s; `None` if
+/// NCCL knows no limit.
 pub(crate) fn between(arch: Arch, vendor: Vendor, model: (u32, u32)) -> Option<f32> {
     match (arch, vendor) {
         (Arch::Power, _) => Some(32.0),

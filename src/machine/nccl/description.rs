@@ -1,7 +1,7 @@
 //! A machine as a topology file describes it: processors, PCI trees, GPUs and NICs.
 //!
-//! This is what was written, version by version the same; `library::nccl::topology` is what a version
-//! of NCCL makes of it.
+//! This is the file's content, the same for all versions; `library::nccl::topology` is what a
+//! version of NCCL derives from it.
 
 use super::{Arch, Micros, Vendor};
 use crate::base::error::{Error, Result};
@@ -9,35 +9,35 @@ use crate::base::error::{Error, Result};
 /// A machine, or several hosts that share an `NVLink` domain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
-    /// Where it was read, for what is wrong with it.
+    /// The file it was read from, for errors.
     pub origin: String,
-    /// One entry a NUMA node, in the file's order.
+    /// One entry per NUMA node, in the file's order.
     pub cpus: Vec<Cpu>,
 }
 
-/// A NUMA node with what hangs on it.
+/// A NUMA node with the devices attached to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cpu {
     /// The line of the file.
     pub line: usize,
-    /// The hash of the host's name; 0 where none stands there.
+    /// The hash of the host's name; 0 if there is none.
     pub host: u64,
     /// The number of the NUMA node.
     pub numa: i64,
     /// The instruction set.
     pub arch: Arch,
-    /// Who made it; read for x86 alone.
+    /// The maker; read only for x86.
     pub vendor: Vendor,
-    /// The processor's family and model, of x86; 0 where nobody said.
+    /// The x86 processor's family and model; 0 if not given.
     pub model: (u32, u32),
     /// PCI devices and NICs, in the file's order.
     pub below: Vec<Device>,
 }
 
-/// What hangs on a NUMA node.
+/// A device attached to a NUMA node.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Device {
-    /// A PCI device, or a switch with what is behind it.
+    /// A PCI device, or a switch with the devices behind it.
     Pci(Pci),
     /// NICs without a place on PCI.
     Nic(Vec<Net>),
@@ -54,13 +54,13 @@ pub struct Pci {
     pub line: usize,
     /// The address.
     pub bus: Bus,
-    /// What the class says that it is.
+    /// Its kind according to the class.
     pub class: Class,
     /// Vendor, device, and the subsystem's vendor and device, 16 bits each.
     pub id: u64,
-    /// Lanes; 0 where nobody said, which counts as 16.
+    /// Lanes; 0 if not given, which counts as 16.
     pub lanes: u32,
-    /// What a lane carries.
+    /// The rate of a lane.
     pub speed: LaneSpeed,
     /// GPUs: one, or several ranks on one.
     pub gpus: Vec<Gpu>,
@@ -72,10 +72,10 @@ pub struct Pci {
     pub peers: Vec<Bus>,
 }
 
-/// What a PCI class stands for, as far as NCCL asks.
+/// The kind of device of a PCI class, as far as NCCL distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// A switch; whatever has another class than those below is taken for one.
+    /// A switch; any class other than those below counts as one.
     Switch,
     /// An `NVSwitch`.
     NvSwitch,
@@ -88,7 +88,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// The class of that code. NCCL compares beginnings: `0x0302` and `0x03` are both GPUs.
+    /// The class of that code. NCCL compares prefixes: `0x0302` and `0x03` are both GPUs.
     #[must_use]
     pub fn of(code: &str) -> Self {
         let known = [
@@ -103,13 +103,13 @@ impl Class {
     }
 }
 
-/// What a PCI lane carries, in units of 100 Mbit/s.
+/// The rate of a PCI lane, in units of 100 Mbit/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaneSpeed(pub u32);
 
 impl LaneSpeed {
-    /// The speed of that text. NCCL compares beginnings, and takes what it does not know, such as
-    /// `16.0 GT/s` without `PCIe`, for the third generation.
+    /// The speed of that text. NCCL compares prefixes and treats a text that it does not know, such
+    /// as `16.0 GT/s` without `PCIe`, as the third generation.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let known = [
@@ -138,7 +138,7 @@ pub struct Gpu {
     pub device: u32,
     /// The compute capability.
     pub cc: u32,
-    /// The rank; none where the GPU takes no part.
+    /// The rank; `None` if the GPU takes no part.
     pub rank: Option<u32>,
     /// Whether NICs may reach its memory.
     pub gdr: bool,
@@ -171,7 +171,7 @@ pub enum Far {
 /// Links between a GPU and its processor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct C2c {
-    /// What one carries, in MB/s.
+    /// The rate of one, in MB/s.
     pub rate: u32,
     /// How many.
     pub count: u32,
@@ -182,7 +182,7 @@ pub struct C2c {
 pub struct Guid {
     /// The number.
     pub number: u64,
-    /// Whether `0x` stands before it; NCCL before 2.28.7 reads no other.
+    /// Whether it is written with `0x`; NCCL before 2.28.7 reads only that form.
     pub is_prefixed: bool,
 }
 
@@ -191,17 +191,17 @@ pub struct Guid {
 pub struct Net {
     /// The line of the file.
     pub line: usize,
-    /// Its name, such as `mlx5_0`; empty where nobody said.
+    /// Its name, such as `mlx5_0`; empty if not given.
     pub name: String,
     /// Its number on the host.
     pub device: u32,
-    /// In Mbit/s; 0 where nobody said.
+    /// In Mbit/s; 0 if not given.
     pub speed: u32,
-    /// What it adds to every message.
+    /// The latency that it adds to every message.
     pub latency: Micros,
     /// The port.
     pub port: i64,
-    /// What ports of one chip share; none where nobody said.
+    /// An identifier that the ports of one chip share; `None` if not given.
     pub guid: Option<Guid>,
     /// Whether it may reach GPUs' memory.
     pub gdr: bool,
@@ -211,17 +211,17 @@ pub struct Net {
     pub rail: Option<i64>,
     /// The plane.
     pub plane: Option<i64>,
-    /// Whether it carries messages, and not remote memory access alone; asked since 2.30.
+    /// Whether it carries messages, and not only remote memory access; used since 2.30.
     pub carries: bool,
 }
 
 impl Description {
     /// The same machine with the first `per_node` of its GPUs by rank, or all; ranks count from 0.
     ///
-    /// Where no GPU has a rank, their order in the file stands for it.
+    /// If no GPU has a rank, their order in the file is used.
     ///
     /// # Errors
-    /// No GPU; more asked than there are; a rank that stands twice.
+    /// No GPU; more GPUs requested than there are; a rank that appears twice.
     pub fn with_gpus(&self, per_node: Option<u32>) -> Result<Self> {
         let mut found: Vec<(Option<u32>, usize)> = Vec::new();
         self.each_gpu(|gpu| found.push((gpu.rank, gpu.line)));
@@ -243,14 +243,14 @@ impl Description {
             let line = |at: usize| found[twice[at].1].1;
             return Err(Error::input(format!("rank {} has two GPUs", twice[0].0))
                 .at(format!("{}:{}", self.origin, line(1)))
-                .help(format!("the other stands in line {}", line(0))));
+                .help(format!("the other is in line {}", line(0))));
         }
         let most = order.len();
         let taken = per_node.map_or(most, |asked| asked as usize);
         if taken == 0 || taken > most {
             return Err(Error::input(format!("a node of this topology has {most} ranks"))
                 .at(&self.origin)
-                .help(format!("ask for 1 to {most} of them")));
+                .help(format!("use 1 to {most} of them")));
         }
         let mut ranks = vec![None; found.len()];
         for (rank, &(_, index)) in order.iter().take(taken).enumerate() {
@@ -287,7 +287,7 @@ impl Description {
         }
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub(crate) fn each_nets_mut(&mut self, mut each: impl FnMut(u64, &mut [Net])) {
         for cpu in &mut self.cpus {
             let mut rest: Vec<&mut Pci> = Vec::new();
@@ -332,7 +332,7 @@ impl Description {
 }
 
 impl Cpu {
-    /// The ranks whose GPUs hang on it.
+    /// The ranks whose GPUs are attached to it.
     pub(crate) fn ranks(&self) -> Vec<u32> {
         let mut ranks = Vec::new();
         let mut rest: Vec<&Pci> = self.below.iter().filter_map(Device::pci).collect();
@@ -345,7 +345,7 @@ impl Cpu {
 }
 
 impl Device {
-    /// The NICs that hang on the processor itself.
+    /// The NICs attached to the processor itself.
     pub(crate) fn nets_mut(&mut self) -> Option<&mut Vec<Net>> {
         match self {
             Self::Nic(nets) => Some(nets),

@@ -1,4 +1,5 @@
-//! What a machine is to NCCL: its topology file, and the names of what it runs.
+//! A machine as NCCL sees it: its topology file, and the names of collectives, algorithms and
+//! protocols.
 
 mod between;
 mod description;
@@ -27,7 +28,7 @@ pub enum Arch {
     Power,
 }
 
-/// Who made a processor, as far as NCCL asks.
+/// The maker of a processor, as far as NCCL distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Vendor {
     /// Intel.
@@ -36,9 +37,9 @@ pub enum Vendor {
     Amd,
     /// Zhaoxin.
     Zhaoxin,
-    /// Nodes differ; asked since 2.27.
+    /// Nodes differ; used since 2.27.
     Mixed,
-    /// Anybody else.
+    /// Any other.
     Other,
 }
 
@@ -52,7 +53,7 @@ impl Arch {
             "x86_64" => Ok(Self::X86),
             "arm64" | "aarch64" => Ok(Self::Arm),
             "ppc64" | "ppc64le" => Ok(Self::Power),
-            _ => Err(Error::input(format!("`{name}` is no processor that NCCL knows"))
+            _ => Err(Error::input(format!("`{name}` is not a processor that NCCL knows"))
                 .help("known are x86_64, arm64, ppc64")),
         }
     }
@@ -65,7 +66,7 @@ impl Arch {
 }
 
 impl Vendor {
-    /// The maker of that name; an empty one is nobody that NCCL asks for.
+    /// The maker of that name; an empty one is a maker that NCCL does not distinguish.
     ///
     /// # Errors
     /// Another name.
@@ -76,7 +77,7 @@ impl Vendor {
             "zhaoxin" => Ok(Self::Zhaoxin),
             "mixed" => Ok(Self::Mixed),
             "" | "other" => Ok(Self::Other),
-            _ => Err(Error::input(format!("`{name}` is no processor vendor that NCCL knows"))
+            _ => Err(Error::input(format!("`{name}` is not a processor vendor that NCCL knows"))
                 .help("known are intel, amd, zhaoxin, mixed, or nothing")),
         }
     }

@@ -1,4 +1,4 @@
-//! What NCCL calls its functions, algorithms and protocols, in each place where it names them.
+//! NCCL's names for its functions, algorithms and protocols, in each place where it uses them.
 
 use std::fmt;
 
@@ -23,11 +23,11 @@ pub enum Function {
 /// An algorithm, in the order in which ties are broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Algo {
-    /// Two pipelined trees, of which each carries half the vector.
+    /// Two pipelined trees; each carries half the vector.
     Tree,
     /// Rings, one per channel.
     Ring,
-    /// Reduction in the network, every GPU through the NIC of its own.
+    /// Reduction in the network, every GPU through its own NIC.
     CollNetDirect,
     /// Reduction in the network, the GPUs of a node as a chain.
     CollNetChain,
@@ -46,17 +46,17 @@ pub enum Proto {
     Ll,
     /// Flags in every 128 bytes.
     Ll128,
-    /// Whole buffers with a flag behind.
+    /// Whole buffers followed by a flag.
     Simple,
 }
 
 impl Function {
-    /// All of them, in NCCL's order.
+    /// All functions, in NCCL's order.
     pub const ALL: [Self; 5] =
         [Self::Broadcast, Self::Reduce, Self::AllGather, Self::ReduceScatter, Self::AllReduce];
 
-    /// The function behind a collective; none where NCCL's tuner has no say (all-to-all and
-    /// send/receive are groups of messages).
+    /// The function behind a collective; `None` if NCCL's tuner does not choose for it (all-to-all
+    /// and send/receive are groups of messages).
     #[must_use]
     pub fn of(collective: Collective) -> Option<Self> {
         Some(match collective {
@@ -87,7 +87,7 @@ impl Function {
         ["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"][self as usize]
     }
 
-    /// The function whose name in the log, in any case, this is.
+    /// The function with this name in the log, in any case.
     ///
     /// # Errors
     /// Another name.
@@ -181,7 +181,7 @@ fn named<T: Copy>(all: &[T], of: fn(T) -> &'static str, name: &str, what: &str) 
         let lower: Vec<_> = names.iter().map(|n| n.to_ascii_lowercase()).collect();
         let near = nearest(&name.to_ascii_lowercase(), lower.iter().map(String::as_str));
         let near = near.and_then(|n| lower.iter().position(|l| l == n)).map(|i| names[i]);
-        Error::input(format!("`{name}` is no {what}")).help(match near {
+        Error::input(format!("`{name}` is not an {what}")).help(match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("known are {}", names.join(", ")),
         })

@@ -1,20 +1,20 @@
 //! The built-in machines, node kinds and networks: the files under `profiles/`, as `build.rs` found
 //! them.
 //!
-//! Names stand beside the files so that one answer reads one machine and its parts; a test compares
-//! them, and what is read, with the files.
+//! Names are stored separately, so that an answer reads only one machine and its parts; a test
+//! compares the names and the contents with the files.
 
 use serde::de::DeserializeOwned;
 
 /// A built-in machine.
 pub(super) struct Builtin {
-    /// Its name, then its aliases.
+    /// The machine's name, then its aliases.
     pub(super) names: &'static [&'static str],
     /// Its file, as JSON.
     pub(super) json: &'static str,
 }
 
-/// What such a file says.
+/// The contents of a built-in file.
 pub(super) fn read<T: DeserializeOwned>(id: &str, json: &str) -> Result<T, String> {
     serde_json::from_str(json).map_err(|e| format!("the built-in {id} cannot be read: {e}"))
 }

@@ -1,9 +1,9 @@
-//! How a fitted profile came about, and how far it may be trusted.
+//! The origin of a fitted profile, and how far it may be trusted.
 
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::machine::link::Bucket;
 
-/// Where fitted figures come from, with the errors that the fit states of itself.
+/// The origin of fitted parameters, with the errors that the fit states.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
@@ -14,7 +14,7 @@ pub struct Calibration {
     /// The machine in words.
     #[serde(default)]
     pub machine: Option<String>,
-    /// What must be equal for samples to be of one machine.
+    /// Identifies the machine: samples of one machine have the same fingerprint.
     #[serde(default)]
     pub fingerprint: Option<String>,
     /// How data moved: `shm`, `tcp`.
@@ -35,16 +35,16 @@ pub struct Calibration {
     pub to: Bytes,
     /// How many points were fitted.
     pub points: u32,
-    /// How many runs they rest on.
+    /// How many runs they are based on.
     pub runs: u64,
     /// How the gates judged it.
     pub quality: Quality,
-    /// What gates marked or refused: name, number, limit.
+    /// What the gates marked or refused: name, number, limit.
     #[serde(default)]
     pub marks: Vec<String>,
-    /// How far predictions lay from what was measured.
+    /// The errors of predictions against measurements.
     pub errors: StatedErrors,
-    /// A token bucket on the way, where the ladder shows one.
+    /// A token bucket on the path, if the ladder of sizes shows one.
     #[serde(default)]
     pub bucket: Option<Bucket>,
     /// α and the rate of the statistic that was not chosen.
@@ -57,11 +57,11 @@ pub struct Calibration {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Quality {
-    /// Nothing speaks against it.
+    /// No gate objects.
     Good,
-    /// It may be used, and the marks say what to know.
+    /// It may be used; the marks say what to consider.
     Marked,
-    /// It was refused and written all the same.
+    /// It was refused, but written anyway.
     Rejected,
 }
 
@@ -94,24 +94,24 @@ pub struct StatedErrors {
     /// On held-out algorithms.
     #[serde(default)]
     pub algorithms: Option<StatedError>,
-    /// The same where bytes decide: times above 10 α.
+    /// The same where bytes dominate: times above 10 α.
     #[serde(default)]
     pub algorithms_bulk: Option<StatedError>,
     /// On held-out sizes.
     #[serde(default)]
     pub sizes: Option<StatedError>,
-    /// Of α and the rate alone, without knots: what ideal prices are made of.
+    /// Of α and the rate alone, without knots, as ideal prices use them.
     #[serde(default)]
     pub line: Option<StatedError>,
     /// The same where bytes decide.
     #[serde(default)]
     pub line_bulk: Option<StatedError>,
-    /// Between what 8 of 10 times lie, on held-out algorithms.
+    /// The bands that contain 8 of 10 times, on held-out algorithms.
     #[serde(default)]
     pub bands: StatedBands,
 }
 
-/// What decides how long something takes.
+/// What dominates a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Regime {
     /// Latency: less than 3 α.
@@ -123,10 +123,10 @@ pub enum Regime {
 }
 
 impl Regime {
-    /// All, the shortest times first.
+    /// All regimes, the shortest times first.
     pub const ALL: [Self; 3] = [Self::Latency, Self::Middle, Self::Bulk];
 
-    /// That of a time on links of this α.
+    /// The regime of a time on links with this α.
     #[must_use]
     pub fn of(time: Seconds, alpha: Seconds) -> Self {
         match time.0 / alpha.0 {
@@ -137,32 +137,32 @@ impl Regime {
     }
 }
 
-/// Between which parts of what is predicted 8 of 10 measured times lie.
+/// The band of measured over predicted time that contains 8 of 10 measurements.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedBand {
-    /// One of ten takes a smaller part.
+    /// One of ten is below.
     pub low: Ratio,
-    /// One of ten takes a larger one.
+    /// One of ten is above.
     pub high: Ratio,
 }
 
-/// Such bands by what decides; absent where too little was measured to say.
+/// Bands by what dominates; absent if there are too few measurements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StatedBands {
     /// Of all times together.
     pub all: Option<StatedBand>,
-    /// Where latency decides.
+    /// Where latency dominates.
     pub latency: Option<StatedBand>,
-    /// Where both do.
+    /// Where both matter.
     pub middle: Option<StatedBand>,
-    /// Where bytes decide.
+    /// Where bytes dominate.
     pub bulk: Option<StatedBand>,
 }
 
 impl StatedBands {
-    /// The band of a time that is predicted; where it has none of its own, that of all.
+    /// The band of a predicted time; if its regime has none, that of all times.
     #[must_use]
     pub fn of(&self, time: Seconds, alpha: Seconds) -> Option<StatedBand> {
         let own = match Regime::of(time, alpha) {
@@ -187,14 +187,15 @@ pub struct OtherLink {
 }
 
 impl Calibration {
-    /// Between what 8 of 10 measured times lie where `time` is expected on links of this α; nothing
-    /// where the fit says nothing of it.
+    /// The range of 8 of 10 measured times if `time` is expected on links with this α; `None` if
+    /// the fit does not state it.
     #[must_use]
     pub fn band(&self, time: Seconds, alpha: Seconds) -> Option<(Seconds, Seconds)> {
         self.errors.bands.of(time, alpha).map(|band| (time * band.low, time * band.high))
     }
 
-    /// How far prices on the machine may be trusted, in sentences; for `ranks` and `size` asked.
+    /// How far prices on the machine may be trusted, in sentences, for the requested `ranks` and
+    /// `size`.
     #[must_use]
     pub fn trust(&self, asked: Option<(u32, Bytes)>) -> Vec<String> {
         let percent = |r: Ratio| match 100.0 * r.0 {
@@ -203,7 +204,7 @@ impl Calibration {
         };
         let said = |e: StatedError| {
             format!(
-                "{} in the median, {} at most in nine of ten",
+                "{} in the median, at most {} in nine of ten",
                 percent(e.median),
                 percent(e.p90)
             )
@@ -222,12 +223,9 @@ impl Calibration {
         let errors = &self.errors;
         if let Some(line) = errors.line {
             let bulk = errors.line_bulk.map_or(String::new(), |b| {
-                format!("; where bytes decide {} and {}", percent(b.median), percent(b.p90))
+                format!("; where bytes dominate, {} and {}", percent(b.median), percent(b.p90))
             });
-            lines.push(format!(
-                "α and the rate alone miss what was measured by {}{bulk}",
-                said(line)
-            ));
+            lines.push(format!("α and the rate alone miss measured times by {}{bulk}", said(line)));
         }
         if let Some(held) = errors.algorithms {
             lines.push(format!("error on held-out algorithms {}", said(held)));
@@ -237,7 +235,7 @@ impl Calibration {
                 lines.push(format!("{ranks} ranks were not measured: an extrapolation"));
             }
             if size > self.to || size < self.from {
-                lines.push(format!("{size} lies outside what was measured: an extrapolation"));
+                lines.push(format!("{size} is outside the measured sizes: an extrapolation"));
             }
         }
         let verb = if self.quality == Quality::Rejected { "rejected" } else { "marked" };

@@ -1,7 +1,7 @@
 //! What is wrong with a machine's description: missing, contradictory, suspicious, unsourced.
 //!
-//! Everything is reported, each at its line. What cannot be read at all stops the reader, so that
-//! is one finding, and the only one.
+//! Every fault is reported at its line. A text that cannot be parsed stops the reader and is the
+//! only finding.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,24 +18,24 @@ use crate::base::text_pos::{Document, Place, Refused, advice};
 pub enum Severity {
     /// The profile is wrong.
     Error,
-    /// It may be right, and somebody should look.
+    /// It may be right, but should be checked.
     Warning,
 }
 
-/// What sort of fault it is.
+/// The kind of fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// It is no profile.
+    /// It is not a profile.
     Unreadable,
-    /// A figure that is not there.
+    /// A missing parameter.
     Missing,
     /// Two statements that cannot both hold.
     Contradictory,
-    /// No machine is known to be like that.
+    /// No known machine has such a value.
     Suspicious,
-    /// A figure that nobody answers for.
+    /// A parameter without a source.
     Unsourced,
 }
 
@@ -54,9 +54,9 @@ impl fmt::Display for Kind {
 /// One fault with its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
-    /// What sort.
+    /// The kind.
     pub kind: Kind,
     /// What is wrong.
     pub what: String,
@@ -66,14 +66,14 @@ pub struct Finding {
     pub place: Place,
 }
 
-/// A figure that a question needs.
+/// A parameter that a question needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// α of every tier.
     Alpha,
     /// The part of the rate that transfers reach, on every tier.
     Efficiency,
-    /// What a call costs before its first message.
+    /// The time of a call before its first message.
     Launch,
     /// γ.
     Gamma,
@@ -92,25 +92,25 @@ impl FromStr for Need {
     fn from_str(text: &str) -> Result<Self> {
         NEEDS.iter().find(|(name, _)| *name == text).map(|&(_, need)| need).ok_or_else(|| {
             let known: Vec<&str> = NEEDS.iter().map(|&(name, _)| name).collect();
-            Error::input(format!("`{text}` is no parameter of a profile"))
+            Error::input(format!("`{text}` is not a parameter of a profile"))
                 .help(advice(text, &known))
         })
     }
 }
 
-/// What a check looks at beside the file.
+/// The input of a check besides the file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Asked<'a> {
-    /// Today: no source is younger.
+    /// Today: no source may have a later date.
     pub today: Option<Date>,
-    /// Figures that must be there.
+    /// Parameters that must be present.
     pub need: &'a [Need],
 }
 
-/// Everything that is wrong with a profile.
+/// All faults of a profile.
 #[must_use]
 pub fn check(text: &str, asked: &Asked<'_>) -> Vec<Finding> {
-    // One after the other: each holds the whole text as a tree, which is large.
+    // One after the other: each keeps the whole text as a tree, which is large.
     let profile = Profile::read(text);
     let read = Document::parse(text).and_then(|document| Ok((document, profile?)));
     let (document, profile) = match read {
@@ -144,17 +144,17 @@ struct Check<'a> {
     found: Vec<Finding>,
 }
 
-/// The least and the most that is known of any machine.
+/// The smallest and largest values of known machines.
 const ALPHA: (Seconds, Seconds) = (Seconds(50e-9), Seconds(1e-3));
 const HOP: (Seconds, Seconds) = (Seconds(10e-9), Seconds(10e-6));
 const LAUNCH: (Seconds, Seconds) = (Seconds(10e-9), Seconds(1e-3));
 const RATE: (Bandwidth, Bandwidth) = (Bandwidth(1e6), Bandwidth(4e12));
 const GAMMA: (f64, f64) = (1e-14, 1e-9);
 
-/// A source shorter than this names nobody.
+/// A source shorter than this identifies nothing.
 const SHORTEST_SOURCE: usize = 11;
 
-/// The rate of one port, one way, of links whose name begins so.
+/// The rate of one port, one way, of links by the beginning of their names.
 const KNOWN: &[(&str, Bandwidth)] = &[
     ("NVLink2", Bandwidth(150e9)),
     ("NVLink3", Bandwidth(300e9)),
@@ -180,7 +180,7 @@ impl Check<'_> {
         self.found.push(Finding { severity, kind, what, help, place });
     }
 
-    /// Every name finds one machine.
+    /// Every name must identify one machine.
     fn names(&mut self) {
         let own = &self.profile.name;
         let paths = (0..self.profile.aliases.len()).map(|i| format!("aliases.{i}"));
@@ -219,13 +219,13 @@ impl Check<'_> {
         }
     }
 
-    /// What holds for every figure: a source, an order of low, value and high, a past date.
+    /// Checks for every parameter: a source, the order of low, value and high, a past date.
     fn figure(&mut self, figure: &Figure<'_>, today: Option<Date>) {
         let path = figure.path();
         let at = |key: &str| format!("{path}.{key}");
         match figure.source.trim() {
             "" => {
-                let what = format!("{path} has no source: who says so?");
+                let what = format!("{path} has no source");
                 self.say(
                     Kind::Unsourced,
                     &at("source"),
@@ -234,7 +234,7 @@ impl Check<'_> {
                 );
             }
             short if short.len() < SHORTEST_SOURCE => {
-                let what = format!("source `{short}` names nobody");
+                let what = format!("source `{short}` is too short");
                 self.say(Kind::Unsourced, &at("source"), what, "write who, where, and of what");
             }
             _ => {}
@@ -251,18 +251,18 @@ impl Check<'_> {
         if let (Some(date), Some(today)) = (figure.date, today)
             && date > today
         {
-            let what = format!("date {date} lies in the future");
+            let what = format!("date {date} is in the future");
             self.say(Kind::Suspicious, &at("date"), what, "");
         }
         if value.number() == 0.0 {
-            let what = format!("{path} is 0, and nothing takes no time");
-            self.say(Kind::Contradictory, &at("value"), what, "leave it out where it is unknown");
+            let what = format!("{path} is 0, which is not possible");
+            self.say(Kind::Contradictory, &at("value"), what, "leave it out if it is unknown");
             return;
         }
         self.plausible(figure, &at("value"));
     }
 
-    /// Whether any machine is known to have such a figure.
+    /// Whether a parameter is within the range of known machines.
     fn plausible(&mut self, figure: &Figure<'_>, path: &str) {
         let of = figure.tier.map_or("a call", |i| self.profile.tiers[i].name.as_str());
         let last = figure.key.rsplit('.').next().unwrap_or("");
@@ -295,10 +295,10 @@ impl Check<'_> {
                 }
             }
             Amount::Part(n) if figure.key == "c_real" => {
-                // 1 is what two trees reach in theory, 2 what one port makes of them.
+                // Two trees reach 1 in theory, and 2 with one port.
                 if !(0.5..=4.0).contains(&n.0) {
                     let what = format!("c_real is {}: known are 1 to 2.3", n.0);
-                    self.say(Kind::Suspicious, path, what, "it is vectors through one port");
+                    self.say(Kind::Suspicious, path, what, "it counts vectors through one port");
                 }
             }
             Amount::Part(part) => self.part(last, part, figure.tier, path),
@@ -309,7 +309,7 @@ impl Check<'_> {
         if part.0 > 1.0 {
             let what = format!("{key} {}: more than the link carries", part.0);
             let help =
-                "a busbw with in-network reduction is no wire rate: divide algbw by the link's";
+                "busbw with in-network reduction is not a wire rate: divide algbw by the link's";
             self.say(Kind::Contradictory, path, what, help);
         } else if part.0 < 0.01 {
             let what = format!("{key} {}: hardly anything is left", part.0);
@@ -317,12 +317,12 @@ impl Check<'_> {
         } else if key == "efficiency" && (0.07..=0.135).contains(&part.0) {
             let left = tier.and_then(|i| self.profile.tiers[i].bandwidth.as_ref()).map(|b| b.value);
             let left = left.map_or(String::new(), |rate| format!(", {} of {rate}", rate * part));
-            let what = format!("{key} {}{left}: an eighth or so", part.0);
-            self.say(Kind::Suspicious, path, what, "were bits taken for bytes?");
+            let what = format!("{key} {}{left}: about an eighth", part.0);
+            self.say(Kind::Suspicious, path, what, "were bits mistaken for bytes?");
         }
     }
 
-    /// What the figures of one tier say about each other and about the tier inside.
+    /// Checks the parameters of one tier against each other and against the tier inside.
     fn tier(&mut self, i: usize) {
         let tier = &self.profile.tiers[i];
         let at = |key: &str| format!("tier.{i}.{key}");
@@ -353,23 +353,23 @@ impl Check<'_> {
             && nics > span
         {
             let what = format!("{nics} ports for a domain of {span} ranks");
-            let help = "leave nics out where each rank has its own";
+            let help = "leave nics out if each rank has its own";
             self.say(Kind::Suspicious, &at("nics"), what, help);
         }
     }
 
-    /// Knots stand in order.
+    /// Knots must be in order.
     fn knots(&mut self, i: usize) {
         let knots = &self.profile.tiers[i].knots;
         if let Some(at) = knots.windows(2).position(|pair| pair[0].below >= pair[1].below) {
             let (a, b) = (knots[at].below, knots[at + 1].below);
-            let what = format!("a knot at {b} stands behind one at {a}");
-            let help = "write them from the smallest on";
+            let what = format!("a knot at {b} comes after one at {a}");
+            let help = "write them in ascending order";
             self.say(Kind::Contradictory, &format!("tier.{i}.knots"), what, help);
         }
     }
 
-    /// What a fit says of itself.
+    /// Checks what a fit states.
     fn fit(&mut self) {
         let Some(fit) = &self.profile.fit else { return };
         if fit.from > fit.to {
@@ -378,7 +378,7 @@ impl Check<'_> {
         }
         match fit.quality {
             Quality::Good if !fit.marks.is_empty() => {
-                let what = "the fit is good, and there are marks";
+                let what = "the fit is good but has marks";
                 self.say(Kind::Contradictory, "fit.quality", what, "write marked or rejected");
             }
             Quality::Rejected => {
@@ -390,7 +390,7 @@ impl Check<'_> {
         }
     }
 
-    /// A link that everybody knows has the rate that everybody knows.
+    /// A well-known link must have its well-known rate.
     fn known_link(&mut self, tier: &Links, rate: Bandwidth, path: &str) {
         let known = KNOWN.iter().find(|(name, _)| tier.name.starts_with(name));
         let Some(&(name, mut usual)) = known else { return };
@@ -409,27 +409,27 @@ impl Check<'_> {
         self.say(Kind::Suspicious, path, what, help);
     }
 
-    /// Figures that questions need and nobody gave.
+    /// Parameters that questions need and that are missing.
     fn missing(&mut self, need: &[Need]) {
         let asked = |n: Need| need.contains(&n);
         for (i, tier) in self.profile.tiers.iter().enumerate() {
             let path = format!("tier.{i}.name");
             if tier.alpha.is_none() {
                 let what = format!("alpha of `{}` is unknown: no message can be priced", tier.name);
-                self.say(Kind::Missing, &path, what, "add [tier.alpha], or ask with --alpha-inter");
-                // Nobody may know it; then to leave it out is right.
+                self.say(Kind::Missing, &path, what, "add [tier.alpha], or give --alpha-inter");
+                // It may be unknown; then leaving it out is right.
                 if !asked(Need::Alpha) {
                     self.last_is_a_warning();
                 }
             }
             if asked(Need::Efficiency) && tier.efficiency.is_none() {
-                let what = format!("efficiency of `{}` is missing, and it is asked for", tier.name);
+                let what = format!("efficiency of `{}` is missing, but required", tier.name);
                 self.say(Kind::Missing, &path, what, "add [tier.efficiency]");
             }
         }
         let launch = &self.profile.launch;
         if launch.is_empty() && asked(Need::Launch) {
-            let what = "launch is missing, and it is asked for: calls start at once";
+            let what = "launch is missing, but required: calls start at once";
             self.say(Kind::Missing, "name", what, "add [launch.any]");
         } else if !launch.is_empty() && !launch.contains_key(&Call::Any) {
             let what = "launch has no `any`: other collectives start at once";
@@ -437,7 +437,7 @@ impl Check<'_> {
             self.last_is_a_warning();
         }
         if self.profile.gamma.is_none() && asked(Need::Gamma) {
-            let what = "gamma is missing, and it is asked for: the time to add is not priced";
+            let what = "gamma is missing, but required: the time to add is not priced";
             self.say(Kind::Missing, "name", what, "add [gamma]");
         }
     }

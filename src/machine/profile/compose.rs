@@ -1,14 +1,13 @@
-//! A machine is a node kind and a network, and what it alone has.
+//! A machine is a node kind, a network, and its own parameters.
 //!
 //! ```toml
 //! node = "hgx-h100"           # profiles/nodes/hgx-h100.toml
 //! nics = "8 x ndr-400g"       # profiles/networks/ndr-400g.toml, eight ports for a node's ranks
 //! ```
 //!
-//! The parts are laid under the file that names them: what the file says itself holds. A figure is
-//! replaced as a whole, with its source, and a bandwidth takes the efficiency with it, which is a
-//! part of that rate and of no other. A launch and the curves are of a library: they are not taken
-//! over by a machine that runs another one.
+//! The file that names the parts overrides them. A parameter is replaced as a whole, with its
+//! source. A bandwidth also replaces the efficiency, which belongs to that rate only. Launch and
+//! curves belong to a library: a machine that runs another library does not take them over.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -25,7 +24,7 @@ use crate::base::quantity::{Ratio, Seconds, SecondsPerByte};
 use crate::base::text_pos::advice;
 use crate::machine::curve::Curve;
 
-/// The ports of a node into a network: `8 x ndr-400g`, or `tcp-25g` where each rank has its own.
+/// The ports of a node into a network: `8 x ndr-400g`, or `tcp-25g` if each rank has its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Nics {
     count: Option<NonZeroU32>,
@@ -59,7 +58,7 @@ impl<'de> Deserialize<'de> for Nics {
 struct Node {
     #[serde(default)]
     generation: Option<Generation>,
-    /// Absent where a node has one rank.
+    /// Absent if a node has one rank.
     #[serde(default)]
     link: Option<LinkKind>,
     #[serde(default)]
@@ -68,7 +67,7 @@ struct Node {
     #[serde(default)]
     picture: Option<String>,
     notes: Vec<String>,
-    /// None where a node has one rank.
+    /// Empty if a node has one rank.
     #[serde(default, rename = "tier")]
     tiers: Vec<Links>,
     #[serde(default)]
@@ -108,8 +107,8 @@ fn part<T: DeserializeOwned>(
     let Some((_, json)) = found else {
         let known: Vec<&str> = parts.iter().map(|&(name, _)| name).collect();
         let what = match key {
-            "node" => format!("`{id}` is no node kind"),
-            _ => format!("`{id}` is no network"),
+            "node" => format!("`{id}` is not a node kind"),
+            _ => format!("`{id}` is not a network"),
         };
         return Err(NoPart { key, what, help: Some(advice(id, &known)) });
     };
@@ -127,7 +126,7 @@ pub fn networks() -> impl Iterator<Item = &'static str> {
 }
 
 impl Profile {
-    /// Lays the parts that the file names under what it says itself.
+    /// Fills in the parts that the file names; the file's own values win.
     pub(super) fn compose(&mut self) -> std::result::Result<(), NoPart> {
         let own = std::mem::take(&mut self.tiers);
         let own_notes = std::mem::take(&mut self.notes);
@@ -181,7 +180,7 @@ impl Profile {
 }
 
 impl Links {
-    /// Takes over every figure that `over` has.
+    /// Takes over every parameter that `over` has.
     fn replace(&mut self, over: Self) {
         if over.bandwidth.is_some() {
             (self.bandwidth, self.efficiency) = (over.bandwidth, None);

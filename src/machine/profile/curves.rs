@@ -1,4 +1,4 @@
-//! Fitted curves as they stand in a profile's file.
+//! Fitted curves in a profile's file.
 //!
 //! ```toml
 //! [[measured]]
@@ -50,7 +50,7 @@ struct Stored {
     component: Vec<StoredComponent>,
     #[serde(default)]
     residuals: Vec<StoredResiduals>,
-    /// Whether times of ranks between measured ones lie straight between theirs.
+    /// Whether times of ranks between measured ones are interpolated linearly.
     #[serde(default)]
     straight: bool,
     #[serde(default)]
@@ -98,7 +98,7 @@ impl Stored {
         let name = collective.id();
         let dtype = match &self.dtype {
             None => None,
-            Some(d) => Some(DataType::named(d).ok_or(format!("`{d}` is no data type"))?),
+            Some(d) => Some(DataType::named(d).ok_or(format!("`{d}` is not a data type"))?),
         };
         if self.component.is_empty() || self.placed.is_empty() {
             return Err(format!("the measured {name} has no component or no ranks"));
@@ -225,7 +225,7 @@ fn given<T: Written>(out: &mut String, key: &str, value: Option<&T>) {
     }
 }
 
-/// Four digits behind the point, and always a point.
+/// Four digits after the decimal point, and always a decimal point.
 fn four(ratio: Ratio) -> String {
     let text = digits((ratio.0 * 1e4).round() / 1e4);
     if text.contains('.') { text } else { text + ".0" }

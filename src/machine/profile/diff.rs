@@ -1,10 +1,10 @@
-//! What changed between two profiles, against how sure each is of its figures.
+//! The changes between two profiles, judged by their confidence intervals.
 //!
-//! Both sides state 95 % intervals. A figure has changed where its difference is no chance, by Holm's
-//! step-down procedure over all that have an interval; it is unchanged where the interval of the
-//! difference lies within 5 % (two one-sided tests). Beside that stands one test of all figures
-//! together, which finds many small moves that no single one shows; it takes figures as independent.
-//! Both tests share one false alarm in a hundred.
+//! Both sides state 95 % intervals. A parameter has changed if its difference is significant, by
+//! Holm's step-down procedure over all parameters that have an interval. It is unchanged if the
+//! interval of the difference is within 5 % (two one-sided tests). In addition, one test of all
+//! parameters together finds many small changes of which no single one is significant; it assumes
+//! that the parameters are independent. Both tests together have one false alarm in a hundred.
 //!
 //! Sources: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6, 1979;
 //! Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987.
@@ -13,31 +13,31 @@ use super::{Amount, Figure, Profile};
 use crate::base::quantity::Ratio;
 use crate::base::stats::{as_far, as_large};
 
-/// One figure in both.
+/// One parameter in both profiles.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The tier's name; absent for the machine's own figures.
+    /// The tier's name; absent for the machine's own parameters.
     pub tier: Option<String>,
     /// The key in the file.
     pub key: String,
-    /// The value before; absent where there was none.
+    /// The value before; absent if there was none.
     pub old: Option<Amount>,
-    /// The value now; absent where there is none.
+    /// The value now; absent if there is none.
     pub new: Option<Amount>,
     /// New over old.
     pub ratio: Option<Ratio>,
-    /// The difference over the deviation of both; absent where neither states an interval.
+    /// The difference over the combined deviation; absent if neither states an interval.
     pub z: Option<Ratio>,
-    /// How often chance alone makes such a difference.
+    /// The p-value: how often chance alone makes such a difference.
     pub p: Option<Ratio>,
-    /// What that says.
+    /// The verdict.
     pub moved: Moved,
 }
 
-/// What is known of a figure's difference.
+/// The verdict on a parameter's difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Moved {
-    /// It is no chance.
+    /// It is significant.
     Changed,
     /// It is at most [`SAME`].
     Unchanged,
@@ -45,28 +45,28 @@ pub enum Moved {
     Unknown,
 }
 
-/// All figures of two machines.
+/// All parameters of two machines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diff {
-    /// Figure by figure.
+    /// One by one.
     pub changes: Vec<Change>,
-    /// How many figures have an interval.
+    /// How many parameters have an interval.
     pub judged: usize,
-    /// How often chance alone makes all their differences together; absent where none is judged.
+    /// How often chance alone makes all their differences together; absent if none has an interval.
     pub p: Option<Ratio>,
 }
 
 /// False alarms of either test, for machines that have not changed.
 const FALSE_ALARMS: f64 = 0.005;
 
-/// A difference of this part is none to anybody.
+/// A relative difference up to this is negligible.
 pub const SAME: Ratio = Ratio(0.05);
 
 /// Half the width of a 95 % interval in deviations.
 const HALF_WIDTH: f64 = 1.959_964;
 
 impl Diff {
-    /// Whether the machine has changed for sure.
+    /// Whether the machine has changed significantly.
     #[must_use]
     pub fn is_significant(&self) -> bool {
         let together = self.p.is_some_and(|p| p.0 < FALSE_ALARMS);
@@ -74,13 +74,13 @@ impl Diff {
     }
 }
 
-/// The deviation that an interval stands for; none where there is no interval.
+/// The standard deviation of an interval; `None` if there is no interval.
 fn deviation(figure: &Figure<'_>) -> Option<f64> {
     let (low, high) = (figure.low?.number(), figure.high?.number());
     Some((high - low) / (2.0 * HALF_WIDTH))
 }
 
-/// Every figure of either profile; tiers are matched by name, then by place.
+/// Every parameter of either profile; tiers are matched by name, then by position.
 #[must_use]
 pub fn diff(old: &Profile, new: &Profile) -> Diff {
     let place = |p: &Profile, own: &str, at: usize| {
@@ -112,8 +112,8 @@ pub fn diff(old: &Profile, new: &Profile) -> Diff {
     Diff { changes, judged: z.len(), p }
 }
 
-/// Holm's procedure: the least likely of k differences at 1/k of the level, the next at 1/(k − 1) of
-/// it, up to the first that may be chance.
+/// Holm's procedure: the least likely of k differences at 1/k of the level, the next at 1/(k − 1)
+/// of it, up to the first that is not significant.
 fn step_down(changes: &mut [Change], judged: usize) {
     let mut by_p: Vec<&mut Change> = changes.iter_mut().filter(|c| c.p.is_some()).collect();
     by_p.sort_by(|a, b| a.p.partial_cmp(&b.p).unwrap_or(std::cmp::Ordering::Equal));
@@ -133,7 +133,7 @@ fn change(tier: Option<String>, old: Option<&Figure<'_>>, new: Option<&Figure<'_
         (None, None) => None,
         (a, b) => Some(a.unwrap_or(0.0).hypot(b.unwrap_or(0.0))),
     });
-    // Without any width every change is one.
+    // With intervals of zero width, every change is significant.
     let z = spread.map(|spread| if moved == 0.0 { 0.0 } else { moved / spread });
     let is_same = both.zip(spread).is_some_and(|((a, _), spread)| {
         moved.abs() + HALF_WIDTH * spread <= SAME.0 * a.value.number().abs()
@@ -156,7 +156,7 @@ mod tests {
     use crate::base::quantity::{Bandwidth, Seconds};
     use crate::base::random::Random;
 
-    /// A machine of α and BW, each off by so many deviations of 2 %.
+    /// A machine of α and BW, each off by the given number of deviations of 2 %.
     fn measured(alpha: f64, rate: f64, off: [f64; 2]) -> Profile {
         let mut one = Profile::builtin("tcp-25g").unwrap();
         let tier = &mut one.tiers[0];
@@ -196,7 +196,7 @@ mod tests {
         assert!(!found.is_significant());
     }
 
-    /// Two moves of 2.6 deviations: neither alone is beyond chance, both together are.
+    /// Two moves of 2.6 deviations: neither alone is significant, both together are.
     #[test]
     fn small_moves_add_up() {
         let far = 2.65 * f64::sqrt(2.0);

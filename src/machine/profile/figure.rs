@@ -1,4 +1,4 @@
-//! All figures of a machine in one list, whatever they measure.
+//! All parameters of a machine in one list, whatever they measure.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum Amount {
     Rate(Bandwidth),
     /// A part of a rate.
     Part(Ratio),
-    /// A time a byte.
+    /// A time per byte.
     PerByte(SecondsPerByte),
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Amount {
         match self {
             Self::Time(x) => x.fmt(f),
             Self::Rate(x) => x.fmt(f),
-            // As written: 0.8 and 0.565 have the digits that were given.
+            // Unchanged: 0.8 and 0.565 keep the digits that were given.
             Self::Part(x) => write!(f, "{}", x.0),
             Self::PerByte(x) => x.fmt(f),
         }
@@ -65,7 +65,7 @@ macro_rules! amounts {
 
 amounts!(Seconds => Time, Bandwidth => Rate, Ratio => Part, SecondsPerByte => PerByte);
 
-/// One figure of a machine.
+/// One parameter of a machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure<'a> {
     /// The tier that it belongs to, from the innermost out; absent for the machine's own.
@@ -80,7 +80,7 @@ pub struct Figure<'a> {
     pub high: Option<Amount>,
     /// How it was obtained.
     pub how: How,
-    /// Who says so.
+    /// The source.
     pub source: &'a str,
     /// When.
     pub date: Option<Date>,
@@ -104,7 +104,7 @@ impl<'a> Figure<'a> {
         })
     }
 
-    /// Where it stands in the file, such as `tier.0.alpha`.
+    /// Its path in the file, such as `tier.0.alpha`.
     pub(super) fn path(&self) -> String {
         match self.tier {
             Some(tier) => format!("tier.{tier}.{}", self.key),
@@ -114,7 +114,7 @@ impl<'a> Figure<'a> {
 }
 
 impl Profile {
-    /// Every figure that is known, in the order of the file format.
+    /// Every known parameter, in the order of the file format.
     pub fn figures(&self) -> impl Iterator<Item = Figure<'_>> {
         let of_tiers = self.tiers.iter().enumerate().flat_map(|(i, tier)| {
             let switch = tier.switch.as_ref();

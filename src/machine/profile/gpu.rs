@@ -1,4 +1,4 @@
-//! What was measured of GPUs, as it stands in a profile's file.
+//! Measurements of GPUs in a profile's file.
 //!
 //! ```toml
 //! [nccl]
@@ -45,38 +45,38 @@ pub struct Interval<T> {
     pub high: T,
 }
 
-/// What NCCL's protocols cost, and where NCCL itself changes between them.
+/// The costs of NCCL's protocols, and where NCCL itself switches between them.
 #[derive(Debug, Clone, Default, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nccl {
     /// The library with its version.
     #[serde(default)]
     pub version: Option<String>,
-    /// How far algorithms are off held out of a fit.
+    /// The error on algorithms that were held out of the fit.
     #[serde(default)]
     pub held_out: Option<StatedError>,
-    /// How far the cheapest protocol is off NCCL's own times.
+    /// The error of the cheapest protocol against NCCL's own times.
     #[serde(default)]
     pub envelope: Option<StatedError>,
     /// The protocols.
     #[serde(default, rename = "protocol")]
     pub protocols: Vec<Protocol>,
-    /// The sizes from which on NCCL does it in another way.
+    /// The sizes from which NCCL uses another algorithm or protocol.
     #[serde(default, rename = "switch")]
     pub switches: Vec<SwitchPoint>,
 }
 
-/// What one protocol costs: T = launch + n_α·α + n_β·M/BW.
+/// The cost of one protocol: T = launch + n_α·α + n_β·M/BW.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Protocol {
-    /// As `NCCL_PROTO` has it.
+    /// As in `NCCL_PROTO`.
     pub name: String,
-    /// The algorithms for which it was measured, as `NCCL_ALGO` has them.
+    /// The algorithms for which it was measured, as in `NCCL_ALGO`.
     pub algorithms: Vec<String>,
-    /// What a call costs before its first step.
+    /// The time of a call before its first step.
     pub launch: Interval<Seconds>,
-    /// α; absent where it cannot be told from the launch.
+    /// α; absent if it cannot be distinguished from the launch.
     #[serde(default)]
     pub alpha: Option<Interval<Seconds>>,
     /// BW.
@@ -87,11 +87,11 @@ pub struct Protocol {
     pub to: Bytes,
     /// How many points were fitted.
     pub points: u32,
-    /// How far they are off.
+    /// Their error.
     pub error: StatedError,
 }
 
-/// From which size on NCCL does a collective in this way.
+/// The size from which NCCL uses an algorithm and protocol for a collective.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchPoint {
@@ -99,23 +99,23 @@ pub struct SwitchPoint {
     pub collective: String,
     /// N.
     pub ranks: u32,
-    /// The smallest size that was seen done so.
+    /// The smallest size for which this was observed.
     pub from: Bytes,
-    /// As `NCCL_ALGO` has it.
+    /// As in `NCCL_ALGO`.
     pub algorithm: String,
-    /// As `NCCL_PROTO` has it.
+    /// As in `NCCL_PROTO`.
     pub protocol: String,
 }
 
-/// What GPUs take for something that they do by themselves.
+/// The time of a GPU operation outside collectives.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// What, as samples name it: `copy/0/1`, `kernel`, `upload/pinned`.
+    /// The operation, as named in samples: `copy/0/1`, `kernel`, `upload/pinned`.
     pub operation: String,
     /// The time of no bytes.
     pub start: Interval<Seconds>,
-    /// The rate of many; absent where none was told.
+    /// The rate for many bytes; absent if none was found.
     #[serde(default)]
     pub bandwidth: Option<Interval<Bandwidth>>,
 }

@@ -1,16 +1,16 @@
-//! What a machine is made of, as far as measurements of like machines depend on it.
+//! The hardware of a machine, as far as measurements of similar machines depend on it.
 
 use super::{Generation, LinkKind, NetworkKind, Profile, TierKind};
 use crate::base::quantity::{Bandwidth, Ratio};
 
-/// A node kind and its network, without any figure that was fitted.
+/// A node kind and its network, without fitted parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hardware {
-    /// What joins the ranks of a node.
+    /// The kind of link between the ranks of a node.
     pub link: LinkKind,
-    /// Of the chips.
+    /// The chips' generation.
     pub generation: Option<Generation>,
-    /// The node kind's id, where it has one.
+    /// The node kind's id, if it has one.
     pub board: Option<String>,
     /// The rate of a rank's port inside its node, one way, by the datasheet.
     pub inside: Bandwidth,
@@ -20,21 +20,22 @@ pub struct Hardware {
     pub levels: u32,
     /// Ranks of a node.
     pub span: u32,
-    /// What joins nodes.
+    /// The kind of network between nodes.
     pub network: Option<NetworkKind>,
     /// The rate of the NICs for each rank of a node, one way, by line rate.
     pub between: Option<Bandwidth>,
 }
 
-/// Line rates of NICs in GB/s: 10, 25, 50, 100, 200, 400 and 800 Gb/s. Profiles say what transfers
-/// reach of them.
+/// Line rates of NICs in GB/s: 10, 25, 50, 100, 200, 400 and 800 Gb/s. Profiles give the part of
+/// them that transfers reach.
 const LINE_RATES: [f64; 7] = [1.25, 3.125, 6.25, 12.5, 25.0, 50.0, 100.0];
 
-/// The part of a line rate that the payload is at least.
+/// The least part of a line rate that is payload.
 const PAYLOAD: f64 = 0.9;
 
 impl Profile {
-    /// What it is made of; none where it does not say what joins its ranks, or at which rate.
+    /// The hardware of a profile; `None` if it does not give the link between its ranks, or its
+    /// rate.
     #[must_use]
     pub fn hardware(&self) -> Option<Hardware> {
         let kinds = || (0..self.tiers.len()).map(|i| (self.tier_kind(i), &self.tiers[i]));
@@ -62,8 +63,8 @@ impl Profile {
     }
 }
 
-/// The line rate of which a NIC's payload is a little less; none where it is that of no NIC, such as what
-/// one pair of ranks was seen to reach.
+/// The line rate slightly above a NIC's payload rate; `None` if there is none, as for a rate that
+/// one pair of ranks was measured to reach.
 pub(crate) fn line_rate(payload: Bandwidth) -> Option<Bandwidth> {
     let giga = payload.0 / 1e9;
     let near = |line: &&f64| giga <= **line && giga >= PAYLOAD * **line;

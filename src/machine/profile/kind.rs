@@ -1,4 +1,4 @@
-//! What a machine's parts are, in words that a program can compare.
+//! The kinds of a machine's parts, in words that a program can compare.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ macro_rules! words {
 }
 
 words! {
-    /// What joins the ranks of a node.
+    /// The kind of link between the ranks of a node.
     LinkKind {
         /// NVLink, over switches or from GPU to GPU.
         NvLink = "nvlink",
@@ -53,8 +53,8 @@ words! {
 }
 
 words! {
-    /// What joins nodes. Floors and shares of the line rate differ more between these than between
-    /// two rates of one of them.
+    /// The kind of network between nodes. Floors and shares of the line rate differ more between
+    /// these than between two rates of one of them.
     NetworkKind {
         /// InfiniBand.
         Ib = "ib",
@@ -70,9 +70,9 @@ words! {
         Tcpxo = "tcpxo",
         /// HPE Slingshot.
         Slingshot = "slingshot",
-        /// NVLink between the trays of a rack, where a profile takes a tray for its node.
+        /// NVLink between the trays of a rack, in a profile that has a tray as its node.
         NvlinkRack = "nvlink-rack",
-        /// Links between TPU chips, where a profile takes a host for its node.
+        /// Links between TPU chips, in a profile that has a host as its node.
         Ici = "ici",
         /// The data centre's own network, between TPU pods.
         Dcn = "dcn",
@@ -82,7 +82,7 @@ words! {
 }
 
 words! {
-    /// The generation of chips: what is measured on one says something of its like.
+    /// The generation of chips: measurements on one are informative for others of it.
     Generation {
         /// V100.
         Volta = "volta",

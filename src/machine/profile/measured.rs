@@ -1,4 +1,4 @@
-//! A figure with where it comes from.
+//! A parameter with its source.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::base::error::{Error, Result as Parsed};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::model::formula::Ports;
 
-/// How a figure was obtained.
+/// How a parameter was obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -18,7 +18,7 @@ pub enum How {
     Measured,
     /// A parameter of a model fitted to measurements.
     Fitted,
-    /// Said by the vendor's people.
+    /// Stated by the vendor's staff.
     Vendor,
     /// Printed in a data sheet.
     Datasheet,
@@ -41,7 +41,7 @@ impl fmt::Display for How {
     }
 }
 
-/// A value, how it was obtained, from where, and between what it lies.
+/// A value, how it was obtained, its source, and its range.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, bound = "T: Deserialize<'de>")]
 pub struct Measured<T> {
@@ -55,7 +55,7 @@ pub struct Measured<T> {
     pub high: Option<T>,
     /// How it was obtained.
     pub how: How,
-    /// Who says so; empty where nobody is named, which a check refuses.
+    /// The source; empty if there is none, which a check refuses.
     #[serde(default)]
     pub source: String,
     /// When.
@@ -76,7 +76,7 @@ pub struct Date {
 }
 
 impl Date {
-    /// The day that lies `days` after 1970-01-01, which is how clocks count.
+    /// The day `days` after 1970-01-01, which is how clocks count.
     #[must_use]
     pub fn after_epoch(days: u32) -> Self {
         // Years begin in March here, so that the leap day is their last.
@@ -117,7 +117,7 @@ impl FromStr for Date {
         };
         found
             .filter(|d| (1..=Self::days_of_month(d.year, d.month)).contains(&d.day))
-            .ok_or_else(|| Error::input(format!("`{text}` is no date")).help("write 2026-08-21"))
+            .ok_or_else(|| Error::input(format!("`{text}` is not a date")).help("write 2026-08-21"))
     }
 }
 
@@ -127,7 +127,7 @@ impl fmt::Display for Date {
     }
 }
 
-/// Quantities are written in files as people type them, with their unit.
+/// Quantities are written in files as on the command line, with their unit.
 macro_rules! read_as_text {
     ($($quantity:ty),*) => {$(
         impl<'de> Deserialize<'de> for $quantity {
@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for Ratio {
         if value.is_finite() && value > 0.0 {
             return Ok(Self(value));
         }
-        Err(de::Error::custom(format!("`{value}` is no part of a rate\nwrite a number above 0")))
+        Err(de::Error::custom(format!("`{value}` is not a part of a rate\nwrite a number above 0")))
     }
 }
 

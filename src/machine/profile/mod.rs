@@ -1,6 +1,6 @@
-//! Machines as data: tiers of links, each figure with how it was obtained and from where.
+//! Machines as data: tiers of links, each parameter with how it was obtained and its source.
 //!
-//! A profile is a TOML file. A figure that is not there is unknown; it is never zero.
+//! A profile is a TOML file. A parameter that is absent is unknown; it is never zero.
 
 mod builtin;
 mod calibration;
@@ -49,7 +49,7 @@ use crate::model::formula::Ports;
 use builtin::{BUILTIN, Builtin};
 use compose::Nics;
 
-/// The machine that is asked when none is named.
+/// The machine that is used if none is named.
 pub const DEFAULT: &str = "dgx-h100";
 
 /// A machine.
@@ -65,16 +65,16 @@ pub struct Profile {
     /// Other names of a built-in machine.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// The kind of its nodes: machines with the same board share what was measured inside it.
+    /// The kind of its nodes: machines with the same board share the measurements inside it.
     #[serde(default)]
     pub board: Option<String>,
     /// The generation of its chips.
     #[serde(default)]
     pub generation: Option<Generation>,
-    /// What joins the ranks of a node.
+    /// The kind of link between the ranks of a node.
     #[serde(default)]
     pub link: Option<LinkKind>,
-    /// What joins its nodes.
+    /// The kind of network between its nodes.
     #[serde(default)]
     pub network: Option<NetworkKind>,
     /// The node kind to take over; absent once that is done.
@@ -86,57 +86,57 @@ pub struct Profile {
     /// The communication library that people run on it.
     #[serde(default)]
     pub library: Option<String>,
-    /// Under which name NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
+    /// The name under which NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
     #[serde(default)]
     pub nccl_graphs: Option<String>,
-    /// A file as `NCCL_TOPO_FILE` names it, beside this one: what NCCL's search starts from.
+    /// A topology file, as for `NCCL_TOPO_FILE`, next to this one: the input of NCCL's search.
     #[serde(default)]
     pub nccl_topology: Option<String>,
     /// What that file describes; whoever reads the profile's file reads that one too.
     #[serde(skip)]
     pub topology: Option<Arc<Description>>,
-    /// A fabric's file beside this one: what joins its ranks, link by link.
+    /// A fabric file next to this one: the links between its ranks, one by one.
     #[serde(default, rename = "fabric")]
     pub fabric_file: Option<String>,
     /// What that file describes; whoever reads the profile's file reads that one too.
     #[serde(skip)]
     pub graph: Option<Arc<Graph>>,
-    /// A drawing of who is joined to whom.
+    /// A drawing of the connections.
     #[serde(default)]
     pub picture: Option<String>,
-    /// What to know before its figures are used.
+    /// What to know before its parameters are used.
     #[serde(default)]
     pub notes: Vec<String>,
     /// Its links, from the innermost out.
     #[serde(default, rename = "tier")]
     pub tiers: Vec<Links>,
-    /// What a call costs before its first message.
+    /// The time of a call before its first message.
     #[serde(default)]
     pub launch: BTreeMap<Call, Measured<Seconds>>,
     /// γ: the time to reduce one byte.
     #[serde(default)]
     pub gamma: Option<Measured<SecondsPerByte>>,
-    /// n_β of the double binary tree as it was measured, instead of the derived one.
+    /// The measured n_β of the double binary tree, instead of the derived one.
     #[serde(default)]
     pub c_real: Option<Measured<Ratio>>,
-    /// How the figures were fitted, and how far to trust them.
+    /// How the parameters were fitted, and how far to trust them.
     #[serde(default)]
     pub fit: Option<Calibration>,
-    /// What its library's collectives take, as it was measured.
+    /// The measured times of its library's collectives.
     #[serde(default, rename = "measured", deserialize_with = "curves::read")]
     pub curves: Vec<Curve>,
-    /// What NCCL's protocols cost on it, and where NCCL changes between them.
+    /// The costs of NCCL's protocols on it, and where NCCL switches between them.
     #[serde(default)]
     pub nccl: Option<Nccl>,
-    /// What its GPUs take for what they do by themselves.
+    /// The times of GPU operations outside collectives.
     #[serde(default, rename = "device")]
     pub devices: Vec<Device>,
 }
 
-/// The calls whose launch a figure is of.
+/// The calls that a launch applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Call {
-    /// Those that have no figure of their own.
+    /// All calls without a separate launch.
     Any,
     /// Those of one collective.
     Of(Collective),
@@ -179,7 +179,9 @@ impl<'de> Deserialize<'de> for Flows {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         text.parse().map(Self).map_err(|_| {
-            de::Error::custom(format!("`{text}` is no number of messages\nwrite [tier.sharing.3]"))
+            de::Error::custom(format!(
+                "`{text}` is not a number of messages\nwrite [tier.sharing.3]"
+            ))
         })
     }
 }
@@ -190,7 +192,7 @@ impl<'de> Deserialize<'de> for Flows {
 pub struct Links {
     /// The name in reports.
     pub name: String,
-    /// Where they lie; absent: as [`Profile::tier_kind`] tells from the other tiers.
+    /// Where they are; absent: as [`Profile::tier_kind`] derives it from the other tiers.
     #[serde(default)]
     pub kind: Option<TierKind>,
     /// Ranks in one domain; absent: no limit.
@@ -215,11 +217,11 @@ pub struct Links {
     #[serde(default)]
     pub efficiency: Option<Measured<Ratio>>,
     /// The rate of an exchange over the rate one way; absent: 1 is assumed.
-    /// What is expected and simulated takes it, ideal prices do not.
+    /// Expectations and simulations use it, ideal prices do not.
     #[serde(default)]
     pub duplex_factor: Option<Measured<Ratio>>,
-    /// Below which byte of a message the rate is another, from the smallest on. What is expected
-    /// and simulated takes them, ideal prices take the one rate.
+    /// The bytes of a message below which another rate applies, in ascending order. Expectations
+    /// and simulations use them, ideal prices use the one rate.
     #[serde(default)]
     pub knots: Vec<Knot>,
     /// For k messages out of one port at once, the part of the rate that they reach together.
@@ -234,7 +236,7 @@ pub struct Links {
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchLinks {
-    /// It can send one message on to many.
+    /// It can forward one message to many.
     pub multicast: bool,
     /// It can add.
     pub alu: bool,
@@ -266,7 +268,7 @@ impl Profile {
         find(name).is_some()
     }
 
-    /// The built-in machine called `name` as a file that stands alone.
+    /// The built-in machine called `name` as a self-contained file.
     #[must_use]
     pub fn builtin_text(name: &str) -> Option<String> {
         Self::builtin(name).ok().map(|profile| profile.to_toml())
@@ -280,7 +282,7 @@ impl Profile {
     /// Reads a profile; `origin` is the file name that errors repeat.
     ///
     /// # Errors
-    /// No TOML, an unknown key, a figure without unit, no tier: with file, line and column.
+    /// Invalid TOML, an unknown key, a parameter without unit, no tier: with file, line and column.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let profile = Self::read(text).map_err(|refused| refused.error(origin))?;
         match profile.contradiction() {
@@ -292,7 +294,7 @@ impl Profile {
         }
     }
 
-    /// Reads the text and the parts that it names, without looking at what they say.
+    /// Reads the text and the parts that it names, without checking them.
     fn read(text: &str) -> std::result::Result<Self, Refused> {
         let mut profile: Self = toml::from_str(text).map_err(|e| Refused::new(&e, text))?;
         profile.compose().map_err(|compose::NoPart { key, what, help }| {
@@ -335,10 +337,13 @@ impl Profile {
         }
     }
 
-    /// The first thing, with its path, that no machine can be.
+    /// The first impossible statement, with its path.
     fn contradiction(&self) -> Option<(String, String)> {
         if self.schema != 1 {
-            return Some(("schema".into(), format!("schema {} is not known, 1 is", self.schema)));
+            return Some((
+                "schema".into(),
+                format!("schema {} is not supported, only 1", self.schema),
+            ));
         }
         if self.tiers.is_empty() {
             return Some(("tier".into(), "the profile has no tier".into()));
@@ -347,7 +352,7 @@ impl Profile {
             let (inner, outer) = (&pair[0], &pair[1]);
             if inner.span.is_none() {
                 let what =
-                    format!("`{}` has no span, and `{}` lies outside", inner.name, outer.name);
+                    format!("`{}` has no span, and `{}` is outside it", inner.name, outer.name);
                 return Some((format!("tier.{i}.name"), what));
             }
             outer.span.filter(|&span| Some(span) <= inner.span).map(|span| {
@@ -358,14 +363,14 @@ impl Profile {
         })
     }
 
-    /// What a call of a collective costs before its first message.
+    /// The time of a call of a collective before its first message.
     #[must_use]
     pub fn launch_of(&self, collective: Collective) -> Option<&Measured<Seconds>> {
         self.launch.get(&Call::Of(collective)).or_else(|| self.launch.get(&Call::Any))
     }
 
-    /// The tier whose domains are nodes: the outermost one that is no network, where it has an end.
-    /// None on a network alone.
+    /// The tier whose domains are nodes: the outermost one that is not a network, if it has a span.
+    /// `None` for a network alone.
     #[must_use]
     pub fn node(&self) -> Option<usize> {
         let inside = |&i: &usize| self.tier_kind(i) != TierKind::Network;
@@ -373,10 +378,10 @@ impl Profile {
         self.tiers[node].span.map(|_| node)
     }
 
-    /// Where the links of a tier lie, counted from the innermost: as its file says, else by the form
-    /// of all tiers. A network is what lies outside the first tier whose domains share NICs, where
-    /// the outermost tier has no end; that tier alone, where none shares any. What was fitted to
-    /// shared memory is memory.
+    /// Where the links of a tier are, counted from the innermost: as its file says, otherwise
+    /// derived from all tiers. If the outermost tier has no span, the network is the first tier
+    /// whose domains share NICs and the tiers outside it, or only the outermost tier if none share
+    /// NICs. A fit to shared memory is memory.
     #[must_use]
     pub fn tier_kind(&self, tier: usize) -> TierKind {
         if let Some(kind) = self.tiers.get(tier).and_then(|t| t.kind) {
@@ -395,7 +400,7 @@ impl Profile {
         }
     }
 
-    /// Whether the switches inside a node add and multicast, which is what NCCL calls NVLS.
+    /// Whether the switches inside a node add and multicast, which NCCL calls NVLS.
     #[must_use]
     pub fn has_nvls(&self) -> bool {
         let adds = |(i, tier): (usize, &Links)| {
@@ -414,7 +419,7 @@ impl Profile {
         }
         fabric.node = self.node();
         fabric.c_real = self.c_real.as_ref().map(|c| c.value);
-        // Calibrations are of one tier.
+        // Calibrations have one tier.
         if let [links] = &mut fabric.tiers[..] {
             links.link.bucket = self.fit.as_ref().and_then(|fit| fit.bucket);
         }
@@ -425,7 +430,7 @@ impl Profile {
 }
 
 impl Links {
-    /// Links of which nothing is known but their name.
+    /// Links of which only the name is known.
     #[must_use]
     pub fn bare(name: &str) -> Self {
         Self {
@@ -445,7 +450,7 @@ impl Links {
         }
     }
 
-    /// What a message takes on one of them; a bucket is the whole fit's.
+    /// The time of a message on one of them; a token bucket belongs to the whole fit.
     fn link(&self) -> Link {
         let efficiency = self.efficiency.as_ref().map_or(Ratio(1.0), |e| e.value);
         let sharing = self.sharing.iter();
@@ -488,7 +493,7 @@ fn find(name: &str) -> Option<&'static Builtin> {
     BUILTIN.iter().find(|b| b.names.iter().any(|known| same(known, name)))
 }
 
-/// Whether two names mean the same machine: letters and digits count, in either case.
+/// Whether two names mean the same machine: only letters and digits matter, in either case.
 #[must_use]
 pub fn same(a: &str, b: &str) -> bool {
     letters(a).eq(letters(b))
@@ -502,10 +507,10 @@ fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
 pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Error {
     let known = BUILTIN.iter().flat_map(|b| b.names.iter().copied());
     let lower = name.to_ascii_lowercase().replace('_', "-");
-    Error::input(format!("`{name}` is no machine")).help(
+    Error::input(format!("`{name}` is not a machine")).help(
         match nearest(&lower, others.chain(known)) {
             Some(near) => format!("did you mean `{near}`? `collcost profiles` lists all"),
-            None => "`collcost profiles` lists those that are known".to_owned(),
+            None => "`collcost profiles` lists the known machines".to_owned(),
         },
     )
 }
@@ -584,14 +589,14 @@ mod tests {
         assert_eq!(h100.board.as_deref(), Some("hgx-h100"));
         assert_eq!((&p5.board, &a3.board), (&h100.board, &h100.board));
         assert_eq!(a3.curves, h100.curves);
-        // What was measured over several nodes stays with the machine.
+        // Measurements over several nodes stay with the machine.
         assert_eq!(p5.curves[..h100.curves.len()], h100.curves);
         assert!(
             p5.curves[h100.curves.len()..].iter().all(|c| c.placed.iter().all(|p| p.nodes > 1))
         );
         assert_eq!((h100.network, a3.network), (Some(NetworkKind::Ib), Some(NetworkKind::Tcpxo)));
         assert!(h100.has_nvls() && !of("dgx-a100").has_nvls() && !of("ib-ndr").has_nvls());
-        // Open MPI's times are no NCCL's.
+        // Open MPI's times are not NCCL's.
         let abci = of("abci-a100");
         assert!(abci.curves.is_empty() && abci.launch.len() == 1);
         assert_eq!(abci.tiers[0].efficiency.as_ref().unwrap().how, How::Assumed);

@@ -1,4 +1,4 @@
-//! A profile as the text that reads back as the same profile.
+//! Writes a profile as text that reads back as the same profile.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::calibration::{Calibration, Quality, StatedBand, StatedError};
 use super::{Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves, gpu};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 
-/// A quantity as it stands in a profile's file, with six digits.
+/// A quantity as written in a profile's file, with six digits.
 pub(super) trait Written {
     fn written(&self) -> String;
 }
@@ -39,12 +39,12 @@ impl Written for SecondsPerByte {
 impl Written for Ratio {
     fn written(&self) -> String {
         let text = digits(self.0);
-        // A number of TOML that is no integer.
+        // A TOML float.
         if text.contains(['.', 'e']) { text } else { text + ".0" }
     }
 }
 
-/// Six digits that count, without zeros at the end.
+/// Six significant digits, without trailing zeros.
 pub(super) fn digits(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {
         return "0".to_owned();
@@ -85,7 +85,7 @@ fn list(items: &[String]) -> String {
     list_of(items.iter().map(|i| quoted(i)))
 }
 
-/// A list of what is written already.
+/// A list of values that are already written.
 pub(super) fn list_of(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }

@@ -8,7 +8,7 @@ use crate::base::quantity::Bytes;
 
 /// The type of the elements that were moved or added.
 ///
-/// It belongs to what was run: NCCL 2.27 adds halves in the switch and 8-bit integers not.
+/// It is part of the operation: NCCL 2.27 adds halves in the switch, but not 8-bit integers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -41,13 +41,13 @@ pub enum DataType {
     I8,
     /// 8-bit integer without sign.
     U8,
-    /// Bytes that nobody adds: `MPI_CHAR`, `MPI_BYTE`.
+    /// Bytes that are not added: `MPI_CHAR`, `MPI_BYTE`.
     Byte,
 }
 
 use DataType as D;
 
-/// Each with its bytes and its names; the first is written.
+/// Each type with its bytes and its names; the first name is the one written.
 const NAMES: &[(DataType, u64, &[&str])] = &[
     (D::F64, 8, &["f64", "double", "fp64", "float64", "mpi_double"]),
     (D::F32, 4, &["f32", "float", "fp32", "float32", "mpi_float"]),
@@ -80,13 +80,13 @@ impl DataType {
         matches!(self, D::F64 | D::F32 | D::F16 | D::Bf16 | D::F8e4m3 | D::F8e5m2)
     }
 
-    /// Bytes an element.
+    /// Bytes per element.
     #[must_use]
     pub fn bytes(self) -> Bytes {
         Bytes(NAMES.iter().find(|(d, ..)| *d == self).map_or(1, |&(_, bytes, _)| bytes))
     }
 
-    /// The type of that name, in whatever case.
+    /// The type of that name, in any case.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let is = |known: &&str| known.eq_ignore_ascii_case(name);
@@ -105,7 +105,7 @@ impl FromStr for DataType {
 
     fn from_str(text: &str) -> Result<Self> {
         Self::named(text).ok_or_else(|| {
-            Error::input(format!("`{text}` is no data type"))
+            Error::input(format!("`{text}` is not a data type"))
                 .help("write f32, f16, bf16, f64, i8, u8, byte …")
         })
     }

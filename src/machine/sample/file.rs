@@ -29,7 +29,7 @@ const VERSION: u32 = 1;
 /// The first line: what is measured, where and how.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// A name of the run that no other has.
+    /// A unique name of the run.
     pub run: String,
     /// The command that measures.
     pub command: String,
@@ -39,21 +39,21 @@ pub struct Header {
     pub date: String,
     /// The seed of the order.
     pub seed: u64,
-    /// How data move: `shm`, `tcp`.
+    /// How data moves: `shm`, `tcp`.
     pub transport: String,
-    /// What the transport was told: buffer sizes, congestion control, as `key=value`.
+    /// The settings of the transport: buffer sizes, congestion control, as `key=value`.
     #[serde(default)]
     pub options: Vec<String>,
     /// How ranks wait.
     pub wait: Option<Wait>,
     /// N.
     pub ranks: u32,
-    /// The communication library with its version, where one chose what ran.
+    /// The communication library with its version, if one chose what ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
     /// Equal for two runs that measure the same points in the same way.
     pub plan_hash: String,
-    /// Equal for two runs on the same machine since the same start of it.
+    /// Equal for two runs on the same machine since the same boot.
     pub fingerprint: String,
     /// The machine in words: host, processor, kernel.
     pub machine: String,
@@ -87,7 +87,7 @@ pub struct LaunchRecord {
     pub slow: Vec<String>,
 }
 
-/// A bucket as plain numbers: profiles write it in words.
+/// A token bucket as plain numbers; profiles write it with units.
 mod numbers {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -140,7 +140,7 @@ pub enum Record {
     },
 }
 
-/// A line as it stands in the file.
+/// A line as written in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "t")]
 enum Line {
@@ -228,11 +228,11 @@ impl BlockLine {
             return Err(Error::input(format!("{count} times in `ns`, but {length} in `{key}`")));
         }
         if self.n == 0 || count == 0 {
-            return Err(Error::input("a block without ranks or without times"));
+            return Err(Error::input("a block has no ranks or no times"));
         }
         let usable = |x: &f64| x.is_finite() && *x >= 0.0;
         if !self.ns.iter().all(|x| usable(x) && *x > 0.0) || !self.rd_us.iter().all(usable) {
-            return Err(Error::input("a time that is no positive number"));
+            return Err(Error::input("a time is not a positive number"));
         }
         let samples = (0..count).map(|i| Sample {
             span: Seconds(self.ns[i] * 1e-9),
@@ -282,7 +282,7 @@ impl Record {
         text + &format!(",\"c\":\"{sum:08x}\"}}\n")
     }
 
-    /// Reads a line without its line feed; none where the sum is wrong.
+    /// Reads a line without its line feed; `None` if the checksum is wrong.
     fn read(line: &str) -> Option<Result<Self>> {
         let cut = line.len().checked_sub(TAIL).filter(|&cut| line.is_char_boundary(cut))?;
         let (text, tail) = line.split_at(cut);
@@ -293,12 +293,12 @@ impl Record {
         let whole = text.to_owned() + "}";
         let line = match serde_json::from_str::<Line>(&whole) {
             Ok(line) => line,
-            Err(e) => return Some(Err(Error::input(format!("a record that is not known: {e}")))),
+            Err(e) => return Some(Err(Error::input(format!("unknown record: {e}")))),
         };
         Some(match line {
             Line::Header { v, .. } if v != VERSION => {
                 Err(Error::input(format!("samples of version {v}, not {VERSION}"))
-                    .help("measure again: older files are not read"))
+                    .help("measure again: older files are not supported"))
             }
             Line::Header { header, .. } => Ok(Self::Header(header)),
             Line::Launch(launch) => Ok(Self::Launch(launch)),
@@ -312,7 +312,7 @@ impl Record {
 /// Reads the text of `file`: its header and samples.
 ///
 /// # Errors
-/// A file that is none of samples, or of another version; a damaged line that is not the last:
+/// A file that does not hold samples, or has another version; a damaged line that is not the last:
 /// each with its line.
 pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
     const MEND: &str = "name a file that `collcost calibrate --samples` wrote";
@@ -329,8 +329,8 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
                 break;
             }
             let what = match header {
-                None => "the file holds no samples: its first line is no header",
-                Some(_) => "a damaged line: its check sum is wrong",
+                None => "the file holds no samples: its first line is not a header",
+                Some(_) => "a damaged line: its checksum is wrong",
             };
             return Err(Error::input(what).at(place()).help(match header {
                 None => MEND,
@@ -344,11 +344,11 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
                 Some(_) => {
                     return Err(Error::input("a second header, of another plan")
                         .at(place())
-                        .help("keep the samples of each plan in a file of their own"));
+                        .help("keep the samples of each plan in a separate file"));
                 }
             },
             _ if header.is_none() => {
-                return Err(Error::input("the first line is no header").at(place()).help(MEND));
+                return Err(Error::input("the first line is not a header").at(place()).help(MEND));
             }
             Record::Block(block) => samples.blocks.push(block),
             Record::Abort { reason, .. } => samples.aborted.push(reason),
@@ -380,23 +380,24 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
 
 /// Appends records, each with one write of a whole line.
 ///
-/// It is the one part of the library beside the transports that touches a file: a run that is
-/// killed at any moment must leave what it has measured.
+/// It is the only part of the library besides the transports that writes a file: a run that is
+/// killed at any moment must keep what it has measured.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
 }
 
 impl Writer<File> {
-    /// Opens `path` for appending, and makes it where it is not there. A torn last line is cut off.
+    /// Opens `path` for appending, and creates it if it does not exist. A torn last line is cut
+    /// off.
     ///
     /// # Errors
-    /// The system's; `WouldBlock` where another writer has it open.
+    /// The system's; `WouldBlock` if another writer has it open.
     pub fn append(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         if !file.metadata()?.is_file() {
-            // A pipe could be waited for for ever, and a device keeps nothing.
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+            // Opening a pipe could wait forever, and a device keeps nothing.
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
         }
         file.try_lock()?;
         let mut text = Vec::new();
@@ -424,10 +425,10 @@ impl<W: Write> Writer<W> {
         Self { out }
     }
 
-    /// Writes one record in one go.
+    /// Writes one record with a single write.
     ///
     /// # Errors
-    /// The system's; a disk that took only a part of the line, which a reader then leaves out.
+    /// The system's; if the disk took only a part of the line, a reader leaves it out.
     pub fn write(&mut self, record: &Record) -> io::Result<()> {
         let line = record.line();
         loop {
@@ -535,9 +536,9 @@ mod tests {
     fn damage_that_is_not_at_the_end_is_refused_with_its_line() {
         let damaged = text().replacen("71002113", "71002114", 1);
         let error = read(&damaged, "x.jsonl").unwrap_err().to_string();
-        assert!(error.contains("check sum is wrong") && error.contains("x.jsonl:3"), "{error}");
+        assert!(error.contains("checksum is wrong") && error.contains("x.jsonl:3"), "{error}");
         let error = read("{\"schema\": 1}\n{}\n", "x.jsonl").unwrap_err().to_string();
-        assert!(error.contains("no header") && error.contains("x.jsonl:1"), "{error}");
+        assert!(error.contains("not a header") && error.contains("x.jsonl:1"), "{error}");
     }
 
     #[test]

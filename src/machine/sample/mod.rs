@@ -1,7 +1,7 @@
 //! Timed runs: what was run, on how many ranks, with how many bytes, and how long it took.
 //!
-//! Measuring writes them, importers make them, the fit reads them; nothing else passes between the
-//! three. The file format is that of [`file`].
+//! Measurements write them, importers create them, the fit reads them; they are the only interface
+//! between the three. The file format is in [`file`].
 
 mod dtype;
 mod file;
@@ -37,7 +37,7 @@ pub enum Clock {
     /// The host's: what a program sees, with starting and waiting.
     #[default]
     Host,
-    /// That of a GPU, by events in its stream: what the GPU is busy for.
+    /// A GPU's, by events in its stream: the time that the GPU is busy.
     Event,
 }
 
@@ -46,9 +46,9 @@ pub enum Clock {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Wait {
-    /// It looks again and again; right only where every rank has a CPU of its own.
+    /// It polls without a pause; right only if every rank has its own CPU.
     Spin,
-    /// It lets others run, and sleeps until something comes.
+    /// It yields to others, and sleeps until data arrives.
     Poll,
 }
 
@@ -71,7 +71,8 @@ impl std::str::FromStr for Wait {
             "spin" => Ok(Self::Spin),
             "poll" => Ok(Self::Poll),
             _ => {
-                Err(Error::input(format!("`{text}` is no way to wait")).help("write spin or poll"))
+                Err(Error::input(format!("`{text}` is not a way to wait"))
+                    .help("write spin or poll"))
             }
         }
     }
@@ -82,23 +83,23 @@ impl std::str::FromStr for Wait {
 pub struct Sample {
     /// From the first rank's start to the last rank's end.
     pub span: Seconds,
-    /// Whether a rank started too late for the span to be of the operation alone.
+    /// Whether a rank started so late that the span contains more than the operation.
     pub late: bool,
-    /// How long the ranks together were ready to run and had no CPU; absent where unknown.
+    /// How long the ranks together were ready to run without a CPU; absent if unknown.
     pub run_delay: Option<Seconds>,
 }
 
-/// A CPU that others took is back after a slice of theirs, which is milliseconds; one that rested
-/// wakes within this time.
+/// A CPU that other processes took returns after their time slice, which is milliseconds; an idle
+/// one wakes within this time.
 const WAKING: f64 = 100e-6;
 
-/// What part of a run a rank may lose.
+/// The part of a run that a rank may lose.
 const LOST: f64 = 0.1;
 
-/// Fewer undisturbed runs are no median.
+/// Fewer undisturbed runs give no median.
 pub const LEAST_QUIET: usize = 3;
 
-/// Ranks of a block that is disturbed waited for CPUs for a larger part of its time.
+/// In a disturbed block, ranks waited for CPUs for a larger part of its time than this.
 const DISTURBED: f64 = 0.25;
 
 /// Runs of one operation with one size, one after another in one process launch.
@@ -108,7 +109,7 @@ pub struct Block {
     pub op: Op,
     /// N.
     pub ranks: u32,
-    /// How many nodes they lie on; absent where nobody said it.
+    /// The number of nodes; absent if not given.
     pub nodes: Option<u32>,
     /// M, as nccl-tests counts it.
     pub size: Bytes,
@@ -118,20 +119,21 @@ pub struct Block {
     pub block: u32,
     /// How the runs followed each other.
     pub mode: Mode,
-    /// How many operations lay between two readings of the clock; a sample is a part of that time.
+    /// The number of operations between two readings of the clock; a sample is that time divided by
+    /// it.
     pub inner: u32,
-    /// Involuntary context switches of all ranks during the block; absent where unknown.
+    /// Involuntary context switches of all ranks during the block; absent if unknown.
     pub preempted: Option<u64>,
-    /// What the times were read from.
+    /// The clock of the times.
     pub clock: Clock,
-    /// What NCCL did it by, as its own log says; absent where nothing says it.
+    /// The algorithm and protocol that NCCL used according to its log; absent if unknown.
     pub chose: Option<Chosen>,
-    /// The runs in the order of time.
+    /// The runs in chronological order.
     pub samples: Vec<Sample>,
 }
 
 impl Block {
-    /// Whether it was done as it was told to be, where it was told.
+    /// Whether a forced algorithm and protocol were actually used; true if none was forced.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
         match &self.op {
@@ -148,7 +150,7 @@ impl Block {
         waited.filter(|_| span > 0.0).map(|waited| Ratio(waited / span))
     }
 
-    /// Whether ranks waited for CPUs, `beside` what they always do.
+    /// Whether ranks waited for CPUs more than usual; `beside` is the usual part.
     #[must_use]
     pub fn is_disturbed(&self, beside: Ratio) -> bool {
         self.run_delay().is_some_and(|part| part.0 - beside.0 > DISTURBED)
@@ -161,7 +163,8 @@ impl Block {
         self.samples.iter().filter(is_quiet).map(|s| s.span).collect()
     }
 
-    /// Whether a rank was ready and had no CPU for a tenth of a run, and for longer than waking takes.
+    /// Whether a rank was ready but had no CPU for a tenth of a run, and for longer than a wake-up
+    /// takes.
     fn lost_cpu(&self, sample: &Sample) -> bool {
         let whole = f64::from(self.inner);
         sample
@@ -169,7 +172,7 @@ impl Block {
             .is_some_and(|delay| delay.0 * whole > WAKING && delay.0 > LOST * sample.span.0)
     }
 
-    /// The spans of the runs that did not start late; all where every one did.
+    /// The spans of the runs that did not start late; all of them if every run did.
     #[must_use]
     pub fn spans(&self) -> Vec<Seconds> {
         let all = || self.samples.iter().map(|s| s.span);
@@ -188,7 +191,7 @@ pub struct Origin {
     pub command: Option<String>,
     /// The day, as 2026-11-20.
     pub date: Option<String>,
-    /// The communication library with its version, where one chose what ran.
+    /// The communication library with its version, if one chose what ran.
     pub library: Option<String>,
     /// How data moved: `shm`, `tcp`.
     pub transport: Option<String>,
@@ -196,20 +199,20 @@ pub struct Origin {
     pub wait: Option<Wait>,
     /// The machine in words: host, processor, kernel.
     pub machine: Option<String>,
-    /// What must be equal for samples to be of one machine.
+    /// Identifies the machine: samples of one machine have the same fingerprint.
     pub fingerprint: Option<String>,
 }
 
-/// Samples with where they come from.
+/// Samples with their origin.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Samples {
     /// How and on what.
     pub origin: Origin,
-    /// The blocks in the order of time.
+    /// The blocks in chronological order.
     pub blocks: Vec<Block>,
-    /// Operations of the file that no fit knows, with how many blocks.
+    /// Operations of the file that no fit supports, with their number of blocks.
     pub left_out: Vec<(String, usize)>,
-    /// Why a launch ended early, in the order of time.
+    /// Why launches ended early, in chronological order.
     pub aborted: Vec<String>,
     /// Whether the file's last line is torn: a block was lost while it was written.
     pub torn: bool,
@@ -220,7 +223,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Both together.
+    /// Merges both.
     ///
     /// # Errors
     /// Samples of another machine or over another transport.
@@ -236,10 +239,10 @@ impl Samples {
                 let first = file(&self.origin);
                 return Err(Error::input(format!("samples of another {what}: `{b}`, not `{a}`"))
                     .at(format!("{}, after {first}", file(&other.origin)))
-                    .help("fit the files apart: one profile is of one machine"));
+                    .help("fit the files separately: a profile describes one machine"));
             }
         }
-        // Launches of another file are other launches.
+        // Launches of another file are distinct.
         let next = self.blocks.iter().map(|b| b.launch + 1).max().unwrap_or(0);
         let moved = other.blocks.into_iter().map(|b| Block { launch: b.launch + next, ..b });
         self.blocks.extend(moved);

@@ -13,42 +13,42 @@ use crate::model::formula::{Params, Shape};
 /// An operation that was timed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Op {
-    /// One rank sends M to another; the time is of one way.
+    /// One rank sends M to another; the time is for one way.
     OneWay,
     /// Every rank sends M to the next, all at once; between two ranks an exchange.
     Shift,
-    /// Every rank sends M to the one that is so many behind it, all at once.
+    /// Every rank sends M to the rank at this distance after it, all at once.
     ShiftBy(NonZeroU32),
     /// Rank 0 sends M to each of k others, all at once.
     FanOut(NonZeroU32),
     /// One rank copies M in its memory.
     Copy,
-    /// One rank adds M to what lies in its memory.
+    /// One rank adds M to data in its memory.
     Reduce,
     /// A collective by a known algorithm.
     Run(Run),
-    /// A collective by whatever a library chose, as benchmarks of libraries time it.
+    /// A collective by the library's own choice, as benchmarks of libraries time it.
     Library(Library),
-    /// A collective of NCCL as it was told to do it.
+    /// A collective of NCCL with a forced algorithm and protocol.
     Forced(Forced),
-    /// What GPUs do without a collective.
+    /// A GPU operation without a collective.
     Device(Device),
 }
 
 /// A collective of NCCL by an algorithm and a protocol that `NCCL_ALGO` and `NCCL_PROTO` name.
 ///
-/// NCCL may do something else all the same: what it did stands in the block.
+/// NCCL may use something else anyway: the block says what it used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Forced {
     /// The operation.
     pub collective: Collective,
-    /// The type of its elements; absent where nobody says it.
+    /// The type of its elements; absent if unknown.
     pub dtype: Option<DataType>,
-    /// What was told.
+    /// What was forced.
     pub chosen: Chosen,
 }
 
-/// What NCCL does a call by.
+/// The algorithm and protocol of an NCCL call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Chosen {
     /// The algorithm.
@@ -57,15 +57,15 @@ pub struct Chosen {
     pub proto: Proto,
 }
 
-/// Something that a GPU does by itself, or two of them between each other.
+/// An operation of one GPU, or between two of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Device {
-    /// M is copied from the memory of one GPU to that of another, until the host knows that it is
-    /// there.
+    /// M is copied from the memory of one GPU to that of another, until the host knows that the
+    /// copy is complete.
     Copy {
-        /// Whose memory it is in.
+        /// The GPU that it is copied from.
         from: u32,
-        /// Whose memory it comes to.
+        /// The GPU that it is copied to.
         to: u32,
     },
     /// The same both ways at once.
@@ -77,29 +77,29 @@ pub enum Device {
     },
     /// A kernel that adds M bytes is started, and the host waits for its end.
     Kernel,
-    /// The same as a graph that was made before.
+    /// The same as a graph that was created before.
     Graph,
-    /// M bytes of the host come to a GPU.
+    /// M bytes are copied from the host to a GPU.
     Upload {
         /// Whether the host's pages are pinned.
         pinned: bool,
     },
-    /// M bytes of a GPU come to the host.
+    /// M bytes are copied from a GPU to the host.
     Download {
         /// Whether the host's pages are pinned.
         pinned: bool,
     },
 }
 
-/// A collective of a library, whose algorithm nobody named.
+/// A collective of a library, by an unknown algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Library {
     /// The operation.
     pub collective: Collective,
-    /// The type of its elements; absent where the log does not say it.
+    /// The type of its elements; absent if the log does not say.
     pub dtype: Option<DataType>,
-    /// Whether the result took the place of the operand. A library may copy otherwise, and pads a
-    /// small call by microseconds, so both are operations of their own.
+    /// Whether the operation is in place. Out of place, a library may copy, which adds microseconds
+    /// to a small call, so both are separate operations.
     pub in_place: bool,
 }
 
@@ -110,9 +110,9 @@ pub struct Run {
     pub collective: Collective,
     /// The algorithm's id.
     pub algorithm: String,
-    /// P, where it is a parameter.
+    /// P, if it is a parameter.
     pub segments: Option<NonZeroU32>,
-    /// The radix, where it is a parameter.
+    /// The radix, if it is a parameter.
     pub radix: Option<u32>,
 }
 
@@ -122,7 +122,7 @@ impl Op {
         Self::Run(Run { collective, algorithm: algorithm.into(), segments: None, radix: None })
     }
 
-    /// Whether rank 0 cannot be through before every rank has begun and its data have come: then its
+    /// Whether rank 0 can finish only after every rank has begun and its data has arrived: then its
     /// own time is the operation's.
     #[must_use]
     pub fn is_closed(&self) -> bool {
@@ -153,7 +153,7 @@ impl Run {
 }
 
 impl fmt::Display for Op {
-    /// As files have it: `one-way`, `fan-out/3`, `allreduce/ring`, `broadcast/chain/P=16`,
+    /// As in files: `one-way`, `fan-out/3`, `allreduce/ring`, `broadcast/chain/P=16`,
     /// `library/allreduce/f32`, `library/allgather/any/in-place`, `nccl/allreduce/f32/ring/ll128`,
     /// `device/copy/0/1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -197,7 +197,7 @@ impl FromStr for Chosen {
 
     fn from_str(text: &str) -> Result<Self> {
         let (algo, proto) = text.split_once('/').ok_or_else(|| {
-            Error::input(format!("`{text}` is no algorithm with its protocol"))
+            Error::input(format!("`{text}` is not an algorithm with its protocol"))
                 .help("write ring/ll128")
         })?;
         Ok(Self { algo: Algo::named(algo)?, proto: Proto::named(proto)? })
@@ -219,7 +219,7 @@ impl fmt::Display for Device {
 }
 
 impl Device {
-    /// The operation whose words behind `device/` these are.
+    /// The operation with these words after `device/`.
     fn named(words: &[&str]) -> Option<Self> {
         let pinned = |word: &str| match word {
             "pinned" => Some(true),
@@ -243,7 +243,7 @@ impl FromStr for Op {
 
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
-            Error::input(format!("`{text}` is no operation")).help(
+            Error::input(format!("`{text}` is not an operation")).help(
                 "write one-way, shift, fan-out/3, copy, local-reduce, or a collective with its \
                  algorithm and parameters: allreduce/ring, broadcast/chain/P=16; or a library's, \
                  with its data type: library/allreduce/f32, library/allreduce/f32/in-place",

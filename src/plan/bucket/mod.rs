@@ -1,8 +1,8 @@
 //! Gradient fusion: which tensors share a call, and how much of the calls a backward pass hides.
 //!
-//! Frameworks do not all-reduce a gradient at a time: they fill buckets. [`Rule`] is how one of
-//! them fills, [`pack`] does it tensor by tensor, [`timeline`] plays the calls against the backward
-//! pass, and [`caps`] looks for the best size.
+//! Frameworks do not all-reduce one gradient at a time: they fill buckets. [`Rule`] is the rule of
+//! a framework, [`pack`] applies it tensor by tensor, [`timeline`] simulates the calls during the
+//! backward pass, and [`caps`] searches for the best size.
 //!
 //! ```
 //! use collcost::plan::bucket::{Gradients, Limit, Rule, Tensor, pack};
@@ -29,16 +29,16 @@ pub use timeline::{Event, Timeline, timeline};
 use crate::base::quantity::{Bytes, Ratio};
 use crate::machine::sample::DataType;
 
-/// Gradients that go in one call.
+/// Gradients that are sent in one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bucket {
-    /// Indices of its tensors, as they were given; empty where there are no tensors.
+    /// Indices of its tensors in the given order; empty if there are no tensors.
     pub tensors: Vec<usize>,
     /// Bytes.
     pub bytes: Bytes,
     /// The type of its elements.
     pub dtype: Option<DataType>,
-    /// The limit at which it was closed; absent where the tensors ended, and for sparse gradients.
+    /// The limit at which it was closed; absent if the tensors ended, and for sparse gradients.
     pub limit: Option<Bytes>,
     /// The part of all gradients that is ready once the last of its tensors is.
     pub ready: Ratio,
@@ -53,7 +53,7 @@ pub fn pack(gradients: &Gradients, rule: &Rule) -> Vec<Bucket> {
     }
 }
 
-/// Buckets of one type that is being filled.
+/// The bucket of one type that is being filled.
 struct Filling {
     dtype: DataType,
     bucket: Bucket,
@@ -111,7 +111,8 @@ fn pack_tensors(tensors: &[Tensor], rule: &Rule) -> Vec<Bucket> {
         }
     }
     packed.extend(open.into_iter().map(|f| f.bucket).filter(|b| !b.tensors.is_empty()));
-    // Types fill side by side: a bucket's place is that of its first tensor on the way back.
+    // Buckets of several types fill concurrently: a bucket's position is that of its first tensor
+    // in backward order.
     let place = |bucket: &Bucket| {
         let first = bucket.tensors.iter().copied();
         match rule.order {
@@ -123,7 +124,7 @@ fn pack_tensors(tensors: &[Tensor], rule: &Rule) -> Vec<Bucket> {
     packed
 }
 
-/// The same where nothing is known of the tensors: every bucket is cut at its limit.
+/// The same if the tensors are unknown: every bucket is cut at its limit.
 fn pack_smooth(bytes: Bytes, dtype: DataType, rule: &Rule) -> Vec<Bucket> {
     let mut packed = Vec::new();
     let mut done = 0_u64;

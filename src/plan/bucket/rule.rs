@@ -9,14 +9,14 @@ use crate::machine::sample::DataType;
 /// When a bucket is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// At so many bytes.
+    /// At this many bytes.
     Bytes(Bytes),
-    /// At so many elements, whatever their type.
+    /// At this many elements of any type.
     Elements(u64),
 }
 
 impl Limit {
-    /// The bytes that it is for elements of `dtype`.
+    /// The limit in bytes for elements of `dtype`.
     #[must_use]
     pub fn bytes(self, dtype: DataType) -> Bytes {
         match self {
@@ -26,32 +26,33 @@ impl Limit {
     }
 }
 
-/// What happens to the tensor that would pass the limit.
+/// What happens to the tensor that would exceed the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Close {
     /// It is added, then the bucket is closed: buckets may be larger than the limit.
     After,
-    /// The bucket is closed without it: none is larger, but one of a single larger tensor.
+    /// The bucket is closed without it: only a bucket with a single larger tensor exceeds the
+    /// limit.
     Before,
 }
 
-/// In which order tensors come.
+/// The order of the tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As they are listed.
+    /// As listed.
     Given,
-    /// From the last back: about the order in which a backward pass makes gradients.
+    /// Backwards from the last: about the order in which a backward pass produces gradients.
     Backward,
 }
 
-/// How one framework fills.
+/// The rule of one framework.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// The name on the command line.
     pub id: &'static str,
-    /// Whose it is.
+    /// The framework.
     pub title: &'static str,
-    /// The limit of the first bucket, where it is another.
+    /// The limit of the first bucket, if it is different.
     pub first: Option<Limit>,
     /// The limit of the others.
     pub cap: Limit,
@@ -59,18 +60,18 @@ pub struct Rule {
     pub close: Close,
     /// The order of the tensors.
     pub order: Order,
-    /// The setting to paste, with `{}` for its value, which is counted in `unit`.
+    /// The setting to paste, with `{}` for its value in units of `unit`.
     pub setting: &'static str,
-    /// Bytes or elements of 1 in the setting.
+    /// How many bytes or elements a value of 1 means.
     pub unit: Limit,
-    /// Who says so.
+    /// The source.
     pub source: Cow<'static, str>,
 }
 
 const MIB: u64 = 1 << 20;
 const ONE_MIB: Limit = Limit::Bytes(Bytes(MIB));
 
-/// Every rule that is known by name.
+/// Every rule with a name.
 pub static RULES: &[Rule] = &[
     Rule {
         id: "ddp",
@@ -146,7 +147,7 @@ impl Rule {
     pub fn named(name: &str) -> Result<Self> {
         let known = || RULES.iter().map(|rule| rule.id);
         RULES.iter().find(|rule| rule.id == name).cloned().ok_or_else(|| {
-            Error::input(format!("`{name}` is no rule of buckets")).help(did_you_mean(
+            Error::input(format!("`{name}` is not a bucket rule")).help(did_you_mean(
                 name,
                 known(),
                 || format!("known are {}", known().collect::<Vec<_>>().join(", ")),
@@ -154,7 +155,7 @@ impl Rule {
         })
     }
 
-    /// The same for `ranks` replicas, where the default depends on them.
+    /// The same for `ranks` replicas, if the default depends on them.
     #[must_use]
     pub fn over(mut self, ranks: u32) -> Self {
         if self.id == "megatron" {
@@ -163,8 +164,8 @@ impl Rule {
         self
     }
 
-    /// The same with another cap. A user's cap is DDP's first limit too (pytorch pull request
-    /// 121640); before that, and where `first` is given, the first bucket keeps a limit of its own.
+    /// The same with another cap. A user's cap is also DDP's first limit (pytorch pull request
+    /// 121640); before that, and if `first` is given, the first bucket has its own limit.
     #[must_use]
     pub fn with_cap(mut self, cap: Limit, first: Option<Limit>) -> Self {
         (self.cap, self.first) = (cap, first);

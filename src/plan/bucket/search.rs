@@ -1,4 +1,4 @@
-//! The best size of buckets: calls of few bytes waste latency, one large one hides nothing.
+//! The best size of buckets: small calls waste latency, and one large call hides nothing.
 
 use super::{Bucket, Gradients, Limit, Rule, pack, timeline};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
@@ -8,30 +8,31 @@ use crate::base::quantity::{Bytes, Ratio, Seconds};
 pub struct Cap {
     /// The cap.
     pub cap: Bytes,
-    /// Buckets that it makes.
+    /// The number of buckets.
     pub buckets: usize,
-    /// What their calls take.
+    /// The time of their calls.
     pub calls: Seconds,
-    /// What the backward pass does not hide.
+    /// The time that the backward pass does not hide.
     pub exposed: Seconds,
 }
 
-/// Caps in order, the best of them, and those that are as good.
+/// Caps in order, the best one, and the range of equally good ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Caps {
     /// All that were tried.
     pub tried: Vec<Cap>,
-    /// The one after which the step ends first; of equal ones the smallest.
+    /// The one with which the step ends first; the smallest of equal ones.
     pub best: Cap,
-    /// The smallest and largest cap round the best one that end the step at most a hundredth later.
+    /// The smallest and largest cap around the best one with which the step ends at most a
+    /// hundredth later.
     pub flat: (Bytes, Bytes),
 }
 
-/// Up to this much later a step's end makes no difference.
+/// A step's end that is later by up to this factor counts as equal.
 pub const FLAT: Ratio = Ratio(0.01);
 
 /// Tries caps from 1 MiB up to one bucket for all, three per octave, the rule's own among them;
-/// every bucket has the cap tried, as it has where a user sets one.
+/// every bucket has the tried cap, as if a user had set it.
 #[must_use]
 pub fn caps(
     gradients: &Gradients,

@@ -1,4 +1,4 @@
-//! The gradients of a model: a list of tensors as frameworks print it, or their bytes in all.
+//! The gradients of a model: a list of tensors as frameworks print it, or their total bytes.
 
 use std::fmt;
 
@@ -18,24 +18,24 @@ pub struct Tensor {
     pub bytes: Bytes,
     /// The type of its elements.
     pub dtype: DataType,
-    /// Whether its gradient is sparse: such a one is reduced alone.
+    /// Whether its gradient is sparse: a sparse gradient is reduced alone.
     pub sparse: bool,
 }
 
 impl Tensor {
-    /// A dense one of 32-bit floats.
+    /// A dense tensor of 32-bit floats.
     #[must_use]
     pub fn new(name: &str, bytes: Bytes) -> Self {
         Self { name: name.to_owned(), bytes, dtype: DataType::F32, sparse: false }
     }
 }
 
-/// What is known of a model's gradients.
+/// The gradients of a model, as far as they are known.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Gradients {
     /// Every tensor, in the order of registration.
     Tensors(Vec<Tensor>),
-    /// Their bytes alone; they divide as one likes.
+    /// Only their bytes, which may be divided anywhere.
     Smooth {
         /// Bytes in all.
         bytes: Bytes,
@@ -56,7 +56,7 @@ impl Gradients {
         }
     }
 
-    /// The type of most bytes.
+    /// The type with the most bytes.
     #[must_use]
     pub fn dtype(&self) -> DataType {
         match self {
@@ -78,10 +78,10 @@ impl Gradients {
     /// Reads a list of parameters in JSON: names with shapes, as
     /// `{n: list(p.shape) for n, p in model.named_parameters()}` prints them; names with objects of
     /// `shape` and `dtype`, as in the header of a safetensors file; or a list of such pairs or
-    /// objects. `dtype` is that of entries that name none.
+    /// objects. `dtype` is the type of entries that do not name one.
     ///
     /// # Errors
-    /// No JSON, an entry without shape, an unknown type, no entry at all.
+    /// Invalid JSON, an entry without shape, an unknown type, no entry at all.
     pub fn parse(text: &str, dtype: DataType) -> Result<Self> {
         let entries: Entries = serde_json::from_str(text).map_err(|e| {
             Error::input(format!("the list of parameters cannot be read: {e}")).help(ACCEPTED)
@@ -90,9 +90,9 @@ impl Gradients {
             entries.0.iter().map(|(name, entry)| tensor(name, entry, dtype)).collect();
         let tensors = tensors?;
         if tensors.is_empty() {
-            return Err(Error::input("the list holds no parameter").help(ACCEPTED));
+            return Err(Error::input("the list has no parameters").help(ACCEPTED));
         }
-        // Buckets and gaps between tensors come on top of this.
+        // Buckets and gaps between tensors are added to this.
         let all = tensors.iter().try_fold(0_u64, |sum, tensor| sum.checked_add(tensor.bytes.0));
         if all.is_none_or(|all| all > MOST) {
             let what = "the parameters have more bytes together than can be counted";
@@ -102,7 +102,7 @@ impl Gradients {
     }
 }
 
-/// An exabyte or so.
+/// About an exabyte.
 const MOST: u64 = 1 << 60;
 
 const ACCEPTED: &str = "write {\"name\": [shape], …}, or a list of [\"name\", [shape]] or of \
@@ -120,13 +120,14 @@ fn tensor(name: &str, entry: &Value, dtype: DataType) -> Result<Tensor> {
         Some(typed) => {
             let text = typed.as_str().unwrap_or_default();
             let plain = text.trim_start_matches("torch.").to_ascii_lowercase();
-            DataType::named(&plain).ok_or_else(|| refuse(format!("`{typed}` is no data type")))?
+            DataType::named(&plain)
+                .ok_or_else(|| refuse(format!("`{typed}` is not a data type")))?
         }
     };
     let mut elements = 1_u64;
     for side in shape {
         let side =
-            side.as_u64().ok_or_else(|| refuse(format!("`{side}` is no side of a shape")))?;
+            side.as_u64().ok_or_else(|| refuse(format!("`{side}` is not a side of a shape")))?;
         elements = elements
             .checked_mul(side)
             .ok_or_else(|| refuse("these are more elements than can be counted".to_owned()))?;
@@ -138,7 +139,7 @@ fn tensor(name: &str, entry: &Value, dtype: DataType) -> Result<Tensor> {
     Ok(Tensor { name: name.to_owned(), bytes: Bytes(bytes), dtype, sparse })
 }
 
-/// Names with what is said of them, in order.
+/// Names with their values, in order.
 struct Entries(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Entries {
@@ -158,7 +159,7 @@ impl<'de> Deserialize<'de> for Entries {
             ) -> std::result::Result<Entries, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
-                    // The one entry of safetensors that is no tensor.
+                    // The one entry of safetensors that is not a tensor.
                     if name == "__metadata__" {
                         map.next_value::<IgnoredAny>()?;
                         continue;

@@ -1,4 +1,4 @@
-//! The calls of buckets against a backward pass.
+//! The calls of buckets during a backward pass.
 //!
 //! ```text
 //! backward   ░░░░░░░░░░░░░░░░░░░░░░░░│
@@ -13,7 +13,7 @@ use crate::base::quantity::Seconds;
 /// One bucket's call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Event {
-    /// When its last gradient is there.
+    /// When its last gradient is ready.
     pub ready: Seconds,
     /// When it starts: calls run one after another.
     pub start: Seconds,
@@ -24,16 +24,16 @@ pub struct Event {
 /// All calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
-    /// One a bucket.
+    /// One per bucket.
     pub events: Vec<Event>,
-    /// What all calls take.
+    /// The time of all calls.
     pub calls: Seconds,
-    /// What is left of them when the backward pass is over.
+    /// Their part after the end of the backward pass.
     pub exposed: Seconds,
 }
 
-/// Plays the calls; gradients come evenly over `backward`, in the order of the buckets. A bucket that
-/// is ready waits for the one before.
+/// Simulates the calls. Gradients become ready evenly over `backward`, in the order of the buckets.
+/// A bucket that is ready waits for the one before it.
 #[must_use]
 pub fn timeline(
     buckets: &[Bucket],

@@ -1,4 +1,4 @@
-//! The number that another gate wants, derived for each budget's size instead of one for all.
+//! The threshold for another gate, derived for each budget's size instead of one for all.
 
 use super::{Budget, Limit, Subject};
 use crate::base::error::{Error, Result, did_you_mean};
@@ -13,13 +13,13 @@ pub struct Gate {
     pub id: &'static str,
     /// Where the number goes, with `{}` for it.
     pub setting: &'static str,
-    /// Whether it compares busbw; else algbw.
+    /// Whether it compares busbw; otherwise algbw.
     pub busbw: bool,
     /// The part of the number below which it fails.
     pub slack: Ratio,
     /// What to know about it.
     pub note: &'static str,
-    /// Who says so.
+    /// The source.
     pub source: &'static str,
 }
 
@@ -62,7 +62,7 @@ pub static GATES: &[Gate] = &[
         setting: "min_bus_bw_gbps: {}",
         busbw: true,
         slack: Ratio(1.0),
-        note: "one number for all sizes: hold one size",
+        note: "one number for all sizes: run one size",
         source: "NVIDIA/ai-cloud-validation issue 90",
     },
     Gate {
@@ -70,7 +70,7 @@ pub static GATES: &[Gate] = &[
         setting: "{} GB/s of busbw",
         busbw: true,
         slack: Ratio(1.0),
-        note: "its integration test holds one number for all machines",
+        note: "its integration test has one number for all machines",
         source: "GoogleCloudPlatform/cluster-toolkit issue 4933",
     },
 ];
@@ -83,31 +83,33 @@ impl Gate {
     pub fn named(name: &str) -> Result<&'static Self> {
         let known = || GATES.iter().map(|gate| gate.id);
         GATES.iter().find(|gate| gate.id == name).ok_or_else(|| {
-            Error::input(format!("`{name}` is no gate")).help(did_you_mean(name, known(), || {
-                format!("known are {}", known().collect::<Vec<_>>().join(", "))
-            }))
+            Error::input(format!("`{name}` is not a gate")).help(did_you_mean(
+                name,
+                known(),
+                || format!("known are {}", known().collect::<Vec<_>>().join(", ")),
+            ))
         })
     }
 }
 
-/// What a gate wants for one budget.
+/// The threshold of a gate for one budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     /// The budget.
     pub budget: String,
     /// M.
     pub size: Bytes,
-    /// The number's rate; absent where a size is latency alone, and a rate says nothing.
+    /// The rate; absent if a size is latency alone, so that a rate is meaningless.
     pub rate: Option<Bandwidth>,
-    /// What it rests on.
+    /// Its basis.
     pub basis: &'static str,
 }
 
-/// What `gate` wants for each budget of a collective with a size: the rate of the slow end of what is
-/// expected, in its own terms.
+/// The threshold of `gate` for each budget of a collective with a size: the rate at the slow end of
+/// the expectation, in the gate's own terms.
 ///
 /// # Errors
-/// A figure that the expectation needs is unknown.
+/// A parameter that the expectation needs is unknown.
 pub fn thresholds(gate: &Gate, budgets: &[Budget]) -> Result<Vec<Threshold>> {
     let registry = Registry::builtin();
     let mut all = Vec::new();
@@ -120,7 +122,7 @@ pub fn thresholds(gate: &Gate, budgets: &[Budget]) -> Result<Vec<Threshold>> {
         let query = call.machine.query(call.collective, size, call.layout)?;
         let expecting = Expecting::new(&registry, &query)?;
         let (expected, price) = (expecting.at(size), expecting.ideal(size).price);
-        // Where data is a tenth of the time, a link at half its rate hardly shows.
+        // If data is a tenth of the time, a link at half its rate is hardly visible.
         let latency = price.bandwidth.0 < 0.1 * price.total().0;
         let factor =
             if gate.busbw { call.collective.busbw_factor(query.shape.ranks) } else { Ratio(1.0) };

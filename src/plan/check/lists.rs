@@ -1,21 +1,21 @@
-//! Lists in a budget: `n = [8, 64, 512]` and `size = ["1MiB", "1GiB"]` are a budget for each pair.
+//! Lists in a budget: `n = [8, 64, 512]` and `size = ["1MiB", "1GiB"]` make a budget for each pair.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// The keys that may hold a list.
 const LISTED: [&str; 4] = ["n", "nodes", "gpus", "size"];
-/// A file that asks for more than this is a mistake.
+/// A file with more than this is a mistake.
 pub(super) const MOST: usize = 10_000;
 
-/// A budget without lists, and what tells it from the others: `n 64, 1GiB`.
+/// A budget without lists, and what distinguishes it from the others: `n 64, 1GiB`.
 pub(super) struct One<'a> {
     pub table: DeTable<'a>,
     pub told: String,
 }
 
-/// One for each choice from the lists; nothing where there is no list, and an error's word where a list
-/// is empty or there are too many choices.
+/// One for each choice from the lists; `None` if there is no list, and an error text if a list is
+/// empty or there are too many choices.
 pub(super) fn each<'a>(table: &DeTable<'a>) -> Result<Vec<One<'a>>, (&'static str, String)> {
     let mut found: Vec<One<'a>> = Vec::new();
     for key in LISTED {
@@ -26,7 +26,7 @@ pub(super) fn each<'a>(table: &DeTable<'a>) -> Result<Vec<One<'a>>, (&'static st
             return Err((key, format!("`{key}` is an empty list")));
         }
         if found.len().max(1) * list.len() > MOST {
-            return Err((key, format!("the lists ask for over {MOST} budgets")));
+            return Err((key, format!("the lists make over {MOST} budgets")));
         }
         if found.is_empty() {
             found.push(One { table: table.clone(), told: String::new() });
@@ -51,7 +51,7 @@ fn told(key: &str, value: &DeValue<'_>) -> String {
     let text = match value {
         DeValue::String(text) => text.to_string(),
         DeValue::Integer(number) => number.as_str().to_owned(),
-        // What it is told the reader of the key.
+        // The reader of the key reports the wrong type.
         other => other.type_str().to_owned(),
     };
     match key {

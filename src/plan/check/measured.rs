@@ -1,4 +1,4 @@
-//! A budget held against logs.
+//! Compares a budget with logs.
 
 use super::outcome::Outcome;
 use super::standing::{Number, Standing};
@@ -9,7 +9,8 @@ use crate::measure::logs::{Asked, look};
 use crate::measure::verdict::{Facts, Health, Run, judge, runs};
 use crate::model::algorithm::Registry;
 
-/// Times of logs within the band of what is expected; of several logs the best time of a size counts.
+/// Whether the times of logs are within the expected band; with several logs the best time of a
+/// size is used.
 pub(super) fn measured(
     registry: &Registry,
     files: &dyn Files,
@@ -34,7 +35,7 @@ pub(super) fn measured(
     }
     let named = patterns.join(", ");
     if read == 0 {
-        return Err(Error::input(format!("no file is called `{named}`"))
+        return Err(Error::input(format!("there is no file `{named}`"))
             .help("run the benchmark before the check, or correct the path"));
     }
     let mut times: Vec<(Bytes, Seconds)> = Vec::new();
@@ -50,8 +51,11 @@ pub(super) fn measured(
     }
     let Some(first) = found.first().filter(|_| !times.is_empty()) else {
         let size = call.size.map_or(String::new(), |s| format!(" of {s}"));
-        return Err(Error::input(format!("{named} times no {}{size}", call.collective.name()))
-            .help("correct collective, n or size, or the path"));
+        return Err(Error::input(format!(
+            "{named} has no time of {}{size}",
+            call.collective.name()
+        ))
+        .help("correct collective, n or size, or the path"));
     };
     times.sort_by_key(|t| t.0);
     let mut layout = call.layout;
@@ -69,7 +73,9 @@ pub(super) fn measured(
         over(a).total_cmp(&over(b))
     });
     let Some(worst) = worst else {
-        return Err(Error::input(format!("{named} times no bytes at all")).help("correct the path"));
+        return Err(
+            Error::input(format!("{named} has no times above 0 bytes")).help("correct the path")
+        );
     };
     let healthy = verdict.health == Health::Healthy;
     let cause = verdict.causes.first().map_or(String::new(), |c| format!("; {}", c.what));
@@ -77,10 +83,10 @@ pub(super) fn measured(
     let note = match verdict.health {
         Health::Healthy => format!("{} sizes, {}", times.len(), verdict.basis.words()),
         Health::Slow => format!("slower than 9 of 10 runs at {}{cause}", worst.size),
-        Health::TooFast => format!("faster than can be at {}{cause}", worst.size),
+        Health::TooFast => format!("faster than possible at {}{cause}", worst.size),
         Health::WrongResults => format!("{wrong} results were wrong"),
     };
-    // A run is judged by its regions: one size outside the band is no failure by itself.
+    // A run is judged by its regions: a single size outside the band is not a failure.
     let most = worst.measured.0 / worst.expected.high.0;
     let used = if healthy { most.min(1.0) } else { most };
     Ok(Outcome {

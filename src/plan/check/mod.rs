@@ -1,5 +1,5 @@
-//! Budgets: what collectives and steps may take, in a file beside the code, held against the model or
-//! against measurements.
+//! Budgets: limits for collectives and steps, in a file next to the code, compared with the model
+//! or with measurements.
 //!
 //! ```
 //! use collcost::plan::check::{Files, Options, Standing, check};
@@ -20,8 +20,8 @@
 //! assert!(checked.faults.is_empty() && checked.outcomes.iter().all(|o| o.standing == Standing::Holds));
 //! ```
 //!
-//! A file is read whole: everything that is wrong in it is a [`Fault`] with file, line and column,
-//! a budget that can never fail among them.
+//! A file is read to its end: everything that is wrong in it is a [`Fault`] with file, line and
+//! column, including a budget that can never fail.
 
 mod gate;
 mod lists;
@@ -54,7 +54,7 @@ pub use read::KEYS;
 pub use standing::{At, Number, Standing};
 pub use update::{Edited, update};
 
-/// What may not be passed.
+/// A limit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Limit {
     /// The most time.
@@ -63,19 +63,19 @@ pub enum Limit {
     MinBusbw(Bandwidth),
     /// The most time over the lower bound.
     MaxBoundRatio(Ratio),
-    /// The most that a choice may lose against the best that is shipped: 0.05 is 5 %.
+    /// The most that a choice may lose against the best shipped algorithm: 0.05 is 5 %.
     MaxRegret(Ratio),
-    /// Logs whose times must lie within the band of what is expected.
+    /// Logs whose times must be within the expected band.
     Measured(Vec<String>),
     /// The most memory of a job's fullest rank.
     MaxMemory(Bytes),
-    /// The most that nothing hides of a step's collectives.
+    /// The most exposed time of a step's collectives.
     MaxExposed(Exposed),
     /// The most time above that of another budget.
     Within(Within),
 }
 
-/// What may be exposed of a step's collectives.
+/// The exposed part of a step's collectives that is allowed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Exposed {
     /// A time.
@@ -110,7 +110,7 @@ impl Limit {
     }
 }
 
-/// What a budget is about.
+/// The subject of a budget.
 #[derive(Clone)]
 pub enum Subject {
     /// One collective.
@@ -144,28 +144,28 @@ pub struct CallSubject {
     pub machine: MachineEntry,
 }
 
-/// One budget as it was written.
+/// One budget as written.
 #[derive(Clone)]
 pub struct Budget {
-    /// Its name; of a list's budgets with what tells them apart: `gradients (n 64, 1GiB)`.
+    /// Its name; budgets of a list also have what distinguishes them: `gradients (n 64, 1GiB)`.
     pub name: String,
-    /// The name as it was written.
+    /// The name as written.
     pub heading: String,
     /// The file.
     pub file: String,
-    /// Where its limit stands, else its heading.
+    /// The position of its limit, otherwise of its heading.
     pub place: Place,
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
-    /// What may not be passed; absent where an update is to write it.
+    /// The limit; absent if an update is to write it.
     pub limit: Option<Limit>,
-    /// Where in the band it is judged; absent: by all of it.
+    /// The point of the band at which it is judged; absent: the whole band.
     pub at: Option<At>,
-    /// What the model said when the limit was written.
+    /// The model's value when the limit was written.
     pub expected: Option<String>,
-    /// How much it counts when it does not hold.
+    /// The severity if it does not hold.
     pub policy: Policy,
-    /// What accepts for a while that it fails.
+    /// The waiver that accepts its failure for a while.
     pub waiver: Option<Waiver>,
     /// Which bytes of the file an update replaces.
     pub(crate) spans: Spans,
@@ -195,7 +195,7 @@ impl JobSubject {
 pub(crate) struct Spans {
     /// The limit's value.
     pub limit: Option<Range<usize>>,
-    /// What was expected.
+    /// The expected value.
     pub expected: Option<Range<usize>>,
     /// Where the last value ends.
     pub end: usize,
@@ -204,11 +204,12 @@ pub(crate) struct Spans {
 /// How to check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Limits are to be written: a budget without one is no fault, nor is one that never fails.
+    /// Whether limits will be written: then a budget without a limit, or one that never fails, is
+    /// not a fault.
     pub updating: bool,
-    /// Where in its band every budget is judged, whatever it says itself.
+    /// The point of the band at which every budget is judged; overrides the budgets' own.
     pub at: Option<At>,
-    /// The day, by which waivers end; without it none has ended.
+    /// The day that waivers are compared with; without it no waiver has ended.
     pub today: Option<Date>,
 }
 
@@ -217,23 +218,23 @@ pub struct Options {
 pub struct Checked {
     /// The budgets, in the order of their files.
     pub budgets: Vec<Budget>,
-    /// One for each budget, where nothing is wrong with the files.
+    /// One for each budget, if the files have no faults.
     pub outcomes: Vec<Outcome>,
-    /// What is wrong with the files.
+    /// The faults of the files.
     pub faults: Vec<Fault>,
     /// The day of the check.
     pub today: Option<Date>,
 }
 
-/// Reads the budgets of `file` and of what it includes, and holds each against the model. Where the
-/// files have faults, all of them are there and nothing is judged.
+/// Reads the budgets of `file` and its includes, and compares each with the model. If the files
+/// have faults, all of them are reported and nothing is judged.
 #[must_use]
 pub fn check(files: &dyn Files, file: &str, options: &Options) -> Checked {
     let faults = Faults::default();
     let machines = Machines::new(files);
     let budgets = budgets(&machines, file, *options, &faults);
     let registry = Registry::builtin();
-    // A file with faults may have others behind them: its good budgets are priced all the same.
+    // Pricing may find further faults, so valid budgets are priced even if the file has faults.
     let priced: Vec<Option<Outcome>> =
         budgets.iter().map(|b| outcome::outcome(&registry, files, b, *options, &faults)).collect();
     let outcomes: Vec<Outcome> = relation::related(&budgets, priced, *options, &faults);

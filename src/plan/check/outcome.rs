@@ -1,4 +1,4 @@
-//! A budget held against the model, or against logs.
+//! Compares a budget with the model or with logs.
 
 use super::measured::measured;
 use super::standing::{At, Number, Standing};
@@ -13,45 +13,46 @@ use crate::plan::job::{Job, MEMORY_BAND, Wires, estimate, memory};
 use crate::plan::table::Faults;
 use crate::plan::{Tweak, price};
 
-/// How one budget stands.
+/// The result of one budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// How it stands.
+    /// Whether it holds.
     pub standing: Standing,
-    /// What the limit allows; absent where there is none yet.
+    /// The value of the limit; absent if there is none yet.
     pub limit: Option<Number>,
-    /// What there is now: what is expected, or the end of its band that was asked for.
+    /// The current value: the expected one, or the requested end of its band.
     pub value: Number,
-    /// The same at both ends of the band, the smaller first; absent where logs say it.
+    /// The same at both ends of the band, the smaller first; absent if it comes from logs.
     pub band: Option<(Number, Number)>,
-    /// The call as it is expected; absent where logs say it, and for a step.
+    /// The expected call; absent if the value comes from logs, and for a step.
     pub expected: Option<(Expectation, Runs)>,
-    /// The part of the limit that is used at the better end of what is judged: above 1 the budget
-    /// fails, and only then.
+    /// The part of the limit that is used at the better end of the judged band: the budget fails if
+    /// and only if it is above 1.
     pub used: Ratio,
-    /// The same at the worse end: at most 1 the budget holds, and only then.
+    /// The same at the worse end: the budget holds if and only if it is at most 1.
     pub used_most: Ratio,
     /// The time behind it.
     pub time: Option<Seconds>,
-    /// busbw, of a collective.
+    /// The busbw of a collective.
     pub busbw: Option<Bandwidth>,
-    /// The time over the lower bound, of a collective.
+    /// The time of a collective over the lower bound.
     pub bound_ratio: Option<Ratio>,
     /// The machine.
     pub machine: String,
     /// N.
     pub ranks: u64,
-    /// M, of a collective.
+    /// M of a collective.
     pub size: Option<Bytes>,
-    /// What is taken: an algorithm, a policy's choice, the basis of a band.
+    /// The basis: an algorithm, a policy's choice, the basis of a band.
     pub by: String,
-    /// What to know, in a sentence; empty where there is nothing.
+    /// A note in a sentence; may be empty.
     pub note: String,
     /// Parts of a job's step that sum to its time.
     pub parts: Vec<(&'static str, Seconds)>,
 }
 
-/// The outcome of a budget; what cannot be priced, and what cannot fail, is kept in `faults`.
+/// The outcome of a budget. A budget that cannot be priced or cannot fail is a fault, which goes to
+/// `faults`.
 pub(super) fn outcome(
     registry: &Registry,
     files: &dyn Files,
@@ -84,16 +85,17 @@ pub(super) fn outcome(
     }
 }
 
-/// A limit that is further from the model than this catches nothing: half a bandwidth is 2.
+/// A limit further from the model than this factor catches nothing: half a bandwidth is a factor of
+/// 2.
 const FAR: f64 = 100.0;
 
-/// Refuses a budget that can never fail, or never hold.
+/// Refuses a budget that can never fail or never hold.
 pub(super) fn useful(budget: &Budget, outcome: Outcome) -> Result<Outcome> {
     let never = |why: String| Err(Error::input(format!("the budget can never fail: {why}")));
     let measured = matches!(budget.limit, Some(Limit::Measured(_)));
     if outcome.ranks < 2 && !measured {
         return never("one rank sends nothing".to_owned())
-            .map_err(|e: Error| e.help("ask for 2 ranks or more"));
+            .map_err(|e: Error| e.help("use 2 ranks or more"));
     }
     match (&budget.limit, outcome.limit) {
         (Some(Limit::MaxBoundRatio(most)), _) if most.0 < 1.0 => {
@@ -211,7 +213,7 @@ fn of_call(
     let expecting = Expecting::of(registry, &query, call.algorithm.as_deref())?;
     let (expected, runs) = (expecting.at(size), expecting.runs(size));
     let least = match bound(shape.collective, shape.ranks, volume, fabric) {
-        // What like machines took needs no parameter of these links.
+        // An expectation from similar machines needs no parameter of these links.
         Err(_) if expecting.is_learned() && !matches!(limit, Some(Limit::MaxBoundRatio(_))) => None,
         found => Some(found?.time() + fabric.launch).filter(|least| least.0 > 0.0),
     };
@@ -245,7 +247,7 @@ fn of_call(
         }
         Some(Limit::MinBusbw(least)) => {
             if size.0 == 0 {
-                return Err(Error::input("the budget can never hold: no bytes have no busbw")
+                return Err(Error::input("the budget can never hold: 0 bytes have no busbw")
                     .help("write max_time"));
             }
             outcome.limit = Some(Number::Rate(*least));
@@ -263,7 +265,7 @@ fn of_call(
             let (lost, by) = regret(registry, call, &query)?;
             outcome.by = by;
             outcome.limit = Some(Number::Ratio(*most));
-            // Regret may be none: what is used is of the whole time.
+            // Regret may be 0, so the used part refers to the whole time.
             outcome.note = "by ideal prices of both".to_owned();
             outcome.value = Number::Ratio(lost);
             outcome.used = Ratio((1.0 + lost.0) / (1.0 + most.0));
@@ -276,22 +278,22 @@ fn of_call(
 }
 
 impl Outcome {
-    /// Held to the most that may be exposed, by what is expected: the ends of a step's band say nothing of
-    /// its collectives alone.
+    /// Compares with the most that may be exposed, by the expected value: the ends of a step's band
+    /// do not apply to its collectives alone.
     fn exposed(mut self, most: Exposed, exposed: Seconds, step: Seconds) -> Self {
         let (limit, value) = match most {
             Exposed::Time(most) => (Number::Time(most), Number::Time(exposed)),
             Exposed::Part(most) => (Number::Ratio(most), Number::Ratio(Ratio(exposed.0 / step.0))),
         };
-        self.note = "collectives that nothing hides, by what is expected".to_owned();
+        self.note = "exposed collectives, by expected times".to_owned();
         self.limit = Some(limit);
         self = self.judged([value; 3], None);
         self.band = None;
         self
     }
 
-    /// Held to its limit: by all of the band, from the short end to the long one of the time, or at
-    /// one point of it.
+    /// Compares with its limit: by the whole band, from the short end to the long end of the time,
+    /// or at one point of it.
     pub(super) fn judged(mut self, values: [Number; 3], at: Option<At>) -> Self {
         let [short, mid, long] = values;
         let (low, high) =
@@ -317,14 +319,14 @@ impl Outcome {
     }
 }
 
-/// What the named algorithm, or the library's own choice, loses against the best that is shipped, by
-/// ideal prices.
+/// The loss of the named algorithm, or of the library's own choice, against the best shipped
+/// algorithm, by ideal prices.
 fn regret(registry: &Registry, call: &CallSubject, query: &Query) -> Result<(Ratio, String)> {
     let expecting = Expecting::of(registry, query, call.algorithm.as_deref())?;
     let runs = expecting.runs(query.size);
     if runs.rules == Rules::Unknown {
         return Err(Error::input(
-            "the budget can never fail: nothing is known of what the library would choose here",
+            "the budget can never fail: the library's choice is not known here",
         )
         .help("name an algorithm, or a machine whose library's rules are known"));
     }

@@ -1,4 +1,4 @@
-//! What a budget that is passed counts as: its severity, limits inside the band, and waivers that end.
+//! The severity of an exceeded budget, limits inside the band, and waivers with an end.
 //!
 //! ```toml
 //! [policy]                  # for all budgets of the file; a budget's own keys come first
@@ -28,16 +28,16 @@ const POLICY: [&str; 3] = ["level", "at_risk", "at"];
 /// The keys of `[[waive]]`.
 const WAIVE: [&str; 5] = ["budget", "until", "reason", "by", "up_to"];
 
-/// How much a result counts.
+/// The severity of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Nothing is to be said.
+    /// Nothing to report.
     None,
-    /// To be read, and to be left alone: a waived budget, or one whose level says so.
+    /// For information only: a waived budget, or one with this level.
     Note,
-    /// To be looked at; the check passes.
+    /// Should be looked at; the check passes.
     Warning,
     /// The check fails.
     Error,
@@ -51,10 +51,8 @@ impl FromStr for Level {
             "note" => Ok(Self::Note),
             "warning" | "warn" => Ok(Self::Warning),
             "error" => Ok(Self::Error),
-            _ => {
-                Err(Error::input(format!("`{text}` is no level"))
-                    .help("write error, warning or note"))
-            }
+            _ => Err(Error::input(format!("`{text}` is not a level"))
+                .help("write error, warning or note")),
         }
     }
 }
@@ -72,7 +70,7 @@ impl Level {
     }
 }
 
-/// What a limit inside the band counts as.
+/// How a limit inside the band counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AtRisk {
     /// As if it held.
@@ -92,13 +90,15 @@ impl FromStr for AtRisk {
             "holds" => Ok(Self::Holds),
             "warns" => Ok(Self::Warns),
             "fails" => Ok(Self::Fails),
-            _ => Err(Error::input(format!("`{text}` is no answer to a limit inside the band"))
-                .help("write holds, warns or fails")),
+            _ => {
+                Err(Error::input(format!("`{text}` is not a way to treat a limit inside the band"))
+                    .help("write holds, warns or fails"))
+            }
         }
     }
 }
 
-/// How much a budget counts when it does not hold.
+/// The severity of a budget that does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
     /// When it fails.
@@ -107,7 +107,7 @@ pub struct Policy {
     pub at_risk: AtRisk,
 }
 
-/// A passed limit that somebody accepted for a while.
+/// An exceeded limit that was accepted for a while.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Waiver {
     /// The last day.
@@ -116,27 +116,27 @@ pub struct Waiver {
     pub reason: String,
     /// Who.
     pub by: Option<String>,
-    /// How far above the limit: 0.12 is 12 %; absent: as far as may be.
+    /// How far above the limit: 0.12 is 12 %; absent: any excess.
     pub up_to: Option<Ratio>,
 }
 
-/// What a waiver does for its budget.
+/// The effect of a waiver on its budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum WaiverState {
-    /// The budget fails, and that is accepted.
+    /// The budget fails, which is accepted.
     Waives,
-    /// Its last day is over.
+    /// Its last day has passed.
     Expired,
     /// The budget fails by more than was accepted.
     Exceeded,
-    /// The budget holds: the waiver can go.
+    /// The budget holds: the waiver can be removed.
     Unneeded,
 }
 
 impl Waiver {
-    /// What it does on the day `today`; without one no waiver has ended.
+    /// Its effect on the day `today`; without a day no waiver has ended.
     #[must_use]
     pub fn state(&self, outcome: &Outcome, today: Option<Date>) -> WaiverState {
         if outcome.standing == Standing::Holds {
@@ -164,13 +164,13 @@ impl Waiver {
                 format!("its waiver{by} is for up to {most} above the limit: {reason}")
             }
             WaiverState::Unneeded => {
-                format!("its waiver until {until}{by} is not needed any longer")
+                format!("its waiver until {until}{by} is no longer needed")
             }
         }
     }
 }
 
-/// How much an outcome counts; `strict` where a limit inside the band is passed.
+/// The severity of an outcome; with `strict` a limit inside the band counts as exceeded.
 #[must_use]
 pub fn counts(budget: &Budget, outcome: &Outcome, strict: bool, today: Option<Date>) -> Level {
     let Policy { level, at_risk } = budget.policy;
@@ -183,26 +183,26 @@ pub fn counts(budget: &Budget, outcome: &Outcome, strict: bool, today: Option<Da
     };
     match budget.waiver.as_ref().map(|waiver| waiver.state(outcome, today)) {
         Some(WaiverState::Waives) => plain.min(Level::Note),
-        // What was accepted for a while is no mere warning when the while is over.
+        // After an accepted failure's time is over, it is more than a warning.
         Some(WaiverState::Expired) if outcome.standing == Standing::Fails => Level::Error,
         _ => plain,
     }
 }
 
-/// Whether it fails, and that is accepted.
+/// Whether it fails, which is accepted.
 #[must_use]
 pub fn is_waived(budget: &Budget, outcome: &Outcome, today: Option<Date>) -> bool {
     let state = budget.waiver.as_ref().map(|waiver| waiver.state(outcome, today));
     outcome.standing == Standing::Fails && state == Some(WaiverState::Waives)
 }
 
-/// The layer of a file's `[policy]`, with its faults named.
+/// The layer of a file's `[policy]`; its faults are reported.
 pub(super) fn policy<'a>(file: &Layer<'a>, faults: &Faults) -> Option<Layer<'a>> {
     let value = file.table.get("policy")?;
     let DeValue::Table(table) = value.get_ref() else {
         let place = file.document.place(&value.span());
         let what = "`policy` is a table".to_owned();
-        let help = Some("write [policy] in a line of its own".to_owned());
+        let help = Some("write [policy] on its own line".to_owned());
         faults.borrow_mut().push(Fault::new(file.file, place, what, help));
         return None;
     };
@@ -211,7 +211,7 @@ pub(super) fn policy<'a>(file: &Layer<'a>, faults: &Faults) -> Option<Layer<'a>>
     Some(own)
 }
 
-/// Puts every waiver of the files at its budgets: those of one name, or of one list.
+/// Attaches every waiver of the files to its budgets: those of one name, or of one list.
 pub(super) fn waive(
     files: &[Layer<'_>],
     budgets: &mut [Budget],
@@ -251,7 +251,7 @@ pub(super) fn waive(
         if list.is_none() {
             let place = file.document.place(&value.span());
             let what = "`waive` is a list of tables".to_owned();
-            let help = Some("write [[waive]] in a line of its own".to_owned());
+            let help = Some("write [[waive]] on its own line".to_owned());
             faults.borrow_mut().push(Fault::new(file.file, place, what, help));
         }
     }

@@ -18,7 +18,7 @@ use crate::plan::job::{Draft, Job, drafts};
 use crate::plan::table::{Fault, Faults, Fields, Layer, Machines, joined, parameters};
 use crate::plan::{layered, read as read_step};
 
-/// The keys of a budget, beside those of a machine.
+/// The keys of a budget, besides those of a machine.
 pub const KEYS: &[&str] = &[
     "name",
     "collective",
@@ -43,7 +43,7 @@ pub const KEYS: &[&str] = &[
     "expected",
 ];
 
-/// The keys of which a budget has one.
+/// The keys of limits; a budget has one of them.
 const LIMITS: [&str; 8] = [
     "max_time",
     "min_busbw",
@@ -55,7 +55,7 @@ const LIMITS: [&str; 8] = [
     "within",
 ];
 
-/// What budgets are read from.
+/// The input for reading budgets.
 pub(super) struct From<'a, 'm> {
     pub machines: &'m Machines<'m>,
     pub settings: &'a [Layer<'a>],
@@ -69,11 +69,11 @@ pub(super) struct From<'a, 'm> {
     pub ranks: Cell<u64>,
 }
 
-/// The most ranks of all budgets together: some algorithms are priced step by step, of which each rank
-/// makes one more.
+/// The most ranks of all budgets together: some algorithms are priced step by step, and their
+/// number of steps grows with the ranks.
 const RANKS: u64 = 1 << 23;
 
-/// A ratio without unit, or in percent where `percent` says so: `1.2`, `5%`.
+/// A ratio without unit, or a percentage if `percent` allows it: `1.2`, `5%`.
 pub(super) struct Plain(pub f64);
 
 impl FromStr for Plain {
@@ -86,7 +86,7 @@ impl FromStr for Plain {
         };
         match number.trim().parse::<f64>() {
             Ok(x) if x.is_finite() && x >= 0.0 => Ok(Self(x * scale)),
-            _ => Err(Error::input(format!("`{text}` is no ratio"))
+            _ => Err(Error::input(format!("`{text}` is not a ratio"))
                 .help("write a number such as 1.5, or 5%")),
         }
     }
@@ -113,7 +113,7 @@ impl FromStr for Within {
 
     fn from_str(text: &str) -> Result<Self> {
         let (most, of) = text.split_once(" of ").ok_or_else(|| {
-            Error::input(format!("`{text}` names no other budget"))
+            Error::input(format!("`{text}` does not name another budget"))
                 .help("write within = \"2% of NAME\"")
         })?;
         let most = most.trim().parse::<Plain>()?;
@@ -121,7 +121,7 @@ impl FromStr for Within {
     }
 }
 
-/// All budgets; two of one name are a fault.
+/// All budgets; two with the same name are a fault.
 pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budget> {
     let mut found: Vec<Budget> = Vec::new();
     let mut names: HashMap<String, String> = HashMap::new();
@@ -130,7 +130,7 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
         let Some(value) = file.table.get("budget") else { continue };
         let keep = |start: usize, what: &str| {
             let place = file.document.place(&(start..start));
-            let help = Some("write [[budget]] in a line of its own".to_owned());
+            let help = Some("write [[budget]] on its own line".to_owned());
             from.faults.borrow_mut().push(Fault::new(file.file, place, what.to_owned(), help));
         };
         let Some(list) = value.get_ref().as_array() else {
@@ -144,13 +144,13 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
             };
             let own = Layer { table, start: item.span().start, ..*file };
             found.extend(listed(own, *policy, from));
-            // A name is taken also by a budget with other faults.
+            // A budget with other faults also occupies its name.
             let Some(name) = table.get("name") else { continue };
             let Some(text) = name.get_ref().as_str() else { continue };
             if let Some(first) = names.get(text) {
                 let fields = Fields::new(vec![own], "[[budget]]", from.faults);
                 let what = format!("`{text}` is the name of another budget: {first}");
-                fields.fault("name", what, "give it a name of its own");
+                fields.fault("name", what, "give it a different name");
                 continue;
             }
             let line = file.document.place(&name.span()).line;
@@ -169,7 +169,7 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
     found
 }
 
-/// What a file may hold at its top.
+/// The keys allowed at the top level of a file.
 fn sections(file: &Layer<'_>, faults: &Faults) {
     const KNOWN: [&str; 7] =
         ["budget", "step", "include", "defaults", "machine", "policy", "waive"];
@@ -238,7 +238,7 @@ fn budget<'a>(own: Layer<'a>, policy: Option<Layer<'a>>, from: &From<'a, '_>) ->
     if fields.has("at") && !banded {
         fields.fault("at", format!("`{key}` has no band"), "leave `at` out");
     }
-    // What a file says of all of its budgets lies below each.
+    // A file's defaults for its budgets are the layer below each of them.
     let layers = std::iter::once(own).chain(policy).collect();
     let all = Fields::new(layers, "[[budget]]", from.faults);
     let at = all.read::<At>("at").filter(|_| banded);
@@ -271,7 +271,7 @@ fn limit(fields: &Fields<'_>, options: Options) -> Option<Limit> {
         }
     }
     let ratio = |key: &str| fields.read::<Plain>(key).map(|p| Ratio(p.0));
-    // All that are written are read, so that their faults are named too.
+    // All given limits are read, so that their faults are reported too.
     let read = |key: &str| {
         Some(match key {
             "max_time" => Limit::MaxTime(fields.read::<Seconds>("max_time")?),
@@ -301,7 +301,7 @@ fn of_step<'a>(
     let others = ["collective", "size", "size_is", "algorithm"];
     for key in others.into_iter().chain(parameters(true).map(|p| p.key)) {
         if fields.has(key) {
-            let what = format!("`{key}` is of a collective, and the budget is of a step");
+            let what = format!("`{key}` belongs to a collective, but the budget is for a step");
             fields.fault(key, what, "write it in the step");
         }
     }
@@ -347,7 +347,7 @@ fn of_job(
         if fields.has(key) {
             fields.fault(
                 key,
-                format!("`{key}` is of a collective"),
+                format!("`{key}` belongs to a collective"),
                 "leave it out: a job has gpus",
             );
         }
@@ -404,17 +404,17 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
     let machine = from.machines.entry(&fields);
     let (collective, machine) = (collective?, machine?);
     let layout = machine.said.layout;
-    // What ranks follow from nodes is known once the machine is.
+    // The ranks that follow from nodes are known once the machine is known.
     let query = (layout.ranks.is_some() || layout.nodes.is_some())
         .then(|| machine.query(collective, size.unwrap_or_default(), layout));
     if let Some(Ok(query)) = &query {
         let before = from.ranks.get();
         from.ranks.set(before.saturating_add(query.shape.ranks.into()));
         if from.ranks.get() > RANKS {
-            // What goes beyond is said once.
+            // Exceeding the limit is reported once.
             if before <= RANKS {
-                let what = format!("with this budget over {RANKS} ranks are asked for in all");
-                fields.fault("n", what, "give some budgets a file of their own, or fewer ranks");
+                let what = format!("with this budget the total exceeds {RANKS} ranks");
+                fields.fault("n", what, "move some budgets to another file, or use fewer ranks");
             }
             return None;
         }

@@ -1,8 +1,8 @@
-//! Budgets held against each other: 1,024 GPUs within 2 % of 512.
+//! Compares budgets with each other: 1,024 GPUs within 2 % of 512.
 //!
-//! What is compared is a collective's time, and of a step or a job the GPU-seconds of a token, so that
-//! steps of different batches and different numbers of GPUs can be held against each other. What is
-//! expected of both is compared, without bands: a model that is off is off for both.
+//! Collectives are compared by time; steps and jobs by GPU-seconds per token, so that different
+//! batches and different numbers of GPUs are comparable. The expected values of both are compared,
+//! without bands: an error of the model affects both.
 
 use super::outcome::{Outcome, useful};
 use super::standing::Number;
@@ -11,8 +11,8 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Ratio;
 use crate::plan::table::Faults;
 
-/// The outcomes, with those of relations judged now that all are priced; where any is missing its fault
-/// is kept.
+/// The outcomes, with relations judged now that all budgets are priced. If an outcome is missing,
+/// its fault is kept.
 pub(super) fn related(
     budgets: &[Budget],
     priced: Vec<Option<Outcome>>,
@@ -44,14 +44,14 @@ fn held(budget: &Budget, outcome: &Outcome, all: &[(&Budget, Option<Outcome>)]) 
         all.iter().filter(|(b, _)| b.name == within.of || b.heading == within.of).collect();
     let (other, known) = match of[..] {
         [(other, Some(known))] => (other, known),
-        // Its own fault is named already, or it has none.
+        // Its own fault is already reported, or it has none.
         [] => {
             return Err(Error::input(format!("there is no budget `{}`", within.of))
                 .help("name another budget: within = \"2% of NAME\""));
         }
         [(other, None)] => {
             return Err(Error::input(format!("`{}` has no time to compare with", other.name))
-                .help("mend it first"));
+                .help("fix it first"));
         }
         _ => {
             let names: Vec<&str> = of.iter().map(|(b, _)| b.name.as_str()).collect();
@@ -62,7 +62,7 @@ fn held(budget: &Budget, outcome: &Outcome, all: &[(&Budget, Option<Outcome>)]) 
     let (own, theirs) = (effort(budget, outcome)?, effort(other, known)?);
     if own.what != theirs.what {
         return Err(Error::input(format!(
-            "a {} cannot be held against a {}",
+            "a {} cannot be compared with a {}",
             own.what, theirs.what
         ))
         .help("compare collectives with collectives, steps with steps"));
@@ -75,7 +75,7 @@ fn held(budget: &Budget, outcome: &Outcome, all: &[(&Budget, Option<Outcome>)]) 
     Ok(outcome)
 }
 
-/// What is compared.
+/// The compared quantity.
 struct Effort {
     value: f64,
     what: &'static str,
@@ -85,16 +85,16 @@ struct Effort {
 fn effort(budget: &Budget, outcome: &Outcome) -> Result<Effort> {
     let time = outcome.time.ok_or_else(|| {
         Error::input(format!("`{}` has no time to compare with", budget.name))
-            .help("name a budget of a time")
+            .help("name a budget that has a time")
     })?;
     let tokens = match &budget.subject {
         Subject::Call(_) => {
-            let note = "by what is expected of both";
+            let note = "by expected times of both";
             return Ok(Effort { value: time.0, what: "collective", note });
         }
         Subject::Step(step) => step.tokens_of_all(),
         Subject::Job(subject) => subject.tokens(),
     };
-    let note = "GPU-time a token, by what is expected of both";
+    let note = "GPU-time per token, by expected times of both";
     Ok(Effort { value: time.0 * outcome.ranks as f64 / tokens, what: "step", note })
 }

@@ -1,9 +1,10 @@
-//! A figure, where its limit lies beside its band, and at which point of it that is judged.
+//! A value, the position of its limit relative to its band, and the point of the band that is
+//! judged.
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, Volume};
 
-/// A figure with its unit.
+/// A value with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Number {
     /// A time.
@@ -51,16 +52,16 @@ impl std::fmt::Display for Number {
     }
 }
 
-/// Where a limit lies beside the band of what is expected.
+/// The position of a limit relative to the expected band.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
     /// Even the worse end is within the limit.
     Holds,
-    /// The limit lies inside the band.
+    /// The limit is inside the band.
     AtRisk,
-    /// Even the better end passes it.
+    /// Even the better end exceeds it.
     Fails,
 }
 
@@ -75,9 +76,9 @@ impl Standing {
         }
     }
 
-    /// By the parts of the limit that the better and the worse end use.
+    /// From the parts of the limit that the better and the worse end use.
     pub(super) fn of(better: f64, worse: f64) -> Self {
-        // A time that prints as the limit is within it.
+        // A time that is printed equal to the limit is within it.
         const WITHIN: f64 = 1.0 + 1e-9;
         match (better <= WITHIN, worse <= WITHIN) {
             (_, true) => Self::Holds,
@@ -87,12 +88,12 @@ impl Standing {
     }
 }
 
-/// Where in the band a budget is judged, instead of by all of it.
+/// The point of the band at which a budget is judged, instead of the whole band.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// At the least value of the band.
     Low,
-    /// At what is expected.
+    /// At the expected value.
     Mid,
     /// At the largest.
     High,
@@ -106,7 +107,7 @@ impl std::str::FromStr for At {
             "low" => Ok(Self::Low),
             "mid" => Ok(Self::Mid),
             "high" => Ok(Self::High),
-            _ => Err(Error::input(format!("`{text}` is no point of a band"))
+            _ => Err(Error::input(format!("`{text}` is not a point of a band"))
                 .help("write low, mid or high")),
         }
     }

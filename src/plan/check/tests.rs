@@ -82,7 +82,7 @@ fn every_fault_of_a_file_is_named_in_one_run() {
             "b.toml:4:1: the budget has no `collective`",
             "b.toml:6:1: unknown key `collectiv` in [[budget]]",
             "b.toml:9:12: `5` is a time without unit",
-            "b.toml:16:12: `1x` is no time: unit `x` is unknown",
+            "b.toml:16:12: `1x` is not a time: unit `x` is unknown",
             "b.toml:19:8: `b` is the name of another budget: b.toml:12",
             "b.toml:23:12: the budget can never fail: one rank sends nothing",
             "b.toml:30:12: the budget can never fail: 3000 s is over 100 times off 4.139 ms",
@@ -100,7 +100,7 @@ fn budgets_of_more_ranks_than_are_priced_are_refused_once() {
         "collective = \"allreduce\"\nn = 8388608\nsize = \"1GiB\"\nmax_time = \"9s\"\n";
     let text = ["a", "b", "c"].map(|name| format!("[[budget]]\nname = \"{name}\"\n{ONE}")).concat();
     let text: &'static str = Box::leak(text.into_boxed_str());
-    let what = "with this budget over 8388608 ranks are asked for in all";
+    let what = "with this budget the total exceeds 8388608 ranks";
     assert_eq!(faults(&[("b.toml", text)]), [format!("b.toml:10:5: {what}")]);
 }
 
@@ -187,7 +187,7 @@ fn gates_get_a_number_for_each_size() {
     assert!((150e9..260e9).contains(&rate("sichek")));
 }
 
-/// Budgets of a ring on links of two figures, each with its own lines behind.
+/// Budgets of a ring on links of two parameters, each followed by its own lines.
 fn rings(tail: &str, each: &[&str]) -> Checked {
     let one = |(i, lines): (usize, &&str)| {
         format!("{}{lines}\n", RING.replace("\"ring\"\ncoll", &format!("\"{i}\"\ncoll")))

@@ -1,4 +1,4 @@
-//! Limits written from the model with a margin; everything else in the file stays as it is.
+//! Writes limits from the model with a margin; everything else in the file is unchanged.
 
 use super::{Budget, Checked, Limit, Number, Outcome};
 use crate::base::quantity::{Ratio, Volume};
@@ -15,7 +15,7 @@ pub struct Edited {
 }
 
 /// New texts for the files of `checked`, with limits `margin` away from the model: 0.1 is 10 %.
-/// `texts` are the files as they were read. Logs' budgets have no limit to write.
+/// `texts` are the files as they were read. Budgets of logs have no limit to write.
 #[must_use]
 pub fn update(checked: &Checked, texts: &[(String, String)], margin: Ratio) -> Vec<Edited> {
     let mut edited = Vec::new();
@@ -23,7 +23,8 @@ pub fn update(checked: &Checked, texts: &[(String, String)], margin: Ratio) -> V
         let mut edits: Vec<(usize, usize, String)> = Vec::new();
         let mut changed = 0;
         for (budget, outcome) in checked.budgets.iter().zip(&checked.outcomes) {
-            // A limit of a list stands for all of it, and a relation is a wish, not a figure of the model.
+            // A limit of a list applies to the whole list, and a relation is a requirement, not a
+            // value of the model.
             let kept = matches!(budget.limit, Some(Limit::Measured(_) | Limit::Within(_)));
             if budget.file != *file || kept || budget.name != budget.heading {
                 continue;
@@ -67,7 +68,7 @@ fn edit(
         None => more += &format!("\nexpected = {now}"),
     }
     if !more.is_empty() {
-        // Behind what is said of the last value.
+        // After the comment on the last value.
         let end = budget.spans.end;
         let line = text[end..].find('\n').map_or(text.len(), |n| end + n);
         edits.push((line, line, more));
@@ -85,10 +86,10 @@ fn moved(limit: Option<&Limit>, value: Number, margin: Ratio) -> Number {
     }
 }
 
-/// As the file says it: quantities in quotes with their unit, ratios as numbers.
+/// In the file's form: quantities in quotes with their unit, ratios as numbers.
 fn written(limit: Option<&Limit>, number: Number) -> String {
     match (limit, number) {
-        // A part of the step is told from a time by its sign.
+        // The percent sign distinguishes a part of the step from a time.
         (Some(Limit::MaxExposed(_)), Number::Ratio(r)) => format!("\"{:.2}%\"", 100.0 * r.0),
         (_, Number::Ratio(r)) => format!("{:.4}", r.0),
         (_, other) => format!("\"{}\"", other.to_string().replace('µ', "u").replace(' ', "")),

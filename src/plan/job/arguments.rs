@@ -1,5 +1,5 @@
-//! Arguments of commands as people keep them: shell scripts with arrays, variables and line ends, or
-//! command lines inside a page.
+//! Command arguments in files: shell scripts with arrays, variables and continued lines, or command
+//! lines inside a page.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// The arguments of a script, its variables put in. What only a run knows (`$1`, `$(…)`) stays as it
-    /// is written.
+    /// The arguments of a script, with its variables replaced. What is known only at run time
+    /// (`$1`, `$(…)`) is unchanged.
     pub fn of(text: &str) -> Self {
         let plain = joined(text);
         let variables = variables(&plain);
@@ -34,7 +34,7 @@ impl Arguments {
         Self { found }
     }
 
-    /// The same of a flat table in YAML: `key: value`.
+    /// The same for a flat table in YAML: `key: value`.
     pub fn of_yaml(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| {
             let line = line.split(" #").next().unwrap_or("");
@@ -42,7 +42,7 @@ impl Arguments {
             let key = key.trim().trim_start_matches("- ");
             let plain = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
             let value = value.trim().trim_matches(['"', '\'']);
-            // What is switched off is as if it were not there.
+            // A switch that is off counts as absent.
             (plain && !key.is_empty() && value != "false").then(|| (named(key), value.to_owned()))
         });
         Self { found: lines.collect() }
@@ -70,7 +70,7 @@ fn named(key: &str) -> String {
     key.trim().replace('_', "-")
 }
 
-/// Lines that end in a backslash go on; what stands between parentheses is one line.
+/// Joins lines that end in a backslash; text between parentheses is one line.
 fn joined(text: &str) -> String {
     let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
     let mut out = String::with_capacity(text.len());
@@ -129,7 +129,7 @@ fn statements(line: &str) -> Vec<&str> {
     parts
 }
 
-/// `$NAME`, `${NAME}`, `${NAME[@]}` and `${NAME:-absent}` by their values.
+/// Replaces `$NAME`, `${NAME}`, `${NAME[@]}` and `${NAME:-absent}` by their values.
 fn expanded(line: &str, known: &BTreeMap<String, String>) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;

@@ -1,6 +1,6 @@
-//! DeepSpeed's JSON: the stage of ZeRO, the batch, what lies on the host.
+//! DeepSpeed's JSON: the ZeRO stage, the batch, offloading to the host.
 //!
-//! `"auto"` is filled in by the trainer, so it is asked for by name. Source:
+//! The trainer fills in `"auto"`, so the user must give that value. Source:
 //! deepspeed.ai/docs/config-json.
 
 use serde_json::Value;
@@ -16,10 +16,10 @@ pub(super) fn is(text: &str) -> bool {
 /// Reads a configuration.
 ///
 /// # Errors
-/// No JSON.
+/// Invalid JSON.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let json: Value = serde_json::from_str(text)
-        .map_err(|e| Error::input(format!("this is no JSON: {e}")).at(file.to_owned()))?;
+        .map_err(|e| Error::input(format!("this is not JSON: {e}")).at(file.to_owned()))?;
     let mut draft = Draft::default();
     let counts = [
         ("global_batch", "train_batch_size"),
@@ -45,7 +45,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         "sharding",
         format!("{kind}, deepspeed{}", if host { ", offload to the host" } else { "" }),
     )?;
-    // Stage 3 overlaps unless it is told not to, the others only when told.
+    // Stage 3 overlaps by default, the others only if it is set.
     if zero["overlap_comm"].as_bool().unwrap_or(stage == 3) {
         draft.put("overlap", "dp")?;
     }

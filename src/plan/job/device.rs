@@ -1,4 +1,4 @@
-//! A GPU: its peaks, its memory, and which part of the peaks kernels reach.
+//! A GPU: its peaks, its memory, and the part of the peaks that kernels reach.
 
 use serde::Deserialize;
 
@@ -10,9 +10,9 @@ use crate::base::error::{Error, Result};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Device {
     pub name: String,
-    /// Words of titles and descriptions that mean it.
+    /// Words in titles and descriptions that identify it.
     words: Vec<String>,
-    /// The built-in machine that people have it in.
+    /// The built-in machine that has it.
     pub profile: String,
     #[serde(rename = "memory_GB")]
     pub memory_gb: f64,
@@ -20,9 +20,9 @@ pub(crate) struct Device {
     pub peak_fp8_tflops: f64,
     #[serde(rename = "hbm_TB_s")]
     pub hbm_tb_s: f64,
-    /// What it may draw.
+    /// Its power limit.
     watts: f64,
-    /// What it may draw here over that.
+    /// The power limit here over that one.
     #[serde(default = "whole")]
     power: f64,
     pub kernels: Kernels,
@@ -52,15 +52,15 @@ struct Devices {
 
 const DEVICES: &str = include_str!("devices.toml");
 
-/// What a lower limit of power leaves of the rate: clocks fall by less than the power does.
+/// The exponent of a lower power limit's effect on the rate: clocks fall less than power.
 const POWER: f64 = 0.26;
 
 impl Device {
-    /// The one that a description names, such as `H100 SXM 80 GB` or a machine's title; a limit of power
-    /// in it (`at 500 W`) and its memory hold.
+    /// The GPU that a description names, such as `H100 SXM 80 GB` or a machine's title; a power
+    /// limit (`at 500 W`) and a memory size in it are used.
     ///
     /// # Errors
-    /// None is named.
+    /// No known GPU is named.
     pub fn named(text: &str) -> Result<Self> {
         let plain = text.to_ascii_lowercase();
         let devices: Devices = toml::from_str(DEVICES)
@@ -68,7 +68,7 @@ impl Device {
         let known: Vec<String> = devices.device.iter().map(|d| d.name.clone()).collect();
         let found = devices.device.into_iter().find(|d| d.words.iter().any(|w| plain.contains(w)));
         let mut device = found.ok_or_else(|| {
-            Error::input(format!("`{text}` names no GPU whose kernels are known"))
+            Error::input(format!("`{text}` does not name a GPU with known kernels"))
                 .help(format!("write device = \"H100\"; known are {}", known.join(", ")))
         })?;
         if let Some(watts) = before(&plain, "w").filter(|w| (100.0..3000.0).contains(w)) {
@@ -91,12 +91,13 @@ impl Device {
         self.peak_bf16_tflops * 1e12 * part * self.clock()
     }
 
-    /// Whether products of `precision` read what was cast for them: the GPU has a higher rate for it.
+    /// Whether products in `precision` read inputs that were cast for them: the GPU has a higher
+    /// rate for it.
     pub fn casts(&self, precision: Precision) -> bool {
         precision == Precision::Fp8 && self.peak_fp8_tflops > self.peak_bf16_tflops
     }
 
-    /// The same of the body's products.
+    /// The same for the body's products.
     pub fn body(&self, precision: Precision, framework: Framework) -> f64 {
         let k = &self.kernels;
         if !self.casts(precision) {
@@ -106,7 +107,7 @@ impl Device {
         self.peak_fp8_tflops * 1e12 * part * self.clock()
     }
 
-    /// The same of attention's core.
+    /// The same for attention's core.
     pub fn attention(&self, unfused: bool, framework: Framework) -> f64 {
         let k = &self.kernels;
         let part = match (unfused, framework.is_torch()) {
@@ -123,7 +124,7 @@ impl Device {
         self.hbm_tb_s * 1e12 * REACHED
     }
 
-    /// Whether it came before attention was fused.
+    /// Whether it predates fused attention.
     pub fn is_early(&self) -> bool {
         matches!(self.name.as_str(), "V100" | "A100")
     }

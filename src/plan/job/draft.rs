@@ -1,5 +1,5 @@
-//! What is said of a job, key by key, before it is known whether that is all. A draft lies over
-//! another: what was typed over a file, a file over what it names.
+//! The given keys of a job, which may be incomplete. Drafts are layered: the command line over a
+//! file, a file over the files that it names.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -61,29 +61,29 @@ pub(crate) const KEYS: &[&str] = &[
     "weights_type",
 ];
 
-/// Keys as they were said.
+/// Keys as given.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Draft {
     pub name: String,
     pub(super) keys: BTreeMap<String, String>,
     pub model: Option<Transformer>,
-    /// A model that is named and not described.
+    /// A model that is named but not described.
     pub model_name: Option<String>,
-    /// What was taken to be so by a reader.
+    /// What a reader inferred.
     pub inferred: Vec<String>,
-    /// Keys that say nothing here.
+    /// Keys that have no effect here.
     pub unread: Vec<String>,
-    /// What a file leaves to others, by its own names.
+    /// Values that a file leaves open, by the file's names.
     pub asked: Vec<String>,
     /// A measured step that fixes the rate of kernels.
     pub anchor: Option<Box<Draft>>,
 }
 
 impl Draft {
-    /// Says a key.
+    /// Sets a key.
     ///
     /// # Errors
-    /// It is none of a job's.
+    /// It is not a key of a job.
     pub fn put(&mut self, key: &str, value: impl Into<String>) -> Result<()> {
         if key == "model" {
             self.model_name = Some(value.into());
@@ -103,7 +103,7 @@ impl Draft {
         self.keys.get(key).map(String::as_str)
     }
 
-    /// The same without the layout: what a search tries.
+    /// The same without the layout, which a search varies.
     #[must_use]
     pub fn without_layout(mut self) -> Self {
         for key in
@@ -116,10 +116,10 @@ impl Draft {
         self
     }
 
-    /// What is said of the layout, which a search holds fixed.
+    /// The given parts of the layout, which a search keeps fixed.
     ///
     /// # Errors
-    /// A value that is no count.
+    /// A value that is not a count.
     pub fn pins(&self) -> Result<Pins> {
         Ok(Pins {
             tp: self.count("tp")?,
@@ -133,7 +133,7 @@ impl Draft {
         })
     }
 
-    /// The same with what `base` says beside.
+    /// The same, completed from `base`.
     #[must_use]
     pub fn over(mut self, base: &Self) -> Self {
         for (key, value) in &base.keys {
@@ -161,7 +161,7 @@ impl Draft {
     pub(super) fn count(&self, key: &str) -> Result<Option<u32>> {
         let read = |text: &str| {
             text.parse::<u32>().ok().filter(|n| *n > 0).ok_or_else(|| {
-                Error::input(format!("`{text}` is no count"))
+                Error::input(format!("`{text}` is not a count"))
                     .at(format!("{key} = {text}"))
                     .help("write a whole number from 1")
             })
@@ -173,7 +173,7 @@ impl Draft {
         self.get(key).map(|text| text == "true")
     }
 
-    /// Whether it says how many sequences a step has.
+    /// Whether it gives the number of sequences per step.
     pub(super) fn says_batch(&self) -> bool {
         ["global_batch", "accumulation"].iter().any(|key| self.get(key).is_some())
     }
@@ -183,7 +183,7 @@ impl Draft {
         let read = |text: &str| {
             let plain = text.trim().trim_end_matches('s').trim();
             plain.parse::<f64>().ok().filter(|s| s.is_finite() && *s > 0.0).ok_or_else(|| {
-                Error::input(format!("`{text}` is no time of a step"))
+                Error::input(format!("`{text}` is not the time of a step"))
                     .at(format!("step_s = {text}"))
                     .help("write seconds, such as 12.5")
             })
@@ -191,10 +191,10 @@ impl Draft {
         self.get("step_s").map(read).transpose()
     }
 
-    /// The job, once all is said; `memory_only` asks for no batch.
+    /// The job, if complete; `memory_only` needs no batch.
     ///
     /// # Errors
-    /// What is missing, all of it by name; what cannot be together.
+    /// All missing keys by name; contradictions.
     pub fn job(&self, machines: &Machines<'_>, memory_only: bool) -> Result<Job> {
         let mut inferred = self.inferred.clone();
         let mut missing: Vec<&str> = Vec::new();
@@ -218,7 +218,7 @@ impl Draft {
         if ["machine", "device", "profile"].iter().all(|key| self.get(key).is_none()) {
             missing.push("machine");
         }
-        // What a file left open may have been said since.
+        // A value that a file left open may have been given since.
         let batch = self.get("global_batch").is_some() && self.get("micro_batch").is_some();
         let open = |asked: &&String| {
             let key = asked.split(' ').next().unwrap_or("");
@@ -230,9 +230,8 @@ impl Draft {
         let (Some(model), Some(sequence), []) = (&self.model, sequence, missing.as_slice()) else {
             let what = format!("the job does not say {}", missing.join(", "));
             let first = missing.first().and_then(|m| m.split(' ').next()).unwrap_or("gpus");
-            return Err(
-                Error::input(what).help(format!("write --set {first}=…, or a job in TOML over it"))
-            );
+            return Err(Error::input(what)
+                .help(format!("write --set {first}=…, or a job in TOML before it")));
         };
         let device = self.device(machines)?;
         let sharding = self.sharding(&mut inferred)?;
@@ -255,7 +254,7 @@ impl Draft {
             _ => {
                 let early = device.is_early() && !sharding.framework.is_torch();
                 if early {
-                    inferred.push(format!("attention unfused, as Megatron on {} was", device.name));
+                    inferred.push(format!("attention unfused, as in Megatron on {}", device.name));
                 }
                 early
             }
@@ -314,7 +313,7 @@ impl Draft {
             (Some(dp), _) => dp,
             (None, Some(gpus)) if u64::from(gpus).is_multiple_of(inner) => {
                 let dp = gpus / inner as u32;
-                inferred.push(format!("dp {dp}: what {gpus} GPUs leave"));
+                inferred.push(format!("dp {dp}: the rest of {gpus} GPUs"));
                 dp
             }
             (None, Some(gpus)) => {
@@ -331,7 +330,7 @@ impl Draft {
         Ok(Degrees { tp, pp, cp, dp, ep, chunks, sequence })
     }
 
-    /// Pieces a stage where nobody says: one, or as many as `layers_per_chunk` makes.
+    /// Chunks per stage if not given: one, or the number that follows from `layers_per_chunk`.
     fn chunks(&self, model: &Transformer, d: Degrees, inferred: &mut Vec<String>) -> Result<u32> {
         if d.pp == 1 {
             return Ok(1);
@@ -365,7 +364,7 @@ impl Draft {
         Ok(sharding)
     }
 
-    /// The GPU that a description, a machine's name or its title means.
+    /// The GPU of a description, of a machine's name or of its title.
     pub(super) fn device(&self, machines: &Machines<'_>) -> Result<Device> {
         let mut device = match (self.get("device"), self.get("profile").or(self.get("machine"))) {
             (Some(text), _) => Device::named(text)?,
@@ -382,7 +381,7 @@ impl Draft {
             if let Some(text) = self.get(key) {
                 let parsed = text.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
                 *into = parsed.ok_or_else(|| {
-                    Error::input(format!("`{text}` is no number above 0"))
+                    Error::input(format!("`{text}` is not a number above 0"))
                         .at(format!("{key} = {text}"))
                 })?;
             }
@@ -395,8 +394,8 @@ impl Draft {
         Ok(device)
     }
 
-    /// The links: the machine that is named, else the one that people have such GPUs in, with the
-    /// network that is described.
+    /// The links: of the named machine, otherwise of the built-in machine with such GPUs, with the
+    /// described network.
     pub(super) fn links(
         &self,
         machines: &Machines<'_>,
@@ -413,13 +412,13 @@ impl Draft {
             inferred.push(format!("links of {name}"));
             let nics = fabric.tiers.last().and_then(|t| t.nics).map_or(8, NonZeroU32::get);
             if let Some(node) = self.get("network").and_then(network) {
-                // A machine's NICs stay as many as they are; what a node has goes over them.
+                // The machine's number of NICs is unchanged; the node's rate is divided over them.
                 let rate = node / f64::from(nics);
                 said.put(Parameter::named("bw_inter")?, &format!("{rate}GB/s"))?;
-                inferred.push(format!("{node:.1} GB/s a node over {nics} NICs"));
+                inferred.push(format!("{node:.1} GB/s per node over {nics} NICs"));
             }
         }
-        // A job over several domains of 72 takes a power of two of each.
+        // A job over several domains of 72 uses a power of two of each.
         let span = fabric.node.and_then(|tier| fabric.tiers[tier].span).map(NonZeroU32::get);
         if let Some(span) = span.filter(|s| u64::from(*s) < gpus && !s.is_power_of_two()) {
             let taken = 1 << span.ilog2();
@@ -430,7 +429,7 @@ impl Draft {
     }
 }
 
-/// What cannot be together.
+/// Checks for contradictions.
 fn check(job: &Job) -> Result<()> {
     let (d, model) = (job.degrees, &job.model);
     let refuse = |what: String, help: &str| Err(Error::input(what).help(help));
@@ -445,7 +444,7 @@ fn check(job: &Job) -> Result<()> {
     }
     match model.experts {
         None if d.ep > 1 => {
-            return refuse(format!("ep {} of a model without experts", d.ep), "leave out ep");
+            return refuse(format!("ep {}, but the model has no experts", d.ep), "leave out ep");
         }
         Some(e) if !e.experts.is_multiple_of(d.ep) => {
             return refuse(
@@ -464,8 +463,8 @@ fn check(job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// What a node sends in GB/s, from words such as `8 of 400 Gb/s`, `4 HDR InfiniBand
-/// a node` or `1,600 Gb/s RoCE a node`. Omni-Path carried about half of its rate in BLOOM's runs.
+/// The rate of a node in GB/s, from words such as `8 of 400 Gb/s`, `4 HDR InfiniBand
+/// a node` or `1,600 Gb/s RoCE a node`. Omni-Path reached about half of its rate in BLOOM's runs.
 fn network(text: &str) -> Option<f64> {
     const KINDS: [(&str, f64); 4] =
         [("EDR", 100.0), ("HDR", 200.0), ("NDR", 400.0), ("XDR", 800.0)];

@@ -1,4 +1,4 @@
-//! Drafts from files: which reader a file is for, what it names beside it, and files over each other.
+//! Drafts from files: the reader for a file, the files that it names, and the layers of files.
 
 use toml::{Table, Value};
 
@@ -8,7 +8,7 @@ use super::{deepspeed, huggingface, megatron, serving, torchtitan};
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::plan::table::{Files, joined};
 
-/// The jobs of files, each file over those behind it; only the first may hold several.
+/// The jobs of files; each file overrides those after it. Only the first may have several jobs.
 ///
 /// # Errors
 /// A file that cannot be read; a model that is unknown.
@@ -34,7 +34,7 @@ pub(crate) fn drafts(files: &dyn Files, names: &[String]) -> Result<Vec<Row>> {
     Ok(found)
 }
 
-/// Whether `text` is a job of one of the formats, and no file of steps.
+/// Whether `text` is a job in one of the formats and not a file of steps.
 pub(crate) fn is_job(name: &str, text: &str) -> bool {
     if !name.ends_with(".toml") {
         return true;
@@ -60,7 +60,7 @@ fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
     } else if serving::is(&text) {
         one(serving::read(&text, name)?)
     } else {
-        return Err(Error::input("no job is known in this file").at(name.to_owned()).help(
+        return Err(Error::input("this file is not a known kind of job").at(name.to_owned()).help(
             "name a config.json, torchtitan's TOML, Megatron-LM's arguments, DeepSpeed's JSON, \
              arguments of vLLM or SGLang, or a job in TOML",
         ));
@@ -71,7 +71,7 @@ fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
     Ok(found)
 }
 
-/// What a draft names: another configuration under `from`, and its model.
+/// Reads what a draft names: another configuration under `from`, and its model.
 fn beside(files: &dyn Files, file: &str, mut draft: Draft) -> Result<Draft> {
     if let Some(from) = draft.get("from").map(str::to_owned) {
         let names: Vec<String> = from.split(',').map(|path| joined(file, path.trim())).collect();
@@ -115,9 +115,9 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
         None => {
             let known: Vec<&str> = whole.keys().map(String::as_str).collect();
             let help = did_you_mean(name, known.iter().copied(), || {
-                format!("name its config.json beside; known are {}", known.join(", "))
+                format!("name its config.json too; known are {}", known.join(", "))
             });
-            Err(Error::input(format!("the widths of `{name}` are not known here")).help(help))
+            Err(Error::input(format!("the widths of `{name}` are not known")).help(help))
         }
     }
 }

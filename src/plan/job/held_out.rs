@@ -1,9 +1,10 @@
-//! How far steps of a source are off when the rates of kernels are fitted to all other sources.
+//! The error of steps of a source if the rates of kernels are fitted to all other sources.
 //!
-//! Fitted here are the rates of `devices.toml`, from values that other publications give: products at 0.8 of
-//! what they reach alone, attention as FlashAttention's authors and PyTorch's state it. What the fit cannot
-//! tell without a source stays near that. The thirteen constants of shapes and hosts (`work.rs`) are not fitted
-//! again: they were chosen with all sources in sight, so errors of sources never seen will be a little larger.
+//! The rates of `devices.toml` are fitted here, starting from other publications: products at 0.8
+//! of the rate that they reach alone, attention as stated by the authors of FlashAttention and
+//! PyTorch. Rates that the fit cannot determine without a source stay near these. The thirteen
+//! constants of shapes and hosts (`work.rs`) are not fitted again: they were chosen from all
+//! sources, so errors of unseen sources will be a little larger.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,7 +18,7 @@ use super::*;
 use crate::model::algorithm::Registry;
 use crate::plan::table::{BuiltIn, Machines};
 
-/// Rates that are one figure: of which GPUs, which of the seven, and where a fit begins.
+/// Rates that share one value: of which GPUs, which of the seven, and the start of the fit.
 struct Rate {
     devices: &'static [&'static str],
     set: fn(&mut Kernels, f64),
@@ -60,7 +61,7 @@ struct Run {
 }
 
 impl Run {
-    /// What it is said to take with kernels `slower` than rates of `values`.
+    /// The predicted time with kernels `slower` than rates of `values`.
     fn said(&self, rates: &[Rate], values: &[f64], slower: f64) -> f64 {
         let mut job = self.job.clone();
         for (rate, value) in rates.iter().zip(values) {
@@ -72,12 +73,12 @@ impl Run {
         sum(&parts(&job, &self.messages, stages.slowest * slower, stages.mean * slower))
     }
 
-    /// The logarithm of what it is said to take over what it took.
+    /// The logarithm of predicted over measured time.
     fn off(&self, rates: &[Rate], values: &[f64]) -> f64 {
         (self.said(rates, values, 1.0) / self.measured).ln()
     }
 
-    /// By how much its kernels were slower than rates of `values`, as far as an anchor is believed.
+    /// How much slower its kernels were than rates of `values`, within the limits for an anchor.
     fn slower(&self, rates: &[Rate], values: &[f64]) -> f64 {
         const MOST: f64 = 1.5;
         let (mut low, mut high) = (1.0 / MOST, MOST);
@@ -112,7 +113,7 @@ fn runs() -> Vec<(String, Run)> {
     let one = |(row, table): (&super::super::Row, &&Table)| {
         let job = row.draft.job(&machines, false).unwrap();
         let wires = Wires::new(&registry, &job.machine);
-        // Only a ring of keys and values asks for the time of attention, and that is as shipped.
+        // Only a ring of keys and values uses the time of attention, and that is as shipped.
         let messages = messages(&job, &wires, stages(&job).core).unwrap();
         let (source, step) = (source(table), &table["step_s"]);
         let measured = step.as_float().or(step.as_integer().map(|n| n as f64)).unwrap();
@@ -124,7 +125,8 @@ fn runs() -> Vec<(String, Run)> {
     pairs.map(one).collect()
 }
 
-/// The rates that fit `runs` best, a rate after another, by absolute errors that are rounded off near none.
+/// The rates that fit `runs` best, one rate after another, by absolute errors that are smoothed
+/// near 0.
 fn fitted(rates: &[Rate], runs: &[&Run]) -> Vec<f64> {
     const ROUNDED: f64 = 0.03;
     const PULL: f64 = 0.05;
@@ -152,7 +154,7 @@ fn fitted(rates: &[Rate], runs: &[&Run]) -> Vec<f64> {
     values
 }
 
-/// The quantile of errors, each source counting alike.
+/// The quantile of errors, with equal weight for each source.
 fn quantile(errors: &[(f64, f64)], q: f64) -> f64 {
     let mut errors = errors.to_vec();
     errors.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -198,7 +200,7 @@ fn steps_of_a_source_that_no_rate_was_fitted_to_are_met() {
     let figures = |off: &[(f64, f64)]| [0.5, 0.8, 1.0].map(|q| quantile(off, q));
     let (plain, anchored) = (figures(&off), figures(&anchored));
     assert!(plain[0] <= 0.085 && plain[1] <= 0.16, "{plain:.3?}");
-    // `tests/engine/jobs.rs` says why.
+    // See `tests/engine/jobs.rs` for the reason.
     assert_eq!(far, ["bridge-moonlight-8"]);
     assert!((0.75..=0.85).contains(&(inside / all)), "{:.2} inside the band", inside / all);
     assert!(anchored[0] <= 0.062, "{anchored:.3?}");

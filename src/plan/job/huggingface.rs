@@ -1,6 +1,6 @@
 //! Hugging Face's `config.json`: the widths of a model under the names that its family uses.
 //!
-//! Parameters follow to the last one; tests hold them to what safetensors' files hold. Source:
+//! The number of parameters is exact; tests compare it with safetensors files. Source:
 //! github.com/huggingface/transformers, `configuration_*.py` of each family.
 
 use serde_json::{Map, Value};
@@ -9,7 +9,7 @@ use super::draft::Draft;
 use super::model::{Attention, Experts, Small, Transformer};
 use crate::base::error::{Error, Result};
 
-/// Families whose layers are known here.
+/// Families with known layers.
 const FAMILIES: &[&str] = &[
     "llama",
     "mistral",
@@ -31,7 +31,7 @@ const FAMILIES: &[&str] = &[
     "bloom",
 ];
 
-/// A configuration with what it lacks.
+/// A configuration with its missing keys.
 struct Config<'a> {
     keys: &'a Map<String, Value>,
     missing: Vec<&'static str>,
@@ -43,7 +43,7 @@ impl Config<'_> {
         found.and_then(|n| u32::try_from(n).ok())
     }
 
-    /// The first of the names that is there; what none of them says is kept.
+    /// The value of the first name that is present; if none is, it is recorded as missing.
     fn need(&mut self, names: &[&'static str]) -> u32 {
         self.maybe(names).unwrap_or_else(|| {
             self.missing.push(names[0]);
@@ -64,44 +64,44 @@ pub(super) fn is(text: &str) -> bool {
 /// Reads a configuration.
 ///
 /// # Errors
-/// No JSON, an unknown family, widths that are missing: all of them by name.
+/// Invalid JSON, an unknown family, missing widths (all by name).
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let value: Value = serde_json::from_str(text)
-        .map_err(|e| Error::input(format!("this is no JSON: {e}")).at(file.to_owned()))?;
+        .map_err(|e| Error::input(format!("this is not JSON: {e}")).at(file.to_owned()))?;
     let whole = value.as_object().ok_or_else(|| {
-        Error::input("a config.json is an object")
+        Error::input("a config.json must be an object")
             .at(file.to_owned())
             .help("name a model's config.json")
     })?;
-    // Models with pictures keep their language model inside.
+    // Multimodal models keep their language model in a subtable.
     let keys = whole.get("text_config").and_then(Value::as_object).unwrap_or(whole);
     let family = keys.get("model_type").or(whole.get("model_type")).and_then(Value::as_str);
     let family = family.unwrap_or("").trim_end_matches("_text");
     if !FAMILIES.contains(&family) {
-        return Err(Error::input(format!(
-            "`{family}` is a family of models that is not known here"
-        ))
-        .at(format!("{file}: model_type"))
-        .help(format!(
-            "known are {}; or write the widths as [model] of a job",
-            FAMILIES.join(", ")
-        )));
+        return Err(Error::input(format!("`{family}` is not a known family of models"))
+            .at(format!("{file}: model_type"))
+            .help(format!(
+                "known are {}; or write the widths as [model] of a job",
+                FAMILIES.join(", ")
+            )));
     }
     let mut config = Config { keys, missing: Vec::new() };
     let model = transformer(&mut config, family);
     if !config.missing.is_empty() {
         let missing = config.missing.join(", ");
-        return Err(Error::input(format!("the configuration does not say {missing}"))
+        return Err(Error::input(format!("the configuration lacks {missing}"))
             .at(file.to_owned())
-            .help("name the config.json as the model's repository has it"));
+            .help("name the unchanged config.json of the model's repository"));
     }
     let mut draft = Draft { model: Some(model), ..Draft::default() };
     if config.maybe(&["num_nextn_predict_layers"]).unwrap_or(0) > 0 {
-        draft.inferred.push("the module that predicts a second token is left out".to_owned());
+        draft.inferred.push("the module for predicting a second token is left out".to_owned());
     }
     let slides = config.maybe(&["sliding_window", "attention_chunk_size"]).is_some();
     if slides && config.flag("use_sliding_window", true) {
-        draft.inferred.push("attention over windows is counted over the whole sequence".to_owned());
+        draft
+            .inferred
+            .push("sliding-window attention is counted over the whole sequence".to_owned());
     }
     let method = keys.get("quantization_config").and_then(|q| q.get("quant_method"));
     if let Some(method) = method.and_then(Value::as_str) {
@@ -113,7 +113,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
 fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
     let layers = config.need(&["num_hidden_layers", "n_layer"]);
     let hidden = config.need(&["hidden_size", "n_embd", "n_embed"]);
-    // Gemma's files leave out what is as its class has it.
+    // Gemma's files leave out values that equal the defaults of its class.
     let gemma = family == "gemma3";
     let usual = |config: &mut Config<'_>, names: &[&'static str], usual: u32| match gemma {
         true => config.maybe(names).unwrap_or(usual),
@@ -151,7 +151,7 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
     let mut model = Transformer {
         layers,
         hidden,
-        // A model whose layers all have experts has no width of its own.
+        // A model whose layers all have experts has no dense width.
         ffn: if matches!(family, "mixtral" | "gpt_oss") { 0 } else { ffn },
         gated: !gpt,
         heads,
@@ -228,19 +228,19 @@ fn experts(config: &mut Config<'_>, family: &str, layers: u32) -> Option<Experts
     }
 }
 
-/// Norms and biases of a layer, and those outside layers.
+/// Norms and biases of a layer, and of the parts outside layers.
 fn small(config: &Config<'_>, family: &str, model: &Transformer, kv: (u32, u32)) -> Small {
     let (h, a) = (u64::from(model.hidden), u64::from(model.heads));
     let (k, d) = (u64::from(kv.0), u64::from(kv.1));
     let (norms, end) = (2 * h, h);
     match family {
-        // Biases of four products and two norms with their own.
+        // Biases of four products, and two norms with biases.
         "gpt2" | "gpt_neox" => Small { layer: 13 * h, outside: 2 * h },
-        // A norm behind the embedding.
+        // A norm after the embedding.
         "bloom" => Small { layer: 13 * h, outside: 4 * h },
-        // A gate of the shared expert beside.
+        // Also a gate of the shared expert.
         "qwen2_moe" => Small { layer: norms + a * d + 2 * k * d + h, outside: end },
-        // Norms before and behind both parts, and of queries and keys.
+        // Norms before and after both parts, and of queries and keys.
         "gemma3" => Small { layer: 2 * norms + 2 * d, outside: end },
         "glm4_moe" => {
             let bias = if config.flag("attention_bias", false) { a * d + 2 * k * d } else { 0 };
@@ -249,7 +249,7 @@ fn small(config: &Config<'_>, family: &str, model: &Transformer, kv: (u32, u32))
         }
         "qwen2" => Small { layer: norms + a * d + 2 * k * d, outside: end },
         "qwen3" | "qwen3_moe" => Small { layer: norms + 2 * d, outside: end },
-        // Sinks a head, and biases.
+        // Sinks per head, and biases.
         "gpt_oss" => Small { layer: norms + a + a * d + 2 * k * d + h, outside: end },
         "deepseek_v2" | "deepseek_v3" | "kimi_k2" => {
             let of = |key: &str| u64::from(config.maybe(&[key]).unwrap_or(0));

@@ -1,13 +1,13 @@
 //! Megatron-LM's arguments, in a script or a list of them.
 //!
-//! Source: github.com/NVIDIA/Megatron-LM, `megatron/training/arguments.py`: names, and what is absent.
+//! Source: github.com/NVIDIA/Megatron-LM, `megatron/training/arguments.py`: names and defaults.
 
 use super::arguments::Arguments;
 use super::draft::Draft;
 use super::model::{Attention, Experts, Small, Transformer};
 use crate::base::error::Result;
 
-/// Whether a text holds them.
+/// Whether a text contains such arguments.
 pub(super) fn is(text: &str) -> bool {
     text.contains("--num-layers") || text.contains("--tensor-model-parallel-size")
 }
@@ -15,7 +15,7 @@ pub(super) fn is(text: &str) -> bool {
 /// Reads arguments.
 ///
 /// # Errors
-/// None of its own.
+/// None from this reader itself.
 pub(super) fn read(text: &str) -> Result<Draft> {
     let args = Arguments::of(text);
     let mut draft = Draft { model: model(&args), ..Draft::default() };
@@ -93,7 +93,7 @@ fn model(args: &Arguments) -> Option<Transformer> {
     };
     let rope = args.any(&["position-embedding-type"]) == Some("rope");
     let positions = if rope { 0 } else { args.number(&["max-position-embeddings"]).unwrap_or(0) };
-    // The words of GPT-2's vocabulary, which Megatron's recipes train with.
+    // The size of GPT-2's vocabulary, which Megatron's recipes train with.
     const WORDS: u32 = 50257;
     let words = args.number(&["vocab-size"]).unwrap_or(WORDS);
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
@@ -109,7 +109,7 @@ fn model(args: &Arguments) -> Option<Transformer> {
     });
     let h = u64::from(hidden);
     let norm = if args.any(&["normalization"]) == Some("RMSNorm") { h } else { 2 * h };
-    // Biases of q, k, v, the output, and the feed-forward part.
+    // Biases of q, k, v, the output and the feed-forward part.
     let inner = u64::from(if gated { 2 * ffn } else { ffn });
     let biases = match attention {
         _ if args.has("disable-bias-linear") => 0,

@@ -2,11 +2,11 @@
 //!
 //! | part | bytes |
 //! |---|---|
-//! | states | of a parameter 16 to 20 in all; what is sharded is divided by the replicas |
-//! | activations of a layer | tokens·h·(outer + inner/t), 34 in all of GPT's; outer parts too over t with sequence parallelism |
-//! | scores, where they are kept | 5·a·s/t a token |
+//! | states | 16 to 20 per parameter in total; sharded states are divided by the replicas |
+//! | activations of a layer | tokens·h·(outer + inner/t), 34 in total for GPT; with sequence parallelism the outer parts are also divided by t |
+//! | scores, if they are kept | 5·a·s/t per token |
 //! | micro-batches in flight | min(p, m) on the first stage, times 1 + (p − 1)/(p·v) interleaved |
-//! | logits | 12 a word and token: 16 bits, their copy in 32, exponentials or gradient |
+//! | logits | 12 per word and token: 16 bits, their copy in 32, exponentials or gradient |
 
 use super::time::held;
 use super::{Framework, Job, Precision, Recompute, Schedule, Stated};
@@ -22,15 +22,15 @@ pub(crate) struct Memory {
     pub logits: f64,
     /// Buffers and workspaces of libraries.
     pub buffers: f64,
-    /// What was recomputed for it: of unstated jobs the least that fits.
+    /// The recomputation that it assumes: for unstated jobs the least that fits.
     pub recompute: Recompute,
 }
 
-/// Half the band, as a part: 8 of 10 published peaks lie inside.
+/// Half the relative width of the band: 8 of 10 published peaks are inside.
 pub(crate) const BAND: f64 = 0.15;
 /// The allocator keeps more than tensors hold.
 const RESERVED: f64 = 1.1;
-/// The driver counts contexts, NCCL's buffers and what is fragmented too: 5 to 11 GB in BLOOM's tables.
+/// The driver also counts contexts, NCCL's buffers and fragmentation: 5 to 11 GB in BLOOM's tables.
 const DRIVER: f64 = 8e9;
 const BUFFERS: f64 = 0.5e9;
 /// A part of the inputs is kept in 8 bits.
@@ -46,7 +46,7 @@ impl Memory {
         self.states() + self.activations + self.logits + self.buffers
     }
 
-    /// As a framework or the driver states it.
+    /// As reported by a framework or the driver.
     pub fn stated(&self, stated: Stated) -> f64 {
         match stated {
             Stated::Allocated => self.allocated(),
@@ -55,8 +55,8 @@ impl Memory {
         }
     }
 
-    /// Whether it goes into `capacity` bytes; only what is impossible at the short end of the band does
-    /// not.
+    /// Whether it fits into `capacity` bytes; it does not only if even the low end of the band does
+    /// not fit.
     pub fn fits(&self, job: &Job) -> bool {
         let needed = if job.device.is_early() && !job.sharding.framework.is_torch() {
             self.stated(Stated::Driver)
@@ -67,7 +67,7 @@ impl Memory {
     }
 }
 
-/// The peak of `job`; where recomputation is unstated, with the least of it that fits.
+/// The peak of `job`; if recomputation is unstated, with the least that fits.
 pub(crate) fn memory(job: &Job) -> Memory {
     if job.recompute != Recompute::Unstated {
         return with(job, job.recompute);
@@ -87,7 +87,7 @@ fn with(job: &Job, recompute: Recompute) -> Memory {
     let last = if recompute == Recompute::Full { whole } else { 0.0 };
     let flight = in_flight(job);
     let logits = logits(job);
-    // The first stage holds most micro-batches, the last one the logits.
+    // The first stage holds the most micro-batches, the last one the logits.
     let first = per_layer * layers * flight;
     let end = per_layer * layers + logits;
     let (activations, logits) = match d.pp {
@@ -115,7 +115,7 @@ fn in_flight(job: &Job) -> f64 {
     if job.global.is_some() { most.min(job.microbatches()) } else { most.min(1e6) }
 }
 
-/// Bytes that one layer keeps of a micro-batch.
+/// Bytes that one layer keeps per micro-batch.
 fn layer(job: &Job, recompute: Recompute) -> f64 {
     let (d, model) = (job.degrees, &job.model);
     let (tokens, h, t) = (job.tokens(), f64::from(model.hidden), f64::from(d.tp));
@@ -126,7 +126,7 @@ fn layer(job: &Job, recompute: Recompute) -> f64 {
     let (outer, inner) = widths(job);
     let mut bytes = tokens * h * (outer / outer_over + inner / t);
     match recompute {
-        // Norms and activation functions are computed again, or every second product.
+        // Norms and activation functions, or every second product, are recomputed.
         Recompute::Operators => bytes *= 0.55,
         Recompute::Modules => bytes *= 0.5,
         _ => {}
@@ -143,7 +143,7 @@ fn widths(job: &Job) -> (f64, f64) {
     let model = &job.model;
     let h = f64::from(model.hidden);
     if !model.gated && model.experts.is_none() {
-        // Norms' inputs and outputs 8, masks of dropout 2; q, k, v, their output and the FFN 24.
+        // Inputs and outputs of norms 8, dropout masks 2; q, k, v, their output and the FFN 24.
         return (if job.sharding.framework.is_torch() { 8.0 } else { 10.0 }, 24.0);
     }
     let attention = 4.0 + 4.0 * model.kv_share();
@@ -159,7 +159,7 @@ fn widths(job: &Job) -> (f64, f64) {
     (8.0, attention + inner)
 }
 
-/// Bytes of the scores that a layer keeps where attention is not fused.
+/// Bytes of the scores that a layer keeps if attention is not fused.
 fn scores(job: &Job) -> f64 {
     if !job.unfused_attention {
         return 0.0;
@@ -187,7 +187,7 @@ fn states(job: &Job) -> (f64, f64, f64) {
         let t = f64::from(job.degrees.tp);
         let unit = job.model.dense_body() / f64::from(job.model.layers) / t
             + routed / job.deepest().max(1.0);
-        // Two units are gathered at once, and the gradients of one wait to be scattered.
+        // Two units are gathered at once, while the gradients of one wait to be scattered.
         let ends = 2.0 * job.model.embedding() / t;
         add(all, (4.0 * unit + ends, 4.0 * unit, 0.0))
     } else {
@@ -206,13 +206,13 @@ fn gathered(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
     let keeps = job.sharding.framework == Framework::Fsdp2 && job.degrees.pp > 1;
     match job.sharding.shard {
         Shard::Gradients => (2.0 * params + 4.0 * params / n, 2.0 * params / n, 8.0 * params / n),
-        // Under a pipeline parameters stay gathered, and gradients whole.
+        // In a pipeline parameters stay gathered and gradients unsharded.
         _ if keeps => (params * (2.0 + 4.0 / n), params * (4.0 + 4.0 / n), 8.0 * params / n),
         _ => (4.0 * params / n, 4.0 * params / n, 8.0 * params / n),
     }
 }
 
-/// States of `params` that a rank keeps whole but for what `n` replicas share.
+/// States of `params` that a rank keeps in full, except those sharded over `n` replicas.
 fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
     let early = job.device.is_early();
     let wide = job.sharding.gradient > 2.0;
@@ -222,7 +222,7 @@ fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
             (2.0 * params, 2.0 * params, 16.0 * params)
         }
         Shard::Nothing => (2.0 * params, job.sharding.gradient * params, 12.0 * params),
-        // Before sums were fused into products, gradients lay in both types.
+        // Before gradient accumulation was fused into products, gradients were kept in both types.
         Shard::Optimizer if wide && early => (2.0 * params, 6.0 * params, 12.0 * params / n),
         Shard::Optimizer if wide => (2.0 * params, 4.0 * params, 12.0 * params / n),
         Shard::Optimizer => (2.0 * params, 2.0 * params, master * params / n),

@@ -1,21 +1,22 @@
-//! A training job from the files that people have: its step's time and its peak memory.
+//! A training job from existing configuration files: the time of its step and its peak memory.
 //!
 //! | file | what is read |
 //! |---|---|
-//! | `draft` | keys as they were said, over each other; what is missing is asked for by name |
+//! | `draft` | given keys in layers; missing ones are reported by name |
 //! | `row` | a job in TOML: `[model]`, `layout`, `batch`, `machine` |
 //! | `model` | widths of a transformer: parameters, arithmetic |
-//! | `device` | what a GPU computes, by kernels that were measured, and its memory |
+//! | `device` | the rates of a GPU by measured kernels, and its memory |
 //! | `work` | arithmetic and bytes of a pipeline's stage |
-//! | `time` | the step: stages, schedule, collectives, what overlaps |
+//! | `time` | the step: stages, schedule, collectives, overlap |
 //! | `memory` | the fullest rank: states, activations, logits |
-//! | `wires` | collectives at their expectation |
+//! | `wires` | the expected times of collectives |
 //!
-//! A published rate is end to end: bubble and communication are inside it. Here the rate of kernels
-//! is what computes, and everything else is added. Sources of the formulas: Narayanan et al., arXiv
-//! 2104.04473 (pipelines); Korthikanti et al., arXiv 2205.05198 (activations); Rajbhandari et al.,
-//! arXiv 1910.02054 (states); Qi et al., arXiv 2401.10241 (zero bubble); DeepSeek-AI, arXiv 2412.19437
-//! (DualPipe); Dao et al., arXiv 2205.14135 (flash attention's 2.5-fold backward pass).
+//! A published rate is end to end: bubble and communication are inside it. Here computing time
+//! follows from the rate of kernels, and everything else is added. Sources of the formulas:
+//! Narayanan et al., arXiv 2104.04473 (pipelines); Korthikanti et al., arXiv 2205.05198
+//! (activations); Rajbhandari et al., arXiv 1910.02054 (states); Qi et al., arXiv 2401.10241 (zero
+//! bubble); DeepSeek-AI, arXiv 2412.19437 (DualPipe); Dao et al., arXiv 2205.14135 (flash
+//! attention's 2.5-fold backward pass).
 
 mod arguments;
 mod deepspeed;
@@ -52,14 +53,14 @@ pub(crate) use words::{
     Dispatcher, Framework, Overlap, Precision, Recompute, Schedule, Sharding, Stated,
 };
 
-/// Degrees of parallelism; ranks lie tp, cp, dp, pp from the innermost out.
+/// Degrees of parallelism; the order of ranks is tp, cp, dp, pp from the innermost out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Degrees {
     pub tp: u32,
     pub pp: u32,
     pub cp: u32,
     pub dp: u32,
-    /// Experts' ranks, out of those of TP, CP and DP.
+    /// Ranks of experts, out of those of TP, CP and DP.
     pub ep: u32,
     /// Pieces of the model on a stage, one after another (interleaving).
     pub chunks: u32,
@@ -83,16 +84,16 @@ impl Degrees {
     }
 }
 
-/// A job: a model, how it is laid out, and on what.
+/// A job: a model, its layout and its machine.
 #[derive(Clone)]
 pub(crate) struct Job {
     pub name: String,
     pub model: Transformer,
     pub degrees: Degrees,
     pub sharding: Sharding,
-    /// Replicas that share one set of parts; fewer than all is HSDP.
+    /// Replicas that share one set of shards; fewer than all is HSDP.
     pub shard_size: u32,
-    /// Sequences of a step; absent where only memory is asked.
+    /// Sequences per step; absent if only memory is computed.
     pub global: Option<u32>,
     /// Sequences of a micro-batch.
     pub micro: u32,
@@ -100,7 +101,7 @@ pub(crate) struct Job {
     pub sequence: u32,
     pub precision: Precision,
     pub recompute: Recompute,
-    /// Whether the loss never holds all logits.
+    /// Whether the loss is fused and never holds all logits.
     pub fused_loss: bool,
     pub overlap: Overlap,
     pub schedule: Schedule,
@@ -112,9 +113,9 @@ pub(crate) struct Job {
     pub unfused_attention: bool,
     pub device: Device,
     pub machine: MachineEntry,
-    /// Which figure of memory is asked for.
+    /// Which measure of memory is computed.
     pub stated: Stated,
-    /// What was taken to be so without being said.
+    /// Inferred values that were not given.
     pub inferred: Vec<String>,
 }
 
@@ -130,7 +131,7 @@ impl Job {
         f64::from(self.micro) * f64::from(self.sequence) / f64::from(self.degrees.cp)
     }
 
-    /// Whether another job runs the same kernels on as many ranks.
+    /// Whether another job runs the same kernels on the same number of ranks.
     pub fn runs_as(&self, other: &Self) -> bool {
         self.model == other.model
             && self.degrees == other.degrees
@@ -139,7 +140,7 @@ impl Job {
             && (self.precision, self.recompute) == (other.precision, other.recompute)
     }
 
-    /// The keys that its step and its memory follow from, with their values.
+    /// The keys that determine its step and its memory, with their values.
     pub fn facts(&self) -> Vec<(String, String)> {
         let d = self.degrees;
         let facts = [

@@ -1,4 +1,5 @@
-//! A transformer's widths, and what follows: parameters to the last one, arithmetic a token.
+//! A transformer's widths, and from them the exact number of parameters and the arithmetic per
+//! token.
 
 /// The products around attention's core.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,7 +13,7 @@ pub(crate) enum Attention {
     },
     /// Keys and values from a narrow latent (DeepSeek-V2, arXiv 2405.04434).
     Latent {
-        /// Width of the queries' latent; 0 where there is none.
+        /// Width of the queries' latent; 0 if there is none.
         query: u32,
         /// Width of keys' and values' latent.
         latent: u32,
@@ -33,18 +34,18 @@ pub(crate) struct Experts {
     pub top_k: u32,
     /// Width of one.
     pub ffn: u32,
-    /// Width of those that every token goes to.
+    /// Width of the shared experts, which every token goes to.
     pub shared: u32,
-    /// Whether the router's scores have a bias an expert.
+    /// Whether the router's scores have a bias per expert.
     pub router_bias: bool,
     /// Biases of an expert's products: gate and up, down.
     pub bias: bool,
 }
 
-/// Norms and biases: what is small, and counted.
+/// Norms and biases: small, but counted.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Small {
-    /// Parameters of norms and biases of a layer.
+    /// Parameters of norms and biases per layer.
     pub layer: u64,
     /// The same outside layers.
     pub outside: u64,
@@ -56,13 +57,13 @@ pub(crate) struct Transformer {
     pub layers: u32,
     pub hidden: u32,
     pub ffn: u32,
-    /// Whether the feed-forward part has a gate: three products for two.
+    /// Whether the feed-forward part has a gate: three products instead of two.
     pub gated: bool,
     pub heads: u32,
     pub attention: Attention,
     pub vocab: u32,
     pub tied: bool,
-    /// Positions that are learned.
+    /// Learned positions.
     pub positions: u32,
     pub experts: Option<Experts>,
     pub small: Small,
@@ -103,7 +104,8 @@ impl Transformer {
         }
     }
 
-    /// Elements of a token's cache in a layer, which TP cuts at most by heads of keys and values.
+    /// Elements of a token's cache in a layer; TP divides them at most by the heads of keys and
+    /// values.
     pub fn cache_width(&self) -> f64 {
         match self.attention {
             Attention::Grouped { kv_heads, head } => 2.0 * f64::from(kv_heads) * f64::from(head),
@@ -111,7 +113,7 @@ impl Transformer {
         }
     }
 
-    /// k/a: what keys and values are wide beside queries.
+    /// k/a: the width of keys and values relative to queries.
     pub fn kv_share(&self) -> f64 {
         match self.attention {
             Attention::Grouped { kv_heads, .. } => {
@@ -141,13 +143,13 @@ impl Transformer {
         self.experts.map_or(0.0, |e| 3.0 * f64::from(self.hidden) * f64::from(e.ffn))
     }
 
-    /// Weights of a layer of experts that every token meets: shared experts and the router.
+    /// Weights of a layer of experts that every token uses: shared experts and the router.
     pub fn shared(&self) -> f64 {
         let h = f64::from(self.hidden);
         self.experts.map_or(0.0, |e| 3.0 * h * f64::from(e.shared) + h * f64::from(e.experts))
     }
 
-    /// Weights of all products but of experts that are routed to, and the head.
+    /// Weights of all products except routed experts and the head.
     pub fn dense_body(&self) -> f64 {
         let layers = f64::from(self.layers);
         layers * self.attention_weights()
@@ -155,7 +157,7 @@ impl Transformer {
             + self.moe_layers() * self.shared()
     }
 
-    /// Weights of all experts that are routed to.
+    /// Weights of all routed experts.
     pub fn routed_body(&self) -> f64 {
         self.moe_layers() * self.expert() * self.experts.map_or(0.0, |e| f64::from(e.experts))
     }
@@ -179,7 +181,7 @@ impl Transformer {
         self.dense_body() + self.routed_body() + embeddings + positions + biases + small
     }
 
-    /// Parameters that a token meets, both embeddings among them.
+    /// Parameters that a token uses, including both embeddings.
     pub fn active(&self) -> f64 {
         let unused = self.experts.map_or(0.0, |e| {
             let biases = if e.bias { f64::from(2 * e.ffn + self.hidden) } else { 0.0 };
@@ -188,8 +190,8 @@ impl Transformer {
         self.params() - unused
     }
 
-    /// Arithmetic of a token's step without recomputation: products of the active body and the head,
-    /// and attention over the half of the scores that a causal mask leaves.
+    /// Arithmetic of a token's step without recomputation: products of the active body and the
+    /// head, and attention over the half of the scores that a causal mask keeps.
     pub fn step_flops(&self, sequence: f64) -> f64 {
         let routed = self.experts.map_or(0.0, |e| f64::from(e.top_k) * self.expert());
         let body = self.dense_body() + self.moe_layers() * routed + self.embedding();

@@ -23,7 +23,7 @@ use super::model::{Attention, Experts, Small, Transformer};
 use crate::base::error::{Error, Result};
 use crate::base::text_pos::Refused;
 
-/// What a table says of where its figures come from, and what was measured of it.
+/// The keys for the source of a table's values, and for measurements.
 const BESIDE: &[&str] = &[
     "id",
     "name",
@@ -43,7 +43,7 @@ const BESIDE: &[&str] = &[
     "model_note",
 ];
 
-/// A job of a file, and whether only its memory is asked.
+/// A job of a file, and whether only its memory is computed.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub draft: Draft,
@@ -53,7 +53,7 @@ pub(crate) struct Row {
 /// The jobs of a text, in their order.
 ///
 /// # Errors
-/// No TOML; a table that is none; a width that a model needs.
+/// Invalid TOML; a value that must be a table; a missing width of a model.
 pub(crate) fn rows(text: &str, file: &str) -> Result<Vec<Row>> {
     let whole: Table = toml::from_str(text).map_err(|e| Refused::new(&e, text).error(file))?;
     let mut rows = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn rows(text: &str, file: &str) -> Result<Vec<Row>> {
         for table in listed {
             let described = ["model", "machine", "sequence"].iter().all(|k| table.contains_key(*k));
             if memory_only && !described {
-                // Rows of formulas, which are of no machine.
+                // Rows of formulas, without a machine.
                 continue;
             }
             let draft = draft(table, &whole).map_err(|e| e.within(&label(table, file)))?;
@@ -75,7 +75,7 @@ pub(crate) fn rows(text: &str, file: &str) -> Result<Vec<Row>> {
     }
     if rows.is_empty() {
         let draft = draft(&whole, &whole).map_err(|e| e.within(file))?;
-        // A row of peaks or borders, alone: it says nothing of a step.
+        // A row of only peaks or limits: it has no step.
         let peaks = ["peak_GiB", "peak_memory", "device_GB", "fits"];
         let memory_only = !draft.says_batch() && peaks.iter().any(|key| whole.contains_key(*key));
         rows.push(Row { draft, memory_only });
@@ -150,12 +150,12 @@ fn draft(table: &Table, whole: &Table) -> Result<Draft> {
     Ok(draft)
 }
 
-/// A table of machines by name holds tables alone.
+/// A table of machines by name contains only tables.
 fn has_figures(table: &Table) -> bool {
     table.values().any(|value| !value.is_table())
 }
 
-/// The table of a name; or the only one, where it stands without name and has a key of its kind.
+/// The table of a name; or the only one, if it has no name and a key of its kind.
 fn named<'a>(whole: &'a Table, kind: &str, name: &str, own: &str) -> Option<&'a Table> {
     let tables = whole.get(kind)?.as_table()?;
     tables.get(name).and_then(Value::as_table).or(tables.contains_key(own).then_some(tables))
@@ -169,7 +169,7 @@ fn put(draft: &mut Draft, key: &str, value: &Value) -> Result<()> {
             words.join(",")
         }
         Value::Table(_) => {
-            return Err(Error::input(format!("`{key}` is no table")).help("write a value"));
+            return Err(Error::input(format!("`{key}` is not a table")).help("write a value"));
         }
         Value::Integer(number) => number.to_string(),
         Value::Float(number) => number.to_string(),
@@ -192,7 +192,9 @@ fn width(table: &Table, key: &str) -> Result<Option<u32>> {
     let Some(value) = table.get(key) else { return Ok(None) };
     let number = value.as_integer().and_then(|n| u32::try_from(n).ok());
     number.map(Some).ok_or_else(|| {
-        Error::input(format!("`{key}` is no width")).at(key.to_owned()).help("write a whole number")
+        Error::input(format!("`{key}` is not a width"))
+            .at(key.to_owned())
+            .help("write a whole number")
     })
 }
 
@@ -239,7 +241,7 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
         }
     };
     let (h, l) = (u64::from(hidden), u64::from(layers));
-    // Norms alone, or with the biases of GPT's products.
+    // Only norms, or also the biases of GPT's products.
     let small = match gated {
         true => Small { layer: 2 * h, outside: h },
         false => Small { layer: 9 * h + 4 * h, outside: 2 * h },

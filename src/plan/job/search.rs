@@ -1,10 +1,11 @@
-//! The best layout of a job on some GPUs, by trying all that people run.
+//! The best layout of a job on some GPUs, by trying all common ones.
 //!
-//! Least time among the layouts that fit, then least memory; what no other beats in both is kept. What is
-//! tried: TP inside a node's domain, pipelines whose stages are even (with embedding and head counted as
-//! layers or not), context parallelism down to 4,096 tokens per rank, experts over a power of two,
-//! micro-batches up to 16 sequences, interleaving up to 8 chunks, recomputation of nothing or all,
-//! ZeRO-1, and FSDP without pipeline over all replicas or a node's.
+//! Least time among the layouts that fit, then least memory; layouts that no other beats in both
+//! are kept. It tries TP inside a node's domain, pipelines whose stages are even (with embedding
+//! and head counted as layers or not), context parallelism down to 4,096 tokens per rank, experts
+//! over a power of two, micro-batches up to 16 sequences, interleaving up to 8 chunks,
+//! recomputation of nothing or all, ZeRO-1, and FSDP without pipeline over all replicas or a
+//! node's.
 
 use super::{Estimate, Framework, Job, Memory, Recompute, Sharding, Wires, estimate, memory};
 use crate::base::error::{Error, Result};
@@ -17,7 +18,7 @@ pub(crate) struct Found {
     pub memory: Memory,
 }
 
-/// What is held fixed, by the keys of a job.
+/// The fixed keys of a job.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pins {
     pub tp: Option<u32>,
@@ -30,22 +31,22 @@ pub(crate) struct Pins {
     pub sharding: bool,
 }
 
-/// What a search saw.
+/// The result of a search.
 pub(crate) struct Searched {
     /// Layouts tried.
     pub tried: usize,
-    /// Of these those that go into memory.
+    /// Those that fit into memory.
     pub fitting: usize,
-    /// The fastest, then what is slower and needs less memory.
+    /// The fastest, then slower ones that need less memory.
     pub pareto: Vec<Found>,
 }
 
-/// Tokens of a rank below which nobody cuts a sequence.
+/// Tokens per rank below which a sequence is not divided.
 const SHORTEST: u32 = 4096;
 const MOST_MICRO: u32 = 16;
 const MOST_CHUNKS: u32 = 8;
 const MOST_CP: u32 = 16;
-/// Times that are alike: the smaller memory wins.
+/// The ratio of times that count as equal: the smaller memory wins.
 const ALIKE: f64 = 1.005;
 
 fn powers(most: u32) -> impl Iterator<Item = u32> {
@@ -56,7 +57,7 @@ fn list(pin: Option<u32>, free: impl Iterator<Item = u32>) -> Vec<u32> {
     pin.map_or_else(|| free.collect(), |one| vec![one])
 }
 
-/// Every layout of `job` on `gpus` GPUs that can be, before memory is looked at.
+/// Every possible layout of `job` on `gpus` GPUs, before the memory check.
 pub(crate) fn layouts(job: &Job, gpus: u32, domain: u32, pins: &Pins) -> Vec<Job> {
     let mut found = Vec::new();
     let model = &job.model;
@@ -81,7 +82,7 @@ pub(crate) fn layouts(job: &Job, gpus: u32, domain: u32, pins: &Pins) -> Vec<Job
     found
 }
 
-/// Micro-batches, experts, chunks, recomputation and sharding of given degrees.
+/// Micro-batches, experts, chunks, recomputation and sharding for given degrees.
 fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
     let (global, d) = (job.global.unwrap_or(1), job.degrees);
     if !global.is_multiple_of(d.dp) {
@@ -123,7 +124,7 @@ fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
     }
 }
 
-/// What replicas share: as the job's framework can.
+/// The kinds of sharding that the job's framework supports.
 fn shardings(job: &Job, domain: u32, pins: &Pins) -> Vec<(Sharding, u32)> {
     let (d, own) = (job.degrees, job.sharding);
     let all = d.replicas();
@@ -146,7 +147,7 @@ fn shardings(job: &Job, domain: u32, pins: &Pins) -> Vec<(Sharding, u32)> {
 /// Tries every layout of `job` on `gpus` GPUs of `capacity` bytes.
 ///
 /// # Errors
-/// No layout fits, or there is none.
+/// No layout fits, or there is no possible one.
 pub(crate) fn search(
     job: &Job,
     wires: &Wires<'_>,
@@ -172,9 +173,7 @@ pub(crate) fn search(
             0 => format!("no layout of the batch divides over {gpus} GPUs"),
             _ => format!("none of {tried} layouts fits: the least needs {:.1} GB", least / 1e9),
         };
-        return Err(
-            Error::unsupported(what).help("ask for more GPUs, more memory, or another batch")
-        );
+        return Err(Error::unsupported(what).help("use more GPUs, more memory, or another batch"));
     }
     let fitting = found.len();
     found.sort_by(|a, b| {
@@ -185,7 +184,7 @@ pub(crate) fn search(
     for one in found {
         match pareto.last() {
             Some(last) if one.memory.allocated() >= last.memory.allocated() => {}
-            // As fast with less memory is better.
+            // Equally fast with less memory is better.
             Some(last) if one.priced.step <= ALIKE * last.priced.step => {
                 pareto.pop();
                 pareto.push(one);

@@ -1,4 +1,4 @@
-//! The search beside loops over everything, and beside layouts that people tuned.
+//! The search compared with loops over everything, and with tuned layouts.
 
 use super::super::row::rows;
 use super::super::time::held_out::published;
@@ -96,7 +96,7 @@ fn a_search_finds_the_best_of_loops_over_everything() {
 /// for the same model, GPUs and batch, by the same model.
 const MISSES: &[(&str, &str)] = &[(
     "bridge-70b-h100-64",
-    "FSDP over all 64 GPUs is taken to hide its gathers behind computing; nobody published it to compare",
+    "FSDP over all 64 GPUs is assumed to hide its gathers behind computing; there is no published time to compare",
 )];
 
 #[test]

@@ -1,8 +1,9 @@
-//! Serving a model: what its weights and cache need, what a token and a prompt take.
+//! Serving a model: the memory of its weights and cache, the time of a token and a prompt.
 //!
-//! A decode step reads the weights that its tokens meet and their cache once, or computes if that is
-//! longer; a prefill computes. Both wait for two all-reduces a layer of TP's, and for dispatch and
-//! combine of experts. A stage of a pipeline hands its token on, so a token takes all stages in series.
+//! A decode step takes the time to read the weights that its tokens use and their cache once, or
+//! its computing time if that is longer; a prefill computes. Both wait for TP's two all-reduces per
+//! layer, and for dispatch and combine of experts. A pipeline stage passes its token on, so a token
+//! goes through all stages in series.
 
 use super::draft::Draft;
 use super::wires::{Among, Wires};
@@ -16,15 +17,15 @@ use crate::plan::table::{MachineEntry, Machines};
 pub(crate) struct Serve {
     pub name: String,
     pub model: Transformer,
-    /// TP of attention, and of all else where experts are not spread.
+    /// TP of attention, and of everything else if experts are not spread.
     pub tp: u32,
     pub pp: u32,
-    /// Groups with sequences of their own.
+    /// Groups with their own sequences.
     pub dp: u32,
     pub ep: u32,
-    /// Sequences of a group that are decoded at once.
+    /// Sequences per group that are decoded at once.
     pub sequences: u32,
-    /// Tokens behind each.
+    /// Tokens of context of each.
     pub context: u32,
     /// Tokens of a prefill at once.
     pub chunk: u32,
@@ -38,18 +39,18 @@ pub(crate) struct Serve {
     pub inferred: Vec<String>,
 }
 
-/// What serving takes, of one GPU.
+/// The memory and times of serving, per GPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Served {
     pub weights: f64,
     pub cache_a_token: f64,
-    /// Tokens of a group that fit beside the weights.
+    /// Tokens of a group that fit in addition to the weights.
     pub tokens: f64,
-    /// Sequences that are decoded at once: as many as are asked for and fit.
+    /// Sequences that are decoded at once: the requested number, or as many as fit.
     pub sequences: f64,
     pub decode: Phase,
     pub prefill: Phase,
-    /// Bytes of a sequence's cache, which a separate prefill hands over.
+    /// Bytes of a sequence's cache, which a separate prefill transfers.
     pub handoff: f64,
 }
 
@@ -67,25 +68,25 @@ impl Phase {
     }
 }
 
-/// What activations, graphs and libraries take beside.
+/// The additional memory of activations, graphs and libraries.
 const BESIDE: f64 = 2e9;
 
 impl Draft {
-    /// Whether it serves and does not train.
+    /// Whether it serves instead of training.
     pub fn serves(&self) -> bool {
         self.get("serve") == Some("true")
     }
 
-    /// The model being served, once all is said.
+    /// The served model, if the job is complete.
     ///
     /// # Errors
-    /// What is missing, all of it by name.
+    /// All missing keys by name.
     pub fn serve(&self, machines: &Machines<'_>) -> Result<Serve> {
         let mut inferred = self.inferred.clone();
         let mut missing: Vec<&str> = Vec::new();
         let Some(model) = self.model.clone() else {
-            return Err(Error::input("the job does not say model (a config.json)")
-                .help("name the model's config.json behind the arguments"));
+            return Err(Error::input("the job has no model (a config.json)")
+                .help("name the model's config.json after the arguments"));
         };
         if ["machine", "device", "profile"].iter().all(|key| self.get(key).is_none()) {
             missing.push("machine");
@@ -142,12 +143,12 @@ impl Serve {
         self.tp * self.dp * self.pp
     }
 
-    /// Ranks over which experts lie, or are cut.
+    /// Ranks over which experts are distributed or divided.
     fn experts_over(&self) -> f64 {
         f64::from(if self.ep > 1 { self.ep } else { self.tp })
     }
 
-    /// What it takes.
+    /// Its memory and times.
     ///
     /// # Errors
     /// Ranks that the machine does not join.
@@ -176,7 +177,7 @@ impl Serve {
         })
     }
 
-    /// By how much TP cuts the cache: at most by heads, a latent not at all.
+    /// The factor by which TP divides the cache: at most by heads, a latent not at all.
     fn cut(&self) -> f64 {
         match self.model.attention {
             super::model::Attention::Grouped { kv_heads, .. } => f64::from(self.tp.min(kv_heads)),
@@ -189,7 +190,7 @@ impl Serve {
         let tp = f64::from(self.tp);
         let met = model.experts.map_or(1.0, |e| {
             let all = f64::from(e.experts);
-            // Experts that the tokens of all groups meet.
+            // Experts that the tokens of all groups use.
             let each = f64::from(e.top_k) / all;
             1.0 - (1.0 - each).powf(tokens * f64::from(self.dp))
         });
@@ -210,7 +211,7 @@ impl Serve {
         Ok(Phase { busy, messages: self.messages(wires, tokens)? })
     }
 
-    /// Seconds that the products of `tokens` take on one GPU.
+    /// The time in seconds of the products of `tokens` on one GPU.
     fn compute(&self, tokens: f64) -> f64 {
         let model = &self.model;
         let routed = model.experts.map_or(0.0, |e| f64::from(e.top_k) * model.expert());

@@ -6,7 +6,7 @@ use super::arguments::Arguments;
 use super::draft::Draft;
 use crate::base::error::Result;
 
-/// Whether a text holds them.
+/// Whether a text contains such arguments.
 pub(super) fn is(text: &str) -> bool {
     text.contains("vllm serve")
         || text.contains("vllm.entrypoints")
@@ -17,7 +17,7 @@ pub(super) fn is(text: &str) -> bool {
 /// Reads arguments of either server.
 ///
 /// # Errors
-/// None of its own.
+/// None from this reader itself.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let yaml = file.ends_with(".yaml") || file.ends_with(".yml");
     let args = if yaml { Arguments::of_yaml(text) } else { Arguments::of(text) };
@@ -31,7 +31,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let pp = args.number(&["pipeline-parallel-size", "pp-size", "pp"]).unwrap_or(1);
     let ep = args.number(&["expert-parallel-size", "ep-size", "ep"]);
     draft.put("pp", pp.to_string())?;
-    // SGLang's data-parallel attention lies inside its TP; otherwise replicas are beside it.
+    // SGLang's data-parallel attention is inside its TP; otherwise replicas are outside it.
     let (attention, replicas) = match sglang && args.has("enable-dp-attention") {
         true => ((tp / dp).max(1), dp),
         false => (tp, dp),
@@ -65,7 +65,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     Ok(draft)
 }
 
-/// The model behind `vllm serve`.
+/// The model after `vllm serve`.
 fn named(text: &str) -> Option<String> {
     let behind = text.split("vllm serve").nth(1)?;
     behind.split_whitespace().find(|word| !word.starts_with(['-', '\\'])).map(str::to_owned)

@@ -199,7 +199,7 @@ fn activations_are_those_of_their_paper() {
     }
 }
 
-/// A search prices every layout once: none that it left out is faster and fits.
+/// A search prices every layout once: no layout that it left out is faster and fits.
 #[test]
 fn a_search_finds_what_trying_everything_finds() {
     let text = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 16\nsharding = \"zero1\"\n\

@@ -1,5 +1,5 @@
-//! The time of a step: micro-batches through the slowest stage, what the pipeline idles, collectives
-//! that nothing hides, and the optimizer.
+//! The time of a step: micro-batches through the slowest stage, idle time of the pipeline, exposed
+//! collectives, and the optimizer.
 
 use super::wires::Among;
 use super::work::stages;
@@ -15,11 +15,11 @@ use crate::plan::{Group, Shard};
 pub(crate) struct Part {
     pub what: &'static str,
     pub seconds: f64,
-    /// Of that what runs beside computation and is not in the sum.
+    /// The part that overlaps with computation and is not in the sum.
     pub hidden: f64,
 }
 
-/// A step with its band, in which 8 of 10 real ones lie.
+/// A step with its band, which contains 8 of 10 real ones.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Estimate {
     pub step: f64,
@@ -28,23 +28,23 @@ pub(crate) struct Estimate {
     pub parts: Vec<Part>,
 }
 
-/// What of TP's collectives is left where they run beside products (torchtitan measured 5 to 10 % of a
-/// step less, docs of asyncTP).
+/// The exposed part of TP's collectives if they overlap with products (torchtitan measured 5 to 10
+/// % less time per step, docs of asyncTP).
 const TP_BESIDE: f64 = 0.5;
 const EP_BESIDE: f64 = 0.2;
-/// What of the gradients' and parameters' buckets nothing hides: the last and the first.
+/// The exposed part of the gradients' and parameters' buckets: the last and the first.
 const BUCKET_ENDS: f64 = 0.15;
 /// Interleaved chunks send while others compute.
 const HOPS_BESIDE: f64 = 0.15;
-/// What a collective beside computation takes of it, for links and memory are shared.
+/// The slowdown of computation by an overlapping collective, since links and memory are shared.
 const DISTURBS: f64 = 0.1;
-/// What every step has beside, in seconds: the norm of the gradients and whether they overflowed, for which
-/// the host waits, the optimizer's launches, the next batch.
+/// The fixed time of every step, in seconds: the norm of the gradients and the check for overflow,
+/// for which the host waits, the optimizer's launches, the next batch.
 const BESIDE: f64 = 0.02;
-/// Bytes that Adam reads and writes a parameter.
+/// Bytes that Adam reads and writes per parameter.
 const ADAM: f64 = 36.0;
 
-/// Half the width of the band as a logarithm: quantiles of what published runs were off by with their
+/// Half the width of the band as a logarithm: quantiles of the errors of published runs with their
 /// source left out.
 const BAND: f64 = 0.16;
 const BAND_EXPERTS: f64 = 0.28;
@@ -90,7 +90,8 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<Messages> {
     let mut m = Messages::default();
     if d.tp > 1 {
         let each = if d.sequence {
-            // The input of products is not kept whole, so it is gathered once more on the way back.
+            // The full input of products is not kept, so it is gathered once more in the backward
+            // pass.
             let (gathers, scatters) = if again { (6.0, 6.0) } else { (6.0, 4.0) };
             gathers * wires.time(AllGather, tp, act)?
                 + scatters * wires.time(ReduceScatter, tp, act)?
@@ -105,7 +106,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<Messages> {
         let gathers = if again { 3.0 } else { 2.0 };
         let each =
             gathers * wires.time(AllGather, cp, size)? + wires.time(ReduceScatter, cp, size)?;
-        // A ring goes on under attention's own blocks.
+        // A ring overlaps with attention's own blocks.
         let total = each * layers;
         m.cp = (total - core).max(DISTURBS * total);
         m.cp_hidden = total - m.cp;
@@ -136,12 +137,12 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<Messages> {
     Ok(m)
 }
 
-/// Parameters of a rank before replicas share them: dense ones, and those of experts.
+/// Parameters of a rank before sharding over replicas: dense ones, and those of experts.
 pub(super) fn held(job: &Job) -> (f64, f64) {
     let (d, model) = (job.degrees, &job.model);
     let part = job.deepest() / f64::from(model.layers);
     let ends = if d.pp == 1 && !model.tied { 2.0 } else { 1.0 };
-    // Of a balanced split the stage with an end has a layer less for it.
+    // In a balanced split, a stage with the embedding or the head has one layer less.
     let layers = if job.balanced() { part * (1.0 - 1.0 / job.deepest()) } else { part };
     let dense = model.dense_body() * layers + ends * model.embedding();
     (dense / f64::from(d.tp), model.routed_body() * part / f64::from(d.ep))
@@ -165,7 +166,7 @@ fn replicas(job: &Job, wires: &Wires<'_>, groups: (Among, Among), m: &mut Messag
         }
     };
     let mut total = 0.0;
-    // Under a pipeline FSDP2 keeps what it gathered for all micro-batches.
+    // In a pipeline FSDP2 keeps the gathered parameters for all micro-batches.
     let keeps = job.sharding.framework == Framework::Fsdp2 && job.degrees.pp > 1;
     if job.sharding.gathers && !keeps {
         let units = job.deepest().max(1.0);
@@ -187,14 +188,14 @@ fn replicas(job: &Job, wires: &Wires<'_>, groups: (Among, Among), m: &mut Messag
     Ok(())
 }
 
-/// The step of a job whose kernels take `slower` times what the table of GPUs says.
+/// The step of a job whose kernels take `slower` times as long as the table of GPUs says.
 fn step(job: &Job, wires: &Wires<'_>, slower: f64) -> Result<Vec<Part>> {
     let stages = stages(job);
     let m = messages(job, wires, stages.core * slower)?;
     Ok(parts(job, &m, stages.slowest * slower, stages.mean * slower))
 }
 
-/// The parts of a step whose stages compute so long.
+/// The parts of a step with these computing times of stages.
 fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
     let times = job.microbatches();
     let d = job.degrees;
@@ -226,7 +227,7 @@ fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
 }
 
 impl Estimate {
-    /// What of the step's messages nothing hides.
+    /// The exposed part of the step's messages.
     pub fn exposed(&self) -> f64 {
         let messages = ["tp", "cp", "ep", "pp", "dp"];
         self.parts.iter().filter(|p| messages.contains(&p.what)).map(|p| p.seconds).sum()
@@ -237,7 +238,8 @@ fn sum(parts: &[Part]) -> f64 {
     parts.iter().map(|p| p.seconds).sum()
 }
 
-/// What a step of `job` takes, its kernels `slower` times as long as the table of GPUs says.
+/// The time of a step of `job`, with kernels that take `slower` times as long as the table of GPUs
+/// says.
 ///
 /// # Errors
 /// Ranks that the machine does not join.
@@ -258,7 +260,7 @@ fn half(job: &Job, anchored: bool) -> f64 {
     if job.recompute == Recompute::Unstated { known + BAND_UNSTATED } else { known }
 }
 
-/// By how much kernels take longer than the table of GPUs says, where a step of `job` was measured.
+/// How much longer kernels take than the table of GPUs says, from a measured step of `job`.
 ///
 /// # Errors
 /// As [`estimate`].

@@ -1,8 +1,9 @@
 //! torchtitan's TOML, as the project read it until its configuration became Python (commit 9810191bb):
 //! `[training]`, `[parallelism]`, `[activation_checkpoint]`, `[quantize]`.
 //!
-//! FSDP2 shards over what is left, TP splits the sequence too, gradients are summed in 32 bits, and
-//! prefetch is always on. Source: github.com/pytorch/torchtitan, `torchtitan/config/job_config.py`.
+//! FSDP2 shards over the remaining ranks, TP also splits the sequence, gradients are summed in 32
+//! bits, and prefetch is always on. Source: github.com/pytorch/torchtitan,
+//! `torchtitan/config/job_config.py`.
 
 use toml::{Table, Value};
 
@@ -18,7 +19,7 @@ pub(super) fn is(text: &str) -> bool {
 /// Reads a configuration.
 ///
 /// # Errors
-/// No TOML.
+/// Invalid TOML.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let whole: Table = toml::from_str(text).map_err(|e| Refused::new(&e, text).error(file))?;
     let find = |section: &str, key: &str| whole.get(section)?.as_table()?.get(key);
@@ -67,7 +68,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
             (Some("none"), _) => "none",
             (Some("full"), _) => "full",
             (None | Some(_), Some("op") | None) => "selective-op",
-            // Every n-th layer is computed again.
+            // Every n-th layer is recomputed.
             (_, Some(_)) => "modules",
         },
     )?;
@@ -84,7 +85,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     Ok(draft)
 }
 
-/// The batch of a data-parallel rank is cut into micro-batches under a pipeline only.
+/// The batch of a data-parallel rank is divided into micro-batches only in a pipeline.
 fn batch(draft: &mut Draft, number: &dyn Fn(&str, &str) -> Option<i64>, pp: i64) -> Result<()> {
     let local = number("training", "local_batch_size").or(number("training", "batch_size"));
     let Some(local) = local else { return Ok(()) };
@@ -130,12 +131,12 @@ fn schedule(
     draft.put("schedule", name)?;
     match number("parallelism", "pipeline_parallel_layers_per_stage") {
         Some(layers) => draft.put("layers_per_chunk", layers.to_string()),
-        // Schedules with several stages a rank take two where nothing says.
+        // Schedules with several stages per rank use two by default.
         None if name.contains("Interleaved")
             || name.contains("ZBV")
             || name.contains("DualPipe") =>
         {
-            draft.inferred.push("2 chunks per stage, torchtitan's own".to_owned());
+            draft.inferred.push("2 chunks per stage, torchtitan's default".to_owned());
             draft.put("chunks_per_stage", "2")
         }
         None => draft.put("chunks_per_stage", "1"),

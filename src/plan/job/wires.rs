@@ -1,4 +1,4 @@
-//! Collectives of a job, each at its expectation on the machine; what was asked is kept.
+//! The expected times of a job's collectives on the machine; results are cached.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::plan::price::{Asked, Tweak, World};
 use crate::plan::table::MachineEntry;
 use crate::plan::{Group, Routing};
 
-/// The machine's links, ready for any group and size.
+/// The machine's links, for any group and size.
 pub(crate) struct Wires<'r> {
     registry: &'r Registry,
     machine: MachineEntry,
@@ -57,11 +57,11 @@ impl<'r> Wires<'r> {
         Ok(asked.expected(Bytes(bytes.round() as u64)).time.0)
     }
 
-    /// Seconds of a dispatch that sends each of `tokens` once to every node that it needs: the network
-    /// and the links inside at once.
+    /// Seconds of a dispatch that sends each of `tokens` once to every node that it needs: the
+    /// network and the links inside nodes at once.
     ///
     /// # Errors
-    /// As [`Self::time`]; a rate that is unknown.
+    /// As [`Self::time`]; an unknown rate.
     pub fn once_a_node(
         &self,
         among: Among,

@@ -1,4 +1,4 @@
-//! The words of jobs: precision, recomputation, sharding, schedules, what overlaps.
+//! The words of jobs: precision, recomputation, sharding, schedules, overlap.
 
 use std::str::FromStr;
 
@@ -22,17 +22,17 @@ impl FromStr for Precision {
         match text.as_str() {
             "bf16" | "bfloat16" | "bf16-mixed" => Ok(Self::Bf16),
             "fp16" | "float16" | "half" | "16" => Ok(Self::Fp16),
-            // Block formats run at the rate of FP8 at best where nobody measured them.
+            // Block formats without measurements run at the rate of FP8 at best.
             _ if text.contains("fp8") || text.contains("fp4") || text.contains("float8") => {
                 Ok(Self::Fp8)
             }
-            _ => Err(Error::input(format!("`{text}` is no precision of training"))
+            _ => Err(Error::input(format!("`{text}` is not a training precision"))
                 .help("write bf16, fp16 or fp8")),
         }
     }
 }
 
-/// What the backward pass computes again.
+/// What the backward pass recomputes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recompute {
     Nothing,
@@ -40,11 +40,11 @@ pub(crate) enum Recompute {
     Selective,
     /// torchtitan's "op": every second product is kept.
     Operators,
-    /// Modules that are cheap and large: norms, up-projections.
+    /// Cheap modules with large outputs: norms, up-projections.
     Modules,
     /// Whole layers.
     Full,
-    /// Nobody says: time as of nothing, memory as of the least that fits.
+    /// Not stated: time without recomputation, memory with the least that fits.
     Unstated,
 }
 
@@ -60,7 +60,7 @@ impl Recompute {
         }
     }
 
-    /// Any word names modules that some framework recomputes.
+    /// Any other word names modules that some framework recomputes.
     pub fn read(text: &str) -> Self {
         let text = text.to_ascii_lowercase();
         match text.split([',', ' ']).next().unwrap_or("") {
@@ -74,7 +74,7 @@ impl Recompute {
     }
 }
 
-/// Whose rules a job runs by.
+/// The framework whose rules apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framework {
     Megatron,
@@ -91,7 +91,7 @@ impl Framework {
     }
 }
 
-/// What replicas share, and in which type gradients are kept and sent.
+/// What is sharded over replicas, and the type in which gradients are kept and sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Sharding {
     pub shard: Shard,
@@ -100,7 +100,7 @@ pub(crate) struct Sharding {
     pub gathers: bool,
     /// Bytes of a gradient.
     pub gradient: f64,
-    /// Whether the optimizer's state lies on the host.
+    /// Whether the optimizer's state is on the host.
     pub offload: bool,
 }
 
@@ -119,7 +119,7 @@ impl Sharding {
         } else if has("none") || has("ddp") || has("zero0") || has("no_shard") {
             Shard::Nothing
         } else {
-            return Err(Error::input(format!("`{text}` is nothing that replicas shard")).help(
+            return Err(Error::input(format!("`{text}` is not a kind of sharding")).help(
                 "write none, zero1, zero2, zero3 or fsdp, such as \"zero1, gradients in fp32\"",
             ));
         };
@@ -145,7 +145,7 @@ impl Sharding {
 }
 
 impl Sharding {
-    /// In a few words, over how many of the replicas.
+    /// A short description, with the number of replicas that share.
     pub fn words(self, size: u32, replicas: u32) -> String {
         let kind = match (self.shard, self.gathers) {
             (_, true) => "fsdp",
@@ -158,10 +158,10 @@ impl Sharding {
     }
 }
 
-/// How micro-batches go through a pipeline.
+/// The schedule of micro-batches in a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Schedule {
-    /// One forward, one backward; with several chunks interleaved.
+    /// One forward, one backward; interleaved with several chunks.
     OneForwardOneBackward,
     GPipe,
     /// Weights' gradients fill a part of the bubble (ZB-H1).
@@ -184,15 +184,16 @@ impl FromStr for Schedule {
             "zerobubble" | "zbh1" | "interleavedzerobubble" => Ok(Self::ZeroBubble),
             "zbvzerobubble" | "zbv" | "zbh2" => Ok(Self::ZeroBubbleV),
             "dualpipe" | "dualpipev" => Ok(Self::DualPipe),
-            _ => Err(Error::input(format!("`{text}` is no pipeline schedule"))
+            _ => Err(Error::input(format!("`{text}` is not a pipeline schedule"))
                 .help("write 1f1b, interleaved, gpipe, zb-h1, zbv or dualpipe")),
         }
     }
 }
 
 impl Schedule {
-    /// Passes of a whole stage that a rank idles, of one micro-batch forward and back. With the weights'
-    /// part W a third of it: ZB-H1 idles (p − 1)(F + B − 2W), DualPipe (p/2 − 1)(F&B + B − 3W).
+    /// The idle time of a rank, in forward and backward passes of one micro-batch through a stage.
+    /// The weights' part W is a third of that: ZB-H1 idles (p − 1)(F + B − 2W), DualPipe
+    /// (p/2 − 1)(F&B + B − 3W).
     pub fn idle(self, pp: f64, chunks: f64) -> f64 {
         match self {
             Self::OneForwardOneBackward => (pp - 1.0) / chunks,
@@ -204,7 +205,7 @@ impl Schedule {
     }
 }
 
-/// How tokens reach their experts.
+/// How tokens are sent to their experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dispatcher {
     /// A copy to each expert, by an all-to-all.
@@ -220,13 +221,13 @@ impl FromStr for Dispatcher {
         match text.to_ascii_lowercase().as_str() {
             "alltoall" | "all-to-all" | "allgather" | "a2a" => Ok(Self::AllToAll),
             "deepep" | "hybridep" | "flex" => Ok(Self::OnceANode),
-            _ => Err(Error::input(format!("`{text}` is no dispatcher of tokens"))
+            _ => Err(Error::input(format!("`{text}` is not a token dispatcher"))
                 .help("write alltoall, deepep or hybridep")),
         }
     }
 }
 
-/// Which collectives run beside computation.
+/// Which collectives overlap with computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Overlap {
     pub dp: bool,
@@ -248,7 +249,7 @@ impl FromStr for Overlap {
                 "pp" => overlap.pp = true,
                 "none" => {}
                 _ => {
-                    return Err(Error::input(format!("`{word}` is nothing that overlaps"))
+                    return Err(Error::input(format!("`{word}` is not something that overlaps"))
                         .help("write some of dp, tp, ep, pp"));
                 }
             }
@@ -257,8 +258,8 @@ impl FromStr for Overlap {
     }
 }
 
-/// Which figure of memory a framework reports: what tensors hold, what the allocator keeps, or what
-/// the driver says.
+/// The measure of memory: bytes of tensors, bytes that the allocator reserves, or the driver's
+/// value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stated {
     Allocated,
@@ -274,14 +275,14 @@ impl FromStr for Stated {
             _ if text.contains("reserved") => Ok(Self::Reserved),
             _ if text.contains("allocated") => Ok(Self::Allocated),
             _ if text.contains("nvidia-smi") || text.contains("driver") => Ok(Self::Driver),
-            _ => Err(Error::input(format!("`{text}` is no figure of memory"))
+            _ => Err(Error::input(format!("`{text}` is not a measure of memory"))
                 .help("write max_allocated, max_reserved or nvidia-smi")),
         }
     }
 }
 
 impl Stated {
-    /// As frameworks call it.
+    /// The frameworks' name.
     pub fn id(self) -> &'static str {
         match self {
             Self::Allocated => "max_allocated",

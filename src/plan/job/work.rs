@@ -1,10 +1,10 @@
-//! What a GPU computes of a stage in one micro-batch, forward and back.
+//! The work of a GPU for a stage in one micro-batch, forward and back.
 //!
-//! Products take 2 operations a weight and token forward and 4 back; full recomputation goes forward
-//! once more. Attention's core does 4·a·d operations a token and key, of which a fused kernel skips
-//! the masked half and computes half a forward pass more on the way back. Pointwise work reads and
-//! writes some bytes per token, channel and layer, casts into FP8 four per element of what products
-//! read, scores that are not fused some 22 per score.
+//! Products take 2 operations per weight and token forward and 4 back; full recomputation adds one
+//! more forward pass. Attention's core takes 4·a·d operations per token and key; a fused kernel
+//! skips the masked half and adds half a forward pass in the backward pass. Pointwise work reads
+//! and writes some bytes per token, channel and layer; casts into FP8 four bytes per element that
+//! products read; unfused scores about 22 bytes per score.
 
 use super::{Framework, Job, Precision, Recompute};
 
@@ -25,32 +25,32 @@ pub(crate) struct Stages {
     pub slowest: f64,
     /// Their mean.
     pub mean: f64,
-    /// Attention's core of the slowest: what a ring of keys and values hides behind.
+    /// Attention's core of the slowest stage: a ring of keys and values overlaps with it.
     pub core: f64,
 }
 
-/// Bytes of pointwise work a token, channel and layer.
+/// Bytes of pointwise work per token, channel and layer.
 const POINTWISE: f64 = 180.0;
-/// The same of an element that is cast into FP8: two read, one written and one more of its transpose, which
-/// the weights' gradients need.
+/// The same for an element that is cast into FP8: two read, one written, and one more for its
+/// transpose, which the weights' gradients need.
 const CAST: f64 = 4.0;
-/// The same of a score that is written, with what the backward pass reads.
+/// The same for a score that is written, including the reads of the backward pass.
 const SCORE: f64 = 22.0;
 const SCORE_AGAIN: f64 = 11.0;
-/// Passes of an expert's tokens through memory to be sorted and put back.
+/// Passes of an expert's tokens through memory for sorting and restoring their order.
 const SORTED: f64 = 12.0;
-/// Tokens at which products reach half of the gain of more of them.
+/// The number of tokens at which products reach half of the gain from larger ones.
 const FEW_TOKENS: f64 = 317.0;
 const NARROW: f64 = 131.0;
-/// The same of products of single experts.
+/// The same for products of single experts.
 const FEW_A_EXPERT: f64 = 688.0;
 const GROUPED: f64 = 0.73;
 /// Tokens of a causal sequence at which a fused kernel of attention reaches half of its rate: 340 to 580 by
 /// the H100 at width 128 of FlashAttention-3 and cuDNN (arXiv 2407.08608, figure 5).
 const SHORT: f64 = 400.0;
-/// What PyTorch without compiler reaches of the same with.
+/// The rate of PyTorch without its compiler over that with it.
 const EAGER: f64 = 0.894;
-/// What a host needs to launch a layer's kernels, forward and back, in seconds.
+/// The time of a host to launch a layer's kernels, forward and back, in seconds.
 const HOST: f64 = 0.6e-3;
 const HOST_EXPERTS: f64 = 2.1e-3;
 
@@ -79,7 +79,7 @@ fn work(job: &Job, layers: f64) -> Work {
         }
         false => (sequence / 2.0, 3.5 + if again { 1.0 } else { 0.0 }),
     };
-    // Norms and the residual stream are whole on every rank without sequence parallelism.
+    // Without sequence parallelism, every rank has all norms and the whole residual stream.
     let parts = if job.degrees.sequence { tp } else { (tp + 1.0) / 2.0 };
     let mut bytes = tokens * h * layers * POINTWISE * passes / 3.0 / parts;
     if job.device.casts(job.precision) {
@@ -103,9 +103,9 @@ fn work(job: &Job, layers: f64) -> Work {
     }
 }
 
-/// Elements that a token's products read in a layer: inputs, as often as they are computed, and gradients
-/// of outputs. TP cuts those between a column's and a row's weights; with sequence parallelism the others are
-/// cast before they are gathered.
+/// Elements that a token's products read in a layer: inputs, each time they are computed, and
+/// gradients of outputs. TP divides those between column- and row-parallel weights; with sequence
+/// parallelism the others are cast before they are gathered.
 fn cast(job: &Job, forward: f64) -> f64 {
     let (model, tp) = (&job.model, f64::from(job.degrees.tp));
     let (h, queries) = (f64::from(model.hidden), model.core_width());
@@ -141,7 +141,7 @@ impl Work {
             busy += self.grouped * small / (job.device.matmul(framework) * GROUPED);
             host = HOST_EXPERTS;
         }
-        // The longer of GPU and host, a little more where they are alike.
+        // The longer of GPU and host time, slightly more if they are similar.
         (busy.powi(4) + (self.layers * host).powi(4)).powf(0.25)
     }
 }
@@ -150,7 +150,7 @@ fn eager(job: &Job) -> f64 {
     if job.sharding.framework == Framework::Fsdp2 && !job.compiled { EAGER } else { 1.0 }
 }
 
-/// The head's products, which no one recomputes and which stay in 16 bits.
+/// The head's products, which are never recomputed and stay in 16 bits.
 fn head(job: &Job) -> f64 {
     let tp = f64::from(job.degrees.tp);
     let narrow = 1.0 + FEW_TOKENS / job.tokens() + NARROW * tp / f64::from(job.model.hidden);
@@ -158,7 +158,7 @@ fn head(job: &Job) -> f64 {
     flops * narrow / (job.device.body(Precision::Bf16, job.sharding.framework) * eager(job))
 }
 
-/// What the stages compute in a micro-batch.
+/// The work of the stages in a micro-batch.
 pub(crate) fn stages(job: &Job) -> Stages {
     let pp = f64::from(job.degrees.pp);
     let layers = f64::from(job.model.layers);

@@ -1,4 +1,4 @@
-//! Calls that kernels of their own carry: all-reduces of inference engines, tokens between experts.
+//! Calls with their own kernels: all-reduces of inference engines, tokens between experts.
 
 use super::{Asked, CallPrice, plain, traffic, whole};
 use crate::base::error::{Error, Result};
@@ -61,7 +61,7 @@ pub(super) fn between_experts(
     let one = call.size.0 / (each * f64::from(routing.top_k)).max(1.0);
     let tokens = Tokens {
         each: each.round() as u64,
-        // FP8 brings four bytes of scale for 128 of its own.
+        // FP8 has four bytes of scale for 128 bytes of data.
         width: Bytes((if combines { one } else { one * SCALES }).round() as u64),
         top_k: routing.top_k,
         experts: routing.experts,
@@ -77,10 +77,10 @@ pub(super) fn between_experts(
     Ok(CallPrice { traffic: Some(traffic), ..priced })
 }
 
-/// With each 128 bytes of FP8 go 4 of scale.
+/// Each 128 bytes of FP8 have 4 bytes of scale.
 const SCALES: f64 = 1.0 + 4.0 / 128.0;
 
-/// A call that takes what is expected of a kernel, instead of what its library runs.
+/// A call with the expected time of a kernel, instead of its library's algorithm.
 fn taking(
     library: CallPrice,
     asked: &Asked<'_>,

@@ -1,11 +1,11 @@
-//! Where entries find profiles, other files and results. The engine asks; who calls it answers.
+//! Access to profiles, other files and results. The engine asks; its caller answers.
 
 use std::path::{Path, PathBuf};
 
 use crate::base::error::{Error, Result};
 use crate::machine::profile::Profile;
 
-/// Answers what a file names.
+/// Resolves the names in a file.
 pub trait Files {
     /// The machine called `name`, or in the file of that path.
     ///
@@ -16,10 +16,10 @@ pub trait Files {
     /// The text of a file.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// The file does not exist or cannot be read.
     fn text(&self, path: &str) -> Result<String>;
 
-    /// The files that a path with `*` names, in order; the path itself where it has none.
+    /// The files that match a path with `*`, in order; the path itself if it has no `*`.
     ///
     /// # Errors
     /// A folder that cannot be read.
@@ -63,14 +63,14 @@ impl<T: AsRef<str>> Files for OneText<T> {
     }
 }
 
-/// The error of a file of text that cannot be read.
+/// The error for a text file that cannot be read.
 #[must_use]
 pub fn unreadable(path: &str, error: &std::io::Error) -> Error {
     Error::input(format!("`{path}` cannot be read: {error}"))
-        .help("name a file that is there; paths in a file begin at that file's folder")
+        .help("name an existing file; paths in a file are relative to its folder")
 }
 
-/// The built-in machines, and files as the operating system has them.
+/// The built-in machines, and files of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Disk;
 
@@ -112,7 +112,7 @@ impl Files for Disk {
     }
 }
 
-/// Whether a name fits a pattern, in which every `*` stands for any letters.
+/// Whether a name matches a pattern, in which every `*` matches any characters.
 fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let (first, mut rest) = (parts.next().unwrap_or(""), parts.collect::<Vec<_>>());

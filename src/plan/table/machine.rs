@@ -1,4 +1,4 @@
-//! The machine of an entry: a profile, figures of its own, or both.
+//! The machine of an entry: a profile, its own parameters, or both.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,16 +16,17 @@ use crate::machine::profile::Profile;
 use crate::machine::query::{Layout, Machine, Query};
 use crate::plan::config::is_file;
 
-/// The parameters that an entry may hold: a step's own sizes say how many ranks there are.
+/// The parameters that an entry may have: for a step, its own sizes give the number of ranks.
 pub fn parameters(counts_ranks: bool) -> impl Iterator<Item = &'static Parameter> {
     PARAMETERS.iter().filter(move |p| counts_ranks || !matches!(p.key, "n" | "nodes"))
 }
 
-/// The machine that an entry asks for, and what else it says of a question.
+/// The machine that an entry names, and its other parameters of a question.
 #[derive(Clone)]
 pub struct MachineEntry {
     read: Option<Rc<Profile>>,
-    /// The profile's name as seen from here, figures, ranks, parameters.
+    /// The profile's name relative to the working directory, machine parameters, ranks, algorithm
+    /// parameters.
     pub said: Parameters,
 }
 
@@ -44,12 +45,12 @@ impl FromStr for Count {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        parameters::count("is no count", text).map(Self)
+        parameters::count("is not a count", text).map(Self)
     }
 }
 
 impl<'f> Machines<'f> {
-    /// None is read yet.
+    /// No profile is read yet.
     #[must_use]
     pub fn new(files: &'f dyn Files) -> Self {
         Self { files, known: RefCell::default() }
@@ -68,7 +69,7 @@ impl<'f> Machines<'f> {
         found
     }
 
-    /// The machine called `name`, with what else is said of it.
+    /// The machine called `name`, with its other parameters.
     ///
     /// # Errors
     /// As [`Self::profile`].
@@ -102,13 +103,13 @@ impl<'f> Machines<'f> {
     }
 }
 
-/// A profile's file is named from where the entry's file lies.
+/// A profile's file is named relative to the entry's file.
 fn beside(fields: &Fields<'_>, name: String) -> String {
     let file = fields.find("profile").map(|(layer, _)| layer.file).unwrap_or_default();
     if is_file(&name) { joined(file, &name) } else { name }
 }
 
-/// A path that `file` names, seen from where the program runs.
+/// A path that `file` names, relative to the working directory.
 pub(crate) fn joined(file: &str, path: &str) -> String {
     match Path::new(file).parent() {
         Some(folder) => folder.join(path).to_string_lossy().into_owned(),
@@ -120,7 +121,7 @@ impl MachineEntry {
     /// The machine for a collective.
     ///
     /// # Errors
-    /// Figures that the machine has no links for.
+    /// Parameters for which the machine has no links.
     pub fn machine(&self, collective: Collective) -> Result<Machine> {
         match &self.read {
             Some(profile) => Machine::on(profile, "profile", &self.said.given, collective),
@@ -128,7 +129,7 @@ impl MachineEntry {
         }
     }
 
-    /// A question on it.
+    /// A question on the machine.
     ///
     /// # Errors
     /// As [`Query::new`].

@@ -1,8 +1,8 @@
 //! Entries of a project's file: tables that a person wrote, read key by key.
 //!
-//! A fault does not end the reading: it is kept with its line and column, and the next key is read,
-//! so that one run names all of them. An entry may be laid over another (a preset, what was typed):
-//! [`Fields`] asks its layers in turn.
+//! A fault does not stop the reader: it is kept with its line and column, and the next key is read,
+//! so that one run reports all of them. An entry may be layered over another (a preset, the command
+//! line): [`Fields`] looks in its layers in turn.
 
 mod files;
 mod machine;
@@ -33,7 +33,7 @@ pub struct Fault {
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// The letter in that line, from 1.
+    /// The character in that line, from 1.
     pub column: usize,
     /// What is wrong.
     pub what: String,
@@ -51,18 +51,18 @@ impl Fault {
         Self { file: file.to_owned(), line, column, what, text, help }
     }
 
-    /// What the reader of TOML refused.
+    /// An error of the TOML reader.
     #[must_use]
     pub fn refused(file: &str, refused: Refused) -> Self {
         let start = Place { line: 1, column: 1, text: String::new() };
         Self::new(file, refused.place.unwrap_or(start), refused.what, refused.help)
     }
 
-    /// All that is wrong as one error.
+    /// All faults as one error.
     #[must_use]
     pub fn error_of(faults: &[Self]) -> Error {
         match faults {
-            [] => Error::input("no step is in it"),
+            [] => Error::input("it has no step"),
             [one] => one.error(),
             many => {
                 let all: Vec<String> = many.iter().map(ToString::to_string).collect();
@@ -101,14 +101,14 @@ pub struct Layer<'a> {
     pub file: &'a str,
     pub(crate) document: &'a Document<'a>,
     pub(crate) table: &'a DeTable<'a>,
-    /// Where its heading stands.
+    /// The position of its heading.
     pub(crate) start: usize,
 }
 
-/// An entry with what it is laid over, the nearest first.
+/// An entry with the layers below it, nearest first.
 pub struct Fields<'a> {
     layers: Vec<Layer<'a>>,
-    /// How many of them are the entry's own; below them lie settings.
+    /// How many of them are the entry's own; the ones below are settings.
     own: usize,
     /// What it is, such as `[[budget]]`.
     what: &'static str,
@@ -121,7 +121,7 @@ impl<'a> Fields<'a> {
         Self { own: layers.len(), layers, what, faults }
     }
 
-    /// The same over the settings of its file, unless it names a machine of its own.
+    /// The same over the settings of its file, unless it names its own machine.
     pub(crate) fn over(mut self, settings: &[Layer<'a>]) -> Self {
         if !names_machine(|key| self.has(key)) {
             self.layers.extend_from_slice(settings);
@@ -134,22 +134,22 @@ impl<'a> Fields<'a> {
         self.layers.iter().find_map(|layer| Some((layer, layer.table.get(key)?)))
     }
 
-    /// How many layers lie before the one that says it.
+    /// The number of layers before the one that has it.
     pub(crate) fn depth(&self, key: &str) -> usize {
         self.layers.iter().take_while(|layer| !layer.table.contains_key(key)).count()
     }
 
-    /// Whether somebody says it.
+    /// Whether any layer has it.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.find(key).is_some()
     }
 
-    /// Where a key's value stands, else the entry's heading.
+    /// The position of a key's value, otherwise of the entry's heading.
     pub(crate) fn place(&self, key: &str) -> (String, Place) {
         match self.find(key) {
             Some((layer, value)) => (layer.file.to_owned(), layer.document.place(&value.span())),
             None => {
-                // What was typed has no heading.
+                // Command-line keys have no heading.
                 let own = self.layers.iter().find(|l| !l.file.starts_with("--"));
                 let layer = own.unwrap_or(&self.layers[0]);
                 (layer.file.to_owned(), layer.document.place(&(layer.start..layer.start)))
@@ -157,7 +157,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Keeps a fault at a key's value, or at the heading where there is no such key.
+    /// Keeps a fault at a key's value, or at the heading if there is no such key.
     pub(crate) fn fault(&self, key: &str, what: impl Into<String>, help: impl Into<String>) {
         let (file, place) = self.place(key);
         self.keep(Fault::new(&file, place, what.into(), Some(help.into())));
@@ -170,7 +170,7 @@ impl<'a> Fields<'a> {
         self.keep(Fault::new(&file, place, error.what().to_owned(), help));
     }
 
-    /// A key that is read twice is wrong once.
+    /// A key that is read twice is reported once.
     fn keep(&self, fault: Fault) {
         let mut faults = self.faults.borrow_mut();
         if !faults.contains(&fault) {
@@ -178,7 +178,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Keeps a fault for every key that is none of `known`.
+    /// Keeps a fault for every key that is not one of `known`.
     pub(crate) fn only(&self, known: &[&str]) {
         for layer in &self.layers[..self.own] {
             for (key, _) in layer.table {
@@ -192,7 +192,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A key's value as text: a string, or a number as it was written.
+    /// A key's value as text: a string, or a number as written.
     pub(crate) fn text(&self, key: &str) -> Option<String> {
         let (_, value) = self.find(key)?;
         match value.get_ref() {
@@ -201,14 +201,14 @@ impl<'a> Fields<'a> {
             DeValue::Float(number) => Some(number.as_str().to_owned()),
             DeValue::Boolean(yes) => Some(yes.to_string()),
             other => {
-                let what = format!("`{key}` is no {}", other.type_str());
+                let what = format!("`{key}` must not be of type {}", other.type_str());
                 self.fault(key, what, "write a text in quotes, or a number");
                 None
             }
         }
     }
 
-    /// A key's value; what cannot be read is kept as a fault.
+    /// A key's value; if it cannot be read, a fault is kept.
     pub(crate) fn read<T: FromStr<Err = Error>>(&self, key: &str) -> Option<T> {
         let text = self.text(key)?;
         match text.parse() {
@@ -220,7 +220,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A truth value; absent: no.
+    /// A boolean; `false` if absent.
     pub(crate) fn flag(&self, key: &str, absent: bool) -> bool {
         match self.find(key).map(|(_, value)| value.get_ref()) {
             None => absent,

@@ -1,4 +1,4 @@
-//! A project's file with those that it includes.
+//! A project's file with its includes.
 //!
 //! ```toml
 //! include = ["budgets/training.toml", "plans/llama.toml"]
@@ -14,13 +14,13 @@ use crate::base::text_pos::{Document, Place};
 /// A file's name and text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
-    /// The name, from where the program runs.
+    /// The name, relative to the working directory.
     pub name: String,
-    /// What it holds.
+    /// Its text.
     pub text: String,
 }
 
-/// Files beyond which includes are a mistake.
+/// More files than this are a mistake.
 const MOST: usize = 1000;
 
 /// The file called `name` and all that it includes, each once; a loop, and a file that cannot be read,
@@ -72,17 +72,14 @@ fn include(
         match files.text(&name) {
             Ok(text) => include(files, Text { name, text }, open, found, faults),
             Err(error) => {
-                keep(
-                    error.what().to_owned(),
-                    error.mending().unwrap_or("name a file that is there"),
-                );
+                keep(error.what().to_owned(), error.mending().unwrap_or("name an existing file"));
             }
         }
     }
     open.pop();
 }
 
-/// A path without `.` and without a folder that is left again.
+/// A path without `.`, and without folders that a `..` leaves again.
 fn plain(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split(['/', '\\']) {
@@ -98,7 +95,7 @@ fn plain(path: &str) -> String {
     parts.join("/")
 }
 
-/// The paths that a file includes, with where they stand; what is no TOML is found later.
+/// The paths that a file includes, with their positions; invalid TOML is reported later.
 fn includes(text: &Text, faults: &Faults) -> Vec<(String, Place)> {
     let Ok(document) = Document::parse(&text.text) else { return Vec::new() };
     let Some(value) = document.root().get("include") else { return Vec::new() };
@@ -124,7 +121,7 @@ fn includes(text: &Text, faults: &Faults) -> Vec<(String, Place)> {
     found
 }
 
-/// The texts as documents; what is no TOML is a fault.
+/// The texts as documents; invalid TOML is a fault.
 #[must_use]
 pub fn documents<'t>(texts: &'t [Text], faults: &Faults) -> Vec<(&'t str, Document<'t>)> {
     let mut documents = Vec::with_capacity(texts.len());
@@ -143,7 +140,7 @@ pub fn layer<'a>(file: &'a str, document: &'a Document<'a>) -> Layer<'a> {
     Layer { file, document, table: document.root(), start: 0 }
 }
 
-/// The sections of settings in a document: entries that name no machine take theirs.
+/// The sections of settings in a document: entries that name no machine use theirs.
 #[must_use]
 pub fn settings<'a>(whole: Layer<'a>) -> Vec<Layer<'a>> {
     let section = |name: &str| {

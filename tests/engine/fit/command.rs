@@ -138,7 +138,7 @@ fn what_is_wrong_is_said_with_its_place() {
     let foreign = folder.file("foreign.jsonl", "hello\n");
     for (words, what, place) in [
         (vec!["fit", &one, &other], "samples of another machine: `g`, not `f`", "other.jsonl"),
-        (vec!["fit", &damaged], "check sum is wrong", "damaged.jsonl:2"),
+        (vec!["fit", &damaged], "checksum is wrong", "damaged.jsonl:2"),
         (vec!["fit", &foreign], "no table of a known benchmark", "foreign.jsonl"),
         (vec!["fit", "/nowhere.jsonl"], "cannot be read", "/nowhere.jsonl"),
         (vec!["fit", &one, "--seed", "x"], "`x` is not a seed", "--seed"),
@@ -217,7 +217,7 @@ fn what_logs_leave_out_is_asked_for_or_said() {
     for (words, what) in [
         (vec!["fit", &messages, TIMES], "samples of messages and times of a library are mixed"),
         (vec!["fit", &messages, "--on", "dgx-h100"], "are for logs of a library"),
-        (vec!["fit", TIMES, "--on", "dgx-h1000", "--out", "x.toml"], "is no machine"),
+        (vec!["fit", TIMES, "--on", "dgx-h1000", "--out", "x.toml"], "is not a machine"),
         (vec!["fit", TIMES, "-g", "0"], "--gpus-per-node"),
     ] {
         let output = collcost(&words);

@@ -1,4 +1,4 @@
-//! Which forms, and how many components.
+//! Chooses the forms and the number of components.
 
 use super::Asked;
 use super::parts::{EACH, MOST, Parts};
@@ -6,19 +6,20 @@ use super::row::{Row, placed};
 use super::solve::solve;
 use crate::machine::curve::Steps;
 
-/// A further component must take a tenth off the error on ranks that were held out.
+/// A further component must reduce the error on held-out ranks by a tenth.
 const WORTH: f64 = 0.9;
 /// Rows for each component, at least.
 const ROWS_EACH: usize = 6;
-/// How many forms are looked at closely.
+/// How many forms are examined closely.
 const FINALISTS: usize = 3;
 
-/// The components of all rows: as many as predict ranks that were held out.
+/// The components of all rows; their number is the one that best predicts held-out ranks.
 pub(super) fn parts(rows: &[Row], asked: &Asked) -> Parts {
     let ranks = placed(rows);
     let mut best: Option<(f64, Parts)> = None;
     for count in 1..=(asked.components as usize).clamp(1, MOST) {
-        // With two numbers of ranks, one is left to fit the other's; that chooses nothing.
+        // With two numbers of ranks, only one is left to predict the other; that is not enough for
+        // a choice.
         if count > 1 && (rows.len() < ROWS_EACH * count || ranks.len() < 3) {
             break;
         }
@@ -31,7 +32,7 @@ pub(super) fn parts(rows: &[Row], asked: &Asked) -> Parts {
     best.map_or_else(|| of_count(1, rows, asked.curved), |b| b.1)
 }
 
-/// The mean error on each number of ranks by a fit without it; on all rows where there is no other.
+/// The mean error on each number of ranks of a fit without it; on all rows if there is only one.
 fn held_out(parts: &Parts, rows: &[Row]) -> f64 {
     let mut errors = Vec::with_capacity(rows.len());
     for out in placed(rows) {
@@ -47,14 +48,14 @@ fn held_out(parts: &Parts, rows: &[Row]) -> f64 {
     errors.iter().sum::<f64>() / errors.len() as f64
 }
 
-/// The same forms on other rows, begun where `parts` are.
+/// The same forms on other rows, starting at `parts`.
 pub(super) fn again(parts: &Parts, rows: &[Row]) -> Parts {
     let mut refitted = *parts;
     solve(&mut refitted, rows, &start(parts.forms(), rows, 0, parts.curved), 20);
     refitted
 }
 
-/// The best of all forms of so many components.
+/// The best of all forms with this many components.
 fn of_count(count: usize, rows: &[Row], curved: bool) -> Parts {
     let starts = if count == 1 { 2 } else { 3 };
     let mut all: Vec<(f64, Parts)> = forms(count)
@@ -67,7 +68,7 @@ fn of_count(count: usize, rows: &[Row], curved: bool) -> Parts {
         })
         .collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
-    // Of each form only its best start.
+    // Only the best start of each form.
     let mut finalists: Vec<Parts> = Vec::with_capacity(FINALISTS);
     for (_, parts) in all {
         if finalists.len() < FINALISTS && !finalists.iter().any(|f| f.forms() == parts.forms()) {
@@ -78,14 +79,14 @@ fn of_count(count: usize, rows: &[Row], curved: bool) -> Parts {
         let home = start(parts.forms(), rows, 0, curved);
         (solve(&mut parts, rows, &home, 60), parts)
     });
-    // There is always one form at least.
+    // There is always at least one form.
     polished
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .map_or_else(|| start(&[Steps::Ring], rows, 0, curved), |(_, parts)| parts)
 }
 
-/// Every choice of a form for each component: what is slow and wide is apart from what is fast and
-/// narrow by its start, so their order matters.
+/// Every choice of a form for each component. The start separates a slow component with a high
+/// bandwidth from a fast one with a low bandwidth, so the order matters.
 fn forms(count: usize) -> Vec<Vec<Steps>> {
     let mut all = vec![Vec::new()];
     for _ in 0..count {
@@ -99,7 +100,7 @@ fn forms(count: usize) -> Vec<Vec<Steps>> {
     all
 }
 
-/// Where the search begins: latency over that of the fastest row, time of a byte over that of the
+/// The start of the search: latency over that of the fastest row, time of a byte over that of the
 /// largest row, for each component.
 const STARTS: [[&[(f64, f64)]; 3]; MOST] = [
     [&[(1.0, 1.0)], &[(0.7, 0.8)], &[(1.3, 0.9)]],
@@ -118,7 +119,7 @@ fn start(forms: &[Steps], rows: &[Row], variant: usize, curved: bool) -> Parts {
         of.max_by(|a, b| a.bytes.total_cmp(&b.bytes))
             .map(|r| (r.time / (r.bytes * (r.factor + 0.2))).ln())
     };
-    // What no row has seen begins as the other tier.
+    // A tier that no row has starts with the values of the other tier.
     let (inside, between) = (byte(false), byte(true));
     let (inside, between) = (inside.or(between).unwrap_or(0.0), between.or(inside).unwrap_or(0.0));
     let mut each = [[0.0; EACH]; MOST];

@@ -1,8 +1,9 @@
-//! How far the fit is off on held-out data: sizes and ranks are held out in turns.
+//! The error of the fit on held-out data: sizes and ranks are held out in turn.
 //!
 //! The bands are quantiles of ln(measured/expected) over what was held out near a size, weighted by
-//! how near. The factors below bring the part of measurements inside them to 8 of 10 over the
-//! published measurements of docs/background/accuracy.md, where a fit on fewer ranks is worse than the whole one.
+//! distance. With the factors below, 8 of 10 measurements are inside the bands over the published
+//! measurements of docs/background/accuracy.md, where a fit on fewer ranks is worse than one on
+//! all.
 
 use super::parts::Parts;
 use super::row::{Row, placed};
@@ -19,13 +20,13 @@ const SIZE: f64 = 0.9;
 const END: f64 = 1.0;
 /// Ranks between others.
 const BETWEEN: f64 = 0.9;
-/// Of two numbers of ranks, what lies beyond them by how far the components are off …
+/// With only two numbers of ranks: the factor beyond them on the components' errors …
 const TWO_END: f64 = 1.35;
-/// … and by how far one of them predicts the other; …
+/// … and on the errors of predicting one of them from the other; …
 const TWO_OTHER: f64 = 0.3;
-/// … and what lies between them.
+/// … and the factor between them.
 const TWO_BETWEEN: f64 = 0.85;
-/// Without residuals, every size is as far off as the components are there.
+/// Without residuals, the error at every size is that of the components.
 const COMPONENTS: f64 = 1.05;
 
 /// The bands where sizes are far apart: published curves of NCCL and Open MPI at three sizes.
@@ -33,20 +34,20 @@ const SPARSE_INSIDE: Band = Band { low: -0.06, high: 0.20 };
 const SPARSE_BETWEEN: Band = Band { low: -0.29, high: 0.52 };
 /// Sizes are far apart at more octaves than this.
 const SPARSE: f64 = 3.0;
-/// Fewer held-out sizes say nothing.
+/// Fewer held-out sizes are not enough.
 const FEW: usize = 8;
 
 /// How far, in octaves, an error still counts.
 const NEAR: f64 = 2.5;
-/// What every error counts at least.
+/// The least weight of an error.
 const FAR: f64 = 0.02;
 
 /// An error at lg M.
 type Errors = Vec<(f64, f64)>;
 
-/// The bands, and whether ranks between measured ones are better predicted by a straight line between
-/// the logarithms of those than by the components: tried on each number of ranks that has others on
-/// both sides.
+/// The bands, and whether a straight line between the logarithms of measured ranks predicts the
+/// ranks between them better than the components do. This is tried on each number of ranks that has
+/// others on both sides.
 pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> (Bands, bool) {
     let components: Errors = rows.iter().map(|r| (r.lg, r.residual(parts))).collect();
     let mut ranks = Ranks::held_out(parts, rows, asked);
@@ -69,7 +70,7 @@ pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> (Bands, bool)
     (Bands::new(lines.into()), straight)
 }
 
-/// The sizes at which bands are kept: every second octave of what was measured.
+/// The sizes at which bands are kept: every second octave of the measured sizes.
 fn knots(rows: &[Row]) -> Vec<f64> {
     let least = rows.iter().map(|r| r.lg).fold(f64::INFINITY, f64::min);
     let most = rows.iter().map(|r| r.lg).fold(0.0, f64::max);
@@ -81,7 +82,7 @@ fn sparse(rows: &[Row]) -> Band {
     if rows.iter().any(|r| r.between) { SPARSE_BETWEEN } else { SPARSE_INSIDE }
 }
 
-/// The middle distance of neighbouring sizes.
+/// The median distance of neighbouring sizes.
 fn octaves(rows: &[Row]) -> f64 {
     let mut all: Vec<f64> = rows.iter().map(|r| r.lg).collect();
     all.sort_by(f64::total_cmp);
@@ -105,9 +106,9 @@ fn apart(far: usize, parts: &Parts, rows: &[Row]) -> Errors {
     errors
 }
 
-/// How much smaller errors are between sizes than at held-out ones, whose neighbours are twice as
-/// far: as much as those are smaller than where neighbours are four times as far. Noise alone is as
-/// large everywhere.
+/// How much smaller errors are between sizes than at held-out sizes, whose neighbours are twice as
+/// far. The ratio is taken to equal that of errors with neighbours twice and four times as far.
+/// Pure noise is equally large everywhere.
 fn closer(near: &Errors, far: &Errors) -> f64 {
     let middle = |errors: &Errors| median(errors.iter().map(|e| e.1.abs()).collect());
     match (middle(near), middle(far)) {
@@ -116,11 +117,11 @@ fn closer(near: &Errors, far: &Errors) -> f64 {
     }
 }
 
-/// A straight line must take this part off the error of the components.
+/// A straight line must bring the error of the components below this part.
 const WORTH: f64 = 0.9;
 
-/// Each row of ranks that have fewer and more beside them, by a straight line in lg N between the
-/// logarithms of their times.
+/// The error at each row whose ranks have fewer and more ranks beside them, by a straight line in
+/// lg N between the logarithms of their times.
 fn straight(rows: &[Row]) -> Vec<(Placed, Errors)> {
     let ranks = placed(rows);
     let mut errors = Vec::new();
@@ -144,7 +145,7 @@ fn straight(rows: &[Row]) -> Vec<(Placed, Errors)> {
     errors
 }
 
-/// Straight between two points; none outside.
+/// Linear between two points; `None` outside.
 fn along(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let above = points.partition_point(|p| p.0 < x);
     let &(x1, y1) = points.get(above)?;
@@ -157,9 +158,9 @@ fn along(points: &[(f64, f64)], x: f64) -> Option<f64> {
 
 /// Errors on ranks that were held out.
 struct Ranks {
-    /// By where they lie among the others of their tier.
+    /// By their place among the others of their tier.
     all: Vec<(Held, Placed, Errors)>,
-    /// Whether there are two numbers of ranks at most.
+    /// Whether there are at most two numbers of ranks.
     two: bool,
 }
 
@@ -185,7 +186,7 @@ impl Ranks {
         Self { all, two: ranks.len() < 3 }
     }
 
-    /// Takes the errors of straight lines for those between others, where they are smaller.
+    /// Uses the errors of straight lines for ranks between others, if they are smaller.
     fn straighten(&mut self, rows: &[Row]) -> bool {
         let lines = straight(rows);
         let mean = |errors: &[(f64, f64)]| {
@@ -224,7 +225,7 @@ impl Ranks {
     }
 }
 
-/// Where `out` lies among the numbers of ranks.
+/// The place of `out` among the numbers of ranks.
 fn kind(out: Placed, ranks: &[Placed]) -> Held {
     match (ranks.first(), ranks.last()) {
         (Some(&least), _) if least == out => Held::Fewer,
@@ -240,7 +241,7 @@ impl Band {
     }
 }
 
-/// The tenth and ninetieth percentile of the errors around lg M = `x`, `by` times.
+/// The tenth and ninetieth percentile of the errors around lg M = `x`, multiplied by `by`.
 fn near(errors: &Errors, x: f64, by: f64) -> Band {
     let mut weighed: Vec<(f64, f64)> = errors
         .iter()
@@ -248,13 +249,13 @@ fn near(errors: &Errors, x: f64, by: f64) -> Band {
         .collect();
     weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
     let total: f64 = weighed.iter().map(|w| w.1).sum();
-    // Of n errors the i-th parts the next ones at i/(n + 1); n is how many the weights amount to.
+    // The i-th of n errors is the quantile i/(n + 1); n is the effective number of the weights.
     let n = total * total / weighed.iter().map(|w| w.1 * w.1).sum::<f64>();
     let tenth = ((0.1 * (n + 1.0) - 0.5) / n).max(0.0) * total;
     Band { low: quantile(&weighed, tenth), high: quantile(&weighed, total - tenth) }
 }
 
-/// Where the weights' sum reaches `at`, each taken at its middle.
+/// Where the sum of the weights reaches `at`; each weight is counted at its middle.
 fn quantile(weighed: &[(f64, f64)], at: f64) -> f64 {
     let mut sum = 0.0;
     let mut last: Option<(f64, f64)> = None;

@@ -1,8 +1,7 @@
 //! From measured times to a curve.
 //!
-//! Every choice, of forms, of the number of components and of every figure, is made on the
-//! observations that are given; nothing else is looked at. The same observations give the same
-//! curve.
+//! Every choice (forms, number of components, parameters) uses only the given observations. The
+//! same observations give the same curve.
 
 mod choose;
 mod errors;
@@ -19,20 +18,20 @@ use crate::machine::sample::DataType;
 use parts::Parts;
 use row::Row;
 
-/// What a fit is asked.
+/// The options of a fit.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The operation.
     pub collective: Collective,
-    /// The type of the elements, where it matters.
+    /// The type of the elements, if it matters.
     pub dtype: Option<DataType>,
-    /// Components at most, up to three.
+    /// The most components, up to three.
     pub components: u32,
-    /// f(N) + δ and the shape c are fitted; without, both are 0.
+    /// Whether δ in f(N) + δ and the shape c are fitted; otherwise both are 0.
     pub curved: bool,
-    /// What the components leave is kept for each size.
+    /// Whether the residuals of the components are kept for each size.
     pub residuals: bool,
-    /// Which library, and whose measurements.
+    /// The library and the source of the measurements.
     pub source: String,
 }
 
@@ -55,19 +54,19 @@ impl Asked {
 /// [`observations`](super::observations) makes them.
 ///
 /// # Errors
-/// No time, a time of zero, or fewer sizes than two.
+/// No time, a time of zero, or fewer than two sizes.
 pub fn fit(all: &[Observation], asked: &Asked) -> Result<Curve> {
     let name = asked.collective.name();
     if all.iter().any(|o| o.time.0 <= 0.0 || !o.time.0.is_finite() || o.size.0 == 0) {
         return Err(Error::input(format!("a time or a size of {name} is not above 0"))
-            .help("leave out the row; collcost import names those that it leaves out"));
+            .help("leave out the row; collcost import names the rows that it leaves out"));
     }
     let mut sizes: Vec<Bytes> = all.iter().map(|o| o.size).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let (Some(&from), Some(&to)) = (sizes.first(), sizes.get(1..).and_then(|s| s.last())) else {
         return Err(Error::input(format!("{name} was timed at {} size", sizes.len()))
-            .help("give times of at least two sizes: a launch and a rate cannot be separated"));
+            .help("give times of at least two sizes: one cannot separate launch and rate"));
     };
     let rows: Vec<Row> = all.iter().map(|o| Row::new(o, asked.collective)).collect();
     let parts = choose::parts(&rows, asked);
@@ -95,7 +94,7 @@ pub fn fit(all: &[Observation], asked: &Asked) -> Result<Curve> {
     })
 }
 
-/// The components in words of quantities; what no row has seen is absent.
+/// The components as quantities; those that no row determines are absent.
 fn components(parts: &Parts, placed: &[Placed]) -> Vec<Component> {
     let inside = placed.iter().any(|p| !p.between());
     let between = placed.iter().any(|p| p.between());

@@ -1,4 +1,4 @@
-//! The unknowns of a fit: the logarithms of every component's figures, δ and ln c.
+//! The unknowns of a fit: the logarithms of every component's parameters, δ and ln c.
 
 use super::row::Row;
 use crate::base::quantity::{Bandwidth, Seconds};
@@ -8,14 +8,14 @@ use crate::machine::curve::component::{Component, Steps};
 /// s and s' of the four forms.
 pub(super) type Steps4 = [(f64, f64); 4];
 
-/// Components at most.
+/// The most components.
 pub(super) const MOST: usize = 3;
 /// Unknowns of a component: ln o, ln α, ln α', ln 1/BW, ln 1/BW'.
 pub(super) const EACH: usize = 5;
-/// All unknowns at most.
+/// The most unknowns.
 pub(super) const ALL: usize = EACH * MOST + 2;
 
-/// Where δ and ln c may lie.
+/// The ranges of δ and ln c.
 const DELTA: (f64, f64) = (-0.9, 6.0);
 const SHAPE: (f64, f64) = (-7.0, 2.0);
 
@@ -24,13 +24,13 @@ const SHAPE: (f64, f64) = (-7.0, 2.0);
 pub(super) struct Parts {
     forms: [Steps; MOST],
     count: usize,
-    /// Whether δ and c are unknowns; else both are 0.
+    /// Whether δ and c are unknowns; otherwise both are 0.
     pub curved: bool,
     /// The components' unknowns one after another, then δ and ln c.
     x: [f64; ALL],
 }
 
-/// One component at a row: its time and what that is made of.
+/// One component at a row: its time and the terms of it.
 pub(super) struct At {
     pub time: f64,
     /// L.
@@ -67,7 +67,7 @@ impl Parts {
         &self.forms[..self.count]
     }
 
-    /// How many unknowns.
+    /// The number of unknowns.
     pub(super) fn len(&self) -> usize {
         EACH * self.count + if self.curved { 2 } else { 0 }
     }
@@ -76,7 +76,7 @@ impl Parts {
         &self.x[..self.len()]
     }
 
-    /// The same forms with other unknowns, kept where they may lie.
+    /// The same forms with other unknowns, limited to their ranges.
     pub(super) fn with(&self, x: &[f64]) -> Self {
         let mut other = *self;
         other.x[..x.len()].copy_from_slice(x);
@@ -112,7 +112,7 @@ impl Parts {
         At { time: latency + root + bytes, latency, terms, root, bytes, factor }
     }
 
-    /// The component that is the time at a row.
+    /// The component that gives the time at a row.
     pub(super) fn active(&self, row: &Row) -> (usize, At) {
         let mut best = (0, self.at(0, row));
         for k in 1..self.count {
@@ -128,7 +128,7 @@ impl Parts {
         self.active(row).1.time
     }
 
-    /// Component `k` as quantities, with what rows of each kind have seen.
+    /// Component `k` as quantities, given which kinds of rows there are.
     pub(super) fn component(&self, k: usize, inside: bool, between: bool) -> Component {
         let x = &self.x[EACH * k..EACH * (k + 1)];
         Component {

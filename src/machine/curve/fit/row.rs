@@ -1,4 +1,4 @@
-//! An observation with what the solver needs of it, computed once.
+//! An observation with precomputed terms for the solver.
 
 use super::parts::{Parts, Steps4};
 use crate::base::collective::Collective;

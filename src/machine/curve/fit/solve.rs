@@ -1,8 +1,8 @@
 //! The least soft-L1 loss of logarithmic errors, by Levenberg and Marquardt.
 //!
 //! ρ(e) = 2(√(1 + (e/s)²) − 1): small errors count by their squares, large ones (a protocol's
-//! switch, a disturbed run) by their size. A weak pull towards the start keeps what no row tells,
-//! such as a step inside a node where all rows have one rank per node.
+//! switch, a disturbed run) by their size. A weak pull towards the start holds unknowns that no row
+//! determines, such as a step inside a node if all rows have one rank per node.
 
 use super::parts::{ALL, EACH, Parts};
 use super::row::Row;
@@ -10,14 +10,14 @@ use crate::base::stats::solve_positive;
 
 /// s: errors above count by their size.
 const SOFT: f64 = 0.05;
-/// How strongly unknowns are pulled to where they began.
+/// How strongly unknowns are pulled to their start.
 const PULL: f64 = 0.1;
-/// The same of ln c.
+/// The same for ln c.
 const PULL_SHAPE: f64 = 0.03;
-/// A step changes no logarithm by more.
+/// The largest change of a logarithm in one step.
 const LEAP: f64 = 2.0;
 
-/// Improves `parts` by up to `rounds` steps; `home` is where unknowns are pulled to. Returns the
+/// Improves `parts` by up to `rounds` steps; unknowns are pulled to `home`. Returns the
 /// loss.
 pub(super) fn solve(parts: &mut Parts, rows: &[Row], home: &Parts, rounds: u32) -> f64 {
     let n = parts.len();
@@ -74,7 +74,7 @@ fn loss(parts: &Parts, rows: &[Row], home: &Parts) -> f64 {
     rows.iter().map(of).sum::<f64>() + (0..parts.len()).map(pulled).sum::<f64>()
 }
 
-/// The matrix of Gauss and Newton, its lower half, and half the gradient.
+/// The lower half of the Gauss-Newton matrix, and half the gradient.
 fn slopes(parts: &Parts, rows: &[Row], home: &Parts) -> ([[f64; ALL]; ALL], [f64; ALL]) {
     let (mut h, mut g) = ([[0.0; ALL]; ALL], [0.0; ALL]);
     let ends = EACH * parts.count();
@@ -82,7 +82,7 @@ fn slopes(parts: &Parts, rows: &[Row], home: &Parts) -> ([[f64; ALL]; ALL], [f64
         let (k, at) = parts.active(row);
         let e = (at.time / row.time).ln();
         let weight = 1.0 / (SOFT * SOFT) / (1.0 + (e / SOFT).powi(2)).sqrt();
-        // Of ln T by ln L and by ln b.
+        // The derivatives of ln T with respect to ln L and ln b.
         let by_latency = (at.latency + 0.5 * at.root) / at.time;
         let by_bytes = (at.bytes + 0.5 * at.root) / at.time;
         let first = EACH * k;

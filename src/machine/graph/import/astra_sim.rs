@@ -1,8 +1,8 @@
 //! The network of ASTRA-sim's analytical backend.
 //!
 //! ```text
-//! topology: [ Ring, Switch ]          a dimension each, the first one changes fastest;
-//! npus_count: [ 4, 2 ]                a switch stands for every row of ranks
+//! topology: [ Ring, Switch ]          one per dimension, the first one changes fastest;
+//! npus_count: [ 4, 2 ]                each row of ranks gets a switch
 //! bandwidth: [ 50.0, 25.0 ]           GB/s of a link
 //! latency: [ 500, 2000 ]              ns
 //! ```
@@ -15,12 +15,12 @@ use crate::base::quantity::{Rate, Seconds, nearest};
 use crate::machine::graph::{Graph, Link, Node};
 use crate::model::formula::Rational;
 
-/// Whether a text is one.
+/// Whether a text is in this format.
 pub(super) fn is_it(text: &str) -> bool {
     text.lines().any(|line| line.trim_start().starts_with("npus_count:"))
 }
 
-/// Its fabric.
+/// The fabric of a file.
 pub(super) fn read(text: &str, origin: &str) -> Result<Graph> {
     network(text).map_err(|e| e.at(origin))
 }
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str, origin: &str) -> Result<Graph> {
 fn listed<'t>(text: &'t str, key: &str) -> Result<Vec<&'t str>> {
     let missing = || {
         Error::input(format!("no `{key}`"))
-            .help(format!("write it as {key}: [ … ], a value for each dimension"))
+            .help(format!("write {key}: [ … ] with a value for each dimension"))
     };
     let plain = |line: &'t str| line.split('#').next().unwrap_or("").trim();
     let value = text.lines().map(plain).find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
@@ -40,7 +40,7 @@ fn listed<'t>(text: &'t str, key: &str) -> Result<Vec<&'t str>> {
 
 /// A thousand million times the number of a list.
 fn number(text: &str, key: &str) -> Result<Rational> {
-    giga(text).ok_or_else(|| Error::input(format!("`{text}` is no number")).at(key.to_owned()))
+    giga(text).ok_or_else(|| Error::input(format!("`{text}` is not a number")).at(key.to_owned()))
 }
 
 fn network(text: &str) -> Result<Graph> {
@@ -74,7 +74,7 @@ fn network(text: &str) -> Result<Graph> {
             let link = Link { from: a, to: b, rate: Rate(rate), latency: wait };
             links.extend([link, Link { from: b, to: a, ..link }]);
         };
-        // Ranks that differ in this coordinate alone.
+        // Ranks that differ only in this coordinate.
         for first in (0..all).filter(|rank| rank / stride % side == 0) {
             let rank = |i: u32| first + i * stride;
             match *kind {
@@ -90,9 +90,9 @@ fn network(text: &str) -> Result<Graph> {
                 }
                 "Ring" | "Switch" => {}
                 other => {
-                    return Err(Error::input(format!("`{other}` is no dimension"))
+                    return Err(Error::input(format!("`{other}` is not a kind of dimension"))
                         .at("topology")
-                        .help("Ring, FullyConnected and Switch are"));
+                        .help("known are Ring, FullyConnected and Switch"));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Fabrics of other programs, each format in a file of its own.
+//! Fabrics of other programs, each format in its own module.
 
 mod astra_sim;
 mod hwloc;
@@ -13,15 +13,15 @@ use crate::model::formula::Rational;
 /// The most ranks of a network.
 const RANKS: u64 = 1 << 17;
 
-/// A number of thousand millions, such as of GB/s: at least 0, and no more than sums and products of rates
-/// hold.
+/// A number times 10^9, such as of GB/s: at least 0, and small enough for sums and products of
+/// rates.
 fn giga(text: &str) -> Option<Rational> {
     let whole = Rational::from_integer;
     let number = decimal(text).filter(|x| (whole(0)..=whole(1_000_000_000)).contains(x))?;
     Some(number * whole(1_000_000_000))
 }
 
-/// A format: whether a text is of it, and how one is read from a file of that name.
+/// A format: a test whether a text is in it, and a reader for a file with a given name.
 struct Format {
     is_it: fn(&str) -> bool,
     read: fn(&str, &str) -> Result<Graph>,

@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Rate, Seconds};
 use crate::machine::graph::{Graph, Link, Node};
 
-/// Whether a text is one: its first line is at least three numbers.
+/// Whether a text is in this format: its first line has at least three numbers.
 pub(super) fn is_it(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or("");
@@ -21,8 +21,8 @@ pub(super) fn is_it(text: &str) -> bool {
     numbers >= 3 && numbers == first.split_whitespace().count()
 }
 
-/// Its fabric. Hosts are ranks in the order of their numbers; of directed lines, as forks write them,
-/// both ways are there already.
+/// The fabric of a file. Hosts are ranks in the order of their numbers. Files with directed lines,
+/// as forks write them, already contain both directions.
 pub(super) fn read(text: &str, origin: &str) -> Result<Graph> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let refuse = |line: usize, what: &str| {
@@ -30,19 +30,19 @@ pub(super) fn read(text: &str, origin: &str) -> Result<Graph> {
             .help("the first line says how many nodes, switches and links there are, the second which nodes are switches; then each link: 0 4 400Gbps 0.0005ms 0")
     };
     let whole = |line: usize, text: &str| {
-        text.parse::<u32>().map_err(|_| refuse(line, &format!("`{text}` is no whole number")))
+        text.parse::<u32>().map_err(|_| refuse(line, &format!("`{text}` is not a whole number")))
     };
     let (line, first) = lines.next().ok_or_else(|| refuse(1, "an empty network"))?;
     let head: Vec<u32> =
         first.split_whitespace().take(5).map(|word| whole(line, word).unwrap_or(0)).collect();
-    // SimAI's line: nodes, GPUs a server, NVSwitches, other switches, links.
+    // SimAI's line: nodes, GPUs per server, NVSwitches, other switches, links.
     let (nodes, count) = match head[..] {
         [nodes, _, nvswitches, others, _] => (nodes, u64::from(nvswitches) + u64::from(others)),
         [nodes, switches, ..] => (nodes, u64::from(switches)),
         _ => return Err(refuse(line, "too few numbers")),
     };
     if u64::from(nodes) > RANKS {
-        return Err(refuse(line, &format!("{nodes} nodes; at most {RANKS} are read")));
+        return Err(refuse(line, &format!("{nodes} nodes; at most {RANKS} are supported")));
     }
     let mut is_switch = vec![false; nodes as usize];
     if count > 0 {

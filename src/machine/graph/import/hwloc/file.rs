@@ -6,10 +6,10 @@ use super::{BETWEEN, Read, Refused, giga};
 use crate::base::xml::Events;
 use crate::model::formula::Rational;
 
-/// What an object is to a fabric.
+/// The role of an object in a fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A processor, by its place among them.
+    /// A processor, by its number.
     Package {
         number: usize,
     },
@@ -18,7 +18,7 @@ pub(super) enum Kind {
     Gpu,
     NvSwitch,
     Nic,
-    /// Another PCI device, a GPU if it turns out to have one's software devices.
+    /// Another PCI device; a GPU if it has a GPU's software devices.
     Device,
     Other,
 }
@@ -28,23 +28,23 @@ pub(super) struct Object {
     /// The object around it, which comes before it.
     pub parent: Option<usize>,
     pub kind: Kind,
-    /// The bus address as it was written, and as a number.
+    /// The bus address as written, and as a number.
     pub place: String,
     pub bus: u64,
-    /// B/s of its PCI link, where the file says that.
+    /// B/s of its PCI link, if the file gives it.
     pub speed: Option<Rational>,
     /// hwloc's own number of it.
     pub number: Option<u64>,
 }
 
-/// What a file says of its processors.
+/// The file's information about its processors.
 #[derive(Default)]
 pub(super) struct Infos {
     pub arch: String,
     pub vendor: String,
     /// Family and model.
     pub model: (u32, u32),
-    /// What joins packages, and the line that says so.
+    /// The link between packages, with its line.
     pub between: Option<(usize, String)>,
 }
 
@@ -118,10 +118,10 @@ pub(super) fn read(text: &str) -> Read<File> {
     Ok(file)
 }
 
-/// What an open element is to its texts.
+/// The element that texts belong to.
 #[derive(Clone, Copy)]
 enum Inside {
-    /// A matrix that is read.
+    /// A matrix that is being read.
     Matrix,
     Indexes,
     Values,
@@ -142,7 +142,7 @@ impl File {
                 *packages += 1;
                 Kind::Package { number: *packages - 1 }
             }
-            // A host bridge begins a tree and is no link itself.
+            // A host bridge begins a tree and is not a link itself.
             "Bridge" if !attributes.get("bridge_type").starts_with("0-") => Kind::Bridge,
             "PCIDev" => device(attributes.get("pci_type"), attributes.get("subtype")),
             "OSDev" => {
@@ -176,13 +176,13 @@ impl File {
         }
     }
 
-    /// Begins a matrix of links between GPUs; others are passed over.
+    /// Begins a matrix of links between GPUs; other matrices are ignored.
     fn begin_matrix(&mut self, attributes: &Attributes) -> Read<Inside> {
         let of_xgmi = match attributes.get("name") {
             "NVLinkBandwidth" => false,
             "XGMIBandwidth" => true,
             "XeLinkBandwidth" => {
-                let what = "Xe links are not read: hwloc counts them in bits by 2^20, and twice where a \
+                let what = "Xe links are not supported: hwloc counts them in bits by 2^20, and twice where a \
                             GPU has parts";
                 let help =
                     "write the fabric with its links, as docs/how-to/bound-a-fabric.md shows";
@@ -191,8 +191,8 @@ impl File {
             _ => return Ok(Inside::Other),
         };
         if attributes.get("indexing") == "os" {
-            let what = "this matrix numbers its objects as the operating system does";
-            let help = "only hwloc's own numbers are read, indexing=\"gp\"";
+            let what = "this matrix uses the operating system's object numbers";
+            let help = "only hwloc's own numbers are supported: indexing=\"gp\"";
             return Err(Refused::at(attributes.line, what).help(help).unsupported());
         }
         let (objects, values) = (Vec::new(), Vec::new());
@@ -200,13 +200,14 @@ impl File {
         Ok(Inside::Matrix)
     }
 
-    /// Numbers of a matrix; of `OSDev:802` the number counts.
+    /// Numbers of a matrix; only the number of `OSDev:802` is used.
     fn numbers(&mut self, inside: Inside, words: &str, line: usize) -> Read<()> {
         let Some(matrix) = self.matrices.last_mut() else { return Ok(()) };
         for word in words.split_whitespace() {
             let number = word.rsplit(':').next().and_then(|number| number.parse().ok());
-            let number = number
-                .ok_or_else(|| Refused::at(line, format!("`{word}` is no number of a matrix")))?;
+            let number = number.ok_or_else(|| {
+                Refused::at(line, format!("`{word}` is not a number of a matrix"))
+            })?;
             match inside {
                 Inside::Indexes => matrix.objects.push(number),
                 _ => matrix.values.push(number),
@@ -217,7 +218,7 @@ impl File {
 }
 
 impl Infos {
-    /// The first of each counts: packages of a host are alike.
+    /// The first value of each is used: the packages of a host are alike.
     fn add(&mut self, attributes: &Attributes) {
         let (name, value) = (attributes.get("name"), attributes.get("value"));
         let number = || value.parse().unwrap_or(0);
@@ -232,13 +233,14 @@ impl Infos {
     }
 }
 
-/// What the class, maker and subtype of a PCI device say that it is: `0302 [10de:20b2] …`.
+/// The kind of a PCI device by its class, maker and subtype: `0302 [10de:20b2] …`.
 fn device(class: &str, subtype: &str) -> Kind {
     let maker = class.split(['[', ':']).nth(1).unwrap_or("");
     let (nvidia, amd, intel, habana) = ("10de", "1002", "8086", "1da3");
     match class.get(..4).unwrap_or("") {
         "0302" => Kind::Gpu,
-        // Displays, too, are of these classes: what draws a server's console is no GPU of a rank.
+        // Display adapters have these classes, too: the one for a server's console is not a GPU of
+        // a rank.
         "0300" if [nvidia, amd].contains(&maker) => Kind::Gpu,
         "0380" if [nvidia, amd, intel].contains(&maker) => Kind::Gpu,
         "1200" if [amd, habana].contains(&maker) => Kind::Gpu,
@@ -267,26 +269,26 @@ impl Attributes {
         let mut all = Vec::new();
         for attribute in start.attributes() {
             let attribute =
-                attribute.map_err(|e| Refused::at(line, format!("the text is no XML: {e}")))?;
+                attribute.map_err(|e| Refused::at(line, format!("the text is not XML: {e}")))?;
             all.push((attribute.key.as_ref().to_owned(), attribute.value.into_owned()));
         }
         Ok(Self { line, all })
     }
 
-    /// What an attribute says; nothing where it is missing.
+    /// The value of an attribute; empty if it is missing.
     fn get(&self, name: &str) -> &str {
         let found = self.all.iter().find(|(key, _)| key == name);
         found.map_or("", |(_, value)| value)
     }
 
-    /// B/s of a PCI link; none where hwloc could not know it, which it writes as 0.
+    /// B/s of a PCI link; `None` if hwloc did not know it, which it writes as 0.
     fn speed(&self) -> Read<Option<Rational>> {
         let text = self.get("pci_link_speed");
         if text.is_empty() {
             return Ok(None);
         }
         let speed = giga(text).ok_or_else(|| {
-            Refused::at(self.line, format!("pci_link_speed=\"{text}\" is no number of GB/s"))
+            Refused::at(self.line, format!("pci_link_speed=\"{text}\" is not a number of GB/s"))
         })?;
         Ok(Some(speed).filter(|speed| *speed > Rational::from_integer(0)))
     }

@@ -9,15 +9,15 @@
 //! <distances2 type="OSDev" name="NVLinkBandwidth" …>            links from GPU to GPU
 //! ```
 //!
-//! GPUs are ranks in the order of their bus addresses. A bridge with one way down is a port: the link
-//! that it and the device below describe is one link, so the smaller of both rates counts, and a rate
-//! that one does not say is the other's. Bridges with several ways down and packages are switches;
-//! what leads to no GPU is left out, NICs too: one host has no network. Where several packages could
-//! own a tree, it hangs on a switch `machine` beside them. Packages are joined at what NCCL counts
-//! between processors of their kind, since hwloc does not know that, or at what the file says in an
-//! info `CollcostBetweenPackages`. `NVLinks` come from their matrix, in MB/s each way; all `NVSwitches`
-//! together are one switch, as for NCCL. The matrix of xGMI is read where somebody wrote what the links
-//! carry; hwloc itself does not ask.
+//! GPUs are ranks in the order of their bus addresses. A bridge with one downward branch is a port.
+//! It and the device below describe the same link: the smaller of their rates is used, or the only
+//! one given. Packages and bridges with several downward branches are switches. Branches without a
+//! GPU are left out, NICs too: one host has no network. If a tree could belong to several packages,
+//! it is attached to an extra switch, `machine`. The rate between packages is the one that NCCL
+//! assumes for processors of their kind, since hwloc does not know it, or the one of the file's
+//! info `CollcostBetweenPackages`. `NVLinks` come from their matrix, in MB/s each way; all
+//! `NVSwitches` together are one switch, as for NCCL. The matrix of xGMI is read only if the links'
+//! rates were written into it; hwloc itself does not query them.
 //!
 //! Source: the documentation of hwloc 2, "I/O Devices" and "Topology Attributes", and its
 //! `hwloc2.dtd` (open-mpi.org/projects/hwloc).
@@ -40,13 +40,13 @@ use crate::model::formula::Rational;
 /// The most GPUs of a host.
 const GPUS: usize = 1024;
 
-/// The most packages with GPUs; each is joined with each.
+/// The most packages with GPUs; every pair is joined.
 const PACKAGES: usize = 256;
 
-/// The info by which a file says what joins its packages.
+/// The info that gives the rate between packages.
 const BETWEEN: &str = "CollcostBetweenPackages";
 
-/// What hwloc writes for xGMI, in MB/s: `hwloc/topology-rsmi.c` asks for no rate.
+/// The value that hwloc writes for xGMI, in MB/s: `hwloc/topology-rsmi.c` queries no rate.
 const UNKNOWN_XGMI: u64 = 100_000;
 
 type Read<T> = std::result::Result<T, Refused>;
@@ -69,7 +69,7 @@ pub(super) fn is_it(text: &str) -> bool {
     }
 }
 
-/// Its fabric.
+/// The fabric of a file.
 pub(super) fn read(text: &str, origin: &str) -> Result<Graph> {
     let help = "copy the whole file that lstopo wrote";
     let file = file::read(text).map_err(|e| e.error(origin).or_help(help))?;
@@ -77,20 +77,20 @@ pub(super) fn read(text: &str, origin: &str) -> Result<Graph> {
     host.graph(origin).map_err(|e| e.at(origin))
 }
 
-/// Where a device hangs: on a node, or on a package or what joins packages.
+/// What a device is attached to: a node, a package, or the switch between packages.
 #[derive(Clone, Copy)]
 enum Above {
     Node(Node),
     Package(Option<usize>),
 }
 
-/// Nodes and links as they are found.
+/// Nodes and links found so far.
 struct Host<'f> {
     file: &'f File,
     /// The number of each GPU's rank, by object.
     ranks: HashMap<usize, Node>,
     switches: Vec<String>,
-    /// The switches of packages, and of what lies in none.
+    /// The switches of packages, and the switch of trees outside packages.
     packages: HashMap<Option<usize>, Node>,
     links: Vec<Link>,
 }
@@ -102,8 +102,9 @@ impl<'f> Host<'f> {
             (0..objects.len()).filter(|&i| objects[i].kind == Kind::Gpu).collect();
         if gpus.len() > GPUS {
             let what = format!("a host of {} GPUs", gpus.len());
-            return Err(Refused::at(objects[gpus[GPUS]].line, what)
-                .help(format!("at most {GPUS} are read; several hosts are an InfraGraph")));
+            return Err(Refused::at(objects[gpus[GPUS]].line, what).help(format!(
+                "at most {GPUS} are supported; use an InfraGraph for several hosts"
+            )));
         }
         gpus.sort_by_key(|&i| objects[i].bus);
         let ranks = gpus.into_iter().zip(0..).collect();
@@ -148,7 +149,8 @@ impl<'f> Host<'f> {
     fn tree(&mut self) -> Read<()> {
         let objects = &self.file.objects;
         let packages = packages(objects);
-        // What leads to a GPU, and how many ways down each object has; children come behind parents.
+        // Which objects lead to a GPU, and how many downward branches each has; children come after
+        // parents.
         let mut leads: Vec<bool> = objects.iter().map(|o| o.kind == Kind::Gpu).collect();
         let mut ways = vec![0_u32; objects.len()];
         for (i, object) in objects.iter().enumerate().rev() {
@@ -183,7 +185,7 @@ impl<'f> Host<'f> {
         Ok(())
     }
 
-    /// The link from a device to what it hangs on.
+    /// The link from a device to its parent.
     fn hang(
         &mut self,
         object: &Object,
@@ -194,7 +196,7 @@ impl<'f> Host<'f> {
         let rate = rate.ok_or_else(|| {
             Refused::at(
                 object.line,
-                format!("pci_link_speed does not say what the PCI link of {} carries", object.place),
+                format!("pci_link_speed does not give the rate of the PCI link of {}", object.place),
             )
             .help(
                 "write the file again as root, while the GPUs work, on the machine itself and not in a \
@@ -220,7 +222,7 @@ impl<'f> Host<'f> {
         Ok(())
     }
 
-    /// The links between packages, each with each.
+    /// The links between all pairs of packages.
     fn between_packages(&mut self) -> Read<()> {
         let mut nodes: Vec<Node> = self.packages.values().copied().collect();
         nodes.sort_unstable();
@@ -229,7 +231,7 @@ impl<'f> Host<'f> {
         }
         if nodes.len() > PACKAGES {
             let what = format!("GPUs hang on {} packages", nodes.len());
-            let help = format!("a host with at most {PACKAGES} is read");
+            let help = format!("a host may have at most {PACKAGES}");
             return Err(Refused { line: None, ..Refused::at(1, what) }.help(help));
         }
         let rate = self.file.between()?;
@@ -244,7 +246,7 @@ impl<'f> Host<'f> {
         let side = matrix.objects.len();
         if side.checked_mul(side) != Some(matrix.values.len()) {
             let what = format!("{side} objects and {} values", matrix.values.len());
-            let help = "a matrix has a value for each two objects; copy the whole file";
+            let help = "a matrix has a value for each pair of objects; copy the whole file";
             return Err(Refused::at(matrix.line, what).help(help));
         }
         let numbers: HashMap<u64, usize> =
@@ -263,7 +265,7 @@ impl<'f> Host<'f> {
         let mut known = between.clone().map(|(&value, _)| value != UNKNOWN_XGMI);
         if matrix.of_xgmi && known.clone().count() > 0 && !known.any(|known| known) {
             let what = "hwloc writes 100000 MB/s for any two GPUs that reach each other over xGMI, \
-                        whatever their links carry";
+                        whatever the rates of their links";
             let help = "write their own MB/s into XGMIBandwidth, 0 where two GPUs have no link: 64000 for \
                         MI300X, 50000 a link for MI250";
             return Err(Refused::at(matrix.line, what).help(help).unsupported());
@@ -278,7 +280,7 @@ impl<'f> Host<'f> {
         Ok(())
     }
 
-    /// The node that an object of a matrix belongs to; none where no GPU needs it.
+    /// The node that an object of a matrix belongs to; `None` if no GPU needs it.
     fn end(&mut self, object: usize) -> Option<Node> {
         let objects = &self.file.objects;
         let mut upwards = std::iter::successors(Some(object), |&i| objects[i].parent);
@@ -287,7 +289,7 @@ impl<'f> Host<'f> {
         })?;
         match objects[known].kind {
             Kind::Gpu => self.ranks.get(&known).copied(),
-            // On POWER processors have NVLinks, too.
+            // POWER processors have NVLinks, too.
             Kind::Package { number } if known == object => {
                 self.packages.get(&Some(number)).copied()
             }
@@ -303,8 +305,9 @@ impl<'f> Host<'f> {
     }
 }
 
-/// For each object the number of its package: the one that it is in, else the only one that its nearest
-/// neighbours in the tree have, as NUMA nodes may stand around packages; none where several could be.
+/// For each object the number of its package: the package that it is in, otherwise the only package
+/// of its nearest neighbours in the tree, as NUMA nodes may surround packages; `None` if several
+/// are possible.
 fn packages(objects: &[Object]) -> Vec<Option<usize>> {
     let mut below: Vec<(u32, Option<usize>)> = vec![(0, None); objects.len()];
     for (i, object) in objects.iter().enumerate().rev() {
@@ -327,14 +330,14 @@ fn packages(objects: &[Object]) -> Vec<Option<usize>> {
 }
 
 impl File {
-    /// What joins two packages.
+    /// The rate between two packages.
     fn between(&self) -> Read<Rational> {
         if let Some((line, text)) = &self.infos.between {
             let rate = text.parse::<Rate>().map_err(|e| Refused::at(*line, e.what()));
             return Ok(rate.map_err(|e| e.help(format!("{BETWEEN} is a rate such as 20GB/s")))?.0);
         }
         let unknown = || {
-            let what = "the file does not say what joins its packages, and NCCL counts nothing for \
+            let what = "the file does not give the rate between its packages, and NCCL assumes none for \
                         such processors";
             let help = format!(
                 "add it below the object Machine: <info name=\"{BETWEEN}\" value=\"20GB/s\"/>"
@@ -347,7 +350,7 @@ impl File {
             "CentaurHauls" | "  Shanghai  " => Vendor::Zhaoxin,
             _ => Vendor::Other,
         };
-        // Older releases of hwloc write no architecture; these makers have one.
+        // Older releases of hwloc do not write the architecture; these makers have only one.
         let arch = match Arch::named(&self.infos.arch) {
             Ok(arch) => arch,
             Err(_) if vendor != Vendor::Other => Arch::X86,

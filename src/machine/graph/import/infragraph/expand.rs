@@ -1,7 +1,7 @@
-//! The nodes and edges that devices, counts and slices stand for.
+//! Expands devices, counts and slices to nodes and edges.
 //!
-//! A device is a block of numbers: those of each component in turn. An end of an edge is then a few
-//! strides over such a block, and nothing is looked up by name.
+//! A device is a block of node numbers: those of each component in turn. An end of an edge is then
+//! a few strides over such a block, without look-ups by name.
 
 use std::collections::HashMap;
 
@@ -10,13 +10,13 @@ use super::file::{Component, Device, Edge, Infra, Kind, LONGEST, Part, Scheme};
 use crate::base::error::did_you_mean;
 use crate::base::refused::Refused;
 
-/// The most nodes, before any is left out.
+/// The most nodes, before any are left out.
 const NODES: u64 = 1 << 17;
 
 /// The most edges.
 const EDGES: u64 = 1 << 17;
 
-/// The most devices inside each other.
+/// The most nested devices.
 const DEEPEST: usize = 8;
 
 /// The most bytes of all names together.
@@ -41,8 +41,8 @@ pub(super) fn expand(infra: &Infra<'_>) -> Read<Expanded> {
         nodes = nodes.saturating_add(all);
     }
     if nodes > NODES {
-        let what = format!("an infrastructure of {nodes} nodes");
-        let help = format!("at most {NODES} are read: give fewer instances or components");
+        let what = format!("the infrastructure has {nodes} nodes");
+        let help = format!("at most {NODES} are supported: give fewer instances or components");
         return Err(Refused { line: None, ..Refused::at(1, what) }.help(help));
     }
     let mut is_rank = Vec::with_capacity(nodes as usize);
@@ -52,7 +52,7 @@ pub(super) fn expand(infra: &Infra<'_>) -> Read<Expanded> {
     })?;
 
     let mut joins = Joins::default();
-    // The edges inside each device once, as strides over its block.
+    // The edges inside each device, expanded once, as strides over its block.
     let mut inside = Vec::with_capacity(infra.devices.len());
     for (place, device) in infra.devices.iter().enumerate() {
         let strides = device.edges.iter().map(|edge| {
@@ -72,11 +72,11 @@ pub(super) fn expand(infra: &Infra<'_>) -> Read<Expanded> {
     for edge in &infra.edges {
         let end = |parts: &[Part<'_>]| {
             let Some((first, components)) = parts.split_first() else {
-                return Err(Refused::at(edge.line, "an end without its instance"));
+                return Err(Refused::at(edge.line, "an end does not name its instance"));
             };
             let &(begin, place) = begins.get(first.name).ok_or_else(|| {
                 Refused::at(edge.line, format!("there is no instance `{}`", first.name))
-                    .help("instances stand in the list `instances`")
+                    .help("list the instances in `instances`")
             })?;
             let instance = &infra.instances[place];
             let mut end = blocks.end(edge, instance.device, components)?;
@@ -91,7 +91,7 @@ pub(super) fn expand(infra: &Infra<'_>) -> Read<Expanded> {
     Ok(Expanded { is_rank, edges: joins.edges })
 }
 
-/// How many nodes each device has, and where those of each component begin.
+/// The number of nodes of each device, and where those of each component begin.
 struct Blocks<'i> {
     devices: &'i [Device<'i>],
     sizes: Vec<u64>,
@@ -111,11 +111,11 @@ impl<'i> Blocks<'i> {
         Ok(blocks)
     }
 
-    /// Finds the size of a device, of those inside it first; a height of 0 is not known yet.
+    /// Finds the size of a device, after those inside it; a height of 0 is not known yet.
     fn size(&mut self, device: usize, depth: usize, heights: &mut [usize]) -> Read<()> {
         let Device { line, name, components, .. } = &self.devices[device];
         if depth.max(depth + heights[device] - 1) > DEEPEST {
-            let what = format!("more than {DEEPEST} devices are inside each other at `{name}`");
+            let what = format!("devices are nested more than {DEEPEST} deep at `{name}`");
             return Err(Refused::at(*line, what).help("a device cannot be inside itself"));
         }
         if heights[device] > 0 {
@@ -139,7 +139,7 @@ impl<'i> Blocks<'i> {
         Ok(())
     }
 
-    /// What an end of an edge stands for, in the block of a device.
+    /// The numbers of an end of an edge, in the block of a device.
     fn end(&self, edge: &Edge<'_>, mut device: usize, parts: &[Part<'_>]) -> Read<End> {
         let mut end = End { first: 0, strides: Vec::with_capacity(parts.len() + 1) };
         for (i, part) in parts.iter().enumerate() {
@@ -179,19 +179,19 @@ impl<'i> Blocks<'i> {
     }
 }
 
-/// What one end of an edge stands for: numbers in steps, the last steps the fastest.
+/// The numbers of one end of an edge, in steps; the last step varies fastest.
 struct End {
     first: u64,
     strides: Vec<Stride>,
 }
 
-/// So many numbers, so far apart.
+/// A count of numbers and their distance.
 struct Stride {
     count: u64,
     apart: u64,
 }
 
-/// The steps of a slice of `count` things that have `size` numbers each.
+/// The steps of a slice of `count` components that have `size` numbers each.
 fn stride_of(
     edge: &Edge<'_>,
     part: &Part<'_>,
@@ -204,7 +204,7 @@ fn stride_of(
     if start >= stop || stop > count {
         let what =
             format!("`{}[{start}:{stop}]`, and there are {count} of `{}`", part.name, part.name);
-        let help = "a slice begins at 0, leaves its end out, and takes at least one";
+        let help = "a slice counts from 0, excludes its end, and has at least one element";
         return Err(Refused::at(edge.line, what).help(help));
     }
     *first = first.saturating_add(start.saturating_mul(size));
@@ -216,7 +216,7 @@ impl End {
         self.strides.iter().fold(1, |all, stride| all.saturating_mul(stride.count))
     }
 
-    /// The number in a place of the whole.
+    /// The number at a place of the whole end.
     fn number(&self, mut place: u64) -> u64 {
         let mut number = self.first;
         for stride in self.strides.iter().rev() {
@@ -229,13 +229,13 @@ impl End {
 
 type Inside<'e, 't> = Vec<Vec<(&'e Edge<'t>, End, End)>>;
 
-/// Edges as they are made.
+/// Edges during the expansion.
 #[derive(Default)]
 struct Joins {
     edges: Vec<(u32, u32, u32)>,
     /// The place of the edge between two nodes.
     places: HashMap<(u32, u32), usize>,
-    /// How many were made, those that others stand for counted too.
+    /// How many were made, including those that were replaced.
     made: u64,
 }
 
@@ -264,24 +264,24 @@ impl Joins {
         Ok(())
     }
 
-    /// The edges that one of the file stands for.
+    /// Expands one edge of the file.
     fn edge(&mut self, edge: &Edge<'_>, a: &End, b: &End, begin: u64) -> Read<()> {
         let (from, to) = (a.len(), b.len());
         let all = match edge.scheme {
             Scheme::ManyToMany => from.saturating_mul(to),
-            // A server's two NICs may meet the first two of a switch's 16 ports.
+            // A server's two NICs may be joined to the first two of a switch's 16 ports.
             Scheme::OneToOne => from.min(to),
             Scheme::Ring if from == to => from,
             Scheme::Ring => {
-                let what = format!("the ends of a ring stand for {from} and {to} components");
-                let help = "give as many at both ends, such as xpu[0:8] and xpu[0:8]";
+                let what = format!("the ends of a ring have {from} and {to} components");
+                let help = "give both ends the same number, such as xpu[0:8] and xpu[0:8]";
                 return Err(Refused::at(edge.line, what).help(help));
             }
         };
         self.made = self.made.saturating_add(all);
         if self.made > EDGES {
-            let what = format!("an infrastructure of at least {} edges", self.made);
-            return Err(Refused::at(edge.line, what).help(format!("at most {EDGES} are read")));
+            let what = format!("the infrastructure has at least {} edges", self.made);
+            return Err(Refused::at(edge.line, what).help(format!("at most {EDGES} are supported")));
         }
         for place in 0..all {
             let (i, j) = match edge.scheme {
@@ -289,13 +289,13 @@ impl Joins {
                 Scheme::ManyToMany => (place / to, place % to),
                 Scheme::Ring => (place, (place + 1) % to),
             };
-            // Below the number of nodes, which fits.
+            // It is below the number of nodes, which fits.
             self.add((begin + a.number(i)) as u32, (begin + b.number(j)) as u32, edge.link as u32);
         }
         Ok(())
     }
 
-    /// An edge, in place of an earlier one between the same two.
+    /// Adds an edge; it replaces an earlier one between the same two nodes.
     fn add(&mut self, a: u32, b: u32, link: u32) {
         if a == b {
             return;
@@ -309,7 +309,7 @@ impl Joins {
 }
 
 impl Expanded {
-    /// The nodes on a way between ranks: not the ends of dead ends, nor what no rank reaches.
+    /// The nodes on a path between ranks: without dead ends and nodes that no rank reaches.
     pub fn on_a_way(&self) -> Vec<bool> {
         let count = self.is_rank.len();
         let mut neighbours = vec![Vec::new(); count];
@@ -371,7 +371,7 @@ pub(super) fn names(
     Ok(names)
 }
 
-/// What is done with a component and the name of its node.
+/// The visitor of a component and the name of its node.
 type Visit<'v> = dyn FnMut(&Component<'_>, &str) -> Read<()> + 'v;
 
 /// Visits all nodes in order.

@@ -1,4 +1,4 @@
-//! What an InfraGraph says, before anything is expanded.
+//! The contents of an InfraGraph before expansion.
 
 use std::collections::HashMap;
 
@@ -40,9 +40,9 @@ pub(super) struct Component<'t> {
 pub(super) enum Kind {
     /// An accelerator.
     Xpu,
-    /// A device within, by its place.
+    /// An inner device, by its index.
     Device(usize),
-    /// What hands on.
+    /// A component that forwards.
     Other,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Instance<'t> {
 
 pub(super) struct LinkKind<'t> {
     pub name: &'t str,
-    /// The device that has it; none where the infrastructure has.
+    /// The device that has it; `None` if the infrastructure has it.
     pub owner: Option<&'t str>,
     pub line: usize,
     pub bandwidth: Bandwidth,
@@ -65,17 +65,17 @@ pub(super) struct LinkKind<'t> {
 pub(super) enum Bandwidth {
     /// B/s.
     Rate(Rational),
-    /// Transfers, whose bytes nobody said.
+    /// Transfers per second, of an unknown number of bytes.
     Transfers,
     Missing,
 }
 
 pub(super) struct Edge<'t> {
     pub line: usize,
-    /// Each end: an instance, where edges are between those, and components further and further in.
+    /// Each end: an instance, for edges between instances, and then components from the outside in.
     pub ends: [Vec<Part<'t>>; 2],
     pub scheme: Scheme,
-    /// The place of its link.
+    /// The index of its link.
     pub link: usize,
 }
 
@@ -86,7 +86,7 @@ pub(super) enum Scheme {
     Ring,
 }
 
-/// `xpu[0:4]`: a name, and the first, the end and the step of its slice where they are given.
+/// `xpu[0:4]`: a name, and the first, the end and the step of its slice, if given.
 pub(super) struct Part<'t> {
     pub name: &'t str,
     pub slice: [Option<u64>; 3],
@@ -158,8 +158,8 @@ fn component<'t>(node: &'t Node<'t>, devices: &HashMap<&str, usize>) -> Read<Com
         "cpu" | "nic" | "memory" | "port" | "switch" => Kind::Other,
         _ => {
             return Err(node
-                .refuse(format!("`{choice}` is no choice of a component"))
-                .help("custom, device, cpu, xpu, nic, memory, port and switch are"));
+                .refuse(format!("`{choice}` is not a choice of a component"))
+                .help("known are custom, device, cpu, xpu, nic, memory, port and switch"));
         }
     };
     Ok(Component { name, count: count(node)?, kind })
@@ -192,12 +192,12 @@ fn add_links<'t>(
 /// The unit in which a quantity is given, and its number.
 fn chosen<'t>(node: &'t Node<'t>, units: &[&'static str]) -> Read<Option<(&'static str, &'t str)>> {
     let given = units.iter().copied().filter(|unit| node.get(unit).is_some());
-    // `choice` says which one counts where there are several.
+    // `choice` selects one if there are several.
     let unit = match node.get("choice") {
         Some(_) => {
             let choice = node.text("choice")?;
             units.iter().copied().find(|unit| *unit == choice).ok_or_else(|| {
-                node.refuse(format!("`{choice}` is no unit here"))
+                node.refuse(format!("`{choice}` is not a unit here"))
                     .help(format!("{} are", units.join(", ")))
             })?
         }
@@ -214,7 +214,7 @@ fn bandwidth(node: &Node<'_>) -> Read<Bandwidth> {
     let Some((unit, number)) = chosen(node, &units)? else { return Ok(Bandwidth::Missing) };
     let rate = giga(number).filter(|rate| *rate > Rational::from_integer(0));
     let rate =
-        rate.ok_or_else(|| node.refuse(format!("`{number}` {unit} is no bandwidth above 0")))?;
+        rate.ok_or_else(|| node.refuse(format!("`{number}` {unit} is not a bandwidth above 0")))?;
     Ok(match unit {
         "gigabits_per_second" => Bandwidth::Rate(rate / Rational::from_integer(8)),
         "gigabytes_per_second" => Bandwidth::Rate(rate),
@@ -225,7 +225,7 @@ fn bandwidth(node: &Node<'_>) -> Read<Bandwidth> {
 fn latency(node: &Node<'_>) -> Read<f64> {
     let Some((unit, number)) = chosen(node, &["ms", "us", "ns"])? else { return Ok(0.0) };
     let time = number.parse::<f64>().ok().filter(|time| (0.0..1e9).contains(time));
-    let time = time.ok_or_else(|| node.refuse(format!("`{number}` {unit} is no latency")))?;
+    let time = time.ok_or_else(|| node.refuse(format!("`{number}` {unit} is not a latency")))?;
     let unit = match unit {
         "ms" => 1e3,
         "us" => 1e6,
@@ -248,13 +248,13 @@ fn edge<'t>(
         "ring" => Scheme::Ring,
         other => {
             return Err(node
-                .refuse(format!("`{other}` is no scheme"))
-                .help("one2one, many2many and ring are"));
+                .refuse(format!("`{other}` is not a scheme"))
+                .help("known are one2one, many2many and ring"));
         }
     };
     let end = |key: &str| {
         let end = node.get(key).ok_or_else(|| node.refuse(format!("`{key}` is missing")))?;
-        // Only edges between instances must name one; a device within is optional.
+        // Only edges between instances must name one; an inner device is optional.
         let first = match end.get(outer) {
             None if outer == "device" => None,
             _ => Some(end.text(outer)?),
@@ -297,7 +297,7 @@ fn part<'t>(node: &Node<'_>, text: &'t str) -> Read<Part<'t>> {
 fn name<'t>(node: &'t Node<'t>) -> Read<&'t str> {
     let name = node.text("name")?;
     if name.len() > LONGEST {
-        let what = format!("a name of {} bytes; {LONGEST} are read", name.len());
+        let what = format!("a name of {} bytes; the longest has {LONGEST}", name.len());
         return Err(node.refuse(what));
     }
     Ok(name)
@@ -305,15 +305,15 @@ fn name<'t>(node: &'t Node<'t>) -> Read<&'t str> {
 
 fn count(node: &Node<'_>) -> Read<u64> {
     let text = node.text("count")?;
-    let wrong = || node.refuse(format!("`{text}` is no count")).help("write a whole number");
+    let wrong = || node.refuse(format!("`{text}` is not a count")).help("write a whole number");
     text.parse().map_err(|_| wrong())
 }
 
 fn unknown(node: &Node<'_>, what: &str, name: &str, known: &HashMap<&str, usize>) -> Refused {
-    // Nobody slips from a name to one that is longer than all names are.
+    // A text longer than the longest name is not a typo of a name.
     let near = known.keys().copied().filter(|_| name.len() <= LONGEST);
     let help = did_you_mean(name, near, || {
-        format!("each {what} that something names stands in a list `{what}s` with its name")
+        format!("list each {what} that is referred to in `{what}s`, with its name")
     });
     node.refuse(format!("there is no {what} `{name}`")).help(help)
 }

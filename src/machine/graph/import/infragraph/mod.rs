@@ -1,11 +1,11 @@
 //! An infrastructure as InfraGraph 2.4 describes it, in YAML or JSON.
 //!
 //! ```text
-//! devices:                                   what there is of each kind, and how it is inside
+//! devices:                                   the kinds of devices, and what is inside them
 //! - name: server
 //!   components:
 //!   - {name: xpu, count: 4, choice: xpu}     ranks
-//!   - {name: nic, count: 4, choice: nic}     all else hands on
+//!   - {name: nic, count: 4, choice: nic}     all others forward
 //!   links:
 //!   - {name: pcie, physical: {bandwidth: {choice: gigabytes_per_second, gigabytes_per_second: 64}}}
 //!   edges:
@@ -16,13 +16,13 @@
 //! - {ep1: {instance: "host[0:2]", component: "nic[0]"}, ep2: {…}, scheme: one2one, link: eth}
 //! ```
 //!
-//! Nodes are called as InfraGraph calls them, `host.0.xpu.3`, and ranks come in that order. Between
-//! two nodes there is one edge; of several the last one in the file counts, as in InfraGraph's own
-//! expansion; and `one2one` ends where the shorter of its ends does. That expansion knows no `ring`; here
-//! each component of `ep1` meets the next one of `ep2`, the last one the first. What is on no way
-//! between accelerators is left out: processors, memory, free ports. Every link that is left must say
-//! its bandwidth, in bits or bytes: transfers are not read, since neither lanes nor encoding are in the
-//! file. Keys that a fabric does not ask for are passed over.
+//! Nodes have InfraGraph's names, `host.0.xpu.3`, and ranks come in that order. As in InfraGraph's
+//! own expansion, there is one edge between two nodes, the last one in the file, and `one2one`
+//! stops at the shorter of its ends. That expansion does not know `ring`; here each component of
+//! `ep1` is joined to the next one of `ep2`, and the last one to the first. Nodes that are on no
+//! path between accelerators are left out: processors, memory, free ports. Every remaining link
+//! must give its bandwidth, in bits or bytes: transfers are not supported, since neither lanes nor
+//! encoding are in the file. Keys that a fabric does not need are ignored.
 //!
 //! Source: github.com/Keysight/infragraph 2.4.0, `artifacts/infragraph.proto`, `docs/src`, and
 //! `src/infragraph/infragraph_service.py` for how slices and schemes expand.
@@ -56,7 +56,7 @@ pub(super) fn is_it(text: &str) -> bool {
     })
 }
 
-/// Its fabric.
+/// The fabric of a file.
 pub(super) fn read(text: &str, origin: &str) -> Result<Graph> {
     let top = yaml::parse(text).map_err(|e| e.error(origin))?;
     let infra = file::read(&top).map_err(|e| e.error(origin))?;
@@ -67,7 +67,7 @@ pub(super) fn read(text: &str, origin: &str) -> Result<Graph> {
 fn fabric(infra: &Infra<'_>, expanded: expand::Expanded, origin: &str) -> Result<Graph> {
     if !expanded.is_rank.contains(&true) {
         return Err(Error::input("no component of choice xpu in an instance")
-            .help("xpus are the ranks: write a device that has some, and an instance of it"));
+            .help("xpus are the ranks: add a device that has some, and an instance of it"));
     }
     let kept = expanded.on_a_way();
     let edges = expanded.edges.iter().filter(|(a, b, _)| kept[*a as usize] && kept[*b as usize]);
@@ -106,7 +106,7 @@ fn fabric(infra: &Infra<'_>, expanded: expand::Expanded, origin: &str) -> Result
     Graph::joined(name, names, links)
 }
 
-/// Refuses links that do not say what they carry, all of them at once.
+/// Refuses links without a bandwidth, all of them at once.
 fn check_rates(infra: &Infra<'_>, used: impl Iterator<Item = usize>) -> Result<()> {
     let is_rate = |link: &usize| matches!(infra.links[*link].bandwidth, Bandwidth::Rate(_));
     let unknown: BTreeSet<usize> = used.filter(|link| !is_rate(link)).collect();
@@ -128,7 +128,7 @@ fn check_rates(infra: &Infra<'_>, used: impl Iterator<Item = usize>) -> Result<(
             "a link counts transfers, and its lanes and encoding are not in the file",
             "write gigabytes_per_second instead: 31.5 for PCIe 4.0 of 16 lanes, 63 for 5.0",
         ),
-        _ => ("no bandwidth stands at a link that lies between xpus", help),
+        _ => ("a link between xpus has no bandwidth", help),
     };
     Err(Error::unknown(format!("{what}: {}{more}", shown.join(", "))).help(help))
 }
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn slices_and_devices_inside_devices_expand() {
-        // A server: 2 + 4 + 2 · 3 + 8 nodes; 1 + 2 + 2 + 2 + 4 edges, and 2 in each of two cards. So many
-        // are in InfraGraph's own expansion, too (set_graph of its package 2.4.0).
+        // A server: 2 + 4 + 2 · 3 + 8 nodes; 1 + 2 + 2 + 2 + 4 edges, and 2 in each of two cards.
+        // InfraGraph's own expansion has the same numbers (set_graph of its package 2.4.0).
         assert_eq!(counts(SERVERS), (2 * 20, 2 * (11 + 2 * 2) + 4));
         let graph = Graph::parse(SERVERS, "i.yaml").unwrap();
         // Without memory.
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(rate("host.1.card.1.port.1", "host.0.card.1.port.0"), None);
     }
 
-    /// The last of several edges counts, and a ring has one edge a component.
+    /// The last of several edges is used, and a ring has one edge per component.
     #[test]
     fn edges_between_the_same_two_are_one() {
         let rings = |edges: &str| {
@@ -203,7 +203,7 @@ mod tests {
         };
         assert_eq!(rates(&rings(&edge("ring", "a"))), [1.0; 8]);
         assert_eq!(rates(&rings(&edge("many2many", "a"))), [1.0; 12]);
-        // One to one ends with the shorter end, so this is 0-2 and 1-3.
+        // One to one stops at the shorter end, so this is 0-2 and 1-3.
         let pairs =
             rings(&edge("one2one", "a").replacen("component: x}", "component: 'x[0:3]'}", 1));
         let pairs = pairs.replacen("component: x}", "component: 'x[2:]'}", 1);
@@ -217,8 +217,8 @@ mod tests {
         for (old, new, says) in [
             ("count: 4, choice: xpu", "count: 1000000000, choice: xpu", "nodes"),
             ("count: 4, choice: xpu", "count: 4, choice: nic", "no component of choice xpu"),
-            ("count: 4, choice: xpu", "count: -4, choice: xpu", "`-4` is no count"),
-            ("count: 4, choice: xpu", "count: 4, choice: gpu", "`gpu` is no choice"),
+            ("count: 4, choice: xpu", "count: -4, choice: xpu", "`-4` is not a count"),
+            ("count: 4, choice: xpu", "count: 4, choice: gpu", "`gpu` is not a choice"),
             ("xpu[0:2]", "xpu[0:200000000000]", "there are 4 of `xpu`"),
             ("xpu[0:2]", "xpu[2:2]", "there are 4 of `xpu`"),
             ("xpu[0:2]", "xpu[0:2", "names no components"),
@@ -230,8 +230,8 @@ mod tests {
             ("instance: 'host[0]'", "instances: 'host[0]'", "`instance` is missing"),
             ("'xpu[0:2]'}, scheme: many2many", "'xpu[0:2]'}, scheme: ring", "1 and 2 components"),
             ("link: eth", "link: et", "no link `et`"),
-            ("scheme: one2one\n  link: eth", "scheme: star\n  link: eth", "`star` is no scheme"),
-            ("gigabits_per_second: 100}", "gigabits_per_second: 0}", "no bandwidth above 0"),
+            ("scheme: one2one\n  link: eth", "scheme: star\n  link: eth", "`star` is not a scheme"),
+            ("gigabits_per_second: 100}", "gigabits_per_second: 0}", "not a bandwidth above 0"),
             (
                 "choice: gigabytes_per_second, gigabytes_per_second: 31.5",
                 "choice: gigatransfers_per_second, gigatransfers_per_second: 16",
