@@ -525,7 +525,7 @@ fn negative_times_and_foreign_units_stop_the_reading_at_their_line() {
         (OSU.replace("64     ", "64K    "), "`64K` has a unit", 7),
         (OSU.replace("Avg Latency(us)", "Avg Latency(ms)"), "unit `ms`", 5),
         (OSU_P2P.replacen("1.60", "-1.60", 1), "negative", 4),
-        (OSU_P2P.replace("Latency (us)", "Latency (MB/s)"), "MB/s in a test of latency", 3),
+        (OSU_P2P.replace("Latency (us)", "Latency (MB/s)"), "MB/s in a latency test", 3),
         (IMB.replace("t_max[usec]", "t_max[msec]"), "unit [msec]", 26),
         (IMB.replacen("1.50         0.00", "-1.50        0.00", 1), "negative time", 14),
         (BANDWIDTH.replace("[MiB/sec]", "[KB/sec]"), "unit [KB/sec]", 5),
