@@ -434,7 +434,9 @@ fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
             "a tree over two nodes sends M over the NICs, not 2(N - 1)/N·M, and NVLS reduces in \
              the switch: busbw counts more bytes than move"
         }
-        _ if adds => "switches reduce (NVLS, SHARP): busbw counts 2(N - 1)/N·M, each port M",
+        _ if adds => {
+            "switches reduce (NVLS, SHARP): busbw counts 2(N - 1)/N·M, a port moves M once"
+        }
         _ => "only in-network reduction (SHARP) or faster links than these can do that",
     };
     Some(format!("busbw of {} is above {what} ({link}): {why}", Bandwidth(most)))
