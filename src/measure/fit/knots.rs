@@ -64,7 +64,7 @@ fn criterion(entries: &[Entry], basis: &Basis) -> f64 {
     let prior = basis.prior_row();
     let x = lad::fit(design.rows.iter().chain(&prior), basis.p());
     let n = entries.len() as f64;
-    // Noise below a hundredth of a percent is no reason for a knot.
+    // Differences below a hundredth of a percent do not justify a knot.
     let badness = design.badness(&x).max(1e-4);
     2.0 * n * badness.ln() + (2.0 * basis.p() as f64 - 1.0) * n.ln()
 }

@@ -59,7 +59,7 @@ impl Fitted {
             alpha: Some(measured.of(self.link.alpha)),
             // A refused fit may have no slope at all: then the rate is unknown, not infinite.
             bandwidth: (self.link.beta.value.0 > 0.0).then(|| measured.of(self.link.bandwidth())),
-            // Of exchanges that are no slower the fit takes none, and a profile needs none.
+            // If exchanges are not slower, the fit has no such factor, and a profile needs none.
             duplex_factor: self
                 .duplex
                 .filter(|_| self.measured.duplex.0 < 1.0)

@@ -231,7 +231,7 @@ fn row(call: &Call, number: usize, log: &mut Log) {
         }
         (None, _) => draft.leave_out(
             number,
-            "time and busbw contradict each other: the row is damaged, or N is wrong",
+            "time and busbw contradict each other: the row is damaged, or has other ranks",
         ),
     }
 }

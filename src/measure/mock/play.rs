@@ -47,7 +47,7 @@ pub(super) struct Bench {
 
 impl Bench {
     /// # Errors
-    /// A figure of the machine that is unknown.
+    /// An unknown parameter of the machine.
     pub(super) fn new(registry: &Registry, query: &Query, root: u32) -> Result<Self> {
         let shape = &query.shape;
         let (mut ready, _) = candidates(registry, shape, &query.machine.fabric)?;
@@ -187,7 +187,7 @@ struct Conditions<'a> {
 
 impl Lab {
     /// # Errors
-    /// A figure of the machine that is unknown.
+    /// An unknown parameter of the machine.
     pub(super) fn new(
         registry: &Registry,
         (healthy, broken): (Bench, &Broken),
@@ -222,7 +222,7 @@ impl Lab {
     /// How much longer a call of `size` takes, the `row`-th of the table.
     ///
     /// # Errors
-    /// A figure of the machine that is unknown.
+    /// An unknown parameter of the machine.
     pub(super) fn look(&mut self, row: usize, size: Bytes, take: &Take) -> Result<Found> {
         if self.is_plain() || size.0 == 0 {
             return Ok(Found { ratios: [Ratio(1.0); 2], way: None, chosen: None });

@@ -29,7 +29,7 @@ impl Band {
 }
 
 /// How much of the error at a seen size remains at other sizes: all of it at that size, soon the part
-/// `kept`, which may exceed 1, and that decays by 1/e every `octaves`.
+/// `kept`, which may exceed 1, decaying to 1/e every `octaves`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Gain {
     pub(super) kept: f64,
@@ -80,8 +80,8 @@ impl Learned {
         &super::learned::LEARNED
     }
 
-    /// `domain`: more ranks on one node than were ever measured together; they use the widths of several
-    /// nodes.
+    /// `domain`: more ranks on one node than were ever measured together; beyond the measured ranks they
+    /// use the widths of several nodes.
     pub(super) fn widths(&self, pcie: bool, several: bool, domain: bool) -> Widths {
         let (class, nodes) = (usize::from(pcie), usize::from(several));
         Widths {
