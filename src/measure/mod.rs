@@ -1,4 +1,4 @@
-//! What measurements teach: fits, expectations, verdicts, mocked runs.
+//! What is derived from measurements: fits, expectations, verdicts, mocked runs.
 
 pub mod accuracy;
 pub mod expect;

@@ -1,10 +1,10 @@
-//! Samples as the recordings of 2026 have them: a line per run, columns by name.
+//! Samples in the format of the recordings of 2026: one line per run, with named columns.
 //!
-//! Needed are `blk`, `op`, `n`, `M`, `tglob`, and `t0local` for `pp`; `nivcsw` and `rundelay_us`
-//! are read where they are there, others ignored. Times are seconds. The time of a run is `tglob`,
-//! from the first rank's start to the last one's end; of `pp`, a ping-pong, it is `t0local`/2, one
-//! way by the clock of rank 0. `nivcsw` counts the whole block. The recordings are over TCP, save where
-//! there are copies and additions (`cpy`, `red`): those are over shared memory.
+//! `blk`, `op`, `n`, `M`, `tglob`, and `t0local` for `pp` are required; `nivcsw` and `rundelay_us` are
+//! read if present; others are ignored. Times are in seconds. The time of a run is `tglob`, from the first
+//! rank's start to the last one's end; for `pp`, a ping-pong, it is `t0local`/2, one way by the clock of
+//! rank 0. `nivcsw` counts over the whole block. The recordings are over TCP, except those with copies and
+//! additions (`cpy`, `red`), which are over shared memory.
 
 use std::collections::BTreeMap;
 
@@ -37,9 +37,9 @@ fn op(name: &str) -> Option<Op> {
     }
 }
 
-const MEND: &str = "the columns blk, op, n, M, tglob and t0local are needed";
+const MEND: &str = "the columns blk, op, n, M, tglob and t0local are required";
 
-/// Whether a text begins as such a table does.
+/// Whether a text begins like such a table.
 #[must_use]
 pub fn is(text: &str) -> bool {
     let first = text.lines().next().unwrap_or("");
@@ -48,11 +48,11 @@ pub fn is(text: &str) -> bool {
 
 /// Reads the text of `file`.
 ///
-/// Operations that are none of this crate's, such as `pb`, are counted in
+/// Operations that this crate does not have, such as `pb`, are counted in
 /// [`left_out`](Samples::left_out).
 ///
 /// # Errors
-/// A missing column; a field that is no number, with its line; no line at all.
+/// A missing column; a field that is not a number, with its line; no line at all.
 pub fn read(text: &str, file: &str) -> Result<Samples> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let heading = reader.headers().map_err(|e| damaged(&e, file))?.clone();
@@ -75,16 +75,16 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
             let field = &row[column];
             let value = field.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0);
             value.ok_or_else(|| {
-                Error::input(format!("`{field}` in column `{}` is no number", &heading[column]))
+                Error::input(format!("`{field}` in column `{}` is not a number", &heading[column]))
                     .at(format!("{file}:{line}"))
-                    .help("write a number that is 0 or more")
+                    .help("write a number of 0 or more")
             })
         };
         let whole = |column: usize, most: f64| {
             number(column).and_then(|x| match x.fract() == 0.0 && x <= most {
                 true => Ok(x as u64),
                 false => Err(Error::input(format!(
-                    "`{}` in column `{}` is no count",
+                    "`{}` in column `{}` is not a count",
                     &row[column], &heading[column]
                 ))
                 .at(format!("{file}:{line}"))
@@ -105,7 +105,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
             _ => number(span)?,
         };
         if time == 0.0 || ranks == 0 {
-            return Err(Error::input("a run of no time or no rank")
+            return Err(Error::input("a run without time or ranks")
                 .at(format!("{file}:{line}"))
                 .help("remove the line"));
         }
@@ -135,7 +135,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
     if blocks.is_empty() {
         return Err(Error::input("the file holds no samples").at(file).help(MEND));
     }
-    // Work in memory was recorded beside messages through it only.
+    // Work in memory was recorded only together with messages through shared memory.
     let local = blocks.iter().any(|b| !b.op.moves_data());
     let transport = Some(if local { "shm" } else { "tcp" }.to_owned());
     let origin = Origin { files: vec![file.to_owned()], transport, ..Origin::default() };
@@ -150,7 +150,7 @@ fn damaged(error: &csv::Error, file: &str) -> Error {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
             format!("{len} fields, not {expected_len}")
         }
-        _ => "the line is no CSV".to_owned(),
+        _ => "the line is not CSV".to_owned(),
     };
     Error::input(what).at(place).help(MEND)
 }
@@ -184,12 +184,12 @@ blk,op,n,M,rep,tmax,tglob,t0local,skew,nivcsw,rundelay_us
     #[test]
     fn faults_name_their_line() {
         for (text, what, place) in [
-            (TEXT.replace("0.00003", "x"), "`x` in column `t0local` is no number", "x.csv:3"),
+            (TEXT.replace("0.00003", "x"), "`x` in column `t0local` is not a number", "x.csv:3"),
             (TEXT.replace("tglob", "time"), "no column `tglob`", "x.csv:1"),
             (TEXT.replace(",4,0\n1", ",4\n1"), "fields, not 11", "x.csv"),
             (
                 TEXT.replace("1,rab,2,16", "1,rab,2,1.5"),
-                "`1.5` in column `M` is no count",
+                "`1.5` in column `M` is not a count",
                 "x.csv:4",
             ),
             (TEXT[..58].to_owned(), "holds no samples", "x.csv"),

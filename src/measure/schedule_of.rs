@@ -1,4 +1,4 @@
-//! An algorithm of a question as an explicit schedule: the schedule that its closed form prices there.
+//! A query's algorithm as an explicit schedule: the one that its closed form prices.
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Volume;
@@ -11,26 +11,27 @@ use crate::model::formula::Shape;
 use crate::model::schedule::combine::Relabel;
 use crate::model::schedule::{Layout, Schedule};
 
-/// A schedule with the closed form beside it.
+/// A schedule and its closed form.
 pub struct ScheduleOf {
     /// The algorithm.
     pub algorithm: &'static dyn Algorithm,
-    /// The shape with the number of segments that is the best for the size, unless one was asked.
+    /// The shape with the best number of segments for the size, unless one was set.
     pub shape: Shape,
-    /// The closed form on the machine, at that number.
+    /// The closed form on the machine with that number.
     pub price: Price,
     /// What runs.
     pub schedule: Box<dyn Schedule>,
-    /// What came first and is without an explicit schedule, where none was named.
+    /// Algorithms that came first but have no explicit schedule, if none was named.
     pub passed_over: Vec<&'static str>,
 }
 
-/// Spells out the named algorithm; without a name what the machine's library runs, or, where that is
-/// without an explicit schedule, the lowest ideal time of what it ships, then of all. `root` may be any rank.
+/// The schedule of the named algorithm. Without a name it is what the machine's library runs; if that has
+/// no explicit schedule, the lowest ideal time of what the library ships, then of all. `root` may be any
+/// rank.
 ///
 /// # Errors
-/// An unknown name, an algorithm that does not apply or is without an explicit schedule, an unknown figure, a
-/// root that there is not or that the collective does not have.
+/// An unknown name, an algorithm that does not apply or has no explicit schedule, an unknown parameter, a
+/// root that does not exist or that the collective does not have.
 pub fn schedule_of(
     registry: &Registry,
     query: &Query,
@@ -58,7 +59,7 @@ fn named(registry: &Registry, query: &Query, name: &str) -> Result<ScheduleOf> {
     written(candidate.algorithm, price, query).ok_or_else(|| {
         let id = candidate.algorithm.meta().id;
         Error::unsupported(format!("`{id}` has no explicit schedule for these ranks"))
-            .help("name another --algorithm, or none: the fastest that has one is used")
+            .help("name another --algorithm, or none to use the fastest that has one")
     })
 }
 
@@ -102,7 +103,7 @@ fn check_root(query: &Query, root: Option<u32>) -> Result<()> {
     if !collective.has_root() {
         return Err(Error::input(format!("{collective} has no root"))
             .at(place)
-            .help("leave out --root"));
+            .help("omit --root"));
     }
     if root >= ranks {
         return Err(Error::input(format!("there is no rank {root}"))

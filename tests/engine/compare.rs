@@ -300,7 +300,7 @@ fn what_is_no_call_of_its_own_is_told_from_a_fast_one() {
     assert_eq!(run["causes"][0]["id"], "not-one-call", "{run}");
     let (code, run) = ask("10us");
     assert_eq!((code, run["health"].as_str()), (0, Some("healthy")), "{run}");
-    assert!(run["notes"][0].as_str().unwrap().contains("of bandwidth they say nothing"), "{run}");
+    assert!(run["notes"][0].as_str().unwrap().contains("measure only latency"), "{run}");
 }
 
 #[test]

@@ -200,7 +200,7 @@ fn files_without_rows_are_refused_for_what_they_lack() {
     let pickled =
         look(&b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R."[..], "rank0", &Asked::default());
     let why = pickled.unwrap_err().to_string();
-    assert!(why.contains("is a program, and is not run"), "{why}");
+    assert!(why.contains("is a program, which is not run"), "{why}");
 }
 
 #[test]

@@ -298,7 +298,7 @@ fn other_links_and_no_nvls_take_other_algorithms() {
     assert!(near(nvls[0], 1.0, 1e-9) && near(nvls[1], 1.75 * 0.565 / 0.8, 0.02), "{nvls:?}");
     let ask = with(&["nvls-off"], ask("all_reduce_perf", sizes(8, GIB, 1 << 9)));
     let text = on("dgx-h100", 8, &ask).text();
-    assert!(text.contains("# note with the fault it takes ring"), "{text}");
+    assert!(text.contains("# note with the fault it runs ring"), "{text}");
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn run(words: &[&str]) -> Output {
 fn bad_input_gets_one_clear_error() {
     for (words, says) in [
         (&["alreduce_perf"][..], "did you mean `all_reduce_perf`?"),
-        (&["all_reduce_perf", "-b", "16", "-e", "8"], "the smaller size behind -b"),
+        (&["all_reduce_perf", "-b", "16", "-e", "8"], "the smaller size after -b"),
         (&["all_reduce_perf", "-b", "0", "-e", "8", "-f", "2"], "begin with a size above 0"),
         (&["all_reduce_perf", "-b", "8", "-e", "8G", "-i", "8"], "more than 10000 sizes"),
         (&["all_reduce_perf", "-b", "8", "-e", "16", "-i", "0"], "never end"),
@@ -403,7 +403,7 @@ fn bad_input_gets_one_clear_error() {
             "links of one kind",
         ),
         (&["all_reduce_perf", "-n", "8", "--fault", "wrong-tier=dgx-h10"], "dgx-h100"),
-        (&["alltoall_perf", "-n", "8", "--fault", "protocol-off=LL"], "no say in all-to-all"),
+        (&["alltoall_perf", "-n", "8", "--fault", "protocol-off=LL"], "does not tune all-to-all"),
         (
             &[
                 "all_reduce_perf",

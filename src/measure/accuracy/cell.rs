@@ -1,4 +1,4 @@
-//! Published times, by what was measured together.
+//! Published times, grouped by what was measured together.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use crate::machine::curve::{Observation, Placed, observations};
 use crate::machine::sample::DataType;
 use crate::measure::logs::{Imported, Measured, Table, Tested};
 
-/// Machines whose times are alike in how well they can be predicted.
+/// Machines whose times can be predicted about equally well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// A GPU library on one node, faster than PCIe: NVLink and its like.
+    /// A GPU library on one node, faster than PCIe: NVLink and similar links.
     Nvlink,
     /// A GPU library on one node, over PCIe.
     Pcie,
@@ -44,15 +44,15 @@ impl Family {
 pub struct Cell {
     /// The file.
     pub file: String,
-    /// The machine as the table calls it; of a log its file.
+    /// The machine as the table names it; for a log, its file.
     pub system: String,
-    /// The library with its version, where it is known.
+    /// The library with its version, if known.
     pub library: String,
     /// The operation.
     pub collective: Collective,
-    /// The type of the elements, where the operation adds.
+    /// The type of the elements, if the operation reduces.
     pub dtype: Option<DataType>,
-    /// Of which sort the machine is.
+    /// The kind of machine.
     pub family: Family,
     /// The medians by ranks and size.
     pub rows: Vec<Observation>,
@@ -99,9 +99,9 @@ pub fn cells(logs: &[Imported]) -> Vec<Cell> {
     all
 }
 
-/// Logs whose tables are all of one named machine and library stand together, where they measured
-/// different ranks: a sweep of each number of ranks is a log of its own. Other versions and further
-/// sweeps of the same stay apart.
+/// Joins logs whose tables are all of one named machine and library if they measured different ranks: a
+/// sweep often has a separate log for each number of ranks. Other versions and further sweeps of the same
+/// ranks are kept separate.
 fn joined(logs: &[Imported]) -> Vec<Vec<&Imported>> {
     let machine = |log: &Imported| {
         let mut of = log.tables.iter().map(|t| (&t.system, &t.library));
@@ -128,7 +128,7 @@ fn joined(logs: &[Imported]) -> Vec<Vec<&Imported>> {
     all.into_iter().map(|(.., together)| together).collect()
 }
 
-/// A table's times out of place, or in place where there are no others, with the type that matters.
+/// A table's out-of-place times, or in-place if there are no others, with the relevant type.
 pub(crate) fn times(
     table: &Table,
     collective: Collective,

@@ -1,9 +1,9 @@
-//! How accurate predictions are on what nobody showed them: published times, held out in turns.
+//! The accuracy of predictions on unseen data: published times, held out in turn.
 //!
 //! Every model sees the same training rows and predicts the same test rows. A cell is one
-//! collective of one table (and one data type, where it adds); the error of a cell is the median
-//! and the 90th percentile of |predicted/measured − 1| over its test rows, that of a family the
-//! median of its cells'.
+//! collective of one table (and one data type, if it reduces). The error of a cell is the median
+//! and the 90th percentile of |predicted/measured − 1| over its test rows; that of a family is the
+//! median over its cells.
 
 pub mod answer;
 mod cell;
@@ -26,19 +26,19 @@ pub use split::{Part, Split};
 pub struct Score {
     /// What was held out.
     pub split: Split,
-    /// Of which machines.
+    /// The family of machines.
     pub family: Family,
     /// By which model.
     pub model: Model,
     /// How many cells it predicts.
     pub cells: usize,
-    /// How many cells it does not: a tier that was not measured, an unknown machine.
+    /// How many cells it does not predict: a tier was not measured, or the machine is unknown.
     pub refused: usize,
     /// The median over cells of the median error.
     pub median: Ratio,
     /// The median over cells of the 90th percentile.
     pub p90: Ratio,
-    /// Held-out rows, and the part of them inside the p10–p90 band; of the profile alone.
+    /// Held-out rows, and the part of them inside the p10–p90 band; only for the profile.
     pub inside: Option<(usize, Ratio)>,
 }
 
@@ -49,7 +49,7 @@ pub struct CellScore {
     pub split: Split,
     /// By which model.
     pub model: Model,
-    /// Which of the cells.
+    /// The index of the cell.
     pub cell: usize,
     /// How many rows it predicts.
     pub rows: usize,
@@ -57,11 +57,11 @@ pub struct CellScore {
     pub median: Ratio,
     /// The 90th percentile.
     pub p90: Ratio,
-    /// The part of rows with a band that lie inside; of the profile alone.
+    /// The part of the rows with a band that are inside it; only for the profile.
     pub inside: Option<Ratio>,
 }
 
-/// What all models were off.
+/// The errors of all models.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scored {
     /// By split, family and model.
@@ -90,7 +90,7 @@ pub fn accuracy(logs: &[Imported]) -> Scored {
 /// One model on one split of one cell.
 #[derive(Debug, Default)]
 struct Errors {
-    /// |predicted/measured − 1|; empty where the model says nothing.
+    /// |predicted/measured − 1|; empty if the model predicts nothing.
     errors: Vec<f64>,
     /// Rows inside their band.
     inside: usize,
@@ -100,7 +100,7 @@ struct Errors {
 
 type Key = (Split, Family, Model);
 
-/// Every cell on as many threads as there are CPUs; the answer does not depend on how many.
+/// All cells, on as many threads as there are CPUs; the result does not depend on their number.
 fn each(cells: &[Cell]) -> Vec<(usize, Key, Errors)> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(cells.len());
     let mut by_cell: Vec<(usize, Vec<(Key, Errors)>)> = std::thread::scope(|scope| {
@@ -111,7 +111,7 @@ fn each(cells: &[Cell]) -> Vec<(usize, Key, Errors)> {
             })
         };
         let running: Vec<_> = (0..threads).map(run).collect();
-        // A thread panics only where this crate is wrong, and then so is the answer.
+        // A thread panics only because of a bug in this crate, and then the result is wrong, too.
         running
             .into_iter()
             .flat_map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -141,7 +141,7 @@ fn of_cell(cell: &Cell, cells: &[Cell]) -> Vec<(Key, Errors)> {
 }
 
 impl Errors {
-    /// Of sorted errors; none where the model says nothing.
+    /// From sorted errors; `None` if the model predicts nothing.
     fn score(&self, cell: usize, (split, _, model): Key) -> Option<CellScore> {
         let part = Ratio(self.inside as f64 / self.banded.max(1) as f64);
         (!self.errors.is_empty()).then(|| CellScore {
@@ -190,7 +190,7 @@ impl Scores {
         self.cells.push((quantile(&of.errors, 0.5), quantile(&of.errors, 0.9)));
     }
 
-    /// None where the model says nothing of any cell.
+    /// `None` if the model predicts nothing for any cell.
     fn score(self, (split, family, model): Key) -> Option<Score> {
         let of = |pick: fn(&(f64, f64)) -> f64| median(self.cells.iter().map(pick).collect());
         let (median, p90) = (Ratio(of(|c| c.0)?), Ratio(of(|c| c.1)?));
@@ -201,7 +201,7 @@ impl Scores {
     }
 }
 
-/// The curve of a cell's rows, as the profile of a user who has them would hold it.
+/// The curve of a cell's rows, as it would be in the profile of a user who has them.
 pub(crate) fn curve(cell: &Cell, train: &[Observation]) -> Option<Curve> {
     fit(train, &Asked::new(cell.collective, cell.dtype)).ok()
 }

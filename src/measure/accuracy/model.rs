@@ -15,7 +15,7 @@ use crate::machine::profile::Profile;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
-    /// What `collcost fit` makes of the training rows.
+    /// What `collcost fit` fits to the training rows.
     Profile,
     /// o + α·steps + f·M/BW, fitted to them.
     AlphaBeta,
@@ -25,13 +25,13 @@ pub enum Model {
     Lookup,
     /// Their logarithms by monotone cubic splines between sizes, and straight between numbers of ranks.
     Spline,
-    /// NCCL's own tuner, where the machine's graphs are known. It is made to rank, not to price.
+    /// NCCL's own tuner, if the machine's graphs are known. It is made to rank, not to predict times.
     NcclTuner,
     /// PyTorch inductor's estimate.
     Pytorch,
 }
 
-/// A time, and its band where the model has one.
+/// A time, and its band if the model has one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Told {
     /// The time.
@@ -72,8 +72,8 @@ impl Model {
         }
     }
 
-    /// What it says of `test`, of which it sees ranks, nodes and sizes alone; none where it says
-    /// nothing of the cell, and of a row for which it has no answer.
+    /// Its predictions for `test`, of which it sees only ranks, nodes and sizes; `None` if it predicts
+    /// nothing for the cell, and for each row that it cannot predict.
     #[must_use]
     pub fn predict(
         self,
@@ -115,7 +115,7 @@ impl Model {
     }
 }
 
-/// What a library's own model says, on the built-in machine that the table names.
+/// The prediction of a library's own model on the built-in machine that the table names.
 fn estimates(cell: &Cell, name: &str, test: &[Observation]) -> Vec<Option<Told>> {
     let Some(profile) = machine(cell) else { return vec![None; test.len()] };
     let made = |Placed { ranks, nodes }: Placed| {
@@ -130,7 +130,7 @@ fn estimates(cell: &Cell, name: &str, test: &[Observation]) -> Vec<Option<Told>>
         policy(name, &site).ok()
     };
     let element = cell.dtype.map_or(Bytes(4), |d| d.bytes());
-    // A table of NCCL's tuner is of ranks and nodes, whatever the size.
+    // A table of NCCL's tuner depends on ranks and nodes, not on the size.
     let mut policies = BTreeMap::new();
     let estimate = |o: &Observation| {
         let Placed { ranks, nodes } = o.placed;
@@ -142,8 +142,8 @@ fn estimates(cell: &Cell, name: &str, test: &[Observation]) -> Vec<Option<Told>>
     test.iter().map(estimate).collect()
 }
 
-/// The built-in machine of a cell that a GPU library ran on: by the table's whole name, or by as
-/// many of its words as name one.
+/// The built-in machine of a cell that a GPU library ran on: by the table's whole name, or by the most of
+/// its words that name a machine.
 fn machine(cell: &Cell) -> Option<Profile> {
     if !cell.library.contains("ccl") {
         return None;
@@ -206,7 +206,7 @@ fn least_squares(rows: &[(f64, f64)]) -> Option<(f64, f64)> {
     })
 }
 
-/// What lies between points in order, by their first numbers.
+/// Interpolation between points that are ordered by their first numbers.
 type Between = fn(&[(f64, f64)], f64) -> Option<f64>;
 
 /// Logarithms of times by ranks and size.
@@ -244,7 +244,7 @@ impl Table {
     }
 }
 
-/// Fritsch and Carlson's monotone cubic between points; straight on beyond the last two.
+/// Fritsch and Carlson's monotone cubic between points; linear beyond the ends.
 fn monotone(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let above = points.partition_point(|p| p.0 <= x);
     let (Some(&(x0, y0)), Some(&(x1, y1))) =
@@ -257,7 +257,7 @@ fn monotone(points: &[(f64, f64)], x: f64) -> Option<f64> {
         _ => None,
     };
     let width = |i: usize| points[i + 1].0 - points[i].0;
-    // At a point: no slope where the sides differ in sign, else their weighted harmonic mean.
+    // The slope at a point is 0 if its sides differ in sign, else their weighted harmonic mean.
     let at = |i: usize| match (i.checked_sub(1).and_then(slope), slope(i)) {
         (Some(a), Some(b)) if a * b > 0.0 => {
             let (before, after) = (width(i - 1), width(i));
@@ -278,7 +278,7 @@ fn monotone(points: &[(f64, f64)], x: f64) -> Option<f64> {
     )
 }
 
-/// Straight between points, and on beyond the last two.
+/// Linear between points and beyond the ends.
 fn straight(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let above = points.partition_point(|p| p.0 <= x).clamp(1, points.len().max(2) - 1);
     match (points.get(above - 1), points.get(above)) {

@@ -11,13 +11,13 @@ use crate::machine::curve::{Observation, Placed};
 pub enum Split {
     /// Every second size.
     Sizes,
-    /// The most ranks.
+    /// The largest number of ranks.
     LargestN,
     /// Each number of ranks between others.
     MiddleN,
-    /// The fewest ranks.
+    /// The smallest number of ranks.
     SmallestN,
-    /// Twice the ranks of those that are left.
+    /// Twice the remaining ranks.
     #[serde(rename = "x2-n")]
     Twice,
     /// Four times.
@@ -28,11 +28,11 @@ pub enum Split {
     EightTimes,
     /// All sizes but three: 1 KiB, 1 MiB and the largest.
     ThreeSizes,
-    /// The whole cell: another machine of its kind, or another version there, is fitted.
+    /// The whole cell: the fit uses another machine of its kind, or another version on the same machine.
     Sibling,
 }
 
-/// What is fitted and what is predicted; they have no row in common.
+/// The fitted and the predicted rows, which are disjoint.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     /// What is fitted.
@@ -77,7 +77,7 @@ impl Split {
         }
     }
 
-    /// The parts of a cell; none where it has too few sizes, ranks or relatives.
+    /// The parts of a cell; `None` if it has too few sizes, ranks or relatives.
     #[must_use]
     pub fn parts(self, cell: &Cell, cells: &[Cell]) -> Vec<Part> {
         let placed = cell.placed();
@@ -118,8 +118,8 @@ fn part(cell: &Cell, keep: impl Fn(&Observation) -> bool) -> Part {
     Part { train, test, same_machine: true }
 }
 
-/// So many times the ranks of each number, predicted by that and by fewer; over nodes only where some of
-/// those lie on several, as no fit knows a tier that nobody measured.
+/// A multiple of each number of ranks, predicted from that and fewer ranks; over nodes only if some of
+/// those ran on several, as a fit cannot know a tier that was not measured.
 fn beyond(cell: &Cell, placed: &[Placed], times: u32) -> Vec<Part> {
     let to = |most: Placed| placed.iter().copied().filter(move |p| p.ranks == times * most.ranks);
     let pairs = placed.iter().flat_map(|&most| to(most).map(move |asked| (most, asked)));
@@ -145,7 +145,7 @@ fn near(sizes: &[Bytes], wanted: u64) -> Option<Bytes> {
     sizes.iter().copied().min_by(|a, b| far(a).total_cmp(&far(b)))
 }
 
-/// The cell as each of its relatives predicts it.
+/// The cell, predicted from each of its relatives.
 fn relatives(cell: &Cell, cells: &[Cell]) -> Vec<Part> {
     let related = cells.iter().filter(|other| {
         !std::ptr::eq(*other, cell)
@@ -167,7 +167,7 @@ fn kind(system: &str) -> &str {
     let (name, rest) = system.split_once('_').unwrap_or((system, ""));
     match SIBLINGS.iter().find(|(_, younger)| *younger == name) {
         Some((elder, _)) => elder,
-        // Only the name of a GPU says enough: a100_sxm, b200_sxm; rented machines stand by their whole name.
+        // Only the name of a GPU identifies a kind: a100_sxm, b200_sxm; rented machines count by their whole name.
         None if rest.is_empty() || rest == "sxm" => name,
         None => system,
     }

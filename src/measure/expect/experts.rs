@@ -1,13 +1,13 @@
-//! What dispatching tokens to experts, and combining them, takes by the kernels made for it.
+//! The time to dispatch tokens to experts and to combine them, with the kernels made for that.
 //!
 //! ```text
 //! T = start + slope·x + root·√x + token·t + copy·t·k + expert·E
 //! ```
 //!
-//! x are the bytes that leave a rank of one node: t tokens of the width h, each once to every other rank
-//! that holds one of its k of E experts (DeepEP's normal kernels), or once to every expert elsewhere
-//! (low latency). Fitted in `evidence/experts.csv`, a line a machine and kernel, with the error where a
-//! quarter of the models (h, k, E) is left out in turn.
+//! x is the number of bytes that leave a rank of one node: t tokens of width h, each sent once to every
+//! other rank that holds one of its k of E experts (DeepEP's normal kernels), or once to every expert on
+//! another rank (low latency). The fits are in `evidence/experts.csv`, one line per machine and kernel, with
+//! the error when a quarter of the models (h, k, E) is left out in turn.
 
 use std::sync::LazyLock;
 
@@ -27,18 +27,18 @@ pub(crate) fn hit(open: f64, part: f64, k: u32) -> f64 {
     1.0 - missed
 }
 
-/// Tokens of one layer on their way.
+/// The tokens of one layer that are sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tokens {
-    /// Of one rank.
+    /// Tokens of one rank.
     pub each: u64,
-    /// Bytes of one, with its scales.
+    /// Bytes per token, including its scales.
     pub width: Bytes,
-    /// Experts a token.
+    /// Experts per token.
     pub top_k: u32,
-    /// Experts that are routed to.
+    /// The number of routed experts.
     pub experts: u32,
-    /// Ranks that hold them.
+    /// The number of ranks that hold them.
     pub ranks: u32,
 }
 
@@ -54,7 +54,7 @@ impl Tokens {
         [1.0, x, x.sqrt(), t, t * k, all]
     }
 
-    /// µs by the figures of a fit.
+    /// µs by the parameters of a fit.
     fn told(&self, low_latency: bool, x: [f64; 6]) -> f64 {
         self.columns(low_latency).iter().zip(x).map(|(c, x)| c * x).sum()
     }
@@ -69,15 +69,15 @@ pub struct RawTokens {
     pub backend: String,
     /// `dispatch` or `combine`.
     pub phase: String,
-    /// The type on the way.
+    /// The type that is sent.
     pub dtype: String,
-    /// SMs that the kernel was given; 0 where it says nothing.
+    /// SMs that the kernel was given; 0 if unknown.
     pub sms: u32,
     /// What was moved.
     pub tokens: Tokens,
-    /// The type of model: width, experts a token, experts.
+    /// The type of model: width, experts per token, experts.
     pub model: (u32, u32, u32),
-    /// What it took.
+    /// The measured time.
     pub time: Seconds,
 }
 
@@ -110,13 +110,13 @@ static BUILT_IN: LazyLock<ExpertTimes> = LazyLock::new(|| {
 });
 
 impl ExpertTimes {
-    /// Those that are carried along.
+    /// The built-in kernels.
     #[must_use]
     pub fn built_in() -> &'static Self {
         &BUILT_IN
     }
 
-    /// Fits raw times, each with the error on models that were left out.
+    /// Fits raw times, each with the error on held-out models.
     #[must_use]
     pub fn fitted(rows: &[RawTokens]) -> Self {
         type Key<'a> = (&'a str, &'a str, &'a str, &'a str, u32, u32);
@@ -161,8 +161,8 @@ impl ExpertTimes {
         HeldOut { median: of(|e| e.median.0), p90: of(|e| e.p90.0) }
     }
 
-    /// What one phase takes on the machine of `query`, all ranks on one node; none where nobody measured
-    /// that kernel on so many ranks of it or of a sibling.
+    /// The time of one phase on the machine of `query` with all ranks on one node; `None` if that kernel was
+    /// not measured on this many ranks of it or of a sibling.
     #[must_use]
     pub fn at(
         &self,
@@ -199,7 +199,7 @@ impl ExpertTimes {
 
 /// SMs that DeepEP's normal kernels get by default.
 const SMS: u32 = 20;
-/// How much wider bands are on a board that was not measured itself.
+/// How much wider bands are for a board that was not measured.
 const SIBLING: f64 = 1.2;
 
 fn fitted<'a>(rows: impl Iterator<Item = &'a RawTokens>, low_latency: bool) -> [f64; 6] {

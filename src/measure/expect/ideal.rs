@@ -1,5 +1,5 @@
-//! What a library runs by its rules, else the fastest that it ships, over the links of the machine:
-//! as they were measured, and beside that the ideal price.
+//! The algorithm that a library runs by its rules, or else the fastest that it ships, over the machine's
+//! links: its time on the links as measured, and its ideal price.
 
 use std::sync::OnceLock;
 
@@ -14,23 +14,22 @@ use crate::machine::query::Query;
 use crate::model::algorithm::{Algorithm, Library, Registry};
 use crate::model::formula::{Params, Shape};
 
-/// What one call takes over the machine's links, and of what.
+/// The time of one call over the machine's links, and its algorithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Priced {
     /// The algorithm's id; [`NOTHING`] for one rank.
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
-    /// Its ideal price; of several parts one after another, that of the slowest.
+    /// Its ideal price; with several consecutive parts, that of the slowest.
     pub price: Price,
-    /// What all of it takes on the links as they were measured: the ideal price where those have α
-    /// and BW alone.
+    /// The whole time on the links as measured: the ideal price if those have only α and BW.
     pub time: Seconds,
-    /// Whether this stands for what the rules choose, which nothing prices here.
+    /// Whether this replaces the choice of the rules, which has no price here.
     pub stands_in: bool,
 }
 
-/// The id where nothing runs, or nothing has a price.
+/// The id if nothing runs, or nothing has a price.
 pub const NOTHING: &str = "none";
 
 const NO_PRICE: Price = Price {
@@ -41,13 +40,13 @@ const NO_PRICE: Price = Price {
     launch: Seconds(0.0),
 };
 
-/// One question over the machine's links, whatever the size.
+/// One query over the machine's links, for any size.
 pub struct Ideal<'r> {
     registry: &'r Registry,
     library: Option<Library>,
     shape: Shape,
     fabric: Fabric,
-    /// What may be taken where no rules speak; of several the fastest. Made when it is first asked.
+    /// The candidates if no rules apply; the fastest is used. Made on first use.
     ready: OnceLock<Vec<Contender>>,
     ruler: Option<Ruler>,
 }
@@ -56,7 +55,7 @@ impl<'r> Ideal<'r> {
     /// Gets ready for `query` over the links of `fabric`; `only` names an algorithm.
     ///
     /// # Errors
-    /// An unknown algorithm or one that does not apply; a figure that the price needs is unknown.
+    /// An unknown algorithm or one that does not apply, or an unknown parameter that the price needs.
     pub fn new(
         registry: &'r Registry,
         query: &Query,
@@ -76,8 +75,8 @@ impl<'r> Ideal<'r> {
         Ok(Self { registry, library, shape, fabric: fabric.clone(), ready: ready.into(), ruler })
     }
 
-    /// The same where measurements answer and prices may never be asked for; those that need an
-    /// unknown figure are none.
+    /// The same if measurements answer and prices may never be needed; algorithms that need an unknown
+    /// parameter are dropped.
     pub(super) fn beside(registry: &'r Registry, query: &Query) -> Self {
         let fabric = query.machine.fabric.clone();
         Self {
@@ -114,12 +113,12 @@ impl<'r> Ideal<'r> {
         by_rules.unwrap_or_else(|| Priced { stands_in, ..self.fastest(Volume::from(size)) })
     }
 
-    /// What a call costs here before its first message.
+    /// The cost of a call on this machine before its first message.
     pub(super) fn launch(&self) -> Seconds {
         self.fabric.launch
     }
 
-    /// The ideal times here and over `other` links of what runs here.
+    /// The ideal times of what runs here, over these links and over `other` links.
     pub(super) fn on_both(&self, other: &Self, size: Bytes) -> (Seconds, Seconds) {
         let volume = Volume::from(size);
         let Some(choice) = self.ruler.as_ref().and_then(|r| r.choose(size)) else {
@@ -130,13 +129,13 @@ impl<'r> Ideal<'r> {
         {
             return (here.time, there.time);
         }
-        // What stands for it is one algorithm, so that links alone make the difference.
+        // The replacement is one algorithm, so only the links make a difference.
         let here = self.fastest(volume);
         let same = other.ready().iter().find(|c| c.algorithm.meta().id == here.id);
         (here.time, same.map_or_else(|| other.fastest(volume).time, |c| c.links.at(volume)))
     }
 
-    /// From which size on which choice runs.
+    /// The choices, each from a size on.
     pub(super) fn switch_points(&self) -> Vec<(Bytes, String)> {
         self.ruler.as_ref().map_or_else(Vec::new, Ruler::switch_points)
     }
@@ -146,13 +145,13 @@ impl<'r> Ideal<'r> {
         self.ruler.as_ref().and_then(|r| r.choose(size))?.estimate
     }
 
-    /// The price of a choice; none where nothing prices it.
+    /// The price of a choice; `None` if it has none.
     fn chosen(&self, choice: &Choice, size: Bytes) -> Option<Priced> {
         let mut slowest: Option<(&'static dyn Algorithm, Price)> = None;
         let (shape, fabric) = (&self.shape, &self.fabric);
         let time = library::priced_by(self.registry, choice, shape, fabric, size, |asked| {
             let price = asked.prepared.price(asked.wire);
-            // Of equal ones the last.
+            // On a tie, the last.
             if slowest.is_none_or(|(_, most)| most.total().0.total_cmp(&price.total().0).is_le()) {
                 slowest = Some((asked.algorithm, price));
             }
@@ -164,7 +163,7 @@ impl<'r> Ideal<'r> {
         Some(Priced { id: meta.id, title: meta.title, price, time, stands_in: false })
     }
 
-    /// The fastest of what may be taken.
+    /// The fastest candidate.
     pub(super) fn fastest(&self, size: Volume) -> Priced {
         let time = |c: &&Contender| c.links.at(size).0;
         let by_time = |a: &&Contender, b: &&Contender| time(a).total_cmp(&time(b));
@@ -189,7 +188,7 @@ impl<'r> Ideal<'r> {
     }
 }
 
-/// The shape of `query` over the links of `fabric`: ports, rails and domains are those of these.
+/// The shape of `query` over the links of `fabric`, with the ports, rails and domains of these.
 fn placed(query: &Query, fabric: &Fabric) -> Result<Shape> {
     let Params { rails, c_real, .. } = query.given;
     let params = Params { rails, c_real, ..query.shape.params };
@@ -197,7 +196,7 @@ fn placed(query: &Query, fabric: &Fabric) -> Result<Shape> {
     Ok(fabric.fill(&Shape { group: None, ports, params, ..query.shape }))
 }
 
-/// What `library` ships; where nobody ships anything, what could be shipped stands for it.
+/// The algorithms that `library` ships; if no library ships one, all that could be shipped.
 fn taken(
     registry: &Registry,
     library: Option<Library>,
@@ -209,7 +208,7 @@ fn taken(
     if ready.is_empty() && shape.ranks > 1 {
         let name = shape.collective.name();
         return Err(Error::unsupported(format!("no algorithm of {name} applies here"))
-            .help("ask for other ranks or another machine"));
+            .help("try other ranks or another machine"));
     }
     contenders(&ready, shape, fabric)
 }

@@ -1,9 +1,9 @@
-//! Straight lines between knots: octaves of bytes, and the logarithm of a time.
+//! Piecewise linear curves between knots: octaves of bytes, and the logarithm of a time.
 
-/// Room for knots that stand a little off whole octaves.
+/// Tolerance for knots slightly off whole octaves.
 const ABOUT: f64 = 0.01;
 
-/// The value of the lines at `octave`; none beyond their ends.
+/// The value of the curve at `octave`; `None` beyond its ends.
 pub(super) fn at(knots: &[(f64, f64)], octave: f64) -> Option<f64> {
     let (first, last) = (knots.first()?, knots.last()?);
     if octave < first.0 - ABOUT || octave > last.0 + ABOUT {

@@ -1,14 +1,14 @@
-//! What a call will take: the one place that answers it, for every verb.
+//! The expected time of a call: the only place that computes it, for every verb.
 //!
 //! ```text
 //! measured      a curve of this machine, library and collective
-//! same board    what the same board was measured to take elsewhere
-//! transferred   a launch floor and a pipelined hierarchy, with what all measured machines teach
-//! modelled      an ideal price over the machine's links, where nothing else speaks
+//! same board    measurements of the same board elsewhere
+//! transferred   a launch floor and a pipelined hierarchy, with corrections from all measured machines
+//! modelled      an ideal price over the machine's links, if nothing else applies
 //! ```
 //!
-//! The first that has something to say is taken. 8 of 10 real times lie between `low` and `high`;
-//! both come from errors on machines that were left out (docs/background/accuracy.md). The ideal price of an
+//! The first that has an answer is used. 8 of 10 real times are between `low` and `high`;
+//! both come from errors on held-out machines (docs/background/accuracy.md). The ideal price of an
 //! algorithm is not an expectation: it is in [`crate::cost::price`].
 
 mod experts;
@@ -43,7 +43,7 @@ use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::model::algorithm::Registry;
 
-/// What an expectation rests on, the surest first.
+/// What an expectation is based on, the most certain first.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
 )]
@@ -56,7 +56,7 @@ pub enum Basis {
     SameBoard,
     /// The library's structure, with factors learned from other measured machines.
     Transferred,
-    /// An ideal price, where nothing else speaks.
+    /// An ideal price, if nothing else applies.
     Modelled,
 }
 
@@ -83,8 +83,8 @@ pub struct HeldOut {
 }
 
 impl HeldOut {
-    /// Of measured over expected times, with the tenths of these: below the first lies one, above the
-    /// second lies one.
+    /// From the p10 and p90 of measured over expected times: a tenth is below the first, and a tenth is
+    /// above the second.
     fn of(mut ratios: Vec<f64>) -> (Self, (f64, f64)) {
         ratios.sort_by(f64::total_cmp);
         let mut errors: Vec<f64> = ratios.iter().map(|r| (1.0 / r - 1.0).abs()).collect();
@@ -95,7 +95,7 @@ impl HeldOut {
     }
 }
 
-/// A time that will be seen, with the band in which 8 of 10 real ones lie.
+/// An expected time, with the band that contains 8 of 10 real ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expectation {
     /// The median.
@@ -104,11 +104,11 @@ pub struct Expectation {
     pub low: Seconds,
     /// A tenth is longer.
     pub high: Seconds,
-    /// What it rests on.
+    /// What it is based on.
     pub basis: Basis,
-    /// Where a curve speaks: how far from its measurements.
+    /// For a curve: how far the size is from its measurements.
     pub reach: Option<Reach>,
-    /// What this basis was off by; absent where nobody has held it against anything.
+    /// The held-out error of this basis; absent if it is unknown.
     pub error: Option<HeldOut>,
 }
 
@@ -118,40 +118,40 @@ impl Expectation {
         Self { time, low: time, high: time, basis, reach: None, error: None }
     }
 
-    /// All of it longer by one factor.
+    /// The same, longer by one factor.
     #[must_use]
     pub fn times(self, factor: Ratio) -> Self {
         let Self { time, low, high, .. } = self;
         Self { time: time * factor, low: low * factor, high: high * factor, ..self }
     }
 
-    /// The band wider by a factor on both sides.
+    /// The same with a band that is wider by a factor on both sides.
     fn wider(self, by: f64) -> Self {
         Self { low: self.low * Ratio(1.0 / by), high: self.high * Ratio(by), ..self }
     }
 }
 
-/// The questions of one machine, collective and placement, whatever the size.
+/// Expectations for one machine, collective and placement, at any size.
 pub struct Expecting<'r> {
     placement: Placement,
     collective: Collective,
     curve: Option<Curve>,
-    /// What measured machines teach about this one.
+    /// What was learned from measured machines about this one.
     transfer: Option<Transfer>,
-    /// Whether a tier that no curve has seen is taken to be like the other one.
+    /// Whether a tier without a curve is assumed to be like the other one.
     unseen: bool,
     ideal: Ideal<'r>,
-    /// Whether somebody gave all figures of the machine: then their price is what is asked for.
+    /// Whether the user gave all parameters of the machine: then their price is the answer.
     is_given: bool,
-    /// How its links were fitted, and the α of the outermost.
+    /// The fit of its links, and the α of the outermost.
     fit: Option<(Calibration, Seconds)>,
-    /// The same on the machine before somebody changed its figures.
+    /// The same on the machine before its parameters were changed.
     stock: Option<Ideal<'r>>,
-    /// Only this algorithm: its price beside that of what the library runs.
+    /// Only this algorithm: its price, to compare with that of what the library runs.
     named: Option<Ideal<'r>>,
-    /// What was seen of this very call.
+    /// Measurements of this very call.
     seen: Vec<(Bytes, Seconds)>,
-    /// What the links need at least for a byte, in seconds.
+    /// The least time per byte of the links, in seconds.
     least: f64,
 }
 
@@ -159,20 +159,20 @@ impl<'r> Expecting<'r> {
     /// Gets ready for `query`, whatever its size.
     ///
     /// # Errors
-    /// A figure that a price needs is unknown where nothing else speaks; no algorithm at all.
+    /// A parameter that a price needs is unknown and nothing else applies, or there is no algorithm.
     pub fn new(registry: &'r Registry, query: &Query) -> Result<Self> {
         Self::with(registry, query, None, None)
     }
 
-    /// The same for one algorithm by its name, instead of what the library runs.
+    /// The same for one named algorithm instead of what the library runs.
     ///
     /// # Errors
-    /// As [`Self::new`]; an unknown algorithm, or one that does not apply.
+    /// As [`Self::new`]; also an unknown algorithm, or one that does not apply.
     pub fn of(registry: &'r Registry, query: &Query, algorithm: Option<&str>) -> Result<Self> {
         Self::with(registry, query, algorithm, None)
     }
 
-    /// The same for elements of `dtype`, which matters where a machine's curves know types.
+    /// The same for elements of `dtype`, which matters if a machine's curves distinguish types.
     ///
     /// # Errors
     /// As [`Self::of`].
@@ -216,27 +216,27 @@ impl<'r> Expecting<'r> {
         })
     }
 
-    /// By what was learned of other measured machines than those that are built in.
+    /// Uses what was learned from other measured machines than the built-in ones.
     #[must_use]
     pub fn taught(mut self, query: &Query, learned: &Learned) -> Self {
         self.transfer = transfer(query, learned);
         self
     }
 
-    /// Takes a tier that no curve has seen to be like the other one.
+    /// Assumes that a tier without a curve is like the other one.
     #[must_use]
     pub fn unseen_tier(mut self, unseen: bool) -> Self {
         self.unseen = unseen;
         self
     }
 
-    /// Whether measurements speak, of this machine or of others.
+    /// Whether measurements apply, of this machine or of others.
     #[must_use]
     pub fn is_learned(&self) -> bool {
         self.curve.is_some() || self.transfer.is_some()
     }
 
-    /// What `size` bytes are expected to take.
+    /// The expected time of `size` bytes.
     #[must_use]
     pub fn at(&self, size: Bytes) -> Expectation {
         if self.placement.ranks < 2 {
@@ -244,7 +244,7 @@ impl<'r> Expecting<'r> {
         }
         let expected = self.moved(self.unmoved(size), size);
         let expected = self.forced(expected, size);
-        // A curve that is asked far from where it was measured knows no links; what was learned does.
+        // Far from its measurements a curve does not know the links; the learned model does.
         let least = match expected.basis {
             Basis::Measured => self.least * size.0 as f64,
             _ => 0.0,
@@ -253,7 +253,7 @@ impl<'r> Expecting<'r> {
         Expectation { time: at_least(expected.time), high: at_least(expected.high), ..expected }
     }
 
-    /// What is expected before anything was seen.
+    /// The expectation before any measurement is used.
     fn unmoved(&self, size: Bytes) -> Expectation {
         match self.known(size) {
             Some(known) => self.changed(known, size),
@@ -261,7 +261,7 @@ impl<'r> Expecting<'r> {
         }
     }
 
-    /// Moved by what was seen at the nearest size.
+    /// The expectation, shifted by the measurement at the nearest size.
     fn moved(&self, expected: Expectation, size: Bytes) -> Expectation {
         let octave = |size: Bytes| (size.0.max(1) as f64).log2();
         let apart = |seen: Bytes| octave(size) - octave(seen);
@@ -277,7 +277,7 @@ impl<'r> Expecting<'r> {
             }
             _ => ((-apart(seen).abs() / SEEN_FADES).exp(), None),
         };
-        // What is far outside was disturbed, or is of another kind of run.
+        // A measurement far outside was disturbed, or comes from another kind of run.
         let reach = SEEN_TRUST * (at.high.0 / at.time.0).ln().max((at.time.0 / at.low.0).ln());
         let moved = expected.times(Ratio((gain * own.clamp(-reach, reach)).exp()));
         let (low, high) = match half {
@@ -293,7 +293,7 @@ impl<'r> Expecting<'r> {
         self.at(size).time
     }
 
-    /// busbw of a call of `size` bytes that takes `time`; none without bytes, time or partner.
+    /// busbw of a call of `size` bytes that takes `time`; `None` without bytes, time or partner.
     #[must_use]
     pub fn busbw(&self, size: Bytes, time: Seconds) -> Option<Bandwidth> {
         let ranks = self.placement.ranks;
@@ -310,7 +310,7 @@ impl<'r> Expecting<'r> {
         }
     }
 
-    /// From which size on the library runs what, by its rules; none where they are not known.
+    /// What the library runs by its rules, each from a size on; `None` if the rules are unknown.
     #[must_use]
     pub fn switch_points(&self) -> Vec<(Bytes, String)> {
         if self.named.is_some() { Vec::new() } else { self.ideal.switch_points() }
@@ -322,7 +322,7 @@ impl<'r> Expecting<'r> {
         if self.named.is_some() { None } else { self.ideal.estimate(size) }
     }
 
-    /// In words, where an expectation is known from.
+    /// The source of an expectation in words.
     #[must_use]
     pub fn known_from(&self, expected: &Expectation) -> String {
         let from = match expected.basis {
@@ -335,18 +335,19 @@ impl<'r> Expecting<'r> {
                 None => "measurements of this machine".to_owned(),
             },
             Basis::SameBoard => "the same board, measured elsewhere".to_owned(),
-            Basis::Transferred => "other measured machines, this one not among them".to_owned(),
+            Basis::Transferred => "other measured machines, not this one".to_owned(),
             Basis::Modelled if self.is_given => {
                 "the ideal price over the given parameters: no machine, no band".to_owned()
             }
             Basis::Modelled if self.named.is_some() && self.is_learned() => {
-                "what the library runs by itself, moved as the ideal prices differ".to_owned()
+                "the time of what the library runs by default, shifted as the ideal prices differ"
+                    .to_owned()
             }
             Basis::Modelled if self.fit.is_some() => {
-                "what runs over this machine's links as they were measured".to_owned()
+                "what runs, over this machine's links as measured".to_owned()
             }
             Basis::Modelled => {
-                "the ideal price of what runs: nothing like it was measured".to_owned()
+                "the ideal price of what runs: nothing similar was measured".to_owned()
             }
         };
         match expected.error {
@@ -371,7 +372,7 @@ impl<'r> Expecting<'r> {
         self.ideal.fastest(Volume::from(size))
     }
 
-    /// What measurements say of the machine as it is.
+    /// The expectation from measurements of the unchanged machine.
     fn known(&self, size: Bytes) -> Option<Expectation> {
         if size.0 == 0 {
             return None;
@@ -379,7 +380,7 @@ impl<'r> Expecting<'r> {
         self.measured(size).or_else(|| Some(self.transfer.as_ref()?.at(size)))
     }
 
-    /// What this machine's own curve says.
+    /// The expectation from this machine's own curve.
     fn measured(&self, size: Bytes) -> Option<Expectation> {
         let curve = self.curve.as_ref()?;
         let placed = self.placement.placed();
@@ -397,12 +398,12 @@ impl<'r> Expecting<'r> {
         })
     }
 
-    /// Where somebody changed a figure of the machine: as the ideal price of what runs here
-    /// changes.
+    /// If a parameter of the machine was changed: the expectation changes as the ideal price of what
+    /// runs does.
     fn changed(&self, known: Expectation, size: Bytes) -> Expectation {
         let Some(stock) = &self.stock else { return known };
         let (now, before) = self.ideal.on_both(stock, size);
-        // What a call costs before its first message is added; what links do is in proportion.
+        // The cost of a call before its first message is added; the links' time is scaled.
         let (launch, launched) = (self.ideal.launch().0, stock.launch().0);
         let links = (now.0 - launch) / (before.0 - launched);
         let own = launched.min(known.time.0);
@@ -415,7 +416,7 @@ impl<'r> Expecting<'r> {
         Expectation { basis: known.basis.max(Basis::Transferred), error: None, ..moved }
     }
 
-    /// What runs over the machine's links, with the band of their fit, else that of ideal prices.
+    /// What runs over the machine's links, with the band of their fit, or else that of ideal prices.
     fn modelled(&self, size: Bytes) -> Expectation {
         let time = self.ideal.at(size).time;
         if self.is_given {
@@ -426,9 +427,9 @@ impl<'r> Expecting<'r> {
         Expectation { low, high, ..Expectation::sure(time) }
     }
 
-    /// An algorithm that the library does not run by itself: as far from what it runs as its ideal
-    /// price is, by difference (what a call costs beside its messages) or by ratio (what links do
-    /// not reach), whichever it is.
+    /// An algorithm that the library does not run by default: as far from what the library runs as its
+    /// ideal price is, by difference (the cost of a call besides its messages) or by ratio (the rate that
+    /// links do not reach), whichever applies.
     fn forced(&self, expected: Expectation, size: Bytes) -> Expectation {
         let Some(named) = &self.named else { return expected };
         let (own, asked) = (self.ideal.at(size), named.at(size));
@@ -447,24 +448,24 @@ impl<'r> Expecting<'r> {
     }
 }
 
-/// Between which parts of an ideal price 8 of 10 real times lie: over 750 published times of
+/// The multiples of an ideal price between which 8 of 10 real times are: over 750 published times of
 /// docs/background/accuracy.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99
 /// (p90) times its price.
 pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
-/// What was seen moves an expectation by so many half widths of its band at most.
+/// A measurement shifts an expectation by at most this many half widths of its band.
 const SEEN_TRUST: f64 = 1.5;
 
-/// Octaves over which what was seen fades, where nothing says how a call's time is made up.
+/// Octaves over which the effect of a measurement fades, if the composition of a call's time is unknown.
 const SEEN_FADES: f64 = 3.0;
 
-/// What measured machines teach about the machine of `query`.
+/// What was learned from measured machines about the machine of `query`.
 fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {
     let features = Features::of(query.machine.hardware.as_ref()?)?;
     Transfer::new(learned, &features, query.shape.collective, query.placement)
 }
 
-/// What the links need at least for each byte, in seconds.
+/// The least time of the links for each byte, in seconds.
 fn least(query: &Query, fabric: &Fabric) -> f64 {
     let shape = &query.shape;
     let at = |size| {

@@ -1,4 +1,4 @@
-//! What a library runs for a call, and how that is known.
+//! What a library runs for a call, and the source of that.
 
 use super::ideal::Priced;
 use crate::base::quantity::Bytes;
@@ -17,9 +17,9 @@ pub enum Rules {
     Own,
     /// By the rules of another release.
     OtherRelease,
-    /// Its rules are not known: the fastest by ideal price of what it ships.
+    /// Its rules are unknown: the algorithm that it ships with the lowest ideal price.
     Unknown,
-    /// Somebody asked for it.
+    /// The user named it.
     Asked,
 }
 
@@ -27,15 +27,15 @@ pub enum Rules {
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Runs {
-    /// The library's id; absent where none is known.
+    /// The library's id; absent if unknown.
     pub library: Option<&'static str>,
-    /// Its release, where its rules are one's.
+    /// Its release, if its rules are those of a release.
     pub version: Option<String>,
-    /// The algorithm: the library's own name by its rules, else an id of this program.
+    /// The algorithm: the library's own name if by its rules, else an id of this program.
     pub algorithm: String,
     /// NCCL's protocol.
     pub protocol: Option<String>,
-    /// Channels at most, where it is NCCL.
+    /// The largest number of channels, for NCCL.
     pub channels: Option<u32>,
     /// How that is known.
     pub rules: Rules,
@@ -81,7 +81,7 @@ impl From<Kernel> for Runs {
     }
 }
 
-/// The largest size at which a library is asked what it runs.
+/// The largest size for which a library's choice is computed.
 const LARGEST: Bytes = Bytes(1 << 40);
 
 /// The rules of a machine's library, ready for any size.
@@ -97,7 +97,7 @@ enum Which {
 }
 
 impl Ruler {
-    /// None where the library's rules are not known, or say nothing of the collective.
+    /// `None` if the library's rules are unknown, or do not cover the collective.
     pub(super) fn new(query: &Query) -> Option<Self> {
         let library = query.library()?;
         let call = Call::of(query);
@@ -118,7 +118,7 @@ impl Ruler {
         }
     }
 
-    /// From which size on which choice runs, in the library's words.
+    /// The choices, each from a size on, in the library's terms.
     pub(super) fn switch_points(&self) -> Vec<(Bytes, String)> {
         let policy: &dyn Policy = match &self.policy {
             Which::Nccl(nccl) => &**nccl,
@@ -135,7 +135,7 @@ impl Ruler {
         points
     }
 
-    /// The same in the library's words.
+    /// The same in the library's terms.
     pub(super) fn runs(&self, size: Bytes) -> Option<Runs> {
         let call = Call { size, ..self.call };
         let library = Some(self.library.id());
@@ -163,7 +163,7 @@ impl Ruler {
     }
 }
 
-/// What is known of the question's machine, for a policy.
+/// What is known about the query's machine, for a policy.
 #[must_use]
 pub fn site(query: &Query) -> Site {
     Site {

@@ -1,11 +1,11 @@
-//! What a call will take, as every report says it.
+//! The expected time of a call, as in every report.
 
 use serde::Serialize;
 
 use super::{Basis, Expectation, Expecting, HeldOut, Runs};
 use crate::base::quantity::{Bandwidth, Bytes};
 
-/// A time that will be seen, with its band and what it rests on.
+/// An expected time, with its band and what it is based on.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Expect {
@@ -18,15 +18,15 @@ pub struct Expect {
     /// busbw at the median, as nccl-tests counts it; absent without bytes.
     #[serde(rename = "busbw_Bps")]
     pub busbw: Option<f64>,
-    /// What it rests on.
+    /// What it is based on.
     pub basis: Basis,
     /// What the library runs, and how that is known.
     pub runs: Runs,
-    /// What the basis was off by on held-out data; absent where nobody knows.
+    /// The held-out error of the basis; absent if unknown.
     pub error: Option<Error>,
 }
 
-/// |expected/measured − 1| on machines and sizes that were left out.
+/// |expected/measured − 1| on held-out machines and sizes.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Error {
@@ -43,19 +43,19 @@ impl From<HeldOut> for Error {
 }
 
 impl Expect {
-    /// What `expecting` says of `size` bytes.
+    /// The expectation of `expecting` for `size` bytes.
     #[must_use]
     pub fn new(expecting: &Expecting<'_>, size: Bytes) -> Self {
         Self::of(expecting.at(size), expecting, size)
     }
 
-    /// The same where the expectation was made before.
+    /// The same with an existing expectation.
     #[must_use]
     pub fn of(expected: Expectation, expecting: &Expecting<'_>, size: Bytes) -> Self {
         Self::stated(expected, expecting.runs(size), expecting.busbw(size, expected.time))
     }
 
-    /// The parts put together.
+    /// Assembles the parts.
     #[must_use]
     pub fn stated(expected: Expectation, runs: Runs, busbw: Option<Bandwidth>) -> Self {
         Self {

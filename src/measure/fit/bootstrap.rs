@@ -1,7 +1,7 @@
-//! Intervals: the fit again and again on points drawn anew, a group at a time.
+//! Intervals by bootstrap: the fit is repeated on points that are resampled by group.
 //!
-//! Points are drawn with replacement within each operation, which covers both noise and what the
-//! model misses; drawing blocks instead gives intervals for α that are two to five times too narrow.
+//! Points are drawn with replacement within each operation, which covers both noise and model error.
+//! Drawing blocks instead gives intervals for α that are two to five times too narrow.
 
 use crate::base::random::Random;
 use crate::base::stats::quantile;
@@ -18,14 +18,14 @@ pub struct Estimate<T> {
 }
 
 impl<T> Estimate<T> {
-    /// The same in other words; `f` keeps the order.
+    /// The same in another unit; `f` must be increasing.
     pub fn map<U>(self, f: impl Fn(T) -> U) -> Estimate<U> {
         Estimate { value: f(self.value), low: f(self.low), high: f(self.high) }
     }
 }
 
 impl Estimate<f64> {
-    /// The value with the 2.5 and 97.5 % quantiles of `draws`; the value lies between them.
+    /// The value with the 2.5 and 97.5 % quantiles of `draws`, extended to include the value.
     pub(super) fn of(value: f64, mut draws: Vec<f64>) -> Self {
         draws.retain(|d| d.is_finite());
         draws.sort_by(f64::total_cmp);
@@ -36,12 +36,12 @@ impl Estimate<f64> {
         Self { value, low: low.min(value), high: high.max(value) }
     }
 
-    /// The same with the draws moved away from the value, as [`widening`] says.
+    /// The same with the draws moved away from the value by [`widening`].
     pub(super) fn widened(value: f64, draws: Vec<f64>, factor: f64) -> Self {
         Self::of(value, draws.into_iter().map(|d| value + factor * (d - value)).collect())
     }
 
-    /// The same as far as something else makes it wider too, by such a part of the value: unlike causes
+    /// The same, widened by another independent cause, given as a part of the value: independent causes
     /// add as squares.
     pub(super) fn beside(self, part: f64) -> Self {
         let add = |half: f64| half.hypot(part * self.value);
@@ -55,13 +55,13 @@ impl Estimate<f64> {
     }
 }
 
-/// How often so many rows may be gone through for one figure, at least 64 times: of very many rows
-/// fewer draws say how far a figure moves, and fewer sizes where it changes.
+/// How many passes over this many rows are allowed for one parameter, at least 64. With very many rows,
+/// fewer draws show how far a parameter moves, and fewer sizes show where it changes.
 pub(super) fn affordable(rows: usize) -> usize {
     ((1 << 18) / rows.max(1)).max(64)
 }
 
-/// Draws the places of `groups`, each group as often as it is large, `times` times, or as often as is
+/// Draws the places of `groups`, from each group as many as it holds, `times` times, or as often as is
 /// [`affordable`].
 pub(super) fn draws(
     groups: &[Vec<usize>],
@@ -80,10 +80,10 @@ pub(super) fn draws(
     }
 }
 
-/// How much wider intervals are than the draws say.
+/// The factor by which intervals are wider than the draws.
 ///
-/// Drawing from m points leaves out 1/m of their variance, and p coefficients take up p/n of what n
-/// points scatter.
+/// Drawing from m points omits 1/m of their variance, and p coefficients absorb p/n of the scatter of n
+/// points.
 pub(super) fn widening(groups: &[Vec<usize>], p: usize) -> f64 {
     let n: usize = groups.iter().map(Vec::len).sum();
     let free = n.saturating_sub(groups.len()).max(1) as f64;

@@ -1,7 +1,7 @@
 //! A token bucket: messages up to its size leave at memory speed, and only the long-run rate holds.
 //!
-//! In a ping-pong each direction rests half of the time and the bucket fills again: up to its size
-//! the time says exactly half of β, above it a line that meets the axis at −burst/rate. Fits of
+//! In a ping-pong each direction rests half of the time and its bucket refills. Up to the bucket's size
+//! the time shows exactly half of β; above it, a line that meets the axis at −burst/rate. Fits of
 //! such points are wrong by up to a half and look perfect.
 
 use crate::base::quantity::{Bandwidth, Bytes};
@@ -11,14 +11,14 @@ use crate::machine::sample::Op;
 use super::lad;
 use super::point::{Point, Statistic};
 
-/// How much steeper the end of the ladder is than its middle where there is a bucket; in a
-/// ping-pong it is twice.
+/// With a bucket, the end of the ladder is at least this much steeper than its middle; in a ping-pong it
+/// is twice as steep.
 const STEEPER: f64 = 1.25;
 
-/// Points of the ladder's end to which the line is fitted.
+/// The line is fitted to this many points at the end of the ladder.
 const END: usize = 4;
 
-/// Looks for a bucket in the one-way ladder, or in the shifts where there is none.
+/// Looks for a bucket in the one-way ladder, or in the shifts if there is no such ladder.
 pub(super) fn find(points: &[Point], statistic: Statistic) -> Option<Bucket> {
     let ladder = |op: &Op| -> Vec<(f64, f64)> {
         let own = points.iter().filter(|p| p.op == *op);
@@ -38,7 +38,7 @@ fn in_ladder(ladder: &[(f64, f64)]) -> Option<Bucket> {
     let bucket =
         Bucket { rate: Bandwidth(1.0 / slope), burst: Bytes((-start / slope).round() as u64) };
     let burst = bucket.burst.0 as f64;
-    // The middle: what lies below the bucket but not in the latency.
+    // The middle: sizes below the bucket that latency does not dominate.
     let middle: Vec<(f64, f64)> = ladder
         .iter()
         .copied()
@@ -48,9 +48,9 @@ fn in_ladder(ladder: &[(f64, f64)]) -> Option<Bucket> {
     (slope / below.max(1e-30) > STEEPER).then_some(bucket)
 }
 
-/// The line of the least relative errors: slope and start, which may be negative.
+/// The line with the smallest relative errors: slope and start, which may be negative.
 fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
-    // Few points: all lines through two of them hold the best one.
+    // There are few points, and the best line passes through two of them.
     let mut best: Option<(f64, f64, f64)> = None;
     for (i, a) in points.iter().enumerate() {
         for b in &points[i + 1..] {

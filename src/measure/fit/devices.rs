@@ -1,4 +1,4 @@
-//! What GPUs do by themselves, a line over the sizes for each operation.
+//! Operations of GPUs alone: a line over the sizes for each.
 
 use super::ladder::{Ladder, ladder};
 use super::profile::{About, Stated};
@@ -9,17 +9,17 @@ use crate::base::stats::median;
 use crate::machine::profile::{self, Interval, Links, Profile, TierKind};
 use crate::machine::sample::{Device, Op, Samples};
 
-/// An operation of GPUs with what it takes.
+/// An operation of GPUs with its time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceFit {
-    /// What.
+    /// The operation.
     pub op: Op,
     /// Its start and its slopes.
     pub ladder: Ladder,
 }
 
 impl DeviceFit {
-    /// The rate of many bytes; none where time does not grow with them.
+    /// The rate of many bytes; `None` if the time does not grow with them.
     #[must_use]
     pub fn bandwidth(&self) -> Option<Estimate<Bandwidth>> {
         let slope = self.ladder.last()?;
@@ -32,25 +32,25 @@ impl DeviceFit {
     }
 }
 
-/// What GPUs do by themselves.
+/// The operations of GPUs alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Devices {
     /// Each operation, in order.
     pub figures: Vec<DeviceFit>,
-    /// What has too few sizes for a line.
+    /// Operations with too few sizes for a line.
     pub left_out: Vec<String>,
 }
 
-/// Whether the samples are of GPUs by themselves.
+/// Whether the samples are of GPUs alone.
 #[must_use]
 pub fn has_devices(samples: &Samples) -> bool {
     samples.blocks.iter().any(|b| matches!(b.op, Op::Device(_)))
 }
 
-/// A line for every operation in `samples`; intervals are of `draws` by `seed`.
+/// A line for every operation in `samples`; intervals come from `draws` draws by `seed`.
 ///
 /// # Errors
-/// No operation that was timed at four sizes.
+/// No operation was timed at four sizes.
 pub fn devices(samples: &Samples, draws: u32, seed: u64) -> Result<Devices> {
     let points = point::points(&samples.blocks, None);
     let mut ops: Vec<&Op> = points.iter().map(|p| &p.op).filter(|op| !op.moves_data()).collect();
@@ -64,7 +64,7 @@ pub fn devices(samples: &Samples, draws: u32, seed: u64) -> Result<Devices> {
         }
     }
     match found.figures.is_empty() {
-        true => Err(Error::input("nothing that GPUs do was timed at four sizes")
+        true => Err(Error::input("no operation of GPUs was timed at four sizes")
             .at(samples.origin.files.join(", "))
             .help("measure more --sizes")),
         false => Ok(found),
@@ -76,7 +76,7 @@ impl Devices {
         self.figures.iter().filter(move |figure| wanted(&figure.op))
     }
 
-    /// The machine: pairs of GPUs as its links, each pair with its figures beside them.
+    /// The machine: pairs of GPUs as its links, each pair with its own parameters as well.
     #[must_use]
     pub fn profile(&self, samples: &Samples, about: &About) -> Profile {
         let files = samples.origin.files.join(", ");
@@ -99,7 +99,7 @@ impl Devices {
         };
         let gamma = self.of(|op| *op == Op::Reduce).next().and_then(|fit| fit.ladder.last());
         let mut notes = vec![
-            "copies are started by the host, which waits for each: alpha is what that takes, and \
+            "the host starts each copy and waits for it: alpha is the time of that, and \
              no library's"
                 .to_owned(),
         ];

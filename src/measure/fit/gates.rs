@@ -1,45 +1,45 @@
-//! What the samples themselves say against a fit: refused, marked, or nothing.
+//! Checks of a fit against its own samples: good, marked or refused.
 
 use super::{Estimate, Fitted, Point, Statistic};
 use crate::base::quantity::Bytes;
 use crate::base::stats::median;
 use crate::machine::sample::{Op, Origin, Wait};
 
-/// What a gate says.
+/// The result of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Nothing.
+    /// No objection.
     Good,
-    /// The figures may be used, and the profile says what to know.
+    /// The parameters may be used, and the profile states the caveat.
     Marked,
-    /// The figures are not to be used.
+    /// The parameters must not be used.
     Refused,
 }
 
-/// One gate with what it saw.
+/// One gate with its finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
     /// Its name, such as `held-out`; marks in a profile begin with it.
     pub name: &'static str,
-    /// What it says.
+    /// Its result.
     pub verdict: Verdict,
-    /// What was seen, against what is accepted.
+    /// What was found, and what is accepted.
     pub said: String,
     /// What to do.
     pub help: &'static str,
 }
 
 impl Gate {
-    /// Whether measuring for longer may take back what it says.
+    /// Whether measuring for longer may change its result.
     #[must_use]
     pub fn yields_to_time(&self) -> bool {
         matches!(self.name, "beta-interval" | "alpha-interval" | "disturbed" | "ladder" | "bucket")
     }
 }
 
-/// A number that is good while it is small.
+/// A gate for a number that should be small.
 fn small(
     name: &'static str,
     seen: f64,
@@ -65,10 +65,10 @@ fn percent(x: f64) -> String {
     }
 }
 
-/// An interval that is wider to each side says nothing of a figure.
+/// An interval wider than this to each side says nothing about a parameter.
 const UNKNOWN: f64 = 0.5;
 
-/// Where more of the blocks are disturbed, all that was measured is weak.
+/// If more of the blocks are disturbed, all measurements are weak.
 pub(crate) const DISTURBED: f64 = 0.1;
 
 /// Never marks.
@@ -83,19 +83,19 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
         fit.disturbed.0,
         (DISTURBED, NEVER),
         "blocks that waited for CPUs:",
-        "measure on a machine that does nothing else",
+        "measure on an otherwise idle machine",
     ));
     let lost = fit.points.iter().filter(|p| p.lost).count() as f64;
     gates.push(small(
         "lost-cpu",
         lost / fit.points.len().max(1) as f64,
         (0.02, NEVER),
-        "points left out since others had the CPUs in nearly all runs:",
-        "measure the largest sizes on a machine that does nothing else",
+        "points left out because others held the CPUs in nearly all runs:",
+        "measure the largest sizes on an otherwise idle machine",
     ));
     let half = |e: Estimate<f64>| e.half();
     let (alpha, beta) = (half(fit.link.alpha.map(|a| a.0)), half(fit.link.beta.map(|b| b.0)));
-    // Either that is known is a profile of something; neither is none.
+    // One known parameter makes a usable profile; with neither known there is none.
     let least = if alpha <= UNKNOWN { NEVER } else { UNKNOWN };
     gates.push(small(
         "beta-interval",
@@ -129,7 +129,7 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
     gates
 }
 
-/// Whether the points tell the coefficients apart.
+/// Whether the points determine the coefficients separately.
 fn identified(fit: &Fitted) -> Gate {
     const CONDITION: f64 = 1e4;
     const INFLATION: f64 = 30.0;
@@ -141,7 +141,7 @@ fn identified(fit: &Fitted) -> Gate {
             "condition {condition:.1}, at most {CONDITION:.0}; variance inflation {inflation:.1}, \
              at most {INFLATION:.0}"
         ),
-        false => "α or β comes out as 0".to_owned(),
+        false => "α or β is fitted as 0".to_owned(),
     };
     Gate {
         name: "identifiable",
@@ -151,7 +151,7 @@ fn identified(fit: &Fitted) -> Gate {
     }
 }
 
-/// Both ends of the ladder must be there.
+/// Both ends of the ladder must be measured.
 fn ladder(fit: &Fitted) -> Option<Gate> {
     const LEAST: usize = 4;
     let alpha = fit.link.alpha.value.0;
@@ -171,11 +171,12 @@ fn ladder(fit: &Fitted) -> Option<Gate> {
     })
 }
 
-/// Behind a token bucket only messages far larger than it say what the rate is.
+/// With a token bucket, only messages far larger than the bucket show the rate.
 fn settled(fit: &Fitted) -> Option<Gate> {
     let bucket = fit.bucket?;
-    // One that rests while the other answers has a full bucket each time. A single large message beside
-    // many that the bucket helped is outvoted: β was 10 % too low so, with an interval that denied it.
+    // A rank that rests while the other answers has a full bucket each time. A single large message is
+    // outvoted by many that the bucket helped: β came out 10 % too low, with an interval that excluded
+    // the true value.
     const LEAST: usize = 4;
     let busy = fit.points.iter().filter(|p| p.op.moves_data() && p.op != Op::OneWay);
     let message = |p: &Point| match p.op {
@@ -191,17 +192,17 @@ fn settled(fit: &Fitted) -> Option<Gate> {
             "{count} points with messages of {least} or more, sixteen times the token bucket; \
              {LEAST} are needed"
         ),
-        help: "measure for longer: larger messages say what the link's rate is",
+        help: "measure for longer: larger messages show the link's rate",
     })
 }
 
-/// Ranks and links that are slower than the others: a figure for all of them is none of theirs.
+/// Ranks and links that are slower than the others: one parameter for all of them fits none of them.
 pub(super) fn links(slow: &[String]) -> Option<Gate> {
     (!slow.is_empty()).then(|| Gate {
         name: "links",
         verdict: Verdict::Marked,
         said: slow.join("; "),
-        help: "mend it, or measure without it: every collective waits for the slowest",
+        help: "fix it, or measure without it: every collective waits for the slowest",
     })
 }
 
@@ -216,8 +217,8 @@ fn spread(fit: &Fitted) -> Vec<Gate> {
         "block-spread",
         wide,
         (0.25, NEVER),
-        "points whose blocks lie more than half of the median apart:",
-        "pin the ranks, and measure more launches: their placement decides",
+        "points whose blocks differ by more than half of the median:",
+        "pin the ranks, and measure more launches: placement decides the times",
     )];
     let icc = fit.points.iter().filter_map(|p| p.icc).map(|i| i.0).collect();
     if let Some(icc) = median(icc) {
@@ -225,8 +226,8 @@ fn spread(fit: &Fitted) -> Vec<Gate> {
             "bimodal",
             icc,
             (0.5, NEVER),
-            "part of the variance that lies between blocks, in the median point:",
-            "measure more launches: each has a time of its own",
+            "part of the variance that is between blocks, for the median point:",
+            "measure more launches: each launch has different times",
         ));
     }
     gates
@@ -235,8 +236,8 @@ fn spread(fit: &Fitted) -> Vec<Gate> {
 fn drift(fit: &Fitted) -> Option<Gate> {
     let drifts = fit.points.iter().filter_map(|p| p.drift).map(|d| d.0).collect();
     let drift = median(drifts)?.abs();
-    let help = "let the machine run warm first, and drain token buckets";
-    Some(small("drift", drift, (0.05, NEVER), "growth over a block, in the median point:", help))
+    let help = "warm up the machine first, and drain token buckets";
+    Some(small("drift", drift, (0.05, NEVER), "growth over a block, for the median point:", help))
 }
 
 fn noisy(fit: &Fitted) -> Gate {
@@ -245,14 +246,14 @@ fn noisy(fit: &Fitted) -> Gate {
         "noisy",
         (a / b - 1.0).abs(),
         (0.05, NEVER),
-        "β of the median against β of the floor:",
-        "the profile states both; --stat floor says what the machine can",
+        "difference between β of the median and β of the floor:",
+        "the profile states both; --stat floor shows what the machine can do",
     )
 }
 
-/// No link moves data faster than processors copy them: two at each end of a ring in their caches, one
-/// reading and one writing, do so twice as fast as one that does both. Far beyond, what was measured
-/// never left the caches.
+/// No link moves data faster than processors copy them: two processors in their caches, one reading and
+/// one writing at each end of a ring, are twice as fast as one that does both. If the link is far faster,
+/// the data never left the caches.
 fn copies(fit: &Fitted) -> Option<Gate> {
     let times = fit.copies.as_ref()?.last()?.value.0 / fit.link.beta.value.0;
     Some(Gate {
@@ -266,11 +267,11 @@ fn copies(fit: &Fitted) -> Option<Gate> {
             "the link is {times:.2} times as fast as a copy in memory, {} 2",
             if times > 2.0 { "above" } else { "at most" }
         ),
-        help: "measure larger sizes, which no cache holds",
+        help: "measure sizes that are too large for any cache",
     })
 }
 
-/// While bytes decide, ranks should wait for the link, not for a processor.
+/// Where bytes decide the time, ranks should wait for the link, not for a processor.
 fn starved(fit: &Fitted, origin: &Origin) -> Option<Gate> {
     const LARGE: Bytes = Bytes(1 << 18);
     if origin.transport.as_deref() == Some("shm") {
@@ -284,7 +285,7 @@ fn starved(fit: &Fitted, origin: &Origin) -> Option<Gate> {
         "cpu-limited",
         waited,
         (0.20, NEVER),
-        "of its time a rank that moves bytes waits for a CPU:",
+        "part of its time that a rank moving bytes waits for a CPU:",
         "give each rank a CPU: the rate is the processors', not the link's",
     ))
 }

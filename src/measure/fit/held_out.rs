@@ -1,11 +1,11 @@
-//! How well the model says what it was not shown: algorithms left out, sizes left out.
+//! How well the model predicts what it was not shown: held-out algorithms, held-out sizes.
 
 use super::model::{Basis, Design, Entry, Model};
 use crate::base::quantity::{Ratio, Seconds};
 use crate::base::stats::quantile;
 use crate::machine::profile::{Regime, StatedBand, StatedBands};
 
-/// How far predictions lie from measured times: |prediction/time − 1|.
+/// How far predictions are off measured times: |prediction/time − 1|.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
     /// Half of them are smaller.
@@ -17,7 +17,7 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// Of signed errors; none of none.
+    /// From signed errors; `None` without any.
     #[must_use]
     pub fn of(errors: impl Iterator<Item = f64>) -> Option<Self> {
         let mut sizes: Vec<f64> = errors.map(f64::abs).collect();
@@ -28,7 +28,7 @@ impl Errors {
     }
 }
 
-/// Errors of all points, and of those where latency, both, or bytes decide.
+/// Errors of all points, and of those decided by latency, by both, or by bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Regimes {
     /// All.
@@ -46,13 +46,13 @@ pub struct Regimes {
 pub struct Predicted {
     /// Which point, in the fit's list.
     pub point: usize,
-    /// What the model says.
+    /// The model's prediction.
     pub predicted: Seconds,
     /// Prediction over time, minus 1.
     pub error: Ratio,
 }
 
-/// Predicts every entry by a fit without those that share its mark.
+/// Predicts every entry by a fit without the entries that share its mark.
 pub(super) fn predict<K: PartialEq>(
     basis: &Basis,
     entries: &[Entry],
@@ -94,10 +94,10 @@ pub(super) fn regimes(pairs: &[(f64, f64)], alpha: Seconds) -> Option<Regimes> {
     })
 }
 
-/// Fewer times say nothing about the tenth of them that is off most.
+/// Fewer times say nothing about the worst tenth of them.
 const LEAST_OF_BAND: usize = 10;
 
-/// The bands by regime of what is predicted: that is all that is known when a band is asked for.
+/// The bands by regime of the prediction: only the prediction is known when a band is requested.
 pub(super) fn bands(told: &[Predicted], alpha: Seconds) -> StatedBands {
     let part = |wanted: &dyn Fn(Regime) -> bool| {
         let own = told.iter().filter(|f| wanted(Regime::of(f.predicted, alpha)));
@@ -114,8 +114,8 @@ pub(super) fn bands(told: &[Predicted], alpha: Seconds) -> StatedBands {
     }
 }
 
-/// The value below which the next one lies with this probability: of n values the ends of n + 1
-/// equally likely intervals, a little further out than the values' own quantile.
+/// The value below which the next one is with this probability: n values bound n + 1 equally likely
+/// intervals, so it is a little further out than the values' own quantile.
 fn outside(sorted: &[f64], part: f64) -> Option<f64> {
     if sorted.len() < LEAST_OF_BAND {
         return None;

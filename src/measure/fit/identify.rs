@@ -1,9 +1,9 @@
-//! Whether the points can tell the coefficients apart.
+//! Whether the points determine the coefficients separately.
 
 use super::model::Design;
 use super::nnls::MOST;
 
-/// How far the columns are from depending on each other.
+/// How close the columns are to linear dependence.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Apart {
     /// The condition number of the columns, each scaled to length 1.
@@ -36,7 +36,7 @@ pub(super) fn apart(design: &Design<'_>) -> Apart {
     let (values, vectors) = eigen(&mut gram, p);
     let most = values[..p].iter().fold(0.0, |a: f64, &b| a.max(b));
     let least = values[..p].iter().fold(f64::INFINITY, |a, &b| a.min(b)).max(0.0);
-    // The diagonal of the inverse says how much the others blur a coefficient.
+    // The diagonal of the inverse shows how much the others blur a coefficient.
     let inflation = |i: usize| (0..p).map(|k| vectors[i][k].powi(2) / values[k]).sum::<f64>();
     let own = [0, design.basis.last()].into_iter().chain(design.basis.prior.map(|_| p - 1));
     Apart { condition: (most / least).sqrt(), inflation: own.map(inflation).fold(0.0, f64::max) }

@@ -1,4 +1,4 @@
-//! Where the time of a byte changes: knots, taken in while Schwarz's criterion falls.
+//! Where the time per byte changes: knots are added while Schwarz's criterion falls.
 
 use super::bootstrap::affordable;
 use super::lad;
@@ -10,7 +10,7 @@ const MOST: usize = 3;
 /// How much the criterion must fall for one more knot.
 const FALL: f64 = 6.0;
 
-/// Step sizes that a segment must hold.
+/// Step sizes that a segment must contain.
 const LEAST_SIZES: usize = 3;
 
 /// The sizes of messages, each once, in order.
@@ -28,7 +28,7 @@ pub(super) fn search(entries: &[Entry], basis: &Basis) -> Vec<f64> {
     let with = |knots: Vec<f64>| Basis { knots, ..basis.clone() };
     let mut best = with(Vec::new());
     let mut least = criterion(entries, &best);
-    // Of very many sizes those are tried that are evenly spread among them.
+    // Of very many sizes, an evenly spread subset is tried.
     let step = sizes.len().div_ceil(affordable(entries.len())).max(1);
     while best.knots.len() < MOST {
         let tried = sizes.iter().step_by(step).filter_map(|&size| {
@@ -47,7 +47,7 @@ pub(super) fn search(entries: &[Entry], basis: &Basis) -> Vec<f64> {
     best.knots
 }
 
-/// Whether neighbours are twice apart and every segment holds enough sizes.
+/// Whether neighbours differ by a factor of two and every segment contains enough sizes.
 fn fits(knots: &[f64], sizes: &[f64]) -> bool {
     let ends: Vec<f64> = knots.iter().copied().chain([f64::INFINITY]).collect();
     let mut from = 0.0;
@@ -64,7 +64,7 @@ fn criterion(entries: &[Entry], basis: &Basis) -> f64 {
     let prior = basis.prior_row();
     let x = lad::fit(design.rows.iter().chain(&prior), basis.p());
     let n = entries.len() as f64;
-    // Noise below a hundredth of a percent is no reason for a knot.
+    // Differences below a hundredth of a percent do not justify a knot.
     let badness = design.badness(&x).max(1e-4);
     2.0 * n * badness.ln() + (2.0 * basis.p() as f64 - 1.0) * n.ln()
 }

@@ -1,15 +1,15 @@
 //! Median regression: the coefficients with the least sum of relative errors.
 //!
-//! Squares find β but miss α by hundreds of microseconds, and weighted squares, log squares and
-//! Huber's loss fail where a third of the points do not follow the model; absolute relative errors
-//! stay within 3 %. They are found by reweighted least squares, the weight of a row 1/|error|.
+//! Least squares finds β but misses α by hundreds of microseconds. Weighted squares, log squares and
+//! Huber's loss fail if a third of the points do not follow the model; absolute relative errors
+//! stay within 3 %. They are minimised by reweighted least squares: the weight of a row is 1/|error|.
 
 use super::nnls::{MOST, Normal};
 
 /// Rounds of reweighting; most fits settle before.
 const ROUNDS: usize = 60;
 
-/// Errors below this all weigh alike: 0.01 % is below any clock's noise.
+/// Errors below this all weigh the same: 0.01 % is below any clock's noise.
 const SMALLEST: f64 = 1e-4;
 
 /// One equation: Σ row·x = 1, each column divided by the measured time.
@@ -21,7 +21,7 @@ pub(in crate::measure) struct Row {
 }
 
 impl Row {
-    /// A time that was measured well, and what its coefficients are multiplied by.
+    /// A time that was measured well, and the factors of its coefficients.
     pub fn of(factors: impl IntoIterator<Item = f64>, time: f64) -> Self {
         let mut columns = [0.0; MOST];
         for (cell, factor) in columns.iter_mut().zip(factors) {
@@ -30,7 +30,7 @@ impl Row {
         Self { columns, weight: 1.0 }
     }
 
-    /// What `x` says, relative to the measured time, minus 1.
+    /// The prediction of `x` relative to the measured time, minus 1.
     #[inline]
     pub fn error(&self, x: &[f64; MOST], p: usize) -> f64 {
         let mut said = 0.0;

@@ -1,4 +1,4 @@
-//! Work in one rank's memory, copies and additions, as a line with knots over its sizes.
+//! Work in one rank's memory (copies and additions) as a line with knots over its sizes.
 
 use super::bootstrap::{Estimate, draws};
 use super::knots;
@@ -9,12 +9,12 @@ use crate::base::quantity::{Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use crate::base::random::Random;
 use crate::machine::sample::Op;
 
-/// What a byte costs between two sizes.
+/// The cost per byte between two sizes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slope {
     /// From this byte on.
     pub from: Bytes,
-    /// To this one; absent: without end.
+    /// To this one; absent: unbounded.
     pub to: Option<Bytes>,
     /// The time of each byte between.
     pub each: Estimate<SecondsPerByte>,
@@ -45,7 +45,7 @@ impl Ladder {
     }
 }
 
-/// Fewer sizes say nothing.
+/// The fewest sizes that suffice.
 const LEAST: usize = 4;
 
 /// The ladder of `op`, up to `largest` bytes.

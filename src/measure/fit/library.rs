@@ -1,5 +1,5 @@
-//! What a library's collectives take, from logs of benchmarks: curves, and a machine of plain α-β
-//! where no better one is known.
+//! The times of a library's collectives from logs of benchmarks: curves, and a machine of plain α-β
+//! if no better one is known.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -14,13 +14,13 @@ use crate::machine::curve::{self, Curve, Observation, Placed, observations};
 use crate::machine::profile::{Call, Links, Profile, TierKind};
 use crate::machine::sample::{Block, Clock, DataType, Library, Op, Samples};
 
-/// What a fit of logs is asked.
+/// Options of a fit of logs.
 #[derive(Debug, Clone, Copy)]
 pub struct Logs {
-    /// Ranks on a node, where a log does not say how many nodes there were.
+    /// Ranks per node, if a log does not say how many nodes there were.
     pub per_node: Option<NonZeroU32>,
-    /// What the components leave is kept for each size. Without it a profile holds parameters alone:
-    /// measurements that may not be passed on are not in it.
+    /// Keep the residual of the components for each size. Without it a profile contains only parameters,
+    /// and no measurements that may not be passed on.
     pub residuals: bool,
 }
 
@@ -33,17 +33,17 @@ impl Default for Logs {
 /// The curves of a library's collectives.
 #[derive(Debug, Clone)]
 pub struct Curves {
-    /// One for each collective, and each type of elements where they are added.
+    /// One for each collective and, if it reduces, for each type of elements.
     pub curves: Vec<Curve>,
     /// The same as plain α-β, in the same order.
     pub plain: Vec<Curve>,
-    /// What has no curve, and why.
+    /// The collectives without a curve, and why.
     pub left_out: Vec<(String, String)>,
-    /// What to know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
-/// Whether a file holds times of a library's collectives.
+/// Whether a file contains times of a library's collectives.
 #[must_use]
 pub fn has_library(samples: &Samples) -> bool {
     samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_)))
@@ -52,12 +52,12 @@ pub fn has_library(samples: &Samples) -> bool {
 /// The curve of every collective of a library in `samples`.
 ///
 /// # Errors
-/// No collective of a library that was timed at two sizes.
+/// No collective of a library was timed at two sizes.
 pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
     let mut cells: BTreeMap<(Collective, Option<DataType>), [Vec<Observation>; 2]> =
         BTreeMap::new();
     let mut unknown = 0;
-    // What a GPU was busy for is what benchmarks of libraries tell, where both clocks were read.
+    // If both clocks were read, the GPU's busy time is what benchmarks of libraries report.
     let by_events = samples.blocks.iter().any(|b| b.clock == Clock::Event);
     for block in &samples.blocks {
         if by_events && block.clock == Clock::Host {
@@ -83,7 +83,7 @@ pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
         } else {
             if !in_place.is_empty() {
                 let why = format!(
-                    "{} times in place: the curve is of those out of place",
+                    "{} in-place times: the curve is of the out-of-place ones",
                     in_place.len()
                 );
                 found.left_out.push((name.clone(), why));
@@ -108,7 +108,7 @@ pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
     }
     if unknown > 0 {
         found.notes.push(format!(
-            "{unknown} times do not say on how many nodes: taken as one; --gpus-per-node tells"
+            "{unknown} times do not say on how many nodes: one is assumed; set --gpus-per-node"
         ));
     }
     if found.curves.is_empty() {
@@ -119,7 +119,7 @@ pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
     Ok(found)
 }
 
-/// The nodes that a block's ranks lay on, where anybody says it.
+/// The nodes of a block's ranks, if the log states them.
 fn nodes(block: &Block, asked: &Logs) -> Option<u32> {
     let said = block.nodes.filter(|&d| d > 0 && d <= block.ranks);
     said.or_else(|| asked.per_node.map(|g| block.ranks.div_ceil(g.get())))
@@ -152,7 +152,7 @@ impl Curves {
     fn machine(&self, samples: &Samples, about: &About) -> Profile {
         let source = format!("{}: {}, plain alpha-beta", about.command, source(samples));
         let stated = Stated { source: &source, date: about.date };
-        // All-reduce, if there is one: it is what most people ask for.
+        // All-reduce, if there is one: it is what most people look up.
         let part =
             self.plain.iter().max_by_key(|c| (c.collective == Collective::AllReduce, c.rows));
         let mut tiers = Vec::new();

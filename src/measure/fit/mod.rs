@@ -1,5 +1,4 @@
-//! From timed runs to a machine's figures, with intervals, and with the error on what the fit did
-//! not see.
+//! Fits a machine's parameters to timed runs, with intervals, and with the error on held-out runs.
 //!
 //! ```text
 //!   samples → points → design → knots → median regression → intervals, held-out errors → gates
@@ -7,8 +6,8 @@
 //!
 //! The model is t = Σ f(m) + n_γ·M·γ over the messages m of an algorithm's critical path, with
 //! f(m) = α + Σ β_j·(bytes of m in segment j). α and all slopes are non-negative, so every solve
-//! is a non-negative least squares of a few unknowns, and absolute relative errors are minimised by
-//! reweighting it. Nothing here reads files or clocks: the same samples and seed give the same fit.
+//! is a non-negative least squares problem of a few unknowns; reweighting it minimises absolute relative
+//! errors. Nothing here reads files or clocks: the same samples and seed give the same fit.
 
 mod bootstrap;
 mod bucket;
@@ -58,18 +57,18 @@ use held_out::{bands, predict, regimes};
 use ladder::{ladder, slopes};
 use model::{Basis, Design, Entry, Model, Prior};
 
-/// What a fit is asked.
+/// Options of a fit.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
     /// Which time of a point; absent: typical.
     pub statistic: Option<Statistic>,
     /// The seed of the draws.
     pub seed: u64,
-    /// How many draws make an interval.
+    /// The number of draws for an interval.
     pub draws: u32,
-    /// How well a median must be known to count in full; points that were not finished count less.
+    /// The precision at which a median counts in full; points that were not finished count less.
     pub precision: Ratio,
-    /// A token bucket that is known; absent: what the samples' own file says, or the ladder shows.
+    /// A known token bucket; absent: the one in the samples' file, or the one that the ladder shows.
     pub bucket: Option<Bucket>,
 }
 
@@ -86,7 +85,7 @@ pub struct Line {
     pub statistic: Statistic,
     /// α.
     pub alpha: Estimate<Seconds>,
-    /// β, the long-run time of a byte.
+    /// β, the long-run time per byte.
     pub beta: Estimate<SecondsPerByte>,
 }
 
@@ -99,41 +98,41 @@ impl Line {
     }
 }
 
-/// Why a point has no part in the joint fit.
+/// Why a point is not in the joint fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Apart {
-    /// No message moves: it gives γ, or the rate of copies.
+    /// It moves no messages: it gives γ, or the rate of copies.
     Local,
     /// A token bucket hides the rate.
     Bucket,
-    /// It says how a port is shared.
+    /// It shows how a port is shared.
     FanOut,
-    /// It has a coefficient of its own, c_real.
+    /// It has a separate coefficient, c_real.
     Tree,
-    /// Others had the CPUs in nearly all of its runs.
+    /// Other processes held the CPUs in nearly all of its runs.
     Lost,
 }
 
-/// A machine's figures, with all that they rest on.
+/// A machine's parameters and everything they are based on.
 #[derive(Debug, Clone)]
 pub struct Fitted {
-    /// α and β of the statistic that was chosen.
+    /// α and β of the chosen statistic.
     pub link: Line,
-    /// The same of the other.
+    /// The same of the other statistic.
     pub other: Line,
-    /// The link as it was measured, with all that departs from the line: what predicts.
+    /// The link as measured, with all deviations from the line: this is what predicts.
     pub measured: Link,
-    /// The time of a byte by where it lies in its message; the last is β.
+    /// The time per byte by its position in the message; the last is β.
     pub slopes: Vec<Slope>,
-    /// γ, where runs without messages measured it.
+    /// γ, if runs without messages measured it.
     pub gamma: Option<Estimate<SecondsPerByte>>,
-    /// n_β of the double binary tree as it was measured.
+    /// n_β of the double binary tree as measured.
     pub c_real: Option<Estimate<Ratio>>,
     /// The rate each way of an exchange over the rate one way.
     pub duplex: Option<Estimate<Ratio>>,
-    /// For k messages out of one port at once, the part of the rate that they reach together.
+    /// For k simultaneous messages from one port, the part of the rate that they reach together.
     pub sharing: Vec<(u32, Estimate<Ratio>)>,
-    /// A token bucket, where the ladder shows one.
+    /// A token bucket, if the ladder shows one.
     pub bucket: Option<Bucket>,
     /// Copies in memory.
     pub copies: Option<Ladder>,
@@ -141,11 +140,11 @@ pub struct Fitted {
     pub additions: Option<Ladder>,
     /// All points, in order.
     pub points: Vec<Point>,
-    /// The prediction of each point by the whole model; none for local work.
+    /// The prediction of each point by the whole model; `None` for local work.
     pub predicted: Vec<Option<Seconds>>,
-    /// Points that are not in the joint fit, by their place.
+    /// Points that are not in the joint fit, by their index.
     pub apart: Vec<(usize, Apart)>,
-    /// Each point as predicted by a fit without its algorithm; empty where there is only one.
+    /// Each point as predicted by a fit without its algorithm; empty if there is only one.
     pub by_algorithm: Vec<Predicted>,
     /// Each point as predicted by a fit without its size and every fourth other.
     pub by_size: Vec<Predicted>,
@@ -153,9 +152,9 @@ pub struct Fitted {
     pub errors_by_algorithm: Option<Regimes>,
     /// The errors of the latter.
     pub errors_by_size: Option<Regimes>,
-    /// Between what 8 of 10 times lie beside what is predicted.
+    /// The band that contains 8 of 10 times, relative to the prediction.
     pub bands: StatedBands,
-    /// The errors of α and β alone, without knots: what ideal prices are made of.
+    /// The errors of α and β alone, without knots: ideal prices use only these.
     pub errors_of_line: Option<Regimes>,
     /// R² of the logarithms.
     pub r2_log: Ratio,
@@ -163,14 +162,14 @@ pub struct Fitted {
     pub condition: Ratio,
     /// The largest variance inflation of α, β and γ.
     pub inflation: Ratio,
-    /// The part of the blocks that something disturbed.
+    /// The part of the blocks that were disturbed.
     pub disturbed: Ratio,
-    /// What the samples themselves say for and against the fit.
+    /// The checks of the fit against its own samples.
     pub gates: Vec<Gate>,
 }
 
 impl Fitted {
-    /// The worst that a gate says.
+    /// The worst result of all gates.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         self.gates.iter().map(|g| g.verdict).max().unwrap_or(Verdict::Good)
@@ -183,26 +182,25 @@ impl Fitted {
     }
 }
 
-/// Messages below this say nothing about a rate: a ping-pong of them is kept beside a bucket.
+/// Messages below this say nothing about a rate: a ping-pong of them is kept despite a bucket.
 const LATENCY_ONLY: Bytes = Bytes(64);
 
-/// An exchange that is slower than one way by less is as fast.
+/// An exchange that is slower than one way by less than this counts as equally fast.
 const SAME_RATE: f64 = 0.1;
 
-/// Fits the figures of the machine on which `samples` were taken.
+/// Fits the parameters of the machine on which `samples` were taken.
 ///
-/// What a library did in its own way ([`Op::Library`]) says nothing about single messages, and is
-/// left out.
+/// A library's own collectives ([`Op::Library`]) say nothing about single messages and are left out.
 ///
 /// # Errors
-/// Too few points; an algorithm that `registry` does not have or that runs in a switch.
+/// Too few points, or an algorithm that is not in `registry` or runs in a switch.
 pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitted> {
     let points = point::points(&samples.blocks, samples.origin.wait);
     if points.is_empty()
         && samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_) | Op::Forced(_)))
     {
         return Err(Error::input(
-            "the samples are of a library's collectives alone, which say \
+            "the samples are only of a library's collectives, which say \
              nothing about single messages",
         )
         .at(samples.origin.files.join(", "))
@@ -214,13 +212,13 @@ pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitt
     Ok(fitted)
 }
 
-/// The most points of a fit: a sweep by powers of two of all algorithms has a thousand.
+/// The most points of a fit: a sweep of all algorithms by powers of two has a thousand.
 const MOST_POINTS: usize = 4096;
 
-/// The same from points that were taken as `origin` says.
+/// The same from points whose origin is `origin`.
 ///
 /// # Errors
-/// As [`fit`]; more than 4,096 points.
+/// As [`fit`], or more than 4,096 points.
 pub fn fit_points(
     registry: &Registry,
     points: Vec<Point>,
@@ -228,7 +226,7 @@ pub fn fit_points(
     asked: &Asked,
 ) -> Result<Fitted> {
     if points.len() > MOST_POINTS {
-        return Err(Error::input(format!("{} points are more than a fit takes", points.len()))
+        return Err(Error::input(format!("{} points are too many for a fit", points.len()))
             .help(format!("give at most {MOST_POINTS} different sizes, ranks and algorithms")));
     }
     let blocks: usize = points.iter().map(|p| p.blocks).sum();
@@ -268,7 +266,7 @@ pub fn fit_points(
         errors_by_size: main.errors(&told.by_size),
         errors_of_line: main.errors_of_line(),
         bands: bands(
-            // Algorithms are further away than sizes; of one alone only sizes are known.
+            // Held-out algorithms are the harder test; with one algorithm only sizes can be held out.
             if told.by_algorithm.is_empty() { &told.by_size } else { &told.by_algorithm },
             Seconds(main.model.alpha()),
         ),
@@ -308,16 +306,16 @@ struct Work<'a> {
     shared: &'a Shared<'a>,
     statistic: Statistic,
     entries: Vec<Entry>,
-    /// Points beside the joint fit that have figures of their own.
+    /// Points outside the joint fit that have separate parameters.
     extra: Vec<(Apart, Entry)>,
     apart: Vec<(usize, Apart)>,
     bucket: Option<Bucket>,
     additions: Option<Ladder>,
     model: Model,
     draws: Vec<Draw>,
-    /// How much wider intervals are than the draws say.
+    /// The factor by which intervals are wider than the draws.
     widening: f64,
-    /// How little a figure is known since the machine moved: where starts decide, and where bytes do.
+    /// The uncertainty from changes of the machine: where starts decide, and where bytes do.
     of_start: f64,
     of_bytes: f64,
     duplex: Option<Estimate<Ratio>>,
@@ -337,7 +335,7 @@ impl Shared<'_> {
     }
 
     fn work(&self, statistic: Statistic) -> Result<Work<'_>> {
-        // What is in memory shows the steps of caches, which look like a bucket.
+        // Shared memory shows the steps of caches, which look like a bucket.
         let in_memory = self.origin.transport.as_deref() == Some("shm");
         let shown = || bucket::find(self.points, statistic);
         let bucket = self.asked.bucket.or_else(shown).filter(|_| !in_memory);
@@ -377,11 +375,11 @@ impl Shared<'_> {
                 entries.len()
             ))
             .at(self.origin.files.join(", "))
-            .help("measure more sizes: at least four of latency and four of bytes"));
+            .help("measure more sizes: at least four decided by latency and four by bytes"));
         }
         let mut basis = Basis { knots: knots::search(&entries, &plain), ..plain };
         let duplex = duplex(&basis, &entries, self.asked);
-        // Exchanges that are faster than one way say that it rested: no port does more than its rate.
+        // If exchanges are faster than one way, one way rested: no port exceeds its rate.
         if let Some(d) = duplex.filter(|d| d.value.0 < 1.0 - SAME_RATE) {
             basis.exchange = 1.0 / d.value.0;
         }
@@ -423,7 +421,7 @@ impl Shared<'_> {
         })
     }
 
-    /// Additions of such sizes as the collectives add at a time; of all where none adds.
+    /// Additions of the sizes that the collectives add at a time; of all sizes if no collective adds.
     fn additions(&self, entries: &[Entry], statistic: Statistic) -> Option<Ladder> {
         let added = entries.iter().map(|e| e.path.reduced.0).fold(0.0, f64::max);
         let largest = if added > 0.0 { added } else { f64::INFINITY };
@@ -432,7 +430,7 @@ impl Shared<'_> {
     }
 }
 
-/// The figures that points beside the joint fit give, with its coefficients fixed.
+/// The parameters from points outside the joint fit, with its coefficients fixed.
 struct Beside {
     c_real: Option<f64>,
     sharing: Vec<(u32, f64)>,
@@ -453,7 +451,7 @@ fn beside(model: &Model, extra: &[(Apart, Entry)], mut random: Option<&mut Rando
     };
     let of = |why: Apart| extra.iter().filter(move |(w, _)| *w == why).map(|(_, e)| e);
     let trees = drawn(of(Apart::Tree).collect());
-    // The latency is what it is; the rest of the time is so much of what the form says.
+    // The latency is fixed; the rest of the time is a factor of what the form predicts.
     let shares = trees.iter().filter_map(|e| {
         let latency = model.alpha() * e.path.count();
         let bytes = model.predict(&e.path) - latency;
@@ -474,7 +472,7 @@ fn beside(model: &Model, extra: &[(Apart, Entry)], mut random: Option<&mut Rando
     Beside { c_real, sharing: sharing.collect() }
 }
 
-/// The rate of exchanges over the rate one way, where both were measured and they differ for sure.
+/// The rate of exchanges over the rate one way, if both were measured and they certainly differ.
 fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<Ratio>> {
     const LEAST: usize = 3;
     let design = Design::new(basis, entries);
@@ -482,8 +480,8 @@ fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<Ra
     let x = design.fit(&every);
     let bulk = |kind: Kind| -> Vec<usize> {
         let own = every.iter().copied().filter(|&i| entries[i].path.kind == kind);
-        // A rank that only sends, or only receives, may rest, and its bucket fills meanwhile: that
-        // is no rate of the link.
+        // A rank that only sends, or only receives, may rest while its bucket fills: that is not the
+        // link's rate.
         own.filter(|&i| design.is_bulk(i, x[0]) && design.is_settled(i)).collect()
     };
     let (one, both) = (bulk(Kind::OneWay), bulk(Kind::Exchange));
@@ -511,16 +509,16 @@ struct Told {
     by_size: Vec<Predicted>,
 }
 
-/// Every so manyth size is left out at a time.
+/// Of the sizes, one in this many is left out at a time.
 const FOLDS: usize = 4;
 
 impl Work<'_> {
-    /// A figure with its interval, where the machine moved by a part of it.
+    /// A parameter with its interval, if the machine changed by a part of it.
     fn estimate(&self, of: impl Fn(&[f64; nnls::MOST]) -> f64, moved: f64) -> Estimate<f64> {
         let draws = self.draws.iter().map(|d| of(&d.x)).collect();
         let Estimate { value, low, high } =
             Estimate::widened(of(&self.model.x), draws, self.widening).beside(moved);
-        // A coefficient is never negative, however wide its interval; nor is its inverse endless.
+        // A coefficient is never negative, however wide its interval; its inverse is never infinite.
         Estimate { value, low: low.max(value * 1e-3), high }
     }
 
@@ -533,7 +531,7 @@ impl Work<'_> {
         }
     }
 
-    /// The link with what points beside the joint fit say of it.
+    /// The link with the parameters from points outside the joint fit.
     fn measured(&self) -> Link {
         let share = |(k, part): (u32, Estimate<Ratio>)| {
             Some(Share { flows: NonZeroU32::new(k)?, part: Ratio(part.value.0.min(1.0)) })
@@ -546,7 +544,7 @@ impl Work<'_> {
         self.model.gamma()?;
         let last = self.model.basis.p() - 1;
         let adds = self.entries.iter().any(|e| e.path.reduced.0 > 0.0);
-        // Where no collective adds, the ladder's own interval is all that is known.
+        // If no collective adds, only the ladder's own interval is known.
         match &self.additions {
             Some(ladder) if !adds => ladder.last(),
             _ => Some(self.estimate(|x| x[last], self.of_bytes).map(SecondsPerByte)),
@@ -577,7 +575,7 @@ impl Work<'_> {
             0 | 1 => Vec::new(),
             _ => predict(basis, &self.entries, |i| self.entries[i].group),
         };
-        // The place of a size among all sizes, so that the same sizes leave every algorithm.
+        // The index of a size among all sizes, so that the same sizes are left out of every algorithm.
         let mut sizes: Vec<u64> =
             self.entries.iter().map(|e| self.shared.points[e.point].size.0).collect();
         sizes.sort_unstable();

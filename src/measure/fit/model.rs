@@ -20,23 +20,23 @@ pub(super) struct Entry {
     pub point: usize,
 }
 
-/// What is known beforehand about γ: its value, and the half width of its interval over it.
+/// Prior knowledge of γ: its value, and the half width of its interval over the value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Prior {
     pub gamma: f64,
     pub half: f64,
 }
 
-/// Which coefficients there are.
+/// The coefficients of the model.
 #[derive(Debug, Clone)]
 pub(super) struct Basis {
     /// Where one slope ends and the next begins, bytes.
     pub knots: Vec<f64>,
-    /// γ, where it is known from runs without messages.
+    /// γ, if it is known from runs without messages.
     pub prior: Option<Prior>,
-    /// Messages from this size on are sent at the long-run rate; 0 where there is no bucket.
+    /// Messages from this size on are sent at the long-run rate; 0 without a bucket.
     pub settled: f64,
-    /// How much longer a byte takes where ranks send and receive at once; 1 where it does not.
+    /// How much longer a byte takes if ranks send and receive at once; 1 if it does not.
     pub exchange: f64,
 }
 
@@ -50,7 +50,7 @@ impl Basis {
         1 + self.knots.len()
     }
 
-    /// Links of these coefficients.
+    /// Links with these coefficients.
     pub fn times(&self, x: &[f64; MOST]) -> Times {
         let knots = self.knots.iter().zip(&x[1..]).map(|(&to, &each)| (to, each));
         Times::of(x[0], Slopes::new(knots, x[self.last()]), self.exchange)
@@ -78,17 +78,17 @@ impl Basis {
         Row { columns: columns.map(|c| c / entry.time), weight: entry.weight }
     }
 
-    /// What is known about γ as one more row.
+    /// The prior knowledge of γ as one more row.
     pub fn prior_row(&self) -> Option<Row> {
         let prior = self.prior?;
         let mut columns = [0.0; MOST];
         columns[self.p() - 1] = 1.0 / prior.gamma;
-        // A precision of 2 % weighs as one point, as everywhere.
+        // A precision of 2 % weighs as much as one point, as everywhere.
         Some(Row { columns, weight: (0.02 / prior.half.max(1e-3)).min(10.0) })
     }
 }
 
-/// Coefficients with what they belong to.
+/// Coefficients with their meaning.
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     pub basis: Basis,
@@ -112,12 +112,12 @@ impl Model {
         self.on(path, &self.basis.times(&self.x))
     }
 
-    /// What a run takes on links of these times, with its additions.
+    /// The time of a run on links of these times, with its additions.
     pub fn on(&self, path: &Path, times: &Times) -> f64 {
         path.time(times).0 + path.reduced.0 * self.gamma().unwrap_or(0.0)
     }
 
-    /// The link that it found; without a last slope the rate is unknown, not endless.
+    /// The fitted link; without a last slope the rate is unknown, not infinite.
     pub fn link(&self) -> Link {
         let rate = |each: f64| (each > 0.0).then(|| Bandwidth(1.0 / each));
         let knots = self.basis.knots.iter().zip(&self.x[1..]);
@@ -152,7 +152,7 @@ impl<'a> Design<'a> {
         }
     }
 
-    /// All coefficients at once, from the rows `chosen`, a row as often as it is named.
+    /// All coefficients at once, from the rows `chosen`; a row counts as often as it is listed.
     pub fn fit_jointly(&self, chosen: &[usize]) -> [f64; MOST] {
         let prior = self.basis.prior_row();
         lad::fit(chosen.iter().map(|&i| &self.rows[i]).chain(&prior), self.basis.p())
@@ -164,12 +164,12 @@ impl<'a> Design<'a> {
         settled || self.time[row] > 20.0 * alpha
     }
 
-    /// Whether a bucket, where there is one, is little beside a row's messages.
+    /// Whether a row's messages are much larger than the bucket, if there is one.
     pub fn is_settled(&self, row: usize) -> bool {
         self.smallest[row] >= self.basis.settled
     }
 
-    /// The same, and then the last slope from the rows where nothing else has a say.
+    /// The same, and then the last slope from the rows that only it decides.
     pub fn fit(&self, chosen: &[usize]) -> [f64; MOST] {
         let p = self.basis.p();
         let mut x = self.fit_jointly(chosen);
@@ -192,7 +192,7 @@ impl<'a> Design<'a> {
         x
     }
 
-    /// The mean error, of which a half counts at most: a point that is far off is just off.
+    /// The mean error, each error capped at a half: beyond that, how far a point is off does not matter.
     pub fn badness(&self, x: &[f64; MOST]) -> f64 {
         let p = self.basis.p();
         let sum: f64 = self.rows.iter().map(|r| r.weight * r.error(x, p).abs().min(0.5)).sum();

@@ -1,7 +1,7 @@
 //! Least squares without negative coefficients, by Lawson and Hanson's active set.
 //!
 //! It works on the normal equations of p unknowns: with p ≤ 12 and columns scaled to length 1
-//! nothing more is needed, and a refit of a hundred rows costs microseconds.
+//! that is accurate enough, and a refit of a hundred rows takes microseconds.
 //!
 //! Source: Lawson and Hanson, Solving Least Squares Problems, 1974, chapter 23.
 
@@ -52,7 +52,7 @@ impl Normal {
         let right = |i: usize| self.right[i] * inverse[i];
         let mut x = [0.0; MOST];
         let mut inside = [false; MOST];
-        // Each turn takes one more column in; a column that leaves made the fit better before.
+        // Each round adds one column; a column that leaves had improved the fit before.
         for _ in 0..4 * p {
             let slope = |i: usize| right(i) - (0..p).map(|j| at(i, j) * x[j]).sum::<f64>();
             let out = (0..p).filter(|&i| !inside[i] && norm[i] > 0.0);
@@ -75,7 +75,7 @@ impl Normal {
                     }
                     break;
                 }
-                // Go as far towards the trial as nothing turns negative; what reaches 0 leaves.
+                // Move towards the trial until a coefficient would turn negative; those that reach 0 leave.
                 let ratio = |(&i, &v): (&usize, &f64)| (v <= 0.0).then(|| x[i] / (x[i] - v));
                 let step = free.iter().zip(&trial).filter_map(ratio).fold(1.0, f64::min);
                 for (&i, &v) in free.iter().zip(&trial) {
@@ -96,7 +96,7 @@ impl Normal {
     }
 }
 
-/// Solves the equations of the columns `free`; none where they depend on each other.
+/// Solves the equations of the columns `free`; `None` if they are linearly dependent.
 fn solved(
     free: &[usize],
     at: impl Fn(usize, usize) -> f64,

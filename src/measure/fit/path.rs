@@ -1,4 +1,4 @@
-//! The messages one after another that a run waits for, and what it adds meanwhile.
+//! The critical path of a run: its consecutive messages, and its additions.
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Ratio, Seconds, Volume};
@@ -14,7 +14,7 @@ pub enum Kind {
     OneWay,
     /// Every rank sends and receives at once.
     Exchange,
-    /// One rank sends to so many at once.
+    /// One rank sends to this many at once.
     FanOut(u32),
     /// Nothing is sent.
     Local,
@@ -27,7 +27,7 @@ pub struct Sent {
     pub count: u64,
     /// The bytes of each.
     pub bytes: Volume,
-    /// Whether the rank receives meanwhile.
+    /// Whether the rank receives at the same time.
     pub both_ways: bool,
 }
 
@@ -38,9 +38,9 @@ pub struct Path {
     pub messages: Vec<Sent>,
     /// Bytes added by the busiest rank.
     pub reduced: Volume,
-    /// How its messages meet.
+    /// How its messages share ports.
     pub kind: Kind,
-    /// Whether each message is one of two, there and back, so that every port rests half the time.
+    /// Whether messages go back and forth, so that every port rests half the time.
     pub in_turns: bool,
     /// n_β of a double binary tree with many segments, by its closed form; absent for others.
     pub tree: Option<Ratio>,
@@ -52,7 +52,7 @@ impl Path {
     /// For an algorithm it is the steps of its closed form on one full-duplex port.
     ///
     /// # Errors
-    /// An algorithm that is not known, does not apply, or runs in a switch.
+    /// The algorithm is unknown, does not apply, or runs in a switch.
     pub fn of(registry: &Registry, op: &Op, ranks: u32, size: Volume) -> Result<Self> {
         let plain = |count: u64, kind| Self {
             messages: vec![Sent { count, bytes: size, both_ways: kind == Kind::Exchange }],
@@ -64,7 +64,7 @@ impl Path {
         match op {
             Op::OneWay => Ok(Self { in_turns: true, ..plain(1, Kind::OneWay) }),
             Op::Shift | Op::ShiftBy(_) => Ok(plain(1, Kind::Exchange)),
-            // At one port they go one after the other; how they share it is fitted apart.
+            // At one port they are sent one after another; how they share it is fitted separately.
             Op::FanOut(k) => Ok(plain(k.get().into(), Kind::FanOut(k.get()))),
             Op::Copy => Ok(Self { messages: Vec::new(), ..plain(0, Kind::Local) }),
             Op::Reduce => Ok(Self { messages: Vec::new(), reduced: size, ..plain(0, Kind::Local) }),
@@ -73,9 +73,9 @@ impl Path {
                 Self::collective(named.algorithm, &run.shape(ranks), size)
             }
             Op::Device(_) => Ok(Self { messages: Vec::new(), ..plain(0, Kind::Local) }),
-            Op::Library(_) | Op::Forced(_) => Err(Error::unsupported(format!(
-                "nobody says by which messages {op} was done: it has no path"
-            ))),
+            Op::Library(_) | Op::Forced(_) => {
+                Err(Error::unsupported(format!("the messages of {op} are unknown: it has no path")))
+            }
         }
     }
 
@@ -108,7 +108,9 @@ impl Path {
         });
         if through_switch {
             let id = algorithm.meta().id;
-            return Err(Error::unsupported(format!("`{id}` runs in a switch: no fit knows its α")));
+            return Err(Error::unsupported(format!(
+                "`{id}` runs in a switch: its α cannot be fitted"
+            )));
         }
         if algorithm.meta().id == "double-binary-tree" {
             let limit = algorithm.price_form(&At::numbers(*shape), Form::Asymptotic);
@@ -127,7 +129,7 @@ impl Path {
         self.messages.iter().map(|sent| sent.bytes.0).fold(f64::INFINITY, f64::min)
     }
 
-    /// What its messages take on links of these times.
+    /// The time of its messages on links of these times.
     #[must_use]
     pub fn time(&self, times: &Times) -> Seconds {
         let flows = Ratio(self.fan_out().map_or(1.0, f64::from));

@@ -12,9 +12,9 @@ use crate::machine::sample::{Block, LEAST_QUIET, Mode, Op, Sample, Wait};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Statistic {
-    /// The median over the runs that nothing disturbed: what a call takes.
+    /// The median over undisturbed runs: a typical call.
     Typical,
-    /// The tenth of all runs that was fastest: what the machine can, whatever else it does.
+    /// The fastest tenth of all runs: what the machine can do, whatever else runs on it.
     Floor,
 }
 
@@ -32,7 +32,7 @@ impl Statistic {
 /// Ranks that wait in half of all blocks for this part of the usual run share their CPUs.
 const SHARED: f64 = 0.1;
 
-/// What the samples say about one operation with one size.
+/// The samples of one operation at one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// The operation.
@@ -45,27 +45,27 @@ pub struct Point {
     pub count: usize,
     /// How many blocks.
     pub blocks: usize,
-    /// How many of them something disturbed.
+    /// How many of them were disturbed.
     pub disturbed: usize,
-    /// The median over undisturbed runs; over all where hardly any are.
+    /// The median over undisturbed runs, or over all if hardly any are undisturbed.
     pub typical: Seconds,
-    /// What the median in each stretch of time is of that, by the stretch's place; empty where it was
-    /// measured in one alone.
+    /// The median in each stretch of time relative to that, by the stretch's index; empty if it was
+    /// measured in only one.
     pub by_stretch: Vec<(u32, Ratio)>,
-    /// Whether hardly any run was undisturbed, where ranks have CPUs of their own: how long the
-    /// others' slices are is all that its times say.
+    /// Whether hardly any run was undisturbed though ranks have their own CPUs: its times then show only
+    /// how long other processes' time slices are.
     pub lost: bool,
     /// The tenth quantile of all.
     pub floor: Seconds,
     /// Half the width of the median's 95 % interval, over the median.
     pub precision: Ratio,
-    /// Largest minus smallest block median, over the median; none for one block.
+    /// Largest minus smallest block median, over the median; `None` for one block.
     pub spread: Option<Ratio>,
-    /// The part of the variance that lies between blocks; none for one block.
+    /// The part of the variance that is between blocks; `None` for one block.
     pub icc: Option<Ratio>,
-    /// How much the time grew within its blocks, over the median; none for short blocks.
+    /// How much the time grew within its blocks, over the median; `None` for short blocks.
     pub drift: Option<Ratio>,
-    /// The part of a rank's time for which it waited for a CPU; none where unknown.
+    /// The part of a rank's time that it waited for a CPU; `None` if unknown.
     pub waited: Option<Ratio>,
 }
 
@@ -97,8 +97,8 @@ pub(super) fn points(blocks: &[Block], wait: Option<Wait>) -> Vec<Point> {
     groups.into_values().filter_map(|blocks| point(&blocks, wait, own)).collect()
 }
 
-/// Whether ranks have CPUs of their own: then waiting for one is not their doing. Where they share
-/// them, it is a part of what a call takes.
+/// Whether ranks have their own CPUs: then other processes cause the waiting. If ranks share CPUs,
+/// waiting is part of a call's time.
 fn has_own_cpus<'a>(blocks: impl Iterator<Item = &'a Block>) -> bool {
     let usual = |block: &Block| {
         let part = |s: &Sample| s.run_delay.map(|delay| delay.0 / s.span.0);
@@ -113,7 +113,7 @@ fn point(placed: &[Placed<'_>], wait: Option<Wait>, own_cpus: bool) -> Option<Po
     let quietest = blocks.iter().filter_map(|b| b.run_delay()).map(|r| r.0).reduce(f64::min);
     let is_disturbed = |b: &&&Block| {
         let waited = b.is_disturbed(Ratio(quietest.unwrap_or(0.0)));
-        // Ranks that sleep are switched all the time; a rank that spins should never be.
+        // Ranks that sleep are often switched out; a rank that spins should never be.
         let runs = b.samples.len() as u64;
         let switched = wait == Some(Wait::Spin) && b.preempted.is_some_and(|n| n >= runs);
         waited || switched
@@ -177,7 +177,7 @@ fn merged(spans: impl IntoIterator<Item = Vec<Seconds>>) -> Vec<f64> {
 /// The growth over a block by the Theil–Sen slope, over its median; for at least ten runs.
 fn drift(block: &Block) -> Option<f64> {
     const LEAST: usize = 10;
-    // All pairs of sixty runs are enough, and few.
+    // All pairs of sixty runs are enough, and cheap.
     const MOST: usize = 60;
     let times: Vec<f64> = block.samples.iter().map(|s| s.span.0).collect();
     if times.len() < LEAST {
@@ -194,7 +194,7 @@ fn drift(block: &Block) -> Option<f64> {
     median(times.clone()).map(|middle| slope * times.len() as f64 / middle)
 }
 
-/// The intraclass correlation of blocks: what part of the variance lies between them.
+/// The intraclass correlation of blocks: the part of the variance that is between them.
 fn icc(blocks: &[&Block]) -> Option<Ratio> {
     // Logarithms, so that single runs that took ten times as long do not decide.
     let logs: Vec<Vec<f64>> =
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::machine::sample::Clock;
 
-    /// A block of runs, each with what it took and how long of that its ranks had no CPU, in µs.
+    /// A block of runs, each with its time and how long of it its ranks had no CPU, in µs.
     fn block(size: u64, runs: &[(f64, f64)]) -> Block {
         let micro = |us: f64| Seconds(us * 1e-6);
         let sample = |&(span, waited): &(f64, f64)| Sample {

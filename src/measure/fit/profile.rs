@@ -1,4 +1,4 @@
-//! A fit as a profile: what every other command reads.
+//! Writes a fit as a profile, which every other command reads.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -11,10 +11,10 @@ use crate::machine::profile::{
 };
 use crate::machine::sample::Samples;
 
-/// What a profile says beside the figures.
+/// What a profile states besides the parameters.
 #[derive(Debug, Clone, Default)]
 pub struct About {
-    /// Under which name the machine is to be found.
+    /// The name of the machine.
     pub name: String,
     /// The command that fits.
     pub command: String,
@@ -27,8 +27,8 @@ pub struct About {
 impl Fitted {
     /// The machine that `samples` were taken on, as a profile.
     ///
-    /// A rate one way that differs from that of exchanges is kept with its `duplex_factor`; prices
-    /// take the one rate.
+    /// If the rate one way differs from that of exchanges, it is kept with its `duplex_factor`; prices
+    /// use the one rate.
     #[must_use]
     pub fn profile(&self, samples: &Samples, about: &About) -> Profile {
         let origin = &samples.origin;
@@ -57,9 +57,9 @@ impl Fitted {
             .collect();
         let tier = Links {
             alpha: Some(measured.of(self.link.alpha)),
-            // A refused fit may have no slope at all: then the rate is unknown, not endless.
+            // A refused fit may have no slope at all: then the rate is unknown, not infinite.
             bandwidth: (self.link.beta.value.0 > 0.0).then(|| measured.of(self.link.bandwidth())),
-            // Of exchanges that are no slower the fit takes none, and a profile needs none.
+            // If exchanges are not slower, the fit has no such factor, and a profile needs none.
             duplex_factor: self
                 .duplex
                 .filter(|_| self.measured.duplex.0 < 1.0)
@@ -117,7 +117,7 @@ impl Fitted {
     }
 
     fn stated(&self) -> StatedErrors {
-        // A file knows no error of 0: what is below a millionth is a millionth.
+        // A file cannot state an error of 0: anything below a millionth is written as a millionth.
         let least = |r: Ratio| Ratio(r.0.max(1e-6));
         let state = |e: Errors| StatedError { median: least(e.median), p90: least(e.p90) };
         let all = |r: Option<Regimes>| r.map(|r| state(r.all));
@@ -144,30 +144,30 @@ impl Fitted {
         }
         if self.slopes.len() > 1 {
             notes.push(
-                "small messages move at the rates of the knots; ideal prices take the last".into(),
+                "small messages move at the rates of the knots; ideal prices use the last".into(),
             );
         }
         if samples.torn {
-            notes.push("the last line of the samples was torn, and left out".to_owned());
+            notes.push("the last line of the samples was incomplete and is left out".to_owned());
         }
         notes
     }
 }
 
-/// What all figures of a fit have in common.
+/// What all parameters of a fit have in common.
 pub(super) struct Stated<'a> {
     pub source: &'a str,
     pub date: Option<Date>,
 }
 
 impl Stated<'_> {
-    /// A figure with its interval.
+    /// A parameter with its interval.
     fn of<T>(&self, estimate: Estimate<T>) -> Measured<T> {
         let Estimate { value, low, high } = estimate;
         Measured { low: Some(low), high: Some(high), ..self.alone(value) }
     }
 
-    /// A figure without one.
+    /// A parameter without one.
     pub fn alone<T>(&self, value: T) -> Measured<T> {
         let (source, date) = (self.source.to_owned(), self.date);
         Measured { value, low: None, high: None, how: How::Fitted, source, date }

@@ -1,17 +1,16 @@
-//! What NCCL's protocols cost, from runs of which is known by which algorithm and protocol they
-//! were done.
+//! The costs of NCCL's protocols, from runs whose algorithm and protocol are known.
 //!
 //! ```text
 //! T = o + n_α·α + n_β·M/BW          o, α, BW of a protocol; n_α, n_β of an algorithm
 //! ```
 //!
-//! Each protocol has figures of its own: LL sends a flag with every four bytes, LL128 with every
-//! 120, Simple one behind a buffer, so neither step nor byte cost the same. What a protocol's
-//! algorithms share is what predicts one that was not measured, and that is tried: each algorithm
-//! of each collective is predicted by a fit without it.
+//! Each protocol has its own parameters: LL sends a flag with every four bytes, LL128 with every
+//! 120, Simple one after a buffer, so neither a step nor a byte costs the same. All algorithms of a
+//! protocol share its parameters, which therefore predict an algorithm that was not measured. This is
+//! tested: each algorithm of each collective is predicted by a fit without it.
 //!
-//! Algorithms that reduce in the switch share nothing with those that send messages, and are
-//! fitted apart.
+//! Algorithms that reduce in the switch share nothing with those that send messages and are fitted
+//! separately.
 
 use std::collections::BTreeMap;
 
@@ -28,17 +27,17 @@ use crate::library::nccl::{Algo, Proto};
 use crate::machine::profile::{self, Interval, StatedError};
 use crate::machine::sample::{Block, Chosen, Clock, Forced, Library, Op, Samples};
 
-/// What one protocol costs, for algorithms of one kind.
+/// The cost of one protocol, for algorithms of one kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Protocol {
     /// The protocol.
     pub proto: Proto,
     /// The algorithms that were measured, in NCCL's order.
     pub algos: Vec<Algo>,
-    /// o, what a call costs before its first step.
+    /// o, the cost of a call before its first step.
     pub launch: Estimate<Seconds>,
-    /// α, the time of a step; absent where all that was measured has as many steps, whose time is
-    /// then in the launch.
+    /// α, the time of a step; absent if all measured runs have the same number of steps, whose time is
+    /// then part of the launch.
     pub alpha: Option<Estimate<Seconds>>,
     /// 1/BW.
     pub beta: Estimate<SecondsPerByte>,
@@ -48,12 +47,12 @@ pub struct Protocol {
     pub to: Bytes,
     /// Collectives × ranks × sizes that were fitted.
     pub points: usize,
-    /// How far the fit is off on what it saw.
+    /// The error of the fit on its own points.
     pub errors: Errors,
 }
 
 impl Protocol {
-    /// Whether its figures hold for `chosen` too.
+    /// Whether its parameters also hold for `chosen`.
     fn is_of(&self, chosen: Chosen) -> bool {
         let own = self.algos.first().map(|&algo| group(Chosen { algo, proto: self.proto }));
         own == Some(group(chosen))
@@ -78,7 +77,7 @@ impl Protocol {
 pub struct HeldOut {
     /// The operation.
     pub collective: Collective,
-    /// How it was done.
+    /// Its algorithm and protocol.
     pub chosen: Chosen,
     /// How far it is off.
     pub errors: Errors,
@@ -86,39 +85,39 @@ pub struct HeldOut {
     pub bias: Ratio,
 }
 
-/// From which size on NCCL itself does a collective in another way.
+/// The size from which NCCL itself changes algorithm or protocol of a collective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Switch {
     /// The operation.
     pub collective: Collective,
     /// N.
     pub ranks: u32,
-    /// The smallest size that was seen done so.
+    /// The smallest size that was seen with this choice.
     pub from: Bytes,
-    /// How it does it.
+    /// Its algorithm and protocol.
     pub chosen: Chosen,
 }
 
-/// What NCCL's protocols cost, and where NCCL changes between them.
+/// The costs of NCCL's protocols, and where NCCL switches between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Protocols {
-    /// The protocols, those of messages first.
+    /// The protocols, those that send messages first.
     pub protocols: Vec<Protocol>,
     /// Every algorithm of every collective, held out.
     pub held_out: Vec<HeldOut>,
-    /// The errors of all of those together: what the fit states of itself.
+    /// The errors of all of those together: the fit's stated error.
     pub stated: Option<Errors>,
-    /// NCCL's own times, where nothing was told, beside the cheapest protocol.
+    /// NCCL's own times, where nothing was forced, compared with the cheapest protocol.
     pub envelope: Option<Errors>,
-    /// Where NCCL changes its way, by collective and ranks, the smallest sizes first.
+    /// Where NCCL changes its choice, by collective and ranks, the smallest sizes first.
     pub switches: Vec<Switch>,
-    /// What was told and not done, or is not known to be: the operation and how many blocks.
+    /// Forced choices that were not used, or are not known to be: the operation and how many blocks.
     pub unconfirmed: Vec<(String, usize)>,
 }
 
 impl Protocols {
-    /// What M = `size` takes over `ranks` ranks on `nodes` nodes, done as `chosen` says; none where
-    /// its steps are not known, or its protocol was not measured.
+    /// The time of M = `size` over `ranks` ranks on `nodes` nodes with the choice `chosen`; `None` if
+    /// its steps are unknown or its protocol was not measured.
     #[must_use]
     pub fn time(
         &self,
@@ -132,7 +131,7 @@ impl Protocols {
         Some(own.time(steps, size))
     }
 
-    /// The least of what all ways that were measured take: what NCCL would do, did it know.
+    /// The least time of all measured choices: what NCCL would pick if it knew the times.
     #[must_use]
     pub fn least(
         &self,
@@ -148,10 +147,10 @@ impl Protocols {
     }
 }
 
-/// What is fitted together: a protocol, and whether data go through the switch.
+/// What is fitted together: a protocol, and whether the switch reduces.
 type Group = (bool, Algo, Proto);
 
-/// A time with what it is of.
+/// A time with what it measures.
 #[derive(Debug, Clone, Copy)]
 struct Point {
     collective: Collective,
@@ -164,19 +163,19 @@ struct Point {
     time: f64,
 }
 
-/// Whether `samples` tell how NCCL did something.
+/// Whether `samples` state NCCL's algorithm and protocol.
 #[must_use]
 pub fn has_protocols(samples: &Samples) -> bool {
     samples.blocks.iter().any(|b| b.chose.is_some() || matches!(b.op, Op::Forced(_)))
 }
 
-/// The protocols in `samples`; intervals are of `times` draws by `seed`.
+/// The protocols in `samples`; intervals come from `times` draws by `seed`.
 ///
-/// Runs that were told how to go are fitted where there are any, and where their log confirms it;
-/// else those of which somebody says how they went.
+/// Runs with a forced choice are fitted if there are any and their log confirms the choice; otherwise
+/// runs whose choice is stated.
 ///
 /// # Errors
-/// Nothing was confirmed, or too little of every protocol.
+/// No choice was confirmed, or too few runs of every protocol.
 pub fn protocols(samples: &Samples, times: u32, seed: u64) -> Result<Protocols> {
     let mut unconfirmed: BTreeMap<String, usize> = BTreeMap::new();
     for block in samples.blocks.iter().filter(|b| !b.is_confirmed()) {
@@ -202,12 +201,12 @@ pub fn protocols(samples: &Samples, times: u32, seed: u64) -> Result<Protocols> 
     if protocols.is_empty() {
         let files = samples.origin.files.join(", ");
         let what = match unconfirmed.is_empty() {
-            true => "too few times of every protocol for its three figures",
+            true => "too few times of every protocol for its three parameters",
             false => "no run is known to have followed its settings",
         };
         return Err(Error::input(what)
             .at(files)
-            .help("measure more sizes, with NCCL 2.20 or later, whose log says what it does"));
+            .help("measure more sizes with NCCL 2.20 or later, whose log states its choice"));
     }
     let mut found = Protocols {
         protocols,
@@ -221,16 +220,16 @@ pub fn protocols(samples: &Samples, times: u32, seed: u64) -> Result<Protocols> 
     Ok(found)
 }
 
-/// Messages of all algorithms are alike; what goes through the switch is of its own kind.
+/// Messages of all algorithms form one kind; algorithms that reduce in the switch form another.
 fn group(chosen: Chosen) -> Group {
     let through_switch = !matches!(chosen.algo, Algo::Tree | Algo::Ring | Algo::Pat);
     let kind = if through_switch { chosen.algo } else { Algo::Ring };
     (through_switch, kind, chosen.proto)
 }
 
-/// n_α and n_β of an algorithm; none where its steps are not known.
+/// n_α and n_β of an algorithm; `None` if its steps are unknown.
 ///
-/// Inside a node NCCL's trees are chains. Every rank but two sends the vector up and down; between
+/// Inside a node NCCL's trees are chains. All ranks but two send the vector up and down; between
 /// two ranks each sends half of it each way.
 fn steps(collective: Collective, algo: Algo, ranks: u32, nodes: u32) -> Option<(f64, f64)> {
     use Collective as C;
@@ -253,7 +252,7 @@ fn steps(collective: Collective, algo: Algo, ranks: u32, nodes: u32) -> Option<(
     })
 }
 
-/// The median time of each collective, way, number of ranks and size.
+/// The median time of each collective, choice, number of ranks and size.
 fn points(samples: &Samples, wanted: impl Fn(&Block) -> bool) -> Vec<Point> {
     type Key = (Collective, Chosen, u32, u32, Bytes);
     let by_events = samples.blocks.iter().any(|b| b.clock == Clock::Event);
@@ -300,7 +299,7 @@ impl Rows {
     }
 }
 
-/// Fewer points do not tell three figures.
+/// Fewer points do not determine three parameters.
 const LEAST: usize = 5;
 
 fn protocol(points: &[Point], times: u32, seed: u64) -> Option<Protocol> {
@@ -329,7 +328,7 @@ fn protocol(points: &[Point], times: u32, seed: u64) -> Option<Protocol> {
         algos,
         launch: positive(estimate(0)).map(Seconds),
         alpha: (rows.p == 3).then(|| positive(estimate(2)).map(Seconds)),
-        // A rate has no interval that reaches endlessness.
+        // The interval of a rate must not reach infinity.
         beta: Estimate { low: estimate(1).low.max(1e-3 * x[1]), ..estimate(1) }.map(SecondsPerByte),
         from: sizes().min()?,
         to: sizes().max()?,
@@ -349,7 +348,7 @@ fn hold_out(points: &[Point]) -> Vec<(HeldOut, Vec<f64>)> {
         let held = |i: &usize| mark(&points[*i]) == (collective, chosen);
         let (own, shown): (Vec<usize>, Vec<usize>) = (0..points.len()).partition(held);
         let seen: Vec<Point> = shown.iter().map(|&i| points[i]).collect();
-        // Others with as many steps each cannot tell a step from a launch.
+        // If all others have the same number of steps, a step cannot be separated from a launch.
         if shown.len() < LEAST || Rows::of(&seen).p < rows.p {
             return None;
         }
@@ -362,7 +361,7 @@ fn hold_out(points: &[Point]) -> Vec<(HeldOut, Vec<f64>)> {
     marks.into_iter().filter_map(predicted).collect()
 }
 
-/// What the cheapest way costs, beside NCCL's own times.
+/// The cost of the cheapest choice compared with NCCL's own times.
 fn envelope(samples: &Samples, found: &Protocols) -> Option<Errors> {
     let own = points(samples, |block| matches!(block.op, Op::Library(_)));
     let off = |p: &Point| {
@@ -372,7 +371,7 @@ fn envelope(samples: &Samples, found: &Protocols) -> Option<Errors> {
     Errors::of(own.iter().filter_map(off))
 }
 
-/// Where what NCCL does by itself changes.
+/// Where NCCL's own choice changes.
 fn switches(samples: &Samples) -> Vec<Switch> {
     let mut own: Vec<Switch> = samples
         .blocks
@@ -394,7 +393,7 @@ impl Protocols {
     /// As a profile keeps it, with the version of the library.
     #[must_use]
     pub fn stored(&self, version: Option<String>) -> profile::Nccl {
-        // A file knows no error of 0: what is below a millionth is a millionth.
+        // A file cannot state an error of 0: anything below a millionth is written as a millionth.
         let least = |r: Ratio| Ratio(r.0.max(1e-6));
         let error = |e: Errors| StatedError { median: least(e.median), p90: least(e.p90) };
         let protocol = |p: &Protocol| profile::Protocol {

@@ -1,22 +1,22 @@
 //! How much the machine changes while it is measured.
 //!
-//! Where its rate changes by the second or the minute, all points of a stretch of time move alike. Draws
-//! of points do not show that; stretches beside each other do.
+//! If its rate changes by the second or the minute, all points of a stretch of time move together. Draws
+//! of points do not show that; comparing stretches does.
 
 use std::collections::BTreeMap;
 
 use super::point::Point;
 use crate::base::stats::{half_of_mean, median};
 
-/// Into so many stretches blocks are cut, in the order in which they were measured.
+/// Blocks are divided into this many stretches, in the order in which they were measured.
 pub(super) const STRETCHES: usize = 12;
-/// What fewer points have in common is chance.
+/// With fewer points, a common change may be chance.
 const LEAST_POINTS: usize = 8;
-/// Fewer stretches do not tell how much another would differ.
+/// Fewer stretches do not show how much another would differ.
 const LEAST: usize = 6;
 
-/// Half the 95 % interval, over the value, of a figure that rests on `points`, as far as stretches
-/// differ; 0 where too few tell.
+/// Half the 95 % interval, over the value, of a parameter fitted to `points`, from the differences
+/// between stretches; 0 if there are too few.
 pub(super) fn between<'a>(points: impl Iterator<Item = &'a Point>) -> f64 {
     let mut stretches: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (stretch, part) in points.flat_map(|p| &p.by_stretch) {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Sizes count elements, times are milliseconds. `half` is written for every type of two bytes.
-//! `kernel_source` names how the call was launched, not which kernel ran: it stands in the title.
+//! `kernel_source` names how the call was launched, not which kernel ran; it becomes part of the title.
 //! Source: ai-dynamo/aiconfigurator (Apache-2.0), `collector/network/collect_all_reduce.py`.
 
 use super::draft::{Draft, Raw};
@@ -16,7 +16,7 @@ use crate::base::quantity::Seconds;
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
 
-/// Where columns stand.
+/// The positions of the columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     count: usize,
@@ -24,7 +24,7 @@ struct Columns {
     elements: usize,
     latency: usize,
     dtype: usize,
-    /// Framework, release, device, operation, how it was launched.
+    /// Framework, release, device, operation, and how it was launched.
     words: [Option<usize>; 5],
 }
 
@@ -83,9 +83,9 @@ impl Table {
             taken = Taken::Began;
         }
         let typed = fields[columns.dtype];
-        let dtype = DataType::named(typed).ok_or_else(|| at(format!("`{typed}` is no type")))?;
+        let dtype = DataType::named(typed).ok_or_else(|| at(format!("`{typed}` is not a type")))?;
         let whole = |c: usize| {
-            field::whole(fields[c]).ok_or_else(|| at(format!("`{}` is no number", fields[c])))
+            field::whole(fields[c]).ok_or_else(|| at(format!("`{}` is not a number", fields[c])))
         };
         let elements = whole(columns.elements)?;
         let millis = field::number(fields[columns.latency]).filter(|ms| *ms > 0.0);
@@ -108,10 +108,11 @@ fn begun(line: usize, words: [&str; 5], gpus: &str) -> std::result::Result<Draft
     let [framework, version, device, operation, launch] = words;
     let name = if operation.is_empty() { "all_reduce" } else { operation };
     let mut draft = Draft::new("aiconfigurator", line, format!("{name} {launch}").trim());
-    let collective: Collective = name.parse().map_err(|_| format!("`{name}` is no collective"))?;
+    let collective: Collective =
+        name.parse().map_err(|_| format!("`{name}` is not a collective"))?;
     draft.tested = Some(Tested::Collective(collective));
     let ranks = gpus.parse().ok().filter(|&n: &u32| n > 0);
-    draft.ranks.push((ranks.ok_or_else(|| format!("`{gpus}` is no number of GPUs"))?, "column"));
+    draft.ranks.push((ranks.ok_or_else(|| format!("`{gpus}` is not a number of GPUs"))?, "column"));
     let library = [framework, version].join(" ");
     draft.library = Some(library.trim().to_owned()).filter(|l| !l.is_empty());
     draft.system = Some(device.to_owned()).filter(|s| !s.is_empty());

@@ -7,8 +7,8 @@
 //! |   32MiB | 295.08GBps | 157.37GBps |
 //! ```
 //!
-//! No time is printed: it follows from busbw, which has the more digits. GBps are 10^9 bytes per second,
-//! payloads exact powers of two; in place, f32. Source: stas00/ml-engineering
+//! No time is printed: it is computed from busbw, which has more digits. GBps are 10^9 bytes per second,
+//! payloads are exact powers of two; the calls are in place, in f32. Source: stas00/ml-engineering
 //! network/benchmarks/all_reduce_bench.py.
 
 use super::draft::{Draft, Raw};
@@ -17,7 +17,7 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::machine::sample::DataType;
 
-/// Below this rate two decimals are too few digits for a time.
+/// Below this rate two decimals are too few for a time.
 const LEAST: f64 = 1.0;
 
 /// Reads tables.
@@ -38,8 +38,8 @@ impl Reader for Table {
             draft.ranks.extend(self.ranks.map(|n| (n, "heading")));
             if rest.starts_with("with a ") {
                 draft.refuse(
-                    "a version of all_reduce_bench.py that does not say what its GB are",
-                    "run today's version, which prints a table with payloads in GiB",
+                    "a version of all_reduce_bench.py that does not define its GB",
+                    "run the current version, which prints a table with payloads in GiB",
                 );
             }
             log.tables.push(draft);
@@ -67,7 +67,10 @@ impl Reader for Table {
                 });
             }
             (Some(_), Some(_), _) => {
-                draft.leave_out(line.number, "a rate below 1 GB/s, whose two decimals are no time");
+                draft.leave_out(
+                    line.number,
+                    "a rate below 1 GB/s, whose two decimals are too few for a time",
+                );
             }
             _ => draft.leave_out(line.number, "a row without payload or busbw"),
         }

@@ -7,10 +7,10 @@
 //! comm op: all_reduce | time (ms): 0.49 | msg size: 64.0 MB | algbw (Gbps): 2182.40 | busbw (Gbps): 1909.60
 //! ```
 //!
-//! Sizes are in 1024s with two decimals, rates in 10^9 bits per second. The time has two decimals of a
-//! millisecond, so it is taken from busbw, and held to it. An all-gather's size is a rank's block; a
-//! reduce-scatter's rates were made with N times its size before 2026: which, the time tells. N is
-//! nowhere. Times are of the host's clock around calls.
+//! Sizes are in units of 1024 with two decimals, rates in 10^9 bits per second. The time has two decimals
+//! of a millisecond, so it is computed from busbw and checked against the printed one. An all-gather's size
+//! is a rank's block. Before 2026 a reduce-scatter's rates were computed with N times its size; the time
+//! shows which. N is not printed. Times are of the host's clock around calls.
 //!
 //! Source: deepspeedai/DeepSpeed deepspeed/utils/comms_logging.py of 2023 and of 2026,
 //! benchmarks/communication.
@@ -25,7 +25,7 @@ use crate::base::quantity::Seconds;
 pub(super) struct Table {
     /// Whether a summary is open.
     open: bool,
-    /// Whether `ds_bench`'s table is.
+    /// Whether `ds_bench`'s table is open.
     bench: bool,
 }
 
@@ -139,7 +139,7 @@ impl Table {
             Some(Tested::Collective(Collective::AllReduce | Collective::Broadcast))
         ) {
             draft.refuse(
-                "what ds_bench's sizes count is settled for all-reduce and broadcast alone",
+                "what ds_bench's sizes count is known only for all-reduce and broadcast",
                 "measure with nccl-tests",
             );
         }
@@ -180,7 +180,7 @@ fn begin(op: &str, number: usize, log: &mut Log) {
         Err(_) => Tested::Other(op.to_owned()),
     });
     draft.warn(
-        "times of the host's clock around calls: they hold launch, and waiting for late ranks",
+        "times of the host's clock around calls: they include launch and waiting for late ranks",
     );
     draft.warn("sizes were rounded to two decimals of their unit");
     log.tables.push(draft);
@@ -201,11 +201,11 @@ fn row(call: &Call, number: usize, log: &mut Log) {
         collective,
         C::AllReduce | C::AllGather | C::ReduceScatter | C::AllToAll | C::Broadcast
     ) {
-        return draft.leave_out(number, "what the size counts is not settled for this operation");
+        return draft.leave_out(number, "what the size counts is unknown for this operation");
     }
     let coarse = Seconds(call.time * 1e-3);
     let Some(ranks) = asked.filter(|&n| n > 1) else {
-        // Refused at the end, as nothing says N.
+        // Refused at the end, as N is not stated.
         return draft.rows.push(Raw::timed(number, call.size as u64, coarse));
     };
     let n = f64::from(ranks);
@@ -226,12 +226,12 @@ fn row(call: &Call, number: usize, log: &mut Log) {
         (Some(_), Some(_)) => {
             draft.leave_out(
                 number,
-                "too short to tell whether its rate was made with N times the size",
+                "too short to show whether its rate was computed with N times the size",
             );
         }
         (None, _) => draft.leave_out(
             number,
-            "time and busbw contradict each other: the row is damaged, or of other ranks",
+            "time and busbw contradict each other: the row is damaged, or has other ranks",
         ),
     }
 }

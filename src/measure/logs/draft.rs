@@ -1,4 +1,4 @@
-//! A table while it is read, and what is settled about it at the end.
+//! A table while it is read, and its final evaluation.
 
 use super::{Asked, LeftOut, Measured, Refusal, Row, Table, Tested, infer};
 use crate::base::collective::Collective;
@@ -6,28 +6,28 @@ use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
 use crate::machine::sample::{DataType, Mode};
 
-/// A row as the log has it.
+/// A row as in the log.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Raw {
     pub line: usize,
-    /// As the format counts it.
+    /// The size as the format counts it.
     pub size: u64,
-    /// Elements, where a column says it.
+    /// The number of elements, if a column states it.
     pub count: Option<u64>,
     pub dtype: Option<DataType>,
     pub in_place: bool,
     pub measured: Measured,
     pub wrong: Option<u64>,
-    /// busbw over algbw, from the least to the most that their digits allow.
+    /// busbw over algbw: the smallest and the largest value that their digits allow.
     pub factor: Option<(Ratio, Ratio)>,
-    /// Where the log has a column for it: whether and how ranks' data are reduced.
+    /// Whether and how ranks' data are reduced, if the log has a column for it.
     pub redop: Option<Redop>,
-    /// The root; −1 stands for none.
+    /// The root; −1 means none.
     pub root: Option<i64>,
 }
 
 impl Raw {
-    /// A row of which the log says nothing but how long it took.
+    /// A row of which the log states only the time.
     pub fn timed(line: usize, size: u64, time: Seconds) -> Self {
         Self {
             line,
@@ -50,7 +50,7 @@ pub(super) enum Redop {
     /// Nothing is reduced.
     None,
     Sum,
-    /// A product, least, greatest, average …: libraries do them in other ways.
+    /// A product, minimum, maximum, average …: libraries implement these differently.
     Other,
 }
 
@@ -71,13 +71,13 @@ pub(super) struct Draft {
     pub format: &'static str,
     pub line: usize,
     pub title: String,
-    /// None where the log does not say it.
+    /// `None` if the log does not state it.
     pub tested: Option<Tested>,
     /// What sizes count.
     pub size_is: SizeIs,
-    /// N with how it is known, the surest first.
+    /// N and its source, the most certain first.
     pub ranks: Vec<(u32, &'static str)>,
-    /// Whether messages between two were between any number of pairs.
+    /// Whether point-to-point messages were between any number of pairs.
     pub any_ranks: bool,
     pub nodes: Option<u32>,
     pub library: Option<String>,
@@ -88,16 +88,16 @@ pub(super) struct Draft {
     pub left_out: Vec<LeftOut>,
     pub refused: Option<Refusal>,
     pub warnings: Vec<String>,
-    /// Whether the log should end the table with a line of its own, and did not.
+    /// Whether the table should end with a closing line that is missing.
     pub unended: bool,
     pub shares_gpus: bool,
 }
 
-/// N by busbw over algbw, or by the size over a rank's block.
+/// N from busbw over algbw, or from the size over a rank's block.
 const BY_COLUMNS: &str = "columns";
 
-/// What settles N and nothing else does.
-const SAY_RANKS: &str = "give it: --n N";
+/// The help if nothing else determines N.
+const SAY_RANKS: &str = "set it: --n N";
 
 impl Draft {
     pub fn new(format: &'static str, line: usize, title: impl Into<String>) -> Self {
@@ -135,13 +135,13 @@ impl Draft {
         }
     }
 
-    /// Nothing of the table is used; the first reason stays.
+    /// Refuses the whole table; the first reason is kept.
     pub fn refuse(&mut self, what: impl Into<String>, help: impl Into<String>) {
         let (what, help) = (what.into(), help.into());
         self.refused.get_or_insert(Refusal { what, help });
     }
 
-    /// Says something once.
+    /// Adds a warning once.
     pub fn warn(&mut self, warning: impl Into<String>) {
         let warning = warning.into();
         if !self.warnings.contains(&warning) {
@@ -149,7 +149,7 @@ impl Draft {
         }
     }
 
-    /// The table with everything settled that can be.
+    /// The finished table, with everything determined that can be.
     pub fn finish(mut self, asked: &Asked) -> Table {
         let tested = self.tested(asked);
         let ranks = self.settle_ranks(&tested, asked);
@@ -195,14 +195,14 @@ impl Draft {
             {
                 self.refuse(
                     format!("the log says {own}, not {asked}"),
-                    "leave --collective out, or give the log of the run that you mean",
+                    "omit --collective, or give the log of the run that you mean",
                 );
             }
             return tested;
         }
         let ranks = self.ranks.first().map(|&(n, _)| n).or(asked.ranks);
         if let Some(collective) = infer::collective(&self.rows, ranks) {
-            self.warn(format!("that it is {collective} is inferred from its columns"));
+            self.warn(format!("the collective, {collective}, is inferred from the columns"));
             return Tested::Collective(collective);
         }
         if let Some(collective) = asked.collective {
@@ -211,7 +211,7 @@ impl Draft {
         if ranks != Some(1) && !self.rows.is_empty() {
             self.refuse(
                 "the log does not say which collective ran, and its columns fit several",
-                "say which: --collective allreduce",
+                "set it: --collective allreduce",
             );
         }
         Tested::Other(self.title.clone())
@@ -250,15 +250,15 @@ impl Draft {
                                     "the {by} has {n} ranks, but the columns are those of {low} \
                                      to {high}"
                                 ),
-                                "give the log of one run, whole",
+                                "give the whole log of one run",
                             );
                             Some((n, by))
                         }
                     },
                     infer::Ranks::None => {
                         self.refuse(
-                            format!("busbw over algbw is of no number of ranks of {collective}"),
-                            "say which collective it is: --collective allgather",
+                            format!("busbw over algbw fits no number of ranks of {collective}"),
+                            "set the collective: --collective allgather",
                         );
                         listed
                     }
@@ -275,7 +275,7 @@ impl Draft {
                 if by != "kind of test" {
                     self.refuse(
                         format!("the log has {n} ranks by its {by}, not {asked}"),
-                        "leave --n out, or give the log of the run that you mean",
+                        "omit --n, or give the log of the run that you mean",
                     );
                 }
                 Some((n, by))
@@ -291,7 +291,7 @@ impl Draft {
                 "start more ranks; nccl-tests over several processes must be built with MPI=1",
             ),
             (Some((n, _)), Tested::OneWay | Tested::Rate { .. }) if n > 2 => self.refuse(
-                format!("{n} ranks are pairs that share links: nothing says what one pair takes"),
+                format!("{n} ranks form pairs that share links: the time of one pair is unknown"),
                 "run it with two ranks",
             ),
             _ => {}
@@ -299,36 +299,36 @@ impl Draft {
         settled
     }
 
-    /// Why there is no row.
+    /// Refuses a table without rows, with the reason.
     fn nothing(&mut self) {
         match self.left_out.first() {
             None => self.refuse(
                 "the log ends before the table's first row",
-                "give the log of a run that came to its end",
+                "give the log of a run that finished",
             ),
             Some(LeftOut { why, lines, .. }) => {
                 let line = lines.first().copied().unwrap_or(self.line);
-                let what = format!("no row can be used; line {line}: {why}");
-                self.refuse(what, "give the log of a run that came to its end");
+                let what = format!("no row is usable; line {line}: {why}");
+                self.refuse(what, "give the log of a run that finished");
             }
         }
     }
 
-    /// A table of several operations: those that libraries do like sums are not told apart.
+    /// For a table of several operations: those that libraries implement like sums count as one.
     fn other_reductions(&mut self) {
         let has = |redop| self.rows.iter().any(|r| r.redop == Some(redop));
         if !has(Redop::Other) {
             return;
         }
         if !has(Redop::Sum) {
-            self.warn("the reduction is no sum: libraries may do it in another way");
+            self.warn("the reduction is not a sum: libraries may implement it differently");
             return;
         }
         let (keep, other): (Vec<Raw>, Vec<Raw>) =
             self.rows.drain(..).partition(|r| r.redop != Some(Redop::Other));
         self.rows = keep;
         for raw in other {
-            self.leave_out(raw.line, "the reduction is no sum, and the table has sums too");
+            self.leave_out(raw.line, "the reduction is not a sum, and the table also has sums");
         }
     }
 
@@ -354,17 +354,17 @@ impl Draft {
         Some(Row { line, size, dtype, in_place, measured, wrong, traced: None })
     }
 
-    /// What a reader of the rows should know.
+    /// Warnings for a reader of the rows.
     fn look_at(&mut self, rows: &[Row]) {
         if self.unended && !rows.is_empty() {
-            self.warn("the table has no line of averages at its end: the log may be cut off");
+            self.warn("the table does not end with a line of averages: the log may be cut off");
         }
         let mut wrong = rows.iter().filter(|r| r.wrong.is_some_and(|n| n > 0)).peekable();
         if let Some(first) = wrong.peek() {
             let line = first.line;
             let count = wrong.count();
             self.warn(format!(
-                "results were wrong in {count} rows, the first in line {line}: repair that first"
+                "results were wrong in {count} rows, the first in line {line}: fix that first"
             ));
         }
         let mut left: Vec<_> = self.left_out.drain(..).collect();

@@ -1,4 +1,4 @@
-//! What a log says of how a run was carried out, beside its times.
+//! What a log says, besides its times, about how a run was done.
 //!
 //! ```text
 //! n1:12:34 [0] NCCL INFO NCCL_P2P_LEVEL set by environment to LOC
@@ -8,8 +8,8 @@
 //!     HW Thermal Slowdown : Active                                              nvidia-smi -q
 //! ```
 //!
-//! Lines of NCCL and RCCL, of launchers, and of tools that describe a host are known by their words; all
-//! others are passed over. Nothing is concluded here: [`crate::measure::verdict`] does that.
+//! Lines of NCCL and RCCL, of launchers, and of tools that describe a host are recognised by their words;
+//! all others are ignored. No conclusions are drawn here: [`crate::measure::verdict`] does that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
@@ -26,27 +26,27 @@ pub enum Sign {
     Network,
     /// A channel's NIC reads and writes the GPU's memory.
     Direct,
-    /// NICs do not reach the GPUs' memory.
+    /// NICs cannot access the GPUs' memory.
     DirectOff,
     /// A channel goes from GPU to GPU.
     Peer,
-    /// A channel goes through the host's memory.
+    /// A channel goes through host memory.
     Shared,
-    /// The driver does not allow GPUs to reach each other.
+    /// The driver does not let GPUs access each other.
     PeerOff,
-    /// Switches add.
+    /// Switches reduce (NVLS).
     Sums,
-    /// Switches do not add.
+    /// Switches do not reduce.
     SumsOff,
     /// No device for RDMA, or no plugin for it, was found.
     NoDevice,
-    /// A bridge sends what devices send each other through the root complex.
+    /// A bridge redirects peer-to-peer traffic through the root complex.
     Redirected,
-    /// A PCIe link runs below what both ends can.
+    /// A PCIe link runs below what both ends support.
     Downgraded,
     /// A topology has a link of PCIe's first generation and one lane.
     Narrow,
-    /// A GPU lowers its clocks: heat or power.
+    /// A GPU lowers its clocks because of heat or power.
     Throttled,
     /// The driver reported an error of a GPU.
     DriverError,
@@ -54,7 +54,7 @@ pub enum Sign {
     SmallFrames,
 }
 
-/// Words that a line has, all of them, and words of which it has none.
+/// Words that a line must all contain, and words of which it must contain none.
 struct Pattern {
     sign: Sign,
     has: &'static [&'static str],
@@ -96,7 +96,7 @@ const PATTERNS: &[Pattern] = &[
     pattern(Sign::SmallFrames, &["active_mtu:", "1024 (3)"], &[]),
 ];
 
-/// Only lines that have one of these are looked at.
+/// Only lines with one of these are examined.
 const WORDS: &[&str] = &[
     "NCCL",
     "RCCL",
@@ -110,25 +110,25 @@ const WORDS: &[&str] = &[
     "iommu",
 ];
 
-/// More of a kind is not kept.
+/// At most this many of a kind are kept.
 const MOST: usize = 128;
 
-/// What was said.
+/// The signs that were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Evidence {
     signs: BTreeSet<Sign>,
     variables: BTreeMap<String, String>,
-    /// NICs that channels name.
+    /// NICs named by channels.
     used: BTreeSet<u32>,
     /// NICs that the library found.
     found: Option<u32>,
 }
 
 impl Evidence {
-    /// What the lines of `input`, called `file`, say.
+    /// The evidence in the lines of `input`, called `file`.
     ///
     /// # Errors
-    /// What is no text, or cannot be read.
+    /// The input is not text or cannot be read.
     pub fn read(input: impl BufRead, file: &str) -> Result<Self> {
         let mut evidence = Self::default();
         let mut lines = Lines::new(input, file);
@@ -138,13 +138,13 @@ impl Evidence {
         Ok(evidence)
     }
 
-    /// Whether nothing was said.
+    /// Whether there is no evidence.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether a line says that.
+    /// Whether a line has this sign.
     #[must_use]
     pub fn says(&self, sign: Sign) -> bool {
         self.signs.contains(&sign)
@@ -156,19 +156,19 @@ impl Evidence {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// How many NICs of a node carry channels, where lines name them.
+    /// How many NICs of a node carry channels, if lines name them.
     #[must_use]
     pub fn used(&self) -> Option<u32> {
         (!self.used.is_empty()).then_some(self.used.len() as u32)
     }
 
-    /// How many NICs of a node the library found, where it says so.
+    /// How many NICs of a node the library found, if it prints them.
     #[must_use]
     pub fn found(&self) -> Option<u32> {
         self.found
     }
 
-    /// Adds what `other` says.
+    /// Adds the evidence of `other`.
     pub fn add(&mut self, other: &Self) {
         self.signs.extend(&other.signs);
         self.variables.extend(other.variables.iter().map(|(k, v)| (k.clone(), v.clone())));
@@ -176,7 +176,7 @@ impl Evidence {
         self.found = self.found.max(other.found);
     }
 
-    /// Takes a line.
+    /// Reads a line.
     pub(super) fn take(&mut self, text: &str) {
         if !WORDS.iter().any(|word| text.contains(word)) {
             return;

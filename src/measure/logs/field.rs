@@ -27,7 +27,7 @@ pub(super) fn whole(field: &str) -> Option<u64> {
 /// A finite number, if the field is one.
 pub(super) fn number(field: &str) -> Option<f64> {
     if let Some((digits, behind)) = decimal(field) {
-        // Both are exact, so that the quotient is the number that is nearest.
+        // Both are exact, so the quotient is the nearest number.
         return Some(digits as f64 / POWERS[behind]);
     }
     let first = *field.as_bytes().first()?;
@@ -41,8 +41,8 @@ pub(super) fn number(field: &str) -> Option<f64> {
 const POWERS: [f64; 16] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
-/// `1232.16` as its digits, 123216, and how many of them stand behind the point; none for any
-/// other text, and for more digits than a double holds.
+/// `1232.16` as its digits, 123216, and how many of them follow the point; `None` for any other text,
+/// and for more digits than a double holds.
 fn decimal(field: &str) -> Option<(u64, usize)> {
     let (mut digits, mut count, mut point) = (0_u64, 0, None);
     for &byte in field.as_bytes() {
@@ -58,7 +58,7 @@ fn decimal(field: &str) -> Option<(u64, usize)> {
     (count > 0).then(|| (digits, count - point.unwrap_or(count)))
 }
 
-/// Half of the last digit; what is too wide for its column stands as 1.2e+07.
+/// Half of the last digit; numbers too wide for their column are printed as 1.2e+07.
 pub(super) fn half(field: &str) -> f64 {
     if let Some((_, behind)) = decimal(field) {
         return 0.5 / POWERS[behind];
@@ -68,17 +68,17 @@ pub(super) fn half(field: &str) -> f64 {
     0.5 * 10_f64.powi(power.clamp(-300, 300) - decimals(digits) as i32)
 }
 
-/// What stands in a field for a figure that was not taken.
+/// Placeholders for a value that was not measured.
 pub(super) fn is_none(field: &str) -> bool {
     field.eq_ignore_ascii_case("n/a") || field.eq_ignore_ascii_case("nan")
 }
 
-/// Digits behind the point.
+/// The number of digits after the point.
 pub(super) fn decimals(field: &str) -> usize {
     field.split_once('.').map_or(0, |(_, behind)| behind.len())
 }
 
-/// A time in microseconds; none where it is no number or zero.
+/// A time in microseconds; `None` if it is zero or not a number.
 ///
 /// # Errors
 /// A negative time.
@@ -90,7 +90,7 @@ pub(super) fn micros(field: &str, line: usize) -> Read<Option<Seconds>> {
     Ok((time > 0.0).then_some(Seconds(time * 1e-6)))
 }
 
-/// A rate in units of `unit`; none where it is no number or zero.
+/// A rate in units of `unit`; `None` if it is zero or not a number.
 ///
 /// # Errors
 /// A negative rate.

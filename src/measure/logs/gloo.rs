@@ -7,7 +7,7 @@
 //!        4000       1000         54         60         97        145                 0.057          500
 //! ```
 //!
-//! The median over calls of rank 0, in whole microseconds; its GB/s are 2^30 bytes, and of the mean.
+//! Times are the median over rank 0's calls in whole microseconds; GB/s are 2^30 bytes per second of the mean.
 //! Source: pytorch/gloo gloo/benchmark/runner.cc.
 
 use super::draft::{Draft, Raw};
@@ -108,13 +108,13 @@ impl Table {
         self.unit = Some(if text.contains("p50 (ns)") { 1e-9 } else { 1e-6 });
         if !text.starts_with("size (B)") {
             draft.refuse(
-                "the table has elements but no sizes, and does not say of which type",
-                "run a newer benchmark of Gloo, which prints sizes",
+                "the table has elements but no sizes, and does not state their type",
+                "run a newer version of Gloo's benchmark, which prints sizes",
             );
         }
         if self.threads > 1 {
             draft.refuse(
-                "several threads run collectives at once: no time is of one",
+                "several threads run collectives at once: no time is of one collective",
                 "run it with --threads 1",
             );
         }

@@ -1,11 +1,11 @@
-//! HCCL's tests, of Ascend.
+//! HCCL's tests, for Ascend.
 //!
 //! ```text
 //! data_size(Bytes): | aveg_time(us):  | alg_bandwidth(GB/s): | check_result:
 //! 1048576           | 33.22           | 31.56267             | success
 //! ```
 //!
-//! Neither the collective nor N is there. Source: hiascend.com, HCCLpertest, "Result Description".
+//! Neither the collective nor N is printed. Source: hiascend.com, HCCLpertest, "Result Description".
 
 use super::draft::{Draft, Raw};
 use super::{Line, Log, Read, Reader, Taken, field};
@@ -24,8 +24,8 @@ impl Reader for Table {
             let mut draft = Draft::new("hccl", line.number, "HCCL test");
             draft.library = Some("HCCL".to_owned());
             draft.warn(
-                "HCCL does not say whether sizes of all-gather and reduce-scatter are a rank's or all: they are \
-                 taken as all",
+                "HCCL does not state whether sizes of all-gather and reduce-scatter are per rank or in \
+                 total: the total is assumed",
             );
             log.tables.push(draft);
             return Ok(Taken::Began);

@@ -8,10 +8,10 @@
 //!             4         1000         1.74         1.91         1.83
 //! ```
 //!
-//! N is the number of processes that take part, not of the job. A collective lasts until its last
-//! rank is through, which is t_max; t_avg is the mean over ranks. Sizes are of a rank's block in
-//! all-gather, scatter, gather and all-to-all, of the whole vector elsewhere, reduce-scatter too.
-//! A ping-pong's time is one way already.
+//! N is the number of processes that take part, not that of the job. A collective lasts until its last
+//! rank is done, which is t_max; t_avg is the mean over ranks. Sizes are of a rank's block in all-gather,
+//! scatter, gather and all-to-all, and of the whole vector elsewhere, including reduce-scatter.
+//! A ping-pong's time is already one way.
 //!
 //! Source: Intel MPI Benchmarks 2021 user guide, "Benchmark Methodology"; `src_c/IMB_output.c`.
 
@@ -39,25 +39,28 @@ const USED: &[(&str, Tested)] = &[
     ("Barrier", Tested::Collective(C::Barrier)),
 ];
 
-const ONE_SIDED: &str = "transfers into others' memory are no messages or collectives";
+const ONE_SIDED: &str = "one-sided transfers are neither messages nor collectives";
 
-/// Those that are not, and why.
+/// Benchmarks that are not used, and why.
 const UNUSED: &[(&str, &str)] = &[
-    ("Exchange", "each rank exchanges with two others at once: no single message, no collective"),
-    ("Allgatherv", "blocks of sizes of their own are another call"),
-    ("Gatherv", "blocks of sizes of their own are another call"),
-    ("Scatterv", "blocks of sizes of their own are another call"),
-    ("Alltoallv", "blocks of sizes of their own are another call"),
-    ("PingPongSpecificSource", "messages from anyone are other messages"),
-    ("PingPingSpecificSource", "messages from anyone are other messages"),
-    ("Uniband", "many messages on their way at once have no time of one"),
+    (
+        "Exchange",
+        "each rank exchanges with two others at once: neither a single message nor a collective",
+    ),
+    ("Allgatherv", "a call with blocks of different sizes is a different one"),
+    ("Gatherv", "a call with blocks of different sizes is a different one"),
+    ("Scatterv", "a call with blocks of different sizes is a different one"),
+    ("Alltoallv", "a call with blocks of different sizes is a different one"),
+    ("PingPongSpecificSource", "messages from any source are matched differently"),
+    ("PingPingSpecificSource", "messages from any source are matched differently"),
+    ("Uniband", "many messages in flight at once give no time for one"),
     ("Window", ONE_SIDED),
     ("Unidir_Get", ONE_SIDED),
     ("Unidir_Put", ONE_SIDED),
     ("Bidir_Get", ONE_SIDED),
     ("Bidir_Put", ONE_SIDED),
     ("Accumulate", ONE_SIDED),
-    ("Biband", "many messages on their way at once have no time of one"),
+    ("Biband", "many messages in flight at once give no time for one"),
 ];
 
 /// Reads tables.
@@ -65,7 +68,7 @@ const UNUSED: &[(&str, &str)] = &[
 pub(super) struct Table {
     title: Option<String>,
     processes: Option<u32>,
-    /// Why the whole benchmark is none that is used.
+    /// Why the whole benchmark is not used.
     apart: Option<&'static str>,
     library: Option<String>,
     added: Option<DataType>,
@@ -101,12 +104,12 @@ impl Reader for Table {
             return Ok(Taken::Yes);
         }
         if text.starts_with('(') && text.contains("groups of ") && text.contains("processes each") {
-            self.apart = Some("several groups at once share links");
+            self.apart = Some("several groups run at once and share links");
             return Ok(Taken::Yes);
         }
         if text.starts_with("MODE:") {
             self.apart =
-                Some("transfers into others' memory or files are no messages or collectives");
+                Some("one-sided transfers or file I/O are neither messages nor collectives");
             return Ok(Taken::Yes);
         }
         if text.starts_with("Intel") && text.contains("MPI Benchmarks") {
@@ -122,7 +125,7 @@ impl Reader for Table {
         if text.starts_with("bytes") || text.starts_with("repetitions") {
             return self.heading(text, line, log);
         }
-        // A quotation may keep the benchmark's name and nothing else.
+        // A quotation may keep only the benchmark's name.
         let name = text.trim_end_matches([':', '：']);
         if name.len() < text.len() && known(name) {
             *self = Self { title: Some(name.to_owned()), ..Self::default() };
@@ -165,8 +168,8 @@ impl Table {
             name.starts_with('t') && !matches!(*unit, "usec]" | "us]" | "usec" | "us")
         });
         if let Some((_, unit)) = unit {
-            let what = format!("the table's unit [{unit} is none of IMB's: [usec]");
-            return Err(Refused::at(line.number, what).help("give the text as IMB printed it"));
+            let what = format!("the table's unit [{unit} is not IMB's, [usec]");
+            return Err(Refused::at(line.number, what).help("give the unchanged output of IMB"));
         }
         let why = UNUSED.iter().find(|(name, _)| *name == title).map(|&(_, why)| why);
         let used = USED.iter().find(|(name, _)| *name == title);
@@ -185,9 +188,9 @@ impl Table {
             draft.tested = Some(Tested::Other(title.clone()));
         }
         let why = match (why, used) {
-            _ if overlapped => Some("the times are beside computation (t_ovrl)"),
+            _ if overlapped => Some("the times overlap computation (t_ovrl)"),
             (Some(why), _) => Some(why),
-            (None, None) => self.apart.or(Some("it is no benchmark of messages or collectives")),
+            (None, None) => self.apart.or(Some("it is not a benchmark of messages or collectives")),
             (None, Some(_)) => self.apart,
         };
         if let Some(why) = why {

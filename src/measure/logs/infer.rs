@@ -1,28 +1,28 @@
-//! What the columns of nccl-tests say about the collective and N, where nothing else does.
+//! Infers the collective and N from the columns of nccl-tests if nothing else states them.
 //!
-//! busbw over algbw is 2(N − 1)/N for all-reduce, (N − 1)/N where every rank has a block, and 1
-//! for one vector from or to a root (nccl-tests, doc/PERFORMANCE.md). The column `count` is of one
-//! rank's block there, so that size over count is N elements. Together with the columns `redop`
-//! and `root` that often leaves one collective; where it leaves two, nobody guesses.
+//! busbw over algbw is 2(N − 1)/N for all-reduce, (N − 1)/N if every rank has a block, and 1 for one
+//! vector from or to a root (nccl-tests, doc/PERFORMANCE.md). In the second case the column `count` counts
+//! one rank's block, so size over count is N elements. Together with the columns `redop` and `root` this
+//! often leaves one collective; if it leaves two, none is guessed.
 
 use super::draft::{Raw, Redop};
 use crate::base::collective::Collective;
 
-/// What rows say about N.
+/// What rows reveal about N.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ranks {
-    /// Nothing: rates without digits, or a collective whose factor is 1.
+    /// Nothing: the rates have too few digits, or the collective's factor is 1.
     Unknown,
-    /// From the least to the most.
+    /// N is in this range.
     Between(u32, u32),
     /// No N fits.
     None,
 }
 
-/// N above which factors differ by less than any log prints.
+/// Above this N, factors differ by less than any log prints.
 const MOST: f64 = 1e6;
 
-/// N by busbw over algbw, for the rows of `collective`.
+/// N from busbw over algbw, for the rows of `collective`.
 pub(super) fn ranks(rows: &[Raw], collective: Collective) -> Ranks {
     // The factor is limit·(N − 1)/N, or the same for every N.
     let (two, three) = (collective.busbw_factor(2).0, collective.busbw_factor(3).0);
@@ -38,7 +38,7 @@ pub(super) fn ranks(rows: &[Raw], collective: Collective) -> Ranks {
         low = low.max(if least.0 >= limit { MOST } else { of(least.0) });
         high = high.min(if most.0 >= limit { MOST } else { of(most.0).max(0.0) });
     }
-    // A rank's block tells it exactly.
+    // The size of a rank's block gives N exactly.
     if let Some(n) = parts(rows).filter(|&n| n > 1 && limit == 1.0) {
         (low, high, seen) = (low.max(f64::from(n)), high.min(f64::from(n)), true);
     }
@@ -75,7 +75,7 @@ pub(super) fn collective(rows: &[Raw], ranks: Option<u32>) -> Option<Collective>
         (true, false, false) => &[C::AllGather, C::AllToAll],
         (true, false, true) => &[C::Scatter, C::Gather],
     };
-    // A factor that is 1 at these ranks tells nothing.
+    // A factor that is 1 at these ranks decides nothing.
     let fits = |c: &&C| {
         rows.iter().filter_map(|r| r.factor).all(|(least, most)| match n {
             Some(n) => (least.0..=most.0).contains(&c.busbw_factor(n).0),
@@ -86,11 +86,11 @@ pub(super) fn collective(rows: &[Raw], ranks: Option<u32>) -> Option<Collective>
     let seen = rows.iter().any(|r| r.factor.is_some());
     let mut left = candidates.iter().filter(fits);
     let only = left.next().filter(|_| left.next().is_none())?;
-    // An all-reduce is told from an exchange by its factor alone.
+    // Only the factor distinguishes an all-reduce from an exchange.
     (seen || candidates.len() == 1).then_some(*only)
 }
 
-/// How many times `count` elements the size is, where that is the same in all rows.
+/// How many times `count` elements the size is, if that is the same in all rows.
 fn parts(rows: &[Raw]) -> Option<u32> {
     let of = |r: &Raw| {
         let bytes = r.count?.checked_mul(r.dtype?.bytes().0).filter(|&b| b > 0)?;

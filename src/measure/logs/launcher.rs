@@ -1,4 +1,4 @@
-//! What launchers tell beside the tables: how many ranks they started, and of what.
+//! What launchers print besides the tables: how many ranks of which program they started.
 //!
 //! ```text
 //! $ mpirun -np 8 … ./build/all_reduce_perf -b 8 -e 8G -f 2 -g 1
@@ -9,7 +9,7 @@
 use super::draft::Draft;
 use crate::base::collective::Collective;
 
-/// A longer command is some other text.
+/// A longer text is not a command.
 const LONGEST: usize = 1 << 15;
 
 /// What the last command said.
@@ -19,12 +19,12 @@ pub(super) struct Command {
     pub program: String,
     /// Processes that were started.
     pub processes: Option<u32>,
-    /// What stands behind the program.
+    /// The arguments after the program.
     pub arguments: Vec<String>,
 }
 
 impl Command {
-    /// The number behind an argument such as `-g`.
+    /// The number after an argument such as `-g`.
     pub fn argument(&self, names: &[&str]) -> Option<u32> {
         let at = self.arguments.iter().position(|a| names.contains(&a.as_str()))?;
         self.arguments.get(at + 1)?.parse().ok()
@@ -36,14 +36,14 @@ impl Command {
 pub(super) struct Launcher {
     /// The command whose output follows.
     pub command: Option<Command>,
-    /// Lines of a command that goes on.
+    /// Lines of a command that continues.
     open: String,
-    /// Tables of which an earlier job's description spoke.
+    /// Tables that an earlier job description covered.
     described: usize,
 }
 
 impl Launcher {
-    /// Takes a line that is of no table.
+    /// Reads a line outside tables.
     pub fn take(&mut self, text: &str, tables: &mut [Draft]) {
         if text.starts_with('{') {
             if text.contains("\"resources\"") && text.contains("\"tasks\"") {
@@ -96,7 +96,7 @@ impl Launcher {
         });
     }
 
-    /// A job as Flux describes it behind its output.
+    /// A job as Flux describes it after its output.
     fn job(&mut self, text: &str, tables: &mut [Draft]) {
         let Some((ranks, nodes)) = flux(text) else { return };
         for table in tables.iter_mut().skip(self.described) {
@@ -109,7 +109,7 @@ impl Launcher {
 
 const STARTERS: &[&str] = &["mpirun", "mpiexec", "mpiexec.hydra", "srun", "orterun", "prterun"];
 
-/// Whether a benchmark's name may stand in a line: one look at its bytes, as most lines have none.
+/// Whether a line may contain a benchmark's name: one pass over its bytes, as most lines have none.
 fn may_name_program(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.iter().enumerate().any(|(i, b)| match b {
@@ -119,9 +119,9 @@ fn may_name_program(text: &str) -> bool {
     })
 }
 
-/// How many processes a launcher's options ask for.
+/// The number of processes in a launcher's options.
 fn processes(starter: &str, options: &[&str]) -> Option<u32> {
-    // Several programs beside each other have a number each.
+    // Several programs started together have one number each.
     if options.contains(&":") {
         return None;
     }
@@ -133,7 +133,7 @@ fn processes(starter: &str, options: &[&str]) -> Option<u32> {
                     return options.get(i + 1)?.parse::<u32>().ok();
                 }
                 let rest = option.strip_prefix(name)?;
-                // `-N2` is srun's; `-npernode` is no `-np`.
+                // `-N2` is srun's; `-npernode` is not `-np`.
                 let rest = if name.starts_with("--") { rest.strip_prefix('=')? } else { rest };
                 rest.parse().ok()
             })
@@ -176,7 +176,7 @@ fn flux(text: &str) -> Option<(u32, u32)> {
 /// The collective that a program of nccl-tests runs: `all_reduce_perf`, `alltoall_perf_mpi`.
 pub(super) fn perf(program: &str) -> Option<Collective> {
     let name = program.strip_suffix("_mpi").unwrap_or(program).strip_suffix("_perf")?;
-    // Blocks of sizes of their own are another call.
+    // A call with blocks of different sizes is a different collective.
     if name.ends_with('v') {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Lines of a log, one after another in bounded memory, without what launchers put in front.
+//! Lines of a log, read one by one in bounded memory, without the prefixes of launchers.
 //!
 //! ```text
 //! [1,0]<stdout>:           8             2     float …      mpirun --tag-output
@@ -11,7 +11,7 @@ use std::io::{self, BufRead, Read};
 
 use crate::base::error::{Error, Result};
 
-/// The longest line that is read; a log has none that is longer.
+/// The longest line that is read; no log has longer ones.
 pub const LONGEST: usize = 1 << 20;
 
 /// A line as readers of formats see it.
@@ -19,19 +19,19 @@ pub const LONGEST: usize = 1 << 20;
 pub(super) struct Line<'a> {
     /// From 1.
     pub number: usize,
-    /// Without launcher's prefix, colours and blanks at both ends.
+    /// Without the launcher's prefix, colours, and blanks at both ends.
     pub text: &'a str,
-    /// Whether a line feed ends it: without one it may be cut off.
+    /// Whether it ends with a line feed: without one it may be cut off.
     pub whole: bool,
 }
 
 impl<'a> Line<'a> {
-    /// The text behind a `#` and blanks, which some quoters take away and others add.
+    /// The text after a `#` and blanks, which some quoters remove and others add.
     pub fn bare(&self) -> &'a str {
         self.text.trim_start_matches('#').trim_start()
     }
 
-    /// Whether the text, behind a `#`, begins with a digit as rows do.
+    /// Whether the text after a `#` begins with a digit, as rows do.
     pub fn is_numeric(&self) -> bool {
         let bare = self.bare();
         bare.strip_prefix('-').unwrap_or(bare).starts_with(|c: char| c.is_ascii_digit())
@@ -42,7 +42,7 @@ impl<'a> Line<'a> {
 pub(super) struct Lines<'f, R> {
     input: R,
     buffer: Vec<u8>,
-    /// A line that had to be changed: bytes that are no UTF-8, colours.
+    /// A line that had to be changed: it had invalid UTF-8 or colours.
     changed: String,
     number: usize,
     file: &'f str,
@@ -56,14 +56,14 @@ impl<'f, R: BufRead> Lines<'f, R> {
     /// The next line, if there is one.
     ///
     /// # Errors
-    /// A line that is too long; bytes that are no text, or text of another encoding.
+    /// A line is too long, the bytes are not text, or the text has another encoding.
     pub fn next(&mut self) -> Result<Option<Line<'_>>> {
         self.buffer.clear();
         self.number += 1;
         let whole = until_line_feed(&mut self.input, &mut self.buffer).map_err(|e| {
             Error::input(format!("the log cannot be read: {e}"))
                 .at(self.file)
-                .help("name a file that may be read")
+                .help("name a readable file")
         })?;
         let Some(whole) = whole else { return Ok(None) };
         if self.number == 1 {
@@ -78,7 +78,7 @@ impl<'f, R: BufRead> Lines<'f, R> {
             return Err(self.no_text());
         }
         if self.buffer.len() > LONGEST {
-            let what = format!("the line is longer than {} KiB: this is no log", LONGEST >> 10);
+            let what = format!("the line is longer than {} KiB: this is not a log", LONGEST >> 10);
             return Err(Error::input(what)
                 .at(self.place())
                 .help("give the benchmark's own output, line by line"));
@@ -86,7 +86,7 @@ impl<'f, R: BufRead> Lines<'f, R> {
         while self.buffer.last().is_some_and(|b| matches!(b, b'\n' | b'\r')) {
             self.buffer.pop();
         }
-        // A terminal's line holds what was written over behind its last carriage return.
+        // On a terminal, the text after the last carriage return overwrites what is before it.
         let terminal = self.buffer.contains(&b'\x1b') || self.buffer.contains(&b'\r');
         let text = match std::str::from_utf8(&self.buffer) {
             Ok(text) if !terminal => strip(text),
@@ -108,7 +108,7 @@ impl<'f, R: BufRead> Lines<'f, R> {
             .help("convert it: iconv -f UTF-16 -t UTF-8 FILE")
     }
 
-    /// Zero bytes: every other one in UTF-16 without its mark, anywhere in what is no text.
+    /// Zero bytes: every other byte in UTF-16 without a byte order mark, anywhere in a binary file.
     fn no_text(&self) -> Error {
         let some = &self.buffer[..self.buffer.len().min(64)];
         let zeros = |from: usize| {
@@ -118,20 +118,20 @@ impl<'f, R: BufRead> Lines<'f, R> {
         if zeros(0) != zeros(1) {
             return self.encoding();
         }
-        Error::input("the file is binary, no text")
+        Error::input("the file is binary, not text")
             .at(self.place())
-            .help("give the text that the benchmark printed, perhaps with gzip")
+            .help("give the text that the benchmark printed; it may be gzipped")
     }
 }
 
-/// Reads up to and with a line feed, and no more than makes a line too long. None at the end;
-/// else whether there was a line feed.
+/// Reads up to and including a line feed, and at most one byte more than the longest line. `None` at the
+/// end, otherwise whether there was a line feed.
 fn until_line_feed(input: &mut impl BufRead, into: &mut Vec<u8>) -> io::Result<Option<bool>> {
     let read = input.take(LONGEST as u64 + 1).read_until(b'\n', into)?;
     Ok((read > 0).then(|| into.last() == Some(&b'\n')))
 }
 
-/// Without colours and without what a carriage return wrote over.
+/// Removes colours and text that a carriage return overwrote.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -153,7 +153,7 @@ fn plain(text: &str) -> String {
     }
 }
 
-/// Takes prefixes away until there is none.
+/// Removes prefixes until there is none.
 fn strip(text: &str) -> &str {
     let mut rest = text.trim();
     loop {
@@ -179,7 +179,7 @@ fn bracket(text: &str) -> Option<&str> {
     (is_rank || is_time || inside.starts_with("pod/")).then_some(rest)
 }
 
-/// `0: ` of srun, `2026-11-20T06:00:00.1Z ` and its like.
+/// `0: ` of srun, `2026-11-20T06:00:00.1Z ` and similar.
 fn numbered(text: &str) -> Option<&str> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let after = &text[digits..];
@@ -195,7 +195,7 @@ fn numbered(text: &str) -> Option<&str> {
     date(text)
 }
 
-/// What follows a date with a time.
+/// The text after a date with a time.
 fn date(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();
     let shape = |at: usize, pattern: &str| {

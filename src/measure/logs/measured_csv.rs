@@ -1,14 +1,14 @@
-//! Measurements as CSV, by the names of its columns: what `collcost import --to csv` writes.
+//! Measurements as CSV with named columns, as `collcost import --to csv` writes them.
 //!
 //! ```text
 //! collective,n_ranks,nodes,bytes,dtype,time_us,algbw_GBps,busbw_GBps
 //! all_reduce,8,1,1048576,float,27.76,37.78,66.11
 //! ```
 //!
-//! Needed are `collective`, `n_ranks` (or `ranks`), `bytes` as nccl-tests counts them, and
-//! `time_us`; `dtype`, `nodes`, `in_place`, `library`, `version` and `system` are read where they are there.
-//! Rows of one collective, N and library are a table. A table of rates without times is refused:
-//! their sizes are mostly in `MB` of one kind or the other, which differ by 4.9 %.
+//! `collective`, `n_ranks` (or `ranks`), `bytes` as nccl-tests counts them, and `time_us` are required;
+//! `dtype`, `nodes`, `in_place`, `library`, `version` and `system` are read if present.
+//! Rows with the same collective, N and library form a table. A table of rates without times is refused:
+//! its sizes are mostly in `MB` of one kind or the other, which differ by 4.9 %.
 
 use super::draft::{Draft, Raw};
 use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
@@ -16,7 +16,7 @@ use crate::base::quantity::Bandwidth;
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
 
-/// Where columns stand.
+/// The positions of the columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     count: usize,
@@ -61,7 +61,7 @@ impl Reader for Table {
             (column(&["collective"]), column(&["n_ranks", "ranks"]), column(&["bytes"]), time);
         let (Some(collective), Some(ranks), Some(bytes), Some(time)) = needed else {
             if rates && names.len() > 3 && names.iter().any(|n| n.starts_with("size")) {
-                let what = "the table has rates without times, of sizes in MB of an unknown kind \
+                let what = "the table has rates without times, for sizes in an unknown kind of MB \
                             (10^6 or 2^20 bytes)";
                 return Err(Refused::at(line.number, what)
                     .help("write the columns collective, ranks, bytes and time_us"));
@@ -94,7 +94,7 @@ impl Table {
     fn row(&mut self, line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
         let at = |what: String| {
             Refused::at(line.number, what)
-                .help("write numbers: ranks and bytes whole, time_us above 0")
+                .help("write numbers: whole ranks and bytes, time_us above 0")
         };
         let quoted = line.text.contains('"').then(|| unquoted(line.text));
         let fields: Vec<&str> = match &quoted {
@@ -128,7 +128,7 @@ impl Table {
             });
             let ranks = field::whole(fields[columns.ranks]).and_then(|n| u32::try_from(n).ok());
             let ranks = ranks.filter(|&n| n > 0);
-            let what = || at(format!("`{}` is no number of ranks", fields[columns.ranks]));
+            let what = || at(format!("`{}` is not a number of ranks", fields[columns.ranks]));
             draft.ranks.push((ranks.ok_or_else(what)?, "column"));
             draft.nodes = text(columns.nodes).parse().ok();
             let library = [text(columns.library), text(columns.version)].join(" ");
@@ -139,17 +139,18 @@ impl Table {
             taken = Taken::Began;
         }
         let (bytes, time) = (fields[columns.bytes], fields[columns.time]);
-        let size = field::whole(bytes).ok_or_else(|| at(format!("`{bytes}` are no bytes")))?;
+        let size =
+            field::whole(bytes).ok_or_else(|| at(format!("`{bytes}` is not a number of bytes")))?;
         let Some(draft) = log.last() else { return Ok(taken) };
         let measured = match draft.tested {
             Some(Tested::Rate { .. }) => {
                 let rate = text(columns.rate);
                 let read = field::rate(rate, Bandwidth(1e9), line.number)?;
-                Measured::Rate(read.ok_or_else(|| at(format!("`{rate}` is no rate in GB/s")))?)
+                Measured::Rate(read.ok_or_else(|| at(format!("`{rate}` is not a rate in GB/s")))?)
             }
             _ => {
                 let span = field::micros(time, line.number)?;
-                let what = || at(format!("`{time}` is no time in microseconds"));
+                let what = || at(format!("`{time}` is not a time in microseconds"));
                 Measured::Time(span.ok_or_else(what)?)
             }
         };
@@ -169,7 +170,7 @@ impl Table {
     }
 }
 
-/// The fields of a line some of which stand in quotes; none where the line is no CSV.
+/// The fields of a line with quoted fields; `None` if the line is not valid CSV.
 fn unquoted(text: &str) -> csv::StringRecord {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
     reader.records().next().and_then(std::result::Result::ok).unwrap_or_default()

@@ -1,14 +1,14 @@
-//! Logs of benchmarks of collectives, one file a format ([`FORMATS`]), and traces of jobs ([`TRACES`]).
+//! Logs of collective benchmarks, one file per format ([`FORMATS`]), and traces of jobs ([`TRACES`]).
 //!
-//! A log is read line by line in bounded memory. Every line goes to the format whose table is
-//! open, then to the others, which know their headings; what is nobody's is passed over, as logs
-//! hold launchers' and libraries' lines too. Several tables of a file stay apart.
+//! A log is read line by line in bounded memory. Every line goes to the format whose table is open, then
+//! to the others, which recognise their headings. Unknown lines are ignored, as logs also contain lines of
+//! launchers and libraries. Several tables in a file are kept separate.
 //!
-//! What is read is complete: a row that is cut off or contradicts itself is left out and named
-//! with its line, never mended. What a log does not say, the ranks above all, is inferred only
-//! where one answer is left, or asked for ([`Asked`]).
+//! Only complete rows are used: a row that is cut off or contradicts itself is left out and reported with
+//! its line, never repaired. What a log does not state, above all the number of ranks, is inferred only if
+//! one answer is possible; otherwise the user is asked ([`Asked`]).
 //!
-//! Sizes become nccl-tests' M ([`Collective`]); every format says what its sizes count.
+//! Sizes are converted to nccl-tests' M ([`Collective`]); every format states what its sizes count.
 
 mod aiconfigurator;
 mod all_reduce_bench;
@@ -57,16 +57,16 @@ pub use trace::{Input, SeekRead, TRACES, Trace, TraceFormat, format_of};
 pub struct Format {
     /// The name in reports.
     pub id: &'static str,
-    /// Whose output it is, in a few words.
+    /// The program whose output it is, in a few words.
     pub summary: &'static str,
     reader: fn() -> Box<dyn Reader>,
 }
 
-/// Every format that is read line by line, one line each.
+/// Every format that is read line by line, with one entry each.
 ///
-/// The JSON of nccl-tests is one document and is told by its first byte.
+/// The JSON of nccl-tests is one document and is recognised by its first byte.
 pub static FORMATS: &[Format] = &[
-    // Their headings are also parts of others': they come first.
+    // Their headings are also parts of other formats' headings, so they come first.
     Format {
         id: "oneccl",
         summary: "oneCCL's benchmark",
@@ -79,7 +79,7 @@ pub static FORMATS: &[Format] = &[
     },
     Format {
         id: "nccl-tests",
-        summary: "all_reduce_perf and its like, of nccl-tests and rccl-tests",
+        summary: "nccl-tests and rccl-tests: all_reduce_perf and others",
         reader: || Box::new(nccl_tests::Table::default()),
     },
     Format {
@@ -94,7 +94,7 @@ pub static FORMATS: &[Format] = &[
     },
     Format {
         id: "perftest",
-        summary: "ib_write_bw, ib_read_lat and their like",
+        summary: "perftest: ib_write_bw, ib_read_lat and others",
         reader: || Box::new(perftest::Table::default()),
     },
     Format {
@@ -145,25 +145,25 @@ pub static FORMATS: &[Format] = &[
     },
 ];
 
-/// The id of nccl-tests' JSON, which is no format of lines.
+/// The id of nccl-tests' JSON, which is not read line by line.
 pub const JSON: &str = "nccl-tests-json";
 
-/// What a format does with lines.
+/// How a format reads lines.
 trait Reader {
-    /// Takes a line if it is of this format.
+    /// Reads a line if it belongs to this format.
     ///
     /// # Errors
-    /// What no part of the file can be trusted after: a negative time, another unit.
+    /// An error after which nothing in the file can be trusted: a negative time, another unit.
     fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken>;
 
-    /// Another format's table began.
+    /// The table of another format began.
     fn leave(&mut self) {}
 }
 
-/// What a format did with a line.
+/// What a format did with a line:
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Taken {
-    /// It is none of this format's.
+    /// It does not belong to this format.
     No,
     /// It was read.
     Yes,
@@ -173,36 +173,36 @@ enum Taken {
 
 type Read<T> = std::result::Result<T, crate::base::refused::Refused>;
 
-/// What a log is read into.
+/// The state while a log is read.
 #[derive(Default)]
 struct Log {
     tables: Vec<Draft>,
     launcher: Launcher,
-    /// Where a benchmark said that it begins, and which: its table may be missing.
+    /// Where a benchmark announced its start, and which one: its table may be missing.
     begun: Option<(usize, &'static str)>,
-    /// What the user says.
+    /// What the user set.
     asked: Asked,
-    /// What lines say that are of no table.
+    /// Information from lines outside tables.
     evidence: Evidence,
 }
 
 impl Log {
-    /// The table that was begun last.
+    /// The last table.
     fn last(&mut self) -> Option<&mut Draft> {
         self.tables.last_mut()
     }
 }
 
-/// What the user says, which logs may leave out.
+/// Settings of the user for what logs may not state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked {
-    /// N of tables that do not say it.
+    /// N for tables that do not state it.
     pub ranks: Option<u32>,
-    /// The collective of tables that do not say it.
+    /// The collective for tables that do not state it.
     pub collective: Option<Collective>,
 }
 
-/// What was measured.
+/// The operation that was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tested {
     /// A collective of a library.
@@ -211,12 +211,12 @@ pub enum Tested {
     OneWay,
     /// Every rank sends to the next at once.
     Shift,
-    /// The rate of many messages on their way at once, which is no time of one.
+    /// The rate of many messages in flight at once, which gives no time for one.
     Rate {
-        /// Whether both ways are counted together.
+        /// Whether both directions are counted together.
         both_ways: bool,
     },
-    /// Something that is not used, or unknown, in its own words.
+    /// Something unused or unknown, as the log calls it.
     Other(String),
 }
 
@@ -235,7 +235,7 @@ impl Tested {
     }
 }
 
-/// What a row measured.
+/// The value that a row measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Measured {
     /// The time of one operation.
@@ -244,22 +244,22 @@ pub enum Measured {
     Rate(Bandwidth),
 }
 
-/// A row of a table; one of nccl-tests' lines makes two.
+/// A row of a table; a line of nccl-tests gives two.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Row {
     /// The line, from 1.
     pub line: usize,
     /// M, as nccl-tests counts it.
     pub size: Bytes,
-    /// The type of the elements, where the log says it.
+    /// The type of the elements, if the log states it.
     pub dtype: Option<DataType>,
-    /// Whether the result took the place of the operand.
+    /// Whether the operation was in place.
     pub in_place: bool,
     /// What was measured.
     pub measured: Measured,
-    /// How many elements were wrong; absent where nobody looked.
+    /// How many elements were wrong; absent if they were not checked.
     pub wrong: Option<u64>,
-    /// What a job's calls say beside their median; absent in the row of a benchmark.
+    /// More statistics of a job's calls; absent in the row of a benchmark.
     pub traced: Option<Traced>,
 }
 
@@ -268,19 +268,19 @@ pub struct Row {
 pub struct Traced {
     /// How many calls the row stands for; its time is the median of their shortest times over the ranks.
     pub calls: u32,
-    /// Of how many ranks a call was seen, at most.
+    /// The largest number of ranks that recorded a call.
     pub present: u32,
-    /// The tenth of the calls that was fastest took at most this.
+    /// The fastest tenth of the calls took at most this.
     pub fast: Seconds,
-    /// The median of the longest less the shortest time over the ranks: waiting for the last to come.
+    /// The median of the longest minus the shortest time over the ranks: the wait for the last rank.
     pub skew: Seconds,
-    /// That of all calls together.
+    /// The sum of that over all calls.
     pub waited: Seconds,
-    /// The rank that came last most often, and in which part of the calls.
+    /// The rank that most often arrived last, and in which part of the calls.
     pub latest: Option<(u32, Ratio)>,
-    /// The part of the time in which nothing was computed; absent where nobody looked.
+    /// The part of the time without computation; absent if it is unknown.
     pub exposed: Option<Ratio>,
-    /// Whether the time is an upper bound only: ranks are missing, or the clock was the host's.
+    /// Whether the time is only an upper bound: ranks are missing, or the clock was the host's.
     pub at_most: bool,
 }
 
@@ -289,7 +289,7 @@ pub struct Traced {
 pub struct LeftOut {
     /// Why.
     pub why: String,
-    /// Their lines, as far as the format has lines, and no more than some of very many.
+    /// Their lines, if the format has lines; only some of very many.
     pub lines: Vec<usize>,
     /// How many there are.
     pub count: usize,
@@ -300,7 +300,7 @@ pub struct LeftOut {
 pub struct Refusal {
     /// What is wrong.
     pub what: String,
-    /// How to mend it.
+    /// How to fix it.
     pub help: String,
 }
 
@@ -315,30 +315,30 @@ pub struct Table {
     pub title: String,
     /// What was measured.
     pub tested: Tested,
-    /// N, where it is known.
+    /// N, if known.
     pub ranks: Option<u32>,
-    /// How N is known: `list of devices`, `command`, `job description`, `#processes`, `column`,
-    /// `columns`, `kind of test`, or `--n` where the user said it.
+    /// The source of N: `list of devices`, `command`, `job description`, `#processes`, `column`,
+    /// `columns`, `kind of test`, or `--n` if the user set it.
     pub ranks_by: Option<&'static str>,
     /// Whether the log says that several ranks run on one GPU.
     pub shares_gpus: bool,
-    /// How many hosts, where the log says it.
+    /// The number of hosts, if the log states it.
     pub nodes: Option<u32>,
-    /// The library with its version, where the log says it.
+    /// The library with its version, if the log states it.
     pub library: Option<String>,
-    /// The machine, where the log says it.
+    /// The machine, if the log states it.
     pub system: Option<String>,
-    /// Operations between two readings of the clock.
+    /// The number of operations between two readings of the clock.
     pub iterations: u32,
     /// How runs followed each other.
     pub mode: Mode,
-    /// What was read; empty where the table is refused.
+    /// The rows; empty if the table is refused.
     pub rows: Vec<Row>,
-    /// What was not.
+    /// The rows that are not used.
     pub left_out: Vec<LeftOut>,
-    /// Why nothing of the table is used.
+    /// Why the table is refused, if it is.
     pub refused: Option<Refusal>,
-    /// What to know before trusting it.
+    /// Warnings about the table.
     pub warnings: Vec<String>,
 }
 
@@ -349,7 +349,7 @@ pub struct Imported {
     pub file: String,
     /// Its tables in order, at least one.
     pub tables: Vec<Table>,
-    /// What it says beside them of how it ran.
+    /// What it says about the run besides the tables.
     pub evidence: Evidence,
 }
 
@@ -357,42 +357,42 @@ impl Imported {
     /// Whether anything can be used.
     ///
     /// # Errors
-    /// Why not: what is wrong with the first table.
+    /// Nothing can be used; the error says what is wrong with the first table.
     pub fn usable(&self) -> Result<()> {
         if self.tables.iter().any(|t| !t.rows.is_empty()) {
             return Ok(());
         }
-        // One table's reason stands for all: they are of one run.
+        // One table's reason represents all: they come from one run.
         let Some(table) = self.tables.first() else {
-            return Err(Error::input("the log holds no table").at(self.file.clone()));
+            return Err(Error::input("the log contains no table").at(self.file.clone()));
         };
         let place = format!("{}:{}", self.file, table.line);
         Err(match &table.refused {
             Some(Refusal { what, help }) => Error::input(what.clone()).at(place).help(help.clone()),
-            None => Error::input("no row of the log can be used").at(place),
+            None => Error::input("no row of the log is usable").at(place),
         })
     }
 }
 
-/// Reads the log `file` from `input`, in whichever format it is.
+/// Reads the log `file` from `input` in any known format.
 ///
 /// # Errors
-/// What is no text or no known format; a negative time or a foreign unit, with its line; a log of
-/// which nothing can be used, with the reason.
+/// The input is not text or not of a known format; a negative time or a foreign unit, with its line; a
+/// log without anything usable, with the reason.
 pub fn read(input: impl BufRead, file: &str, asked: &Asked) -> Result<Imported> {
     let log = look(input, file, asked)?;
     log.usable().map(|()| log)
 }
 
-/// As [`read`], but a log whose tables are all refused is no error.
+/// As [`read`], but a log whose tables are all refused is not an error.
 ///
 /// # Errors
-/// What is no text or no known format; a negative time or a foreign unit, with its line.
+/// The input is not text or not of a known format; a negative time or a foreign unit, with its line.
 pub fn look(input: impl BufRead, file: &str, asked: &Asked) -> Result<Imported> {
     look_at(Input::Stream(Box::new(input)), file, asked)
 }
 
-/// As [`look`], from an input that may be readable from any place, as databases must be.
+/// As [`look`], from an input that may be seekable, as databases must be.
 ///
 /// # Errors
 /// As [`look`]'s.
@@ -444,7 +444,7 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
             Some((line, which)) => {
                 Error::input(format!("the log of {which} ends before its table begins"))
                     .at(format!("{file}:{line}"))
-                    .help("give the log of a run that came to its end")
+                    .help("give the log of a run that finished")
             }
             None => hints.error(file),
         });

@@ -8,8 +8,8 @@
 //! {"name": "allreduce", "kernel": 6, "ranks": 8, "ranksPerNode": 8, "size": 1024, "time": 5.157, …}
 //! ```
 //!
-//! In place comes first; rows out of place have blanks in its stead. Elements are ints. The table does not
-//! say the collective. Source: microsoft/mscclpp test/mscclpp-test/common.cc.
+//! The in-place columns come first; out-of-place rows leave them blank. Elements are ints. The table does
+//! not name the collective. Source: microsoft/mscclpp test/mscclpp-test/common.cc.
 
 use serde::Deserialize;
 
@@ -52,7 +52,7 @@ impl Reader for Table {
             draft.mode = Mode::Stream;
             draft.library = Some("MSCCL++".to_owned());
             if text.contains("graph: 1") {
-                draft.warn("run from a CUDA graph: times hold no launch");
+                draft.warn("run from a CUDA graph: times do not include the launch");
             }
             log.tables.push(draft);
             return Ok(Taken::Began);

@@ -1,4 +1,4 @@
-//! The text of nccl-tests and rccl-tests, in every layout of its heading.
+//! The text output of nccl-tests and rccl-tests, in every layout of its heading.
 //!
 //! ```text
 //! # nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 …
@@ -9,11 +9,10 @@
 //!            8             2     float     sum      -1    19.28    0.00    0.00      0    17.24 …
 //! ```
 //!
-//! Columns are found by their names: up to 2.10 there is `error` for `#wrong`, and no `root`; an
+//! Columns are found by their names: up to 2.10 there is `error` instead of `#wrong`, and no `root`; an
 //! old all-gather has neither `redop` nor `root`; -M of 2.19 puts four more after each `#wrong`.
-//! The size is M of [`Collective`](crate::Collective) already. `count` is of one rank's block, so
-//! it is no second size. The time has four digits and is used; algbw has two decimals and checks
-//! it.
+//! The size is already M of [`Collective`](crate::Collective). `count` counts one rank's block, so it is
+//! not a second size. The time has four digits and is used; algbw has two decimals and checks the time.
 //!
 //! Source: NVIDIA/nccl-tests 2.0 to 2.19.6 `src/util.cu`, `src/common.cu`; ROCm/rccl-tests
 //! `src/common.cu`.
@@ -31,18 +30,18 @@ use crate::machine::sample::{DataType, Mode};
 use columns::Columns;
 use devices::Devices;
 
-/// What a run says before its table.
+/// What a run prints before its table.
 #[derive(Debug, Clone, Default)]
 struct Run {
     /// The program, such as `all_reduce_perf`.
     program: Option<String>,
     threads: Option<u32>,
     gpus: Option<u32>,
-    /// Calls between two readings of the clock.
+    /// The number of calls between two readings of the clock.
     iterations: u32,
     devices: Devices,
     library: Option<String>,
-    /// A barrier stands between the calls.
+    /// Whether there is a barrier between the calls.
     blocking: bool,
 }
 
@@ -51,11 +50,11 @@ struct Run {
 pub(super) struct Table {
     run: Run,
     columns: Option<Columns>,
-    /// Whether the heading before named one place alone, and that is in-place.
+    /// Whether the previous heading named only one place, and that is in-place.
     only_in_place: bool,
     /// Whether rows go to the last table.
     open: bool,
-    /// A program that was named since the last run began.
+    /// A program named since the last run began.
     next: Option<String>,
 }
 
@@ -119,7 +118,7 @@ impl Reader for Table {
             b'O' if text.starts_with("Out of bounds values") => {
                 if let Some(draft) = log.last().filter(|_| self.open && text.ends_with("FAILED")) {
                     let count = text.rsplit(' ').nth(1).unwrap_or("some");
-                    draft.warn(format!("{count} results were out of bounds: repair that first"));
+                    draft.warn(format!("{count} results were out of bounds: fix that first"));
                 }
                 Taken::Yes
             }
@@ -184,7 +183,7 @@ impl Table {
             && let Some(draft) = log.last()
         {
             draft.refuse(
-                "the times are those of the CPU, which only starts the collective",
+                "the times are CPU times, and the CPU only starts the collective",
                 "run it without -C",
             );
         }
@@ -193,7 +192,7 @@ impl Table {
 
     fn begin_table(&mut self, line: &Line, log: &mut Log) {
         let command = log.launcher.command.as_ref().filter(|c| c.program.contains("_perf"));
-        // Quoters leave out the line of threads and GPUs, and keep the one that names the program.
+        // Quotations often omit the line of threads and GPUs but keep the one that names the program.
         let named = self.run.program.clone().or(self.next.clone());
         let program = named.or(command.map(|c| c.program.clone()));
         let title = program.clone().unwrap_or_else(|| "nccl-tests".to_owned());
@@ -214,7 +213,7 @@ impl Table {
         self.open = true;
     }
 
-    /// Ranks by a command: processes, threads of each, and GPUs of each thread.
+    /// Ranks from a command: processes, threads per process, and GPUs per thread.
     fn started(&self, command: &Command) -> Option<u32> {
         let threads = self.run.threads.or(command.argument(&["-t", "--nthreads"])).unwrap_or(1);
         let gpus = self.run.gpus.or(command.argument(&["-g", "--ngpus"])).unwrap_or(1);
@@ -228,7 +227,7 @@ impl Table {
         let Some((size, elements)) = first_two(fields) else {
             if self.open && count > 4 && fields.get(2).is_some_and(|t| DataType::named(t).is_some())
             {
-                let what = format!("`{}` is no size in bytes", fields[0]);
+                let what = format!("`{}` is not a size in bytes", fields[0]);
                 return Err(Refused::at(line.number, what));
             }
             return Ok(Taken::No);
@@ -238,7 +237,7 @@ impl Table {
                 Some(dtype) => dtype,
                 None => return Ok(Taken::No),
             },
-            // `131072` or `131072   32768` and nothing behind: the log was cut there.
+            // `131072` or `131072   32768` and nothing after it: the log was cut there.
             None if self.open && count < 3 => {
                 return Ok(cut(log, line, count, self.columns.as_ref()));
             }
@@ -289,7 +288,7 @@ impl Table {
                 dtype: Some(dtype),
                 in_place,
                 measured: Measured::Time(time),
-                // In layouts up to 2.10 it is the size of an error, not a number of elements.
+                // In layouts up to 2.10 this is the size of an error, not a number of elements.
                 wrong: field::number(wrong).filter(|_| !columns.errors).map(|n| n.max(0.0) as u64),
                 factor: factor(fields[place + 1], fields[place + 2]),
                 redop: columns.redop.and_then(|c| Redop::named(fields[c])),
@@ -300,7 +299,7 @@ impl Table {
     }
 }
 
-/// The collective of a program, or that there is none.
+/// The collective of a program, or the reason why it has none.
 pub(super) fn name(draft: &mut Draft, program: &str) {
     match launcher::perf(program) {
         // Every rank sends to the next and receives from the one before.
@@ -311,8 +310,8 @@ pub(super) fn name(draft: &mut Draft, program: &str) {
         None if program.contains("_perf") => {
             draft.tested = Some(Tested::Other(program.to_owned()));
             draft.refuse(
-                format!("{program} is of no collective of equal blocks"),
-                "leave it out: only such collectives are compared",
+                format!("{program} is not a collective with equal blocks"),
+                "leave it out: only collectives with equal blocks are compared",
             );
         }
         None => {}
@@ -337,7 +336,7 @@ fn first_two(fields: &[&str]) -> Option<(u64, u64)> {
     }
 }
 
-/// Whether algbw is M over the time, by the digits that both have.
+/// Whether algbw is M over the time, within the digits of both.
 fn agrees(size: Bytes, (time, time_text): (Seconds, &str), algbw: &str) -> bool {
     let Some(printed) = field::number(algbw) else { return field::is_none(algbw) };
     let rate: Bandwidth = Bandwidth((Volume::from(size) / Bandwidth(1.0)).0 / time.0);
@@ -345,7 +344,7 @@ fn agrees(size: Bytes, (time, time_text): (Seconds, &str), algbw: &str) -> bool 
     (rate.0 - printed * 1e9).abs() <= 1.02 * slack
 }
 
-/// busbw over algbw, within the digits of both; none where they have too few.
+/// busbw over algbw, within the digits of both; `None` if they have too few.
 pub(super) fn factor(algbw: &str, busbw: &str) -> Option<(Ratio, Ratio)> {
     let (a, b) = (field::number(algbw)?, field::number(busbw)?);
     if a < 0.1 || b <= 0.0 {

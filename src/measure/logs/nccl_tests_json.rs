@@ -1,4 +1,4 @@
-//! The JSON of nccl-tests, `-J FILE`: one document a run, in one line.
+//! The JSON of nccl-tests, `-J FILE`: one document per run, in one line.
 //!
 //! ```text
 //! {"version":1,"args":["./build/all_reduce_perf","-g","8"],"nccl_version":22907,
@@ -7,8 +7,8 @@
 //!    "out_of_place":{"time":17.95,"alg_bw":0.0,"bus_bw":0.0,"nwrong":0.0},"in_place":{…}},…],…}
 //! ```
 //!
-//! A process lists its first GPU only, so N is the devices times GPUs and threads of each process.
-//! `nan` is written as a text, as are truth values.
+//! A process lists only its first GPU, so N is the devices times the GPUs and threads of each process.
+//! `nan` and truth values are written as strings.
 //!
 //! Source: NVIDIA/nccl-tests 2.17 to 2.19.6 `src/util.cu`.
 
@@ -24,7 +24,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Ratio, Seconds};
 use crate::machine::sample::{DataType, Mode};
 
-/// The largest file of documents that is read: they must be held as a whole.
+/// The largest file that is read: its documents must fit in memory as a whole.
 const LARGEST: u64 = 256 << 20;
 
 #[derive(Deserialize)]
@@ -84,7 +84,7 @@ struct Place {
     nwrong: Option<Figure>,
 }
 
-/// A number, or `nan` as a text.
+/// A number, or `nan` as a string.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Figure {
@@ -107,13 +107,13 @@ pub(super) fn is(head: &[u8]) -> bool {
     let mut text = head.iter().filter(|b| !b.is_ascii_whitespace());
     let head = &head[..head.len().min(1 << 16)];
     let has = |key: &[u8]| head.windows(key.len()).any(|part| part == key);
-    // Other programs' lines of JSON stand in logs too.
+    // Logs also contain JSON lines of other programs.
     text.next() == Some(&b'{') && (has(b"\"args\"") || has(b"\"nccl_version\""))
 }
 
 /// Reads the documents of `file`, one after another.
 pub(super) fn read(input: impl BufRead, file: &str) -> Result<Vec<Draft>> {
-    const MEND: &str = "give the file that -J wrote, whole, or the printed table";
+    const MEND: &str = "give the whole file that -J wrote, or the printed table";
     let mut bytes = Vec::new();
     let fault = |what: String| Error::input(what).at(file).help(MEND);
     let read = input.take(LARGEST + 1).read_to_end(&mut bytes);
@@ -123,7 +123,7 @@ pub(super) fn read(input: impl BufRead, file: &str) -> Result<Vec<Draft>> {
     }
     let text = match std::str::from_utf8(&bytes) {
         Ok(text) => text.trim_start_matches('\u{feff}'),
-        Err(_) => return Err(fault("the document is no UTF-8".to_owned())),
+        Err(_) => return Err(fault("the document is not UTF-8".to_owned())),
     };
     let mut drafts = Vec::new();
     let documents = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
@@ -132,7 +132,7 @@ pub(super) fn read(input: impl BufRead, file: &str) -> Result<Vec<Draft>> {
             let line = first + e.line().max(1) - 1;
             let what = match e.is_eof() {
                 true => "the document is cut off".to_owned(),
-                false => format!("this is no document of nccl-tests: {e}"),
+                false => format!("this is not a document of nccl-tests: {e}"),
             };
             Error::input(what).at(format!("{file}:{line}")).help(MEND)
         };
@@ -167,9 +167,9 @@ fn draft(document: &Document, text: &str, first: usize, file: &str) -> Result<Dr
     if let Some(OutOfBounds { count }) = out_of_bounds
         && *count > 0
     {
-        draft.warn(format!("{count} results were out of bounds: repair that first"));
+        draft.warn(format!("{count} results were out of bounds: fix that first"));
     }
-    // Lines are counted on, as documents in one line may be long.
+    // Lines are counted incrementally, as documents in one line may be long.
     let (mut line, mut seen) = (first, results.first().map_or(0, |r| offset(text, r.get())));
     line += text.as_bytes()[..seen].iter().filter(|&&b| b == b'\n').count() + 1 - first;
     for raw in results {
@@ -219,7 +219,8 @@ fn devices(draft: &mut Draft, config: &Config) {
         });
         if let (Some(_), Some(bus)) = (shared, &one.device_hex) {
             draft.shares_gpus = true;
-            draft.warn(format!("ranks share the GPU [{bus}]: these are no figures of a machine"));
+            draft
+                .warn(format!("ranks share the GPU [{bus}]: the times do not measure the machine"));
             return;
         }
     }
@@ -230,7 +231,7 @@ fn rows(draft: &mut Draft, result: &Line, line: usize, file: &str) -> Result<()>
         let Some(place) = place else { continue };
         if place.time.is_none() && place.cpu_time.is_some() {
             draft.refuse(
-                "the times are those of the CPU, which only starts the collective",
+                "the times are CPU times, and the CPU only starts the collective",
                 "run it without -C",
             );
         }
@@ -239,13 +240,13 @@ fn rows(draft: &mut Draft, result: &Line, line: usize, file: &str) -> Result<()>
         if time < 0.0 {
             return Err(Error::input(format!("`{time}` is a negative time"))
                 .at(format!("{file}:{line}"))
-                .help("remove the damaged part, and run it again"));
+                .help("remove the damaged part and run again"));
         }
         if time == 0.0 {
             draft.leave_out(line, "a time of 0");
             continue;
         }
-        // Six decimals, so that the digits of large rates matter to no N.
+        // Six decimals, so rounding of large rates affects no N.
         let rates = number(&place.alg_bw).zip(number(&place.bus_bw));
         let factor = rates.filter(|(a, b)| *a > 1e-3 && *b > 0.0).map(|(a, b)| {
             let h = 0.5e-6;

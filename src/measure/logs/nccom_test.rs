@@ -7,8 +7,8 @@
 //! Avg bus bandwidth:      40.6901GB/s
 //! ```
 //!
-//! N and the collective stand in the command alone. Its GB/s are 2^30 bytes per second: the size over
-//! the printed time says so. Source: AWS Neuron documentation 2.28, "NCCOM-TEST User Guide".
+//! Only the command states N and the collective. GB/s are 2^30 bytes per second, as the size over the
+//! printed time shows. Source: AWS Neuron documentation 2.28, "NCCOM-TEST User Guide".
 
 use super::draft::{Draft, Raw};
 use super::nccl_tests::factor;
@@ -19,7 +19,7 @@ use crate::machine::sample::{DataType, Mode};
 /// Bytes of its GB.
 const GB: f64 = 1_073_741_824.0;
 
-/// Where figures stand in a row.
+/// The columns of a row.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     count: usize,
@@ -73,7 +73,7 @@ impl Table {
             return Ok(Taken::No);
         };
         if !fields[time].ends_with("(us)") {
-            let what = format!("the table's unit in `{}` is none of nccom-test's", fields[time]);
+            let what = format!("nccom-test does not use the table's unit in `{}`", fields[time]);
             return Err(Refused::at(line.number, what));
         }
         self.columns = Some(Columns { count, dtype, time, algbw, busbw });
@@ -107,7 +107,7 @@ fn row(line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
         draft.leave_out(line.number, "a time of 0, or none");
         return Ok(Taken::Yes);
     };
-    // Times are whole microseconds; the rate was computed before they were cut.
+    // Times are whole microseconds; the rate was computed before they were rounded.
     let rate = size as f64 / time.0 / GB;
     let printed = field::number(fields[columns.algbw]);
     if printed.is_some_and(|p| (p - rate).abs() > 0.006 + rate * 0.6e-6 / time.0) {

@@ -6,8 +6,8 @@
 //! 4096          1024          int           sum           7.109159      6.612         8.531         0.576         1.008
 //! ```
 //!
-//! Sizes are totals, of all-to-all, fcollect and reduce-scatter too. Tests on the device have a row a
-//! scope; what one thread or one warp does is no measure of a machine. Source: NVIDIA/nvshmem
+//! Sizes are totals, also for all-to-all, fcollect and reduce-scatter. Tests on the device have a row per
+//! scope; one thread's or one warp's time does not measure the machine. Source: NVIDIA/nvshmem
 //! perftest/common/utils.cu.
 
 use super::draft::{Draft, Raw};
@@ -16,7 +16,7 @@ use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective;
 use crate::machine::sample::DataType;
 
-/// Where figures stand in a row.
+/// The columns of a row.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     count: usize,
@@ -66,7 +66,7 @@ impl Reader for Table {
         if columns.scope.is_some_and(|at| matches!(fields[at], "thread" | "warp")) {
             draft.leave_out(
                 line.number,
-                "one thread's or one warp's collective, no measure of a machine",
+                "one thread's or one warp's collective does not measure the machine",
             );
             return Ok(Taken::Yes);
         }
@@ -106,7 +106,7 @@ impl Table {
             None => {
                 draft.tested = Some(Tested::Other(title));
                 draft.refuse(
-                    "a test of NVSHMEM's messages, which are no collectives",
+                    "a test of NVSHMEM's messages, which are not collectives",
                     "give the output of a collective: reduction_on_stream, fcollect_on_stream …",
                 );
             }

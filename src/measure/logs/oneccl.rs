@@ -8,8 +8,8 @@
 //!           4096            16         12.75         13.80         13.14        2.31
 //! ```
 //!
-//! The columns are those of Intel's MPI benchmarks; the colon of the banner tells. Sizes count what one
-//! rank sends: of an all-gather its block. Source: uxlfoundation/oneCCL examples/benchmark.
+//! The columns are those of the Intel MPI Benchmarks; the colon in the banner distinguishes them. Sizes
+//! count what one rank sends: for an all-gather, its block. Source: uxlfoundation/oneCCL examples/benchmark.
 
 use super::draft::{Draft, Raw};
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
@@ -22,7 +22,7 @@ use crate::machine::sample::DataType;
 pub(super) struct Table {
     dtype: Option<DataType>,
     open: bool,
-    /// Where the mean stands in a row, and how many fields that has.
+    /// The field of the mean in a row, and the number of fields.
     columns: Option<(usize, usize)>,
 }
 
@@ -83,7 +83,7 @@ impl Table {
             _ => SizeIs::PerRank,
         };
         if collective == Ok(Collective::ReduceScatter) {
-            draft.warn("sizes of a reduce-scatter are taken as what a rank receives");
+            draft.warn("sizes of a reduce-scatter are assumed to be what a rank receives");
         }
         if what.contains([' ', ',']) {
             draft.refuse(

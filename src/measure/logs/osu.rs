@@ -6,10 +6,10 @@
 //! 4                     346.93            333.10            355.21        1000
 //! ```
 //!
-//! The number of ranks is printed nowhere. Sizes are those of a rank's block in all-gather,
-//! scatter, gather and all-to-all, of the whole vector elsewhere. MB are 10^6 bytes; of many
-//! messages at once they are a rate, not a time. The heading may name fewer columns than rows
-//! have (`-f` of 7.3), and every figure has two decimals, by which a cut one is known.
+//! The number of ranks is not printed. Sizes are those of a rank's block in all-gather, scatter, gather
+//! and all-to-all, and of the whole vector elsewhere. MB are 10^6 bytes; for many messages at once MB/s are
+//! a rate, not a time. The heading may name fewer columns than rows have (`-f` of 7.3). Every number has
+//! two decimals, which reveals a truncated one.
 //!
 //! Source: OSU micro-benchmarks 5.8 and 7.5 `c/mpi`, `c/util/osu_util_mpi.c`.
 
@@ -21,7 +21,7 @@ use crate::base::refused::Refused;
 use crate::base::size_is::SizeIs;
 use crate::machine::sample::{DataType, Mode};
 
-/// What the titles of collectives hold, longer names before those in them.
+/// The names in the titles of collectives, longer names before those they contain.
 const COLLECTIVES: &[(&str, C)] = &[
     ("All-to-All Personalized Exchange", C::AllToAll),
     ("Reduce_scatter", C::ReduceScatter),
@@ -44,12 +44,12 @@ const MB: Bandwidth = Bandwidth(1e6);
 /// Reads tables.
 #[derive(Default)]
 pub(super) struct Table {
-    /// The title of the test that runs, and its line.
+    /// The title of the current test, and its line.
     title: Option<(usize, String)>,
     dtype: Option<DataType>,
     pairs: Option<u32>,
     open: bool,
-    /// Fields of the rows so far.
+    /// The number of fields in the rows so far.
     fields: usize,
     /// Whether rows have no size.
     barrier: bool,
@@ -64,7 +64,7 @@ impl Reader for Table {
         if text.starts_with("OSU ") || text.starts_with("OMB") {
             let Some(at) = text.find(" Test") else { return Ok(Taken::No) };
             *self = Self { title: Some((line.number, text.to_owned())), ..Self::default() };
-            // A table is begun at its title: a log may end there.
+            // A table begins at its title: the log may end there.
             self.begin(&text[..at], line.number, log);
             return Ok(Taken::Began);
         }
@@ -78,7 +78,7 @@ impl Reader for Table {
         if let Some((_, rest)) = text.split_once("[ pairs: ") {
             self.pairs = rest.split_ascii_whitespace().next().and_then(|n| n.parse().ok());
             if let Some(draft) = log.last().filter(|_| self.pairs.is_some_and(|n| n > 1)) {
-                draft.warn("the rate is of several pairs together");
+                draft.warn("the rate is the sum over several pairs");
             }
             return Ok(Taken::Yes);
         }
@@ -107,19 +107,19 @@ impl Table {
         let collective = COLLECTIVES.iter().find(|(name, _)| what == *name);
         match (what, collective) {
             _ if over.starts_with("MPI_") || over.contains("SHMEM") || over.contains("UPC") => {
-                refuse(&mut draft, "transfers into others' memory are no messages or collectives");
+                refuse(&mut draft, "one-sided transfers are neither messages nor collectives");
             }
             (_, Some(&(_, collective))) => {
                 draft.tested = Some(Tested::Collective(collective));
                 draft.size_is = size_is(collective);
                 self.barrier = collective == C::Barrier;
-                // MPI_FLOAT is added, MPI_CHAR moved, up to 6.x; 7.x says which.
+                // Up to 6.x reductions use MPI_FLOAT and transfers MPI_CHAR; 7.x prints the type.
                 let usual = if collective.reduces() { DataType::F32 } else { DataType::Byte };
                 self.dtype = Some(usual).filter(|_| collective != C::Barrier);
             }
             ("", _) if title.ends_with("Latency") => draft.tested = Some(Tested::OneWay),
             ("Multi", _) => {
-                // Pairs at once, and how many is not printed.
+                // Several pairs at once; their number is not printed.
                 draft.tested = Some(Tested::OneWay);
                 draft.any_ranks = true;
             }
@@ -130,9 +130,9 @@ impl Table {
                 draft.tested = Some(Tested::Rate { both_ways: true });
             }
             (other, _) if other.starts_with("Non-blocking") => {
-                refuse(&mut draft, "a collective beside computation takes another time");
+                refuse(&mut draft, "a collective that overlaps computation has a different time");
             }
-            _ => refuse(&mut draft, &format!("`{what}` is no test of messages or collectives")),
+            _ => refuse(&mut draft, &format!("`{what}` is not a test of messages or collectives")),
         }
         if let Some(command) = &log.launcher.command
             && command.program.starts_with("osu_")
@@ -152,25 +152,25 @@ impl Table {
         let overlapped = text.contains("Overlap");
         if overlapped {
             draft.refuse(
-                "a collective beside computation takes another time",
+                "a collective that overlaps computation has a different time",
                 "run the blocking test",
             );
         }
-        // Units stand in brackets: (us), (MB/s), (%).
+        // Units are in brackets: (us), (MB/s), (%).
         let foreign = text.split('(').skip(1).filter_map(|rest| rest.split(')').next()).find(|u| {
             !matches!(*u, "us" | "MB/s" | "%") && u.chars().all(|c| c.is_alphabetic() || c == '/')
         });
         if let Some(unit) = foreign {
-            let what = format!("the table's unit `{unit}` is none of OSU's: us and MB/s");
-            return Err(Refused::at(line.number, what).help("give the text as OSU printed it"));
+            let what = format!("the table's unit `{unit}` is not one of OSU's, us and MB/s");
+            return Err(Refused::at(line.number, what).help("give the unchanged output of OSU"));
         }
         let is_rate = text.contains("MB/s");
         match &draft.tested {
             Some(Tested::Rate { .. }) if !is_rate => {
-                return Err(Refused::at(line.number, "a test of bandwidth without MB/s"));
+                return Err(Refused::at(line.number, "a bandwidth test without MB/s"));
             }
             Some(Tested::OneWay | Tested::Collective(_)) if is_rate => {
-                return Err(Refused::at(line.number, "MB/s in a test of latency"));
+                return Err(Refused::at(line.number, "MB/s in a latency test"));
             }
             _ => {}
         }
@@ -222,7 +222,7 @@ impl Table {
             draft.leave_out(line.number, "a time or rate of 0");
             return Ok(Taken::Yes);
         };
-        // Behind the average stand least, greatest and how many.
+        // After the average come minimum, maximum and the number of iterations.
         if let Some(iterations) = figures.get(3).and_then(|f| field::whole(f)) {
             draft.iterations = draft.iterations.max(u32::try_from(iterations).unwrap_or(1));
         }

@@ -1,11 +1,11 @@
-//! PARAM's benchmark of collectives.
+//! PARAM's collective benchmark.
 //!
 //! ```text
 //! COMMS-RES-all_reduce-float32total-size (B)  nElementsPerRank  Time(us):p50  p75 … AlgBW(GB/s) BusBW(GB/s) …
 //! COMMS-RES-all_reduce-float32       1048576            262144          32.2 33.5 …      32.559      56.979 …
 //! ```
 //!
-//! Percentiles are over the ranks' means. The size is the larger tensor of a rank, which is nccl-tests'.
+//! Percentiles are over the ranks' means. The size is that of the larger tensor of a rank, as in nccl-tests.
 //! Source: facebookresearch/param train/comms/pt/comms.py.
 
 use super::draft::{Draft, Raw};
@@ -14,7 +14,7 @@ use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::machine::sample::DataType;
 
 const MARK: &str = "COMMS-RES-";
-/// size, elements, p50, p75, p95, least, most, algbw, busbw.
+/// size, elements, p50, p75, p95, minimum, maximum, algbw, busbw.
 const FIELDS: usize = 9;
 
 /// Reads tables.
@@ -67,7 +67,7 @@ impl Table {
         self.open = true;
         if name.contains("QUANT") || !rest.contains("p50") || !rest.contains("BusBW(GB/s)") {
             draft.refuse(
-                "a table of PARAM that is none of plain collectives: quantised, or messages",
+                "a table of PARAM that is not of plain collectives: quantised, or messages",
                 "run comms.py with --collective and without quantisation",
             );
         }

@@ -1,4 +1,4 @@
-//! perftest: `ib_write_bw`, `ib_read_lat` and their like.
+//! perftest: `ib_write_bw`, `ib_read_lat` and others.
 //!
 //! ```text
 //!                     RDMA_Write BW Test
@@ -6,8 +6,8 @@
 //!  65536      5000             11030.78            11030.45             0.176487
 //! ```
 //!
-//! `MB/sec` is 2^20 bytes per second, as newer versions write; `Gb/sec` 10^9 bits. The message rate
-//! checks it. A test of latency prints one way, half of a round trip; `t_typical` is its median.
+//! `MB/sec` is 2^20 bytes per second, which newer versions write as such; `Gb/sec` is 10^9 bits. The
+//! message rate checks it. A latency test prints one way, half of a round trip; `t_typical` is its median.
 //! Source: linux-rdma/perftest `src/perftest_parameters.h`, `src/perftest_resources.c`.
 
 use super::draft::{Draft, Raw};
@@ -16,12 +16,12 @@ use crate::base::quantity::Bandwidth;
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
 
-/// Where figures stand in a row.
+/// The columns of a row.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     count: usize,
     figure: usize,
-    /// The unit of a rate; none for a time.
+    /// The unit of a rate; `None` for a time.
     unit: Option<Bandwidth>,
     /// Millions of messages per second.
     messages: Option<usize>,
@@ -89,9 +89,9 @@ impl Table {
             (Some(_), "Gb/sec") => Some(Bandwidth(0.125e9)),
             (None, "usec") => None,
             _ => {
-                let what = format!("the table's unit [{unit}] is none of perftest's");
+                let what = format!("perftest does not use the table's unit [{unit}]");
                 return Err(
-                    Refused::at(line.number, what).help("give the text as perftest printed it")
+                    Refused::at(line.number, what).help("give the unchanged output of perftest")
                 );
             }
         };
@@ -104,7 +104,7 @@ impl Table {
         draft.mode = Mode::Isolated;
         draft.library = Some("verbs".to_owned());
         if title == "perftest" && rate.is_some() {
-            draft.warn("no title says whether the rate is of one way or of both");
+            draft.warn("no title states whether the rate is one-way or both ways");
         }
         log.tables.push(draft);
         let messages = column("MsgRate");
@@ -120,7 +120,7 @@ fn row(line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
     let Some(size) = fields.first().and_then(|f| field::whole(f)) else { return Ok(Taken::No) };
     let Some(draft) = log.last() else { return Ok(Taken::No) };
     let numbers = fields.iter().take_while(|f| field::number(f).is_some()).count();
-    // The message rate has six digits, and is the last: a cut one has fewer.
+    // The message rate is the last field and has six digits; a truncated one has fewer.
     let last = columns.messages.filter(|&m| m + 1 == columns.count).and_then(|m| fields.get(m));
     if numbers < columns.count || last.is_some_and(|f| field::decimals(f) < 6) {
         let of = columns.count;
@@ -141,7 +141,7 @@ fn row(line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
         && let Some(messages) = field::number(fields[m])
     {
         let by_messages = messages * 1e6 * size as f64;
-        // Two digits behind one point, six behind the other; 2^20 and 10^6 are 4.9 % apart.
+        // One has two digits after the point, the other six; 2^20 and 10^6 differ by 4.9 %.
         let digits = 0.006 / field::number(figure).unwrap_or(1.0) + 0.6e-6 / messages;
         if by_messages > 0.0 && (rate.0 / by_messages - 1.0).abs() > 0.02 + digits {
             let why = "the rate is not the message rate times the size: another unit, or damaged";

@@ -1,11 +1,11 @@
-//! What was imported as samples.
+//! Converts imported rows to samples.
 
 use super::{Imported, Measured, Row, Table, Tested};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::{Block, Clock, Library, Op, Origin, Sample, Samples};
 
 impl Table {
-    /// What a row timed; none for a rate, and for what is none of this crate's operations.
+    /// The operation that a row timed; `None` for a rate and for operations that this crate does not have.
     #[must_use]
     pub fn op(&self, row: &Row) -> Option<Op> {
         match &self.tested {
@@ -20,7 +20,7 @@ impl Table {
         }
     }
 
-    /// The least and the greatest M; none without rows.
+    /// The smallest and the largest M; `None` without rows.
     #[must_use]
     pub fn sizes(&self) -> Option<(Bytes, Bytes)> {
         let sizes = || self.rows.iter().map(|r| r.size);
@@ -28,7 +28,7 @@ impl Table {
     }
 }
 
-/// The libraries of all tables of `logs`, each once; none where no table says its own.
+/// The libraries of all tables of `logs`, each once; `None` if no table states its library.
 #[must_use]
 pub fn libraries<'l>(logs: impl IntoIterator<Item = &'l Imported>) -> Option<String> {
     let tables = logs.into_iter().flat_map(|log| &log.tables);
@@ -39,9 +39,9 @@ pub fn libraries<'l>(logs: impl IntoIterator<Item = &'l Imported>) -> Option<Str
 }
 
 impl Imported {
-    /// The rows as samples: a table is a launch, a row per block of one sample.
+    /// The rows as samples: a table is a launch, and each row is a block of one sample.
     ///
-    /// Rates, and what logs left unsaid, are counted in [`left_out`](Samples::left_out).
+    /// Rates and rows with missing information are counted in [`left_out`](Samples::left_out).
     #[must_use]
     pub fn samples(&self) -> Samples {
         let mut samples = Samples {
@@ -61,7 +61,7 @@ impl Imported {
                     left_out += 1;
                     continue;
                 };
-                // An upper bound is no measurement.
+                // An upper bound is not a measurement.
                 if row.traced.is_some_and(|t| t.at_most) {
                     left_out += 1;
                     continue;

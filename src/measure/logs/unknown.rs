@@ -1,23 +1,27 @@
-//! What a file that is no log says it is.
+//! Recognises files that are not logs.
 
 use super::FORMATS;
 use super::line::Line;
 use crate::base::error::Error;
 
-/// A mark of something else, what it is, and what to do.
+/// A text that identifies another kind of file, what it is, and what to do.
 const HINTS: &[(&str, &str, &str)] = &[
     (
         "NCCL INFO",
         "the file is a debug log of NCCL without a table of nccl-tests",
-        "ask `collcost nccl log FILE`, or give the benchmark's own output",
+        "use `collcost nccl log FILE`, or give the benchmark's own output",
     ),
     (
         "vg bus bandwidth",
-        "the file has an average over sizes alone, which measures nothing: it moves with the sizes",
+        "the file has only an average over sizes, which measures nothing: it depends on the sizes",
         "give the table of all_reduce_perf, not its last line",
     ),
-    ("blk,op,n,M", "the file holds recorded samples, no log", "give it to `collcost fit` as it is"),
-    ("{\"t\":\"hdr\"", "the file holds samples, no log", "give it to `collcost fit` as it is"),
+    (
+        "blk,op,n,M",
+        "the file holds recorded samples, not a log",
+        "give it to `collcost fit` unchanged",
+    ),
+    ("{\"t\":\"hdr\"", "the file holds samples, not a log", "give it to `collcost fit` unchanged"),
 ];
 
 /// The first hint that a file gives.
@@ -40,7 +44,7 @@ impl Hints {
             return Error::input(what).at(format!("{file}:{line}")).help(help);
         }
         let ids: Vec<&str> = FORMATS.iter().map(|f| f.id).collect();
-        Error::input("the file holds no table of a known benchmark").at(file).help(format!(
+        Error::input("the file contains no table of a known benchmark").at(file).help(format!(
             "known are {}, and nccl-tests' JSON (-J); give the output with its headings",
             ids.join(", ")
         ))

@@ -1,4 +1,4 @@
-//! vLLM's benchmark of its device communicators: a column a backend.
+//! vLLM's benchmark of its device communicators, with one column per backend.
 //!
 //! ```text
 //! World Size: 2, Data Type: torch.bfloat16, Hidden Size: 8192
@@ -6,7 +6,7 @@
 //! (32, 8192)    0.50 MB      0.007      0.009      0.016   ca_1stage (2.17x)
 //! ```
 //!
-//! Times are milliseconds to three digits behind the point. Sizes are counted from the shape.
+//! Times are milliseconds with three decimals. Sizes are computed from the shape.
 //! Source: vllm-project/vllm, `benchmarks/kernels/benchmark_device_communicators.py`, as printed in
 //! pull request 24111.
 
@@ -48,7 +48,7 @@ impl Reader for Table {
     }
 }
 
-/// The fields of a line, between which stand two blanks at least.
+/// The fields of a line, separated by at least two blanks.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     text.split("  ").map(str::trim).filter(|field| !field.is_empty())
 }
@@ -77,7 +77,7 @@ impl Table {
         let size =
             sides.and_then(|sides| sides.into_iter().try_fold(dtype.bytes().0, u64::checked_mul));
         let Some(size) = size else { return Taken::No };
-        // Behind the size in MB.
+        // After the size in MB.
         let times = split(rest).skip(1);
         for (draft, time) in log.tables[first..first + count].iter_mut().zip(times) {
             match field::number(time).filter(|ms| *ms > 0.0) {
@@ -85,7 +85,7 @@ impl Table {
                     dtype: Some(dtype),
                     ..Raw::timed(line.number, size, Seconds(millis * 1e-3))
                 }),
-                None => draft.leave_out(line.number, "no time: the backend does not take it"),
+                None => draft.leave_out(line.number, "no time: the backend does not run this size"),
             }
         }
         Taken::Yes

@@ -1,17 +1,17 @@
-//! What can be wrong with a machine, as people write it, and what that means on a machine.
+//! Faults of a machine: how they are written, and their effect.
 //!
 //! | fault | what is changed |
 //! |---|---|
 //! | `slow-link=F`, `=R:F`, `=A-B:F` | messages over a link take F times as long, both ways |
 //! | `slow-rank=F`, `=R:F` | all messages of a rank do |
-//! | `straggler=TIME`, `=R:TIME` | a rank comes late to every call |
-//! | `missing-nic`, `=K` | K NICs of every node are gone, the others share their traffic |
+//! | `straggler=TIME`, `=R:TIME` | a rank arrives late to every call |
+//! | `missing-nic`, `=K` | K NICs of every node are missing, the others share their traffic |
 //! | `wrong-tier`, `=MACHINE` | links inside a node are those between nodes, or of another machine |
-//! | `nvls-off` | switches neither add nor multicast |
-//! | `protocol-off=LL` | NCCL's tuner may not take a protocol |
+//! | `nvls-off` | switches neither reduce nor multicast |
+//! | `protocol-off=LL` | NCCL's tuner may not choose a protocol |
 //! | `shared-gpu` | two ranks on each device, which take turns |
 //!
-//! A rank that is not named is drawn by the seed.
+//! A rank that is not named is drawn at random by the seed.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -29,35 +29,35 @@ use crate::machine::query::Query;
 /// One fault.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
-    /// Messages over a link take so many times as long.
+    /// Messages over a link take longer by a factor.
     SlowLink {
         /// Which link.
         link: Link,
         /// How many times as long.
         factor: Ratio,
     },
-    /// All that a rank sends and receives takes so many times as long.
+    /// Everything that a rank sends and receives takes longer by a factor.
     SlowRank {
         /// The rank; absent: drawn.
         rank: Option<u32>,
         /// How many times as long.
         factor: Ratio,
     },
-    /// A rank comes late to every call.
+    /// A rank arrives late to every call.
     Straggler {
         /// The rank; absent: drawn.
         rank: Option<u32>,
         /// By how much.
         late: Seconds,
     },
-    /// NICs of every node are gone.
+    /// NICs of every node are missing.
     MissingNic {
         /// How many of each node.
         count: NonZeroU32,
     },
-    /// Data inside a node go over other links.
+    /// Data inside a node use other links.
     WrongTier {
-        /// The machine whose inner links they are; absent: this machine's links between nodes.
+        /// The machine whose links inside a node are used; absent: this machine's links between nodes.
         of: Option<String>,
     },
     /// A protocol of NCCL is disabled.
@@ -65,7 +65,7 @@ pub enum Fault {
         /// The protocol.
         protocol: Proto,
     },
-    /// Switches neither add nor multicast.
+    /// Switches neither reduce nor multicast.
     NvlsOff,
     /// Two ranks on each device.
     SharedGpu,
@@ -74,7 +74,7 @@ pub enum Fault {
 /// A link that may be slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// That of a rank which is drawn.
+    /// That of a rank drawn at random.
     Any,
     /// That of a rank to other nodes; on one node, to its neighbours.
     Of(u32),
@@ -103,12 +103,14 @@ impl FromStr for Fault {
             None => (text.trim(), None),
         };
         let Some(&(_, form)) = FORMS.iter().find(|(known, _)| *known == name) else {
-            return Err(Error::input(format!("`{name}` is no fault that is known")).help(
-                did_you_mean(name, FORMS.iter().map(|(known, _)| *known), || {
+            return Err(Error::input(format!("there is no fault `{name}`")).help(did_you_mean(
+                name,
+                FORMS.iter().map(|(known, _)| *known),
+                || {
                     let names: Vec<&str> = FORMS.iter().map(|(known, _)| *known).collect();
                     format!("known are {}", names.join(", "))
-                }),
-            ));
+                },
+            )));
         };
         let fault = Self::of(name, value);
         fault.map_err(|e| e.or_help(format!("write {form}")))
@@ -116,7 +118,7 @@ impl FromStr for Fault {
 }
 
 impl Fault {
-    /// A fault that is known, from what stands behind its name.
+    /// A known fault, from the value after its name.
     fn of(name: &str, value: Option<&str>) -> Result<Self> {
         Ok(match (name, value) {
             ("slow-link", Some(value)) => slow_link(value)?,
@@ -130,17 +132,17 @@ impl Fault {
             }
             ("missing-nic", None) => Self::MissingNic { count: NonZeroU32::MIN },
             ("missing-nic", Some(count)) => {
-                let none = |_| Error::input(format!("`{count}` is no number of NICs above 0"));
+                let none = |_| Error::input(format!("`{count}` is not a number of NICs above 0"));
                 Self::MissingNic { count: count.parse().map_err(none)? }
             }
             ("wrong-tier", of) => Self::WrongTier { of: of.map(str::to_owned) },
             ("protocol-off", Some(protocol)) => match Proto::named(protocol)? {
-                Proto::Simple => return Err(Error::input("without Simple NCCL does not start")),
+                Proto::Simple => return Err(Error::input("NCCL does not start without Simple")),
                 protocol => Self::ProtocolOff { protocol },
             },
             ("nvls-off", None) => Self::NvlsOff,
             ("shared-gpu", None) => Self::SharedGpu,
-            _ => return Err(Error::input(format!("`{name}` says too little or too much"))),
+            _ => return Err(Error::input(format!("`{name}` has too few or too many values"))),
         })
     }
 }
@@ -165,18 +167,18 @@ fn of_rank(value: &str) -> Result<(Option<u32>, &str)> {
 }
 
 fn rank(text: &str) -> Result<u32> {
-    text.trim().parse().map_err(|_| Error::input(format!("`{text}` is no rank")))
+    text.trim().parse().map_err(|_| Error::input(format!("`{text}` is not a rank")))
 }
 
 fn slower(text: &str) -> Result<Ratio> {
     match text.trim().parse::<f64>() {
         Ok(x) if x.is_finite() && x >= 1.0 => Ok(Ratio(x)),
-        _ => Err(Error::input(format!("`{text}` is no number from 1 on"))),
+        _ => Err(Error::input(format!("`{text}` is not a number of 1 or more"))),
     }
 }
 
 impl fmt::Display for Fault {
-    /// As it is written.
+    /// The form in which it is written.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |rank: &Option<u32>| rank.map_or(String::new(), |r| format!("{r}:"));
         match self {
@@ -203,27 +205,27 @@ impl fmt::Display for Fault {
 /// A machine with its faults.
 #[derive(Debug, Clone)]
 pub(super) struct Broken {
-    /// The question on the machine as it is now.
+    /// The question on the faulty machine.
     pub query: Query,
-    /// What goes wrong with single ranks and links.
+    /// Faults of single ranks and links.
     pub trouble: Trouble,
-    /// NICs of a node that are gone.
+    /// Missing NICs per node.
     pub lost: u32,
-    /// Whether the library chooses anew, on what it finds.
+    /// Whether the library chooses again for the faulty machine.
     pub chooses: bool,
-    /// Protocols that NCCL may not take.
+    /// Protocols that NCCL may not choose.
     pub off: Vec<Proto>,
     /// Ranks on each device.
     pub per_device: u32,
-    /// The faults with what was drawn, in words.
+    /// The faults in words, with the ranks that were drawn.
     pub told: Vec<String>,
 }
 
 impl Broken {
-    /// The machine of `query` with `faults`; `seed` draws the ranks that they leave open.
+    /// The machine of `query` with `faults`; `seed` draws the ranks that they do not name.
     ///
     /// # Errors
-    /// A fault that the machine cannot have, with the fault as its place.
+    /// The machine cannot have a fault; the error's place is the fault.
     pub(super) fn new(query: &Query, faults: &[Fault], seed: u64) -> Result<Self> {
         let mut broken = Self {
             query: query.clone(),
@@ -257,7 +259,7 @@ impl Broken {
         rank.map_or_else(|| Ok(random.below(ranks) as u32), |rank| self.there(rank))
     }
 
-    /// Puts one fault in and says what it does.
+    /// Applies one fault and describes its effect.
     fn put_in(&mut self, fault: &Fault, random: &mut Random) -> Result<String> {
         match fault {
             Fault::SlowLink { link, factor } => self.slow_link(*link, *factor, random),
@@ -271,22 +273,22 @@ impl Broken {
                 let starts = &mut self.trouble.starts;
                 starts.resize(starts.len().max(rank as usize + 1), Seconds(0.0));
                 starts[rank as usize].0 += late.0;
-                Ok(format!("rank {rank} comes {late} late to every call"))
+                Ok(format!("rank {rank} arrives {late} late to every call"))
             }
             Fault::MissingNic { count } => self.lose(count.get()),
             Fault::WrongTier { of } => self.wrong_tier(of.as_deref()),
             Fault::ProtocolOff { protocol } => {
                 self.off.push(*protocol);
-                Ok(format!("NCCL's tuner may not take {}", protocol.name()))
+                Ok(format!("NCCL's tuner may not choose {}", protocol.name()))
             }
             Fault::NvlsOff => {
                 if self.query.machine.fabric.tiers.iter().all(|tier| tier.switch.is_none()) {
-                    return Err(Error::input("no switch of the machine adds or multicasts")
+                    return Err(Error::input("no switch of the machine reduces or multicasts")
                         .help("leave it out, or name a machine with NVLS, such as dgx-h100"));
                 }
                 self.query.machine.fabric.tiers.iter_mut().for_each(|tier| tier.switch = None);
                 self.chooses = true;
-                Ok("switches neither add nor multicast; the library takes another algorithm \
+                Ok("switches neither reduce nor multicast; the library runs another algorithm \
                     where it used them"
                     .to_owned())
             }
@@ -334,23 +336,24 @@ impl Broken {
 
     fn lose(&mut self, count: u32) -> Result<String> {
         if !self.query.placement.is_spread() {
-            return Err(Error::input("all ranks are on one node: no NIC takes part")
-                .help("ask for ranks on several nodes, such as --nodes 2"));
+            return Err(Error::input("all ranks are on one node: no NIC is used")
+                .help("use several nodes, such as --nodes 2"));
         }
         let outer = self.query.machine.fabric.tiers.last_mut();
         let nics = outer.as_ref().and_then(|tier| tier.nics).map(NonZeroU32::get);
         let (Some(outer), Some(nics)) = (outer, nics) else {
-            return Err(Error::input("the machine does not say how many NICs a node has")
-                .help("give --nics-per-node"));
+            return Err(
+                Error::input("the number of NICs per node is unknown").help("give --nics-per-node")
+            );
         };
         let Some(left) = NonZeroU32::new(nics.saturating_sub(count)) else {
             return Err(Error::input(format!(
-                "a node uses {nics} NICs, so {count} cannot be gone"
+                "a node uses {nics} NICs, so {count} cannot be missing"
             ))
             .help(format!("leave at least one: at most {}", nics - 1)));
         };
         (outer.nics, self.lost) = (Some(left), self.lost + count);
-        Ok(format!("{left} of {nics} NICs per node are left, and share the traffic"))
+        Ok(format!("{left} of {nics} NICs per node are left and share the traffic"))
     }
 
     fn wrong_tier(&mut self, of: Option<&str>) -> Result<String> {
@@ -366,8 +369,8 @@ impl Broken {
             }
         };
         let Some(links) = links else {
-            return Err(Error::input(format!("{name} has links of one kind alone"))
-                .help("name a machine whose inner links are meant: wrong-tier=a100-pcie"));
+            return Err(Error::input(format!("{name} has only links of one kind"))
+                .help("name the machine whose inner links to use: wrong-tier=a100-pcie"));
         };
         let inner = &mut self.query.machine.fabric.tiers[0];
         let told = format!("links inside a node are {} of {name}, not {}", links.name, inner.name);
@@ -387,12 +390,14 @@ impl Broken {
     fn share_devices(&mut self) -> Result<String> {
         let each = self.query.placement.per_node;
         if each < 2 {
-            return Err(Error::input("a node has one rank alone, which shares with nobody")
-                .help("ask for more ranks per node"));
+            return Err(Error::input(
+                "a node has only one rank, which shares its GPU with no other",
+            )
+            .help("use more ranks per node"));
         }
         self.per_device = 2;
         for rank in 0..self.query.shape.ranks {
-            // The last of an odd number has a device of its own.
+            // The last of an odd number has a device for itself.
             if self.query.placement.local(rank) / 2 * 2 + 1 < each {
                 self.slow(rank, Ratio(2.0));
             }

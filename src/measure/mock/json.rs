@@ -1,7 +1,7 @@
-//! The document that nccl-tests 2.19 writes with `-J`, with a key more that says what it is.
+//! The document that nccl-tests 2.19 writes with `-J`, with one more key that says it is a prediction.
 //!
 //! Source of the keys: NVIDIA/nccl-tests 2.19.6 `src/util.cu`, version 3 of the document. Truth values
-//! are texts there, numbers have six decimals, and nothing ran, so both times of day are the same.
+//! are strings there, numbers have six decimals. Nothing ran, so both times of day are the same.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use super::layout::PID;
 use super::{Mock, Place, Row, Step};
 use crate::base::quantity::Bytes;
 
-/// When a run begins that does not take place.
+/// The start of a run that does not take place.
 const NEVER: &str = "1970-01-01 00:00:00";
 
 #[derive(Serialize)]
@@ -139,11 +139,11 @@ impl Mock {
             errors: [""],
             end_time: NEVER,
         };
-        // Structs of texts and numbers always are JSON.
+        // Structs of strings and numbers always serialise.
         serde_json::to_string(&document).unwrap_or_default()
     }
 
-    /// How nccl-tests would have been started.
+    /// The command that would have started nccl-tests.
     fn arguments(&self) -> Vec<String> {
         let ask = &self.ask;
         let (flag, step) = match ask.sizes.step {

@@ -1,21 +1,20 @@
-//! The text that nccl-tests 2.19 prints, column for column, behind lines that say what it is.
+//! The text that nccl-tests 2.19 prints, column by column, after lines that say it is a prediction.
 //!
-//! Source of the layout: NVIDIA/nccl-tests 2.19.6 `src/util.cu`. Versions of libraries are 0, since
-//! none ran.
+//! Source of the layout: NVIDIA/nccl-tests 2.19.6 `src/util.cu`. Library versions are 0, since none ran.
 
 use std::fmt::Write as _;
 
 use super::{Device, Mock, Place, Row, Step, ranges};
 use crate::base::quantity::{Bytes, Ratio};
 
-/// Whose layout it is.
+/// The version whose layout is used.
 pub(super) const LAYOUT: &str = "2.19.6";
 
 /// The first process id; each rank has the next.
 pub(super) const PID: u32 = 100_000;
 
 impl Mock {
-    /// What nccl-tests would print, without a line on a file of JSON.
+    /// What nccl-tests would print, without a line about a JSON file.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -39,13 +38,13 @@ impl Mock {
         }
         let _ = writeln!(out, "# {:<20} : 0 OK", "Out of bounds values");
         let average = general(self.average.0 / 1e9);
-        // Behind the average stands whether it is enough, and here nobody asks.
+        // nccl-tests adds after the average whether it is high enough; no limit is set here.
         let _ = writeln!(out, "# {:<20} : {average} ", "Avg bus bandwidth");
         let _ = writeln!(out, "#\n# Collective test concluded: {}\n#\n", self.ask.program.name);
         out
     }
 
-    /// That it is a prediction, of what, and how.
+    /// States that it is a prediction, of what, and how it was made.
     #[must_use]
     pub fn heading(&self) -> Vec<String> {
         let Self { machine, ranks, nodes, per_node, .. } = self;
@@ -134,7 +133,7 @@ fn columns(out: &mut String) {
         for _ in 0..2 {
             let _ = write!(out, "  {time:>7}  {algbw:>6}  {busbw:>6}  {wrong:>6}");
         }
-        // A column of times of day would follow.
+        // A column with times of day would follow.
         out.push_str(" \n");
     }
 }
@@ -148,7 +147,7 @@ fn figures(out: &mut String, place: &Place) {
     };
 }
 
-/// As many of two decimals as there is room for, then powers of ten.
+/// Up to two decimals, as space allows, then powers of ten.
 fn fitting(value: f64, width: usize) -> String {
     for decimals in [2, 1, 0] {
         let text = format!("{value:width$.decimals$}");

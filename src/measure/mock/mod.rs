@@ -11,10 +11,10 @@
 //!            8             2     float     sum      -1    11.49    0.00    0.00       0    11.49 …
 //! ```
 //!
-//! A time is what is expected ([`expected`]) times a ratio of two plays of the schedule of the
-//! algorithm taken: on the machine as it is, over the machine as it should be (`play`). Noise is
-//! drawn for each rank: of a run, and of each iteration; the mean over the iterations is printed, as
-//! nccl-tests does. Equal seeds give equal bytes.
+//! A time is the expected one ([`expected`]) times a ratio of two simulations of the chosen algorithm's
+//! schedule: on the faulty machine over the healthy one (`play`). Noise is drawn for each rank, once per
+//! run and once per iteration. The mean over the iterations is printed, as by nccl-tests. Equal seeds give
+//! equal bytes.
 
 mod expected;
 mod fault;
@@ -44,12 +44,12 @@ pub const MOST_ROWS: usize = 10_000;
 /// The most ranks: each has a line in the list of devices.
 pub const MOST_RANKS: u32 = 1 << 20;
 
-/// How sizes follow each other.
+/// The step between sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Each so many times the one before; at least 2.
+    /// A factor, at least 2.
     Factor(u64),
-    /// Each so many bytes more; at least 1.
+    /// A number of bytes, at least 1.
     Plus(Bytes),
 }
 
@@ -58,9 +58,9 @@ pub enum Step {
 pub struct Sizes {
     /// The first.
     pub first: Bytes,
-    /// None is larger.
+    /// The upper limit.
     pub last: Bytes,
-    /// How they follow each other.
+    /// The step between them.
     pub step: Step,
 }
 
@@ -69,25 +69,25 @@ pub struct Sizes {
 pub struct Ask {
     /// The program.
     pub program: Program,
-    /// The sizes that are asked; those printed are whole blocks.
+    /// The requested sizes; the printed ones are whole blocks.
     pub sizes: Sizes,
     /// The type of the elements, one that nccl-tests has.
     pub dtype: DataType,
     /// The operation, one of [`OPERATIONS`].
     pub operation: &'static str,
-    /// The rank that has or gets the data, where there is one.
+    /// The rank that has or gets the data, for rooted collectives.
     pub root: u32,
     /// Calls whose mean is printed.
     pub iterations: u32,
-    /// Calls before, which nothing depends on.
+    /// Warmup calls, which have no effect.
     pub warmup: u32,
-    /// Whether results are compared with the right ones: how often.
+    /// How often results are checked; 0 for never.
     pub check: u32,
-    /// The standard deviation of what a rank's messages take, of a run and again of an iteration.
+    /// The standard deviation of the times of a rank's messages, per run and again per iteration.
     pub noise: Ratio,
     /// What is wrong.
     pub faults: Vec<Fault>,
-    /// What is drawn is drawn by this.
+    /// The seed of everything that is drawn.
     pub seed: u64,
 }
 
@@ -124,21 +124,21 @@ pub struct Mock {
     pub nodes: u32,
     /// Ranks on a node.
     pub per_node: u32,
-    /// What is wrong, with what was drawn, in words.
+    /// The faults in words, with the ranks that were drawn.
     pub faults: Vec<String>,
-    /// From which size on the library takes which algorithm, on the healthy machine.
+    /// From which size on the library runs which algorithm on the healthy machine.
     pub takes: Vec<(Bytes, &'static str)>,
-    /// What to know before trusting a figure.
+    /// Notes on how the numbers were made.
     pub notes: Vec<String>,
     /// The list of devices, rank 0 first.
     pub devices: Vec<Device>,
     /// The table.
     pub rows: Vec<Row>,
-    /// The mean busbw over rows and places: no figure of a machine.
+    /// The mean busbw over rows and places; not a parameter of the machine.
     pub average: Bandwidth,
 }
 
-/// What of the question is printed again.
+/// The parts of the question that are printed again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// The program.
@@ -147,15 +147,15 @@ pub struct Asked {
     pub sizes: Sizes,
     /// The type, as nccl-tests names it.
     pub dtype: &'static str,
-    /// The operation, `none` where nothing is reduced.
+    /// The operation, `none` if nothing is reduced.
     pub redop: &'static str,
-    /// The root, −1 where there is none.
+    /// The root, −1 for none.
     pub root: i64,
     /// Calls whose mean is printed.
     pub iterations: u32,
-    /// Calls before.
+    /// Warmup calls.
     pub warmup: u32,
-    /// How often results are compared.
+    /// How often results are checked.
     pub check: u32,
     /// The noise.
     pub noise: Ratio,
@@ -181,33 +181,33 @@ pub struct Row {
     pub size: Bytes,
     /// The count that is printed.
     pub count: u64,
-    /// The algorithm that the healthy machine's library takes.
+    /// The algorithm that the library runs on the healthy machine.
     pub algorithm: &'static str,
-    /// Results beside the operands.
+    /// Out of place.
     pub out_of_place: Place,
-    /// Results in the operands' place.
+    /// In place.
     pub in_place: Place,
 }
 
-/// The figures of one place.
+/// The numbers of one place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Place {
     /// The mean time of a call.
     pub time: Seconds,
     /// M over it.
     pub algbw: Bandwidth,
-    /// That by the factor of the collective.
+    /// algbw times the collective's factor.
     pub busbw: Bandwidth,
-    /// Elements that were wrong; absent where nobody looks.
+    /// The number of wrong elements; absent if results are not checked.
     pub wrong: Option<u64>,
 }
 
-/// Mocks a run of a program on the machine and ranks of `query`, whose size is not looked at.
+/// Mocks a run of a program on the machine and ranks of `query`, whose size is ignored.
 ///
 /// # Errors
-/// One rank, or more than [`MOST_RANKS`]; no size, or more than [`MOST_ROWS`]; a root that there is
-/// not; a type or an operation that nccl-tests does not have; a fault that the machine cannot have; a
-/// figure of it that is unknown.
+/// One rank, or more than [`MOST_RANKS`]; no size, or more than [`MOST_ROWS`]; a root that does not
+/// exist; a type or an operation that nccl-tests does not have; a fault that the machine cannot have; an
+/// unknown parameter of the machine.
 pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
     let asked = check(query, ask)?;
     let ranks = query.shape.ranks;
@@ -263,13 +263,13 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
     })
 }
 
-/// Messages that are played for one suspected fault; there are some twenty, and somebody waits.
+/// Messages that are simulated for one suspected fault: there are some twenty, and the user waits.
 const SUSPECTED: u64 = 500_000;
 
-/// How much longer calls of `sizes` take with a fault: the same ratio of two plays, without noise.
+/// How much longer calls of `sizes` take with a fault: the same ratio of two simulations, without noise.
 ///
 /// # Errors
-/// A fault that the machine cannot have; a figure of it that is unknown.
+/// A fault that the machine cannot have; an unknown parameter of the machine.
 pub fn slowdown(
     registry: &Registry,
     query: &Query,
@@ -291,7 +291,7 @@ pub fn slowdown(
     let mut ratios = Vec::with_capacity(sizes.len());
     for (i, (&size, take)) in sizes.iter().zip(&takes).enumerate() {
         let protocol = tuner.as_ref().map_or(1.0, |t| t.factor(size).0);
-        // Whole elements: what is asked may be of another type.
+        // Whole elements: the requested size may be for another type.
         let whole = Bytes(size.0 - size.0 % dtype.bytes().0.max(1));
         ratios.push(Ratio(lab.look(i, whole, take)?.ratios[0].0 * protocol));
     }
@@ -301,16 +301,14 @@ pub fn slowdown(
 fn check(query: &Query, ask: &Ask) -> Result<Asked> {
     let ranks = query.shape.ranks;
     if ranks < 2 {
-        return Err(
-            Error::input("one rank alone communicates nothing").help("ask for --n 2 or more")
-        );
+        return Err(Error::input("one rank alone communicates nothing").help("use --n 2 or more"));
     }
     if ranks > MOST_RANKS {
-        return Err(Error::input(format!("{ranks} ranks would list as many devices"))
-            .help(format!("ask for at most {MOST_RANKS}")));
+        return Err(Error::input(format!("{ranks} ranks are too many for the list of devices"))
+            .help(format!("use at most {MOST_RANKS}")));
     }
     if query.shape.collective != ask.program.collective {
-        let what = format!("{} runs no {}", ask.program.name, query.shape.collective);
+        let what = format!("{} does not run {}", ask.program.name, query.shape.collective);
         return Err(Error::input(what));
     }
     if ask.root >= ranks {
@@ -342,12 +340,12 @@ fn check(query: &Query, ask: &Ask) -> Result<Asked> {
     })
 }
 
-/// The asked sizes, one after another.
+/// The requested sizes in order.
 fn sizes(asked: &Sizes) -> Result<Vec<Bytes>> {
     if asked.first.0 > asked.last.0 {
         return Err(Error::input(format!("{} is more than {}", asked.first, asked.last))
             .at(format!("-b {} -e {}", asked.first.0, asked.last.0))
-            .help("write the smaller size behind -b"));
+            .help("write the smaller size after -b"));
     }
     let next = |&size: &u64| match asked.step {
         Step::Factor(factor) => size.checked_mul(factor.max(2)),
@@ -384,13 +382,13 @@ fn devices(query: &Query, per_device: u32) -> Vec<Device> {
         .collect()
 }
 
-/// What the table does not show of how it was made.
+/// What the table does not show about how it was made.
 #[derive(Default)]
 struct Told {
     takes: Vec<(Bytes, &'static str)>,
     chosen: Vec<(Bytes, &'static str)>,
     priced: Vec<&'static str>,
-    /// The fewest iterations of a row that were played.
+    /// The fewest iterations of a row that were simulated.
     fewest: Option<u32>,
 }
 
@@ -423,23 +421,23 @@ impl Told {
     fn notes(&self, ask: &Ask, protocols: bool) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.chosen.is_empty() {
-            notes.push(format!("with the fault it takes {}", ranges(&self.chosen)));
+            notes.push(format!("with the fault it runs {}", ranges(&self.chosen)));
         }
         if !self.priced.is_empty() {
             notes.push(format!(
-                "{}: the closed form, every link as slow as the slowest of its kind; the schedule \
-                 has no explicit schedule, or one too long to simulate",
+                "{}: by the closed form, with every link as slow as the slowest of its kind; there is \
+                 no explicit schedule, or it is too long to simulate",
                 self.priced.join(", ")
             ));
         }
         if let Some(fewest) = self.fewest {
             notes.push(format!(
-                "at least {fewest} of the {} iterations of a row are played, each for several",
+                "at least {fewest} of the {} iterations of a row are simulated, each for several",
                 ask.iterations
             ));
         }
         if protocols {
-            notes.push("protocols: by the ratio of NCCL's own estimates, not played".to_owned());
+            notes.push("protocols: by the ratio of NCCL's own estimates, not simulated".to_owned());
         }
         notes
     }

@@ -1,9 +1,10 @@
-//! How much longer calls take on a faulty or a noisy machine: their schedules, played on both.
+//! How much longer calls take on a faulty or noisy machine: their schedules are simulated on it and on
+//! the healthy one.
 //!
-//! The ratio of both times is put on what is expected, so a fault has its own shape over sizes:
-//! what waits for latency alone does not notice that a NIC is gone. Where the schedule is not spelled
-//! out, or is too long to be played so often, the closed form is priced twice instead, with every
-//! link of a kind as slow as the slowest of them: rings and pipelines go at that pace.
+//! The expected time is multiplied by the ratio of both, so a fault has its own shape over sizes: calls
+//! that only wait for latency do not notice a missing NIC. If there is no explicit schedule, or it is too
+//! long for repeated simulation, the closed form is priced twice instead, with every link of a kind as
+//! slow as the slowest of them: rings and pipelines run at that pace.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -25,10 +26,10 @@ use crate::model::schedule::chain::Chain;
 use crate::model::schedule::combine::Relabel;
 use crate::model::schedule::{Layout, Schedule, Sends, senders};
 
-/// Messages that are played for a table in all: a few seconds.
+/// Messages that are simulated for a whole table: a few seconds.
 const MESSAGES: u64 = 12_000_000;
 
-/// Plays of a size without noise, one on each machine, and the least with it, three for each.
+/// Simulations per size: without noise one on each machine, with noise at least three on each.
 const PLAYS: u64 = 6;
 
 /// What the library runs for a size.
@@ -37,7 +38,7 @@ pub(super) struct Take {
     pub price: Price,
 }
 
-/// A machine with the algorithms that its library may take.
+/// A machine with the algorithms that its library may run.
 pub(super) struct Bench {
     pub query: Query,
     ready: Vec<Candidate>,
@@ -46,20 +47,20 @@ pub(super) struct Bench {
 
 impl Bench {
     /// # Errors
-    /// A figure of the machine that is unknown.
+    /// An unknown parameter of the machine.
     pub(super) fn new(registry: &Registry, query: &Query, root: u32) -> Result<Self> {
         let shape = &query.shape;
         let (mut ready, _) = candidates(registry, shape, &query.machine.fabric)?;
-        // Where the library ships none that is priced, as for send/recv, all of them stand.
+        // If the library ships none with a price, as for send/recv, all of them count.
         keep_shipped(&mut ready, query.library(), shape);
         if ready.is_empty() {
-            let what = format!("no {} is priced for these ranks", shape.collective);
+            let what = format!("no {} algorithm has a price for these ranks", shape.collective);
             return Err(Error::unsupported(what));
         }
         Ok(Self { query: query.clone(), ready, root })
     }
 
-    /// What the library runs, where its schedule is known; else the fastest that is shipped.
+    /// The algorithm that the library runs, if its schedule is known; otherwise the fastest shipped one.
     pub(super) fn run(&self, id: &str, size: Bytes) -> Take {
         match self.ready.iter().find(|one| one.algorithm.meta().id == id) {
             Some(Candidate { algorithm, prepared, .. }) => {
@@ -69,7 +70,7 @@ impl Bench {
         }
     }
 
-    /// The fastest that is shipped; the first one where several are.
+    /// The fastest shipped algorithm; the first one on a tie.
     pub(super) fn take(&self, size: Bytes) -> Take {
         let size = Volume::from(size);
         let mut best = 0;
@@ -82,14 +83,14 @@ impl Bench {
         Take { algorithm, price: prepared.price(size) }
     }
 
-    /// The take that `id` names, at the number of segments that is best on this machine.
+    /// The algorithm named `id`, with the best number of segments on this machine.
     fn same(&self, take: &Take, size: Bytes) -> Take {
         let found = self.ready.iter().find(|c| c.algorithm.meta().id == take.algorithm.meta().id);
         let price = found.map_or(take.price, |c| c.prepared.price(Volume::from(size)));
         Take { algorithm: take.algorithm, price: Price { segments: take.price.segments, ..price } }
     }
 
-    /// What runs, and how many rings of it run beside each other over nodes, 1 in most cases.
+    /// The schedule, and how many of its rings run in parallel over nodes, 1 in most cases.
     fn spelled(&self, take: &Take) -> Option<(Box<dyn Schedule>, u32)> {
         let query = &self.query;
         let (ranks, rails) = (query.shape.ranks, query.shape.rails());
@@ -110,7 +111,7 @@ impl Bench {
             false => query.shape,
         };
         let schedule = match take.algorithm.meta().id {
-            // One of the chains stands for all of them: a root's vector goes the same way on each.
+            // One of the chains represents all: a root's vector takes the same path on each.
             "chain-rails" => Box::new(Chain::new(shape.collective, ranks, shape.segments())),
             _ => take.algorithm.schedule(&shape)?,
         };
@@ -120,9 +121,9 @@ impl Bench {
         Some((schedule, 1))
     }
 
-    /// The machine as schedules are played on it. Messages that meet at NICs share them, as those
-    /// of several connections do: waiting for each other would make every latency count. So it
-    /// would where a rank serves several rings at once, whose latencies pass beside each other.
+    /// The machine for the simulation of schedules. Messages that meet at NICs share them, as several
+    /// connections do: if they waited for each other, every latency would count. The same holds if a
+    /// rank serves several rings at once, whose latencies overlap.
     fn stage(&self, rings: u32, fair: bool) -> Fabric {
         let mut fabric = self.query.machine.fabric.clone();
         let leaving = rings.div_ceil(self.query.placement.per_node.max(1));
@@ -142,16 +143,16 @@ impl Bench {
     }
 }
 
-/// How a size is answered.
+/// How the time of a size is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The schedule, so many times a place.
+    /// By simulating the schedule, this many times per place.
     Played(u32),
-    /// The closed form, so many times a place.
+    /// By the closed form, this many times per place.
     Priced(u32),
 }
 
-/// The machine as it should be, and as it is.
+/// The healthy and the faulty machine.
 pub(super) struct Lab {
     healthy: Bench,
     broken: Bench,
@@ -161,24 +162,24 @@ pub(super) struct Lab {
     noise: Ratio,
     iterations: u32,
     seed: u64,
-    /// Messages that may be played for one size.
+    /// The limit of simulated messages for one size.
     share: u64,
-    /// How many messages the schedules have that were counted, by algorithm and segments.
+    /// The number of messages in the schedules counted so far, by algorithm and segments.
     counted: HashMap<(&'static str, u32, bool), Option<u64>>,
     simulator: Simulator,
 }
 
-/// What playing one size has found.
+/// The result for one size.
 pub(super) struct Found {
     /// The time over the expected one, out of place and in place.
     pub ratios: [Ratio; 2],
     /// How.
     pub way: Option<Way>,
-    /// What the library takes on the faulty machine, where it chooses anew.
+    /// The library's choice on the faulty machine, if it chooses again.
     pub chosen: Option<&'static str>,
 }
 
-/// What a machine is played with.
+/// The conditions of the simulation.
 struct Conditions<'a> {
     trouble: &'a Trouble,
     lost: u32,
@@ -186,7 +187,7 @@ struct Conditions<'a> {
 
 impl Lab {
     /// # Errors
-    /// A figure of the machine that is unknown.
+    /// An unknown parameter of the machine.
     pub(super) fn new(
         registry: &Registry,
         (healthy, broken): (Bench, &Broken),
@@ -221,13 +222,13 @@ impl Lab {
     /// How much longer a call of `size` takes, the `row`-th of the table.
     ///
     /// # Errors
-    /// A figure of the machine that is unknown.
+    /// An unknown parameter of the machine.
     pub(super) fn look(&mut self, row: usize, size: Bytes, take: &Take) -> Result<Found> {
         if self.is_plain() || size.0 == 0 {
             return Ok(Found { ratios: [Ratio(1.0); 2], way: None, chosen: None });
         }
         let other = match self.chooses {
-            // What needs nothing that is gone stays.
+            // An algorithm that needs nothing missing is kept.
             true => self.broken.run(take.algorithm.meta().id, size),
             false => self.broken.same(take, size),
         };
@@ -235,8 +236,8 @@ impl Lab {
         let (none, trouble) = (Trouble::default(), self.trouble.clone());
         let healthy = Conditions { trouble: &none, lost: 0 };
         let broken = Conditions { trouble: &trouble, lost: self.lost };
-        // Figures of a machine are of runs with the usual noise, so both sides have it. The sound
-        // one's does not follow the seed.
+        // A machine's parameters come from runs with the usual noise, so both sides have it. The healthy
+        // one's does not depend on the seed.
         let usual = self.mean(false, take, size, way, (0, u64::MAX, true), &healthy)?;
         let mut ratios = [Ratio(1.0); 2];
         for (place, ratio) in ratios.iter_mut().enumerate() {
@@ -248,7 +249,7 @@ impl Lab {
         Ok(Found { ratios, way: Some(way), chosen })
     }
 
-    /// Whether the schedules of both machines can be played, and how often.
+    /// Whether the schedules of both machines can be simulated, and how often.
     fn way(&mut self, takes: [&Take; 2]) -> Way {
         let ranks = self.healthy.query.shape.ranks;
         let mut each = 0;
@@ -261,20 +262,20 @@ impl Lab {
         Way::Played(self.draws(each))
     }
 
-    /// Plays of a place, of so many messages each.
+    /// The number of simulations per place, for this many messages each.
     fn draws(&self, each: u64) -> u32 {
         let draws = self.share / 3 / each.max(1);
         u32::try_from(draws).unwrap_or(u32::MAX).clamp(1, self.iterations)
     }
 
-    /// How many messages one play of a take counts for; none where that is too much.
+    /// The cost of one simulation in messages; `None` if it is too high.
     fn weigh(&mut self, broken: bool, take: &Take) -> Option<u64> {
         let key = (take.algorithm.meta().id, take.price.segments, broken);
         if let Some(known) = self.counted.get(&key) {
             return *known;
         }
         let bench = if broken { &self.broken } else { &self.healthy };
-        // Where rates are shared all messages under way are looked at whenever one ends.
+        // If rates are shared, all messages in flight are updated whenever one ends.
         let ranks = u64::from(bench.query.shape.ranks);
         let weight = if self.lost > 0 { 1 + ranks / 8 } else { 1 };
         let most = self.share / PLAYS / weight;
@@ -285,7 +286,7 @@ impl Lab {
         counted
     }
 
-    /// The mean over the iterations of a place. Of the usual noise, `afresh`, each is of another run.
+    /// The mean over the iterations of a place. With the usual noise, `afresh`, each is a separate run.
     fn mean(
         &mut self,
         broken: bool,
@@ -321,7 +322,7 @@ impl Lab {
             // A rank is never ten times as fast as usual.
             (0..ranks).map(|_| (1.0 + deviation * random.normal()).max(0.1)).collect()
         };
-        // An iteration that stands for several varies as their mean does.
+        // An iteration that represents several varies as their mean does.
         let each = self.noise.0 * (f64::from(draws) / f64::from(self.iterations)).sqrt();
         let mut run = drawn(self.noise.0);
         let mut sum = 0.0;
@@ -341,7 +342,7 @@ impl Lab {
     }
 }
 
-/// How many messages a schedule has; none where they are more than `most`.
+/// The number of messages in a schedule; `None` if there are more than `most`.
 fn messages(schedule: &dyn Schedule, most: u64) -> Option<u64> {
     let (mut messages, mut asked, mut sends) = (0, 0_u64, Sends::default());
     for round in 0..schedule.rounds() {
@@ -351,7 +352,7 @@ fn messages(schedule: &dyn Schedule, most: u64) -> Option<u64> {
             messages += sends.len() as u64;
             asked += 1;
         }
-        // Senders that have nothing to send are asked too.
+        // Senders with nothing to send also count.
         if messages > most || asked > 2 * most {
             return None;
         }
@@ -359,7 +360,7 @@ fn messages(schedule: &dyn Schedule, most: u64) -> Option<u64> {
     Some(messages)
 }
 
-/// The closed form where every link of a kind is as slow as the slowest.
+/// The closed form with every link of a kind as slow as the slowest.
 fn priced(
     bench: &Bench,
     take: &Take,
@@ -390,7 +391,7 @@ fn priced(
     let rails = query.shape.params.rails;
     let nics = fabric.tiers[depth - 1].nics.filter(|_| lost > 0 && depth > 1);
     let Some(left) = nics else { return Ok(Seconds(time(&fabric, rails)? + late)) };
-    // Flows over all NICs share those that are left; fewer flows than those do not notice.
+    // Flows over all NICs share the remaining ones; with fewer flows than remaining NICs nothing changes.
     let few = time(&fabric, rails)?;
     let all = left.saturating_add(lost);
     let outer = &mut fabric.tiers[depth - 1];
@@ -401,7 +402,7 @@ fn priced(
     Ok(Seconds(few.min(time(&fabric, rails)?) + late))
 }
 
-/// Makes all that crosses a tier take `factor` times as long.
+/// Makes everything that crosses a tier take `factor` times as long.
 fn slow_down(tier: &mut Tier, factor: f64) {
     tier.link.alpha = tier.link.alpha.map(|alpha| Seconds(alpha.0 * factor));
     if let Some(Bandwidth(rate)) = tier.link.bandwidth {

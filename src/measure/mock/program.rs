@@ -1,4 +1,4 @@
-//! The programs of nccl-tests: what each runs, and how its sizes and columns are made.
+//! The programs of nccl-tests: what each runs, and how it computes its sizes and columns.
 //!
 //! Source: NVIDIA/nccl-tests 2.19.6 `src/*.cu`, the functions `…GetCollByteCount` and `…RunTest`.
 
@@ -12,13 +12,13 @@ use crate::machine::sample::DataType;
 pub struct Program {
     /// Its name, such as `all_reduce_perf`.
     pub name: &'static str,
-    /// What it runs; a `sendrecv_perf` has every rank send to the next at once.
+    /// What it runs; in `sendrecv_perf` every rank sends to the next at once.
     pub collective: Collective,
-    /// Whether a size falls into N blocks of whole 16 bytes, and `count` is of one of them.
+    /// Whether a size is divided into N blocks of whole 16 bytes, and `count` counts one of them.
     blocks: bool,
     /// Whether the column `redop` names an operation.
     pub reduces: bool,
-    /// Whether a result in the operand's place is compared with the right one.
+    /// Whether in-place results are checked.
     pub checks_in_place: bool,
 }
 
@@ -48,27 +48,29 @@ const fn program(
 }
 
 impl Program {
-    /// The program of that name, with or without a path before it or `_mpi` behind it; or that of a
+    /// The program of that name, with or without a path before it or `_mpi` after it; or that of a
     /// collective.
     ///
     /// # Errors
-    /// A program that there is not, with the nearest one.
+    /// There is no such program; the help names the nearest one.
     pub fn named(name: &str) -> Result<Self> {
         let plain = name.rsplit('/').next().unwrap_or(name);
         let plain = plain.strip_suffix("_mpi").unwrap_or(plain);
         let of = plain.parse::<Collective>().ok();
         let found = PROGRAMS.iter().find(|p| p.name == plain || Some(p.collective) == of);
         found.copied().ok_or_else(|| {
-            Error::input(format!("`{name}` is no program of nccl-tests that is known")).help(
-                did_you_mean(plain, PROGRAMS.iter().map(|p| p.name), || {
+            Error::input(format!("nccl-tests has no known program `{name}`")).help(did_you_mean(
+                plain,
+                PROGRAMS.iter().map(|p| p.name),
+                || {
                     let names: Vec<_> = PROGRAMS.iter().map(|p| p.name).collect();
                     format!("known are {}", names.join(", "))
-                }),
-            )
+                },
+            ))
         })
     }
 
-    /// The size and the count that are printed where `asked` bytes are tested.
+    /// The size and the count that are printed for a test of `asked` bytes.
     #[must_use]
     pub fn sizes(self, asked: Bytes, dtype: DataType, ranks: u32) -> (Bytes, u64) {
         let each = dtype.bytes().0.max(1);
@@ -82,7 +84,7 @@ impl Program {
         (Bytes(block * ranks * each), block)
     }
 
-    /// The column `root`: −1 where there is none.
+    /// The column `root`: −1 for none.
     #[must_use]
     pub fn root(self, root: u32) -> i64 {
         match self.collective {
@@ -99,7 +101,7 @@ impl Program {
     }
 }
 
-/// The name of a type in a table of nccl-tests; none where it has no such type.
+/// The name of a type in a table of nccl-tests; `None` if it has no such type.
 #[must_use]
 pub fn type_name(dtype: DataType) -> Option<&'static str> {
     Some(match dtype {

@@ -1,4 +1,4 @@
-//! What nccl-tests runs and no algorithm spells out: rings over all rails, and a shift.
+//! Schedules that nccl-tests runs but that no algorithm here has: rings over all rails, and a shift.
 //!
 //! ```text
 //!   ring 0   0 → 1 → 2 → 3 ═► 4 → 5 → 6 → 7 ═► 0     N = 8 on two nodes, 4 rails:
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each ring has its part of the vector and the rule of [`ring`](crate::model::schedule::ring): in round t
-//! the rank at position i sends chunk i − t. So each rank passes on one chunk of every ring a
+//! the rank at position i sends chunk i − t. Each rank therefore forwards one chunk of every ring per
 //! round, and all NICs of a node are in use at once.
 //!
 //! Source: NCCL 2.27 src/graph/rings.cc, a ring per channel, each leaving a node by its own NIC.
@@ -27,8 +27,8 @@ pub(super) struct Rails {
 }
 
 impl Rails {
-    /// The rings of an all-reduce, all-gather or reduce-scatter; none where nodes are not full or
-    /// there is one rail alone.
+    /// The rings of an all-reduce, all-gather or reduce-scatter; `None` if nodes are not full or there
+    /// is only one rail.
     pub(super) fn new(collective: Collective, ranks: u32, node: u32, rails: u32) -> Option<Self> {
         use Collective::{AllGather, AllReduce, ReduceScatter};
         let known = matches!(collective, AllReduce | AllGather | ReduceScatter);
@@ -37,7 +37,7 @@ impl Rails {
         (known && full && rails > 1 && small).then_some(Self { collective, ranks, node, rails })
     }
 
-    /// Where on a node ring `rail` begins.
+    /// The rank on a node where ring `rail` begins.
     fn first(self, rail: u32) -> u32 {
         let spread = u64::from(rail) * u64::from(self.node) / u64::from(self.rails);
         let first = if self.rails <= self.node { spread } else { u64::from(rail % self.node) };
@@ -70,7 +70,7 @@ impl Schedule for Rails {
         let op = if step < others { Op::Reduce } else { Op::Copy };
         for rail in 0..self.rails {
             let here = u64::from(self.position(rail, rank));
-            // The one that holds the sum of block i + 1 is at position i: blocks are named by it.
+            // The rank at position i holds the sum of block i + 1: blocks are named after it.
             let block = ((here + n - step % n) + n - 1) % n;
             let owner = self.rank(rail, block as u32);
             let next = self.rank(rail, ((here + 1) % n) as u32);

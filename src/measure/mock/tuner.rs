@@ -1,4 +1,4 @@
-//! NCCL's own table without a protocol: how much longer its tuner then expects a call to take.
+//! NCCL's own table without a protocol: how much longer its tuner expects a call to take without it.
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio};
@@ -18,18 +18,18 @@ impl Tuner {
     /// The tuner of the newest known NCCL on the machine, with and without the protocols `off`.
     ///
     /// # Errors
-    /// A machine whose graphs are not known; a collective in which the tuner has no say.
+    /// The machine's graphs are unknown, or the tuner does not tune the collective.
     pub(super) fn new(query: &Query, off: &[Proto]) -> Result<Self> {
         let names: Vec<&str> = off.iter().map(|proto| proto.name()).collect();
         let place = || format!("--fault protocol-off={}", names.join(" "));
         let function = Function::of(query.shape.collective).ok_or_else(|| {
-            let what = format!("NCCL's tuner has no say in {}", query.shape.collective);
-            Error::input(what).at(place()).help("leave the fault out: protocols do not change it")
+            let what = format!("NCCL's tuner does not tune {}", query.shape.collective);
+            Error::input(what).at(place()).help("omit the fault: protocols do not change it")
         })?;
         let machine = query.machine.nccl_graphs.as_deref().ok_or_else(|| {
-            Error::input(format!("NCCL's graphs on {} are not known", query.machine.name))
+            Error::input(format!("NCCL's graphs on {} are unknown", query.machine.name))
                 .at(place())
-                .help("name a profile with `nccl_graphs`, such as dgx-h100, as it is")
+                .help("name an unchanged profile with `nccl_graphs`, such as dgx-h100")
         })?;
         let nodes = query.placement.nodes();
         let per_node = query.shape.ranks / nodes;
@@ -45,7 +45,7 @@ impl Tuner {
         Ok(Self { function, all: chooser(&Settings::default())?, without: chooser(&settings)? })
     }
 
-    /// The tuner's estimate without the protocols over that with all of them.
+    /// The tuner's estimate without the protocols, divided by that with all of them.
     pub(super) fn factor(&self, size: Bytes) -> Ratio {
         let call = Call { function: self.function, size, pipelined: 1 };
         let time = |chooser: &Chooser| chooser.decide(&call).and_then(|d| d.time);

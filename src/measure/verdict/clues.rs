@@ -1,9 +1,9 @@
-//! What a log, variables or tools of the system say for and against causes.
+//! Evidence for and against causes from logs, variables and system tools.
 //!
-//! A clue is how much likelier it is to be read where its cause is true than where another is, as a
-//! logarithm. Lines that name the mechanism itself (sockets, no GPUDirect, P2P that is off) are nineteen of
-//! twenty times there with their cause and once in twenty without it; lines that only go with it count
-//! less. Whether the cause explains the times is the likelihood's question: a clue alone makes nothing ill.
+//! The weight of a clue is how much likelier it appears if its cause is true than if another is, as a
+//! logarithm. Lines that name the mechanism itself (sockets, no GPUDirect, P2P off) appear nineteen times
+//! in twenty with their cause and once in twenty without it; lines that only accompany it count less.
+//! The likelihood decides whether the cause explains the times: a clue alone never makes a run ill.
 
 use super::mechanism::{ALGO_NEXT, P2P_NEXT, PROTO_NEXT};
 use crate::library::nccl::topology::Interfaces;
@@ -11,32 +11,32 @@ use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
 use crate::measure::logs::{Evidence, Sign};
 
-/// The mechanism itself was read.
+/// The clue names the mechanism itself.
 const NAMED: f64 = 3.0;
-/// Something that goes with it.
+/// It usually accompanies the mechanism.
 const NEAR: f64 = 2.0;
-/// Something that also healthy machines have.
+/// Healthy machines have it, too.
 const WEAK: f64 = 1.0;
 
-/// What speaks for a cause, or against it.
+/// Evidence for a cause or against it.
 pub(super) struct Clue {
     pub id: &'static str,
-    /// Of causes with one id, only that with this command.
+    /// If several causes share the id, only the one with this command is meant.
     pub next: Option<&'static str>,
     /// ln of how much likelier it is with the cause.
     pub ln: f64,
-    /// In a few words.
+    /// The clue in a few words.
     pub says: String,
 }
 
 impl Clue {
-    /// Whether the mechanism itself was read, and not against it.
+    /// Whether it names the mechanism itself, as evidence for the cause.
     pub fn is_name(&self) -> bool {
         self.ln >= NAMED
     }
 }
 
-/// What `evidence` says of causes on the machine of `query`.
+/// The clues in `evidence` to causes on the machine of `query`.
 pub(super) fn clues(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     if evidence.is_empty() {
         return Vec::new();
@@ -48,13 +48,13 @@ pub(super) fn clues(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     }
     let mut say = |id, ln, says: &str| all.push(Clue { id, next: None, ln, says: says.to_owned() });
     if evidence.says(Sign::Redirected) {
-        say("acs", NAMED, "bridges redirect what devices send each other (ACSCtl, IOMMU)");
+        say("acs", NAMED, "PCIe bridges redirect peer-to-peer traffic (ACSCtl, IOMMU)");
     }
     if evidence.says(Sign::Narrow) {
-        say("topology", NAMED, "the topology has a link of 2.5 GT/s and one lane");
+        say("topology", NAMED, "the topology has a link of 2.5 GT/s with one lane");
     }
     if evidence.says(Sign::DriverError) {
-        say("slow-rank", NEAR, "the driver reported an error of a GPU (Xid)");
+        say("slow-rank", NEAR, "the driver reported a GPU error (Xid)");
     }
     if evidence.says(Sign::Throttled) {
         say("clock", NAMED, "a GPU lowers its clocks");
@@ -63,11 +63,11 @@ pub(super) fn clues(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     all
 }
 
-/// A variable, which values count, for which cause with which command, how much, and whether here.
+/// A variable, the values that count, the cause, its command, the weight, and whether it applies here.
 type Known<'a> =
     (&'static str, &'a dyn Fn(&str) -> bool, &'static str, Option<&'static str>, f64, bool);
 
-/// What the environment forces.
+/// Clues from settings in the environment.
 fn variables(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     let mut all = Vec::new();
     let several = query.placement.nodes() > 1;
@@ -109,9 +109,7 @@ fn inside(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
     let mut say = |id, next, ln, says: &str| all.push(Clue { id, next, ln, says: says.to_owned() });
     let p2p = Some(P2P_NEXT);
     match (evidence.says(Sign::Peer), evidence.says(Sign::Shared)) {
-        (false, true) if !pcie => {
-            say("setting", p2p, NAMED, "channels go through the host's memory")
-        }
+        (false, true) if !pcie => say("setting", p2p, NAMED, "channels go through host memory"),
         (true, false) => {
             say("setting", p2p, -NAMED, "channels go from GPU to GPU");
             say("cpu", None, -WEAK, "channels go from GPU to GPU");
@@ -119,8 +117,8 @@ fn inside(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
         _ => {}
     }
     if evidence.says(Sign::PeerOff) {
-        say("setting", p2p, NEAR, "the driver lets GPUs not reach each other");
-        say("acs", None, NEAR, "the driver lets GPUs not reach each other");
+        say("setting", p2p, NEAR, "the driver does not let GPUs access each other");
+        say("acs", None, NEAR, "the driver does not let GPUs access each other");
     }
     if nvls && evidence.says(Sign::SumsOff) && !evidence.says(Sign::Sums) {
         say("nvls-missing", None, NAMED, "NVLS is not available");
@@ -141,12 +139,12 @@ fn between(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
         _ => {}
     }
     if rdma && evidence.says(Sign::NoDevice) {
-        say("tcp", NEAR, "no device for RDMA was found".to_owned());
+        say("tcp", NEAR, "no RDMA device was found".to_owned());
     }
     match (evidence.says(Sign::Direct), evidence.says(Sign::DirectOff)) {
         (false, true) => {
             say("gdr-off", NAMED, "no channel says GDRDMA".to_owned());
-            // What a NIC does not read from a GPU no bridge redirects.
+            // Bridges cannot redirect reads that the NIC does not make from a GPU.
             say("acs", -NEAR, "no channel says GDRDMA".to_owned());
         }
         (true, false) => say("gdr-off", -NAMED, "every channel says GDRDMA".to_owned()),
@@ -164,7 +162,7 @@ fn between(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
     let few = named.into_iter().chain(evidence.found()).filter(|&n| n > 0 && n < nics).min();
     match (few, evidence.used()) {
         (Some(few), _) => {
-            say("missing-nic", NAMED, format!("{few} of {nics} NICs are known to the library"))
+            say("missing-nic", NAMED, format!("the library knows {few} of {nics} NICs"))
         }
         (None, Some(used)) if used < nics => {
             say("missing-nic", NEAR, format!("channels use {used} of {nics} NICs"));
@@ -174,7 +172,7 @@ fn between(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
     }
 }
 
-/// What a run that is healthy should know of them.
+/// Notes on the clues for a healthy run.
 pub(super) fn notes(clues: &[Clue]) -> Vec<String> {
     let named = clues.iter().filter(|clue| clue.is_name() && clue.id != "clock");
     let one =

@@ -1,15 +1,16 @@
-//! Which hosts of many are slower than the others.
+//! Finds the hosts of a fleet that are slower than the others.
 //!
-//! Hosts that ran the same thing judge each other, so no profile is needed. Of every size that hosts
-//! share, a host's time counts as ln(time/median over hosts); its score is the median of these over
-//! sizes, which single odd sizes do not move. The centre of all scores is their median and their
-//! spread is Qₙ, a low quantile of how far pairs of hosts are apart, so that a third of the hosts may
-//! be slow without hiding each other.
+//! Hosts that ran the same thing are compared with each other, so no profile is needed. For every size
+//! that hosts share, a host's time counts as ln(time/median over hosts). Its score is the median of these
+//! over sizes, so single outliers do not move it. The centre of all scores is their median. Their spread
+//! is Qₙ, a low quantile of the distances between pairs of hosts, so a third of the hosts may be slow
+//! without hiding each other.
 //!
-//! The largest of N healthy scores grows with N: a host is named only beyond what the largest of all of
-//! them exceeds once in a thousand fleets. A spread that N hosts tell is itself uncertain, so the
-//! limit is a quantile of Student's t. For normal numbers Qₙ is as good as a standard deviation of
-//! 0.82 as many; the median absolute deviation, of 0.37, which missed one slow host of 64 in a hundred.
+//! The largest of N healthy scores grows with N. A host is named only above a limit that the largest
+//! healthy score exceeds once in a thousand fleets. A spread estimated from N hosts is itself uncertain,
+//! so the limit is a quantile of Student's t. For normal numbers Qₙ is as good as a standard deviation of
+//! 0.82 as many numbers; the median absolute deviation is as good as one of 0.37 as many, and missed one
+//! slow host of 64 in a hundred.
 //!
 //! Sources: Rousseeuw and Croux, "Alternatives to the median absolute deviation", JASA 88 (1993), for
 //! Qₙ, its efficiency and its factors at few numbers; the bound over N hosts is Bonferroni's.
@@ -22,38 +23,38 @@ use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{median, student};
 use crate::machine::sample::DataType;
 
-/// Fewer hosts say nothing of each other.
+/// Fewer hosts cannot be compared.
 pub const LEAST_HOSTS: usize = 5;
 
-/// Once in so many healthy fleets somebody is named.
+/// One healthy fleet in this many has a host named.
 const FLEETS: f64 = 1000.0;
-/// Qₙ of normal numbers, times this, is their standard deviation, …
+/// Qₙ of normal numbers times this is their standard deviation …
 const NORMAL: f64 = 2.2219;
-/// … and tells as much as a standard deviation of this part of them.
+/// … and is as precise as a standard deviation of this part of them.
 const EFFICIENCY: f64 = 0.82;
-/// Of this many numbers pairs are compared; of more, so many that lie evenly among them.
+/// At most this many numbers are compared in pairs; of more, an evenly spaced subset is.
 const MOST: usize = 1000;
-/// What differs by less is no fault, however sure it is.
+/// A smaller difference is not a fault, however certain it is.
 const LEAST: f64 = 0.05;
-/// Clocks and counters tell no spread below this.
+/// Clocks and counters cannot resolve a smaller spread.
 const FLOOR: f64 = 1e-3;
 
-/// One host beside the others.
+/// One host compared with the others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Host {
     /// Its name: the file.
     pub name: String,
-    /// How many times as long as the median host its calls take.
+    /// Its calls' time over the median host's.
     pub factor: Ratio,
-    /// How many spreads that is above the median host.
+    /// How many spreads it is above the median host.
     pub score: Ratio,
-    /// Sizes that count.
+    /// The number of sizes that count.
     pub sizes: usize,
-    /// Whether it is slower than the slowest of so many healthy hosts.
+    /// Whether it is slower than the slowest of as many healthy hosts would be.
     pub is_slow: bool,
 }
 
-/// What a healthy host takes at a size, and up to where.
+/// A healthy host's time at a size, and its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     /// The operation.
@@ -66,7 +67,7 @@ pub struct Threshold {
     pub size: Bytes,
     /// The median host's time.
     pub time: Seconds,
-    /// A single time beyond this is a slow host's.
+    /// A single time above this comes from a slow host.
     pub limit: Seconds,
 }
 
@@ -79,13 +80,13 @@ pub struct Fleet {
     pub spread: Ratio,
     /// How many spreads a host must be above the median to be named.
     pub limit: Ratio,
-    /// For gates that see one size of one host.
+    /// For checks that see one size of one host.
     pub thresholds: Vec<Threshold>,
 }
 
 type What = (Collective, Option<u32>, Option<u32>, Option<DataType>, Bytes);
 
-/// How many spreads the largest of `hosts` healthy ones exceeds once in [`FLEETS`].
+/// The number of spreads that the largest of `hosts` healthy scores exceeds once in [`FLEETS`].
 fn limit(hosts: usize) -> f64 {
     let freedom = (EFFICIENCY * (hosts as f64 - 1.0)).max(1.0);
     let part = 1.0 - 1.0 / (FLEETS * hosts as f64);
@@ -113,7 +114,7 @@ fn spread(numbers: &[f64]) -> Option<(f64, f64)> {
     Some((centre, (few(n) * NORMAL * *low).max(FLOOR)))
 }
 
-/// What Qₙ of few numbers is multiplied by.
+/// The factor for Qₙ of few numbers.
 fn few(numbers: usize) -> f64 {
     const TABLE: [f64; 8] = [0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872];
     let n = numbers as f64;
@@ -124,7 +125,7 @@ fn few(numbers: usize) -> f64 {
     }
 }
 
-/// Compares hosts by what they ran alike; none where fewer than [`LEAST_HOSTS`] share a size.
+/// Compares hosts by what they all ran; `None` if fewer than [`LEAST_HOSTS`] share a size.
 #[must_use]
 pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
     let mut by: BTreeMap<What, Vec<(usize, f64)>> = BTreeMap::new();
@@ -184,8 +185,8 @@ mod tests {
     use super::*;
     use crate::base::random::Random;
 
-    /// So many hosts whose calls vary by `noise` from host to host and again from size to size; the
-    /// last takes `slow` times as long.
+    /// `count` hosts whose calls vary by `noise` between hosts and again between sizes; the last takes
+    /// `slow` times as long.
     fn hosts(count: usize, (noise, slow): (f64, f64), seed: u64) -> Vec<(String, Vec<Run>)> {
         let mut random = Random::new(seed);
         (0..count)

@@ -1,5 +1,5 @@
-//! Causes that are put into the machine and simulated, or asked of the model again: a fault of `mock`, an
-//! algorithm that is forced, a size of another convention, a break at one size.
+//! Causes that are simulated on the machine or computed by the model: a fault of `mock`, a forced
+//! algorithm, a size in another convention, a break at one size.
 
 use super::likelihood::Figures;
 use super::mechanism::{ALGO_NEXT, NICS_NEXT, NVLS_NEXT, P2P_NEXT, PROTO_NEXT};
@@ -16,17 +16,17 @@ use crate::measure::expect::Expecting;
 use crate::measure::mock::{Fault, Link, slowdown};
 use crate::model::algorithm::{Library, Registry};
 
-/// A rank or a link that is slower is simulated as so many times as slow …
+/// A slower rank or link is simulated with this factor …
 const SIMULATED: Ratio = Ratio(2.0);
-/// … and counts as each of these.
+/// … and its times are scaled to each of these factors.
 const SLOWER: [f64; 6] = [1.2, 1.45, 1.8, 2.5, 3.6, 5.0];
-/// Of more ranks nobody waits for a simulation.
+/// With more ranks a simulation takes too long.
 const MOST_SIMULATED: u32 = 1024;
-/// A break is at this size or above.
+/// Breaks are searched at this size and above.
 const BREAK: Bytes = Bytes(1 << 18);
-/// By how much calls are slower behind a break.
+/// Factors by which calls are slower after a break.
 const FALLS: [f64; 6] = [1.5, 2.1, 3.0, 4.2, 6.0, 8.5];
-/// All of them may be slower before it, too: the network is another one than the profile's.
+/// All calls before it may be slower, too: the network is not the profile's.
 const BEFORE: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 
 pub(super) struct Lab<'a> {
@@ -38,13 +38,13 @@ pub(super) struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// What a healthy call takes, for all that is known.
+    /// The time of a healthy call, by everything that is known.
     pub fn healthy(&self, size: Bytes) -> Seconds {
         let expected = self.expecting.at(size);
         expected.time * Ratio(known(self.query, size, &expected).later.exp())
     }
 
-    /// A fault put into the machine and simulated; none where the machine cannot have it.
+    /// A fault that is simulated on the machine; `None` if the machine cannot have it.
     fn fault(&self, fault: &Fault) -> Option<Predicted> {
         let sizes: Vec<Bytes> = self.points.iter().map(|p| p.size).collect();
         let dtype = self.dtype.unwrap_or(DataType::F32);
@@ -53,7 +53,7 @@ impl Lab<'_> {
         ratios.iter().any(|r| r.abs() > 0.01).then_some(Predicted::Times(vec![ratios]))
     }
 
-    /// Rates and sizes that mean something else.
+    /// Rates and sizes that are meant in another convention.
     pub fn conventions(&self, facts: &Facts) -> Vec<Suspect> {
         use Collective::{AllGather, AllToAll, ReduceScatter};
         let (shape, points) = (&self.query.shape, self.points);
@@ -72,18 +72,18 @@ impl Lab<'_> {
         if blocks {
             let n = u64::from(shape.ranks);
             for (what, scale) in [
-                ("sizes are of one rank's block: M is N times as much", Ratio(n as f64)),
-                ("sizes are N times M", Ratio(1.0 / n as f64)),
+                ("sizes count one rank's block: M is N times as large", Ratio(n as f64)),
+                ("sizes count N times M", Ratio(1.0 / n as f64)),
             ] {
                 let next =
-                    "collcost convert --size-is, and give the sizes as nccl-tests counts them";
+                    "use collcost convert --size-is, and give sizes as nccl-tests counts them";
                 say(what.to_owned(), next, self.scaled(scale));
             }
         }
         if let Some(typed @ (Typed::Busbw | Typed::Algbw)) = facts.typed {
             let factor = shape.collective.busbw_factor(shape.ranks).0;
             let all = |times: f64| Some(vec![f64::ln(times); points.len()]);
-            let convert = "collcost convert says what each rate means";
+            let convert = "collcost convert shows what each rate means";
             if (factor - 1.0).abs() > 0.05 {
                 match typed {
                     Typed::Algbw => {
@@ -103,7 +103,7 @@ impl Lab<'_> {
         all
     }
 
-    /// What M times `scale` takes, over what M does.
+    /// The time of M times `scale`, relative to that of M.
     fn scaled(&self, scale: Ratio) -> Option<Vec<f64>> {
         let of = |p: &Point| {
             let size = Bytes((p.size.0 as f64 * scale.0).round().max(1.0) as u64);
@@ -112,7 +112,7 @@ impl Lab<'_> {
         Some(self.points.iter().map(of).collect())
     }
 
-    /// Some NICs of several.
+    /// Missing NICs.
     pub fn nics(&self) -> Vec<Suspect> {
         let tiers = &self.query.machine.fabric.tiers;
         let nics = tiers.last().and_then(|t| t.nics).map_or(1, |n| n.get());
@@ -133,7 +133,7 @@ impl Lab<'_> {
         (1..nics).filter_map(lost).collect()
     }
 
-    /// Whether elements are of a type that switches do not add, though they add others: NCCL has no
+    /// Whether switches do not reduce the type of the elements, though they reduce others: NCCL has no
     /// NVLS for types of eight bits.
     pub fn is_not_added(&self) -> bool {
         use DataType::{F8e4m3, F8e5m2, I8, U8};
@@ -142,18 +142,18 @@ impl Lab<'_> {
         eight && adds && self.query.shape.collective == Collective::AllReduce
     }
 
-    /// Switches that should add and do not.
+    /// Switches that should reduce and do not.
     pub fn switches(&self) -> Option<Suspect> {
         Some(Suspect {
             id: "nvls-missing",
-            what: "the switch does not add: NVLS (or SHARP) is missing".to_owned(),
+            what: "the switch does not reduce: NVLS (or SHARP) is missing".to_owned(),
             next: NVLS_NEXT.to_owned(),
             predicted: self.fault(&Fault::NvlsOff)?,
             ..Suspect::default()
         })
     }
 
-    /// Data inside a node that go over other links.
+    /// Data inside a node that use other links.
     pub fn tiers(&self) -> Vec<Suspect> {
         let mut all = Vec::new();
         // A rank alone on its node has no link inside.
@@ -163,7 +163,9 @@ impl Lab<'_> {
         let others = [None, Some("a100-pcie"), Some("l40s-pcie"), Some("tcp-25g")];
         for of in others {
             let what = match of {
-                None => "data inside a node go over the network: its links are not used".to_owned(),
+                None => {
+                    "data inside a node go over the network: the node's links are idle".to_owned()
+                }
                 Some("tcp-25g") => "data inside a node go over TCP".to_owned(),
                 Some(other) => format!("data inside a node go over PCIe, as on {other}"),
             };
@@ -194,10 +196,10 @@ impl Lab<'_> {
         [Proto::Ll, Proto::Ll128].into_iter().filter_map(off).collect()
     }
 
-    /// From one size on everything is slower by one factor.
+    /// All sizes from one on are slower by the same factor.
     pub fn cliff(&self) -> Option<Suspect> {
         let breaks = self.points.iter().skip(2).map(|p| p.size).filter(|size| *size >= BREAK);
-        // One size behind a break is an odd size.
+        // A single size after a break is an outlier.
         let last = self.points.len().checked_sub(2).map(|i| self.points[i].size)?;
         let step = |at: Bytes, by: f64, before: f64| -> Vec<f64> {
             let of = |p: &Point| if p.size >= at { (by * before).ln() } else { before.ln() };
@@ -211,10 +213,10 @@ impl Lab<'_> {
         let forms: Vec<Vec<f64>> = forms.map(|(at, by, before)| step(at, by, before)).collect();
         (!forms.is_empty()).then(|| Suspect {
             id: if self.query.placement.nodes() > 1 { "fabric" } else { "version" },
-            what: "from one size on something else runs: another algorithm or protocol, no GPUDirect, or a \
+            what: "something changes from one size on: another algorithm or protocol, no GPUDirect, or a \
                    congested network (PFC, ECN)"
                 .to_owned(),
-            next: "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING says what runs at each size; the same with \
+            next: "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING shows what runs at each size; repeat with \
                    NCCL_ALGO and NCCL_PROTO set; pause and retransmission counters of the NICs"
                 .to_owned(),
             predicted: Predicted::Times(forms),
@@ -222,10 +224,10 @@ impl Lab<'_> {
         })
     }
 
-    /// Another algorithm than the one that is best.
+    /// An algorithm other than the best one.
     pub fn algorithms(&self) -> Vec<Suspect> {
         let (shape, fabric) = (&self.query.shape, &self.query.machine.fabric);
-        // Machines of GPUs that name no library run NCCL, or what was made from it.
+        // GPU machines that name no library run NCCL or a derivative of it.
         let gpus = self.query.machine.hardware.is_some();
         let library = self.query.library().or(gpus.then_some(Library::Nccl));
         let Ok((ready, _)) = candidates(self.registry, shape, fabric) else { return Vec::new() };
@@ -247,7 +249,7 @@ impl Lab<'_> {
         (0..shipped.len()).filter_map(one).collect()
     }
 
-    /// One link or rank that is slower than the others; inside one node a rank has one link.
+    /// One link or rank slower than the others; inside one node each rank has one link.
     pub fn slow(&self) -> Vec<Suspect> {
         let (nodes, ranks) = (self.query.placement.nodes(), self.query.shape.ranks);
         if ranks > MOST_SIMULATED {
@@ -257,7 +259,7 @@ impl Lab<'_> {
         let of_link = Fault::SlowLink { link: Link::Of(0), factor: SIMULATED };
         let of = |(id, what, next, fault): (_, &str, &str, &Fault)| {
             let Predicted::Times(forms) = self.fault(fault)? else { return None };
-            // Of a factor that nobody knows: its logarithm stretches that of the times.
+            // The factor is unknown: its logarithm scales that of the times.
             let stretched = SLOWER.map(|x: f64| {
                 let by = x.ln() / SIMULATED.0.ln();
                 forms[0].iter().map(|f| by * f).collect()
@@ -280,9 +282,9 @@ impl Lab<'_> {
             ),
             (
                 "slow-rank",
-                "the link of one rank, or all that it does, is slower than the others'",
+                "one rank's link, or everything the rank does, is slower than the others'",
                 "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE on every node: throttling; PCIe \
-                 width (lspci -vv); dmesg | grep -i xid; the run on each pair of GPUs",
+                 width (lspci -vv); dmesg | grep -i xid; a run on each pair of GPUs",
                 &of_rank,
             ),
         ];

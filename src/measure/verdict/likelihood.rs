@@ -1,14 +1,15 @@
 //! How likely measured times are with a cause, over all sizes together.
 //!
-//! What was measured lies ln(measured/expected) from the expectation. Of that a cause predicts a part;
-//! the rest is three things that nobody knows: how far this healthy machine lies from its expectation,
-//! which goes together over neighbouring sizes; how far the cause's own figures are off, which grows with
-//! what it predicts; and noise, which every size has apart. All are taken as normal, so the rest of all
-//! sizes is one draw from a normal law with that covariance. A machine may be of a better or of a worse
-//! known kind than its band says: the first of the three counts at several widths, each as likely.
+//! A measured time is off its expectation by ln(measured/expected). A cause predicts a part of that. The
+//! rest has three unknown parts: how far this healthy machine is from its expectation, which is correlated
+//! over neighbouring sizes; how far the cause's own parameters are off, which grows with what it predicts;
+//! and noise, which is independent for every size. All are assumed normal, so the rest of all sizes is one
+//! draw from a normal distribution with that covariance. The kind of a machine may be known better or
+//! worse than its band states, so the first part counts at several widths, each equally likely.
 //!
-//! A cause of several forms counts as the mean over them. So one that could explain anything is less
-//! likely than one that had to be as it was: no figure is fitted, and none is paid for.
+//! A cause with several forms counts as the mean over them. A cause that could explain anything is
+//! therefore less likely than one that predicts just this: no parameter is fitted, and no penalty for
+//! parameters is needed.
 
 use super::Point;
 use super::plateau::CARRIED;
@@ -16,47 +17,47 @@ use crate::base::stats::{median, solve_positive};
 
 /// More sizes than this are thinned out.
 const SIZES: usize = 32;
-/// Over so many octaves what a machine is off by fades; the same for what a cause is off by.
+/// The correlation of a machine's error fades over this many octaves; below, that of a cause's error.
 const FADES: f64 = 6.0;
 const CAUSE_FADES: f64 = 4.0;
-/// By how much of itself a cause is off, together and at each size apart.
+/// A cause's relative error, common to all sizes and separate for each size.
 const CAUSE_OFF: f64 = 0.15;
 const CAUSE_APART: f64 = 0.07;
-/// Widths of bands that are as likely, as parts of the stated ones.
+/// Equally likely widths of bands, relative to the stated ones.
 const WIDTHS: [f64; 3] = [0.7, 1.2, 2.2];
-/// Between the tenth and the ninetieth percentile of a normal law lie so many standard deviations.
+/// Standard deviations between the tenth and the ninetieth percentile of a normal distribution.
 pub(super) const BAND: f64 = 2.563;
-/// Where the NICs that are left slow a call by more, as a logarithm, they alone decide what it takes …
+/// If the remaining NICs slow a call by more than this, as a logarithm, they alone decide its time …
 const DECIDES: f64 = 0.25;
-/// … and machines lie around that by no more.
+/// … and machines deviate from it by no more than this.
 const CARRIES: f64 = 0.04;
-/// Noise is no less.
+/// Noise is at least this.
 const NOISE: f64 = 0.02;
 /// The median of |x| of a normal x is this part of its deviation.
 const NORMAL: f64 = 0.6745;
 
-/// How sure the figures of a cause are.
+/// How certain the parameters of a cause are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Figures {
-    /// Each is one of a range.
+    /// Each is one value from a range.
     #[default]
     Range,
-    /// It has none that could be off.
+    /// It has no parameter that could be off.
     Exact,
-    /// A whole number of NICs or lanes, whose rate is known whatever the healthy machine does.
+    /// A whole number of NICs or lanes: their rate is known whatever the healthy machine reaches.
     Rate,
 }
 
-/// Measured times, ready to be held against causes.
+/// Measured times, ready for comparison with causes.
 pub(super) struct Likelihood {
     /// Which points count.
     picked: Vec<usize>,
     octaves: Vec<f64>,
-    /// How far the times lie from healthy ones.
+    /// How far the times are from healthy ones.
     errors: Vec<f64>,
     /// The standard deviation of healthy machines.
     own: Vec<f64>,
-    /// Whether NICs decide what a size takes.
+    /// Whether NICs decide the time of a size.
     decided: Vec<bool>,
     noise: f64,
 }
@@ -75,7 +76,7 @@ impl Likelihood {
         Self { octaves, own, decided, noise, errors, picked }
     }
 
-    /// ln of how likely the times are with a cause that predicts so much, up to a constant.
+    /// ln of the likelihood of the times with a cause that predicts `predicted`, up to a constant.
     pub fn ln(&self, predicted: &[f64], figures: Figures) -> f64 {
         let mut predicted: Vec<f64> = self.picked.iter().map(|&i| predicted[i]).collect();
         let mut own = self.own.clone();
@@ -92,8 +93,8 @@ impl Likelihood {
         sum_ln(&each) - (WIDTHS.len() as f64).ln()
     }
 
-    /// The same where healthy machines lie `width` times as far apart as `own` says, and causes are off
-    /// by `off` times the usual.
+    /// The same if healthy machines differ `width` times as much as `own` says, and causes are off by
+    /// `off` times the usual.
     fn at(&self, (width, off): (f64, f64), own: &[f64], predicted: &[f64]) -> f64 {
         let n = self.errors.len();
         let (mut a, mut b) = ([[0.0; SIZES]; SIZES], [0.0; SIZES]);
@@ -112,14 +113,14 @@ impl Likelihood {
             return f64::NEG_INFINITY;
         }
         let square: f64 = left.iter().zip(&b).take(n).map(|(x, y)| x * y).sum();
-        // What is left of the matrix is its Cholesky factor.
+        // The matrix now contains its Cholesky factor.
         -0.5 * square - (0..n).map(|i| a[i][i].ln()).sum::<f64>()
     }
 }
 
-/// How much sizes vary apart from their neighbours.
+/// How much sizes vary independently of their neighbours.
 fn noise(errors: &[f64]) -> f64 {
-    // A size less the mean of its neighbours has √1.5 the deviation of one.
+    // A size minus the mean of its neighbours has √1.5 times the deviation of one size.
     let bends = errors.windows(3).map(|w| (w[1] - 0.5 * (w[0] + w[2])).abs());
     median(bends.collect()).unwrap_or(0.0) / (NORMAL * 1.5_f64.sqrt())
 }

@@ -1,10 +1,11 @@
-//! Causes by what they change in hardware, with how much longer calls take then.
+//! Causes by what they change in hardware, and how much longer calls take with them.
 //!
-//! A healthy call of M bytes takes t: its bytes need M over the best rate that is expected at any size,
-//! its messages and its launch take the rest. Where links are x times as slow, the bytes alone take x
-//! times as long; a hop over other memory or through a kernel adds its microseconds at every size. The
-//! figures of each cause are ranges from public threads and published tables of both states, each of which
-//! is a form of its own: what could have been anything is that much less likely to have been this.
+//! A healthy call of M bytes takes t: its bytes take M over the best rate that is expected at any size;
+//! its messages and its launch take the rest. If links are x times as slow, only the bytes take x times
+//! as long; a hop over other memory or through a kernel adds its microseconds at every size. The
+//! parameters of each cause are ranges from public threads and from tables published for both states.
+//! Each value in a range is a separate form, so a cause that could explain many shapes is less likely to
+//! be the cause of one.
 
 use super::likelihood::Figures::{self, Range, Rate};
 use crate::base::collective::Collective;
@@ -16,43 +17,44 @@ use crate::machine::query::Query;
 pub(super) struct Mechanism {
     pub id: &'static str,
     pub what: &'static str,
-    /// What else would show it, and the command that confirms it.
+    /// Other signs of the cause, and the command that confirms it.
     pub next: &'static str,
-    /// How sure its forms are.
+    /// How certain its forms are.
     pub figures: Figures,
-    /// ln of how much longer each size takes, for each form; none where the machine cannot have it.
+    /// ln of how much longer each size takes, for each form; empty if the machine cannot have it.
     pub forms: fn(&Wire) -> Vec<Vec<f64>>,
 }
 
-/// What healthy calls are made of.
+/// The parts of a healthy call's time.
 pub(super) struct Wire {
     sizes: Vec<Bytes>,
     /// Healthy times.
     times: Vec<f64>,
-    /// The best rate at any size, in bytes of M a second.
+    /// The best rate at any size, in bytes of M per second.
     peak: f64,
     /// The shortest call.
     latency: f64,
     collective: Collective,
     ranks: f64,
     nodes: f64,
-    /// Seconds that NICs, and links inside a node, need for a byte of M.
+    /// Seconds per byte of M over the NICs, and over links inside a node.
     net: f64,
     inside: Option<f64>,
     nics: u32,
-    /// The rate of one; 10 GB/s where nobody knows it.
+    /// The rate of one NIC; 10 GB/s if unknown.
     nic: f64,
     factor: f64,
     pcie: bool,
     adds: bool,
     roce: bool,
-    /// Whether only the machine's own healthy runs are what it is held against.
+    /// Whether it is compared only with the machine's own healthy runs.
     own: bool,
 }
 
-/// PCIe of a NIC carries so many times its rate: 13 GB/s on 16 lanes of generation 3 beside 12, 26 beside 24.
+/// A NIC's PCIe link carries this many times the NIC's rate: 13 GB/s on 16 lanes of generation 3 for a NIC
+/// of 12, 26 for one of 24.
 const LANES: f64 = 1.08;
-/// Sizes at which the best rate is looked for, as octaves.
+/// Sizes among which the best rate is searched, as octaves.
 const LARGE: std::ops::RangeInclusive<u32> = 20..=34;
 
 impl Wire {
@@ -105,7 +107,7 @@ impl Wire {
         }
     }
 
-    /// Where each call begins later by a part of the shortest one.
+    /// Each call begins later, by a part of the shortest one.
     pub fn later(&self, part: f64) -> Vec<f64> {
         self.with(|_, _, _| part * self.latency)
     }
@@ -114,12 +116,12 @@ impl Wire {
         self.nodes > 1.0
     }
 
-    /// Messages over the network that follow each other where latency decides: up a tree and down.
+    /// Consecutive messages over the network if latency decides: up a tree and down.
     fn hops(&self) -> f64 {
         2.0 * self.nodes.log2().ceil().max(1.0)
     }
 
-    /// Where `more` seconds are added to a size's M, healthy time and bytes' time.
+    /// Adds `more` seconds, computed from a size's M, its healthy time and its bytes' time.
     fn with(&self, more: impl Fn(f64, f64, f64) -> f64) -> Vec<f64> {
         let of = |(&size, &time): (&Bytes, &f64)| {
             let m = Volume::from(size).0;
@@ -128,15 +130,15 @@ impl Wire {
         self.sizes.iter().zip(&self.times).map(of).collect()
     }
 
-    /// Where the network is so many times as slow and a hop takes `hop` µs more.
+    /// The network is `times` as slow, and each hop takes `hop` µs more.
     fn net(&self, times: f64, hop: f64) -> Vec<f64> {
         let more = 1e-6 * hop * self.hops();
         self.with(|m, _, bytes| (self.net * m * times - bytes).max(0.0) + more)
     }
 
-    /// By how much the network is slower with every number of NICs that is less than all. One that is
-    /// left (a device is named), half (a socket, ports of a bond, two GPUs on one NIC) and one that is lost
-    /// are what threads tell of.
+    /// How much slower the network is with every number of NICs below all. Public threads report one
+    /// remaining NIC (a device is named), half of them (a socket, ports of a bond, two GPUs on one NIC), or
+    /// one lost NIC.
     fn lost(&self) -> impl Iterator<Item = f64> + '_ {
         let all = self.nics;
         let often = [(1, 2), (all / 2, 2), (all.saturating_sub(1), 1)];
@@ -145,19 +147,19 @@ impl Wire {
         each.map(move |left| f64::from(all) / f64::from(left))
     }
 
-    /// Where all bytes take so many times as long, and each call a part of the shortest one more.
+    /// All bytes take `times` as long, and each call takes a part of the shortest one more.
     fn bytes(&self, times: f64, part: f64) -> Vec<f64> {
         self.with(|_, _, bytes| (times - 1.0) * bytes + part * self.latency)
     }
 }
 
-/// So many numbers whose logarithms are evenly apart.
+/// `count` numbers evenly spaced in logarithm.
 fn apart(low: f64, high: f64, count: u32) -> impl Iterator<Item = f64> + Clone {
     let step = (high / low).ln() / f64::from(count.max(2) - 1);
     (0..count).map(move |i| low * (step * f64::from(i)).exp())
 }
 
-/// A form for each of both figures.
+/// A form for each combination of both parameters.
 fn each<'a>(
     a: impl Iterator<Item = f64> + 'a,
     b: &'a [f64],
@@ -166,7 +168,7 @@ fn each<'a>(
     a.flat_map(|x| b.iter().map(move |&y| (x, y))).map(|(x, y)| form(x, y)).collect()
 }
 
-/// `forms` where that holds.
+/// `forms` if `holds`.
 fn only(holds: bool, forms: impl FnOnce() -> Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     if holds { forms() } else { Vec::new() }
 }
@@ -174,12 +176,12 @@ fn only(holds: bool, forms: impl FnOnce() -> Vec<Vec<f64>>) -> Vec<Vec<f64>> {
 pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "gdr-off",
-        what: "NICs do not reach the GPUs' memory: GPUDirect RDMA is off, and data go through the host's",
-        next: "NCCL_DEBUG=INFO shows `GDRDMA` on every channel, or its lack; lsmod | grep -e nvidia_peermem -e \
-               gdrdrv; a run of sendrecv on one rail from host buffers is as fast then",
+        what: "GPUDirect RDMA is off: NICs cannot access GPU memory, and data go through host memory",
+        next: "NCCL_DEBUG=INFO shows whether every channel has `GDRDMA`; lsmod | grep -e nvidia_peermem -e \
+               gdrdrv; if so, sendrecv on one rail from host buffers is as fast",
         figures: Range,
         forms: |w| {
-            // Some CPUs pass on a tenth of what their PCIe switches do.
+            // Some CPUs forward at a tenth of the rate of their PCIe switches.
             let slow = || each(apart(10.0, 18.0, 3), &[9.0], |x, h| w.net(x, h));
             let usual = || each(apart(1.8, 2.2, 3), &[5.0, 9.0, 15.0], |x, h| w.net(x, h));
             only(w.several(), || [usual(), slow()].concat())
@@ -187,16 +189,16 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "acs",
-        what: "PCIe sends NICs' reads through the root complex: ACS or the IOMMU is on",
-        next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; dmesg | grep -i iommu; ib_write_bw --use_cuda=0 is as \
-               slow then",
+        what: "PCIe routes NICs' reads through the root complex: ACS or the IOMMU is on",
+        next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; dmesg | grep -i iommu; if so, ib_write_bw \
+               --use_cuda=0 is as slow",
         figures: Range,
         forms: |w| only(w.several(), || each(apart(1.8, 2.4, 4), &[0.0], |x, h| w.net(x, h))),
     },
     Mechanism {
         id: "acs",
-        what: "PCIe sends what GPUs send each other through the root complex: ACS or the IOMMU is on",
-        next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; the run on two GPUs of one switch is as slow then \
+        what: "PCIe routes GPU-to-GPU traffic through the root complex: ACS or the IOMMU is on",
+        next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; if so, the run on two GPUs of one switch is as slow \
                (p2pBandwidthLatencyTest)",
         figures: Range,
         forms: |w| {
@@ -207,14 +209,14 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "tcp",
-        what: "sockets carry what RDMA should: a plugin, a device or a container's rights are missing",
-        next: "NCCL_DEBUG=INFO shows `NET/Socket` where `NET/IB` or `NET/OFI` is meant; ibv_devinfo inside the \
-               container",
+        what: "traffic uses sockets instead of RDMA: a plugin, a device or a container's rights are missing",
+        next: "NCCL_DEBUG=INFO shows `NET/Socket` where `NET/IB` or `NET/OFI` is expected; ibv_devinfo inside \
+               the container",
         figures: Range,
         forms: |w| {
             only(w.several(), || {
-                // What the kernel copies, whatever the NIC could carry: through each, or through the one
-                // interface that has an address.
+                // The kernel's copy rate, whatever the NIC could carry: through every interface, or through
+                // the only one with an address.
                 let hops = &[20.0, 45.0, 100.0];
                 let of = |sockets: f64, rates: (f64, f64)| {
                     let times = move |rate: f64| f64::from(w.nics) * w.nic / (sockets * rate);
@@ -235,9 +237,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "missing-nic",
-        what: "one port of a NIC, or of a bond, carries all: one queue pair uses one port",
-        next: "NCCL_IB_QPS_PER_CONNECTION=4 NCCL_IB_SPLIT_DATA_ON_QPS=1; counters of both ports; ib_write_bw -q 1 \
-               is as slow then",
+        what: "one port of a NIC, or of a bond, carries all traffic: one queue pair uses one port",
+        next: "NCCL_IB_QPS_PER_CONNECTION=4 NCCL_IB_SPLIT_DATA_ON_QPS=1; counters of both ports; if so, \
+               ib_write_bw -q 1 is as slow",
         figures: Range,
         forms: |w| {
             only(w.several() && w.roce, || apart(1.6, 2.0, 3).map(|x| w.net(x, 0.0)).collect())
@@ -245,7 +247,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "bad-node",
-        what: "a NIC or a cable has part of its rate, and every rail waits for it",
+        what: "a NIC or a cable runs below its rate, and every rail waits for it",
         next: "ib_write_bw between pairs of nodes; perfquery for symbol errors; width and speed of links \
                (lspci -vv, ibstat)",
         figures: Range,
@@ -253,24 +255,24 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "nic-setting",
-        what: "NICs are set badly: MTU, outstanding reads, relaxed ordering",
+        what: "NICs are misconfigured: MTU, outstanding reads, relaxed ordering",
         next: "ip link show and ibv_devinfo for the MTU (9000 or 4096); lspci -vv for MaxReadReq and RlxdOrd; \
-               ib_write_bw between two nodes falls short by as much then",
+               if so, ib_write_bw between two nodes falls short by as much",
         figures: Range,
         forms: |w| only(w.several(), || apart(1.1, 1.4, 4).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
         id: "fabric",
-        what: "the fabric carries a part: flows meet on few of its paths, or it drops and sends again",
-        next: "the same run on two nodes of one switch, then across switches; NCCL_IB_QPS_PER_CONNECTION=4, \
+        what: "the fabric runs below its rate: flows collide on few of its paths, or it drops and retransmits",
+        next: "repeat on two nodes of one switch, then across switches; NCCL_IB_QPS_PER_CONNECTION=4, \
                adaptive routing; pause, discard and retransmission counters of NICs and switches; five runs",
         figures: Range,
         forms: |w| only(w.several(), || apart(1.4, 8.0, 6).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
         id: "topology",
-        what: "the library misread the machine, or was given a file of another one: fewer channels, or paths \
-               that are too slow",
+        what: "the library misread the topology, or was given another machine's file: it uses fewer channels, \
+               or paths that are too slow",
         next: "NCCL_DEBUG=INFO, then collcost nccl log; NCCL_TOPO_DUMP_FILE shows what it saw (PCIe speeds of a \
                virtual machine); NCCL_TOPO_FILE",
         figures: Range,
@@ -278,8 +280,8 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "version",
-        what: "a release of the library that is slower to start than others",
-        next: "the same run with the release that was good, then collcost compare BEFORE AFTER --two",
+        what: "this release of the library is slower to start than others",
+        next: "repeat with the release that was good, then collcost compare BEFORE AFTER --two",
         figures: Range,
         forms: |w| {
             let slower = |part: f64| {
@@ -291,9 +293,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "cpu",
-        what: "data take a way through the CPUs that is slow: other sockets, NUMA settings, a weak root complex",
-        next: "nvidia-smi topo -m shows SYS between partners; numactl -H; NUMA nodes a socket in the BIOS; the run \
-               on the GPUs of one socket is faster then",
+        what: "data take a slow path through the CPUs: other sockets, NUMA settings, a weak root complex",
+        next: "nvidia-smi topo -m shows SYS between partners; numactl -H; NUMA nodes per socket in the BIOS; if \
+               so, the run on the GPUs of one socket is faster",
         figures: Range,
         forms: |w| match (w.several(), w.pcie) {
             (true, _) => each(apart(1.5, 2.5, 4), &[1.0, 2.0], |x, h| w.net(x, h)),
@@ -303,29 +305,29 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "pcie-degraded",
-        what: "NICs' PCIe runs at part of its width or generation",
+        what: "NICs' PCIe links run at part of their width or generation",
         next: PCIE_NEXT,
         figures: Rate,
         forms: |w| {
-            // Of the lanes that a NIC needs, a half, a quarter and so on: they carry a little more than it.
+            // A half, a quarter and so on of the lanes that a NIC needs: they carry a little more than it does.
             let halves = [2.0, 4.0, 8.0, 16.0];
             only(w.several(), || halves.map(|x| w.net(x / LANES, 0.0)).to_vec())
         },
     },
     Mechanism {
         id: "pcie-degraded",
-        what: "PCIe runs at part of its width or generation",
+        what: "PCIe links run at part of their width or generation",
         next: PCIE_NEXT,
         figures: Range,
         forms: |w| only(!w.several() && w.pcie, || [2.0, 4.0].map(|x| w.bytes(x, 0.0)).to_vec()),
     },
     Mechanism {
         id: "nvls-missing",
-        what: "the switch does not add: NVLS (or SHARP) is missing",
+        what: "the switch does not reduce: NVLS (or SHARP) is missing",
         next: NVLS_NEXT,
         figures: Range,
         forms: |w| {
-            // Of a port's rate a ring reaches 82 %: 370 of 450 GB/s.
+            // A ring reaches 82 % of a port's rate: 370 of 450 GB/s.
             let reached = [0.78, 0.82, 0.86].into_iter();
             let inside = w.inside.filter(|_| w.adds && w.collective == Collective::AllReduce);
             let form =
@@ -335,7 +337,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "setting",
-        what: "data inside a node go through the host's memory: P2P is off",
+        what: "P2P is off: data inside a node go through host memory",
         next: P2P_NEXT,
         figures: Range,
         forms: |w| {
@@ -348,7 +350,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "setting",
-        what: "a protocol of the library is off, which middle sizes need",
+        what: "a protocol of the library that middle sizes need is off",
         next: PROTO_NEXT,
         figures: Range,
         forms: |w| {
@@ -364,7 +366,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "setting",
-        what: "a ring is forced, whose steps over all ranks follow each other",
+        what: "a ring is forced: its steps over all ranks run one after another",
         next: ALGO_NEXT,
         figures: Range,
         forms: |w| {
@@ -378,7 +380,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "setting",
-        what: "a tree is forced, in two of whose nodes traffic meets",
+        what: "a tree is forced: traffic meets at two of its nodes",
         next: ALGO_NEXT,
         figures: Range,
         forms: |w| {
@@ -388,9 +390,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "slow-rank",
-        what: "one rank is slower than the others in all that it does",
+        what: "one rank is slower than the others in everything it does",
         next: "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE; PCIe width (lspci -vv); dmesg | grep -i \
-               xid; the run on each pair of GPUs",
+               xid; a run on each pair of GPUs",
         figures: Range,
         forms: |w| {
             let own = |x: f64, part: f64| {
@@ -401,9 +403,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
     Mechanism {
         id: "straggler",
-        what: "every call takes some time longer, whatever its size: a rank comes late",
-        next: "time the ranks apart (nccl-tests -a 0..3), look for clocks, other jobs, CPU frequency; NCCL's RAS \
-               or flight recorder names the rank",
+        what: "every call takes a fixed time longer, whatever its size: a rank arrives late",
+        next: "time the ranks separately (nccl-tests -a 0..3); check clocks, other jobs, CPU frequency; NCCL's \
+               RAS or flight recorder names the rank",
         figures: Range,
         forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
     },
@@ -418,14 +420,14 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     },
 ];
 
-/// What confirms that PCIe is narrow or old.
+/// What confirms that a PCIe link has lost width or generation.
 const PCIE_NEXT: &str = "lspci -vv | grep LnkSta shows `downgraded`; nvidia-smi -q -d PCIE";
 /// What confirms that NICs are missing.
 pub(super) const NICS_NEXT: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET lists the NICs; ibstat, \
                                     NCCL_IB_HCA, ib_write_bw -d each";
-/// What confirms that switches do not add.
+/// What confirms that switches do not reduce.
 pub(super) const NVLS_NEXT: &str = "NCCL_DEBUG=INFO shows `NVLS multicast support`; NCCL_NVLS_ENABLE=1, the \
-                                    fabric manager, the data type (integers and f64 are not added by every switch)";
+                                    fabric manager, the data type (not every switch reduces integers and f64)";
 /// What confirms that links inside a node are not used.
 pub(super) const P2P_NEXT: &str = "nvidia-smi topo -m, nvidia-smi nvlink -s; NCCL_P2P_LEVEL, NCCL_DEBUG=INFO \
                                    shows `via P2P` or `via SHM`";
@@ -433,4 +435,4 @@ pub(super) const P2P_NEXT: &str = "nvidia-smi topo -m, nvidia-smi nvlink -s; NCC
 pub(super) const PROTO_NEXT: &str =
     "env | grep NCCL_PROTO; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING, then collcost nccl log";
 /// What confirms that an algorithm is forced.
-pub(super) const ALGO_NEXT: &str = "env | grep NCCL_ALGO; collcost select says what should run";
+pub(super) const ALGO_NEXT: &str = "env | grep NCCL_ALGO; collcost select shows what should run";

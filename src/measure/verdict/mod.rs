@@ -1,11 +1,11 @@
 //! Whether a measured run is as it should be, and if not, why.
 //!
-//! Each measured time is held against what is expected of the machine, with its band; `ruling` makes
-//! one of three verdicts of it. Then every suspect predicts how much longer calls would take, size by
-//! size, if it were the cause: what it changes in hardware is priced (`mechanism`), the fault is put into
-//! the machine and simulated, an algorithm is priced, or a convention of sizes applied (`lab`). How likely
-//! what was measured is with that, over all sizes together (`likelihood`), and how often the cause was
-//! true elsewhere (`prior`) say which comes first.
+//! Each measured time is compared with the time expected of the machine and its band; `ruling` turns
+//! the comparison into one of three verdicts. Then every suspect predicts, size by size, how much longer
+//! calls would take if it were the cause. A prediction prices a change in hardware (`mechanism`), injects
+//! a fault into the machine and simulates it, prices an algorithm, or applies a size convention (`lab`).
+//! Causes are ranked by how likely the measured times are under that prediction, over all sizes together
+//! (`likelihood`), and by how often the cause was the true one elsewhere (`prior`).
 
 mod clues;
 mod fleet;
@@ -36,18 +36,18 @@ use crate::measure::expect::{Basis, Expectation, Expecting};
 use crate::measure::logs::Evidence;
 use crate::model::algorithm::Registry;
 
-/// A measured time beside what is expected.
+/// A measured time and the expected one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     /// M.
     pub size: Bytes,
-    /// What was measured.
+    /// The measured time.
     pub measured: Seconds,
-    /// What is expected, with its band.
+    /// The expected time and its band.
     pub expected: Expectation,
     /// By how much two healthy machines of one kind differ, as a logarithm.
     doubt: f64,
-    /// What a healthy call takes, beside the expectation.
+    /// What is known of a healthy call's time besides the expectation.
     known: plateau::Known,
 }
 
@@ -58,7 +58,7 @@ impl Point {
         Ratio(self.measured.0 / self.expected.time.0)
     }
 
-    /// Beyond this no healthy machine of the kind lies, as far as is known.
+    /// No healthy machine of the kind is known to take longer than this.
     #[must_use]
     pub fn limit(&self) -> Seconds {
         let high = (self.expected.high.0 / self.expected.time.0).ln();
@@ -66,54 +66,55 @@ impl Point {
         self.expected.time * Ratio((shape::BANDS * reach).exp())
     }
 
-    /// ln of it.
+    /// ln of the ratio.
     fn error(&self) -> f64 {
         self.ratio().0.ln()
     }
 
-    /// The same beside what a healthy call takes for all that is known.
+    /// The same, relative to the time of a healthy call by everything that is known.
     fn beyond(&self) -> f64 {
         self.error() - self.known.later
     }
 
-    /// How far the band reaches on the side on which the measurement lies, as a logarithm; no less
-    /// than healthy machines differ.
+    /// How far the band extends on the measurement's side, as a logarithm; at least as far as healthy
+    /// machines differ.
     fn reach(&self) -> f64 {
         let end = if self.error() > 0.0 { self.expected.high } else { self.expected.low };
         (SURE * (end.0 / self.expected.time.0).ln().abs()).max(LEAST_REACH).max(self.doubt)
     }
 }
 
-/// A band holds 8 of 10 healthy runs; so many times as wide, and [`shape::BANDS`] of it, all but about
-/// one in forty of clusters that were left out.
+/// A band holds 8 of 10 healthy runs. Widened by this factor and by [`shape::BANDS`], it holds all but
+/// about one in forty of the held-out clusters.
 const SURE: f64 = 1.6;
 
-/// What a switch does not add takes up to so much longer, as a logarithm.
+/// A type that a switch does not reduce takes up to this much longer, as a logarithm.
 const NOT_ADDED: f64 = 0.3;
 
-/// Few curves of calls with a root were published over several nodes, and they lie 2.4 times apart.
+/// Few curves of rooted calls over several nodes were published, and they differ by a factor of 2.4.
 const ROOTED: f64 = 0.8;
 
-/// From these odds on, as a logarithm, a run inside its bands is ill …
+/// At these odds or higher, as a logarithm, a run inside its bands is ill …
 const CERTAIN: f64 = 6.0;
-/// … and from these on it is not called healthy. Both by clusters that were left out.
+/// … and at these or higher it is not called healthy. Both come from held-out clusters.
 const UNSURE: f64 = 2.0;
 
-/// Two runs of one thing differ by so much without anything being wrong.
+/// Two runs of the same thing differ by this much without a fault.
 const LEAST_REACH: f64 = 0.02;
 
-/// What a log says beside its times.
+/// What a log says besides its times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
     /// Several ranks run on one GPU.
     pub shared_gpu: bool,
-    /// Elements that were wrong.
+    /// The number of wrong elements.
     pub wrong: u64,
-    /// What was typed, where the times are of one number and not of a log.
+    /// The kind of number that was typed, if the times come from one number instead of a log.
     pub typed: Option<Typed>,
-    /// Times are upper bounds: they hold waiting, as ranks are missing or the clock was the host's.
+    /// Times are upper bounds: they include waiting, because ranks are missing or the host's clock was
+    /// used.
     pub at_most: bool,
-    /// What it says of how it ran.
+    /// What the log says about how the run was done.
     pub evidence: Evidence,
 }
 
@@ -143,49 +144,49 @@ pub enum Health {
     WrongResults,
 }
 
-/// Why a run is as it is, likely.
+/// A likely cause of a run's times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cause {
     /// A short name: `missing-nic`, `nvls-missing`.
     pub id: &'static str,
-    /// In a sentence.
+    /// The cause in a sentence.
     pub what: String,
-    /// How near its prediction lies: the mean of |ln(measured/predicted)|; absent where the log
-    /// itself says it.
+    /// How far off its prediction is: the mean of |ln(measured/predicted)|; absent if the log itself
+    /// names the cause.
     pub off: Option<Ratio>,
-    /// How likely it is, among all causes that are known here.
+    /// How likely it is among all causes that collcost knows.
     pub chance: Ratio,
-    /// What speaks for it.
+    /// The evidence for it.
     pub evidence: String,
     /// What to run next.
     pub next: String,
 }
 
-/// What is said of one run.
+/// The verdict on one run, with its evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// The verdict.
     pub ruling: Ruling,
     /// What its times look like.
     pub health: Health,
-    /// Which sizes are off; none where none is.
+    /// Which sizes are off, if any.
     pub side: Option<Side>,
     /// Where the curve breaks.
     pub breaks: Option<Break>,
     /// The sizes, in order.
     pub points: Vec<Point>,
-    /// What the expectation rests on, at its least sure size.
+    /// What the expectation is based on, at its least certain size.
     pub basis: Basis,
     /// Likely causes, the likeliest first.
     pub causes: Vec<Cause>,
-    /// What else to know.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
-/// Judges times of `query`'s collective on its ranks; the query's own size is not looked at.
+/// Judges times of `query`'s collective on its ranks; the query's own size is ignored.
 ///
 /// # Errors
-/// An expectation that the machine has none of: a tier that nobody measured and no figure is known of.
+/// The machine has no expectation: a tier was never measured, and no parameter of it is known.
 pub fn judge(
     registry: &Registry,
     query: &Query,
@@ -199,7 +200,7 @@ pub fn judge(
     Ok(Judge::new(&expecting, (registry, query, dtype), sizes).verdict(times, facts))
 }
 
-/// Who judges runs of some sizes: what a machine may have is put into it once.
+/// Judges runs of some sizes. The faults that the machine may have are simulated once.
 pub struct Judge<'a> {
     expecting: &'a Expecting<'a>,
     registry: &'a Registry,
@@ -210,7 +211,7 @@ pub struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// Beside an expectation that somebody has, such as one that was learned without a cluster.
+    /// Judges against a given expectation, such as one that was learned without a cluster.
     #[must_use]
     pub fn new(
         expecting: &'a Expecting<'a>,
@@ -248,7 +249,7 @@ impl<'a> Judge<'a> {
         lab::Lab { registry, query, expecting, dtype, points }
     }
 
-    /// What is said of times; of other sizes than it was made for, what they may have is looked for anew.
+    /// The verdict on times. For sizes other than those it was made for, suspects are simulated again.
     #[must_use]
     pub fn verdict(&self, times: &[(Bytes, Seconds)], facts: &Facts) -> Verdict {
         let mut points: Vec<Point> = times
@@ -274,7 +275,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The verdict on what was measured, with who is suspected.
+/// The verdict on the measured times, with the suspects.
 fn ruled(
     query: &Query,
     points: Vec<Point>,
@@ -284,12 +285,12 @@ fn ruled(
 ) -> Verdict {
     let basis = points.iter().map(|p| p.expected.basis).max().unwrap_or(Basis::Modelled);
     let mut health = shape::health(&points);
-    // One region may leave its band by noise; all sizes together are then likelier without a cause.
+    // Noise may push one region out of its band; all sizes together are then likelier without a cause.
     if health == Health::Slow && lineup.odds < 0.0 && shape::is_part(&points) {
         health = Health::Healthy;
     }
-    // A shape that causes have and healthy machines have not says more than a wide band; of a cause that a
-    // log names, less is enough.
+    // A shape that only causes have is stronger evidence than a wide band. If a log names the cause,
+    // lower odds are enough.
     let enough = if lineup.named { UNSURE } else { CERTAIN };
     if health == Health::Healthy && (lineup.odds > enough || facts.shared_gpu) {
         health = Health::Slow;
@@ -308,13 +309,13 @@ fn ruled(
     let ill = health != Health::Healthy;
     let mut causes: Vec<Cause> = Vec::new();
     for suspect in lineup.suspects.iter().filter(|_| ill) {
-        // Of several forms of one cause the likeliest stands for all.
+        // The likeliest form of a cause represents all its forms.
         let cause = suspect.cause(&points).filter(|c| causes.iter().all(|known| known.id != c.id));
         causes.extend(cause.filter(|_| causes.len() < 5));
     }
     let no_call = causes.iter().any(|c| c.id == "not-one-call");
     if facts.at_most {
-        // Waiting explains it, and nobody knows how much of it there was.
+        // Waiting explains the times, and its amount is unknown.
         causes.clear();
     }
     let mut ruling = ruling::rule(&points, health, facts, no_call);
@@ -331,8 +332,11 @@ fn ruled(
     }
     notes.extend(plateau.filter(|_| health == Health::Slow).map(|p| p.words()));
     if facts.at_most {
-        notes.push("the times are upper bounds: they hold waiting for late ranks, so they may show health, and \
-                    never the contrary".to_owned());
+        notes.push(
+            "the times are upper bounds: they include waiting for late ranks, so they can show \
+             that a run is healthy, but never that it is ill"
+                .to_owned(),
+        );
     }
     Verdict {
         ruling,
@@ -346,34 +350,35 @@ fn ruled(
     }
 }
 
-/// Of which size a time cannot be, and why: it is below what any algorithm takes on the machine.
+/// The size whose time is impossible, and why: no algorithm is that fast on the machine.
 fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
     let shape = &query.shape;
     let fabric = &query.machine.fabric;
-    // A root that only sends is ready for the next call before others have this one: calls overlap.
+    // A root that only sends starts the next call before the others have finished this one: calls overlap.
     let overlap = matches!(shape.collective, Collective::Broadcast | Collective::Scatter);
     points.iter().find_map(|p| {
         let least = bound(shape.collective, shape.ranks, Volume::from(p.size), fabric).ok()?;
-        // Figures of a machine are known to a part in ten, at best.
+        // A machine's parameters are known to 10 % at best.
         let at_least = if overlap { least.bandwidth } else { least.time() };
         if p.measured.0 < 0.8 * at_least.0 {
             let why = format!(
-                "{} at {} is below the lower bound of {}: a CUDA graph, several operations in one \
-                 call (nccl-tests -m), a size of another convention, or links that are faster than \
-                 the profile's",
+                "{} at {} is below the lower bound of {}; possible reasons: a CUDA graph, several \
+                 operations in one call (nccl-tests -m), a size in another convention, or links \
+                 faster than the profile's",
                 p.measured, p.size, at_least
             );
             return Some((p.size, why));
         }
-        // A launch is fitted, and a root that only sends is soon ready for the next call; yet half of
-        // a call, and of what was measured or priced, is spared by none of its own.
+        // A launch is fitted, and a root that only sends is soon ready for the next call. But no separate
+        // call takes less than half of this, or less than half of the measured or priced time.
         let call = fabric.launch + least.latency;
         let half = 0.5 * call.0.min(p.expected.low.0);
         (!overlap && p.measured.0 < half).then(|| {
             let why = format!(
-                "{} at {} is less than half of the {call} that a call and its least messages take: \
-                 it was no call of its own; a CUDA graph spares the launch, nccl-tests -m makes \
-                 several operations one, and without a wait the clock stops before the end",
+                "{} at {} is less than half of the {call} that a launch and the fewest possible \
+                 messages take: this was not one separate call; a CUDA graph avoids the launch, \
+                 nccl-tests -m merges several operations into one, and without a wait the clock \
+                 stops before the end",
                 p.measured, p.size
             );
             (p.size, why)
@@ -381,22 +386,22 @@ fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
     })
 }
 
-/// Up to here no machine's bytes are a tenth of the time.
+/// Up to this size bytes take less than a tenth of the time on every machine.
 const LATENCY_ALONE: Bytes = Bytes(4096);
 
 fn notes(query: &Query, points: &[Point], basis: Basis) -> Vec<String> {
     let mut notes = Vec::new();
     if basis == Basis::Modelled {
         notes.push(
-            "nothing was measured of this: the expectation is a price, and the band is wide; fit a \
-             healthy log for a narrow one"
+            "there are no measurements of this: the expectation comes from the cost model, and its \
+             band is wide; fit a healthy log for a narrow one"
                 .to_owned(),
         );
     }
     if !points.is_empty() && points.iter().all(|p| p.size <= LATENCY_ALONE) {
         notes.push(
-            "sizes as small as these are latency alone: of bandwidth they say nothing, nor does \
-             their busbw"
+            "sizes this small measure only latency: neither they nor their busbw say anything \
+             about bandwidth"
                 .to_owned(),
         );
     }
@@ -404,7 +409,7 @@ fn notes(query: &Query, points: &[Point], basis: Basis) -> Vec<String> {
     notes
 }
 
-/// What to know where busbw is above the rate of the links.
+/// The note for a busbw above the rate of the links.
 fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
     use Collective::AllReduce;
     let (shape, nodes) = (&query.shape, query.placement.nodes());
@@ -419,20 +424,20 @@ fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
             (tiers.last()?.link.bandwidth? * Ratio(f64::from(nics)), "all NICs of a node")
         }
     };
-    // Figures of links are known to some parts in a hundred.
+    // Link parameters are known to a few percent.
     if most <= 1.03 * link.0 || shape.collective != AllReduce {
         return None;
     }
     let adds = tiers.iter().any(|t| t.switch.as_ref().is_some_and(|s| s.alu));
     let why = match nodes {
         2 | 3 => {
-            "a tree over two nodes sends M over the NICs, not 2(N - 1)/N·M, and NVLS adds in the \
-             switch: busbw counts more than moves"
+            "a tree over two nodes sends M over the NICs, not 2(N - 1)/N·M, and NVLS reduces in \
+             the switch: busbw counts more bytes than move"
         }
-        _ if adds => "switches add (NVLS, SHARP): busbw counts 2(N - 1)/N·M, a port moves M once",
-        _ => {
-            "no algorithm does that without sums in the network: SHARP, or faster links than these"
+        _ if adds => {
+            "switches reduce (NVLS, SHARP): busbw counts 2(N - 1)/N·M, a port moves M once"
         }
+        _ => "only in-network reduction (SHARP) or faster links than these can do that",
     };
     Some(format!("busbw of {} is above {what} ({link}): {why}", Bandwidth(most)))
 }

@@ -1,9 +1,9 @@
-//! What part of the NICs' rate large calls over several nodes reach.
+//! The part of the NICs' rate that large calls over several nodes reach.
 //!
-//! Where nothing was measured of a machine its band is wide, yet a wire is a wire: published healthy
+//! A machine without measurements has a wide band, but the wire still limits it: published healthy
 //! clusters on InfiniBand, RoCE, EFA and Slingshot reach 77 to 97 % of all NICs of a node at sizes of
-//! their plateau. Two nodes may pass the wire by a tree, a little, or by sums in switches, up to twice;
-//! where switches add, nobody is called healthy there for what part of it they reach.
+//! their plateau. Two nodes may exceed the wire's rate a little with a tree, or up to twice with
+//! reductions in switches; if switches reduce, the part that is reached proves no run healthy there.
 
 use super::Point;
 use super::likelihood::BAND;
@@ -15,50 +15,50 @@ use crate::machine::query::Query;
 use crate::measure::expect::{Basis, Expectation};
 use crate::model::algorithm::Library;
 
-/// A rate this near to that of so many NICs is taken for it.
+/// A rate this close to that of a number of NICs counts as theirs.
 const NEAR: f64 = 0.08;
 
-/// The rate of a large call beside that of the NICs.
+/// The rate of a large call compared with that of the NICs.
 pub(super) struct Plateau {
     busbw: Bandwidth,
     nics: u32,
     nic: Bandwidth,
     healthy: Option<Healthy>,
-    /// Whether the expectation is not sure enough by itself.
+    /// Whether the expectation alone is not certain enough.
     needed: bool,
 }
 
-/// What part of the wire healthy clusters reach, the middle and the deviation of its logarithm.
+/// The part of the wire's rate that healthy clusters reach: the middle, and the deviation of its logarithm.
 #[derive(Clone, Copy)]
 struct Healthy {
     part: f64,
     deviation: f64,
-    /// A run slowed by 1.5 reaches no more.
+    /// A run slowed by 1.5 does not exceed this part.
     most: f64,
 }
 
-/// Of 18 published plateaus over more nodes than two, or of calls that add nothing: 0.66 to 1.02.
+/// From 18 published plateaus over more than two nodes, or of calls without reduction: 0.66 to 1.02.
 const WIRE: Healthy = Healthy { part: 0.86, deviation: 0.13, most: 0.83 };
-/// Of five of sums over two nodes whose switches do not add (A100, MI300X, MI325X): 0.91 to 1.13.
+/// From five of reductions over two nodes whose switches do not reduce (A100, MI300X, MI325X): 0.91 to 1.13.
 const TWO: Healthy = Healthy { part: 1.02, deviation: 0.12, most: 1.0 };
-/// Of its NICs' rate a machine reaches so much where they alone decide: 12 GB/s of 100 Gb/s, 24 of 200,
+/// The part of its NICs' rate that a machine reaches if they alone decide: 12 GB/s of 100 Gb/s, 24 of 200,
 /// 48 of 400.
 pub(super) const CARRIED: f64 = 0.96;
 
-/// A chunk of a ring from which on bytes decide.
+/// From this chunk size of a ring on, bytes decide the time.
 const CHUNK: u64 = 16 << 20;
-/// Healthy clusters reach no less: the lowest that is known to be normal is a 200G NIC at the CPU's own
-/// PCIe, 16 of the 24 GB/s that it carries …
+/// Healthy clusters reach no less. The lowest known normal value is a 200G NIC on the CPU's own PCIe: 16
+/// of the 24 GB/s that it carries.
 const LEAST: f64 = 0.63;
 
 impl Plateau {
-    /// That of the largest size, where it is one.
+    /// The plateau at the largest size, if it has one.
     pub fn of(query: &Query, points: &[Point]) -> Option<Self> {
         let point = points.last()?;
         Self::at(query, (point.size, point.measured), point.expected.basis)
     }
 
-    /// That of a size which takes so long, where NICs decide.
+    /// The plateau at a size with this time, if NICs decide.
     fn at(query: &Query, (size, time): (Bytes, Seconds), basis: Basis) -> Option<Self> {
         use Collective::{AllGather, AllReduce, ReduceScatter};
         use Library::{Gloo, Mpich, OpenMpi};
@@ -69,12 +69,12 @@ impl Plateau {
         let tier = query.machine.fabric.tiers.last()?;
         let known = matches!(network, Ib | Roce | Efa | Slingshot)
             && matches!(shape.collective, AllReduce | AllGather | ReduceScatter)
-            // Sums on CPUs are slower than wires.
+            // Reductions on CPUs are slower than wires.
             && !matches!(query.library(), Some(OpenMpi | Mpich | Gloo));
         if nodes < 2 || !known || !large {
             return None;
         }
-        // A rank without others beside it uses the NICs near to it.
+        // A rank alone on its node uses the NICs close to it.
         let each = shape.ranks.div_ceil(nodes);
         let nics = tier.nics.map_or(each, |n| n.get().min(each));
         let factor = shape.collective.busbw_factor(shape.ranks).0;
@@ -84,7 +84,7 @@ impl Plateau {
         let nic = tier.link.bandwidth?;
         let healthy = match shape.collective {
             AllReduce if adds(tier) || nodes == 2 && inside => None,
-            // What one pair was seen to reach is no wire's rate.
+            // The rate measured between one pair is not the wire's.
             _ if nodes == 2 && line_rate(nic).is_none() => None,
             AllReduce if nodes == 2 => Some(TWO),
             _ => Some(WIRE),
@@ -103,17 +103,17 @@ impl Plateau {
         self.busbw.0 / (self.nic.0 * f64::from(self.nics))
     }
 
-    /// Whether no healthy cluster is so far below the wire.
+    /// Whether the rate is too far below the wire's for a healthy cluster.
     pub fn is_ill(&self) -> bool {
         self.needed && self.part() <= LEAST
     }
 
-    /// Whether a run that is slowed could not be so near to the wire.
+    /// Whether the rate is too close to the wire's for a slowed run.
     pub fn is_healthy(&self) -> bool {
         self.needed && self.healthy.is_some_and(|healthy| self.part() >= healthy.most)
     }
 
-    /// How many NICs carry what is reached, where it is a whole number below all, and how many there are.
+    /// How many NICs carry the rate, if it is a whole number below all, and how many there are.
     pub fn whole(&self) -> Option<(u32, u32)> {
         let carried = self.busbw.0 / (CARRIED * self.nic.0);
         let whole = carried.round();
@@ -143,16 +143,16 @@ pub(super) struct Known {
     pub later: f64,
     /// The deviation of that.
     pub deviation: f64,
-    /// Whether it takes what its NICs carry, and would take what is left of them.
+    /// Whether its NICs decide its time, and the remaining ones would if some were lost.
     pub by_nics: bool,
 }
 
-/// Of an expectation, and of the wire where that is the surer of both: two measurements of one thing, each
-/// with its weight.
+/// Combines the expectation and, where it is more certain, the wire's rate: two measurements of one thing,
+/// each with its weight.
 pub(super) fn known(query: &Query, size: Bytes, expected: &Expectation) -> Known {
     let own = (expected.high.0 / expected.low.0).ln() / BAND;
     let plateau = Plateau::at(query, (size, expected.time), expected.basis);
-    // What one pair of ranks was seen to reach is no wire's rate.
+    // The rate measured between one pair of ranks is not the wire's.
     let plateau = plateau.filter(|p| line_rate(p.nic).is_some());
     let wire = plateau.and_then(|p| p.healthy.map(|healthy| (p.part(), p.needed, healthy)));
     match wire {
@@ -168,5 +168,5 @@ pub(super) fn known(query: &Query, size: Bytes, expected: &Expectation) -> Known
     }
 }
 
-/// No expectation that is not of the machine itself is surer.
+/// An expectation that is not of the machine itself is no more certain than this.
 const LEAST_OWN: f64 = 0.02;

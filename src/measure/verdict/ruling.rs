@@ -1,9 +1,9 @@
 //! Three verdicts: healthy, ill, cannot tell.
 //!
-//! A run is ill where sizes leave the band by more than two healthy machines of one kind differ. It is
-//! healthy only where the band is narrow enough to have caught a slowdown: what was measured, were it
-//! 1.5 times a healthy run, would have to come from one that is faster than nine of ten. Where neither
-//! holds, half and twice are both possible, and nothing is said.
+//! A run is ill if sizes leave the band by more than two healthy machines of one kind differ. It is
+//! healthy only if the band is narrow enough to have caught a slowdown: if the measured time were 1.5
+//! times a healthy one, that healthy run would have to be faster than nine of ten. If neither holds, the
+//! verdict is "cannot tell": half and twice the time are both possible.
 
 use super::{Facts, Health, Point, shape};
 use crate::base::quantity::Bytes;
@@ -11,17 +11,17 @@ use crate::base::stats::median;
 use crate::machine::profile::NetworkKind;
 use crate::measure::expect::Basis;
 
-/// What is said of a run in a word.
+/// The verdict on a run in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Ruling {
-    /// As it should be, and a slowdown of 1.5 would have been seen.
+    /// As expected, and a slowdown of 1.5 would have been seen.
     #[serde(rename = "healthy")]
     Healthy,
-    /// Not as it should be.
+    /// Not as expected.
     #[serde(rename = "ill")]
     Ill,
-    /// What is known does not tell which.
+    /// What is known does not decide between the two.
     #[serde(rename = "cannot tell")]
     CannotTell,
 }
@@ -38,16 +38,16 @@ impl Ruling {
     }
 }
 
-/// A slowdown that a verdict of health rules out.
+/// The slowdown that a healthy verdict rules out.
 pub(super) const SLOWDOWN: f64 = 1.5;
 
-/// By how much two healthy machines of one kind differ at a size, as a logarithm; a machine's own runs
-/// do not.
+/// By how much two healthy machines of one kind differ at a size, as a logarithm; 0 for a machine's own
+/// runs.
 ///
-/// Of 28 published healthy curves: a virtual machine's small calls take up to 2.1 times a bare one's; sizes
-/// between differ by 30 % over several nodes, large ones by 15 % on one node and 25 % over several, and
-/// half as much again where a program moves what NICs of RDMA move by themselves. EFA's plugin became
-/// twice as fast up to 256 MiB from release to release.
+/// From 28 published healthy curves: small calls on a virtual machine take up to 2.1 times as long as on
+/// bare metal. Middle sizes differ by 30 % over several nodes; large ones differ by 15 % on one node and
+/// 25 % over several, and by half as much again if software moves the data instead of an RDMA NIC. EFA's
+/// plugin became twice as fast up to 256 MiB from release to release.
 pub(super) fn doubt(basis: Basis, nodes: u32, network: Option<NetworkKind>, size: Bytes) -> f64 {
     use NetworkKind::{Efa, Tcp, Tcpx, Tcpxo};
     match (basis, nodes, size.0) {
@@ -62,13 +62,13 @@ pub(super) fn doubt(basis: Basis, nodes: u32, network: Option<NetworkKind>, size
     }
 }
 
-/// The verdict on a run of which `health` is what its times look like.
+/// The verdict on a run whose times look like `health`.
 pub(super) fn rule(points: &[Point], health: Health, facts: &Facts, no_call: bool) -> Ruling {
     match health {
         Health::WrongResults => return Ruling::Ill,
-        // A machine that is faster than its profile is another machine.
+        // A machine faster than its profile is a different machine.
         Health::TooFast => return if no_call { Ruling::Ill } else { Ruling::CannotTell },
-        // An upper bound holds waiting: it proves health, and never the contrary.
+        // An upper bound includes waiting: it can prove a run healthy, never slow.
         Health::Slow if facts.at_most => return Ruling::CannotTell,
         Health::Slow => return Ruling::Ill,
         Health::Healthy => {}
@@ -80,7 +80,7 @@ pub(super) fn rule(points: &[Point], health: Health, facts: &Facts, no_call: boo
     if all { Ruling::Healthy } else { Ruling::CannotTell }
 }
 
-/// Whether sizes this far off rule out that they are of a slowed run.
+/// Whether sizes this far off cannot come from a slowed run.
 fn rules_out(region: &[&Point]) -> bool {
     let over = |p: &&Point| p.error() - SLOWDOWN.ln() - (p.expected.low.0 / p.expected.time.0).ln();
     median(region.iter().map(over).collect()).is_some_and(|over| over < 0.0)

@@ -1,4 +1,4 @@
-//! The runs of a log: rows of one collective, number of ranks and type of elements are one.
+//! The runs of a log: rows with the same collective, number of ranks and element type form one run.
 
 use std::collections::BTreeMap;
 
@@ -16,22 +16,22 @@ pub struct Run {
     pub file: Option<String>,
     /// The collective.
     pub collective: Collective,
-    /// N, where it is known.
+    /// N, if known.
     pub ranks: Option<u32>,
-    /// Nodes, where they are known.
+    /// The number of nodes, if known.
     pub nodes: Option<u32>,
-    /// The type of the elements, where it is known.
+    /// The type of the elements, if known.
     pub dtype: Option<DataType>,
     /// Sizes with their times.
     pub times: Vec<(Bytes, Seconds)>,
-    /// What the log says beside.
+    /// What else the log says.
     pub facts: Facts,
-    /// Of a job's calls: what is known of each size beside its time.
+    /// For the calls of a job: what else is known of each size.
     pub traced: Vec<(Bytes, Traced)>,
 }
 
-/// The runs of `log`, called `file`; what does not count is said in `left_out`. Sizes that were timed
-/// more than once count by their median.
+/// The runs of `log`, called `file`; `left_out` receives what does not count and why. A size that was
+/// timed more than once counts by its median.
 #[must_use]
 pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> {
     type Key = (Collective, Option<u32>, Option<u32>, Option<DataType>);
@@ -68,7 +68,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
         }
         if places > 0 {
             left_out.push(format!(
-                "{file}:{}: {places} times in place, those out of place count",
+                "{file}:{}: {places} in-place times; the out-of-place ones count",
                 table.line
             ));
         }

@@ -1,4 +1,4 @@
-//! Where a measured curve leaves what is expected.
+//! Where a measured curve departs from the expected one.
 
 use super::{Health, Point};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Volume};
@@ -11,13 +11,13 @@ use crate::machine::query::Query;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// Small ones, where steps and launch decide.
+    /// Small sizes, where steps and launch decide.
     Latency,
-    /// Large ones, where bytes do.
+    /// Large sizes, where bytes decide.
     Bandwidth,
     /// Both.
     Both,
-    /// Those between.
+    /// Middle sizes.
     Middle,
 }
 
@@ -26,19 +26,19 @@ pub enum Side {
 pub struct Break {
     /// The last size before it.
     pub before: Bytes,
-    /// The first size behind it.
+    /// The first size after it.
     pub at: Bytes,
-    /// busbw before.
+    /// busbw before it.
     pub from: Bandwidth,
-    /// busbw behind.
+    /// busbw after it.
     pub to: Bandwidth,
 }
 
-/// Up to so many times the fastest expectation a time is latency.
+/// Up to this many times the fastest expectation, latency decides a time.
 const LATENCY: f64 = 1.5;
-/// From so many times on it is bytes.
+/// From this many times on, bytes decide it.
 const BYTES: f64 = 4.0;
-/// A region is off where its median is so many bands away.
+/// A region is off if its median is this many bands away.
 pub(super) const BANDS: f64 = 1.15;
 
 /// The points of small, middle and large sizes.
@@ -58,7 +58,7 @@ pub(super) fn regions(points: &[Point]) -> [Vec<&Point>; 3] {
     regions
 }
 
-/// How many bands the median of a region is off; above 0 where it is slow.
+/// How many bands the median of a region is off; above 0 if it is slow.
 fn off(region: &[&Point]) -> f64 {
     median(region.iter().map(|p| p.error() / p.reach()).collect()).unwrap_or(0.0)
 }
@@ -67,7 +67,7 @@ pub(super) fn health(points: &[Point]) -> Health {
     let regions = regions(points);
     let most = regions.iter().map(|r| off(r)).fold(0.0, f64::max);
     let least = regions.iter().map(|r| off(r)).fold(0.0, f64::min);
-    // Faster than expected is only strange where the expectation is sure.
+    // Being faster than expected is only suspicious if the expectation is certain.
     let sure = points.iter().all(|p| p.expected.reach == Some(Reach::Measured));
     match () {
         () if most > BANDS || cliff(points).is_some() => Health::Slow,
@@ -76,7 +76,7 @@ pub(super) fn health(points: &[Point]) -> Health {
     }
 }
 
-/// Whether some sizes lie inside their bands while others do not.
+/// Whether some regions are inside their bands.
 pub(super) fn is_part(points: &[Point]) -> bool {
     regions(points).iter().any(|r| !r.is_empty() && off(r).abs() <= 1.0)
 }
@@ -104,13 +104,13 @@ fn regions_errors(points: &[Point]) -> (f64, f64) {
     (middle(small), middle(large))
 }
 
-/// Two neighbouring sizes far outside their bands, behind one inside.
+/// Two neighbouring sizes far outside their bands, after one inside.
 fn cliff(points: &[Point]) -> Option<usize> {
     let far = |p: &Point| p.error() > 2.0 * p.reach() + 0.15;
     points.windows(3).position(|w| !far(&w[0]) && far(&w[1]) && far(&w[2])).map(|i| i + 1)
 }
 
-/// Where busbw falls most from one size to the next, if that is much and not expected.
+/// The largest drop of busbw from one size to the next, if it is large and unexpected.
 pub(super) fn breaks(query: &Query, points: &[Point]) -> Option<Break> {
     let factor = query.shape.collective.busbw_factor(query.shape.ranks);
     let busbw = |p: &Point| Bandwidth(Volume::from(p.size).0 * factor.0 / p.measured.0);

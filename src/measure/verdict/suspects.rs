@@ -1,8 +1,8 @@
-//! Everything that may be the cause, with how likely it is.
+//! Everything that may be the cause, and how likely it is.
 //!
 //! A suspect is a short name, a sentence, what to run next, and the ratio of its times to the expected
-//! ones at each size, in one form or several. How likely it is: how often it was true elsewhere (`prior`),
-//! times how likely the measured times are with it (`likelihood`).
+//! ones at each size, in one or more forms. Its probability is how often it was the true cause elsewhere
+//! (`prior`) times how likely the measured times are with it (`likelihood`).
 
 use super::clues::Clue;
 use super::lab::Lab;
@@ -18,13 +18,13 @@ pub(super) struct Suspect {
     pub what: String,
     pub next: String,
     pub predicted: Predicted,
-    /// How sure what it predicts is.
+    /// How certain its prediction is.
     pub figures: Figures,
     /// ln of how likely it is, up to a constant.
     pub score: f64,
-    /// How likely its cause is, all its suspects together.
+    /// How likely its cause is, over all suspects of that cause.
     pub chance: f64,
-    /// What a log says for it.
+    /// What a log says in its favour.
     pub says: Vec<String>,
 }
 
@@ -43,26 +43,26 @@ impl Default for Suspect {
     }
 }
 
-/// What a suspect says of every point.
+/// What a suspect predicts for every point.
 #[derive(Clone)]
 pub(super) enum Predicted {
     /// ln(time with it/healthy time), in each of its forms.
     Times(Vec<Vec<f64>>),
-    /// The log itself, or a bound, says that it is so; what is said.
+    /// The log itself, or a bound, shows it; this is the evidence.
     Said(String),
 }
 
-/// A cause must bring the prediction nearer than this part of how far it is off without one.
+/// A cause must reduce the error of the prediction to less than this part of the error without it.
 const NEARER: f64 = 0.65;
-/// A cause that changes no size by more is none of this run.
+/// A cause that changes no size by more than this does not apply to the run.
 const LEAST: f64 = 0.01;
-/// With what a log names, times are as much likelier, as a logarithm: e times.
+/// With a cause that a log names, times must be likelier by this, as a logarithm: e times.
 const LIKELIER: f64 = 1.0;
-/// Sizes of which bytes decide.
+/// From this size on, bytes decide the time.
 const LARGE: Bytes = Bytes(1 << 20);
 
 impl Suspect {
-    /// Its form that lies nearest, with the mean of |ln(measured/predicted)|.
+    /// Its closest form, with the mean of |ln(measured/predicted)|.
     fn nearest(&self, points: &[Point]) -> Option<(&[f64], f64)> {
         let Predicted::Times(forms) = &self.predicted else { return None };
         let off = |form: &[f64]| {
@@ -73,12 +73,12 @@ impl Suspect {
         all.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Whether a clue speaks of it.
+    /// Whether a clue refers to it.
     fn is_meant(&self, clue: &Clue) -> bool {
         clue.id == self.id && clue.next.is_none_or(|next| next == self.next)
     }
 
-    /// The cause, if it brings the prediction nearer.
+    /// The cause, if it improves the prediction.
     pub(super) fn cause(&self, points: &[Point]) -> Option<Cause> {
         let without =
             points.iter().map(|p| p.beyond().abs()).sum::<f64>() / points.len().max(1) as f64;
@@ -86,7 +86,7 @@ impl Suspect {
             Predicted::Said(what) => (what.clone(), None),
             Predicted::Times(_) => {
                 let (predicted, off) = self.nearest(points)?;
-                // What a log says needs less of the times.
+                // A cause that a log names needs less support from the times.
                 let nearer = if self.says.is_empty() { NEARER } else { 1.0 };
                 let last = points.len().checked_sub(1).filter(|_| off <= nearer * without)?;
                 let times = |i: usize| {
@@ -121,30 +121,31 @@ impl Suspect {
     }
 }
 
-/// Who is suspected, the likeliest first, and how likely it is that nothing is wrong.
+/// The suspects, the likeliest first, and how likely it is that nothing is wrong.
 pub(super) struct Lineup {
     pub suspects: Vec<Suspect>,
-    /// ln of how much likelier the times are with a cause than without one, with what was true elsewhere.
+    /// ln of how much likelier the times are with a cause than without one, priors included.
     pub odds: f64,
-    /// Whether a log names the mechanism of a cause with which the times are likelier than without one.
+    /// Whether a log names the mechanism of a cause, and the times are likelier with it than without one.
     pub named: bool,
 }
 
-/// What may have been, whatever was measured.
+/// What the machine may have, independent of the measured times.
 #[derive(Default)]
 pub(super) struct Ways {
-    /// Ways to causes; the forms of one are each as likely.
+    /// Ways to causes; all forms of one way are equally likely.
     causes: Vec<Vec<Suspect>>,
-    /// What healthy machines take, as ln of how much longer than is expected.
+    /// The times of healthy machines, as ln of how much longer they are than expected.
     healthy: Vec<Vec<f64>>,
 }
 
-/// A virtual machine's calls begin later: published healthy ones by up to so many times the shortest call.
+/// Calls on a virtual machine begin later: healthy published ones by up to these multiples of the shortest
+/// call.
 const BEGINS: [f64; 3] = [0.4, 0.8, 1.6];
-/// As many published curves are of virtual machines as of others.
+/// Half of the published curves come from virtual machines.
 const VIRTUAL: f64 = 0.5;
 
-/// Whom a machine may have, whatever was measured.
+/// The suspects of a machine, independent of the measured times.
 pub(super) fn ways(lab: &Lab) -> Ways {
     let sizes: Vec<Bytes> = lab.points.iter().map(|p| p.size).collect();
     let own = lab.points.iter().all(|p| p.doubt == 0.0);
@@ -175,7 +176,7 @@ pub(super) fn ways(lab: &Lab) -> Ways {
     Ways { causes: changing(ways), healthy }
 }
 
-/// Without forms that change nothing.
+/// Drops forms that change nothing.
 fn changing(mut ways: Vec<Vec<Suspect>>) -> Vec<Vec<Suspect>> {
     for way in &mut ways {
         way.retain_mut(|suspect| {
@@ -188,7 +189,7 @@ fn changing(mut ways: Vec<Vec<Suspect>>) -> Vec<Vec<Suspect>> {
     ways
 }
 
-/// How likely each is with what was measured.
+/// How likely each suspect is, given the measured times.
 pub(super) fn line_up(
     lab: &Lab,
     ways: &Ways,
@@ -211,7 +212,7 @@ pub(super) fn line_up(
     let mut found: Vec<Suspect> = Vec::new();
     let mut named = false;
     for way in all() {
-        // Ways to one cause are each as likely.
+        // All ways to one cause are equally likely.
         let shared = all().filter(|other| other[0].id == way[0].id).count() * way.len();
         for suspect in way {
             let Predicted::Times(forms) = &suspect.predicted else { continue };
@@ -239,13 +240,13 @@ pub(super) fn line_up(
     Lineup { suspects, odds: sum - healthy - prior::healthy(), named }
 }
 
-/// What the log itself, or a bound, says.
+/// Suspects that the log itself, or a bound, shows.
 fn said(facts: &Facts, impossible: Option<&(Bytes, String)>) -> Vec<Suspect> {
     let mut all = Vec::new();
     if facts.shared_gpu {
         all.push(Suspect {
             id: "shared-gpu",
-            what: "several ranks run on one GPU: it is no run of the machine".to_owned(),
+            what: "several ranks share one GPU: the run does not measure the machine".to_owned(),
             next: "start one rank per GPU: mpirun --map-by ppr:8:node, CUDA_VISIBLE_DEVICES, -g 1"
                 .to_owned(),
             predicted: Predicted::Said("the log says so".to_owned()),
@@ -255,22 +256,21 @@ fn said(facts: &Facts, impossible: Option<&(Bytes, String)>) -> Vec<Suspect> {
     if facts.wrong > 0 {
         all.push(Suspect {
             id: "wrong-results",
-            what: "results were wrong: data were lost or mixed up, and no time counts".to_owned(),
-            next: "nvidia-smi -q -d ECC; dmesg | grep -i xid; the run with -c 1 on each pair of GPUs or \
-                   nodes alone, until the wrong one is found"
+            what: "results were wrong: data were lost or mixed up, and the times do not count".to_owned(),
+            next: "nvidia-smi -q -d ECC; dmesg | grep -i xid; run with -c 1 on each pair of GPUs or nodes \
+                   alone until the bad one is found"
                 .to_owned(),
             predicted: Predicted::Said(format!("#wrong counts {} elements", facts.wrong)),
             ..Suspect::default()
         });
     }
-    // Where latency decides, nothing else makes a call so fast.
+    // At sizes dominated by latency, nothing else makes a call so fast.
     if let Some((_, why)) = impossible.filter(|(size, _)| *size < LARGE) {
         all.push(Suspect {
             id: "not-one-call",
-            what: "what was timed is no call of its own".to_owned(),
-            next:
-                "the run without -G, with -m 1, and with a wait for the end: cudaEventSynchronize"
-                    .to_owned(),
+            what: "what was timed is not one separate call".to_owned(),
+            next: "run without -G, with -m 1, and with a wait for the end: cudaEventSynchronize"
+                .to_owned(),
             predicted: Predicted::Said(why.clone()),
             ..Suspect::default()
         });

@@ -1,4 +1,4 @@
-//! Two runs of one thing beside each other, with noise in mind.
+//! Compares two runs of the same thing, accounting for noise.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Region {
     pub from: Bytes,
     /// The largest.
     pub to: Bytes,
-    /// Sizes and places that both have.
+    /// The number of pairs of size and place (in or out of place) that both have.
     pub pairs: usize,
     /// The median of the second run's times over the first's.
     pub ratio: Ratio,
@@ -23,27 +23,27 @@ pub struct Region {
     pub low: Ratio,
     /// Its other end.
     pub high: Ratio,
-    /// Whether they differ by more than noise makes.
+    /// Whether they differ by more than noise.
     pub differs: bool,
 }
 
 /// Two runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Two {
-    /// Small, middle and large sizes of each thing that both ran.
+    /// Small, middle and large sizes of every test that both ran.
     pub regions: Vec<Region>,
-    /// How much single sizes vary around their neighbours in the ratio of both: the noise.
+    /// The noise: how much the ratio of both varies between neighbouring sizes.
     pub noise: Ratio,
 }
 
-/// No two runs are the same to less.
+/// Two runs always differ by this much.
 const LEAST: f64 = 0.01;
-/// Where sizes are parted: 64 KiB and 4 MiB.
+/// Sizes are divided at 64 KiB and 4 MiB.
 const EDGES: [u64; 2] = [1 << 16, 1 << 22];
 
 type Key = (String, u64, bool);
 
-/// Compares two logs over the rows that both have; none where they share fewer than three.
+/// Compares two logs over the rows that both have; `None` if they share fewer than three.
 #[must_use]
 pub fn two(first: &Imported, second: &Imported) -> Option<Two> {
     let (a, b) = (times(first), times(second));
@@ -60,13 +60,13 @@ pub fn two(first: &Imported, second: &Imported) -> Option<Two> {
         return None;
     }
     let steps = by.values().flat_map(|v| v.windows(2).map(|w| (w[1].1 - w[0].1).abs()));
-    // The difference of two has √2 the deviation of one, and the median of |x| is 0.67 of it.
+    // The difference of two has √2 times the deviation of one; the median of |x| is 0.67 of a deviation.
     let noise = median(steps.collect()).unwrap_or(0.0) / (0.6745 * 2_f64.sqrt());
     let regions = by.into_iter().map(|((what, _), of)| region(what, &of, noise)).collect();
     Some(Two { regions, noise: Ratio(noise) })
 }
 
-/// The times of a log's collectives; the median where a size was timed more than once.
+/// The times of a log's collectives; the median if a size was timed more than once.
 fn times(log: &Imported) -> BTreeMap<Key, Seconds> {
     let mut all: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
     for table in &log.tables {
@@ -100,14 +100,14 @@ fn region(what: String, of: &[(u64, f64)], noise: f64) -> Region {
     }
 }
 
-/// The order statistics between which the median lies in 95 of 100; of few, the ends and twice the
-/// noise beyond.
+/// The order statistics that enclose the median in 95 cases of 100; with few pairs, the extremes widened
+/// by twice the noise.
 fn interval(sorted: &[f64], noise: f64) -> (f64, f64) {
     let n = sorted.len() as f64;
     let reach = 0.98 * n.sqrt();
     let at = |rank: f64| sorted[(rank.max(0.0) as usize).min(sorted.len() - 1)];
     let (low, high) = (at((n / 2.0 - reach).floor()), at((n / 2.0 + reach).ceil() - 1.0));
-    // Under six pairs even all on one side are no proof.
+    // With fewer than six pairs, even all of them on one side prove nothing.
     let wider = if sorted.len() < 6 { 2.0 * noise } else { 0.0 };
     (low - wider, high + wider)
 }

@@ -1,4 +1,4 @@
-//! How far off many answers are.
+//! The error over many answers.
 
 use super::Answered;
 use crate::base::quantity::{Ratio, Seconds};
@@ -8,9 +8,9 @@ use crate::measure::expect::Expectation;
 /// |expected/measured − 1| over points.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Figures {
-    /// How many points.
+    /// The number of points.
     pub points: usize,
-    /// Of how many clusters.
+    /// The number of clusters.
     pub clusters: usize,
     /// The median.
     pub median: Ratio,
@@ -18,12 +18,12 @@ pub struct Figures {
     pub p90: Ratio,
     /// The median of expected/measured − 1, with its sign.
     pub signed: Ratio,
-    /// The part of measured times inside their band, and the median of high over low, where the answer
-    /// has bands.
+    /// The part of measured times inside their band, and the median of high over low, if the answer has
+    /// bands.
     pub band: Option<(Ratio, Ratio)>,
 }
 
-/// Of the answers that `tell` gives, with their bands; none of no answers.
+/// From the answers that `tell` gives, with their bands; `None` without answers.
 pub fn figures<'a>(
     of: impl IntoIterator<Item = &'a Answered>,
     tell: impl Fn(&Answered) -> Option<(Seconds, Option<Expectation>)>,

@@ -1,8 +1,8 @@
-//! How far off the default answer is on published points, with their cluster left out of what was
-//! learned: constants, series and bands.
+//! The error of the default answer on published points, with their cluster left out of everything that
+//! was learned: constants, series and bands.
 //!
-//! NCCL's own estimate, PyTorch's and the ideal price of what runs stand beside it, each on the points
-//! of which it says something; they are made to rank, not to say what will be seen.
+//! It is compared with NCCL's own estimate, PyTorch's, and the ideal price of what runs, each on the points
+//! for which it has an answer. These are made to rank, not to predict real times.
 
 mod figures;
 mod published;
@@ -23,20 +23,20 @@ use crate::model::formula::Params;
 pub use figures::{Figures, figures};
 pub use published::{Mapped, Published, is_published, map, of_logs, published};
 
-/// What a point was answered with.
+/// The answers for a point.
 #[derive(Debug, Clone)]
 pub struct Answered {
     /// The point.
     pub point: Published,
-    /// Which machine was left out; none where nothing was learned of the cluster.
+    /// The machine that was left out; `None` if nothing was learned from the cluster.
     pub left_out: Option<String>,
-    /// What joins the ranks of a node.
+    /// The link between the ranks of a node.
     pub link: Option<LinkKind>,
-    /// Whether the cluster was published in 2024 or later, as far as that is known.
+    /// Whether the cluster was published in 2024 or later, if known.
     pub recent: bool,
     /// The default answer.
     pub answer: Expectation,
-    /// The same after one point of the series was seen; none of that point itself.
+    /// The same after one point of the series was seen; `None` for that point itself.
     pub seen: Option<Expectation>,
     /// NCCL's own estimate.
     pub nccl: Option<Seconds>,
@@ -46,13 +46,13 @@ pub struct Answered {
     pub ideal: Option<Seconds>,
 }
 
-/// One collective of one cluster on so many ranks and nodes.
+/// One collective of one cluster on one number of ranks and nodes.
 type Series<'p> = (&'p str, &'p str, Collective, u32, u32);
 
 /// Every point's answer, and why points of a series have none.
 ///
 /// # Errors
-/// What was built in cannot be learned of.
+/// The built-in data cannot be learned from.
 pub fn answers(points: &[Published]) -> Result<(Vec<Answered>, Vec<String>)> {
     let clusters = Clusters::built_in()?;
     let registry = Registry::builtin();
@@ -63,7 +63,7 @@ pub fn answers(points: &[Published]) -> Result<(Vec<Answered>, Vec<String>)> {
     }
     let (mut all, mut refused) = (Vec::new(), Vec::new());
     let is_known = |p: &Published| clusters.machine_of(&p.cluster).is_some();
-    // Where nothing was learned of any of them, what is built in answers as it is.
+    // If nothing was learned from any of them, the built-in model answers unchanged.
     let study = points.iter().any(is_known).then(|| Study::new(&clusters)).transpose()?;
     let mut models: BTreeMap<Option<&str>, Learned> = BTreeMap::new();
     for ((cluster, profile, collective, ranks, nodes), points) in series {
@@ -82,10 +82,10 @@ pub fn answers(points: &[Published]) -> Result<(Vec<Answered>, Vec<String>)> {
     Ok((all, refused))
 }
 
-/// Software of this year on is alike.
+/// Software from this year on behaves similarly.
 const RECENT: &str = "2024";
 
-/// The size that is seen of each series is the nearest to this.
+/// The seen size of each series is the one nearest to this.
 const SEEN: f64 = 1048576.0;
 
 struct About<'a> {
@@ -136,7 +136,7 @@ fn of_series(
 
 type Tell = Box<dyn Fn(Bytes) -> Option<Seconds>>;
 
-/// PyTorch's estimate of a series; it knows some machines and collectives.
+/// PyTorch's estimate of a series; it covers only some machines and collectives.
 fn pytorch(profile: &Profile, of: &Published) -> Option<Tell> {
     let site = Site {
         machine: profile.name.clone(),
@@ -167,7 +167,7 @@ pub enum Pool {
     Amd,
     /// GPUs on PCIe.
     Pcie,
-    /// 2 to 16 nodes, 32 MiB and more: what training runs on.
+    /// 2 to 16 nodes, 32 MiB and more: typical for training.
     OverNodes,
 }
 
@@ -203,7 +203,7 @@ impl Pool {
     }
 }
 
-/// Nodes, as cells part them.
+/// Numbers of nodes that form a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -219,7 +219,7 @@ pub enum Nodes {
 }
 
 impl Nodes {
-    /// Of so many nodes.
+    /// The class of a number of nodes.
     #[must_use]
     pub fn of(nodes: u32) -> Self {
         match nodes {
@@ -242,7 +242,7 @@ impl Nodes {
     }
 }
 
-/// Sizes, as cells part them.
+/// Sizes that form a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -256,7 +256,7 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Of so many bytes.
+    /// The class of a number of bytes.
     #[must_use]
     pub fn of(size: Bytes) -> Self {
         match size.0 {
@@ -277,7 +277,7 @@ impl Sizes {
     }
 }
 
-/// Of what the figures of a cell are.
+/// The points of a cell's statistics.
 pub type Key = (Nodes, Sizes, Basis);
 
 /// The points of each cell.

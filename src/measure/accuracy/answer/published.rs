@@ -1,4 +1,4 @@
-//! Published points with the machine that each is of.
+//! Published points, each with its machine.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use crate::measure::logs::{Imported, Measured, Tested};
 /// One published time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Published {
-    /// Of which cluster.
+    /// The cluster.
     pub cluster: String,
-    /// The built-in machine that is asked for it.
+    /// The built-in machine that predicts it.
     pub profile: String,
     /// The operation.
     pub collective: Collective,
     /// N.
     pub ranks: u32,
-    /// The nodes that they are spread over evenly.
+    /// The number of nodes over which the ranks are spread evenly.
     pub nodes: u32,
     /// M.
     pub size: Bytes,
-    /// What it took.
+    /// The measured time.
     pub time: Seconds,
-    /// When it was published, the year first.
+    /// The date of publication, the year first.
     pub published: Option<String>,
 }
 
@@ -46,10 +46,10 @@ struct Line {
     judged: Option<String>,
 }
 
-/// The columns without which a table is none of published points.
+/// The columns that a table of published points must have.
 const COLUMNS: [&str; 7] = ["cluster", "profile", "collective", "n", "nodes", "bytes", "time_us"];
 
-/// Whether a text begins as a table of published points does.
+/// Whether a text begins like a table of published points.
 #[must_use]
 pub fn is_published(text: &str) -> bool {
     let head = text.lines().find(|l| !l.starts_with('#') && !l.trim().is_empty());
@@ -66,7 +66,7 @@ fn reader(text: &str) -> csv::Reader<&[u8]> {
 /// The points of a table; those with `judged` 0 are left out.
 ///
 /// # Errors
-/// A line that does not read; a time of zero; ranks that do not lie evenly on nodes.
+/// An unreadable line; a time of zero; ranks that are not spread evenly over nodes.
 pub fn published(text: &str, origin: &str) -> Result<Vec<Published>> {
     let mut points = Vec::new();
     let mut reader = reader(text);
@@ -80,7 +80,7 @@ pub fn published(text: &str, origin: &str) -> Result<Vec<Published>> {
             continue;
         }
         if of.n < 2 || of.nodes == 0 || !of.n.is_multiple_of(of.nodes) {
-            let what = format!("{} ranks do not lie evenly on {} nodes", of.n, of.nodes);
+            let what = format!("{} ranks are not spread evenly over {} nodes", of.n, of.nodes);
             return Err(Error::input(what).at(place).help("leave out the line"));
         }
         if !of.time_us.is_finite() || of.time_us <= 0.0 || of.bytes == 0 {
@@ -103,12 +103,12 @@ pub fn published(text: &str, origin: &str) -> Result<Vec<Published>> {
 }
 
 fn wrong(e: &csv::Error, place: &str) -> Error {
-    Error::input(format!("no table of published points: {e}"))
+    Error::input(format!("not a table of published points: {e}"))
         .at(place)
         .help(format!("give the columns {}", COLUMNS.join(",")))
 }
 
-/// Which machine a table of measurements is of, and the collectives of it that are not counted.
+/// The machine of a table of measurements, and its collectives that are not counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mapped {
     /// The built-in machine.
@@ -125,15 +125,15 @@ struct MapLine {
     without: String,
 }
 
-/// By the names of files: lines of `file,profile` and, if wanted, `without`.
+/// The machines by file name: lines of `file,profile` and optionally `without`.
 ///
 /// # Errors
-/// A line that does not read; an unknown collective.
+/// An unreadable line; an unknown collective.
 pub fn map(text: &str, origin: &str) -> Result<BTreeMap<String, Mapped>> {
-    let help = "give the columns file,profile and, if wanted, without";
+    let help = "give the columns file,profile and optionally without";
     let read = |line: std::result::Result<MapLine, csv::Error>| {
         let line = line.map_err(|e| {
-            Error::input(format!("no map of tables to machines: {e}")).at(origin).help(help)
+            Error::input(format!("not a map of tables to machines: {e}")).at(origin).help(help)
         })?;
         let without = line.without.split_whitespace().map(str::parse);
         let without = without.collect::<Result<_>>().map_err(|e| e.at(origin))?;
@@ -176,7 +176,7 @@ pub fn of_logs(logs: &[(String, Imported)], map: &BTreeMap<String, Mapped>) -> V
     points
 }
 
-/// Floats of two or four bytes, or nobody said; libraries add others otherwise.
+/// Floats of two or four bytes, or unstated; libraries reduce other types differently.
 fn floats(dtype: Option<DataType>) -> bool {
     matches!(dtype, None | Some(DataType::F16 | DataType::F32))
 }

@@ -1,4 +1,4 @@
-//! The machines on which kernels were measured, and what an asked one is to them.
+//! The machines on which kernels were measured, and their relation to the requested one.
 
 use crate::base::quantity::{Bandwidth, Seconds};
 use crate::machine::profile::{Generation, LinkKind, NetworkKind};
@@ -10,11 +10,11 @@ pub(in crate::measure::expect) struct Measured {
     pub board: &'static str,
     pub generation: Generation,
     pub link: LinkKind,
-    /// α of its links in µs, as its profile has it.
+    /// α of its links in µs, as in its profile.
     pub alpha: f64,
-    /// GB/s of a GPU's links one way.
+    /// GB/s of a GPU's links in one direction.
     pub rate: f64,
-    /// Whether its nodes are trays of a rack, with hosts of their own kind.
+    /// Whether its nodes are trays of a rack, which have another kind of host.
     pub rack: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) const MACHINES: [Measured; 5] = {
 };
 
 impl Measured {
-    /// It as an asked board, for holding answers against its own measurements.
+    /// The machine as a requested board, to compare answers with its own measurements.
     pub fn as_board(&self) -> Board {
         Board {
             id: Some(self.board.to_owned()),
@@ -57,7 +57,7 @@ impl Measured {
     }
 }
 
-/// What the asked machine is, as far as fits ask.
+/// The properties of the requested machine that fits need.
 pub(in crate::measure::expect) struct Board {
     pub id: Option<String>,
     pub generation: Generation,
@@ -84,8 +84,8 @@ impl Board {
         })
     }
 
-    /// Machines of the same generation and links, of the same kind of node first, then by the start
-    /// of a message.
+    /// Machines of the same generation and links, those with the same kind of node first, then by the
+    /// start time of a message.
     pub fn siblings(&self) -> Vec<&'static Measured> {
         let same = |m: &&Measured| m.generation == self.generation && m.link == self.link;
         let mut found: Vec<&Measured> = MACHINES.iter().filter(same).collect();
@@ -102,7 +102,7 @@ impl Board {
         own.chain(self.siblings()).collect()
     }
 
-    /// µs that the benchmark's copy of the input takes longer here than on a sibling.
+    /// How many µs longer the benchmark's copy of the input takes here than on a sibling.
     pub fn copies_more(&self, sibling: &str, bytes: f64) -> f64 {
         let other = MACHINES.iter().find(|m| m.name == sibling);
         let there = other.map_or(self.memory, |m| m.as_board().memory);
@@ -113,7 +113,7 @@ impl Board {
 /// The part of a memory's rate that a copy reaches.
 const COPY_REACHES: f64 = 0.87;
 
-/// µs for which a copy of the input reads and writes it.
+/// µs that a copy of the input takes to read and write it.
 pub(super) fn copy(bytes: f64, memory: Bandwidth) -> f64 {
     2.0 * bytes / (COPY_REACHES * memory.0) * 1e6
 }

@@ -1,10 +1,10 @@
-//! What the kernels of inference engines take, where they are not the library's.
+//! The times of inference engines' own kernels, as opposed to the library's.
 //!
-//! A kernel that was measured on this board takes the median of its tables' curves, `evidence/engines.csv`;
-//! other ranks, other boards of the generation, and other generations are told in that order, each with
-//! the error that it has where tables or machines are left out (`study`, printed by `examples/engines.rs`).
-//! Outside graphs the host is part of what was measured; where a kernel has not been, its time in a
-//! graph, the benchmark's copy of the input, and the host's floor stand for it.
+//! A kernel that was measured on this board gets the median of its tables' curves, `evidence/engines.csv`.
+//! Otherwise other ranks, other boards of the generation, and other generations are used, in that order,
+//! each with its error when tables or machines are left out (`study`, printed by `examples/engines.rs`).
+//! Outside graphs, measured times include the host. If a kernel was not measured there, its time is
+//! estimated from its time in a graph, the benchmark's copy of the input, and the host's floor.
 
 mod machines;
 mod model;
@@ -25,42 +25,42 @@ use crate::model::algorithm::Registry;
 pub(super) use machines::Board;
 use model::Reach;
 
-/// The questions of one machine and number of ranks, whatever the kernel and size.
+/// Expectations for one machine and number of ranks, for any kernel and size.
 pub struct Kernels<'r> {
     board: Option<Board>,
     ranks: u32,
-    /// Whether all ranks are on one node, or tray.
+    /// Whether all ranks are on one node or tray.
     one_node: bool,
     nccl: Expecting<'r>,
 }
 
-/// The band that holds 8 of 10, and the error, where a table or a machine is left out.
+/// The band that contains 8 of 10, and the error, when a table or a machine is left out.
 type Stated = (f64, f64, Option<HeldOut>);
 
 const fn stated(band: (f64, f64), (median, p90): (f64, f64)) -> Stated {
     (band.0, band.1, Some(HeldOut { median: Ratio(median), p90: Ratio(p90) }))
 }
 
-/// What `KernelTimes::held_out` finds against the raw tables; tests/engine/engines.rs holds the
-/// carried curves to the same goals.
+/// The results of `KernelTimes::held_out` on the raw tables; tests/engine/engines.rs checks the built-in
+/// curves against the same goals.
 const fn errors(reach: Reach, kernel: Kernel) -> Stated {
     match (reach, kernel.graph) {
         (Reach::Own, true) => stated((0.954, 1.044), (0.018, 0.083)),
         (Reach::Own, false) => stated((0.876, 1.146), (0.027, 0.195)),
         (Reach::OtherRanks, _) => stated((0.913, 1.147), (0.039, 0.178)),
         (Reach::Sibling, true) => stated((0.924, 1.075), (0.033, 0.107)),
-        // No two boards of a generation with hosts of one kind were measured.
+        // No two boards of one generation with the same kind of host were measured.
         (Reach::Sibling, false) => (0.75, 1.4, None),
         (Reach::Launched, _) => stated((0.608, 2.13), (0.372, 0.644)),
-        // Wider than was found: four generations are few.
+        // Wider than measured: four generations are few.
         (Reach::Unseen, _) => stated((0.65, 1.5), (0.079, 0.266)),
     }
 }
 
-/// What MSCCL++ measures at start, but for kernels that need a switch which multicasts.
+/// The kernels that MSCCL++ measures at start, except those that need a multicasting switch.
 const TUNED: [&str; 3] = ["allpair-packet", "packet", "rsag"];
 
-/// A kernel that nobody measured, by one that does the same.
+/// Kernels that were not measured, each with a measured one that does the same.
 const KIN: (f64, f64) = (0.7, 1.4);
 
 impl<'r> Kernels<'r> {
@@ -72,7 +72,7 @@ impl<'r> Kernels<'r> {
         let hardware = query.machine.hardware.as_ref();
         let ranks = query.shape.ranks;
         let nodes = query.placement.nodes();
-        // Trays of a rack are nodes for an engine, and one domain of links for NCCL.
+        // Trays of a rack are nodes for an engine, but one link domain for NCCL.
         let joined = hardware.filter(|h| nodes > 1 && ranks <= h.span);
         let nccl = match joined {
             Some(rack) => {
@@ -90,8 +90,8 @@ impl<'r> Kernels<'r> {
         Ok(Self { board: Board::of(query), ranks, one_node: nodes == 1, nccl })
     }
 
-    /// What a kernel is expected to take for a tensor of `size` bytes on each rank; none where nothing
-    /// like it was measured.
+    /// The expected time of a kernel for a tensor of `size` bytes on each rank; `None` if nothing similar
+    /// was measured.
     #[must_use]
     pub fn at(&self, kernel: Kernel, size: Bytes) -> Option<Expectation> {
         match (kernel.backend, kernel.kernel) {
@@ -102,13 +102,13 @@ impl<'r> Kernels<'r> {
                 })
             }
             ("nccl-symm", "library") => {
-                // No such kernel was measured: at most what NCCL takes without symmetric buffers.
+                // No such kernel was measured: the bound is NCCL's time without symmetric buffers.
                 let plain = self.nccl.at(size);
                 let low = plain.low * Ratio(0.25);
                 let unknown = Expectation { low, basis: Basis::Modelled, error: None, ..plain };
                 Some(self.launched(unknown, kernel, size))
             }
-            // The winner of its own measurements at start.
+            // The winner of the engine's own measurements at start.
             ("mscclpp", "library") => {
                 let rivals = TUNED
                     .iter()
@@ -140,7 +140,7 @@ impl<'r> Kernels<'r> {
         Some(self.launched(by_kin, kernel, size))
     }
 
-    /// By measurements, of a kernel that moves `more` times its bytes.
+    /// From measurements, for a kernel that moves `more` times its bytes.
     fn told(&self, kernel: Kernel, size: Bytes, more: f64) -> Option<Expectation> {
         let board = self.board.as_ref()?;
         let moved = Bytes((size.0 as f64 * more) as u64);
@@ -161,7 +161,7 @@ impl<'r> Kernels<'r> {
         })
     }
 
-    /// The same call from Python, where only graphs were measured.
+    /// The same call from Python, if only graphs were measured.
     fn launched(&self, captured: Expectation, kernel: Kernel, size: Bytes) -> Expectation {
         let Some(board) = self.board.as_ref().filter(|_| !kernel.graph) else { return captured };
         let at = |t: Seconds| {
@@ -174,7 +174,7 @@ impl<'r> Kernels<'r> {
                 time,
                 low: Seconds(low.0.min(time.0 * less)),
                 high: Seconds(high.0.max(time.0 * more)),
-                // What a host takes for a kernel that it was not measured with is not known.
+                // A host's time for a kernel that was not measured with it is unknown.
                 error: None,
                 ..captured
             },
@@ -183,12 +183,12 @@ impl<'r> Kernels<'r> {
     }
 }
 
-/// The measured kernel that stands for one that nobody measured, and how many times its bytes this
-/// one moves; none where nothing measured is like it.
+/// The measured kernel that represents an unmeasured one, and how many times its bytes the latter
+/// moves; `None` if nothing similar was measured.
 fn kin(kernel: Kernel) -> Option<(Kernel, f64)> {
     let like = |backend, kernel, more| Some((Kernel { backend, kernel, graph: true }, more));
     match (kernel.backend, kernel.kernel) {
-        // Two ranks read as much in one shot as in two.
+        // With two ranks, one shot reads as much as two.
         ("custom-v2", "one-shot-pull") => like("custom-v2", "two-shot-pull", 1.0),
         ("flashinfer-trtllm", "two-shot-pull") => like("trtllm", "two-shot-pull", 1.0),
         (_, "one-shot-push") => like("trtllm", "one-shot-push", 1.0),

@@ -1,6 +1,6 @@
-//! What measured kernels teach: curves where they were measured, forms elsewhere.
+//! The model of measured kernels: curves where they were measured, fitted forms elsewhere.
 //!
-//! A kernel on the ranks it was measured on takes the median of its tables' curves. On
+//! A kernel on the ranks it was measured on gets the median of its tables' curves. On
 //! other ranks, and beyond the curves' ends, it follows a form that is fitted to all of them,
 //!
 //! ```text
@@ -17,7 +17,7 @@ use crate::library::engines::Kernel;
 use crate::measure::expect::knots;
 use crate::measure::fit::lad;
 
-/// kB that a kernel's form moves over the busier direction of a link.
+/// kB that a kernel moves over the busier direction of a link.
 pub(super) fn moved(kernel: &str, bytes: f64, ranks: u32) -> f64 {
     let (n, kilo) = (f64::from(ranks.max(1)), bytes / 1e3);
     match kernel {
@@ -36,7 +36,7 @@ pub(super) struct Form {
     slope: f64,
 }
 
-/// Fewer points than this say nothing of four figures.
+/// Fewer points than this do not determine four parameters.
 const LEAST: usize = 4;
 
 impl Form {
@@ -67,7 +67,7 @@ impl Form {
     fn moved_to(self, from: &Measured, board: &Board, backend: &str) -> Self {
         let start = board.alpha.map_or(1.0, |a| a.0 * 1e6 / from.alpha);
         let slope = match backend {
-            // Too few loads in flight for the rate to matter.
+            // There are too few loads in flight for the rate to matter.
             "custom" => 1.0,
             _ => from.rate / (board.rate.0 / 1e9),
         };
@@ -80,7 +80,7 @@ impl Form {
     }
 }
 
-/// How an answer is known.
+/// The source of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     /// This board on these ranks.
@@ -91,17 +91,17 @@ pub(super) enum Reach {
     Sibling,
     /// Other generations.
     Unseen,
-    /// Its time in a graph, and what hosts take.
+    /// Its time in a graph, and the hosts' time.
     Launched,
 }
 
-/// A kernel on one machine: its curves on all ranks, and their form, fitted when it is needed.
+/// A kernel on one machine: its curves on all ranks, and their form, fitted on demand.
 struct Group<'c> {
     curves: Vec<&'c Curve>,
     form: OnceLock<Option<Form>>,
 }
 
-/// What was measured, without what was left out, and what it teaches.
+/// The measurements without those left out, and the model from them.
 pub(super) struct Model<'c> {
     groups: Vec<Group<'c>>,
 }
@@ -122,7 +122,7 @@ impl<'c> Group<'c> {
         ranks
     }
 
-    /// How far ln µs on these ranks lie above the form at an octave, and level beyond their ends.
+    /// How far ln µs on these ranks is above the form at an octave; constant beyond the ends.
     fn off(&self, form: &Form, ranks: u32, octave: f64) -> Option<f64> {
         let own: Vec<&Curve> = self.curves.iter().filter(|c| c.ranks == ranks).copied().collect();
         let off = |octave: f64| {
@@ -135,7 +135,7 @@ impl<'c> Group<'c> {
             median(aside.collect())
         };
         off(octave).or_else(|| {
-            // NCCL has expectations of its own where engines left it alone.
+            // NCCL has its own expectations where engines do not change it.
             let ends = own.iter().filter(|c| c.backend != "nccl");
             let ends = ends.flat_map(|c| [c.knots.first(), c.knots.last()]).flatten().map(|k| k.0);
             let apart = |end: &f64| (end - octave).abs();
@@ -143,19 +143,19 @@ impl<'c> Group<'c> {
         })
     }
 
-    /// ln µs on these very ranks: between points as the form goes, and beyond their ends too.
+    /// ln µs on these ranks: between points and beyond the ends it follows the form.
     fn cell(&self, kernel: Kernel, ranks: u32, bytes: f64) -> Option<f64> {
         let form = self.form()?;
         Some(form.at(kernel.kernel, ranks, bytes) + self.off(&form, ranks, bytes.log2())?)
     }
 
-    /// ln µs on other ranks than were measured: the form, as far off as on the ranks about them.
+    /// ln µs on unmeasured numbers of ranks: the form, as far off as on the neighbouring numbers.
     fn between(&self, kernel: Kernel, ranks: u32, bytes: f64) -> Option<f64> {
         let form = self.form()?;
         let known = self.ranks();
         let above = known.iter().copied().find(|n| *n >= ranks);
         let below = known.iter().copied().rfind(|n| *n <= ranks);
-        // Where as many bytes cross the link: that is what bends a curve.
+        // At the size where as many bytes cross the link: that determines where a curve bends.
         let off = |n: u32| {
             let same = moved(kernel.kernel, bytes, ranks) / moved(kernel.kernel, 1.0, n);
             self.off(&form, n, same.log2())
@@ -174,7 +174,7 @@ impl<'c> Group<'c> {
 }
 
 impl<'c> Model<'c> {
-    /// Of those curves that `counts` keeps.
+    /// From the curves that `counts` keeps.
     pub fn of(curves: &'c [Curve], counts: impl Fn(&Curve) -> bool) -> Self {
         let mut groups: Vec<Group<'c>> = Vec::new();
         for curve in curves.iter().filter(|c| counts(c)) {
@@ -186,7 +186,7 @@ impl<'c> Model<'c> {
         Self { groups }
     }
 
-    /// Whether anybody measured that kernel.
+    /// Whether that kernel was measured.
     pub fn knows(&self, kernel: Kernel) -> bool {
         self.groups.iter().any(|g| g.curves[0].is(&g.curves[0].machine, kernel))
     }
@@ -208,7 +208,7 @@ impl<'c> Model<'c> {
     ) -> Option<f64> {
         let group = self.group(machine, kernel).filter(|_| kernel.backend != "nccl")?;
         let &[only] = &group.ranks()[..] else { return group.between(kernel, ranks, bytes) };
-        // What more ranks take is told by machines that were measured on several.
+        // The effect of more ranks comes from machines that were measured on several.
         let own = group.cell(kernel, only, bytes)?;
         let others = MACHINES.iter().filter(|m| m.name != machine.name).filter_map(|m| {
             let there = self.group(m, kernel).filter(|g| g.ranks().len() > 1)?;
@@ -218,7 +218,7 @@ impl<'c> Model<'c> {
         median(others.collect()).or_else(|| group.between(kernel, ranks, bytes))
     }
 
-    /// The time in µs, and how it is known.
+    /// The time in µs, and its source.
     pub fn told(
         &self,
         board: &Board,
@@ -237,7 +237,7 @@ impl<'c> Model<'c> {
             }
         }
         let siblings = board.siblings();
-        // Another kind of host tells nothing of what is bound by hosts.
+        // Another kind of host says nothing about times that the host decides.
         let tells = |m: &&&Measured| kernel.graph || m.rack == board.rack;
         let cell = |m: &&Measured| Some((m.name, self.cell(m, kernel, ranks, bytes)?));
         let of_form = |m: &&Measured| Some((m.name, by_form(m)?));
@@ -254,8 +254,8 @@ impl<'c> Model<'c> {
         self.by_others(board, kernel, ranks, bytes)
     }
 
-    /// µs outside a graph for what takes `us` inside one: the host is the floor; the benchmark copies
-    /// its input, and kernels that read registered memory copy it there.
+    /// µs outside a graph of a kernel that takes `us` inside one: the host is the floor; the benchmark
+    /// copies its input, and kernels that read registered memory copy it there.
     pub fn launched(&self, board: &Board, kernel: Kernel, bytes: f64, us: f64) -> Option<f64> {
         let reads = kernel.backend.starts_with("custom") && kernel.kernel.ends_with("-pull");
         let copies = if reads { 2.0 } else { 1.0 };
@@ -264,7 +264,7 @@ impl<'c> Model<'c> {
         Some(whole.max(self.floor(board, kernel.backend)?))
     }
 
-    /// The forms of other generations, moved by what their links are.
+    /// The forms of other generations, scaled by their links.
     fn by_others(
         &self,
         board: &Board,
@@ -288,8 +288,8 @@ impl<'c> Model<'c> {
         self.groups.iter().flat_map(|g| g.curves.iter().copied())
     }
 
-    /// What a call of a backend takes at least outside graphs, in µs: its smallest calls on hosts of
-    /// this kind, the machine's own or its siblings' where there are any.
+    /// The least time of a backend's call outside graphs, in µs: its smallest calls on hosts of this kind,
+    /// on the machine itself or its siblings if there are any.
     fn floor(&self, board: &Board, backend: &str) -> Option<f64> {
         let small = |c: &Curve| c.knots.first().filter(|k| !c.graph && k.0 < SMALL).map(|k| k.1);
         let of = |own: bool, backend: Option<&str>| {
@@ -312,7 +312,7 @@ impl<'c> Model<'c> {
     }
 }
 
-/// Octaves below which the host is what takes time.
+/// Below this octave the host decides the time.
 const SMALL: f64 = 19.0;
-/// µs of the copies' launches, behind one another.
+/// µs of the copies' launches, one after another.
 const LAUNCHES: f64 = 5.0;

@@ -1,4 +1,4 @@
-//! How far expectations of kernels are off where tables, ranks, sizes or machines are left out.
+//! The error of kernel expectations when tables, ranks, sizes or machines are left out.
 
 use super::machines::{MACHINES, Measured};
 use super::model::{Model, Reach};
@@ -7,22 +7,22 @@ use crate::base::quantity::{Bytes, Ratio};
 use crate::library::engines::Kernel;
 use crate::measure::expect::{HeldOut, knots};
 
-/// What was left out of what teaches, and how far answers to it are off.
+/// What was left out, and the error of its predictions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeftOut {
     /// Such as `one table, in graphs`.
     pub what: &'static str,
-    /// Calls that were answered without having been seen.
+    /// Left-out calls that were predicted.
     pub points: usize,
-    /// Calls that nothing else speaks of: not answered.
+    /// Left-out calls without a prediction, as nothing else covers them.
     pub unanswered: usize,
     /// |expected/measured − 1|.
     pub error: HeldOut,
-    /// measured/expected, below which a tenth is, and above which a tenth is.
+    /// p10 and p90 of measured/expected.
     pub band: (Ratio, Ratio),
 }
 
-/// A curve that is asked, and whether another one then still counts.
+/// A left-out curve, and whether another one still counts then.
 type Counts = fn(&Curve, &Curve) -> bool;
 
 fn another_table(asked: &Curve, other: &Curve) -> bool {
@@ -45,7 +45,7 @@ fn machine(curve: &Curve) -> Option<&'static Measured> {
     MACHINES.iter().find(|m| m.name == curve.machine)
 }
 
-/// Title; graph or eager; whether NCCL counts; what still counts; the answers that are meant.
+/// Title; graph or eager; whether NCCL counts; what still counts; which sources of answers count.
 type Question = (&'static str, bool, bool, Counts, &'static [Reach]);
 
 const QUESTIONS: &[Question] = &[
@@ -59,7 +59,7 @@ const QUESTIONS: &[Question] = &[
 ];
 
 impl KernelTimes {
-    /// Answers by these measurements, held against `truth`, which may be the same or raw tables.
+    /// Predictions from these measurements, compared with `truth`, which may be the same or raw tables.
     #[must_use]
     pub fn held_out(&self, truth: &Self) -> Vec<LeftOut> {
         let mut found: Vec<LeftOut> = QUESTIONS.iter().map(|q| self.asked(truth, q)).collect();
@@ -115,10 +115,10 @@ impl KernelTimes {
     }
 }
 
-/// What choosing an engine by expectation loses against the fastest measured one.
+/// The loss from choosing an engine by expectation, relative to the fastest measured one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Regret {
-    /// A machine, a number of ranks and a size each.
+    /// The number of cells: a machine, a number of ranks and a size each.
     pub cells: usize,
     /// The mean loss.
     pub mean: Ratio,
@@ -127,8 +127,8 @@ pub struct Regret {
 }
 
 impl KernelTimes {
-    /// The engines' newest tables as rivals, each expected without that table; without the size, where
-    /// no other table has its kernel.
+    /// The engines' newest tables as rivals, each predicted without that table, or without the size if no
+    /// other table has its kernel.
     #[must_use]
     pub fn regret(&self, truth: &Self) -> Regret {
         let mut lost = Vec::new();
@@ -162,7 +162,7 @@ impl KernelTimes {
                         told.filter(|t| t.1 == Reach::Own)
                     };
                     let told = told(model).or_else(|| told(&thirds[usize::from(octave % 3)]));
-                    // One kernel in two engines is no choice.
+                    // The same kernel in two engines is not a choice.
                     match (told, times.iter_mut().find(|t: &&mut (Kernel, f64, f64)| t.0 == kernel))
                     {
                         (Some((us, _)), Some(same)) => {
@@ -186,8 +186,8 @@ impl KernelTimes {
     }
 }
 
-/// ln µs where it was measured, but for calls far above those of half and twice the size: they were
-/// disturbed, and no choice is to blame.
+/// ln µs where it was measured, except for calls far slower than those of half and twice the size: they
+/// were disturbed, which is not the fault of a choice.
 fn calm(curve: &Curve, octave: f64) -> Option<f64> {
     let own = curve.at(octave)?;
     let disturbed = |ln: Option<f64>| ln.is_some_and(|ln| own > ln + DISTURBED);
@@ -198,12 +198,12 @@ fn calm(curve: &Curve, octave: f64) -> Option<f64> {
 /// A factor of 3, as a logarithm.
 const DISTURBED: f64 = 1.1;
 
-/// A number of a release; words are 0.
+/// One part of a release number; words count as 0.
 fn number(text: &str) -> u32 {
     text.parse().unwrap_or(0)
 }
 
-/// The kernel of a curve, with the names that rules have.
+/// The kernel of a curve, by the names in the rules.
 fn known(curve: &Curve) -> Option<Kernel> {
     let names = |list: &[&'static str], name: &str| list.iter().find(|n| **n == name).copied();
     Some(Kernel {

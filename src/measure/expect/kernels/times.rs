@@ -1,4 +1,4 @@
-//! Measured times of engines' all-reduces: `evidence/engines.csv`, or raw tables to make it of.
+//! Measured times of engines' all-reduces: `evidence/engines.csv`, or the raw tables it is made from.
 
 use std::sync::LazyLock;
 
@@ -7,13 +7,13 @@ use crate::base::quantity::{Bytes, Seconds};
 use crate::library::engines::Kernel;
 use crate::measure::expect::{knots, smooth};
 
-/// Measured times, as smooth curves: a table of a machine, a kernel and a number of ranks each.
+/// Measured times as smooth curves, one for each table, machine, kernel and number of ranks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelTimes {
     pub(super) curves: Vec<Curve>,
 }
 
-/// One kernel on so many ranks in one table: straight lines between knots.
+/// One kernel on one number of ranks in one table: straight lines between knots.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Curve {
     pub machine: String,
@@ -33,7 +33,7 @@ impl Curve {
         knots::at(&self.knots, octave)
     }
 
-    /// Whether both are of one kernel on one machine.
+    /// Whether both are of the same kernel on the same machine.
     pub fn is_as(&self, other: &Self) -> bool {
         (&self.machine, &self.backend, &self.kernel, self.graph)
             == (&other.machine, &other.backend, &other.kernel, other.graph)
@@ -48,7 +48,7 @@ impl Curve {
     }
 }
 
-/// What a raw table says of one call.
+/// One call in a raw table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawTimes {
     /// `h100_sxm`.
@@ -69,23 +69,23 @@ static BUILT_IN: LazyLock<Result<KernelTimes>> =
     LazyLock::new(|| KernelTimes::parse(include_str!("../../../../evidence/engines.csv"), ORIGIN));
 
 impl KernelTimes {
-    /// Those that are carried along.
+    /// The built-in curves.
     ///
     /// # Errors
-    /// The file that was built in is wrong.
+    /// The built-in file is wrong.
     pub fn built_in() -> Result<&'static Self> {
         BUILT_IN.as_ref().map_err(Clone::clone)
     }
 
-    /// Those of a file's `text`; `origin` names it in errors.
+    /// The curves in a file's `text`; `origin` names it in errors.
     ///
     /// # Errors
-    /// A line that is no curve.
+    /// A line is not a curve.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let lines = text.lines().enumerate().filter(|(_, l)| !l.starts_with('#')).skip(1);
         let curves = lines.map(|(i, line)| {
             curve(line).ok_or_else(|| {
-                Error::input("no curve of a kernel")
+                Error::input("the line is not a curve of a kernel")
                     .at(format!("{origin}:{}", i + 1))
                     .help("write machine,table,mode,backend,kernel,ranks,scatter,octave:us …")
             })
@@ -93,7 +93,7 @@ impl KernelTimes {
         Ok(Self { curves: curves.collect::<Result<_>>()? })
     }
 
-    /// Raw times as they are, a knot a size.
+    /// Raw times unchanged, with a knot per size.
     #[must_use]
     pub fn raw(tables: &[RawTimes]) -> Self {
         Self { curves: tables.iter().map(|t| t.curve(&t.points)).collect() }
@@ -119,7 +119,7 @@ fn curve(line: &str) -> Option<Curve> {
     let knots = points.split_whitespace().map(point).collect::<Option<Vec<_>>>()?;
     let rises = !knots.is_empty() && knots.is_sorted_by(|a, b| a.0 < b.0);
     let known = matches!(mode, "graph" | "eager") && scatter.parse::<f64>().is_ok_and(|s| s >= 0.0);
-    // What lies between the knots are lines; what teaches are the sizes on them.
+    // Between the knots are straight lines; the model is fitted to the sizes on them.
     let sizes = knots::octaves(&knots).map(f64::from);
     let sizes: Vec<_> = sizes.filter_map(|k| Some((k, knots::at(&knots, k)?))).collect();
     (rises && known).then_some(Curve {

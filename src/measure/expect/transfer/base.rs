@@ -1,13 +1,13 @@
 //! A launch floor and a pipelined hierarchy: T = L + c·√(L·b) + b.
 //!
-//! L is what a call costs without data, b its bytes over the slower of the links inside a node and
-//! of the NICs, which overlap, and c how far latency and bytes do not. Times in microseconds, rates
-//! in GB/s. The constants are fitted (`learn::fit`).
+//! L is the cost of a call without data. b is its bytes over the slower of the links inside a node and
+//! the NICs, which overlap. c is the degree to which latency and bytes do not overlap. Times are in
+//! microseconds, rates in GB/s. The constants are fitted (`learn::fit`).
 
 use super::features::{Class, Features, Net};
 use crate::base::collective::Collective;
 
-/// The collectives that something was learned of.
+/// The collectives for which something was learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum What {
     AllReduce,
@@ -16,7 +16,7 @@ pub(super) enum What {
     AllToAll,
 }
 
-/// The question as series are compared with it.
+/// The query, in the form that series are compared with.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Asked {
     pub(super) what: What,
@@ -25,10 +25,10 @@ pub(super) struct Asked {
     pub(super) per_node: f64,
 }
 
-/// What is fitted, by name.
+/// The fitted constants, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Constants {
-    /// µs of the floor on 8 GPUs of Hopper; its growth a generation; devices of other generations.
+    /// µs of the floor on 8 GPUs of Hopper; its growth per generation; devices of other generations.
     pub(super) launch: f64,
     pub(super) launch_slope: f64,
     pub(super) volta: f64,
@@ -40,10 +40,10 @@ pub(super) struct Constants {
     pub(super) growth: f64,
     pub(super) growth_pcie: f64,
     pub(super) growth_all_to_all: f64,
-    /// The floors of gathers and of all-to-all over that of all-reduce.
+    /// The floors of gathers and of all-to-all relative to that of all-reduce.
     pub(super) gathers: f64,
     pub(super) all_to_all: f64,
-    /// µs that a network adds; of slower kinds as many times that; growth with nodes and ranks.
+    /// µs that a network adds; multiples of that for slower kinds; growth with nodes and ranks.
     pub(super) network: f64,
     pub(super) efa: f64,
     pub(super) tcp: f64,
@@ -63,20 +63,20 @@ pub(super) struct Constants {
     /// Vectors over the NICs in a tree over two nodes; a gather's last copy.
     pub(super) two_nodes: f64,
     pub(super) copy: f64,
-    /// c on one node and on several, and how it grows with nodes.
+    /// c on one node and on several, and its growth with nodes.
     pub(super) overlap: f64,
     pub(super) overlap_nodes: f64,
     pub(super) overlap_growth: f64,
-    /// How many times slower to start software of before 2024 is: a fact of evidence, never asked.
+    /// How many times slower software from before 2024 starts; used only for evidence, never for queries.
     pub(super) old: f64,
 }
 
 impl Asked {
-    /// None for collectives that nothing was learned of.
+    /// `None` for collectives for which nothing was learned.
     pub(super) fn new(collective: Collective, ranks: u32, nodes: u32) -> Option<Self> {
         let what = match collective {
             Collective::AllReduce => What::AllReduce,
-            // They move as much over a link, and start alike.
+            // They move the same amount over a link, and start alike.
             Collective::AllGather | Collective::Broadcast => What::AllGather,
             Collective::ReduceScatter | Collective::Reduce => What::ReduceScatter,
             Collective::AllToAll => What::AllToAll,
@@ -87,17 +87,17 @@ impl Asked {
     }
 }
 
-/// The form with everything but M put in.
+/// The form with everything but M substituted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Base {
     asked: Asked,
     /// L.
     latency: f64,
-    /// b a byte.
+    /// b per byte.
     bytes: f64,
     /// c.
     overlap: f64,
-    /// µs a byte below which no links carry.
+    /// The least µs per byte on any links.
     least: f64,
 }
 
@@ -118,7 +118,7 @@ impl Base {
         }
     }
 
-    /// The same with a floor that is so many times as high.
+    /// The same with a floor that is `times` as high.
     pub(super) fn slower(self, by: f64) -> Self {
         Self { latency: self.latency * by, ..self }
     }
@@ -127,13 +127,13 @@ impl Base {
         self.asked
     }
 
-    /// Seconds for `bytes`, without what is left over.
+    /// Seconds for `bytes`, without the learned corrections.
     pub(super) fn time(&self, bytes: f64) -> f64 {
         let b = self.bytes * bytes;
         (self.latency + self.overlap * (self.latency * b).sqrt() + b) * 1e-6
     }
 
-    /// Seconds that the links take at least.
+    /// The least seconds of the links.
     pub(super) fn floor(&self, bytes: f64) -> f64 {
         self.least * bytes * 1e-6
     }
@@ -177,7 +177,7 @@ fn latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     inside + k.network * kind * more
 }
 
-/// b in µs a byte: the slower of both links, with a little of the faster.
+/// b in µs per byte: the slower of both links, plus a little of the faster.
 fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     let (n, nodes, each) = (asked.ranks, asked.nodes, asked.per_node);
     let several = nodes > 1.0;
@@ -214,7 +214,7 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     (inside.powi(4) + between.powi(4)).powf(0.25)
 }
 
-/// µs a byte at the full rate of the links, for the least that any algorithm moves.
+/// µs per byte at the full rate of the links, for the least amount that any algorithm moves.
 fn least(machine: &Features, asked: &Asked) -> f64 {
     let (n, each, several) = (asked.ranks, asked.per_node, asked.nodes > 1.0);
     let inside = match asked.what {

@@ -1,8 +1,8 @@
-//! What of a machine's hardware the learned constants know.
+//! The features of a machine's hardware that the learned constants use.
 
 use crate::machine::profile::{Generation, Hardware, LinkKind, NetworkKind};
 
-/// How the GPUs of a node are joined.
+/// How the GPUs of a node are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     NvLink,
@@ -10,7 +10,7 @@ pub(super) enum Class {
     Pcie,
 }
 
-/// What joins nodes, as far as it matters for the floor of a call.
+/// What connects nodes, as far as it affects the floor of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Net {
     Ib,
@@ -27,24 +27,24 @@ pub(super) enum Net {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::measure::expect) struct Features {
     pub(super) class: Class,
-    /// 2 Volta, 3 Ampere, 4 Hopper, 5 Blackwell; boards on PCIe are no siblings of each other.
+    /// 2 Volta, 3 Ampere, 4 Hopper, 5 Blackwell; boards on PCIe are not siblings of each other.
     pub(super) generation: i32,
     pub(super) board: String,
-    /// GB/s one way of a GPU inside the node.
+    /// GB/s of a GPU inside the node, in one direction.
     pub(super) rate: f64,
     pub(super) nvls: bool,
-    /// Switches and bridges on the way over PCIe.
+    /// Switches and bridges on the PCIe path.
     pub(super) levels: u32,
     pub(super) net: Net,
     /// GB/s of the NICs for each GPU, by line rate.
     pub(super) nic: f64,
 }
 
-/// From so many GPUs on, an NVLink domain is a rack, and what lies outside joins racks.
+/// From this many GPUs on, an NVLink domain is a rack, and the outer network connects racks.
 const RACK: u32 = 72;
 
 impl Features {
-    /// None for a machine of which nothing like it was measured: no GPUs, TPUs, a network alone.
+    /// `None` for a machine if nothing similar was measured: no GPUs, TPUs, only a network.
     pub(in crate::measure::expect) fn of(hardware: &Hardware) -> Option<Self> {
         let class = match hardware.link {
             LinkKind::NvLink => Class::NvLink,
@@ -74,9 +74,9 @@ impl Features {
             rate: hardware.inside.0 / 1e9,
             nvls: hardware.nvls,
             levels: match hardware.generation {
-                // One switch joins all eight.
+                // One switch connects all eight.
                 Some(Generation::Xe2) => hardware.levels,
-                // Where a profile does not say, there is a host bridge between some of them.
+                // If a profile does not say, a host bridge is assumed between some of them.
                 _ => hardware.levels.max(2),
             },
             net,
@@ -85,5 +85,5 @@ impl Features {
     }
 }
 
-/// GB/s of a NIC for each GPU where the machine has no network: nothing is asked of it.
+/// GB/s of the NICs for each GPU if the machine has no network: the value is not used.
 const UNKNOWN_NIC: f64 = 50.0;

@@ -1,8 +1,8 @@
 //! The learned constants, series and bands: written by `cargo run --release --example learn`.
 //!
-//! Fitted to published points of the machines in `evidence/clusters.toml`. A series is what its
-//! smoothed curve left over the base at each octave, weighed by a Gaussian process over all of them
-//! (docs/background/accuracy.md, "How it was learned"); no measured time stands here.
+//! Fitted to published points of the machines in `evidence/clusters.toml`. A series is the residual of
+//! its smoothed curve over the base at each octave, weighted by a Gaussian process over all of them
+//! (docs/background/accuracy.md, "How it was learned"); it contains no measured times.
 
 use std::borrow::Cow;
 

@@ -1,15 +1,15 @@
-//! What measured machines teach about one that nobody measured.
+//! Predicts a machine without measurements from measured machines.
 //!
 //! ```text
-//! T = d · e^(Σ κ·A)          never below what the links carry
+//! T = d · e^(Σ κ·A)          never faster than the links allow
 //! d   a launch floor and a pipelined hierarchy: 33 constants (base)
-//! A   what one measured series (machine, collective, ranks, nodes) left over d, by size
-//! κ   how alike that series is: collective, ranks, nodes, generation, network
+//! A   the residual of one measured series (machine, collective, ranks, nodes) over d, by size
+//! κ   the similarity of that series: collective, ranks, nodes, generation, network
 //! ```
 //!
-//! A machine is known by its hardware: how its GPUs are joined, their generation, the network and
+//! A machine is described by its hardware: how its GPUs are connected, their generation, the network and
 //! its rate. The constants, the series and the bands are fitted to published points of 30 machines
-//! ([`learn`] makes [`learned`] of them); errors and bands are those on machines that were left out
+//! ([`learn`] produces [`learned`] from them); errors and bands are those on held-out machines
 //! (docs/background/accuracy.md).
 
 mod base;
@@ -34,23 +34,23 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::machine::placement::Placement;
 
-/// Octaves at which a series says what it left over: 1 B to 1 TiB.
+/// Octaves at which a series has residuals: 1 B to 1 TiB.
 const OCTAVES: usize = 41;
 
-/// One question, whatever its size.
+/// One query, for any size.
 #[derive(Debug, Clone)]
 pub(super) struct Transfer {
     base: Base,
     /// Σ κ·A at each octave.
     residual: [f64; OCTAVES],
-    /// The sizes, as octaves, that evidence of each nearness covers, the nearest first.
+    /// The sizes, as octaves, that evidence of each class of nearness covers, the nearest first.
     covered: [(f64, f64); 3],
-    /// Series of the same collective on at most as many ranks, none of which another one covers.
+    /// Series of the same collective on at most as many ranks; none is covered by another.
     speaks: Vec<Speaks>,
     widths: Widths,
 }
 
-/// A series that says something of how far the ranks asked are from measured ones.
+/// A series that shows how far the requested ranks are from measured ones.
 #[derive(Debug, Clone, Copy)]
 struct Speaks {
     from: f64,
@@ -60,18 +60,18 @@ struct Speaks {
 }
 
 impl Speaks {
-    /// Whether it says all that `other` says.
+    /// Whether it covers all that `other` covers.
     fn covers(&self, other: &Self) -> bool {
         let board = self.board || !other.board;
         board && self.from <= other.from && other.to <= self.to && other.ranks <= self.ranks
     }
 }
 
-/// One NVLink domain was measured up to so many ranks.
+/// The most ranks on which one NVLink domain was measured.
 const MEASURED_DOMAIN: f64 = 8.0;
 
 /// How near the evidence is: the same collective and ranks, the same collective, another collective
-/// of the same board (over nodes of the same network, too), none.
+/// on the same board (over nodes, also the same network), none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Near {
     Same,
@@ -81,7 +81,7 @@ enum Near {
 }
 
 impl Transfer {
-    /// None for collectives that nothing was learned of.
+    /// `None` for collectives for which nothing was learned.
     pub(super) fn new(
         learned: &Learned,
         features: &Features,
@@ -124,13 +124,13 @@ impl Transfer {
         Self { base, residual, covered, speaks, widths }
     }
 
-    /// Whether more ranks of one node are asked about than were ever measured together.
+    /// Whether more ranks of one node are requested than were ever measured together.
     fn domain(&self) -> bool {
         let asked = self.base.asked();
         asked.nodes <= 1.0 && asked.ranks > MEASURED_DOMAIN
     }
 
-    /// Seconds for so many bytes.
+    /// Seconds for a number of bytes.
     fn time(&self, bytes: f64) -> f64 {
         let time = self.base.time(bytes) * self.residual(bytes.log2()).exp();
         time.max(self.base.floor(bytes))
@@ -143,7 +143,7 @@ impl Transfer {
         own.max(self.beyond(octave, near).map_or(0.0, |step| self.widths.beyond[step][region]))
     }
 
-    /// What `size` bytes are expected to take; at least one.
+    /// The expected time of `size` bytes; `size` is at least one.
     pub(super) fn at(&self, size: Bytes) -> Expectation {
         let bytes = size.0.max(1) as f64;
         let octave = bytes.log2();
@@ -165,8 +165,8 @@ impl Transfer {
         }
     }
 
-    /// How many times the most ranks away that were measured: 0 for twice, 1 for four times, 2 for
-    /// more; none where as many were.
+    /// How many times more ranks than the most that were measured: 0 for twice, 1 for four times, 2 for
+    /// more; `None` if as many were measured.
     fn beyond(&self, octave: f64, near: Near) -> Option<usize> {
         let asked = self.base.asked().ranks;
         let board = matches!(near, Near::Same | Near::Ranks);
@@ -186,13 +186,13 @@ impl Transfer {
         }
     }
 
-    /// What this machine's own difference at one size says of another: as much as it did on others.
+    /// What this machine's own error at one size implies for another: as much as on other machines.
     pub(super) fn shared(&self, seen: Bytes, asked: Bytes) -> Ratio {
         let apart = (asked.0.max(1) as f64 / seen.0.max(1) as f64).log2();
         Ratio(self.widths.gains[usize::from(apart > 0.0)].at(apart))
     }
 
-    /// Half the width of the band where one size was seen, as a logarithm.
+    /// Half the width of the band after one size was seen, as a logarithm.
     pub(super) fn seen_half(&self, seen: Bytes, asked: Bytes) -> f64 {
         let apart = (asked.0.max(1) as f64 / seen.0.max(1) as f64).log2();
         self.widths.seen[usize::from(apart > 0.0)][far(apart)]
@@ -212,7 +212,7 @@ impl Transfer {
     }
 }
 
-/// Which class of octaves away from a seen size.
+/// The class of the distance from a seen size, in octaves.
 fn far(apart: f64) -> usize {
     match apart.abs() {
         ..2.5 => 0,

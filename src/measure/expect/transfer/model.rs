@@ -1,12 +1,12 @@
-//! What was learned of measured machines, all of them or all but one.
+//! What was learned from measured machines, all of them or all but one.
 
 use std::borrow::Cow;
 
 use super::base::Constants;
 use super::series::Series;
 
-/// What measured machines teach: constants, what each series left over them, and how far off that was
-/// on machines that were left out.
+/// What was learned from measured machines: constants, the residual of each series over them, and the
+/// error on held-out machines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learned {
     pub(super) constants: Constants,
@@ -14,7 +14,7 @@ pub struct Learned {
     pub(super) bands: Bands,
 }
 
-/// Half the width of a band, as a logarithm, and what was off there on machines that were left out.
+/// Half the width of a band, as a logarithm, and the error there on held-out machines.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Band {
     pub(super) half: f64,
@@ -28,8 +28,8 @@ impl Band {
     }
 }
 
-/// How much of what was off at a seen size is off so many octaves away: all of it there, soon the part
-/// `kept`, which may be more than all, and of that 1/e less every `octaves`.
+/// How much of the error at a seen size remains at other sizes: all of it at that size, soon the part
+/// `kept`, which may exceed 1, decaying to 1/e every `octaves`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Gain {
     pub(super) kept: f64,
@@ -48,23 +48,23 @@ impl Gain {
     }
 }
 
-/// By PCIe or not, one node or several, smaller or larger than what was seen.
+/// By PCIe or not, one node or several, smaller or larger than the seen size.
 pub(super) type Gains = [[[Gain; 2]; 2]; 2];
 
-/// The widths of every kind of question, first by PCIe or not, then by one node or several.
+/// The widths of every kind of query, first by PCIe or not, then by one node or several.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Bands {
     /// By nearness of evidence and region of size.
     pub(super) near: [[[[Band; 3]; 4]; 2]; 2],
-    /// By smaller or larger than what was seen, and octaves away.
+    /// By smaller or larger than the seen size, and the distance in octaves.
     pub(super) seen: [[[[f64; 3]; 2]; 2]; 2],
-    /// What a seen size says of others.
+    /// What a seen size implies for others.
     pub(super) gains: Gains,
-    /// By 2, 4 or 8 times the ranks that were measured, and region.
+    /// By 2, 4 or 8 times the measured ranks, and region.
     pub(super) beyond: [[[[f64; 3]; 3]; 2]; 2],
 }
 
-/// The widths of one question.
+/// The widths of one query.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Widths {
     pub(super) near: [[Band; 3]; 4],
@@ -74,14 +74,14 @@ pub(super) struct Widths {
 }
 
 impl Learned {
-    /// That of all machines, as it is built in.
+    /// The built-in model of all machines.
     #[must_use]
     pub fn built_in() -> &'static Self {
         &super::learned::LEARNED
     }
 
-    /// `domain`: more ranks on one node than were ever measured together; what several nodes showed
-    /// speaks for them.
+    /// `domain`: more ranks on one node than were ever measured together; beyond the measured ranks they
+    /// use the widths of several nodes.
     pub(super) fn widths(&self, pcie: bool, several: bool, domain: bool) -> Widths {
         let (class, nodes) = (usize::from(pcie), usize::from(several));
         Widths {

@@ -1,4 +1,4 @@
-//! A measured series, and how alike it is to a question.
+//! A measured series, and its similarity to a query.
 
 use std::borrow::Cow;
 
@@ -6,25 +6,25 @@ use super::OCTAVES;
 use super::base::{Asked, What};
 use super::features::{Class, Features, Net};
 
-/// Prior variances of what is common to a collective over like ranks, to a generation, to a network.
-/// These and those below were chosen, not fitted (docs/background/accuracy.md, "How it was learned").
+/// Prior variances of what is shared by a collective over similar ranks, by a generation, by a network.
+/// These and the ones below were chosen, not fitted (docs/background/accuracy.md, "How it was learned").
 const COMMON: f64 = 0.0144;
 const BOARD: f64 = 0.16;
 const NETWORK: f64 = 0.0144;
-/// What another collective says; all-gather and reduce-scatter say more of each other.
+/// The similarity of another collective; all-gather and reduce-scatter are more similar to each other.
 const OTHER: f64 = 0.5;
 const RING: f64 = 0.75;
-/// Octaves of ranks on a node, and of nodes, over which likeness falls to 1/e.
+/// Octaves of ranks on a node, and of nodes, over which similarity falls to 1/e.
 const FADES_RANKS: f64 = 3.0;
 const FADES_NODES: f64 = 3.0;
-/// What one node says of several, and each of a generation apart, another kind of machine, another
+/// The similarity of one node to several, and that of a generation apart, another kind of machine, another
 /// network.
 pub(super) const TIER: f64 = 0.5;
 const GENERATION: f64 = 0.5;
 const CLASS: f64 = 0.1;
 const OTHER_NETWORK: f64 = 0.2;
 
-/// What one collective over so many ranks and nodes of one measured machine left over the base.
+/// The residual over the base of one collective on one number of ranks and nodes of one measured machine.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Series {
     pub(super) class: Class,
@@ -38,7 +38,7 @@ pub(super) struct Series {
     /// The octaves that were measured.
     pub(super) from: u8,
     pub(super) to: u8,
-    /// By octave, already weighed by how far each measured size is away.
+    /// By octave, already weighted by the distance of each measured size.
     pub(super) left: [f32; OCTAVES],
 }
 
@@ -64,7 +64,7 @@ pub(super) fn likeness(asked: &Asked, machine: &Features, series: &Series) -> f6
     what * sum
 }
 
-/// What one collective says of another.
+/// The similarity of one collective to another.
 pub(super) fn alike(a: What, b: What) -> f64 {
     match (a, b) {
         (a, b) if a == b => 1.0,
@@ -73,10 +73,10 @@ pub(super) fn alike(a: What, b: What) -> f64 {
     }
 }
 
-/// How much one board says of another of its kind.
+/// The similarity of one board to another of its kind.
 fn generations(machine: &Features, series: &Series) -> f64 {
     match machine.class {
-        // Each box has its own topology.
+        // Each PCIe box has its own topology.
         Class::Pcie if machine.board == series.board => 1.0,
         Class::Pcie => 0.0,
         _ => GENERATION.powi((machine.generation - series.generation).abs()),
@@ -84,13 +84,13 @@ fn generations(machine: &Features, series: &Series) -> f64 {
 }
 
 impl Series {
-    /// Whether it is of the same collective, and of one node or several as the question is.
+    /// Whether it is of the same collective, and like the query of one node or of several.
     pub(super) fn is_of(&self, asked: &Asked) -> bool {
         asked.what == self.what && (asked.nodes > 1.0) == (self.nodes > 1)
     }
 
     /// 0: the same collective and ranks, 1: the same collective, 2: another, on the same board and,
-    /// over nodes, the same network; none otherwise.
+    /// over nodes, the same network; `None` otherwise.
     pub(super) fn nearness(&self, asked: &Asked, machine: &Features) -> Option<usize> {
         let several = asked.nodes > 1.0;
         let board = machine.class == self.class && generations(machine, self) > 0.999;

@@ -1,4 +1,4 @@
-//! Where figures stand in a row.
+//! The columns of a row.
 
 use super::agrees;
 use crate::base::quantity::Bytes;
@@ -9,22 +9,22 @@ use crate::measure::logs::{Read, field};
 /// The columns of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Columns {
-    /// Fields of a whole row.
+    /// The number of fields in a complete row.
     pub count: usize,
-    /// The time of the first place, with whether that is in-place.
+    /// The time of the first place, and whether that is in-place.
     first: (usize, bool),
     /// The time of the second place.
     second: Option<usize>,
     pub redop: Option<usize>,
     pub root: Option<usize>,
-    /// Whether there is the size of an error in place of a number of wrong elements.
+    /// Whether the table has the size of an error instead of the number of wrong elements.
     pub errors: bool,
-    /// Whether the times are of the CPU.
+    /// Whether the times are CPU times.
     pub cpu: bool,
 }
 
 impl Columns {
-    /// The columns of a heading; none where it is cut off before its first figures.
+    /// The columns of a heading; `None` if it is cut off before the columns of its first place.
     pub fn read(text: &str, only_in_place: bool) -> Option<Self> {
         let (fields, count) = field::split(text);
         let fields = &fields[..count];
@@ -37,7 +37,7 @@ impl Columns {
         if !named(1, "count") || !is_block(first) || second.is_some_and(|i| !is_block(i)) {
             return None;
         }
-        // A date and a time stand under `timestamp`; without them the row is whole too.
+        // `timestamp` covers a date and a time; a row without them is complete, too.
         let count = count - usize::from(fields.last() == Some(&"timestamp"));
         Some(Self {
             count,
@@ -50,8 +50,8 @@ impl Columns {
         })
     }
 
-    /// The columns of a row without heading, by its number of fields: `size count type`, perhaps
-    /// `redop`, perhaps `root`, and four figures of each place.
+    /// The columns of a row without heading, from its number of fields: `size count type`, possibly
+    /// `redop`, possibly `root`, and four numbers for each place.
     pub fn of_row(fields: &[&str]) -> Option<Self> {
         let words = fields.len().checked_sub(8).filter(|w| (3..=5).contains(w))?;
         let redop = (words >= 4 && Redop::named(fields[3]).is_some()).then_some(3);
@@ -74,8 +74,8 @@ impl Columns {
         [Some(self.first), self.second.map(|i| (i, true))].into_iter().flatten()
     }
 
-    /// Whether `fields` are a row of these columns: figures where there should be, and an algbw
-    /// that is the size over the time.
+    /// Whether `fields` are a row of these columns: numbers where they should be, and an algbw that is
+    /// the size over the time.
     pub fn holds(&self, fields: &[&str], size: u64) -> bool {
         fields.len() >= self.count
             && self.fault(fields).is_none()
@@ -88,13 +88,13 @@ impl Columns {
             })
     }
 
-    /// A field that is no figure.
+    /// A field that should be a number and is not.
     pub fn fault(&self, fields: &[&str]) -> Option<&'static str> {
         let is_figure = |f: &str| field::is_none(f) || field::number(f).is_some_and(|x| x >= 0.0);
         for (i, _) in self.places() {
             let figures = fields.get(i..i + 3)?;
             if !figures.iter().all(|f| is_figure(f)) {
-                return Some("a figure is no number: the row is damaged");
+                return Some("a field is not a number: the row is damaged");
             }
         }
         None
@@ -117,8 +117,8 @@ pub(super) fn units(text: &str, line: usize) -> Read<()> {
     match foreign {
         None => Ok(()),
         Some(unit) => {
-            let what = format!("the table's unit {unit} is none of nccl-tests'");
-            Err(Refused::at(line, what).help("give the text as nccl-tests printed it"))
+            let what = format!("nccl-tests does not use the table's unit {unit}");
+            Err(Refused::at(line, what).help("give the unchanged output of nccl-tests"))
         }
     }
 }

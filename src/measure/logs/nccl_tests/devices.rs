@@ -21,14 +21,14 @@ pub(in crate::measure::logs) struct Devices {
     highest: Option<u32>,
 }
 
-/// The word behind `key`.
+/// The word after `key`.
 pub(in crate::measure::logs) fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(key)?;
     rest.split_ascii_whitespace().next()
 }
 
 impl Devices {
-    /// Takes `Rank  0 Group  0 Pid   1000 on node1 device  0 [0000:07:00] NVIDIA …`, which may be
+    /// Reads `Rank  0 Group  0 Pid   1000 on node1 device  0 [0000:07:00] NVIDIA …`, which may be
     /// cut off anywhere.
     pub fn take(&mut self, text: &str) -> bool {
         let Some(rest) = text.strip_prefix("Rank ") else { return false };
@@ -48,7 +48,7 @@ impl Devices {
         true
     }
 
-    /// Tells a table what the list says of its ranks.
+    /// Adds to a table what the list says about its ranks.
     pub fn tell(&self, draft: &mut Draft) {
         let Some(highest) = self.highest else { return };
         let first = self.listed.iter().filter(|d| d.rank == 0).count();
@@ -61,7 +61,7 @@ impl Devices {
             return;
         }
         let Some(all) = highest.checked_add(1) else { return };
-        // Communicators of a split run beside each other, each with its own ranks.
+        // Communicators of a split run at the same time, each with its own ranks.
         let groups: BTreeSet<u32> = self.listed.iter().map(|d| d.group).collect();
         let groups = groups.len() as u32;
         if groups > 1 {
@@ -76,7 +76,7 @@ impl Devices {
         } else if groups <= 1 {
             let listed = self.listed.len();
             draft.warn(format!(
-                "the list of devices has {listed} lines of {all}: N is its highest rank + 1"
+                "the list of devices has {listed} of {all} lines: N is its highest rank + 1"
             ));
         }
         self.shared(draft);
@@ -85,7 +85,7 @@ impl Devices {
     /// GPUs that several ranks use.
     fn shared(&self, draft: &mut Draft) {
         for (i, one) in self.listed.iter().enumerate() {
-            // The short form, [0x10], is the same for GPUs behind one switch.
+            // The short form, [0x10], can be the same for GPUs behind one switch.
             let same = |o: &&Device| {
                 let whole = one.bus.contains(':') || o.device == one.device;
                 o.host == one.host && o.bus == one.bus && whole
@@ -94,7 +94,7 @@ impl Devices {
             if let Some(other) = self.listed[i + 1..].iter().find(same).filter(|_| known) {
                 draft.shares_gpus = true;
                 draft.warn(format!(
-                    "ranks {} and {} share the GPU [{}] of {}: these are no figures of a machine",
+                    "ranks {} and {} share the GPU [{}] of {}: the times do not measure the machine",
                     one.rank, other.rank, one.bus, one.host
                 ));
                 return;

@@ -1,12 +1,12 @@
 //! Calls of collectives as ranks saw them, joined over the ranks.
 //!
-//! A rank that comes early waits inside its kernel. So of one call over the ranks the *transfer* is
-//! the shortest time, the *skew* is the longest less the shortest, and the rank of the shortest came
-//! last. This needs durations alone; ranks are joined by group and place in the group's sequence,
-//! never by clocks, which differ by milliseconds between nodes. Where ranks of the group are missing
-//! a time is an upper bound.
+//! A rank that arrives early waits inside its kernel. Over the ranks of one call, the *transfer* is
+//! therefore the shortest time, the *skew* is the longest minus the shortest, and the rank with the
+//! shortest time arrived last. This needs only durations: ranks are joined by group and position in the
+//! group's sequence, never by clocks, which differ by milliseconds between nodes. If ranks of the group
+//! are missing, a time is an upper bound.
 //!
-//! Memory is bounded: what ranks saw is folded into one entry per call, and of very many calls every
+//! Memory is bounded: the ranks' records are folded into one entry per call, and of very many calls every
 //! 2^k-th of a sequence is kept, the same on every rank.
 
 use std::collections::HashMap;
@@ -26,28 +26,28 @@ pub(super) struct Kind {
     pub dtype: Option<DataType>,
 }
 
-/// What one rank saw of a call.
+/// One rank's record of a call.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
-    /// What it was, as [`Calls::kind`] numbers it.
+    /// Its kind, as [`Calls::kind`] numbers it.
     pub kind: u32,
-    /// Its place in the group's sequence.
+    /// Its position in the group's sequence.
     pub sequence: u32,
     /// A number that no other rank of the group has.
     pub rank: u32,
     pub time: Seconds,
-    /// The part of the time in which no computation ran; none where nobody looked.
+    /// The part of the time in which no computation ran; `None` if unknown.
     pub exposed: Option<Seconds>,
 }
 
 /// Ranks that call collectives together.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Group {
-    /// As people call it.
+    /// Its name.
     pub name: String,
     pub ranks: u32,
     pub nodes: Option<u32>,
-    /// Whether times are of the host's clock around a call, which hold waiting whoever was there.
+    /// Whether times are of the host's clock around a call, which include waiting whichever ranks are known.
     pub host_clock: bool,
 }
 
@@ -66,25 +66,25 @@ struct Call {
     group: u32,
     sequence: u32,
     kind: u32,
-    /// How many ranks saw it.
+    /// How many ranks recorded it.
     seen: u32,
     /// The rank of the shortest time.
     last: u32,
     shortest: f64,
     longest: f32,
-    /// Of the rank that came last; NaN where it is unknown.
+    /// Of the rank that arrived last; NaN if unknown.
     exposed: f32,
 }
 
-/// Ranks called different things at this place.
+/// Ranks made different calls at this position.
 const DISAGREE: u32 = u32::MAX;
 /// No kind.
 pub(super) const NONE: u32 = u32::MAX - 1;
-/// So many records are folded at once.
+/// This many records are folded at once.
 const FOLD: usize = 1 << 19;
-/// More calls are thinned out.
+/// More calls than this are thinned out.
 const CALLS: usize = 1 << 20;
-/// More groups, and more different calls, are none of a job.
+/// No job has more groups, or more different calls.
 const KINDS: usize = 1 << 17;
 
 /// The calls of a job, over the files of its ranks.
@@ -94,12 +94,12 @@ pub(super) struct Calls {
     by_key: HashMap<String, u32>,
     kinds: Vec<Kind>,
     by_kind: HashMap<Kind, u32>,
-    /// In which file a rank of a group was seen.
+    /// The file in which a rank of a group was seen.
     owners: HashMap<(u32, u32), u32>,
     owned: Option<(u32, u32)>,
-    /// Which file is read, from 1.
+    /// The number of the current file, from 1.
     pub file: u32,
-    /// N of groups whose files do not say it, as the user says it.
+    /// The user's N for groups whose files do not state it.
     pub asked: Option<u32>,
     records: Vec<Record>,
     calls: Vec<Call>,
@@ -117,7 +117,7 @@ impl Calls {
         self.owned = None;
     }
 
-    /// The number of the group that `key` names, which is made if there is none.
+    /// The number of the group that `key` names; a new group if there is none.
     pub fn group(&mut self, key: &str, make: impl FnOnce() -> Group) -> u32 {
         if let Some(&known) = self.by_key.get(key) {
             return known;
@@ -128,7 +128,7 @@ impl Calls {
         number
     }
 
-    /// The number of a kind of calls; [`NONE`] where there are too many.
+    /// The number of a kind of calls; [`NONE`] if there are too many.
     pub fn kind(&mut self, kind: Kind) -> u32 {
         if let Some(&known) = self.by_kind.get(&kind) {
             return known;
@@ -147,7 +147,7 @@ impl Calls {
         self.kinds.get(number as usize).copied()
     }
 
-    /// What is not used, and why; `line` is 0 where there are none.
+    /// Counts something that is not used, and why; `line` is 0 if the format has no lines.
     pub fn leave_out(&mut self, why: &str, line: usize) {
         leave_out(&mut self.left_out, why, line, 1);
     }
@@ -159,7 +159,7 @@ impl Calls {
         }
     }
 
-    /// A call as a rank saw it, in `line` of its file.
+    /// A rank's record of a call, in `line` of its file.
     pub fn see(&mut self, seen: Seen, line: usize) {
         let Seen { kind: number, sequence, rank, time, exposed } = seen;
         let Some(&kind) = self.kinds.get(number as usize) else {
@@ -171,7 +171,7 @@ impl Calls {
         let owner = (kind.group, rank);
         if self.owned != Some(owner) {
             if *self.owners.entry(owner).or_insert(self.file) != self.file {
-                return self.leave_out("a rank of which another file has calls too", line);
+                return self.leave_out("a rank that another file has calls of, too", line);
             }
             self.owned = Some(owner);
         }
@@ -191,14 +191,14 @@ impl Calls {
         }
     }
 
-    /// Puts the records into the calls, and thins these out where they are too many.
+    /// Folds the records into the calls, and thins these out if there are too many.
     fn fold(&mut self) {
         self.records.sort_unstable_by_key(|r| (r.group, r.sequence, r.rank));
         let before = self.records.len();
         self.records.dedup_by_key(|r| (r.group, r.sequence, r.rank));
         let twice = before - self.records.len();
         if twice > 0 {
-            let why = "a rank has two calls at one place of its sequence";
+            let why = "a rank has two calls at one position of its sequence";
             leave_out(&mut self.left_out, why, 0, twice);
         }
         let old = std::mem::take(&mut self.calls);
@@ -231,9 +231,7 @@ impl Calls {
         self.fold();
         if self.thinned > 0 {
             let each = 1_u64 << self.thinned;
-            self.warn(format!(
-                "of very many calls every {each}th is looked at, the same on all ranks"
-            ));
+            self.warn(format!("of very many calls every {each}th is used, the same on all ranks"));
         }
         let mut tables: Vec<Table> = Vec::new();
         let mut by: HashMap<(Collective, u32, Option<u32>, String), usize> = HashMap::new();
@@ -255,7 +253,7 @@ impl Calls {
         tables
     }
 
-    /// A row for each kind of calls. Groups of one name and number of ranks are one series.
+    /// A row for each kind of calls. Groups with the same name and number of ranks form one series.
     fn rows(&mut self) -> Vec<(usize, Row)> {
         let mut order: Vec<Call> = std::mem::take(&mut self.calls);
         let same = |kind: &Kind| {
@@ -290,18 +288,18 @@ impl Calls {
             rows.push((calls[0].kind as usize, row(&kind, &used, group, at_most)));
         }
         if disagreeing > 0 {
-            let why = "ranks called different collectives or sizes at one place of the sequence: they lost \
-                       step, or the files are of different moments";
+            let why = "ranks called different collectives or sizes at one position of the sequence: they lost \
+                       step, or the files are of different times";
             leave_out(&mut self.left_out, why, 0, disagreeing);
         }
         if incomplete > 0 {
-            let why = "calls that some ranks' files lack, beside others that all have";
+            let why = "calls that some ranks' files lack, while all have others";
             leave_out(&mut self.left_out, why, 0, incomplete);
         }
         rows
     }
 
-    /// Says what holds for all tables in the first.
+    /// Adds warnings for all tables to the first.
     fn explain(mut self, tables: &mut Vec<Table>, format: &'static str, clock: Mode) {
         let traced = || {
             tables.iter().flat_map(|t| t.rows.iter().filter_map(move |r| r.traced.map(|x| (t, x))))
@@ -310,14 +308,13 @@ impl Calls {
             traced().filter(|(_, r)| r.at_most).min_by_key(|(_, r)| r.present)
         {
             let what = match self.groups.iter().any(|g| g.host_clock) {
-                true => {
-                    "times of the host's clock around calls, with launch and waiting".to_owned()
-                }
+                true => "times of the host's clock around calls, including launch and waiting"
+                    .to_owned(),
                 false => format!("files of {} of {} ranks", row.present, table.ranks.unwrap_or(0)),
             };
             self.warnings.insert(
                 0,
-                format!("{what}: times are upper bounds, which hold waiting for late ranks"),
+                format!("{what}: times are upper bounds, which include waiting for late ranks"),
             );
         }
         if tables.is_empty() {
@@ -332,8 +329,8 @@ impl Calls {
             none.ranks = None;
             let most = self.left_out.iter().max_by_key(|l| l.count);
             none.refused = Some(crate::measure::logs::Refusal {
-                what: most.map_or("the trace holds no call of a collective".to_owned(), |l| {
-                    format!("no call of the trace can be used: {}", l.why)
+                what: most.map_or("the trace contains no collective call".to_owned(), |l| {
+                    format!("no call of the trace is usable: {}", l.why)
                 }),
                 help: "record steps of a run whose ranks communicate".to_owned(),
             });
@@ -372,7 +369,7 @@ impl Call {
     }
 }
 
-/// The first call of a kind makes connections: it is left out where it took so many times as long.
+/// The first call of a kind makes connections: it is left out if it took this many times as long.
 const WARM_UP: f64 = 5.0;
 
 fn row(kind: &Kind, calls: &[Call], group: &Group, at_most: bool) -> Row {
@@ -436,7 +433,7 @@ fn table(format: &'static str, mode: Mode, collective: Collective, group: &Group
     }
 }
 
-/// So many lines are named for one reason.
+/// At most this many lines are listed per reason.
 const NAMED: usize = 64;
 
 fn leave_out(all: &mut Vec<LeftOut>, why: &str, line: usize, count: usize) {

@@ -1,4 +1,4 @@
-//! PyTorch's flight recorder: a dump a rank, as pickle or as JSON.
+//! PyTorch's flight recorder: one dump per rank, as pickle or as JSON.
 //!
 //! ```text
 //! {"version": "2.4", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}},
@@ -7,8 +7,8 @@
 //!    "output_sizes": [[67108864]], "state": "completed", "duration_ms": 0.456053, …}, …]}
 //! ```
 //!
-//! The rank stands in the file's name alone. A time is there only where `TORCH_NCCL_ENABLE_TIMING` was
-//! set; when the watchdog discovered a start or an end is no time. Source: pytorch/pytorch
+//! Only the file's name states the rank. There are times only if `TORCH_NCCL_ENABLE_TIMING` was set; the
+//! moments at which the watchdog noticed a start or an end do not measure one. Source: pytorch/pytorch
 //! torch/csrc/distributed/c10d/FlightRecorder.hpp.
 
 use std::collections::HashMap;
@@ -36,19 +36,19 @@ pub(super) fn is(head: &Head) -> bool {
                 || head.has("\"profiling_name\""))
 }
 
-/// A group as `pg_config` has it.
+/// A group as in `pg_config`.
 struct Config {
     name: String,
     ranks: u32,
 }
 
-/// What an entry says.
+/// The contents of an entry.
 #[derive(Clone)]
 struct Entry {
     group: String,
     sequence: u32,
     called: Called,
-    /// From and to, of a message.
+    /// Sender and receiver of a message.
     ends: Option<(u32, u32)>,
     input: u64,
     output: u64,
@@ -127,7 +127,7 @@ impl Dump {
         for &entry in entries {
             match pickle.json(entry, &["frames"]) {
                 Some(json) => self.entry(&json, calls),
-                None => calls.leave_out("an entry longer than any of a recorder", 0),
+                None => calls.leave_out("an entry that is too long for a flight recorder", 0),
             }
         }
     }
@@ -185,15 +185,15 @@ impl Dump {
         match entry.called {
             Called::Nothing => {}
             Called::Barrier => {
-                calls.leave_out("a barrier: an all-reduce of one element that stands for it", 0)
+                calls.leave_out("a barrier, implemented as an all-reduce of one element", 0)
             }
-            Called::Uneven => calls.leave_out("an all-to-all with blocks of sizes of their own", 0),
-            Called::Unknown => calls.leave_out("a call that is not known here", 0),
+            Called::Uneven => calls.leave_out("an all-to-all with blocks of different sizes", 0),
+            Called::Unknown => calls.leave_out("an unknown call", 0),
             Called::Collective(_) | Called::Coalesced => self.entries.push(entry),
         }
     }
 
-    /// Gives the calls of this rank on.
+    /// Passes on the calls of this rank.
     fn settle(mut self, rank: u32, calls: &mut Calls) {
         let mut messages: HashMap<(String, u32, u32), u32> = HashMap::new();
         self.entries.sort_by(|a, b| (&a.group, a.sequence).cmp(&(&b.group, b.sequence)));
@@ -210,14 +210,14 @@ impl Dump {
             let members: Vec<&Entry> =
                 launch.iter().filter(|e| e.called != Called::Coalesced).collect();
             let timed = wrapped.unwrap_or(&launch[0]);
-            // Gloo's entries stay scheduled: nobody looks when they start.
+            // Gloo's entries stay scheduled: their start is not tracked.
             if timed.state != "completed" && !timed.retired {
                 calls.leave_out(&format!("not completed: its state is {}", timed.state), 0);
                 continue;
             }
             let Some(time) = timed.time else {
-                let why = "no duration_ms: timing was off (TORCH_NCCL_ENABLE_TIMING=1 turns it on), and when the \
-                           watchdog looked is no time";
+                let why = "no duration_ms: timing was off (TORCH_NCCL_ENABLE_TIMING=1 turns it on), and the \
+                           watchdog's checks do not measure times";
                 calls.leave_out(why, 0);
                 continue;
             };
@@ -229,7 +229,10 @@ impl Dump {
                 continue;
             }
             let Some((collective, dtype, bytes)) = sum(&members, config.ranks) else {
-                calls.leave_out("several different calls in one launch: the time is of all", 0);
+                calls.leave_out(
+                    "several different calls in one launch: the time covers all of them",
+                    0,
+                );
                 continue;
             };
             let key = format!("{}|{}|{}", launch[0].group, config.name, config.ranks);
@@ -256,10 +259,10 @@ fn message(
     calls: &mut Calls,
 ) {
     let Some(dtype) = entry.dtype else {
-        return calls.leave_out("a type that is not known here", 0);
+        return calls.leave_out("an unknown type", 0);
     };
     let Some(size) = size(Collective::SendRecv, entry.input, entry.output, dtype, 2) else {
-        return calls.leave_out("more bytes than can be counted", 0);
+        return calls.leave_out("too many bytes to count", 0);
     };
     let key = format!("{}|{}|{from} to {to}", entry.group, config.name);
     let group = calls.group(&key, || Group { ranks: 2, ..group(config) });
@@ -268,7 +271,7 @@ fn message(
     calls.see(Seen { kind, sequence, rank, time, exposed: None }, 0);
 }
 
-/// Members of one launch as one call, where they are one collective of one type.
+/// Members of one launch as one call, if they are one collective with one type.
 fn sum(members: &[&Entry], ranks: u32) -> Option<(Collective, DataType, Bytes)> {
     let first = members.first()?;
     let (Called::Collective(collective), Some(dtype)) = (first.called, first.dtype) else {
@@ -283,7 +286,7 @@ fn sum(members: &[&Entry], ranks: u32) -> Option<(Collective, DataType, Bytes)> 
     same.then_some((collective, dtype, Bytes(total)))
 }
 
-/// `nccl:send 0->1`, `nccl:recv 1<-0`: from and to.
+/// `nccl:send 0->1`, `nccl:recv 1<-0`: sender and receiver.
 fn ends(name: &str) -> Option<(u32, u32)> {
     let (_, ends) = name.split_once(' ')?;
     if let Some((from, to)) = ends.split_once("->") {
@@ -302,7 +305,7 @@ fn count(shapes: &[u8]) -> Option<u64> {
     })
 }
 
-/// The type of all tensors, where it is one.
+/// The type of all tensors, if they share one.
 fn one_type(list: &[u8]) -> Option<DataType> {
     let mut types = elements(list).map(|t| text(t).and_then(|t| dtype(&t)));
     let first = types.next()??;

@@ -6,9 +6,9 @@
 //!                "coll_exec_time_us": 345, "coll_timing_source": "kernel_gpu", …}}
 //! ```
 //!
-//! `coll_msg_size_bytes` is the count of NCCL's API times the type: a rank's block of all-gather and
-//! reduce-scatter. `coll_sn` counts by communicator and collective. Times are whole microseconds; those
-//! that the CPU took hold launch and polling. Source: NVIDIA/nccl 2.30 plugins/profiler/inspector.
+//! `coll_msg_size_bytes` is the count in NCCL's API times the size of the type: a rank's block for
+//! all-gather and reduce-scatter. `coll_sn` counts per communicator and collective. Times are whole
+//! microseconds; CPU times include launch and polling. Source: NVIDIA/nccl 2.30 plugins/profiler/inspector.
 
 use std::io::BufRead;
 
@@ -19,7 +19,7 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::base::size_is::SizeIs;
 
-/// A longer line is none of the Inspector's: verbose ones hold some events a channel.
+/// The Inspector writes no longer lines: verbose ones contain some events per channel.
 const LONGEST: usize = 1 << 20;
 
 pub(super) fn is(head: &Head) -> bool {
@@ -51,12 +51,12 @@ pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault
         }
         match record(object, calls, number) {
             Some(()) => {}
-            None => calls.leave_out("a line that is no record of the Inspector", number),
+            None => calls.leave_out("a line that is not a record of the Inspector", number),
         }
     }
 }
 
-/// The fields of one line that matter.
+/// The relevant fields of one line.
 #[derive(Default)]
 struct Line<'a> {
     id: &'a [u8],
@@ -112,7 +112,7 @@ fn parts(object: &[u8]) -> Line<'_> {
     line
 }
 
-/// M of what NCCL's API counts: a rank's block, and a peer's of an all-to-all.
+/// M from the size in NCCL's API: a rank's block, or one peer's block for an all-to-all.
 pub(super) fn of_the_api(collective: Collective, ranks: u32, size: u64) -> Option<Bytes> {
     let is = match collective {
         Collective::AllToAll => SizeIs::PerPeer,
@@ -121,17 +121,17 @@ pub(super) fn of_the_api(collective: Collective, ranks: u32, size: u64) -> Optio
     is.total(collective, ranks, Bytes(size)).ok()
 }
 
-/// Takes one line; none where it is no record.
+/// Reads one line; `None` if it is not a record.
 fn record(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
     let line = parts(object);
     let (rank, ranks) = (u32::try_from(line.rank?).ok()?, u32::try_from(line.ranks?).ok()?);
     let (sequence, size, time) = (line.sequence?, line.size?, line.time?);
     let (id, what) = (text(line.id)?, text(line.what)?);
-    // Sequences are long-lived: their lower half tells calls of one job apart.
+    // Sequences are long-lived: their lower half distinguishes the calls of one job.
     let sequence = sequence as u32;
     let source = text(line.source).unwrap_or_default();
     if !source.is_empty() && source != "kernel_gpu" {
-        let why = format!("timed by the CPU ({source}), with launch and polling");
+        let why = format!("timed by the CPU ({source}), including launch and polling");
         calls.leave_out(&why, number);
         return Some(());
     }
@@ -149,13 +149,13 @@ fn record(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
             (format!("{id} {from} to {to}"), Collective::SendRecv, 2, None)
         }
         "AllGatherV" => {
-            calls.leave_out("AllGatherV: blocks of sizes of their own", number);
+            calls.leave_out("AllGatherV: blocks of different sizes", number);
             return Some(());
         }
         other => match other.parse() {
             Ok(collective) => (format!("{id} {what}"), collective, ranks, line.nodes),
             Err(_) => {
-                calls.leave_out("a collective that is not known here", number);
+                calls.leave_out("an unknown collective", number);
                 return Some(());
             }
         },
@@ -167,7 +167,7 @@ fn record(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
     let nodes = nodes.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
     let group = calls.group(&key, || Group { name, ranks, nodes, host_clock: false });
     if time < 20 && collective != Collective::SendRecv {
-        calls.warn("times are whole microseconds: those below 20 µs are known to 5 % and less");
+        calls.warn("times are whole microseconds: those below 20 µs are known to 5 % or worse");
     }
     let kind = calls.kind(Kind { group, collective, size, dtype: None });
     calls.see(

@@ -1,24 +1,24 @@
-//! JSON in pieces: values are found in a stream, not built.
+//! JSON in pieces: values are located in a stream, not built.
 //!
-//! A trace is one document of gigabytes. Of it only some objects matter, so this finds where values
-//! end, and gives the bytes of those that are asked for. It is no validator: what is malformed is
-//! no number or no text where it is looked at.
+//! A trace is one document of gigabytes, of which only some objects are needed. This finds where values
+//! end and returns the bytes of the requested ones. It does not validate: a malformed value is simply
+//! not a number or text when it is read.
 
 use std::borrow::Cow;
 use std::io::{self, BufRead};
 
-/// Why a document cannot be read on.
+/// Why a document cannot be read further.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// It ends too early.
     Cut,
-    /// It is no JSON at this byte.
+    /// It is not JSON at this byte.
     Bad(u64),
-    /// One value is longer than any that is read.
+    /// A value is longer than the limit.
     Long(u64),
-    /// The reader's.
+    /// An error of the reader.
     Io(io::Error),
-    /// What is wrong, and how to mend it.
+    /// What is wrong, and how to fix it.
     Refused(String, &'static str),
 }
 
@@ -84,7 +84,7 @@ impl Scan {
 /// How much is read at once.
 const PIECE: usize = 1 << 18;
 
-/// A document that is read from its beginning to its end.
+/// A document that is read sequentially.
 pub(super) struct Stream<R> {
     input: R,
     buffer: Vec<u8>,
@@ -98,7 +98,7 @@ impl<R: BufRead> Stream<R> {
         Self { input, buffer: Vec::with_capacity(2 * PIECE), at: 0, before: 0 }
     }
 
-    /// Where it is read, from 0.
+    /// The current position, from 0.
     pub fn offset(&self) -> u64 {
         self.before + self.at as u64
     }
@@ -118,7 +118,7 @@ impl<R: BufRead> Stream<R> {
         Ok(())
     }
 
-    /// The next byte that is no blank.
+    /// The next byte that is not blank.
     fn peek(&mut self) -> Result<u8, Fault> {
         loop {
             let rest = &self.buffer[self.at..];
@@ -142,7 +142,7 @@ impl<R: BufRead> Stream<R> {
         Ok(is)
     }
 
-    /// The next key of an object that was entered; none behind its last.
+    /// The next key of an object that was entered; `None` after its last.
     pub fn key(&mut self) -> Result<Option<String>, Fault> {
         self.take(b',')?;
         if self.take(b'}')? {
@@ -162,7 +162,7 @@ impl<R: BufRead> Stream<R> {
         Ok(!self.take(b']')?)
     }
 
-    /// The bytes of the next value, of which there are no more than `most`.
+    /// The bytes of the next value, at most `most`.
     pub fn raw(&mut self, most: usize) -> Result<&[u8], Fault> {
         self.peek()?;
         let (mut scan, mut seen) = (Scan::default(), self.at);
@@ -184,7 +184,7 @@ impl<R: BufRead> Stream<R> {
         }
     }
 
-    /// Passes over the next value, however long.
+    /// Skips the next value, however long.
     pub fn skip(&mut self) -> Result<(), Fault> {
         self.peek()?;
         let mut scan = Scan::default();
@@ -210,10 +210,10 @@ impl<R: BufRead> Stream<R> {
     }
 }
 
-/// No key of a trace is longer.
+/// The longest key in a trace.
 const LONGEST_KEY: usize = 1 << 12;
 
-/// The keys of an object with the bytes of their values, until it is none any more.
+/// The keys of an object with the bytes of their values, up to the first malformed one.
 pub(super) fn fields(object: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = object.strip_prefix(b"{").unwrap_or_default();
     std::iter::from_fn(move || {
@@ -224,13 +224,13 @@ pub(super) fn fields(object: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// The values of an array, until it is none any more.
+/// The values of an array, up to the first malformed one.
 pub(super) fn elements(array: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = array.strip_prefix(b"[").unwrap_or_default();
     std::iter::from_fn(move || value(&mut rest))
 }
 
-/// The next value behind blanks and a comma.
+/// The next value after blanks and a comma.
 fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let text = trim(rest);
     let text = trim(text.strip_prefix(b",").unwrap_or(text));

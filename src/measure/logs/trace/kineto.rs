@@ -9,12 +9,12 @@
 //!    "Process Group Ranks": "[0, 1, 2, 3]", "Seq": 1}}, …]}
 //! ```
 //!
-//! A kernel's time is the call's; what it was stands on the kernel, or in older traces on the host's
-//! operation of the same `External id`. Over Gloo there are no kernels but ranges of the host's clock,
-//! `gloo:all_reduce`, with shapes where they were recorded. Calls are joined by `Seq`, or by their order.
+//! A kernel's time is the call's. The kernel, or in older traces the host's operation with the same
+//! `External id`, states what the call was. Over Gloo there are no kernels but ranges of the host's clock,
+//! `gloo:all_reduce`, with shapes if they were recorded. Calls are joined by `Seq`, or by their order.
 //!
-//! The events are read one by one, and of most only the category. Source: pytorch/kineto output_json.cpp;
-//! pytorch/pytorch torch/csrc/profiler/util.cpp.
+//! Events are read one by one, and only the category of most of them. Source: pytorch/kineto
+//! output_json.cpp; pytorch/pytorch torch/csrc/profiler/util.cpp.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -26,7 +26,7 @@ use super::{Fault, Head, Input};
 use crate::base::collective::Collective;
 use crate::base::quantity::Seconds;
 
-/// No event is longer, with the stack and the shapes of its operation.
+/// The longest event, including the stack and shapes of its operation.
 const LONGEST: usize = 1 << 22;
 
 pub(super) fn is(head: &Head) -> bool {
@@ -77,11 +77,11 @@ fn events<R: BufRead>(
     Ok(())
 }
 
-/// What a communicating event says it was: the number of its kind, and its place.
+/// What a communication event states: the number of its kind, and its position.
 #[derive(Clone, Copy)]
 struct What {
     kind: u32,
-    /// [`NONE`] where the event does not say it.
+    /// [`NONE`] if the event does not state it.
     sequence: u32,
 }
 
@@ -100,9 +100,9 @@ struct Trace {
     groups: usize,
     group: String,
     comms: Vec<Comm>,
-    /// Kernels that say nothing, by the host's operation that launched them.
+    /// Kernels without metadata, by the host's operation that launched them.
     launched: Vec<(u32, f64, f32)>,
-    /// What host's operations say; `twice` holds those that several calls share.
+    /// What the host's operations state; `twice` holds those that several calls share.
     host: HashMap<u32, What>,
     twice: Vec<u32>,
     /// Computation: start and time, µs.
@@ -110,7 +110,7 @@ struct Trace {
     key: String,
 }
 
-/// The arguments of an event that matter.
+/// The relevant arguments of an event.
 #[derive(Default)]
 struct Args<'a> {
     name: &'a [u8],
@@ -160,7 +160,7 @@ fn args(object: &[u8]) -> Args<'_> {
     args
 }
 
-/// An event's category, as far as it matters.
+/// An event's category, as far as it is relevant.
 #[derive(PartialEq)]
 enum Category {
     Kernel,
@@ -213,7 +213,7 @@ impl Trace {
                 b"dur" => {
                     time = number(value).filter(|t| *t >= 0.0);
                     if category == Category::Kernel && !comm && !name.is_empty() {
-                        // Of computation no more is needed: arguments come last.
+                        // Computation needs nothing more: arguments come last.
                         if let (Some(start), Some(time)) = (start, time) {
                             self.busy.push((start, time as f32));
                         }
@@ -236,13 +236,13 @@ impl Trace {
         }
     }
 
-    /// A host's operation: what a kernel without arguments of its own was.
+    /// A host's operation: it describes a kernel that has no arguments itself.
     fn param(&mut self, args: &Args, calls: &mut Calls) {
         let rank = args.rank.map(|r| r as u32);
         self.rank = self.rank.or(rank);
-        // Where kernels say it themselves, nobody asks.
+        // Not needed if kernels state it themselves.
         let Some(id) = args.id.filter(|_| self.comms.is_empty()) else { return };
-        // The kernel says why it is not used, where it says anything.
+        // The kernel itself gives the reason if it has metadata.
         let Some(what) = self.what(args, calls, false) else { return };
         if self.host.insert(id as u32, what).is_some() {
             self.twice.push(id as u32);
@@ -266,7 +266,7 @@ impl Trace {
         }
     }
 
-    /// What an event says it was; none, with the reason said where `loud`, of what is no call.
+    /// What an event states; `None` if it is not a call, with the reason recorded if `loud`.
     fn what(&mut self, args: &Args, calls: &mut Calls, loud: bool) -> Option<What> {
         let mut refuse = |why: &str| {
             if loud {
@@ -279,16 +279,16 @@ impl Trace {
             Called::Nothing => return None,
             Called::Barrier => return refuse(BARRIER),
             Called::Uneven if args.splits => {
-                return refuse("an all-to-all with blocks of sizes of their own");
+                return refuse("an all-to-all with blocks of different sizes");
             }
             Called::Uneven => Collective::AllToAll,
-            Called::Coalesced | Called::Unknown => return refuse("a call that is not known here"),
+            Called::Coalesced | Called::Unknown => return refuse("an unknown call"),
         };
         if args.splits && collective == Collective::AllToAll {
-            return refuse("an all-to-all with blocks of sizes of their own");
+            return refuse("an all-to-all with blocks of different sizes");
         }
         let Some(dtype) = text(args.dtype).and_then(|d| dtype(&d)) else {
-            return refuse("a type that is not known here");
+            return refuse("an unknown type");
         };
         let Some(mut ranks) = args.size.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0)
         else {
@@ -298,7 +298,7 @@ impl Trace {
             return refuse("a group of one rank, which communicates nothing");
         }
         let (Some(input), Some(output)) = (args.input, args.output) else {
-            return refuse("a call without its elements, or with fewer than none");
+            return refuse("a call without its elements, or with a negative number of them");
         };
         self.key.clear();
         self.key.push_str(&text(args.group).unwrap_or_default());
@@ -314,13 +314,13 @@ impl Trace {
             self.key.push_str(&ranks.to_string());
         }
         let Some(bytes) = size(collective, input, output, dtype, ranks) else {
-            return refuse("more bytes than can be counted");
+            return refuse("too many bytes to count");
         };
-        // Sends and receives are numbered by each rank for itself.
+        // Each rank numbers its own sends and receives.
         let sequence = args.sequence.filter(|_| collective != Collective::SendRecv);
         if sequence.is_none() {
-            // Without a number the k-th call of one kind is the same on all ranks, the k-th call of all
-            // need not be: streams and threads overtake each other.
+            // Without a number, the k-th call of one kind is the same on all ranks. The k-th call of all
+            // kinds may not be: streams and threads overtake each other.
             self.key.push_str(&format!("|{collective} {bytes}"));
         }
         let group = calls.group(&self.key, || {
@@ -344,14 +344,13 @@ impl Trace {
         let collective = match called(name) {
             Called::Collective(collective) => collective,
             Called::Barrier => return calls.leave_out(BARRIER, 0),
-            _ => return calls.leave_out("a call that is not known here", 0),
+            _ => return calls.leave_out("an unknown call", 0),
         };
         let (Some(start), Some(time)) = (start, time) else {
             return calls.leave_out("a range without a time", 0);
         };
         if self.groups > 1 || self.world < 2 {
-            return calls
-                .leave_out("a call over Gloo of which the trace does not say the group", 0);
+            return calls.leave_out("a call over Gloo whose group the trace does not state", 0);
         }
         let count = elements(args.dims)
             .map(|shape| elements(shape).try_fold(1_u64, |p, side| p.checked_mul(whole(side)?)))
@@ -364,13 +363,13 @@ impl Trace {
                 0,
             );
         };
-        // The ranges list inputs alone: of an all-gather a rank's block.
+        // The ranges list only inputs: for an all-gather, a rank's block.
         let output = match collective {
             Collective::AllGather => count.saturating_mul(u64::from(self.world)),
             _ => count,
         };
         let Some(size) = size(collective, count, output, dtype, self.world) else {
-            return calls.leave_out("more bytes than can be counted", 0);
+            return calls.leave_out("too many bytes to count", 0);
         };
         let (ranks, name) = (self.world, format!("{} over Gloo", self.group));
         let group = calls.group(&format!("gloo {collective} {size}"), || Group {
@@ -383,13 +382,16 @@ impl Trace {
         self.comms.push(Comm { start, time: time as f32, what: What { kind, sequence: NONE } });
     }
 
-    /// Gives the calls of this rank on.
+    /// Passes on the calls of this rank.
     fn settle(mut self, calls: &mut Calls) {
         self.twice.sort_unstable();
         for (id, start, time) in std::mem::take(&mut self.launched) {
             match self.host.get(&id) {
                 Some(_) if self.twice.binary_search(&id).is_ok() => {
-                    calls.leave_out("several calls that run as one kernel: its time is of all", 0);
+                    calls.leave_out(
+                        "several calls that run as one kernel: its time covers all of them",
+                        0,
+                    );
                 }
                 Some(&what) => self.comms.push(Comm { start, time, what }),
                 None => calls.leave_out(SILENT, 0),
@@ -420,11 +422,11 @@ impl Trace {
     }
 }
 
-const BARRIER: &str = "a barrier: an all-reduce of one element that stands for it";
-const GRAPH: &str = "a kernel of a CUDA graph: a replay carries no metadata, and so no size";
-const SILENT: &str = "a kernel without metadata: neither it nor a call of the host says its size";
+const BARRIER: &str = "a barrier, implemented as an all-reduce of one element";
+const GRAPH: &str = "a kernel of a CUDA graph: a replay has no metadata, and therefore no size";
+const SILENT: &str = "a kernel without metadata: neither it nor a call of the host states its size";
 
-/// Intervals as they lie beside each other, start and end.
+/// Disjoint intervals in order, start and end.
 fn union(mut busy: Vec<(f64, f32)>) -> Vec<(f64, f64)> {
     busy.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let mut all: Vec<(f64, f64)> = Vec::new();

@@ -1,7 +1,7 @@
-//! Traces: what jobs leave behind, one file a format, one line in [`TRACES`].
+//! Traces that jobs write: one file per format, one entry each in [`TRACES`].
 //!
-//! A log of a benchmark has a table; a trace has calls, as one rank saw them, in a file per rank. Files of
-//! one format that are given together are of one job, and are joined ([`calls`]).
+//! A benchmark's log has a table; a trace has calls as one rank recorded them, in one file per rank. Files
+//! of one format that are given together belong to one job and are joined ([`calls`]).
 
 mod calls;
 mod flight_recorder;
@@ -22,21 +22,21 @@ use crate::machine::sample::Mode;
 use calls::Calls;
 use json::Fault;
 
-/// A file that can be read from any place.
+/// A seekable file.
 pub trait SeekRead: BufRead + Seek {}
 
 impl<T: BufRead + Seek> SeekRead for T {}
 
-/// Where a log comes from.
+/// The source of a log.
 pub enum Input<'a> {
-    /// It is read from its beginning to its end: a pipe, or what was packed.
+    /// It is read sequentially: a pipe, or a compressed file.
     Stream(Box<dyn BufRead + 'a>),
-    /// It can be read from any place, as databases must be.
+    /// It is seekable, as databases must be.
     File(Box<dyn SeekRead + 'a>),
 }
 
 impl<'a> Input<'a> {
-    /// It, from its beginning to its end.
+    /// A sequential reader of it.
     #[must_use]
     pub fn stream(self) -> Box<dyn BufRead + 'a> {
         match self {
@@ -45,7 +45,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// What it begins with.
+    /// Its first bytes.
     fn head(&mut self) -> &[u8] {
         let head = match self {
             Self::Stream(stream) => stream.fill_buf(),
@@ -55,13 +55,13 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What a file begins with, by which formats know it.
+/// The first bytes of a file, by which formats recognise it.
 pub(super) struct Head<'a> {
     pub bytes: &'a [u8],
     pub file: &'a str,
 }
 
-/// So much of a file tells its format.
+/// This many bytes of a file reveal its format.
 const HEAD: usize = 1 << 13;
 
 impl<'a> Head<'a> {
@@ -69,12 +69,12 @@ impl<'a> Head<'a> {
         Self { bytes: &bytes[..bytes.len().min(HEAD)], file }
     }
 
-    /// Whether `mark` stands in it.
+    /// Whether it contains `mark`.
     pub fn has(&self, mark: &str) -> bool {
         self.bytes.windows(mark.len()).any(|part| part == mark.as_bytes())
     }
 
-    /// Whether it begins as a document of JSON.
+    /// Whether it begins like a JSON document.
     pub fn is_json(&self) -> bool {
         matches!(self.bytes.trim_ascii_start().first(), Some(b'{' | b'['))
     }
@@ -84,13 +84,13 @@ impl<'a> Head<'a> {
 pub struct TraceFormat {
     /// The name in reports.
     pub id: &'static str,
-    /// Whose output it is, in a few words.
+    /// The program whose output it is, in a few words.
     pub summary: &'static str,
     is: fn(&Head) -> bool,
     read: fn(Input, &str, &mut Calls) -> std::result::Result<(), Fault>,
 }
 
-/// Every format of traces, one line each.
+/// Every format of traces, with one entry each.
 pub static TRACES: &[TraceFormat] = &[
     TraceFormat {
         id: "nccl-inspector",
@@ -118,10 +118,10 @@ pub static TRACES: &[TraceFormat] = &[
     },
 ];
 
-/// What takes an [`Input`]: a trace's format, or none for the log of a benchmark.
+/// The trace format of an [`Input`]; `None` for a benchmark's log.
 ///
 /// # Errors
-/// A file that is known to hold no row, with the reason.
+/// The file is of a kind that contains no rows; the error gives the reason.
 pub fn format_of(input: &mut Input, file: &str) -> Result<Option<&'static TraceFormat>> {
     let head = Head::new(input.head(), file);
     if let Some(useless) = refused::useless(&head, TRACES) {
@@ -152,7 +152,7 @@ impl Trace {
         self.format.id
     }
 
-    /// Whether a file was read, or tried.
+    /// Whether a file was read or attempted.
     #[must_use]
     pub fn has_files(&self) -> bool {
         !self.files.is_empty()
@@ -161,11 +161,13 @@ impl Trace {
     /// Reads the file of another rank.
     ///
     /// # Errors
-    /// A file that cannot be read, or is damaged other than by an end that came too early.
+    /// The file cannot be read, or is damaged in a way other than being cut off.
     pub fn add(&mut self, input: Input, file: &str) -> Result<()> {
         self.calls.next_file();
         let damaged = |what: String| {
-            Error::input(what).at(file).help("give the file as the program wrote it, whole")
+            Error::input(what)
+                .at(file)
+                .help("give the whole, unchanged file that the program wrote")
         };
         let read = (self.format.read)(input, file, &mut self.calls);
         if matches!(read, Ok(()) | Err(Fault::Cut)) {
@@ -174,21 +176,21 @@ impl Trace {
         match read {
             Ok(()) => Ok(()),
             Err(Fault::Cut) => {
-                self.calls.leave_out("a record at the end of the file, which is cut off", 0);
+                self.calls.leave_out("the last record of the file, which is cut off", 0);
                 Ok(())
             }
-            Err(Fault::Bad(at)) => Err(damaged(format!("byte {at} is no part of a trace"))),
+            Err(Fault::Bad(at)) => Err(damaged(format!("byte {at} is not part of a trace"))),
             Err(Fault::Long(at)) => {
-                Err(damaged(format!("the record at byte {at} is longer than any of a trace")))
+                Err(damaged(format!("the record at byte {at} is too long for a trace")))
             }
             Err(Fault::Io(e)) => Err(Error::input(format!("the trace cannot be read: {e}"))
                 .at(file)
-                .help("name a file that is there and may be read")),
+                .help("name an existing, readable file")),
             Err(Fault::Refused(what, help)) => Err(Error::input(what).at(file).help(help)),
         }
     }
 
-    /// What all files hold together.
+    /// The joined contents of all files.
     #[must_use]
     pub fn finish(self, asked: &Asked) -> Imported {
         let file = match self.files.as_slice() {
@@ -203,7 +205,7 @@ impl Trace {
                 table.rows.clear();
                 table.refused.get_or_insert(Refusal {
                     what: format!("the group has {} ranks, not {asked}", table.ranks.unwrap_or(0)),
-                    help: "leave --n out, or say the group's own number".to_owned(),
+                    help: "omit --n, or set the group's own number".to_owned(),
                 });
             }
         }

@@ -1,9 +1,9 @@
 //! Nsight Systems' report, exported to SQLite.
 //!
-//! NCCL marks its calls with NVTX ranges whose payload has the communicator and the size, and the launch
-//! of the kernel lies inside the range on the same thread: `NVTX_EVENTS` → `CUPTI_ACTIVITY_KIND_RUNTIME`
-//! → `CUPTI_ACTIVITY_KIND_KERNEL`, by `correlationId`. The size is that of NCCL's API, as the
-//! Inspector's. Ranks stand on the ranges of `ncclCommInitRank`; one file may hold several.
+//! NCCL marks its calls with NVTX ranges whose payload has the communicator and the size. The kernel's
+//! launch is inside the range on the same thread: `NVTX_EVENTS` → `CUPTI_ACTIVITY_KIND_RUNTIME`
+//! → `CUPTI_ACTIVITY_KIND_KERNEL`, by `correlationId`. The size is that in NCCL's API, as with the
+//! Inspector. The ranges of `ncclCommInitRank` state the ranks; one file may contain several.
 //!
 //! Source: docs.nvidia.com/nsight-systems, exported data; NVIDIA/nccl src/include/nvtx_payload_schemas.h.
 
@@ -21,7 +21,7 @@ pub(super) fn is(head: &Head) -> bool {
     head.bytes.starts_with(MAGIC)
 }
 
-/// What a range of NCCL's was.
+/// What a range of NCCL marked.
 #[derive(Debug, Clone)]
 struct Range {
     thread: i64,
@@ -34,7 +34,7 @@ struct Range {
 enum Called {
     /// A call, with its communicator, size and the peer of a message.
     Call { collective: Collective, comm: u64, size: u64, peer: Option<u64>, sends: bool },
-    /// A call of which the range does not say the size.
+    /// A call whose range does not state the size.
     Silent,
     /// The end of several calls that run as one kernel.
     Group,
@@ -44,23 +44,23 @@ enum Called {
 
 #[derive(Default)]
 struct Report {
-    /// Texts that matter, by number.
+    /// The relevant strings, by number.
     names: HashMap<i64, String>,
     ranges: Vec<Range>,
     /// Rank and ranks by process and communicator.
     comms: HashMap<(i64, u64), (u32, u32)>,
-    /// Which range a launch lies in, by process and correlation.
+    /// The range of a launch, by process and correlation.
     launches: HashMap<(i64, i64), u32>,
 }
 
 const RECORD: &str =
-    "record with nsys profile -t cuda,nvtx, and export it with nsys export --type sqlite";
+    "record with nsys profile -t cuda,nvtx, and export with nsys export --type sqlite";
 
 pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault> {
     let Input::File(file) = input else {
         return Err(Fault::Refused(
-            "a database is read from a file, not from a pipe or a packed one".to_owned(),
-            "unpack it, and give its name",
+            "a database is read only from a file, not from a pipe or a compressed file".to_owned(),
+            "uncompress it and give its name",
         ));
     };
     let mut database = Database::open(file)?;
@@ -81,7 +81,7 @@ pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault
     report.kernels(&mut database, &kernels, calls)
 }
 
-/// The process of a thread or of itself, as nsys writes both.
+/// The process of a thread or process id, as nsys writes both.
 fn process(global: i64) -> i64 {
     (global >> 24) & 0xff_ffff
 }
@@ -128,10 +128,10 @@ impl Report {
         Ok(())
     }
 
-    /// The range inside of which a thread was at a time.
+    /// The range that a thread was inside at a time.
     fn around(&self, thread: i64, time: i64) -> Option<u32> {
         let behind = self.ranges.partition_point(|r| (r.thread, r.start) <= (thread, time));
-        // Ranges lie in one another a few deep.
+        // Ranges are nested a few levels deep.
         let near = self.ranges[..behind].iter().enumerate().rev().take(8);
         let mut of_thread = near.take_while(|(_, r)| r.thread == thread);
         of_thread.find(|(_, r)| r.end >= time).map(|(i, _)| i as u32)
@@ -174,10 +174,14 @@ impl Report {
                 return Ok(());
             }
             if row.get(graph).int().is_some_and(|node| node != 0) {
-                calls.leave_out("a kernel of a CUDA graph that was replayed: no call, and so no size, belongs to it", 0);
+                calls.leave_out(
+                    "a kernel of a replayed CUDA graph: it has no call, and therefore no size",
+                    0,
+                );
                 return Ok(());
             }
-            let place = (row.get(start).int(), row.get(end).int(), row.get(id).int(), row.get(pid).int());
+            let place =
+                (row.get(start).int(), row.get(end).int(), row.get(id).int(), row.get(pid).int());
             let (Some(start), Some(end), Some(id), Some(pid)) = place else {
                 calls.leave_out("a kernel without its times or its launch", 0);
                 return Ok(());
@@ -191,7 +195,7 @@ impl Report {
                         ran.push((pid, start, end, range));
                     }
                 }
-                None => calls.leave_out("a kernel whose launch lies in no range of NCCL's", 0),
+                None => calls.leave_out("a kernel whose launch is outside NCCL's ranges", 0),
             }
             Ok(())
         })?;
@@ -216,19 +220,19 @@ impl Report {
                 (collective, comm, size, peer, sends)
             }
             Called::Silent => {
-                let why = "a call without its size: its NVTX range has no payload (message size), which NCCL from 2.17 \
-                           on and nsys with payload support write";
+                let why = "a call without its size: its NVTX range has no payload (message size); NCCL from 2.17 \
+                           on and nsys with payload support write it";
                 return calls.leave_out(why, 0);
             }
             Called::Group => {
-                return calls.leave_out("several calls of one group: one kernel runs them all", 0);
+                return calls.leave_out("several calls of one group, which one kernel runs", 0);
             }
             Called::Other => return calls.leave_out("a kernel that belongs to no call", 0),
         };
         let known = self.comms.get(&(pid, comm)).copied();
         let Some((rank, all)) = known.or_else(|| calls.asked.map(|n| (pid as u32, n))) else {
             return calls.leave_out(
-                "a communicator that was made before recording: its number of ranks is unknown (say it: --n N)",
+                "a communicator created before recording: its number of ranks is unknown (set it: --n N)",
                 0,
             );
         };
@@ -243,7 +247,7 @@ impl Report {
             _ => (format!("{comm:#x} {collective}"), all),
         };
         let Some(size) = of_the_api(collective, ranks, size) else {
-            return calls.leave_out("more bytes than can be counted", 0);
+            return calls.leave_out("too many bytes to count", 0);
         };
         let name = format!("communicator {comm:#x}");
         let group = calls.group(&key, || Group { name, ranks, nodes: None, host_clock: false });

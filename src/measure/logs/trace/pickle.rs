@@ -1,9 +1,9 @@
-//! Pickles of plain data, read without being run.
+//! Reads pickles of plain data without executing them.
 //!
-//! A pickle is a program for a stack machine. Those of the flight recorder only build lists, dicts and
-//! plain values; an operation that would look up or call anything (`GLOBAL`, `REDUCE`, `BUILD` …) refuses
-//! the file. Values lie in one list and name each other by number, so that neither cycles nor depth
-//! cost anything.
+//! A pickle is a program for a stack machine. The flight recorder's pickles only build lists, dicts and
+//! plain values; a file with an operation that would look up or call anything (`GLOBAL`, `REDUCE`,
+//! `BUILD` …) is refused. Values are kept in one list and refer to each other by number, so neither cycles
+//! nor depth are a problem.
 //!
 //! Source: CPython 3.13 Lib/pickletools.py.
 
@@ -27,20 +27,21 @@ pub(super) struct Pickle {
     root: u32,
 }
 
-/// A recorder with its longest buffer and deep stacks makes a tenth of so many.
+/// A recorder with its longest buffer and deep stacks produces a tenth of this many.
 const NODES: usize = 1 << 22;
-/// Deeper values are none of a recorder.
+/// A recorder writes no deeper values.
 const DEPTH: usize = 32;
-/// No entry is longer.
+/// The longest entry.
 const LONGEST: usize = 1 << 22;
 
-const WHOLE: &str = "give the file as PyTorch wrote it, or its JSON (dump_nccl_trace_json)";
+const WHOLE: &str =
+    "give the unchanged file that PyTorch wrote, or its JSON (dump_nccl_trace_json)";
 
 fn refused(what: impl Into<String>) -> Fault {
     Fault::Refused(what.into(), WHOLE)
 }
 
-/// Bytes that are read one after another.
+/// Bytes that are read sequentially.
 struct Bytes<'a> {
     all: &'a [u8],
     at: usize,
@@ -54,7 +55,7 @@ impl<'a> Bytes<'a> {
         Ok(part)
     }
 
-    /// A whole number without a sign, of `count` bytes.
+    /// An unsigned integer of `count` bytes.
     fn whole(&mut self, count: usize) -> Result<u64, Fault> {
         Ok(self.take(count)?.iter().rev().fold(0, |sum, b| sum << 8 | u64::from(*b)))
     }
@@ -68,11 +69,11 @@ impl<'a> Bytes<'a> {
         let end = rest.iter().position(|b| *b == b'\n').ok_or(Fault::Cut)?;
         self.at += end + 1;
         std::str::from_utf8(&rest[..end])
-            .map_err(|_| refused("the pickle holds text that is no UTF-8"))
+            .map_err(|_| refused("the pickle contains text that is not UTF-8"))
     }
 }
 
-/// A whole number with a sign, as many bytes as it has; what does not fit is of no recorder.
+/// A signed integer of any length; a recorder writes none that does not fit.
 fn long(bytes: &[u8]) -> Node {
     if bytes.len() > 8 {
         return Node::None;
@@ -82,7 +83,7 @@ fn long(bytes: &[u8]) -> Node {
     Node::Int(if shift == 64 { 0 } else { ((sum << shift) as i64) >> shift })
 }
 
-/// The machine: its stack, and what it remembers.
+/// The machine: its stack and its memo.
 struct Machine {
     nodes: Vec<Node>,
     stack: Vec<u32>,
@@ -92,7 +93,7 @@ struct Machine {
 impl Machine {
     fn push(&mut self, node: Node) -> Result<(), Fault> {
         if self.nodes.len() >= NODES {
-            return Err(refused("the pickle holds more values than any recorder's"));
+            return Err(refused("the pickle contains more values than a flight recorder writes"));
         }
         self.stack.push(self.nodes.len() as u32);
         self.nodes.push(node);
@@ -109,20 +110,23 @@ impl Machine {
             .ok_or_else(|| refused("the pickle takes more from its stack than is there"))
     }
 
-    /// What lies above the last mark, which is taken away too.
+    /// Removes the last mark and the values above it, and returns these.
     fn above_mark(&mut self) -> Result<Vec<u32>, Fault> {
         let is_mark = |&n: &u32| matches!(self.nodes[n as usize], Node::Mark);
         let at = self.stack.iter().rposition(is_mark);
-        let at = at.ok_or_else(|| refused("the pickle misses a mark"))?;
+        let at = at.ok_or_else(|| refused("the pickle lacks a mark"))?;
         let above = self.stack.split_off(at + 1);
         self.stack.pop();
         Ok(above)
     }
 
     fn remember(&mut self, at: usize) -> Result<(), Fault> {
-        let &top = self.stack.last().ok_or_else(|| refused("the pickle remembers nothing"))?;
+        let &top = self
+            .stack
+            .last()
+            .ok_or_else(|| refused("the pickle's stack is empty where it stores to its memo"))?;
         if at > NODES {
-            return Err(refused("the pickle remembers more than it holds"));
+            return Err(refused("the pickle's memo has more entries than values"));
         }
         if at >= self.memo.len() {
             self.memo.resize(at + 1, u32::MAX);
@@ -133,14 +137,16 @@ impl Machine {
 
     fn recall(&mut self, at: usize) -> Result<(), Fault> {
         let known = self.memo.get(at).copied().filter(|&n| n != u32::MAX);
-        self.stack.push(known.ok_or_else(|| refused("the pickle recalls what it never held"))?);
+        self.stack.push(
+            known.ok_or_else(|| refused("the pickle reads a memo entry that it never held"))?,
+        );
         Ok(())
     }
 
     fn extend(&mut self, items: Vec<u32>) -> Result<(), Fault> {
         match self.stack.last().map(|&top| &mut self.nodes[top as usize]) {
             Some(Node::List(list)) => list.extend(items),
-            _ => return Err(refused("the pickle appends to what is no list")),
+            _ => return Err(refused("the pickle appends to something that is no list")),
         }
         Ok(())
     }
@@ -148,7 +154,7 @@ impl Machine {
     fn set(&mut self, items: &[u32]) -> Result<(), Fault> {
         match self.stack.last().map(|&top| &mut self.nodes[top as usize]) {
             Some(Node::Dict(dict)) => dict.extend(items.chunks_exact(2).map(|p| (p[0], p[1]))),
-            _ => return Err(refused("the pickle sets a key of what is no dict")),
+            _ => return Err(refused("the pickle sets a key of something that is no dict")),
         }
         Ok(())
     }
@@ -160,7 +166,7 @@ impl Machine {
         self.push(Node::List(items))
     }
 
-    /// Does one operation; whether it was not the last.
+    /// Executes one operation; returns whether more follow.
     fn step(&mut self, bytes: &mut Bytes) -> Result<bool, Fault> {
         let code = bytes.take(1)?[0];
         match code {
@@ -269,7 +275,7 @@ impl Machine {
             }
             _ => {
                 return Err(refused(format!(
-                    "the pickle would build objects (operation {code:#04x}): such a file is a program, and \
+                    "the pickle would build objects (operation {code:#04x}): such a file is a program, which \
                      is not run"
                 )));
             }
@@ -281,7 +287,7 @@ impl Machine {
 /// Reads a pickle.
 ///
 /// # Errors
-/// One that would do more than build plain data; one that is damaged.
+/// The pickle would do more than build plain data, or is damaged.
 pub(super) fn read(bytes: &[u8]) -> Result<Pickle, Fault> {
     let mut machine = Machine { nodes: Vec::new(), stack: Vec::new(), memo: Vec::new() };
     let mut bytes = Bytes { all: bytes, at: 0 };
@@ -289,7 +295,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Pickle, Fault> {
         match machine.step(&mut bytes) {
             Ok(true) => {}
             Ok(false) => break,
-            // Half a program has built nothing.
+            // A truncated program has built nothing.
             Err(Fault::Cut) => return Err(refused("the pickle is cut off")),
             Err(fault) => return Err(fault),
         }
@@ -317,7 +323,7 @@ impl Pickle {
         matches!(&self.nodes[node as usize], Node::Text(text) if text == name)
     }
 
-    /// A value as JSON without the keys in `but`; none where it is too deep or too long.
+    /// A value as JSON without the keys in `but`; `None` if it is too deep or too long.
     pub fn json(&self, node: u32, but: &[&str]) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         self.write(node, but, DEPTH, &mut out).then_some(out)

@@ -1,7 +1,7 @@
-//! Tables of an SQLite database, read only, page by page.
+//! Reads tables of an SQLite database page by page.
 //!
-//! The export of a profiler has plain tables, so this walks their trees and nothing else: no indexes,
-//! no queries, no journals. A page is looked at once; a tree that leads back to one is damaged.
+//! A profiler's export has plain tables, so this only walks their trees: no indexes, no queries, no
+//! journals. Each page is visited once; a tree that leads back to a visited page is damaged.
 //!
 //! Source: sqlite.org/fileformat2.html.
 
@@ -10,9 +10,9 @@ use std::io::SeekFrom;
 use super::SeekRead;
 use super::json::Fault;
 
-/// What a database begins with.
+/// The first bytes of a database.
 pub(super) const MAGIC: &[u8] = b"SQLite format 3\0";
-/// A longer row is passed over.
+/// Longer rows are skipped.
 const LONGEST: u64 = 1 << 24;
 
 /// A value of a row.
@@ -22,7 +22,7 @@ pub(super) enum Value<'a> {
     Int(i64),
     Real(f64),
     Text(&'a str),
-    /// Bytes, or text that is none.
+    /// Bytes, or invalid text.
     Blob,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct Table {
     pub name: String,
     root: u32,
     columns: Vec<String>,
-    /// The column that stands for the row's number, and is not stored.
+    /// The column that is the row's number, which is not stored.
     number: Option<usize>,
 }
 
 impl Table {
-    /// The place of a column.
+    /// The index of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|c| c.eq_ignore_ascii_case(name))
     }
@@ -67,7 +67,7 @@ pub(super) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The value of a column; null where the table has no such column.
+    /// The value of a column; null if the table has no such column.
     pub fn get(&self, column: Option<usize>) -> Value<'a> {
         match column {
             Some(column) if self.table.number == Some(column) => Value::Int(self.number),
@@ -96,7 +96,7 @@ fn whole(bytes: &[u8], at: usize, count: usize) -> Result<usize, Fault> {
     Ok(part.iter().fold(0, |sum, b| sum << 8 | usize::from(*b)))
 }
 
-/// A whole number of one to nine bytes, and how many it took.
+/// An integer of one to nine bytes, and its length.
 fn varint(bytes: &[u8]) -> Result<(u64, usize), Fault> {
     let mut sum = 0_u64;
     for (i, &byte) in bytes.iter().take(9).enumerate() {
@@ -121,21 +121,21 @@ impl<'a> Database<'a> {
         }
         file.read_exact(&mut head)?;
         if !head.starts_with(MAGIC) {
-            return Err(damaged("it does not begin as one"));
+            return Err(damaged("its header is wrong"));
         }
         let page = match whole(&head, 16, 2)? {
             1 => 65_536,
             size if size.is_power_of_two() && size >= 512 => size,
-            _ => return Err(damaged("its pages have a size that none has")),
+            _ => return Err(damaged("its page size is invalid")),
         };
         let usable = page - usize::from(head[20]);
         if usable < 480 {
-            return Err(damaged("its pages have no room"));
+            return Err(damaged("its pages have no usable space"));
         }
         if whole(&head, 56, 4)? > 1 {
             return Err(Fault::Refused(
                 "the database's text is UTF-16".to_owned(),
-                "export the report again, as nsys does",
+                "export the report again with nsys",
             ));
         }
         let pages = u32::try_from(length / page as u64).unwrap_or(u32::MAX);
@@ -159,7 +159,7 @@ impl<'a> Database<'a> {
             if let (Some("table"), Some(name), Some(root), Some(sql)) =
                 (text(0), text(1), root, text(4))
             {
-                // Such a table is a tree of another kind.
+                // Such a table is a different kind of tree.
                 if !sql.to_ascii_uppercase().contains("WITHOUT ROWID") {
                     let (columns, number) = columns_of(sql);
                     tables.push(Table { name: name.to_owned(), root, columns, number });
@@ -173,10 +173,10 @@ impl<'a> Database<'a> {
 
     fn read(&mut self, page: u32, into: &mut Vec<u8>) -> Result<(), Fault> {
         if page == 0 || page > self.pages {
-            return Err(damaged("it leads to a page that is not there"));
+            return Err(damaged("it refers to a page that is not there"));
         }
         let place = u64::from(page - 1) * self.page as u64;
-        // The buffer is kept where the next page follows.
+        // The buffer is kept if the next page follows.
         self.file.seek_relative(place as i64 - self.at as i64)?;
         into.resize(self.page, 0);
         self.file.read_exact(into)?;
@@ -184,7 +184,7 @@ impl<'a> Database<'a> {
         Ok(())
     }
 
-    /// Shows `each` every row of a table.
+    /// Calls `each` with every row of a table.
     pub fn rows(
         &mut self,
         table: &Table,
@@ -204,7 +204,7 @@ impl<'a> Database<'a> {
             let inner = match page[head] {
                 0x0d => false,
                 0x05 => true,
-                _ => return Err(damaged("a page of a table is none")),
+                _ => return Err(damaged("a page of a table is invalid")),
             };
             let first = head + if inner { 12 } else { 8 };
             if inner {
@@ -217,8 +217,7 @@ impl<'a> Database<'a> {
             }
             for i in 0..cells {
                 let cell = whole(&page, first + 2 * i, 2)?;
-                let rest =
-                    page.get(cell..).ok_or_else(|| damaged("a row lies outside of its page"))?;
+                let rest = page.get(cell..).ok_or_else(|| damaged("a row is outside its page"))?;
                 let (length, a) = varint(rest)?;
                 let (row, b) = varint(&rest[a..])?;
                 if length > LONGEST {
@@ -231,7 +230,7 @@ impl<'a> Database<'a> {
         Ok(())
     }
 
-    /// The bytes of a row, of which long ones go on in other pages.
+    /// The bytes of a row; long rows continue in other pages.
     fn payload(&mut self, local: &[u8], length: usize, into: &mut Vec<u8>) -> Result<(), Fault> {
         into.clear();
         let most = self.usable - 35;
@@ -255,7 +254,7 @@ impl<'a> Database<'a> {
     }
 }
 
-/// More columns are none of an export.
+/// An export has no more columns.
 const COLUMNS: usize = 64;
 
 fn record(
@@ -266,7 +265,7 @@ fn record(
 ) -> Result<(), Fault> {
     let (length, mut at) = varint(payload)?;
     let head = usize::try_from(length).ok().filter(|&h| h <= payload.len());
-    let head = head.ok_or_else(|| damaged("a row's head is longer than the row"))?;
+    let head = head.ok_or_else(|| damaged("a row's header is longer than the row"))?;
     let (mut values, mut count, mut body) = ([Value::Null; COLUMNS], 0, head);
     while at < head && count < COLUMNS {
         let (kind, used) = varint(&payload[at..])?;
@@ -277,7 +276,7 @@ fn record(
     each(&Row { values: &values[..count], table, number })
 }
 
-/// A value of a kind, and how many bytes it has.
+/// A value of a kind, and its number of bytes.
 fn value(kind: u64, bytes: &[u8]) -> Result<(Value<'_>, usize), Fault> {
     let part = |count: usize| bytes.get(..count).ok_or_else(|| damaged("a value is cut off"));
     let int = |count: usize| -> Result<(Value<'_>, usize), Fault> {
@@ -296,7 +295,7 @@ fn value(kind: u64, bytes: &[u8]) -> Result<(Value<'_>, usize), Fault> {
         }
         8 => Ok((Value::Int(0), 0)),
         9 => Ok((Value::Int(1), 0)),
-        10 | 11 => Err(damaged("a value is of a kind that is reserved")),
+        10 | 11 => Err(damaged("a value has a reserved type")),
         _ => {
             let count =
                 usize::try_from((kind - 12) / 2).map_err(|_| damaged("a value is cut off"))?;
@@ -306,7 +305,7 @@ fn value(kind: u64, bytes: &[u8]) -> Result<(Value<'_>, usize), Fault> {
     }
 }
 
-/// The columns of `CREATE TABLE`, and which of them is the row's number.
+/// The columns of `CREATE TABLE`, and the one that is the row's number.
 fn columns_of(sql: &str) -> (Vec<String>, Option<usize>) {
     let inside = sql.split_once('(').map_or("", |(_, rest)| rest);
     let (mut depth, mut parts, mut part) = (0, Vec::new(), String::new());
@@ -369,7 +368,7 @@ mod tests {
         let mut file = vec![0_u8; 1024];
         file[..16].copy_from_slice(MAGIC);
         (file[16], file[17]) = (2, 0);
-        assert!(open(file.clone()).contains("a page of a table is none"));
+        assert!(open(file.clone()).contains("a page of a table is invalid"));
         // A tree whose only page is its own child.
         file[100] = 5;
         file[108..112].copy_from_slice(&1_u32.to_be_bytes());

@@ -1,22 +1,22 @@
-//! How PyTorch calls collectives and types, and what its sizes count.
+//! PyTorch's names of collectives and types, and what its sizes count.
 //!
 //! The names are those of `record_param_comms` and of the flight recorder (pytorch/pytorch,
 //! torch/csrc/distributed/c10d). Sizes are elements of a rank's input and output; nccl-tests' M is the
-//! larger of the two, but where one rank alone has all.
+//! larger of the two, unless only one rank has all elements.
 
 use crate::base::collective::Collective;
 use crate::base::quantity::Bytes;
 use crate::machine::sample::DataType;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Called {
     Collective(Collective),
-    /// An exchange with blocks of sizes of their own.
+    /// An exchange with blocks of different sizes.
     Uneven,
-    /// What moves no data, such as waiting, and is passed over without a word.
+    /// A call that moves no data, such as waiting, and is ignored silently.
     Nothing,
-    /// An all-reduce of one element, which stands for a barrier.
+    /// A barrier, implemented as an all-reduce of one element.
     Barrier,
     /// A wrapper around several.
     Coalesced,
@@ -53,7 +53,7 @@ pub(super) fn called(name: &str) -> Called {
     })
 }
 
-/// The type that PyTorch's name stands for.
+/// The type with this name in PyTorch.
 pub(super) fn dtype(name: &str) -> Option<DataType> {
     Some(match name {
         "Long" | "long" => DataType::I64,
@@ -78,7 +78,7 @@ pub(super) fn size(
     ranks: u32,
 ) -> Option<Bytes> {
     let elements = match collective {
-        // The root has all; of the others each has a part, perhaps beside nothing.
+        // The root has all; each of the others has a part, or nothing on its other side.
         Collective::Gather => input.checked_mul(u64::from(ranks))?,
         Collective::Scatter => output.checked_mul(u64::from(ranks))?,
         _ => input.max(output),

@@ -1,4 +1,4 @@
-//! The measured clusters that are carried along: `evidence/clusters.toml`.
+//! The built-in measured clusters: `evidence/clusters.toml`.
 
 use serde::Deserialize;
 
@@ -17,19 +17,19 @@ pub struct Clusters {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cluster {
     pub(super) name: String,
-    /// What is left out together.
+    /// The group that is left out together.
     pub(super) machine: String,
     pub(super) profile: String,
     /// The library that ran.
     library: String,
     pub(super) published: Option<String>,
-    /// Whose measurements they are.
+    /// The source of the measurements.
     source: String,
     pub(super) old: bool,
     pub(super) curves: Vec<Curve>,
 }
 
-/// One collective as it was measured, for people to look at.
+/// One measured collective, for display.
 pub(crate) struct Measured<'a> {
     pub library: &'a str,
     pub published: Option<&'a str>,
@@ -40,13 +40,13 @@ pub(crate) struct Measured<'a> {
     pub points: Vec<(Volume, Seconds)>,
 }
 
-/// One collective on so many ranks and nodes: straight lines between knots, level beyond them.
+/// One collective on one number of ranks and nodes: straight lines between knots, constant beyond them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Curve {
     pub(super) collective: Collective,
     pub(super) ranks: u32,
     pub(super) nodes: u32,
-    /// How far, as a logarithm, measured times lie around it (root of the mean square).
+    /// The scatter of measured times around it, as a logarithm (root mean square).
     pub(super) scatter: f64,
     /// Octaves of bytes, and the logarithm of µs.
     pub(super) knots: Vec<(f64, f64)>,
@@ -76,36 +76,36 @@ struct Entry {
 }
 
 impl Clusters {
-    /// Those that the built-in expectations are learned from.
+    /// The clusters from which the built-in expectations are learned.
     ///
     /// # Errors
-    /// The file that was built in is wrong.
+    /// The built-in file is wrong.
     pub fn built_in() -> Result<Self> {
         const NAME: &str = "evidence/clusters.toml";
         Self::parse(include_str!("../../../../../evidence/clusters.toml"), NAME)
     }
 
-    /// Those of a file's `text`; `origin` names it in errors.
+    /// The clusters in a file's `text`; `origin` names it in errors.
     ///
     /// # Errors
-    /// No TOML of clusters; an unknown collective; knots that are not in order or not above 0.
+    /// Not a TOML of clusters; an unknown collective; knots that are not in order or not above 0.
     pub fn parse(text: &str, origin: &str) -> Result<Self> {
         let file: File = toml::from_str(text).map_err(|e| {
-            Error::input(format!("no measured clusters: {}", e.message()))
+            Error::input(format!("not a file of measured clusters: {}", e.message()))
                 .at(origin)
-                .help("write entries as those that stand in evidence/clusters.toml")
+                .help("write entries like those in evidence/clusters.toml")
         })?;
         let all = file.cluster.into_iter().map(|entry| entry.read(origin));
         Ok(Self { all: all.collect::<Result<_>>()? })
     }
 
-    /// Of which machine a cluster's measurements are; none of a cluster that is not among them.
+    /// The machine of a cluster's measurements; `None` for an unknown cluster.
     #[must_use]
     pub fn machine_of(&self, cluster: &str) -> Option<&str> {
         self.all.iter().find(|c| c.name == cluster).map(|c| c.machine.as_str())
     }
 
-    /// What was measured of `collective` on the hardware of a built-in machine.
+    /// The measurements of `collective` on the hardware of a built-in machine.
     pub(crate) fn measured(
         &self,
         profile: &str,
@@ -125,7 +125,7 @@ impl Clusters {
         })
     }
 
-    /// When a cluster was published, as far as that is known.
+    /// When a cluster was published, if known.
     #[must_use]
     pub fn published(&self, cluster: &str) -> Option<&str> {
         self.all.iter().find(|c| c.name == cluster)?.published.as_deref()
@@ -140,15 +140,15 @@ impl Entry {
                 Error::input(what).at(format!("{place}: {collective} of {ranks}")).help(help)
             };
             if at.len() != us.len() || at.is_empty() || !at.is_sorted_by(|a, b| a < b) {
-                let help = "give as many times as octaves, the octaves rising";
-                return Err(wrong("octaves and times do not go together", help));
+                let help = "give as many times as octaves, with increasing octaves";
+                return Err(wrong("octaves and times do not match", help));
             }
             if us.iter().any(|t| !t.is_finite() || *t <= 0.0) || scatter < 0.0 {
-                return Err(wrong("a time is not above 0", "leave that knot out"));
+                return Err(wrong("a time is not above 0", "remove that knot"));
             }
             if nodes == 0 || ranks < 2 || ranks % nodes != 0 {
                 return Err(wrong(
-                    &format!("{ranks} ranks do not lie evenly on {nodes} nodes"),
+                    &format!("{ranks} ranks are not spread evenly over {nodes} nodes"),
                     "give curves of evenly filled nodes only",
                 ));
             }

@@ -1,4 +1,4 @@
-//! What the carried curves say at each octave: versions of one machine are averaged.
+//! The values of the built-in curves at each octave: versions of one machine are averaged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,22 +11,22 @@ use crate::measure::expect::transfer::base::Asked;
 use crate::measure::expect::transfer::features::Features;
 use crate::measure::expect::transfer::series::{Series, TIER, alike, likeness};
 
-/// One collective of one machine on so many ranks and nodes.
+/// One collective of one machine on one number of ranks and nodes.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
-    /// Which of [`Evidence::machines`].
+    /// The index in [`Evidence::machines`].
     pub(super) machine: usize,
     pub(super) features: Features,
     pub(super) asked: Asked,
-    /// Slower to start, as software of before 2024 is.
+    /// Slower to start, like software from before 2024.
     pub(super) old: bool,
-    /// As it will stand among what was learned; nothing is left yet.
+    /// The series that will be learned; its residuals are still zero.
     pub(super) series: Series,
     /// The octaves with ln µs.
     pub(super) values: Vec<(f64, f64)>,
 }
 
-/// All lines, and where the values of each stand among all values.
+/// All lines, and the position of each one's values among all values.
 #[derive(Debug, Clone)]
 pub(super) struct Evidence {
     pub(super) machines: Vec<String>,
@@ -34,14 +34,14 @@ pub(super) struct Evidence {
     pub(super) starts: Vec<usize>,
 }
 
-/// Old software is no slower where the board is as old.
+/// Old software is not slower if the board is as old.
 const YOUNG: i32 = 2;
 
 /// The hardware of a built-in machine.
 pub(super) fn features(profile: &str) -> Result<Features> {
     let hardware = Profile::builtin(profile)?.hardware();
     hardware.as_ref().and_then(Features::of).ok_or_else(|| {
-        Error::input(format!("{profile} is no machine of GPUs that joins them by known links"))
+        Error::input(format!("{profile} is not a GPU machine with known links between its GPUs"))
             .help("name a built-in machine with NVLink, xGMI or PCIe")
     })
 }
@@ -105,7 +105,7 @@ impl Evidence {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Where the values of lines for which `which` holds stand.
+    /// The positions of the values of lines for which `which` holds.
     pub(super) fn places(&self, which: impl Fn(&Line) -> bool) -> Vec<usize> {
         let lines = self.lines.iter().zip(self.starts.windows(2));
         lines.filter(|(line, _)| which(line)).flat_map(|(_, of)| of[0]..of[1]).collect()
@@ -133,7 +133,7 @@ impl Evidence {
     }
 }
 
-/// What a machine has of its own, by size and at all sizes; only what others share of it is learned.
+/// The machine's own deviation, by size and at all sizes; only what other machines share is learned.
 fn own(a: &Line, b: &Line) -> (f64, f64) {
     if a.machine != b.machine {
         return (0.0, 0.0);
@@ -147,13 +147,13 @@ fn own(a: &Line, b: &Line) -> (f64, f64) {
     (weight * OWN * near, weight * LEVEL)
 }
 
-/// How much of what was left at one size is left so many octaves away.
+/// The correlation of residuals at two sizes, by their distance in octaves.
 pub(super) fn fades(octaves: f64) -> f64 {
     (-octaves.abs() / FADES_SIZE).exp()
 }
 
-/// Prior variances of what is a machine's own by size, at all sizes, and of noise; clusters of one
-/// kind differ more over nodes. Chosen, as those of `series` are.
+/// Prior variances of a machine's own deviation by size, at all sizes, and of noise; clusters of one
+/// kind differ more over nodes. Chosen, like those of `series`.
 const OWN: f64 = 0.01;
 const LEVEL: f64 = 0.0225;
 const NOISE: f64 = 0.0009;

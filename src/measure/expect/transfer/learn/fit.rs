@@ -4,13 +4,13 @@
 //! Σ w·ρ((ln d − ln t)/0.2)² + Σ (½·(ln p − ln start)/sd)²     ρ(z)² = 2·(√(1 + z²) − 1)
 //! ```
 //!
-//! A value weighs by (values of its machine)^−0.6, so that a machine of many tables does not speak for
-//! all. A constant that no evidence knows stays where it starts.
+//! The weight of a value is (values of its machine)^−0.6, so a machine with many tables does not dominate.
+//! A constant without evidence keeps its starting value.
 
 use super::evidence::{Evidence, Line};
 use crate::measure::expect::transfer::base::{Base, Constants};
 
-/// A constant with where it starts and how far, as a logarithm, it may go lightly.
+/// A constant with its starting value and the scale, as a logarithm, on which it may easily move.
 pub(super) struct Unknown {
     pub(super) name: &'static str,
     at: fn(&mut Constants) -> &mut f64,
@@ -71,7 +71,7 @@ pub(super) const UNKNOWNS: [Unknown; COUNT] = unknown![
 /// The logarithms of the constants.
 pub(super) type Logs = [f64; COUNT];
 
-/// Where a fit starts.
+/// The starting values of a fit.
 pub(super) fn start() -> Logs {
     UNKNOWNS.map(|u| u.start.ln())
 }
@@ -90,11 +90,11 @@ pub(super) fn value(of: &Constants, unknown: &Unknown) -> f64 {
     *(unknown.at)(&mut of.clone())
 }
 
-/// Errors above count by their size.
+/// Errors above this count linearly.
 const SOFT: f64 = 0.2;
-/// How strongly constants are pulled to where they start.
+/// How strongly constants are pulled to their starting values.
 const PULL: f64 = 0.5;
-/// How a value's weight falls with how many values its machine has.
+/// How a value's weight falls with the number of values of its machine.
 const CROWD: f64 = -0.6;
 const ROUNDS: u32 = 60;
 /// The step of slopes.
@@ -183,7 +183,7 @@ fn slopes(lines: &[&Line], weight: impl Fn(&Line) -> f64, x: &Logs) -> (Square, 
     let (mut h, mut g) = ([[0.0; COUNT]; COUNT], [0.0; COUNT]);
     for line in lines {
         let here = base(&k, line);
-        // Most constants say nothing of most lines.
+        // Most constants do not affect most lines.
         let moved: Vec<(usize, Base)> = near
             .iter()
             .map(|k| base(k, line))

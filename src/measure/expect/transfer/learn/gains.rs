@@ -1,9 +1,9 @@
-//! How much of what was off at a seen size is off at others: by how it fades with octaves.
+//! How much of the error at a seen size remains at others, by how it fades with octaves.
 //!
-//! Of every machine, by PCIe or not, one node or several, smaller sizes or larger, the losses of all
-//! [`Gain`]s of a grid on what the model without that machine was off: Σ √(1 + (left/0.1)²) − 1. The
-//! gain that is least on other machines is taken, where all kinds of machines together weigh as one
-//! machine more.
+//! For every machine, by PCIe or not, one node or several, smaller sizes or larger: the losses of all
+//! [`Gain`]s of a grid on the errors of the model without that machine, Σ √(1 + (left/0.1)²) − 1. The
+//! gain with the least loss on other machines is used; all kinds of machines together weigh as one
+//! additional machine.
 
 use super::widths::Point;
 use crate::measure::expect::transfer::model::{Gain, Gains};
@@ -11,17 +11,17 @@ use crate::measure::expect::transfer::model::{Gain, Gains};
 const KEPT: usize = 15;
 const FADES: [f64; 7] = [1.5, 2.5, 4.0, 6.0, 10.0, 20.0, 1e9];
 
-/// By what is kept, and how that fades.
+/// By the part that is kept, and how it fades.
 type Table = [[f64; FADES.len()]; KEPT];
 
-/// By PCIe or not, one node or several, smaller or larger; none where a machine has no such points.
+/// By PCIe or not, one node or several, smaller or larger; `None` if a machine has no such points.
 type Tables = [[[Option<Table>; 2]; 2]; 2];
 
 /// The losses of each machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses(Vec<Tables>);
 
-/// From which error on it counts by its size.
+/// From this error on, the loss is linear.
 const SOFT: f64 = 0.1;
 
 fn grid(kept: usize, fades: usize) -> Gain {
@@ -29,7 +29,7 @@ fn grid(kept: usize, fades: usize) -> Gain {
 }
 
 impl Losses {
-    /// `known`: by point, what was off at the seen size, as far as it is trusted.
+    /// `known`: by point, the error at the seen size, as far as it is trusted.
     pub(super) fn new(points: &[Point], known: &[f64]) -> Self {
         let machines = points.iter().map(|p| p.machine + 1).max().unwrap_or(0);
         let mut all = vec![Tables::default(); machines];
@@ -52,7 +52,7 @@ impl Losses {
         let others = || self.0.iter().enumerate().filter(|(m, _)| !skip.contains(m)).map(|m| m.1);
         let class = |pcie: usize, several: usize, larger: usize| {
             let own = || others().filter_map(|t| t[pcie][several][larger].as_ref());
-            // Where nobody measured boxes of PCIe, the links of others speak.
+            // Without measurements of PCIe boxes, those of other links are used.
             let is_empty = own().next().is_none();
             let own = || {
                 let link = others().filter_map(|t| t[0][several][larger].as_ref());
@@ -110,7 +110,7 @@ mod tests {
         let larger = |skip: &[usize]| losses.gains(skip)[0][0][1];
         assert_eq!(larger(&[1, 2, 3]), Gain { kept: 0.1 * 7.0, octaves: 6.0 });
         assert_eq!(larger(&[0]), Gain { kept: 0.1 * 13.0, octaves: 1e9 });
-        // What is as large as what was seen is what was seen.
+        // A point of the seen size is the seen point.
         assert!((larger(&[0]).at(0.0) - 1.0).abs() < 1e-12);
     }
 }

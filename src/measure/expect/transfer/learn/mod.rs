@@ -1,15 +1,15 @@
-//! How expectations are learned of measured clusters, and how far off they are without each of them.
+//! Learns expectations from measured clusters, and their error without each of them.
 //!
 //! ```text
 //! evidence   ln t of every curve at every octave; versions of one machine averaged
 //! base       33 constants, by least squares                              (fit)
-//! series     what a Gaussian process says is left over                   (process)
-//! bands      quantiles of what the model without a machine is off there  (widths)
+//! series     the residuals by a Gaussian process                         (process)
+//! bands      quantiles of a machine's errors by the model without it     (widths)
 //! ```
 //!
-//! A machine is left out of all four. Nothing is kept of that: the inverse of one matrix answers for
-//! all machines, so that the whole takes seconds, and a command can hold an answer to anybody's
-//! points. `examples/learn.rs` writes what all machines teach into `learned.rs`.
+//! A held-out machine is left out of all four. No such model is stored: the inverse of one matrix answers
+//! for all machines, so everything takes seconds, and a command can compare answers with any user's points.
+//! `examples/learn.rs` writes what was learned from all machines into `learned.rs`.
 
 mod clusters;
 mod evidence;
@@ -38,22 +38,22 @@ use super::{Transfer, region};
 use crate::base::error::Result;
 use crate::base::quantity::Bytes;
 
-/// What all clusters teach, and each of them left out.
+/// What was learned from all clusters, and with each of them left out.
 #[derive(Debug, Clone)]
 pub struct Study {
     evidence: Evidence,
     inverse: Inverse,
     constants: Logs,
-    /// By machine, without it.
+    /// For each machine, the model without it.
     left_out: Vec<Logs>,
     held: Held,
 }
 
 impl Study {
-    /// Learns of `clusters`: seconds in a release build.
+    /// Learns from `clusters`: takes seconds in a release build.
     ///
     /// # Errors
-    /// A profile that is not built in, or is no machine of GPUs.
+    /// A profile is not built in, or is not a GPU machine.
     pub fn new(clusters: &Clusters) -> Result<Self> {
         let evidence = Evidence::new(clusters)?;
         let constants = fit::fit(&evidence, |_| true, &fit::start());
@@ -67,13 +67,13 @@ impl Study {
         Ok(study)
     }
 
-    /// What all of them teach.
+    /// What was learned from all of them.
     #[must_use]
     pub fn learned(&self) -> Learned {
         Learned { bands: self.held.bands(None), ..self.model(&self.constants, |_| false) }
     }
 
-    /// What the others teach; all of them, where `machine` is none of theirs.
+    /// What was learned from the others; from all of them if `machine` is not among them.
     #[must_use]
     pub fn without(&self, machine: &str) -> Learned {
         match self.evidence.machines.iter().position(|m| m == machine) {
@@ -87,7 +87,7 @@ impl Study {
         self.model(&self.left_out[machine], |line| line.machine == machine)
     }
 
-    /// What is left of every value.
+    /// The residual of every value.
     fn left(&self, logs: &Logs) -> Vec<f64> {
         let k = fit::constants(logs);
         let of = |line: &Line| -> Vec<f64> {
@@ -165,7 +165,7 @@ impl Study {
                 let out = |line: &Line| line.machine == g && line.series.ranks > most;
                 let places = self.evidence.places(out);
                 let told = self.inverse.told(&left, &places);
-                // From one node to several is a tier that nobody saw.
+                // Going from one node to several adds an unmeasured tier.
                 let spread = own().any(|l| l.series.ranks <= most && l.series.nodes > 1);
                 let values = self.evidence.lines.iter().filter(|line| out(line));
                 let values = values.flat_map(|line| line.values.iter().map(move |v| (line, v.0)));
@@ -193,10 +193,10 @@ impl Study {
     }
 }
 
-/// One seen point of a curve: the nearest to 1 MiB, of two the smaller.
+/// The seen point of a curve: the nearest to 1 MiB, on a tie the smaller.
 const SEEN: f64 = 20.0;
 
-/// Each point from `first` on as a question where that one was seen.
+/// Each point from `first` on as a query for which that one was seen.
 fn see(points: &mut [Point], first: usize) {
     let own = points[first..].iter().enumerate();
     let far = |p: &Point| (p.octave - SEEN).abs();
@@ -213,7 +213,7 @@ fn see(points: &mut [Point], first: usize) {
 mod tests {
     use super::*;
 
-    /// The constants that are built in are what the fit gives; the whole is compared in
+    /// The built-in constants are the result of the fit; everything is compared in
     /// `tests/engine/expect.rs`.
     #[test]
     fn built_in_constants_are_what_the_clusters_teach() {

@@ -1,7 +1,7 @@
-//! The Gaussian process: the inverse of the prior covariance, and what it says without some values.
+//! The Gaussian process: the inverse of the prior covariance, and predictions without some values.
 //!
-//! One inverse of all values answers for every machine left out: with Q = K⁻¹ and B the values that
-//! are left out, K_AA⁻¹ = Q_AA − Q_AB·Q_BB⁻¹·Q_BA. So thirty machines cost little more than one.
+//! One inverse over all values answers for every left-out machine: with Q = K⁻¹ and B the values that
+//! are left out, K_AA⁻¹ = Q_AA − Q_AB·Q_BB⁻¹·Q_BA. Thirty machines therefore cost little more than one.
 
 /// Q.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest_a.iter().zip(rest_b).map(|(a, b)| a * b).sum::<f64>()
 }
 
-/// The lower factor of a positive definite matrix in its place; what is above stays.
+/// The lower Cholesky factor of a positive definite matrix, in place; the part above is unchanged.
 fn factor(k: &mut [f64], n: usize) {
     for i in 0..n {
         let (before, row) = k.split_at_mut(i * n);
@@ -31,7 +31,7 @@ fn factor(k: &mut [f64], n: usize) {
             let other = &before[j * n..j * n + n];
             row[j] = (row[j] - dot(&row[..j], &other[..j])) / other[j];
         }
-        // What noise adds on the diagonal keeps it above zero.
+        // The noise on the diagonal keeps it above zero.
         row[i] = (row[i] - dot(&row[..i], &row[..i])).max(f64::MIN_POSITIVE).sqrt();
     }
 }
@@ -93,7 +93,7 @@ impl Inverse {
         b
     }
 
-    /// α = K_AA⁻¹·r_A of what is left without `out`; zero there.
+    /// α = K_AA⁻¹·r_A of the values without `out`; zero at `out`.
     pub(super) fn weights(&self, r: &[f64], out: &[usize]) -> Vec<f64> {
         let mut u = self.times(r, out);
         let inner = self.inner(&u, out);
@@ -110,14 +110,14 @@ impl Inverse {
         u
     }
 
-    /// What the values that are left say at `out`: K_BA·K_AA⁻¹·r_A = −Q_BB⁻¹·Q_BA·r_A.
+    /// The prediction at `out` from the remaining values: K_BA·K_AA⁻¹·r_A = −Q_BB⁻¹·Q_BA·r_A.
     pub(super) fn told(&self, r: &[f64], out: &[usize]) -> Vec<f64> {
         let u = self.times(r, out);
         self.inner(&u, out).into_iter().map(|b| -b).collect()
     }
 }
 
-/// Solves L·Lᵀ·x = b in its place.
+/// Solves L·Lᵀ·x = b in place.
 fn substitute(l: impl Fn(usize, usize) -> f64, b: &mut [f64]) {
     for i in 0..b.len() {
         let sum: f64 = (0..i).map(|j| l(i, j) * b[j]).sum();
@@ -129,7 +129,7 @@ fn substitute(l: impl Fn(usize, usize) -> f64, b: &mut [f64]) {
     }
 }
 
-/// x of a·x = b for a positive definite matrix, which is spoilt.
+/// x of a·x = b for a positive definite matrix, which is overwritten.
 pub(super) fn solve<const N: usize>(a: &mut [[f64; N]; N], mut b: [f64; N]) -> [f64; N] {
     factor(a.as_flattened_mut(), N);
     substitute(|i, j| a[i][j], &mut b);
@@ -140,7 +140,7 @@ pub(super) fn solve<const N: usize>(a: &mut [[f64; N]; N], mut b: [f64; N]) -> [
 mod tests {
     use super::*;
 
-    /// Leaving out by the inverse is the same as never having had the values.
+    /// Leaving values out by the inverse gives the same result as never having had them.
     #[test]
     fn what_is_left_out_is_not_there() {
         let n = 40;

@@ -2,27 +2,27 @@
 
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 
-/// Knots of a series, and how far its times lie around them.
+/// Knots of a series, and the scatter of its times around them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Smooth {
-    /// Sizes that were measured, in order, with the times of the lines there.
+    /// Measured sizes in order, with the times of the lines there.
     pub knots: Vec<(Bytes, Seconds)>,
     /// The root of the mean square of ln(measured/line).
     pub scatter: Ratio,
 }
 
-/// Knots at most.
+/// The most knots.
 const MOST: usize = 8;
-/// No more knots where the lines are as near as this.
+/// No further knots are added once the lines are this close.
 const ENOUGH: f64 = 0.02;
-/// Octaves between knots at least.
+/// The fewest octaves between knots.
 const APART: f64 = 0.4;
-/// A further knot must take this part off the squares of errors.
+/// A further knot must reduce the sum of squared errors by this part.
 const WORTH: f64 = 0.001;
-/// How strongly knots are held to the points, where few points say where they lie.
+/// How strongly knots are pulled to the points if few points determine them.
 const PULL: f64 = 1e-6;
 
-/// The ends, then the measured size at which a knot helps most; none of no sizes.
+/// The ends, then the measured size at which a knot helps most; `None` without sizes.
 #[must_use]
 pub fn smooth(series: &[(Bytes, Seconds)]) -> Option<Smooth> {
     let mut points: Vec<(Bytes, f64, f64)> = series
@@ -57,10 +57,10 @@ pub fn smooth(series: &[(Bytes, Seconds)]) -> Option<Smooth> {
     })
 }
 
-/// The values of least squares at `knots`, and the squares that are left.
+/// The least-squares values at `knots`, and the remaining sum of squares.
 fn lines(points: &[(Bytes, f64, f64)], knots: &[usize]) -> (Vec<f64>, f64) {
     let n = knots.len();
-    // Each point lies between two knots.
+    // Each point is between two knots.
     let between: Vec<(usize, f64)> = points
         .iter()
         .map(|p| {
@@ -73,7 +73,7 @@ fn lines(points: &[(Bytes, f64, f64)], knots: &[usize]) -> (Vec<f64>, f64) {
     let mut a = [[0.0; MOST]; MOST];
     let mut b = [0.0; MOST];
     for i in 0..MOST {
-        // Knots that are not there stay at 0.
+        // Unused knots stay at 0.
         let value = knots.get(i).map_or(0.0, |&k| points[k].2);
         (a[i][i], b[i]) = (PULL, PULL * value);
     }

@@ -1,8 +1,8 @@
-//! How wide bands are: quantiles of what models without a machine were off on it.
+//! The widths of bands: quantiles of a machine's errors by models without it.
 //!
-//! Of k machines the quantile at 0.78·(1 + 0.3/k) of |ln(measured/expected)|: the sign of what few
-//! machines were off does not carry over, and few of them were off less than more would be. A cell of
-//! few machines leans on all cells of its size.
+//! With k machines it is the quantile at 0.78·(1 + 0.3/k) of |ln(measured/expected)|: the sign of a few
+//! machines' errors does not generalise, and few machines show smaller errors than more would. A cell with
+//! few machines is combined with all cells of its size.
 
 #![allow(clippy::needless_range_loop, reason = "tables are filled by what their indices mean")]
 
@@ -16,7 +16,7 @@ use crate::base::stats::quantile;
 pub(super) struct Held {
     pub(super) points: Vec<Point>,
     pub(super) beyond: Vec<Beyond>,
-    /// By point, what was off at the seen size, as far as it is trusted.
+    /// By point, the error at the seen size, as far as it is trusted.
     known: Vec<f64>,
     losses: Losses,
 }
@@ -33,13 +33,13 @@ pub(super) struct Point {
     pub(super) step: Option<usize>,
     /// ln(measured/expected).
     pub(super) error: f64,
-    /// What the curve itself is off.
+    /// The error of the curve itself.
     pub(super) scatter: f64,
     pub(super) octave: f64,
     pub(super) seen: Option<Seen>,
 }
 
-/// What was seen of a point's curve.
+/// The seen point of a point's curve.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) at: usize,
@@ -57,18 +57,18 @@ pub(super) struct Beyond {
     pub(super) error: f64,
 }
 
-/// The part of errors that a band is to hold, before few machines widen it.
+/// The part of the errors that a band should contain, before it is widened for few machines.
 const PART: f64 = 0.78;
 const FEW: f64 = 0.3;
 const MOST: f64 = 0.98;
-/// How many machines all cells of a size weigh against a cell's own.
+/// The weight of all cells of a size relative to a cell's own machines, as a number of machines.
 const LEAN: f64 = 1.0;
-/// The same for boxes of PCIe, which have little in common.
+/// The same for PCIe boxes, which have little in common.
 const LEAN_PCIE: f64 = 0.5;
-/// Where nothing was held out: to a factor of three.
+/// The width if nothing was held out: a factor of three.
 const UNKNOWN: f64 = 1.1;
 
-/// Errors with the machines that they are of.
+/// Errors with their machines.
 #[derive(Default)]
 struct Errors {
     all: Vec<f64>,
@@ -91,12 +91,12 @@ impl Errors {
         self.machines.len() as f64
     }
 
-    /// None of no errors.
+    /// `None` without errors.
     fn half(&self) -> Option<f64> {
         let part = (PART * (1.0 + FEW / self.machines())).min(MOST);
         let n = self.all.len();
         (n > 0).then(|| {
-            // The i-th of n stands at (i − ½)/n.
+            // The i-th of n is at (i − ½)/n.
             let at = (part * n as f64 - 0.5).clamp(0.0, (n - 1) as f64);
             let (below, part) = (at as usize, at.fract());
             let above = (below + 1).min(n - 1);
@@ -104,7 +104,7 @@ impl Errors {
         })
     }
 
-    /// Its own half, leaning on `other` by so many machines.
+    /// Its own half width, combined with `other`, which weighs as this many machines.
     fn leaning(&self, other: f64, by: f64) -> f64 {
         self.half()
             .map_or(other, |own| (self.machines() * own + by * other) / (self.machines() + by))
@@ -126,7 +126,7 @@ impl Held {
         held
     }
 
-    /// The widths of all bands, without what `skip` was off.
+    /// The widths of all bands, without the errors of `skip`.
     pub(super) fn bands(&self, skip: Option<usize>) -> Bands {
         Bands {
             near: self.near(skip),
@@ -153,7 +153,7 @@ impl Held {
                 };
                 let parent = of(false, None).half().unwrap_or(UNKNOWN);
                 let own = [0, 1, 2, 3].map(|near| of(false, Some(near)).leaning(parent, LEAN));
-                // A board that nobody measured is never surer.
+                // An unmeasured board is never more certain.
                 let none = own[1..].iter().copied().fold(0.0, f64::max);
                 let boxes = of(true, None).leaning(none, LEAN_PCIE);
                 for near in 0..4 {
@@ -170,8 +170,8 @@ impl Held {
         bands
     }
 
-    /// The median and the 90th percentile of what was off there; where nothing was held out, at the
-    /// most alike nearness, then in other sizes, then on other links.
+    /// The median and the 90th percentile of the errors there; if nothing was held out, those at the
+    /// most similar nearness, then at other sizes, then on other links.
     fn figures(
         &self,
         skip: Option<usize>,
@@ -214,7 +214,7 @@ impl Held {
                         kept.map(|b| (b.machine, b.error)).collect()
                     };
                     for region in 0..3 {
-                        // More ranks are never surer.
+                        // More ranks are never more certain.
                         if let Some(parent) = of(None).half() {
                             let half = of(Some(region)).leaning(parent, LEAN);
                             last[region] = last[region].max(half);
@@ -229,7 +229,7 @@ impl Held {
         all
     }
 
-    /// The gains that neither `skip` nor `own` taught.
+    /// The gains learned without `skip` and `own`.
     fn gains(&self, skip: Option<usize>, own: Option<usize>) -> Gains {
         let skip: Vec<usize> = skip.into_iter().chain(own).collect();
         self.losses.gains(&skip)
@@ -271,7 +271,7 @@ impl Held {
         all
     }
 
-    /// Half the width of each point's band, by what the other machines were off.
+    /// Half the width of each point's band, from the errors of the other machines.
     fn halves(&self) -> Vec<f64> {
         let machines = self.points.iter().map(|p| p.machine + 1).max().unwrap_or(0);
         let bands: Vec<_> =

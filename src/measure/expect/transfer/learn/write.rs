@@ -1,4 +1,4 @@
-//! What was learned as `learned.rs`.
+//! Writes what was learned as `learned.rs`.
 
 use std::fmt::{Debug, Write};
 
@@ -8,9 +8,9 @@ use crate::measure::expect::transfer::model::{Band, Gain, Learned};
 const HEAD: &str = "\
 //! The learned constants, series and bands: written by `cargo run --release --example learn`.
 //!
-//! Fitted to published points of the machines in `evidence/clusters.toml`. A series is what its
-//! smoothed curve left over the base at each octave, weighed by a Gaussian process over all of them
-//! (docs/background/accuracy.md, \"How it was learned\"); no measured time stands here.
+//! Fitted to published points of the machines in `evidence/clusters.toml`. A series is the residual of
+//! its smoothed curve over the base at each octave, weighted by a Gaussian process over all of them
+//! (docs/background/accuracy.md, \"How it was learned\"); it contains no measured times.
 
 use std::borrow::Cow;
 
@@ -22,11 +22,11 @@ use super::series::Series;
 ";
 
 impl Learned {
-    /// The source of what is built in.
+    /// The Rust source of the built-in model.
     #[must_use]
     pub fn to_rust(&self) -> String {
         let mut out = HEAD.to_owned();
-        // A String takes everything.
+        // Writing to a String never fails.
         let _ = self.write(&mut out);
         out
     }
@@ -77,7 +77,7 @@ impl Learned {
     }
 }
 
-/// So many digits, without an exponent.
+/// A number with `digits` digits, without an exponent.
 fn number(value: f64, digits: i32) -> String {
     let whole = if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 + 1 };
     let rounded = format!("{value:.*}", usize::try_from((digits - whole).clamp(1, 9)).unwrap_or(1));
