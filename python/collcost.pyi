@@ -122,7 +122,7 @@ def compare(collective: str, sizes: _Numbers, times: _Numbers, **with_: _Value) 
     """Whether measured times are healthy, and if not, why."""
 
 def crossover(collective: str, **with_: _Value) -> _Report:
-    """Where the answer flips as the size grows: what the library runs, and the least ideal price."""
+    """Where the answer changes as the size grows: what the library runs, and the lowest ideal time."""
 
 def plan(file: str) -> _Report:
     """The collectives of the steps in a file."""

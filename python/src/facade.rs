@@ -188,7 +188,7 @@ pub fn compare(
     )
 }
 
-/// Where the answer flips as the size grows: what the library runs, and the least ideal price.
+/// Where the answer changes as the size grows: what the library runs, and the lowest ideal time.
 #[pyfunction]
 #[pyo3(signature = (collective, **with_))]
 pub fn crossover(

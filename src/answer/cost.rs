@@ -49,7 +49,7 @@ pub struct Cost {
     pub fastest: Option<&'static str>,
     /// The lowest ideal time of all as the size grows: each entry holds from its size up to the
     /// next one's; only with details.
-    pub flips: Vec<Flip>,
+    pub ideal_switch_points: Vec<Fastest>,
     /// What the library runs as the size grows, by its rules; empty if they are not known.
     pub switch_points: Vec<SwitchPoint>,
     /// The library's own estimate of what it runs, if it makes one.
@@ -295,7 +295,7 @@ pub struct TierUse {
 /// Where the fastest algorithm changes.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Flip {
+pub struct Fastest {
     /// The size from which on it is the fastest.
     pub from_bytes: f64,
     /// The fastest algorithm's id.
@@ -320,7 +320,7 @@ impl Cost {
         let library = self.machine.library.as_deref().and_then(Library::named);
         self.algorithms.retain(|row| row.is_shipped(library));
         self.fastest = self.algorithms.iter().find(|r| r.applies).map(|r| r.id);
-        self.flips.clear();
+        self.ideal_switch_points.clear();
     }
 }
 
@@ -368,7 +368,7 @@ impl Row {
     }
 }
 
-impl Flip {
+impl Fastest {
     pub(super) fn new((from, candidate): &(Volume, Candidate)) -> Self {
         let meta = candidate.algorithm.meta();
         Self { from_bytes: from.0, id: meta.id, title: meta.title }
@@ -420,7 +420,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         runs: is_priced.then_some(ideal.id),
         fastest_shipped: first(ranked.iter().find(ships)),
         fastest: first(ranked.first()),
-        flips: if detail { flips(&ready) } else { Vec::new() },
+        ideal_switch_points: if detail { ideal_switch_points(&ready) } else { Vec::new() },
         switch_points: switch_points(&expecting),
         estimate_s: expecting.estimate(query.size).map(|t| t.0),
         trust: query
@@ -503,8 +503,8 @@ fn optimal(query: &Query) -> Result<Option<Optimal>> {
 }
 
 /// The lowest ideal time as the size grows.
-pub(super) fn flips(ready: &[Candidate]) -> Vec<Flip> {
-    envelope(ready, SMALLEST, LARGEST).iter().map(Flip::new).collect()
+pub(super) fn ideal_switch_points(ready: &[Candidate]) -> Vec<Fastest> {
+    envelope(ready, SMALLEST, LARGEST).iter().map(Fastest::new).collect()
 }
 
 /// What the library runs as the size grows.

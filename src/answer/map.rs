@@ -9,7 +9,7 @@
 use serde::Serialize;
 
 use super::cost::{
-    Flip, LARGEST, MachineView, QuestionView, SMALLEST, SwitchPoint, machine, question,
+    Fastest, LARGEST, MachineView, QuestionView, SMALLEST, SwitchPoint, machine, question,
     switch_points,
 };
 use super::sweep::Asked;
@@ -49,9 +49,9 @@ pub struct MapRow {
     /// What the library runs, by its rules; empty if they are not known.
     pub switch_points: Vec<SwitchPoint>,
     /// The lowest ideal time of what the machine's own library ships: each from its size on.
-    pub fastest_shipped: Vec<Flip>,
+    pub fastest_shipped: Vec<Fastest>,
     /// The lowest ideal time of all.
-    pub fastest: Vec<Flip>,
+    pub fastest: Vec<Fastest>,
 }
 
 /// Sizes compared per octave; an algorithm that wins for less is left out.
@@ -73,8 +73,11 @@ pub fn map(
     let mut rows = Vec::with_capacity(queries.len());
     for query in queries {
         let Asked { expecting, ready, own } = Asked::new(registry, query, only)?;
-        let over = |ready: &[Candidate]| -> Vec<Flip> {
-            envelope_in_steps(ready, from.into(), to.into(), STEPS).iter().map(Flip::new).collect()
+        let over = |ready: &[Candidate]| -> Vec<Fastest> {
+            envelope_in_steps(ready, from.into(), to.into(), STEPS)
+                .iter()
+                .map(Fastest::new)
+                .collect()
         };
         rows.push(MapRow {
             ranks: query.shape.ranks,

@@ -4,8 +4,8 @@ use serde::Serialize;
 
 use super::Expect;
 use super::cost::{
-    Flip, MachineView, QuestionView, SwitchPoint, bound_of, flips, machine, priceable, question,
-    switch_points,
+    Fastest, MachineView, QuestionView, SwitchPoint, bound_of, ideal_switch_points, machine,
+    priceable, question, switch_points,
 };
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
@@ -108,9 +108,9 @@ pub struct Bands {
     /// What the library runs, by its rules; empty if they are not known.
     pub switch_points: Vec<SwitchPoint>,
     /// The lowest ideal time of what the machine's own library ships: each from its size on.
-    pub fastest_shipped: Vec<Flip>,
+    pub fastest_shipped: Vec<Fastest>,
     /// The lowest ideal time of all.
-    pub fastest: Vec<Flip>,
+    pub fastest: Vec<Fastest>,
 }
 
 /// The answer at each of `sizes`.
@@ -175,8 +175,8 @@ pub fn bands(registry: &Registry, query: &Query) -> Result<Bands> {
         question: question(query),
         machine: machine(&query.machine),
         switch_points: switch_points(&expecting),
-        fastest_shipped: flips(&own),
-        fastest: flips(&ready),
+        fastest_shipped: ideal_switch_points(&own),
+        fastest: ideal_switch_points(&ready),
     })
 }
 

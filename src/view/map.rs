@@ -6,7 +6,7 @@ use super::screen::switch_points;
 use super::sheet::{Cell, Column, Sheet};
 use super::sweep::{from_to, runs_by_size};
 use super::table::{library, machine, name};
-use crate::answer::{Flip, Map, SwitchPoint};
+use crate::answer::{Fastest, Map, SwitchPoint};
 use crate::base::quantity::Volume;
 
 /// What runs and what would be the fastest, for people.
@@ -26,10 +26,10 @@ pub fn map(report: &Map, look: Look) -> Page {
             page.entry(first, switch_points(&row.switch_points));
         }
         let own = format!("of what {library} has");
-        for (title, flips) in [(own.as_str(), &row.fastest_shipped), ("of all", &row.fastest)] {
+        for (title, intervals) in [(own.as_str(), &row.fastest_shipped), ("of all", &row.fastest)] {
             page.line(format!("  lowest ideal time {title}"));
-            for (i, flip) in flips.iter().enumerate() {
-                page.line(format!("    {} {}", from_to(flips, i), flip.title));
+            for (i, interval) in intervals.iter().enumerate() {
+                page.line(format!("    {} {}", from_to(intervals, i), interval.title));
             }
         }
     }
@@ -41,8 +41,8 @@ pub fn map(report: &Map, look: Look) -> Page {
 /// The same as a table: a row for each number of ranks and winner.
 fn sheet(report: &Map) -> Sheet {
     let rows = report.rows.iter().flat_map(|row| {
-        let flips = [row.fastest_shipped.as_slice(), &row.fastest];
-        winners(row.ranks, &row.switch_points, flips)
+        let intervals = [row.fastest_shipped.as_slice(), &row.fastest];
+        winners(row.ranks, &row.switch_points, intervals)
     });
     Sheet { columns: columns(), rows: rows.collect() }
 }
@@ -58,12 +58,16 @@ pub(super) fn columns() -> Vec<Column> {
 }
 
 /// What runs, then the fastest of the shipped algorithms and of all.
-pub(super) fn winners(ranks: u32, runs: &[SwitchPoint], flips: [&[Flip]; 2]) -> Vec<Vec<Cell>> {
+pub(super) fn winners(
+    ranks: u32,
+    runs: &[SwitchPoint],
+    intervals: [&[Fastest]; 2],
+) -> Vec<Vec<Cell>> {
     let shown = |v: f64| Volume(v).to_string();
     let runs: Vec<_> =
         runs.iter().map(|p| (p.from_bytes as f64, Cell::same(p.runs.clone()))).collect();
-    let [shipped, all] = flips.map(|flips| {
-        flips.iter().map(|f| (f.from_bytes, Cell::named(f.title, f.id))).collect::<Vec<_>>()
+    let [shipped, all] = intervals.map(|intervals| {
+        intervals.iter().map(|f| (f.from_bytes, Cell::named(f.title, f.id))).collect::<Vec<_>>()
     });
     let mut rows = Vec::new();
     for (kind, all) in [("runs", runs), ("shipped", shipped), ("all", all)] {

@@ -130,7 +130,7 @@ fn runs(expect: &Expect, report: &Cost) -> String {
         Rules::Own => format!("{library}{version}'s own rules"),
         Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
         Rules::Unknown => {
-            format!("the rules of {library} are not known here; this has its lowest ideal time")
+            format!("lowest ideal time; the rules of {library} are not known here")
         }
         Rules::Asked => "as requested".to_owned(),
     };

@@ -9,7 +9,7 @@ use super::page::Page;
 use super::screen::switch_points;
 use super::sheet::{Cell, Column, Raw, Sheet};
 use super::table::{heading, library, machine, name};
-use crate::answer::{Bands, Flip, Pick, Point, Sweep};
+use crate::answer::{Bands, Fastest, Pick, Point, Sweep};
 use crate::base::collective::Collective as C;
 use crate::base::quantity::{Bytes, Volume};
 
@@ -133,8 +133,8 @@ fn row(report: &Sweep, point: &Point) -> Vec<Cell> {
 #[must_use]
 pub fn bands(report: &Bands, look: Look) -> Page {
     if look.whole {
-        let flips = [report.fastest_shipped.as_slice(), &report.fastest];
-        let rows = winners(report.question.ranks, &report.switch_points, flips);
+        let intervals = [report.fastest_shipped.as_slice(), &report.fastest];
+        let rows = winners(report.question.ranks, &report.switch_points, intervals);
         return Sheet { columns: columns(), rows }.into();
     }
     let mut page = Page::default();
@@ -148,16 +148,16 @@ pub fn bands(report: &Bands, look: Look) -> Page {
         false => page.entry(runs_by_size(&library), switch_points(&report.switch_points)),
         true => page.line(format!("what {library} runs by size is not known here")),
     }
-    for (title, flips) in [
+    for (title, intervals) in [
         (format!("lowest ideal time of what {library} has"), &report.fastest_shipped),
         ("lowest ideal time of all".to_owned(), &report.fastest),
     ] {
         page.gap();
         page.line(title);
-        for (i, flip) in flips.iter().enumerate() {
-            page.line(format!("  {} {}", from_to(flips, i), flip.title));
+        for (i, interval) in intervals.iter().enumerate() {
+            page.line(format!("  {} {}", from_to(intervals, i), interval.title));
         }
-        if flips.is_empty() {
+        if intervals.is_empty() {
             page.line("  nothing");
         }
     }
@@ -172,16 +172,16 @@ pub(super) fn runs_by_size(library: &str) -> String {
 }
 
 /// The range in which a winner is the best, as two columns.
-pub(super) fn from_to(flips: &[Flip], i: usize) -> String {
-    format!("{:<16} {:<14}", from(&flips[i], i), until(flips, i))
+pub(super) fn from_to(intervals: &[Fastest], i: usize) -> String {
+    format!("{:<16} {:<14}", from(&intervals[i], i), until(intervals, i))
 }
 
-fn from(flip: &Flip, i: usize) -> String {
-    if i == 0 { "from 0".to_owned() } else { format!("from {}", Volume(flip.from_bytes)) }
+fn from(interval: &Fastest, i: usize) -> String {
+    if i == 0 { "from 0".to_owned() } else { format!("from {}", Volume(interval.from_bytes)) }
 }
 
-fn until(flips: &[Flip], i: usize) -> String {
-    flips.get(i + 1).map_or("up".to_owned(), |next| format!("to {}", Volume(next.from_bytes)))
+fn until(intervals: &[Fastest], i: usize) -> String {
+    intervals.get(i + 1).map_or("up".to_owned(), |next| format!("to {}", Volume(next.from_bytes)))
 }
 
 /// A sweep over sizes as nccl-tests prints its results; the header says that it is predicted.

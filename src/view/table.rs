@@ -5,7 +5,7 @@ use super::page::Page;
 use super::screen;
 use super::sheet::{Cell, Sheet};
 use super::{Look, counted};
-use crate::answer::{Cost, Flip, MachineView, Promise, QuestionView, Row, TierView};
+use crate::answer::{Cost, Fastest, MachineView, Promise, QuestionView, Row, TierView};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::model::algorithm::Library;
@@ -236,13 +236,14 @@ fn details(page: &mut Page, report: &Cost) {
         let label = format!("switch points of {library}: ");
         page.entry(label, screen::switch_points(&report.switch_points));
     }
-    if report.flips.len() > 1 {
-        let flip = |(i, f): (usize, &Flip)| match i {
+    if report.ideal_switch_points.len() > 1 {
+        let interval = |(i, f): (usize, &Fastest)| match i {
             0 => f.title.to_owned(),
             _ => format!("from {} {}", Volume(f.from_bytes), f.title),
         };
-        let flips: Vec<String> = report.flips.iter().enumerate().map(flip).collect();
-        page.entry("switch points of the lowest ideal time: ", flips.join("; "));
+        let points: Vec<String> =
+            report.ideal_switch_points.iter().enumerate().map(interval).collect();
+        page.entry("switch points of the lowest ideal time: ", points.join("; "));
     }
     page.line(format!("marks: * what runs, + also in {library}, ≤ an upper bound, → a limit"));
     page.entries("note   ", report.trust.iter().chain(&report.notes));

@@ -56,7 +56,7 @@ fn json_has_the_promised_keys() {
         "algorithms",
         "runs",
         "fastest",
-        "flips",
+        "ideal_switch_points",
         "notes",
     ] {
         assert!(!report[key].is_null(), "{key}");
@@ -122,7 +122,7 @@ fn wrong_input_gets_three_lines() {
         ("allreduce --n 8 --size -1", "negative"),
         ("allreduce --n 8 --size 1MB --bw 100", "without unit"),
         ("allreduce --n 8 --size 1MB --alpha 5", "without unit"),
-        ("allgather --n 6 --size 1MB --algorithm recursive_doubling", "6 is none"),
+        ("allgather --n 6 --size 1MB --algorithm recursive_doubling", "6 is not one"),
         ("allreduce --n 60 --nodes 8 --gpus-per-node 8 --size 1MB", "are 64, not 60"),
         ("allreduce --n 64 --nodes 3 --size 1MB", "do not divide"),
         ("allreduce --n 32 --gpus-per-node 16 --size 1MB", "do not fit"),
@@ -142,7 +142,7 @@ fn wrong_input_gets_three_lines() {
         ("allreduce --n 1024..2 --size 1MB", "has no ranks"),
         ("allreduce --n 8 --size 1MB --columns stepps", "did you mean `steps`?"),
         ("allreduce --n 8 --size 1MB --ships rocl", "is not a library"),
-        ("crossover allreduce ring bruck --n 8", "it is all-to-all"),
+        ("crossover allreduce ring bruck --n 8", "only for all-to-all"),
         ("simulate allreduce", "how many bytes?"),
         ("simulate allreduce rign 1M -n 8", "did you mean `ring`?"),
         ("simulate allreduce ring 1M -n 8 --root 1", "has no root"),

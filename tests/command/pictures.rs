@@ -209,12 +209,13 @@ fn regions_end_where_the_best_changes() {
     for row in report["rows"].as_array().unwrap() {
         let ranks = row["ranks"].to_string();
         let at = rows.iter().find(|(name, _)| *name == ranks).unwrap().1;
-        let flips = row["fastest_shipped"].as_array().unwrap();
-        for (i, flip) in flips.iter().enumerate() {
-            let from = number(&flip["from_bytes"]);
-            let to =
-                flips.get(i + 1).map_or(number(&report["to_bytes"]), |f| number(&f["from_bytes"]));
-            let title = flip["title"].as_str().unwrap();
+        let intervals = row["fastest_shipped"].as_array().unwrap();
+        for (i, interval) in intervals.iter().enumerate() {
+            let from = number(&interval["from_bytes"]);
+            let to = intervals
+                .get(i + 1)
+                .map_or(number(&report["to_bytes"]), |f| number(&f["from_bytes"]));
+            let title = interval["title"].as_str().unwrap();
             let found = blocks.iter().any(|b| {
                 b.covers(at)
                     && b.title.ends_with(title)

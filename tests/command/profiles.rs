@@ -349,7 +349,7 @@ fn a_machine_shows_every_figure_and_what_is_unknown() {
         }
     }
     let shown = place.stdout("home", "profiles show dgx-h100");
-    for part in ["raw, both ways", "unknown  gamma", "NIC0 NIC1", "payload, one way", "a node"] {
+    for part in ["raw, both ways", "unknown  gamma", "NIC0 NIC1", "payload, one way", "per node"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let report: serde_json::Value =

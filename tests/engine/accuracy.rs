@@ -137,7 +137,7 @@ fn published_points_read_or_say_where_not() {
         ("a,dgx-h100,allreduce,8,3,1024,20,1\n", "evenly"),
         ("a,dgx-h100,allreduce,8,1,1024,0,1\n", "above 0"),
         ("a,dgx-h100,allsum,8,1,1024,20,1\n", "allsum"),
-        ("a,dgx-h100,allreduce,x,1,1024,20,1\n", "no table"),
+        ("a,dgx-h100,allreduce,x,1,1024,20,1\n", "not a table"),
     ] {
         let said = read(row).unwrap_err().to_string();
         assert!(said.contains(word) && said.contains("points.csv:2"), "{said}");

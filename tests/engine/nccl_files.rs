@@ -147,7 +147,7 @@ fn damaged_graph_files_are_refused_with_their_line() {
     for (from, to, line, what) in [
         ("</graphs>\n", "", 7, "ends inside <graphs>"),
         ("  </graph>\n</graphs>\n", "", 6, "ends inside <graph>"),
-        ("</channel>\n  </graph>\n  <graph id=\"1\"", "</graph>\n  <graph id=\"1\"", 3, "no XML"),
+        ("</channel>\n  </graph>\n  <graph id=\"1\"", "</graph>\n  <graph id=\"1\"", 3, "not XML"),
         ("typeintra=\"NVL\"", "typeintra=\"NVX\"", 2, "no path type"),
         ("nchannels=\"1\"", "nchannels=\"2\"", 2, "and 1 channels follow"),
         ("nchannels=\"1\"", "nchannels=\"-1\"", 2, "no whole number from 0"),

@@ -2,7 +2,7 @@
 
 use super::{Axis, Hue, Mark, Picture, Series, Unit};
 use crate::answer::select::{Select, SelectMap};
-use crate::answer::{Flip, Map};
+use crate::answer::{Fastest, Map};
 use crate::base::quantity::{Bytes, Volume};
 use crate::view::table::{library, name};
 
@@ -13,21 +13,21 @@ pub fn winners(report: &Map, of_all: bool) -> Picture {
     let mut marks = Vec::new();
     let (from, to) = (report.from_bytes.max(1) as f64, report.to_bytes as f64);
     for (i, row) in report.rows.iter().enumerate() {
-        let flips = if of_all { &row.fastest } else { &row.fastest_shipped };
-        for (j, flip) in flips.iter().enumerate() {
-            let end = flips.get(j + 1).map_or(to, |next: &Flip| next.from_bytes);
-            let (start, end) = (flip.from_bytes.max(from), end.min(to));
+        let intervals = if of_all { &row.fastest } else { &row.fastest_shipped };
+        for (j, interval) in intervals.iter().enumerate() {
+            let end = intervals.get(j + 1).map_or(to, |next: &Fastest| next.from_bytes);
+            let (start, end) = (interval.from_bytes.max(from), end.min(to));
             marks.push(Mark::Block {
-                series: names.number(flip.title),
+                series: names.number(interval.title),
                 x: (start, end),
                 y: (i as f64, i as f64 + 1.0),
-                label: flip.title.to_owned(),
+                label: interval.title.to_owned(),
                 title: format!(
                     "{} ranks, {} to {}: {}",
                     row.ranks,
                     Volume(start),
                     Volume(end),
-                    flip.title
+                    interval.title
                 ),
                 apart: false,
                 strong: false,
