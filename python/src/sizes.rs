@@ -58,7 +58,7 @@ impl Numbers {
             x if x >= 0.0 && x.fract() == 0.0 && x <= 9_007_199_254_740_992.0 => {
                 Ok(Bytes(x as u64))
             }
-            x => Err(PyValueError::new_err(format!("{x} is no size in bytes"))),
+            x => Err(PyValueError::new_err(format!("{x} is not a size in bytes"))),
         };
         self.values.iter().map(one).collect()
     }

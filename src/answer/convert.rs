@@ -99,7 +99,7 @@ impl FromStr for Kind {
                 did_you_mean(
                     &plain,
                     KINDS.iter().flat_map(|(names, _)| names.iter().copied()),
-                    || format!("known are {}", Kind::names().collect::<Vec<_>>().join(", ")),
+                    || format!("known: {}", Kind::names().collect::<Vec<_>>().join(", ")),
                 ),
             )
         })

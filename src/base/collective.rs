@@ -166,7 +166,7 @@ impl FromStr for Collective {
                 Self::ALL.iter().map(|c| c.id()),
                 || {
                     let ids: Vec<_> = Self::ALL.iter().map(|c| c.id()).collect();
-                    format!("known are {}", ids.join(", "))
+                    format!("known: {}", ids.join(", "))
                 },
             ))
         })

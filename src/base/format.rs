@@ -136,7 +136,7 @@ impl FromStr for Format {
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::named(text).ok_or_else(|| {
             let ids = || FORMATS.iter().map(|e| e.id);
-            let known = || format!("known are {}", ids().collect::<Vec<_>>().join(", "));
+            let known = || format!("known: {}", ids().collect::<Vec<_>>().join(", "));
             Error::input(format!("`{text}` is not a format")).help(did_you_mean(text, ids(), known))
         })
     }

@@ -89,7 +89,7 @@ fn said(message: &str) -> (String, Option<String>) {
 
 /// The nearest of the known names, or all of them.
 pub(crate) fn advice(typed: &str, known: &[&str]) -> String {
-    did_you_mean(typed, known.iter().copied(), || format!("known are {}", known.join(", ")))
+    did_you_mean(typed, known.iter().copied(), || format!("known: {}", known.join(", ")))
 }
 
 /// A TOML text with the positions of its keys and values.

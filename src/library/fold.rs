@@ -41,7 +41,7 @@ pub(super) fn folded(
     }
     match (collective, ours, fold) {
         (C::ReduceScatter, "recursive-halving", _) => Err(
-            "over ranks that are no power of two it hands over whole vectors first and then halves \
+            "over ranks that are not a power of two it hands over whole vectors first and then halves \
              unevenly: no closed form here is that",
         ),
         (C::Reduce, "reduce-scatter-gather", _) => {

@@ -130,11 +130,11 @@ impl Policy for Inductor {
         let rule = format!("any size: only Ring with LL is tried, {nodes} nodes of 8 taken");
         let mut notes = Vec::new();
         if !self.known {
-            notes.push("the GPU is none of V100, A100, H100: taken as Ampere".into());
+            notes.push("the GPU is not a V100, A100 or H100: treated as Ampere".into());
         }
         if nodes != call.nodes {
             notes.push(
-                format!("the call lies on {} nodes, the estimate takes {nodes}", call.nodes).into(),
+                format!("the call is on {} nodes, the estimate takes {nodes}", call.nodes).into(),
             );
         }
         if call.collective == C::AllGather {

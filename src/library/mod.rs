@@ -268,7 +268,7 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
         POLICIES.iter().map(|e| e.id).filter(|id| id.split('@').next() == Some(library)).collect();
     if !versions.is_empty() {
         return Err(Error::input(format!("`{name}` is a version whose rules are not known here"))
-            .help(format!("known are {}", versions.join(", "))));
+            .help(format!("known: {}", versions.join(", "))));
     }
     if library == "rccl" {
         return Err(Error::input("the rules of RCCL are not known here").help(
@@ -278,10 +278,10 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
     let names =
         POLICIES.iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases.iter().copied()));
     let names = names.chain(engines::ENGINES.iter().map(|e| e.id));
-    Err(Error::input(format!("`{name}` is no policy")).help(did_you_mean(&typed, names, || {
+    Err(Error::input(format!("`{name}` is not a policy")).help(did_you_mean(&typed, names, || {
         let engines = engines::ENGINES.iter().map(|e| e.id);
         let ids: Vec<&str> = POLICIES.iter().map(|e| e.id).chain(engines).collect();
-        format!("known are {}, and rules-file:PATH", ids.join(", "))
+        format!("known: {}, and rules-file:PATH", ids.join(", "))
     })))
 }
 

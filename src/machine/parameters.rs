@@ -423,7 +423,7 @@ impl Parameter {
     pub fn named(key: &str) -> Result<&'static Self> {
         Self::find(key).ok_or_else(|| {
             let known = || PARAMETERS.iter().map(|p| p.key);
-            let all = || format!("known are {}", known().collect::<Vec<_>>().join(", "));
+            let all = || format!("known: {}", known().collect::<Vec<_>>().join(", "));
             Error::input(format!("`{key}` is not a parameter")).help(did_you_mean(
                 key,
                 known(),

@@ -181,7 +181,7 @@ fn unknown(name: &str, known: &[&'static str]) -> Error {
     Error::input(format!("`{name}` is not a preset")).help(did_you_mean(
         name,
         known.iter().copied(),
-        || format!("known are {}", known.join(", ")),
+        || format!("known: {}", known.join(", ")),
     ))
 }
 

@@ -54,7 +54,7 @@ impl Figure {
             Error::input(format!("`{name}` is not a parameter of this machine")).help(did_you_mean(
                 &lower,
                 names.iter().map(String::as_str),
-                || format!("known are {}", names.join(", ")),
+                || format!("known: {}", names.join(", ")),
             ))
         })
     }

@@ -303,7 +303,7 @@ mod tests {
         let cases = [
             ("[defaults]\nprofil = \"x\"\n", "c.toml:2:1", "did you mean `profile`?"),
             ("[default]\n", "c.toml:1:2", "did you mean `defaults`?"),
-            ("profile = \"x\"\n", "c.toml:1:1", "known are defaults, machine"),
+            ("profile = \"x\"\n", "c.toml:1:1", "known: defaults, machine"),
             ("[machine]\nprofile = \"x\"\n", "c.toml:2:1", "`profile` belongs to [defaults]"),
             ("[machine]\nprofil = \"x\"\n", "c.toml:2:1", "`profile` belongs to [defaults]"),
             ("[machine]\nalpha = \"5\"\n", "c.toml:2:9", "without unit"),

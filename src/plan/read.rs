@@ -149,7 +149,7 @@ impl FromStr for Axis {
         let known = [Self::Tp, Self::Cp, Self::Dp, Self::Pp, Self::Ep];
         known.into_iter().find(|a| a.id() == text).ok_or_else(|| {
             Error::input(format!("`{text}` is not a kind of parallelism"))
-                .help("known are tp, cp, dp, pp and ep")
+                .help("known: tp, cp, dp, pp and ep")
         })
     }
 }

@@ -191,14 +191,14 @@ fn wrong_input_gets_three_lines() {
         ("trace allreduce ring -n 3 42 --elements float", "not a whole number of elements"),
         ("trace allreduce ring -n 600", "--events"),
         ("nccl choose alreduce --comm dgx_h100_8x400g.p8.n2", "did you mean `allreduce`?"),
-        ("nccl choose alltoall --comm dgx_h100_8x400g.p8.n2", "has no say in all-to-all"),
+        ("nccl choose alltoall --comm dgx_h100_8x400g.p8.n2", "does not tune all-to-all"),
         ("nccl choose allreduce", "which communicator?"),
         ("nccl choose allreduce --comm dgx_h10_8x400g.p8.n2", "did you mean `dgx_h100_8x400g`?"),
         ("nccl choose allreduce --comm dgx_h100_8x400g", "write machine.pRANKS_A_NODE.nNODES"),
-        ("nccl choose allreduce --comm dgx_h100_8x400g.p5.n2", "known are p1 on 2 nodes and more"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p5.n2", "p1 on 2 nodes and more"),
         ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n999999999", "are too many ranks"),
         ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --nccl 2.17.1", "2.18 or later"),
-        ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --nccl new", "is no NCCL version"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --nccl new", "is not an NCCL version"),
         (
             "nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_ALGO",
             "is not an assignment",
@@ -220,7 +220,7 @@ fn wrong_input_gets_three_lines() {
         ("nccl choose allreduce 16Mb --comm dgx_h100_8x400g.p8.n2", "16 megabits, not bytes"),
         (
             "nccl choose allreduce 1M --comm dgx_h100_8x400g.p8.n2 --op mean",
-            "is no operation of NCCL",
+            "is not an operation of NCCL",
         ),
         (
             "nccl table --comms tests/data/nccl_comms.csv --format log",
@@ -229,7 +229,7 @@ fn wrong_input_gets_three_lines() {
         ("nccl replay --comms tests/data/nccl_envs.csv", "has no column `id`"),
         ("nccl log tests/data/nccl_logs/one-nic.log --ranks 8", "of 16 ranks, not 8"),
         ("select opnmpi allreduce 1M -n 8", "did you mean `openmpi`?"),
-        ("select openmpi@7 allreduce 1M -n 8", "known are openmpi@5.0"),
+        ("select openmpi@7 allreduce 1M -n 8", "known: openmpi@5.0"),
         ("select nccl@2.17 allreduce 1M -n 8", "2.18 or later"),
         ("select allreduce 1M -n 8 --policy nccl@2.17", "2.18 or later"),
         ("select allreduce 1M -n 8", "which library's rules?"),
@@ -283,7 +283,7 @@ fn damaged_files_of_nccl_are_refused_at_their_line() {
     let graph = "nccl choose allreduce --nodes 4 --gpu a100 --graph";
     let cases = [
         (graph, "cut.xml", first(graphs, 5), 5, "ends inside <graph>"),
-        (graph, "path.xml", graphs.replacen("NVL", "NVX", 1), 2, "is no path type of NCCL"),
+        (graph, "path.xml", graphs.replacen("NVL", "NVX", 1), 2, "is not a path type of NCCL"),
         (
             graph,
             "count.xml",

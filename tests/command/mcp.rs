@@ -98,7 +98,7 @@ fn a_question_that_is_wrong_is_answered_with_what_would_be_right() {
         ("compare", json!({ "collective": "allreduce", "points": [["1GiB", "-1"]] }), "points"),
         ("choose", json!({ "library": "nccl9" }), "nccl9"),
         ("plan", json!({}), "preset"),
-        ("plan", json!({ "preset": "none" }), "known are"),
+        ("plan", json!({ "preset": "none" }), "known: "),
         ("plan", json!({ "toml": "[step.a]\ntp = 0\n" }), "toml:"),
         ("plan", json!({ "toml": "include = \"/etc/passwd\"\n[step.a]\n" }), "no files"),
     ];

@@ -281,7 +281,7 @@ pub(super) fn refuse_unknown<'a, K: Iterator<Item = &'static str>>(
 ) -> Result<()> {
     let unknown = keys.find(|key| !is_of_cases(key) && !known().any(|known| known == *key));
     let Some(key) = unknown else { return Ok(()) };
-    let all = || format!("known are {}", known().collect::<Vec<_>>().join(", "));
+    let all = || format!("known: {}", known().collect::<Vec<_>>().join(", "));
     Err(Error::input(format!("unknown key `{key}`")).help(did_you_mean(key, known(), all)))
 }
 
@@ -289,7 +289,7 @@ pub(super) fn unknown_kind(kind: &str) -> Error {
     Error::input(format!("`{kind}` is not a kind of question")).help(did_you_mean(
         kind,
         KINDS.iter().copied(),
-        || format!("known are {}", KINDS.join(", ")),
+        || format!("known: {}", KINDS.join(", ")),
     ))
 }
 
@@ -356,7 +356,7 @@ impl<'a> Question<'a> {
             let unknown = || {
                 Error::input(format!("`{pair}` is not a parameter"))
                     .at(format!("\"params\": \"{params}\""))
-                    .help("known are P, K, B, G, agg, fold, first, ag, style, tie and tree")
+                    .help("known: P, K, B, G, agg, fold, first, ag, style, tie and tree")
             };
             let (name, value) = pair.split_once('=').ok_or_else(unknown)?;
             let text = Some(Cow::Owned(value.to_owned()));

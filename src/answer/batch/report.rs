@@ -114,7 +114,7 @@ impl Batch {
                 let known: Vec<&str> = steps::preset_names().collect();
                 return Err(fields.at(
                     Error::input(format!("`{name}` is not a preset"))
-                        .help(format!("known are {}", known.join(", "))),
+                        .help(format!("known: {}", known.join(", "))),
                     "preset",
                 ));
             }

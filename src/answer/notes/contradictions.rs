@@ -128,7 +128,7 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
     },
     Contradiction {
         id: "K7",
-        title: "N that is no power of two",
+        title: "N that is not a power of two",
         texts: &[Algorithms, Often],
         printed: "2⌈lg N⌉·α + 2(N − 1)/N·M/BW at any N; the fix-up is two more α; falling back \
                   to the ring costs about 10 %; padding wastes a quarter at 6 ranks.",

@@ -368,7 +368,7 @@ pub(super) fn function(verb: &str, typed: &str) -> Result<Function> {
     let place = format!("{verb} {typed}");
     let collective: Collective = typed.parse().map_err(|e: Error| e.at(place.clone()))?;
     Function::of(collective).ok_or_else(|| {
-        Error::unsupported(format!("NCCL's tuner has no say in {}", collective.name()))
+        Error::unsupported(format!("NCCL's tuner does not tune {}", collective.name()))
             .at(place)
             .help("ask for allreduce, allgather, reducescatter, broadcast or reduce")
     })

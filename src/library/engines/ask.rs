@@ -25,7 +25,7 @@ impl FromStr for Release {
             |part: &str| -> String { part.chars().take_while(char::is_ascii_digit).collect() };
         let mut parts = text.trim_start_matches('v').split('.').map(|p| digits(p).parse::<u32>());
         let Some(Ok(first)) = parts.next() else {
-            return Err(Error::input(format!("`{text}` is no release")).help("write 0.33.0"));
+            return Err(Error::input(format!("`{text}` is not a release")).help("write 0.33.0"));
         };
         let mut next = || parts.next().and_then(std::result::Result::ok).unwrap_or(0);
         Ok(Self(first, next(), next()))
@@ -154,14 +154,14 @@ impl<'a> Ask<'a> {
     pub(super) fn one_node(&self) -> std::result::Result<(), String> {
         match self.nodes {
             1 => Ok(()),
-            nodes => Err(format!("the ranks lie on {nodes} nodes")),
+            nodes => Err(format!("the ranks are on {nodes} nodes")),
         }
     }
 
     pub(super) fn blocks_of(&self, block: u64) -> std::result::Result<(), String> {
         match self.whole(block) {
             true => Ok(()),
-            false => Err(format!("the size is no multiple of {block} B")),
+            false => Err(format!("the size is not a multiple of {block} B")),
         }
     }
 

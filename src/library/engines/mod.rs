@@ -68,7 +68,7 @@ impl Engine {
             library: None,
             title: self.title.to_owned(),
             counts: "the bytes of one rank's tensor, in whole blocks of 16; its rows and columns \
-                     where --hidden says them"
+                     if --hidden gives them"
                 .to_owned(),
             source: self.source.to_owned(),
         }
@@ -210,7 +210,7 @@ impl Rules {
         let conditions = site.conditions.clone();
         let known = |name: &str| engine.variables.iter().any(|v| variables::same(v, name));
         for name in conditions.variables.names().filter(|name| !known(name)) {
-            notes.push(format!("`{name}` is none of the variables that these rules read"));
+            notes.push(format!("`{name}` is not a variable that these rules read"));
         }
         let meta = engine.meta(rules);
         Ok(Self { engine, meta, release, board, conditions, notes })
@@ -242,7 +242,7 @@ fn release(engine: &Engine, version: Option<&str>) -> Result<(&'static str, Rele
     let oldest = known[known.len() - 1];
     let (text, release) = known.into_iter().find(|(_, r)| *r <= wanted).unwrap_or(oldest);
     let exact = release == wanted;
-    let note = || format!("the rules of {text} stand for {asked}, whose own are not known here");
+    let note = || format!("{text} is used for {asked}, whose rules are not known here");
     Ok((text, release, if exact { Vec::new() } else { vec![note()] }))
 }
 
@@ -258,7 +258,7 @@ impl Policy for Rules {
             return Err(Error::unsupported(what).help(format!("ask for {}", known.join(", "))));
         }
         let taken = match call.ranks {
-            0 | 1 => Taken::none("one rank: there is nothing to reduce"),
+            0 | 1 => Taken::none("one rank: nothing to reduce"),
             _ => (self.engine.choose)(&self.ask(call, Self::size(call))),
         };
         let ran = Kernel { graph: self.conditions.graph, ..taken.kernel };
@@ -350,7 +350,7 @@ fn runs(call: &Call, kernel: Kernel) -> Runs {
         "none" => Runs::unpriced("nothing runs"),
         "library" => Runs::unpriced("the library decides inside; its own rules: select nccl"),
         _ if call.collective != Collective::AllReduce => {
-            Runs::unpriced("no closed form stands for this kernel")
+            Runs::unpriced("no closed form describes this kernel")
         }
         "one-shot-pull" | "one-shot-push" => of("one-shot", 1.0),
         "two-shot-pull" | "two-shot-push" | "two-shot-push-fp" | "RSxLD_AGxST" => {
@@ -362,7 +362,7 @@ fn runs(call: &Call, kernel: Kernel) -> Runs {
         // Eight bytes carry four.
         "allpair-packet" | "AGxLL_R" => of("one-shot", 2.0),
         "packet" => of("two-shot", 2.0),
-        _ => Runs::unpriced("no closed form stands for this kernel"),
+        _ => Runs::unpriced("no closed form describes this kernel"),
     }
 }
 

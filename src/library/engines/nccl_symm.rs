@@ -114,7 +114,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
             let rule = format!("the model's least: {micros:.1} µs with {blocks} blocks");
             Taken::new("nccl-symm", kernel.name, rule)
         }
-        (None, None) => Taken::nccl("no kernel takes it"),
+        (None, None) => Taken::nccl("no kernel accepts it"),
     }
 }
 

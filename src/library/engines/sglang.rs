@@ -72,7 +72,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
             ("nccl-symm", nccl_symm),
             ("flashinfer", fused),
             ("custom", |ask| match mscclpp(ask) {
-                Ok(_) => Err("MSCCL++ takes it".to_owned()),
+                Ok(_) => Err("MSCCL++ accepts it".to_owned()),
                 Err(_) => custom(ask),
             }),
             ("quick-reduce", |ask| quick_reduce::take(ask, "", false)),
@@ -88,7 +88,7 @@ fn nccl_symm(ask: &Ask<'_>) -> Tried {
         return Err("--enable-symm-mem is not given".to_owned());
     }
     if mscclpp(ask).is_ok() || custom(ask).is_ok() {
-        return Err("custom or MSCCL++ takes it".to_owned());
+        return Err("custom or MSCCL++ accepts it".to_owned());
     }
     Ok(Taken::new("nccl-symm", "library", "--enable-symm-mem, in place on symmetric buffers"))
 }
@@ -98,7 +98,7 @@ const FUSED_ROWS: u64 = 2048;
 
 fn fused(ask: &Ask<'_>) -> Tried {
     if !ask.env.is_on("enable_flashinfer_allreduce_fusion", false) {
-        return Err("no workspace: fusion is not asked for (some models switch it on)".to_owned());
+        return Err("no workspace: fusion is not enabled (some models switch it on)".to_owned());
     }
     if !matches!(ask.board.sm, Some(90 | 100 | 103 | 107)) {
         return Err("it is for Hopper and Blackwell".to_owned());

@@ -140,7 +140,7 @@ fn forced(ask: &Ask<'_>, one_shot: bool) -> Taken {
 
 fn mnnvl(ask: &Ask<'_>) -> Tried {
     if ask.nodes == 1 {
-        return Err("the group lies on one node".to_owned());
+        return Err("the group is on one node".to_owned());
     }
     if !ask.board.aarch64 || ask.ranks > ask.board.domain || !ask.board.multicast {
         return Err("no NVLink over the group's nodes".to_owned());

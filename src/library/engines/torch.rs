@@ -27,7 +27,7 @@ pub(super) static ENGINE: Engine = Engine {
 
 fn choose(ask: &Ask<'_>) -> Taken {
     let paths: [Named; 3] = [("symm-mem", by_name), ("symm-mem", inductor), ("torch", intra_node)];
-    first_of(ask, &paths, Taken::nccl("nothing else is asked for"))
+    first_of(ask, &paths, Taken::nccl("nothing else is requested"))
 }
 
 /// An operator that the program calls by its name.
@@ -38,7 +38,7 @@ fn by_name(ask: &Ask<'_>) -> Tried {
         "multimem_all_reduce" | "multimem" => "two-shot-multimem",
         "one_shot_all_reduce" | "one_shot" => "one-shot-pull",
         "two_shot_all_reduce" | "two_shot" => "two-shot-pull",
-        _ => return Err(format!("`{name}` is no operator of symmetric memory")),
+        _ => return Err(format!("`{name}` is not an operator of symmetric memory")),
     };
     if kernel.ends_with("multimem") {
         symm_mem::meets(ask)?;

@@ -87,7 +87,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
             ask,
             &[
                 ("nccl-symm", |ask| match flash(ask) {
-                    Ok(_) => Err("FlashInfer takes it".to_owned()),
+                    Ok(_) => Err("FlashInfer accepts it".to_owned()),
                     Err(_) => nccl_symm(ask),
                 }),
                 ("quick-reduce", quick),
@@ -271,7 +271,7 @@ fn custom(ask: &Ask<'_>) -> Tried {
         return Err("it is for NVIDIA's GPUs and AMD's MI300".to_owned());
     }
     if has_aiter(ask) {
-        return Err("AITER's kernel stands in for it".to_owned());
+        return Err("AITER's kernel replaces it".to_owned());
     }
     legacy::applies(ask)?;
     let large = 8 * MIB;

@@ -35,7 +35,7 @@ pub(super) static ENGINE: Engine = Engine {
 
 fn choose(ask: &Ask<'_>) -> Taken {
     let paths: [Named; 1] = [("xla", own)];
-    first_of(ask, &paths, Taken::nccl("its own kernels do not take it"))
+    first_of(ask, &paths, Taken::nccl("its own kernels do not accept it"))
 }
 
 fn own(ask: &Ask<'_>) -> Tried {
@@ -48,7 +48,7 @@ fn own(ask: &Ask<'_>) -> Tried {
     }
     let newer = ask.since(2026, 0, 0);
     if ask.board.sm.is_some_and(|sm| sm < 90) {
-        return Err("it asks for Hopper or newer".to_owned());
+        return Err("it needs Hopper or newer".to_owned());
     }
     ask.one_node()?;
     if !ask.board.peer_access {

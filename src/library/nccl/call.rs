@@ -77,8 +77,8 @@ impl FromStr for Element {
             "fp8" | "f8e4m3" | "f8e5m2" => Self::Fp8,
             "int8" | "uint8" | "char" => Self::Byte,
             _ => {
-                return Err(Error::input(format!("`{text}` is no data type of NCCL"))
-                    .help("known are float, double, half, bf16, int32, int64, int8, fp8"));
+                return Err(Error::input(format!("`{text}` is not a data type of NCCL"))
+                    .help("known: float, double, half, bf16, int32, int64, int8, fp8"));
             }
         })
     }
@@ -95,8 +95,8 @@ impl FromStr for Operation {
             "prod" => Self::Product,
             "avg" | "mulsum" => Self::Scaled,
             _ => {
-                return Err(Error::input(format!("`{text}` is no operation of NCCL"))
-                    .help("known are sum, min, max, prod, avg"));
+                return Err(Error::input(format!("`{text}` is not an operation of NCCL"))
+                    .help("known: sum, min, max, prod, avg"));
             }
         })
     }

@@ -31,7 +31,7 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
     records(text, |record| {
         let id = record.text("id")?.to_owned();
         if let Some(before) = lines.insert(id.clone(), record.line) {
-            return Err(Error::input(format!("`{id}` stands on line {before} already"))
+            return Err(Error::input(format!("`{id}` is already on line {before}"))
                 .help("give every communicator an id of its own"));
         }
         let comm = communicator(record, record.whole("nranks")?, record.whole("nnodes")?)?;
@@ -59,7 +59,7 @@ pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());
     let broken = |error: csv::Error| {
         let line = error.position().map_or(1, csv::Position::line);
-        Error::input("this is no table of comma-separated values")
+        Error::input("this is not a table of comma-separated values")
             .at(format!("line {line}"))
             .help("give every line as many fields as the first one names")
     };
@@ -113,7 +113,7 @@ impl Record<'_> {
     pub(super) fn whole(&self, column: &str) -> Result<u32> {
         let text = self.text(column)?;
         text.parse().map_err(|_| {
-            Error::input(format!("`{text}` is no whole number of {}{column}", self.prefix))
+            Error::input(format!("`{text}` is not a whole number of {}{column}", self.prefix))
                 .help("write one such as 8")
         })
     }
@@ -126,7 +126,7 @@ impl Record<'_> {
         let text = self.text(column)?;
         let number = text.parse::<f32>().ok().filter(|n| n.is_finite() && *n >= 0.0);
         number.ok_or_else(|| {
-            Error::input(format!("`{text}` is no {}{column}", self.prefix))
+            Error::input(format!("`{text}` is not a value of {}{column}", self.prefix))
                 .help("write a number such as 24 or 12.5")
         })
     }

@@ -141,8 +141,8 @@ impl PathType {
     pub fn named(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| {
             let known: Vec<_> = Self::ALL.iter().map(|t| t.name()).collect();
-            Error::input(format!("`{name}` is no path type of NCCL"))
-                .help(format!("known are {}", known.join(", ")))
+            Error::input(format!("`{name}` is not a path type of NCCL"))
+                .help(format!("known: {}", known.join(", ")))
         })
     }
 

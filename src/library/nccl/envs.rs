@@ -13,7 +13,7 @@ pub fn read(text: &str) -> Result<Vec<(String, Settings)>> {
     records(text, |record| {
         let name = record.text("env")?.to_owned();
         if found.iter().any(|(known, _)| *known == name) {
-            return Err(Error::input(format!("`{name}` stands there already"))
+            return Err(Error::input(format!("`{name}` is already there"))
                 .help("give every environment a name of its own"));
         }
         found.push((name, Settings::read(record.text("settings")?)?));

@@ -231,7 +231,7 @@ impl Parsed {
     fn graph(&mut self, at: &Element<'_>) -> std::result::Result<(), Refused> {
         let id: u32 = at.number("id")?;
         if let Some(other) = self.graphs.iter().find(|other| other.id == id) {
-            let what = format!("graph {id} stands twice: in line {} too", other.line);
+            let what = format!("graph {id} appears twice: in line {} too", other.line);
             return Err(Refused::at(at.line, what));
         }
         // With one GPU per node everything but the ring becomes a tree, pattern 3. Until 2.21
@@ -242,7 +242,7 @@ impl Parsed {
             2 => &[1, 2, 3, 6],
             3 => &[3, 5],
             4 => &[3, 6],
-            _ => return Err(Refused::at(at.line, format!("graph {id}: known are 0 to 4"))),
+            _ => return Err(Refused::at(at.line, format!("graph {id}: known graphs: 0 to 4"))),
         };
         let pattern = at.number("pattern")?;
         if !patterns.contains(&pattern) {
@@ -349,14 +349,14 @@ impl Found {
             let mut sorted = channel.sorted();
             sorted.dedup();
             if self.lists_all() && sorted.len() != channel.gpus.len() {
-                return Err(Refused::at(channel.line, "a GPU stands twice in one channel"));
+                return Err(Refused::at(channel.line, "a GPU appears twice in one channel"));
             }
             let ends = (channel.before, channel.behind);
             if *id <= 1 && !matches!(ends, (0, 0) | (1, 1)) {
                 let what = match ends {
                     (1, 0) => "the channel begins at a NIC and ends at none".to_owned(),
                     (0, 1) => "the channel ends at a NIC and begins at none".to_owned(),
-                    (a, b) => format!("{a} NICs before the GPUs and {b} behind, not one each"),
+                    (a, b) => format!("{a} NICs before the GPUs and {b} after them, not one each"),
                 };
                 return Err(Refused::at(channel.line, what));
             }
@@ -398,7 +398,7 @@ impl Element<'_> {
     fn number<T: std::str::FromStr>(&self, name: &str) -> std::result::Result<T, Refused> {
         let text = self.text(name)?;
         text.trim().parse().map_err(|_| {
-            Refused::at(self.line, format!("{name}=\"{text}\" is no whole number from 0"))
+            Refused::at(self.line, format!("{name}=\"{text}\" is not a whole number from 0"))
         })
     }
 
@@ -406,15 +406,15 @@ impl Element<'_> {
         let text = self.text(name)?;
         match text.trim().parse::<f32>() {
             Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
-            _ => Err(Refused::at(self.line, format!("{name}=\"{text}\" is no number from 0"))),
+            _ => Err(Refused::at(self.line, format!("{name}=\"{text}\" is not a number from 0"))),
         }
     }
 
     fn path(&self, name: &str) -> std::result::Result<PathType, Refused> {
         let text = self.text(name)?;
         PathType::named(&text).map_err(|_| {
-            Refused::at(self.line, format!("{name}=\"{text}\" is no path type of NCCL"))
-                .help("known are LOC, NVL, NVB, C2C, PIX, PXB, PXN, P2C, PHB, SYS, NET, DIS")
+            Refused::at(self.line, format!("{name}=\"{text}\" is not a path type of NCCL"))
+                .help("known: LOC, NVL, NVB, C2C, PIX, PXB, PXN, P2C, PHB, SYS, NET, DIS")
         })
     }
 }

@@ -37,7 +37,7 @@ impl<'a> Place<'a> {
     /// Another form; a version that is not known in full.
     pub fn named(id: &'a str) -> Result<Self> {
         let refuse = || {
-            Error::input(format!("`{id}` is no communicator"))
+            Error::input(format!("`{id}` is not a communicator"))
                 .help("write machine.pRANKS_A_NODE.nNODES, such as dgx_h100_8x400g.p8.n2")
         };
         let mut parts = id.splitn(4, '.');
@@ -64,7 +64,7 @@ impl<'a> Place<'a> {
     pub fn on_nodes(id: &'a str, nodes: u32) -> Result<Self> {
         let (machine, per_node) = id.rsplit_once(".p").unwrap_or((id, ""));
         let per_node = per_node.parse().ok().filter(|&p: &u32| p > 0).ok_or_else(|| {
-            Error::input(format!("`{id}` is no machine with ranks per node"))
+            Error::input(format!("`{id}` is not a machine with ranks per node"))
                 .help("write machine.pRANKS_A_NODE, such as dgx_h100_8x400g.p8")
         })?;
         Ok(Self { machine, per_node, nodes, search: Version::NEWEST })
@@ -129,16 +129,16 @@ impl<'a> Place<'a> {
     fn unknown(&self, known: &[String]) -> Error {
         let names = names();
         if !names.contains(&self.machine) {
-            return Error::input(format!("`{}` is no machine with known graphs", self.machine))
+            return Error::input(format!("`{}` is not a machine with known graphs", self.machine))
                 .help(did_you_mean(self.machine, names.iter().copied(), || {
-                    format!("known are {}", names.join(", "))
+                    format!("known: {}", names.join(", "))
                 }));
         }
         Error::unsupported(format!(
             "no graphs of {} are known for {} ranks per node on {} nodes (search of {})",
             self.machine, self.per_node, self.nodes, self.search
         ))
-        .help(format!("known are {}; or give --graph or --log", known.join(", ")))
+        .help(format!("known: {}; or give --graph or --log", known.join(", ")))
     }
 }
 

@@ -159,7 +159,7 @@ fn grain(call: &Call, function: Function) -> u64 {
 
 fn function(call: &Call) -> Result<Function> {
     Function::of(call.collective).ok_or_else(|| {
-        Error::unsupported(format!("NCCL's tuner has no say in {}", call.operation()))
+        Error::unsupported(format!("NCCL's tuner does not tune {}", call.operation()))
             .help("ask for allreduce, allgather, reducescatter, broadcast or reduce")
     })
 }

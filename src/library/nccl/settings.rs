@@ -99,7 +99,7 @@ impl Settings {
         let place = || format!("{name}={value}");
         let number = || {
             whole(value).ok_or_else(|| {
-                Error::input(format!("`{}` is no whole number", value.trim()))
+                Error::input(format!("`{}` is not a whole number", value.trim()))
                     .at(place())
                     .help("write one such as 256")
             })
@@ -244,7 +244,7 @@ pub fn assignments(line: &str) -> Result<Vec<(&str, &str)>> {
     while !rest.is_empty() {
         let (name, value) = rest
             .split_once('=')
-            .ok_or_else(|| Error::input(format!("`{rest}` is no assignment")).help(HELP))?;
+            .ok_or_else(|| Error::input(format!("`{rest}` is not an assignment")).help(HELP))?;
         let quote = value.chars().next().filter(|c| matches!(c, '\'' | '"'));
         let (value, after) = match quote {
             None => value.split_once(char::is_whitespace).unwrap_or((value, "")),

@@ -71,7 +71,7 @@ impl Element {
         let mut attributes = Vec::new();
         for attribute in start.attributes() {
             let attribute =
-                attribute.map_err(|e| Refused::at(line, format!("the text is no XML: {e}")))?;
+                attribute.map_err(|e| Refused::at(line, format!("the text is not XML: {e}")))?;
             attributes.push((attribute.key.as_ref().to_owned(), attribute.value.into_owned()));
         }
         Ok(Self { line, name: start.name().as_ref().to_owned(), attributes, inside: Vec::new() })
@@ -123,7 +123,7 @@ impl Element {
         };
         match number {
             Ok(number) if number >= 0 => Ok(sign * number),
-            _ => Err(self.refuse(format!("{name}=\"{text}\" is no whole number"))),
+            _ => Err(self.refuse(format!("{name}=\"{text}\" is not a whole number"))),
         }
     }
 
@@ -160,7 +160,7 @@ impl Element {
         let plain = text.trim().trim_start_matches("0x").trim_start_matches("0X");
         match u64::from_str_radix(plain, 16) {
             Ok(bits) => Ok(Some(bits)),
-            Err(_) => Err(self.refuse(format!("{name}=\"{text}\" is no hexadecimal number"))),
+            Err(_) => Err(self.refuse(format!("{name}=\"{text}\" is not a hexadecimal number"))),
         }
     }
 
@@ -170,7 +170,7 @@ impl Element {
         match u64::from_str_radix(&digits, 16) {
             Ok(bus) if digits.len() <= 13 => Ok(Bus(bus)),
             _ => Err(self
-                .refuse(format!("{name}=\"{text}\" is no PCI address"))
+                .refuse(format!("{name}=\"{text}\" is not a PCI address"))
                 .help("write one such as 0000:10:00.0")),
         }
     }
@@ -201,7 +201,7 @@ pub(super) fn elements(text: &str) -> Read<Element> {
                 let what = if seen > MOST_ELEMENTS {
                     format!("more than {MOST_ELEMENTS} elements are no machine")
                 } else {
-                    format!("more than {DEEPEST} elements stand inside each other")
+                    format!("more than {DEEPEST} elements are nested")
                 };
                 return Err(Refused::at(here, what).help("describe one node"));
             }
@@ -260,8 +260,8 @@ fn described(root: &Element) -> Read<Vec<Cpu>> {
 fn cpu(at: &Element) -> Read<Cpu> {
     let arch = at.text("arch")?;
     let arch = Arch::named(arch).map_err(|_| {
-        at.refuse(format!("arch=\"{arch}\" is no processor that NCCL knows"))
-            .help("known are x86_64, arm64, ppc64")
+        at.refuse(format!("arch=\"{arch}\" is not a processor that NCCL knows"))
+            .help("known: x86_64, arm64, ppc64")
     })?;
     let (mut vendor, mut model) = (Vendor::Other, (0, 0));
     if arch == Arch::X86 {
@@ -378,7 +378,7 @@ fn net(at: &Element) -> Read<Net> {
     let latency = at.get("latency").map_or(Ok(0.0), |text| {
         let number = text.trim().parse::<f32>().ok();
         let number = number.filter(|number| number.is_finite() && (0.0..1e9).contains(number));
-        number.ok_or_else(|| at.refuse(format!("latency=\"{text}\" is no time in microseconds")))
+        number.ok_or_else(|| at.refuse(format!("latency=\"{text}\" is not a time in microseconds")))
     })?;
     Ok(Net {
         line: at.line,

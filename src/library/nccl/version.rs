@@ -161,7 +161,7 @@ impl Version {
             false => Error::input(format!("PyTorch {name} pins a release for each CUDA"))
                 .help(format!("write {}", by_cuda.join(" or "))),
             true => Error::input(format!("which NCCL PyTorch {name} pins is not known"))
-                .help(format!("known are {}", names(&|_| true).join(", "))),
+                .help(format!("known: {}", names(&|_| true).join(", "))),
         })
     }
 
@@ -196,7 +196,7 @@ impl FromStr for Version {
             }
         }
         let refuse = || {
-            Error::input(format!("`{text}` is no NCCL version"))
+            Error::input(format!("`{text}` is not an NCCL version"))
                 .help("write a release such as 2.27.3, or the PyTorch that pins it, torch-2.7")
         };
         let plain = text.trim_start_matches('v');

@@ -62,7 +62,7 @@ fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, Strin
             small.then_some((to("pipeline")?, why))
         }
         ("allgather", "recursive_doubling") if !call.ranks.is_power_of_two() => {
-            Some((to("bruck")?, format!("{ranks} ranks are no power of two")))
+            Some((to("bruck")?, format!("{ranks} ranks are not a power of two")))
         }
         ("allgather" | "allgatherv", "neighbor") if call.ranks % 2 == 1 => {
             Some((to("ring")?, format!("{ranks} ranks are odd")))

@@ -317,7 +317,7 @@ pub(in crate::library) fn carry_out(
             for inner in parts_of(call, then) {
                 let choice = policy.choose(&inner)?;
                 let name = inner.collective.name();
-                notes.push(format!("its {name} is decided by itself: {}", choice.name).into());
+                notes.push(format!("its {name} is decided separately: {}", choice.name).into());
                 match choice.runs {
                     Runs::Parts(more) => parts.extend(more),
                     Runs::Unpriced(why) => missing = Some(why),

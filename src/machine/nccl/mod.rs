@@ -54,7 +54,7 @@ impl Arch {
             "arm64" | "aarch64" => Ok(Self::Arm),
             "ppc64" | "ppc64le" => Ok(Self::Power),
             _ => Err(Error::input(format!("`{name}` is not a processor that NCCL knows"))
-                .help("known are x86_64, arm64, ppc64")),
+                .help("known: x86_64, arm64, ppc64")),
         }
     }
 
@@ -78,7 +78,7 @@ impl Vendor {
             "mixed" => Ok(Self::Mixed),
             "" | "other" => Ok(Self::Other),
             _ => Err(Error::input(format!("`{name}` is not a processor vendor that NCCL knows"))
-                .help("known are intel, amd, zhaoxin, mixed, or nothing")),
+                .help("known: intel, amd, zhaoxin, mixed, or nothing")),
         }
     }
 

@@ -183,7 +183,7 @@ fn named<T: Copy>(all: &[T], of: fn(T) -> &'static str, name: &str, what: &str) 
         let near = near.and_then(|n| lower.iter().position(|l| l == n)).map(|i| names[i]);
         Error::input(format!("`{name}` is not an {what}")).help(match near {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("known are {}", names.join(", ")),
+            None => format!("known: {}", names.join(", ")),
         })
     })
 }

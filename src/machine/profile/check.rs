@@ -274,7 +274,7 @@ impl Check<'_> {
                     _ => ("alpha", ALPHA),
                 };
                 if time < least || time > most {
-                    let what = format!("{what} of {of} is {time}: known are {least} to {most}");
+                    let what = format!("{what} of {of} is {time}: known values are {least} to {most}");
                     let micro = Seconds(time.0 * if time > most { 1e-6 } else { 1e3 });
                     let slip = micro >= least && micro <= most;
                     let help = if slip { format!("is {micro} meant?") } else { String::new() };
@@ -284,20 +284,20 @@ impl Check<'_> {
             Amount::Rate(rate) => {
                 let (least, most) = RATE;
                 if rate < least || rate > most {
-                    let what = format!("{of} has {rate}: known are {least} to {most}");
+                    let what = format!("{of} has {rate}: known values are {least} to {most}");
                     self.say(Kind::Suspicious, path, what, "a rate is of one port, one way");
                 }
             }
             Amount::PerByte(time) => {
                 if time.0 < GAMMA.0 || time.0 > GAMMA.1 {
-                    let what = format!("gamma is {time}: known are 0.01 to 1000 ps/B");
+                    let what = format!("gamma is {time}: known values are 0.01 to 1000 ps/B");
                     self.say(Kind::Suspicious, path, what, "");
                 }
             }
             Amount::Part(n) if figure.key == "c_real" => {
                 // Two trees reach 1 in theory, and 2 with one port.
                 if !(0.5..=4.0).contains(&n.0) {
-                    let what = format!("c_real is {}: known are 1 to 2.3", n.0);
+                    let what = format!("c_real is {}: known values are 1 to 2.3", n.0);
                     self.say(Kind::Suspicious, path, what, "it counts vectors through one port");
                 }
             }

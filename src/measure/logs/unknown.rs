@@ -45,7 +45,7 @@ impl Hints {
         }
         let ids: Vec<&str> = FORMATS.iter().map(|f| f.id).collect();
         Error::input("the file contains no table of a known benchmark").at(file).help(format!(
-            "known are {}, and nccl-tests' JSON (-J); give the output with its headings",
+            "known: {}, and nccl-tests' JSON (-J); give the output with its headings",
             ids.join(", ")
         ))
     }

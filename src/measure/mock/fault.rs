@@ -108,7 +108,7 @@ impl FromStr for Fault {
                 FORMS.iter().map(|(known, _)| *known),
                 || {
                     let names: Vec<&str> = FORMS.iter().map(|(known, _)| *known).collect();
-                    format!("known are {}", names.join(", "))
+                    format!("known: {}", names.join(", "))
                 },
             )));
         };

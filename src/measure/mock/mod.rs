@@ -324,7 +324,7 @@ fn check(query: &Query, ask: &Ask) -> Result<Asked> {
     if !OPERATIONS.contains(&ask.operation) {
         return Err(Error::input(format!("nccl-tests has no operation `{}`", ask.operation))
             .at(format!("--op {}", ask.operation))
-            .help(format!("known are {}", OPERATIONS.join(", "))));
+            .help(format!("known: {}", OPERATIONS.join(", "))));
     }
     Ok(Asked {
         program: ask.program,

@@ -64,7 +64,7 @@ impl Program {
                 PROGRAMS.iter().map(|p| p.name),
                 || {
                     let names: Vec<_> = PROGRAMS.iter().map(|p| p.name).collect();
-                    format!("known are {}", names.join(", "))
+                    format!("known: {}", names.join(", "))
                 },
             ))
         })

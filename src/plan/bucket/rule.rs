@@ -150,7 +150,7 @@ impl Rule {
             Error::input(format!("`{name}` is not a bucket rule")).help(did_you_mean(
                 name,
                 known(),
-                || format!("known are {}", known().collect::<Vec<_>>().join(", ")),
+                || format!("known: {}", known().collect::<Vec<_>>().join(", ")),
             ))
         })
     }

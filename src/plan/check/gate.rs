@@ -86,7 +86,7 @@ impl Gate {
             Error::input(format!("`{name}` is not a gate")).help(did_you_mean(
                 name,
                 known(),
-                || format!("known are {}", known().collect::<Vec<_>>().join(", ")),
+                || format!("known: {}", known().collect::<Vec<_>>().join(", ")),
             ))
         })
     }

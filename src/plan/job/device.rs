@@ -69,7 +69,7 @@ impl Device {
         let found = devices.device.into_iter().find(|d| d.words.iter().any(|w| plain.contains(w)));
         let mut device = found.ok_or_else(|| {
             Error::input(format!("`{text}` does not name a GPU with known kernels"))
-                .help(format!("write device = \"H100\"; known are {}", known.join(", ")))
+                .help(format!("write device = \"H100\"; known: {}", known.join(", ")))
         })?;
         if let Some(watts) = before(&plain, "w").filter(|w| (100.0..3000.0).contains(w)) {
             device.power = (watts / device.watts).min(1.0);

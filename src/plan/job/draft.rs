@@ -91,7 +91,7 @@ impl Draft {
         }
         let known = KEYS.iter().find(|known| **known == key).ok_or_else(|| {
             let advice = did_you_mean(key, KEYS.iter().copied(), || {
-                format!("known are {}", KEYS.join(", "))
+                format!("known: {}", KEYS.join(", "))
             });
             Error::input(format!("unknown key `{key}` of a job")).help(advice)
         })?;

@@ -115,7 +115,7 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
         None => {
             let known: Vec<&str> = whole.keys().map(String::as_str).collect();
             let help = did_you_mean(name, known.iter().copied(), || {
-                format!("name its config.json too; known are {}", known.join(", "))
+                format!("name its config.json too; known: {}", known.join(", "))
             });
             Err(Error::input(format!("the widths of `{name}` are not known")).help(help))
         }

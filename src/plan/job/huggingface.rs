@@ -81,7 +81,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         return Err(Error::input(format!("`{family}` is not a known family of models"))
             .at(format!("{file}: model_type"))
             .help(format!(
-                "known are {}; or write the widths as [model] of a job",
+                "known: {}; or write the widths as [model] of a job",
                 FAMILIES.join(", ")
             )));
     }

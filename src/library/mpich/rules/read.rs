@@ -17,18 +17,18 @@ pub(in crate::library) fn read(text: &str) -> Result<Tree, Refused> {
     let mut scanner = Scanner { text, at: 0, line: 1 };
     let root = scanner.object(0)?;
     if scanner.next().is_some() {
-        return Err(scanner.fault("something stands behind the last brace"));
+        return Err(scanner.fault("something comes after the last brace"));
     }
     let mut tree = Tree::default();
     for entry in root {
         let Some(name) = entry.name.strip_prefix("collective=") else {
-            return Err(Refused::at(entry.line, format!("`{}` is no collective", entry.name))
+            return Err(Refused::at(entry.line, format!("`{}` is not a collective", entry.name))
                 .help("write tests inside of each `collective=…`"));
         };
         if !COLLECTIVES.contains(&name) {
             return Err(Refused::at(entry.line, format!("MPICH has no collective `{name}`")).help(
                 did_you_mean(name, COLLECTIVES.iter().copied(), || {
-                    format!("known are {}", COLLECTIVES.join(", "))
+                    format!("known: {}", COLLECTIVES.join(", "))
                 }),
             ));
         }
@@ -96,7 +96,7 @@ impl Scanner<'_> {
                     self.at += 1;
                     let quoted = &self.text[start..self.at];
                     return serde_json::from_str(quoted)
-                        .map_err(|_| self.fault("the name is no JSON string"));
+                        .map_err(|_| self.fault("the name is not a JSON string"));
                 }
                 b'\n' => break,
                 b'\\' => self.at += 2,
@@ -127,7 +127,7 @@ impl Scanner<'_> {
             // MPICH takes blanks out of names.
             let name: String = self.name()?.chars().filter(|c| !c.is_ascii_whitespace()).collect();
             if let Some(before) = lines.insert(name.clone(), line) {
-                return Err(Refused::at(line, format!("`{name}` stands in line {before} already"))
+                return Err(Refused::at(line, format!("`{name}` is already in line {before}"))
                     .help("of two equal tests the reader of MPICH keeps one: leave one out"));
             }
             self.take(b':')?;
@@ -161,7 +161,7 @@ fn node(collective: &str, entries: Vec<Entry>, line: usize) -> Result<Node, Refu
 fn leaf(collective: &str, mut entries: Vec<Entry>) -> Result<Leaf, Refused> {
     let line = entries.first().map_or(1, |e| e.line);
     let (Some(entry), true) = (entries.pop(), entries.is_empty()) else {
-        return Err(Refused::at(line, "an algorithm and something beside it")
+        return Err(Refused::at(line, "an algorithm and something else")
             .help("MPICH looks at the first algorithm only: leave the rest out"));
     };
     let name = entry.name.trim_start_matches("algorithm=");
@@ -173,7 +173,7 @@ fn leaf(collective: &str, mut entries: Vec<Entry>) -> Result<Leaf, Refused> {
         .and_then(|n| n.strip_prefix(&stem))
         .and_then(|n| n.strip_prefix('_'));
     if !rest.is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind))) {
-        return Err(Refused::at(line, format!("`{name}` is no algorithm of {collective}")).help(
+        return Err(Refused::at(line, format!("`{name}` is not an algorithm of {collective}")).help(
             format!(
                 "MPICH stops at such a name: write MPIR_{stem}_intra_…, _inter_… or _allcomm_…"
             ),
@@ -198,7 +198,7 @@ fn closed(branches: &[Branch], line: usize) -> Result<(), Refused> {
     };
     let any = |b: &Branch| matches!(b.test, Test::Any(_));
     if let Some(early) = branches.iter().rev().skip(1).find(|b| any(b)) {
-        return Err(Refused::at(early.line.0, "tests stand behind one that always holds")
+        return Err(Refused::at(early.line.0, "tests follow one that is always true")
             .help("MPICH stops at such a list: put `=any` last"));
     }
     // What tests a yes or no is complete with both.
@@ -208,7 +208,7 @@ fn closed(branches: &[Branch], line: usize) -> Result<(), Refused> {
     if any(last) || both || intra {
         return Ok(());
     }
-    Err(Refused::at(last.line.0, "no test holds for all that is left")
+    Err(Refused::at(last.line.0, "no test is true for all remaining cases")
         .help("MPICH stops there: end with `=any`, or with both `=yes` and `=no`"))
 }
 
@@ -250,8 +250,8 @@ const NAMES: &[&str] = &[
 
 fn test(collective: &str, name: &str, line: usize) -> Result<Test, Refused> {
     let unknown = || {
-        Refused::at(line, format!("`{name}` is no test"))
-            .help(format!("MPICH stops there; known are {}", NAMES.join(", ")))
+        Refused::at(line, format!("`{name}` is not a test"))
+            .help(format!("MPICH stops there; known: {}", NAMES.join(", ")))
     };
     let end = name.find(['<', '=']).unwrap_or(name.len());
     let (subject, rest) = name.split_at(end);
@@ -313,7 +313,7 @@ fn limit(rest: &str, line: usize) -> Result<Option<Limit>, Refused> {
     match digits.parse::<i32>() {
         Ok(number) => Ok(Some(limit(number.unsigned_abs()))),
         Err(_) => Err(Refused::at(line, format!("`{digits}` has more than 32 bits"))
-            .help(format!("MPICH cuts it off without a word: write at most {}", i32::MAX))),
+            .help(format!("MPICH silently truncates it: write at most {}", i32::MAX))),
     }
 }
 
@@ -405,9 +405,9 @@ mod tests {
         let bcast = |inside: &str| format!("{{\n\"collective=bcast\":\n{inside}}}");
         let x = leaf("Bcast");
         for (text, line, what) in [
-            (bcast(&format!("{{\"avg_msg_size<=4\": {x}}}")), 3, "no test holds for all"),
-            (bcast(&format!("{{\"any\": {x}, \"comm_size=any\": {x}}}")), 3, "tests stand behind"),
-            (bcast(&format!("{{\"comm_sizes=any\": {x}}}")), 3, "`comm_sizes=any` is no test"),
+            (bcast(&format!("{{\"avg_msg_size<=4\": {x}}}")), 3, "no test is true for all"),
+            (bcast(&format!("{{\"any\": {x}, \"comm_size=any\": {x}}}")), 3, "tests follow one"),
+            (bcast(&format!("{{\"comm_sizes=any\": {x}}}")), 3, "`comm_sizes=any` is not a test"),
             (
                 bcast(&format!("{{\"avg_msg_size<=4294967296\": {x}, \"any\": {x}}}")),
                 3,
@@ -416,7 +416,7 @@ mod tests {
             (
                 bcast(&format!("{{\"avg_msg_size<=-1\": {x}, \"any\": {x}}}")),
                 3,
-                "`avg_msg_size<=-1` is no test",
+                "`avg_msg_size<=-1` is not a test",
             ),
             (
                 bcast(&format!("{{\"is_op_built_in=yes\": {x}, \"any\": {x}}}")),
@@ -426,16 +426,16 @@ mod tests {
             (
                 bcast(&format!("{{\"any\": {x}, \"any\": {x}}}")),
                 3,
-                "`any` stands in line 3 already",
+                "`any` is already in line 3",
             ),
-            (bcast(&leaf("Reduce")), 3, "`MPIR_Reduce_intra_x` is no algorithm of bcast"),
+            (bcast(&leaf("Reduce")), 3, "`MPIR_Reduce_intra_x` is not an algorithm of bcast"),
             (bcast("{}"), 2, "an empty object"),
             (bcast("{\"any\": 3}"), 3, "`{` is to stand here"),
             (bcast("{\"any"), 3, "a name without its closing"),
             ("{\n\"collective=brodcast\": {}}".to_owned(), 2, "MPICH has no collective `brodcast`"),
-            ("{\n\"comm_type=intra\": {}}".to_owned(), 2, "`comm_type=intra` is no collective"),
+            ("{\n\"comm_type=intra\": {}}".to_owned(), 2, "`comm_type=intra` is not a collective"),
             ("{}".to_owned(), 1, "the file has no rules"),
-            (format!("{} 1", bcast(&x)), 3, "something stands behind"),
+            (format!("{} 1", bcast(&x)), 3, "something comes after"),
             ("{\"collective=bcast\": ".to_owned(), 1, "the file ends where `{`"),
             ("{\"a\":".repeat(1000), 1, "more than 64 objects"),
         ] {

@@ -37,7 +37,7 @@ impl Variables {
         self.numbers[index] = match value.trim() {
             "" => None,
             text => Some(text.parse().map_err(|_| {
-                Error::input(format!("`{text}` is no whole number"))
+                Error::input(format!("`{text}` is not a whole number"))
                     .at(format!("{name}={value}"))
                     .help("write one such as 8")
             })?),

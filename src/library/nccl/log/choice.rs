@@ -132,7 +132,7 @@ pub(super) fn read(message: &str, printer: &str, line: usize) -> Result<Choice, 
         Some((name, size)) => {
             let name = name.trim();
             let named = Function::named(name).map_err(|_| {
-                Refused::at(line, format!("`{name}` is no collective of NCCL's tuner"))
+                Refused::at(line, format!("`{name}` is not a collective of NCCL's tuner"))
             })?;
             (Some(named), size)
         }
@@ -143,7 +143,7 @@ pub(super) fn read(message: &str, printer: &str, line: usize) -> Result<Choice, 
         .parse::<u64>()
         .ok()
         .or_else(|| whole(size))
-        .ok_or_else(|| Refused::at(line, format!("`{size}` is no number of bytes")))?;
+        .ok_or_else(|| Refused::at(line, format!("`{size}` is not a number of bytes")))?;
     let words: Vec<&str> = after.split_whitespace().collect();
     let [algo, "proto", proto, rest @ ..] = words.as_slice() else { return Err(cut()) };
     let (algo, proto) = (algorithm(algo, line)?, protocol(proto, line)?);
@@ -151,7 +151,7 @@ pub(super) fn read(message: &str, printer: &str, line: usize) -> Result<Choice, 
         ["time", time] => {
             let time: f32 = time.parse().map_err(|_| cut())?;
             if !time.is_finite() || time < 0.0 {
-                return Err(Refused::at(line, format!("`time {time}` is no time")));
+                return Err(Refused::at(line, format!("`time {time}` is not a time")));
             }
             Detail::Time(Micros(time))
         }
@@ -181,7 +181,7 @@ fn whole(text: &str) -> Option<u64> {
 fn algorithm(word: &str, line: usize) -> Result<Algo, Refused> {
     let numbered = word.parse::<usize>().ok().and_then(|i| Algo::ALL.get(i).copied());
     numbered.or_else(|| Algo::named(word).ok()).ok_or_else(|| {
-        Refused::at(line, format!("`{word}` is no algorithm of NCCL")).help(
+        Refused::at(line, format!("`{word}` is not an algorithm of NCCL")).help(
             "0 is Tree, 1 Ring, 2 CollNetDirect, 3 CollNetChain, 4 NVLS, 5 NVLSTree, 6 PAT; -1 \
              stands where NCCL found none",
         )
@@ -191,7 +191,7 @@ fn algorithm(word: &str, line: usize) -> Result<Algo, Refused> {
 fn protocol(word: &str, line: usize) -> Result<Proto, Refused> {
     let numbered = word.parse::<usize>().ok().and_then(|i| Proto::ALL.get(i).copied());
     numbered.or_else(|| Proto::named(word).ok()).ok_or_else(|| {
-        Refused::at(line, format!("`{word}` is no protocol of NCCL"))
+        Refused::at(line, format!("`{word}` is not a protocol of NCCL"))
             .help("0 is LL, 1 LL128, 2 Simple; -1 stands where NCCL found none")
     })
 }

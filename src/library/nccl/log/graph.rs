@@ -159,7 +159,7 @@ impl Searches {
             return Ok(true);
         };
         if number != found.channels.len() {
-            let what = format!("channel {number} stands where {} should", found.channels.len());
+            let what = format!("channel {number} is where {} should be", found.channels.len());
             return Err(Refused::at(line, what).help("copy the whole log"));
         }
         let gpus: Vec<&str> = path.split_whitespace().filter(|w| w.starts_with("GPU/")).collect();
@@ -206,7 +206,7 @@ fn graph(text: &str, line: usize) -> Result<Graph, Refused> {
         let value = text.strip_prefix(name).ok_or_else(cut)?.trim();
         value
             .parse()
-            .map_err(|_| Refused::at(line, format!("`{name}{value}` is no whole number from 0")))
+            .map_err(|_| Refused::at(line, format!("`{name}{value}` is not a whole number from 0")))
     };
     let pair = |text: &str| -> Result<(String, String), Refused> {
         let (_, values) = text.split_once(' ').ok_or_else(cut)?;
@@ -215,12 +215,12 @@ fn graph(text: &str, line: usize) -> Result<Graph, Refused> {
     };
     let rate = |text: &str| match text.parse::<f32>() {
         Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(Gbps(rate)),
-        _ => Err(Refused::at(line, format!("`{text}` is no rate in GB/s"))),
+        _ => Err(Refused::at(line, format!("`{text}` is not a rate in GB/s"))),
     };
     let path = |text: &str| {
         PathType::named(text).map_err(|_| {
-            Refused::at(line, format!("`{text}` is no path type of NCCL"))
-                .help("known are LOC, NVL, NVB, C2C, PIX, PXB, PXN, P2C, PHB, SYS, NET, DIS")
+            Refused::at(line, format!("`{text}` is not a path type of NCCL"))
+                .help("known: LOC, NVL, NVB, C2C, PIX, PXB, PXN, P2C, PHB, SYS, NET, DIS")
         })
     };
     if !(rates.starts_with("bw ") || rates.starts_with("speed ")) || !types.starts_with("type ") {
@@ -229,7 +229,7 @@ fn graph(text: &str, line: usize) -> Result<Graph, Refused> {
     let ((intra, inter), (type_intra, type_inter)) = (pair(rates)?, pair(types)?);
     let pattern = number(pattern, "")?;
     if !(1..=6).contains(&pattern) {
-        return Err(Refused::at(line, format!("pattern {pattern}: known are 1 to 6")));
+        return Err(Refused::at(line, format!("pattern {pattern}: known patterns: 1 to 6")));
     }
     Ok(Graph {
         pattern,

@@ -237,12 +237,12 @@ impl Tables {
             let algo = algo(name.trim(), line)?;
             let expected = Proto::ALL[i % 3].name();
             if proto.trim() != expected {
-                let what = format!("`{cell}` stands where {} should", expected);
+                let what = format!("`{cell}` is where {} should be", expected);
                 return Err(Refused::at(line, what));
             }
             if i % 3 == 0 {
                 if table.algos.contains(&algo) {
-                    return Err(Refused::at(line, format!("{} stands twice", algo.name())));
+                    return Err(Refused::at(line, format!("{} appears twice", algo.name())));
                 }
                 table.algos.push(algo);
             } else if table.algos.last() != Some(&algo) {
@@ -276,7 +276,7 @@ impl Tables {
             }
             _ if optional => {}
             Some(next) => {
-                let what = format!("the row {} stands where {} should", row.name(), next.name());
+                let what = format!("the row {} is where {} should be", row.name(), next.name());
                 return Err(Refused::at(line, what));
             }
             None => {
@@ -300,13 +300,13 @@ impl Tables {
             let (a, p) = (algo as usize, proto as usize);
             match row {
                 Row::Protocol if *cell != proto.name() => {
-                    let what = format!("`{cell}` stands where {} should", proto.name());
+                    let what = format!("`{cell}` is where {} should be", proto.name());
                     return Err(Refused::at(line, what));
                 }
                 Row::Protocol => {}
                 Row::Threads => {
                     let threads = cell.parse().map_err(|_| {
-                        Refused::at(line, format!("`{cell}` is no number of threads"))
+                        Refused::at(line, format!("`{cell}` is not a number of threads"))
                     })?;
                     table.threads[a][p] = Some(threads);
                 }
@@ -337,7 +337,7 @@ fn algo(name: &str, line: usize) -> Result<Algo, Refused> {
     // Until 2.13 in-network reduction was one algorithm.
     let name = if name == "CollNet" { "CollNetDirect" } else { name };
     let found = Algo::ALL.into_iter().find(|algo| algo.name() == name);
-    found.ok_or_else(|| Refused::at(line, format!("`{name}` is no algorithm of NCCL")))
+    found.ok_or_else(|| Refused::at(line, format!("`{name}` is not an algorithm of NCCL")))
 }
 
 /// A cell; none where 2.31 and later print that the function is not served.
@@ -350,7 +350,7 @@ fn printed(cell: &str, line: usize) -> Result<Option<Printed>, Refused> {
         Some(Printed { latency: Tenths::read(latency)?, bandwidth: Tenths::read(bandwidth)? })
     });
     read.map(Some).ok_or_else(|| {
-        Refused::at(line, format!("`{cell}` is no latency/bandwidth"))
+        Refused::at(line, format!("`{cell}` is not a latency/bandwidth"))
             .help("cells look like `9.3/   6.0`")
     })
 }

@@ -22,7 +22,7 @@ pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
         }
         if line.len() > LONGEST {
             return Err(Refused::at(number, format!("a line of {} bytes", line.len()))
-                .help(format!("the plugin cuts lines behind {LONGEST}")));
+                .help(format!("the plugin cuts lines after {LONGEST} bytes")));
         }
         rules.rules.push(rule(line, number)?);
     }
@@ -42,7 +42,7 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
         return fault(
             format!("a rule has 8 to 10 fields, not {}", fields.len()),
             "write collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks\
-             [,pipe_ops[,registered]]: the plugin drops a shorter line without a word",
+             [,pipe_ops[,registered]]: the plugin silently drops a shorter line",
         );
     }
     if fields.contains(&"") {
@@ -52,22 +52,22 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
         );
     }
     let known = |field: &str, what: &str, instead: &str, names: Vec<&str>| {
-        Refused::at(at, format!("`{field}` is no {what}")).help(format!(
-            "the plugin takes it for {instead} without a word; known are {}",
+        Refused::at(at, format!("`{field}` is not {what}")).help(format!(
+            "the plugin silently reads it as {instead}; known: {}",
             names.join(", ")
         ))
     };
     let collective = COLLECTIVES.iter().find(|c| c.id() == fields[0]).ok_or_else(|| {
         let names = COLLECTIVES.iter().map(|c: &Collective| c.id()).collect();
-        known(fields[0], "collective", "allreduce", names)
+        known(fields[0], "a collective", "allreduce", names)
     })?;
     let algorithm = Algo::ALL.into_iter().find(|a| a.lower() == fields[3]).ok_or_else(|| {
         let names = Algo::ALL.map(Algo::lower).to_vec();
-        known(fields[3], "algorithm", "ring", names)
+        known(fields[3], "an algorithm", "ring", names)
     })?;
     let protocol = Proto::ALL.into_iter().find(|p| p.lower() == fields[4]).ok_or_else(|| {
         let names = Proto::ALL.map(Proto::lower).to_vec();
-        known(fields[4], "protocol", "simple", names)
+        known(fields[4], "a protocol", "simple", names)
     })?;
     let (from, to) = (bytes(fields[1], at)?, bytes(fields[2], at)?);
     if from > to {
@@ -106,7 +106,7 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
 
 fn bytes(field: &str, at: usize) -> Result<Bytes, Refused> {
     field.parse().map(Bytes).map_err(|_| {
-        Refused::at(at, format!("`{field}` is no number of bytes"))
+        Refused::at(at, format!("`{field}` is not a number of bytes"))
             .help(format!("write a whole number up to {}", u64::MAX))
     })
 }
@@ -116,7 +116,7 @@ fn count(field: &str, at: usize) -> Result<Option<u32>, Refused> {
     match field.parse::<i32>() {
         Ok(-1) => Ok(None),
         Ok(number) if number >= 0 => Ok(Some(number.unsigned_abs())),
-        _ => Err(Refused::at(at, format!("`{field}` is no count"))
+        _ => Err(Refused::at(at, format!("`{field}` is not a count"))
             .help("write a whole number from 0 on, or -1 for any")),
     }
 }
@@ -157,17 +157,17 @@ allreduce,0,65536,ring,ll,-1,1,8
         for (line, what) in [
             (
                 "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks",
-                "`collective` is no collective",
+                "`collective` is not a collective",
             ),
-            ("AllReduce,0,1,ring,ll,-1,1,8", "`AllReduce` is no collective"),
-            ("allreduce,0,1,Ring,ll,-1,1,8", "`Ring` is no algorithm"),
-            ("allreduce,0,1,ring,LL,-1,1,8", "`LL` is no protocol"),
+            ("AllReduce,0,1,ring,ll,-1,1,8", "`AllReduce` is not a collective"),
+            ("allreduce,0,1,Ring,ll,-1,1,8", "`Ring` is not an algorithm"),
+            ("allreduce,0,1,ring,LL,-1,1,8", "`LL` is not a protocol"),
             ("allreduce,0,1,ring,ll,-1,1", "a rule has 8 to 10 fields, not 7"),
             ("allreduce,0,1,ring,ll,-1,1,8,-1,-1,5", "a rule has 8 to 10 fields, not 11"),
             ("allreduce,0,1,ring,ll,,1,8,-1", "an empty field"),
             ("allreduce,2,1,ring,ll,-1,1,8", "no size is from 2 to 1"),
-            ("allreduce,0,4GiB,ring,ll,-1,1,8", "`4GiB` is no number of bytes"),
-            ("allreduce,0,1,ring,ll,-2,1,8", "`-2` is no count"),
+            ("allreduce,0,4GiB,ring,ll,-1,1,8", "`4GiB` is not a number of bytes"),
+            ("allreduce,0,1,ring,ll,-2,1,8", "`-2` is not a count"),
             ("allreduce,0,1,ring,ll,-1,1,8,-1,2", "`2` for registered buffers"),
             (" # a comment", "a comment or an empty line begins with blanks"),
         ] {

@@ -115,7 +115,7 @@ impl Knobs {
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         let value = value.trim();
         let refuse = |takes: &str| {
-            Error::input(format!("`{value}` is no value of {name}"))
+            Error::input(format!("`{value}` is not a value of {name}"))
                 .at(format!("{name}={value}"))
                 .help(format!("write {takes}"))
         };

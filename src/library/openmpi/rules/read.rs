@@ -32,7 +32,7 @@ pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
     match words.rest.next() {
         None => Ok(rules),
         Some((line, extra)) => {
-            Err(Refused::at(line, format!("`{extra}` stands behind the last rule"))
+            Err(Refused::at(line, format!("`{extra}` comes after the last rule"))
                 .help("Open MPI reads no further: correct the counts before it"))
         }
     }
@@ -64,8 +64,8 @@ fn numbers(text: &str) -> Result<Vec<(usize, u64)>, Refused> {
             }
             let value: Option<i64> = if digits { word.parse().ok() } else { None };
             let Some(value) = value.and_then(|v| u64::try_from(v).ok()) else {
-                return Err(Refused::at(number, format!("`{word}` is no whole number from 0 on"))
-                    .help("Open MPI skips it or drops the file, without a word; write # before comments"));
+                return Err(Refused::at(number, format!("`{word}` is not a whole number from 0 on"))
+                    .help("Open MPI silently skips it or drops the file; write # before comments"));
             };
             found.push((number, value));
         }
@@ -85,7 +85,7 @@ impl Words {
     fn number(&mut self, what: &str) -> Result<u64, Refused> {
         let (line, value) = self.rest.next().ok_or_else(|| {
             Refused::at(self.line, format!("the file ends where the {what} is to stand"))
-                .help("Open MPI drops a file that is too short, without a word: correct the counts")
+                .help("Open MPI silently drops a file that is too short: correct the counts")
         })?;
         self.line = line;
         Ok(value)
@@ -112,7 +112,7 @@ impl Words {
                 line.0,
                 format!("rules have no effect on collective {number}"),
             )
-            .help(format!("known are {}", known.join(", "))));
+            .help(format!("known: {}", known.join(", "))));
         };
         let count = self.number("number of communicator sizes")?;
         if count == 0 {
@@ -123,7 +123,7 @@ impl Words {
         for _ in 0..count {
             let one = self.comm(collective)?;
             if let Some(before) = comms.last().filter(|before| before.from >= one.from) {
-                let what = format!("{} ranks behind {}", one.from, before.from);
+                let what = format!("{} ranks after {}", one.from, before.from);
                 return Err(Refused::at(one.line.0, what)
                     .help("Open MPI never comes to it: write communicator sizes ascending"));
             }
@@ -147,10 +147,10 @@ impl Words {
                 None if rule.from.0 > 0 => {
                     let what = format!("the first rule begins at {} bytes", rule.from.0);
                     return Err(Refused::at(rule.line.0, what)
-                        .help("Open MPI drops such a file without a word: begin with `0 0 0 0`"));
+                        .help("Open MPI silently drops such a file: begin with `0 0 0 0`"));
                 }
                 Some(before) if before.from >= rule.from => {
-                    let what = format!("{} bytes behind {}", rule.from.0, before.from.0);
+                    let what = format!("{} bytes after {}", rule.from.0, before.from.0);
                     return Err(Refused::at(rule.line.0, what)
                         .help("Open MPI never comes to it: write sizes ascending"));
                 }
@@ -169,7 +169,7 @@ impl Words {
             let known: Vec<_> = names.map(|(number, name)| format!("{number} {name}")).collect();
             let what = format!("{} has no algorithm {algorithm}", collective.name());
             return Err(Refused::at(self.line, what)
-                .help(format!("its first call fails; known are 0 default, {}", known.join(", "))));
+                .help(format!("its first call fails; known: 0 default, {}", known.join(", "))));
         }
         let fan = self.int("fan in and out")?;
         let segment = Bytes(self.int("size of segments")?.into());
@@ -221,12 +221,12 @@ mod tests {
     fn what_open_mpi_passes_over_is_refused_with_its_line() {
         for (text, line, what) in [
             ("1\n7 1\n4 1\n100 3 0 0\n", 4, "the first rule begins at 100 bytes"),
-            ("1\n7 1\n4 2\n0 3 0 0\n0 4 0 0\n", 5, "0 bytes behind 0"),
-            ("1\n7 2\n8 1\n0 3 0 0\n4 1\n0 1 0 0\n", 5, "4 ranks behind 8"),
+            ("1\n7 1\n4 2\n0 3 0 0\n0 4 0 0\n", 5, "0 bytes after 0"),
+            ("1\n7 2\n8 1\n0 3 0 0\n4 1\n0 1 0 0\n", 5, "4 ranks after 8"),
             ("1\n7 1\n4 2\n0 3 0 0\n", 4, "the file ends where"),
-            ("1\n7 1\n4 1\n0 3 0 0\n9\n", 5, "`9` stands behind the last rule"),
-            ("1\n7 1\n4 1\n0 three 0 0\n", 4, "`three` is no whole number"),
-            ("1\n7 1\n4 1\n0 -1 0 0\n", 4, "`-1` is no whole number"),
+            ("1\n7 1\n4 1\n0 3 0 0\n9\n", 5, "`9` comes after the last rule"),
+            ("1\n7 1\n4 1\n0 three 0 0\n", 4, "`three` is not a whole number"),
+            ("1\n7 1\n4 1\n0 -1 0 0\n", 4, "`-1` is not a whole number"),
             ("1\n7 1\n010 1\n0 3 0 0\n", 3, "`010` begins with a zero"),
             ("1\n7 1\n4 1\n0 99 0 0\n", 4, "bcast has no algorithm 99"),
             ("1\n5 1\n4 1\n0 1 0 0\n", 2, "rules have no effect on collective 5"),

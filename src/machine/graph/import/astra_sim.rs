@@ -92,7 +92,7 @@ fn network(text: &str) -> Result<Graph> {
                 other => {
                     return Err(Error::input(format!("`{other}` is not a kind of dimension"))
                         .at("topology")
-                        .help("known are Ring, FullyConnected and Switch"));
+                        .help("known: Ring, FullyConnected and Switch"));
                 }
             }
         }

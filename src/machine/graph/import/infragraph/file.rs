@@ -159,7 +159,7 @@ fn component<'t>(node: &'t Node<'t>, devices: &HashMap<&str, usize>) -> Read<Com
         _ => {
             return Err(node
                 .refuse(format!("`{choice}` is not a choice of a component"))
-                .help("known are custom, device, cpu, xpu, nic, memory, port and switch"));
+                .help("known: custom, device, cpu, xpu, nic, memory, port and switch"));
         }
     };
     Ok(Component { name, count: count(node)?, kind })
@@ -249,7 +249,7 @@ fn edge<'t>(
         other => {
             return Err(node
                 .refuse(format!("`{other}` is not a scheme"))
-                .help("known are one2one, many2many and ring"));
+                .help("known: one2one, many2many and ring"));
         }
     };
     let end = |key: &str| {
