@@ -915,7 +915,7 @@ fn what_cannot_be_written_says_why() {
         ),
         ("export mpich-json -n 16 --on dgx-h100", &["2 nodes x 8 ranks", "--gpus-per-node 1"]),
         ("export nccl-tuner-csv -n 4 --on tcp-25g", &["which communicator?", "--comm"]),
-        ("export nccl-tuner-csv --comm dgx_h100", &["no communicator", "dgx_h100_8x400g.p8.n2"]),
+        ("export nccl-tuner-csv --comm dgx_h100", &["not a communicator", "dgx_h100_8x400g.p8.n2"]),
         (
             "export nccl-tuner-csv --comm dgx_h100_8x400g.p8.n2 -n 4",
             &["the communicator already sets", "leave out --n"],

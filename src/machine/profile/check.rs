@@ -274,7 +274,8 @@ impl Check<'_> {
                     _ => ("alpha", ALPHA),
                 };
                 if time < least || time > most {
-                    let what = format!("{what} of {of} is {time}: known values are {least} to {most}");
+                    let what =
+                        format!("{what} of {of} is {time}: known values are {least} to {most}");
                     let micro = Seconds(time.0 * if time > most { 1e-6 } else { 1e3 });
                     let slip = micro >= least && micro <= most;
                     let help = if slip { format!("is {micro} meant?") } else { String::new() };

@@ -90,9 +90,8 @@ impl Draft {
             return Ok(());
         }
         let known = KEYS.iter().find(|known| **known == key).ok_or_else(|| {
-            let advice = did_you_mean(key, KEYS.iter().copied(), || {
-                format!("known: {}", KEYS.join(", "))
-            });
+            let advice =
+                did_you_mean(key, KEYS.iter().copied(), || format!("known: {}", KEYS.join(", ")));
             Error::input(format!("unknown key `{key}` of a job")).help(advice)
         })?;
         self.keys.insert((*known).to_owned(), value.into());

@@ -52,10 +52,8 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
         );
     }
     let known = |field: &str, what: &str, instead: &str, names: Vec<&str>| {
-        Refused::at(at, format!("`{field}` is not {what}")).help(format!(
-            "the plugin silently reads it as {instead}; known: {}",
-            names.join(", ")
-        ))
+        Refused::at(at, format!("`{field}` is not {what}"))
+            .help(format!("the plugin silently reads it as {instead}; known: {}", names.join(", ")))
     };
     let collective = COLLECTIVES.iter().find(|c| c.id() == fields[0]).ok_or_else(|| {
         let names = COLLECTIVES.iter().map(|c: &Collective| c.id()).collect();

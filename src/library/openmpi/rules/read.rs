@@ -64,8 +64,11 @@ fn numbers(text: &str) -> Result<Vec<(usize, u64)>, Refused> {
             }
             let value: Option<i64> = if digits { word.parse().ok() } else { None };
             let Some(value) = value.and_then(|v| u64::try_from(v).ok()) else {
-                return Err(Refused::at(number, format!("`{word}` is not a whole number from 0 on"))
-                    .help("Open MPI silently skips it or drops the file; write # before comments"));
+                return Err(Refused::at(
+                    number,
+                    format!("`{word}` is not a whole number from 0 on"),
+                )
+                .help("Open MPI silently skips it or drops the file; write # before comments"));
             };
             found.push((number, value));
         }
