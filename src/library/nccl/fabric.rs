@@ -67,6 +67,7 @@ pub fn fabric(description: &Description) -> Result<Graph> {
 /// GB/s as NCCL holds it.
 fn rate(gigabytes: f32) -> Result<Rate> {
     let exact = decimal(&gigabytes.to_string()).filter(|x| *x > Rational::from_integer(0));
-    let exact = exact.ok_or_else(|| Error::input(format!("a link of {gigabytes} GB/s")))?;
+    let exact =
+        exact.ok_or_else(|| Error::input(format!("a link cannot have {gigabytes} GB/s")))?;
     Ok(Rate(exact * Rational::from_integer(1_000_000_000)))
 }

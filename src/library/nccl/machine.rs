@@ -52,10 +52,10 @@ impl FromStr for Capability {
         let number = plain.trim_start_matches("cc").trim_start_matches("sm").replace('.', "");
         match number.parse() {
             Ok(cc @ 35..=999) if !text.trim().starts_with('-') => Ok(Self(cc)),
-            _ => Err(Error::input(format!("`{text}` is not a GPU whose compute capability is known"))
-                .help(
-                    "write the capability, such as cc90, or one of h100, b200, a100, l40s, v100",
-                )),
+            _ => Err(Error::input(format!(
+                "`{text}` is not a GPU whose compute capability is known"
+            ))
+            .help("write the capability, such as cc90, or one of h100, b200, a100, l40s, v100")),
         }
     }
 }
@@ -82,8 +82,10 @@ impl FromStr for Processor {
             "arm" | "arm64" | "grace" => (Arch::Arm, Vendor::Other),
             "power" | "ppc64" => (Arch::Power, Vendor::Other),
             _ => {
-                return Err(Error::input(format!("`{text}` is not a processor that NCCL asks for"))
-                    .help("known: intel, amd, zhaoxin, mixed, arm, power"));
+                return Err(Error::input(format!(
+                    "`{text}` is not a processor that NCCL distinguishes"
+                ))
+                .help("known: intel, amd, zhaoxin, mixed, arm, power"));
             }
         };
         Ok(Self { arch, vendor })

@@ -97,7 +97,7 @@ impl<'a> Place<'a> {
     pub fn origin(&self) -> Result<String> {
         let (_, nodes) = self.find()?;
         Ok(format!(
-            "graphs are built in: what the search of NCCL {} finds on {}, {} per node, {nodes}",
+            "built-in graphs, found by the search of NCCL {} on {}, {} per node, {nodes}",
             self.search, self.machine, self.per_node
         ))
     }
@@ -106,7 +106,7 @@ impl<'a> Place<'a> {
         let ranks = self.per_node.checked_mul(self.nodes);
         let Some(ranks) = ranks.filter(|&ranks| ranks <= Communicator::MOST_RANKS) else {
             return Err(Error::input(format!(
-                "{} x {} are too many ranks",
+                "{} x {} ranks are too many",
                 self.nodes, self.per_node
             ))
             .help(format!("ask for at most {}", Communicator::MOST_RANKS)));
@@ -162,7 +162,7 @@ impl fmt::Display for Nodes {
             Self(1, Some(1)) => f.write_str("1 node"),
             Self(from, Some(to)) if from == to => write!(f, "{from} nodes"),
             Self(from, Some(to)) => write!(f, "{from} to {to} nodes"),
-            Self(from, None) => write!(f, "{from} nodes and more"),
+            Self(from, None) => write!(f, "{from} nodes or more"),
         }
     }
 }

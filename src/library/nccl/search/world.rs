@@ -42,7 +42,7 @@ impl World {
         if seen != described {
             let what = format!("NCCL {version} sees {seen} of the {described} GPUs with ranks");
             return Err(Error::unsupported(what).at(&description.origin).help(
-                "put each into a <pci> of its own, below switches (class 0x060400) alone; several \
+                "put each into its own <pci>, with only switches (class 0x060400) above it; several \
                  ranks on one GPU need NCCL 2.30",
             ));
         }
@@ -52,7 +52,7 @@ impl World {
         let gpus = system.count(Kind::Gpu);
         let inter = gpus as u64 != ranks;
         if inter && system.count(Kind::Net) == 0 {
-            return Err(Error::input("the topology has no NIC, and other nodes are behind one")
+            return Err(Error::input("the topology has no NIC to reach other nodes")
                 .at(&description.origin)
                 .help(
                     "add <nic><net name=\"net0\" dev=\"0\" speed=\"400000\" port=\"1\" gdr=\"1\"/>\

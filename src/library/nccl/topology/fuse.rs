@@ -197,10 +197,10 @@ fn grouped<'a>(
         let list = Interfaces::read(text).exactly();
         let group: Vec<usize> = (0..nics.len()).filter(|&i| list.names(&nics[i].net)).collect();
         if group.len() != list.named.len() || group.len() > most {
-            let what = format!("{} of the {} NICs are there", group.len(), list.named.len());
+            let what = format!("{} of the {} named NICs exist", group.len(), list.named.len());
             return Err(Error::input(what)
                 .at(format!("NCCL_NET_FORCE_MERGE={text}"))
-                .help(format!("name at most {most} as the topology's <net name=\"…\"> does")));
+                .help(format!("name at most {most}, as in the topology's <net name=\"…\">")));
         }
         group.iter().for_each(|&i| placed[i] = true);
         found.push(group.into_iter().map(|i| &nics[i]).collect());
@@ -248,7 +248,9 @@ fn place(
         return match version.has(since::FUSED_LANES_ALONE) {
             true => Err(Error::input("NICs of two processors cannot be used as one")
                 .at(&net.name)
-                .help(format!("NCCL {version} does not start so: name NICs of one processor"))),
+                .help(format!(
+                    "NCCL {version} does not start this way: name NICs of one processor"
+                ))),
             false => Ok(()),
         };
     };
