@@ -159,7 +159,7 @@ const MPI: &[Entry] = &[
     Entry {
         id: "openmpi@5.0",
         aliases: &["openmpi@5", "openmpi"],
-        title: "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them",
+        title: "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN comes first",
         make: Make::Plain(openmpi::v5_0),
     },
     Entry {

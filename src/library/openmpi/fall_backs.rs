@@ -47,7 +47,7 @@ fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, Strin
                 return Some((linear, "the operation does not commute".to_owned()));
             }
             let why = format!(
-                "{count} elements are fewer than {power}, the greatest power of two in {ranks} ranks"
+                "{count} elements are fewer than {power}, the largest power of two in {ranks} ranks"
             );
             (count < power || (rules.name == "reduce" && power < 2)).then_some((linear, why))
         }
@@ -65,7 +65,7 @@ fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, Strin
             Some((to("bruck")?, format!("{ranks} ranks are not a power of two")))
         }
         ("allgather" | "allgatherv", "neighbor") if call.ranks % 2 == 1 => {
-            Some((to("ring")?, format!("{ranks} ranks are odd")))
+            Some((to("ring")?, format!("{ranks} ranks are an odd number")))
         }
         ("reduce_scatter_block", "recursive_halving") if !call.commutative => {
             Some((to("basic_linear")?, "the operation does not commute".to_owned()))

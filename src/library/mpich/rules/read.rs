@@ -173,11 +173,10 @@ fn leaf(collective: &str, mut entries: Vec<Entry>) -> Result<Leaf, Refused> {
         .and_then(|n| n.strip_prefix(&stem))
         .and_then(|n| n.strip_prefix('_'));
     if !rest.is_some_and(|rest| kinds.iter().any(|kind| rest.starts_with(kind))) {
-        return Err(Refused::at(line, format!("`{name}` is not an algorithm of {collective}")).help(
-            format!(
+        return Err(Refused::at(line, format!("`{name}` is not an algorithm of {collective}"))
+            .help(format!(
                 "MPICH stops at such a name: write MPIR_{stem}_intra_…, _inter_… or _allcomm_…"
-            ),
-        ));
+            )));
     }
     let parameters = entry.inside.into_iter().map(|parameter| match parameter.inside.is_empty() {
         true => Ok(parameter.name),
@@ -423,11 +422,7 @@ mod tests {
                 3,
                 "MPICH cannot tell",
             ),
-            (
-                bcast(&format!("{{\"any\": {x}, \"any\": {x}}}")),
-                3,
-                "`any` is already in line 3",
-            ),
+            (bcast(&format!("{{\"any\": {x}, \"any\": {x}}}")), 3, "`any` is already in line 3"),
             (bcast(&leaf("Reduce")), 3, "`MPIR_Reduce_intra_x` is not an algorithm of bcast"),
             (bcast("{}"), 2, "an empty object"),
             (bcast("{\"any\": 3}"), 3, "`{` is to stand here"),
