@@ -1,4 +1,4 @@
-//! MPICH's own tree: what a file must say again, since it replaces it.
+//! MPICH's own tree. A file must repeat it, because the file replaces it.
 //!
 //! Source: MPICH 4.0 to 5.0 `maint/tuning/coll/mpir/generic.json`, the same rules in all of them but
 //! for the name of the barrier.
