@@ -195,7 +195,7 @@ impl Machine {
     #[must_use]
     pub fn description(&self) -> Description {
         let read = topology_file::read(&self.xml(), self.name);
-        read.expect("what is written here is read here")
+        read.expect("the text written above is valid")
     }
 
     /// The machine as a topology file.
