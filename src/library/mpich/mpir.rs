@@ -1,11 +1,11 @@
 //! The layer that picks algorithms: rules of ranks, bytes and the operation.
 //!
 //! Source: pmodels/mpich v4.2.3, `maint/tuning/coll/mpir/generic.json`; the same tree from 4.0 to
-//! 5.0. The tree is not all: `src/mpi/coll/src/csel.c` walks it as far as the communicator decides
-//! when that is made, and the rest at the call. The second walk, in every version from 4.0 to 5.0.1,
-//! takes `comm_size<8` for `comm_size<=8`. Of blocking calls that meets the all-to-all alone, whose
-//! first test is of the call (`is_sendbuf_inplace`); the broadcast's `comm_size<8` is decided in the
-//! first walk and is what it says. Debian's 4.0.2 was seen to do both.
+//! 5.0. The tree is not everything: when a communicator is created, `src/mpi/coll/src/csel.c` walks it
+//! as far as the communicator decides, and it walks the rest at the call. The second walk, in every
+//! version from 4.0 to 5.0.1, treats `comm_size<8` as `comm_size<=8`. Among blocking calls this affects
+//! only the all-to-all, whose first test is of the call (`is_sendbuf_inplace`). The broadcast's
+//! `comm_size<8` is decided in the first walk and works as written. Debian's 4.0.2 was seen to do both.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
-//! Communicators as a table: a line each, with the columns of NCCL's tuner inputs.
+//! Communicators as a table: one line each, with the columns of NCCL's tuner inputs.
 //!
-//! Columns are found by their names; others are passed over. Graphs have the prefixes `ring`,
+//! Columns are found by their names; other columns are ignored. Graphs have the prefixes `ring`,
 //! `tree`, `cnd` and `cnc` (in-network reduction, direct and as chains) and `nvls`.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! What NCCL's tuner knows of a communicator: ranks, GPUs, and the graphs that the search found.
+//! What NCCL's tuner knows about a communicator: ranks, GPUs, and the graphs that the search found.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Environments as a table: a name and a shell line of settings each.
+//! Environments as a table: each has a name and a shell line of settings.
 
 use super::Settings;
 use super::comms::records;

@@ -1,7 +1,7 @@
-//! A machine of NCCL's as a fabric: ranks, switches and directed links with the rates that NCCL counts.
+//! An NCCL machine as a fabric: ranks, switches and directed links with the rates that NCCL uses.
 //!
 //! GPUs are ranks; PCI switches, processors and all `NVSwitches` together are switches. NICs matter
-//! where there are several hosts: then each NIC's port is a switch, and one more joins them all.
+//! if there are several hosts: then each NIC's port is a switch, and another switch connects them all.
 
 use super::Version;
 use super::topology::{Description, Kind, System, Wire};

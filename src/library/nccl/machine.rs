@@ -1,4 +1,4 @@
-//! What neither a graph file nor a log tells of a machine, as people write it.
+//! What neither a graph file nor a log says about a machine, as users write it.
 
 use std::str::FromStr;
 

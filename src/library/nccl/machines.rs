@@ -1,9 +1,10 @@
-//! Machines whose graphs are known: what NCCL's own search finds on them, by ranks per node.
+//! Machines whose graphs are known: the graphs that NCCL's own search finds on them, by ranks per
+//! node.
 //!
-//! Graphs are those of one node, two nodes, and more. From two nodes on a search sees only its own
-//! node and its NICs, so a count between, or beyond, has the graphs of its neighbours; what
-//! depends on the count (channels of NVLS on Blackwell) has a line of its own. The table holds what
-//! the searches of NVIDIA/nccl 2.18.3 to 2.30.7 found for 1 to 128 nodes.
+//! There are graphs of one node, of two nodes, and of more. From two nodes on, a search sees only its
+//! own node and its NICs. Therefore a node count between or beyond the listed ones has the graphs of
+//! its neighbors. What depends on the count (channels of NVLS on Blackwell) has its own line. The
+//! table has the results of the searches of NVIDIA/nccl 2.18.3 to 2.30.7 for 1 to 128 nodes.
 
 use std::fmt;
 use std::sync::{LazyLock, OnceLock};

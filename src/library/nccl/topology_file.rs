@@ -13,9 +13,9 @@
 //! </system>
 //! ```
 //!
-//! NCCL takes what is no number for 0, and stops at what is missing without saying where; both are
-//! refused here with the line. Elements and attributes that the search does not ask for are passed
-//! over, as NCCL does. What NCCL marks with `keep` on a live machine is not asked for.
+//! NCCL reads anything that is not a number as 0, and it stops at anything missing without saying
+//! where. Here both are errors with the line. Elements and attributes that the search does not use
+//! are ignored, as in NCCL. What NCCL marks with `keep` on a live machine is not needed.
 //!
 //! Source: NVIDIA/nccl, `src/graph/topo.cc` and `src/graph/xml.cc`.
 

@@ -1,9 +1,9 @@
 //! Topologies that clouds publish, completed to machines.
 //!
-//! Such a file is a frame: processors, switches and places of GPUs and NICs. What is missing NCCL
-//! asks the machine for at start-up: GPUs with their `NVLinks` from NVML, ports from the network
-//! plugin, classes and speeds from sysfs; what the file says it keeps, right or wrong. Here the kind
-//! of GPU and the number of NICs stand for the machine.
+//! Such a file is a frame: processors, switches and places of GPUs and NICs. NCCL queries the machine
+//! for the rest at start-up: GPUs with their `NVLinks` from NVML, ports from the network plugin,
+//! classes and speeds from sysfs. It keeps what the file says, right or wrong. Here the kind of GPU
+//! and the number of NICs replace the machine.
 //!
 //! Source: NVIDIA/nccl, `src/graph/topo.cc` (`ncclTopoGetSystem`), `src/graph/xml.cc`.
 

@@ -1,4 +1,4 @@
-//! What Open MPI's algorithms run instead of themselves, once they see the call.
+//! The algorithms that Open MPI's algorithms fall back to when they see the call.
 //!
 //! Source: open-mpi/ompi v4.1.6, `ompi/mca/coll/base/coll_base_{allreduce,bcast,reduce,allgather,
 //! allgatherv,reduce_scatter_block}.c`: the tests at the head of each function.

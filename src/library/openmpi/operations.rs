@@ -1,4 +1,4 @@
-//! The operations of Open MPI's `coll/tuned`: their numbered algorithms, and what sizes count.
+//! The operations of Open MPI's `coll/tuned`: their numbered algorithms, and what their sizes count.
 
 use super::tables::{self, Table};
 use crate::base::collective::Collective::{

@@ -1,4 +1,4 @@
-//! Lines that say what was chosen for a call.
+//! Lines that report the choice for a call.
 //!
 //! ```text
 //! 1048576 Bytes -> Algo 1 proto 2 time 76.686562                              2.20 to 2.22
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! All but the third count the largest buffer; the third counts count · element size, which for
-//! all-gather and reduce-scatter is one rank's block. A symmetric kernel or a copy engine, which
-//! `Best tuning` names too, is no algorithm and passed over.
+//! all-gather and reduce-scatter is one rank's block. `Best tuning` can also name a symmetric kernel
+//! or a copy engine; these are not algorithms and are ignored.
 //!
 //! Source: NVIDIA/nccl at those tags, `src/enqueue.cc`.
 

@@ -1,4 +1,4 @@
-//! The communicator behind a table: what the log tells of it, and what somebody says beside it.
+//! The communicator of a table: what the log says about it, and what the user adds.
 
 use super::graph::{Search, agreed};
 use super::{At, Log, Table};

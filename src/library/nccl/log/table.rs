@@ -7,8 +7,8 @@
 //!     Broadcast |     0.0/   0.0 |     0.0/   0.0 |     0.0/   0.0 | …
 //! ```
 //!
-//! Three algorithms stand beside each other, the next three below. Versions until 2.17 print all
-//! in one block, under `Latency/AlgBw |`.
+//! Three algorithms are side by side, the next three below. Versions until 2.17 print all in one
+//! block, under `Latency/AlgBw |`.
 //!
 //! Source: NVIDIA/nccl, `src/graph/tuning.cc`.
 

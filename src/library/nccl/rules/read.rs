@@ -1,8 +1,8 @@
 //! The table of NCCL's example tuner plugin: lines of eight to ten fields.
 //!
-//! The plugin drops lines with fewer fields, ignores those beyond the tenth, splits lines of more
-//! than 255 characters, joins fields between which there is nothing, and takes unknown words for
-//! all-reduce, ring and simple, all without a word. Here each of these is an error.
+//! The plugin silently drops lines with fewer fields, ignores fields beyond the tenth, splits lines of
+//! more than 255 characters, skips empty fields, and reads unknown words as all-reduce, ring and
+//! simple. Here each of these is an error.
 
 use crate::base::collective::Collective;
 use crate::base::quantity::Bytes;

@@ -1,5 +1,4 @@
-//! What a search runs on: the system that is left once unreachable GPUs are out, its paths, and
-//! what it can carry at most.
+//! The input of a search: the system without unreachable GPUs, its paths, and its maximum bandwidth.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/paths.cc` and `src/graph/search.cc`.
 

@@ -1,9 +1,10 @@
-//! Several NICs used as one: which, and where the one stands that NCCL makes of them.
+//! Several NICs used as one: which NICs, and where NCCL attaches the fused NIC.
 //!
-//! It carries what they do together and has the first one's other figures. Ports of one device stay on
-//! it; others hang where their ways up meet: on a device like the first one's behind that switch, or on
-//! the processor. One for NICs of two processors hangs on none, and NCCL loses it. Since 2.28.3 its links
-//! have the lanes of all, but for ports of one adapter.
+//! The fused NIC has their total rate and the first one's other properties. Ports of one device stay
+//! on that device. Other NICs are attached where their paths up meet: to a device like the first
+//! one's below that switch, or to the processor. A fused NIC for NICs of two processors is attached to
+//! neither, and NCCL loses it. Since 2.28.3 its links have the lanes of all NICs, except for ports of
+//! one adapter.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/transport/net_ib.cc` (`ncclIbFindMatchingDev`
 //! until 2.23.4, `ncclIbMakeVDevice`), `src/graph/topo.cc` from 2.24.3 on (`ncclTopoGetPath`,

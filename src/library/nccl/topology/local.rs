@@ -1,7 +1,7 @@
 //! Which NICs are a GPU's own, which GPU is a NIC's own, and which processor a GPU is nearest to.
 //!
-//! Nearest is what has the fastest path, among those the shortest type. GPUs that share their
-//! nearest NICs take turns.
+//! The nearest is the one with the fastest path, and among equals the one with the closest path type.
+//! GPUs that share their nearest NICs take turns.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.cc` (`ncclTopoGetLocal…`) and
 //! `src/graph/paths.cc` (the processor).

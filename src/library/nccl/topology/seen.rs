@@ -1,5 +1,5 @@
-//! What a job's environment lets NCCL see of a machine: which NICs, several of them as one, and
-//! which hosts together.
+//! What a job's environment lets NCCL see of a machine: which NICs, which of them as one, and which
+//! hosts together.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/transport/net_ib.cc` (`NCCL_IB_HCA`),
 //! `src/graph/topo.cc` (virtual NICs), `src/misc/utils.cc` (lists of interfaces).

@@ -1,7 +1,7 @@
 //! Open MPI's dynamic rules: whole numbers, `#` to the end of the line is a comment.
 //!
-//! Open MPI reads numbers with `%li`, skips whatever is none, and drops the whole file at the first
-//! fault, all without a word. Here each of these is an error.
+//! Open MPI reads numbers with `%li`, silently skips whatever is not a number, and silently drops the
+//! whole file at the first fault. Here each of these is an error.
 
 use crate::base::quantity::Bytes;
 use crate::base::refused::Refused;
