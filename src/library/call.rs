@@ -1,4 +1,4 @@
-//! What is asked of a policy: one call of a collective, and where it is made.
+//! The question to a policy: one call of a collective, and where it is made.
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,7 +21,7 @@ pub enum Flavour {
     Plain,
     /// `MPI_Reduce_scatter_block`: the same count for every rank.
     Block,
-    /// `MPI_Alltoallv`, `MPI_Allgatherv`: counts of their own for every rank.
+    /// `MPI_Alltoallv`, `MPI_Allgatherv`: a separate count for every rank.
     Vector,
 }
 

@@ -1,4 +1,4 @@
-//! What a policy answers, and what of it the closed forms can price.
+//! The answer of a policy, and the part of it that the closed forms can price.
 
 use std::borrow::Cow;
 

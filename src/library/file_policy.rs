@@ -1,9 +1,9 @@
 //! A tuning file as a policy: what it makes its library run.
 //!
-//! The readers refuse what a library would drop without a word, so that a file which is taken here
-//! is one that rules. Open MPI's rules stand before the fixed decisions of 4.1, which are asked
-//! where the file says nothing; MPICH's tree replaces the MPIR layer, below the device's own
-//! compositions; of NCCL's table the first line that fits decides, and NCCL itself where none does.
+//! The readers refuse what a library would silently drop, so a file accepted here has an effect in
+//! the library. Open MPI's rules come before the fixed decisions of 4.1, which decide if the file has
+//! no rule. MPICH's tree replaces the MPIR layer, below the device's own compositions. In NCCL's
+//! table the first matching line decides; if no line matches, NCCL itself decides.
 
 use super::openmpi::{self, Decision};
 use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where, mpich};
@@ -68,7 +68,7 @@ impl Policy for OpenMpi {
         let Some(rule) = ruled.filter(|rule| rule.algorithm > 0) else {
             let why = match ruled {
                 Some(rule) => format!("{}:{} leaves it to the library", self.file, rule.line.0),
-                None => format!("{} says nothing of {}", self.file, rules.name),
+                None => format!("{} has no rule for {}", self.file, rules.name),
             };
             let choice = self.own.choose(call)?;
             return Ok(Choice { rule: format!("{why}: {}", choice.rule), ..choice });
@@ -138,7 +138,7 @@ impl Policy for Nccl {
         if !table::COLLECTIVES.contains(&call.collective) {
             let ids: Vec<&str> = table::COLLECTIVES.iter().map(|c| c.id()).collect();
             return Err(Error::unsupported(format!(
-                "the plugin is not asked of {}",
+                "the plugin is not called for {}",
                 call.operation()
             ))
             .help(format!("ask for {}", ids.join(", "))));
@@ -152,9 +152,9 @@ impl Policy for Nccl {
             registered: false,
         };
         let Some(rule) = self.rules.fitting(asked).next() else {
-            let rule = format!("no line of {} fits", self.file);
-            let why = "NCCL chooses by itself: ask the policy of its version";
-            let note = "the plugin still leaves one channel where no line fits";
+            let rule = format!("no line of {} matches", self.file);
+            let why = "NCCL chooses itself: select the policy of its version";
+            let note = "the plugin still leaves one channel if no line matches";
             let choice = Choice::new("NCCL's own choice", rule, Runs::unpriced(why));
             return Ok(Choice { notes: vec![note.into()], ..choice });
         };
@@ -166,7 +166,7 @@ impl Policy for Nccl {
         let name = format!("{} / {}{channels}", rule.algorithm.lower(), rule.protocol.lower());
         let staged = call.nodes > 1 && call.per_node() > 1;
         let runs = ours(call.collective, rule.algorithm, staged).map_or_else(
-            || Runs::unpriced("no closed form here is this algorithm of NCCL"),
+            || Runs::unpriced("no closed form here describes this NCCL algorithm"),
             |id| {
                 let part = Part::new(call.collective, call.ranks, Where::All, id);
                 Runs::Parts(vec![Part { best_segments: true, ..part }])

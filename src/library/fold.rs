@@ -1,4 +1,4 @@
-//! What libraries run where an algorithm that halves meets ranks that are no power of two.
+//! What libraries run if a halving algorithm gets a number of ranks that is not a power of two.
 //!
 //! ```text
 //!   N = 6, p = 4      whole     1 ─► 0   3 ─► 2      the vector, added by who gets it
@@ -7,10 +7,10 @@
 //!   then p ranks      0   2   4   5                  halve and go on as a power of two
 //! ```
 //!
-//! Both take N down to p = 2^⌊lg N⌋ ranks before anything is halved. MPICH folds whole vectors,
-//! Open MPI halves in its all-reduce and reduce, and whole vectors in its reduce-scatter. There the
-//! ranks that are left have blocks of two ranks or of one, and the halves are uneven: no closed
-//! form here is that.
+//! Both reduce N to p = 2^⌊lg N⌋ ranks before anything is halved. MPICH folds whole vectors. Open MPI
+//! folds halves in its all-reduce and reduce, and whole vectors in its reduce-scatter. There the
+//! remaining ranks have the blocks of two ranks or of one, and the halves are uneven: no closed form
+//! here describes that.
 //!
 //! Source: pmodels/mpich v4.0.2 and v5.0.1, `src/mpi/coll/{allreduce,reduce,reduce_scatter}/`;
 //! open-mpi/ompi v4.1.6, `ompi/mca/coll/base/coll_base_{allreduce,reduce,reduce_scatter}.c`.
@@ -41,8 +41,8 @@ pub(super) fn folded(
     }
     match (collective, ours, fold) {
         (C::ReduceScatter, "recursive-halving", _) => Err(
-            "over ranks that are not a power of two it hands over whole vectors first and then halves \
-             unevenly: no closed form here is that",
+            "with ranks that are not a power of two it first sends whole vectors and then halves \
+             unevenly: no closed form here describes that",
         ),
         (C::Reduce, "reduce-scatter-gather", _) => {
             let among = |part: Part| Part { of: Some(ranks), ..part };

@@ -1,7 +1,7 @@
-//! Gloo: one algorithm a collective, whatever the size.
+//! Gloo: one algorithm per collective, for any size.
 //!
-//! The new interface maps an unspecified all-reduce to the ring and never to bcube; halving and
-//! doubling lives in classes that a caller names (`allreduce_halving_doubling.h`).
+//! The new interface maps an unspecified all-reduce to the ring and never to bcube. Halving and
+//! doubling is in classes that a caller must name (`allreduce_halving_doubling.h`).
 //!
 //! Source: facebookincubator/gloo at cc44198: `gloo/{allreduce,allgather,broadcast,reduce,alltoall,
 //! barrier}.cc`.
@@ -21,7 +21,7 @@ pub(super) fn gloo(_: &Site) -> Result<Box<dyn Policy>> {
         id: "gloo".to_owned(),
         library: Some(Library::Gloo),
         title: "Gloo's default algorithms, which do not depend on the size".to_owned(),
-        counts: "nothing: no rule looks at the size".to_owned(),
+        counts: "nothing: no rule depends on the size".to_owned(),
         source: "facebookincubator/gloo at cc44198, gloo/allreduce.cc and its neighbours"
             .to_owned(),
     };
@@ -53,14 +53,14 @@ impl Policy for Gloo {
                 let parts = segments(call.size, n);
                 let rule = "any size: the ring is the default";
                 let note = format!(
-                    "the vector goes in {parts} segments of at most 1 MiB, two or more a rank, so \
-                     that sending overlaps adding; priced as the plain ring"
+                    "the vector is sent in {parts} segments of at most 1 MiB, two or more per rank, \
+                     so that sending overlaps reduction; priced as the plain ring"
                 );
                 Choice { notes: vec![note.into()], ..Choice::new("ring", rule, whole("ring")) }
             }
             C::AllGather => {
                 let note =
-                    "each block goes in two halves, both in flight; priced as the plain ring";
+                    "each block is sent in two halves, both in flight; priced as the plain ring";
                 let rule = "any size";
                 Choice { notes: vec![note.into()], ..Choice::new("ring", rule, whole("ring")) }
             }

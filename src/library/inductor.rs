@@ -1,8 +1,9 @@
-//! PyTorch's compiler: what it takes a collective to last when it orders work around it.
+//! PyTorch's compiler: its estimate of a collective's time, by which it orders work around it.
 //!
 //! The estimate is a part of NCCL's tuner: the ring with LL is the only candidate, nodes have eight
-//! GPUs, links are NVLink. All-to-all costs what an all-reduce costs. Its size is the sum of the
-//! inputs, so an all-gather is taken N times too small. Nothing is chosen by it: NCCL decides later.
+//! GPUs, and links are NVLink. All-to-all costs the same as all-reduce. The size is the sum of the
+//! inputs, so the estimate of an all-gather is for N times too few bytes. The estimate chooses
+//! nothing: NCCL decides later.
 //!
 //! ```text
 //! busBw  = min(LL limit, 2 channels · bw · ¼ over nodes or for an all-reduce, ⅓ else)
@@ -113,13 +114,13 @@ impl Policy for Inductor {
             C::AllToAll => (
                 call.size.0,
                 Runs::unpriced(
-                    "it takes an all-to-all for a ring of 2(N − 1) steps, which no \
+                    "it models an all-to-all as a ring of 2(N − 1) steps, which no \
                                 library runs",
                 ),
             ),
             _ => {
                 return Err(Error::unsupported(format!(
-                    "{} has no estimate of {}",
+                    "{} has no estimate for {}",
                     self.meta.id,
                     call.operation()
                 ))
@@ -127,22 +128,22 @@ impl Policy for Inductor {
             }
         };
         let nodes = call.ranks.div_ceil(NODE);
-        let rule = format!("any size: only Ring with LL is tried, {nodes} nodes of 8 taken");
+        let rule = format!("any size: only Ring with LL is tried, {nodes} nodes of 8 assumed");
         let mut notes = Vec::new();
         if !self.known {
             notes.push("the GPU is not a V100, A100 or H100: treated as Ampere".into());
         }
         if nodes != call.nodes {
             notes.push(
-                format!("the call is on {} nodes, the estimate takes {nodes}", call.nodes).into(),
+                format!("the call is on {} nodes, the estimate assumes {nodes}", call.nodes).into(),
             );
         }
         if call.collective == C::AllGather {
             notes.push(
-                "its size is one rank's shard: the estimate is of a call N times smaller".into(),
+                "its size is one rank's shard: the estimate is for a call N times smaller".into(),
             );
         }
-        notes.push("an estimate for ordering work: NCCL chooses by its own rules".into());
+        notes.push("the estimate only orders work: NCCL chooses by its own rules".into());
         let estimate = Some(self.estimate(call.collective, call.ranks, bytes));
         Ok(Choice { estimate, notes, ..Choice::new("Ring, LL", rule, runs) })
     }

@@ -1,11 +1,11 @@
-//! Libraries: what each will pick, its rules as policies with their sources, and the files that it
-//! reads, one folder a library.
+//! Libraries: the algorithm that each will pick, its rules as policies with their sources, and the
+//! files that it reads. One folder per library.
 //!
 //! A [`Policy`] answers two questions: which algorithm runs for a [`Call`], and at which sizes that
-//! answer may change. From the second, [`intervals`] makes exact ranges without sampling. What a
-//! choice would cost is asked of the closed forms, through [`Runs`].
+//! answer may change. From the second answer, [`intervals`] makes exact ranges without sampling. The
+//! closed forms give the cost of a choice, through [`Runs`].
 //!
-//! Adding a policy: one file here, one line in [`POLICIES`].
+//! To add a policy, add a file here and a line in [`POLICIES`].
 
 mod call;
 mod choice;
@@ -42,24 +42,24 @@ use crate::base::quantity::Bytes;
 use crate::model::algorithm::{Library, Reason};
 use nccl::Version;
 
-/// What a policy says of itself. No field has a default: nothing goes undocumented.
+/// The description of a policy. No field has a default, so that nothing goes undocumented.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
     /// The name on the command line: library, `@`, version, such as `openmpi@4.1`.
     pub id: String,
-    /// The library whose algorithms it chooses from, where that is one of ours.
+    /// The library whose algorithms it chooses from, if this crate has that library.
     pub library: Option<Library>,
-    /// In one line: whose rules, which version.
+    /// One line: whose rules, which version.
     pub title: String,
-    /// What its thresholds count, where that is not this crate's M.
+    /// What its thresholds count, if that is not this crate's M.
     pub counts: String,
-    /// The public code that it was read from.
+    /// The public code that its rules were read from.
     pub source: String,
 }
 
 /// The rules by which a library chooses.
 pub trait Policy {
-    /// Names, what its thresholds count, source.
+    /// Its names, what its thresholds count, and its source.
     fn meta(&self) -> &Meta;
 
     /// What runs for this call, fall-backs included.
@@ -68,19 +68,19 @@ pub trait Policy {
     /// A collective for which it has no rule; a call that the library refuses.
     fn choose(&self, call: &Call) -> Result<Choice>;
 
-    /// Every M, for the other fields of `call`, at which the choice may differ from that one byte
-    /// below. In any order, and sizes at which nothing changes may be among them.
+    /// Every M at which the choice may differ from the choice one byte below, with the other fields of
+    /// `call`. The sizes are in any order and may include sizes at which nothing changes.
     ///
     /// # Errors
     /// As [`Self::choose`].
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>>;
 
-    /// Other policies that a program could run by instead, asked the same: other engines.
+    /// Alternative policies under the same conditions: other engines.
     fn rivals(&self) -> Vec<Box<dyn Policy>> {
         Vec::new()
     }
 
-    /// The same policy under settings by which it may choose otherwise, each with the settings.
+    /// The same policy under settings that may change its choice, each with the settings.
     fn ways(&self) -> Vec<(String, Box<dyn Policy>)> {
         Vec::new()
     }
@@ -89,26 +89,26 @@ pub trait Policy {
     /// `algorithm` for this call.
     ///
     /// # Errors
-    /// Why it cannot be forced: the library has none such, or turns away from it.
+    /// Why it cannot be forced: the library has no such algorithm, or falls back to another.
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
         let _ = (call, algorithm);
-        Err(Reason::new("it has no switch for it"))
+        Err(Reason::new("it has no option for this"))
     }
 }
 
-/// A policy in the list: its names, and how it is made for a machine.
+/// A policy in the list: its names, and how it is created for a machine.
 #[derive(Clone)]
 pub struct Entry {
     /// As in [`Meta`].
     pub id: &'static str,
-    /// Other names that are understood; a version may follow the last one's `-` or `@`.
+    /// Other names that are accepted; a version may follow the last one's `-` or `@`.
     pub aliases: &'static [&'static str],
-    /// Empty for a release of NCCL, which words its own when it is asked.
+    /// Empty for a release of NCCL, whose title is made on request.
     title: &'static str,
     make: Make,
 }
 
-/// How a policy is made for what is known of a machine.
+/// How a policy is created for what is known about a machine.
 #[derive(Clone, Copy)]
 enum Make {
     Plain(fn(&Site) -> Result<Box<dyn Policy>>),
@@ -116,7 +116,7 @@ enum Make {
 }
 
 impl Entry {
-    /// In one line.
+    /// A one-line description.
     #[must_use]
     pub fn title(&self) -> Cow<'static, str> {
         let Make::Nccl(version) = self.make else { return Cow::Borrowed(self.title) };
@@ -127,10 +127,10 @@ impl Entry {
         Cow::Owned(format!("NCCL {version}: tuner and search, bit for bit{pins}"))
     }
 
-    /// The policy for what is known of a machine.
+    /// The policy for what is known about a machine.
     ///
     /// # Errors
-    /// A policy that knows nothing of this machine.
+    /// A policy that does not know this machine.
     pub fn make(&self, site: &Site) -> Result<Box<dyn Policy>> {
         match self.make {
             Make::Plain(make) => make(site),
@@ -139,7 +139,7 @@ impl Entry {
     }
 }
 
-/// All policies that need no file; of one library the newest first.
+/// All policies that need no file; those of one library newest first.
 pub static POLICIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     let nccl = Version::ALL.into_iter().rev().map(release);
     MPI.iter().cloned().chain(nccl).chain(OTHERS.iter().cloned()).collect()
@@ -159,7 +159,7 @@ const MPI: &[Entry] = &[
     Entry {
         id: "openmpi@5.0",
         aliases: &["openmpi@5", "openmpi"],
-        title: "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them",
+        title: "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN comes first",
         make: Make::Plain(openmpi::v5_0),
     },
     Entry {
@@ -218,7 +218,7 @@ const OTHERS: &[Entry] = &[
 /// The policy called `name` for a machine: an id, an alias, or a library, which means its newest.
 ///
 /// # Errors
-/// An unknown name, with the nearest known one; a policy that knows nothing of this machine.
+/// An unknown name, with the nearest known one; a policy that does not know this machine.
 pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
     if let Some(engine) = engines::asked(&plain(name), site) {
         return engine;
@@ -226,7 +226,7 @@ pub fn policy(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
     entry(name)?.make(site)
 }
 
-/// Whether `name` names a policy that needs no file, an engine's among them.
+/// Whether `name` names a policy that needs no file, including an engine's.
 #[must_use]
 pub fn is_policy(name: &str) -> bool {
     is_engine(name) || entry(name).is_ok()
@@ -240,11 +240,11 @@ pub fn is_engine(name: &str) -> bool {
 
 /// The entry of the list called `name`: an id, an alias, or a more exact version of one.
 ///
-/// `ompi-4.1.6` is `openmpi@4.1`: libraries have short names, `-` does for `@`, and of a version's
-/// parts the first ones may be enough.
+/// `ompi-4.1.6` is `openmpi@4.1`: libraries have short names, `-` is accepted for `@`, and the first
+/// parts of a version may be enough.
 ///
 /// # Errors
-/// An unknown name, with the nearest known one; a version that none of the list is.
+/// An unknown name, with the nearest known one; a version that is not in the list.
 pub fn entry(name: &str) -> Result<&'static Entry> {
     let mut typed = plain(name);
     // A release of NCCL has several names.
@@ -271,9 +271,8 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
             .help(format!("known: {}", versions.join(", "))));
     }
     if library == "rccl" {
-        return Err(Error::input("the rules of RCCL are not known here").help(
-            "it chooses by tables of its own; collcost allreduce --on mi300x says what is expected",
-        ));
+        return Err(Error::input("the rules of RCCL are not known here")
+            .help("it uses its own tables; collcost allreduce --on mi300x shows what to expect"));
     }
     let names =
         POLICIES.iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases.iter().copied()));

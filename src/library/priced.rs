@@ -1,4 +1,4 @@
-//! What a choice costs under a machine: its parts priced by the closed forms and summed.
+//! The cost of a choice on a machine: its parts priced by the closed forms and summed.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;

@@ -1,13 +1,14 @@
-//! The rules by which texts say that libraries choose.
+//! The rules by which libraries choose, according to texts.
 //!
-//! `textbook` is spiceMonkey/collective-comm 01: in-network wherever the switch can; else by
-//! regime, the tree for small vectors, the ring for large ones, with the size between them from
-//! its own caveat (a tree that reaches half of its bandwidth, c_real = 2); the ring for all-gather
-//! and reduce-scatter, PAT with one rank per node; pairwise for all-to-all where the fabric does not
-//! block, the ring relay else; always the tree for a reduce.
+//! `textbook` is spiceMonkey/collective-comm 01. It chooses in-network wherever the switch can do it.
+//! Otherwise it chooses by regime: the tree for small vectors and the ring for large ones, with the
+//! size between them from the text's own caveat (a tree that reaches half of its bandwidth,
+//! c_real = 2). It chooses the ring for all-gather and reduce-scatter, or PAT with one
+//! rank per node; pairwise for all-to-all on a non-blocking fabric, otherwise the ring relay; always
+//! the tree for a reduce.
 //!
-//! `textbook@thresholds` is a table that courses quote: the tree below 256 KB, "hybrid" to
-//! 4 MB, the ring above, whatever the ranks and rates.
+//! `textbook@thresholds` is a table that courses quote: the tree below 256 KB, "hybrid" up to 4 MB,
+//! the ring above, for any ranks and rates.
 //!
 //! Source: spiceMonkey/collective-comm 01 §3.3, 4.3, 5.3, 6, 7.3.
 
@@ -28,7 +29,7 @@ pub(super) fn regimes(site: &Site) -> Result<Box<dyn Policy>> {
         source: "spiceMonkey/collective-comm 01 §3.3, 4.3, 5.3, 6, 7.3".to_owned(),
     };
     let fabric = site.fabric.clone().ok_or_else(|| {
-        Error::unknown("`textbook` chooses by what the machine can do")
+        Error::unknown("`textbook` chooses by the capabilities of a machine")
             .help("name a machine with --on")
     })?;
     Ok(Box::new(Regimes { meta, fabric }))
@@ -85,13 +86,13 @@ impl Regimes {
     fn tree_or_ring(&self, call: &Call, tree: &'static str, ring: &'static str) -> Result<Choice> {
         Ok(match self.ring_from(call)? {
             Some(from) if call.size >= from && call.ranks > 2 => {
-                let rule = format!("large: from {} bytes on the ring overtakes", from.0);
+                let rule = format!("large: the ring is faster from {} bytes on", from.0);
                 Choice::new("ring", rule, piped(call, ring))
             }
             from => {
                 let rule = match from {
                     Some(from) if call.ranks > 2 => format!("small: below {} bytes", from.0),
-                    _ => "any size: the ring never overtakes".to_owned(),
+                    _ => "any size: the ring is never faster".to_owned(),
                 };
                 let name = if tree == "binomial" { "binomial tree" } else { "double binary tree" };
                 Choice::new(name, rule, piped(call, tree))
@@ -111,31 +112,31 @@ impl Policy for Regimes {
         let switch = |rule: &str| Choice::new("in-network", rule, whole("inc"));
         Ok(match call.collective {
             C::AllReduce if self.in_network(n, true, true) => {
-                switch("the switch joins all ranks, adds and multicasts: any size")
+                switch("the switch connects all ranks, reduces and multicasts: any size")
             }
             C::Broadcast if self.in_network(n, true, false) => {
-                switch("the switch joins all ranks and multicasts: any size")
+                switch("the switch connects all ranks and multicasts: any size")
             }
             C::Reduce if self.in_network(n, false, true) => {
-                switch("the switch joins all ranks and adds: any size")
+                switch("the switch connects all ranks and reduces: any size")
             }
             C::AllReduce => self.tree_or_ring(call, "double-binary-tree", "ring")?,
             C::Broadcast => self.tree_or_ring(call, "binomial", "chain")?,
             C::Reduce => {
-                let rule = "any size: the tree has the ring's floor and fewer steps";
+                let rule = "any size: the tree has the ring's lower bound and fewer steps";
                 Choice::new("binomial tree", rule, whole("binomial"))
             }
             C::AllGather | C::ReduceScatter if call.nodes > 1 && call.per_node() == 1 => {
                 Choice::new("PAT", "one rank per node: any size", whole("pat"))
             }
             C::AllGather | C::ReduceScatter => {
-                Choice::new("ring", "any size: it pipelines, and takes any N", whole("ring"))
+                Choice::new("ring", "any size: it pipelines and works for any N", whole("ring"))
             }
             C::AllToAll if self.tier(n)?.oversubscription.0 > 1.0 => {
-                Choice::new("ring relay", "the fabric blocks: any size", whole("ring-relay"))
+                Choice::new("ring relay", "blocking fabric: any size", whole("ring-relay"))
             }
             C::AllToAll => {
-                Choice::new("pairwise", "the fabric does not block: any size", whole("pairwise"))
+                Choice::new("pairwise", "non-blocking fabric: any size", whole("pairwise"))
             }
             _ => {
                 return Err(no_rule(

@@ -1,8 +1,8 @@
-//! Tuning files of libraries as tables, and which rule of one decides.
+//! Tuning files of libraries as tables, and the rule of a table that decides.
 //!
-//! A table looks its rules up as the library does, traps included, so that what a file makes a
-//! library run can be told without running it. What a library would drop without a word is an error
-//! of the reader. Tables, readers and writers are in the folder of each library.
+//! A table looks up its rules as the library does, pitfalls included, so that one can see what a file
+//! makes a library run without running it. The readers report as an error what a library would
+//! silently drop. Tables, readers and writers are in the folder of each library.
 
 use super::{mpich, nccl, openmpi};
 use crate::base::error::{Error, Result};
@@ -51,8 +51,8 @@ pub fn read_rules(text: &str, file: &str) -> Result<TuningFile> {
     } else if lines.clone().any(|l| l.contains(',')) {
         read_nccl_tuner_csv(text, file).map(TuningFile::Nccl)
     } else {
-        Err(Error::input("the file holds no rules of a library").at(file).help(
-            "Open MPI's dynamic rules, MPICH's JSON or the CSV of NCCL's example plugin are read",
+        Err(Error::input("the file has no rules of a known library").at(file).help(
+            "give Open MPI's dynamic rules, MPICH's JSON or the CSV of NCCL's example plugin",
         ))
     }
 }

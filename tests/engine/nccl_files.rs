@@ -149,7 +149,7 @@ fn damaged_graph_files_are_refused_with_their_line() {
         ("  </graph>\n</graphs>\n", "", 6, "ends inside <graph>"),
         ("</channel>\n  </graph>\n  <graph id=\"1\"", "</graph>\n  <graph id=\"1\"", 3, "not XML"),
         ("typeintra=\"NVL\"", "typeintra=\"NVX\"", 2, "not a path type"),
-        ("nchannels=\"1\"", "nchannels=\"2\"", 2, "and 1 channels follow"),
+        ("nchannels=\"1\"", "nchannels=\"2\"", 2, "but 1 channels follow"),
         ("nchannels=\"1\"", "nchannels=\"-1\"", 2, "not a whole number from 0"),
         ("speedintra=\"20\"", "speedintra=\"-20\"", 2, "not a number from 0"),
         ("speedintra=\"20\"", "speedintra=\"nan\"", 2, "not a number from 0"),
@@ -159,10 +159,10 @@ fn damaged_graph_files_are_refused_with_their_line() {
         ("pattern=\"4\"", "pattern=\"1\"", 2, "cannot have pattern"),
         (second, "<gpu dev=\"0\" rank=\"0\"/>", 3, "twice in one channel"),
         (second, "", 6, "this channel has 2 GPUs"),
-        ("<net dev=\"0\"/></channel>", "</channel>", 3, "begins at a NIC and ends at none"),
-        ("<channel><net dev=\"0\"/>", "<channel>", 3, "ends at a NIC and begins at none"),
-        ("<channel>", "<chanel>", 3, "no place here"),
-        ("graphs version=\"1\"", "graphs version=\"2\"", 1, "only 1"),
+        ("<net dev=\"0\"/></channel>", "</channel>", 3, "begins at a NIC but does not end at one"),
+        ("<channel><net dev=\"0\"/>", "<channel>", 3, "ends at a NIC but does not begin at one"),
+        ("<channel>", "<chanel>", 3, "is not expected here"),
+        ("graphs version=\"1\"", "graphs version=\"2\"", 1, "known: 1"),
         ("<graphs version=\"1\">", "<system version=\"1\">", 1, "a topology"),
         ("samechannels=\"1\"", "", 2, "`samechannels` is missing"),
     ] {
@@ -181,10 +181,10 @@ fn what_a_graph_file_leaves_out_must_be_told() {
     let graphs = Graphs::read(SMALL, "g.xml").unwrap();
     let refused = |told| graphs.communicator(&told, Version::NEWEST).unwrap_err().to_string();
     let gpu = Some(Capability(90));
-    assert!(refused(Told { gpu, ..Told::default() }).contains("how many nodes"));
-    assert!(refused(Told { nodes: Some(2), ..Told::default() }).contains("which GPUs"));
+    assert!(refused(Told { gpu, ..Told::default() }).contains("number of nodes"));
+    assert!(refused(Told { nodes: Some(2), ..Told::default() }).contains("name their GPUs"));
     let alone = refused(Told { nodes: Some(1), gpu, ..Told::default() });
-    assert!(alone.contains("of several nodes"), "{alone}");
+    assert!(alone.contains("belong to several nodes"), "{alone}");
     let two = Told { nodes: Some(2), gpu, ..Told::default() };
     let comm = graphs.communicator(&two, Version::NEWEST).unwrap();
     assert_eq!((comm.ranks, comm.local_ranks, comm.channels), (4, 2, 2));
@@ -476,13 +476,13 @@ fn damaged_logs_are_refused_with_their_line() {
         (" 152.8/ 204.8 |", " 152.8/ 204\n", 27, "cut off"),
         (" 152.8/ 204.8 |", " 152.8/ 2x4.8 |", 27, "not a latency/bandwidth"),
         (" 152.8/ 204.8 |", " |", 27, "not a latency/bandwidth"),
-        (" 152.8/ 204.8 |", "", 27, "8 cells where 9 should be"),
-        ("  Algorithm   |   ", "  Algo   |   ", 21, "outside of a table"),
+        (" 152.8/ 204.8 |", "", 27, "8 cells instead of 9"),
+        ("  Algorithm   |   ", "  Algo   |   ", 21, "outside a table"),
         ("AllGather |", "AllGathr |", 26, "ReduceScatter is where AllGather should be"),
         ("NVLSTree ", "NVLSTrie ", 28, "not an algorithm"),
         ("type NVL/PIX", "type NVL/PIZ", 6, "not a path type"),
         ("nChannels 8, bw", "nChannels -8, bw", 6, "not a whole number"),
-        ("nChannels 8, bw", "nChannels 9, bw", 6, "and 8 channels follow"),
+        ("nChannels 8, bw", "nChannels 9, bw", 6, "but 8 channels follow"),
         (", sameChannels 0", "", 6, "cut off"),
         ("8 Bytes -> Algo 1 proto 0 time", "8 Bytes -> Algo 1 proto 0 ti", 38, "cut off"),
         ("8 Bytes -> Algo 1 proto 0", "8 Bytes -> Algo 8 proto 0", 38, "not an algorithm"),
@@ -515,7 +515,7 @@ fn what_is_told_must_not_contradict_the_log() {
     let log = Log::read(H100, "x.log").unwrap();
     let asked = Asked { told: Told { ranks: Some(8), ..Told::default() }, ..Asked::default() };
     let error = nccl_log(&log, &asked).unwrap_err().to_string();
-    assert!(error.contains("of 16 ranks, not 8") && error.contains("x.log:2"), "{error}");
+    assert!(error.contains("has 16 ranks, not 8") && error.contains("x.log:2"), "{error}");
     for many in [0_u32, 1 << 25, u32::MAX] {
         let text = H100.replace("nRanks 16 nNodes 2", &format!("nRanks {many} nNodes 2"));
         let error = nccl_log(&Log::read(&text, "x.log").unwrap(), &Asked::default()).unwrap_err();
@@ -523,7 +523,7 @@ fn what_is_told_must_not_contradict_the_log() {
     }
     let two = format!("n:1:2 [0] NCCL INFO NCCL version 2.27.3\n{H100}");
     let error = nccl_log(&Log::read(&two, "x.log").unwrap(), &Asked::default()).unwrap_err();
-    assert!(error.to_string().contains("announces itself in line 1"), "{error}");
+    assert!(error.to_string().contains("announced in line 1"), "{error}");
 }
 
 /// The environment that a log prints is that of its table.

@@ -386,7 +386,7 @@ fn files_that_are_no_machine() {
                 "gdr=\"1\"><nvlink target=\"0000:99:00.0\" count=\"4\" tclass=\"0x030200\"/></gpu>",
             ),
             "t.xml",
-            "none back",
+            "none goes back",
         ),
         (TWO_SOCKETS.replace("<net ", "<gone "), "t.xml", "no NIC"),
         (instead("0x060400", "0x068000"), "t.xml", "1 of the 2 GPUs"),

@@ -208,7 +208,7 @@ fn nics_are_used_as_one() {
     let missing = knobs(&[("NCCL_NET_FORCE_MERGE", "a0,c0")]);
     let job = Job { nodes: 2, per_node: None };
     let refused = search(&apart, Version::NEWEST, job, &missing).unwrap_err().to_string();
-    assert!(refused.contains("1 of the 2 NICs"), "{refused}");
+    assert!(refused.contains("1 of the 2 named NICs"), "{refused}");
 }
 
 /// The lines of `nccl topo` for nodes and their links up.

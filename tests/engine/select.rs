@@ -483,7 +483,7 @@ fn dynamic_rules_stand_before_the_fixed_decisions() {
     assert_eq!(at(2, 100).name, own.name);
     assert!(at(2, 100).rule.starts_with("rules:4 leaves it to the library"));
     let bcast = policy.choose(&chars(C::Broadcast, 64, 100)).unwrap();
-    assert!(bcast.rule.starts_with("rules says nothing of bcast"), "{}", bcast.rule);
+    assert!(bcast.rule.starts_with("rules has no rule for bcast"), "{}", bcast.rule);
 }
 
 #[test]

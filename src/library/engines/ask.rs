@@ -1,4 +1,4 @@
-//! One call as an engine sees it, and the sizes that its rules compare it with.
+//! One call as an engine sees it, and the sizes with which the engine's rules compare it.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -168,7 +168,7 @@ impl<'a> Ask<'a> {
     pub(super) fn ranks_of(&self, allowed: &[u32]) -> std::result::Result<(), String> {
         match allowed.contains(&self.ranks) {
             true => Ok(()),
-            false => Err(format!("{} ranks; it takes {}", self.ranks, list(allowed))),
+            false => Err(format!("{} ranks; it supports {}", self.ranks, list(allowed))),
         }
     }
 
@@ -176,7 +176,7 @@ impl<'a> Ask<'a> {
         let ids: Vec<&str> = allowed.iter().map(|d| d.id()).collect();
         match allowed.contains(&self.dtype) {
             true => Ok(()),
-            false => Err(format!("{} elements; it takes {}", self.dtype, ids.join(", "))),
+            false => Err(format!("{} elements; it supports {}", self.dtype, ids.join(", "))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What engines ask of the hardware.
+//! The properties of the hardware on which the engines' rules depend.
 
 use crate::library::Site;
 use crate::machine::profile::{Generation, Hardware, LinkKind, NetworkKind, Vendor};

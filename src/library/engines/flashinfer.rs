@@ -29,10 +29,10 @@ fn choose(ask: &Ask<'_>) -> Taken {
     let mnnvl = asked != "trtllm" && ask.board.cuda() && ask.board.spans(ask.ranks);
     let (mut taken, refused) = match asked.as_str() {
         _ if mnnvl => return self::mnnvl(ask),
-        "mnnvl" => (None, "no multicast address over the group"),
-        _ => (trtllm(ask).ok(), "no multicast address over the group"),
+        "mnnvl" => (None, "no multicast address spans the group"),
+        _ => (trtllm(ask).ok(), "no multicast address spans the group"),
     };
-    let why = || Taken::none("no workspace can be made: the caller has to use another library");
+    let why = || Taken::none("no workspace can be created: the caller must use another library");
     let mut taken = taken.take().unwrap_or_else(why);
     if asked != "trtllm" {
         taken.refused.push(("flashinfer-mnnvl", refused.to_owned()));
@@ -59,7 +59,7 @@ pub(super) fn trtllm(ask: &Ask<'_>) -> Result<Taken, String> {
     ask.one_node()?;
     ask.ranks_of(&[2, 4, 8])?;
     if !ask.board.cuda() || !ask.board.peer_access {
-        return Err("GPUs cannot write into one another's memory".to_owned());
+        return Err("GPUs cannot write to each other's memory".to_owned());
     }
     let most = match ask.ranks {
         2 => 512 * MIB,

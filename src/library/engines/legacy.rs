@@ -1,4 +1,5 @@
-//! The custom all-reduce of vLLM, which SGLang took over: one shot or two, peers are read.
+//! The custom all-reduce of vLLM, which SGLang adopted: one-shot or two-shot; ranks read their
+//! peers' memory.
 //!
 //! Source: vllm-project/vllm 0.33.0, `csrc/custom_all_reduce.cuh`, `custom_all_reduce.py`; the same
 //! kernel in sgl-project/sglang, `custom_all_reduce.py`.
@@ -8,13 +9,13 @@ use super::ask::{Ask, FLOATS, KIB};
 /// Which of the kernels runs, with the rule in words; `piece` caps what one launch moves.
 pub(super) fn kernel(ask: &Ask<'_>, forced: Option<&str>) -> (&'static str, String) {
     match forced.map(str::to_ascii_lowercase).as_deref() {
-        Some("1stage" | "oneshot") => return ("one-shot-pull", "one shot is forced".to_owned()),
-        Some("2stage" | "twoshot") => return ("two-shot-pull", "two shots are forced".to_owned()),
+        Some("1stage" | "oneshot") => return ("one-shot-pull", "one-shot is forced".to_owned()),
+        Some("2stage" | "twoshot") => return ("two-shot-pull", "two-shot is forced".to_owned()),
         _ => {}
     }
     let limit = if ask.ranks <= 4 { 512 * KIB } else { 256 * KIB };
     if ask.ranks == 2 {
-        return ("one-shot-pull", "2 ranks: one shot at any size".to_owned());
+        return ("one-shot-pull", "2 ranks: one-shot at any size".to_owned());
     }
     let words = |sign: &str| format!("{} ranks, {sign} {} KiB", ask.ranks, limit / KIB);
     match ask.below(limit) {
@@ -32,7 +33,7 @@ pub(super) fn applies(ask: &Ask<'_>) -> Result<(), String> {
         return Err(format!("{} ranks without a link between every pair", ask.ranks));
     }
     if board.cuda() && !board.peer_access {
-        return Err("GPUs cannot read one another's memory".to_owned());
+        return Err("GPUs cannot read each other's memory".to_owned());
     }
     ask.dtype_of(FLOATS)?;
     ask.blocks_of(16)

@@ -1,11 +1,11 @@
-//! Inference engines: which all-reduce each runs, by its own rules, a file an engine.
+//! Inference engines: which all-reduce each engine runs by its own rules. One file per engine.
 //!
-//! An engine tries one path after another; the first that takes the call runs it, and each that
-//! refuses says why. Sizes are S, the bytes of one rank's tensor. What a rule compares the size with
-//! is noted as it is asked (`Ask`), so the sizes at which a choice changes come from the rules
-//! themselves and are written nowhere else.
+//! An engine tries one path after another. The first path that accepts the call runs it; each path
+//! that refuses it gives a reason. Sizes are S, the bytes of one rank's tensor. `Ask` records every
+//! size that a rule compares S with, so the sizes at which a choice changes come from the rules
+//! themselves and are not written anywhere else.
 //!
-//! Adding an engine: one file here, one line in [`ENGINES`]. Adding a release: its name in the
+//! To add an engine, add a file here and a line in [`ENGINES`]. To add a release, add its name to the
 //! engine's `releases`, and a branch where its rules differ.
 
 mod ask;
@@ -39,25 +39,25 @@ use crate::machine::sample::DataType;
 pub struct Engine {
     /// Its name on the command line.
     pub id: &'static str,
-    /// Other names that are understood.
+    /// Other names that are accepted.
     pub aliases: &'static [&'static str],
-    /// In one line.
+    /// A one-line description.
     pub title: &'static str,
-    /// The releases whose rules are known, the newest first.
+    /// The releases whose rules are known, newest first.
     pub releases: &'static [&'static str],
     /// The public code that the rules were read from.
     pub source: &'static str,
     /// Variables and flags that the rules read.
     pub variables: &'static [&'static str],
-    /// What turns a backend on, off or into another kernel.
+    /// Backends, and the settings that turn each on or off or change its kernel.
     force: &'static [(&'static str, &'static str)],
-    /// Settings by which it runs other kernels of its own, as far as they take the call.
+    /// Settings that make it run other kernels of its own, if these accept the call.
     ways: &'static [&'static [&'static str]],
-    /// Whether people choose between it and others to serve a model.
+    /// Whether it is an alternative to other engines for serving a model.
     rivals: bool,
     /// The collectives that it has rules for.
     collectives: &'static [Collective],
-    /// What runs.
+    /// Chooses what runs.
     choose: fn(&Ask<'_>) -> Taken,
 }
 
@@ -87,27 +87,27 @@ pub const ENGINES: &[&Engine] = &[
     &nccl_symm::ENGINE,
 ];
 
-/// Who runs a call, and as what: `custom` and `one-shot-pull`.
+/// The backend and the kernel that run a call, such as `custom` and `one-shot-pull`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Kernel {
-    /// Whose kernel: `nccl`, `custom`, `flashinfer-mnnvl`, …
+    /// The backend: `nccl`, `custom`, `flashinfer-mnnvl`, …
     pub backend: &'static str,
-    /// The kernel; `library` where the backend decides inside.
+    /// The kernel; `library` if the backend chooses the kernel itself.
     pub kernel: &'static str,
     /// Whether the call is captured in a CUDA graph.
     pub graph: bool,
 }
 
-/// How a program makes its calls, as far as engines ask.
+/// How a program makes its calls, as far as the engines' rules depend on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conditions {
-    /// The type of the elements.
+    /// The data type of the elements.
     pub dtype: DataType,
-    /// Columns of the tensor; absent: a row of up to 4,096 elements, as benchmarks have it.
+    /// Columns of the tensor. If absent: one row has up to 4,096 elements, as in benchmarks.
     pub hidden: Option<u64>,
     /// Whether the call is captured in a CUDA graph.
     pub graph: bool,
-    /// Variables of the environment and flags of the engine.
+    /// Environment variables and flags of the engine.
     pub variables: Variables,
 }
 
@@ -127,7 +127,7 @@ struct Taken {
     notes: Vec<String>,
 }
 
-/// A path of an engine: it takes the call, or says why not.
+/// The answer of a path: it accepts the call, or gives the reason why not.
 type Tried = std::result::Result<Taken, String>;
 
 /// A path with its backend's name.
@@ -139,7 +139,7 @@ impl Taken {
         Self { kernel, rule: rule.into(), refused: Vec::new(), notes: Vec::new() }
     }
 
-    /// NCCL, or RCCL, decides inside.
+    /// NCCL or RCCL runs the call and chooses the kernel itself.
     fn nccl(rule: impl Into<String>) -> Self {
         Self::new("nccl", "library", rule)
     }
@@ -155,7 +155,7 @@ impl Taken {
     }
 }
 
-/// The first of the paths that takes the call; `last` where none does.
+/// The first path that accepts the call; `last` if no path does.
 fn first_of(ask: &Ask<'_>, paths: &[Named], last: Taken) -> Taken {
     let mut refused = Vec::new();
     for (name, path) in paths {
@@ -167,7 +167,7 @@ fn first_of(ask: &Ask<'_>, paths: &[Named], last: Taken) -> Taken {
     Taken { refused, ..last }
 }
 
-/// The engine of that name, and the release that was asked: `vllm@0.33.0`, `sglang`.
+/// The engine of that name, and the requested release: `vllm@0.33.0`, `sglang`.
 fn named(name: &str) -> Option<(&'static Engine, Option<&str>)> {
     let (library, version) = match name.split_once('@') {
         Some((library, version)) => (library, Some(version)),
@@ -177,13 +177,13 @@ fn named(name: &str) -> Option<(&'static Engine, Option<&str>)> {
     ENGINES.iter().find(is).map(|engine| (*engine, version))
 }
 
-/// Whether `name` names an engine, with a release or without.
+/// Whether `name` names an engine, with or without a release.
 #[must_use]
 pub fn is_engine(name: &str) -> bool {
     named(name).is_some()
 }
 
-/// The rules of the engine called `name` on a machine; none where no engine has that name.
+/// The rules of the engine called `name` on a machine; `None` if no engine has that name.
 pub(super) fn asked(name: &str, site: &Site) -> Option<Result<Box<dyn Policy>>> {
     let (engine, version) = named(name)?;
     Some(Rules::new(engine, version, site).map(|rules| Box::new(rules) as Box<dyn Policy>))
@@ -203,9 +203,8 @@ impl Rules {
     fn new(engine: &'static Engine, version: Option<&str>, site: &Site) -> Result<Self> {
         let (rules, release, mut notes) = release(engine, version)?;
         let board = Board::of(site).ok_or_else(|| {
-            Error::unsupported(format!("`{}` does not say which GPUs it has", site.machine)).help(
-                "name a machine with GPUs by --on, such as b200; collcost profiles lists them",
-            )
+            Error::unsupported(format!("`{}` does not say which GPUs it has", site.machine))
+                .help("name a machine with GPUs, such as --on b200; collcost profiles lists them")
         })?;
         let conditions = site.conditions.clone();
         let known = |name: &str| engine.variables.iter().any(|v| variables::same(v, name));
@@ -230,7 +229,7 @@ impl Rules {
     }
 }
 
-/// The release by whose rules `version` is answered, as text and as a number, and what to know.
+/// The release whose rules are used for `version`, as text and as a number, and notes.
 fn release(engine: &Engine, version: Option<&str>) -> Result<(&'static str, Release, Vec<String>)> {
     let newest = engine.releases[0];
     let Some(asked) = version else { return Ok((newest, newest.parse()?, Vec::new())) };
@@ -310,8 +309,8 @@ impl Policy for Rules {
         self.engine.ways.iter().filter_map(|settings| with(settings)).collect()
     }
 
-    /// The sizes that the rules compare with, found by asking: between two of them nothing changes,
-    /// so asking at each until no new one appears finds all that can be reached.
+    /// The sizes that the rules compare S with. Nothing changes between two neighboring ones, so
+    /// evaluating the rules at each until no new size appears finds all that can be reached.
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
         self.choose(call)?;
         if call.ranks < 2 {
@@ -337,10 +336,11 @@ impl Policy for Rules {
     }
 }
 
-/// The bytes of which kernels take whole multiples.
+/// Kernels accept whole multiples of this many bytes.
 const BLOCK: u64 = 16;
 
-/// A kernel as an algorithm of this crate: whole vectors or blocks to all others, or the switch.
+/// A kernel as an algorithm of this crate: it sends whole vectors or blocks to all other ranks, or
+/// uses the switch.
 fn runs(call: &Call, kernel: Kernel) -> Runs {
     let of = |algorithm, wire| {
         let part = Part::new(call.collective, call.ranks, Where::All, algorithm);
@@ -348,7 +348,7 @@ fn runs(call: &Call, kernel: Kernel) -> Runs {
     };
     match kernel.kernel {
         "none" => Runs::unpriced("nothing runs"),
-        "library" => Runs::unpriced("the library decides inside; its own rules: select nccl"),
+        "library" => Runs::unpriced("the library chooses itself; for its rules: select nccl"),
         _ if call.collective != Collective::AllReduce => {
             Runs::unpriced("no closed form describes this kernel")
         }
@@ -359,7 +359,7 @@ fn runs(call: &Call, kernel: Kernel) -> Runs {
         "rsag" | "rsag-zero-copy" | "rsag-pipeline" | "fullmesh" => of("two-shot", 1.0),
         "two-shot-multimem" | "one-shot-multimem" | "RSxLDMC_AGxSTMC" => of("inc", 1.0),
         "nvls-zero-copy" | "nvls-warp-pipeline" | "nvls-block-pipeline" => of("inc", 1.0),
-        // Eight bytes carry four.
+        // Eight bytes on the wire carry four bytes of data.
         "allpair-packet" | "AGxLL_R" => of("one-shot", 2.0),
         "packet" => of("two-shot", 2.0),
         _ => Runs::unpriced("no closed form describes this kernel"),

@@ -1,4 +1,4 @@
-//! MSCCL++'s library in NCCL's shape: kernels by size, memory and switch.
+//! MSCCL++'s library with NCCL's API: it chooses kernels by size, memory and switch.
 //!
 //! Source: microsoft/mscclpp v0.9.0, `src/ext/nccl/algorithm_selector.cc`.
 
@@ -10,7 +10,7 @@ use crate::machine::sample::DataType;
 pub(super) static ENGINE: Engine = Engine {
     id: "mscclpp",
     aliases: &["mscclplusplus", "msccl++"],
-    title: "MSCCL++'s library in NCCL's shape",
+    title: "MSCCL++'s library with NCCL's API",
     releases: &["0.9.0"],
     source: "microsoft/mscclpp v0.9.0, src/ext/nccl/algorithm_selector.cc",
     variables: &[
@@ -21,7 +21,7 @@ pub(super) static ENGINE: Engine = Engine {
         "p2p",
     ],
     force: &[
-        ("mscclpp", "buffers that ncclMemAlloc made, with MSCCLPP_NCCL_SYMMETRIC_MEMORY=1"),
+        ("mscclpp", "buffers from ncclMemAlloc, with MSCCLPP_NCCL_SYMMETRIC_MEMORY=1"),
         ("nccl", "MSCCLPP_NCCL_LIB_PATH names the NCCL to fall back to"),
     ],
     ways: &[&["MSCCLPP_NCCL_SYMMETRIC_MEMORY=1"], &["MSCCLPP_NCCL_SYMMETRIC_MEMORY=0"]],
@@ -35,15 +35,15 @@ fn choose(ask: &Ask<'_>) -> Taken {
         return Taken::nccl("more than one node");
     }
     if !ask.board.peer_access {
-        return Taken::none("it needs peer access, and has no other way");
+        return Taken::none("it needs peer access and has no other path");
     }
     let own = |kernel, rule: &str| Taken::new("mscclpp", kernel, rule);
     let has_nccl = ask.env.get("MSCCLPP_NCCL_LIB_PATH").is_some_and(|path| !path.is_empty());
     if ask.collective == Collective::AllGather {
         return match (ask.at_most(32 * MIB), has_nccl) {
             (true, _) => own("fullmesh2", "at most 32 MiB"),
-            (false, true) => Taken::nccl("above 32 MiB, and an NCCL is named"),
-            (false, false) => own("fullmesh", "above 32 MiB, and no NCCL is named"),
+            (false, true) => Taken::nccl("above 32 MiB, and an NCCL library is set"),
+            (false, false) => own("fullmesh", "above 32 MiB, and no NCCL library is set"),
         };
     }
     let registered =
@@ -58,18 +58,20 @@ fn choose(ask: &Ask<'_>) -> Taken {
         return own("allpair-packet", "at most 16 KiB");
     }
     if adds && ask.at_most(32 * KIB) {
-        return own("nvls-packet", "at most 32 KiB, the switch multicasts");
+        return own("nvls-packet", "at most 32 KiB, and the switch multicasts");
     }
     let packets = if zero_copy { 64 * KIB } else { MIB };
     if ask.at_most(packets) {
         return own("packet", &format!("at most {} KiB", packets / KIB));
     }
     match (zero_copy, adds) {
-        (true, _) => own("nvls-zero-copy", "symmetric memory of cuMem, the switch adds"),
+        (true, _) => own("nvls-zero-copy", "symmetric cuMem memory, and the switch reduces"),
         (_, true) if ask.below(16 * MIB) => own("nvls-warp-pipeline", "below 16 MiB"),
         (_, true) => own("nvls-block-pipeline", "from 16 MiB on"),
-        _ if has_nccl && !ask.board.cdna => Taken::nccl("no switch adds, and an NCCL is named"),
-        _ => own("fullmesh", "no switch adds"),
+        _ if has_nccl && !ask.board.cdna => {
+            Taken::nccl("no switch reduces, and an NCCL library is set")
+        }
+        _ => own("fullmesh", "no switch reduces"),
     }
 }
 
@@ -89,8 +91,8 @@ fn blackwell(ask: &Ask<'_>, adds: bool, registered: bool, zero_copy: bool) -> Ta
         return own("packet", &format!("at most {} KiB", packets / KIB));
     }
     match () {
-        () if zero_copy => own("nvls-zero-copy", "symmetric memory of cuMem, the switch adds"),
-        () if registered => own("rsag-zero-copy", "symmetric memory, no switch adds"),
+        () if zero_copy => own("nvls-zero-copy", "symmetric cuMem memory, and the switch reduces"),
+        () if registered => own("rsag-zero-copy", "symmetric memory, and no switch reduces"),
         () if ask.graph => own("rsag-zero-copy", "inside a graph"),
         () if ask.at_most(8 * MIB) => own("rsag", "at most 8 MiB, outside graphs"),
         () => own("rsag-pipeline", "above 8 MiB, outside graphs"),

@@ -1,15 +1,15 @@
-//! NCCL's kernels on buffers in symmetric windows, by the model that NCCL chooses them with.
+//! NCCL's kernels on buffers in symmetric windows, chosen by NCCL's own model.
 //!
 //! ```text
 //! time(c) = lat + ln(1 + e^(bus/bw(c) − 1)) µs
 //! bw(c)   = peak − σ·ln(1 + (e^(peak/σ) − 1)·e^(−c·mul))
 //! ```
 //!
-//! Each kernel takes the fewest blocks c with at most 2.5 % more than with all of them; the kernel
-//! with the least time·(1 + 0.025·c) runs.
+//! Each kernel uses the fewest blocks c whose time is at most 2.5 % above the time with all blocks.
+//! The kernel with the least time·(1 + 0.025·c) runs.
 //!
 //! Source: NVIDIA/nccl v2.27.7-1 `src/symmetric.cc`, v2.28.9-1 and v2.29.7-1 `src/sym_kernels.cc`,
-//! v2.30.7-1 `src/scheduler/symmetric_sched.cc`. How true its times are nobody has shown.
+//! v2.30.7-1 `src/scheduler/symmetric_sched.cc`. The accuracy of its times has not been shown.
 
 use super::ask::Ask;
 use super::{Engine, Taken};
@@ -19,12 +19,12 @@ use crate::machine::sample::DataType;
 pub(super) static ENGINE: Engine = Engine {
     id: "nccl-symm",
     aliases: &["nccl-sym", "nccl-symmetric"],
-    title: "NCCL on buffers in symmetric windows: which kernel its model picks",
+    title: "NCCL on buffers in symmetric windows: the kernel that its model picks",
     releases: &["2.30.7", "2.29.7", "2.28.9", "2.27.7"],
     source: "NVIDIA/nccl v2.30.7-1, src/scheduler/symmetric_sched.cc",
     variables: &["NCCL_SYM_KERNEL", "NCCL_SYM_CTAS", "NCCL_WIN_ENABLE", "p2p"],
     force: &[
-        ("nccl-symm", "NCCL_SYM_KERNEL=NAME; buffers in windows by ncclCommWindowRegister"),
+        ("nccl-symm", "NCCL_SYM_KERNEL=NAME; buffers registered with ncclCommWindowRegister"),
         ("nccl", "NCCL_WIN_ENABLE=0"),
     ],
     ways: &[&["NCCL_WIN_ENABLE=1"], &["NCCL_WIN_ENABLE=0"]],
@@ -111,7 +111,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
     match (named, best(ask, ask.size())) {
         (Some(kernel), _) => Taken::new("nccl-symm", kernel.name, "NCCL_SYM_KERNEL names it"),
         (None, Some((kernel, micros, blocks))) => {
-            let rule = format!("the model's least: {micros:.1} µs with {blocks} blocks");
+            let rule = format!("the model's least time: {micros:.1} µs with {blocks} blocks");
             Taken::new("nccl-symm", kernel.name, rule)
         }
         (None, None) => Taken::nccl("no kernel accepts it"),

@@ -1,4 +1,4 @@
-//! Quick reduce on AMD's GPUs: two shots with payload in fewer bits, in vLLM and SGLang.
+//! Quick reduce on AMD's GPUs, in vLLM and SGLang: two-shot with a payload of fewer bits.
 //!
 //! Source: vllm-project/vllm 0.33.0, `vllm/distributed/device_communicators/quick_all_reduce.py`.
 
@@ -45,7 +45,7 @@ pub(super) fn take(ask: &Ask<'_>, prefix: &str, int3: bool) -> Result<Taken, Str
     let least = least.unwrap_or(LEAST[row][ask.ranks.ilog2() as usize - 1][codec]);
     let most = ask.env.number(&variable("MAX_SIZE_BYTES_MB")).unwrap_or(2048_u64);
     if !ask.at_least(least * MIB) {
-        return Err(format!("below {least} MiB, where {asked} begins with {} ranks", ask.ranks));
+        return Err(format!("below {least} MiB, where {asked} starts with {} ranks", ask.ranks));
     }
     if !ask.at_most(most * MIB) {
         return Err(format!("above {most} MiB"));

@@ -1,8 +1,9 @@
 //! SGLang's tensor-parallel all-reduce: its custom kernels in two generations, else NCCL.
 //!
-//! The order, with or without a graph: NCCL on symmetric buffers where nothing else takes it,
-//! FlashInfer where fusion made its workspace, custom unless MSCCL++ takes it, quick reduce, MSCCL++,
-//! torch symmetric memory, NCCL. By default only custom and NCCL are there.
+//! The order, with or without a graph: NCCL on symmetric buffers if neither custom nor MSCCL++
+//! accepts the call, FlashInfer if fusion created its workspace, custom unless MSCCL++ accepts the
+//! call, quick reduce, MSCCL++, torch symmetric memory, NCCL. By default only custom and NCCL are
+//! enabled.
 //!
 //! Source: sgl-project/sglang 0.5.9 to 0.5.23, `sglang/srt/distributed/parallel_state.py`,
 //! `…/device_communicators/{custom_all_reduce_v2,custom_all_reduce,torch_symm_mem}.py`,
@@ -16,7 +17,7 @@ use crate::machine::sample::DataType;
 pub(super) static ENGINE: Engine = Engine {
     id: "sglang",
     aliases: &["sgl"],
-    title: "SGLang: what its tensor-parallel group runs",
+    title: "SGLang: the kernel that its tensor-parallel group runs",
     releases: &["0.5.23", "0.5.22", "0.5.14", "0.5.10", "0.5.9"],
     source: "sgl-project/sglang, sglang/srt/distributed/parallel_state.py, custom_all_reduce_v2.py",
     variables: &[
@@ -40,7 +41,7 @@ pub(super) static ENGINE: Engine = Engine {
         "p2p",
     ],
     force: &[
-        ("custom-v2", "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=1, 0 gives the older kernel"),
+        ("custom-v2", "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=1; 0 selects the older kernel"),
         ("custom", "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=0"),
         ("symm-mem", "--enable-torch-symm-mem with --disable-custom-all-reduce"),
         ("mscclpp", "--enable-mscclpp"),
@@ -118,8 +119,8 @@ fn mscclpp(ask: &Ask<'_>) -> Tried {
     }
     ask.one_node()?;
     match ask.at_least(512) && ask.at_most(8 * MIB) {
-        true => Ok(Taken::new("mscclpp", "library", "512 B to 8 MiB: the winner of its own start")),
-        false => Err("outside 512 B to 8 MiB, which it measures at start".to_owned()),
+        true => Ok(Taken::new("mscclpp", "library", "512 B to 8 MiB: the fastest at its startup")),
+        false => Err("outside 512 B to 8 MiB, the range it measures at startup".to_owned()),
     }
 }
 
@@ -133,12 +134,12 @@ fn torch(ask: &Ask<'_>) -> Tried {
     symm_mem::meets(ask)?;
     ask.dtype_of(&[DataType::Bf16])?;
     ask.blocks_of(4)?;
-    let column = symm_mem::column(ask.ranks).ok_or("it takes 2, 4, 6 or 8 ranks")?;
+    let column = symm_mem::column(ask.ranks).ok_or("it supports 2, 4, 6 or 8 ranks")?;
     let mib = [64, 64, 128, 128][column];
     let kernel = if ask.ranks == 2 { "two-shot-pull" } else { "two-shot-multimem" };
     match ask.below(mib * MIB) {
         true => Ok(Taken::new("symm-mem", kernel, format!("below {mib} MiB"))
-            .note("the tensor is copied in and out, inside a graph too")),
+            .note("the tensor is copied in and out, even inside a graph")),
         false => Err(format!("from {mib} MiB on")),
     }
 }
@@ -283,7 +284,10 @@ fn v2(ask: &Ask<'_>) -> Tried {
     if let Some((from, to)) = own.multimem.filter(|_| ask.board.spans(ask.ranks)) {
         let (from, to) = (from.min(pull), to.min(pull));
         if ask.at_least(from) && ask.at_most(to) {
-            return take("two-shot-multimem", format!("from {from} to {to} B, the switch adds"));
+            return take(
+                "two-shot-multimem",
+                format!("from {from} to {to} B, and the switch reduces"),
+            );
         }
     }
     let most = own.two.min(pull);
@@ -318,7 +322,7 @@ impl Buffers {
 
 /// The second generation as it first came: one table for graphs and without.
 fn v2_before(ask: &Ask<'_>) -> Tried {
-    let index = (2..=8).position(|n| n == ask.ranks).ok_or("it takes 2 to 8 ranks")?;
+    let index = (2..=8).position(|n| n == ask.ranks).ok_or("it supports 2 to 8 ranks")?;
     let blackwell = ask.board.sm.is_some_and(|sm| sm / 10 == 10);
     let (push, pull) = match blackwell {
         true => {
@@ -337,7 +341,9 @@ fn v2_before(ask: &Ask<'_>) -> Tried {
     let take = |kernel, words| Ok(Taken::new("custom-v2", kernel, words));
     match () {
         () if ask.at_most(push * KIB) => take("one-shot-push", format!("at most {push} KiB")),
-        () if ask.at_most(pull * KIB) => take("one-shot-pull", "above that, one shot".to_owned()),
+        () if ask.at_most(pull * KIB) => {
+            take("one-shot-pull", format!("above {push} KiB: one-shot"))
+        }
         () => take("two-shot-pull", format!("above {pull} KiB, at most 16 MiB")),
     }
 }

@@ -1,5 +1,5 @@
-//! PyTorch's symmetric memory as vLLM, SGLang and TensorRT-LLM use it: where it lives, up to which
-//! size each takes it, and as which kernel.
+//! PyTorch's symmetric memory as vLLM, SGLang and TensorRT-LLM use it: where it is available, up to
+//! which size each engine uses it, and with which kernel.
 //!
 //! Source: vllm-project/vllm 0.33.0, `vllm/distributed/device_communicators/all_reduce_utils.py` and
 //! `symm_mem.py`; sgl-project/sglang 0.5.23, `torch_symm_mem.py`.

@@ -1,4 +1,4 @@
-//! TensorRT-LLM's AllReduce: MNNVL over trays, what its autotuner measured, or a table by shape.
+//! TensorRT-LLM's AllReduce: MNNVL across trays, its autotuner's measurements, or a table by shape.
 //!
 //! Source: NVIDIA/TensorRT-LLM, `cpp/tensorrt_llm/thop/allreduceOp.cpp` (01e2c361),
 //! `cpp/tensorrt_llm/common/customAllReduceUtils.h` (005b299b), `tensorrt_llm/_torch/distributed/ops.py`
@@ -12,7 +12,7 @@ use crate::machine::sample::DataType;
 pub(super) static ENGINE: Engine = Engine {
     id: "tensorrt-llm",
     aliases: &["trtllm", "trt-llm", "tensorrtllm"],
-    title: "TensorRT-LLM: what its AllReduce runs, with strategy AUTO",
+    title: "TensorRT-LLM: the kernel that its AllReduce runs, with strategy AUTO",
     releases: &["1.3.0", "1.2.0"],
     source: "NVIDIA/TensorRT-LLM, cpp/tensorrt_llm/thop/allreduceOp.cpp at 01e2c361",
     variables: &[
@@ -93,8 +93,8 @@ fn auto(ask: &Ask<'_>) -> Taken {
         "with TLLM_DISABLE_ALLREDUCE_AUTOTUNE=1 the table decides: {}/{}, {}",
         table.kernel.backend, table.kernel.kernel, table.rule
     );
-    Taken::new("nccl-symm", "library", "the autotuner is on, and has not tuned this shape")
-        .note("a shape that it tuned at start runs what was fastest there: NCCL_SYMMETRIC, NCCL, ONESHOT or TWOSHOT")
+    Taken::new("nccl-symm", "library", "the autotuner is on and has not tuned this shape")
+        .note("a shape tuned at startup runs the fastest of NCCL_SYMMETRIC, NCCL, ONESHOT and TWOSHOT")
         .note(without)
 }
 
@@ -143,7 +143,7 @@ fn mnnvl(ask: &Ask<'_>) -> Tried {
         return Err("the group is on one node".to_owned());
     }
     if !ask.board.aarch64 || ask.ranks > ask.board.domain || !ask.board.multicast {
-        return Err("no NVLink over the group's nodes".to_owned());
+        return Err("no NVLink between the group's nodes".to_owned());
     }
     ask.dtype_of(FLOATS)?;
     let total = if newer(ask) { MIB } else { MIB / 2 };
@@ -195,8 +195,8 @@ fn by_table(ask: &Ask<'_>) -> Taken {
         line.get(columns.checked_sub(7)? as usize)?.as_bytes().get(rows as usize).copied()
     };
     match entry() {
-        Some(b'4') => own(true, format!("table {table}: one shot for {shape}")),
-        Some(b'5') => own(false, format!("table {table}: two shots for {shape}")),
+        Some(b'4') => own(true, format!("table {table}: one-shot for {shape}")),
+        Some(b'5') => own(false, format!("table {table}: two-shot for {shape}")),
         Some(_) => Taken::nccl(format!("table {table}: NCCL for {shape}")),
         None => Taken::nccl(format!("table {table} has no entry for {shape}")),
     }

@@ -1,4 +1,4 @@
-//! PyTorch: NCCL, unless an operator of symmetric memory is named or an old switch is set.
+//! PyTorch: NCCL, unless the program names an operator of symmetric memory or sets an old switch.
 //!
 //! Source: pytorch/pytorch, `torch/csrc/distributed/c10d/symm_mem/{CUDASymmetricMemoryOps.cu,`
 //! `intra_node_comm.cu}` (03a4032b, 05382727), `torch/_inductor/{config,comm_lowering}.py`.

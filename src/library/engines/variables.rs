@@ -1,4 +1,4 @@
-//! What somebody sets: variables of the environment, and flags of an engine's command line.
+//! Settings: environment variables, and flags of an engine's command line.
 
 use std::str::FromStr;
 
@@ -23,7 +23,7 @@ impl Variables {
         let (name, value) = text.split_once('=').unwrap_or((text, "1"));
         let name = name.trim();
         if name.trim_start_matches('-').is_empty() {
-            return Err(Error::input(format!("`{text}` names no variable"))
+            return Err(Error::input(format!("`{text}` does not name a variable"))
                 .help("write NAME=VALUE, such as VLLM_ALLREDUCE_USE_SYMM_MEM=0"));
         }
         self.0.push((name.to_owned(), value.trim().to_owned()));

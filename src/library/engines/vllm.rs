@@ -1,8 +1,8 @@
 //! vLLM's tensor-parallel all-reduce: FlashInfer, custom kernels, symmetric memory, NCCL.
 //!
 //! ```text
-//! from 0.32  FlashInfer takes it or NCCL symmetric, quick reduce, FlashInfer, AITER, custom,
-//!            torch symmetric memory, NCCL
+//! from 0.32  NCCL symmetric unless FlashInfer accepts the call, quick reduce, FlashInfer, AITER,
+//!            custom, torch symmetric memory, NCCL
 //! to 0.27    NCCL symmetric, quick reduce, FlashInfer (off), AITER, custom, torch symmetric, NCCL
 //! ```
 //!
@@ -18,7 +18,7 @@ use crate::machine::sample::DataType;
 pub(super) static ENGINE: Engine = Engine {
     id: "vllm",
     aliases: &[],
-    title: "vLLM: what its tensor-parallel group runs",
+    title: "vLLM: the kernel that its tensor-parallel group runs",
     releases: &["0.33.0", "0.32.0", "0.27.0", "0.24.0", "0.19.0", "0.14.0"],
     source: "vllm-project/vllm, vllm/distributed/device_communicators/cuda_communicator.py",
     variables: &[
@@ -42,13 +42,13 @@ pub(super) static ENGINE: Engine = Engine {
         "p2p",
     ],
     force: &[
-        ("flashinfer-mnnvl", "VLLM_ALLREDUCE_USE_FLASHINFER=1, 0 turns it off"),
+        ("flashinfer-mnnvl", "VLLM_ALLREDUCE_USE_FLASHINFER=1; 0 turns it off"),
         ("flashinfer-trtllm", "VLLM_FLASHINFER_ALLREDUCE_BACKEND=trtllm"),
         (
             "custom",
             "--disable-custom-all-reduce turns it off; VLLM_CUSTOM_ALLREDUCE_ALGO=1stage|2stage",
         ),
-        ("symm-mem", "VLLM_ALLREDUCE_USE_SYMM_MEM=1, 0 turns it off"),
+        ("symm-mem", "VLLM_ALLREDUCE_USE_SYMM_MEM=1; 0 turns it off"),
         ("nccl-symm", "VLLM_USE_NCCL_SYMM_MEM=1"),
         ("quick-reduce", "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION=FP|INT8|INT6|INT4"),
         ("aiter", "VLLM_ROCM_USE_AITER=1"),
@@ -198,11 +198,11 @@ fn flash_backend(ask: &Ask<'_>) -> Result<bool, String> {
     let asked = ask.env.get("VLLM_FLASHINFER_ALLREDUCE_BACKEND").unwrap_or("auto");
     match (asked.to_ascii_lowercase().as_str(), ask.nodes) {
         ("trtllm", 1) => Ok(false),
-        ("trtllm", _) => Err("TensorRT-LLM's kernels stay on one node".to_owned()),
+        ("trtllm", _) => Err("TensorRT-LLM's kernels run on one node only".to_owned()),
         ("mnnvl", _) | ("auto", 1) if multicast => Ok(true),
         ("auto", 1) => Ok(false),
         ("auto", _) if multicast && ask.board.sm >= Some(100) => Ok(true),
-        _ => Err("no multicast address over the group".to_owned()),
+        _ => Err("no multicast address spans the group".to_owned()),
     }
 }
 
@@ -277,12 +277,12 @@ fn custom(ask: &Ask<'_>) -> Tried {
     let large = 8 * MIB;
     let forced = ask.env.get("VLLM_CUSTOM_ALLREDUCE_ALGO");
     let (cap, lives) = match small_cap(ask).filter(|_| lives(ask).is_ok()) {
-        Some(small) => (small.min(large), "; torch symmetric memory lives"),
+        Some(small) => (small.min(large), "; torch symmetric memory is available"),
         None => (large, ""),
     };
     let pieces = batch_invariant(ask) && ask.since(0, 32, 0);
     if !ask.below(cap) && !pieces {
-        return Err(format!("from its cap of {cap} B on{lives}"));
+        return Err(format!("at or above its cap of {cap} B{lives}"));
     }
     // A piece of 8 MiB is above every border of the kernels.
     let (kernel, rule) = legacy::kernel(ask, forced);
@@ -290,7 +290,7 @@ fn custom(ask: &Ask<'_>) -> Tried {
     let taken = Taken::new("custom", kernel, format!("{cap}{lives}; {rule}"));
     Ok(match ask.graph {
         true => taken,
-        false => taken.note("outside a graph the input is copied first"),
+        false => taken.note("outside a graph, the input is copied first"),
     })
 }
 
@@ -324,7 +324,7 @@ fn symmetric(ask: &Ask<'_>) -> Tried {
     let mib = limit / MIB;
     match taken {
         true => Ok(Taken::new("symm-mem", symm_mem::kernel(ask), format!("{sign} {mib} MiB"))
-            .note("the tensor is copied in and out, inside a graph too")),
+            .note("the tensor is copied in and out, even inside a graph")),
         false => Err(format!("not {sign} {mib} MiB")),
     }
 }

@@ -1,7 +1,7 @@
-//! XLA's own all-reduce kernels on GPUs, which a flag switches on; else NCCL.
+//! XLA's own all-reduce kernels on GPUs, which a flag enables; otherwise NCCL.
 //!
 //! Source: openxla/xla, `xla/backends/gpu/runtime/{all_reduce,collective_kernel_thunk}.cc`, 2025 and
-//! 2026. What its latency model takes a call to last is the policy `xla-sol`.
+//! 2026. The policy `xla-sol` is the time that XLA's latency model expects.
 
 use super::ask::{Ask, FLOATS, KIB, MIB};
 use super::{Engine, Named, Taken, Tried, first_of};
@@ -11,7 +11,7 @@ use crate::machine::sample::DataType;
 pub(super) static ENGINE: Engine = Engine {
     id: "xla",
     aliases: &["xla-gpu", "openxla", "jax"],
-    title: "XLA on GPUs: its own kernels where a flag asks for them, else NCCL",
+    title: "XLA on GPUs: its own kernels if a flag enables them, else NCCL",
     releases: &["2026", "2025"],
     source: "openxla/xla, xla/backends/gpu/runtime/collective_kernel_thunk.cc",
     variables: &[
@@ -52,7 +52,7 @@ fn own(ask: &Ask<'_>) -> Tried {
     }
     ask.one_node()?;
     if !ask.board.peer_access {
-        return Err("no peer access between all".to_owned());
+        return Err("no peer access between all GPUs".to_owned());
     }
     ask.ranks_of(&[2, 4, 8])?;
     ask.dtype_of(if newer { FLOATS } else { &[DataType::F32, DataType::Bf16] })?;

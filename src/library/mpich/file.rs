@@ -1,4 +1,4 @@
-//! A selection file in the place of the MPIR layer.
+//! A selection file that replaces the MPIR layer.
 
 use std::borrow::Cow;
 
@@ -61,7 +61,7 @@ pub(super) fn by_file(
     let short = leaf.algorithm.rsplit_once("intra_").map_or(&*leaf.algorithm, |(_, name)| name);
     let keys: Vec<String> = path.iter().map(|test| test.key()).collect();
     let rule = format!("{file}:{}: {}", leaf.line.0, keys.join(" > "));
-    let ours = known(collective, short).ok_or("no closed form here is this algorithm");
+    let ours = known(collective, short).ok_or("no closed form here describes this algorithm");
     Ok(Mpir { name: Cow::Owned(short.to_owned()), ours, rule, note: None, early: None })
 }
 

@@ -1,11 +1,11 @@
-//! MPICH 4: the device's composition over nodes, and the algorithms that it is made of.
+//! MPICH 4: the device's composition over nodes, and the algorithms of its parts.
 //!
-//! Two trees of tests decide one after the other. The device layer (CH4) splits a call into parts
-//! inside nodes and between their leaders; every part is a collective of its own over its own
-//! communicator, and the MPIR layer decides its algorithm with that communicator's ranks. So an
-//! all-reduce over 8 nodes of 16 is decided as one over 8 ranks, between a reduce and a broadcast
-//! over 16. Inside nodes, reductions and broadcasts run in shared memory (`release_gather`),
-//! without messages.
+//! Two trees of tests decide, one after the other. The device layer (CH4) splits a call into parts
+//! inside nodes and between their leaders. Every part is a separate collective over its own
+//! communicator, and the MPIR layer chooses its algorithm by that communicator's ranks. Therefore an
+//! all-reduce over 8 nodes of 16 ranks is decided as one over 8 ranks, between a reduce and a
+//! broadcast over 16. Inside nodes, reductions and broadcasts run in shared memory
+//! (`release_gather`), without messages.
 //!
 //! Source: pmodels/mpich v4.2.3, `maint/tuning/coll/mpir/generic.json`,
 //! `maint/tuning/coll/ch4/generic.json`, `maint/tuning/coll/ch4/posix_generic.json`,
@@ -60,7 +60,7 @@ pub(super) fn of_file(meta: Meta, tree: Tree, file: String) -> Box<dyn Policy> {
 const GREEK: [&str; 3] = ["alpha", "beta", "gamma"];
 
 impl Mpich {
-    /// One part of a composition: names, our algorithms, the rule.
+    /// One part of a composition: its names, this crate's algorithms, the rule.
     fn part(&self, call: &Call, collective: C, place: Where) -> Result<(Mpir, Vec<Part>)> {
         let ranks = ranks_at(place, call);
         if place == Where::InNode && in_shared_memory(collective, call) {
@@ -236,7 +236,9 @@ impl Policy for Mpich {
             (C::AllToAll, "pairwise") => "pairwise",
             (C::Broadcast | C::Reduce, "binomial") => "binomial",
             _ => {
-                return Err(Reason::new("no name of the library is this algorithm over all ranks"));
+                return Err(Reason::new(
+                    "the library has no name for this algorithm over all ranks",
+                ));
             }
         };
         // The composition that runs one algorithm over all ranks.
@@ -250,7 +252,7 @@ impl Policy for Mpich {
     }
 }
 
-/// One of the library's control variables with its value.
+/// A control variable of the library with its value.
 fn variable(collective: C, what: &str, value: impl std::fmt::Display) -> String {
     let name = file_name(collective, Flavour::Plain).to_uppercase();
     format!("MPIR_CVAR_{name}_{what}={value}")

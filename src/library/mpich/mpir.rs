@@ -1,11 +1,11 @@
 //! The layer that picks algorithms: rules of ranks, bytes and the operation.
 //!
 //! Source: pmodels/mpich v4.2.3, `maint/tuning/coll/mpir/generic.json`; the same tree from 4.0 to
-//! 5.0. The tree is not all: `src/mpi/coll/src/csel.c` walks it as far as the communicator decides
-//! when that is made, and the rest at the call. The second walk, in every version from 4.0 to 5.0.1,
-//! takes `comm_size<8` for `comm_size<=8`. Of blocking calls that meets the all-to-all alone, whose
-//! first test is of the call (`is_sendbuf_inplace`); the broadcast's `comm_size<8` is decided in the
-//! first walk and is what it says. Debian's 4.0.2 was seen to do both.
+//! 5.0. The tree is not everything: when a communicator is created, `src/mpi/coll/src/csel.c` walks it
+//! as far as the communicator decides, and it walks the rest at the call. The second walk, in every
+//! version from 4.0 to 5.0.1, treats `comm_size<8` as `comm_size<=8`. Among blocking calls this affects
+//! only the all-to-all, whose first test is of the call (`is_sendbuf_inplace`). The broadcast's
+//! `comm_size<8` is decided in the first walk and works as written. Debian's 4.0.2 was seen to do both.
 
 use std::borrow::Cow;
 
@@ -47,7 +47,7 @@ fn unpriced(name: &'static str, why: &'static str, rule: impl Into<String>) -> M
 pub(super) fn mpir(collective: C, ranks: u32, call: &Call) -> Option<Mpir> {
     let bytes = call.size.0;
     let power = ranks.is_power_of_two();
-    let shape = if power { "a power of two" } else { "no power of two" };
+    let shape = if power { "a power of two" } else { "not a power of two" };
     Some(match collective {
         C::Broadcast if ranks < 8 => picked("binomial", "binomial", "below 8 ranks"),
         C::Broadcast if bytes <= SHORT => {
@@ -107,11 +107,11 @@ pub(super) fn folds(ranks: u32, call: &Call) -> std::result::Result<String, Stri
     let power = 1_u64 << ranks.max(1).ilog2();
     let count = call.count();
     if !call.builtin_op {
-        return Err("an operation of the user's own".into());
+        return Err("a user-defined operation".into());
     }
     if count < power {
         return Err(format!(
-            "{count} elements are fewer than {power}, the power of two in {ranks}"
+            "{count} elements are fewer than {power}, the largest power of two in {ranks}"
         ));
     }
     Ok(format!("a predefined operation, {count} elements are not fewer than {power}"))
@@ -133,7 +133,7 @@ fn reduce_scatter(power: bool, call: &Call) -> Mpir {
         (false, _) => unpriced(
             "recursive_doubling",
             "no closed form here doubles in a reduce-scatter",
-            "does not commute, no power of two",
+            "does not commute, not a power of two",
         ),
     }
 }
@@ -142,25 +142,25 @@ fn all_to_all(ranks: u32, call: &Call) -> Mpir {
     let block = call.block().0;
     let [bruck, scattered] = TO_EACH;
     if call.in_place {
-        let note = "in place every pair exchanges one after another: priced as pairwise";
+        let note = "in place, the pairs exchange one after another: priced as pairwise";
         return Mpir {
             note: Some(note),
             ..picked("pairwise_sendrecv_replace", "pairwise", "in place")
         };
     }
     if call.flavour == Flavour::Vector {
-        return picked("scattered", "direct", "counts of their own");
+        return picked("scattered", "direct", "a separate count for each peer");
     }
     if ranks > FEW && block <= bruck {
-        let rule = format!("more than {FEW} ranks, at most {bruck} bytes a peer");
+        let rule = format!("more than {FEW} ranks, at most {bruck} bytes per peer");
         return picked("brucks", "bruck", rule);
     }
     if block <= scattered {
         let slip = "MPICH's tree has Bruck's from 8 ranks on (comm_size<8 comes before it), but at \
-                    the call csel.c compares with <=: 8 ranks go the way of fewer";
-        let rule = format!("at most {scattered} bytes a peer");
+                    the call csel.c compares with <=: 8 ranks follow the rule for fewer";
+        let rule = format!("at most {scattered} bytes per peer");
         let note = (ranks == FEW && block <= bruck).then_some(slip);
         return Mpir { note, ..picked("scattered", "direct", rule) };
     }
-    picked("pairwise", "pairwise", format!("above {scattered} bytes a peer"))
+    picked("pairwise", "pairwise", format!("above {scattered} bytes per peer"))
 }

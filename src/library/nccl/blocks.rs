@@ -1,4 +1,4 @@
-//! How a cell's channels and threads fall with the size.
+//! How a cell's numbers of channels and threads decrease with the size.
 
 use super::communicator::Communicator;
 use super::table::Table;

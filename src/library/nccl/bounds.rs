@@ -1,4 +1,4 @@
-//! Choices from a printed table: its one digit behind the point leaves some of them open.
+//! Choices from a printed table: with only one decimal digit, some of them remain open.
 
 use super::{
     Algo, Arch, Call, Chooser, Communicator, Function, Graph, Printed, Proto, Reduction, Settings,

@@ -1,4 +1,4 @@
-//! A call's choice: the cell with the least time, then how many channels and threads it gets.
+//! A call's choice: the cell with the lowest time, then its numbers of channels and threads.
 
 use super::Arch;
 use super::blocks::{Limit, collnet_direct_channels, is_short};

@@ -1,6 +1,6 @@
-//! Communicators as a table: a line each, with the columns of NCCL's tuner inputs.
+//! Communicators as a table: one line each, with the columns of NCCL's tuner inputs.
 //!
-//! Columns are found by their names; others are passed over. Graphs have the prefixes `ring`,
+//! Columns are found by their names; other columns are ignored. Graphs have the prefixes `ring`,
 //! `tree`, `cnd` and `cnc` (in-network reduction, direct and as chains) and `nvls`.
 
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
         let id = record.text("id")?.to_owned();
         if let Some(before) = lines.insert(id.clone(), record.line) {
             return Err(Error::input(format!("`{id}` is already on line {before}"))
-                .help("give every communicator an id of its own"));
+                .help("give every communicator its own id"));
         }
         let comm = communicator(record, record.whole("nranks")?, record.whole("nnodes")?)?;
         found.push(Named { id, comm });
@@ -40,7 +40,7 @@ pub fn read(text: &str) -> Result<Vec<Named>> {
     })?;
     if found.is_empty() {
         return Err(Error::input("the table has no communicator")
-            .help("write a line that names the columns, and a line each below it"));
+            .help("write a line that names the columns, and below it one line per communicator"));
     }
     Ok(found)
 }
@@ -61,7 +61,7 @@ pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -
         let line = error.position().map_or(1, csv::Position::line);
         Error::input("this is not a table of comma-separated values")
             .at(format!("line {line}"))
-            .help("give every line as many fields as the first one names")
+            .help("give every line as many fields as the first line")
     };
     let header = reader.headers().map_err(broken)?.clone();
     let columns: Vec<&str> = header.iter().collect();

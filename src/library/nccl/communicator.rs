@@ -1,4 +1,4 @@
-//! What NCCL's tuner knows of a communicator: ranks, GPUs, and the graphs that the search found.
+//! What NCCL's tuner knows about a communicator: ranks, GPUs, and the graphs that the search found.
 
 use std::fmt;
 
@@ -202,22 +202,22 @@ impl Communicator {
     pub fn check(&self) -> Result<()> {
         let Self { ranks, nodes, local_ranks, .. } = *self;
         if ranks > Self::MOST_RANKS {
-            return Err(Error::input(format!("{ranks} ranks are more than any job has"))
+            return Err(Error::input(format!("{ranks} ranks are too many"))
                 .help(format!("give at most {}", Self::MOST_RANKS)));
         }
         let fits = u64::from(local_ranks) * u64::from(nodes) >= u64::from(ranks);
         if ranks == 0 || nodes == 0 || nodes > ranks || local_ranks > ranks || !fits {
             return Err(Error::input(format!(
-                "{ranks} ranks do not lie on {nodes} nodes of {local_ranks} and fewer"
+                "{ranks} ranks do not fit on {nodes} nodes of at most {local_ranks}"
             ))
-            .help("ranks are between nodes and nodes x ranks on the largest node"));
+            .help("give between nodes and nodes x ranks on the largest node"));
         }
         if self.min_cc > self.max_cc {
             return Err(Error::input(format!(
-                "the least compute capability, {}, is above the greatest, {}",
+                "the lowest compute capability, {}, is above the highest, {}",
                 self.min_cc, self.max_cc
             ))
-            .help("write them as 70, 80, 90 …, the least first"));
+            .help("write them as 70, 80, 90 …, the lowest first"));
         }
         Ok(())
     }
@@ -230,10 +230,10 @@ impl Communicator {
         // NCCL has at most 64; what is far from that is a slip.
         if !(1..=1024).contains(&self.channels) || self.nvls_channels > 1024 {
             return Err(Error::input(format!(
-                "{} channels, {} of NVLS, are none that NCCL starts with",
+                "NCCL does not start with {} channels, {} of NVLS",
                 self.channels, self.nvls_channels
             ))
-            .help("write nchannels as the log says, such as 16"));
+            .help("write nchannels as in the log, such as 16"));
         }
         Ok(())
     }

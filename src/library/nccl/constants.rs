@@ -1,6 +1,6 @@
-//! The constants of NCCL's tuner: what each is, and with which release it became another.
+//! The constants of NCCL's tuner: the value of each, and the release in which it changed.
 //!
-//! Latencies are float32 microseconds, caps are float64 GB/s a channel, as NCCL keeps them.
+//! Latencies are float32 microseconds, caps are float64 GB/s per channel, as NCCL keeps them.
 //! Source: NVIDIA/nccl, the tags v2.18.1-1 to v2.30.7-1, `src/graph/tuning.cc`.
 
 use super::Version;

@@ -1,5 +1,5 @@
-//! The known machines as topology files, written from a few figures each: so that any release's
-//! search, in any environment, can be asked about them.
+//! The known machines as topology files, each written from a few parameters, so that any release's
+//! search can run on them in any environment.
 //!
 //! Source: the makers' data sheets (GPUs, NICs, switches), and for what NCCL reads of them
 //! NVIDIA/nccl, `src/graph/topo.cc`.
@@ -195,7 +195,7 @@ impl Machine {
     #[must_use]
     pub fn description(&self) -> Description {
         let read = topology_file::read(&self.xml(), self.name);
-        read.expect("what is written here is read here")
+        read.expect("the text written above is valid")
     }
 
     /// The machine as a topology file.

@@ -1,4 +1,4 @@
-//! Environments as a table: a name and a shell line of settings each.
+//! Environments as a table: each has a name and a shell line of settings.
 
 use super::Settings;
 use super::comms::records;
@@ -14,7 +14,7 @@ pub fn read(text: &str) -> Result<Vec<(String, Settings)>> {
         let name = record.text("env")?.to_owned();
         if found.iter().any(|(known, _)| *known == name) {
             return Err(Error::input(format!("`{name}` is already there"))
-                .help("give every environment a name of its own"));
+                .help("give every environment its own name"));
         }
         found.push((name, Settings::read(record.text("settings")?)?));
         Ok(())

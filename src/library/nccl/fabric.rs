@@ -1,7 +1,7 @@
-//! A machine of NCCL's as a fabric: ranks, switches and directed links with the rates that NCCL counts.
+//! An NCCL machine as a fabric: ranks, switches and directed links with the rates that NCCL uses.
 //!
 //! GPUs are ranks; PCI switches, processors and all `NVSwitches` together are switches. NICs matter
-//! where there are several hosts: then each NIC's port is a switch, and one more joins them all.
+//! if there are several hosts: then each NIC's port is a switch, and another switch connects them all.
 
 use super::Version;
 use super::topology::{Description, Kind, System, Wire};
@@ -67,6 +67,7 @@ pub fn fabric(description: &Description) -> Result<Graph> {
 /// GB/s as NCCL holds it.
 fn rate(gigabytes: f32) -> Result<Rate> {
     let exact = decimal(&gigabytes.to_string()).filter(|x| *x > Rational::from_integer(0));
-    let exact = exact.ok_or_else(|| Error::input(format!("a link of {gigabytes} GB/s")))?;
+    let exact =
+        exact.ok_or_else(|| Error::input(format!("a link cannot have {gigabytes} GB/s")))?;
     Ok(Rate(exact * Rational::from_integer(1_000_000_000)))
 }

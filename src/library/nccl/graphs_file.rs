@@ -73,8 +73,10 @@ impl Graphs {
             (None, Some(ranks)) if ranks % self.gpus == 0 => ranks / self.gpus,
             (None, None) if !self.nets => 1,
             (None, _) => {
-                return Err(Error::input("the graphs go over the network: how many nodes?")
-                    .help("give --nodes, such as --nodes 4"));
+                return Err(Error::input(
+                    "the graphs use the network, but the number of nodes is missing",
+                )
+                .help("give --nodes, such as --nodes 4"));
             }
         };
         if self.nets != (nodes > 1) {
@@ -82,13 +84,13 @@ impl Graphs {
                 true => ("begin and end at NICs", "several nodes"),
                 false => ("touch no NIC", "one node"),
             };
-            return Err(Error::input(format!("the graphs {found}, so they are of {needs}"))
+            return Err(Error::input(format!("the graphs {found}, so they belong to {needs}"))
                 .at(format!("--nodes {nodes}"))
                 .help("give the number of nodes that the job ran on"));
         }
         let ranks = told.ranks.unwrap_or(nodes.saturating_mul(self.gpus));
         let cc = told.gpu.ok_or_else(|| {
-            Error::input("the graphs do not say which GPUs they are of")
+            Error::input("the graphs do not name their GPUs")
                 .help("give --gpu, such as --gpu h100 or --gpu cc90")
         })?;
         let intel = Processor { arch: Arch::X86, vendor: Vendor::Intel };
@@ -176,8 +178,8 @@ impl Parsed {
                         Some(inside) => {
                             let what = format!("the file ends inside <{inside}>");
                             Err(Refused::at(parsed.last, what).help(
-                                "copy the whole file; NCCL itself stops in the middle where a \
-                                 path is of a type that it cannot write",
+                                "copy the whole file; NCCL itself stops writing at a path of a \
+                                 type that it cannot write",
                             ))
                         }
                         None => Ok(parsed),
@@ -196,7 +198,7 @@ impl Parsed {
             ([], "graphs") => match at.text("version")?.as_str() {
                 "1" => Ok(()),
                 other => {
-                    let what = format!("version=\"{other}\" of graphs is not known, only 1");
+                    let what = format!("version=\"{other}\" of graphs is not known; known: 1");
                     Err(Refused::at(at.line, what))
                 }
             },
@@ -224,7 +226,7 @@ impl Parsed {
                 }
                 Ok(())
             }
-            _ => Err(Refused::at(at.line, format!("<{name}> has no place here"))),
+            _ => Err(Refused::at(at.line, format!("<{name}> is not expected here"))),
         }
     }
 
@@ -282,7 +284,7 @@ impl Parsed {
             let found = of(id).ok_or_else(|| Refused::at(self.last, missing))?;
             let first = found.channels.first().ok_or_else(|| {
                 Refused::at(found.line, format!("the {name} has no channel"))
-                    .help("NCCL writes none for a communicator of one rank; give another")
+                    .help("NCCL writes none for a communicator of one rank; give another file")
             })?;
             Ok((found, first))
         };
@@ -293,7 +295,7 @@ impl Parsed {
             for channel in &graph.channels {
                 if channel.sorted() != gpus {
                     let what = format!(
-                        "this channel has {} GPUs, and those of the ring's first are {}",
+                        "this channel has {} GPUs, but those of the ring's first channel are {}",
                         channel.gpus.len(),
                         gpus.join(", ")
                     );
@@ -332,11 +334,11 @@ impl Found {
         let Self { line, id, graph, channels } = self;
         let (said, found) = (graph.channels, channels.len());
         if said as usize != found {
-            let what = format!("nchannels=\"{said}\", and {found} channels follow");
+            let what = format!("nchannels=\"{said}\", but {found} channels follow");
             return Err(Refused::at(*line, what));
         }
         if found > MOST_CHANNELS {
-            let what = format!("{found} channels are more than the {MOST_CHANNELS} of NCCL");
+            let what = format!("{found} channels are more than NCCL's maximum of {MOST_CHANNELS}");
             return Err(Refused::at(*line, what));
         }
         if graph.channels > 0 && graph.intra.0 <= 0.0 {
@@ -354,8 +356,8 @@ impl Found {
             let ends = (channel.before, channel.behind);
             if *id <= 1 && !matches!(ends, (0, 0) | (1, 1)) {
                 let what = match ends {
-                    (1, 0) => "the channel begins at a NIC and ends at none".to_owned(),
-                    (0, 1) => "the channel ends at a NIC and begins at none".to_owned(),
+                    (1, 0) => "the channel begins at a NIC but does not end at one".to_owned(),
+                    (0, 1) => "the channel ends at a NIC but does not begin at one".to_owned(),
                     (a, b) => format!("{a} NICs before the GPUs and {b} after them, not one each"),
                 };
                 return Err(Refused::at(channel.line, what));

@@ -1,4 +1,4 @@
-//! All cells of a function at once: their times, and the least of them.
+//! All cells of a function at once: their times, and the lowest of them.
 
 use std::ops::Range;
 

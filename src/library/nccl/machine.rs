@@ -1,4 +1,4 @@
-//! What neither a graph file nor a log tells of a machine, as people write it.
+//! What neither a graph file nor a log says about a machine, as users write it.
 
 use std::str::FromStr;
 
@@ -83,7 +83,7 @@ impl FromStr for Processor {
             "power" | "ppc64" => (Arch::Power, Vendor::Other),
             _ => {
                 return Err(Error::input(format!(
-                    "`{text}` is not a processor that NCCL asks for"
+                    "`{text}` is not a processor that NCCL distinguishes"
                 ))
                 .help("known: intel, amd, zhaoxin, mixed, arm, power"));
             }

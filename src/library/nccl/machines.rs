@@ -1,9 +1,10 @@
-//! Machines whose graphs are known: what NCCL's own search finds on them, by ranks per node.
+//! Machines whose graphs are known: the graphs that NCCL's own search finds on them, by ranks per
+//! node.
 //!
-//! Graphs are those of one node, two nodes, and more. From two nodes on a search sees only its own
-//! node and its NICs, so a count between, or beyond, has the graphs of its neighbours; what
-//! depends on the count (channels of NVLS on Blackwell) has a line of its own. The table holds what
-//! the searches of NVIDIA/nccl 2.18.3 to 2.30.7 found for 1 to 128 nodes.
+//! There are graphs of one node, of two nodes, and of more. From two nodes on, a search sees only its
+//! own node and its NICs. Therefore a node count between or beyond the listed ones has the graphs of
+//! its neighbors. What depends on the count (channels of NVLS on Blackwell) has its own line. The
+//! table has the results of the searches of NVIDIA/nccl 2.18.3 to 2.30.7 for 1 to 128 nodes.
 
 use std::fmt;
 use std::sync::{LazyLock, OnceLock};
@@ -97,7 +98,7 @@ impl<'a> Place<'a> {
     pub fn origin(&self) -> Result<String> {
         let (_, nodes) = self.find()?;
         Ok(format!(
-            "graphs are built in: what the search of NCCL {} finds on {}, {} per node, {nodes}",
+            "built-in graphs, found by the search of NCCL {} on {}, {} per node, {nodes}",
             self.search, self.machine, self.per_node
         ))
     }
@@ -106,7 +107,7 @@ impl<'a> Place<'a> {
         let ranks = self.per_node.checked_mul(self.nodes);
         let Some(ranks) = ranks.filter(|&ranks| ranks <= Communicator::MOST_RANKS) else {
             return Err(Error::input(format!(
-                "{} x {} are too many ranks",
+                "{} x {} ranks are too many",
                 self.nodes, self.per_node
             ))
             .help(format!("ask for at most {}", Communicator::MOST_RANKS)));
@@ -162,7 +163,7 @@ impl fmt::Display for Nodes {
             Self(1, Some(1)) => f.write_str("1 node"),
             Self(from, Some(to)) if from == to => write!(f, "{from} nodes"),
             Self(from, Some(to)) => write!(f, "{from} to {to} nodes"),
-            Self(from, None) => write!(f, "{from} nodes and more"),
+            Self(from, None) => write!(f, "{from} nodes or more"),
         }
     }
 }

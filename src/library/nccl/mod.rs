@@ -1,12 +1,12 @@
-//! NCCL's tuner, decision for decision: which algorithm, protocol, channels and threads it takes.
+//! NCCL's tuner, decision for decision: the algorithm, protocol, channels and threads it chooses.
 //!
-//! For every function, algorithm and protocol the tuner keeps a latency and a bandwidth, computed
-//! once a communicator from the graphs that its search found ([`Table`]); a call takes the cell
-//! with the least `latency + bytes/bandwidth` ([`Chooser`]). All of it is float32 arithmetic, and
-//! is reproduced bit for bit for x86-64 builds of every release from 2.18.1 to 2.30.7.
+//! For every function, algorithm and protocol the tuner keeps a latency and a bandwidth. It computes
+//! them once per communicator, from the graphs that its search found ([`Table`]). A call uses the
+//! cell with the lowest `latency + bytes/bandwidth` ([`Chooser`]). All of this is float32 arithmetic
+//! and is reproduced bit for bit for x86-64 builds of every release from 2.18.1 to 2.30.7.
 //!
 //! The graphs come from tables and logs, or from the search itself: [`topology`] is a machine as
-//! NCCL sees it, [`search`] what it finds there.
+//! NCCL sees it, and [`search`] finds the graphs on it.
 //!
 //! Source: NVIDIA/nccl at their tags, `src/graph/tuning.cc` (tables), `src/enqueue.cc` (choice,
 //! channels, threads), `src/graph/connect.cc` and `src/init.cc` (channels of a communicator).
@@ -66,7 +66,7 @@ pub use why::{Out, why_not};
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Gbps(pub f32);
 
-/// Writes a float32 with the nine digits that tell it from every other, as C's `%.9g` does.
+/// Writes a float32 with nine digits, which identify it uniquely, as C's `%.9g` does.
 pub fn write_float(text: &mut String, number: f32) {
     use std::fmt::Write as _;
 
@@ -128,7 +128,7 @@ fn whole_part(number: f64) -> u32 {
     below + u32::from(rest > 0.5 || (rest == 0.5 && below % 2 == 1))
 }
 
-/// Writes a whole number; the formatter takes several times as long.
+/// Writes a whole number; the standard formatter takes several times as long.
 pub fn write_whole(text: &mut String, number: u64) {
     let mut digits = [b'0'; 20];
     let (mut at, mut rest) = (digits.len(), number);

@@ -47,8 +47,8 @@ fn communicator(
     }
     let machine = site.nccl_graphs.as_deref().ok_or_else(|| {
         Error::unsupported(format!("NCCL's graphs on {} are not known", site.machine)).help(
-            "name a profile with `nccl_graphs` or `nccl_topology`, such as dgx-h100, without other \
-             rates or NICs, or ask `collcost nccl choose` with --topo, --graph or --log",
+            "name a profile with `nccl_graphs` or `nccl_topology`, such as dgx-h100, with its own \
+             rates and NICs, or run `collcost nccl choose` with --topo, --graph or --log",
         )
     })?;
     let place = Place { machine, per_node, nodes, search: Version::NEWEST };
@@ -64,7 +64,7 @@ impl Nccl {
         let nodes = site.nodes.max(1);
         if !site.ranks.is_multiple_of(nodes) {
             return Err(Error::unsupported(format!(
-                "{} ranks do not lie evenly on {nodes} nodes",
+                "{} ranks do not spread evenly over {nodes} nodes",
                 site.ranks
             )));
         }
@@ -123,7 +123,7 @@ impl Nccl {
             Algo::Nvls if nodes == 1 => ("inc", false),
             Algo::Pat => ("pat", false),
             Algo::CollNetDirect | Algo::CollNetChain if nodes == 1 => {
-                return Runs::unpriced("no network adds for the ranks of one node");
+                return Runs::unpriced("no network reduces for the ranks of one node");
             }
             // A rank per node: nothing is left of the stages inside.
             Algo::Nvls | Algo::CollNetDirect | Algo::CollNetChain if alone => ("inc", false),

@@ -1,4 +1,4 @@
-//! Latencies and bandwidths as NCCL's log prints them: with one digit behind the point.
+//! Latencies and bandwidths as NCCL's log prints them: with one decimal digit.
 
 use std::fmt;
 

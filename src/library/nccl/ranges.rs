@@ -1,4 +1,4 @@
-//! Over which sizes NCCL takes what.
+//! The ranges of sizes over which NCCL makes the same choice.
 
 use super::cost_model::CostModel;
 use super::{Algo, Call, Chooser, Decision, Function, Proto};

@@ -1,4 +1,4 @@
-//! How many channels a call really gets: what the scheduler behind the tuner makes of its answer.
+//! How many channels a call really gets: the scheduler after the tuner may change its answer.
 
 use super::{Call, Communicator, Decision, Function, Proto, Version, since};
 

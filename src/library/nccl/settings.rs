@@ -110,17 +110,17 @@ impl Settings {
             _ if HARMLESS.contains(&name) || self.variables.set(name, value)? => {}
             _ if BEFORE.contains(&name) => {
                 return Err(Error::input(format!(
-                    "NCCL reads `{name}` when a communicator starts: its tuner sees the outcome"
+                    "NCCL reads `{name}` when a communicator starts; its tuner sees the result"
                 ))
                 .at(place())
-                .help("leave it out, and give the graphs or the log of a job that had it set"));
+                .help("leave it out and give the graphs or the log of a job that had it set"));
             }
             "NCCL_THREAD_THRESHOLDS" => {
                 self.thresholds = thresholds(value).map_err(|e| e.at(place()))?
             }
             _ => {
                 let index = NUMBERS.iter().position(|n| *n == name).ok_or_else(|| {
-                    Error::input(format!("NCCL's tuner reads no `{name}`")).at(place()).help(
+                    Error::input(format!("NCCL's tuner does not read `{name}`")).at(place()).help(
                         did_you_mean(name, Self::KNOWN, || {
                             format!("it reads {}", Self::KNOWN.join(", "))
                         }),
@@ -274,7 +274,7 @@ pub(super) fn lists(
         return Ok(everywhere(on));
     }
     let refuse = |what: String| {
-        Error::unsupported(format!("NCCL {version} refuses {what}, and starts no communicator"))
+        Error::unsupported(format!("NCCL {version} refuses {what} and starts no communicator"))
             .at(format!("{variable}={text}"))
             .help("write [list][;function:list]…, such as ring;allreduce:tree,ring")
     };
@@ -337,7 +337,7 @@ pub(super) fn whole(text: &str) -> Option<i64> {
 fn thresholds(text: &str) -> Result<[Option<u32>; 6]> {
     let mut read = [None; 6];
     let refuse = || {
-        Error::input("these are no thread thresholds")
+        Error::input("these are not thread thresholds")
             .help("write six whole numbers: LL, LL128, Simple of the tree, then of the ring")
     };
     let words: Vec<_> = text.split_whitespace().collect();

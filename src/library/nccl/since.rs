@@ -1,6 +1,6 @@
-//! From which release of NCCL on a rule holds: every rule that some have and others have not.
+//! The release of NCCL from which a rule holds, for every rule that only some releases have.
 //!
-//! Code asks `version.has(since::HOSTS)` and never for a release. A new release is its row in
+//! Code checks `version.has(since::HOSTS)` and never a release. A new release needs a row in
 //! [`super::version`], a line here for each rule that came with it, and its constants.
 //!
 //! Source: NVIDIA/nccl, the tags v2.18.1-1 to v2.30.7-1, compared file by file under `src/`.

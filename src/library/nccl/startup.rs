@@ -1,8 +1,8 @@
-//! How many channels a communicator starts with, from the graphs that the search found and from
-//! what the job's environment says.
+//! How many channels a communicator starts with, from the graphs that the search found and from the
+//! job's environment.
 //!
-//! The search counts a channel for each path; a communicator has two for each, more with in-network
-//! reduction and with fast rings. NVLS has a number of its own.
+//! The search counts one channel per path; a communicator has two per path, and more with in-network
+//! reduction and with fast rings. NVLS has its own number.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/connect.cc` (doubling, bounds),
 //! `src/init.cc` and `src/transport/nvls.cc` (channels of NVLS, in-network reduction).

@@ -13,9 +13,9 @@
 //! </system>
 //! ```
 //!
-//! NCCL takes what is no number for 0, and stops at what is missing without saying where; both are
-//! refused here with the line. Elements and attributes that the search does not ask for are passed
-//! over, as NCCL does. What NCCL marks with `keep` on a live machine is not asked for.
+//! NCCL reads anything that is not a number as 0, and it stops at anything missing without saying
+//! where. Here both are errors with the line. Elements and attributes that the search does not use
+//! are ignored, as in NCCL. What NCCL marks with `keep` on a live machine is not needed.
 //!
 //! Source: NVIDIA/nccl, `src/graph/topo.cc` and `src/graph/xml.cc`.
 
@@ -199,7 +199,7 @@ pub(super) fn elements(text: &str) -> Read<Element> {
             seen += 1;
             if seen > MOST_ELEMENTS || open.len() == DEEPEST {
                 let what = if seen > MOST_ELEMENTS {
-                    format!("more than {MOST_ELEMENTS} elements are no machine")
+                    format!("more than {MOST_ELEMENTS} elements are not a machine")
                 } else {
                     format!("more than {DEEPEST} elements are nested")
                 };
@@ -234,7 +234,7 @@ fn begins(element: &Element) -> Read<()> {
         ("system", None | Some("1")) => Ok(()),
         _ if is_of_rccl(element) => Err(refuse_rccl(element)),
         ("system", Some(other)) => {
-            Err(element.refuse(format!("version=\"{other}\" of system is not known, only 1")))
+            Err(element.refuse(format!("version=\"{other}\" of system is not known; known: 1")))
         }
         ("graphs", _) => Err(element.refuse("these are graphs, not a topology").help(
             "give the file of NCCL_TOPO_DUMP_FILE, not that of NCCL_GRAPH_DUMP_FILE; --graph reads \
@@ -250,7 +250,7 @@ fn described(root: &Element) -> Read<Vec<Cpu>> {
     let cpus = root.named("cpu").map(cpu).collect::<Read<Vec<_>>>()?;
     if cpus.is_empty() {
         return Err(root.refuse("the topology has no <cpu>").help(
-            "put what is there into one, such as <cpu numaid=\"0\" arch=\"x86_64\" \
+            "put the devices into one, such as <cpu numaid=\"0\" arch=\"x86_64\" \
              vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">",
         ));
     }
@@ -337,7 +337,7 @@ fn pci(at: &Element) -> Read<Pci> {
 fn gpu(at: &Element) -> Read<Gpu> {
     if at.maybe("mlopart")?.is_some_and(|part| part >= 0) {
         return Err(at
-            .refuse("GPUs split in parts (MLOPart) are not searched")
+            .refuse("GPUs split into parts (MLOPart) are not supported")
             .unsupported()
             .help("describe the GPU as a whole, without `mlopart`"));
     }

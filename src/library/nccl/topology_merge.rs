@@ -1,9 +1,9 @@
 //! Topologies that clouds publish, completed to machines.
 //!
-//! Such a file is a frame: processors, switches and places of GPUs and NICs. What is missing NCCL
-//! asks the machine for at start-up: GPUs with their `NVLinks` from NVML, ports from the network
-//! plugin, classes and speeds from sysfs; what the file says it keeps, right or wrong. Here the kind
-//! of GPU and the number of NICs stand for the machine.
+//! Such a file is a frame: processors, switches and places of GPUs and NICs. NCCL queries the machine
+//! for the rest at start-up: GPUs with their `NVLinks` from NVML, ports from the network plugin,
+//! classes and speeds from sysfs. It keeps what the file says, right or wrong. Here the kind of GPU
+//! and the number of NICs replace the machine.
 //!
 //! Source: NVIDIA/nccl, `src/graph/topo.cc` (`ncclTopoGetSystem`), `src/graph/xml.cc`.
 
@@ -71,7 +71,7 @@ impl FromStr for Gpus {
     /// Reads `h100:8`.
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
-            Error::input(format!("`{text}` does not say a node's GPUs"))
+            Error::input(format!("`{text}` does not describe a node's GPUs"))
                 .help("write their kind and number, such as h100:8")
         };
         let (kind, count) = text.split_once(':').ok_or_else(refuse)?;
@@ -94,7 +94,7 @@ impl FromStr for Nics {
             Some(Self { count, gigabits: speed.filter(|g| (1..=10_000).contains(g))? })
         });
         read.ok_or_else(|| {
-            Error::input(format!("`{text}` does not say a node's NICs"))
+            Error::input(format!("`{text}` does not describe a node's NICs"))
                 .help("write their number and speed in Gb/s, such as 8x400")
         })
     }
@@ -176,38 +176,38 @@ fn lint_of(root: &Element) -> Vec<String> {
     note(cpus, "{} <cpu> without arch: NCCL asks the machine for it and for the vendor");
     note(
         count(&|pci| pci.get("class").is_none()),
-        "{} <pci> without class: what it is NCCL asks sysfs",
+        "{} <pci> without class: NCCL reads the class from sysfs",
     );
     note(
         count(&|pci| is_class(pci, "0x03") && pci.named("gpu").next().is_none()),
-        "{} GPU(s) without <gpu>: each rank adds its own, found by exactly this busid",
+        "{} GPU(s) without <gpu>: each rank adds its own GPU, matched by exactly this busid",
     );
     note(
         count(&|pci| is_class(pci, "0x02") && pci.named("nic").next().is_none()),
-        "{} NIC(s) without <net>: ports come from the network plugin, and what has none is dropped",
+        "{} NIC(s) without <net>: the network plugin gives the ports; NICs without one are dropped",
     );
     let links = |gpu: &&&Element| gpu.named("nvlink").next().is_none();
     note(
         gpus.iter().filter(links).count(),
-        "{} <gpu> without <nvlink>: NCCL asks NVML for them; read alone, the file has no NVLink",
+        "{} <gpu> without <nvlink>: NCCL asks NVML for the links; the file alone has no NVLink",
     );
     let guids: Vec<&str> = nets.iter().filter_map(|net| net.get("guid")).collect();
     note(
         guids.iter().filter(|guid| !guid.trim().starts_with("0x")).count(),
-        "{} guid(s) without 0x: NCCL before 2.28.7 reads 0, and takes all these for one NIC",
+        "{} guid(s) without 0x: NCCL before 2.28.7 reads 0 and treats all of these as one NIC",
     );
     if let [first, rest @ ..] = &guids[..]
         && !rest.is_empty()
         && rest.iter().all(|guid| guid == first)
     {
-        note(guids.len(), "one guid for all {} ports: NCCL takes them for one NIC");
+        note(guids.len(), "one guid for all {} ports: NCCL treats them as one NIC");
     }
     let ports =
         |nic: &&&Element| nic.named("net").filter(|net| net.get("port") != Some("0")).count() > 1;
     note(
         all(root, "nic").iter().filter(ports).count(),
-        "{} adapter(s) with several ports: NCCL since 2.20.3 uses them as one NIC, and so does \
-         --env NCCL_IB_MERGE_NICS=1 here",
+        "{} adapter(s) with several ports: NCCL since 2.20.3 uses the ports as one NIC; \
+         --env NCCL_IB_MERGE_NICS=1 does the same here",
     );
     let odd = |pci: &Element| {
         let speed = pci.get("link_speed").unwrap_or("?");
@@ -215,14 +215,11 @@ fn lint_of(root: &Element) -> Vec<String> {
         let number = speed.strip_suffix(" GT/s").or_else(|| speed.strip_suffix(" GT/s PCIe"));
         speed != "?" && number.is_none_or(|number| !known.contains(&number))
     };
-    note(
-        count(&odd),
-        "{} <pci> whose link_speed is empty or spelled otherwise: taken for generation 3",
-    );
+    note(count(&odd), "{} <pci> with an empty or unrecognized link_speed: treated as generation 3");
     let invented = |pci: &Element| pci.get("busid").is_some_and(|id| id.starts_with("ffff:ff"));
     note(
         count(&invented),
-        "invented switches (ffff:ff:…), {} of them: no devices of the machine, kept as they stand",
+        "invented switches (ffff:ff:…), {} of them: not devices of the machine, kept unchanged",
     );
     notes
 }
@@ -237,7 +234,7 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
         if !classed && bare == gpus.count + nics.count {
             // Bridges without a word of what is behind them, the NICs' after the GPUs'.
             notes.push(format!(
-                "of {bare} <pci> without class the last {} are taken for the NICs'",
+                "of {bare} <pci> without class, the last {} are treated as NICs",
                 nics.count
             ));
             nics_behind(root, &mut gpus.count.clone());
@@ -257,7 +254,7 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
         if bare == gpus.len() && (asked.count + 1..=2 * asked.count).contains(&bare) {
             gpus.truncate(asked.count);
             notes.push(format!(
-                "of {bare} <pci> without class the first {} are taken for the GPUs'",
+                "of {bare} <pci> without class, the first {} are treated as GPUs",
                 asked.count
             ));
         }
@@ -268,12 +265,12 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
                     "its {places} <pci> without class may be NICs: give each class=\"0x020000\", and \
                      add a <pci class=\"0x030200\"> for each GPU"
                 ),
-                places => format!("say --gpus {}:{places}", asked.kind),
+                places => format!("give --gpus {}:{places}", asked.kind),
             }));
         }
         if asked.nvlinks() == 0 && asked.count > 1 {
             notes.push(format!(
-                "no <nvlink> is written for {}: where it has links to other GPUs, add them as \
+                "no <nvlink> is written for {}: if it has links to other GPUs, add them as \
                  `nvidia-smi topo -m` shows them",
                 asked.kind
             ));
@@ -285,7 +282,7 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
         let what = format!("the file has places for {} NICs, not {}", nics.len(), asked.count);
         return Err(root.refuse(what).help(match nics.len() {
             0 => "leave out --nics, or add a <pci class=\"0x020000\"> for each".to_owned(),
-            n => format!("ask for {n}, or as many times so many for NICs with several ports"),
+            n => format!("ask for {n}, or for a multiple of that if NICs have several ports"),
         }));
     }
     gpus.sort_unstable();
@@ -316,8 +313,8 @@ fn processor(cpu: &mut Element, told: Option<Processor>) -> Read<()> {
     }
     let Some(Processor { arch, vendor }) = told else {
         return Err(cpu
-            .refuse("the file does not say the processor")
-            .help("say --cpu, such as amd"));
+            .refuse("the file does not name the processor")
+            .help("give --cpu, such as --cpu amd"));
     };
     cpu.set("arch", arch.name());
     if arch == Arch::X86 {
@@ -501,7 +498,7 @@ pub(super) fn is_of_rccl(element: &Element) -> bool {
 /// Says so.
 pub(super) fn refuse_rccl(element: &Element) -> Refused {
     element
-        .refuse("version=\"2\": this is a model of RCCL, not a topology of NCCL")
+        .refuse("version=\"2\": this is an RCCL model, not an NCCL topology")
         .unsupported()
         .help("give the file of NCCL_TOPO_DUMP_FILE")
 }

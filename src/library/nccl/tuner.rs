@@ -1,4 +1,4 @@
-//! What fills the table: bandwidths and latencies, in the order in which NCCL computes them.
+//! The contents of the table: bandwidths and latencies, in the order in which NCCL computes them.
 //!
 //! Where NCCL mixes float32 with a double constant the sum is a double, rounded at the assignment.
 

@@ -120,7 +120,7 @@ impl Version {
     #[must_use]
     pub fn caveat(self) -> Option<&'static str> {
         self.has(super::since::FITTED_KERNELS).then_some(
-            "2.32.6 is known from the last state of development before it, not from the release",
+            "2.32.6 follows the last development state before the release, not the release itself",
         )
     }
 
@@ -129,11 +129,11 @@ impl Version {
     pub fn plugins(self) -> Option<&'static str> {
         match self {
             _ if self.has(super::since::FITTED_KERNELS) => Some(
-                "2.32.6 loads plugins by ncclTunerPlugin_v7, whose constants have a fifth row for \
-                 GPUs of Rubin's kind; those of v5 and v6 are loaded with their rows put first",
+                "2.32.6 loads plugins through ncclTunerPlugin_v7, whose constants have a fifth row \
+                 for Rubin-class GPUs; v5 and v6 plugins are loaded too, and their rows come first",
             ),
             _ if self.has(super::since::COST_MODELS) => Some(
-                "2.31.2 loads plugins of v2 to v6; what v6's init says of constants is overwritten",
+                "2.31.2 loads plugins of v2 to v6; the constants set by v6's init are overwritten",
             ),
             _ => None,
         }
@@ -219,7 +219,7 @@ impl FromStr for Version {
         Self::ALL.into_iter().rfind(asked).ok_or_else(|| {
             let nearest = Self::nearest(minor, patch.unwrap_or(0));
             Error::input(format!("the rules of NCCL {plain} are not known"))
-                .help(format!("the nearest release whose rules are is {nearest}"))
+                .help(format!("the nearest release with known rules is {nearest}"))
         })
     }
 }

@@ -40,9 +40,9 @@ impl fmt::Display for Out {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCode => f.write_str("not implemented for this collective and protocol"),
-            Self::Pat => f.write_str("PAT wants one rank per node (NCCL_PAT_ENABLE)"),
-            Self::AlgoUnset => f.write_str("NCCL_ALGO leaves it out"),
-            Self::ProtoUnset => f.write_str("NCCL_PROTO leaves it out"),
+            Self::Pat => f.write_str("PAT needs one rank per node (NCCL_PAT_ENABLE)"),
+            Self::AlgoUnset => f.write_str("NCCL_ALGO excludes it"),
+            Self::ProtoUnset => f.write_str("NCCL_PROTO excludes it"),
             Self::OneNode => f.write_str("only for several nodes"),
             Self::NoCollnet => f.write_str("no plugin reduces in the network"),
             Self::NoSwitch => f.write_str("no NVSwitch"),
@@ -50,7 +50,10 @@ impl fmt::Display for Out {
             Self::NoNvls => f.write_str("no NVLink switch that reduces"),
             Self::NoBandwidth => f.write_str("no bandwidth on its graph for this collective"),
             Self::Ll128Path(intra, inter) => {
-                write!(f, "LL128 does not trust the paths ({intra} inside, {inter} to the NIC)")
+                write!(
+                    f,
+                    "LL128 is not trusted on these paths ({intra} inside, {inter} to the NIC)"
+                )
             }
             Self::Ll128Gpus(least, greatest) if least == greatest => {
                 write!(f, "LL128 is not trusted on compute capability {least}")

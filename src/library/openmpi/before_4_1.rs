@@ -55,9 +55,9 @@ fn all_reduce(call: &Call) -> Found {
         if ranks.saturating_mul(MIB) >= bytes {
             return rule("ring", 0, format!("10000 bytes or more, at most {ranks} MiB"));
         }
-        return rule("segmented_ring", MIB, format!("above {ranks} MiB, a MiB per rank"));
+        return rule("segmented_ring", MIB, format!("above {ranks} MiB, one MiB per rank"));
     }
-    let why = "10000 bytes or more, not above an element a rank, or an operation that does not \
+    let why = "10000 bytes or more, at most one element per rank, or an operation that does not \
                commute";
     rule("nonoverlapping", 0, why.into())
 }
@@ -179,7 +179,7 @@ fn all_gather(call: &Call) -> Found {
     if call.size.0 < 50_000 {
         return match power {
             true => rule("recursive_doubling", 0, "below 50000 bytes, a power of two".into()),
-            false => rule("bruck", 0, "below 50000 bytes, no power of two".into()),
+            false => rule("bruck", 0, "below 50000 bytes, not a power of two".into()),
         };
     }
     match call.ranks % 2 {
@@ -214,7 +214,7 @@ fn barrier(call: &Call) -> Found {
     match call.ranks {
         2 => rule("two_proc", 0, "2 ranks".into()),
         n if n.is_power_of_two() => rule("recursive_doubling", 0, "a power of two".into()),
-        _ => rule("bruck", 0, "no power of two".into()),
+        _ => rule("bruck", 0, "not a power of two".into()),
     }
 }
 

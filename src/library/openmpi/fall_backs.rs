@@ -1,4 +1,4 @@
-//! What Open MPI's algorithms run instead of themselves, once they see the call.
+//! The algorithms that Open MPI's algorithms fall back to when they see the call.
 //!
 //! Source: open-mpi/ompi v4.1.6, `ompi/mca/coll/base/coll_base_{allreduce,bcast,reduce,allgather,
 //! allgatherv,reduce_scatter_block}.c`: the tests at the head of each function.
@@ -47,7 +47,7 @@ fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, Strin
                 return Some((linear, "the operation does not commute".to_owned()));
             }
             let why = format!(
-                "{count} elements are fewer than {power}, the greatest power of two in {ranks} ranks"
+                "{count} elements are fewer than {power}, the largest power of two in {ranks} ranks"
             );
             (count < power || (rules.name == "reduce" && power < 2)).then_some((linear, why))
         }
@@ -65,7 +65,7 @@ fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, Strin
             Some((to("bruck")?, format!("{ranks} ranks are not a power of two")))
         }
         ("allgather" | "allgatherv", "neighbor") if call.ranks % 2 == 1 => {
-            Some((to("ring")?, format!("{ranks} ranks are odd")))
+            Some((to("ring")?, format!("{ranks} ranks are an odd number")))
         }
         ("reduce_scatter_block", "recursive_halving") if !call.commutative => {
             Some((to("basic_linear")?, "the operation does not commute".to_owned()))

@@ -1,9 +1,9 @@
-//! Open MPI's `coll/tuned`: its fixed decisions, and what its algorithms turn into at run time.
+//! Open MPI's `coll/tuned`: its fixed decisions, and what its algorithms actually run.
 //!
-//! The decision sees ranks, bytes and whether the operation commutes; neither nodes nor rates. Then
-//! the algorithm itself may turn away from what was decided (`fall_backs`): Rabenseifner with
-//! fewer elements than ranks runs the basic linear algorithm (open-mpi/ompi issue 12550). What
-//! calls other collectives (`nonoverlapping`) is decided again for each of them.
+//! The decision depends on ranks, bytes and whether the operation commutes, but not on nodes or
+//! rates. Then the chosen algorithm itself may fall back to another (`fall_backs`): Rabenseifner with
+//! fewer elements than ranks runs the basic linear algorithm (open-mpi/ompi issue 12550). If an
+//! algorithm calls other collectives (`nonoverlapping`), each of them is decided separately.
 //!
 //! Source: open-mpi/ompi v4.1.6 and v4.0.7, `ompi/mca/coll/tuned/coll_tuned_decision_fixed.c` and
 //! `ompi/mca/coll/base/coll_base_*.c`.
@@ -51,13 +51,13 @@ struct OpenMpi {
     version: Version,
 }
 
-/// What the rules say, before an algorithm looks at the call itself.
+/// What the rules decide, before an algorithm checks the call itself.
 pub(in crate::library) struct Decision {
     /// The algorithm's number.
     pub id: u32,
     /// Bytes of a segment; 0: the vector in one piece.
     pub segment: u64,
-    /// Chains side by side; 0 and 1: one.
+    /// Parallel chains; 0 and 1: one.
     pub fan: u32,
     /// The rule, in words.
     pub rule: String,
@@ -82,13 +82,13 @@ impl OpenMpi {
             ),
             Version::V50 => (
                 "openmpi@5.0",
-                "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN stands before them",
+                "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN comes first",
                 "open-mpi/ompi v5.0.9, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
             ),
         };
         let counts = match version {
             Version::V40 => {
-                "as 4.1, but all-gather: the total over ranks (of 4.0's rules, as they are written)"
+                "as in 4.1, but all-gather: the total over ranks (as 4.0's rules are written)"
             }
             Version::V41 | Version::V50 => COUNTS,
         };
@@ -111,18 +111,18 @@ impl OpenMpi {
         }
     }
 
-    /// Han decides before tuned wherever there are several nodes with several ranks (5.0).
+    /// In 5.0 han decides before tuned if there are several nodes with several ranks.
     fn han(&self, call: &Call) -> Option<&'static str> {
         let several = call.nodes > 1 && call.per_node() > 1;
         (self.version == Version::V50 && several).then_some(
             "5.0 gives coll/han priority 35 and coll/tuned 30: on several nodes han splits the call \
-             into node and network, and tuned decides for the parts; han's own rules are not \
-             modelled (--mca coll_han_priority 0 leaves it to tuned)",
+             into a node and a network part, and tuned decides for each; han's own rules are not \
+             modelled (with --mca coll_han_priority 0 tuned decides alone)",
         )
     }
 }
 
-/// The row and pair of the tables that hold, and the sizes between which they do.
+/// The row and pair of the tables that apply, and the sizes between which they apply.
 fn by_table(rules: &Rules, call: &Call) -> Decision {
     let bytes = rules.bytes(call);
     let (table, which) = match rules.in_order.filter(|_| !call.commutative) {
@@ -192,9 +192,9 @@ impl Policy for OpenMpi {
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
         let none = || match (call.collective, algorithm) {
             (Collective::AllReduce, "tree") => {
-                Reason::new("its reduce and its broadcast follow rules of their own")
+                Reason::new("its reduce and its broadcast follow their own rules")
             }
-            _ => Reason::new("no number of the library is this algorithm"),
+            _ => Reason::new("the library has no number for this algorithm"),
         };
         let rules = Rules::of(call.operation()).ok_or_else(none)?;
         // Over ranks that are no power of two the library's own fold is the half one.
@@ -206,12 +206,13 @@ impl Policy for OpenMpi {
         let decision = Decision { id, segment: 0, fan: 0, rule: String::new() };
         match &fall_backs::settle(rules, &decision, call).1[..] {
             [] => Ok(forced(rules, id, 0)),
-            [turn, ..] => Err(Reason::from(format!("it turns away: {}", turn.why))),
+            [turn, ..] => Err(Reason::from(format!("it falls back: {}", turn.why))),
         }
     }
 }
 
-/// Where what an algorithm does by itself changes: its fall-backs, and the calls that it makes.
+/// The sizes at which the algorithms' own behavior changes: their fall-backs, and the calls that they
+/// make.
 pub(in crate::library) fn inner_edges(
     policy: &dyn Policy,
     rules: &Rules,
@@ -229,12 +230,12 @@ pub(in crate::library) fn inner_edges(
     Ok(edges)
 }
 
-/// Where what an algorithm does with segments of `each` bytes changes.
+/// The sizes at which an algorithm with segments of `each` bytes changes its behavior.
 pub(in crate::library) fn segment_edges(call: &Call, each: u64) -> Vec<Bytes> {
     fall_backs::segment_edges(call, each)
 }
 
-/// What runs where a rule of a file names an algorithm by its number.
+/// What runs if a rule of a file names an algorithm by its number.
 ///
 /// # Errors
 /// An operation or a number that the library does not have.
@@ -271,7 +272,7 @@ fn parts_of(call: &Call, then: Then) -> Vec<Call> {
     }
 }
 
-/// What runs where the rules named an algorithm: fall-backs first, then its parts.
+/// What runs if the rules named an algorithm: fall-backs first, then its parts.
 ///
 /// `policy` decides for the calls that the algorithm makes itself.
 pub(in crate::library) fn carry_out(
@@ -308,7 +309,7 @@ pub(in crate::library) fn carry_out(
             whole(ours)
         }
         Ours::Like(ours, _) => {
-            Runs::unpriced(format!("{} is priced as {ours}, at powers of two only", known.name))
+            Runs::unpriced(format!("{} is priced as {ours} only at powers of two", known.name))
         }
         Ours::No(why) => Runs::unpriced(why),
         Ours::Reduce(then) => {

@@ -1,4 +1,4 @@
-//! The operations of Open MPI's `coll/tuned`: their numbered algorithms, and what sizes count.
+//! The operations of Open MPI's `coll/tuned`: their numbered algorithms, and what their sizes count.
 
 use super::tables::{self, Table};
 use crate::base::collective::Collective::{
@@ -72,8 +72,8 @@ const BUTTERFLY: Known = Known {
     name: "butterfly",
     ours: Ours::Like(
         "recursive-halving",
-        "a butterfly sends what recursive halving sends, in another order, and hands one block over \
-         at the end, which is not priced",
+        "a butterfly sends the same as recursive halving in another order, plus one block at the \
+         end, which is not priced",
     ),
 };
 
@@ -252,12 +252,12 @@ pub(in crate::library) static RULES: &[Rules] = &[
         counts: Counts::Nothing,
         algorithms: &[
             is("linear", "all-to-one"),
-            no("double_ring", "no closed form here goes round a ring twice"),
+            no("double_ring", "no closed form here passes a ring twice"),
             Known {
                 name: "recursive_doubling",
                 ours: Ours::Like(
                     "dissemination",
-                    "recursive doubling takes the rounds of a dissemination",
+                    "recursive doubling has the same rounds as a dissemination",
                 ),
             },
             is("bruck", "dissemination"),
@@ -305,7 +305,7 @@ impl Rules {
         }
     }
 
-    /// What is counted, in words that follow a number.
+    /// What the number of bytes counts, as words that follow it.
     pub(in crate::library) fn counted(&self) -> &'static str {
         match (self.counts, self.collective) {
             (Counts::Whole, _) => "of the vector",

@@ -1,9 +1,9 @@
-//! The thresholds of Open MPI 4.1's `coll/tuned`, which 5.0's has too.
+//! The thresholds of Open MPI 4.1's `coll/tuned`, which 5.0 also has.
 //!
 //! Facts of `ompi/mca/coll/tuned/coll_tuned_decision_fixed.c`, which is the same file in v4.1.0,
-//! v4.1.6, v4.1.8 and v5.0.9. The first row whose ranks are more than the communicator's holds, and
-//! in it the first pair whose bytes are more than the call's; what the bytes count stands in
-//! `operations.rs`. Pairs are (below so many bytes, algorithm).
+//! v4.1.6, v4.1.8 and v5.0.9. The first row with more ranks than the communicator applies, and in it
+//! the first pair with more bytes than the call. `operations.rs` says what the bytes count. Pairs are
+//! (below this many bytes, algorithm).
 
 /// No limit.
 pub(super) const ALL: u64 = u64::MAX;

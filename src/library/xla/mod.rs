@@ -1,4 +1,4 @@
-//! XLA's speed-of-light model of GPU collectives, which its scheduler orders work by.
+//! XLA's speed-of-light model of GPU collectives, by which its scheduler orders work.
 //!
 //! Over several hosts it prices a ring (an all-to-all as such) over the network:
 //!
@@ -6,12 +6,12 @@
 //! T = launch + rounds·(N − 1)/g·(1.025·m/NIC + ⌈m/4 MiB⌉·prep + RTT)      m = M/N, g = N/hosts
 //! ```
 //!
-//! On one host it picks among its own kernels: one shot up to 256 KiB, two shots up to 4 MiB, and
-//! above them NCCL, which it prices from a table of measurements that is not carried here.
+//! On one host it picks one of its own kernels, one-shot up to 256 KiB and two-shot up to 4 MiB.
+//! Above that it uses NCCL, which it prices from a table of measurements that is not included here.
 //!
 //! Source: openxla/xla, `xla/service/gpu/model/sol_gpu_cost_model.cc` (3e1a45f9),
-//! `sol_latency_estimator.cc` (082af290), `collective_utils.h` (9b2cf8eb). Its pass over the device's
-//! own memory, which it adds, is left out: it says nothing about the collective.
+//! `sol_latency_estimator.cc` (082af290), `collective_utils.h` (9b2cf8eb). The model also adds a
+//! pass over the device's own memory. It is left out, because it says nothing about the collective.
 
 pub(super) mod options;
 
@@ -35,7 +35,7 @@ pub(super) fn sol(site: &Site) -> Result<Box<dyn Policy>> {
     Ok(Box::new(Sol { meta, device, known: found.is_some() }))
 }
 
-/// What it knows of a device, before [`SCALE`].
+/// Its parameters of a device, before [`SCALE`].
 struct Device {
     /// Found in the machine's name or title.
     word: &'static str,
@@ -116,7 +116,7 @@ impl Policy for Sol {
         let mut estimate = self.estimate(call).ok_or_else(unsupported)?;
         let mut notes = Vec::new();
         if !self.known {
-            notes.push("the device is none that it has figures of: its defaults are taken".into());
+            notes.push("it has no parameters for this device: its defaults are used".into());
         }
         let (name, rule, runs) = if call.nodes > 1 {
             let hosts = call.nodes;
@@ -130,7 +130,8 @@ impl Policy for Sol {
             (name, format!("{hosts} hosts: over the network, any size"), runs)
         } else {
             estimate = Seconds(0.0);
-            let memory = "its own kernels read their peers' memory, which no closed form here does";
+            let memory =
+                "its own kernels read their peers' memory, which no closed form here models";
             match (call.collective, call.size.0) {
                 (C::AllReduce, ..=ONE_SHOT) => {
                     ("one-shot", "one host, at most 256 KiB".to_owned(), Runs::unpriced(memory))
@@ -140,9 +141,9 @@ impl Policy for Sol {
                 }
                 _ => (
                     "NCCL, by a table",
-                    "one host: interpolated in measured throughputs".to_owned(),
+                    "one host: interpolated from measured throughputs".to_owned(),
                     Runs::unpriced(
-                        "NCCL chooses how; the table of throughputs is not carried here",
+                        "NCCL chooses how; the table of throughputs is not included here",
                     ),
                 ),
             }

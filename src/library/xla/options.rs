@@ -1,7 +1,7 @@
 //! The options of XLA's speed-of-light model for a machine that it does not know.
 //!
-//! Its names say Gb/s and mean 10^9 bytes per second. What it adds for each step of a ring is a round
-//! trip and the preparation of chunks; α holds both, so the second is 0.
+//! Its names say Gb/s but mean 10^9 bytes per second. For each step of a ring it adds a round trip and
+//! the preparation of chunks; α includes both, so the second is 0.
 //!
 //! Source: openxla/xla, `xla/service/gpu/model/sol_gpu_cost_model.cc` at 3e1a45f9.
 
@@ -16,7 +16,7 @@ pub fn xla_sol_options(fabric: &Fabric, per_node: u32) -> Result<String> {
     let unknown = |what: &str| Error::unknown(format!("{what} between nodes is unknown"));
     let [.., _, outer] = fabric.tiers.as_slice() else {
         return Err(Error::input(
-            "XLA's model is of links between nodes, and the machine has none",
+            "XLA's model describes links between nodes, and the machine has none",
         )
         .help("name a machine with a network, or give --alpha-inter and --bw-inter"));
     };

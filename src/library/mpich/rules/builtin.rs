@@ -1,6 +1,6 @@
-//! MPICH's own tree: what a file must say again, since it replaces it.
+//! MPICH's own tree. A file must repeat it, because the file replaces it.
 //!
-//! Source: MPICH 4.0 to 5.0 `maint/tuning/coll/mpir/generic.json`, the same rules in all of them but
+//! Source: MPICH 4.0 to 5.0 `maint/tuning/coll/mpir/generic.json`, the same rules in all of them except
 //! for the name of the barrier.
 
 use super::{Branch, COLLECTIVES, Kind, Leaf, Limit, Node, Test, Tree};

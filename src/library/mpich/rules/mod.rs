@@ -1,4 +1,5 @@
-//! MPICH's selection tree: tests tried in file order, the first that holds is entered for good.
+//! MPICH's selection tree: tests are tried in file order, and the branch of the first that holds is
+//! entered without backtracking.
 //!
 //! Source: MPICH 4.0 to 5.0.1 `src/mpi/coll/src/csel.c`; its behaviour was observed on Debian's 4.0.2.
 
@@ -19,7 +20,7 @@ pub struct Tree {
     pub collectives: Vec<(String, Node, Line)>,
 }
 
-/// What stands behind a test.
+/// The node after a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
     /// A leaf.
@@ -35,16 +36,16 @@ pub struct Leaf {
     pub algorithm: String,
     /// Its parameters, such as `k=2`.
     pub parameters: Vec<String>,
-    /// Where it stands.
+    /// Its line in the file.
     pub line: Line,
 }
 
-/// A test and what stands behind it.
+/// A test and the node after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
     /// The test.
     pub test: Test,
-    /// What is entered where it holds.
+    /// The node that is entered if the test holds.
     pub then: Node,
     /// Where it stands.
     pub line: Line,
@@ -55,21 +56,21 @@ pub struct Branch {
 pub enum Test {
     /// `comm_type=inter` or `intra`.
     Inter(bool),
-    /// `comm_size<=N`, or `comm_size<N`, which MPICH takes for the same behind a test that needs
-    /// the call, in every version from 4.0 to 5.0.1.
+    /// `comm_size<=N`, or `comm_size<N`. After a test that needs the call, MPICH treats both as the
+    /// same, in every version from 4.0 to 5.0.1.
     Ranks(Limit),
     /// `comm_size=pow2`.
     PowerOfTwo,
     /// `comm_size=node_comm_size`: all ranks on one node.
     OneNode,
-    /// `comm_hierarchy=parent`, or any of `node`, `node_roots` and `flat`, which are told apart
-    /// nowhere.
+    /// `comm_hierarchy=parent`, or any of `node`, `node_roots` and `flat`, which nothing
+    /// distinguishes.
     Parent(bool),
     /// `comm_avg_ppn<=N`.
     PerNode(Limit),
     /// `is_node_consecutive=…`.
     Consecutive(bool),
-    /// `avg_msg_size<=N`: bytes of one buffer, of an all-to-all those for one rank.
+    /// `avg_msg_size<=N`: bytes of one buffer; in an all-to-all, the bytes for one rank.
     Average(Limit),
     /// `total_msg_size<=N`: bytes of all ranks together.
     Total(Limit),
@@ -87,11 +88,11 @@ pub enum Test {
     Regular(bool),
     /// `is_multi_threaded=…`.
     Threads(bool),
-    /// `any`, or anything that ends in `=any`; the word before it says of what.
+    /// `any`, or anything that ends in `=any`, with the word before it.
     Any(Kind),
 }
 
-/// A number that is not to be passed, or not to be reached.
+/// An inclusive or exclusive upper limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// `<=`.
@@ -100,7 +101,7 @@ pub enum Limit {
     Below(u32),
 }
 
-/// What a catch-all stands for; the library does not look.
+/// The word before `=any`; the library ignores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Just `any`.
@@ -119,21 +120,21 @@ pub enum Kind {
     Count,
 }
 
-/// A call with everything that tests ask for.
+/// A call with everything that tests depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     /// Whether it is between two groups.
     pub inter: bool,
     /// N.
     pub ranks: u32,
-    /// Nodes on which they lie.
+    /// The number of nodes that the ranks are on.
     pub nodes: u32,
     /// Whether the communicator has sub-communicators of nodes: several nodes, one with several
     /// ranks.
     pub parent: bool,
     /// Whether ranks of one node are numbered one after another.
     pub consecutive: bool,
-    /// Bytes of one buffer, of an all-to-all those for one rank.
+    /// Bytes of one buffer; in an all-to-all, the bytes for one rank.
     pub average: Bytes,
     /// Bytes of all ranks together.
     pub total: Bytes,
@@ -161,7 +162,7 @@ impl Limit {
         }
     }
 
-    /// The limit of so many parts together.
+    /// The limit for this many parts together.
     fn over(self, parts: u32) -> Self {
         match self {
             Self::AtMost(most) => Self::AtMost(most.saturating_mul(parts)),
@@ -169,7 +170,7 @@ impl Limit {
         }
     }
 
-    /// The last number that passes; none where none does.
+    /// The last number that passes; `None` if no number does.
     #[must_use]
     pub fn last(self) -> Option<u32> {
         match self {
@@ -204,7 +205,7 @@ impl Test {
         }
     }
 
-    /// Whether the call itself is needed, and not only its communicator.
+    /// Whether the test needs the call itself, not only its communicator.
     #[must_use]
     pub fn needs_call(self) -> bool {
         !matches!(
@@ -221,7 +222,7 @@ impl Test {
     }
 }
 
-/// Every collective that a file must speak of: MPICH aborts at the first call of any other.
+/// Every collective that a file must have rules for: MPICH aborts at the first call of one without.
 pub const COLLECTIVES: &[&str] = &[
     "bcast",
     "allreduce",
@@ -270,7 +271,7 @@ pub const COLLECTIVES: &[&str] = &[
 ];
 
 impl Test {
-    /// As it stands in a file.
+    /// The text of the test in a file.
     #[must_use]
     pub fn key(self) -> String {
         let limit = |subject: &str, limit: Limit| match limit {
@@ -311,7 +312,7 @@ impl Test {
 }
 
 impl Tree {
-    /// The collectives of which the tree says nothing; their first call aborts.
+    /// The collectives for which the tree has no rules; their first call aborts.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         let has = |name: &&str| self.collectives.iter().any(|(known, ..)| known == name);
@@ -327,12 +328,14 @@ impl Tree {
     /// The leaf that decides, and the tests that led there.
     ///
     /// # Errors
-    /// Nothing is said of the collective, or no test holds: the library aborts there.
+    /// The file has no rules for the collective, or no test holds: the library aborts there.
     pub fn leaf(&self, collective: &str, call: &Call) -> Result<(&Leaf, Vec<Test>)> {
         let mut path = Vec::new();
         let mut node = self.of(collective).ok_or_else(|| {
-            Error::unsupported(format!("the file says nothing of {collective}: MPICH aborts there"))
-                .help("a file replaces all of MPICH's rules: write all 44 collectives")
+            Error::unsupported(format!(
+                "the file has no rules for {collective}: MPICH aborts there"
+            ))
+            .help("a file replaces all of MPICH's rules: write all 44 collectives")
         })?;
         let mut needs_call = false;
         loop {
@@ -348,7 +351,7 @@ impl Tree {
             let Some(branch) = taken else {
                 let line = branches.first().map_or(0, |branch| branch.line.0);
                 return Err(Error::unsupported(format!(
-                    "no test of {collective} from line {line} on holds: MPICH aborts there"
+                    "no test of {collective} holds from line {line} on: MPICH aborts there"
                 ))
                 .help("end each list of tests with `=any`, or with both `=yes` and `=no`"));
             };
@@ -358,8 +361,9 @@ impl Tree {
     }
 }
 
-/// What is asked where `test` stands behind one that needs the call: up to there MPICH decides when
-/// a communicator is made, from there at the call, and then takes `comm_size<N` for `<=N`.
+/// The effective test if `test` comes after one that needs the call. Before that one MPICH decides
+/// when a communicator is created; from there on it decides at the call, and then it treats
+/// `comm_size<N` as `<=N`.
 fn at_call(test: Test, behind: bool) -> Test {
     match test {
         Test::Ranks(Limit::Below(bound)) if behind => Test::Ranks(Limit::AtMost(bound)),

@@ -1,7 +1,7 @@
-//! MPICH's selection tree: objects of objects, whose names are tests and whose order counts.
+//! MPICH's selection tree: nested objects, whose names are tests and whose order matters.
 //!
-//! MPICH stops with an assertion, or a crash, at most of what is refused here; numbers of more than
-//! 32 bits it cuts off without a word.
+//! MPICH stops with an assertion or a crash at most of what is refused here. It silently truncates
+//! numbers of more than 32 bits.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ pub(in crate::library) fn read(text: &str) -> Result<Tree, Refused> {
     for entry in root {
         let Some(name) = entry.name.strip_prefix("collective=") else {
             return Err(Refused::at(entry.line, format!("`{}` is not a collective", entry.name))
-                .help("write tests inside of each `collective=…`"));
+                .help("write tests inside each `collective=…`"));
         };
         if !COLLECTIVES.contains(&name) {
             return Err(Refused::at(entry.line, format!("MPICH has no collective `{name}`")).help(
@@ -58,7 +58,7 @@ struct Scanner<'a> {
 impl Scanner<'_> {
     fn fault(&self, what: &str) -> Refused {
         Refused::at(self.line, what).help(
-            "write objects in objects, such as {\"comm_type=intra\": {}}, commas between them",
+            "write nested objects, such as {\"comm_type=intra\": {}}, with commas between them",
         )
     }
 
@@ -78,10 +78,10 @@ impl Scanner<'_> {
                 self.at += 1;
                 Ok(())
             }
-            Some(_) => Err(self.fault(&format!("`{}` is to stand here", char::from(wanted)))),
+            Some(_) => Err(self.fault(&format!("`{}` is expected here", char::from(wanted)))),
             None => {
                 Err(self
-                    .fault(&format!("the file ends where `{}` is to stand", char::from(wanted))))
+                    .fault(&format!("the file ends where `{}` is expected", char::from(wanted))))
             }
         }
     }
@@ -108,11 +108,8 @@ impl Scanner<'_> {
 
     fn object(&mut self, depth: usize) -> Result<Vec<Entry>, Refused> {
         if depth > DEEPEST {
-            return Err(Refused::at(
-                self.line,
-                format!("more than {DEEPEST} objects in each other"),
-            )
-            .help("no tree of MPICH is that deep"));
+            return Err(Refused::at(self.line, format!("more than {DEEPEST} nested objects"))
+                .help("no MPICH tree is that deep"));
         }
         self.take(b'{')?;
         let mut entries = Vec::new();
@@ -128,7 +125,7 @@ impl Scanner<'_> {
             let name: String = self.name()?.chars().filter(|c| !c.is_ascii_whitespace()).collect();
             if let Some(before) = lines.insert(name.clone(), line) {
                 return Err(Refused::at(line, format!("`{name}` is already in line {before}"))
-                    .help("of two equal tests the reader of MPICH keeps one: leave one out"));
+                    .help("MPICH's reader keeps only one of two equal tests: leave one out"));
             }
             self.take(b':')?;
             let inside = self.object(depth + 1)?;
@@ -161,8 +158,8 @@ fn node(collective: &str, entries: Vec<Entry>, line: usize) -> Result<Node, Refu
 fn leaf(collective: &str, mut entries: Vec<Entry>) -> Result<Leaf, Refused> {
     let line = entries.first().map_or(1, |e| e.line);
     let (Some(entry), true) = (entries.pop(), entries.is_empty()) else {
-        return Err(Refused::at(line, "an algorithm and something else")
-            .help("MPICH looks at the first algorithm only: leave the rest out"));
+        return Err(Refused::at(line, "something else beside an algorithm")
+            .help("MPICH reads only the first algorithm: leave the rest out"));
     };
     let name = entry.name.trim_start_matches("algorithm=");
     let mut stem = collective.to_owned();
@@ -180,9 +177,7 @@ fn leaf(collective: &str, mut entries: Vec<Entry>) -> Result<Leaf, Refused> {
     }
     let parameters = entry.inside.into_iter().map(|parameter| match parameter.inside.is_empty() {
         true => Ok(parameter.name),
-        false => {
-            Err(Refused::at(parameter.line, "something inside of a parameter").help("write {}"))
-        }
+        false => Err(Refused::at(parameter.line, "something inside a parameter").help("write {}")),
     });
     let parameters = parameters.collect::<Result<_, _>>()?;
     Ok(Leaf { algorithm: name.to_owned(), parameters, line: Line(line) })
@@ -292,8 +287,8 @@ fn test(collective: &str, name: &str, line: usize) -> Result<Test, Refused> {
     };
     match asked(test, collective) {
         true => Ok(test),
-        false => Err(Refused::at(line, format!("MPICH cannot tell `{name}` of {collective}"))
-            .help("its first call would stop: use another test")),
+        false => Err(Refused::at(line, format!("MPICH cannot evaluate `{name}` for {collective}"))
+            .help("its first call would abort: use another test")),
     }
 }
 
@@ -420,19 +415,19 @@ mod tests {
             (
                 bcast(&format!("{{\"is_op_built_in=yes\": {x}, \"any\": {x}}}")),
                 3,
-                "MPICH cannot tell",
+                "MPICH cannot evaluate",
             ),
             (bcast(&format!("{{\"any\": {x}, \"any\": {x}}}")), 3, "`any` is already in line 3"),
             (bcast(&leaf("Reduce")), 3, "`MPIR_Reduce_intra_x` is not an algorithm of bcast"),
             (bcast("{}"), 2, "an empty object"),
-            (bcast("{\"any\": 3}"), 3, "`{` is to stand here"),
+            (bcast("{\"any\": 3}"), 3, "`{` is expected here"),
             (bcast("{\"any"), 3, "a name without its closing"),
             ("{\n\"collective=brodcast\": {}}".to_owned(), 2, "MPICH has no collective `brodcast`"),
             ("{\n\"comm_type=intra\": {}}".to_owned(), 2, "`comm_type=intra` is not a collective"),
             ("{}".to_owned(), 1, "the file has no rules"),
             (format!("{} 1", bcast(&x)), 3, "something comes after"),
             ("{\"collective=bcast\": ".to_owned(), 1, "the file ends where `{`"),
-            ("{\"a\":".repeat(1000), 1, "more than 64 objects"),
+            ("{\"a\":".repeat(1000), 1, "more than 64 nested"),
         ] {
             let refused = read(&text).unwrap_err();
             assert!(refused.what.starts_with(what), "{}: {text}", refused.what);

@@ -1,4 +1,4 @@
-//! What may be chosen: 21 algorithms with protocols, 18 symmetric kernels, 2 copy engines.
+//! The candidates: 21 algorithms with protocols, 18 symmetric kernels, 2 copy engines.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Gathering by copy engines, which leaves the GPUs' processors free. All of it is float32.
+//! Gathering by copy engines, which leaves the GPUs' SMs free. All of it is float32.
 
 use super::super::{Arch, Communicator};
 use super::{Copies, Reach, Variables};

@@ -236,8 +236,8 @@ impl CostModel {
     #[must_use]
     pub fn caveat(&self) -> Option<&'static str> {
         self.rubin.then_some(
-            "GPUs of Rubin's kind have a model of their own, which is the least certain here: how \
-             many blocks serve a channel is not known",
+            "Rubin-class GPUs have their own model, the least certain one here: the number of \
+             blocks per channel is not known",
         )
     }
 

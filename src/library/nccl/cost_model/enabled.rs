@@ -1,4 +1,4 @@
-//! What a job's environment lets run.
+//! The candidates that a job's environment enables.
 
 use super::super::settings::{Settings, lists};
 use super::super::{Algo, Function, Proto, Version, since};

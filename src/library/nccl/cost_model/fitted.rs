@@ -1,6 +1,6 @@
-//! What was fitted to measurements on GPUs from Blackwell on, kernel by kernel.
+//! Parameters fitted to measurements on GPUs from Blackwell on, kernel by kernel.
 //!
-//! Rates are GB/s, which are 1000 bytes a microsecond; latencies microseconds.
+//! Rates are in GB/s, which is 1000 bytes per microsecond; latencies are in microseconds.
 
 use super::super::{Element, Operation, Reduction};
 use super::Kernel;

@@ -1,4 +1,4 @@
-//! What an algorithm and protocol takes at a size, and how many channels and threads it gets.
+//! The time of an algorithm and protocol at a size, and its numbers of channels and threads.
 
 use super::super::blocks::{collnet_direct_channels, is_short};
 use super::super::communicator::PathType;

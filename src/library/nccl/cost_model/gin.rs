@@ -1,4 +1,4 @@
-//! What a kernel between `NVLink` domains takes: inside by load and store, between over the rails.
+//! The time of a kernel across `NVLink` domains: load and store inside a domain, rails between them.
 
 use super::super::{Call, since};
 use super::decide::CostModel;

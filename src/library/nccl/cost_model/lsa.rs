@@ -1,4 +1,4 @@
-//! What a kernel within an `NVLink` domain takes, and with how many blocks.
+//! The time of a kernel within an `NVLink` domain, and its number of blocks.
 
 use super::super::{Call, since};
 use super::decide::CostModel;

@@ -1,9 +1,10 @@
-//! NCCL's tuner since 2.31: each candidate has a model of its cost, and the cheapest is taken.
+//! NCCL's tuner since 2.31: each candidate has a cost model, and the cheapest candidate is chosen.
 //!
-//! Until 2.30 a table is filled and searched ([`Table`](super::Table), [`Chooser`](super::Chooser)).
-//! 2.31 asks 41 candidates instead: algorithms with their protocols, kernels on symmetric windows,
-//! and copy engines. They are asked from the highest number to the lowest, so of equals the highest
-//! stays. All of it is float32 and double as NCCL mixes them, and is reproduced bit for bit.
+//! Until 2.30 the tuner filled and searched a table ([`Table`](super::Table),
+//! [`Chooser`](super::Chooser)). 2.31 evaluates 41 candidates instead: algorithms with their
+//! protocols, kernels on symmetric windows, and copy engines. It evaluates them from the highest
+//! number to the lowest, and of equals it keeps the highest. The arithmetic mixes float32 and double
+//! as NCCL does and is reproduced bit for bit.
 //!
 //! Source: NVIDIA/nccl v2.31.2-1, `src/tuning` (`cost_model.cc`, `tuning.cc`, `ring.cc`, `tree.cc`,
 //! `collnet.cc`, `nvls.cc`, `pat.cc`, `sym_model.cc`, `ce_model.cc`), and the development state of

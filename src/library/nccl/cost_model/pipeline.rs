@@ -1,5 +1,5 @@
-//! What rings, trees and NVLS take on GPUs of Rubin's kind: slices that follow each other through a
-//! pipeline, on as many channels as the scheduler would use.
+//! The time of rings, trees and NVLS on Rubin-class GPUs: slices follow each other through a pipeline,
+//! on as many channels as the scheduler would use.
 
 use super::super::communicator::PathType;
 use super::super::schedule::used_channels;

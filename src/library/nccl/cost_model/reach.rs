@@ -1,4 +1,4 @@
-//! What symmetric kernels ask of a communicator beside the graphs: who reaches whose memory.
+//! What symmetric kernels need from a communicator besides the graphs: which ranks reach which memory.
 
 use super::super::{Communicator, Gbps, PathType};
 

@@ -1,7 +1,7 @@
 //! Kernels on symmetric windows: which may run, and how many blocks they get.
 //!
-//! They read and write the other ranks' memory themselves. Where both buffers of a call lie in
-//! windows the best of them is taken without a look at the algorithms.
+//! They read and write the other ranks' memory themselves. If both buffers of a call are in windows,
+//! the best of these kernels is chosen without considering the algorithms.
 
 use super::super::{Call, Chooser, Element, Function, Operation, Proto, since};
 use super::decide::CostModel;

@@ -1,4 +1,4 @@
-//! The variables that the tuner reads since 2.31, beside those that it has always read.
+//! The variables that the tuner reads since 2.31, in addition to those that it has always read.
 
 use crate::base::error::{Error, Result};
 

@@ -1,4 +1,4 @@
-//! Lines that say what was chosen for a call.
+//! Lines that report the choice for a call.
 //!
 //! ```text
 //! 1048576 Bytes -> Algo 1 proto 2 time 76.686562                              2.20 to 2.22
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! All but the third count the largest buffer; the third counts count · element size, which for
-//! all-gather and reduce-scatter is one rank's block. A symmetric kernel or a copy engine, which
-//! `Best tuning` names too, is no algorithm and passed over.
+//! all-gather and reduce-scatter is one rank's block. `Best tuning` can also name a symmetric kernel
+//! or a copy engine; these are not algorithms and are ignored.
 //!
 //! Source: NVIDIA/nccl at those tags, `src/enqueue.cc`.
 
@@ -83,7 +83,7 @@ fn field<'a>(message: &'a str, name: &str) -> Option<&'a str> {
     Some(value.split([',', '}']).next().unwrap_or(value).trim())
 }
 
-/// Reads a request to the tuner; none for a function that it has no say in.
+/// Reads a request to the tuner; `None` for a function that it does not tune.
 pub(super) fn input(message: &str, line: usize) -> Result<Option<Input>, Refused> {
     let cut = || Refused::at(line, "the line of a request is cut off").help("copy the whole line");
     let number = |name| field(message, name).and_then(|text| text.parse::<u64>().ok());
@@ -161,7 +161,7 @@ pub(super) fn read(message: &str, printer: &str, line: usize) -> Result<Choice, 
             let low: u32 = low.parse().map_err(|_| cut())?;
             let high: u32 = high.parse().map_err(|_| cut())?;
             if low > high {
-                return Err(Refused::at(line, format!("channels {low} to {high} are none")));
+                return Err(Refused::at(line, format!("channels {low} to {high} are not a range")));
             }
             Detail::Channels(low, high)
         }
@@ -183,7 +183,7 @@ fn algorithm(word: &str, line: usize) -> Result<Algo, Refused> {
     numbered.or_else(|| Algo::named(word).ok()).ok_or_else(|| {
         Refused::at(line, format!("`{word}` is not an algorithm of NCCL")).help(
             "0 is Tree, 1 Ring, 2 CollNetDirect, 3 CollNetChain, 4 NVLS, 5 NVLSTree, 6 PAT; -1 \
-             stands where NCCL found none",
+             means that NCCL found none",
         )
     })
 }
@@ -192,7 +192,7 @@ fn protocol(word: &str, line: usize) -> Result<Proto, Refused> {
     let numbered = word.parse::<usize>().ok().and_then(|i| Proto::ALL.get(i).copied());
     numbered.or_else(|| Proto::named(word).ok()).ok_or_else(|| {
         Refused::at(line, format!("`{word}` is not a protocol of NCCL"))
-            .help("0 is LL, 1 LL128, 2 Simple; -1 stands where NCCL found none")
+            .help("0 is LL, 1 LL128, 2 Simple; -1 means that NCCL found none")
     })
 }
 

@@ -1,4 +1,4 @@
-//! The communicator behind a table: what the log tells of it, and what somebody says beside it.
+//! The communicator of a table: what the log says about it, and what the user adds.
 
 use super::graph::{Search, agreed};
 use super::{At, Log, Table};
@@ -57,7 +57,7 @@ impl Log {
         let ranks = self.told("--ranks", told.ranks, ranks)?;
         if let Some(ranks) = ranks.filter(|&ranks| ranks > Communicator::MOST_RANKS) {
             let line = comm.map_or(1, |comm| comm.line);
-            return Err(Error::input(format!("{ranks} ranks are more than any job has"))
+            return Err(Error::input(format!("{ranks} ranks are too many"))
                 .at(format!("{}:{line}", self.file))
                 .help(format!("give at most {}", Communicator::MOST_RANKS)));
         }
@@ -98,7 +98,7 @@ impl Log {
         match (told, found) {
             (Some(told), Some((found, line))) if told != found => {
                 let name = flag.trim_start_matches('-');
-                Err(Error::input(format!("the log is of {found} {name}, not {told}"))
+                Err(Error::input(format!("the log has {found} {name}, not {told}"))
                     .at(format!("{}:{line}", self.file))
                     .help(format!("leave out {flag}")))
             }

@@ -143,9 +143,9 @@ impl Searches {
                 self.0.push(Search { line, printer, graphs: Vec::new() });
             }
             let Some(search) = self.last(printer) else {
-                let what = "a graph stands before this rank's ring";
+                let what = "a graph comes before this rank's ring";
                 return Err(Refused::at(line, what)
-                    .help("the log begins in the middle: copy it from its line `Pattern 4`"));
+                    .help("the start of the log is missing: copy it from the line `Pattern 4`"));
             };
             search.graphs.push(Found { line, graph, channels: Vec::new() });
             return Ok(true);
@@ -168,7 +168,7 @@ impl Searches {
         };
         let net = path.starts_with("NET/");
         if net && !path.trim_end().rsplit(' ').next().is_some_and(|w| w.starts_with("NET/")) {
-            return Err(Refused::at(line, "the channel begins at a NIC and ends at none")
+            return Err(Refused::at(line, "the channel begins at a NIC but does not end at one")
                 .help("copy the whole line"));
         }
         found.channels.push((net, gpus.len() as u32, (*head).to_owned()));
@@ -184,7 +184,7 @@ impl Searches {
             // Filtered logs have the heads alone.
             if !channels.is_empty() && channels.len() as u32 != graph.channels {
                 let (said, found) = (graph.channels, channels.len());
-                let what = format!("nChannels {said}, and {found} channels follow");
+                let what = format!("nChannels {said}, but {found} channels follow");
                 return Err(Refused::at(*line, what).help("copy the whole log"));
             }
         }

@@ -1,7 +1,7 @@
-//! Who printed a line, and what.
+//! The printer of a line, and its message.
 //!
-//! NCCL begins lines with `host:pid:tid [device] NCCL INFO `; launchers and loggers put more in
-//! front (`[1,0]<stdout>:`, `[0] `, a time). People also paste lines without any of it.
+//! NCCL begins lines with `host:pid:tid [device] NCCL INFO `; launchers and loggers add more in front
+//! (`[1,0]<stdout>:`, `[0] `, a time). Users also paste lines without any of these.
 
 /// What precedes a message.
 const MARK: &str = "NCCL INFO ";

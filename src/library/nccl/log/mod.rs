@@ -1,10 +1,10 @@
 //! Logs of NCCL under `NCCL_DEBUG=INFO`: graphs, tables and choices of the tuner.
 //!
-//! Lines of several ranks may stand between each other; what NCCL prints beside the tuner, and what
-//! other programs print, is passed over. A line of the tuner that is cut off or makes no sense is
-//! an error: what is read is complete.
+//! Lines of several ranks may be interleaved. NCCL's other lines and the lines of other programs are
+//! ignored. A line of the tuner that is cut off or makes no sense is an error, so what is read is
+//! complete.
 //!
-//! Useful logs have `NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV`. Read are the formats of 2.5 to 2.30.
+//! Useful logs have `NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV`. The formats of 2.5 to 2.30 are read.
 
 mod choice;
 mod communicator;
@@ -21,25 +21,26 @@ pub use communicator::Known;
 pub use graph::Search;
 pub use table::{Layout, Table};
 
-/// What a log tells of NCCL's tuner.
+/// What a log reports about NCCL's tuner.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Log {
     /// The file.
     pub file: String,
-    /// Lines that were read for what they say.
+    /// The number of lines whose contents were used.
     pub read: usize,
-    /// Versions that announced themselves, such as `2.29.7`.
+    /// Versions announced in the log, such as `2.29.7`.
     pub versions: Vec<At<String>>,
     /// Environment variables, each with its value.
     pub environment: Vec<At<(String, String)>>,
-    /// What each rank's search found.
+    /// The results of each rank's search.
     pub searches: Vec<Search>,
     /// Tables.
     pub tables: Vec<Table>,
-    /// What was chosen for calls, in order.
+    /// The choices made for calls, in order.
     pub choices: Vec<Choice>,
-    /// Which algorithms and protocols the environment left, in 0, 1 and 2: by function those of
-    /// protocols, then of algorithms. Printed since 2.24 where the environment names some.
+    /// The algorithms and protocols that the environment left enabled, as 0, 1 and 2: per function,
+    /// first the protocols, then the algorithms. NCCL prints it since 2.24 if the environment names
+    /// any.
     pub matrices: Vec<At<Vec<Vec<u32>>>>,
     communicators: Vec<At<Ranks>>,
     channels: Vec<At<u32>>,
@@ -50,12 +51,12 @@ pub struct Log {
     switches: Vec<usize>,
 }
 
-/// A thing of a log, and where it stands.
+/// An item of a log, and its line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct At<T> {
     /// The line, from 1.
     pub line: usize,
-    /// What stands there.
+    /// The item.
     pub what: T,
     printer: String,
 }
@@ -72,25 +73,25 @@ impl Log {
     /// Reads the text of `file`.
     ///
     /// # Errors
-    /// A line of the tuner that is cut off or makes no sense, with its number; nothing of NCCL's
+    /// A line of the tuner that is cut off or makes no sense, with its number; no line of NCCL's
     /// tuner at all.
     pub fn read(text: &str, file: &str) -> Result<Self> {
         let mut reader = Reader::default();
         let read = reader.lines(text).and_then(|()| reader.finish(file));
         let log =
-            read.map_err(|refused| refused.error(file).or_help("copy the log again, whole"))?;
+            read.map_err(|refused| refused.error(file).or_help("copy the whole log again"))?;
         if log.read == 0 {
-            return Err(Error::input("the file holds no line of NCCL's tuner")
+            return Err(Error::input("the file has no line of NCCL's tuner")
                 .at(file)
                 .help("run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,TUNING,ENV"));
         }
         Ok(log)
     }
 
-    /// The table that is meant: the only one, or number `pick` from 1.
+    /// The selected table: the only one, or number `pick`, counted from 1.
     ///
     /// # Errors
-    /// Several tables and no pick; a pick that is not there.
+    /// Several tables and no pick; a pick that does not exist.
     pub fn table(&self, pick: Option<usize>) -> Result<Option<&Table>> {
         let lines: Vec<String> = self.tables.iter().map(|t| t.line.to_string()).collect();
         let lines = lines.join(", ");
@@ -102,7 +103,7 @@ impl Log {
                 let what = format!("the log has {count} tables, in lines {lines}");
                 Err(Error::input(what)
                     .at(format!("{}:{}", self.file, second.line))
-                    .help("say which communicator is meant: --table 1, --table 2 …"))
+                    .help("select a communicator with --table 1, --table 2 …"))
             }
             (Some(pick), tables) => {
                 let found = pick.checked_sub(1).and_then(|i| tables.get(i));
@@ -120,8 +121,8 @@ impl Log {
         }
     }
 
-    /// The choices that go with a table: all, or where there are several tables, those that its
-    /// printer made before the next.
+    /// The choices that belong to a table: all of them, or, if there are several tables, those that
+    /// its printer made before the next table.
     pub fn choices_of<'a>(&'a self, table: Option<&Table>) -> impl Iterator<Item = &'a Choice> {
         let window = table.filter(|_| self.tables.len() > 1).map(|table| {
             let (_, behind) = self.window(table);
@@ -134,7 +135,7 @@ impl Log {
         })
     }
 
-    /// The version that announced itself.
+    /// The version announced in the log.
     ///
     /// # Errors
     /// Two different ones.
@@ -143,12 +144,12 @@ impl Log {
         let other = self.versions.iter().find(|v| first.is_some_and(|f| f.what != v.what));
         if let (Some(first), Some(other)) = (first, other) {
             let what = format!(
-                "NCCL {} announces itself in line {}, and {} in line {}",
+                "NCCL {} is announced in line {}, but {} in line {}",
                 first.what, first.line, other.what, other.line
             );
             return Err(Error::input(what)
                 .at(format!("{}:{}", self.file, other.line))
-                .help("give the log of one job, or say --nccl"));
+                .help("give the log of one job, or set --nccl"));
         }
         Ok(first)
     }
@@ -169,7 +170,7 @@ impl Log {
             if let Some(other) = seen.iter().find(|other| other.what.0 == *name) {
                 if other.what.1 != *value {
                     let what = format!(
-                        "{name} is `{}` in line {}, and `{value}` in line {}",
+                        "{name} is `{}` in line {}, but `{value}` in line {}",
                         other.what.1, other.line, set.line
                     );
                     return Err(Error::input(what).at(place).help("give the log of one job"));
@@ -215,7 +216,7 @@ impl Reader {
         let mut log = std::mem::take(&mut self.log);
         if self.matrix > 0 {
             let line = log.matrices.last().map_or(1, |matrix| matrix.line);
-            return Err(Refused::at(line, "the matrix of what is enabled lacks rows"));
+            return Err(Refused::at(line, "the matrix of enabled algorithms lacks rows"));
         }
         log.file = file.to_owned();
         log.tables = std::mem::take(&mut self.tables).finish()?;
@@ -265,7 +266,12 @@ impl Reader {
         let row: std::result::Result<Vec<u32>, _> = words.map(str::parse).collect();
         match row {
             Ok(row) if row.len() >= 9 => matrix.what.push(row),
-            _ => return Err(Refused::at(line, "the row of what is enabled is cut off or damaged")),
+            _ => {
+                return Err(Refused::at(
+                    line,
+                    "the row of enabled algorithms is cut off or damaged",
+                ));
+            }
         }
         self.matrix -= 1;
         Ok(true)

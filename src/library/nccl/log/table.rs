@@ -7,8 +7,8 @@
 //!     Broadcast |     0.0/   0.0 |     0.0/   0.0 |     0.0/   0.0 | …
 //! ```
 //!
-//! Three algorithms stand beside each other, the next three below. Versions until 2.17 print all
-//! in one block, under `Latency/AlgBw |`.
+//! Three algorithms are side by side, the next three below. Versions until 2.17 print all in one
+//! block, under `Latency/AlgBw |`.
 //!
 //! Source: NVIDIA/nccl, `src/graph/tuning.cc`.
 
@@ -203,17 +203,17 @@ impl Tables {
             self.open.push(Table::begin(line, printer, Layout::Blocks));
         }
         let Some(table) = self.open(printer) else {
-            let what = format!("the block of {} has none before it", cells.join(", "));
+            let what = format!("the block of {} has no block before it", cells.join(", "));
             return Err(Refused::at(line, what).help("copy the table from its first line"));
         };
         if let Some(row) = table.missing.first() {
-            let what = format!("a block begins before the last one's row {}", row.name());
+            let what = format!("a block begins before row {} of the last one", row.name());
             return Err(Refused::at(line, what).help("copy the whole table"));
         }
         let (from, count) = (table.algos.len(), algos.len());
         let expected = Algo::ALL.get(from..(from + BESIDE).min(Algo::ALL.len()));
         if count == 0 || expected.is_none_or(|expected| !expected.starts_with(&algos)) {
-            let what = format!("a block of {} has no place here", cells.join(", "));
+            let what = format!("a block of {} is not expected here", cells.join(", "));
             return Err(Refused::at(line, what));
         }
         if count < BESIDE && from + count < Algo::ALL.len() {
@@ -246,7 +246,7 @@ impl Tables {
                 }
                 table.algos.push(algo);
             } else if table.algos.last() != Some(&algo) {
-                return Err(Refused::at(line, format!("`{cell}` has no place here")));
+                return Err(Refused::at(line, format!("`{cell}` is not expected here")));
             }
         }
         if cells.is_empty() || cells.len() % 3 != 0 {
@@ -259,9 +259,9 @@ impl Tables {
 
     fn row(&mut self, row: Row, rest: &str, printer: &str, line: usize) -> Result<(), Refused> {
         let Some(table) = self.open(printer) else {
-            let what = format!("the row {} stands outside of a table", row.name());
+            let what = format!("the row {} is outside a table", row.name());
             return Err(Refused::at(line, what).help(
-                "the log begins in the middle of a table: copy it from its line `Algorithm |`",
+                "the start of the table is missing: copy the log from the line `Algorithm |`",
             ));
         };
         // 2.12 to 2.17 print threads under the one block too.
@@ -280,7 +280,7 @@ impl Tables {
                 return Err(Refused::at(line, what));
             }
             None => {
-                let what = format!("the row {} is one too many", row.name());
+                let what = format!("the row {} is not expected here", row.name());
                 return Err(Refused::at(line, what));
             }
         }
@@ -290,7 +290,7 @@ impl Tables {
         // In the block of PAT alone NCCL names the protocols of three algorithms.
         let names_more = row == Row::Protocol && cells.len() == 3 * BESIDE;
         if cells.len() != expected && !names_more {
-            let what = format!("{} cells where {expected} should be", cells.len());
+            let what = format!("{} cells instead of {expected}", cells.len());
             return Err(Refused::at(line, what).help("copy the whole line"));
         }
         table.last = line;

@@ -1,4 +1,4 @@
-//! The table of NCCL's example tuner plugin: the first line that fits, and is available, decides.
+//! The table of NCCL's example tuner plugin: the first line that matches and is available decides.
 //!
 //! Source: NCCL 2.27.7 to 2.30.7 `plugins/tuner/example/plugin.c`.
 
@@ -17,7 +17,7 @@ pub struct Rules {
     pub rules: Vec<Rule>,
 }
 
-/// One line. Where a count is absent the line holds for any (`-1` in the file).
+/// One line. If a count is absent (`-1` in the file), the line holds for any count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
     /// Broadcast, reduce, all-gather, reduce-scatter or all-reduce.
@@ -26,11 +26,11 @@ pub struct Rule {
     pub from: Bytes,
     /// The last size.
     pub to: Bytes,
-    /// What runs.
+    /// The algorithm that runs.
     pub algorithm: Algo,
-    /// Over which wire protocol.
+    /// Its wire protocol.
     pub protocol: Proto,
-    /// What the plugin says of channels.
+    /// What the plugin does about channels.
     pub channels: Channels,
     /// Nodes of the communicator.
     pub nodes: Option<u32>,
@@ -40,23 +40,23 @@ pub struct Rule {
     pub pipe_ops: Option<u32>,
     /// Whether buffers are registered: 0 or 1.
     pub registered: Option<u32>,
-    /// Where it stands.
+    /// Its line in the file.
     pub line: Line,
 }
 
 /// Channels of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channels {
-    /// `-1`. The plugin's README calls it the default; its code leaves the 1 in place that it has
-    /// put there, so such calls run over one channel.
+    /// `-1`. The plugin's README calls it the default. But its code has set 1 channel before and
+    /// leaves it, so such calls use one channel.
     One,
-    /// `0`: NCCL takes its own number, as without a plugin.
+    /// `0`: NCCL uses its own number, as without a plugin.
     Own,
-    /// At most so many.
+    /// At most this many.
     AtMost(u32),
 }
 
-/// The collectives that the plugin knows; any other word is taken for an all-reduce there.
+/// The collectives that the plugin knows; it reads any other word as all-reduce.
 pub const COLLECTIVES: &[Collective] = &[
     Collective::Broadcast,
     Collective::Reduce,
@@ -76,7 +76,7 @@ pub struct Call {
     pub nodes: u32,
     /// Ranks of the communicator.
     pub ranks: u32,
-    /// Operations that are grouped; 1 for a call of its own.
+    /// Operations that are grouped; 1 for a single call.
     pub pipe_ops: u32,
     /// Whether buffers are registered.
     pub registered: bool,
@@ -97,8 +97,8 @@ impl Rule {
 }
 
 impl Rules {
-    /// The lines that hold for a call, in their order. The first whose algorithm and protocol are
-    /// available decides; where there is none the plugin still leaves one channel.
+    /// The lines that hold for a call, in order. The first whose algorithm and protocol are available
+    /// decides; if there is no such line, the plugin still leaves one channel.
     pub fn fitting(&self, call: Call) -> impl Iterator<Item = &Rule> {
         self.rules.iter().filter(move |rule| rule.fits(&call))
     }

@@ -1,8 +1,8 @@
 //! The table of NCCL's example tuner plugin: lines of eight to ten fields.
 //!
-//! The plugin drops lines with fewer fields, ignores those beyond the tenth, splits lines of more
-//! than 255 characters, joins fields between which there is nothing, and takes unknown words for
-//! all-reduce, ring and simple, all without a word. Here each of these is an error.
+//! The plugin silently drops lines with fewer fields, ignores fields beyond the tenth, splits lines of
+//! more than 255 characters, skips empty fields, and reads unknown words as all-reduce, ring and
+//! simple. Here each of these is an error.
 
 use crate::base::collective::Collective;
 use crate::base::quantity::Bytes;
@@ -48,7 +48,7 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
     if fields.contains(&"") {
         return fault(
             "an empty field".to_owned(),
-            "write -1 for any: the plugin moves what follows to the left",
+            "write -1 for any: the plugin shifts the following fields left",
         );
     }
     let known = |field: &str, what: &str, instead: &str, names: Vec<&str>| {
@@ -70,7 +70,7 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
     let (from, to) = (bytes(fields[1], at)?, bytes(fields[2], at)?);
     if from > to {
         return fault(
-            format!("no size is from {} to {}", from.0, to.0),
+            format!("there is no size from {} to {}", from.0, to.0),
             "write the smaller size first",
         );
     }
@@ -85,7 +85,10 @@ fn rule(line: &str, at: usize) -> Result<Rule, Refused> {
     };
     let registered = optional(9)?;
     if registered.is_some_and(|r| r > 1) {
-        return fault(format!("`{}` for registered buffers", fields[9]), "write 0, 1 or -1");
+        return fault(
+            format!("`{}` is not a value for registered buffers", fields[9]),
+            "write 0, 1 or -1",
+        );
     }
     Ok(Rule {
         collective: *collective,
@@ -163,10 +166,10 @@ allreduce,0,65536,ring,ll,-1,1,8
             ("allreduce,0,1,ring,ll,-1,1", "a rule has 8 to 10 fields, not 7"),
             ("allreduce,0,1,ring,ll,-1,1,8,-1,-1,5", "a rule has 8 to 10 fields, not 11"),
             ("allreduce,0,1,ring,ll,,1,8,-1", "an empty field"),
-            ("allreduce,2,1,ring,ll,-1,1,8", "no size is from 2 to 1"),
+            ("allreduce,2,1,ring,ll,-1,1,8", "there is no size from 2 to 1"),
             ("allreduce,0,4GiB,ring,ll,-1,1,8", "`4GiB` is not a number of bytes"),
             ("allreduce,0,1,ring,ll,-2,1,8", "`-2` is not a count"),
-            ("allreduce,0,1,ring,ll,-1,1,8,-1,2", "`2` for registered buffers"),
+            ("allreduce,0,1,ring,ll,-1,1,8,-1,2", "`2` is not a value for registered buffers"),
             (" # a comment", "a comment or an empty line begins with blanks"),
         ] {
             let refused = read(&format!("# one\n{line}\n")).unwrap_err();

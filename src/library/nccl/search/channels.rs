@@ -1,16 +1,16 @@
-//! One search: channels one after another, GPU after GPU, as far as links and budget carry.
+//! One search: channels one after another, GPU after GPU, as far as links and budget allow.
 //!
-//! A channel is an order of GPUs, between several nodes with a NIC before and behind it:
+//! A channel is an order of GPUs; with several nodes it has a NIC before and after the GPUs:
 //!
 //! ```text
 //! ring   NIC → gpu → gpu → … → gpu → NIC          tree   NIC → gpu → gpu → … → gpu
 //!                                                         NIC ◄──┘ (balanced: half from the second)
 //! ```
 //!
-//! Whatever a channel takes from links, NICs and GPUs is given back when all that follows has been
-//! tried. Every arrival at a GPU, and every channel that is complete, costs one step of the budget;
-//! with none left nothing more is tried. So budget and order decide which channels are found, and
-//! both are NCCL's.
+//! The bandwidth that a channel takes from links, NICs and GPUs is given back when all continuations
+//! have been tried. Every arrival at a GPU and every complete channel costs one step of the budget.
+//! When no step is left, the search stops. Therefore budget and order decide which channels are
+//! found, and both are the same as in NCCL.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc`.
 

@@ -1,4 +1,4 @@
-//! What a search found, as others use it.
+//! The result of a search, as other modules use it.
 
 use super::searcher::Searcher;
 use super::trial::Trial;

@@ -1,4 +1,4 @@
-//! Channels that are a head and all other GPUs: NVLS, and in-network reduction by all GPUs at once.
+//! Channels of one head and all other GPUs: NVLS, and in-network reduction by all GPUs at once.
 //!
 //! Source: NVIDIA/nccl, `src/graph/search.cc`.
 

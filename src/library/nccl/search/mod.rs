@@ -5,9 +5,9 @@
 //! Description ──► World: system, paths, limits ──► Searcher, once a graph ──► Found ──► Communicator
 //! ```
 //!
-//! The search is a depth-first one with a budget of steps, and its first solution is seldom its
-//! last; which it ends with depends on the order of everything. So all of it is done as NCCL does
-//! it, float32 operation by operation, and nothing is cut off that NCCL would try.
+//! The search is depth-first with a budget of steps. Its first solution is seldom its last, and the
+//! order of every step decides which solution it ends with. Therefore it repeats NCCL's search
+//! exactly, float32 operation by operation, and skips nothing that NCCL would try.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`]: `src/graph/search.cc`, `src/graph/paths.cc`,
 //! `src/init.cc`.
@@ -36,12 +36,12 @@ use world::World;
 
 pub use found::{Attempt, Channel, Device, Found, Searched};
 
-/// How many of a machine's GPUs a job uses, and how many such machines.
+/// How many GPUs of a machine a job uses, and on how many such machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
     /// Nodes; all are alike.
     pub nodes: u32,
-    /// Ranks on each; all that the description has, where nothing is said.
+    /// Ranks on each node; if absent, as many as the description has.
     pub per_node: Option<u32>,
 }
 
@@ -51,12 +51,12 @@ const STACK: usize = 64 << 20;
 /// GPUs times channels up to which any stack will do.
 const SHALLOW: usize = 1024;
 
-/// Searches for the graphs of a job on machines of a kind.
+/// Searches for the graphs of a job on machines of one kind.
 ///
 /// # Errors
 /// What [`Description::with_gpus`] refuses; more ranks than [`Communicator::MOST_RANKS`]; several
-/// nodes and no NIC; links that contradict each other; a machine that is too large for the version, or
-/// for a search in good time.
+/// nodes and no NIC; links that contradict each other; a machine that is too large for the version,
+/// or for a search in reasonable time.
 pub fn search(
     description: &Description,
     version: Version,
@@ -68,15 +68,15 @@ pub fn search(
         return graphs(world, nodes);
     }
     let deep = thread::Builder::new().stack_size(STACK);
-    let lost = || Error::environment("no thread can be started for the search");
+    let lost = || Error::environment("cannot start a thread for the search");
     thread::scope(|scope| {
         let deep = deep.spawn_scoped(scope, || graphs(world, nodes));
         deep.map_err(|_| lost())?.join().map_err(|_| lost())?
     })
 }
 
-/// The machine as NCCL draws it into its log before it searches: nodes, links and paths, a line
-/// each.
+/// The machine as NCCL prints it in its log before it searches: nodes, links and paths, one per
+/// line.
 ///
 /// # Errors
 /// As [`search`].
@@ -105,7 +105,7 @@ fn world(
     }
     let ranks = per_node as u64 * u64::from(job.nodes);
     if ranks > u64::from(Communicator::MOST_RANKS) {
-        return Err(Error::input(format!("{ranks} ranks are more than any job has"))
+        return Err(Error::input(format!("{ranks} ranks are too many"))
             .help(format!("give at most {}", Communicator::MOST_RANKS)));
     }
     let world = World::new(&view.description, version, ranks, knobs.clone())?;
@@ -114,11 +114,11 @@ fn world(
     let on_a_host = (per_node / view.nodes as usize) as u64;
     if !ranks.is_multiple_of(seen) || !on_a_host.is_multiple_of(seen) {
         let what = format!(
-            "{seen} of the {per_node} GPUs of a node reach each other: nodes of different sizes"
+            "{seen} of the {per_node} GPUs of a node reach each other: nodes differ in size"
         );
         return Err(Error::unsupported(what)
             .at(&description.origin)
-            .help("leave out what parts them, or use fewer GPUs of each"));
+            .help("remove what separates them, or use fewer GPUs of each node"));
     }
     let nodes = (ranks / seen) as u32;
     Ok((world, Job { nodes, per_node: Some(seen as u32) }))
@@ -148,7 +148,7 @@ fn graphs(mut world: World, nodes: u32) -> Result<Searched> {
         .then(|| compute(&mut searcher, wanted(4, Pattern::CollnetDirect, true, (1, room))));
     let nvls = nvls.then(|| compute(&mut searcher, wanted(3, Pattern::Nvls, false, (1, room))));
     if searcher.ways > MOST_WAYS {
-        let what = "the search takes longer than it does for any machine that exists";
+        let what = "the search takes longer than for any existing machine";
         return Err(Error::unsupported(what)
             .at(&searcher.world.system.origin)
             .help("describe one node, or fewer of its GPUs and NICs"));

@@ -1,5 +1,5 @@
-//! In which order a search tries NICs and GPUs. The order decides results, since searches end when
-//! their budget does.
+//! The order in which a search tries NICs and GPUs. The order affects the results, because searches
+//! end when their budget is spent.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc`.
 

@@ -1,10 +1,9 @@
-//! The searches for one graph: which rates, types of paths and shapes are tried, and when it is
-//! enough.
+//! The searches for one graph: which rates, path types and shapes are tried, and when they stop.
 //!
 //! The first pass goes from the fastest rate down, and at each rate from the nearest paths to the
-//! farthest, until channels carry what the GPU does, or the budget is spent. It goes on below the
-//! first solution as long as more channels could make up for the rate. The second pass keeps the
-//! channels and raises rates.
+//! farthest, until the channels carry the GPU's full rate or the budget is spent. It continues below
+//! the rate of the first solution as long as more channels could make up for the lower rate. The
+//! second pass keeps the channels and raises rates.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc` (`ncclTopoCompute`).
 

@@ -1,8 +1,8 @@
-//! Paths as a search walks them: what each takes from which links, and gives back.
+//! Paths as a search walks them: the bandwidth that each path takes from its links and gives back.
 //!
-//! NCCL rounds what a link has left to thousandths of a GB/s after every change, in float32. So it
-//! is kept here as a whole number of thousandths, and mostly computed with as such; where float32
-//! might come to another number, float32 does it.
+//! NCCL rounds the remaining bandwidth of a link to thousandths of a GB/s after every change, in
+//! float32. Here it is a whole number of thousandths, and most arithmetic uses that number. Where
+//! float32 could give another result, float32 is used.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc` (`followPath`).
 

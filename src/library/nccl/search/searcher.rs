@@ -1,5 +1,5 @@
-//! The state of the searches of a machine: what links, NICs and GPUs have left, and the channels so
-//! far.
+//! The state of a machine's searches: the remaining bandwidth of links, NICs and GPUs, and the
+//! channels so far.
 
 use super::found::Attempt;
 use super::order::{GpuOrder, NicOrder};

@@ -1,4 +1,4 @@
-//! The rates that a search tries, fastest first, in GB/s a channel.
+//! The rates that a search tries, fastest first, in GB/s per channel.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc`.
 

@@ -1,4 +1,4 @@
-//! Where a channel begins: at a NIC and a GPU behind it, or at any GPU of a node alone.
+//! Where a channel begins: at a NIC and a GPU after it, or, on a single node, at any GPU.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/search.cc`.
 

@@ -1,4 +1,4 @@
-//! A set of channels: the one that is being tried, and the best so far.
+//! A set of channels: the one currently tried, and the best so far.
 
 use super::super::topology::Level;
 use super::super::{Version, since};

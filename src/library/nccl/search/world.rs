@@ -1,5 +1,4 @@
-//! What a search runs on: the system that is left once unreachable GPUs are out, its paths, and
-//! what it can carry at most.
+//! The input of a search: the system without unreachable GPUs, its paths, and its maximum bandwidth.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/paths.cc` and `src/graph/search.cc`.
 
@@ -42,7 +41,7 @@ impl World {
         if seen != described {
             let what = format!("NCCL {version} sees {seen} of the {described} GPUs with ranks");
             return Err(Error::unsupported(what).at(&description.origin).help(
-                "put each into a <pci> of its own, below switches (class 0x060400) alone; several \
+                "put each into its own <pci>, with only switches (class 0x060400) above it; several \
                  ranks on one GPU need NCCL 2.30",
             ));
         }
@@ -52,7 +51,7 @@ impl World {
         let gpus = system.count(Kind::Gpu);
         let inter = gpus as u64 != ranks;
         if inter && system.count(Kind::Net) == 0 {
-            return Err(Error::input("the topology has no NIC, and other nodes are behind one")
+            return Err(Error::input("the topology has no NIC to reach other nodes")
                 .at(&description.origin)
                 .help(
                     "add <nic><net name=\"net0\" dev=\"0\" speed=\"400000\" port=\"1\" gdr=\"1\"/>\

@@ -92,7 +92,7 @@ fn below(system: &mut System, pci: &Pci, parent: usize, host: u64) -> Result<()>
 fn apart(system: &System, usual: &str) -> String {
     match system.version {
         version if version.has(since::HOSTS) => usual.to_owned(),
-        version => format!("{usual}; NCCL {version} takes all hosts of a file for one"),
+        version => format!("{usual}; NCCL {version} treats all hosts of a file as one"),
     }
 }
 
@@ -141,7 +141,7 @@ fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) 
         }
         let own = id(host, u64::from(net.device));
         if system.find(Kind::Net, own).is_some() {
-            return Err(Error::input(format!("dev=\"{}\" stands at two ports", net.device))
+            return Err(Error::input(format!("dev=\"{}\" appears at two ports", net.device))
                 .at(format!("{}:{}", system.origin, net.line))
                 .help(apart(system, "number the ports of a host from 0")));
         }

@@ -1,4 +1,4 @@
-//! A system as NCCL prints it into its log.
+//! A system as NCCL prints it in its log.
 //!
 //! ```text
 //! === System : maxBw 3.1 totalBw 12.0 ===
@@ -11,9 +11,9 @@
 //! GPU/0-10000 :GPU/0-10000 (0/5000.0/LOC) CPU/0-0 (2/12.0/PHB) NET/0-0 (4/3.1/PHB) …
 //! ```
 //!
-//! In brackets stand GB/s; behind a processor its instruction set, maker and model, behind a GPU its
-//! rank, behind a port whether its network reduces, chip, port and GB/s; in a path links, GB/s and
-//! type.
+//! GB/s are in brackets. After a processor come its instruction set, vendor and model; after a GPU,
+//! its rank; after a port, whether its network reduces, the chip, the port and GB/s. A path has its
+//! links, GB/s and type.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.cc` and `src/graph/paths.cc`.
 

@@ -1,4 +1,4 @@
-//! Broadcom switches that show themselves as two levels are made one.
+//! Merges the two levels as which some Broadcom switches appear into one.
 //!
 //! Source: NVIDIA/nccl, `src/graph/topo.cc`.
 

@@ -1,9 +1,10 @@
-//! Several NICs used as one: which, and where the one stands that NCCL makes of them.
+//! Several NICs used as one: which NICs, and where NCCL attaches the fused NIC.
 //!
-//! It carries what they do together and has the first one's other figures. Ports of one device stay on
-//! it; others hang where their ways up meet: on a device like the first one's behind that switch, or on
-//! the processor. One for NICs of two processors hangs on none, and NCCL loses it. Since 2.28.3 its links
-//! have the lanes of all, but for ports of one adapter.
+//! The fused NIC has their total rate and the first one's other properties. Ports of one device stay
+//! on that device. Other NICs are attached where their paths up meet: to a device like the first
+//! one's below that switch, or to the processor. A fused NIC for NICs of two processors is attached to
+//! neither, and NCCL loses it. Since 2.28.3 its links have the lanes of all NICs, except for ports of
+//! one adapter.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/transport/net_ib.cc` (`ncclIbFindMatchingDev`
 //! until 2.23.4, `ncclIbMakeVDevice`), `src/graph/topo.cc` from 2.24.3 on (`ncclTopoGetPath`,
@@ -197,10 +198,10 @@ fn grouped<'a>(
         let list = Interfaces::read(text).exactly();
         let group: Vec<usize> = (0..nics.len()).filter(|&i| list.names(&nics[i].net)).collect();
         if group.len() != list.named.len() || group.len() > most {
-            let what = format!("{} of the {} NICs are there", group.len(), list.named.len());
+            let what = format!("{} of the {} named NICs exist", group.len(), list.named.len());
             return Err(Error::input(what)
                 .at(format!("NCCL_NET_FORCE_MERGE={text}"))
-                .help(format!("name at most {most} as the topology's <net name=\"…\"> does")));
+                .help(format!("name at most {most}, as in the topology's <net name=\"…\">")));
         }
         group.iter().for_each(|&i| placed[i] = true);
         found.push(group.into_iter().map(|i| &nics[i]).collect());
@@ -248,7 +249,9 @@ fn place(
         return match version.has(since::FUSED_LANES_ALONE) {
             true => Err(Error::input("NICs of two processors cannot be used as one")
                 .at(&net.name)
-                .help(format!("NCCL {version} does not start so: name NICs of one processor"))),
+                .help(format!(
+                    "NCCL {version} does not start this way: name NICs of one processor"
+                ))),
             false => Ok(()),
         };
     };

@@ -1,4 +1,4 @@
-//! The variables of a job's environment that paths, searches and start-up ask for.
+//! The variables of a job's environment on which paths, searches and start-up depend.
 
 use super::seen::Seen;
 use crate::base::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! Which NICs are a GPU's own, which GPU is a NIC's own, and which processor a GPU is nearest to.
 //!
-//! Nearest is what has the fastest path, among those the shortest type. GPUs that share their
-//! nearest NICs take turns.
+//! The nearest is the one with the fastest path, and among equals the one with the closest path type.
+//! GPUs that share their nearest NICs take turns.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.cc` (`ncclTopoGetLocal…`) and
 //! `src/graph/paths.cc` (the processor).
@@ -69,7 +69,7 @@ pub(super) fn cpu(system: &System, paths: &Paths, gpu: usize) -> Result<usize> {
     found.ok_or_else(|| {
         Error::input(format!("no processor is near the GPU of rank {}", system.gpu(gpu).rank))
             .at(&system.origin)
-            .help("describe every GPU below the <cpu> that it hangs on")
+            .help("describe every GPU below the <cpu> that it is attached to")
     })
 }
 
@@ -171,7 +171,7 @@ impl Locals {
             }
             if level == least {
                 if gpus.first().is_some_and(|&g| self.nets_of_gpu[g] != self.nets_of_gpu[gpu]) {
-                    let what = "NCCL 2.18.3 fails on GPUs that share a NIC and not all of theirs";
+                    let what = "NCCL 2.18.3 fails on GPUs that share one but not all of their NICs";
                     return Err(Error::unsupported(what)
                         .at(&system.origin)
                         .help("ask for --nccl 2.21.5 or newer"));

@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`](super::Version): `src/graph/topo.cc` and
-//! `src/graph/paths.cc`. What those ask of a live machine (NVML, whether a plugin reports a NIC) is
-//! not asked: the file is believed, and its NICs are merged into one where the environment says so.
+//! `src/graph/paths.cc`. That code also queries the live machine (NVML, whether a plugin reports a
+//! NIC). Here nothing is queried: the file is taken as correct, and its NICs are merged into one if
+//! the environment says so.
 
 mod build;
 mod detour;

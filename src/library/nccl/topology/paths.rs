@@ -297,7 +297,7 @@ impl<'a> Rules<'a> {
 }
 
 fn too_large(system: &System) -> Error {
-    Error::unsupported("the topology has more nodes and links than paths are followed through")
+    Error::unsupported("the topology has too many nodes and links to follow all paths")
         .at(&system.origin)
         .help("describe one node, or fewer of its GPUs and NICs")
 }
@@ -307,7 +307,8 @@ fn one_way(system: &System, way: &Way) -> Error {
         let node = &system.nodes[node];
         format!("{}/{:x}", node.kind.name(), node.id)
     };
-    let what = format!("a link leads from {} to {} and none back", name(way.from), name(way.to));
+    let what =
+        format!("a link goes from {} to {}, but none goes back", name(way.from), name(way.to));
     Error::input(what)
         .at(&system.origin)
         .help("give the device at its other end an <nvlink> or <pcilink> to this one")

@@ -1,4 +1,4 @@
-//! What versions of NCCL know of hardware: rates of links, kinds of processors, room for nodes.
+//! What versions of NCCL know about hardware: link rates, kinds of processors, maximum nodes.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/topo.h` and `src/graph/topo.cc`.
 

@@ -1,5 +1,5 @@
-//! What a job's environment lets NCCL see of a machine: which NICs, several of them as one, and
-//! which hosts together.
+//! What a job's environment lets NCCL see of a machine: which NICs, which of them as one, and which
+//! hosts together.
 //!
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/transport/net_ib.cc` (`NCCL_IB_HCA`),
 //! `src/graph/topo.cc` (virtual NICs), `src/misc/utils.cc` (lists of interfaces).
@@ -111,7 +111,7 @@ impl Seen {
             if numbers(machine).is_empty() && !numbers(description).is_empty() {
                 return Err(Error::input("no NIC of the machine is left")
                     .at(format!("NCCL_IB_HCA={}", self.nics.as_deref().unwrap_or_default()))
-                    .help("name NICs as the topology's <net name=\"…\"> does"));
+                    .help("name NICs as in the topology's <net name=\"…\">"));
             }
             number(machine, description);
         }
@@ -134,9 +134,11 @@ impl Seen {
             if self.merges != Some(false) {
                 *machine = fused;
             } else if asks && fused != *machine {
-                return Err(Error::input(format!("NCCL {version} does not start so"))
-                    .at("NCCL_IB_MERGE_NICS=0")
-                    .help("set NCCL_NET_MERGE_LEVEL=LOC, and no NCCL_NET_FORCE_MERGE"));
+                return Err(Error::input(format!(
+                    "NCCL {version} does not start with this setting"
+                ))
+                .at("NCCL_IB_MERGE_NICS=0")
+                .help("set NCCL_NET_MERGE_LEVEL=LOC and leave out NCCL_NET_FORCE_MERGE"));
             }
         } else if self.merges == Some(true)
             && version.has(since::PORTS_MERGED)
@@ -168,7 +170,7 @@ fn first_host(mut description: Description) -> Result<View> {
     if ranks.iter().any(|&(_, count, _)| count != each) {
         return Err(Error::unsupported("the hosts have different numbers of ranks")
             .at("NCCL_MNNVL_ENABLE=0")
-            .help("use as many GPUs of each host"));
+            .help("use the same number of GPUs on each host"));
     }
     description.cpus.retain(|cpu| cpu.host == host);
     Ok(View { description, nodes: ranks.len() as u32 })

@@ -1,4 +1,4 @@
-//! Open MPI's dynamic rules: by collective, then by ranks, then by size, the last that fits.
+//! Open MPI's dynamic rules: by collective, then by ranks, then by size; the last match decides.
 //!
 //! Source: Open MPI 4.1.4 `ompi/mca/coll/tuned/coll_tuned_dynamic_file.c`,
 //! `coll_tuned_dynamic_rules.c` and `coll_tuned_decision_dynamic.c`; its behaviour was observed on
@@ -20,9 +20,9 @@ pub struct Rules {
 /// The rules of one collective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectiveRules {
-    /// Which it is.
+    /// The collective.
     pub collective: Coll,
-    /// By ranks, ascending. The first also rules communicators that are smaller than it says.
+    /// By ranks, ascending. The first also applies to smaller communicators.
     pub comms: Vec<CommRules>,
     /// Where they stand.
     pub line: Line,
@@ -31,7 +31,7 @@ pub struct CollectiveRules {
 /// The rules for communicators from a size on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommRules {
-    /// The least ranks.
+    /// The smallest number of ranks.
     pub from: u32,
     /// By size, ascending; the first is from 0.
     pub rules: Vec<MessageRule>,
@@ -39,18 +39,18 @@ pub struct CommRules {
     pub line: Line,
 }
 
-/// What runs from a size on.
+/// The algorithm that runs from a size on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageRule {
-    /// The first size. Open MPI counts M in all collectives that it rules.
+    /// The first size. Open MPI counts M in all collectives that rules can affect.
     pub from: Bytes,
     /// The number of the algorithm; 0 is the library's own decision.
     pub algorithm: u32,
-    /// Children of a node of a tree, or chains; 0 is the library's default.
+    /// Children of a tree node, or the number of chains; 0 is the library's default.
     pub fan: u32,
     /// Bytes of a segment; 0 is the whole vector in one piece.
     pub segment: Bytes,
-    /// Requests at once of a linear all-to-all; files of version 2 only.
+    /// Concurrent requests of a linear all-to-all; only in files of version 2.
     pub requests: Option<u32>,
     /// Where it stands.
     pub line: Line,
@@ -60,8 +60,8 @@ pub struct MessageRule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Coll(u8);
 
-/// Names by number, with the names of the algorithms from number 1 on; none are ruled where there
-/// are no algorithms. Those of 4.1, and of 6.0 behind them.
+/// Names by number, with the names of the algorithms from number 1 on. If there are no algorithms,
+/// rules have no effect. First those of 4.1, then those of 6.0.
 const COLLECTIVES: &[(&str, &[&str])] = &[
     (
         "allgather",
@@ -178,10 +178,10 @@ impl MessageRule {
 }
 
 impl Rules {
-    /// The rule that decides; none where the file says nothing of the collective.
+    /// The rule that decides; `None` if the file has no rules for the collective.
     ///
-    /// The last comm size that is no larger than `ranks`, or the first where all are larger; in it
-    /// the last size that is no larger than `size`.
+    /// It is in the last comm size that is not larger than `ranks`, or in the first if all are larger.
+    /// There it is the last size that is not larger than `size`.
     #[must_use]
     pub fn rule(&self, collective: Coll, ranks: u32, size: Bytes) -> Option<&MessageRule> {
         let rules = self.collectives.iter().find(|c| c.collective == collective)?;
@@ -190,7 +190,7 @@ impl Rules {
         comm.rules.iter().take_while(|rule| rule.from <= size).last()
     }
 
-    /// Every size from which another rule may decide for so many ranks.
+    /// Every size from which another rule may decide for this number of ranks.
     #[must_use]
     pub fn edges(&self, collective: Coll, ranks: u32) -> Vec<Bytes> {
         let of = self.collectives.iter().filter(|c| c.collective == collective);

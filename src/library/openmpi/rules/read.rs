@@ -1,7 +1,7 @@
 //! Open MPI's dynamic rules: whole numbers, `#` to the end of the line is a comment.
 //!
-//! Open MPI reads numbers with `%li`, skips whatever is none, and drops the whole file at the first
-//! fault, all without a word. Here each of these is an error.
+//! Open MPI reads numbers with `%li`, silently skips whatever is not a number, and silently drops the
+//! whole file at the first fault. Here each of these is an error.
 
 use crate::base::quantity::Bytes;
 use crate::base::refused::Refused;
@@ -23,9 +23,9 @@ pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
         let one = words.collective()?;
         let name = one.collective.name();
         if let Some(before) = rules.collectives.iter().find(|c| c.collective == one.collective) {
-            let what = format!("{name} has rules already, from line {} on", before.line.0);
+            let what = format!("{name} already has rules, from line {} on", before.line.0);
             return Err(Refused::at(one.line.0, what)
-                .help("Open MPI keeps the last only: put all communicator sizes together"));
+                .help("Open MPI keeps only the last: put all communicator sizes together"));
         }
         rules.collectives.push(one);
     }
@@ -45,9 +45,11 @@ fn version(text: &str) -> Result<(bool, &str), Refused> {
     match behind.split_at(end) {
         ("1", body) => Ok((false, body)),
         ("2", body) => Ok((true, body)),
-        (other, _) => Err(Refused::at(1, format!("a rule file of version `{other}`"))
-            .help("versions 1 and 2 are read; the JSON of 6.0 is not")
-            .unsupported()),
+        (other, _) => {
+            Err(Refused::at(1, format!("rule files of version `{other}` are not supported"))
+                .help("versions 1 and 2 are read; the JSON of 6.0 is not")
+                .unsupported())
+        }
     }
 }
 
@@ -87,7 +89,7 @@ struct Words {
 impl Words {
     fn number(&mut self, what: &str) -> Result<u64, Refused> {
         let (line, value) = self.rest.next().ok_or_else(|| {
-            Refused::at(self.line, format!("the file ends where the {what} is to stand"))
+            Refused::at(self.line, format!("the file ends where the {what} should be"))
                 .help("Open MPI silently drops a file that is too short: correct the counts")
         })?;
         self.line = line;
@@ -99,7 +101,7 @@ impl Words {
         let value = self.number(what)?;
         match u32::try_from(value) {
             Ok(short) if value <= MOST => Ok(short),
-            _ => Err(Refused::at(self.line, format!("{value} as the {what}"))
+            _ => Err(Refused::at(self.line, format!("{value} is too large as the {what}"))
                 .help(format!("Open MPI keeps it in 32 bits: write at most {MOST}"))),
         }
     }
@@ -128,7 +130,7 @@ impl Words {
             if let Some(before) = comms.last().filter(|before| before.from >= one.from) {
                 let what = format!("{} ranks after {}", one.from, before.from);
                 return Err(Refused::at(one.line.0, what)
-                    .help("Open MPI never comes to it: write communicator sizes ascending"));
+                    .help("Open MPI never reaches it: write communicator sizes ascending"));
             }
             comms.push(one);
         }
@@ -141,7 +143,7 @@ impl Words {
         let count = self.number("number of message sizes")?;
         if count == 0 {
             return Err(Refused::at(self.line, format!("no rule for {from} ranks"))
-                .help("write the rule `0 0 0 0`: from no byte on Open MPI's own decision"));
+                .help("write the rule `0 0 0 0`: Open MPI's own decision from 0 bytes on"));
         }
         let mut rules: Vec<MessageRule> = Vec::new();
         for _ in 0..count {
@@ -155,7 +157,7 @@ impl Words {
                 Some(before) if before.from >= rule.from => {
                     let what = format!("{} bytes after {}", rule.from.0, before.from.0);
                     return Err(Refused::at(rule.line.0, what)
-                        .help("Open MPI never comes to it: write sizes ascending"));
+                        .help("Open MPI never reaches it: write sizes ascending"));
                 }
                 _ => rules.push(rule),
             }
@@ -233,9 +235,13 @@ mod tests {
             ("1\n7 1\n010 1\n0 3 0 0\n", 3, "`010` begins with a zero"),
             ("1\n7 1\n4 1\n0 99 0 0\n", 4, "bcast has no algorithm 99"),
             ("1\n5 1\n4 1\n0 1 0 0\n", 2, "rules have no effect on collective 5"),
-            ("2\n7 1\n4 1\n0 1 0 0\n7 1\n4 1\n0 1 0 0\n", 5, "bcast has rules already"),
-            ("1\n7 1\n4 1\n0 3 0 4294967296\n", 4, "4294967296 as the size of segments"),
-            ("rule-file-version-3\n1\n", 1, "a rule file of version `3`"),
+            ("2\n7 1\n4 1\n0 1 0 0\n7 1\n4 1\n0 1 0 0\n", 5, "bcast already has rules"),
+            (
+                "1\n7 1\n4 1\n0 3 0 4294967296\n",
+                4,
+                "4294967296 is too large as the size of segments",
+            ),
+            ("rule-file-version-3\n1\n", 1, "rule files of version `3`"),
             ("", 1, "the file ends where the number of collectives"),
         ] {
             let refused = read(text).unwrap_err();

@@ -1,4 +1,4 @@
-//! Open MPI's dynamic rules as text, a number a line and what it means behind it.
+//! Open MPI's dynamic rules as text: one number per line, followed by its meaning.
 
 use std::fmt::Write;
 
