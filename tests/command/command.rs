@@ -205,7 +205,7 @@ fn wrong_input_gets_three_lines() {
         ),
         (
             "nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_ALG=Ring",
-            "reads no `NCCL_ALG`",
+            "does not read `NCCL_ALG`",
         ),
         (
             "nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --env NCCL_ALGO=Rin",
@@ -227,7 +227,7 @@ fn wrong_input_gets_three_lines() {
             "the table of one communicator",
         ),
         ("nccl replay --comms tests/data/nccl_envs.csv", "has no column `id`"),
-        ("nccl log tests/data/nccl_logs/one-nic.log --ranks 8", "of 16 ranks, not 8"),
+        ("nccl log tests/data/nccl_logs/one-nic.log --ranks 8", "has 16 ranks, not 8"),
         ("select opnmpi allreduce 1M -n 8", "did you mean `openmpi`?"),
         ("select openmpi@7 allreduce 1M -n 8", "known: openmpi@5.0"),
         ("select nccl@2.17 allreduce 1M -n 8", "2.18 or later"),
