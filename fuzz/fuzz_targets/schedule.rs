@@ -10,11 +10,11 @@ use collcost::model::schedule::verify;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    if let Ok(foreign) = import::read(text, "file") {
-        if let Err(fault) = verify(&foreign.list) {
-            assert!(!fault.to_string().is_empty());
-            let _ = foreign.line_of(&fault);
-        }
+    if let Ok(foreign) = import::read(text, "file")
+        && let Err(fault) = verify(&foreign.list)
+    {
+        assert!(!fault.to_string().is_empty());
+        let _ = foreign.line_of(&fault);
     }
     if let Ok(Some(bare)) = import::bare(text, "file") {
         let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e9));
