@@ -202,8 +202,8 @@ impl Row {
     }
 }
 
-/// One row for graphs, one without, and the largest size of two-shot-push; none where the table
-/// has no such number of ranks.
+/// The row for graphs, the row without graphs, and the largest size of two-shot-push; `None` if the
+/// table does not have this number of ranks.
 fn rows(ask: &Ask<'_>) -> Option<(Row, Row, u64)> {
     let both = |graph: Row, eager: Row| Some((graph, eager, 0));
     let newest = ask.since(0, 5, 23);
