@@ -175,7 +175,7 @@ impl Policy for Nccl {
         );
         let (from, to) = (rule.from.0, rule.to.0);
         let words = format!("{}:{}: {from} to {to} bytes: {name}", self.file, rule.line.0);
-        let note = "priced by the algorithm alone: protocol and channels are NCCL's figures";
+        let note = "priced by the algorithm only: protocol and channels are NCCL's parameters";
         Ok(Choice { notes: vec![note.into()], ..Choice::new(name, words, runs) })
     }
 
