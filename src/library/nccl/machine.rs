@@ -60,12 +60,12 @@ impl FromStr for Capability {
     }
 }
 
-/// A processor, as far as NCCL's tuner asks.
+/// A processor, as far as NCCL's tuner distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Processor {
     /// Its instruction set.
     pub arch: Arch,
-    /// Who made it.
+    /// Its vendor.
     pub vendor: Vendor,
 }
 
@@ -92,7 +92,7 @@ impl FromStr for Processor {
     }
 }
 
-/// What somebody says of a communicator beside a file that does not say it.
+/// A user's values for a communicator that a file does not contain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Told {
     /// Ranks of the communicator.

@@ -11,7 +11,7 @@ use crate::library::nccl::rules::{COLLECTIVES, Channels, Rule, Rules};
 use crate::library::nccl::{Algo, Proto};
 use crate::library::tuning_file::Line;
 
-/// The longest line that the plugin takes whole.
+/// The longest line that the plugin reads as one.
 const LONGEST: usize = 254;
 
 pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
