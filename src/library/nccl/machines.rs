@@ -110,7 +110,7 @@ impl<'a> Place<'a> {
                 "{} x {} ranks are too many",
                 self.nodes, self.per_node
             ))
-            .help(format!("ask for at most {}", Communicator::MOST_RANKS)));
+            .help(format!("give at most {}", Communicator::MOST_RANKS)));
         };
         let mut known = Vec::new();
         let own = |line: &&Line| line.machine == self.machine && line.version == self.search.id();

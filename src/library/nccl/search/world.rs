@@ -55,7 +55,7 @@ impl World {
                 .at(&description.origin)
                 .help(
                     "add <nic><net name=\"net0\" dev=\"0\" speed=\"400000\" port=\"1\" gdr=\"1\"/>\
-                     </nic> to the <pci> of each NIC, or ask for one node",
+                     </nic> to the <pci> of each NIC, or use one node",
                 ));
         }
         if !inter && !version.has(since::NICS_STAY) {
