@@ -39,7 +39,7 @@ pub(super) fn v2025(site: &Site) -> Result<Box<dyn Policy>> {
         id: "pytorch-inductor@2025".to_owned(),
         library: None,
         title: "PyTorch inductor's estimate of 2025: NCCL's ring with LL".to_owned(),
-        counts: "the sum of the inputs: of an all-gather one rank's shard, M/N; else M".to_owned(),
+        counts: "the sum of the inputs: for an all-gather one rank's shard, M/N; else M".to_owned(),
         source: "pytorch/pytorch at b5ee4d7a, torch/_inductor/comm_analysis.py".to_owned(),
     };
     Ok(Box::new(Inductor { meta, gpu, known }))

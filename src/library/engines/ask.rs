@@ -38,7 +38,8 @@ impl fmt::Display for Release {
     }
 }
 
-/// One call. Its size is only compared by the methods here, which remember with what.
+/// One call. Only the methods here compare its size, and they record the sizes that they compare
+/// with.
 pub(super) struct Ask<'a> {
     pub release: Release,
     pub board: &'a Board,

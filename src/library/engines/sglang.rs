@@ -164,7 +164,7 @@ fn old(ask: &Ask<'_>) -> Tried {
     Ok(Taken::new("custom", kernel, format!("at most {} MiB; {rule}", cap / MIB)))
 }
 
-/// Whether the second generation is in use, whatever the size.
+/// Whether the second generation is in use, for any size.
 fn has_v2(ask: &Ask<'_>) -> bool {
     let switched = match ask.since(0, 5, 14) {
         true => ask.env.is_on("SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2", true),

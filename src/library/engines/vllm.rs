@@ -294,7 +294,7 @@ fn custom(ask: &Ask<'_>) -> Tried {
     })
 }
 
-/// Whether the group has torch's symmetric memory, whatever the call.
+/// Whether the group has torch's symmetric memory, for any call.
 fn lives(ask: &Ask<'_>) -> Result<(), String> {
     if !ask.env.is_on("VLLM_ALLREDUCE_USE_SYMM_MEM", true) {
         return Err("VLLM_ALLREDUCE_USE_SYMM_MEM=0".to_owned());

@@ -86,7 +86,7 @@ const fn factors(nvls_tree: bool) -> [Lanes; CLASSES] {
     rows
 }
 
-/// The span that a size lies in.
+/// The span that contains a size.
 #[inline(always)]
 fn span_of(size: u64) -> usize {
     let Some(log) = size.checked_ilog2().filter(|log| (6..37).contains(log)) else {

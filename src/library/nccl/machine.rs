@@ -72,7 +72,7 @@ pub struct Processor {
 impl FromStr for Processor {
     type Err = Error;
 
-    /// Reads `intel`, `amd`, `zhaoxin`, `mixed` (x86 of several makers), `arm` or `power`.
+    /// Reads `intel`, `amd`, `zhaoxin`, `mixed` (x86 of several vendors), `arm` or `power`.
     fn from_str(text: &str) -> Result<Self> {
         let (arch, vendor) = match text.trim().to_ascii_lowercase().as_str() {
             "intel" => (Arch::X86, Vendor::Intel),

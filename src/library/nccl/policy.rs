@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// What nothing prices: none of NCCL's choices on a machine that it was searched for.
+    /// Every choice of NCCL on a machine with known graphs has a price.
     #[test]
     fn every_choice_has_a_price() {
         let (registry, mut asked, mut seen) = (Registry::builtin(), 0, Vec::new());
@@ -299,8 +299,8 @@ mod tests {
         }
     }
 
-    /// Around a change float32 times flicker from byte to byte: what is found there must still be what
-    /// is chosen at the first size that is asked.
+    /// Near a change float32 times alternate from byte to byte. A range found there must still be
+    /// what the policy chooses at its first size.
     #[test]
     fn no_range_is_lost_where_times_flicker() {
         let mut asked = 0;
@@ -313,7 +313,7 @@ mod tests {
                         let collective = function.collective();
                         let call = Call { nodes, ..Call::new(collective, site.ranks, Bytes(1)) };
                         let found = ranges(&policy.chooser, function, Bytes(1), LARGEST);
-                        // Where NCCL returns an error there is nothing to lose.
+                        // If NCCL returns an error, nothing can be lost.
                         let Ok(told) = intervals(&policy, &call, Bytes(1), LARGEST) else {
                             continue;
                         };
@@ -333,8 +333,8 @@ mod tests {
         assert!(asked > 500, "{asked}");
     }
 
-    /// CollNet needs a plugin, which no known communicator has: what it would run is priced too,
-    /// but where it has no network to add in.
+    /// CollNet needs a plugin, which no known communicator has. Its algorithms are priced too,
+    /// except where there is no network to reduce in.
     #[test]
     fn what_is_never_chosen_there_has_a_price_too() {
         let registry = Registry::builtin();

@@ -176,8 +176,8 @@ impl Known<'_> {
         }
     }
 
-    /// The whole communicator under a version and with the given GPUs and processors; none where
-    /// the log has no graphs, or not how many ranks and nodes there are.
+    /// The whole communicator under a version and with the given GPUs and processors; `None` if the
+    /// log has no graphs, or does not name the numbers of ranks and nodes.
     ///
     /// # Errors
     /// Ranks, nodes and graphs that do not fit together.

@@ -152,7 +152,7 @@ allreduce,0,65536,ring,ll,-1,1,8
         assert_eq!(rules.fitting(registered).next().unwrap().channels, Channels::AtMost(2));
     }
 
-    /// Each of these the plugin drops or takes for something else, and says nothing.
+    /// The plugin silently drops each of these or reads it as something else.
     #[test]
     fn what_the_plugin_passes_over_is_refused_with_its_line() {
         for (line, what) in [

@@ -26,7 +26,7 @@ const MOST_CELLS: usize = 24_000_000;
 /// A path to a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::library::nccl) struct Path {
-    /// GB/s of the narrowest link; 0 where there is no path.
+    /// GB/s of the narrowest link; 0 if there is no path.
     pub(in crate::library::nccl) rate: f32,
     pub(in crate::library::nccl) hops: u32,
     first: u32,

@@ -221,7 +221,7 @@ mod tests {
         assert!(read("1\n3 1\n2 1\n0 4 0 0 8\n").is_err());
     }
 
-    /// Each of these Open MPI 4.1.4 drops, skips or never comes to, and says nothing.
+    /// Open MPI 4.1.4 silently drops each of these, skips it or never reaches it.
     #[test]
     fn what_open_mpi_passes_over_is_refused_with_its_line() {
         for (text, line, what) in [
