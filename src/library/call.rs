@@ -13,10 +13,10 @@ use crate::machine::fabric::Fabric;
 use crate::machine::profile::Hardware;
 use crate::machine::query::Query;
 
-/// MPI's variants of a collective; libraries have rules of their own for them.
+/// MPI's variants of a collective; libraries have separate rules for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Flavour {
-    /// The collective itself; of reduce-scatter the call with counts a rank.
+    /// The collective itself; for reduce-scatter, the call with a count per rank.
     #[default]
     Plain,
     /// `MPI_Reduce_scatter_block`: the same count for every rank.
@@ -43,7 +43,7 @@ pub struct Call {
     pub flavour: Flavour,
     /// N, the ranks of the communicator.
     pub ranks: u32,
-    /// Nodes on which they lie, equally many on each.
+    /// The nodes that the ranks are on, equally many ranks on each.
     pub nodes: u32,
     /// M, as [`Collective`] has it. A rank's block is the whole bytes of M over N.
     pub size: Bytes,
@@ -57,26 +57,26 @@ pub struct Call {
     pub in_place: bool,
 }
 
-/// What is known of the machine; policies that choose by hardware need it.
+/// What is known about the machine; policies that choose by hardware need it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Site {
     /// The profile's name, such as `dgx-h100`.
     pub machine: String,
-    /// What a person calls it, such as `DGX H100: 8 x H100 SXM on NVSwitch`.
+    /// The name for people, such as `DGX H100: 8 x H100 SXM on NVSwitch`.
     pub title: String,
     /// N.
     pub ranks: u32,
     /// Nodes.
     pub nodes: u32,
-    /// Under which name NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
+    /// The name under which NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
     pub nccl_graphs: Option<String>,
-    /// What NCCL's own search starts from, where the profile has it.
+    /// The input of NCCL's own search, if the profile has it.
     pub topology: Option<Arc<Description>>,
-    /// Its links and switches, where they are known.
+    /// Its links and switches, if known.
     pub fabric: Option<Fabric>,
-    /// What it is made of, where that is known.
+    /// Its hardware, if known.
     pub hardware: Option<Hardware>,
-    /// How a program makes its calls; engines ask.
+    /// How a program makes its calls; the rules of engines depend on it.
     pub conditions: Conditions,
 }
 
@@ -97,7 +97,7 @@ impl Call {
         }
     }
 
-    /// The question's call: its collective, ranks, nodes, size and element.
+    /// The call of a question: its collective, ranks, nodes, size and element.
     #[must_use]
     pub fn of(query: &Query) -> Self {
         let Query { shape, placement, size, .. } = query;

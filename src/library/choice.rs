@@ -11,32 +11,32 @@ use crate::base::quantity::{Bytes, Ratio, Seconds};
 pub struct Choice {
     /// The library's own name of the algorithm that runs.
     pub name: Cow<'static, str>,
-    /// The library's number of it, where it has one.
+    /// The library's number for it, if it has one.
     pub id: Option<u32>,
-    /// Whose kernel it is and which, where an inference engine chose.
+    /// The backend and its kernel, if an inference engine chose.
     pub kernel: Option<Kernel>,
-    /// What the rules named instead, where the library turned away from it at run time.
+    /// The algorithms that the rules named first, if the library fell back at run time.
     pub fell_back: Vec<FellBack>,
     /// The rule that decided, in words with its numbers.
     pub rule: String,
     /// What runs as algorithms of this crate.
     pub runs: Runs,
-    /// Where nothing prices all of what runs: parts of it that take no longer than it does.
+    /// If nothing prices everything that runs: parts of it, which take no longer than all of it.
     pub at_least: Vec<Part>,
-    /// The library's own estimate, where it makes one.
+    /// The library's own estimate, if it makes one.
     pub estimate: Option<Seconds>,
-    /// How one forces it: options or variables of the library, one per line.
+    /// How to force it: options or variables of the library, one per line.
     pub force: Vec<String>,
-    /// What else to know.
+    /// Notes.
     pub notes: Vec<Cow<'static, str>>,
 }
 
-/// One turn away from what the rules named.
+/// One fall-back from the algorithm that the rules named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FellBack {
-    /// The library's name of what the rules named.
+    /// The library's name for the algorithm that the rules named.
     pub from: Cow<'static, str>,
-    /// The library's number of that, where it has one.
+    /// The library's number for it, if it has one.
     pub id: Option<u32>,
     /// Why it does not run.
     pub why: String,
@@ -45,7 +45,7 @@ pub struct FellBack {
 /// What runs, as algorithms of this crate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Runs {
-    /// These, one after another.
+    /// These parts, one after another.
     Parts(Vec<Part>),
     /// Something that nothing here prices, and why.
     Unpriced(Cow<'static, str>),
@@ -56,22 +56,22 @@ pub enum Runs {
 pub struct Part {
     /// The operation of this part.
     pub collective: Collective,
-    /// Ranks that take part.
+    /// The ranks that take part.
     pub ranks: u32,
-    /// The ranks out of which they are, where some of the communicator stand by: the pairs of a
-    /// fold, and the ranks that it leaves.
+    /// The number of ranks that they are chosen from, if some ranks of the communicator are idle:
+    /// for the pairs of a fold, and for the ranks that remain after it.
     pub of: Option<u32>,
-    /// Which ranks they are.
+    /// Where these ranks are.
     pub place: Where,
     /// The algorithm's id in the registry of `collective`.
     pub algorithm: &'static str,
-    /// The radix of a tree, where the library sets it.
+    /// The radix of a tree, if the library sets it.
     pub radix: Option<u32>,
-    /// Bytes of a segment of a pipeline; absent: the vector goes in one piece.
+    /// Bytes of a segment of a pipeline; if absent, the vector is sent in one piece.
     pub segment: Option<Bytes>,
-    /// Bytes on the wire for each byte of data: what a protocol's flags add.
+    /// Bytes on the wire for each byte of data, including a protocol's flags.
     pub wire: Ratio,
-    /// Whether a pipeline takes the best number of segments instead.
+    /// Whether a pipeline uses the best number of segments instead.
     pub best_segments: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Part {
 pub enum Where {
     /// All of them.
     All,
-    /// Those of each node by themselves.
+    /// The ranks of each node, separately.
     InNode,
     /// One of each node.
     Leaders,
@@ -106,7 +106,7 @@ impl Choice {
         }
     }
 
-    /// Whether the same thing runs for the same reason: two sizes of one interval.
+    /// Whether the same algorithm runs for the same reason, as for two sizes of one interval.
     #[must_use]
     pub fn is_alike(&self, other: &Self) -> bool {
         let from = |c: &Self| c.fell_back.iter().map(|f| f.from.clone()).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! A tuning file as a policy: what it makes its library run.
+//! A tuning file as a policy: what its library runs with it.
 //!
 //! The readers refuse what a library would silently drop, so a file accepted here has an effect in
 //! the library. Open MPI's rules come before the fixed decisions of 4.1, which decide if the file has
@@ -19,7 +19,7 @@ use crate::model::algorithm::{Library, Reason};
 /// The policy of a tuning file; `file` names it in rules and errors.
 ///
 /// # Errors
-/// As the library's own policy, which decides where the file does not.
+/// The errors of the library's own policy, which decides if the file does not.
 pub fn of_file(rules: TuningFile, file: &str, site: &Site) -> Result<Box<dyn Policy>> {
     let meta = |library, title: &str, counts: &str| Meta {
         id: format!("rules-file:{file}"),
@@ -51,7 +51,7 @@ pub fn of_file(rules: TuningFile, file: &str, site: &Site) -> Result<Box<dyn Pol
 struct OpenMpi {
     meta: Meta,
     rules: dynamic::Rules,
-    /// Decides where no rule does.
+    /// Decides if no rule does.
     own: Box<dyn Policy>,
     file: String,
 }
@@ -110,7 +110,8 @@ struct Nccl {
     file: String,
 }
 
-/// What a word of the table is here; over several nodes of several ranks there are stages in them.
+/// This crate's algorithm for a word of the table; it has stages on several nodes with several
+/// ranks.
 fn ours(collective: C, algorithm: Algo, staged: bool) -> Option<&'static str> {
     Some(match (collective, algorithm) {
         (C::AllReduce, Algo::Tree) if staged => "tree-rails",
@@ -174,7 +175,7 @@ impl Policy for Nccl {
         );
         let (from, to) = (rule.from.0, rule.to.0);
         let words = format!("{}:{}: {from} to {to} bytes: {name}", self.file, rule.line.0);
-        let note = "priced by the algorithm alone: protocol and channels are NCCL's figures";
+        let note = "priced by the algorithm only: protocol and channels are NCCL's parameters";
         Ok(Choice { notes: vec![note.into()], ..Choice::new(name, words, runs) })
     }
 

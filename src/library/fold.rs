@@ -18,12 +18,12 @@
 use super::{Part, Where};
 use crate::base::collective::Collective as C;
 
-/// How the ranks beyond a power of two hand over what they have.
+/// How the ranks beyond a power of two pass on their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fold {
-    /// In one message, MPICH's way.
+    /// In one message, as in MPICH.
     Whole,
-    /// Both of a pair add a half first, Open MPI's way.
+    /// Both ranks of a pair add a half first, as in Open MPI.
     Halves,
 }
 
@@ -63,8 +63,8 @@ pub(super) fn folded(
     }
 }
 
-/// What takes no longer than a reduce-scatter that halves over ranks that are no power of two: the
-/// fold, and even halves among the ranks that it leaves, of which the real ones are no smaller.
+/// A lower bound for a reduce-scatter that halves over ranks that are not a power of two: the fold,
+/// and even halves among the remaining ranks. The real halves are no smaller.
 pub(super) fn at_least(collective: C, ranks: u32, place: Where, ours: &'static str) -> Vec<Part> {
     let halves = (collective, ours) == (C::ReduceScatter, "recursive-halving");
     if !halves || ranks.is_power_of_two() {

@@ -32,8 +32,8 @@ struct Gloo {
     meta: Meta,
 }
 
-/// The parts into which the ring cuts the vector: at most 1 MiB, at least two per rank, and as many
-/// for each rank.
+/// The parts into which the ring cuts the vector: at most 1 MiB each, at least two per rank, and
+/// equally many for each rank.
 fn segments(size: Bytes, ranks: u32) -> u64 {
     let ranks = u64::from(ranks.max(1));
     let least = size.0.div_ceil(SEGMENT).max(2 * ranks);

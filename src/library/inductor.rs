@@ -18,7 +18,7 @@ use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
 
-/// The GPUs that it tells apart.
+/// The GPUs that it distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gpu {
     Volta,
@@ -39,7 +39,7 @@ pub(super) fn v2025(site: &Site) -> Result<Box<dyn Policy>> {
         id: "pytorch-inductor@2025".to_owned(),
         library: None,
         title: "PyTorch inductor's estimate of 2025: NCCL's ring with LL".to_owned(),
-        counts: "the sum of the inputs: of an all-gather one rank's shard, M/N; else M".to_owned(),
+        counts: "the sum of the inputs: for an all-gather one rank's shard, M/N; else M".to_owned(),
         source: "pytorch/pytorch at b5ee4d7a, torch/_inductor/comm_analysis.py".to_owned(),
     };
     Ok(Box::new(Inductor { meta, gpu, known }))
@@ -56,9 +56,10 @@ struct Inductor {
 const INTRA: f64 = 300.0;
 const INTER: f64 = 25.0;
 const CHANNELS: f64 = 2.0;
-/// Ranks on a node, whatever the machine.
+/// Ranks on a node, for any machine.
 const NODE: u32 = 8;
-/// µs: the ring with LL, a step over NVLink, a step over the network, the least over several nodes.
+/// In µs: the ring with LL, a step over NVLink, a step over the network, the least over several
+/// nodes.
 const BASE: f64 = 6.6;
 const NVLINK: f64 = 0.6;
 const NETWORK: f64 = 2.7;

@@ -4,21 +4,21 @@ use super::{Call, Choice, Policy};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 
-/// Sizes for which one thing runs.
+/// A range of sizes with the same choice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
     /// The first size.
     pub from: Bytes,
     /// The last size.
     pub to: Bytes,
-    /// What runs at `from`, and is alike up to `to`.
+    /// The choice at `from`; it is alike up to `to`.
     pub choice: Choice,
 }
 
-/// What `policy` chooses for every size from `first` to `last`; `call` says the rest.
+/// What `policy` chooses for every size from `first` to `last`, with the other fields of `call`.
 ///
 /// # Errors
-/// An empty range; as [`Policy::choose`].
+/// An empty range; the errors of [`Policy::choose`].
 pub fn intervals(
     policy: &dyn Policy,
     call: &Call,

@@ -288,7 +288,7 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
 const SHORT: &[(&str, &str)] =
     &[("ompi", "openmpi"), ("open-mpi", "openmpi"), ("torch-inductor", "pytorch-inductor")];
 
-/// `library@version` in small letters.
+/// `library@version` in lowercase letters.
 fn plain(name: &str) -> String {
     let lower = name.trim().to_ascii_lowercase().replace('_', "-");
     let versioned = |(_, version): &(&str, &str)| {

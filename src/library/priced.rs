@@ -11,17 +11,17 @@ use crate::machine::fabric::Fabric;
 use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::{Params, Shape};
 
-/// What a choice costs, or why nothing here says.
+/// The cost of a choice, or why nothing here prices it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Priced {
     /// The time.
     Time(Seconds),
-    /// Why there is none.
+    /// Why there is no time.
     Unknown(String),
 }
 
 impl Priced {
-    /// The time, where there is one.
+    /// The time, if there is one.
     #[must_use]
     pub fn time(&self) -> Option<Seconds> {
         match self {
@@ -33,11 +33,11 @@ impl Priced {
 
 /// The time of a choice for `size` bytes, M of the call.
 ///
-/// Parts run one after another; one call pays the launch once. Leaders have their node's links to
-/// themselves. `shape` and `fabric` are those of the question.
+/// Parts run one after another, and one call pays the launch once. Leaders do not share their
+/// node's links. `shape` and `fabric` are those of the question.
 ///
 /// # Errors
-/// A figure that a part needs is unknown.
+/// A parameter that a part needs is unknown.
 pub fn priced(
     registry: &Registry,
     choice: &Choice,
@@ -48,10 +48,10 @@ pub fn priced(
     priced_by(registry, choice, shape, fabric, size, |asked| Ok(asked.prepared.time(asked.wire)))
 }
 
-/// The same on the links as they were measured.
+/// The same on the measured links.
 ///
 /// # Errors
-/// As [`priced`].
+/// The errors of [`priced`].
 pub fn priced_on_links(
     registry: &Registry,
     choice: &Choice,
@@ -62,7 +62,7 @@ pub fn priced_on_links(
     priced_by(registry, choice, shape, fabric, size, |asked| asked.on_links())
 }
 
-/// The parts of a choice one after another, each as `time` says.
+/// The parts of a choice one after another, each priced by `time`.
 pub(crate) fn priced_by(
     registry: &Registry,
     choice: &Choice,
@@ -100,17 +100,17 @@ pub(crate) struct Asked<'f> {
 }
 
 impl Asked<'_> {
-    /// Its time on the links as they were measured.
+    /// Its time on the measured links.
     pub(crate) fn on_links(&self) -> Result<Seconds> {
         let Self { algorithm, prepared, shape, fabric, wire } = self;
         Ok(OnLinks::beside(*prepared, *algorithm, shape, fabric)?.at(*wire))
     }
 }
 
-/// The algorithm of a part with everything but M put in, and the bytes that it moves for `size`.
+/// The algorithm of a part with everything except M, and the bytes that it moves for `size`.
 ///
 /// # Errors
-/// As [`priced`]; a part that has no price.
+/// The errors of [`priced`]; a part that has no price.
 fn asked<'f>(
     registry: &Registry,
     part: &Part,
@@ -129,7 +129,7 @@ fn asked<'f>(
         Some(each) => size.0.div_ceil(each.0.max(1)).clamp(1, u64::from(u32::MAX)) as u32,
         None => 1,
     };
-    // Rails, ports and trees are the question's; segments and radix the library's.
+    // The question sets rails, ports and trees; the library sets segments and radix.
     let segments = if part.best_segments { None } else { NonZeroU32::new(segments) };
     let params = Params { segments, radix: part.radix.or(shape.params.radix), ..shape.params };
     let whole = part.place == Where::All && part.of.is_none();
@@ -141,7 +141,7 @@ fn asked<'f>(
     Ok(Asked { algorithm, prepared, shape: asked, fabric, wire })
 }
 
-/// One rank of each node: the tiers outside nodes, of which every leader has a NIC to itself.
+/// One rank of each node: the tiers outside nodes, where every leader has its own NIC.
 fn between_leaders(fabric: &Fabric, shape: &Shape, leaders: u32) -> Result<Fabric> {
     let per_node = shape.ranks.div_ceil(leaders.max(1));
     let node = fabric.tiers.iter().position(|t| t.span.is_some_and(|s| s.get() >= per_node));

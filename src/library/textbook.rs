@@ -52,24 +52,24 @@ struct Regimes {
     fabric: Fabric,
 }
 
-/// What a tree's bandwidth term is in practice, over its floor (01 §5.3).
+/// A tree's bandwidth term in practice, relative to its lower bound (01 §5.3).
 const C_REAL: f64 = 2.0;
 
 impl Regimes {
-    /// The outermost tier that these ranks span: it decides.
+    /// The outermost tier that these ranks span, which decides.
     fn tier(&self, ranks: u32) -> Result<&Tier> {
         Ok(&self.fabric.tiers[self.fabric.depth(ranks)? - 1])
     }
 
-    /// Whether the switch joins all ranks, and multicasts and adds as asked.
+    /// Whether the switch connects all ranks, and multicasts and reduces as requested.
     fn in_network(&self, ranks: u32, multicast: bool, alu: bool) -> bool {
         let inside = self.fabric.depth(ranks).is_ok_and(|depth| depth == 1);
         let switch = self.fabric.tiers.first().and_then(|t| t.switch);
         inside && switch.is_some_and(|s| (s.multicast || !multicast) && (s.alu || !alu))
     }
 
-    /// M above which the ring overtakes a tree that reaches 1/c of its bandwidth: 01 §5.3 of the
-    /// all-reduce, and the same equation of the broadcast, to which 01 §3.3 sends the reader.
+    /// The M above which the ring overtakes a tree that reaches 1/c of its bandwidth: 01 §5.3 for
+    /// the all-reduce, and the same equation for the broadcast, as 01 §3.3 refers to it.
     fn ring_from(&self, call: &Call) -> Result<Option<Bytes>> {
         let tier = self.tier(call.ranks)?;
         let (alpha, inverse) = (tier.alpha()?, tier.inverse()?);
@@ -171,7 +171,8 @@ struct Thresholds {
     meta: Meta,
 }
 
-/// Below this the tree, from 4 MB on, 4 MB itself not among them, the ring.
+/// The tree is used below the first size, and the ring above the second; the second itself is not
+/// included.
 const TREE_BELOW: u64 = 256_000;
 const HYBRID_TO: u64 = 4_000_000;
 

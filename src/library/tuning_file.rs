@@ -11,9 +11,9 @@ pub use mpich::rules::write::mpich_json;
 pub use nccl::rules::write::nccl_tuner_csv;
 pub use openmpi::rules::write::{Remark, openmpi_rules};
 
-/// The line of a file in which a rule stands, from 1; 0 where it was not read from one.
+/// The line of a rule in its file, from 1; 0 if it was not read from a file.
 ///
-/// Rules that say the same are equal wherever they stand, so any two lines are.
+/// Equal rules are equal on any line, so any two lines compare as equal.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Line(pub usize);
 
@@ -36,10 +36,10 @@ pub enum TuningFile {
     Nccl(nccl::rules::Rules),
 }
 
-/// Reads a tuning file, in whichever library's format it is.
+/// Reads a tuning file in the format of any of the libraries.
 ///
 /// # Errors
-/// As the reader of the format; text that looks like none of them.
+/// The errors of the format's reader; text that looks like none of the formats.
 pub fn read_rules(text: &str, file: &str) -> Result<TuningFile> {
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
     let first = lines.clone().next().unwrap_or("");
@@ -60,8 +60,8 @@ pub fn read_rules(text: &str, file: &str) -> Result<TuningFile> {
 /// Reads the dynamic rules of Open MPI's `coll/tuned`.
 ///
 /// # Errors
-/// What makes Open MPI drop the whole file or skip a part of it, both without a word; an algorithm
-/// that it does not have; a rule that it never comes to.
+/// Faults for which Open MPI silently drops the whole file or skips a part of it; an algorithm that
+/// it does not have; a rule that it never reaches.
 pub fn read_openmpi_rules(text: &str, file: &str) -> Result<openmpi::rules::Rules> {
     openmpi::rules::read::read(text).map_err(|refused| refused.error(file))
 }
@@ -69,8 +69,9 @@ pub fn read_openmpi_rules(text: &str, file: &str) -> Result<openmpi::rules::Rule
 /// Reads a selection tree of MPICH.
 ///
 /// # Errors
-/// Text that is no JSON of objects; tests that MPICH does not have, or not for the collective;
-/// lists of tests without a last one for all the rest; numbers that it would cut off.
+/// Text that is not JSON with nested objects; tests that MPICH does not have, or not for the
+/// collective; lists of tests without a last test for the remaining cases; numbers that it would
+/// truncate.
 pub fn read_mpich_json(text: &str, file: &str) -> Result<mpich::rules::Tree> {
     mpich::rules::read::read(text).map_err(|refused| refused.error(file))
 }
@@ -78,7 +79,7 @@ pub fn read_mpich_json(text: &str, file: &str) -> Result<mpich::rules::Tree> {
 /// Reads the table of NCCL's example tuner plugin.
 ///
 /// # Errors
-/// Lines that the plugin drops, and words that it takes for others, both without a word.
+/// Lines that the plugin silently drops, and words that it silently reads as other words.
 pub fn read_nccl_tuner_csv(text: &str, file: &str) -> Result<nccl::rules::Rules> {
     nccl::rules::read::read(text).map_err(|refused| refused.error(file))
 }

@@ -194,7 +194,7 @@ fn wrong_input_gets_three_lines() {
         ("nccl choose alltoall --comm dgx_h100_8x400g.p8.n2", "does not tune all-to-all"),
         ("nccl choose allreduce", "which communicator?"),
         ("nccl choose allreduce --comm dgx_h10_8x400g.p8.n2", "did you mean `dgx_h100_8x400g`?"),
-        ("nccl choose allreduce --comm dgx_h100_8x400g", "write machine.pRANKS_A_NODE.nNODES"),
+        ("nccl choose allreduce --comm dgx_h100_8x400g", "write machine.pRANKS_PER_NODE.nNODES"),
         ("nccl choose allreduce --comm dgx_h100_8x400g.p5.n2", "p1 on 2 nodes or more"),
         ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n999999999", "ranks are too many"),
         ("nccl choose allreduce --comm dgx_h100_8x400g.p8.n2 --nccl 2.17.1", "2.18 or later"),

@@ -38,7 +38,8 @@ impl fmt::Display for Release {
     }
 }
 
-/// One call. Its size is only compared by the methods here, which remember with what.
+/// One call. Only the methods here compare its size, and they record the sizes that they compare
+/// with.
 pub(super) struct Ask<'a> {
     pub release: Release,
     pub board: &'a Board,
@@ -95,7 +96,7 @@ impl<'a> Ask<'a> {
         !self.below(limit)
     }
 
-    /// Whether S is whole blocks of so many bytes.
+    /// Whether S is a multiple of this block size.
     pub(super) fn whole(&self, block: u64) -> bool {
         self.size.is_multiple_of(block)
     }
@@ -109,7 +110,7 @@ impl<'a> Ask<'a> {
         self.dtype.bytes().0.max(1)
     }
 
-    /// Rows of the tensor, one at least.
+    /// Rows of the tensor, at least one.
     pub(super) fn rows(&self) -> u64 {
         (self.size / (self.columns() * self.element())).max(1)
     }
@@ -124,24 +125,25 @@ impl<'a> Ask<'a> {
         self.rows() >= rows
     }
 
-    /// Notes the sizes at which the columns pass a power of two, where nobody says how many there are.
+    /// Notes the sizes at which the columns pass a power of two, if their number is not given.
     pub(super) fn columns_double(&self) {
         if self.hidden.is_none() {
             (0..12).for_each(|k| self.border(self.element() << k));
         }
     }
 
-    /// Bytes of a row; where nobody says, of as many columns as a large tensor has.
+    /// Bytes of a row; if the number of columns is not given, that of a large tensor is assumed.
     fn row_bytes(&self) -> u64 {
         self.hidden.unwrap_or(4096) * self.element()
     }
 
-    /// S itself, for a rule that computes with it; what it does at which size it notes by itself.
+    /// S itself, for a rule that computes with it; such a rule notes the sizes where it changes
+    /// itself.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Notes a size from which on something may be different.
+    /// Notes a size from which on the choice may be different.
     pub(super) fn border(&self, from: u64) {
         self.borders.borrow_mut().push(from);
     }

@@ -6,11 +6,11 @@ use crate::machine::profile::{Generation, Hardware, LinkKind, NetworkKind, Vendo
 /// A node's GPUs as engines see them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Board {
-    /// NVIDIA's compute capability without the point, such as 90 or 103; of others none.
+    /// NVIDIA's compute capability without the dot, such as 90 or 103; `None` for other vendors.
     pub sm: Option<u32>,
     /// AMD's GPUs of the MI300 or MI350 series.
     pub cdna: bool,
-    /// Whether every pair of a node has its own link, NVLink or xGMI, of one hop.
+    /// Whether every pair of a node has a direct link, NVLink or xGMI, of one hop.
     pub linked: bool,
     /// Whether GPUs can write into one another's memory.
     pub peer_access: bool,
@@ -24,7 +24,7 @@ pub struct Board {
     pub aarch64: bool,
 }
 
-/// A word in a machine's name and the compute capability of what it names.
+/// A word in a machine's name, and the compute capability that it means.
 const CAPABILITIES: &[(&str, u32)] = &[
     ("RUBIN", 107),
     ("B300", 103),
@@ -42,7 +42,7 @@ const CAPABILITIES: &[(&str, u32)] = &[
 const NO_PEERS: [&str; 3] = ["RTX 3090", "RTX 4090", "RTX 5090"];
 
 impl Board {
-    /// The board of a machine; none where it does not say what its chips are.
+    /// The board of a machine; `None` if the machine does not say what its chips are.
     #[must_use]
     pub fn of(site: &Site) -> Option<Self> {
         let hardware = site.hardware.as_ref()?;
@@ -79,7 +79,7 @@ impl Board {
         self.sm.is_some()
     }
 
-    /// Whether one multicast address spans so many ranks.
+    /// Whether one multicast address spans this many ranks.
     pub(super) fn spans(&self, ranks: u32) -> bool {
         self.multicast && ranks <= self.domain
     }

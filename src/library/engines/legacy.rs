@@ -6,7 +6,7 @@
 
 use super::ask::{Ask, FLOATS, KIB};
 
-/// Which of the kernels runs, with the rule in words; `piece` caps what one launch moves.
+/// The kernel that runs, with the rule in words; `piece` caps how much one launch moves.
 pub(super) fn kernel(ask: &Ask<'_>, forced: Option<&str>) -> (&'static str, String) {
     match forced.map(str::to_ascii_lowercase).as_deref() {
         Some("1stage" | "oneshot") => return ("one-shot-pull", "one-shot is forced".to_owned()),
@@ -24,7 +24,7 @@ pub(super) fn kernel(ask: &Ask<'_>, forced: Option<&str>) -> (&'static str, Stri
     }
 }
 
-/// What the kernel asks of ranks, links and elements.
+/// The kernel's requirements on ranks, links and elements.
 pub(super) fn applies(ask: &Ask<'_>) -> Result<(), String> {
     ask.ranks_of(&[2, 4, 6, 8])?;
     ask.one_node()?;

@@ -33,15 +33,15 @@ pub(super) static ENGINE: Engine = Engine {
     choose,
 };
 
-/// A kernel: what it moves for S bytes and n ranks, and how many blocks help.
+/// A kernel: how much it moves for S bytes and n ranks, and how many blocks help.
 struct Kernel {
     name: &'static str,
     bus: fn(f64, f64) -> f64,
     rate: fn(f64) -> f64,
-    /// Flags ride with the data.
+    /// Flags travel with the data.
     packets: bool,
     multicast: bool,
-    /// Whether few blocks are enough, since the switch does the rest.
+    /// Whether few blocks are enough because the switch does the rest.
     few: bool,
 }
 
@@ -88,7 +88,7 @@ fn kernels(collective: Collective) -> &'static [Kernel] {
 
 /// Bytes of a µs at one GiB a second, in GiB: the model's unit.
 const G: f64 = 1_073_741_824.0 / 1e6;
-/// What a block costs in the choice, and how near to the best a number of blocks has to come.
+/// The cost of a block in the choice, and how near to the best time a number of blocks must be.
 const NEAR: f64 = 0.025;
 const MOST_BLOCKS: u32 = 64;
 const LL_BELOW: u64 = 1 << 31;
@@ -118,10 +118,10 @@ fn choose(ask: &Ask<'_>) -> Taken {
     }
 }
 
-/// Parts of an octave that are looked at for a change of kernel.
+/// The parts of an octave that are checked for a change of kernel.
 const BORDERS_AN_OCTAVE: u64 = 4;
 
-/// Notes where the kernel changes between two sizes, by halving.
+/// Finds by halving where the kernel changes between two sizes, and notes it.
 fn between(ask: &Ask<'_>, mut from: u64, mut to: u64) {
     let name = |size| best(ask, size).map(|(kernel, ..)| kernel.name);
     let (first, last) = (name(from), name(to));

@@ -21,8 +21,8 @@ const LEAST: [[[u64; 5]; 3]; 2] = [
     [[2, 8, 8, 8, 8], [8, 64, 64, 16, 16], [16, 2048, 2048, 2048, 2048]],
 ];
 
-/// Takes the call or says why not; `prefix` is what an engine puts before the names of its
-/// variables, `int3` whether it knows that codec.
+/// Accepts the call or gives the reason why not. `prefix` is the engine's prefix for the names of
+/// its variables, `int3` tells whether it knows that codec.
 pub(super) fn take(ask: &Ask<'_>, prefix: &str, int3: bool) -> Result<Taken, String> {
     let variable = |name: &str| format!("{prefix}ROCM_QUICK_REDUCE_{name}");
     if !ask.board.cdna {

@@ -164,7 +164,7 @@ fn old(ask: &Ask<'_>) -> Tried {
     Ok(Taken::new("custom", kernel, format!("at most {} MiB; {rule}", cap / MIB)))
 }
 
-/// Whether the second generation is in use, whatever the size.
+/// Whether the second generation is in use, for any size.
 fn has_v2(ask: &Ask<'_>) -> bool {
     let switched = match ask.since(0, 5, 14) {
         true => ask.env.is_on("SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2", true),
@@ -202,8 +202,8 @@ impl Row {
     }
 }
 
-/// One row for graphs, one without, and the largest size of two-shot-push; none where the table
-/// has no such number of ranks.
+/// The row for graphs, the row without graphs, and the largest size of two-shot-push; `None` if the
+/// table does not have this number of ranks.
 fn rows(ask: &Ask<'_>) -> Option<(Row, Row, u64)> {
     let both = |graph: Row, eager: Row| Some((graph, eager, 0));
     let newest = ask.since(0, 5, 23);

@@ -25,13 +25,13 @@ pub(super) fn limit(ask: &Ask<'_>) -> Option<u64> {
     Some(row[column(ask.ranks)?] * MIB)
 }
 
-/// vLLM's kernel: the switch adds where the numbers of ranks are listed.
+/// vLLM's kernel: the switch reduces for the listed numbers of ranks.
 pub(super) fn kernel(ask: &Ask<'_>) -> &'static str {
     let listed: &[u32] = if ask.board.sm == Some(90) { &[4, 6, 8] } else { &[6, 8] };
     if listed.contains(&ask.ranks) { "two-shot-multimem" } else { "two-shot-pull" }
 }
 
-/// Whether a group can meet in symmetric memory with multicast.
+/// Whether a group can share symmetric memory with multicast.
 pub(super) fn meets(ask: &Ask<'_>) -> Result<(), String> {
     ask.one_node()?;
     match ask.board.multicast {

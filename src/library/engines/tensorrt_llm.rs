@@ -176,7 +176,7 @@ fn by_table(ask: &Ask<'_>) -> Taken {
         return Taken::nccl(why);
     }
     let (columns, rows) = (ask.columns().ilog2(), ask.rows().ilog2());
-    // A row more may be another entry of the table.
+    // One more row may be a different entry of the table.
     for k in 1..=15 {
         ask.rows_at_least(1 << k);
     }

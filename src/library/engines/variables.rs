@@ -45,7 +45,7 @@ impl Variables {
         self.0.iter().rev().find(|(n, _)| same(n, name)).map(|(_, value)| value.as_str())
     }
 
-    /// Whether `name` is switched on; `default` where nobody says.
+    /// Whether `name` is switched on; `default` if it is not set.
     pub(super) fn is_on(&self, name: &str, default: bool) -> bool {
         self.get(name).map_or(default, |value| {
             !matches!(value.to_ascii_lowercase().as_str(), "0" | "false" | "no" | "off" | "")

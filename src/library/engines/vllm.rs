@@ -124,7 +124,7 @@ fn batch_invariant(ask: &Ask<'_>) -> bool {
     ask.env.is_on("VLLM_BATCH_INVARIANT", false)
 }
 
-/// Batch invariance turns a path off that looks at it.
+/// Batch invariance turns off a path that checks for it.
 fn variant(ask: &Ask<'_>, since: Release) -> Result<(), String> {
     match batch_invariant(ask) && ask.release >= since {
         true => Err("VLLM_BATCH_INVARIANT turns it off".to_owned()),
@@ -230,7 +230,7 @@ fn quick(ask: &Ask<'_>) -> Tried {
     quick_reduce::take(ask, "VLLM_", ask.since(0, 27, 0))
 }
 
-/// Whether AITER's kernel stands in for vLLM's own.
+/// Whether AITER's kernel replaces vLLM's own.
 fn has_aiter(ask: &Ask<'_>) -> bool {
     ask.board.cdna
         && ask.since(0, 27, 0)
@@ -254,7 +254,7 @@ fn aiter(ask: &Ask<'_>) -> Tried {
     }
 }
 
-/// The cap of custom where torch symmetric memory lives: in KiB, for 2, 4, 6 and 8 ranks.
+/// The cap of custom if torch symmetric memory is available: in KiB, for 2, 4, 6 and 8 ranks.
 fn small_cap(ask: &Ask<'_>) -> Option<u64> {
     let row = match ask.board.sm? {
         90 => [65_536, 32_768, 512, 256],
@@ -294,7 +294,7 @@ fn custom(ask: &Ask<'_>) -> Tried {
     })
 }
 
-/// Whether the group has torch's symmetric memory, whatever the call.
+/// Whether the group has torch's symmetric memory, for any call.
 fn lives(ask: &Ask<'_>) -> Result<(), String> {
     if !ask.env.is_on("VLLM_ALLREDUCE_USE_SYMM_MEM", true) {
         return Err("VLLM_ALLREDUCE_USE_SYMM_MEM=0".to_owned());

@@ -19,7 +19,7 @@ pub(super) struct Composition {
 pub(super) fn composition(call: &Call) -> Composition {
     let (bytes, ranks) = (call.size.0, call.ranks);
     let several = call.nodes > 1;
-    // A communicator has node communicators only where nodes hold several of its ranks.
+    // A communicator has node communicators only if nodes have several of its ranks.
     let tiered = several && call.per_node() > 1;
     let flat = |number, rule: &str| Composition {
         number,
@@ -81,7 +81,7 @@ pub(super) fn composition(call: &Call) -> Composition {
     }
 }
 
-/// Whether the shared memory of a node takes this part without messages.
+/// Whether a node's shared memory does this part without messages.
 pub(super) fn in_shared_memory(collective: C, call: &Call) -> bool {
     match collective {
         C::Broadcast | C::Barrier => true,

@@ -10,7 +10,7 @@ use crate::base::quantity::Bytes;
 use crate::library::mpich::rules::{self as rules, Leaf, Node, Test, Tree};
 use crate::library::{Call, Flavour, Where};
 
-/// The names of MPICH's collectives in its files, of which a call may be.
+/// The names of MPICH's collectives in its files, as far as calls can have them.
 pub(super) fn file_name(collective: C, flavour: Flavour) -> &'static str {
     match (collective, flavour) {
         (C::Broadcast, _) => "bcast",
@@ -65,7 +65,7 @@ pub(super) fn by_file(
     Ok(Mpir { name: Cow::Owned(short.to_owned()), ours, rule, note: None, early: None })
 }
 
-/// What a name of the library is here.
+/// This crate's algorithm for a name of the library.
 fn known(collective: C, name: &str) -> Option<&'static str> {
     Some(match (collective, name) {
         (C::Broadcast | C::Reduce | C::Gather | C::Scatter, "binomial") => "binomial",
@@ -91,7 +91,7 @@ pub(super) fn file_edges(tree: &Tree, call: &Call) -> Vec<Bytes> {
     for &(collective, place) in &composition(call).parts {
         collect(tree, (collective, place), call, &mut sizes);
     }
-    // The device's own thresholds may bring other parts.
+    // At the device's own thresholds the parts may change.
     for size in [SHORT, LONG, SHORT_REDUCE + 1] {
         sizes.push(size);
         for &(collective, place) in &composition(&call.with_size(Bytes(size))).parts {
@@ -111,7 +111,7 @@ fn collect(tree: &Tree, (collective, place): (C, Where), call: &Call, sizes: &mu
     let mut open: Vec<&Node> = tree.of(file_name(collective, flavour)).into_iter().collect();
     let n = u64::from(ranks.max(1));
     let element = call.element.0.max(1);
-    // Of whole vectors and of blocks: the first bytes past a limit, and the limit itself.
+    // For whole vectors and for blocks: the first bytes past a limit, and the limit itself.
     let mut add = |number: u64, unit: u64| {
         for past in [number, number.saturating_add(1)] {
             let size = past.saturating_mul(unit);

@@ -48,7 +48,7 @@ pub(super) fn v4(_: &Site) -> Result<Box<dyn Policy>> {
 
 struct Mpich {
     meta: Meta,
-    /// What replaces the MPIR layer's rules.
+    /// The tree of a file that replaces the MPIR layer's rules, and the file's name.
     file: Option<(Tree, String)>,
 }
 
@@ -87,7 +87,8 @@ impl Mpich {
         Ok((found, parts.unwrap_or_default()))
     }
 
-    /// What the rules of messages pick for a part: the library's own, or a file's.
+    /// The algorithm that the rules for messages pick for a part: the library's own rules, or a
+    /// file's.
     fn mpir_layer(&self, collective: C, place: Where, ranks: u32, call: &Call) -> Result<Mpir> {
         match &self.file {
             Some((tree, file)) => by_file(tree, file, collective, place, ranks, call),
@@ -101,7 +102,7 @@ impl Mpich {
     }
 }
 
-/// What an algorithm of messages is over so many ranks.
+/// The parts of an algorithm with messages over this many ranks.
 fn parts_of(
     collective: C,
     ranks: u32,
@@ -111,7 +112,7 @@ fn parts_of(
     folded(collective, ranks, place, ours, Fold::Whole)
 }
 
-/// What a leaf that names an algorithm of ours runs over all ranks.
+/// The parts of a leaf that names one of this crate's algorithms, over all ranks.
 pub(crate) fn leaf(collective: C, ranks: u32, ours: &'static str) -> Runs {
     parts_of(collective, ranks, Where::All, ours).map_or_else(Runs::unpriced, Runs::Parts)
 }
@@ -199,13 +200,13 @@ impl Policy for Mpich {
             C::Reduce => vec![Some(SHORT_REDUCE + 1)],
             C::AllGather => vec![Some(LONG), Some(LONG_BRUCK)],
             C::ReduceScatter => vec![Some(LONG)],
-            // The last block that a test takes, and one byte more for each peer.
+            // The last block for which a test holds, and one more byte for each peer.
             C::AllToAll => {
                 TO_EACH.iter().map(|most| (most + 1).checked_mul(call.ranks.into())).collect()
             }
             _ => Vec::new(),
         };
-        // As many elements as the power of two of each communicator.
+        // As many elements as the largest power of two in each communicator.
         for ranks in [call.ranks, call.nodes, call.per_node()] {
             sizes.push((1_u64 << ranks.max(1).ilog2()).checked_mul(element));
         }

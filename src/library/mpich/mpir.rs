@@ -15,11 +15,11 @@ use crate::library::{Call, Flavour};
 /// An algorithm of the MPIR layer, and the test that led to it.
 pub(super) struct Mpir {
     pub name: Cow<'static, str>,
-    /// Ours, where there is one, or why there is none.
+    /// This crate's algorithm, or the reason why there is none.
     pub ours: std::result::Result<&'static str, &'static str>,
     pub rule: String,
     pub note: Option<&'static str>,
-    /// What runs in the first calls of a communicator.
+    /// The algorithm in the first calls of a communicator.
     pub early: Option<Cow<'static, str>>,
 }
 
@@ -28,9 +28,9 @@ pub(super) const SHORT: u64 = 12_288;
 pub(super) const LONG: u64 = 524_288;
 /// Bytes up to which a reduce is short, on both layers.
 pub(super) const SHORT_REDUCE: u64 = 2048;
-/// The total of an all-gather over a number of ranks that is no power of two.
+/// The total of an all-gather over a number of ranks that is not a power of two.
 pub(super) const LONG_BRUCK: u64 = 81_920;
-/// Ranks up to which no all-to-all is Bruck's: `comm_size<8` in the tree, taken for `<=8`.
+/// The most ranks for which no all-to-all is Bruck's: `comm_size<8` in the tree, treated as `<=8`.
 const FEW: u32 = 8;
 /// Bytes for each peer of an all-to-all: Bruck up to the first, all at once up to the second.
 pub(super) const TO_EACH: [u64; 2] = [256, 32_768];
@@ -43,7 +43,7 @@ fn unpriced(name: &'static str, why: &'static str, rule: impl Into<String>) -> M
     Mpir { name: name.into(), ours: Err(why), rule: rule.into(), note: None, early: None }
 }
 
-/// What the MPIR layer picks over `ranks` ranks; absent for what it has no rule of.
+/// The algorithm that the MPIR layer picks over `ranks` ranks; `None` if it has no rule.
 pub(super) fn mpir(collective: C, ranks: u32, call: &Call) -> Option<Mpir> {
     let bytes = call.size.0;
     let power = ranks.is_power_of_two();

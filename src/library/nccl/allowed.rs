@@ -21,13 +21,13 @@ pub(super) fn has_code(version: Version, function: Function, algo: Algo) -> bool
     }
 }
 
-/// Whether an algorithm runs in other protocols than Simple.
+/// Whether an algorithm also runs in protocols other than Simple.
 pub(super) fn has_protocols(algo: Algo) -> bool {
     matches!(algo, Algo::Tree | Algo::Ring)
 }
 
 impl Tuner<'_> {
-    /// Takes the bandwidth from every cell that may not run.
+    /// Sets the bandwidth of every cell that may not run to zero.
     pub fn forbid(&self, mut enabled: Enabled, table: &mut Table) {
         for algos in &mut enabled.algos {
             self.forbid_algos(algos);
@@ -35,7 +35,7 @@ impl Tuner<'_> {
         for function in Function::ALL {
             let f = function as usize;
             for algo in Algo::ALL {
-                // 2.18 has no check of its own for what only rings can do.
+                // 2.18 does not check functions that only rings can run.
                 let always = self.version.has(since::RING_STAYS)
                     && algo == Algo::Ring
                     && function != Function::AllReduce;
@@ -107,7 +107,7 @@ impl Tuner<'_> {
         let hopper = self.comm.min_cc >= 90;
         let has = |rule| self.version.has(rule);
         let over_c2c = has(since::LL128_C2C) && self.settings.ll128_over_c2c();
-        // The farther of another GPU's NIC, and of one that hangs on a chip's processor.
+        // The farther of another GPU's NIC and a NIC behind a processor with a chip-to-chip link.
         let far = match hopper {
             true if over_c2c && !has(since::P2C_BEFORE_PXN) => PathType::P2c,
             true if over_c2c || !has(since::P2C_BEFORE_PXN) => PathType::Pxn,

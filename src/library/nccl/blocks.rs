@@ -4,24 +4,24 @@ use super::communicator::Communicator;
 use super::table::Table;
 use super::{Algo, Proto, Version, since};
 
-/// How a cell's channels and threads fall with the size.
+/// How a cell's numbers of channels and threads decrease with the size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
-    /// 2⁶⁴ over the bytes per channel below which it is given up, rounded up; 0: it is not. A
+    /// 2⁶⁴ over the bytes per channel below which a channel is given up, rounded up; 0: none is. A
     /// product with it takes a fifth of a division's time, and its upper half is the quotient of
     /// any 32-bit size.
     pub shares: u64,
-    /// Below these a last channel's threads are halved, and again, and again; 0: they are not.
+    /// Below each of these a last channel's threads are halved once more; 0: they are not.
     pub halvings: [u32; 3],
     pub channels: u16,
-    /// Channels at least: all of them where the size does not matter.
+    /// The least number of channels: all of them if the size does not matter.
     pub least: u16,
     pub threads: u16,
-    /// Threads that a block gets on top.
+    /// Additional threads of a block.
     pub helpers: u16,
-    /// Threads whatever the size; 0: none.
+    /// A number of threads that does not depend on the size; 0: none.
     pub fixed: u16,
-    /// Whether channels fall by a rule of their own, or a product of 32 bits overflows.
+    /// Whether the number of channels has its own rule, or a 32-bit product overflows.
     pub is_odd: bool,
 }
 
@@ -80,7 +80,7 @@ impl Limit {
     /// Channels that a size fills, before bounds.
     #[inline(always)]
     pub fn filled(&self, size: u64) -> u32 {
-        // More than 32 bits are more than any number of channels.
+        // More than 32 bits is more than any number of channels.
         let size = size.min(u32::MAX.into());
         ((u128::from(size) * u128::from(self.shares)) >> 64) as u32
     }
@@ -92,7 +92,8 @@ impl Limit {
     }
 }
 
-/// Channels of a direct in-network reduction, which fall by halves.
+/// Channels of a direct in-network reduction. The number decreases to 16, then 8, 4 …, while the
+/// size is too small.
 pub(super) fn collnet_direct_channels(
     heads: u32,
     mut channels: u32,
@@ -122,7 +123,7 @@ pub(super) fn collnet_direct_channels(
 
 /// Whether the size is less than a product.
 ///
-/// NCCL multiplies 32-bit integers, and compares them with 64 unsigned bits.
+/// NCCL multiplies 32-bit integers and compares the product as 64 unsigned bits.
 pub(super) fn is_short(size: u64, factors: [u32; 3]) -> bool {
     let product = factors[0].wrapping_mul(factors[1]).wrapping_mul(factors[2]);
     size < product.cast_signed() as u64

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::base::error::Result;
 
-/// What is known of the communicator behind a printed table.
+/// What is known about the communicator of a printed table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Behind {
     /// Ranks.
@@ -21,17 +21,17 @@ pub struct Behind {
     pub nvls_channels: Option<u32>,
 }
 
-/// A printed table between its two extremes: the fastest and the slowest that print so.
+/// A printed table between its two extremes: the fastest and the slowest table with this output.
 ///
-/// All-reduce asks more than the table has: rings over several nodes take longer a step from some
-/// size on. Where nodes, channels or GPUs are unknown, every answer is tried.
+/// All-reduce depends on more than the table: over several nodes, a step of a ring takes longer
+/// from some size on. If nodes, channels or GPUs are unknown, every case is tried.
 #[derive(Debug, Clone)]
 pub struct Bounds {
     version: Version,
     variants: Vec<Variant>,
 }
 
-/// What may have been behind the table, and its extremes.
+/// A possible communicator behind the table, and its two extremes.
 #[derive(Debug, Clone)]
 struct Variant {
     comm: Communicator,
@@ -43,13 +43,13 @@ struct Variant {
 /// What a printed table allows for a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
-    /// What may be chosen, in NCCL's order; one alone is certain.
+    /// The cells that may be chosen, in NCCL's order; a single one is certain.
     pub cells: Vec<(Algo, Proto)>,
 }
 
 impl Bounds {
-    /// The bounds of a printed table; a cell that is not there is not available, nor is one whose
-    /// bandwidth prints as 0.
+    /// The bounds of a printed table. A cell that is not in the table is not available, nor is one
+    /// whose bandwidth prints as 0.
     ///
     /// # Errors
     /// Settings that this version refuses.
@@ -64,7 +64,7 @@ impl Bounds {
         let known = behind.nodes.is_some_and(|nodes| nodes > 1)
             && behind.channels.is_some()
             && behind.ranks.is_some();
-        // Without channels the plateau begins at the first byte; with one node nowhere.
+        // Without channels the plateau begins at the first byte; with one node there is none.
         let places: Vec<(u32, u32)> = match (behind.nodes, behind.channels) {
             (Some(1), channels) => vec![(1, channels.unwrap_or(0))],
             (Some(nodes), Some(channels)) if known => vec![(nodes, channels)],
@@ -87,7 +87,7 @@ impl Bounds {
         Ok(Self { version, variants })
     }
 
-    /// What may be chosen for a call.
+    /// The cells that may be chosen for a call.
     #[must_use]
     pub fn allowed(&self, call: &Call) -> Allowed {
         let mut cells = Vec::new();
@@ -101,8 +101,8 @@ impl Bounds {
         Allowed { cells }
     }
 
-    /// On how many channels a call runs where the tuner surely takes this cell; none where ranks
-    /// or channels are unknown.
+    /// The number of channels of a call for which the tuner certainly uses this cell; `None` if
+    /// ranks or channels are unknown.
     #[must_use]
     pub fn channels(&self, call: &Call, algo: Algo, proto: Proto) -> Option<u32> {
         let decided = self.variants.iter().filter(|v| v.ranks_known).filter_map(|variant| {
@@ -113,7 +113,7 @@ impl Bounds {
         decided.reduce(u32::max)
     }
 
-    /// The least and the greatest time of a cell; none where it is not available.
+    /// The least and the greatest time of a cell; `None` if it is not available.
     #[must_use]
     pub fn time(&self, call: &Call, algo: Algo, proto: Proto) -> Option<(f32, f32)> {
         let of = |chooser: &Chooser| {
@@ -125,7 +125,7 @@ impl Bounds {
     }
 }
 
-/// A communicator that excludes nothing: what is not available stands in the table.
+/// A communicator that excludes nothing: the table shows what is not available.
 fn bare(behind: &Behind, nodes: u32, channels: u32, min_cc: u32) -> Communicator {
     let graph = Graph { channels: 2, ..Graph::default() };
     let ranks = behind.ranks.unwrap_or(2).max(nodes).max(2);
@@ -155,7 +155,7 @@ fn bare(behind: &Behind, nodes: u32, channels: u32, min_cc: u32) -> Communicator
 }
 
 impl Table {
-    /// The same table with printed cells at one of their ends.
+    /// The same table with printed cells at one end of their ranges.
     fn with_cells(
         mut self,
         cell: impl Fn(Function, Algo, Proto) -> Option<Printed>,
@@ -181,7 +181,7 @@ impl Table {
                 }
             }
         }
-        // What is printed is asked, whatever printed it.
+        // The printed cells decide, even if cost models printed them.
         self.models = None;
         self.backup = [[0.0; 3]; 5];
         self

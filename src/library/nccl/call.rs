@@ -6,47 +6,47 @@ use super::{Algo, Function, Micros, Proto};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 
-/// What is asked of the tuner.
+/// The input of the tuner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
     /// The function.
     pub function: Function,
     /// The largest buffer: the vector, or for all-gather and reduce-scatter all ranks' blocks.
     pub size: Bytes,
-    /// How many steps' worth of operations a group holds; 1 for a call alone.
+    /// How many steps' worth of operations a group holds; 1 for a single call.
     pub pipelined: u32,
 }
 
-/// What the tuner answers.
+/// The answer of the tuner.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Decision {
     /// The algorithm.
     pub algo: Algo,
     /// The protocol.
     pub proto: Proto,
-    /// Channels at most.
+    /// The most channels.
     pub channels: u32,
     /// Threads of a block.
     pub threads: u32,
-    /// The tuner's own estimate; old versions make none for a single rank.
+    /// The tuner's own estimate; old versions have none for a single rank.
     pub time: Option<Micros>,
 }
 
 /// The data type of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Element {
-    /// 32 bit floats.
+    /// 32-bit floats.
     #[default]
     Float,
-    /// 64 bit floats.
+    /// 64-bit floats.
     Double,
     /// Half and bfloat16.
     Half,
-    /// 32 and 64 bit integers.
+    /// 32- and 64-bit integers.
     Integer,
-    /// 8 bit floats.
+    /// 8-bit floats.
     Fp8,
-    /// 8 bit integers.
+    /// 8-bit integers.
     Byte,
 }
 
@@ -102,7 +102,7 @@ impl FromStr for Operation {
     }
 }
 
-/// What is reduced, and how. The default is a sum of floats.
+/// The data type and the operation of a reduction. The default is a sum of floats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Reduction {
     /// The data type.

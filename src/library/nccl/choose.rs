@@ -12,39 +12,40 @@ use super::{
 };
 use crate::base::quantity::{Bytes, Ratio};
 
-/// A communicator's table, made ready for one decision after another.
+/// A communicator's table, prepared for many decisions.
 ///
-/// Decisions about many communicators wait for memory above all: what one reads stands together.
+/// Decisions about many communicators mostly wait for memory. Therefore the data that one decision
+/// reads is contiguous.
 #[derive(Debug, Clone)]
 #[repr(align(128))]
 pub struct Chooser {
     functions: [Prepared; 5],
-    /// Whether there is a single rank, or no table is asked.
+    /// Whether there is a single rank, or the table is not used.
     is_alone: bool,
     limits: [Limit; CELLS.len()],
     rare: Rare,
 }
 
-/// What few decisions ask.
+/// Data that few decisions need.
 #[derive(Debug, Clone)]
 struct Rare {
-    /// What is asked instead of the table, since 2.31.
+    /// The cost models that replace the table since 2.31.
     models: Option<Box<CostModel>>,
-    /// What a single rank gets without a look at the table.
+    /// The decision for a single rank, which needs no table.
     alone: Option<Decision>,
-    /// What rings would carry where nothing else is left, by function; until 2.23.
+    /// The bandwidth of rings if no other algorithm is left, by function; until 2.23.
     backup: [[f32; 3]; 5],
-    /// Bytes a thread below which channels are given up.
+    /// Bytes per thread below which channels are given up.
     thresholds: [u32; CELLS.len()],
     heads: u32,
-    /// Operations of a group for which all but rings pay their latency once.
+    /// Operations of a group for which all algorithms but rings pay their latency once.
     pipelined: u32,
-    /// Whether a time of the ring counts 1024 times.
+    /// Whether a time of the ring is multiplied by 1024.
     avoids_ring: bool,
 }
 
 impl Chooser {
-    /// Makes a table ready for calls of one data type and reduction.
+    /// Prepares a table for calls of one data type and reduction.
     #[must_use]
     pub fn new(comm: &Communicator, version: Version, table: &Table, reduction: Reduction) -> Self {
         let Reduction { element, operation } = reduction;
@@ -74,7 +75,7 @@ impl Chooser {
         }
     }
 
-    /// What NCCL takes; none where nothing is available, which is an error there.
+    /// NCCL's choice; `None` if nothing is available, which is an error in NCCL.
     #[must_use]
     pub fn decide(&self, call: &Call) -> Option<Decision> {
         if self.is_alone {
@@ -112,24 +113,25 @@ impl Chooser {
         lane.is_some_and(|i| self.functions[function as usize].bandwidth[i] > 0.0)
     }
 
-    /// The cost models that are asked instead of the table, since 2.31.
+    /// The cost models that replace the table since 2.31.
     #[must_use]
     pub fn models(&self) -> Option<&CostModel> {
         self.rare.models.as_deref()
     }
 
-    /// What to know of the answers, where they are less sure than elsewhere.
+    /// A caveat about the answers, if they are less certain than others.
     #[must_use]
     pub fn caveat(&self) -> Option<&'static str> {
         self.models().and_then(CostModel::caveat)
     }
 
-    /// From which size on the ring's latency in Simple is longer for a large all-reduce.
+    /// The size from which the ring's latency in Simple is longer for a large all-reduce.
     pub(super) fn plateau(&self) -> u64 {
         self.functions[Function::AllReduce as usize].plateau
     }
 
-    /// What trees and their like reach of their bandwidth at a size; 1 for others.
+    /// The fraction of its bandwidth that a tree or a similar algorithm reaches at a size; 1 for
+    /// others.
     #[must_use]
     pub fn factor(&self, algo: Algo, proto: Proto, size: Bytes) -> Ratio {
         if let Some(models) = &self.rare.models {
@@ -139,7 +141,7 @@ impl Chooser {
         lane.map_or(Ratio(1.0), |i| Ratio(f64::from(self.functions[0].row(size.0)[i])))
     }
 
-    /// Every available cell with its time, the fastest first; ties in NCCL's order.
+    /// Every available cell with its time, fastest first; ties in NCCL's order.
     #[must_use]
     pub fn ranked(&self, call: &Call) -> Vec<(Algo, Proto, Micros)> {
         if let Some(models) = &self.rare.models {
@@ -158,7 +160,7 @@ impl Chooser {
         ranked
     }
 
-    /// The rings that NCCL until 2.23 falls back to, whatever forbids them.
+    /// The rings that NCCL until 2.23 falls back to, even if they are disabled.
     #[cold]
     fn last_resort(&self, call: &Call) -> Option<(usize, f32)> {
         let mut rings = [0.0; LANES];
@@ -167,8 +169,8 @@ impl Chooser {
         prepared.least(&self.times(call, &rings))
     }
 
-    /// Every cell's time in microseconds; infinite where there is no bandwidth.
-    // Inlined, as is what it calls: the lanes then stay in registers.
+    /// Every cell's time in microseconds; infinite if it has no bandwidth.
+    // Inlined, like everything that it calls, so that the lanes stay in registers.
     #[inline(always)]
     fn times(&self, call: &Call, bandwidth: &Lanes) -> Lanes {
         let prepared = &self.functions[call.function as usize];
@@ -178,7 +180,7 @@ impl Chooser {
         prepared.times(call.size.0, bandwidth)
     }
 
-    /// The same for several operations at once, or where rings are a last resort.
+    /// The same for several operations at once, or if rings are a last resort.
     #[cold]
     fn times_of_many(&self, call: &Call, moving: &Lanes) -> Lanes {
         let prepared = &self.functions[call.function as usize];
@@ -240,7 +242,7 @@ impl Rare {
     }
 }
 
-/// What decides about cells beside the table.
+/// What decides about cells besides the table.
 struct Scope<'a> {
     comm: &'a Communicator,
     version: Version,
@@ -279,7 +281,7 @@ impl Scope<'_> {
         })
     }
 
-    /// Whether a time of the ring counts 1024 times.
+    /// Whether a time of the ring is multiplied by 1024.
     fn avoids_ring(&self) -> bool {
         self.version.has(since::FP8_AVOIDS_RINGS)
             && self.element == Element::Fp8
@@ -309,7 +311,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether the communicator's switch has the call.
+    /// Whether the communicator's switch supports the call.
     fn nvls_supports(&self, function: Function) -> bool {
         let has = |rule| self.version.has(rule);
         let all_gather = function == Function::AllGather;

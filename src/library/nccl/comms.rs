@@ -23,8 +23,8 @@ pub struct Named {
 /// Reads a table of communicators.
 ///
 /// # Errors
-/// No line; a missing column, a value that is none, no channels, ranks that do not lie on their
-/// nodes, two lines of one id: with the line.
+/// No line; a missing column, a value of the wrong form, no channels, ranks that do not fit on
+/// their nodes, two lines with one id. Each names the line.
 pub fn read(text: &str) -> Result<Vec<Named>> {
     let mut found: Vec<Named> = Vec::new();
     let mut lines: HashMap<String, u64> = HashMap::new();
@@ -50,7 +50,7 @@ pub(super) struct Record<'a> {
     columns: &'a [&'a str],
     fields: &'a [&'a str],
     line: u64,
-    /// What the names of the columns that are asked for begin with.
+    /// The prefix of the requested columns' names.
     prefix: &'static str,
 }
 
@@ -75,8 +75,8 @@ pub(super) fn records(text: &str, mut each: impl FnMut(&Record) -> Result<()>) -
     Ok(())
 }
 
-/// Reads one line of a table that holds neither quotes nor blanks, which a full reader takes longer
-/// to prepare for than to read.
+/// Reads one line of a table without quotes or blanks. A full reader takes longer to prepare than
+/// this takes to read.
 pub(super) fn plain<T>(
     columns: &str,
     line: &str,
@@ -88,7 +88,7 @@ pub(super) fn plain<T>(
 }
 
 impl Record<'_> {
-    /// Where a column stands; of several with one name it is the last.
+    /// The position of a column; if several have the name, the last one.
     fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().rposition(|c| c.strip_prefix(self.prefix) == Some(name))
     }
@@ -105,7 +105,7 @@ impl Record<'_> {
         })
     }
 
-    /// The first column where the table has it, else the second.
+    /// The first column if the table has it, otherwise the second.
     fn either<'c>(&self, first: &'c str, second: &'c str) -> &'c str {
         if self.column(first).is_some() { first } else { second }
     }
@@ -132,7 +132,7 @@ impl Record<'_> {
     }
 }
 
-/// The communicator of a line, for so many ranks and nodes.
+/// The communicator of a line, for this many ranks and nodes.
 pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Communicator> {
     // Start-up gives rings and trees as many channels as the smaller of the two.
     let (ring, tree) = (graph(&record.of("ring_"))?, graph(&record.of("tree_"))?);
@@ -166,7 +166,7 @@ pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Co
     Ok(comm)
 }
 
-/// What windows ask, where the table has a column of it: the others are as of a plain machine.
+/// The properties that windows need, if the table has them; without `ncta` its default is used.
 fn reach(record: &Record, comm: &Communicator) -> Result<Option<Reach>> {
     if record.column("lsasize").is_none() {
         return Ok(None);

@@ -14,19 +14,20 @@ pub struct Communicator {
     pub ranks: u32,
     /// Nodes.
     pub nodes: u32,
-    /// Ranks on this node; the largest number on any.
+    /// Ranks on this node, or the largest number on any node.
     pub local_ranks: u32,
-    /// The least compute capability of a GPU: 70, 80, 90 …
+    /// The lowest compute capability of a GPU: 70, 80, 90 …
     pub min_cc: u32,
-    /// The greatest.
+    /// The highest.
     pub max_cc: u32,
     /// The processor's instruction set.
     pub arch: Arch,
-    /// Who made the processor.
+    /// The processor's vendor.
     pub vendor: Vendor,
     /// Channels after duplication.
     pub channels: u32,
-    /// Channels that a call starts from: the same, but where 2.20 and 2.21 raised them to NVLS's.
+    /// Channels that a call starts from: the same number, except in 2.20 and 2.21, which raised the
+    /// communicator's channels to those of NVLS.
     pub call_channels: u32,
     /// Channels of NVLS.
     pub nvls_channels: u32,
@@ -34,9 +35,9 @@ pub struct Communicator {
     pub nvls: bool,
     /// Whether a plugin reduces in the network.
     pub collnet: bool,
-    /// GPUs of a node through which the network is entered.
+    /// GPUs of a node through which in-network reduction enters the network.
     pub collnet_heads: u32,
-    /// Whether that works along chains too; asked since 2.30.7.
+    /// Whether that also works along chains; used since 2.30.7.
     pub collnet_chain: bool,
     /// Whether there is an `NVSwitch`.
     pub nvswitch: bool,
@@ -50,7 +51,7 @@ pub struct Communicator {
     pub collnet_chain_graph: Graph,
     /// The `NVLink` switch, for NVLS and `NVLSTree`.
     pub nvls_graph: Graph,
-    /// Who reaches whose memory, where it is known; asked since 2.31.
+    /// Which ranks reach which memory, if known; used since 2.31.
     pub reach: Option<Reach>,
 }
 
@@ -71,7 +72,7 @@ pub struct Graph {
     pub type_intra: PathType,
     /// The worst path between a GPU and its NIC.
     pub type_inter: PathType,
-    /// Whether rings leave a node by another NIC than they enter.
+    /// Whether rings leave a node by a different NIC than they enter.
     pub cross_nic: u32,
     /// Whether all channels run over the same links.
     pub same_channels: bool,
@@ -80,7 +81,7 @@ pub struct Graph {
 /// The pattern number of a tree that is neither balanced nor split.
 pub(super) const PATTERN_TREE: u32 = 3;
 
-/// How two devices are connected; which of two is the longer way depends on the version.
+/// How two devices are connected. The version decides which of two types is the longer one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum PathType {
     /// The same device.
@@ -106,12 +107,12 @@ pub enum PathType {
     Sys,
     /// The network.
     Net,
-    /// Not at all.
+    /// Not connected.
     Dis,
 }
 
 impl PathType {
-    /// All of them, in the order of 2.30.7 but for PXN and P2C, which 2.27.5 swapped.
+    /// All of them, in the order of 2.30.7, except for PXN and P2C, which 2.27.5 swapped.
     pub const ALL: [Self; 12] = [
         Self::Loc,
         Self::Nvl,
@@ -137,7 +138,7 @@ impl PathType {
     /// The path type of that name.
     ///
     /// # Errors
-    /// Another name.
+    /// A different name.
     pub fn named(name: &str) -> Result<Self> {
         Self::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| {
             let known: Vec<_> = Self::ALL.iter().map(|t| t.name()).collect();
@@ -146,7 +147,7 @@ impl PathType {
         })
     }
 
-    /// How far it is: what the version compares. Versions before C2C and P2C see a host bridge.
+    /// The distance as the version compares it. Versions without C2C and P2C see a host bridge.
     #[must_use]
     pub fn rank(self, version: Version) -> u8 {
         const OLD: [u8; 12] = [0, 1, 2, 6, 3, 4, 5, 6, 6, 7, 8, 9];
@@ -162,7 +163,7 @@ impl PathType {
         ranks[self as usize]
     }
 
-    /// Whether a version has the type at all.
+    /// Whether a version has this type.
     pub(super) fn is_known(self, version: Version) -> bool {
         match self {
             Self::C2c => version.has(since::C2C_TYPE),
@@ -191,10 +192,10 @@ impl Communicator {
         }
     }
 
-    /// Ranks that a communicator has at most: with more, NCCL's own 32-bit products overflow.
+    /// The most ranks of a communicator: with more, NCCL's own 32-bit products overflow.
     pub const MOST_RANKS: u32 = 1 << 24;
 
-    /// Refuses counts that no communicator has.
+    /// Refuses counts that no communicator can have.
     ///
     /// # Errors
     /// No ranks, or more than [`MOST_RANKS`](Self::MOST_RANKS); more nodes than ranks; a largest
@@ -225,9 +226,9 @@ impl Communicator {
     /// Refuses numbers of channels that no communicator starts with.
     ///
     /// # Errors
-    /// None, or far more than NCCL has.
+    /// No channels, or far more than NCCL has.
     pub fn check_channels(&self) -> Result<()> {
-        // NCCL has at most 64; what is far from that is a slip.
+        // NCCL has at most 64; anything far above is a mistake.
         if !(1..=1024).contains(&self.channels) || self.nvls_channels > 1024 {
             return Err(Error::input(format!(
                 "NCCL does not start with {} channels, {} of NVLS",

@@ -12,29 +12,29 @@ type Caps = [f64; 3];
 /// Latencies of LL, LL128 and Simple.
 type Latencies = [f32; 3];
 
-/// What a release's tuner is made of.
+/// The constants of a release's tuner.
 pub(super) struct Constants {
     /// LL's cap over all channels: by GPU on one node, by processor on several.
     pub ll: [Caps; 4],
     /// A ring channel's cap under LL128, by GPU class.
     pub ring_ll128: [Caps; 4],
-    /// A tree channel's under LL128.
+    /// A tree channel's cap under LL128.
     pub tree_ll128: [Caps; 4],
-    /// A tree channel's under any protocol.
+    /// A tree channel's cap under any protocol.
     pub tree: [Caps; 4],
-    /// A channel's of `NVLSTree`; asked since 2.28.3.
+    /// The cap of a channel of `NVLSTree`; used since 2.28.3.
     pub nvls_tree: [Caps; 4],
-    /// The part of the `NVLink` switch's rate that NVLS gets; asked since 2.28.3.
+    /// The fraction of the `NVLink` switch's rate that NVLS gets; used since 2.28.3.
     pub nvls_efficiency: [f32; 4],
-    /// What an algorithm costs before its first step.
+    /// The latency of an algorithm before its first step.
     pub base: [Latencies; 7],
-    /// What a step costs over `NVLink`, PCI and the network.
+    /// The latency of a step over `NVLink`, PCI and the network.
     pub hardware: [[Latencies; 7]; 3],
-    /// Steps of one operation for which trees pay their latency once, in a group.
+    /// Steps of one operation for which trees in a group pay their latency once.
     pub pipelined: u32,
-    /// Nothing slower than this is chosen, in microseconds.
+    /// No slower candidate is chosen; in microseconds.
     pub slowest: f32,
-    /// What each local rank adds to a direct in-network reduction, in microseconds.
+    /// The latency that each local rank adds to a direct in-network reduction, in microseconds.
     pub collnet_direct_rank: f64,
 }
 
@@ -55,7 +55,7 @@ const fn all(cap: f64) -> Caps {
 
 const NONE: Latencies = [0.0; 3];
 
-/// The Simple latency alone.
+/// A latency of Simple only.
 const fn simple(latency: f32) -> Latencies {
     [0.0, 0.0, latency]
 }
@@ -71,7 +71,8 @@ const LL_AMPERE: Caps = [87.7, 22.5, 19.0];
 const TREE_VOLTA: Caps = [26.5, 18.5, 10.0];
 const TREE_AMPERE: Caps = [24.0, 23.6, 17.8];
 
-/// The first of all of these that a release has, each with the tag that ends it, or the last one.
+/// Values, each with the tag that ends it, and the last value. A release has the first that has not
+/// ended.
 struct Until<T: 'static>(&'static [((u8, u8), T)], T);
 
 impl<T: Copy> Until<T> {
@@ -102,7 +103,7 @@ const TREE_BLACKWELL: Until<Caps> = Until(&[((28, 3), [77.4, 82.8, 72.0])], [70.
 const NVLS_TREE_BLACKWELL: Until<Caps> =
     Until(&[((28, 9), [0.0, 96.0, 43.1]), ((30, 3), [0.0, 96.0, 43.8])], [0.0, 96.0, 80.0]);
 
-/// What the step of a tree takes in Simple over `NVLink`, PCI and the network.
+/// The latency of a tree's step in Simple over `NVLink`, PCI and the network.
 const TREE_STEP: Until<[f32; 3]> = Until(
     &[((18, 3), [28.0; 3]), ((19, 1), [4.0, 6.0, 14.0]), ((23, 4), [28.0; 3])],
     [4.0, 4.0, 14.0],
@@ -125,7 +126,7 @@ impl Constants {
         let ll_hopper = LL_HOPPER.at(tag);
         let tree_ll128 = TREE_LL128_HOPPER.at(tag);
         let tree = TREE_HOPPER.at(tag);
-        // Where no GPU is in the class of Blackwell, its row is never asked.
+        // If no GPU is in the class of Blackwell, its row is never used.
         let blackwell = has(tag, since::BLACKWELL);
         let collnet = if has(tag, since::NVLS_STEPS) { NONE } else { [6.8, 14.0, 0.0] };
         let nvls = if has(tag, since::NVLS_STEPS) { NONE } else { simple(23.0) };
@@ -195,9 +196,9 @@ pub(super) fn of(version: Version) -> &'static Constants {
     &ALL[version.index()]
 }
 
-/// How much of its rate a tree reaches, by protocol, for sizes of 64·2^k bytes and more.
+/// The fraction of its rate that a tree reaches, by protocol, for sizes of 64·2^k bytes and more.
 ///
-/// The last class is `NVLSTree`'s alone.
+/// Only `NVLSTree` uses the last class.
 pub(super) const TREE_FACTORS: [[f32; 24]; 3] = [
     [
         1.0, 1.0, 1.0, 1.0, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8,

@@ -12,17 +12,17 @@ use super::topology_file;
 /// How the GPUs of a machine are linked.
 #[derive(Debug, Clone, Copy)]
 enum Links {
-    /// By PCI alone.
+    /// Only by PCI.
     None,
-    /// So many `NVLinks` of each to the switch.
+    /// This many `NVLinks` from each GPU to the switch.
     Switch(u32),
-    /// So many between two GPUs.
+    /// This many between two GPUs.
     Pair(u32),
     /// The hybrid cube mesh of a DGX-1V.
     Mesh,
 }
 
-/// A machine by its figures.
+/// A machine by its parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
     /// Its name, such as `dgx_h100_8x400g`.
@@ -31,7 +31,7 @@ pub struct Machine {
     /// `<cpu>`'s attributes.
     cpu: &'static str,
     sockets: usize,
-    /// PCI switches of a socket; devices hang on the socket where there is none.
+    /// PCI switches of a socket; without any, devices are attached to the socket.
     switches: usize,
     /// GPUs of all its hosts.
     pub gpus: usize,
@@ -40,12 +40,12 @@ pub struct Machine {
     links: Links,
     /// PCI speeds of GPUs and switches, and of NICs.
     speeds: [&'static str; 2],
-    /// Of a NIC in Mbit/s.
+    /// The speed of a NIC in Mbit/s.
     mbits: u32,
-    /// Attributes of GPU and NIC.
+    /// Attributes of GPUs and NICs: `gdr` and `coll`.
     gdr: u32,
     coll: u32,
-    /// MB/s and count of links chip to chip.
+    /// MB/s and number of chip-to-chip links.
     c2c: Option<(u32, u32)>,
 }
 
@@ -56,7 +56,7 @@ const EMERALD: &str = r#"arch="x86_64" vendor="GenuineIntel" familyid="6" modeli
 const MILAN: &str = r#"arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="1""#;
 const GRACE: &str = r#"arch="arm64""#;
 
-/// A DGX H100 is what others are described by their difference to.
+/// A DGX H100; other machines are described by their differences from it.
 const DGX_H100: Machine = Machine {
     name: "dgx_h100_8x400g",
     hosts: 1,
@@ -227,7 +227,7 @@ impl Machine {
         text + "</system>\n"
     }
 
-    /// The GPUs and NICs of one place: those that its share of all reaches to.
+    /// The GPUs and NICs of one place: its share of all.
     fn devices(&self, text: &mut String, host: usize, place: usize, places: usize) {
         let (gpus, nics) = (self.gpus / self.hosts, self.nics);
         let share =

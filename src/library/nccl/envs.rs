@@ -7,7 +7,7 @@ use crate::base::error::{Error, Result};
 /// Reads a table with the columns `env` and `settings`.
 ///
 /// # Errors
-/// A missing column, settings that are none, two lines of one name: with the line.
+/// A missing column, settings that cannot be read, two lines with one name. Each names the line.
 pub fn read(text: &str) -> Result<Vec<(String, Settings)>> {
     let mut found: Vec<(String, Settings)> = Vec::new();
     records(text, |record| {

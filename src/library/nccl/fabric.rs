@@ -10,13 +10,13 @@ use crate::base::quantity::{Rate, Seconds, decimal};
 use crate::machine::graph::{Graph, Link};
 use crate::model::formula::Rational;
 
-/// The release whose rates are counted: later ones put a node without a rate before each GPU.
+/// The release whose rates are used: later ones put a node without a rate before each GPU.
 const COUNTED_BY: &str = "2.27.7";
 
 /// The fabric of a described machine.
 ///
 /// # Errors
-/// What no release of NCCL could build; no GPU; ranks that do not reach each other.
+/// A system that no release of NCCL could build; no GPU; ranks that do not reach each other.
 pub fn fabric(description: &Description) -> Result<Graph> {
     let version: Version = COUNTED_BY.parse()?;
     let system = System::new(description, version)?;
@@ -44,7 +44,7 @@ pub fn fabric(description: &Description) -> Result<Graph> {
     for (node, from) in system.nodes.iter().zip(&places) {
         let Some(from) = *from else { continue };
         for link in &node.links {
-            // A GPU's way to itself is no link.
+            // A GPU's path to itself is not a link.
             if let Some(to) = places[link.to].filter(|&to| to != from && link.wire != Wire::Loc) {
                 links.push(Link { from, to, rate: rate(link.rate)?, latency: Seconds(0.0) });
             }
@@ -64,7 +64,7 @@ pub fn fabric(description: &Description) -> Result<Graph> {
         .map_err(|e| e.at(&description.origin))
 }
 
-/// GB/s as NCCL holds it.
+/// GB/s as NCCL stores it.
 fn rate(gigabytes: f32) -> Result<Rate> {
     let exact = decimal(&gigabytes.to_string()).filter(|x| *x > Rational::from_integer(0));
     let exact =

@@ -26,14 +26,14 @@ use crate::library::nccl::{
 /// The most channels that any version has.
 const MOST_CHANNELS: usize = 64;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Graphs {
     /// Rings.
     pub ring: Graph,
     /// Trees.
     pub tree: Graph,
-    /// In-network reduction along chains; until 2.21 all of it. Absent where it was not searched.
+    /// In-network reduction along chains; until 2.21 all of it. Absent if it was not searched for.
     pub collnet_chain: Option<Graph>,
     /// In-network reduction, all GPUs at once; since 2.22.
     pub collnet_direct: Option<Graph>,
@@ -41,7 +41,7 @@ pub struct Graphs {
     pub nvls: Option<Graph>,
     /// GPUs of the communicator on the node that wrote the file.
     pub gpus: u32,
-    /// Whether channels begin at a NIC, which they do with several nodes.
+    /// Whether channels begin at a NIC, as they do with several nodes.
     pub nets: bool,
     /// GPUs through which in-network reduction enters the network.
     pub heads: u32,
@@ -51,8 +51,8 @@ impl Graphs {
     /// Reads the text of `file`.
     ///
     /// # Errors
-    /// No XML, or cut off; another file of NCCL's; a ring or tree that is missing; graphs that
-    /// contradict themselves or each other; each with its line.
+    /// Text that is not XML or is cut off; another file of NCCL's; a missing ring or tree; graphs
+    /// that contradict themselves or each other. Each names the line.
     pub fn read(text: &str, file: &str) -> Result<Self> {
         let graphs = Parsed::read(text).and_then(|parsed| parsed.graphs());
         graphs.map_err(|refused| {
@@ -60,13 +60,13 @@ impl Graphs {
         })
     }
 
-    /// The communicator that starts with these graphs: `told` says what the file does not.
+    /// The communicator that starts with these graphs; `told` adds what the file does not have.
     ///
-    /// Ranks are spread evenly; a node alone is assumed where nothing says otherwise and the graphs
-    /// touch no NIC.
+    /// Ranks are spread evenly. A single node is assumed if nothing says otherwise and the graphs
+    /// use no NIC.
     ///
     /// # Errors
-    /// A number of nodes or the GPU missing; nodes that the file contradicts.
+    /// No number of nodes, or no GPU; nodes that contradict the file.
     pub fn communicator(&self, told: &Told, version: Version) -> Result<Communicator> {
         let nodes = match (told.nodes, told.ranks) {
             (Some(nodes), _) => nodes,
@@ -119,7 +119,8 @@ impl Graphs {
             collnet,
             collnet_heads: if collnet { self.heads } else { 0 },
             collnet_chain: collnet,
-            // Only in-network reduction asks for the switch, and only it finds graphs without one.
+            // Only in-network reduction depends on the switch, and only it finds graphs without
+            // one.
             nvswitch: nvls.channels > 0 || direct.channels > 0,
             ring: Graph { channels, ..self.ring },
             tree: Graph { channels, ..self.tree },
@@ -133,7 +134,7 @@ impl Graphs {
     }
 }
 
-/// A graph with what must fit to it.
+/// A graph with the data that must match it.
 struct Found {
     line: usize,
     id: u32,
@@ -141,7 +142,7 @@ struct Found {
     channels: Vec<Channel>,
 }
 
-/// One channel: its GPUs in order, and how many NICs stand before and behind them.
+/// One channel: its GPUs in order, and the numbers of NICs before and after them.
 struct Channel {
     line: usize,
     gpus: Vec<String>,
@@ -273,7 +274,7 @@ impl Parsed {
         Ok(())
     }
 
-    /// The graphs, once nothing contradicts itself.
+    /// The graphs, if nothing contradicts itself.
     fn graphs(&self) -> std::result::Result<Graphs, Refused> {
         for graph in &self.graphs {
             graph.check()?;
@@ -325,7 +326,7 @@ impl Parsed {
 }
 
 impl Found {
-    /// NVLS names the head alone, or fills up with zeroes.
+    /// NVLS names only the head, or fills up with zeroes.
     fn lists_all(&self) -> bool {
         self.id != 3
     }
@@ -391,8 +392,10 @@ impl Element<'_> {
 
     fn text(&self, name: &str) -> std::result::Result<String, Refused> {
         let refuse = |what: String| Refused::at(self.line, what);
-        let found =
-            self.start.try_get_attribute(name).map_err(|e| refuse(format!("no XML: {e}")))?;
+        let found = self
+            .start
+            .try_get_attribute(name)
+            .map_err(|e| refuse(format!("the text is not XML: {e}")))?;
         let value = found.map(|attribute| attribute.value.into_owned());
         value.ok_or_else(|| refuse(format!("`{name}` is missing")))
     }

@@ -5,10 +5,11 @@ use std::ops::Range;
 use super::constants::TREE_FACTORS;
 use super::{Algo, Proto};
 
-/// Cells that can be available at all, in the order in which ties are broken, and one to fill up.
+/// The cells that can be available at all, in the order in which ties are broken, and one for
+/// padding.
 pub(super) const LANES: usize = 12;
 
-/// The first of the ring's three.
+/// The first of the ring's three lanes.
 pub(super) const RING: usize = 3;
 
 /// Each lane's algorithm and protocol.
@@ -34,14 +35,14 @@ pub(super) type Lanes = [f32; LANES];
 const SPANS: usize = 128;
 const QUARTERS: usize = 4;
 
-/// Stands for no cell: the fastest changes within the span.
+/// No single cell: the fastest one changes within the span.
 const MIXED: u8 = LANES as u8;
 
-/// By what factor two times must differ to be surely in the order of their exact values: a time is
-/// rounded five times, each by 6·10⁻⁸ at most.
+/// The factor by which two times must differ so that their exact values certainly have the same
+/// order: a time is rounded five times, each time by 6·10⁻⁸ at most.
 const ROUNDED: f32 = 1.000_002;
 
-/// One function's cells, with all that a decision needs.
+/// One function's cells, with all the data of a decision.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Prepared {
@@ -50,14 +51,15 @@ pub(super) struct Prepared {
     /// From this size on the ring's latency in Simple is the next one.
     pub plateau: u64,
     plateau_latency: f32,
-    /// Nothing slower than this is taken.
+    /// No cell that takes longer is chosen.
     pub slowest: f32,
-    /// What trees reach, by size class; the first row is for less than 64 bytes.
+    /// The fraction of its bandwidth that a tree reaches, by size class; the first row is for less
+    /// than 64 bytes.
     factors: &'static [Lanes; CLASSES],
     /// The row for less than 64 bytes.
     smallest: u8,
     pub latency: Lanes,
-    /// 0 where the cell is not available: its time is then infinite.
+    /// 0 if the cell is not available: its time is then infinite.
     pub bandwidth: Lanes,
 }
 
@@ -70,7 +72,7 @@ const fn factors(nvls_tree: bool) -> [Lanes; CLASSES] {
     let mut rows = [[1.0; LANES]; CLASSES];
     let mut class = 0;
     while class < 24 {
-        // The last class is not the tree's.
+        // The tree does not have the last class.
         if class < 23 {
             rows[class + 1][0] = TREE_FACTORS[0][class];
             rows[class + 1][1] = TREE_FACTORS[1][class];
@@ -84,13 +86,13 @@ const fn factors(nvls_tree: bool) -> [Lanes; CLASSES] {
     rows
 }
 
-/// The span that a size lies in.
+/// The span that contains a size.
 #[inline(always)]
 fn span_of(size: u64) -> usize {
     let Some(log) = size.checked_ilog2().filter(|log| (6..37).contains(log)) else {
         return SPANS - 1;
     };
-    // The two bits behind the highest count quarters.
+    // The two bits after the highest one count quarters.
     (log as usize - 6) * QUARTERS + (size >> (log - 2)) as usize % QUARTERS
 }
 
@@ -99,11 +101,11 @@ const fn start_of(span: usize) -> u64 {
     (4 + span as u64 % 4) << (4 + span / 4)
 }
 
-/// How the cells of a function differ: what [`Prepared`] is made of.
+/// The input of [`Prepared`]: how the cells of a function differ.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cells {
     pub latency: Lanes,
-    /// 0 where the cell is not available.
+    /// 0 if the cell is not available.
     pub bandwidth: Lanes,
     /// The size from which the ring's latency in Simple is `plateau_latency`.
     pub plateau: u64,
@@ -114,7 +116,7 @@ pub(super) struct Cells {
     pub nvls_tree: bool,
     /// The row of factors for less than 64 bytes.
     pub smallest: u8,
-    /// Whether times are those of the table, whatever else the communicator does.
+    /// Whether times are always those of the table, whatever else the communicator does.
     pub is_plain: bool,
 }
 
@@ -145,9 +147,9 @@ impl Prepared {
         prepared
     }
 
-    /// The cell that is surely the fastest at every size of some spans of one octave.
+    /// The cell that is certainly the fastest at every size of some spans of one octave.
     ///
-    /// There times are straight lines over the size, so both ends decide.
+    /// In an octave times are linear in the size, so both ends decide.
     fn winner(&self, spans: Range<usize>) -> Option<usize> {
         let (first, last) = (start_of(spans.start), start_of(spans.end) - 1);
         if (first + 1..=last).contains(&self.plateau) {
@@ -163,7 +165,7 @@ impl Prepared {
         at_first.filter(|_| at_first == at_last)
     }
 
-    /// The fastest cell and its time, where the size alone says which.
+    /// The fastest cell and its time, if the size alone determines it.
     #[inline(always)]
     pub fn known(&self, size: u64) -> Option<(usize, f32)> {
         let lane = usize::from(self.winners[span_of(size)]);
@@ -181,11 +183,11 @@ impl Prepared {
         &self.factors[class.map_or(self.smallest.into(), |k| k.min(24) as usize + 1)]
     }
 
-    /// What the bytes take, by cell.
+    /// The time of the bytes, by cell.
     #[inline(always)]
     pub fn moving(&self, size: u64, bandwidth: &Lanes) -> Lanes {
         let factors = self.row(size);
-        // The least positive number stands for nothing: over no bandwidth it is infinite still.
+        // The smallest positive number replaces 0: over no bandwidth it is still infinite.
         let bytes = if size == 0 { f32::from_bits(1) } else { size as f32 };
         let mut moving = [0.0; LANES];
         for i in 0..LANES {
@@ -194,7 +196,7 @@ impl Prepared {
         moving
     }
 
-    /// Every cell's time in microseconds; infinite where there is no bandwidth.
+    /// Every cell's time in microseconds; infinite if it has no bandwidth.
     #[inline(always)]
     pub fn times(&self, size: u64, bandwidth: &Lanes) -> Lanes {
         let moving = self.moving(size, bandwidth);
@@ -212,10 +214,10 @@ impl Prepared {
         if size >= self.plateau { self.plateau_latency } else { self.latency[RING + 2] }
     }
 
-    /// The first of the fastest cells: the least time, four at a time, then who has it.
+    /// The first of the fastest cells: the least time, four at a time, then the cell with it.
     #[inline(always)]
     pub fn least(&self, times: &Lanes) -> Option<(usize, f32)> {
-        // Written so that it is one instruction each: no time is undefined.
+        // Written so that it is one instruction each: no time is NaN.
         let min = |a: f32, b: f32| if a < b { a } else { b };
         let mut four = [times[0], times[1], times[2], times[3]];
         for row in 1..LANES / 4 {
@@ -228,7 +230,7 @@ impl Prepared {
         for (lane, &time) in times.iter().enumerate() {
             who |= u32::from(time == least) << lane;
         }
-        // The lane that fills up is never available.
+        // The lane for padding is never available.
         (least < self.slowest).then_some((who.trailing_zeros() as usize % CELLS.len(), least))
     }
 }

@@ -60,19 +60,19 @@ impl FromStr for Capability {
     }
 }
 
-/// A processor, as far as NCCL's tuner asks.
+/// A processor, as far as NCCL's tuner distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Processor {
     /// Its instruction set.
     pub arch: Arch,
-    /// Who made it.
+    /// Its vendor.
     pub vendor: Vendor,
 }
 
 impl FromStr for Processor {
     type Err = Error;
 
-    /// Reads `intel`, `amd`, `zhaoxin`, `mixed` (x86 of several makers), `arm` or `power`.
+    /// Reads `intel`, `amd`, `zhaoxin`, `mixed` (x86 of several vendors), `arm` or `power`.
     fn from_str(text: &str) -> Result<Self> {
         let (arch, vendor) = match text.trim().to_ascii_lowercase().as_str() {
             "intel" => (Arch::X86, Vendor::Intel),
@@ -92,7 +92,7 @@ impl FromStr for Processor {
     }
 }
 
-/// What somebody says of a communicator beside a file that does not say it.
+/// A user's values for a communicator that a file does not contain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Told {
     /// Ranks of the communicator.

@@ -27,19 +27,19 @@ pub struct Place<'a> {
     pub per_node: u32,
     /// Nodes.
     pub nodes: u32,
-    /// Whose search found the graphs.
+    /// The version whose search found the graphs.
     pub search: Version,
 }
 
 impl<'a> Place<'a> {
-    /// Reads `dgx_h100_8x400g.p8.n2`, with `.s2.21.5` behind it for the search of that version.
+    /// Reads `dgx_h100_8x400g.p8.n2`, followed by `.s2.21.5` for the search of that version.
     ///
     /// # Errors
-    /// Another form; a version that is not known in full.
+    /// A different form; a version that is not known in full.
     pub fn named(id: &'a str) -> Result<Self> {
         let refuse = || {
             Error::input(format!("`{id}` is not a communicator"))
-                .help("write machine.pRANKS_A_NODE.nNODES, such as dgx_h100_8x400g.p8.n2")
+                .help("write machine.pRANKS_PER_NODE.nNODES, such as dgx_h100_8x400g.p8.n2")
         };
         let mut parts = id.splitn(4, '.');
         let machine = parts.next().ok_or_else(refuse)?;
@@ -58,15 +58,15 @@ impl<'a> Place<'a> {
         Ok(Self { machine, per_node, nodes, search })
     }
 
-    /// The same without `.n`, on so many nodes.
+    /// The same without `.n`, on this many nodes.
     ///
     /// # Errors
-    /// Another form.
+    /// A different form.
     pub fn on_nodes(id: &'a str, nodes: u32) -> Result<Self> {
         let (machine, per_node) = id.rsplit_once(".p").unwrap_or((id, ""));
         let per_node = per_node.parse().ok().filter(|&p: &u32| p > 0).ok_or_else(|| {
             Error::input(format!("`{id}` is not a machine with ranks per node"))
-                .help("write machine.pRANKS_A_NODE, such as dgx_h100_8x400g.p8")
+                .help("write machine.pRANKS_PER_NODE, such as dgx_h100_8x400g.p8")
         })?;
         Ok(Self { machine, per_node, nodes, search: Version::NEWEST })
     }
@@ -74,27 +74,27 @@ impl<'a> Place<'a> {
     /// The communicator there.
     ///
     /// # Errors
-    /// An unknown machine; ranks per node, or a number of nodes, that nobody searched; more ranks than
-    /// [`Communicator::MOST_RANKS`].
+    /// An unknown machine; ranks per node, or a number of nodes, that were never searched; more
+    /// ranks than [`Communicator::MOST_RANKS`].
     pub fn communicator(&self) -> Result<Communicator> {
         self.find().map(|(comm, _)| comm)
     }
 
-    /// What the search finds on the machine in an environment; in the empty one it is what the table
-    /// holds.
+    /// The result of the search on the machine in an environment; in the empty one it is the
+    /// content of the table.
     ///
     /// # Errors
-    /// An unknown machine; more ranks per node than it has GPUs; what the search refuses.
+    /// An unknown machine; more ranks per node than it has GPUs; the errors of the search.
     pub fn searched(&self, knobs: &Knobs) -> Result<Searched> {
         let machine = Machine::named(self.machine).ok_or_else(|| self.unknown(&[]))?;
         let job = Job { nodes: self.nodes, per_node: Some(self.per_node) };
         search(&machine.description(), self.search, job, knobs)
     }
 
-    /// In a sentence, for which numbers of nodes the graphs are the same.
+    /// A sentence about the graphs' origin and the numbers of nodes for which they are the same.
     ///
     /// # Errors
-    /// As [`Self::communicator`].
+    /// The errors of [`Self::communicator`].
     pub fn origin(&self) -> Result<String> {
         let (_, nodes) = self.find()?;
         Ok(format!(
@@ -110,7 +110,7 @@ impl<'a> Place<'a> {
                 "{} x {} ranks are too many",
                 self.nodes, self.per_node
             ))
-            .help(format!("ask for at most {}", Communicator::MOST_RANKS)));
+            .help(format!("give at most {}", Communicator::MOST_RANKS)));
         };
         let mut known = Vec::new();
         let own = |line: &&Line| line.machine == self.machine && line.version == self.search.id();
@@ -153,7 +153,7 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// From how many nodes to how many a line holds.
+/// The first and the last number of nodes of a line.
 #[derive(Clone, Copy)]
 struct Nodes(u32, Option<u32>);
 
@@ -174,19 +174,19 @@ impl Nodes {
     }
 }
 
-/// A line of the table, as far as one has to look to know whether it is the one.
+/// A line of the table, split only as far as needed to recognize it.
 struct Line {
     version: &'static str,
     machine: &'static str,
     nodes: Nodes,
     per_node: u32,
     text: &'static str,
-    /// All of it, once it was wanted: reading it takes longer than a decision.
+    /// The whole line, once it was requested: reading it takes longer than a decision.
     read: OnceLock<Communicator>,
 }
 
 impl Line {
-    /// Nothing where it is no line of this table.
+    /// `None` if it is not a line of this table.
     fn of(text: &'static str) -> Option<Self> {
         let mut fields = text.splitn(6, ',');
         let (version, from, to) = (fields.next()?, fields.next()?, fields.next()?);
@@ -197,7 +197,7 @@ impl Line {
         Some(Self { version, machine, nodes, per_node, text, read: OnceLock::new() })
     }
 
-    /// The communicator on the fewest nodes that the line holds for.
+    /// The communicator on the fewest nodes of the line.
     fn read(&self) -> Result<Communicator> {
         if let Some(&read) = self.read.get() {
             return Ok(read);

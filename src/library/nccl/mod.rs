@@ -89,7 +89,7 @@ pub fn write_float(text: &mut String, number: f32) {
     if digits == 1_000_000_000 {
         (exponent, digits) = (exponent + 1, digits / 10);
     }
-    // Digits from behind, without the zeros that end them.
+    // The digits from the last one, without trailing zeros.
     let mut buffer = [b'0'; DIGITS as usize];
     let mut kept = 0;
     for (at, digit) in buffer.iter_mut().enumerate().rev() {
@@ -115,13 +115,13 @@ pub fn write_float(text: &mut String, number: f32) {
     }
 }
 
-/// 10⁰ and on, exactly.
+/// The powers of ten from 10⁰ on, exactly.
 const POWERS: [f64; 12] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11];
 
-/// 10⁻³ and on: no float32 lies between one of the fractions and what it stands for.
+/// The powers of ten from 10⁻³ on. No float32 is between one of the fractions and its exact value.
 const DECIMALS: [f64; 11] = [1e-3, 1e-2, 1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
 
-/// The nearest whole number, of two the even one; numbers of ten digits and fewer.
+/// The nearest whole number, ties to even; for numbers of at most ten digits.
 fn whole_part(number: f64) -> u32 {
     let below = number as u32;
     let rest = number - f64::from(below);
@@ -143,7 +143,7 @@ pub fn write_whole(text: &mut String, number: u64) {
     text.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
 }
 
-/// Turns `d.dddddddde±x` into the form that C chooses for so large or small a number.
+/// Changes `d.dddddddde±x` into the form that C chooses for so large or so small a number.
 fn shape(text: &mut String, start: usize, number: f64) {
     use std::fmt::Write as _;
 

@@ -28,11 +28,11 @@ pub struct Nccl {
     chooser: Chooser,
 }
 
-/// Sizes over which the tuner is asked where its choice changes.
+/// The largest size up to which changes of the tuner's choice are found.
 const LARGEST: Bytes = Bytes(1 << 50);
 
-/// The communicator of a site, with its name: what the search finds in the site's topology, or the
-/// known one of its machine.
+/// The communicator of a site, with its name: the result of the search in the site's topology, or
+/// the known communicator of its machine.
 fn communicator(
     site: &Site,
     per_node: u32,
@@ -59,7 +59,7 @@ impl Nccl {
     /// NCCL on the machine of a site.
     ///
     /// # Errors
-    /// A machine whose graphs are not known, for so many ranks and nodes.
+    /// A machine whose graphs are not known for this many ranks and nodes.
     pub fn new(site: &Site, version: Version) -> Result<Self> {
         let nodes = site.nodes.max(1);
         if !site.ranks.is_multiple_of(nodes) {
@@ -81,23 +81,23 @@ impl Nccl {
         Ok(Self { meta, comm, version, chooser })
     }
 
-    /// The decision for a call; absent where NCCL returns an error.
+    /// The decision for a call; `None` if NCCL returns an error.
     ///
     /// # Errors
-    /// A collective in which the tuner has no say.
+    /// A collective that the tuner does not decide.
     pub fn decide(&self, call: &Call) -> Result<Option<Decision>> {
         let function = function(call)?;
         let size = Bytes(call.size.0 / grain(call, function) * grain(call, function));
         Ok(self.chooser.decide(&nccl::Call { function, size, pipelined: 1 }))
     }
 
-    /// The version whose rules answer.
+    /// The version whose rules are used.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// What makes a list mean one collective, which it can since 2.24.
+    /// The prefix that limits a list to one collective, possible since 2.24.
     fn scope(&self, collective: Collective) -> String {
         if self.version.has(since::LISTS_BY_COLLECTIVE) {
             format!("{}:", collective.id())
@@ -106,7 +106,7 @@ impl Nccl {
         }
     }
 
-    /// What the decision runs, as far as a closed form has it.
+    /// The algorithms of the decision, as far as closed forms have them.
     fn runs(&self, collective: Collective, decision: &Decision) -> Runs {
         let Communicator { ranks, nodes, .. } = self.comm;
         let alone = nodes == 1 || nodes == ranks;
@@ -125,7 +125,7 @@ impl Nccl {
             Algo::CollNetDirect | Algo::CollNetChain if nodes == 1 => {
                 return Runs::unpriced("no network reduces for the ranks of one node");
             }
-            // A rank per node: nothing is left of the stages inside.
+            // With one rank per node, the stages inside a node are empty.
             Algo::Nvls | Algo::CollNetDirect | Algo::CollNetChain if alone => ("inc", false),
             Algo::Nvls => ("nvls-sharp", true),
             Algo::CollNetDirect => ("collnet-direct", true),
@@ -142,16 +142,16 @@ impl Nccl {
     }
 }
 
-/// Where a release has its tuner.
+/// The place of the tuner in a release's source.
 fn tuner_of(version: Version) -> &'static str {
     if version.has(since::COST_MODELS) { "src/tuning" } else { "src/graph/tuning.cc" }
 }
 
-/// Around a change times that round to the same float32 flicker from size to size: an edge is the
-/// first of so many at which what is found behind it is chosen.
+/// Near a change, times that round to the same float32 alternate from size to size. An edge is the
+/// first of this many sizes at which the choice after the change is made.
 const FLICKER: u64 = 256;
 
-/// Bytes in whose multiples the tuner sees sizes.
+/// The tuner sees sizes as multiples of this many bytes.
 fn grain(call: &Call, function: Function) -> u64 {
     let blocks = if function.gathers() { u64::from(call.ranks.max(1)) } else { 1 };
     blocks * call.element.0.max(1)
@@ -179,7 +179,7 @@ impl Policy for Nccl {
             Some(_) => "the least estimate of its cost models".to_owned(),
         };
         let choice = Choice::new(name, rule, self.runs(call.collective, &decision));
-        // Since 2.24 a list can be meant for one collective.
+        // Since 2.24 a list can be limited to one collective.
         let scope = if self.version.has(since::LISTS_BY_COLLECTIVE) {
             format!("{}:", call.collective.id())
         } else {
@@ -264,7 +264,7 @@ mod tests {
         }
     }
 
-    /// What nothing prices: none of NCCL's choices on a machine that it was searched for.
+    /// Every choice of NCCL on a machine with known graphs has a price.
     #[test]
     fn every_choice_has_a_price() {
         let (registry, mut asked, mut seen) = (Registry::builtin(), 0, Vec::new());
@@ -299,8 +299,8 @@ mod tests {
         }
     }
 
-    /// Around a change float32 times flicker from byte to byte: what is found there must still be what
-    /// is chosen at the first size that is asked.
+    /// Near a change float32 times alternate from byte to byte. A range found there must still be
+    /// what the policy chooses at its first size.
     #[test]
     fn no_range_is_lost_where_times_flicker() {
         let mut asked = 0;
@@ -313,7 +313,7 @@ mod tests {
                         let collective = function.collective();
                         let call = Call { nodes, ..Call::new(collective, site.ranks, Bytes(1)) };
                         let found = ranges(&policy.chooser, function, Bytes(1), LARGEST);
-                        // Where NCCL returns an error there is nothing to lose.
+                        // If NCCL returns an error, nothing can be lost.
                         let Ok(told) = intervals(&policy, &call, Bytes(1), LARGEST) else {
                             continue;
                         };
@@ -333,8 +333,8 @@ mod tests {
         assert!(asked > 500, "{asked}");
     }
 
-    /// CollNet needs a plugin, which no known communicator has: what it would run is priced too,
-    /// but where it has no network to add in.
+    /// CollNet needs a plugin, which no known communicator has. Its algorithms are priced too,
+    /// except where there is no network to reduce in.
     #[test]
     fn what_is_never_chosen_there_has_a_price_too() {
         let registry = Registry::builtin();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A printed figure, in tenths of a microsecond or of a GB/s.
+/// A printed number, in tenths of a microsecond or of a GB/s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Tenths(pub u64);
 
@@ -16,7 +16,7 @@ pub struct Printed {
 }
 
 impl Tenths {
-    /// A figure as C's `%.1f` prints it; none for one that is negative or no number.
+    /// A number as C's `%.1f` prints it; `None` if it is negative or NaN.
     #[must_use]
     pub fn of(value: f32) -> Option<Self> {
         Self::read(&format!("{:.1}", f64::from(value)))
@@ -34,13 +34,13 @@ impl Tenths {
         Some(Self(whole.checked_mul(10)?.checked_add(tenth.parse().ok()?)?))
     }
 
-    /// The figure itself.
+    /// The number itself.
     #[must_use]
     pub fn value(self) -> f32 {
         (self.0 as f64 / 10.0) as f32
     }
 
-    /// The least and the greatest figure that print so.
+    /// The least and the greatest number with this output.
     #[must_use]
     pub fn range(self) -> (f32, f32) {
         let tenths = self.0 as f64;

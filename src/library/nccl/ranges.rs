@@ -11,17 +11,17 @@ pub struct Range {
     pub from: Bytes,
     /// The greatest.
     pub to: Bytes,
-    /// What is taken at the least; nothing is an error of NCCL's.
+    /// The choice at the least size; `None` is an error of NCCL's.
     pub first: Option<Decision>,
-    /// What is taken at the greatest: more channels, perhaps.
+    /// The choice at the greatest size, perhaps with more channels.
     pub last: Option<Decision>,
 }
 
 /// The choices for all sizes between two.
 ///
-/// Between two powers of two every cell's time is a line over the size, so that a cell which is the
-/// fastest at both ends is the fastest between; halving finds each change to the byte. (Times that
-/// round to the same float32 around a change may flicker there; one place is given.)
+/// Between two powers of two every cell's time is linear in the size. Therefore a cell that is the
+/// fastest at both ends is the fastest between them, and halving finds each change to the byte.
+/// (Near a change, times that round to the same float32 may alternate; one place is given.)
 #[must_use]
 pub fn ranges(chooser: &Chooser, function: Function, from: Bytes, to: Bytes) -> Vec<Range> {
     let at = |size| chooser.decide(&Call { function, size: Bytes(size), pipelined: 1 });
@@ -57,7 +57,7 @@ fn divide(low: End, high: End, at: &impl Fn(u64) -> Option<Decision>, ranges: &m
         return add(high, high, ranges);
     }
     let middle = low.0 + (high.0 - low.0) / 2;
-    // Both halves hold it, and what is added twice is one range.
+    // Both halves contain it, and equal choices become one range.
     let half = (middle, at(middle));
     divide(low, half, at, ranges);
     divide(half, high, at, ranges);

@@ -11,10 +11,11 @@ fn least_traffic(version: Version) -> u64 {
     }
 }
 
-/// The channels that a call alone in its group uses, as its log line prints them: `{0..n−1}`.
+/// The channels that a call uses if it is alone in its group, as its log line prints them:
+/// `{0..n−1}`.
 ///
-/// Since 2.22 the tuner's channels are a maximum, and the scheduler fills them one after another;
-/// before, they are what is used.
+/// Since 2.22 the tuner's channels are a maximum, and the scheduler fills them one after another.
+/// Before, all of them are used.
 ///
 /// Source: NVIDIA/nccl `src/enqueue.cc`, `scheduleCollTasksToPlan`.
 #[must_use]
@@ -35,8 +36,8 @@ pub fn logged_channels(
     used_channels(call.function, comm.ranks, decision.proto, bytes, limits)
 }
 
-/// The channels that a call of so many bytes uses, of at most so many, each with so much traffic at
-/// least; the bytes are a rank's part where the call gathers.
+/// The channels that a call of this many bytes uses, up to a maximum, with a minimum traffic for
+/// each. The bytes are a rank's part if the call gathers.
 pub(super) fn used_channels(
     function: Function,
     ranks: u32,

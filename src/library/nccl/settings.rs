@@ -4,14 +4,14 @@ use super::cost_model::Variables;
 use super::{Algo, Function, Proto, Version, since};
 use crate::base::error::{Error, Result, did_you_mean};
 
-/// What a job's environment says to the tuner. The default is an empty environment.
+/// The settings of a job's environment for the tuner. The default is an empty environment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     algo: Option<String>,
     proto: Option<String>,
     numbers: [Option<i64>; NUMBERS.len()],
     thresholds: [Option<u32>; 6],
-    /// Asked since 2.31.
+    /// Used since 2.31.
     variables: Variables,
 }
 
@@ -24,7 +24,7 @@ const NUMBERS: [&str; 5] = [
     "NCCL_LL128_C2C",
 ];
 
-/// Variables that change nothing that the tuner sees: what is logged, written or waited for.
+/// Variables that do not affect the tuner: what is logged, written or waited for.
 const HARMLESS: [&str; 8] = [
     "NCCL_DEBUG",
     "NCCL_DEBUG_SUBSYS",
@@ -36,7 +36,7 @@ const HARMLESS: [&str; 8] = [
     "NCCL_IB_RETRY_CNT",
 ];
 
-/// Variables that change what the tuner is handed: paths, graphs, channels.
+/// Variables that affect the input of the tuner: paths, graphs, channels.
 const BEFORE: [&str; 20] = [
     "NCCL_MIN_NCHANNELS",
     "NCCL_MAX_NCHANNELS",
@@ -64,12 +64,12 @@ const BEFORE: [&str; 20] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Enabled {
     pub algos: [[bool; 7]; 5],
-    /// Nothing: by NCCL's own rules.
+    /// `None`: NCCL's own rules decide.
     pub protos: [[Option<bool>; 3]; 5],
 }
 
 impl Settings {
-    /// The variables that are understood.
+    /// The accepted variables.
     pub const KNOWN: [&'static str; 15] = [
         "NCCL_ALGO",
         "NCCL_PROTO",
@@ -88,13 +88,13 @@ impl Settings {
         "NCCL_CE_COLL_AG_MULTICAST_THRESHOLD",
     ];
 
-    /// Sets one variable; an empty value leaves NCCL's default, but until 2.23 an empty list of
-    /// algorithms or protocols is one that names none. Variables that only say what is logged or
-    /// written are passed over.
+    /// Sets one variable. An empty value leaves NCCL's default, but until 2.23 an empty list of
+    /// algorithms or protocols is a list without names. Variables that only affect what is logged
+    /// or written are ignored.
     ///
     /// # Errors
-    /// A variable that the tuner does not read, as those that change the communicator before; a
-    /// value that is no number where one belongs.
+    /// A variable that the tuner does not read, including those that affect the communicator
+    /// before; a value that is not a number where a number is needed.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let place = || format!("{name}={value}");
         let number = || {
@@ -132,10 +132,10 @@ impl Settings {
         Ok(())
     }
 
-    /// Reads settings as a shell line has them: `NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL`.
+    /// Reads settings in the form of a shell line: `NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL`.
     ///
     /// # Errors
-    /// What is no assignment; an open quote; what [`Settings::set`] refuses.
+    /// Text that is not an assignment; an open quote; the errors of [`Settings::set`].
     pub fn read(line: &str) -> Result<Self> {
         let mut settings = Self::default();
         for (name, value) in assignments(line)? {
@@ -160,7 +160,8 @@ impl Settings {
         NUMBERS.iter().position(|n| *n == name).and_then(|i| self.numbers[i])
     }
 
-    /// Threads of a block: a positive value, rounded as NCCL does; no other changes the default.
+    /// Threads of a block: a positive value, rounded as in NCCL; any other value leaves the
+    /// default.
     pub(super) fn threads(&self, name: &str, least: i32, most: i32, default: i32) -> i32 {
         match self.number(name) {
             Some(n) if n > 0 => {
@@ -173,7 +174,7 @@ impl Settings {
         }
     }
 
-    /// What the network adds to a step between nodes, in nanoseconds.
+    /// The overhead of the network in a step between nodes, in nanoseconds.
     pub(super) fn net_overhead(&self) -> Option<i64> {
         self.number("NCCL_NET_OVERHEAD")
     }
@@ -188,28 +189,28 @@ impl Settings {
         self.number("NCCL_LL128_C2C") != Some(0)
     }
 
-    /// Bytes a thread below which channels and threads are given up, where they are set: LL, LL128
-    /// and Simple of the tree, then of the ring.
+    /// Bytes per thread below which channels and threads are given up, if set: LL, LL128 and Simple
+    /// of the tree, then of the ring.
     pub(super) fn thresholds(&self) -> &[Option<u32>; 6] {
         &self.thresholds
     }
 
-    /// The lists of algorithms and protocols, where they name any.
+    /// The lists of algorithms and protocols, if they name any.
     pub(super) fn lists(&self) -> (Option<&str>, Option<&str>) {
         let algo = self.algo.as_deref().filter(|list| !list.is_empty());
         let proto = self.proto.as_deref().filter(|list| !list.is_empty());
         (algo, proto)
     }
 
-    /// What is set for symmetric kernels and copy engines.
+    /// The settings for symmetric kernels and copy engines.
     pub(super) fn variables(&self) -> &Variables {
         &self.variables
     }
 
-    /// What may run.
+    /// The algorithms and protocols that may run.
     ///
     /// # Errors
-    /// A list that this version refuses, so that no communicator comes up.
+    /// A list that this version refuses, so that no communicator starts.
     pub(super) fn enabled(&self, version: Version) -> Result<Enabled> {
         let mut enabled =
             Enabled { algos: [[true; 7]; 5], protos: [[Some(true), None, Some(true)]; 5] };
@@ -225,7 +226,7 @@ impl Settings {
         if let Some(list) = &self.proto {
             let names = Proto::ALL.map(Proto::name);
             for (function, on) in lists(version, "NCCL_PROTO", list, &names)? {
-                // Being on is being forced on: NCCL's doubts about LL128 are not asked any more.
+                // Enabled means forced: NCCL's checks of LL128 are then skipped.
                 enabled.protos[function] = [Some(on[0]), Some(on[1]), Some(on[2])];
             }
         }
@@ -236,7 +237,7 @@ impl Settings {
 /// The names and values of a shell line: `NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL`.
 ///
 /// # Errors
-/// What is no assignment; an open quote.
+/// Text that is not an assignment; an open quote.
 pub fn assignments(line: &str) -> Result<Vec<(&str, &str)>> {
     const HELP: &str = "write settings as NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL";
     let mut found = Vec::new();
@@ -260,8 +261,8 @@ pub fn assignments(line: &str) -> Result<Vec<(&str, &str)>> {
 
 /// The lists of a variable, by function.
 ///
-/// Until 2.23 it is one list, in which unknown names are passed over; since 2.24 entries for single
-/// functions may follow behind `;`, and unknown names are errors.
+/// Until 2.23 it is one list, in which unknown names are ignored. Since 2.24 entries for single
+/// functions may follow after `;`, and unknown names are errors.
 pub(super) fn lists(
     version: Version,
     variable: &str,
@@ -302,7 +303,7 @@ pub(super) fn lists(
     Ok(found)
 }
 
-/// Which of the names a list has on, and the first that it does not know.
+/// The names that a list enables, and the first name that it does not know.
 fn list<'a>(text: &'a str, names: &[&str]) -> (Vec<bool>, Option<&'a str>) {
     let (excludes, text) = match text.strip_prefix('^') {
         Some(rest) => (true, rest),
@@ -319,7 +320,7 @@ fn list<'a>(text: &'a str, names: &[&str]) -> (Vec<bool>, Option<&'a str>) {
     (on, unknown)
 }
 
-/// A whole number as C's `strtoll` reads it with base 0: hexadecimal behind `0x`, octal behind `0`.
+/// A whole number as C's `strtoll` reads it with base 0: hexadecimal after `0x`, octal after `0`.
 pub(super) fn whole(text: &str) -> Option<i64> {
     let text = text.trim();
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -328,7 +329,7 @@ pub(super) fn whole(text: &str) -> Option<i64> {
         None if digits.len() > 1 && digits.starts_with('0') => i64::from_str_radix(digits, 8),
         None => digits.parse(),
     };
-    // A second sign is none of a number.
+    // A second sign is not part of a number.
     let number = number.ok().filter(|_| !digits.starts_with(['-', '+']))?;
     Some(if text.starts_with('-') { -number } else { number })
 }

@@ -10,11 +10,11 @@
 use super::topology::most_channels;
 use super::{Communicator, Gbps, Version, since};
 
-/// What a job's environment says to start-up; the default is an empty environment.
+/// The settings of a job's environment for start-up; the default is an empty environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Starting {
     numbers: [Option<i64>; Starting::KNOWN.len()],
-    /// Whether `NCCL_COLLNET_ENABLE` is the text `1`, and nothing else that means one.
+    /// Whether `NCCL_COLLNET_ENABLE` is exactly the text `1`, not another form of 1.
     is_plain_one: bool,
 }
 
@@ -34,7 +34,7 @@ enum Variable {
 }
 
 impl Starting {
-    /// The variables that are understood.
+    /// The accepted variables.
     pub const KNOWN: [&'static str; 10] = [
         "NCCL_MAX_NCHANNELS",
         "NCCL_MIN_NCHANNELS",
@@ -48,7 +48,7 @@ impl Starting {
         "NCCL_COLLNET_NODE_THRESHOLD",
     ];
 
-    /// Sets one variable to a number, or to nothing; says whether it is one of [`Self::KNOWN`].
+    /// Sets one variable to a number, or to `None`, and tells whether it is one of [`Self::KNOWN`].
     pub(super) fn set(&mut self, name: &str, value: &str, number: Option<i64>) -> bool {
         let Some(index) = Self::KNOWN.iter().position(|known| *known == name) else { return false };
         self.numbers[index] = number;
@@ -58,7 +58,7 @@ impl Starting {
         true
     }
 
-    /// The same with in-network reduction asked for, unless something is said of it.
+    /// The same with in-network reduction requested, unless it is set already.
     #[must_use]
     pub fn or_collnet(mut self) -> Self {
         if self.get(Variable::Collnet).is_none() {
@@ -76,12 +76,12 @@ impl Starting {
         self.get(Variable::Nvls) != Some(0)
     }
 
-    /// Whether NVLS is searched for without asking the driver whether the GPUs have it.
+    /// Whether NVLS is searched for without querying the driver for the GPUs' support.
     pub(super) fn forces_nvls(&self) -> bool {
         self.get(Variable::Nvls).is_some_and(|number| number != 2)
     }
 
-    /// Whether in-network reduction was asked for: nothing means no.
+    /// Whether in-network reduction was requested; by default it is not.
     pub(super) fn collnet(&self, version: Version) -> bool {
         match version.has(since::COLLNET_NUMBER) {
             true => self.get(Variable::Collnet) == Some(1),
@@ -89,7 +89,7 @@ impl Starting {
         }
     }
 
-    /// The least and the most channels that `NCCL_MIN_NCHANNELS` and `NCCL_MAX_NCHANNELS` leave.
+    /// The least and the most channels that `NCCL_MIN_NCHANNELS` and `NCCL_MAX_NCHANNELS` allow.
     fn channels(&self, room: u32) -> (u32, u32) {
         let either = |new, old| self.get(new).or(self.get(old)).filter(|&number| number != -2);
         let most = either(Variable::MaxChannels, Variable::MaxRings).unwrap_or(room.into());
@@ -106,38 +106,38 @@ impl Starting {
     }
 }
 
-/// A number as one of channels.
+/// A number within the bounds of channels.
 fn within(number: i64, least: u32, most: u32) -> u32 {
     number.clamp(least.into(), most.into()) as u32
 }
 
-/// What start-up makes of the graphs.
+/// The result of start-up with the graphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Startup {
     /// Channels of rings and trees, after duplication.
     pub channels: u32,
-    /// Channels that a call starts from; 2.20 and 2.21 alone raise the others above them.
+    /// Channels that a call starts from; only 2.20 and 2.21 raise the others above them.
     pub call_channels: u32,
     /// Whether NVLS is used.
     pub nvls: bool,
-    /// Channels of NVLS; 0 where it is not used.
+    /// Channels of NVLS; 0 if it is not used.
     pub nvls_channels: u32,
     /// Whether the network reduces.
     pub collnet: bool,
 }
 
 impl Startup {
-    /// The rule of a version in an empty environment. Of `comm` the ranks, nodes, compute
-    /// capability, `collnet` and the graphs are read; what start-up itself sets is not.
+    /// The rule of a version in an empty environment. It reads the ranks, nodes, compute
+    /// capability, `collnet` and graphs of `comm`, but not the values that start-up itself sets.
     ///
-    /// What a NIC carries, which 2.30.3 asks on Blackwell, is taken from the fastest graph between
+    /// The rate of a NIC, which 2.30.3 uses on Blackwell, is taken from the fastest graph between
     /// nodes: the search tries rates just below those of NICs.
     #[must_use]
     pub fn of(version: Version, comm: &Communicator) -> Self {
         Self::under(version, comm, &Starting::default(), None)
     }
 
-    /// The same in an environment, and with what the slowest NIC carries, where that is known.
+    /// The same in an environment, and with the rate of the slowest NIC, if known.
     #[must_use]
     pub fn under(
         version: Version,
@@ -157,7 +157,7 @@ impl Startup {
         Self { channels, call_channels, nvls, nvls_channels, collnet }
     }
 
-    /// The communicator with what start-up makes of it.
+    /// The communicator with the result of start-up.
     #[must_use]
     pub fn on(self, comm: Communicator) -> Communicator {
         let Self { channels, call_channels, nvls, nvls_channels, collnet } = self;
@@ -194,7 +194,7 @@ impl Rules<'_> {
         if collnet && chain.intra > chain.inter && comm.ranks > comm.nodes {
             channels = (channels / 2 * 3).min(self.room);
         }
-        // One ring of such a rate cannot fill a NIC with the channels that it has.
+        // One ring of such a rate cannot fill a NIC with its number of channels.
         if comm.nodes > 1 && comm.ring.intra.0 > 45.0 {
             let known = comm.min_cc == 90 || comm.min_cc > 90 && version.has(since::BLACKWELL);
             let few = match version.has(since::FAST_RINGS_BELOW_16) {

@@ -16,11 +16,11 @@ pub struct Table {
     pub(super) latency: [[[f32; 3]; 7]; 5],
     pub(super) bandwidth: [[[f32; 3]; 7]; 5],
     pub(super) threads: [[i32; 3]; 7],
-    /// Until 2.23 it keeps what rings would carry, should nothing else be left.
+    /// Until 2.23 it keeps the rates of rings, in case nothing else is left.
     pub(super) backup: [[f32; 3]; 5],
-    /// Bytes a thread, by algorithm and protocol, below which channels and threads are given up.
+    /// Bytes per thread, by algorithm and protocol, below which channels and threads are given up.
     pub(super) thresholds: [[u32; 3]; 7],
-    /// What the choice asks instead, since 2.31.
+    /// The cost models that decide instead, since 2.31.
     pub(super) models: Option<Arc<CostModel>>,
 }
 
@@ -29,7 +29,8 @@ const RING: usize = Algo::Ring as usize;
 const LL: usize = Proto::Ll as usize;
 const SIMPLE: usize = Proto::Simple as usize;
 
-/// What a first-generation x16 PCI link carries, in GB/s: rings no faster use small blocks.
+/// The rate of a first-generation x16 PCI link, in GB/s: rings that are not faster use small
+/// blocks.
 const PCI_BANDWIDTH: f32 = 12.0;
 
 impl Table {
@@ -49,7 +50,7 @@ impl Table {
             thresholds: [[0; 3]; 7],
             models: None,
         };
-        // A rank alone has nothing to tune: its environment is not even read.
+        // A single rank has nothing to tune: its environment is not even read.
         if comm.ranks > 1 {
             let enabled = settings.enabled(version)?;
             let tuner = Tuner::new(comm, version, settings);
@@ -86,7 +87,7 @@ impl Table {
         table
     }
 
-    /// What the choice asks since 2.31, where it is that.
+    /// The cost models that decide since 2.31; `None` before.
     #[must_use]
     pub fn models(&self) -> Option<&CostModel> {
         self.models.as_deref()
@@ -106,7 +107,7 @@ impl Table {
         has_code(version, function, algo) && (proto == Proto::Simple || has_protocols(algo))
     }
 
-    /// Whether LL128 would be safe on an algorithm's paths, whatever the GPUs.
+    /// Whether LL128 would be safe on an algorithm's paths, with any GPUs.
     pub(super) fn trusts_paths(
         comm: &Communicator,
         version: Version,
@@ -116,19 +117,19 @@ impl Table {
         Tuner::new(comm, version, settings).trusts_paths(algo)
     }
 
-    /// What a call costs before its first byte.
+    /// The latency of a call before its first byte.
     #[must_use]
     pub fn latency(&self, function: Function, algo: Algo, proto: Proto) -> Micros {
         Micros(self.latency[function as usize][algo as usize][proto as usize])
     }
 
-    /// Bytes of the largest buffer over time; 0 where the cell is not available.
+    /// Bytes of the largest buffer over time; 0 if the cell is not available.
     #[must_use]
     pub fn bandwidth(&self, function: Function, algo: Algo, proto: Proto) -> Gbps {
         Gbps(self.bandwidth[function as usize][algo as usize][proto as usize])
     }
 
-    /// Threads of a block at most; 0 where an algorithm has no such protocol.
+    /// The most threads of a block; 0 if an algorithm has no such protocol.
     #[must_use]
     pub fn threads(&self, algo: Algo, proto: Proto) -> u32 {
         self.threads[algo as usize][proto as usize].unsigned_abs()

@@ -30,20 +30,20 @@ use crate::library::nccl::topology::{
 use crate::library::nccl::topology_merge::{is_of_rccl, refuse_rccl};
 use crate::library::nccl::{Arch, Micros, Vendor};
 
-/// Elements inside each other; NCCL's own files have up to nine.
+/// The deepest nesting of elements; NCCL's own files have up to nine levels.
 const DEEPEST: usize = 64;
 
-/// Elements in all; 18 hosts of four GPUs have about 1,200.
+/// The most elements; 18 hosts of four GPUs have about 1,200.
 const MOST_ELEMENTS: usize = 65_536;
 
-/// `NVLinks`, or links chip to chip, of one GPU to one place.
+/// The most `NVLinks`, or chip-to-chip links, of one GPU to one place.
 const MOST_LINKS: u32 = 4096;
 
 /// Reads the text of `file`.
 ///
 /// # Errors
-/// No XML, or cut off; another file of NCCL's; an attribute that is missing, or is not what it must
-/// be; no processor; a GPU that is split in parts; each with its line.
+/// Text that is not XML or is cut off; another file of NCCL's; an attribute that is missing or has
+/// a wrong value; no processor; a GPU that is split into parts. Each names the line.
 pub fn read(text: &str, file: &str) -> Result<Description> {
     let described = elements(text).and_then(|root| described(&root));
     match described {
@@ -57,7 +57,7 @@ pub fn read(text: &str, file: &str) -> Result<Description> {
 
 pub(super) type Read<T> = std::result::Result<T, Refused>;
 
-/// An element with its attributes and what is inside.
+/// An element with its attributes and the elements inside.
 #[derive(Clone)]
 pub(super) struct Element {
     pub line: usize,
@@ -77,17 +77,17 @@ impl Element {
         Ok(Self { line, name: start.name().as_ref().to_owned(), attributes, inside: Vec::new() })
     }
 
-    /// One without attributes.
+    /// An element without attributes.
     pub fn bare(name: &str, line: usize) -> Self {
         Self { line, name: name.to_owned(), attributes: Vec::new(), inside: Vec::new() }
     }
 
-    /// Sets an attribute that is not there yet.
+    /// Sets an attribute that does not exist yet.
     pub fn set(&mut self, name: &str, value: &str) {
         self.attributes.push((name.to_owned(), value.to_owned()));
     }
 
-    /// The first element of a name inside, made where there is none.
+    /// The first element of a name inside, added if there is none.
     pub fn inside_named(&mut self, name: &str) -> &mut Self {
         let found = self.inside.iter().position(|inside| inside.name == name);
         let index = found.unwrap_or_else(|| {
@@ -110,7 +110,7 @@ impl Element {
         self.get(name).ok_or_else(|| self.refuse(format!("<{}> has no `{name}`", self.name)))
     }
 
-    /// A whole number, also in hexadecimal behind `0x`.
+    /// A whole number, also in hexadecimal after `0x`.
     fn whole(&self, name: &str, text: &str) -> Read<i64> {
         let plain = text.trim();
         let (sign, digits) = match plain.strip_prefix('-') {
@@ -144,7 +144,7 @@ impl Element {
         self.fits(name, self.signed(name)?, most)
     }
 
-    /// A number of at least 0; what is missing or below, as some drivers write, is 0.
+    /// A number of at least 0; a missing or negative one, as some drivers write, is 0.
     fn count_or_none(&self, name: &str, most: u32) -> Read<u32> {
         let number = self.maybe(name)?.unwrap_or(0).max(0);
         self.fits(name, number, most)
@@ -154,7 +154,7 @@ impl Element {
         Ok(self.maybe(name)?.unwrap_or(0) != 0)
     }
 
-    /// 64 bits in hexadecimal, with `0x` before them or not.
+    /// 64 bits in hexadecimal, with or without `0x`.
     fn bits(&self, name: &str) -> Read<Option<u64>> {
         let Some(text) = self.get(name) else { return Ok(None) };
         let plain = text.trim().trim_start_matches("0x").trim_start_matches("0X");
@@ -269,7 +269,8 @@ fn cpu(at: &Element) -> Read<Cpu> {
         if matches!(vendor, Vendor::Intel | Vendor::Zhaoxin) {
             model = (at.count("familyid", u32::MAX)?, at.count("modelid", u32::MAX)?);
         } else {
-            // Of others only the newest releases ask, and older files may not have it.
+            // Only the newest releases use those of other processors, and older files may not have
+            // them.
             let part = |name| at.maybe(name).map(|part| part.unwrap_or(0).clamp(0, 0xffff) as u32);
             model = (part("familyid")?, part("modelid")?);
         }
@@ -293,7 +294,7 @@ fn cpu(at: &Element) -> Read<Cpu> {
     })
 }
 
-/// Who made a processor, by the beginning of what `/proc/cpuinfo` says.
+/// The vendor of a processor, by the beginning of its text in `/proc/cpuinfo`.
 fn maker(vendor: &str) -> Vendor {
     let known = [
         ("GenuineIntel", Vendor::Intel),
@@ -369,7 +370,7 @@ fn c2c(at: &Element) -> Read<C2c> {
     Ok(C2c { rate: at.count("bw", 100_000_000)?, count: at.count("count", MOST_LINKS)? })
 }
 
-/// The ports of a NIC; those without a number are not NCCL's.
+/// The ports of a NIC; NCCL does not use those without a number.
 fn nets(at: &Element) -> Read<Vec<Net>> {
     at.named("net").filter(|net| net.get("dev").is_some()).map(net).collect()
 }

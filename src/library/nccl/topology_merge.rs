@@ -30,27 +30,27 @@ pub struct Nics {
     gigabits: u32,
 }
 
-/// What stands for the machine.
+/// The GPUs, NICs and processors that replace the machine.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
     /// Its GPUs.
     pub gpus: Option<Gpus>,
-    /// Its NICs; none is added without them.
+    /// Its NICs; if absent, none is added.
     pub nics: Option<Nics>,
-    /// Its processors, where the file does not say them.
+    /// Its processors, if the file does not name them.
     pub processor: Option<Processor>,
 }
 
-/// A completed file, and what there is to know of it.
+/// A completed file, and notes on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merged {
     /// The file, as `NCCL_TOPO_DUMP_FILE` would have it.
     pub xml: String,
-    /// What was assumed, and what NCCL does with the file as it was.
+    /// What was assumed, and what NCCL does with the unchanged file.
     pub notes: Vec<String>,
 }
 
-/// GPUs of which all `NVLinks` go to switches, and how many; others have none.
+/// GPUs whose `NVLinks` all go to switches, and how many they have; other GPUs have none.
 const SWITCHED: [(&str, u32); 8] = [
     ("a100", 12),
     ("a800", 8),
@@ -62,7 +62,7 @@ const SWITCHED: [(&str, u32); 8] = [
     ("b300", 18),
 ];
 
-/// From this release on ranks fuse what each has read; before, all read the same file.
+/// From this release on ranks fuse what each of them has read; before, all read the same file.
 const FUSES: (u8, u8) = (22, 3);
 
 impl FromStr for Gpus {
@@ -106,11 +106,12 @@ impl Gpus {
     }
 }
 
-/// Completes the text of `file` for a release: until 2.22 NCCL keeps its order, since then that in
-/// which ranks fuse what they see.
+/// Completes the text of `file` for a release: until 2.22 NCCL keeps the file's order; since then
+/// the order is that in which ranks fuse what they see.
 ///
 /// # Errors
-/// No topology; GPUs or NICs that do not fit the places of the file; processors that nobody names.
+/// Text that is not a topology; GPUs or NICs that do not fit the places of the file; processors
+/// without a name.
 pub fn merge(text: &str, file: &str, machine: &Machine, version: Version) -> Result<Merged> {
     let mut root = elements(text).map_err(|refused| refused.error(file))?;
     let mut notes = lint_of(&root);
@@ -123,10 +124,10 @@ pub fn merge(text: &str, file: &str, machine: &Machine, version: Version) -> Res
     Ok(Merged { xml, notes })
 }
 
-/// What NCCL will do with a file at run time that its reader might not expect.
+/// What NCCL will do with a file at run time that a reader of the file might not expect.
 ///
 /// # Errors
-/// No topology.
+/// Text that is not a topology.
 pub fn lint(text: &str, file: &str) -> Result<Vec<String>> {
     Ok(lint_of(&elements(text).map_err(|refused| refused.error(file))?))
 }
@@ -148,12 +149,12 @@ fn is_class(pci: &Element, class: &str) -> bool {
     pci.get("class").is_some_and(|code| code.starts_with(class))
 }
 
-/// Whether nothing says what a device is.
+/// Whether nothing in the file says what a device is.
 fn is_bare(pci: &Element) -> bool {
     pci.get("class").is_none() && pci.inside.is_empty()
 }
 
-/// Whether a device is a place of a GPU: by its class, or where nothing says what it is.
+/// Whether a device is a place for a GPU: by its class, or because nothing says what it is.
 fn is_gpu(pci: &Element) -> bool {
     is_class(pci, "0x03") || is_bare(pci) || pci.named("gpu").next().is_some()
 }
@@ -232,7 +233,8 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
         let bare = all(root, "pci").into_iter().filter(|pci| is_bare(pci)).count();
         let classed = all(root, "pci").into_iter().any(|pci| is_gpu(pci) && !is_bare(pci));
         if !classed && bare == gpus.count + nics.count {
-            // Bridges without a word of what is behind them, the NICs' after the GPUs'.
+            // Bridges that do not say what is below them; those of the NICs come after those of the
+            // GPUs.
             notes.push(format!(
                 "of {bare} <pci> without class, the last {} are treated as NICs",
                 nics.count
@@ -282,7 +284,7 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
         let what = format!("the file has places for {} NICs, not {}", nics.len(), asked.count);
         return Err(root.refuse(what).help(match nics.len() {
             0 => "leave out --nics, or add a <pci class=\"0x020000\"> for each".to_owned(),
-            n => format!("ask for {n}, or for a multiple of that if NICs have several ports"),
+            n => format!("give {n}, or a multiple of that if NICs have several ports"),
         }));
     }
     gpus.sort_unstable();
@@ -294,7 +296,7 @@ fn complete(root: &mut Element, machine: &Machine, notes: &mut Vec<String>) -> R
     Ok(())
 }
 
-/// Makes NICs of the devices without a class that come after so many.
+/// Makes NICs of the devices without a class that come after this many GPUs.
 fn nics_behind(element: &mut Element, gpus: &mut usize) {
     for pci in &mut element.inside {
         if pci.name != "pci" || !is_bare(pci) {
@@ -318,7 +320,7 @@ fn processor(cpu: &mut Element, told: Option<Processor>) -> Read<()> {
     };
     cpu.set("arch", arch.name());
     if arch == Arch::X86 {
-        // Of Intel's the newest that NCCL tells apart, of AMD's Zen 3 and 4.
+        // For Intel the newest model that NCCL distinguishes, for AMD Zen 3 and 4.
         let (name, family, model) = match vendor {
             Vendor::Amd => ("AuthenticAMD", "25", "1"),
             Vendor::Zhaoxin => ("CentaurHauls", "7", "91"),
@@ -331,7 +333,7 @@ fn processor(cpu: &mut Element, told: Option<Processor>) -> Read<()> {
     Ok(())
 }
 
-/// What is put into the places of a file.
+/// The devices that are put into the places of a file.
 struct Filling<'a> {
     machine: &'a Machine,
     /// Addresses in ascending order, in which NVML and plugins count.
@@ -375,7 +377,7 @@ impl Filling<'_> {
         }
         if gpu.named("nvlink").next().is_none() && asked.nvlinks() > 0 {
             let link = gpu.inside_named("nvlink");
-            // As a driver that hides its switches tells it.
+            // As reported by a driver that hides its switches.
             link.set("target", "fffffff:ffff:ff");
             link.set("count", &asked.nvlinks().to_string());
             link.set("tclass", "0x068000");
@@ -407,8 +409,8 @@ impl Filling<'_> {
     }
 }
 
-/// The order in which the ranks of a host fuse what they see: what rank 0 keeps, which is NICs and
-/// its own GPU, then each further rank's GPU at the end of its place.
+/// The order in which the ranks of a host fuse what they see: first what rank 0 keeps, which is the
+/// NICs and its own GPU, then the GPU of each further rank at the end of its place.
 fn fused(root: &Element) -> Element {
     let mut ranks: Vec<(i64, Vec<usize>)> = Vec::new();
     walk(root, &mut Vec::new(), &mut |element, path| {
@@ -422,7 +424,7 @@ fn fused(root: &Element) -> Element {
     let mut kept: Vec<Vec<usize>> = Vec::new();
     walk(root, &mut Vec::new(), &mut |element, path| {
         let first = ranks.first().is_some_and(|(_, gpu)| gpu == path);
-        // A port without a place on PCI hangs on its processor.
+        // A port without a place on PCI is attached to its processor.
         let port = element.name == "cpu" && element.named("nic").next().is_some();
         if first || port || (element.name == "pci" && is_nic(element) && !is_gpu(element)) {
             kept.push(path.to_vec());
@@ -441,7 +443,7 @@ fn fused(root: &Element) -> Element {
     ordered(root, &[], &order)
 }
 
-/// Visits processors and devices with their places, outer before inner.
+/// Visits processors and devices with their places, outer ones before inner ones.
 fn walk(element: &Element, path: &mut Vec<usize>, visit: &mut impl FnMut(&Element, &[usize])) {
     visit(element, path);
     for (index, inside) in element.inside.iter().enumerate() {
@@ -453,7 +455,8 @@ fn walk(element: &Element, path: &mut Vec<usize>, visit: &mut impl FnMut(&Elemen
     }
 }
 
-/// An element with those inside in an order; devices that are not in it are left out.
+/// An element with the elements inside in the given order; devices that are not in the order are
+/// left out.
 fn ordered(element: &Element, path: &[usize], order: &[Vec<usize>]) -> Element {
     let is_place = |inside: &&Element| matches!(inside.name.as_str(), "cpu" | "pci");
     let mut inside: Vec<Element> =
@@ -470,7 +473,7 @@ fn ordered(element: &Element, path: &[usize], order: &[Vec<usize>]) -> Element {
 
 fn write_element(xml: &mut String, element: &Element, depth: usize) {
     let indent = "  ".repeat(depth);
-    // A string takes all that is written.
+    // Writing to a string cannot fail.
     let _ = write!(xml, "{indent}<{}", element.name);
     for (name, value) in &element.attributes {
         let _ = write!(xml, " {name}=\"{}\"", escaped(value));
@@ -490,12 +493,12 @@ fn escaped(value: &str) -> String {
     value.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
-/// Whether a text is a model of RCCL, which is no topology.
+/// Whether a text is an RCCL model, which is not a topology.
 pub(super) fn is_of_rccl(element: &Element) -> bool {
     element.name == "system" && element.get("version") == Some("2")
 }
 
-/// Says so.
+/// The error for an RCCL model.
 pub(super) fn refuse_rccl(element: &Element) -> Refused {
     element
         .refuse("version=\"2\": this is an RCCL model, not an NCCL topology")

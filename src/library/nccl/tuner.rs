@@ -15,7 +15,7 @@ const NVLINK: usize = 0;
 const PCI: usize = 1;
 const NET: usize = 2;
 
-/// A communicator with everything that does not depend on the cell.
+/// A communicator with everything that does not depend on a single cell.
 pub(super) struct Tuner<'a> {
     pub comm: &'a Communicator,
     pub version: Version,
@@ -25,9 +25,9 @@ pub(super) struct Tuner<'a> {
     pub column: usize,
     /// The row of the caps.
     pub class: usize,
-    /// Ranks a node, as NCCL divides where it wants a fraction.
+    /// Ranks per node, where NCCL needs a fraction.
     pub per_node: f32,
-    /// The same where it wants a whole number.
+    /// The same where NCCL needs a whole number.
     pub whole_per_node: i32,
     pub log_nodes: i32,
     pub overhead: f32,
@@ -105,7 +105,7 @@ impl<'a> Tuner<'a> {
         known && self.settings.pat().unwrap_or(one_rank_a_node)
     }
 
-    /// What one channel carries.
+    /// The rate of one channel.
     fn channel_rate(&self, function: Function, algo: Algo) -> f32 {
         let Graph { intra: Gbps(intra), inter: Gbps(inter), channels, .. } = *self.comm.graph(algo);
         let few_nodes = self.comm.nodes <= 2;
@@ -136,7 +136,7 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// What all channels carry over the busiest link, for channels of the given rate.
+    /// The rate of all channels over the busiest link, for channels of the given rate.
     fn bus_bandwidth(&self, function: Function, algo: Algo, proto: Proto, rate: f32) -> f32 {
         let graph = self.comm.graph(algo);
         let nodes = self.comm.nodes;
@@ -189,7 +189,7 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// LL's cap depends on the GPU on one node, on the processor on several.
+    /// LL's cap depends on the GPU on one node, and on the processor on several.
     fn ll_cap(&self) -> f64 {
         let amd = self.comm.vendor == Vendor::Amd
             || (self.version.has(since::MIXED_CPUS) && self.comm.vendor == Vendor::Mixed);
@@ -220,7 +220,7 @@ impl<'a> Tuner<'a> {
         (f64::from(self.per_node * rate) * mean) as f32
     }
 
-    /// Whether the network is needed and cannot gather: no plugin, or more ranks than heads.
+    /// Whether the network is needed but cannot gather: no plugin, or more ranks than heads.
     fn gathers_in_vain(&self) -> bool {
         let Communicator { nodes, collnet, collnet_heads, local_ranks, .. } = *self.comm;
         if nodes == 1 {
@@ -233,7 +233,7 @@ impl<'a> Tuner<'a> {
         !collnet || beyond
     }
 
-    /// From the busiest link's rate to the largest buffer over time.
+    /// The ratio of the largest buffer over time to the busiest link's rate.
     fn ratio(&self, function: Function, algo: Algo) -> f32 {
         let ring = || f64::from(self.comm.ranks) / f64::from(self.ring_steps(function));
         let gathers = function.gathers();
@@ -297,7 +297,7 @@ impl<'a> Tuner<'a> {
         }
     }
 
-    /// What a step costs on a link. On POWER a tree's step over PCI takes as long as a ring's.
+    /// The latency of a step on a link. On POWER a tree's step over PCI takes as long as a ring's.
     fn step(&self, link: usize, algo: Algo, proto: Proto) -> f32 {
         let power = self.comm.arch == Arch::Power && link == PCI;
         let as_ring = power && algo == Algo::Tree && proto == Proto::Simple;

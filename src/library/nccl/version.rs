@@ -6,14 +6,14 @@ use std::str::FromStr;
 use super::since::Rule;
 use crate::base::error::{Error, Result};
 
-/// What is known of a release beside its rules, which [`super::since`] names with their tags.
+/// A release without its rules, which [`super::since`] lists with their tags.
 struct Release {
     /// Minor version and patch level; the major one is 2.
     tag: (u8, u8),
-    /// The name among the policies; the tag stands behind the `@`.
+    /// The name among the policies, with the tag after the `@`.
     policy: &'static str,
     /// The versions of PyTorch that pin it, by the metadata of their packages on PyPI
-    /// (`nvidia-nccl-cu12==…`); since 2.10 a version pins one for each CUDA.
+    /// (`nvidia-nccl-cu12==…`); since 2.10 a version pins one for each CUDA version.
     pytorch: &'static [&'static str],
 }
 
@@ -21,7 +21,7 @@ const fn release(tag: (u8, u8), policy: &'static str, pytorch: &'static [&'stati
     Release { tag, policy, pytorch }
 }
 
-/// Every release from 2.18.1 on, the oldest first.
+/// Every release from 2.18.1 on, oldest first.
 static RELEASES: [Release; 33] = [
     release((18, 1), "nccl@2.18.1", &["2.1"]),
     release((18, 3), "nccl@2.18.3", &[]),
@@ -63,7 +63,7 @@ static RELEASES: [Release; 33] = [
 pub struct Version(u8);
 
 impl Version {
-    /// All of them, the oldest first.
+    /// All of them, oldest first.
     pub const ALL: [Self; RELEASES.len()] = {
         let mut all = [Self(0); RELEASES.len()];
         let mut i = 0;
@@ -74,7 +74,7 @@ impl Version {
         all
     };
 
-    /// The newest that a PyTorch pins: it answers where none is named.
+    /// The newest release that a PyTorch version pins: the default if none is named.
     pub const NEWEST: Self = {
         let mut newest = RELEASES.len() - 1;
         while RELEASES[newest].pytorch.is_empty() {
@@ -93,7 +93,7 @@ impl Version {
         self.release().tag
     }
 
-    /// Its place among all, the oldest at 0.
+    /// Its position among all releases; the oldest has 0.
     pub(super) const fn index(self) -> usize {
         self.0 as usize
     }
@@ -116,7 +116,7 @@ impl Version {
         self.release().policy
     }
 
-    /// What to know of its answers: 2.32 was read before its release.
+    /// A caveat about its answers: 2.32 was read before its release.
     #[must_use]
     pub fn caveat(self) -> Option<&'static str> {
         self.has(super::since::FITTED_KERNELS).then_some(
@@ -124,7 +124,7 @@ impl Version {
         )
     }
 
-    /// What the interface of its tuner plugins is, where it is not that of the release before.
+    /// The interface of its tuner plugins, if it differs from that of the previous release.
     #[must_use]
     pub fn plugins(self) -> Option<&'static str> {
         match self {
@@ -165,7 +165,7 @@ impl Version {
         })
     }
 
-    /// The release next to a tag that is none; of two equally near ones the older.
+    /// The release nearest to a tag that is not a release; of two equally near ones, the older.
     fn nearest(minor: u32, patch: u32) -> Self {
         // No minor version has sixteen patch levels.
         let place = |minor: u32, patch: u32| minor.saturating_mul(16).saturating_add(patch.min(15));
@@ -210,7 +210,7 @@ impl FromStr for Version {
         };
         if minor < 18 {
             return Err(Error::unsupported(format!("NCCL {plain} chose by other rules"))
-                .help("ask for 2.18 or later"));
+                .help("use 2.18 or later"));
         }
         let asked = |version: &Self| {
             let (known, level) = version.tag();

@@ -10,13 +10,13 @@ use super::{Algo, Chooser, Communicator, Function, Proto, Settings, Table, Versi
 pub enum Out {
     /// There is no such implementation.
     NoCode,
-    /// PAT wants one rank per node, unless `NCCL_PAT_ENABLE` says otherwise.
+    /// PAT needs one rank per node, unless `NCCL_PAT_ENABLE` says otherwise.
     Pat,
-    /// `NCCL_ALGO` leaves it out.
+    /// `NCCL_ALGO` excludes it.
     AlgoUnset,
-    /// `NCCL_PROTO` leaves it out.
+    /// `NCCL_PROTO` excludes it.
     ProtoUnset,
-    /// It is for several nodes.
+    /// It is only for several nodes.
     OneNode,
     /// No plugin reduces in the network.
     NoCollnet,
@@ -28,11 +28,11 @@ pub enum Out {
     NoNvls,
     /// Its graph has no bandwidth, or the function's blocks do not fit.
     NoBandwidth,
-    /// LL128 wants shorter paths than these, inside the node and to the NIC.
+    /// LL128 needs shorter paths than these, inside the node and to the NIC.
     Ll128Path(PathType, PathType),
-    /// LL128 wants GPUs of one kind, and of a kind that is known to be safe.
+    /// LL128 needs GPUs of one kind, and of a kind that is known to be safe.
     Ll128Gpus(u32, u32),
-    /// The data type, the operation, or more ranks per node than it is built for.
+    /// It does not support the data type, the operation, or this many ranks per node.
     Call,
 }
 
@@ -71,8 +71,8 @@ impl fmt::Display for Out {
 
 /// Why a cell is not considered, or nothing if it is.
 ///
-/// The table and the chooser say whether; this only finds the reason, in the order in which NCCL
-/// asks.
+/// The table and the chooser tell whether it is; this only finds the reason, in the order of NCCL's
+/// checks.
 #[must_use]
 pub fn why_not(
     comm: &Communicator,

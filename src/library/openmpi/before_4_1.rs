@@ -74,12 +74,12 @@ fn all_to_all(call: &Call) -> Found {
     }
 }
 
-/// Whether ranks are fewer than the line a·bytes + b.
+/// Whether the number of ranks is below the line a·bytes + b.
 fn under(call: &Call, a: f64, b: f64) -> bool {
     f64::from(call.ranks) < a * call.size.0 as f64 + b
 }
 
-/// The lines of the broadcast, 1/B and ranks: pipelines of 128, 64 and 16 KiB lie under them.
+/// The lines of the broadcast, 1/B and ranks: pipelines of 128, 64 and 16 KiB are below them.
 const BROADCAST: [(f64, f64); 3] = [(1.6134e-6, 2.1102), (2.3679e-6, 1.1787), (3.2118e-6, 8.7936)];
 
 fn broadcast(call: &Call) -> Found {
@@ -108,7 +108,7 @@ fn broadcast(call: &Call) -> Found {
     rule("pipeline", 8 << 10, "370728 bytes or more, above all lines of bytes and ranks".into())
 }
 
-/// The lines of the reduce, ranks a KiB and ranks.
+/// The lines of the reduce, in ranks per KiB and ranks.
 const REDUCE: [(f64, f64); 4] =
     [(0.6016, 1.3496), (0.0410, 9.7128), (0.0422, 1.1614), (0.0033, 1.6761)];
 
@@ -170,7 +170,7 @@ fn reduce_scatter(call: &Call) -> Found {
     rule("ring", 0, format!("{} ranks are below 0.0012·bytes + 8", call.ranks))
 }
 
-/// Its 50000 bytes count the total over ranks.
+/// The 50000 bytes are the total over ranks.
 fn all_gather(call: &Call) -> Found {
     let power = call.ranks.is_power_of_two();
     if call.ranks == 2 {
@@ -224,7 +224,7 @@ pub(super) fn edges(rules: &Rules, call: &Call) -> Vec<Bytes> {
     let blocks =
         |sizes: &[u64]| sizes.iter().map(|s| s.checked_mul(call.ranks.into())).collect::<Vec<_>>();
     let element = call.element.0.max(1);
-    // The least M for which a condition that stays true holds.
+    // The least M for which a condition holds that then remains true.
     let first = |holds: &dyn Fn(&Call) -> bool| first_size(call, holds);
     let sizes = match (rules.collective, rules.flavour) {
         (C::AllReduce, _) => {
@@ -263,7 +263,7 @@ pub(super) fn edges(rules: &Rules, call: &Call) -> Vec<Bytes> {
     sizes.into_iter().flatten().map(Bytes).collect()
 }
 
-/// The least M at which `holds`, which stays true from there on; found by halving.
+/// The least M at which `holds` is true; it remains true from there on. Found by halving.
 fn first_size(call: &Call, holds: &dyn Fn(&Call) -> bool) -> Option<u64> {
     let at = |size: u64| holds(&call.with_size(Bytes(size)));
     let (mut no, mut yes) = (0, 1 << 62);

@@ -10,11 +10,11 @@ use super::operations::Rules;
 use crate::base::quantity::Bytes;
 use crate::library::{Call, FellBack};
 
-/// The number of what runs in the end, and the turns on the way.
+/// The number of the algorithm that finally runs, and the fall-backs on the way.
 pub(super) fn settle(rules: &Rules, decision: &Decision, call: &Call) -> (u32, Vec<FellBack>) {
     let mut id = decision.id;
     let mut turns = Vec::new();
-    // A turn may lead to an algorithm that turns away itself: segmented ring, ring, doubling.
+    // The next algorithm may fall back too: segmented ring, ring, doubling.
     while let Some((next, why)) = turn(rules, id, decision.segment, call) {
         let from = rules.algorithm(id).map_or("", |k| k.name);
         turns.push(FellBack { from: Cow::Borrowed(from), id: Some(id), why });
@@ -23,7 +23,7 @@ pub(super) fn settle(rules: &Rules, decision: &Decision, call: &Call) -> (u32, V
     (id, turns)
 }
 
-/// What `id` runs instead of itself for this call, and why.
+/// The algorithm that `id` runs instead for this call, and why.
 fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, String)> {
     let known = rules.algorithm(id)?;
     let to = |name: &str| {
@@ -35,7 +35,7 @@ fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, Strin
     let power = greatest_power(call.ranks);
     match (rules.name, known.name) {
         ("allreduce", "segmented_ring") => {
-            // Without segments one holds the whole vector.
+            // Without segments, one segment holds the whole vector.
             let each = if segment == 0 { count } else { (segment / call.element.0.max(1)).max(1) };
             let why = format!("{count} elements are fewer than {ranks} segments of {each}");
             (count > 0 && count < ranks.saturating_mul(each)).then_some((to("ring")?, why))
@@ -58,7 +58,7 @@ fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, Strin
             let half = count / 2;
             let small = half == 0 || segment > half.saturating_mul(call.element.0);
             let why = format!("half of {count} elements does not fill a segment");
-            // With a fan-out of 1, which is the pipeline.
+            // The pipeline is a chain with a fan-out of 1.
             small.then_some((to("pipeline")?, why))
         }
         ("allgather", "recursive_doubling") if !call.ranks.is_power_of_two() => {
@@ -82,10 +82,10 @@ pub(super) fn edges(call: &Call) -> Vec<Bytes> {
     sizes.map(Bytes).collect()
 }
 
-/// The same for tests that look at segments of `each` bytes.
+/// The same for tests of segments of `each` bytes.
 pub(super) fn segment_edges(call: &Call, each: u64) -> Vec<Bytes> {
     let element = call.element.0.max(1);
-    // Elements in a segment; as many segments as ranks; halves that fill one.
+    // Elements in a segment; as many segments as ranks; halves that fill a segment.
     let whole = (each / element).max(1);
     let ring = whole.checked_mul(call.ranks.into()).and_then(|n| n.checked_mul(element));
     let halves = each.div_ceil(element).checked_mul(2).and_then(|n| n.checked_mul(element));

@@ -51,13 +51,13 @@ struct OpenMpi {
     version: Version,
 }
 
-/// What the rules decide, before an algorithm checks the call itself.
+/// The decision of the rules, before an algorithm checks the call itself.
 pub(in crate::library) struct Decision {
     /// The algorithm's number.
     pub id: u32,
-    /// Bytes of a segment; 0: the vector in one piece.
+    /// Bytes of a segment; 0: the vector is sent in one piece.
     pub segment: u64,
-    /// Parallel chains; 0 and 1: one.
+    /// Parallel chains; 0 and 1 both mean one.
     pub fan: u32,
     /// The rule, in words.
     pub rule: String,
@@ -122,7 +122,8 @@ impl OpenMpi {
     }
 }
 
-/// The row and pair of the tables that apply, and the sizes between which they apply.
+/// Decides by the row and pair of the tables that apply, and names the sizes between which they
+/// apply.
 fn by_table(rules: &Rules, call: &Call) -> Decision {
     let bytes = rules.bytes(call);
     let (table, which) = match rules.in_order.filter(|_| !call.commutative) {
@@ -197,7 +198,8 @@ impl Policy for OpenMpi {
             _ => Reason::new("the library has no number for this algorithm"),
         };
         let rules = Rules::of(call.operation()).ok_or_else(none)?;
-        // Over ranks that are no power of two the library's own fold is the half one.
+        // With a number of ranks that is not a power of two, the library's own fold is the half
+        // one.
         let number = match algorithm {
             "rabenseifner-half-fold" => rules.number_of("rabenseifner"),
             other => rules.number_of(other),
@@ -250,7 +252,7 @@ pub(crate) fn numbered(
     carry_out(policy, rules, &Decision { id, segment: segment.0, fan: 0, rule }, call)
 }
 
-/// The operation's rules, whatever the version.
+/// The operation's rules, for any version.
 pub(in crate::library) fn rules_of(meta: &Meta, call: &Call) -> Result<&'static Rules> {
     Rules::of(call.operation()).ok_or_else(|| refused(meta, call, |_| true))
 }
@@ -261,7 +263,7 @@ fn refused(meta: &Meta, call: &Call, known: impl Fn(&Rules) -> bool) -> Error {
         .help(format!("ask for {}", names.join(", ")))
 }
 
-/// The reduce and what follows it, as calls.
+/// The reduce and the operation after it, as calls.
 fn parts_of(call: &Call, then: Then) -> Vec<Call> {
     use super::Flavour::Plain;
     let one = |collective| Call { collective, flavour: Plain, in_place: false, ..*call };
@@ -291,7 +293,7 @@ pub(in crate::library) fn carry_out(
         let parts = folded(call.collective, call.ranks, Where::All, ours, Fold::Halves);
         let with_segments = |part: Part| Part {
             segment: (decision.segment > 0).then_some(Bytes(decision.segment)),
-            // coll_tuned_bcast_algorithm_knomial_radix is 4 unless set.
+            // The default of coll_tuned_bcast_algorithm_knomial_radix is 4.
             radix: (ours == "knomial").then_some(4),
             ..part
         };
@@ -352,7 +354,7 @@ fn forced(rules: &Rules, id: u32, segment: u64) -> String {
     if segment > 0 {
         line.push_str(&format!(" --mca coll_tuned_{name}_algorithm_segmentsize {segment}"));
     }
-    // Forced chains have four unless told otherwise; the fixed decision's has one.
+    // Forced chains are four by default; the fixed decision has one.
     if rules.algorithm(id).is_some_and(|k| k.name == "chain") {
         line.push_str(&format!(" --mca coll_tuned_{name}_algorithm_chain_fanout 1"));
     }

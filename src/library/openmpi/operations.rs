@@ -7,7 +7,7 @@ use crate::base::collective::Collective::{
 use crate::base::collective::Collective::{Gather, Reduce, ReduceScatter, Scatter};
 use crate::library::{Call, Flavour, Operation};
 
-/// One operation with rules of its own.
+/// One operation that has rules.
 pub(in crate::library) struct Rules {
     pub collective: Collective,
     pub flavour: Flavour,
@@ -24,11 +24,11 @@ pub(in crate::library) struct Rules {
 /// What the bytes of a rule count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::library) enum Counts {
-    /// All of M.
+    /// The whole M.
     Whole,
-    /// M over N: what one rank has for one other, or one rank's part.
+    /// M over N: the part of one rank for one other, or one rank's part.
     Block,
-    /// Nothing: only ranks decide.
+    /// Nothing: only the number of ranks decides.
     Nothing,
 }
 
@@ -38,25 +38,25 @@ pub(in crate::library) struct Known {
     pub ours: Ours,
 }
 
-/// What it is here.
+/// The library's algorithm in terms of this crate.
 #[derive(Clone, Copy)]
 pub(in crate::library) enum Ours {
     /// An algorithm of the registry.
     Is(&'static str),
-    /// The same at powers of two alone, with what differs.
+    /// The same only at powers of two, with the difference.
     Like(&'static str, &'static str),
-    /// A reduce and then this, each by its own rule.
+    /// A reduce, then this operation, each by its own rule.
     Reduce(Then),
-    /// Nothing here prices it.
+    /// Nothing here prices it, for this reason.
     No(&'static str),
 }
 
-/// The second half of what begins with a reduce to rank 0.
+/// The second half of an algorithm that begins with a reduce to rank 0.
 #[derive(Clone, Copy)]
 pub(in crate::library) enum Then {
     Broadcast,
     Scatter,
-    /// Scatterv, for which the library has no rule but the linear one.
+    /// Scatterv, for which the library has only the linear rule.
     FlatScatter,
 }
 
@@ -91,7 +91,7 @@ pub(in crate::library) static RULES: &[Rules] = &[
             Known { name: "nonoverlapping", ours: Ours::Reduce(Then::Broadcast) },
             is("recursive_doubling", "recursive-doubling"),
             is("ring", "ring"),
-            // Turned into the ring unless segments are given.
+            // It falls back to the ring unless segments are given.
             is("segmented_ring", "ring"),
             is("rabenseifner", "rabenseifner"),
         ],
@@ -166,7 +166,7 @@ pub(in crate::library) static RULES: &[Rules] = &[
             is("linear", "direct"),
             is("pairwise", "pairwise"),
             is("modified_bruck", "bruck"),
-            // Without a limit of requests, which is the default, all are posted at once.
+            // Without a limit of requests, which is the default, all requests are posted at once.
             is("linear_sync", "direct"),
             is("two_proc", "direct"),
         ],
@@ -189,7 +189,7 @@ pub(in crate::library) static RULES: &[Rules] = &[
         counts: Counts::Whole,
         algorithms: &[
             is("basic_linear", "flat"),
-            // The rules ask for a fan-out of 0, which the library makes 1.
+            // The rules give a fan-out of 0, which the library changes to 1.
             is("chain", "chain"),
             is("pipeline", "chain"),
             no("split_binary_tree", "no closed form here sends halves down two subtrees"),
@@ -270,7 +270,7 @@ pub(in crate::library) static RULES: &[Rules] = &[
 ];
 
 impl Rules {
-    /// Those of an operation.
+    /// The rules of an operation.
     pub(in crate::library) fn of(operation: Operation) -> Option<&'static Self> {
         let is = |r: &&Self| (r.collective, r.flavour) == (operation.collective, operation.flavour);
         RULES.iter().find(is)
@@ -287,7 +287,7 @@ impl Rules {
         self.algorithms.iter().position(same).and_then(|i| u32::try_from(i + 1).ok())
     }
 
-    /// What its thresholds see of a call, in bytes.
+    /// The number that its thresholds compare for a call, in bytes.
     pub(in crate::library) fn bytes(&self, call: &Call) -> u64 {
         match self.counts {
             Counts::Whole => call.size.0,
@@ -296,7 +296,7 @@ impl Rules {
         }
     }
 
-    /// The least M of which a threshold sees `bytes`.
+    /// The least M for which a threshold compares `bytes`.
     pub(in crate::library) fn size(&self, bytes: u64, ranks: u32) -> Option<u64> {
         match self.counts {
             Counts::Whole => Some(bytes),
@@ -305,7 +305,7 @@ impl Rules {
         }
     }
 
-    /// What the number of bytes counts, as words that follow it.
+    /// What the number of bytes counts, as words after the number.
     pub(in crate::library) fn counted(&self) -> &'static str {
         match (self.counts, self.collective) {
             (Counts::Whole, _) => "of the vector",

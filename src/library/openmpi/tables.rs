@@ -8,7 +8,7 @@
 /// No limit.
 pub(super) const ALL: u64 = u64::MAX;
 
-/// (below so many ranks, [(below so many bytes, algorithm)]).
+/// (below this many ranks, [(below this many bytes, algorithm)]).
 pub(in crate::library) type Table = &'static [(u64, &'static [(u64, u32)])];
 
 /// allreduce of operations that do not commute.

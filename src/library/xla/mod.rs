@@ -37,9 +37,9 @@ pub(super) fn sol(site: &Site) -> Result<Box<dyn Policy>> {
 
 /// Its parameters of a device, before [`SCALE`].
 struct Device {
-    /// Found in the machine's name or title.
+    /// A word in the machine's name or title.
     word: &'static str,
-    /// Its key.
+    /// Its key in XLA's table.
     name: &'static str,
     /// GB/s.
     nic: f64,
@@ -49,14 +49,14 @@ struct Device {
     round_trip: f64,
 }
 
-/// kDefaultNcclCostModelCoeff: every figure is scaled by it.
+/// kDefaultNcclCostModelCoeff: it scales every parameter.
 const SCALE: f64 = 0.45;
 /// µs of a launch, before the scale.
 const LAUNCH: f64 = 100.0;
-/// Bytes prepared at once, and what headers add.
+/// Bytes prepared at once, and the factor for headers.
 const CHUNK: u64 = 4 << 20;
 const HEADERS: f64 = 1.025;
-/// Most bytes of its own kernels on one host.
+/// The most bytes for its own kernels on one host.
 const ONE_SHOT: u64 = 256 << 10;
 const TWO_SHOT: u64 = 4 << 20;
 

@@ -8,10 +8,10 @@
 use crate::base::error::{Error, Result};
 use crate::machine::fabric::Fabric;
 
-/// `--xla_gpu_analytical_latency_estimator_options=…` for ranks of `per_node` a node.
+/// `--xla_gpu_analytical_latency_estimator_options=…` for `per_node` ranks per node.
 ///
 /// # Errors
-/// A machine without links between nodes, or whose figures are unknown.
+/// A machine without links between nodes, or with unknown parameters.
 pub fn xla_sol_options(fabric: &Fabric, per_node: u32) -> Result<String> {
     let unknown = |what: &str| Error::unknown(format!("{what} between nodes is unknown"));
     let [.., _, outer] = fabric.tiers.as_slice() else {

@@ -6,7 +6,7 @@
 use super::{Branch, COLLECTIVES, Kind, Leaf, Limit, Node, Test, Tree};
 use crate::library::tuning_file::Line;
 
-/// Which names a tree is made of.
+/// The version whose names a tree uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// 4.0.
@@ -48,7 +48,7 @@ fn total(below: u32) -> Test {
     Test::Total(Limit::Below(below))
 }
 
-/// `yes` where the test holds, `no` where it does not.
+/// `yes` if the test holds, `no` if it does not.
 fn either(test: fn(bool) -> Test, yes: Node, no: Node) -> Node {
     tests([(test(true), yes), (test(false), no)])
 }
@@ -56,7 +56,8 @@ fn either(test: fn(bool) -> Test, yes: Node, no: Node) -> Node {
 fn node(collective: &str, version: Version) -> Node {
     let mut stem = collective.to_owned();
     stem[..1].make_ascii_uppercase();
-    // Non-blocking collectives have the same rules but for a few; their algorithms are schedules.
+    // Non-blocking collectives have the same rules with a few exceptions; their algorithms are
+    // schedules.
     let plain = collective.strip_prefix('i').filter(|c| COLLECTIVES.contains(c));
     let is_blocking = plain.is_none();
     let sched = if is_blocking { "" } else { "sched_" };
@@ -179,7 +180,7 @@ fn node(collective: &str, version: Version) -> Node {
 
 type Intra<'a> = &'a dyn Fn(&str) -> Node;
 
-/// Halving where the operation is predefined and every half has an element; it aborts at any other.
+/// Halving if the operation is predefined and every half has an element; it aborts otherwise.
 fn halves(intra: Intra<'_>, halving: &str, otherwise: &str) -> Node {
     let enough =
         [(Test::CountBelowPower, intra(otherwise)), (Test::Any(Kind::Count), intra(halving))];
@@ -217,7 +218,7 @@ fn broadcast(intra: Intra<'_>) -> Node {
     ])
 }
 
-/// The same for the non-blocking one, whose limits are not reached rather than not passed.
+/// The same for the non-blocking one, whose limits are exclusive rather than inclusive.
 fn later_broadcast(intra: Intra<'_>) -> Node {
     let below = |bytes: u32| Test::Average(Limit::Below(bytes));
     tests([
@@ -266,7 +267,7 @@ fn all_to_all(intra: Intra<'_>, is_blocking: bool) -> Node {
     };
     let long = [(average(32_768), intra(middle)), (ANY_AVERAGE, intra("pairwise"))];
     let many = std::iter::once((average(bruck), intra("brucks"))).chain(long.clone());
-    // Behind a test of the call: MPICH takes this `<8` for `<=8`, as in its own tree.
+    // After a test of the call MPICH treats this `<8` as `<=8`, as in its own tree.
     let ranks = [(Test::Ranks(Limit::Below(8)), tests(long)), (ANY_RANKS, tests(many))];
     either(Test::InPlace, intra(in_place), tests(ranks))
 }

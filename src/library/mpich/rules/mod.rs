@@ -47,7 +47,7 @@ pub struct Branch {
     pub test: Test,
     /// The node that is entered if the test holds.
     pub then: Node,
-    /// Where it stands.
+    /// Its line in the file.
     pub line: Line,
 }
 
@@ -76,7 +76,7 @@ pub enum Test {
     Total(Limit),
     /// `count<=N`: elements.
     Count(u32),
-    /// `count<pow2`: fewer elements than the largest power of two that is no larger than N.
+    /// `count<pow2`: fewer elements than the largest power of two that is not larger than N.
     CountBelowPower,
     /// `is_commutative=…`.
     Commutative(bool),
@@ -129,8 +129,8 @@ pub struct Call {
     pub ranks: u32,
     /// The number of nodes that the ranks are on.
     pub nodes: u32,
-    /// Whether the communicator has sub-communicators of nodes: several nodes, one with several
-    /// ranks.
+    /// Whether the communicator has sub-communicators per node: there are several nodes, and one of
+    /// them has several ranks.
     pub parent: bool,
     /// Whether ranks of one node are numbered one after another.
     pub consecutive: bool,

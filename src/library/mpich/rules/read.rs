@@ -41,14 +41,14 @@ pub(in crate::library) fn read(text: &str) -> Result<Tree, Refused> {
     }
 }
 
-/// A name and the object behind it.
+/// A name and the object after it.
 struct Entry {
     name: String,
     line: usize,
     inside: Vec<Entry>,
 }
 
-/// The part of JSON that such a file is made of.
+/// Reads the part of JSON that such a file uses.
 struct Scanner<'a> {
     text: &'a str,
     at: usize,
@@ -62,7 +62,7 @@ impl Scanner<'_> {
         )
     }
 
-    /// The next character that is no blank.
+    /// The next character that is not white space.
     fn next(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
         while let Some(byte) = bytes.get(self.at).copied().filter(u8::is_ascii_whitespace) {
@@ -121,7 +121,7 @@ impl Scanner<'_> {
         loop {
             self.next();
             let line = self.line;
-            // MPICH takes blanks out of names.
+            // MPICH removes white space from names.
             let name: String = self.name()?.chars().filter(|c| !c.is_ascii_whitespace()).collect();
             if let Some(before) = lines.insert(name.clone(), line) {
                 return Err(Refused::at(line, format!("`{name}` is already in line {before}"))
@@ -195,9 +195,9 @@ fn closed(branches: &[Branch], line: usize) -> Result<(), Refused> {
         return Err(Refused::at(early.line.0, "tests follow one that is always true")
             .help("MPICH stops at such a list: put `=any` last"));
     }
-    // What tests a yes or no is complete with both.
+    // A test for yes or no is complete with both.
     let both = branches.iter().any(|b| opposite(b.test) == Some(last.test));
-    // Of inter-communicators a file may say nothing.
+    // A file may leave out inter-communicators.
     let intra = last.test == Test::Inter(false);
     if any(last) || both || intra {
         return Ok(());
@@ -220,7 +220,7 @@ fn opposite(test: Test) -> Option<Test> {
     })
 }
 
-/// Tests by what stands before their sign.
+/// Tests by the text before their sign.
 const NAMES: &[&str] = &[
     "comm_type=intra",
     "comm_type=inter",
@@ -311,7 +311,7 @@ fn limit(rest: &str, line: usize) -> Result<Option<Limit>, Refused> {
     }
 }
 
-/// Whether MPICH knows what `test` asks for this collective; at others it stops at the first call.
+/// Whether MPICH can evaluate `test` for this collective; otherwise it stops at the first call.
 fn asked(test: Test, collective: &str) -> bool {
     let plain = collective.strip_prefix('i').filter(|c| COLLECTIVES.contains(c));
     let plain = plain.unwrap_or(collective);

@@ -13,7 +13,7 @@ pub fn mpich_json(tree: &Tree) -> String {
     text
 }
 
-/// Names in their order, each with the object behind it.
+/// Names in their order, each with the object after it.
 struct Object(Vec<(String, Self)>);
 
 impl Object {
@@ -38,7 +38,7 @@ impl Object {
         for (name, inside) in &self.0 {
             text.push_str(before);
             text.push_str(&"  ".repeat(depth + 1));
-            // Names are letters, digits and signs that JSON takes as they are.
+            // Names are letters, digits and signs that JSON needs no escapes for.
             text.push_str(&format!("\"{name}\": "));
             inside.write(text, depth + 1);
             before = ",\n";

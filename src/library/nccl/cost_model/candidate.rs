@@ -38,7 +38,7 @@ impl Candidate {
         }
     }
 
-    /// What a release calls it: `Ring/LL`, or its kernel's name.
+    /// A release's name for it: `Ring/LL`, or its kernel's name.
     #[must_use]
     pub fn name(self, version: Version) -> Cow<'static, str> {
         match self {
@@ -52,9 +52,9 @@ impl Candidate {
 /// How copy engines gather.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Copies {
-    /// A copy for each rank.
+    /// One copy per rank.
     Unicast,
-    /// One copy, which the switch multicasts.
+    /// One copy, multicast by the switch.
     Multicast,
 }
 
@@ -68,8 +68,8 @@ impl Copies {
 
 /// A kernel that reads and writes the other ranks' windows itself.
 ///
-/// LL carries flags with the data; LD and ST load and store; MC lets the switch multicast or add;
-/// TMA moves blocks by the GPU's own engine; Rail goes between nodes as well.
+/// LL carries flags with the data; LD and ST load and store; MC lets the switch multicast or
+/// reduce; TMA moves blocks with the GPU's own engine; Rail also goes between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are NCCL's, and the type says what they are made of")]
 pub enum Kernel {
@@ -116,7 +116,7 @@ impl Kernel {
         Self::ReduceScatterRailMc,
     ];
 
-    /// A release's name for it, as its `NCCL_SYM_KERNEL` takes it.
+    /// A release's name for it, as `NCCL_SYM_KERNEL` takes it.
     #[must_use]
     pub fn name(self, version: Version) -> &'static str {
         if self == Self::AllGatherRail && !version.has(since::RAIL_SCATTERS) {
@@ -144,7 +144,7 @@ impl Kernel {
         ][self as usize]
     }
 
-    /// The function that it carries out.
+    /// The function that it implements.
     #[must_use]
     pub fn function(self) -> Function {
         match self as usize {
@@ -167,7 +167,7 @@ impl Kernel {
         )
     }
 
-    /// Whether the GPU's engine for blocks moves the data.
+    /// Whether the GPU's own engine (TMA) moves the data.
     #[must_use]
     pub fn is_tma(self) -> bool {
         matches!(
@@ -196,7 +196,7 @@ impl Kernel {
         )
     }
 
-    /// Whether the switch adds for it.
+    /// Whether the switch reduces for it.
     pub(super) fn loads_multicast(self) -> bool {
         matches!(self, Self::AllReduceLdMc | Self::ReduceScatterLdMc | Self::ReduceScatterRailMc)
     }

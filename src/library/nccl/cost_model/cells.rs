@@ -17,18 +17,18 @@ pub(super) const NET: usize = 2;
 /// One algorithm and protocol for one function.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cell {
-    /// What a call costs before its first byte; −1 where the function is not served.
+    /// The latency of a call before its first byte; −1 if the function is not supported.
     pub latency: Micros,
-    /// Bytes of the largest buffer over time; −1 where the function is not served.
+    /// Bytes of the largest buffer over time; −1 if the function is not supported.
     pub bandwidth: Gbps,
     /// Whether it takes part in the choice.
     pub runs: bool,
 }
 
-/// The function is not served.
+/// The function is not supported.
 const UNSERVED: Cell = Cell { latency: Micros(-1.0), bandwidth: Gbps(-1.0), runs: false };
 
-/// A communicator with everything that does not depend on the cell.
+/// A communicator with everything that does not depend on a single cell.
 pub(super) struct Filler<'a> {
     pub comm: &'a Communicator,
     pub figures: &'a Figures,
@@ -75,7 +75,7 @@ impl Filler<'_> {
         Cell { latency: Micros(latency), bandwidth: Gbps(bandwidth), runs }
     }
 
-    /// Whether a cell is initialised at all, whatever the function.
+    /// Whether a cell is initialized at all, for any function.
     fn starts(&self, algo: Algo, proto: Proto) -> bool {
         let Communicator { nodes, nvls, collnet, collnet_chain, ref nvls_graph, .. } = *self.comm;
         let switch = nvls && (nvls_graph.channels >= 2 || self.rubin);
@@ -193,7 +193,7 @@ impl Filler<'_> {
         base + ((steps - between) as f32 * intra + between as f32 * inter)
     }
 
-    /// What the network adds to a step between nodes.
+    /// The overhead of the network in a step between nodes.
     fn overhead(&self) -> f32 {
         match self.settings.net_overhead() {
             Some(nanoseconds) => (nanoseconds as f64 * 0.001) as f32,

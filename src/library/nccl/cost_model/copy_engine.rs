@@ -3,8 +3,8 @@
 use super::super::{Arch, Communicator};
 use super::{Copies, Reach, Variables};
 
-/// The way that takes less, for so many bytes per rank, out of place and outside a captured graph.
-/// Drivers from 13.4 on, which multicast at full rate from any host, are not taken into account.
+/// The faster of the two copies, for this many bytes per rank, out of place and outside a captured
+/// graph. Drivers from 13.4 on, which multicast at full rate from any host, are not considered.
 pub(super) fn gather(
     comm: &Communicator,
     variables: &Variables,
@@ -15,7 +15,7 @@ pub(super) fn gather(
     let blackwell = comm.min_cc >= 100;
     let arm = comm.arch == Arch::Arm;
     let rate: f32 = if blackwell { 779.0 } else { 392.0 };
-    // What a host that is no ARM lets copies reach.
+    // The rate that copies reach with a host that is not ARM.
     let host: f32 = 106.0;
     let unicast = {
         let (base, each) = if blackwell { (32.04, 0.13) } else { (17.5, 1.957) };

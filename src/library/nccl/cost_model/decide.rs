@@ -11,7 +11,7 @@ use super::{Candidate, Kernel, Reach, Release, Variables, general};
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Ratio};
 
-/// A communicator's candidates, made ready for one decision after another.
+/// A communicator's candidates, prepared for many decisions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CostModel {
     pub(super) comm: Communicator,
@@ -25,51 +25,51 @@ pub struct CostModel {
     pub(super) enabled: Enabled,
     pub(super) variables: Variables,
     pub(super) threads: [[u32; 3]; 7],
-    /// Bytes a thread below which channels and threads are given up.
+    /// Bytes per thread below which channels and threads are given up.
     pub(in super::super) thresholds: [[u32; 3]; 7],
     cells: [[[Cell; 3]; 7]; 5],
 }
 
-/// Which buffers of a call lie in symmetric windows.
+/// Which buffers of a call are in symmetric windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Windows {
-    /// None.
+    /// Neither.
     #[default]
     None,
     /// Both, out of place.
     Both,
 }
 
-/// What is taken.
+/// The chosen candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Best {
     /// The candidate.
     pub candidate: Candidate,
-    /// Channels at most; blocks of a symmetric kernel; 0 for copy engines.
+    /// The most channels; blocks of a symmetric kernel; 0 for copy engines.
     pub channels: u32,
     /// Threads of a block; 0 for copy engines.
     pub threads: u32,
     /// NCCL's estimate, in microseconds.
     pub(super) time: f32,
-    /// What is compared: the estimate, or more where blocks are charged for.
+    /// The compared time: the estimate, or more if blocks are charged for.
     pub(super) rank: f32,
 }
 
 impl Best {
-    /// NCCL's own estimate. For [`Kernel::AllGatherRail`] it is a millionth of what is meant, as in
-    /// NCCL, which forms it in seconds.
+    /// NCCL's own estimate. For [`Kernel::AllGatherRail`] it is a millionth of the real time, as in
+    /// NCCL, which computes it in seconds.
     #[must_use]
     pub fn time(&self) -> Micros {
         Micros(self.time)
     }
 
-    /// What is compared: the estimate, or more where blocks are charged for.
+    /// The compared time: the estimate, or more if blocks are charged for.
     #[must_use]
     pub fn compared(&self) -> Micros {
         Micros(self.rank)
     }
 
-    /// The algorithm and protocol, where it is one.
+    /// The algorithm and protocol, if the candidate is one.
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
         let Candidate::General(algo, proto) = self.candidate else { return None };
@@ -79,8 +79,8 @@ impl Best {
 }
 
 impl CostModel {
-    /// The candidates of a communicator. Releases before 2.31 have symmetric kernels alone here; a
-    /// [`Chooser`](super::super::Chooser) has their algorithms.
+    /// The candidates of a communicator. For releases before 2.31 these are only symmetric kernels;
+    /// a [`Chooser`](super::super::Chooser) has their algorithms.
     ///
     /// # Errors
     /// Settings that this release refuses.
@@ -130,13 +130,13 @@ impl CostModel {
         self.cells[function as usize][algo as usize][proto as usize]
     }
 
-    /// Threads of a block at most, as the table has them; 0 where there is no such protocol.
+    /// The most threads of a block in the table; 0 if there is no such protocol.
     #[must_use]
     pub fn threads(&self, algo: Algo, proto: Proto) -> u32 {
         self.threads[algo as usize][proto as usize]
     }
 
-    /// What NCCL takes; none where nothing may run, which is an error there.
+    /// NCCL's choice; `None` if nothing may run, which is an error in NCCL.
     #[must_use]
     pub fn decide(&self, call: &Call, windows: Windows) -> Option<Best> {
         if windows == Windows::Both
@@ -158,7 +158,7 @@ impl CostModel {
             let candidate = Candidate::General(algo, proto);
             return Some(Best { candidate, channels, threads, time: 0.0, rank: 0.0 });
         }
-        // From the highest number down, so that of equals the highest stays.
+        // From the highest number down, so that the highest of equal candidates is kept.
         let mut best: Option<Best> = None;
         for algo in Algo::ALL.into_iter().rev() {
             for proto in Proto::ALL.into_iter().rev() {
@@ -171,8 +171,7 @@ impl CostModel {
         best
     }
 
-    /// Every candidate that the choice looked at, the cheapest first, of equals the one that is
-    /// taken.
+    /// Every considered candidate, cheapest first; of equals, the chosen one first.
     #[must_use]
     pub fn ranked(&self, call: &Call, windows: Windows) -> Vec<Best> {
         let mut all: Vec<Best> = match self.decide(call, windows).map(|best| best.candidate) {
@@ -210,13 +209,13 @@ impl CostModel {
         }
     }
 
-    /// What a size reaches of a cell's bandwidth.
+    /// The fraction of a cell's bandwidth that a size reaches.
     #[must_use]
     pub fn reached(&self, size: Bytes, algo: Algo, proto: Proto) -> Ratio {
         Ratio(f64::from(self.factor(size, algo, proto)))
     }
 
-    /// Sizes, beside powers of two, from which on times follow another line.
+    /// Sizes, besides powers of two, from which on times follow a different line.
     pub(in super::super) fn changes(&self) -> Vec<u64> {
         let each = u64::from(self.comm.channels) * u64::from(self.comm.ranks);
         let mut changes = general::BREAKS.map(|bytes| each.saturating_mul(bytes)).to_vec();
@@ -226,13 +225,13 @@ impl CostModel {
         changes
     }
 
-    /// Where the cheapest candidate changes on windows is looked for between these sizes.
+    /// The sizes between which a change of the cheapest candidate on windows is searched for.
     pub fn points() -> impl Iterator<Item = u64> {
         curve_points()
     }
 
-    /// What to know of the answers where they are NCCL's less surely than elsewhere: those of GPUs
-    /// of Rubin's kind.
+    /// A caveat about the answers, if they match NCCL's less certainly than others: for Rubin-class
+    /// GPUs.
     #[must_use]
     pub fn caveat(&self) -> Option<&'static str> {
         self.rubin.then_some(
@@ -251,15 +250,15 @@ impl CostModel {
         }
     }
 
-    /// Elements of the call: a rank's part where it gathers.
+    /// Elements of the call; if it gathers, those of one rank.
     pub(super) fn count(&self, call: &Call) -> u64 {
         let ranks = if call.function.gathers() { u64::from(self.comm.ranks) } else { 1 };
         call.size.0 / ranks / self.element()
     }
 }
 
-/// Sixteen sizes in each power of two: where times are no lines, two changes between neighbours of
-/// these are not told apart.
+/// Sixteen sizes in each power of two. If times are not lines, two changes between neighboring
+/// sizes are not distinguished.
 fn curve_points() -> impl Iterator<Item = u64> {
     (4..40).flat_map(|bits| (16..32).map(move |part| (part << bits) >> 4))
 }

@@ -9,26 +9,26 @@ use crate::base::error::Result;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Enabled {
     algos: [[bool; 7]; 5],
-    /// Nothing: by NCCL's own rules.
+    /// `None`: NCCL's own rules decide.
     protos: [[Option<bool>; 3]; 5],
     kernels: [[bool; 18]; 5],
-    /// Whether a list names something for the function.
+    /// Whether a list names a candidate for the function.
     pub forced: [bool; 5],
 }
 
 impl Enabled {
-    /// What the lists leave.
+    /// The candidates that the lists leave.
     ///
     /// # Errors
-    /// A list that NCCL refuses, so that no communicator comes up.
+    /// A list that NCCL refuses, so that no communicator starts.
     pub fn of(settings: &Settings, version: Version) -> Result<Self> {
         if !version.has(since::COST_MODELS) {
             return Ok(Self::one_kernel(settings, version));
         }
         let (algo, proto) = settings.lists();
         let kernels = settings.variables().kernels.as_deref();
-        // One of these lists switches everything off first, so that naming algorithms leaves no
-        // kernel, and naming kernels no algorithm.
+        // One of these lists first disables everything. Therefore a list of algorithms leaves no
+        // kernel, and a list of kernels no algorithm.
         let all = algo.is_none() && kernels.is_none();
         let mut enabled = Self {
             algos: [[all; 7]; 5],
@@ -61,8 +61,8 @@ impl Enabled {
         Ok(enabled)
     }
 
-    /// What is left before 2.31, where kernels are asked apart from algorithms: the one that is named,
-    /// or all.
+    /// The kernels left before 2.31, where kernels are chosen separately from algorithms: the named
+    /// one, or all.
     fn one_kernel(settings: &Settings, version: Version) -> Self {
         let named = settings.variables().kernels.as_deref().filter(|&name| name != "^");
         let row = Kernel::ALL.map(|kernel| named.is_none_or(|name| name == kernel.name(version)));
@@ -87,7 +87,7 @@ impl Enabled {
             }
     }
 
-    /// Whether a list has LL128 on, so that its paths are not asked any more.
+    /// Whether a list enables LL128, so that its paths are no longer checked.
     pub fn insists_on_ll128(&self, function: Function) -> bool {
         self.protos[function as usize][Proto::Ll128 as usize] == Some(true)
     }

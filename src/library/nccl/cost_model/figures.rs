@@ -7,27 +7,27 @@ use super::Release;
 /// Rates in GB/s, latencies in microseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Figures {
-    /// LL's cap over all channels; a channel's on GPUs of Rubin's kind.
+    /// LL's cap over all channels; on Rubin-class GPUs, a channel's cap.
     pub ll: f64,
     /// A ring channel's cap under LL128.
     pub ring_ll128: f64,
     /// A tree channel's under LL128.
     pub tree_ll128: f64,
-    /// A tree channel's under any protocol; none where negative.
+    /// A tree channel's cap under any protocol; no cap if negative.
     pub tree: f64,
-    /// A channel's of `NVLSTree`; none where negative.
+    /// The cap of a channel of `NVLSTree`; no cap if negative.
     pub nvls_tree: f64,
-    /// The part of the switch's rate that NVLS gets.
+    /// The fraction of the switch's rate that NVLS gets.
     pub efficiency: f32,
-    /// What an algorithm costs before its first step, by protocol.
+    /// The latency of an algorithm before its first step, by protocol.
     pub base: [[f32; 3]; 7],
-    /// What a step costs over `NVLink`, PCI and the network.
+    /// The latency of a step over `NVLink`, PCI and the network.
     pub hardware: [[[f32; 3]; 7]; 3],
-    /// What a ring's step between nodes costs in Simple, before it is rounded.
+    /// The latency of a ring's step between nodes in Simple, before rounding.
     pub rail: f64,
 }
 
-/// What a step costs on GPUs of Rubin's kind over `NVLink`, PCI and the network, by algorithm and
+/// The latency of a step on Rubin-class GPUs over `NVLink`, PCI and the network, by algorithm and
 /// protocol.
 pub(super) const RUBIN: [[[f64; 3]; 7]; 3] = [
     [
@@ -63,14 +63,14 @@ const fn simple(latency: f64) -> [f64; 3] {
     [0.0, 0.0, latency]
 }
 
-/// Whether GPUs are of Rubin's kind, whose rings and trees have a model of their own.
+/// Whether GPUs are Rubin-class, whose rings and trees have a separate model.
 pub(super) fn is_rubin(comm: &Communicator, release: Release) -> bool {
     release >= Release::V2_32 && (107..120).contains(&comm.min_cc)
 }
 
 const BLACKWELL: usize = 3;
 
-/// The release whose constants the later ones kept.
+/// The release whose constants later releases kept.
 const NEWEST_TABLE: Version = Version::NEWEST;
 
 impl Figures {
@@ -79,7 +79,7 @@ impl Figures {
         let column = (comm.nodes.min(3) - 1) as usize;
         let class = gpu_class(comm.min_cc, NEWEST_TABLE);
         let amd = matches!(comm.vendor, Vendor::Amd | Vendor::Mixed);
-        // LL's cap depends on the GPU on one node, on the processor on several.
+        // LL's cap depends on the GPU on one node, and on the processor on several.
         let ll_row = if comm.nodes == 1 { class } else { usize::from(amd) };
         let mut figures = Self {
             ll: known.ll[ll_row][column],

@@ -6,11 +6,11 @@ use super::super::{Element, Operation, Reduction};
 use super::Kernel;
 use super::symmetric::GRAIN;
 
-/// What a call moves.
+/// The amount of data that a call moves.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub ranks: u32,
-    /// A rank's part where the call gathers.
+    /// A rank's part if the call gathers.
     pub bytes: u64,
 }
 
@@ -37,17 +37,17 @@ struct Row {
     rank: f64,
     /// A block's rate for whole chunks.
     block: f64,
-    /// For single rows of a chunk; 0: as whole chunks.
+    /// For single rows of a chunk; 0: the same as for whole chunks.
     small: f64,
-    /// For what is left; 0: as whole chunks.
+    /// For the remaining elements; 0: the same as for whole chunks.
     scalar: f64,
     /// A block's rate of packing flags; 0: none are packed.
     pack: f64,
     /// The fabric's rate.
     peak: f64,
-    /// How much of a block's rate is left with 8 and with 32 blocks, where that falls.
+    /// The fraction of a block's rate with 8 and with 32 blocks, if the rate falls.
     sag: (f64, f64),
-    /// Blocks from which on latency and data overlap less.
+    /// The number of blocks from which on latency and data overlap less.
     overlap: f64,
 }
 
@@ -78,7 +78,7 @@ const fn reduced([base, rank, peak]: [f64; 3], [block, small, scalar]: [f64; 3])
     Row { small, scalar, ..plain([base, rank, block, peak]) }
 }
 
-/// Element types whose sums have rows of their own.
+/// Element types whose sums have separate rows.
 #[derive(Clone, Copy)]
 enum Summed {
     Half,
@@ -87,7 +87,7 @@ enum Summed {
 }
 
 impl Fit {
-    /// The row of a kernel, where there is one.
+    /// The row of a kernel, if there is one.
     pub fn of(kernel: Kernel, cc: u32, reduction: Reduction) -> Option<Self> {
         let gpu = match cc {
             100 => Gpu::B200,
@@ -111,13 +111,13 @@ impl Fit {
         Some(Self { kernel, gpu, row })
     }
 
-    /// What a block costs when kernels are compared, as a fraction of the time.
+    /// The cost of a block when kernels are compared, as a fraction of the time.
     pub fn charge(&self) -> f32 {
         let gathers = matches!(self.kernel as usize, 5..12);
         if self.gpu == Gpu::Rubin && !gathers { 0.01 } else { 0.02 }
     }
 
-    /// The estimate with so many blocks, in microseconds.
+    /// The estimate with this many blocks, in microseconds.
     pub fn time(&self, load: &Load, blocks: u32) -> f64 {
         use Kernel::{
             AllGatherLl, AllGatherLlMc, AllReduceLd, AllReduceTma, ReduceScatterLd,
@@ -151,7 +151,7 @@ impl Fit {
         row.base + hops + stall + work
     }
 
-    /// Whole chunks, single rows and what is left move at rates of their own.
+    /// Whole chunks, single rows and the remaining elements have separate rates.
     fn in_chunks(
         &self,
         load: &Load,
@@ -178,7 +178,7 @@ impl Fit {
         part(full, block) + part(rows, small) + part(ends, scalar)
     }
 
-    /// Whether the switch multicasts or adds.
+    /// Whether the switch multicasts or reduces.
     fn by_switch(&self) -> bool {
         self.kernel.stores_multicast() || self.kernel.loads_multicast()
     }
@@ -195,7 +195,7 @@ impl Fit {
         }
     }
 
-    /// The fabric's rate, and what blocks lose by standing in each other's way.
+    /// The fabric's rate, and the loss when blocks interfere with each other.
     fn fabric(&self, active: u32) -> (f64, f64) {
         let trough = self.kernel == Kernel::AllGatherTma
             && self.gpu == Gpu::B300
@@ -204,7 +204,7 @@ impl Fit {
         if trough { (self.row.peak.min(639.6826), 12.1475) } else { (self.row.peak, 0.0) }
     }
 
-    /// How a block's rate depends on how many there are.
+    /// How a block's rate depends on the number of blocks.
     fn scale(&self, ranks: u32, active: u32) -> f64 {
         match self.kernel {
             Kernel::AllGatherTmaMc if active == 1 => 1.1445,

@@ -9,24 +9,24 @@ use super::decide::{CostModel, Windows};
 use super::{Best, Candidate, Release};
 use crate::base::quantity::Bytes;
 
-/// Operations of a group for which all but rings pay their latency once.
+/// Operations of a group for which all algorithms but rings pay their latency once.
 const PIPELINED: u32 = 8;
 
-/// What stands for a time that is never taken while anything else is left.
+/// A time that is never chosen while anything else is left.
 const LAST_RESORT: f32 = f32::MAX / 2.0;
 
 /// Bytes per channel and rank from which on rings in Simple pay more.
 const PLATEAU: u64 = 64;
 
-/// Above so many, a ring within a node begins to pay less again; nothing is left of that twice as
-/// far.
+/// Above this many bytes, the extra latency of a ring within a node decreases; from twice as many
+/// on it is constant.
 const EASE: u64 = 256 << 10;
 
 /// Bytes per channel and rank at which a ring's latency follows another rule.
 pub(super) const BREAKS: [u64; 3] = [PLATEAU, EASE + 1, 2 * EASE];
 
 impl CostModel {
-    /// The time of a general candidate, where it may run.
+    /// The time of a general candidate, if it may run.
     pub(super) fn general(
         &self,
         call: &Call,
@@ -43,7 +43,7 @@ impl CostModel {
         } else {
             self.line_time(call, algo, proto)
         };
-        // What has no bandwidth takes for ever, or less than nothing.
+        // Without bandwidth the time is infinite or negative.
         (time > 0.0).then(|| {
             let (channels, threads) = self.general_blocks(call.size, algo, proto);
             Best { candidate: Candidate::General(algo, proto), channels, threads, time, rank: time }
@@ -79,7 +79,7 @@ impl CostModel {
         algo == Algo::Pat && self.comm.local_ranks > 1
     }
 
-    /// What a size reaches of the cell's bandwidth.
+    /// The fraction of the cell's bandwidth that a size reaches.
     pub(super) fn factor(&self, size: Bytes, algo: Algo, proto: Proto) -> f32 {
         let Some(class) = (size.0 / 64).checked_ilog2().map(|k| k as usize) else { return 1.0 };
         match algo {
@@ -117,7 +117,7 @@ impl CostModel {
         let times = if ring { call.pipelined } else { call.pipelined.div_ceil(PIPELINED) };
         let latency = latency * times as f32;
         let moving = call.size.0 as f32 / (1000.0 * bandwidth);
-        // Rings add 8-bit floats only where nothing else does.
+        // Rings add 8-bit floats only if nothing else does.
         let shunned = ring && self.reduction.element == Element::Fp8 && self.comm.ranks > 8;
         let many = if shunned { 1024.0 } else { 1.0 };
         match self.release {
@@ -165,7 +165,7 @@ impl CostModel {
         (channels, if fixed { 640 } else { (threads + helpers).max(96) })
     }
 
-    /// Channels and threads before helpers, given up one after another for small sizes.
+    /// Channels and threads before helpers; they are given up one after another for small sizes.
     pub(super) fn lowered(
         &self,
         size: Bytes,
@@ -210,7 +210,7 @@ fn eased(steps: i32, each: u64) -> f32 {
     1.0 + share * longer
 }
 
-/// Whether the switch has the reduction.
+/// Whether the switch supports the reduction.
 pub(super) fn switch_adds(reduction: Reduction, function: Function) -> bool {
     match (reduction.element, reduction.operation) {
         _ if function == Function::AllGather => true,

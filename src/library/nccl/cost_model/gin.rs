@@ -5,11 +5,11 @@ use super::decide::CostModel;
 use super::lsa::MOST_BLOCKS;
 use super::{Kernel, Release};
 
-/// What a block costs when kernels are compared, as a fraction of the time.
+/// The cost of a block when kernels are compared, as a fraction of the time.
 const CHARGE: f32 = 0.025;
 
 impl CostModel {
-    /// Blocks, the estimate and what is compared.
+    /// Blocks, the estimate and the compared time.
     pub(super) fn between_domains(&self, call: &Call, kernel: Kernel) -> (u32, f32, f32) {
         let bytes = self.counted(call);
         let (blocks, time) = match kernel {
@@ -31,7 +31,7 @@ impl CostModel {
         (blocks, reported, charged)
     }
 
-    /// Seconds that a step between domains takes.
+    /// The seconds of a step between domains.
     fn rail_latency(&self) -> f64 {
         1e-6 * self.figures.rail
     }
@@ -48,7 +48,7 @@ impl CostModel {
         self.comm.ranks / self.reach.domain
     }
 
-    /// As 2.29.2 has it, which adds microseconds to nanoseconds.
+    /// As in 2.29.2, which adds microseconds to nanoseconds.
     fn first_gather_by_rails(&self, bytes: u64) -> (u32, f32) {
         const CHUNK: u64 = 4 << 20;
         let chunks = bytes.div_ceil(CHUNK);
@@ -129,12 +129,12 @@ impl CostModel {
 
 /// Bytes per second of a reduce-scatter between domains.
 struct Rails {
-    /// What a block handles.
+    /// The rate of a block.
     block: f64,
-    /// What the domain carries.
+    /// The rate of the domain.
     inside: f64,
-    /// What the rails carry.
+    /// The rate of the rails.
     between: f64,
-    /// Blocks beyond which nothing is gained.
+    /// The number of blocks beyond which there is no gain.
     saturation: u32,
 }

@@ -5,24 +5,24 @@ use super::decide::CostModel;
 use super::fitted::{Fit, Load};
 use super::{Kernel, Release};
 
-/// Bytes a microsecond of what NCCL calls a GB/s here.
+/// Bytes per microsecond of the unit that NCCL calls GB/s here.
 const GIB: f64 = (1_u64 << 30) as f64 / 1e6;
 
-/// Blocks of a symmetric kernel at most.
+/// The most blocks of a symmetric kernel.
 pub(super) const MOST_BLOCKS: u32 = 64;
 
-/// How much longer a smaller number of blocks may take than the largest.
+/// How much longer a smaller number of blocks may take, as a factor of the time with the most.
 const SLACK: f64 = 1.025;
 
-/// Nothing slower than this counts.
+/// No slower candidate counts.
 const NEVER: f64 = 1e30;
 
 impl CostModel {
-    /// Blocks, the estimate and what is compared.
+    /// Blocks, the estimate and the compared time.
     pub(super) fn within_domain(&self, call: &Call, kernel: Kernel) -> Option<(u32, f32, f32)> {
         let (least, most) = self.block_bounds(call, kernel)?;
         let model = Model::of(self, call, kernel);
-        // Since 2.31 blocks come in pairs, and the estimate that is told has them charged.
+        // Since 2.31 blocks come in pairs, and the reported estimate includes their charge.
         let tuner_charges = self.version.has(since::COST_MODELS);
         let step = if tuner_charges { 2 } else { 1 };
         match self.release {
@@ -53,8 +53,8 @@ impl CostModel {
         }
     }
 
-    /// The least and the greatest number of blocks; none where a kernel with TMA has too little to
-    /// move.
+    /// The least and the greatest number of blocks; `None` if a kernel with TMA has too few bytes
+    /// to move.
     fn block_bounds(&self, call: &Call, kernel: Kernel) -> Option<(u32, u32)> {
         let ranks = self.comm.ranks;
         let mut most = MOST_BLOCKS;
@@ -87,13 +87,13 @@ impl CostModel {
             let bytes = self.bytes(call);
             let needed = |blocks: u64| match kernel {
                 Kernel::AllGatherTma => 8192 * blocks,
-                // Whatever the blocks.
+                // For any number of blocks.
                 Kernel::AllGatherTmaMc => 4096,
                 _ => 16384 * u64::from(ranks) * blocks,
             };
             let enough = |blocks: u32| bytes >= needed(blocks.into());
             if !enough(least) {
-                // A list of kernels means what it says.
+                // Listed kernels are used even with too few bytes.
                 return self.variables.kernels.is_some().then_some((least, most));
             }
             while most > least && !enough(most) {
@@ -103,13 +103,13 @@ impl CostModel {
         Some((least, most))
     }
 
-    /// Blocks that keep a switch busy, over all ranks.
+    /// Blocks that saturate a switch, over all ranks.
     pub(super) fn switch_blocks(&self) -> u32 {
         if self.comm.min_cc < 100 { 16 } else { 32 }
     }
 }
 
-/// What prices a kernel: what was fitted to its GPU, or the model for all.
+/// The model that prices a kernel: the one fitted to its GPU, or the model for all GPUs.
 enum Model {
     Fitted(Fit, Load),
     Plain(Plain),
@@ -135,7 +135,7 @@ impl Model {
         }
     }
 
-    /// What a block costs when kernels are compared, as a fraction of the time.
+    /// The cost of a block when kernels are compared, as a fraction of the time.
     fn charge(&self) -> f32 {
         match self {
             Self::Fitted(fit, _) => fit.charge(),
@@ -143,7 +143,8 @@ impl Model {
         }
     }
 
-    /// The fewest blocks that are quick enough: one, or one more by a step and another.
+    /// The fewest blocks from `least` on that are fast enough; 1 is followed by 2, others by `step`
+    /// more.
     fn first_within(&self, least: u32, most: u32, limit: f64, step: u32) -> Option<(u32, f64)> {
         let mut blocks = least;
         while blocks < most {
@@ -161,7 +162,7 @@ impl Model {
 struct Plain {
     base: f64,
     bus: f64,
-    /// A block's rate, and how many copies of it the switch stands for.
+    /// A block's rate, and the factor by which the switch multiplies it.
     block: f64,
     copies: f64,
     peak: f64,
@@ -238,7 +239,7 @@ fn soft_plus(x: f64) -> f64 {
     if x >= 100.0 { x } else { x.exp().ln_1p() }
 }
 
-/// The smaller of two, rounded off where they are near each other by so much.
+/// The smaller of two values, smoothed over `width` where they are near each other.
 pub(super) fn soft_min(x: f64, most: f64, width: f64) -> f64 {
     most - width * (((most / width).exp() - 1.0) * (-x / width).exp()).ln_1p()
 }

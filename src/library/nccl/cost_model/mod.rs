@@ -33,12 +33,12 @@ pub use decide::{Best, CostModel, Windows};
 pub use reach::Reach;
 pub(super) use variables::Variables;
 
-/// The states of this tuner; later ones are greater.
+/// The states of this tuner, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Release {
     /// 2.31.2.
     V2_31,
-    /// 2.32.6, read in the last state of development before it.
+    /// 2.32.6, read in the last development state before it.
     V2_32,
 }
 

@@ -8,21 +8,21 @@ use super::cells::{NET, NVLINK, PCI, ring_steps};
 use super::decide::{CostModel, Windows};
 use super::lsa::soft_min;
 
-/// A channel's buffer in bytes, by protocol, and the steps that it is cut into.
+/// A channel's buffer in bytes, by protocol, and its number of steps.
 const BUFFERS: [u64; 3] = [524_288, 4_915_200, 4 << 20];
 const STEPS: u64 = 8;
 
-/// How much of a link's rate is data, by protocol.
+/// The fraction of a link's rate that is data, by protocol.
 const PAYLOAD: [f64; 3] = [0.5, 0.9375, 1.0];
 
-/// Steps of one kind: how many, their latency in microseconds, bytes a microsecond.
+/// Steps of one kind: their number, their latency in microseconds, their bytes per microsecond.
 struct Hops {
     count: f64,
     latency: f64,
     rate: f32,
 }
 
-/// A channel's part, its slices, and how many of them a link passes on.
+/// A channel's part, its slices, and the number of slices that a link passes on.
 struct Slices {
     share: u64,
     slice: u64,
@@ -30,7 +30,7 @@ struct Slices {
 }
 
 impl CostModel {
-    /// The time, where the call has something for a channel.
+    /// The time, if the call has bytes for a channel.
     pub(super) fn pipeline_time(
         &self,
         call: &Call,
@@ -39,7 +39,7 @@ impl CostModel {
         proto: Proto,
     ) -> Option<f32> {
         let channels = self.scheduled(call, algo, proto)?;
-        // Between windows bytes are gathered, whatever they mean.
+        // Between windows NCCL gathers bytes, whatever the data type.
         let gathered = windows == Windows::Both && call.function == Function::AllGather;
         let element = if gathered { 1 } else { self.element() };
         let slices = self.slices(call, algo, proto, (channels, element));
@@ -57,7 +57,7 @@ impl CostModel {
         Some(self.total(call, algo, latency, bandwidth))
     }
 
-    /// Channels that the scheduler uses for the call alone.
+    /// The channels that the scheduler uses for a single call.
     fn scheduled(&self, call: &Call, algo: Algo, proto: Proto) -> Option<u32> {
         let comm = &self.comm;
         let (mut channels, _) = self.general_blocks(call.size, algo, proto);
@@ -167,13 +167,13 @@ impl CostModel {
         }
     }
 
-    /// The rate that no number of channels exceeds, as the largest buffer over time.
+    /// The rate that no number of channels exceeds, computed as the largest buffer over time.
     fn greatest_rate(&self, function: Function, algo: Algo, proto: Proto) -> f32 {
         let bus = self.greatest_bus_rate(function, algo, proto) * self.comm.ranks as f32;
         bus / ring_steps(&self.comm, function) as f32
     }
 
-    /// The same over the busiest link, which stands in the table as the bandwidth.
+    /// The same over the busiest link; the table has it as the bandwidth.
     pub(super) fn greatest_bus_rate(&self, function: Function, algo: Algo, proto: Proto) -> f32 {
         let comm = &self.comm;
         let figures = &self.figures;

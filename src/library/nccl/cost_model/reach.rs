@@ -5,25 +5,25 @@ use super::super::{Communicator, Gbps, PathType};
 /// How the ranks reach each other, and what their NICs carry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reach {
-    /// The least path from a GPU to one of its own NICs, over all ranks; 0 without a NIC.
+    /// The slowest path from a GPU to one of its own NICs, over all ranks; 0 without a NIC.
     pub nic: Gbps,
-    /// Whether all pairs of GPUs of a node are directly on `NVLink`.
+    /// Whether all pairs of GPUs of a node are directly connected by `NVLink`.
     pub direct: bool,
     /// Ranks that load and store each other's memory: the `NVLink` domain.
     pub domain: u32,
     /// Whether symmetric windows are supported at all.
     pub symmetric: bool,
-    /// Blocks that serve one channel; more than one on GPUs of Rubin's kind alone.
+    /// Blocks that serve one channel; more than one only on Rubin-class GPUs.
     pub blocks_per_channel: u32,
 }
 
-/// The least compute capability on which windows are taken to work.
+/// The lowest compute capability on which windows are assumed to work.
 const WINDOWS: u32 = 80;
 
 impl Reach {
-    /// What is assumed of a communicator of which only the graphs are known: a node is a domain,
-    /// GPUs on a switch or alone are direct, windows work on those from Ampere on, between nodes
-    /// too, and the fastest graph between nodes runs just below what a NIC carries.
+    /// The assumptions about a communicator if only its graphs are known: a node is a domain; GPUs
+    /// on a switch and single GPUs are direct; windows work from Ampere on, also between nodes; and
+    /// the fastest graph between nodes is just below the rate of a NIC.
     #[must_use]
     pub fn of(comm: &Communicator) -> Self {
         let pair = comm.local_ranks == 2 && comm.ring.type_intra == PathType::Nvl;

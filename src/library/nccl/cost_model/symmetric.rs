@@ -12,15 +12,15 @@ use super::{Best, Candidate, Copies, Kernel};
 /// Threads of a symmetric kernel's block.
 const THREADS: u32 = 512;
 
-/// What a call's size is rounded up to.
+/// A call's size is rounded up to a multiple of this.
 pub(super) const GRAIN: u64 = 1024;
 
-/// Elements a rank above which copy engines gather.
+/// Elements per rank above which copy engines gather.
 const COPIES_ABOVE: u64 = 8 << 20;
 
 impl CostModel {
-    /// What is taken on windows instead of the algorithms of a communicator, before 2.31: 2.29.2 takes
-    /// a kernel with flags only where the algorithms would have them too.
+    /// The choice on windows that replaces the algorithms of a communicator, before 2.31. 2.29.2
+    /// uses a kernel with flags only if the algorithms would use flags too.
     #[must_use]
     pub fn instead_of(&self, chooser: &Chooser, call: &Call) -> Option<Best> {
         let best = self.on_windows(call)?;
@@ -30,7 +30,7 @@ impl CostModel {
         kept.then_some(best)
     }
 
-    /// What is taken where both buffers lie in windows; none where the algorithms are asked.
+    /// The choice if both buffers are in windows; `None` if the algorithms decide.
     #[must_use]
     pub fn on_windows(&self, call: &Call) -> Option<Best> {
         if !self.reach.symmetric || self.comm.ranks == 1 {
@@ -42,7 +42,7 @@ impl CostModel {
         if !self.allows_kernels(call.function) {
             return None;
         }
-        // Of equals the highest stays; before 2.31 the lowest.
+        // Among equals the highest is kept; before 2.31 the lowest.
         let last = self.version.has(since::COST_MODELS);
         let mut best: Option<Best> = None;
         for kernel in Kernel::ALL {
@@ -55,7 +55,7 @@ impl CostModel {
         best
     }
 
-    /// The gathering by copy engines, where it is taken.
+    /// The gathering by copy engines, if they are chosen.
     pub(super) fn gathered_by_copies(&self, call: &Call) -> Option<Best> {
         let comm = &self.comm;
         let whole = self.reach.domain == comm.ranks;
@@ -84,7 +84,7 @@ impl CostModel {
         })
     }
 
-    /// Blocks that a symmetric kernel is launched with: those that have something to do.
+    /// The blocks that a symmetric kernel is launched with: those that have work.
     #[must_use]
     pub fn launched(&self, call: &Call, best: &Best) -> Option<u32> {
         matches!(best.candidate, Candidate::Symmetric(_))
@@ -95,7 +95,7 @@ impl CostModel {
         super::copy_engine::gather(&self.comm, &self.variables, &self.reach, bytes)
     }
 
-    /// Whether symmetric kernels carry out the call at all.
+    /// Whether symmetric kernels support the call at all.
     fn allows_kernels(&self, function: Function) -> bool {
         let floats =
             matches!(self.reduction.element, Element::Float | Element::Half | Element::Fp8);
@@ -116,7 +116,7 @@ impl CostModel {
         self.comm.nvls && (self.reach.domain > 2 || !self.version.has(since::MULTICAST_3))
     }
 
-    /// Whether the GPUs' own engines may move blocks.
+    /// Whether the GPUs' own engines (TMA) may move blocks.
     fn has_tma(&self) -> bool {
         self.variables.tma(self.version.has(since::COST_MODELS))
     }
@@ -130,16 +130,16 @@ impl CostModel {
         }
     }
 
-    /// Bytes as the models count them.
+    /// The number of bytes in the models.
     pub(super) fn counted(&self, call: &Call) -> u64 {
         let bytes = self.bytes(call);
         if self.version.has(since::KERNELS_ROUND) { bytes.next_multiple_of(GRAIN) } else { bytes }
     }
 
-    /// Bytes of a call as its user counts them: a rank's part where it gathers.
+    /// The bytes of a call for its user: a rank's part if it gathers.
     pub(super) fn bytes(&self, call: &Call) -> u64 {
         match call.function {
-            // Gathered are bytes, whatever they mean.
+            // NCCL gathers bytes, whatever the data type.
             Function::AllGather => call.size.0 / u64::from(self.comm.ranks),
             _ => self.count(call) * self.element(),
         }
@@ -164,7 +164,7 @@ impl CostModel {
             && (!kernel.is_rail() || self.variables.rails())
     }
 
-    /// Whether the switch has the reduction for these kernels.
+    /// Whether the switch supports the reduction for these kernels.
     fn adds_in_switch(&self, function: Function) -> bool {
         let averages = self.reduction.operation == Operation::Scaled;
         match self.reduction.element {
@@ -174,7 +174,7 @@ impl CostModel {
         }
     }
 
-    /// The time of a kernel with the blocks that it gets, where it may run.
+    /// The time of a kernel with its number of blocks, if it may run.
     pub(super) fn symmetric(&self, call: &Call, kernel: Kernel) -> Option<Best> {
         if !self.may_run(call, kernel) {
             return None;

@@ -2,7 +2,7 @@
 
 use crate::base::error::{Error, Result};
 
-/// What a job's environment says of symmetric kernels and copy engines.
+/// The settings of a job's environment for symmetric kernels and copy engines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in super::super) struct Variables {
     /// `NCCL_SYM_KERNEL`.
@@ -24,10 +24,10 @@ const NUMBERS: [&str; 6] = [
 const KERNELS: &str = "NCCL_SYM_KERNEL";
 
 impl Variables {
-    /// Sets one variable; says whether it is one of these.
+    /// Sets one variable, and tells whether it is one of these.
     ///
     /// # Errors
-    /// A value that is no number where one belongs.
+    /// A value that is not a number where a number is needed.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         if name == KERNELS {
             self.kernels = Some(value.to_owned()).filter(|list| !list.is_empty());
@@ -49,12 +49,12 @@ impl Variables {
         NUMBERS.iter().position(|n| *n == name).and_then(|i| self.numbers[i])
     }
 
-    /// Blocks of every symmetric kernel, where they are set.
+    /// Blocks of every symmetric kernel, if set.
     pub fn blocks(&self) -> Option<u32> {
         self.number("NCCL_SYM_CTAS").filter(|&n| n > 0).map(|n| n.min(64) as u32)
     }
 
-    /// Whether kernels with TMA may run, where nothing says so by default.
+    /// Whether kernels with TMA may run; `default` if it is not set.
     pub fn tma(&self, default: bool) -> bool {
         self.number("NCCL_SYM_TMA_ENABLE").map_or(default, |number| number != 0)
     }
@@ -71,12 +71,12 @@ impl Variables {
         1 << (set.clamp(128, 1 << 30) as u64).ilog2()
     }
 
-    /// Elements a rank above which copy engines gather, where it is set.
+    /// Elements per rank above which copy engines gather, if set.
     pub fn copies_above(&self) -> Option<u64> {
         self.number("NCCL_SYM_CE_THRESHOLD").map(|n| n.max(0).cast_unsigned())
     }
 
-    /// Bytes per rank up to which copy engines multicast, where it is set.
+    /// Bytes per rank up to which copy engines multicast, if set.
     pub fn multicast_up_to(&self) -> Option<u64> {
         let set = self.number("NCCL_CE_COLL_AG_MULTICAST_THRESHOLD");
         set.filter(|&n| n >= 0).map(i64::cast_unsigned)

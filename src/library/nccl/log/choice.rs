@@ -18,25 +18,25 @@ use crate::base::quantity::Bytes;
 use crate::base::refused::Refused;
 use crate::library::nccl::{Algo, Function, Micros, Proto};
 
-/// A line that says what was chosen.
+/// A line that reports a choice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// Its line, from 1.
     pub line: usize,
-    /// The function; 2.22 and older do not say it.
+    /// The function; 2.22 and older do not print it.
     pub function: Option<Function>,
-    /// The size that stands there.
+    /// The size in the line.
     pub bytes: Bytes,
     /// The algorithm.
     pub algo: Algo,
     /// The protocol.
     pub proto: Proto,
-    /// What else stands there.
+    /// The rest of the line.
     pub detail: Detail,
     pub(super) printer: String,
 }
 
-/// What a choice line says beside algorithm and protocol.
+/// The part of a choice line besides algorithm and protocol.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Detail {
     /// The tuner's estimate; 2.23 and older.
@@ -53,7 +53,7 @@ impl Choice {
         gathers && matches!(self.detail, Detail::Channels(..))
     }
 
-    /// What lines of the same choice share.
+    /// The part that lines of the same choice have in common.
     #[must_use]
     pub fn key(&self) -> (Option<Function>, Bytes, Algo, Proto, (u32, u32)) {
         let detail = match self.detail {
@@ -64,7 +64,7 @@ impl Choice {
     }
 }
 
-/// What the tuner was asked, until it says what is best.
+/// A request to the tuner, kept until the tuner reports the best candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Input {
     function: Function,
@@ -72,11 +72,11 @@ pub(super) struct Input {
     pipelined: u32,
 }
 
-/// How a request begins, and its answer.
+/// The beginnings of a request and of its answer.
 pub(super) const INPUT: &str = "Input: {";
 pub(super) const BEST: &str = "Best tuning {";
 
-/// A field behind its name, up to the comma.
+/// The field after its name, up to the comma.
 fn field<'a>(message: &'a str, name: &str) -> Option<&'a str> {
     let (_, after) = message.split_once(name)?;
     let value = after.trim_start().strip_prefix('=')?;
@@ -95,7 +95,7 @@ pub(super) fn input(message: &str, line: usize) -> Result<Option<Input>, Refused
     Ok(Some(Input { function, bytes, pipelined }))
 }
 
-/// Reads the answer to a request: none where no algorithm was chosen, or for several operations at
+/// Reads the answer to a request; `None` if no algorithm was chosen, or for several operations at
 /// once.
 pub(super) fn best(
     message: &str,
@@ -171,7 +171,7 @@ pub(super) fn read(message: &str, printer: &str, line: usize) -> Result<Choice, 
     Ok(Choice { line, function, bytes: Bytes(bytes), algo, proto, detail, printer })
 }
 
-/// `4e9`, as people shorten sizes.
+/// A number such as `4e9`, a short form that people write.
 fn whole(text: &str) -> Option<u64> {
     let value: f64 = text.parse().ok()?;
     (value >= 0.0 && value.fract() == 0.0 && value < 9e15).then_some(value as u64)

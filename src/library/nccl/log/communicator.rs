@@ -6,14 +6,14 @@ use crate::base::error::{Error, Result};
 use crate::library::nccl::graphs_file::Graphs;
 use crate::library::nccl::{Behind, Capability, Communicator, Processor, Told, Version};
 
-/// What is known of a communicator.
+/// What is known about a communicator.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Known<'a> {
     /// Ranks.
     pub ranks: Option<u32>,
     /// Nodes.
     pub nodes: Option<u32>,
-    /// Its GPUs; a log does not tell.
+    /// Its GPUs; a log does not contain them.
     pub gpu: Option<Capability>,
     /// Its processors.
     pub processor: Option<Processor>,
@@ -25,11 +25,11 @@ pub struct Known<'a> {
     local: Option<u32>,
     /// Whether the log shows the machine, and an `NVSwitch` in it.
     nvswitch: Option<bool>,
-    /// One search a rank; the first is that of the rank that printed the table.
+    /// One search per rank; the first is that of the rank that printed the table.
     searches: Vec<&'a Search>,
 }
 
-/// Which side of its communicator's table a line stands on.
+/// The side of its communicator's table that a line is on.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Before,
@@ -37,10 +37,11 @@ enum Side {
 }
 
 impl Log {
-    /// What is known of the communicator of a table; without one, of the only communicator.
+    /// What is known about the communicator of a table; without a table, about the only
+    /// communicator.
     ///
     /// # Errors
-    /// Something that is told otherwise than the log has it.
+    /// A value of the user that contradicts the log.
     pub fn known(&self, table: Option<&Table>, told: &Told) -> Result<Known<'_>> {
         let comm = self.one(&self.communicators, table, Side::Before);
         let threshold = self.one(&self.ring_thresholds, table, Side::After);
@@ -88,7 +89,7 @@ impl Log {
         })
     }
 
-    /// What is told, unless the log has it otherwise.
+    /// The user's value, unless it contradicts the log.
     fn told(
         &self,
         flag: &str,
@@ -106,7 +107,7 @@ impl Log {
         }
     }
 
-    /// Lines between which a table's communicator stands: those of its printer's other tables.
+    /// The lines between which a table's communicator is: those of its printer's other tables.
     pub(super) fn window(&self, table: &Table) -> (usize, usize) {
         let others = || self.tables.iter().filter(|other| other.printer == table.printer);
         let before = others().map(|t| t.line).filter(|&line| line < table.line).max();
@@ -114,8 +115,8 @@ impl Log {
         (before.unwrap_or(0), behind.unwrap_or(usize::MAX))
     }
 
-    /// The line that speaks of a table's communicator: its printer's nearest; else, if there is
-    /// but one communicator, what all agree on.
+    /// The line about a table's communicator: the nearest one of its printer. Otherwise, if there
+    /// is only one communicator, the line on which all agree.
     fn one<'a, T: PartialEq>(
         &self,
         all: &'a [At<T>],
@@ -163,7 +164,7 @@ impl Known<'_> {
         self.searches.len()
     }
 
-    /// What is known of the communicator behind a printed table.
+    /// What is known about the communicator of a printed table.
     #[must_use]
     pub fn behind(&self) -> Behind {
         Behind {
@@ -175,8 +176,8 @@ impl Known<'_> {
         }
     }
 
-    /// The whole communicator under a version and with the given GPUs and processors; none where
-    /// the log has no graphs, or not how many ranks and nodes there are.
+    /// The whole communicator under a version and with the given GPUs and processors; `None` if the
+    /// log has no graphs, or does not name the numbers of ranks and nodes.
     ///
     /// # Errors
     /// Ranks, nodes and graphs that do not fit together.

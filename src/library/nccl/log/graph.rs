@@ -23,12 +23,12 @@ pub struct Search {
     graphs: Vec<Found>,
 }
 
-/// One graph with what its channel lines tell.
+/// One graph with the data of its channel lines.
 #[derive(Debug, Clone, PartialEq)]
 struct Found {
     line: usize,
     graph: Graph,
-    /// By channel line: whether it begins at a NIC, its GPUs, the first of them.
+    /// By channel line: whether it begins at a NIC, its number of GPUs, the first of them.
     channels: Vec<(bool, u32, String)>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Agreed {
     pub chain: Option<Graph>,
     pub direct: Option<Graph>,
     pub nvls: Option<Graph>,
-    /// GPUs of a channel, and whether it begins at a NIC; absent where no channel is listed.
+    /// GPUs of a channel, and whether it begins at a NIC; absent if no channel is listed.
     pub gpus: Option<(u32, bool)>,
     pub heads: u32,
 }
@@ -62,7 +62,7 @@ impl Search {
         self.trees().nth(1)
     }
 
-    /// With one GPU per node this graph, too, is a tree.
+    /// With one GPU per node, this graph is a tree too.
     fn direct(&self) -> Option<&Found> {
         self.of(|pattern| pattern == 6).or_else(|| self.trees().nth(2))
     }
@@ -76,10 +76,9 @@ fn is_tree(pattern: u32) -> bool {
     matches!(pattern, 1..=3)
 }
 
-/// The worst of all ranks, as `version` compares; none where a ring or a tree is missing.
+/// The worst of all ranks, as `version` compares; `None` if a ring or a tree is missing.
 ///
-/// The first search is the one that speaks for what versions until 2.21 did not exchange, the
-/// pattern of the tree.
+/// The first search determines the pattern of the tree, which versions until 2.21 did not exchange.
 pub(super) fn agreed(searches: &[&Search], version: Version) -> Option<Agreed> {
     let worst = |of: fn(&Search) -> Option<&Found>| {
         let graphs = searches.iter().map(|search| of(search).map(|found| found.graph));
@@ -124,12 +123,12 @@ fn worse(a: &Graph, b: &Graph, version: Version) -> Graph {
     }
 }
 
-/// Searches as far as they are read.
+/// The searches read so far.
 #[derive(Default)]
 pub(super) struct Searches(Vec<Search>);
 
 impl Searches {
-    /// Takes a message if it is part of a graph.
+    /// Reads a message if it is part of a graph.
     pub(super) fn take(
         &mut self,
         message: &str,
@@ -181,7 +180,7 @@ impl Searches {
 
     pub(super) fn finish(self) -> Result<Vec<Search>, Refused> {
         for Found { line, graph, channels } in self.0.iter().flat_map(|s| &s.graphs) {
-            // Filtered logs have the heads alone.
+            // Filtered logs have only the heads.
             if !channels.is_empty() && channels.len() as u32 != graph.channels {
                 let (said, found) = (graph.channels, channels.len());
                 let what = format!("nChannels {said}, but {found} channels follow");
@@ -236,7 +235,7 @@ fn graph(text: &str, line: usize) -> Result<Graph, Refused> {
         channels: number(channels, "nChannels ")?,
         intra: rate(&intra)?,
         inter: rate(&inter)?,
-        // No version prints it.
+        // No version prints the latency.
         latency_inter: Micros(0.0),
         type_intra: path(&type_intra)?,
         type_inter: path(&type_inter)?,

@@ -6,8 +6,8 @@
 /// What precedes a message.
 const MARK: &str = "NCCL INFO ";
 
-/// A line's printer, empty where it does not say, and its message; none where the line is another
-/// program's or a warning.
+/// A line's printer and its message; the printer is empty if the line does not name it. `None` if
+/// the line is from another program or a warning.
 pub(super) fn split(text: &str) -> Option<(String, &str)> {
     if let Some(at) = text.find(MARK) {
         return Some((printer(&text[..at]), &text[at + MARK.len()..]));
@@ -22,7 +22,7 @@ pub(super) fn split(text: &str) -> Option<(String, &str)> {
     Some((String::new(), bare))
 }
 
-/// Host, process and device: threads of one process speak for one rank.
+/// Host, process and device: threads of one process belong to one rank.
 fn printer(before: &str) -> String {
     let mut tokens = before.split_whitespace().rev();
     let device = tokens.next().unwrap_or("");
@@ -32,7 +32,7 @@ fn printer(before: &str) -> String {
     format!("{process}{device}")
 }
 
-/// The number behind `name` among the words of a message: `nRanks 16`.
+/// The number after `name` among the words of a message: `nRanks 16`.
 pub(super) fn number_after(message: &str, name: &str) -> Option<u32> {
     let mut words = message.split([' ', ',']).filter(|w| !w.is_empty());
     words.find(|word| *word == name)?;

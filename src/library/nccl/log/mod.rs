@@ -61,7 +61,7 @@ pub struct At<T> {
     printer: String,
 }
 
-/// `nRanks 16 nNodes 2 localRanks 8`; the latter two are not in every line.
+/// `nRanks 16 nNodes 2 localRanks 8`; not every line has the latter two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ranks {
     ranks: u32,
@@ -184,13 +184,13 @@ impl Log {
     }
 }
 
-/// A log as far as it is read.
+/// A log as read so far.
 #[derive(Default)]
 struct Reader {
     log: Log,
     tables: table::Tables,
     searches: graph::Searches,
-    /// What each printer's tuner was asked last.
+    /// The last request to each printer's tuner.
     asked: Vec<(String, choice::Input)>,
     /// Rows that the last matrix still lacks.
     matrix: usize,
@@ -277,7 +277,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Single figures of a communicator and its machine.
+    /// Single properties of a communicator and its machine.
     fn fact(&mut self, message: &str, printer: &str, line: usize) -> bool {
         let log = &mut self.log;
         let printer = || printer.to_owned();
@@ -301,7 +301,8 @@ impl Reader {
                 printer: printer(),
             });
         } else if let Some(rest) = message.strip_prefix("Channel ") {
-            // `Channel 00/0 : 0[0] -> 1[1]` is a connection, and its second number is another.
+            // `Channel 00/0 : 0[0] -> 1[1]` is a connection, and its second number means something
+            // else.
             let Some((numbers, ring)) = rest.split_once(" : ") else { return false };
             let count = numbers.split_once('/').and_then(|(_, count)| count.trim().parse().ok());
             let is_ring = ring.bytes().all(|b| b.is_ascii_digit() || b == b' ');
@@ -328,7 +329,7 @@ impl Reader {
     }
 }
 
-/// `CPU/0-0 (1/2/-1)`: instruction set, maker, model.
+/// `CPU/0-0 (1/2/-1)`: instruction set, vendor, model.
 fn processor(message: &str) -> Option<Processor> {
     let (_, numbers) = message.split_once(" (")?;
     let mut numbers = numbers.strip_suffix(')')?.split('/');

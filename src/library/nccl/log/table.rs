@@ -18,7 +18,7 @@ use crate::library::nccl::{Algo, Function, Printed, Proto, Tenths};
 /// How a table is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
-    /// One block with `Latency/AlgBw` above: 2.17 and older.
+    /// One block with `Latency/AlgBw` above it: 2.17 and older.
     OneBlock,
     /// Blocks of three algorithms.
     Blocks,
@@ -33,11 +33,11 @@ pub struct Table {
     pub layout: Layout,
     /// The algorithms in it, in order.
     pub algos: Vec<Algo>,
-    /// Who printed it.
+    /// The printer of its lines.
     pub(super) printer: String,
     last: usize,
     blocks: usize,
-    /// Rows that the present block still lacks.
+    /// Rows that the current block still lacks.
     missing: Vec<Row>,
     cells: [[[Option<Printed>; 3]; 7]; 5],
     threads: [[Option<u32>; 3]; 7],
@@ -66,13 +66,13 @@ impl Row {
 const BESIDE: usize = 3;
 
 impl Table {
-    /// What was printed for a cell; none where the version has no such algorithm.
+    /// The printed cell; `None` if the version has no such algorithm.
     #[must_use]
     pub fn cell(&self, function: Function, algo: Algo, proto: Proto) -> Option<Printed> {
         self.cells[function as usize][algo as usize][proto as usize]
     }
 
-    /// The most threads of a block; none where they were not printed.
+    /// The most threads of a block; `None` if they were not printed.
     #[must_use]
     pub fn threads(&self, algo: Algo, proto: Proto) -> Option<u32> {
         self.threads[algo as usize][proto as usize]
@@ -115,7 +115,7 @@ impl Table {
         }
     }
 
-    /// Nothing more follows.
+    /// Checks the table when nothing more follows.
     pub(super) fn check(&self) -> Result<(), Refused> {
         let help = "copy the log from `Algorithm |` to the last `AllReduce |`";
         if let Some(row) = self.missing.first() {
@@ -131,16 +131,16 @@ impl Table {
     }
 }
 
-/// Tables as far as they are read.
+/// The tables read so far.
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) done: Vec<Table>,
-    /// One open table a printer at most.
+    /// At most one open table per printer.
     open: Vec<Table>,
 }
 
 impl Tables {
-    /// Takes a message if it is part of a table.
+    /// Reads a message if it is part of a table.
     pub(super) fn take(
         &mut self,
         message: &str,
@@ -172,7 +172,7 @@ impl Tables {
         Ok(self.done)
     }
 
-    /// A row's name alone, where its table still waits for it: the line is cut off.
+    /// Handles a row's name alone, while its table still waits for it: the line is cut off.
     fn cut(&self, message: &str, printer: &str, line: usize) -> Result<bool, Refused> {
         let name = message.trim();
         let open = self.open.iter().find(|table| table.printer == printer);
@@ -184,7 +184,7 @@ impl Tables {
         self.open.iter_mut().find(|table| table.printer == printer)
     }
 
-    /// Puts a table away for another of the same printer.
+    /// Closes a table before another one of the same printer.
     fn close(&mut self, printer: &str) -> Result<(), Refused> {
         if let Some(index) = self.open.iter().position(|table| table.printer == printer) {
             let table = self.open.remove(index);
@@ -227,7 +227,7 @@ impl Tables {
         Ok(())
     }
 
-    /// `Tree/    LL | Tree/ LL128 | …`: all cells' names in one line.
+    /// `Tree/    LL | Tree/ LL128 | …`: all cells' names on one line.
     fn old_head(&mut self, rest: &str, printer: &str, line: usize) -> Result<(), Refused> {
         self.close(printer)?;
         let mut table = Table::begin(line, printer, Layout::OneBlock);
@@ -287,7 +287,7 @@ impl Tables {
         let cells = cells(rest, line)?;
         let algos = table.block().to_vec();
         let expected = 3 * algos.len();
-        // In the block of PAT alone NCCL names the protocols of three algorithms.
+        // Only in the block of PAT, NCCL names the protocols of three algorithms.
         let names_more = row == Row::Protocol && cells.len() == 3 * BESIDE;
         if cells.len() != expected && !names_more {
             let what = format!("{} cells instead of {expected}", cells.len());
@@ -320,7 +320,7 @@ impl Tables {
     }
 }
 
-/// What stands between the bars; the last bar ends the line.
+/// The text between the bars; the last bar ends the line.
 fn cells(rest: &str, line: usize) -> Result<Vec<&str>, Refused> {
     let mut cells: Vec<&str> = rest.split('|').map(str::trim).collect();
     match cells.pop() {
@@ -340,7 +340,7 @@ fn algo(name: &str, line: usize) -> Result<Algo, Refused> {
     found.ok_or_else(|| Refused::at(line, format!("`{name}` is not an algorithm of NCCL")))
 }
 
-/// A cell; none where 2.31 and later print that the function is not served.
+/// A cell; `None` if 2.31 or later prints that the function is not supported.
 fn printed(cell: &str, line: usize) -> Result<Option<Printed>, Refused> {
     let parts = cell.split_once('/').map(|(latency, bandwidth)| (latency.trim(), bandwidth.trim()));
     if parts.is_some_and(|(_, bandwidth)| bandwidth == "-1.0") {

@@ -11,7 +11,7 @@ use crate::library::nccl::rules::{COLLECTIVES, Channels, Rule, Rules};
 use crate::library::nccl::{Algo, Proto};
 use crate::library::tuning_file::Line;
 
-/// The longest line that the plugin takes whole.
+/// The longest line that the plugin reads as one.
 const LONGEST: usize = 254;
 
 pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
@@ -152,7 +152,7 @@ allreduce,0,65536,ring,ll,-1,1,8
         assert_eq!(rules.fitting(registered).next().unwrap().channels, Channels::AtMost(2));
     }
 
-    /// Each of these the plugin drops or takes for something else, and says nothing.
+    /// The plugin silently drops each of these or reads it as something else.
     #[test]
     fn what_the_plugin_passes_over_is_refused_with_its_line() {
         for (line, what) in [

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use crate::library::nccl::rules::{Channels, Rule, Rules};
 
-/// The text of a file with these rules, behind lines of comment.
+/// The text of a file with these rules, after comment lines.
 #[must_use]
 pub fn nccl_tuner_csv(rules: &Rules, head: &[String]) -> String {
     let mut text = String::new();
-    // The plugin cuts lines behind 254 bytes, and reads the rest as a rule.
+    // The plugin cuts lines after 254 bytes and reads the rest as a rule.
     for line in head.iter().flat_map(|line| cut(line)) {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}", format!("# {line}").trim_end());
@@ -34,7 +34,7 @@ pub fn nccl_tuner_csv(rules: &Rules, head: &[String]) -> String {
     text
 }
 
-/// A line of comment in pieces that the plugin takes whole.
+/// A comment line in pieces that the plugin reads as one line each.
 fn cut(line: &str) -> Vec<String> {
     let mut pieces = vec![String::new()];
     for word in line.split_whitespace() {

@@ -28,9 +28,9 @@ use crate::library::nccl::topology::{Kind, Level};
 pub(super) enum Order {
     /// The best first.
     Free,
-    /// As the file has them.
+    /// In the order of the file.
     Pci,
-    /// As in the channel before.
+    /// In the order of the previous channel.
     Replay,
 }
 
@@ -95,7 +95,7 @@ impl Searcher {
         }
     }
 
-    /// A channel is complete: is it better, and what comes next?
+    /// Counts a complete channel: keeps it if it is better, and tries the next channel.
     pub(super) fn complete(&mut self) {
         if self.budget <= 0 {
             return;
@@ -137,12 +137,12 @@ impl Searcher {
         rate > least || rate >= least && alike && trial.hops < best.hops
     }
 
-    /// Leaves for a NIC, and goes on from the same GPU.
+    /// Goes to a NIC, and continues from the same GPU.
     fn leave(&mut self, gpu: usize, position: usize, turns: Turns, order: Order) {
         let channel = self.trial.channels;
         let balanced = self.trial.pattern == Pattern::BalancedTree;
         let rate = if balanced { self.rates.half } else { self.rates.inter };
-        // The second GPU of a balanced tree bears the other half.
+        // The second GPU of a balanced tree carries the other half.
         let to_net = (balanced && position == 0).then_some(1);
         let turns = Turns { to_net, ..turns };
         let count = self.nics.of(&mut self.world, gpu).len();
@@ -172,7 +172,7 @@ impl Searcher {
         if trial.pattern == Pattern::Tree && net != start {
             return false;
         }
-        // Across hosts a rail may be what hangs at the same place.
+        // Across hosts a rail may be defined by the place of its NICs.
         let version = self.version();
         let by_place = self.world.knobs.rail_per_host && version.has(since::RAIL_PER_HOST);
         let chip = match by_place && first.host != last.host {
@@ -240,7 +240,7 @@ impl Searcher {
         self.pending.truncate(from);
     }
 
-    /// Behind an `NVSwitch` only neighbours by number are tried, since it prefers few peers.
+    /// With an `NVSwitch` only neighbors by number are tried, since it prefers few peers.
     #[inline]
     fn neighbours(&self, gpu: usize) -> [Option<usize>; 2] {
         let gpus = self.gpus();
@@ -259,7 +259,7 @@ impl Searcher {
         }
     }
 
-    /// Puts the unused GPUs behind the pending ones, the best first.
+    /// Adds the unused GPUs after the pending ones, best first.
     fn list(&mut self, gpu: usize, toward: Toward) {
         let from = self.pending.len();
         let bit = 1 << self.trial.channels;
@@ -272,7 +272,7 @@ impl Searcher {
         let net = usize::from(self.trial.nets[self.trial.channels][0]);
         self.pending.extend(self.gpu_order.netted(&self.world, net, gpu).iter().filter(free));
         let found = &mut self.pending[from..];
-        // Between the rate and the length of the way from the NIC stands what PCI has left.
+        // PCI's remaining bandwidth comes between the rate and the length of the path from the NIC.
         let key = |gpu: u16| {
             let gpu = usize::from(gpu);
             let rate = self.world.path((Kind::Net, net), (Kind::Gpu, gpu)).rate as i32;

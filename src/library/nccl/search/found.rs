@@ -9,10 +9,10 @@ use crate::library::nccl::{
     Version, since,
 };
 
-/// The graphs of a job, and what else its communicator starts with.
+/// The graphs of a job, and the other values that its communicator starts with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Searched {
-    /// Whose search it was.
+    /// The version of the search.
     pub version: Version,
     /// Nodes of the job.
     pub nodes: u32,
@@ -22,21 +22,21 @@ pub struct Searched {
     pub inter: bool,
     /// The GPUs of a node, in the order in which channels count them.
     pub devices: Vec<Device>,
-    /// The least compute capability.
+    /// The lowest compute capability.
     pub min_cc: u32,
-    /// The greatest.
+    /// The highest.
     pub max_cc: u32,
     /// The processors.
     pub processor: Processor,
     /// Whether there is an `NVSwitch`.
     pub nvswitch: bool,
-    /// Whether NVLS was searched.
+    /// Whether NVLS was searched for.
     pub nvls: bool,
-    /// Whether in-network reduction was.
+    /// Whether in-network reduction was searched for.
     pub collnet: bool,
-    /// What the job's environment says to start-up.
+    /// The settings of the job's environment for start-up.
     pub start: Starting,
-    /// What the slowest of the NICs carries that GPUs use; none on one node.
+    /// The rate of the slowest NIC that GPUs use; `None` on one node.
     pub slowest_nic: Option<Gbps>,
     /// Rings.
     pub ring: Found,
@@ -50,40 +50,40 @@ pub struct Searched {
     pub nvls_graph: Found,
     /// Steps of all searches together: arrivals at GPUs and complete channels.
     pub steps: u64,
-    /// The searches one after another, with what each was held to.
+    /// The searches in order, each with its limits.
     pub attempts: Vec<Attempt>,
 }
 
-/// One search: what it was held to, and what had been found when it ended.
+/// One search: its limits, and the best channels found when it ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attempt {
-    /// NCCL's number of the graph that was searched for.
+    /// NCCL's number of the graph.
     pub id: u32,
     /// The pattern.
     pub pattern: u32,
-    /// Whether channels might leave by another NIC than they enter.
+    /// Whether channels could leave by a different NIC than they enter.
     pub cross_nic: u32,
-    /// What a channel carried between nodes.
+    /// The rate of a channel between nodes.
     pub inter: Gbps,
-    /// What it carried inside one.
+    /// The rate of a channel inside a node.
     pub intra: Gbps,
-    /// The farthest path to a NIC.
+    /// The farthest allowed path to a NIC.
     pub type_inter: PathType,
-    /// The farthest path between GPUs.
+    /// The farthest allowed path between GPUs.
     pub type_intra: PathType,
-    /// The least channels that counted.
+    /// The fewest channels that counted.
     pub least: u32,
-    /// The most that were tried for.
+    /// The most channels that were tried.
     pub most: u32,
-    /// Whether all had to go the same way.
+    /// Whether all channels had to take the same path.
     pub same_channels: bool,
-    /// The channels of the best so far.
+    /// The number of channels of the best result so far.
     pub channels: u32,
-    /// What they carry between nodes.
+    /// The rate of those channels between nodes.
     pub best_inter: Gbps,
-    /// What they carry inside one.
+    /// The rate of those channels inside a node.
     pub best_intra: Gbps,
-    /// Steps that were left; none where nothing better could come.
+    /// The steps that were left; `None` if no better result was possible.
     pub left: Option<u32>,
 }
 
@@ -118,14 +118,14 @@ pub struct Device {
     pub device: u32,
     /// Its host.
     pub host: u64,
-    /// Its address on PCI.
+    /// Its PCI address.
     pub bus: u64,
 }
 
-/// A graph with its channels, as the search left them.
+/// A graph with its channels, as found by the search.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Found {
-    /// Its figures.
+    /// Its properties.
     pub graph: Graph,
     /// Its channels; as many as the graph says.
     pub channels: Vec<Channel>,
@@ -134,16 +134,16 @@ pub struct Found {
 /// A channel: GPUs in order, and where it enters and leaves the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channel {
-    /// GPUs, by their place in [`Searched::devices`]. Of NVLS the first is the head, and the others
-    /// say nothing.
+    /// GPUs, by their place in [`Searched::devices`]. For NVLS the first is the head, and the
+    /// others mean nothing.
     pub gpus: Vec<usize>,
-    /// The ids of the NICs before and behind them: the host in the highest byte, below it the
-    /// number; none inside a node.
+    /// The ids of the NICs before and after them: the host in the highest byte, and below it the
+    /// number; `None` inside a node.
     pub nets: Option<[i64; 2]>,
 }
 
 impl Searched {
-    /// The five graphs under the numbers that NCCL gives them, in the order in which it searches.
+    /// The five graphs with NCCL's numbers for them, in the order of the searches.
     #[must_use]
     pub fn graphs(&self) -> Vec<(u32, &Found)> {
         let mut graphs = vec![(0, &self.ring), (1, &self.tree), (2, &self.collnet_chain)];
@@ -205,7 +205,7 @@ impl Searched {
     }
 }
 
-/// A trial as a graph; where nothing was searched, the pattern alone.
+/// A trial as a graph; if nothing was searched for, only the pattern.
 pub(super) fn found(world: &World, trial: Option<Trial>, pattern: u32) -> Found {
     let Some(trial) = trial else {
         return Found { graph: Graph { pattern, ..Graph::default() }, channels: Vec::new() };
@@ -240,7 +240,7 @@ pub(super) fn devices(world: &World) -> Vec<Device> {
     (0..world.gpus()).map(gpu).collect()
 }
 
-/// The first processor stands for all.
+/// The first processor represents all.
 pub(super) fn processor(world: &World) -> Processor {
     if world.system.count(Kind::Cpu) == 0 {
         return Processor { arch: Arch::X86, vendor: Vendor::Other };

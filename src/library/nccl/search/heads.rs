@@ -6,8 +6,8 @@ use super::routes::Stop;
 use super::searcher::{Searcher, portion};
 
 impl Searcher {
-    /// A head of NVLS: the switch sends to every GPU and every GPU to the switch, twice as much for
-    /// the head.
+    /// A head of NVLS: the switch sends to every GPU and every GPU sends to the switch, twice as
+    /// much for the head.
     pub(super) fn switch(&mut self, head: usize) {
         let gpus = self.gpus();
         let (mut down, mut up) = (0, 0);
@@ -30,7 +30,7 @@ impl Searcher {
         }
     }
 
-    /// A way between GPU and switch; the head's is twice as wide, and may be of any type.
+    /// Walks a path between GPU and switch; the head's takes twice the rate and may be of any type.
     fn share(&mut self, from: Stop, to: Stop, head: bool) -> bool {
         if !head {
             return self.walk(from, to, self.rates.intra);
@@ -51,7 +51,7 @@ impl Searcher {
         self.trial.hops -= times * route.hops as i32;
     }
 
-    /// A head of in-network reduction by all GPUs at once: it sends every other its share.
+    /// A head of in-network reduction by all GPUs at once: it sends each other GPU its share.
     pub(super) fn all_others(&mut self, head: usize) {
         let gpus = self.gpus();
         let (mut out, mut back) = (0, 0);

@@ -45,16 +45,16 @@ pub struct Job {
     pub per_node: Option<u32>,
 }
 
-/// The stack that the deepest search needs: it is as deep as its budget, 16,384 arrivals.
+/// The stack size for the deepest search, which is as deep as its budget: 16,384 arrivals.
 const STACK: usize = 64 << 20;
 
-/// GPUs times channels up to which any stack will do.
+/// Up to this product of GPUs and channels any stack is large enough.
 const SHALLOW: usize = 1024;
 
 /// Searches for the graphs of a job on machines of one kind.
 ///
 /// # Errors
-/// What [`Description::with_gpus`] refuses; more ranks than [`Communicator::MOST_RANKS`]; several
+/// The errors of [`Description::with_gpus`]; more ranks than [`Communicator::MOST_RANKS`]; several
 /// nodes and no NIC; links that contradict each other; a machine that is too large for the version,
 /// or for a search in reasonable time.
 pub fn search(
@@ -79,7 +79,7 @@ pub fn search(
 /// line.
 ///
 /// # Errors
-/// As [`search`].
+/// The errors of [`search`].
 pub fn picture(
     description: &Description,
     version: Version,
@@ -90,7 +90,7 @@ pub fn picture(
     Ok(draw(&world.system, &world.paths, (world.most, world.total)))
 }
 
-/// What the job's ranks see of their node, and how many such nodes there are for them.
+/// The job's ranks' view of their node, and the number of such nodes for them.
 fn world(
     description: &Description,
     version: Version,
@@ -109,7 +109,7 @@ fn world(
             .help(format!("give at most {}", Communicator::MOST_RANKS)));
     }
     let world = World::new(&view.description, version, ranks, knobs.clone())?;
-    // GPUs that reach each other over the network alone are nodes of their own.
+    // GPUs that reach each other only over the network are separate nodes.
     let seen = world.gpus() as u64;
     let on_a_host = (per_node / view.nodes as usize) as u64;
     if !ranks.is_multiple_of(seen) || !on_a_host.is_multiple_of(seen) {
@@ -124,7 +124,7 @@ fn world(
     Ok((world, Job { nodes, per_node: Some(seen as u32) }))
 }
 
-/// The graphs, in NCCL's order: links keep traces from one to the next.
+/// The graphs, in NCCL's order: the searches leave traces on links from one graph to the next.
 fn graphs(mut world: World, nodes: u32) -> Result<Searched> {
     let version = world.version();
     let (room, gpus) = (most_channels(version), world.gpus());
@@ -133,7 +133,7 @@ fn graphs(mut world: World, nodes: u32) -> Result<Searched> {
     let home = !world.inter || !version.has(since::NVLS_ONE_NODE);
     let able = world.has_switch() && world.min_cc >= 90 || start.forces_nvls();
     let nvls = start.nvls() && able && gpus >= least && home;
-    // NICs are left on one node where the version leaves them.
+    // On one node NICs remain if the version keeps them.
     let nets = 0..world.nets();
     let collnet =
         start.collnet(version) && nets.into_iter().any(|net| world.system.net(net).collective);
@@ -179,7 +179,7 @@ fn graphs(mut world: World, nodes: u32) -> Result<Searched> {
     })
 }
 
-/// What the slowest of the NICs carries that GPUs use, on the way from them; none on one node.
+/// The rate of the slowest NIC that GPUs use, on the path from them; `None` on one node.
 fn slowest_nic(world: &mut World) -> Option<Gbps> {
     if !world.inter {
         return None;

@@ -18,7 +18,7 @@ pub(super) struct NicOrder {
 }
 
 impl NicOrder {
-    /// Makes the order for paths up to a level, unless it is made.
+    /// Prepares the order for paths up to a level, unless it is prepared already.
     pub(super) fn prepare(&mut self, world: &mut World, level: Level) {
         if self.level != Some(level) {
             self.level = Some(level);
@@ -34,8 +34,8 @@ impl NicOrder {
     }
 }
 
-/// The NICs to try for one GPU or all: first those that are its own, then others up to a level, the
-/// nearest first.
+/// The NICs to try for one GPU or for all: first its own ones, then others up to a level, nearest
+/// first.
 pub(super) fn nics(world: &mut World, level: Option<Level>, gpu: Option<usize>) -> Vec<u16> {
     let gpus: Vec<usize> = gpu.map_or_else(|| (0..world.gpus()).collect(), |gpu| vec![gpu]);
     let mut found = Found { seen: vec![false; world.nets()], nets: Vec::new(), most: usize::MAX };
@@ -79,7 +79,7 @@ pub(super) fn nics(world: &mut World, level: Option<Level>, gpu: Option<usize>) 
     found.nets
 }
 
-/// NICs in the order in which they came up, each once.
+/// NICs in the order in which they were found, each once.
 struct Found {
     seen: Vec<bool>,
     nets: Vec<u16>,
@@ -112,7 +112,7 @@ pub(super) fn own_nics(world: &mut World, gpu: usize) -> Vec<usize> {
     nets
 }
 
-/// Channel by channel every GPU's own NIC, as long as it has new ones.
+/// Channel by channel every GPU's own NIC, as long as there are new ones.
 fn by_channel(world: &mut World, gpus: &[usize], found: &mut Found) {
     let mut rest: Vec<usize> = gpus.to_vec();
     for channel in 0..most_channels(world.version()) {
@@ -129,32 +129,33 @@ fn by_channel(world: &mut World, gpus: &[usize], found: &mut Found) {
     }
 }
 
-/// Whether the way from the first NIC counts when the next GPU is chosen.
+/// Whether the path from the first NIC matters when the next GPU is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Toward {
     /// It does not.
     Gpus,
     /// The next GPU goes back to the NIC.
     NicNext,
-    /// One behind it will; GPUs that are all alike are tried from the back.
+    /// A later GPU goes back to it; GPUs that are all alike are tried in reverse order.
     NicLater,
 }
 
-/// The next GPUs, best first, but for what changes while a search runs.
+/// The next GPUs, best first, without the values that change while a search runs.
 #[derive(Debug, Clone)]
 pub(super) struct GpuOrder {
-    /// By GPU: the others by the rate and length of the way there, then by distance.
+    /// By GPU: the other GPUs by the rate and length of the path to them, then by distance.
     plain: Vec<Vec<u16>>,
-    /// By NIC and GPU: the same behind the rate and length of the way from the NIC.
+    /// By NIC and GPU: the other GPUs by the rate and length of the path from the NIC, then in the
+    /// same order.
     netted: Vec<Option<Box<[u16]>>>,
-    /// GPUs in all of those.
+    /// The number of GPUs in all of those.
     kept: usize,
 }
 
-/// So many GPUs are kept at a time.
+/// The most GPUs that are kept at a time.
 const MOST_KEPT: usize = 1 << 24;
 
-/// The keys of the way from GPU to GPU.
+/// The sort keys of the path from GPU to GPU.
 fn way(world: &World, from: usize, to: usize) -> (Reverse<i32>, u32) {
     let path = world.path((Kind::Gpu, from), (Kind::Gpu, to));
     (Reverse(path.rate as i32), path.hops)
@@ -179,7 +180,7 @@ impl GpuOrder {
         &self.plain[from]
     }
 
-    /// The order behind a first NIC.
+    /// The order after a first NIC.
     pub(super) fn netted(&mut self, world: &World, net: usize, from: usize) -> &[u16] {
         let plain = &self.plain[from];
         if self.kept > MOST_KEPT {
@@ -198,7 +199,7 @@ impl GpuOrder {
         })
     }
 
-    /// Whether two GPUs are as good as each other from a third.
+    /// Whether two GPUs are equally good from a third.
     pub(super) fn alike(world: &World, from: usize, a: usize, b: usize) -> bool {
         way(world, from, a) == way(world, from, b)
     }

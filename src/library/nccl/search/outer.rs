@@ -16,7 +16,7 @@ use super::world::World;
 use crate::library::nccl::topology::{Kind, Level, most_channels};
 use crate::library::nccl::{Arch, Vendor, Version, since};
 
-/// Steps of one search whose channels all go the same way, and of any other.
+/// Steps of one search whose channels all take the same path, and of any other search.
 const SAME_STEPS: i32 = 1 << 8;
 const STEPS: i32 = 1 << 14;
 
@@ -24,11 +24,12 @@ const STEPS: i32 = 1 << 14;
 const NVLS_HEADS: usize = 32;
 const DIRECT_HEADS: usize = 8;
 
-/// Ways that all searches of a machine try together, steps or not. Machines that exist take less
-/// than a tenth; the budget alone does not bound hundreds of GPUs without a switch.
+/// The most paths that all searches of a machine try together, counted as steps or not. Existing
+/// machines need less than a tenth. The budget alone does not bound hundreds of GPUs without a
+/// switch.
 pub(super) const MOST_WAYS: u64 = 1_000_000_000;
 
-/// What is searched for.
+/// The graph to search for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     /// NCCL's number of the graph.
@@ -69,7 +70,7 @@ struct Outer<'a> {
     speeds: Vec<f32>,
     at: usize,
     bounds: Bounds,
-    /// As `NCCL_CROSS_NIC`, where the graph allows it.
+    /// `NCCL_CROSS_NIC`, if the graph allows it.
     crossing: u8,
     start_same: bool,
     /// Steps left over all searches.
@@ -124,7 +125,7 @@ pub(super) fn compute(searcher: &mut Searcher, wanted: Wanted) -> Trial {
     best
 }
 
-/// Which crossing of NICs is tried.
+/// The crossing of NICs that is tried.
 fn crossing(world: &World, pattern: Pattern) -> u8 {
     let crosses = matches!(pattern, Pattern::Ring | Pattern::BalancedTree);
     if world.nets() > 1 && crosses { world.knobs.cross_nic } else { 0 }
@@ -145,14 +146,14 @@ fn bounds(world: &World) -> Bounds {
         inter = world.span(Kind::Net);
         intra.1 = inter.1;
     }
-    // Balanced trees of Ampere sometimes have to come back the long way.
+    // Balanced trees on Ampere sometimes need the longer path back.
     if world.version().has(since::AMPERE_ANY_NIC) && world.min_cc < 90 {
         inter.1 = levels.sys;
     }
     Bounds { intra, inter }
 }
 
-/// The pattern and the channels that the machine leaves.
+/// The pattern and the numbers of channels that the machine allows.
 fn shape(world: &World, best: &mut Trial) {
     let (gpus, version) = (world.gpus(), world.version());
     let room = most_channels(version);
@@ -169,7 +170,7 @@ fn shape(world: &World, best: &mut Trial) {
         if !version.has(since::NVLS_HEADS) {
             best.most = gpus.min(room);
         }
-        // Inside a node all GPUs are to be heads alike.
+        // Inside a node all GPUs must be heads equally.
         best.least = best.most;
     }
     if gpus == 1 && best.pattern != Pattern::Ring {
@@ -177,20 +178,20 @@ fn shape(world: &World, best: &mut Trial) {
     }
     let ring = best.pattern == Pattern::Ring && best.most >= 2 && best.least == 1;
     if version.has(since::SPLIT_TWO_RINGS) && ring && world.is_split() {
-        // Trees fare better there, and need two channels.
+        // Trees are better there, and they need two channels.
         best.least = 2;
     }
 }
 
-/// The fastest rate that could be carried.
+/// The fastest rate that is possible.
 fn first_speed(world: &World, best: &Trial, speeds: &[f32]) -> usize {
     let version = world.version();
     let mut most = world.most;
     let mut total = world.total;
     if version.has(since::TOTAL_BOUNDS_SPEED) {
         let count = world.system.count(world.system.device_kind()) as f64;
-        // All but rings need not come back to where they started. Old versions divide by nothing
-        // for a single GPU, so that nothing limits it.
+        // Only rings must come back to where they started. Old versions divide by 0 for a single
+        // GPU, so that nothing limits it.
         let ring = best.pattern == Pattern::Ring;
         let stretched = match version.has(since::ALONE_UNLIMITED) {
             true => count > 1.0 && !ring,
@@ -211,7 +212,7 @@ fn first_speed(world: &World, best: &Trial, speeds: &[f32]) -> usize {
 }
 
 impl Outer<'_> {
-    /// One search with what the trial is held to.
+    /// One search with the limits of the trial.
     fn search(&mut self) {
         let searcher = &mut *self.searcher;
         searcher.budget = if searcher.trial.same { SAME_STEPS } else { STEPS };
@@ -222,7 +223,7 @@ impl Outer<'_> {
         searcher.attempts.push(attempt);
     }
 
-    /// Whether nothing better can come.
+    /// Whether no better result is possible.
     fn is_done(&self) -> bool {
         let searcher = &*self.searcher;
         searcher.ways > MOST_WAYS
@@ -236,7 +237,7 @@ impl Outer<'_> {
         self.searcher.trial.inter = self.speeds[at];
     }
 
-    /// From the fastest rate down until it is enough.
+    /// From the fastest rate down until the result is good enough.
     fn first_pass(&mut self) {
         self.set_speed(self.at);
         loop {
@@ -247,7 +248,8 @@ impl Outer<'_> {
         }
     }
 
-    /// What is tried next: other channels, a simpler tree, farther paths, crossing, less.
+    /// Chooses the next attempt: other channels, a simpler tree, farther paths, crossing, a lower
+    /// rate.
     fn loosen(&mut self) -> After {
         let cc = self.searcher.world.min_cc;
         let version = self.searcher.world.version();
@@ -293,7 +295,8 @@ impl Outer<'_> {
         self.slower()
     }
 
-    /// Whether all channels go the same way because the way between AMD's processors is one.
+    /// Whether all channels must take the same path because they cross the link between AMD's
+    /// processors.
     fn is_amd_over_sys(&self) -> bool {
         let Searcher { trial, world, .. } = &*self.searcher;
         let mixes = !world.version().has(since::AMD_STAYS_SAME);
@@ -304,7 +307,7 @@ impl Outer<'_> {
         cpu.arch == Arch::X86 && cpu.vendor == Vendor::Amd && trial.level_intra == world.levels.sys
     }
 
-    /// Tries with channels that leave by another NIC, unless that was tried.
+    /// Tries channels that leave by a different NIC, unless that was tried.
     fn crosses(&mut self) -> bool {
         let Searcher { trial, best, world, .. } = &mut *self.searcher;
         let version = world.version();
@@ -321,7 +324,7 @@ impl Outer<'_> {
         again
     }
 
-    /// The next lower rate, unless twice the channels could not make up for it.
+    /// Goes to the next lower rate, unless even twice the channels could not make up for it.
     fn slower(&mut self) -> After {
         let Some(&next) = self.speeds.get(self.at + 1) else { return After::Enough };
         let best = &self.searcher.best;
@@ -332,7 +335,7 @@ impl Outer<'_> {
         After::Again
     }
 
-    /// Raises rates as long as all channels stay.
+    /// Raises rates as long as all channels remain.
     fn second_pass(&mut self) {
         let version = self.searcher.world.version();
         let cc = self.searcher.world.min_cc;
@@ -352,7 +355,8 @@ impl Outer<'_> {
         }
     }
 
-    /// One rate up: rings both rates, NVLS the one between nodes, others the one inside.
+    /// Raises one step: for rings both rates, for NVLS the one between nodes, for others the one
+    /// inside.
     fn raise(&mut self) -> bool {
         let faster = self.speeds[self.at - 1];
         let Searcher { trial, best, world, .. } = &mut *self.searcher;
@@ -382,7 +386,7 @@ impl Outer<'_> {
     }
 }
 
-/// One channel in the order of the file, at a rate that says that nothing was found.
+/// One channel in the order of the file, at a rate that means that nothing was found.
 fn fall_back(world: &mut World, best: &mut Trial) {
     let (gpus, levels) = (world.gpus(), world.levels);
     best.channels = 1;

@@ -14,9 +14,9 @@ use crate::library::nccl::{Arch, Vendor, since};
 #[derive(Debug, Clone, Copy)]
 struct Step {
     link: u32,
-    /// The link back, where something flows back on it.
+    /// The link back, if data flows back on it.
     back: u32,
-    /// The part of the forward rate that does.
+    /// The fraction of the forward rate that flows back.
     share: f32,
     is_pci: bool,
 }
@@ -31,11 +31,11 @@ pub(super) struct Route {
     pub(super) level: Level,
     /// The level of the path back.
     pub(super) back: Level,
-    /// Whether PCI carries a fifth more, which GPUs' traffic through Intel's processors costs.
+    /// Whether PCI carries a fifth more: the cost of GPUs' traffic through Intel's processors.
     dear: bool,
 }
 
-/// A place where a channel goes.
+/// A place that a channel visits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     Gpu(usize),
@@ -43,7 +43,7 @@ pub(super) enum Stop {
     Switch,
 }
 
-/// All routes, and what their links have left.
+/// All routes, and the remaining bandwidth of their links.
 #[derive(Debug, Clone)]
 pub(super) struct Routes {
     gpus: usize,
@@ -55,7 +55,7 @@ pub(super) struct Routes {
     down: Vec<Route>,
     steps: Vec<Step>,
     left: Left,
-    /// The PCI links of each GPU, there and back.
+    /// The PCI links of each GPU, in both directions.
     pci: Vec<Option<(u32, u32)>>,
 }
 
@@ -113,7 +113,7 @@ impl Routes {
                         share = 1.0;
                     }
                 }
-                // Before Ampere what a GPU reads is asked for over the same link.
+                // Before Ampere, a GPU's read requests use the same link.
                 What::Dev { cc, .. } if cc < 80 && start != Kind::Gpu => share = 0.125,
                 What::Gpu(gpu)
                     if gpu.cc < 80
@@ -143,8 +143,8 @@ impl Routes {
         }
     }
 
-    /// Takes a rate from every link of a route; where one has not enough left, gives back what was
-    /// taken and says so.
+    /// Takes a rate from every link of a route. If a link has not enough left, gives back what was
+    /// taken and returns false.
     #[inline]
     pub(super) fn take(&mut self, route: Route, rate: Rate) -> bool {
         let rate = rate.on(route);
@@ -174,13 +174,13 @@ impl Routes {
         }
     }
 
-    /// What a GPU's PCI link has left, in whole GB/s; less than nothing where it has no such link.
+    /// The remaining bandwidth of a GPU's PCI link, in whole GB/s; negative if it has no such link.
     pub(super) fn pci_left(&self, gpu: usize) -> i32 {
         self.pci[gpu].map_or(-1, |(there, back)| self.left.whole(there).min(self.left.whole(back)))
     }
 }
 
-/// What a channel takes from links.
+/// The rate that a channel takes from links.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {
     other: Need,
@@ -200,11 +200,11 @@ impl Rate {
     }
 }
 
-/// What is taken from one link.
+/// The rate that is taken from one link.
 #[derive(Debug, Clone, Copy)]
 struct Need {
     rate: f32,
-    /// In thousandths; [`ODD`] where it is no whole number of them.
+    /// In thousandths; [`ODD`] if it is not a whole number of them.
     thousandths: i32,
     /// Whether it is a whole number of halves of a GB/s.
     halves: bool,
@@ -222,19 +222,19 @@ impl Need {
     }
 }
 
-/// What links have left, in thousandths of a GB/s.
+/// The remaining bandwidth of links, in thousandths of a GB/s.
 #[derive(Debug, Clone)]
 struct Left {
     thousandths: Vec<i32>,
-    /// The rates at the beginning, which some links have until they are first used.
+    /// The initial rates, which some links have until they are first used.
     raw: Vec<f32>,
 }
 
-/// Up to so many thousandths, sums in float32 and rounded are those of whole numbers: two errors of
-/// half a unit in the last place before, and two behind, are less than half a thousandth.
+/// Up to this many thousandths, rounded sums in float32 equal those of whole numbers: two errors of
+/// half a unit in the last place before and two after are less than half a thousandth.
 const FINE: i32 = 1_000_000;
 
-/// Up to so many, sums of halves of a GB/s are exact in float32, and so is their thousandfold.
+/// Up to this many, sums of halves of a GB/s are exact in float32, and also a thousand times them.
 const COARSE: i32 = 8_000_000;
 
 impl Left {
@@ -247,7 +247,7 @@ impl Left {
         Self { thousandths: thousandths.collect(), raw }
     }
 
-    /// In GB/s, the float32 that NCCL has.
+    /// In GB/s, the float32 of NCCL.
     fn rate(&self, link: u32) -> f32 {
         match self.thousandths[link as usize] {
             ODD => self.raw[link as usize],
@@ -255,7 +255,7 @@ impl Left {
         }
     }
 
-    /// In GB/s, cut off to a whole number.
+    /// In GB/s, truncated to a whole number.
     fn whole(&self, link: u32) -> i32 {
         match self.thousandths[link as usize] {
             fine if fine <= FINE => fine / 1000,
@@ -263,7 +263,7 @@ impl Left {
         }
     }
 
-    /// Whether whole numbers will do.
+    /// Whether whole numbers give the same result.
     #[inline]
     fn is_plain(left: i32, need: Need) -> bool {
         (left <= FINE && need.thousandths != ODD)
@@ -327,7 +327,7 @@ fn rounded(number: f32) -> i32 {
     whole.saturating_add(i32::from(rest >= 0.5)).saturating_sub(i32::from(rest <= -0.5))
 }
 
-/// The first PCI link of a GPU that leads back.
+/// The first PCI link of a GPU that has a link back.
 fn pci(world: &World, gpu: usize) -> Option<(u32, u32)> {
     let dev = world.system.gpu(gpu).dev;
     let ways = world.paths.ways.iter().enumerate();
@@ -343,7 +343,7 @@ fn pci(world: &World, gpu: usize) -> Option<(u32, u32)> {
 mod tests {
     use super::{COARSE, FINE, Left, Need, ODD, rounded};
 
-    /// What NCCL computes.
+    /// NCCL's computation.
     fn float(left: f32, by: f32) -> f32 {
         ((left + by) * 1000.0).round() / 1000.0
     }
@@ -363,7 +363,7 @@ mod tests {
                         assert_eq!(float(now, by).to_bits(), after.to_bits(), "{left}, {by}");
                     }
                 }
-                // Past the fine ones only halves are plain.
+                // Above the fine ones only halves are plain.
                 left += if left < FINE { 7 } else { 500 - left % 500 };
             }
         }

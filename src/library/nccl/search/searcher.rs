@@ -10,19 +10,19 @@ use crate::base::error::Result;
 use crate::library::nccl::topology::{Kind, Path, Paths, nearest};
 use crate::library::nccl::{Version, since};
 
-/// What is left once the best that can be was found.
+/// The budget left after the best possible result was found.
 pub(super) const PERFECT: i32 = -1;
 
-/// What the channels of a search take from links.
+/// The rates that the channels of a search take from links.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rates {
     pub(super) intra: Rate,
-    /// Of a head of NVLS.
+    /// For a head of NVLS.
     pub(super) double: Rate,
-    /// Of one of the others of a head of in-network reduction.
+    /// For one of the other GPUs of a head of in-network reduction.
     pub(super) part: Rate,
     pub(super) inter: Rate,
-    /// Of each of the first two GPUs of a balanced tree.
+    /// For each of the first two GPUs of a balanced tree.
     pub(super) half: Rate,
 }
 
@@ -38,12 +38,12 @@ impl Rates {
     }
 }
 
-/// What one of the others gets of a channel.
+/// The fraction of a channel that one of the other GPUs gets.
 pub(super) fn portion(gpus: usize) -> f32 {
     (1.0 / f64::from((gpus.max(2) - 1) as f32)) as f32
 }
 
-/// Which walks a release allows; asked too often to look it up each time.
+/// The walks that a release allows; used too often to look them up each time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Walks {
     pub(super) no_hops_succeed: bool,
@@ -55,34 +55,35 @@ pub(super) struct Walks {
 #[derive(Debug, Clone)]
 pub(super) struct Port {
     pub(super) left: f32,
-    /// Ports of the same chip and number, itself too.
+    /// Ports of the same chip and number, including itself.
     pub(super) shared: Vec<u16>,
 }
 
-/// The state of the searches of a system; links keep traces from one to the next, as in NCCL.
+/// The state of the searches of a system; searches leave traces on links for the next one, as in
+/// NCCL.
 pub(super) struct Searcher {
     pub(super) world: World,
     pub(super) routes: Routes,
     pub(super) nics: NicOrder,
     pub(super) gpu_order: GpuOrder,
     pub(super) ports: Vec<Port>,
-    /// By NIC the GPU that it is for.
+    /// By NIC, the GPU that it serves.
     pub(super) own_gpu: Vec<Option<usize>>,
-    /// By NIC the GPUs where a channel begins.
+    /// By NIC, the GPUs where a channel begins.
     pub(super) near: Vec<Vec<u32>>,
-    /// By GPU the channels that it is in, a bit each.
+    /// By GPU, the channels that contain it, one bit each.
     pub(super) used: Vec<u64>,
-    /// Candidates of the positions above, behind one another.
+    /// Candidates of the positions above, one list after another.
     pub(super) pending: Vec<u16>,
     pub(super) rates: Rates,
     pub(super) walks: Walks,
     pub(super) trial: Trial,
     pub(super) best: Trial,
-    /// Steps left; 0 once they ran out, [`PERFECT`] once nothing better can come.
+    /// Steps left; 0 once they ran out, [`PERFECT`] once no better result is possible.
     pub(super) budget: i32,
     /// Steps taken by all searches.
     pub(super) steps: u64,
-    /// Ways tried by all searches, those that did not carry too.
+    /// Paths tried by all searches, including those whose links had not enough bandwidth.
     pub(super) ways: u64,
     /// The searches so far.
     pub(super) attempts: Vec<Attempt>,
@@ -136,7 +137,7 @@ impl Searcher {
         })
     }
 
-    /// Tries to make `best` better with what `trial` is held to, within the budget.
+    /// Tries to improve `best` within the limits of `trial` and the budget.
     pub(super) fn search(&mut self) {
         if self.world.inter {
             self.nics.prepare(&mut self.world, self.trial.level_inter);
@@ -154,7 +155,7 @@ impl Searcher {
     }
 }
 
-/// Before 2.27: the GPUs with the fastest path from a NIC, of these those with the shortest.
+/// Before 2.27: the GPUs with the fastest path from a NIC, and among them those with the shortest.
 fn fastest(paths: &Paths, net: usize, kind: Kind) -> Vec<u32> {
     let to = paths.to_all(net, kind);
     let rate = to.iter().map(|path| path.rate).fold(0.0, f32::max);

@@ -12,16 +12,16 @@ use crate::library::nccl::topology::Kind;
 /// The steps of the attempt in PCI order that comes before all others.
 const PCI_ORDER_STEPS: i32 = 1 << 10;
 
-/// How a NIC was left.
+/// The result of trying a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Done {
     /// The next NIC follows.
     Next,
-    /// The next one follows, and what this one was charged with is forgotten.
+    /// The next NIC follows, and the charge of this one is not taken back.
     NextCharged,
-    /// No other NIC is looked at.
+    /// No other NIC is tried.
     Found,
-    /// 2.18 gave up, and forgot what the NIC was charged with.
+    /// 2.18 gave up, and did not take back the charge of the NIC.
     Broken,
 }
 
@@ -58,7 +58,7 @@ impl Searcher {
         }
     }
 
-    /// A channel that comes in through a NIC.
+    /// A channel that enters through a NIC.
     fn behind_nics(&mut self, turns: Turns) {
         let whole = f32::trunc(self.trial.inter);
         let count = self.nics.all.len();
@@ -92,8 +92,8 @@ impl Searcher {
         }
     }
 
-    /// Whether a channel may begin at a NIC: of pairs that cross, the second begins where the first
-    /// ended.
+    /// Whether a channel may begin at a NIC: of two channels that cross, the second begins where
+    /// the first ended.
     fn follows(&self, channel: usize, net: usize) -> bool {
         let pairs = match self.version() {
             version if version.has(since::CROSSED_IS_2) => {
@@ -104,7 +104,7 @@ impl Searcher {
         !pairs || channel.is_multiple_of(2) || usize::from(self.trial.nets[channel - 1][1]) == net
     }
 
-    /// Adds to what a port has left, and to what its twins have.
+    /// Adds to the remaining bandwidth of a port and of its twins.
     fn charge(&mut self, net: usize, rate: f32) {
         for at in 0..self.ports[net].shared.len() {
             let twin = usize::from(self.ports[net].shared[at]);
@@ -112,7 +112,7 @@ impl Searcher {
         }
     }
 
-    /// A head behind a NIC, for NVLS and in-network reduction.
+    /// A head at a NIC, for NVLS and in-network reduction.
     fn head(&mut self, net: usize, turns: Turns) -> Done {
         let channel = self.trial.channels;
         let version = self.version();
@@ -133,8 +133,8 @@ impl Searcher {
         if once { Done::Found } else { Done::Next }
     }
 
-    /// 2.18 takes a NIC's number for a GPU's, and reads behind its list: zeroes as far as memory was
-    /// handed out, then what makes it give up.
+    /// 2.18 uses a NIC's number as a GPU's, and reads past the end of its list: zeroes up to the
+    /// end of the allocated memory, then a value that makes it give up.
     fn head_2_18(&mut self, turns: Turns) -> Done {
         let channel = self.trial.channels;
         let nets = self.world.nets();
@@ -147,14 +147,14 @@ impl Searcher {
         if gpu < self.gpus() {
             self.start(None, gpu, turns, Order::Free);
         } else if self.budget > 0 {
-            // A GPU that is none leads nowhere, and costs its step.
+            // A GPU that does not exist leads nowhere, and costs its step.
             self.budget -= 1;
             self.steps += 1;
         }
         Done::Next
     }
 
-    /// Rings and trees behind a NIC.
+    /// Rings and trees from a NIC on.
     fn through(&mut self, net: usize, turns: Turns) -> Done {
         let channel = self.trial.channels;
         let version = self.version();
@@ -201,7 +201,7 @@ impl Searcher {
         Done::Next
     }
 
-    /// Before 2.27: at those with the fastest path, of these the shortest.
+    /// Before 2.27: begins at the GPUs with the fastest path, and among them the shortest.
     fn behind_fastest(&mut self, net: usize, turns: Turns) -> Done {
         let Some(&first) = self.near[net].first() else { return Done::Next };
         let rate = self.world.path((Kind::Net, net), (Kind::Gpu, first as usize)).rate;
@@ -209,7 +209,7 @@ impl Searcher {
             return Done::Next;
         }
         if !self.version().has(since::BEGINS_IN_TURN) {
-            // First those whose PCI link still carries something.
+            // First those whose PCI link still has bandwidth.
             for spent in [false, true] {
                 for at in 0..self.near[net].len() {
                     let gpu = self.near[net][at] as usize;

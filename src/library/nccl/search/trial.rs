@@ -3,18 +3,18 @@
 use super::super::topology::Level;
 use super::super::{Version, since};
 
-/// The shape of a graph, under the numbers of NCCL.
+/// The shape of a graph, with NCCL's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pattern {
     /// A tree whose first two GPUs share the NIC's load.
     BalancedTree = 1,
-    /// A tree whose first GPU bears it.
+    /// A tree whose first GPU carries the NIC's load.
     Tree = 3,
     /// A ring.
     Ring = 4,
     /// Heads of an `NVLink` switch.
     Nvls = 5,
-    /// Heads that talk to all other GPUs.
+    /// Heads that communicate with all other GPUs.
     CollnetDirect = 6,
 }
 
@@ -23,24 +23,24 @@ impl Pattern {
         matches!(self, Self::BalancedTree | Self::Tree)
     }
 
-    /// Whether a channel is a head and what hangs on it, not an order of GPUs.
+    /// Whether a channel is a head and the GPUs attached to it, not an order of GPUs.
     pub(super) fn has_heads(self) -> bool {
         matches!(self, Self::Nvls | Self::CollnetDirect)
     }
 }
 
-/// Channels with what they are held to.
+/// Channels with their limits.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     pub(super) pattern: Pattern,
-    /// Whether only NICs whose network reduces will do.
+    /// Whether only NICs whose network reduces are allowed.
     pub(super) collnet: bool,
     pub(super) cross_nic: u8,
     /// GB/s of a channel between GPUs.
     pub(super) intra: f32,
     /// GB/s of a channel to and from NICs.
     pub(super) inter: f32,
-    /// What the NIC of the last channel adds, in µs.
+    /// The latency that the NIC of the last channel adds, in µs.
     pub(super) latency: f32,
     /// The farthest path allowed between GPUs.
     pub(super) level_intra: Level,
@@ -48,9 +48,9 @@ pub(super) struct Trial {
     pub(super) level_inter: Level,
     pub(super) least: usize,
     pub(super) most: usize,
-    /// Whether every channel goes the way of the first.
+    /// Whether every channel takes the path of the first.
     pub(super) same: bool,
-    /// Hops of all channels; never set back, which NCCL does not do either.
+    /// Hops of all channels; never reset, as in NCCL.
     pub(super) hops: i32,
     pub(super) channels: usize,
     width: usize,
@@ -61,7 +61,7 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// No channel, of at most `room`, over so many GPUs.
+    /// No channels yet, of at most `room`, over this many GPUs.
     pub(super) fn empty(pattern: Pattern, level: Level, width: usize, room: usize) -> Self {
         Self {
             pattern,
@@ -95,7 +95,7 @@ impl Trial {
         &self.gpus[channel * self.width..(channel + 1) * self.width]
     }
 
-    /// Takes over everything of another trial over the same GPUs.
+    /// Copies everything from another trial over the same GPUs.
     pub(super) fn take(&mut self, other: &Self) {
         let (gpus, nets) = (std::mem::take(&mut self.gpus), std::mem::take(&mut self.nets));
         let (mut gpus, mut nets) = (gpus, nets);
@@ -105,17 +105,17 @@ impl Trial {
         *self = Self { gpus, nets, ..*other };
     }
 
-    /// What the channels carry together, between GPUs.
+    /// The total rate of the channels between GPUs.
     pub(super) fn rate(&self) -> f32 {
         self.channels as f32 * self.intra
     }
 
-    /// What they carry together, to and from NICs.
+    /// The total rate of the channels to and from NICs.
     pub(super) fn net_rate(&self) -> f32 {
         self.channels as f32 * self.inter
     }
 
-    /// Runs channels twice, each at half the rate, where one is too fast for what serves it.
+    /// Duplicates channels at half the rate if one is too fast for the hardware that serves it.
     pub(super) fn duplicate(&mut self, version: Version, cc: u32) {
         let fast = match version.has(since::DUPLICATES_BY_COUNT) {
             true => self.intra >= 25.0 && !(cc > 80 && self.intra < 50.0 && self.channels > 4),

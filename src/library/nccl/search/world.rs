@@ -17,19 +17,19 @@ pub(super) struct World {
     pub(super) knobs: Knobs,
     /// Whether the communicator has GPUs elsewhere.
     pub(super) inter: bool,
-    /// The fastest path that a channel could take.
+    /// The fastest path that a channel could use.
     pub(super) most: f32,
-    /// What all links of one GPU carry together.
+    /// The total rate of all links of one GPU.
     pub(super) total: f32,
     pub(super) min_cc: u32,
     pub(super) max_cc: u32,
 }
 
 impl World {
-    /// The system of a description for `ranks` ranks in all, as its first rank sees it.
+    /// The system of a description for `ranks` ranks in total, as its first rank sees it.
     ///
     /// # Errors
-    /// As [`System::new`] and [`Paths::new`]; several nodes and no NIC.
+    /// The errors of [`System::new`] and [`Paths::new`]; several nodes and no NIC.
     pub(super) fn new(
         description: &Description,
         version: Version,
@@ -55,7 +55,7 @@ impl World {
                 .at(&description.origin)
                 .help(
                     "add <nic><net name=\"net0\" dev=\"0\" speed=\"400000\" port=\"1\" gdr=\"1\"/>\
-                     </nic> to the <pci> of each NIC, or ask for one node",
+                     </nic> to the <pci> of each NIC, or use one node",
                 ));
         }
         if !inter && !version.has(since::NICS_STAY) {

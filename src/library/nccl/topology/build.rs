@@ -10,7 +10,7 @@ use crate::library::nccl::since;
 use crate::machine::nccl as description;
 use crate::machine::nccl::{Bus, Description, Device, Far, Pci};
 
-/// What a node's id keeps below the host.
+/// The part of a node's id below the host.
 const LOCAL: u64 = (1 << 56) - 1;
 
 fn id(host: u64, local: u64) -> u64 {
@@ -50,7 +50,7 @@ pub(super) fn nodes(system: &mut System, description: &Description) -> Result<()
     Ok(())
 }
 
-/// The number of the host with that hash. Until 2.20.5 all are one.
+/// The number of the host with that hash. Until 2.20.5 all hosts are one.
 fn host(system: &mut System, hash: u64) -> u64 {
     let hash = if system.version.has(since::HOSTS) { hash } else { 0 };
     let known = system.hosts.iter().position(|&other| other == hash);
@@ -60,14 +60,15 @@ fn host(system: &mut System, hash: u64) -> u64 {
     }) as u64
 }
 
-/// A PCI device and what is behind it. The link up is made last, which matters for its place.
+/// A PCI device and the devices below it. The link up is created last, which determines its
+/// position.
 fn below(system: &mut System, pci: &Pci, parent: usize, host: u64) -> Result<()> {
     let lanes = if pci.lanes == 0 { 16 } else { pci.lanes };
     let rate = (f64::from(lanes) * f64::from(pci.speed.0) / 80.0) as f32;
     if !pci.gpus.is_empty() {
         gpus(system, pci, parent, host, rate)?;
     } else if let Some(nets) = &pci.nets {
-        // Functions of one device are one NIC, as far as the version looks.
+        // Functions of one device are one NIC, depending on the version.
         let mask = if system.version.has(since::NIC_FUNCTIONS) { 0 } else { 0xf };
         let local = id(host, pci.bus.0 & !mask);
         if let Some(nic) = system.find(Kind::Nic, local) {
@@ -88,7 +89,7 @@ fn below(system: &mut System, pci: &Pci, parent: usize, host: u64) -> Result<()>
     Ok(())
 }
 
-/// How to tell devices apart.
+/// Help on how to distinguish devices.
 fn apart(system: &System, usual: &str) -> String {
     match system.version {
         version if version.has(since::HOSTS) => usual.to_owned(),
@@ -96,7 +97,7 @@ fn apart(system: &System, usual: &str) -> String {
     }
 }
 
-/// The GPU of a PCI device; since 2.30.3 the device is a node, and its ranks others.
+/// The GPU of a PCI device. Since 2.30.3 the device is a node, and its ranks are separate nodes.
 fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> Result<()> {
     let kind = system.device_kind();
     let local = id(host, pci.bus.0);
@@ -112,7 +113,7 @@ fn gpus(system: &mut System, pci: &Pci, parent: usize, host: u64, rate: f32) -> 
             What::Gpu(Gpu { rank, device, cc, gdr, dev })
         };
         if kind == Kind::Gpu {
-            // Before 2.30 the first GPU of a device is all that is read.
+            // Before 2.30 only the first GPU of a device is read.
             let node = system.add(kind, local, what(system.nodes.len()), gpu.line)?;
             system.join(node, parent, Wire::Pci, rate);
             break;
@@ -145,7 +146,7 @@ fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) 
                 .at(format!("{}:{}", system.origin, net.line))
                 .help(apart(system, "number the ports of a host from 0")));
         }
-        // Versions that read no plain number take it for nothing.
+        // Versions that do not read a number without 0x read 0.
         let reads = system.version.has(since::PLAIN_GUID);
         let asic = match net.guid {
             Some(guid) if reads || guid.is_prefixed => guid.number,
@@ -175,7 +176,7 @@ fn ports(system: &mut System, nets: &[description::Net], nic: usize, host: u64) 
     Ok(())
 }
 
-/// Every PCI device of a description with the node of its processor and its host, in order.
+/// Every PCI device of a description with its host and the node of its processor, in order.
 fn devices<'a>(
     system: &System,
     description: &'a Description,
@@ -199,8 +200,8 @@ fn devices<'a>(
     })
 }
 
-/// Links from GPU to GPU lead one way, since the other GPU has its own; to a switch or a processor
-/// they lead both ways. All switches of all hosts are one node.
+/// Links from GPU to GPU are one-way, since the other GPU has its own; to a switch or a processor
+/// they are two-way. All switches of all hosts are one node.
 pub(super) fn nvlinks(system: &mut System, description: &Description) -> Result<()> {
     let found: Vec<_> = devices(system, description).collect();
     let kind = system.device_kind();
@@ -229,7 +230,7 @@ pub(super) fn nvlinks(system: &mut System, description: &Description) -> Result<
     Ok(())
 }
 
-/// Links from a GPU to its processor; 2.18 does not know them, and until 2.25 they are `NVLinks`.
+/// Links from a GPU to its processor. 2.18 does not know them, and until 2.25 they are `NVLinks`.
 pub(super) fn c2c(system: &mut System, description: &Description) -> Result<()> {
     let wire = match system.version {
         version if !version.has(since::C2C) => return Ok(()),
@@ -265,7 +266,7 @@ pub(super) fn peers(system: &mut System, description: &Description) -> Result<()
     Ok(())
 }
 
-/// The processors of a host, each with each.
+/// Links each processor of a host with each other one.
 pub(super) fn between_cpus(system: &mut System) {
     let cpus = system.of(Kind::Cpu).to_vec();
     for (index, &cpu) in cpus.iter().enumerate() {
@@ -278,7 +279,7 @@ pub(super) fn between_cpus(system: &mut System) {
     }
 }
 
-/// Moves the way up behind all others in every node below a processor.
+/// Moves the link up after all others in every node below a processor.
 pub(super) fn sort(system: &mut System) {
     let mut rest: Vec<(usize, Option<usize>)> =
         system.of(Kind::Cpu).iter().map(|&cpu| (cpu, None)).collect();

@@ -12,10 +12,10 @@ use crate::base::error::Result;
 use crate::library::nccl::{Arch, Vendor, since};
 
 impl Paths {
-    /// All paths of a system, and which NICs and GPUs belong together by them.
+    /// All paths of a system, and the NICs and GPUs that belong together by them.
     ///
     /// # Errors
-    /// A link that leads one way; a GPU below no processor; a system that is too large.
+    /// A one-way link; a GPU that is not below a processor; a system that is too large.
     pub(in crate::library::nccl) fn new(system: &System, knobs: &Knobs) -> Result<(Self, Locals)> {
         let paths = Self::direct(system, knobs)?;
         let locals = Locals::new(system, knobs);
@@ -53,7 +53,7 @@ impl Detours<'_> {
         self.paths.get(self.net(net), Kind::Gpu, gpu)
     }
 
-    /// Leads `from`'s path to a target over a processor.
+    /// Reroutes `from`'s path to a target through a processor.
     fn over_cpu(&mut self, from: usize, cpu: usize, kind: Kind, target: usize) {
         let before = self.paths.get(from, Kind::Cpu, cpu);
         let after = self.paths.get(self.system.of(Kind::Cpu)[cpu], kind, target);
@@ -62,7 +62,8 @@ impl Detours<'_> {
         self.paths.set(from, kind, target, path);
     }
 
-    /// The level of two paths in a row: the farther, but a host bridge behind a chip is not so far.
+    /// The level of two consecutive paths: the farther one, but a host bridge after a chip-to-chip
+    /// link is nearer.
     fn merged(&self, a: Level, b: Level) -> Level {
         let levels = self.paths.levels;
         let (near, far) = (a.min(b), a.max(b));
@@ -88,8 +89,8 @@ impl Detours<'_> {
         if far { levels.sys } else { levels.pxb }
     }
 
-    /// GPUs too far apart talk through the memory of the processor that is nearest to the second, or
-    /// over the network.
+    /// GPUs that are too far apart communicate through the memory of the processor that is nearest
+    /// to the second, or over the network.
     fn between_gpus(&mut self) -> Result<()> {
         let reach = self.reach();
         let gpus = self.system.count(Kind::Gpu);
@@ -109,7 +110,7 @@ impl Detours<'_> {
         Ok(())
     }
 
-    /// NICs on a processor that the GPU is linked to chip to chip.
+    /// NICs on a processor to which the GPU has a chip-to-chip link.
     fn chip_to_chip(&mut self) -> Result<()> {
         let levels = self.paths.levels;
         let version = self.system.version;
@@ -149,7 +150,7 @@ impl Detours<'_> {
         self.locals.changed(self.system, gpu, net);
     }
 
-    /// Through the NIC of another GPU, and around memory that NICs do not reach.
+    /// Paths through the NIC of another GPU, and around memory that NICs do not reach.
     fn reach_nics(&mut self) -> Result<()> {
         for net in 0..self.system.count(Kind::Net) {
             for gpu in 0..self.system.count(Kind::Gpu) {
@@ -169,7 +170,7 @@ impl Detours<'_> {
         Ok(())
     }
 
-    /// PXN: only from GPU to NIC. What arrives comes the direct way.
+    /// PXN, only from GPU to NIC: data to the GPU takes the direct path.
     fn through_another(&mut self, gpu: usize, net: usize) -> Result<()> {
         let levels = self.paths.levels;
         let Some(relay) = self.locals.gpu(self.system, &self.paths, net)? else { return Ok(()) };
@@ -240,7 +241,7 @@ impl Detours<'_> {
         distance <= most
     }
 
-    /// Whether a NIC at a level reaches a GPU over the link between processor and chip.
+    /// Whether a NIC at a level reaches a GPU over the link between processor and GPU.
     fn is_over_chip(&self, gpu: usize, distance: Level) -> bool {
         let levels = self.paths.levels;
         if self.system.version.has(since::P2C_TYPE) {

@@ -42,8 +42,8 @@ pub(in crate::library::nccl) fn draw(
     drawing.lines
 }
 
-/// An id as host and number, or whole where `whole` asks for it; until 2.20 there is one host, and large
-/// letters.
+/// An id as host and number, or the whole id if `whole` is set. Until 2.20 there is one host, and
+/// letters are uppercase.
 fn hexed(version: Version, id: u64, whole: bool) -> String {
     match version {
         _ if !version.has(since::HOSTS) => format!("{id:X}"),
@@ -63,7 +63,7 @@ impl Drawing<'_> {
         format!("{}/{}", at.kind.name(), hexed(self.system.version, at.id, whole))
     }
 
-    /// A node, and behind it what its links lead to, but not back to `up`.
+    /// A node, followed by the nodes that its links lead to, except `up`.
     fn node(&mut self, node: usize, up: Option<usize>, before: &str) {
         let at = &self.system.nodes[node];
         let what = match &at.what {
@@ -103,7 +103,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// What stands behind a port.
+    /// The text after a port.
     fn port(&self, node: usize) -> String {
         let What::Net(net) = &self.system.nodes[node].what else { return String::new() };
         let collective = match self.system.version {
@@ -117,7 +117,7 @@ impl Drawing<'_> {
         let mut line = format!("{} :", self.named(node, true));
         for kind in [Kind::Gpu, Kind::Nvs, Kind::Cpu, Kind::Net, Kind::Dev] {
             let to = self.system.of(kind);
-            // A node that no search came by has no list of that kind.
+            // A node that no search reached has no list of that kind.
             if paths.to_all(node, kind).iter().all(|path| path.rate == 0.0) {
                 continue;
             }

@@ -6,7 +6,7 @@ use super::rules::broadcom;
 use super::system::{Kind, System, What};
 use crate::library::nccl::since;
 
-/// Every such switch takes over what hangs on its neighbours of the same make.
+/// Every such switch takes over the devices of its neighbors of the same make.
 pub(super) fn broadcom_switches(system: &mut System) {
     let mut at = 0;
     while let Some(&switch) = system.of(Kind::Pci).get(at) {
@@ -38,7 +38,7 @@ pub(super) fn broadcom_switches(system: &mut System) {
         // It must not be found again.
         system.nodes[switch].what =
             What::Pci(if exact { 0x1000_c010_1000_0000 } else { number | 0xffff });
-        // Older versions look again from the second switch on.
+        // Older versions check again from the second switch on.
         at = usize::from(!system.version.has(since::BROADCOM_FROM_FIRST));
     }
 }
@@ -50,7 +50,7 @@ fn number(system: &System, switch: usize) -> u64 {
     }
 }
 
-/// Links keep their rates and go to the end, in order.
+/// Links keep their rates and are added at the end, in order.
 fn take_over(system: &mut System, switch: usize, gone: usize) {
     for link in system.nodes[gone].links.clone() {
         if link.to == switch {

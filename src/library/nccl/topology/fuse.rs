@@ -27,9 +27,9 @@ pub enum Apart {
     Pix,
     /// Below one switch.
     Pxb,
-    /// On one processor.
+    /// On the same processor.
     Phb,
-    /// On one host.
+    /// On the same host.
     Sys,
 }
 
@@ -39,7 +39,7 @@ impl Apart {
             "LOC" => Self::Loc,
             "PORT" => Self::Port,
             "PIX" => Self::Pix,
-            // Nothing lies between the two.
+            // No type is between these two.
             "PXB" | "PXN" => Self::Pxb,
             "PHB" => Self::Phb,
             "SYS" => Self::Sys,
@@ -48,7 +48,7 @@ impl Apart {
     }
 }
 
-/// A NIC with its way up: the processor, then switches and its own device.
+/// A NIC with its path up: the processor, then switches and its own device.
 #[derive(Debug, Clone)]
 struct Nic {
     net: Net,
@@ -57,13 +57,14 @@ struct Nic {
 }
 
 impl Nic {
-    /// Sockets have no ports, and are never used as one.
+    /// Sockets have no ports and are never fused.
     fn is_port(&self) -> bool {
         self.net.port > 0
     }
 }
 
-/// How far apart NICs are, and how many steps of their ways up are the same; none of two processors.
+/// How far apart NICs are, and how many steps of their paths up are the same; `None` if they are on
+/// two processors.
 fn meet(nics: &[&Nic]) -> (Apart, Option<usize>) {
     let first = nics[0];
     if nics.iter().any(|nic| nic.cpu != first.cpu) {
@@ -73,7 +74,7 @@ fn meet(nics: &[&Nic]) -> (Apart, Option<usize>) {
         first.way.get(step).is_some_and(|bus| nics.iter().all(|nic| nic.way.get(step) == Some(bus)))
     });
     let same = same.count();
-    // Addresses that differ in the function alone.
+    // Addresses that differ only in the function.
     let function = |nic: &Nic| nic.way.get(same).map(|bus| bus.0 >> 4);
     let ports =
         function(first).is_some() && nics.iter().all(|nic| function(nic) == function(first));
@@ -86,10 +87,10 @@ fn meet(nics: &[&Nic]) -> (Apart, Option<usize>) {
     (apart, Some(same))
 }
 
-/// Makes one NIC of each group that is named, then of those that are near enough.
+/// Fuses each named group into one NIC, then those that are near enough.
 ///
 /// # Errors
-/// A group that names NICs which are not there, or too many; NICs of two processors, since 2.30.7.
+/// A group that names NICs that do not exist, or too many; NICs of two processors, since 2.30.7.
 pub(super) fn fuse(
     description: &mut Description,
     version: Version,
@@ -103,7 +104,7 @@ pub(super) fn fuse(
         if groups.iter().all(|group| group.len() == 1) {
             continue;
         }
-        // What NCCL makes is numbered behind the NICs that are there.
+        // NCCL numbers a fused NIC after the existing NICs.
         let free = nics.iter().map(|nic| nic.net.device + 1).max().unwrap_or(0);
         let stay = version.has(since::FUSES_IN_PLACE);
         let mut gone: Vec<u32> = Vec::new();
@@ -125,8 +126,8 @@ pub(super) fn fuse(
     Ok(())
 }
 
-/// Makes one NIC of two ports of an adapter, as releases do that know nothing else; says whether there
-/// are such.
+/// Fuses two ports of an adapter, in releases that support nothing else, and tells whether there
+/// are such ports.
 pub(super) fn merge_ports(description: &mut Description) -> bool {
     let mut merged = false;
     for host in hosts(description) {
@@ -228,14 +229,14 @@ fn grouped<'a>(
     Ok(found)
 }
 
-/// What several NICs are used as.
+/// The NIC that several are fused into.
 fn one(group: &[&Nic], number: u32) -> Net {
     let speed = group.iter().map(|nic| nic.net.speed).fold(0, u32::saturating_add);
     let names: Vec<&str> = group.iter().map(|nic| nic.net.name.as_str()).collect();
     Net { speed, name: names.join("+"), device: number, ..group[0].net.clone() }
 }
 
-/// Adds the one NIC that several are used as.
+/// Adds the fused NIC.
 fn place(
     description: &mut Description,
     version: Version,
@@ -262,7 +263,7 @@ fn place(
             nets.into_iter().for_each(|nets| nets.push(net.clone()));
             return Ok(());
         }
-        // Each port has a function of its own there.
+        // Each port has its own function there.
         steps -= 1;
     }
     let lanes = (apart >= Apart::Pix && version.has(since::FUSED_LANES))
@@ -303,7 +304,7 @@ fn place(
     Ok(())
 }
 
-/// The device at a step of a NIC's way up, the first being that on the processor.
+/// The device at a step of a NIC's path up; the first step is the device on the processor.
 fn find<'a>(description: &'a mut Description, nic: &Nic, step: usize) -> Option<&'a mut Pci> {
     let (first, rest) = nic.way.get(..step)?.split_first()?;
     let mut pci = description.cpus[nic.cpu].below.iter_mut().find_map(|device| match device {
@@ -316,7 +317,7 @@ fn find<'a>(description: &'a mut Description, nic: &Nic, step: usize) -> Option<
     Some(pci)
 }
 
-/// The lanes of several NICs together, below where their ways meet.
+/// The lanes of several NICs together, below the point where their paths meet.
 fn together(description: &mut Description, group: &[&Nic], steps: usize) -> u32 {
     let numbers: Vec<u32> = group.iter().map(|nic| nic.net.device).collect();
     let below: Vec<&Pci> = match steps {
@@ -326,7 +327,7 @@ fn together(description: &mut Description, group: &[&Nic], steps: usize) -> u32 
     below.into_iter().filter_map(|pci| lanes(pci, &numbers)).sum()
 }
 
-/// The lanes of NICs at or below a device, no more than its own; none where no NIC is.
+/// The lanes of NICs at or below a device, at most its own; `None` if there is no NIC.
 fn lanes(pci: &Pci, numbers: &[u32]) -> Option<u32> {
     let own = pci.nets.iter().flatten().any(|net| numbers.contains(&net.device));
     let below: Vec<u32> = pci.below.iter().filter_map(|pci| lanes(pci, numbers)).collect();
@@ -339,7 +340,7 @@ fn lanes(pci: &Pci, numbers: &[u32]) -> Option<u32> {
     }
 }
 
-/// The next address that no device of the processor has.
+/// The next address that no device of the processor uses.
 fn unused(description: &Description, cpu: usize, Bus(bus): Bus) -> Bus {
     let mut taken = Vec::new();
     let mut rest: Vec<&Pci> = description.cpus[cpu].below.iter().filter_map(Device::pci).collect();

@@ -5,52 +5,53 @@ use crate::base::error::{Error, Result};
 use crate::library::nccl::settings::whole;
 use crate::library::nccl::{PathType, Starting};
 
-/// What a job's environment says of paths, graphs and channels; the default is an empty
+/// The settings of a job's environment for paths, graphs and channels; the default is an empty
 /// environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Knobs {
-    /// Which NICs and hosts are seen at all.
+    /// Which NICs and hosts NCCL sees at all.
     pub seen: Seen,
-    /// Not `NCCL_SHM_DISABLE`: whether GPUs that do not reach each other's memory talk through the
-    /// processor's; otherwise they are on different nodes.
+    /// The opposite of `NCCL_SHM_DISABLE`: whether GPUs that do not reach each other's memory
+    /// communicate through the processor's memory; otherwise they are on different nodes.
     pub shared_memory: bool,
-    /// `NCCL_CROSS_NIC`: 0 never, 1 always, 2 where it helps.
+    /// `NCCL_CROSS_NIC`: 0 never, 1 always, 2 if it helps.
     pub cross_nic: u8,
-    /// `NCCL_P2P_LEVEL`: how far apart GPUs may be that reach each other's memory. `LOC` stands for
+    /// `NCCL_P2P_LEVEL`: how far apart GPUs may be that reach each other's memory. `LOC` means
     /// `NCCL_P2P_DISABLE=1`.
     pub p2p: Option<PathType>,
-    /// `NCCL_NET_GDR_LEVEL`: how far apart a GPU and a NIC may be that reaches its memory.
+    /// `NCCL_NET_GDR_LEVEL`: how far a NIC may be from a GPU whose memory it reaches.
     pub gdr: Option<PathType>,
     /// `NCCL_NET_GDR_READ`: whether a NIC may read a GPU's memory.
     pub gdr_read: Option<bool>,
-    /// `NCCL_NET_GDR_C2C`: whether it may through the processor, where that is linked chip to chip;
-    /// the version decides without it.
+    /// `NCCL_NET_GDR_C2C`: whether it may do so through the processor, if that has a chip-to-chip
+    /// link; if not set, the version decides.
     pub gdr_c2c: Option<bool>,
-    /// Not `NCCL_PXN_DISABLE`: whether a GPU sends through another's NIC.
+    /// The opposite of `NCCL_PXN_DISABLE`: whether a GPU sends through the NIC of another GPU.
     pub pxn: bool,
-    /// `NCCL_PXN_C2C`: whether it does where that NIC hangs on the processor; the version decides
-    /// without it.
+    /// `NCCL_PXN_C2C`: whether it does so if that NIC is attached to the processor; if not set, the
+    /// version decides.
     pub pxn_c2c: Option<bool>,
-    /// Not `NCCL_NVB_DISABLE`: whether paths lead through another GPU.
+    /// The opposite of `NCCL_NVB_DISABLE`: whether paths lead through another GPU.
     pub nvb: bool,
-    /// `NCCL_NETDEVS_POLICY`: how many NICs a GPU uses; asked since 2.28.3.
+    /// `NCCL_NETDEVS_POLICY`: how many NICs a GPU uses; read since 2.28.3.
     pub nics: Nics,
     /// `NCCL_MNNVL_SCATTER_NETS_ENABLE`: whether NICs of several hosts are tried channel by channel.
     pub scatters_nics: bool,
-    /// `NCCL_MNNVL_RAIL_PER_HOST`: whether NICs of several hosts are one rail by their addresses.
+    /// `NCCL_MNNVL_RAIL_PER_HOST`: whether NICs of several hosts with the same address are one
+    /// rail.
     pub rail_per_host: bool,
-    /// What start-up is told.
+    /// The settings for start-up.
     pub start: Starting,
 }
 
 /// How many NICs a GPU uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Nics {
-    /// Those that are nearest, shared with the GPUs that they are nearest to.
+    /// The nearest ones, shared with the other GPUs that they are nearest to.
     Auto,
-    /// All that are nearest.
+    /// All of the nearest ones.
     All,
-    /// So many of these.
+    /// At most this many of the nearest ones.
     Max(u32),
 }
 
@@ -76,8 +77,7 @@ impl Default for Knobs {
 }
 
 impl Knobs {
-    /// The variables that are understood: those of what is seen, of paths and searches, then those
-    /// of start-up.
+    /// The accepted variables: those of `Seen`, of paths and searches, then those of start-up.
     pub const KNOWN: [&'static str; 30] = {
         let mut known = [""; 30];
         let searches = [
@@ -108,10 +108,10 @@ impl Knobs {
         known
     };
 
-    /// Sets one variable, unless it is none of [`Self::KNOWN`]; says whether it is.
+    /// Sets one variable if it is one of [`Self::KNOWN`], and tells whether it is.
     ///
     /// # Errors
-    /// A value that the variable does not take.
+    /// A value that the variable does not accept.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         let value = value.trim();
         let refuse = |takes: &str| {
@@ -140,7 +140,7 @@ impl Knobs {
             }
             "NCCL_P2P_LEVEL" => {
                 let level = level(value).ok_or_else(|| refuse(LEVELS))?;
-                // What is disabled stays so.
+                // A disabled setting stays disabled.
                 if self.p2p != Some(PathType::Loc) {
                     self.p2p = Some(level);
                 }
@@ -172,10 +172,10 @@ impl Knobs {
     }
 }
 
-/// What a level may be.
+/// The accepted values of a level.
 const LEVELS: &str = "LOC, NVL, PIX, PXB, PHB, SYS, or a number from 0 to 5";
 
-/// A path type by its name, or by the numbers of NCCL before 2.4.
+/// A path type by its name, or by its number in NCCL before 2.4.
 fn level(text: &str) -> Option<PathType> {
     const NUMBERED: [PathType; 6] =
         [PathType::Loc, PathType::Pix, PathType::Pxb, PathType::Phb, PathType::Sys, PathType::Sys];

@@ -13,7 +13,7 @@ use super::system::{Kind, System};
 use crate::base::error::{Error, Result};
 use crate::library::nccl::since;
 
-/// What is nearest to what, kept as long as no path changes.
+/// The nearest devices of each device, kept as long as no path changes.
 #[derive(Debug, Clone)]
 pub(in crate::library::nccl) struct Locals {
     nics: Nics,
@@ -22,7 +22,7 @@ pub(in crate::library::nccl) struct Locals {
     gpu_of_net: Vec<Option<Option<usize>>>,
 }
 
-/// The nearest of some targets, in order.
+/// The nearest of several targets, in order.
 pub(in crate::library::nccl) fn nearest(paths: &Paths, node: usize, kind: Kind) -> Vec<u32> {
     nearest_of(paths, paths.to_all(node, kind))
 }
@@ -35,7 +35,7 @@ fn nearest_of(paths: &Paths, to: &[Path]) -> Vec<u32> {
             (rate, level) = (path.rate, path.level);
             found.clear();
         }
-        // What cannot be reached is as near as anything else that cannot.
+        // All unreachable targets are equally near.
         if path.rate == rate && path.level == level {
             found.push(index as u32);
         }
@@ -43,10 +43,10 @@ fn nearest_of(paths: &Paths, to: &[Path]) -> Vec<u32> {
     found
 }
 
-/// The processor that a GPU's traffic is led over.
+/// The processor that a GPU's traffic is routed through.
 ///
 /// # Errors
-/// A GPU below no processor.
+/// A GPU that is not below a processor.
 pub(super) fn cpu(system: &System, paths: &Paths, gpu: usize) -> Result<usize> {
     let node = system.of(Kind::Gpu)[gpu];
     let to = paths.to_all(node, Kind::Cpu);
@@ -56,7 +56,7 @@ pub(super) fn cpu(system: &System, paths: &Paths, gpu: usize) -> Result<usize> {
     } else if system.version.has(since::CPU_HOPS) {
         (0..to.len()).filter(|&cpu| to[cpu].hops > 0).min_by_key(|&cpu| to[cpu].hops)
     } else {
-        // What is not reached has no hops, and is replaced by whatever comes next.
+        // A processor that is not reached has no hops, and is replaced by the next one.
         let mut found: Option<usize> = None;
         for (cpu, path) in to.iter().enumerate() {
             let least = found.map_or(0, |found| to[found].hops);
@@ -85,7 +85,7 @@ impl Locals {
         }
     }
 
-    /// Forgets what the paths between a GPU and a NIC decided.
+    /// Forgets the results that depend on the paths between a GPU and a NIC.
     pub(super) fn changed(&mut self, system: &System, gpu: usize, net: usize) {
         self.nets_of_gpu[gpu] = None;
         self.gpus_of_net[net] = None;
@@ -95,7 +95,7 @@ impl Locals {
         }
     }
 
-    /// The NIC that a GPU uses on a channel; none where there is no NIC.
+    /// The NIC that a GPU uses on a channel; `None` if there is no NIC.
     pub(in crate::library::nccl) fn net(
         &mut self,
         system: &System,
@@ -122,10 +122,11 @@ impl Locals {
         nets.get((start + channel % each.max(1)) % count).map(|&net| net as usize)
     }
 
-    /// The GPU that a NIC is for; none where each has one of its own that it rather uses.
+    /// The GPU that a NIC serves; `None` if each GPU prefers a NIC of its own.
     ///
     /// # Errors
-    /// In 2.18.1 and 2.18.3, GPUs equally near to the NIC of which one has others too: NCCL fails there.
+    /// In 2.18.1 and 2.18.3, GPUs equally near to the NIC one of which also has other NICs: NCCL
+    /// fails there.
     pub(in crate::library::nccl) fn gpu(
         &mut self,
         system: &System,
@@ -154,7 +155,7 @@ impl Locals {
         Ok(found)
     }
 
-    /// The rule of 2.18.1 and 2.18.3: of GPUs with the same nearest NICs, each takes the next.
+    /// The rule of 2.18.1 and 2.18.3: GPUs with the same nearest NICs take one after another.
     fn by_turns(&mut self, system: &System, paths: &Paths, net: usize) -> Result<Option<usize>> {
         let mut least = paths.levels.dis;
         let mut gpus: Vec<usize> = Vec::new();
@@ -174,7 +175,7 @@ impl Locals {
                     let what = "NCCL 2.18.3 fails on GPUs that share one but not all of their NICs";
                     return Err(Error::unsupported(what)
                         .at(&system.origin)
-                        .help("ask for --nccl 2.21.5 or newer"));
+                        .help("use --nccl 2.21.5 or newer"));
                 }
                 gpus.push(gpu);
             }
@@ -185,7 +186,7 @@ impl Locals {
         Ok(Some(gpus[turn % gpus.len()]))
     }
 
-    /// The nearest NICs of a GPU. 2.18.3 looks from the NIC, and orders them by their numbers.
+    /// The nearest NICs of a GPU. 2.18.3 starts from the NIC, and orders them by their numbers.
     fn know_gpu(&mut self, system: &System, paths: &Paths, gpu: usize) {
         if self.nets_of_gpu[gpu].is_some() {
             return;
@@ -210,7 +211,7 @@ impl Locals {
     }
 }
 
-/// The bits of a number below a power of two, the other way round.
+/// A number with the order of its bits below a power of two reversed.
 fn mirrored(number: usize, power: usize) -> usize {
     let bits = power.trailing_zeros();
     (0..bits).filter(|bit| number >> bit & 1 == 1).map(|bit| power >> (bit + 1)).sum()

@@ -13,19 +13,20 @@ use super::system::{Kind, System, Wire};
 use crate::base::error::{Error, Result};
 use crate::library::nccl::since;
 
-/// Entries of all tables together: a machine of 640 GPUs with as many NICs has 3.4 million.
+/// The most entries of all tables together: a machine of 640 GPUs with as many NICs has 3.4
+/// million.
 const MOST_ENTRIES: usize = 6_000_000;
 
-/// Links looked at, over all searches.
+/// The most links that all searches together may check.
 const MOST_LOOKS: u64 = 500_000_000;
 
-/// Links of paths that are kept, ends shared.
+/// The most links of paths that are kept, with shared ends.
 const MOST_CELLS: usize = 24_000_000;
 
 /// A path to a target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::library::nccl) struct Path {
-    /// GB/s of the narrowest link; 0 where there is no path.
+    /// GB/s of the narrowest link; 0 if there is no path.
     pub(in crate::library::nccl) rate: f32,
     pub(in crate::library::nccl) hops: u32,
     first: u32,
@@ -39,7 +40,7 @@ impl Path {
     }
 }
 
-/// A link of a path and where it goes on.
+/// A link of a path, and the cell after it.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     link: u32,
@@ -49,14 +50,14 @@ struct Cell {
 /// The end of a list.
 const END: u32 = u32::MAX;
 
-/// A link of the whole system, numbered.
+/// A link of the whole system, with its number.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::library::nccl) struct Way {
     pub(in crate::library::nccl) from: usize,
     pub(in crate::library::nccl) to: usize,
     pub(in crate::library::nccl) wire: Wire,
     pub(in crate::library::nccl) rate: f32,
-    /// The link back, where there is one.
+    /// The link back, if there is one.
     pub(in crate::library::nccl) back: Option<u32>,
 }
 
@@ -80,7 +81,7 @@ impl Paths {
     /// The direct paths, before any detour.
     ///
     /// # Errors
-    /// A link that leads one way where a path needs both; more nodes or links than are followed.
+    /// A one-way link where a path needs both directions; more nodes or links than can be followed.
     pub(super) fn direct(system: &System, knobs: &Knobs) -> Result<Self> {
         let nodes = system.nodes.len();
         let counts = Kind::ALL.map(|kind| system.count(kind));
@@ -89,7 +90,7 @@ impl Paths {
             return Err(too_large(system));
         }
         let levels = Levels::of(system.version);
-        // Old versions give what they have not reached the nearest type of all.
+        // In old versions targets that are not reached have the nearest type of all.
         let far = system.version.has(since::STARTS_FAR);
         let none = if far { levels.dis } else { levels.loc };
         let none = Path { rate: 0.0, hops: 0, first: END, level: none };
@@ -137,7 +138,7 @@ impl Paths {
         })
     }
 
-    /// One path and then another, with the lesser rate; the level is the caller's.
+    /// One path followed by another, with the lower rate; the caller sets the level.
     pub(super) fn then(&mut self, before: Path, after: Path, level: Level) -> Path {
         let links: Vec<u32> = self.links(before).collect();
         let mut first = after.first;
@@ -153,7 +154,7 @@ impl Paths {
         (self.cells.len() - 1) as u32
     }
 
-    /// Numbers the links, and finds the way back of each. 2.18 takes the first of any kind.
+    /// Numbers the links, and finds the link back of each. 2.18 uses the first of any kind.
     fn number(&mut self, system: &System) {
         let any = !system.version.has(since::SAME_WAY_BACK);
         let key = |from: usize, to: usize, wire: Wire| (from, to, (!any).then_some(wire));
@@ -191,7 +192,7 @@ impl Paths {
         while !level.is_empty() {
             let mut next = Vec::new();
             for &node in &level {
-                // A node's own path cannot change while its links are looked at.
+                // A node's own path cannot change while its links are checked.
                 let path = self.get(node, kind, index);
                 let links = self.first_way[node]..self.first_way[node + 1];
                 self.looks += links.len() as u64;
@@ -220,14 +221,14 @@ impl Paths {
     }
 }
 
-/// Which steps a search takes.
+/// The steps that a search may take.
 struct Rules<'a> {
     system: &'a System,
     levels: Levels,
     nvb: bool,
     /// The device of the target, or the target itself.
     home: usize,
-    /// So many hops may lie before a step from one GPU to another.
+    /// The most hops before a step from one GPU to another.
     most_before: u32,
 }
 
@@ -239,7 +240,7 @@ impl<'a> Rules<'a> {
         Self { system, levels, nvb: knobs.nvb, home, most_before: if gpus { 2 } else { 1 } }
     }
 
-    /// The level of the path over this link, if it is taken.
+    /// The level of the path over this link, if the link is used.
     fn accepts(&self, path: Path, way: &Way, before: Path) -> Option<Level> {
         if !self.passes(path, way) {
             return None;
@@ -290,7 +291,7 @@ impl<'a> Rules<'a> {
             }
             Wire::C2c => levels.c2c,
             Wire::Sys => levels.sys,
-            // Only the way from NIC to GPU counts.
+            // Only the direction from NIC to GPU counts.
             Wire::Loc | Wire::Net => levels.loc,
         }
     }

@@ -6,10 +6,10 @@ use super::Kind;
 use crate::library::nccl::{Arch, PathType, Vendor, Version, since};
 use crate::machine::nccl::{Cpu, INTEL, between, intel};
 
-/// What no link limits, in GB/s.
+/// The rate without a limit by links, in GB/s.
 pub(in crate::library::nccl) const UNLIMITED: f32 = 5000.0;
 
-/// What one `NVLink` of a GPU carries, in GB/s.
+/// The rate of one `NVLink` of a GPU, in GB/s.
 pub(super) fn nvlink(version: Version, cc: u32) -> f32 {
     match cc {
         100.. if version.has(since::BLACKWELL_NVLINK) => 40.1,
@@ -23,8 +23,8 @@ pub(super) fn nvlink(version: Version, cc: u32) -> f32 {
     }
 }
 
-/// The number of a processor's model: of Intel 1 Broadwell and older, 2 Skylake, 3 Sapphire Rapids,
-/// 4 Emerald Rapids; of Zhaoxin 1 Yongfeng; -1 for any other.
+/// The number of a processor's model: for Intel 1 Broadwell and older, 2 Skylake, 3 Sapphire
+/// Rapids, 4 Emerald Rapids; for Zhaoxin 1 Yongfeng; -1 for any other.
 pub(super) fn model(version: Version, cpu: &Cpu) -> i32 {
     match (cpu.arch, cpu.vendor, cpu.model) {
         (Arch::X86, Vendor::Intel, model) => {
@@ -40,7 +40,7 @@ pub(super) fn model(version: Version, cpu: &Cpu) -> i32 {
     }
 }
 
-/// What the link from one processor to another carries, in GB/s.
+/// The rate of the link from one processor to another, in GB/s.
 pub(super) fn between_cpus(version: Version, cpu: &Cpu) -> f32 {
     match (cpu.arch, cpu.vendor) {
         (Arch::X86, Vendor::Intel) => INTEL[model(version, cpu) as usize - 1],
@@ -50,7 +50,7 @@ pub(super) fn between_cpus(version: Version, cpu: &Cpu) -> f32 {
     }
 }
 
-/// Nodes of one kind that a version holds.
+/// The most nodes of one kind in a version.
 pub(super) fn most_nodes(version: Version) -> usize {
     match version {
         _ if version.has(since::MORE_NODES) => 640,
@@ -59,7 +59,7 @@ pub(super) fn most_nodes(version: Version) -> usize {
     }
 }
 
-/// Links of one node that a version holds.
+/// The most links of one node in a version.
 pub(super) fn most_links(version: Version) -> usize {
     match version {
         _ if version.has(since::MANY_NODES) => 576,
@@ -68,12 +68,12 @@ pub(super) fn most_links(version: Version) -> usize {
     }
 }
 
-/// Channels that a version has at most.
+/// The most channels of a version.
 pub(in crate::library::nccl) fn most_channels(version: Version) -> usize {
     if version.has(since::CHANNELS_64) { 64 } else { 32 }
 }
 
-/// The generation of a Broadcom switch that shows as two levels; `below` asks for the lower one.
+/// The generation of a Broadcom switch that appears as two levels; `below` selects the lower one.
 pub(super) fn broadcom(version: Version, id: u64, below: bool) -> Option<u8> {
     let lower = u64::from(below) * 0x1000;
     match id & !0xfff {
@@ -87,11 +87,11 @@ pub(super) fn broadcom(version: Version, id: u64, below: bool) -> Option<u8> {
     }
 }
 
-/// How far a path goes, as a version ranks it: paths are compared by this alone.
+/// The length of a path as a version ranks it: paths are compared only by this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::library::nccl) struct Level(pub(in crate::library::nccl) u8);
 
-/// The levels that rules name, in a version.
+/// The levels that rules name, in one version.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::library::nccl) struct Levels {
     version: Version,
@@ -129,7 +129,7 @@ impl Levels {
         }
     }
 
-    /// The path type of a level. Versions before C2C rank it, and P2C, like a host bridge.
+    /// The path type of a level. Versions before C2C treat it, and P2C, as a host bridge.
     pub(in crate::library::nccl) fn path_type(self, level: Level) -> PathType {
         let names = PathType::ALL.into_iter().filter(|path| path.is_known(self.version));
         let mut named = names.filter(|path| path.rank(self.version) == level.0);

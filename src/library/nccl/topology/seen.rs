@@ -9,33 +9,33 @@ use crate::base::error::{Error, Result};
 use crate::library::nccl::{Version, since};
 use crate::machine::nccl::{Description, Device, Micros, Net, Pci};
 
-/// What is seen; the default is all that the description has.
+/// What NCCL sees; the default is everything in the description.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// `NCCL_IB_HCA`: the NICs that are used, or with `^` before them those that are not.
+    /// `NCCL_IB_HCA`: the NICs that are used, or after `^` those that are not.
     pub nics: Option<String>,
-    /// `NCCL_IB_DISABLE=1` or `NCCL_NET=Socket`: sockets in place of the NICs.
+    /// `NCCL_IB_DISABLE=1` or `NCCL_NET=Socket`: sockets instead of the NICs.
     pub sockets: bool,
-    /// `NCCL_IB_MERGE_NICS`: whether NICs may be used as one, as NCCL does with ports of an adapter
-    /// where nothing is said; asked since 2.20.3. Here the description's NICs then stay as they are.
+    /// `NCCL_IB_MERGE_NICS`: whether NICs may be fused; read since 2.20.3. If it is not set, NCCL
+    /// fuses ports of an adapter, but here the description's NICs remain unchanged.
     pub merges: Option<bool>,
-    /// `NCCL_NET_MERGE_LEVEL`: how far apart NICs may be that are used as one; asked since 2.24.3.
+    /// `NCCL_NET_MERGE_LEVEL`: how far apart fused NICs may be; read since 2.24.3.
     pub merge: Option<Apart>,
-    /// `NCCL_NET_FORCE_MERGE`: NICs that are used as one, `a,b;c,d`; asked since 2.24.3.
+    /// `NCCL_NET_FORCE_MERGE`: NICs that are fused, `a,b;c,d`; read since 2.24.3.
     pub groups: Option<String>,
-    /// `NCCL_MNNVL_ENABLE=0`: hosts of an `NVLink` domain are nodes of their own; asked since 2.21.5.
+    /// `NCCL_MNNVL_ENABLE=0`: hosts of an `NVLink` domain are separate nodes; read since 2.21.5.
     pub apart: bool,
 }
 
-/// A machine as it is seen.
+/// A machine as NCCL sees it.
 pub(in crate::library::nccl) struct View {
     pub(in crate::library::nccl) description: Description,
-    /// How many of them the description was.
+    /// The number of such machines in the description.
     pub(in crate::library::nccl) nodes: u32,
 }
 
 impl Seen {
-    /// The variables that are understood.
+    /// The accepted variables.
     pub const KNOWN: [&'static str; 7] = [
         "NCCL_IB_HCA",
         "NCCL_IB_DISABLE",
@@ -46,8 +46,8 @@ impl Seen {
         "NCCL_MNNVL_ENABLE",
     ];
 
-    /// Sets one variable, unless it is none of [`Self::KNOWN`]; says what it takes where the value
-    /// is none.
+    /// Sets one variable if it is one of [`Self::KNOWN`]; if the value is not accepted, returns
+    /// what is.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Option<std::result::Result<(), &str>> {
         let text = || Some(value.to_owned()).filter(|text| !text.is_empty());
         Some(match (name, value) {
@@ -94,7 +94,7 @@ impl Seen {
     /// The machine as a version sees it.
     ///
     /// # Errors
-    /// Hosts with unequal numbers of ranks; NICs that are named and not there; none that is left.
+    /// Hosts with unequal numbers of ranks; named NICs that do not exist; no NIC left.
     pub(in crate::library::nccl) fn view(
         &self,
         description: &Description,
@@ -116,7 +116,7 @@ impl Seen {
             number(machine, description);
         }
         if self.sockets && !numbers(machine).is_empty() {
-            // It hangs on the first processor, which is there whatever else hangs on it.
+            // It is attached to the first processor, which exists in any case.
             let mut cpus = machine.cpus.iter_mut();
             if let Some(cpu) = cpus.next() {
                 cpu.below.push(Device::Nic(vec![socket(cpu.line)]));
@@ -150,7 +150,7 @@ impl Seen {
     }
 }
 
-/// The part of a machine that the first rank's host is, where all hosts have as many ranks.
+/// The part of a machine that is the first rank's host, if all hosts have equally many ranks.
 fn first_host(mut description: Description) -> Result<View> {
     let mut ranks: Vec<(u64, u32, u32)> = Vec::new();
     for cpu in &description.cpus {
@@ -176,10 +176,10 @@ fn first_host(mut description: Description) -> Result<View> {
     Ok(View { description, nodes: ranks.len() as u32 })
 }
 
-/// The name of a socket's device here.
+/// The name of a socket's device.
 const SOCKET: &str = "a socket of the first interface";
 
-/// A socket, which hangs on no PCI device here: 10 Gbit/s, no way into GPUs' memory.
+/// A socket, which is attached to no PCI device: 10 Gbit/s, without access to GPUs' memory.
 fn socket(line: usize) -> Net {
     Net {
         line,
@@ -197,7 +197,7 @@ fn socket(line: usize) -> Net {
     }
 }
 
-/// A list of interfaces: names or their beginnings, each with a port or for all.
+/// A list of interfaces: names or prefixes of names, each with a port or for all ports.
 pub(crate) struct Interfaces<'a> {
     excludes: bool,
     exact: bool,
@@ -215,7 +215,7 @@ impl<'a> Interfaces<'a> {
             None => (false, text),
         };
         let entry = |entry: &'a str| match entry.split_once(':') {
-            // What comes behind a second colon is passed over, and what is no number is 0.
+            // The text after a second colon is ignored, and a port that is not a number is 0.
             Some((name, port)) => {
                 let port = port.split(':').next().unwrap_or(port);
                 (name, Some(port.parse().unwrap_or(0)).filter(|&port| port != -1))
@@ -226,8 +226,8 @@ impl<'a> Interfaces<'a> {
         Self { excludes, exact, named }
     }
 
-    /// How many devices it names one by one; none where it leaves some out, or where the beginning of a
-    /// name stands for several, such as `mlx5` or `mlx5_bond`.
+    /// How many devices it names individually; `None` if it excludes some, or if a prefix names
+    /// several, such as `mlx5` or `mlx5_bond`.
     pub(crate) fn devices(&self) -> Option<u32> {
         let is_one = |&(name, _): &(&str, Option<i64>)| {
             self.exact || name.rsplit_once('_').is_some_and(|(_, n)| n.parse::<u32>().is_ok())
@@ -236,7 +236,7 @@ impl<'a> Interfaces<'a> {
         each.then_some(self.named.len() as u32)
     }
 
-    /// The same, compared as whole names.
+    /// The same list, compared as whole names.
     pub(super) fn exactly(self) -> Self {
         Self { exact: true, ..self }
     }
@@ -250,7 +250,7 @@ impl<'a> Interfaces<'a> {
     }
 }
 
-/// Takes NICs out, by host and port, and what is left empty without them.
+/// Removes NICs, by host and port, and whatever becomes empty without them.
 pub(super) fn keep(description: &mut Description, kept: impl Fn(u64, &Net) -> bool) {
     description.cpus.retain_mut(|cpu| {
         let (host, was_empty) = (cpu.host, cpu.below.is_empty());
@@ -266,7 +266,7 @@ pub(super) fn keep(description: &mut Description, kept: impl Fn(u64, &Net) -> bo
     });
 }
 
-/// Whether something of a PCI device is kept; what was empty before stays.
+/// Whether anything of a PCI device is kept; a device that was empty before stays.
 fn keep_below(pci: &mut Pci, kept: &impl Fn(&Net) -> bool) -> bool {
     let had = pci.nets.is_some() || !pci.below.is_empty();
     if let Some(nets) = &mut pci.nets {
@@ -287,8 +287,8 @@ fn numbers(description: &Description) -> Vec<(u64, u32)> {
     numbers
 }
 
-/// Numbers the NICs of each host anew, in the order of the numbers that they have, from the least
-/// that they had in the file.
+/// Renumbers the NICs of each host, in the order of their numbers, from the lowest number in the
+/// file.
 fn number(description: &mut Description, file: &Description) {
     let (before, now) = (numbers(file), numbers(description));
     description.each_nets_mut(|host, nets| {

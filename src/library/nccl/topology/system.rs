@@ -8,8 +8,8 @@ use crate::base::error::{Error, Result};
 use crate::library::nccl::{Arch, Vendor, Version, since};
 use crate::machine::nccl::Description;
 
-/// What a node stands for. Nodes of a kind are numbered in the order in which they came up; these
-/// numbers are the indices that every rule speaks of.
+/// What a node represents. Nodes of a kind are numbered in the order in which they are created;
+/// these numbers are the indices in every rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::library::nccl) enum Kind {
     /// A rank's GPU.
@@ -24,7 +24,7 @@ pub(in crate::library::nccl) enum Kind {
     Nic,
     /// A port of a NIC.
     Net,
-    /// The GPU as a device, which ranks may share; since 2.30.3.
+    /// The GPU as a device, which several ranks may share; since 2.30.3.
     Dev,
 }
 
@@ -38,7 +38,7 @@ impl Kind {
     }
 }
 
-/// What carries a link.
+/// The medium of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::library::nccl) enum Wire {
     /// Inside one device.
@@ -82,7 +82,7 @@ pub(in crate::library::nccl) struct Node {
     pub(in crate::library::nccl) what: What,
 }
 
-/// What only nodes of some kind have.
+/// The properties that only nodes of some kind have.
 #[derive(Debug, Clone)]
 pub(in crate::library::nccl) enum What {
     Gpu(Gpu),
@@ -115,9 +115,9 @@ pub(in crate::library::nccl) struct Gpu {
 pub(in crate::library::nccl) struct Cpu {
     pub(in crate::library::nccl) arch: Arch,
     pub(in crate::library::nccl) vendor: Vendor,
-    /// NCCL's number of the model; -1 where it asks for none.
+    /// NCCL's number of the model; -1 if it has none.
     pub(in crate::library::nccl) model: i32,
-    /// What a link to another one carries.
+    /// The rate of a link to another one.
     pub(in crate::library::nccl) between: f32,
 }
 
@@ -125,7 +125,7 @@ pub(in crate::library::nccl) struct Cpu {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::library::nccl) struct Net {
     pub(in crate::library::nccl) device: u32,
-    /// Ports of one chip have the same.
+    /// The same for all ports of one chip.
     pub(in crate::library::nccl) asic: u64,
     /// Its NIC's number on the host.
     pub(in crate::library::nccl) nic: u64,
@@ -146,18 +146,18 @@ pub(in crate::library::nccl) struct System {
     pub(in crate::library::nccl) nodes: Vec<Node>,
     of: [Vec<usize>; Kind::ALL.len()],
     ids: HashMap<(Kind, u64), usize>,
-    /// Hashes of the hosts, in the order in which they came up.
+    /// Hashes of the hosts, in the order in which they appeared.
     pub(super) hosts: Vec<u64>,
-    /// Where the description was read.
+    /// The origin of the description.
     pub(in crate::library::nccl) origin: String,
 }
 
 impl System {
-    /// Builds what a version sees of a machine.
+    /// Builds the system of a machine as a version sees it.
     ///
     /// # Errors
-    /// A GPU or a NIC that contradicts another; an `NVLink` without a way back; more nodes or links
-    /// than the version holds.
+    /// A GPU or a NIC that contradicts another; an `NVLink` without a link back; more nodes or
+    /// links than the version can hold.
     pub(in crate::library::nccl) fn new(
         description: &Description,
         version: Version,
@@ -207,7 +207,7 @@ impl System {
         self.hosts.len()
     }
 
-    /// The kind whose nodes stand for GPUs as devices.
+    /// The kind whose nodes represent GPUs as devices.
     pub(in crate::library::nccl) fn device_kind(&self) -> Kind {
         if self.version.has(since::DEVICES) { Kind::Dev } else { Kind::Gpu }
     }
@@ -259,7 +259,7 @@ impl System {
         self.ids.get(&(kind, id)).copied()
     }
 
-    /// Adds a node; `line` is where the description has it.
+    /// Adds a node; `line` is its line in the description.
     pub(super) fn add(&mut self, kind: Kind, id: u64, what: What, line: usize) -> Result<usize> {
         let most = most_nodes(self.version);
         if self.count(kind) == most {
@@ -276,7 +276,7 @@ impl System {
         Ok(node)
     }
 
-    /// Takes a node out, with the links to it.
+    /// Removes a node, with the links to it.
     pub(super) fn remove(&mut self, gone: usize) {
         let kind = self.nodes[gone].kind;
         self.of[kind as usize].retain(|&node| node != gone);
@@ -286,15 +286,15 @@ impl System {
         self.nodes[gone].links.clear();
     }
 
-    /// Takes nodes out.
+    /// Removes nodes.
     pub(in crate::library::nccl) fn trim(&mut self, gone: &[usize]) {
         for &node in gone {
             self.remove(node);
         }
     }
 
-    /// Adds a link, or its rate to the one that is there. Faster links stand before slower ones,
-    /// equal ones in the order in which they came.
+    /// Adds a link, or adds its rate to an existing one. Faster links come before slower ones,
+    /// equal ones in the order in which they were added.
     pub(super) fn connect(&mut self, from: usize, to: usize, wire: Wire, rate: f32) {
         let links = &mut self.nodes[from].links;
         let same = links.iter().position(|link| link.to == to && link.wire == wire);
@@ -309,7 +309,7 @@ impl System {
         }
     }
 
-    /// Adds links both ways.
+    /// Adds links in both directions.
     pub(super) fn join(&mut self, a: usize, b: usize, wire: Wire, rate: f32) {
         self.connect(a, b, wire, rate);
         self.connect(b, a, wire, rate);

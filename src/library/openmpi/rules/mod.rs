@@ -24,7 +24,7 @@ pub struct CollectiveRules {
     pub collective: Coll,
     /// By ranks, ascending. The first also applies to smaller communicators.
     pub comms: Vec<CommRules>,
-    /// Where they stand.
+    /// Their line in the file.
     pub line: Line,
 }
 
@@ -35,7 +35,7 @@ pub struct CommRules {
     pub from: u32,
     /// By size, ascending; the first is from 0.
     pub rules: Vec<MessageRule>,
-    /// Where they stand.
+    /// Their line in the file.
     pub line: Line,
 }
 
@@ -52,7 +52,7 @@ pub struct MessageRule {
     pub segment: Bytes,
     /// Concurrent requests of a linear all-to-all; only in files of version 2.
     pub requests: Option<u32>,
-    /// Where it stands.
+    /// Its line in the file.
     pub line: Line,
 }
 
@@ -124,7 +124,7 @@ const COLLECTIVES: &[(&str, &[&str])] = &[
 ];
 
 impl Coll {
-    /// All that have a number.
+    /// All collectives that have a number.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..COLLECTIVES.len()).map(|number| Self(number as u8))
     }
@@ -153,7 +153,7 @@ impl Coll {
         COLLECTIVES[usize::from(self.0)].0
     }
 
-    /// The names of its algorithms, those from number 1 on; none where rules have no effect.
+    /// The names of its algorithms from number 1 on; empty if rules have no effect.
     #[must_use]
     pub fn algorithms(self) -> &'static [&'static str] {
         COLLECTIVES[usize::from(self.0)].1
@@ -170,7 +170,8 @@ impl Coll {
 }
 
 impl MessageRule {
-    /// An algorithm from a size on, its vector in segments of so many bytes; 0: in one piece.
+    /// An algorithm from a size on, with the vector in segments of this many bytes; 0: in one
+    /// piece.
     #[must_use]
     pub fn new(from: Bytes, algorithm: u32, segment: Bytes) -> Self {
         Self { from, algorithm, fan: 0, segment, requests: None, line: Line::default() }

@@ -8,7 +8,7 @@ use crate::base::refused::Refused;
 use crate::library::openmpi::rules::{Coll, CollectiveRules, CommRules, MessageRule, Rules};
 use crate::library::tuning_file::Line;
 
-/// What stands before the number of the version, in files for 5.0.7 and later.
+/// The text before the version number, in files for 5.0.7 and later.
 pub(in crate::library) const VERSION: &str = "rule-file-version-";
 
 /// Open MPI keeps segments and counts in an `int`.
@@ -38,7 +38,7 @@ pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
     }
 }
 
-/// Whether rules may have a fifth number, and the text behind the header.
+/// Whether rules may have a fifth number, and the text after the header.
 fn version(text: &str) -> Result<(bool, &str), Refused> {
     let Some(behind) = text.strip_prefix(VERSION) else { return Ok((false, text)) };
     let end = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
@@ -78,10 +78,10 @@ fn numbers(text: &str) -> Result<Vec<(usize, u64)>, Refused> {
     Ok(found)
 }
 
-/// The numbers that are still to come.
+/// The remaining numbers.
 struct Words {
     rest: std::iter::Peekable<std::vec::IntoIter<(usize, u64)>>,
-    /// Of the last that was taken.
+    /// The line of the last number that was taken.
     line: usize,
     has_requests: bool,
 }
@@ -221,7 +221,7 @@ mod tests {
         assert!(read("1\n3 1\n2 1\n0 4 0 0 8\n").is_err());
     }
 
-    /// Each of these Open MPI 4.1.4 drops, skips or never comes to, and says nothing.
+    /// Open MPI 4.1.4 silently drops each of these, skips it or never reaches it.
     #[test]
     fn what_open_mpi_passes_over_is_refused_with_its_line() {
         for (text, line, what) in [

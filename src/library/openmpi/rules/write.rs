@@ -4,17 +4,17 @@ use std::fmt::Write;
 
 use crate::library::openmpi::rules::{Coll, MessageRule, Rules};
 
-/// What is to be said of a rule: its collective, the least ranks, the rule.
+/// The comment for a rule, by its collective, the least ranks and the rule.
 pub type Remark<'a> = &'a dyn Fn(Coll, u32, &MessageRule) -> Option<String>;
 
-/// The text of a file with these rules, behind lines of comment.
+/// The text of a file with these rules, after comment lines.
 ///
-/// Files with requests say that they are of version 2, which 5.0.7 and later read.
+/// Files with requests name version 2, which 5.0.7 and later read.
 #[must_use]
 pub fn openmpi_rules(rules: &Rules, head: &[String], remark: Remark<'_>) -> String {
     let comms = || rules.collectives.iter().flat_map(|c| &c.comms);
     let has_requests = comms().flat_map(|c| &c.rules).any(|rule| rule.requests.is_some());
-    // The version must be the first that stands in the file.
+    // The version must be the first text in the file.
     let mut text = String::from(if has_requests { "rule-file-version-2\n" } else { "" });
     for line in head {
         // Writing to a string cannot fail.
