@@ -43,11 +43,12 @@ pub struct Run {
 impl Run {
     /// Measures it with the command and these flags.
     pub fn new(ranks: u8, cap: Cap, flags: &[&str]) -> Self {
-        Self::by(None, ranks, cap, flags)
+        Self::by(None, ranks, cap, flags).unwrap_or_else(|said| panic!("{said}"))
     }
 
-    /// The same, with the ranks started by somebody's mpirun, each in a namespace as on a host.
-    pub fn by(mpirun: Option<&str>, ranks: u8, cap: Cap, flags: &[&str]) -> Self {
+    /// The same, with the ranks started by somebody's mpirun, each in a namespace as on a host. If
+    /// the command refuses, what it said.
+    pub fn by(mpirun: Option<&str>, ranks: u8, cap: Cap, flags: &[&str]) -> Result<Self, String> {
         let network = Network::new(ranks, cap).unwrap_or_else(|e| panic!("{e}"));
         let folder = Folder::new();
         let (profile, samples) = (folder.0.join("link.toml"), folder.0.join("link.jsonl"));
@@ -87,7 +88,9 @@ impl Run {
         let output = command.output().expect("it starts");
         let elapsed = began.elapsed();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() && profile.exists(), "{said}");
+        if !output.status.success() || !profile.exists() {
+            return Err(said);
+        }
         let text = std::fs::read_to_string(&samples).expect("samples are kept");
         if let Some(folder) = std::env::var_os("COLLCOST_NETNS_KEEP") {
             let name = format!("{cap}-{ranks}{}.jsonl", flags.concat());
@@ -100,7 +103,7 @@ impl Run {
             (beta("broadcast/binomial"), beta("shift"))
         });
         let beside = mpirun.map_or_else(String::new, |name| format!(", by {name}"));
-        Self { cap, ranks, samples, truth, elapsed, beside }
+        Ok(Self { cap, ranks, samples, truth, elapsed, beside })
     }
 
     /// The same with ten algorithms and two launches.
@@ -224,13 +227,15 @@ pub fn links(table: &mut Table, cap: Cap) {
 /// The same from a quarter of a minute, on a machine that may do other things too.
 pub fn launched_shortly(table: &mut Table, mpirun: &str) {
     let flags = [&TEN[..], &["--time-budget", "15s"]].concat();
-    shortly(table, || Run::by(Some(mpirun), 4, Cap::Mbit(200), &flags));
+    let what = format!("β, {}, by {mpirun}", Cap::Mbit(200));
+    shortly(table, &what, || Run::by(Some(mpirun), 4, Cap::Mbit(200), &flags));
 }
 
 /// Ranks that a real launcher started.
 pub fn launched(table: &mut Table, mpirun: &str, budget: &str) {
     let flags = [&TEN[..], &["--time-budget", budget]].concat();
-    link(table, &Run::by(Some(mpirun), 4, Cap::Mbit(200), &flags));
+    let run = Run::by(Some(mpirun), 4, Cap::Mbit(200), &flags);
+    link(table, &run.unwrap_or_else(|said| panic!("{said}")));
 }
 
 /// Links that they do.
@@ -256,22 +261,28 @@ pub fn defaults(table: &mut Table) {
 /// β from a quarter of a minute, on a machine that may do other things too.
 pub fn short(table: &mut Table) {
     let flags = [&TEN[..], &["--time-budget", "15s", "--wait", "poll"]].concat();
-    shortly(table, || Run::new(2, Cap::Mbit(200), &flags));
+    let what = format!("β, {}, N = 2", Cap::Mbit(200));
+    shortly(table, &what, || Run::by(None, 2, Cap::Mbit(200), &flags));
 }
 
-/// β of a run that a busy machine may spoil.
-fn shortly(table: &mut Table, run: impl Fn() -> Run) {
+/// β of a run that a busy machine may spoil, or keep from ending with a profile.
+fn shortly(table: &mut Table, what: &str, run: impl Fn() -> Result<Run, String>) {
     let limits = (0.05, 0.02);
     let fitted = || {
-        let run = run();
-        let fitted = run.fitted(Statistic::Typical);
-        (run, fitted)
+        run().map(|run| {
+            let fitted = run.fitted(Statistic::Typical);
+            (run, fitted)
+        })
     };
-    let holds = |(run, fitted): &(Run, Fitted)| {
-        errors(fitted, run.truth.expect("a cap")).0.abs() <= limits.0
+    let holds = |seen: &Result<(Run, Fitted), String>| {
+        let far = |(run, fitted): &(Run, Fitted)| errors(fitted, run.truth.expect("a cap")).0;
+        seen.as_ref().is_ok_and(|seen| far(seen).abs() <= limits.0)
     };
-    let Measured { seen: (run, fitted), disturbed } = measured(fitted, holds);
-    rate(table, &run, &fitted, limits);
+    let Measured { seen, disturbed } = measured(fitted, holds);
+    match seen {
+        Ok((run, fitted)) => rate(table, &run, &fitted, limits),
+        Err(said) => table.must(what, "a profile", false, said),
+    }
     table.excuse(disturbed);
 }
 

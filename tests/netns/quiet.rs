@@ -9,6 +9,8 @@ const TRIES: u32 = 4;
 const MUCH: f64 = 0.003;
 /// From which part on they had so much that what was measured says nothing.
 const MOST: f64 = 0.02;
+/// From which part on measuring again is a waste of time.
+const HOPELESS: f64 = 0.2;
 
 /// What was measured last, and the part of the processors' time that others had, if it is so large
 /// that nothing follows from a limit that does not hold.
@@ -27,7 +29,7 @@ pub fn measured<T>(mut measure: impl FnMut() -> T, holds: impl Fn(&T) -> bool) -
         let watch = Watch::start();
         let seen = measure();
         let others = watch.others();
-        if holds(&seen) || others < MUCH || tries == TRIES {
+        if holds(&seen) || others < MUCH || others > HOPELESS || tries == TRIES {
             return Measured { seen, disturbed: (others > MOST).then_some(others) };
         }
         tries += 1;
