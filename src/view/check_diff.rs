@@ -3,8 +3,9 @@
 
 use std::io::{self, Write};
 
-use super::check::summary::{cell, mark};
+use super::check::summary::mark;
 use super::page::Page;
+use super::sheet::markdown_cell;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::check::FaultView;
 use crate::answer::check_diff::{BudgetDiff, CheckDiff};
@@ -41,16 +42,17 @@ pub fn check_diff(report: &CheckDiff) -> Page {
 /// # Errors
 /// The writer's.
 pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
-    let mut text = format!("<!-- collcost check -->\n### {}\n", cell(&headline(report)));
+    let mut text = format!("<!-- collcost check -->\n### {}\n", markdown_cell(&headline(report)));
     for fault in &report.faults {
         text += &format!(
             "\n- `{}` {}\n",
-            cell(&place(fault)),
-            cell(fault.help.as_deref().unwrap_or(""))
+            markdown_cell(&place(fault)),
+            markdown_cell(fault.help.as_deref().unwrap_or(""))
         );
     }
     if !report.faults_before.is_empty() {
-        text += &format!("\n`{}` has faults and is not compared.\n", cell(&report.against));
+        text +=
+            &format!("\n`{}` has faults and is not compared.\n", markdown_cell(&report.against));
     }
     let mut moved = moved(report);
     moved.sort_by(|a, b| {
@@ -71,7 +73,7 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
     if left > 0 {
         text += &format!(
             "\n{left} more changed: `collcost check --against {}`.\n",
-            cell(&report.against)
+            markdown_cell(&report.against)
         );
     }
     let still: Vec<&BudgetDiff> = report.budgets.iter().filter(|b| !b.is_moved()).collect();
@@ -79,7 +81,7 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
     for one in &still {
         let stands = mark(one.words(), one.counts.unwrap_or(Level::None));
         let now = one.new_text.as_deref().unwrap_or("–");
-        fold += &format!("| {stands} | {} | {} |\n", cell(&one.name), cell(now));
+        fold += &format!("| {stands} | {} | {} |\n", markdown_cell(&one.name), markdown_cell(now));
     }
     if !still.is_empty() && text.len() + fold.len() < MOST {
         let count = still.len();
@@ -92,13 +94,13 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
 
 fn row(one: &BudgetDiff) -> String {
     let stands = mark(one.words(), one.counts.unwrap_or(Level::None));
-    let text = |t: &Option<String>| cell(t.as_deref().unwrap_or("–"));
+    let text = |t: &Option<String>| markdown_cell(t.as_deref().unwrap_or("–"));
     let change = change(one);
     let (before, now) = (text(&one.old_text), text(&one.new_text));
     format!(
         "| {stands} | {} | {before} | {now} | {change} | {} |\n",
-        cell(&one.name),
-        cell(&one.why())
+        markdown_cell(&one.name),
+        markdown_cell(&one.why())
     )
 }
 

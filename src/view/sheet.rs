@@ -237,7 +237,7 @@ impl Sheet {
     pub fn markdown(&self, out: &mut impl Write) -> io::Result<()> {
         let Self { columns, rows } = &*self.in_one_unit();
         let line = |out: &mut dyn Write, cells: &mut dyn Iterator<Item = String>| {
-            let cells: Vec<String> = cells.map(|c| c.trim().replace('|', "\\|")).collect();
+            let cells: Vec<String> = cells.map(|c| markdown_cell(c.trim())).collect();
             writeln!(out, "| {} |", cells.join(" | "))
         };
         line(out, &mut columns.iter().map(Column::heading_with_unit))?;
@@ -261,6 +261,11 @@ impl Sheet {
         }
         writer.flush()
     }
+}
+
+/// A text that can neither end a cell of a Markdown table nor begin markup.
+pub(in crate::view) fn markdown_cell(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::table::part;
 use crate::answer::check::Check;
 use crate::plan::check::Level;
+use crate::view::sheet::markdown_cell;
 
 pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
     let risk = match report.at_risk {
@@ -22,7 +23,13 @@ pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
         for fault in &report.faults {
             let place = format!("{}:{}:{}", fault.file, fault.line, fault.column);
             let help = fault.help.as_deref().unwrap_or("");
-            writeln!(out, "| `{}` | {} | {} |", cell(&place), cell(&fault.what), cell(help))?;
+            writeln!(
+                out,
+                "| `{}` | {} | {} |",
+                markdown_cell(&place),
+                markdown_cell(&fault.what),
+                markdown_cell(help)
+            )?;
         }
         return writeln!(out);
     }
@@ -36,10 +43,10 @@ pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
         writeln!(
             out,
             "| {mark} | {} | {} | {} | `{}` |",
-            cell(&budget.name),
-            cell(&budget.message),
+            markdown_cell(&budget.name),
+            markdown_cell(&budget.message),
             part(budget),
-            cell(&place)
+            markdown_cell(&place)
         )?;
     }
     writeln!(out)
@@ -52,9 +59,4 @@ pub(in crate::view) fn mark(words: &str, counts: Level) -> String {
         Level::Warning => format!("*{words}*"),
         Level::Note | Level::None => words.to_owned(),
     }
-}
-
-/// A text that can neither end a cell nor begin markup.
-pub(in crate::view) fn cell(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::Prose;
+use crate::view::sheet::markdown_cell;
 
 /// The width of a page in columns of a terminal.
 const WIDTH: usize = 80;
@@ -139,7 +140,7 @@ pub(super) fn markdown(out: &mut impl Write, part: &Prose, first: bool) -> io::R
         Prose::Text(text) => writeln!(out, "{text}"),
         Prose::Table { header, rows } => {
             let line = |cells: &[String]| {
-                let cells: Vec<String> = cells.iter().map(|c| c.replace('|', "\\|")).collect();
+                let cells: Vec<String> = cells.iter().map(|c| markdown_cell(c)).collect();
                 format!("| {} |", cells.join(" | "))
             };
             writeln!(out, "{}", line(header))?;
