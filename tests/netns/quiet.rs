@@ -29,7 +29,8 @@ pub fn measured<T>(mut measure: impl FnMut() -> T, holds: impl Fn(&T) -> bool) -
         let watch = Watch::start();
         let seen = measure();
         let others = watch.others();
-        if holds(&seen) || others < MUCH || others > HOPELESS || tries == TRIES {
+        let again = (MUCH..=HOPELESS).contains(&others);
+        if holds(&seen) || !again || tries == TRIES {
             return Measured { seen, disturbed: (others > MOST).then_some(others) };
         }
         tries += 1;

@@ -1,6 +1,6 @@
 //! All cells of a function at once: their times, and the lowest of them.
 
-use std::ops::Range;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::constants::TREE_FACTORS;
 use super::{Algo, Proto};
@@ -33,21 +33,43 @@ pub(super) type Lanes = [f32; LANES];
 
 /// Spans of sizes: quarters of the powers of two from 64 bytes to 128 GiB, and all other sizes.
 const SPANS: usize = 128;
-const QUARTERS: usize = 4;
 
 /// No single cell: the fastest one changes within the span.
 const MIXED: u8 = LANES as u8;
+
+/// Not looked at yet.
+const UNKNOWN: u8 = MIXED + 1;
+
+/// The cell that is the fastest at every size of a span, [`MIXED`] or [`UNKNOWN`].
+///
+/// A span is looked at when the first call of its sizes is decided: one question costs no more than
+/// without, and of many the later ones are faster. Whoever looks finds the same.
+#[derive(Debug)]
+struct Winners([AtomicU8; SPANS]);
+
+impl Winners {
+    /// The same for all; no cell is ever known for sizes outside all spans.
+    fn all(winner: u8) -> Self {
+        let at = |span| if span == SPANS - 1 { MIXED } else { winner };
+        Self(std::array::from_fn(|span| AtomicU8::new(at(span))))
+    }
+}
+
+impl Clone for Winners {
+    fn clone(&self) -> Self {
+        Self(std::array::from_fn(|span| AtomicU8::new(self.0[span].load(Ordering::Relaxed))))
+    }
+}
 
 /// The factor by which two times must differ so that their exact values certainly have the same
 /// order: a time is rounded five times, each time by 6·10⁻⁸ at most.
 const ROUNDED: f32 = 1.000_002;
 
 /// One function's cells, with all the data of a decision.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(super) struct Prepared {
-    /// The cell that is the fastest at every size of a span, or [`MIXED`].
-    winners: [u8; SPANS],
+    winners: Winners,
     /// From this size on the ring's latency in Simple is the next one.
     pub plateau: u64,
     plateau_latency: f32,
@@ -93,7 +115,7 @@ fn span_of(size: u64) -> usize {
         return SPANS - 1;
     };
     // The two bits after the highest one count quarters.
-    (log as usize - 6) * QUARTERS + (size >> (log - 2)) as usize % QUARTERS
+    (log as usize - 6) * 4 + (size >> (log - 2)) as usize % 4
 }
 
 /// The least size of a span.
@@ -121,11 +143,10 @@ pub(super) struct Cells {
 }
 
 impl Prepared {
-    /// Finds the winner of each class of sizes.
     pub fn new(cells: Cells) -> Self {
         let Cells { latency, bandwidth, plateau, plateau_latency, slowest, .. } = cells;
-        let mut prepared = Self {
-            winners: [MIXED; SPANS],
+        Self {
+            winners: Winners::all(if cells.is_plain { UNKNOWN } else { MIXED }),
             plateau,
             plateau_latency,
             slowest,
@@ -133,25 +154,40 @@ impl Prepared {
             smallest: cells.smallest,
             latency,
             bandwidth,
-        };
-        if cells.is_plain {
-            for octave in 0..SPANS / QUARTERS - 1 {
-                let spans = QUARTERS * octave..QUARTERS * (octave + 1);
-                let all = prepared.winner(spans.clone());
-                for span in spans {
-                    let winner = all.or_else(|| prepared.winner(span..span + 1));
-                    prepared.winners[span] = winner.map_or(MIXED, |lane| lane as u8);
-                }
-            }
         }
-        prepared
     }
 
-    /// The cell that is certainly the fastest at every size of some spans of one octave.
+    /// The fastest cell and its time, if the size alone determines it.
+    #[inline(always)]
+    pub fn known(&self, size: u64) -> Option<(usize, f32)> {
+        let span = span_of(size);
+        let mut lane = self.winners.0[span].load(Ordering::Relaxed);
+        if lane == UNKNOWN {
+            lane = self.look(span);
+        }
+        let lane = usize::from(lane);
+        if lane >= CELLS.len() {
+            return None;
+        }
+        let latency = if lane == RING + 2 { self.ring_latency(size) } else { self.latency[lane] };
+        let moving = size as f32 / (1000.0 * (self.bandwidth[lane] * self.row(size)[lane]));
+        Some((lane, latency + moving))
+    }
+
+    /// Looks for the winner of a span, and keeps it.
+    #[cold]
+    #[inline(never)]
+    fn look(&self, span: usize) -> u8 {
+        let winner = self.winner(span).map_or(MIXED, |lane| lane as u8);
+        self.winners.0[span].store(winner, Ordering::Relaxed);
+        winner
+    }
+
+    /// The cell that is certainly the fastest at every size of a span.
     ///
     /// In an octave times are linear in the size, so both ends decide.
-    fn winner(&self, spans: Range<usize>) -> Option<usize> {
-        let (first, last) = (start_of(spans.start), start_of(spans.end) - 1);
+    fn winner(&self, span: usize) -> Option<usize> {
+        let (first, last) = (start_of(span), start_of(span + 1) - 1);
         if (first + 1..=last).contains(&self.plateau) {
             return None;
         }
@@ -163,18 +199,6 @@ impl Prepared {
             (is_alone && near < self.slowest).then_some(lane)
         });
         at_first.filter(|_| at_first == at_last)
-    }
-
-    /// The fastest cell and its time, if the size alone determines it.
-    #[inline(always)]
-    pub fn known(&self, size: u64) -> Option<(usize, f32)> {
-        let lane = usize::from(self.winners[span_of(size)]);
-        if lane >= CELLS.len() {
-            return None;
-        }
-        let latency = if lane == RING + 2 { self.ring_latency(size) } else { self.latency[lane] };
-        let moving = size as f32 / (1000.0 * (self.bandwidth[lane] * self.row(size)[lane]));
-        Some((lane, latency + moving))
     }
 
     #[inline(always)]
