@@ -98,10 +98,13 @@ struct OutputFlags {
 
 impl Args {
     pub(super) fn run(
-        self,
+        mut self,
         collective: Collective,
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
+        if self.range.set.is_empty() && self.range.vary.is_none() {
+            self.on.take_protocol(&mut self.algorithm);
+        }
         let mut queries = match self.on.queries(collective, Bytes(0)) {
             Ok(queries) => queries,
             Err(refused) => {

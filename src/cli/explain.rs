@@ -61,6 +61,7 @@ impl Args {
         };
         let registry = Registry::builtin();
         self.call.sort(&registry, collective).map_err(|e| e.at(place.clone()))?;
+        self.on.take_protocol(&mut self.call.algorithm);
         let sized = self.call.size.is_some();
         let Some(name) = self.call.algorithm.take() else {
             let query = self.query(collective)?;

@@ -17,6 +17,7 @@ use collcost::machine::parameters::{self, Group, PARAMETERS, Parameter, Paramete
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Layout, Machine, Query};
 use collcost::model::algorithm::Registry;
+use collcost::model::formula::Protocol;
 use collcost::plan::config::{Setting, Settings};
 
 /// The flags of one group of the parameter table; a verb flattens the groups that it has.
@@ -286,6 +287,17 @@ impl OnFlags {
             Query::new(machine.clone(), collective, size, layout, said.params)
         };
         counts.into_iter().map(query).collect()
+    }
+
+    /// Takes the protocol off an algorithm that is typed as screens print it, such as `Tree/LL`, as
+    /// if its flag were typed.
+    pub(super) fn take_protocol(&mut self, algorithm: &mut Option<String>) {
+        let parts = algorithm.as_deref().and_then(|name| name.rsplit_once('/'));
+        let Some((plain, protocol)) = parts else { return };
+        if protocol.parse::<Protocol>().is_ok() && self.machine.get("protocol").is_none() {
+            self.machine = std::mem::take(&mut self.machine).with("protocol", protocol);
+            *algorithm = Some(plain.to_owned());
+        }
     }
 
     /// The flags as they can be typed again, each after a space.

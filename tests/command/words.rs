@@ -87,6 +87,42 @@ fn every_title_is_typed_back() {
     }
 }
 
+/// The algorithms of the table that have a price, without mark and segments.
+fn priced(lines: &[String]) -> Vec<&str> {
+    let Some(head) = lines.iter().position(|l| l.starts_with("  algorithm")) else { return vec![] };
+    let rows = lines[head + 1..].iter().take_while(|l| !l.is_empty());
+    // What does not apply has a reason instead of numbers.
+    let number = |text: &str| text.parse::<f64>().is_ok();
+    let is_priced = |row: &&String| row.split_whitespace().rev().take(2).all(number);
+    let cells = rows.filter(is_priced).filter_map(|row| row.split_once(' '));
+    let names = cells.filter_map(|(_, row)| row.trim().trim_start_matches("≤ ").split_once("  "));
+    names.map(|(name, _)| name.split(", P = ").next().unwrap_or(name)).collect()
+}
+
+/// Every algorithm on a screen: of the table, of what runs, of the switch points.
+#[test]
+fn every_algorithm_on_a_screen_is_typed_back() {
+    let mut typed = 0;
+    for line in COLLECTIVES {
+        let lines = screen(&format!("{line} --all"));
+        let runs = lines.iter().filter_map(|l| l.strip_prefix("  runs        "));
+        let runs = runs.filter_map(|l| l.split([',', ':']).next());
+        let points = lines.iter().filter_map(|l| l.trim().strip_prefix("switch points of NCCL: "));
+        let points = points
+            .flat_map(|l| l.split(", "))
+            .filter_map(|point| point.trim_start_matches("then ").split(" to ").next());
+        for name in priced(&lines).into_iter().chain(runs).chain(points) {
+            let mut words: Vec<&str> = line.split(' ').collect();
+            words.extend(["--algorithm", name]);
+            let out = Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output().unwrap();
+            let said = String::from_utf8_lossy(&out.stderr);
+            assert!(out.status.success(), "{line} --algorithm {name:?}: {said}");
+            typed += 1;
+        }
+    }
+    assert!(typed > 100, "{typed} names were found");
+}
+
 #[test]
 fn what_is_expected_what_runs_and_how_sure_stand_in_the_first_six_lines() {
     for line in COLLECTIVES {
