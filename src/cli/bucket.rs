@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{OnFlags, value};
+use super::flags::{OnFlags, size, value};
 use super::format::{FormatFlag, Report};
 use collcost::Collective;
 use collcost::answer;
@@ -98,7 +98,7 @@ impl Args {
         let rule = Rule::named(&self.rule).map_err(|e| e.at(format!("--rule {}", self.rule)))?;
         let rule = rule.over(ranks);
         let limit = |flag: &str, text: Option<&String>| -> Result<Option<Limit>> {
-            match value::<Bytes>(flag, text)? {
+            match size(flag, text)? {
                 Some(Bytes(0)) => Err(Error::input("a bucket of 0 bytes holds nothing")
                     .at(format!("{flag} 0"))
                     .help("write a size such as 25MiB")),

@@ -7,7 +7,7 @@ use std::io::Write;
 
 use super::Stop;
 use super::fit::short;
-use super::flags::{MachineFlags, OnFlags, ParamFlags, RankFlags, value};
+use super::flags::{MachineFlags, OnFlags, ParamFlags, RankFlags, size, value};
 use super::format::{FormatFlag, OfRuns, write};
 use super::import::logs;
 use super::input;
@@ -201,7 +201,7 @@ impl Args {
         let collective: Collective = word.parse().map_err(|e: Error| {
             e.at(format!("compare {word}")).or_help("write a collective before one number")
         })?;
-        let size = value::<Bytes>("--size", self.size.as_ref())?.ok_or_else(|| {
+        let size = size("--size", self.size.as_ref())?.ok_or_else(|| {
             Error::input(
                 "a number means nothing without its size: an average over sizes depends on them",
             )

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{OnFlags, counted, value};
+use super::flags::{OnFlags, counted, size};
 use super::format::{FormatFlag, OfSweep};
 use super::optimum::read_fabric;
 use super::picture::PictureFlags;
@@ -26,7 +26,7 @@ use collcost::view::{self, columns, plot, table::View};
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// Size in bytes as nccl-tests counts it: 16MiB, 16MB, 4096, 7B@bf16
-    #[arg(value_name = "SIZE", conflicts_with = "size", allow_hyphen_values = true)]
+    #[arg(value_name = "SIZE", conflicts_with = "size", allow_negative_numbers = true)]
     at: Option<String>,
     /// The size as an option; without a size, show which algorithm wins at which size
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, hide_short_help = true)]
@@ -102,6 +102,14 @@ impl Args {
         collective: Collective,
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
+        let typed = [&self.at, &self.size, &self.range.minbytes, &self.range.maxbytes];
+        if let (Collective::Barrier, Some(text)) = (collective, typed.into_iter().flatten().next())
+        {
+            return Err(Error::input("a barrier moves no data")
+                .at(format!("barrier {text}"))
+                .help("leave out the size")
+                .into());
+        }
         if self.range.set.is_empty() && self.range.vary.is_none() {
             self.on.take_protocol(&mut self.algorithm);
         }
@@ -220,8 +228,8 @@ impl Args {
 
     fn typed_size(&self) -> Result<Option<Bytes>> {
         match (&self.size, &self.at) {
-            (Some(size), _) => value("--size", Some(size)),
-            (None, at) => value("", at.as_ref()),
+            (Some(typed), _) => size("--size", Some(typed)),
+            (None, at) => size("", at.as_ref()),
         }
     }
 
@@ -367,8 +375,8 @@ impl RangeFlags {
 
     /// The sizes of a sweep, if there is one.
     fn sizes(&self) -> Result<Option<Vec<Bytes>>> {
-        let least: Option<Bytes> = value("-b", self.minbytes.as_ref())?;
-        let most: Option<Bytes> = value("-e", self.maxbytes.as_ref())?;
+        let least = size("-b", self.minbytes.as_ref())?;
+        let most = size("-e", self.maxbytes.as_ref())?;
         let (Some(Bytes(least)), Some(Bytes(most))) = (least, most) else {
             return match (least, most) {
                 (None, None) => Ok(None),

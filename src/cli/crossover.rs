@@ -3,13 +3,12 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{OnFlags, value};
+use super::flags::{OnFlags, size};
 use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
 use collcost::answer;
 use collcost::base::collective::Collective;
 use collcost::base::error::Error;
-use collcost::base::quantity::Bytes;
 use collcost::machine::query::Query;
 use collcost::model::algorithm::Registry;
 use collcost::view::{self, plot};
@@ -38,7 +37,7 @@ impl Args {
             e.at(format!("crossover {} {}", self.collective, self.algorithms.join(" ")).trim_end())
         };
         let collective: Collective = self.collective.parse().map_err(place)?;
-        let size: Option<Bytes> = value("--size", self.size.as_ref())?;
+        let size = size("--size", self.size.as_ref())?;
         let mut queries = self.on.queries(collective, size.unwrap_or_default())?;
         let registry = Registry::builtin();
         let names: Vec<&str> = self.algorithms.iter().map(String::as_str).collect();

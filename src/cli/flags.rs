@@ -141,6 +141,25 @@ pub(super) fn value<T: FromStr<Err = Error>>(
     text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}").trim_start()))).transpose()
 }
 
+/// The size that a flag names. `7B` is 7 bytes, and nearly always means 7 billion parameters: a `B`
+/// alone is for powers of two, as nccl-tests prints them.
+pub(super) fn size(flag: &str, text: Option<&String>) -> Result<Option<Bytes>> {
+    let size = value::<Bytes>(flag, text)?;
+    let bare = text.and_then(|text| text.trim().strip_suffix('B')).map(str::trim_end);
+    match (size, bare) {
+        (Some(Bytes(bytes)), Some(number)) if is_ambiguous(bytes, number) => {
+            Err(Error::input(format!("`{number}B` can be bytes or billions of parameters"))
+                .at(format!("{flag} {number}B").trim_start())
+                .help(format!("write {number} for bytes, or {number}B@bf16 for parameters")))
+        }
+        _ => Ok(size),
+    }
+}
+
+fn is_ambiguous(bytes: u64, number: &str) -> bool {
+    number.ends_with(|c: char| c.is_ascii_digit()) && !bytes.is_power_of_two()
+}
+
 /// The bytes that `size` means, counted as --size-is says.
 pub(super) fn counted(query: &Query, size: Bytes, size_is: Option<&String>) -> Result<Bytes> {
     let counts: SizeIs = value("--size-is", size_is)?.unwrap_or_default();
@@ -377,7 +396,7 @@ impl CallFlags {
     ) -> Result<Query> {
         let size = match collective {
             Collective::Barrier => Some(Bytes(0)),
-            _ => value("--size", self.size.as_ref())?.or(otherwise),
+            _ => size("--size", self.size.as_ref())?.or(otherwise),
         };
         let size =
             size.ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB"))?;

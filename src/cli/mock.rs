@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
-use super::flags::{MachineFlags, OnFlags, ParamFlags, RankFlags, count, value, whole};
+use super::flags::{MachineFlags, OnFlags, ParamFlags, RankFlags, count, size, value, whole};
 use super::output;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Ratio};
@@ -198,7 +198,6 @@ impl Args {
     }
 
     fn sizes(&self) -> Result<Sizes> {
-        let size = |flag: &str, text: Option<&String>| value::<Bytes>(flag, text);
         let first = size("--minbytes", Some(&self.minbytes))?.unwrap_or_default();
         let last = size("--maxbytes", self.maxbytes.as_ref())?.unwrap_or(first);
         let factor = count("--stepfactor", "times", self.stepfactor.as_ref())?;

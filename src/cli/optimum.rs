@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
-use super::flags::{value, whole};
+use super::flags::{size, value, whole};
 use super::format::{FormatFlag, Report};
 use super::output::write_whole;
 use collcost::answer::optimum::{best, schedule_of};
@@ -93,7 +93,7 @@ impl Args {
             let picture = view::plot::network(&graph, (&title, &about), &report.loads);
             write_whole("--svg", Path::new(file), &picture)?;
         }
-        let size: Option<Bytes> = value("--size", self.size.as_ref())?;
+        let size = size("--size", self.size.as_ref())?;
         if size.is_some() || !faults.is_empty() {
             let size = size.unwrap_or(Bytes(64 << 20));
             report.what_if =

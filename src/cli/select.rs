@@ -4,7 +4,7 @@ use std::io::Write;
 use std::num::NonZeroU64;
 
 use super::Stop;
-use super::flags::{OnFlags, counted, value};
+use super::flags::{OnFlags, counted, size};
 use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
 use collcost::answer::select::{Select, select, select_map};
@@ -229,7 +229,7 @@ impl Args {
     /// One size, or `8..1GiB`.
     fn range(&self, query: &Query, sizes: &str) -> Result<(Bytes, Bytes)> {
         let one = |text: &str| {
-            let size: Bytes = value("", Some(&text.trim().to_owned()))?.unwrap_or_default();
+            let size = size("", Some(&text.trim().to_owned()))?.unwrap_or_default();
             counted(query, size, self.size_is.as_ref())
         };
         match sizes.split_once("..") {

@@ -245,6 +245,8 @@ pub(super) fn next(page: &mut Page, report: &Cost) {
     let q = &report.question;
     let size = match q.collective {
         Collective::Barrier => String::new(),
+        // A `B` alone is refused as a size, but for powers of two.
+        _ if q.size_bytes < 1000 => format!(" {}", q.size_bytes),
         _ => format!(" {}", Bytes(q.size_bytes).to_string().replace(' ', "")),
     };
     let next = format!("collcost explain {} {algorithm}{size}{on}", q.collective.id());

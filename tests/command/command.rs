@@ -118,6 +118,9 @@ fn wrong_input_gets_three_lines() {
         ("allreduce --n -4 --size 1MB", "it cannot be negative"),
         ("allreduce --n 0 --size 1MB", "there must be at least one"),
         ("allreduce --n 8 --size 1e30", "more than any memory"),
+        ("allreduce --n 8 --size 7B", "write 7 for bytes, or 7B@bf16"),
+        ("explain allreduce ring 70B -n 8", "write 70 for bytes, or 70B@bf16"),
+        ("barrier -n 8 --size 4", "leave out the size"),
         ("allreduce --n 8 --size NaN", "does not start with a number"),
         ("allreduce --n 8 --size -1", "negative"),
         ("allreduce --n 8 --size 1MB --bw 100", "without unit"),
@@ -260,6 +263,7 @@ fn wrong_input_gets_three_lines() {
 fn an_argument_that_cannot_be_placed_gets_a_tip() {
     let cases = [
         ("allreduce 16 MiB -n 8", "as one word: 16MiB"),
+        ("allreduce --plott -n 8", "a similar argument exists: '--plot'"),
         ("allreduce 16MiB --slow-link 3=2", "`--slow-link` is a flag of `collcost simulate`"),
         ("compare allreduce --set bw=1GB/s", "`collcost allgather` and "),
     ];

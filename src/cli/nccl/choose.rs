@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::super::Stop;
-use super::super::flags::value;
+use super::super::flags;
 use super::super::format::{FormatFlag, Report};
 use super::source::{self, SourceFlags};
 use collcost::answer::nccl::{Question, choose, emit_env};
@@ -109,7 +109,7 @@ impl Args {
 
     fn sizes(&self) -> Result<(Bytes, Bytes)> {
         let size = |flag: &str, text: &String| {
-            value::<Bytes>(flag, Some(text)).map(Option::unwrap_or_default)
+            flags::size(flag, Some(text)).map(Option::unwrap_or_default)
         };
         if let Some(text) = &self.size {
             let one = size("", text)?;

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::super::Stop;
-use super::super::flags::value;
+use super::super::flags;
 use super::super::format::{FormatFlag, Report};
 use super::on::OnFlags;
 use collcost::answer::nccl_diff::{Question, nccl_diff};
@@ -63,7 +63,7 @@ impl Args {
 
 /// A size that a flag names.
 pub(super) fn size(flag: &str, text: &String) -> Result<Bytes> {
-    let size = value::<Bytes>(flag, Some(text))?.unwrap_or_default();
+    let size = flags::size(flag, Some(text))?.unwrap_or_default();
     if size.0 == 0 {
         return Err(Error::input("there is nothing to move")
             .at(format!("{flag} {text}"))
