@@ -48,6 +48,7 @@ impl Args {
         if let Some(contradiction) = notes::contradiction(&self.what) {
             return Ok(explain::contradiction(contradiction));
         }
+        let registry = Registry::builtin();
         // A sentence may mean a collective without naming it.
         let meant = self.what.contains(' ').then(|| notes::heard(&self.what)).flatten();
         if let Some(meant) = meant {
@@ -57,9 +58,11 @@ impl Args {
             let ranks = self.on.ranks.count()?;
             let algorithm = self.call.algorithm.as_ref().or(self.call.words.first());
             let topic = explain::topic(&self.what, ranks, algorithm.map(String::as_str));
-            return topic.map_err(|e| an_algorithm(&self.what).unwrap_or(e).at(place));
+            return match (topic, first_with(&registry, &self.what)) {
+                (Err(_), Some(of)) => self.of_algorithm(of),
+                (topic, _) => topic.map_err(|e| e.at(place)),
+            };
         };
-        let registry = Registry::builtin();
         self.call.sort(&registry, collective).map_err(|e| e.at(place.clone()))?;
         self.on.take_protocol(&mut self.call.algorithm);
         let sized = self.call.size.is_some();
@@ -88,20 +91,20 @@ impl Args {
         })
     }
 
+    /// An algorithm that was named without its collective.
+    fn of_algorithm(mut self, collective: Collective) -> Result<Explanation> {
+        let name = std::mem::replace(&mut self.what, collective.id().to_owned());
+        self.call.words.insert(0, name);
+        self.explanation()
+    }
+
     fn query(&self, collective: Collective) -> Result<Query> {
         self.call.query(&self.on, collective, Some(SIZE))
     }
 }
 
-/// What to type if the name of an algorithm was given as a topic.
-fn an_algorithm(name: &str) -> Option<Error> {
-    let registry = Registry::builtin();
-    let of: Vec<&str> = Collective::ALL
-        .iter()
-        .filter(|&&collective| registry.find(collective, name).is_ok())
-        .map(|collective| collective.id())
-        .collect();
-    let first = of.first()?;
-    let error = Error::input(format!("`{name}` is an algorithm of {}", of.join(", ")));
-    Some(error.help(format!("name the collective, too: collcost explain {first} {name}")))
+/// The first collective that has an algorithm of this name.
+fn first_with(registry: &Registry, name: &str) -> Option<Collective> {
+    let mut all = Collective::ALL.iter().copied();
+    all.find(|&collective| registry.find(collective, name).is_ok())
 }

@@ -243,7 +243,6 @@ fn wrong_input_gets_three_lines() {
         ("export openmpi-rules -n 8 --for openmpi@6", "known versions: openmpi@4.1"),
         ("export nccl-tuner-csv --comm dgx_h10_8x400g.p8.n2 --on dgx-h100", "did you mean"),
         ("man nccl chose", "did you mean `choose`?"),
-        ("explain ring", "collcost explain allreduce ring"),
         ("bucket --model 7B -n 64", "7B@bf16"),
         ("select rccl allreduce 1M -n 8", "the rules of RCCL are not known"),
     ];
@@ -272,6 +271,32 @@ fn an_argument_that_cannot_be_placed_gets_a_tip() {
         let message = text(&answer.stderr);
         assert_eq!(answer.status.code(), Some(2), "{line}");
         assert!(message.contains("\n  tip: ") && message.contains(tip), "{line}: {message}");
+    }
+}
+
+#[test]
+fn an_algorithm_is_explained_without_its_collective_in_any_case() {
+    for name in ["NVLSTree", "Rabenseifner", "Ring (one per rail)", "rabenseifner"] {
+        let answer = Command::new(env!("CARGO_BIN_EXE_collcost"))
+            .args(["explain", name, "-n", "64"])
+            .output()
+            .unwrap();
+        assert!(answer.status.success(), "{name}: {}", text(&answer.stderr));
+    }
+}
+
+#[test]
+fn batch_exits_by_how_many_of_its_lines_are_answered() {
+    let right =
+        r#"{"kind":"expect","collective":"allreduce","n":8,"size_bytes":8,"profile":"dgx-h100"}"#;
+    for (lines, code) in
+        [(right.to_owned(), 0), (format!("{right}\n{{}}"), 1), ("{}".to_owned(), 2)]
+    {
+        let mut batch = Command::new(env!("CARGO_BIN_EXE_collcost"));
+        let mut batch =
+            batch.arg("batch").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        batch.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        assert_eq!(batch.wait().unwrap().code(), Some(code), "{lines}");
     }
 }
 
@@ -344,7 +369,8 @@ fn batch_answers_in_order_while_the_pipe_stays_open() {
         lines[1].starts_with("{\"id\":\"x\",\"error\":") && lines[1].contains("`cost`"),
         "{rest}"
     );
-    assert!(child.wait().unwrap().success());
+    // One of the lines is an error.
+    assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
 #[test]

@@ -60,14 +60,16 @@ impl Batch {
         Self { registry, names: HashMap::new(), find_profile, profiles: HashMap::new() }
     }
 
-    /// Appends the answer to one question, a line with its line end, to `out`.
-    pub fn answer(&mut self, line: &str, out: &mut Vec<u8>) {
+    /// Appends the answer to one question, a line with its line end, to `out`; whether it is one, or
+    /// an error.
+    pub fn answer(&mut self, line: &str, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let parsed = question::parse(line);
         let id = parsed.as_ref().ok().and_then(|q| q.id).map_or("null", |id| id.get());
         out.extend_from_slice(b"{\"id\":");
         out.extend_from_slice(id.as_bytes());
         let answered = parsed.and_then(|q| self.dispatch(q, line, out));
+        let is_answered = answered.is_ok();
         if let Err(error) = answered {
             // `out` may hold half an answer here: the error replaces it.
             let id = question::parse(line).ok().and_then(|q| q.id).map_or("null", |id| id.get());
@@ -77,6 +79,7 @@ impl Batch {
             answer::text(out, "error", &error.to_string());
         }
         out.extend_from_slice(b"}\n");
+        is_answered
     }
 
     fn dispatch(&mut self, q: Question<'_>, line: &str, out: &mut Vec<u8>) -> Result<()> {

@@ -75,8 +75,14 @@ impl Registry {
         };
         let called = |a: &&'static dyn Algorithm| a.meta().is_called(plain);
         let titled = |a: &&'static dyn Algorithm| a.meta().title.eq_ignore_ascii_case(plain);
+        // Only now in any case: `Ring` is NCCL's, not the textbook's `ring`.
+        let in_any_case = |a: &&'static dyn Algorithm| {
+            let mut names = std::iter::once(&a.meta().id).chain(a.meta().aliases);
+            names.any(|name| name.eq_ignore_ascii_case(plain))
+        };
         let of = || self.of(collective);
         let found = of().find(called).or_else(|| of().find(printed)).or_else(|| of().find(titled));
+        let found = found.or_else(|| of().find(in_any_case));
         if let Some(algorithm) = found {
             return Ok(Named { algorithm, form });
         }
