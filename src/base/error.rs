@@ -31,6 +31,7 @@ enum Kind {
     Unknown,
     Profile,
     Environment,
+    Scarce,
     Lost,
     Interrupted,
 }
@@ -66,6 +67,11 @@ impl Error {
     /// The machine, or its present state, does not allow a run.
     pub fn environment(what: impl Into<String>) -> Self {
         Self::new(Kind::Environment, what)
+    }
+
+    /// Measurements that do not suffice for what is computed from them.
+    pub fn scarce(what: impl Into<String>) -> Self {
+        Self::new(Kind::Scarce, what)
     }
 
     /// A run that ended early: a process died or stopped responding.
@@ -137,6 +143,12 @@ impl Error {
     #[must_use]
     pub fn is_environment(&self) -> bool {
         self.0.kind == Kind::Environment
+    }
+
+    /// Whether measurements do not suffice.
+    #[must_use]
+    pub fn is_scarce(&self) -> bool {
+        self.0.kind == Kind::Scarce
     }
 
     /// Whether a run ended early.

@@ -215,6 +215,7 @@ fn said(lost: Option<io::Error>) -> ExitCode {
 fn code(error: &Error) -> u8 {
     match error {
         e if e.is_environment() => 3,
+        e if e.is_scarce() => 4,
         e if e.is_lost() => 5,
         e if e.is_interrupted() => 130,
         _ => 2,

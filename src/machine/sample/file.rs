@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Block, Clock, Mode, Origin, Sample, Samples, Wait};
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Seconds};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::machine::link::Bucket;
 
 /// The version of this format.
@@ -82,6 +82,9 @@ pub struct LaunchRecord {
     /// The token bucket that was found before anything was timed.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "numbers")]
     pub bucket: Option<Bucket>,
+    /// The rate at which data flowed for a while without a pause, before anything was timed, B/s.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "rate")]
+    pub stream: Option<Bandwidth>,
     /// Which ranks and links are slower than the others, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<String>,
@@ -114,6 +117,27 @@ mod numbers {
         let numbers = Option::<Numbers>::deserialize(deserializer)?;
         let bucket = |n: Numbers| Bucket { rate: Bandwidth(n.rate), burst: Bytes(n.burst) };
         Ok(numbers.filter(|n| n.rate.is_finite() && n.rate > 0.0).map(bucket))
+    }
+}
+
+/// A rate as a plain number.
+mod rate {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::base::quantity::Bandwidth;
+
+    pub(super) fn serialize<S: Serializer>(
+        rate: &Option<Bandwidth>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        rate.map(|rate| rate.0.round()).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Bandwidth>, D::Error> {
+        let rate = Option::<f64>::deserialize(deserializer)?;
+        Ok(rate.filter(|rate| rate.is_finite() && *rate > 0.0).map(Bandwidth))
     }
 }
 
@@ -354,6 +378,7 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
             Record::Abort { reason, .. } => samples.aborted.push(reason),
             Record::Launch(launch) => {
                 samples.bucket = samples.bucket.or(launch.bucket);
+                samples.stream = samples.stream.or(launch.stream);
                 let new = launch.slow.into_iter().filter(|slow| !samples.slow.contains(slow));
                 let new: Vec<String> = new.collect();
                 samples.slow.extend(new);
@@ -483,6 +508,7 @@ mod tests {
             Record::Launch(LaunchRecord {
                 pids: vec![1, 2],
                 bucket: Some(bucket()),
+                stream: Some(Bandwidth(14e6)),
                 ..LaunchRecord::default()
             }),
             Record::Block(block(0)),
@@ -493,7 +519,7 @@ mod tests {
     }
 
     fn bucket() -> Bucket {
-        Bucket { rate: crate::base::quantity::Bandwidth(15e6), burst: Bytes(1_000_000) }
+        Bucket { rate: Bandwidth(15e6), burst: Bytes(1_000_000) }
     }
 
     fn text() -> String {
@@ -511,7 +537,7 @@ mod tests {
         assert_eq!(&samples.blocks[0], first);
         assert_eq!(samples.aborted, ["rank 3: peer closed"]);
         assert!(!samples.torn);
-        assert_eq!(samples.bucket, Some(bucket()));
+        assert_eq!((samples.bucket, samples.stream), (Some(bucket()), Some(Bandwidth(14e6))));
     }
 
     #[test]

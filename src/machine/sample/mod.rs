@@ -12,7 +12,7 @@ pub use file::{Header, LaunchRecord, Record, Writer, read};
 pub use op::{Chosen, Device, Forced, Library, Op, Run};
 
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::machine::link::Bucket;
 
 /// How the runs of a block followed each other.
@@ -218,6 +218,8 @@ pub struct Samples {
     pub torn: bool,
     /// The token bucket that was found before anything was timed.
     pub bucket: Option<Bucket>,
+    /// The rate at which data flowed for a while without a pause, before anything was timed.
+    pub stream: Option<Bandwidth>,
     /// Which ranks and links are slower than the others, in words.
     pub slow: Vec<String>,
 }
@@ -250,6 +252,7 @@ impl Samples {
         self.aborted.extend(other.aborted);
         self.torn |= other.torn;
         self.bucket = self.bucket.or(other.bucket);
+        self.stream = self.stream.or(other.stream);
         self.slow.extend(other.slow);
         let (own, new) = (&mut self.origin, other.origin);
         own.files.extend(new.files);

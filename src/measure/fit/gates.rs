@@ -1,7 +1,7 @@
 //! Checks of a fit against its own samples: good, marked or refused.
 
 use super::{Estimate, Fitted, Point, Statistic};
-use crate::base::quantity::Bytes;
+use crate::base::quantity::{Bandwidth, Bytes};
 use crate::base::stats::median;
 use crate::machine::sample::{Op, Origin, Wait};
 
@@ -193,6 +193,24 @@ fn settled(fit: &Fitted) -> Option<Gate> {
              {LEAST} are needed"
         ),
         help: "measure for longer: larger messages show the link's rate",
+    })
+}
+
+/// Without a known bucket, a stream of data before the measurement must not have been far slower than
+/// the messages: the bucket may have been missed, and the messages smaller than it.
+pub(super) fn stream(fit: &Fitted, stream: Option<Bandwidth>) -> Option<Gate> {
+    /// Other processes may slow a stream down by this much.
+    const MOST: f64 = 4.0;
+    let stream = stream.filter(|_| fit.bucket.is_none())?;
+    let times = super::slower(fit.link.beta.value.0, stream)?;
+    Some(Gate {
+        name: "stream",
+        verdict: if times > MOST { Verdict::Refused } else { Verdict::Marked },
+        said: format!(
+            "data flowing without a pause took {times:.1} times as long a byte as the messages, above {}",
+            if times > MOST { MOST } else { super::MANY }
+        ),
+        help: "measure on an otherwise idle machine: a token bucket may hide the link's rate",
     })
 }
 

@@ -70,11 +70,14 @@ pub struct Asked {
     pub precision: Ratio,
     /// A known token bucket; absent: the one in the samples' file, or the one that the ladder shows.
     pub bucket: Option<Bucket>,
+    /// The rate at which data flowed without a pause; absent: the one in the samples' file.
+    pub stream: Option<Bandwidth>,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { statistic: None, seed: 1, draws: 400, precision: Ratio(0.2), bucket: None }
+        let (bucket, stream) = (None, None);
+        Self { statistic: None, seed: 1, draws: 400, precision: Ratio(0.2), bucket, stream }
     }
 }
 
@@ -206,8 +209,10 @@ pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitt
         .at(samples.origin.files.join(", "))
         .help("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
     }
-    let asked = Asked { bucket: asked.bucket.or(samples.bucket), ..*asked };
+    let bucket = asked.bucket.or(samples.bucket);
+    let asked = Asked { bucket, stream: asked.stream.or(samples.stream), ..*asked };
     let mut fitted = fit_points(registry, points, &samples.origin, &asked)?;
+    fitted.gates.extend(gates::stream(&fitted, asked.stream));
     fitted.gates.extend(gates::links(&samples.slow));
     Ok(fitted)
 }
@@ -293,6 +298,16 @@ fn paths(registry: &Registry, points: &[Point]) -> Result<Vec<Path>> {
         .collect()
 }
 
+/// From here on a stream was far slower than the messages.
+const MANY: f64 = 1.5;
+
+/// How many times as long as by `beta`, in s/B, a byte of a stream took, if it is many times: what was
+/// timed then may have been messages that a bucket, not found, let through at once.
+fn slower(beta: f64, stream: Bandwidth) -> Option<f64> {
+    let times = 1.0 / (stream.0 * beta);
+    (times > MANY).then_some(times)
+}
+
 /// What the fits of both statistics share.
 struct Shared<'a> {
     points: &'a [Point],
@@ -370,7 +385,7 @@ impl Shared<'_> {
         let settled = bucket.map_or(0.0, |b| b.settled().0 as f64);
         let plain = Basis { knots: Vec::new(), prior, settled, exchange: 1.0 };
         if entries.len() <= plain.p() + 2 {
-            return Err(Error::input(format!(
+            return Err(Error::scarce(format!(
                 "{} points with messages are too few to fit α and β",
                 entries.len()
             ))
@@ -524,10 +539,16 @@ impl Work<'_> {
 
     fn line(&self) -> Line {
         let last = self.model.basis.last();
+        let mut beta = self.estimate(|x| x[last], self.of_bytes);
+        // What may be as slow as a stream was is not known better than that.
+        let stream = self.shared.asked.stream.filter(|_| self.bucket.is_none());
+        if let Some(slow) = stream.and_then(|stream| slower(beta.value, stream)) {
+            beta.high = beta.high.max(slow * beta.value);
+        }
         Line {
             statistic: self.statistic,
             alpha: self.estimate(|x| x[0], self.of_start).map(Seconds),
-            beta: self.estimate(|x| x[last], self.of_bytes).map(SecondsPerByte),
+            beta: beta.map(SecondsPerByte),
         }
     }
 

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes};
+use crate::base::stats::quantile;
 use crate::machine::link::Bucket;
 use crate::machine::sample::Op;
 use crate::run::execute::{self, Check, Runner, Start};
@@ -33,30 +34,58 @@ const READINGS: u32 = 8;
 const SHORT: f64 = 0.03;
 /// More bytes than this give no new information.
 const MOST: f64 = 256e6;
-/// How many times the rate the first bytes must have come at to count as saved in a bucket.
+/// How many times the long-run rate bytes must have come at to count as saved in a bucket.
 const QUICKER: f64 = 1.5;
+/// So many slow readings in a row follow a bucket that is empty; fewer, other processes cause.
+const SLOW: u32 = 4;
+/// How often a bucket that was seen once is looked for again.
+const AGAIN: u32 = 2;
 
-/// Bytes received, and the time until then.
-type Reading = (f64, f64);
+/// One run of the stream.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    bytes: f64,
+    /// Until they had arrived everywhere, s.
+    time: f64,
+    /// For how long nothing was sent before, s.
+    rested: f64,
+}
+
+impl Reading {
+    fn rate(&self) -> f64 {
+        self.bytes / self.time
+    }
+}
+
+/// What the stream shows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub(super) bucket: Option<Bucket>,
+    /// The rate of its last third, with all pauses; absent if nothing was timed.
+    pub(super) rate: Option<Bandwidth>,
+}
 
 /// Looks for a bucket, for at most `most`.
-pub(super) fn find(
-    runner: &mut dyn Runner,
-    start: Start,
-    most: Duration,
-) -> Result<Option<Bucket>> {
+pub(super) fn find(runner: &mut dyn Runner, start: Start, most: Duration) -> Result<Found> {
     let first = stream(runner, start, most, MOST)?;
-    let Some(bucket) = held(&first) else { return Ok(None) };
+    let (bytes, time) =
+        late(&first).fold((0.0, 0.0), |sum, r| (sum.0 + r.bytes, sum.1 + r.time + r.rested));
+    let rate = Some(Bandwidth(bytes / time)).filter(|rate| rate.0.is_finite());
+    let Some(bucket) = held(&first) else { return Ok(Found { bucket: None, rate }) };
     let full = Duration::from_secs_f64((1.1 * filled(bucket)).min(60.0));
     if full > most {
         // There is no time to see it again.
-        return Ok(Some(bucket));
+        return Ok(Found { bucket: Some(bucket), rate });
     }
-    sleep(full);
-    let again = held(&stream(runner, start, most, 4.0 * bucket.burst.0 as f64)?);
-    // The refill while data flow is part of the rate; the first search saw more of the rate.
-    let same = again.is_some_and(|b| 2 * b.burst.0 >= bucket.burst.0);
-    Ok(same.then_some(bucket))
+    for _ in 0..AGAIN {
+        sleep(full);
+        let again = held(&stream(runner, start, most, 4.0 * bucket.burst.0 as f64)?);
+        // The refill while data flow is part of the rate; the first search saw more of the rate.
+        if again.is_some_and(|b| 2 * b.burst.0 >= bucket.burst.0) {
+            return Ok(Found { bucket: Some(bucket), rate });
+        }
+    }
+    Ok(Found { bucket: None, rate })
 }
 
 /// The time until it is full again, s.
@@ -72,13 +101,22 @@ fn stream(
     bytes: f64,
 ) -> Result<Vec<Reading>> {
     let (began, mut piece, mut readings, mut sent) = (Instant::now(), PIECE, Vec::new(), 0.0);
+    let mut before = 0.0;
     while began.elapsed() < most && sent < bytes {
         let block = unchecked(READINGS, start);
         let timed = runner.time(&Op::Shift, Bytes(piece), &block)?;
         if timed.samples.is_empty() {
             break;
         }
-        readings.extend(timed.samples.iter().map(|s| (piece as f64, s.span.0)));
+        let now = began.elapsed().as_secs_f64();
+        let busy: f64 = timed.samples.iter().map(|s| s.span.0).sum();
+        let rested = (now - before - busy).max(0.0);
+        before = now;
+        readings.extend(timed.samples.iter().enumerate().map(|(at, s)| Reading {
+            bytes: piece as f64,
+            time: s.span.0,
+            rested: if at == 0 { rested } else { 0.0 },
+        }));
         sent += piece as f64 * f64::from(READINGS);
         if timed.median().is_some_and(|time| time.0 < SHORT) && piece < LARGEST {
             piece *= 2;
@@ -92,30 +130,57 @@ fn unchecked(reps: u32, start: Start) -> execute::Block {
     execute::Block { warm: 0, reps, start, check: Check::Not, ..execute::Block::default() }
 }
 
-/// The bucket that these readings show: the bytes received above the rate at first, until two
-/// readings in a row show none. Later on, the pauses between readings refill it a little each time,
-/// which is not a burst.
-fn held(readings: &[Reading]) -> Option<Bucket> {
-    let all: f64 = readings.iter().map(|(_, time)| time).sum();
+/// The readings of the last third of the time.
+fn late(readings: &[Reading]) -> impl Iterator<Item = &Reading> {
+    let all: f64 = readings.iter().map(|r| r.time).sum();
     let mut at = 0.0;
-    let late = readings.iter().filter(|(_, time)| {
-        at += time;
+    readings.iter().filter(move |r| {
+        at += r.time;
         at > all * 2.0 / 3.0
-    });
-    let (bytes, time) = late.fold((0.0, 0.0), |sum, (b, t)| (sum.0 + b, sum.1 + t));
+    })
+}
+
+/// The bucket that these readings show: how many bytes, at most, came above the rate since a time
+/// when none were missing in it. It refills while nothing is sent, or while other processes have
+/// the CPUs.
+fn held(readings: &[Reading]) -> Option<Bucket> {
+    let all: f64 = readings.iter().map(|r| r.time).sum();
+    let (bytes, time) = late(readings).fold((0.0, 0.0), |sum, r| (sum.0 + r.bytes, sum.1 + r.time));
     let rate = bytes / time;
-    let (mut above, mut spent, mut slow, mut burst) = (0.0, 0.0, 0, 0.0_f64);
-    for (bytes, time) in readings {
-        above += bytes - rate * time;
-        spent += time;
-        burst = burst.max(above);
-        slow = if bytes / time > QUICKER * rate { 0 } else { slow + 1 };
-        if slow == 2 {
+    let (mut missing, mut began, mut slow, mut spent) = (0.0, 0, 0, 0.0);
+    let (mut burst, mut during) = (0.0, 0..0);
+    for (at, reading) in readings.iter().enumerate() {
+        spent += reading.time;
+        if spent > all / 2.0 {
+            break;
+        }
+        missing -= rate * reading.rested;
+        if missing <= 0.0 {
+            (missing, began) = (0.0, at);
+        }
+        missing += reading.bytes - rate * reading.time;
+        let is_quick = reading.rate() > QUICKER * rate;
+        if missing > burst {
+            burst = missing;
+            during = if is_quick { began..at + 1 } else { during };
+        }
+        slow = if is_quick { 0 } else { slow + 1 };
+        if slow >= SLOW && burst > PIECE as f64 / 2.0 {
             break;
         }
     }
-    let saved = burst > PIECE as f64 / 2.0 && spent < all / 2.0 && rate.is_finite();
-    saved.then(|| Bucket { rate: Bandwidth(rate), burst: Bytes(burst.round() as u64) })
+    // Other processes slow a stream down for a while; the rest of it then is as quick as before.
+    let quick = upper_quartile(readings[during].iter());
+    let is_saved = burst > PIECE as f64 / 2.0 && quick > QUICKER * upper_quartile(late(readings));
+    (is_saved && rate.is_finite())
+        .then(|| Bucket { rate: Bandwidth(rate), burst: Bytes(burst.round() as u64) })
+}
+
+/// Of the rates.
+fn upper_quartile<'a>(readings: impl Iterator<Item = &'a Reading>) -> f64 {
+    let mut rates: Vec<f64> = readings.map(Reading::rate).collect();
+    rates.sort_by(f64::total_cmp);
+    if rates.is_empty() { 0.0 } else { quantile(&rates, 0.75) }
 }
 
 /// How a bucket is handled: how much is sent before a run, and which sizes are left out.
@@ -164,7 +229,7 @@ mod tests {
             let end = (bytes / fast).max((bytes - burst) / rate);
             let took = end - time;
             time = end;
-            (piece, took)
+            Reading { bytes: piece, time: took, rested: 0.0 }
         };
         (0..count).map(of).collect()
     }
@@ -183,12 +248,27 @@ mod tests {
         assert_eq!(held(&readings(0.0, 15e6, 15e6, 400)), None);
         // A slow first reading, as from a cold cache, and noise.
         let mut noisy = readings(0.0, 1e9, 1e9, 400);
-        noisy[0].1 *= 10.0;
+        noisy[0].time *= 10.0;
         for (i, reading) in noisy.iter_mut().enumerate() {
-            reading.1 *= 1.0 + 0.2 * ((i * 7 % 11) as f64 / 11.0 - 0.5);
+            reading.time *= 1.0 + 0.2 * ((i * 7 % 11) as f64 / 11.0 - 0.5);
         }
         assert_eq!(held(&noisy), None);
         assert_eq!(held(&[]), None);
+    }
+
+    #[test]
+    fn other_processes_neither_hide_a_bucket_nor_look_like_one() {
+        let slices = |mut readings: Vec<Reading>, time: f64| {
+            for (i, reading) in readings.iter_mut().enumerate() {
+                // At first, and then now and again.
+                reading.time += if i < 3 || i * 5 % 23 < 3 { time } else { 0.0 };
+            }
+            readings
+        };
+        let found = held(&slices(readings(1e6, 15e6, 3e8, 400), 2e-3)).expect("a bucket");
+        let burst = found.burst.0 as f64 / 1e6;
+        assert!((0.7..1.3).contains(&burst), "{found:?}");
+        assert_eq!(held(&slices(readings(0.0, 1e9, 1e9, 400), 5e-3)), None);
     }
 
     #[test]

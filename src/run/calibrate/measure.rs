@@ -197,8 +197,9 @@ impl<'a> Work<'a> {
         let Launch { mut runner, record, start } = outside.launch()?;
         let launch = self.launch;
         let looked = self.look(pass, (&mut *runner, start), &*outside);
-        let (bucket, slow) = (self.samples.bucket, self.samples.slow.clone());
-        outside.keep(&Record::Launch(LaunchRecord { launch, bucket, slow, ..record }))?;
+        let (bucket, stream) = (self.samples.bucket, self.samples.stream);
+        let slow = self.samples.slow.clone();
+        outside.keep(&Record::Launch(LaunchRecord { launch, bucket, stream, slow, ..record }))?;
         self.launch += 1;
         let turn = Turn { launch, start, until, runner: &mut *runner, outside };
         let done = looked.and_then(|()| self.blocks(pass, turn));
@@ -222,8 +223,8 @@ impl<'a> Work<'a> {
         // This comes first, while the bucket is full: no rank has sent anything yet.
         if pass == 0 && self.plan.wire && self.plan.ranks > 1 && self.care.is_none() {
             let found = bucket::find(runner, start, self.plan.budget.mul_f64(LOOK))?;
-            self.care = found.map(|bucket| Care { bucket });
-            self.samples.bucket = found;
+            self.care = found.bucket.map(|bucket| Care { bucket });
+            (self.samples.bucket, self.samples.stream) = (found.bucket, found.rate);
         }
         if pass == 0 && self.plan.wire && self.samples.slow.is_empty() {
             let rates = self.guess(runner, start)?;

@@ -1,6 +1,7 @@
 //! The estimator on samples whose truth is known.
 
 use crate::full::one_in;
+use collcost::base::quantity::Bandwidth;
 use collcost::machine::sample::Op;
 use collcost::measure::fit::{Asked, Fitted, Statistic, Verdict, fit};
 use collcost::model::algorithm::Registry;
@@ -100,8 +101,25 @@ fn what_cannot_be_told_apart_is_refused() {
         bulk.gates.iter().filter(|g| g.verdict == Verdict::Refused).map(|g| g.name).collect();
     assert!(refused.contains(&"ladder"), "{refused:?}");
     let few = truth.samples(&["shift".parse().unwrap()], 4, &[8, 1024], 1);
-    let error = fit(&Registry::builtin(), &few, &asked()).unwrap_err().to_string();
-    assert!(error.contains("too few to fit α and β"), "{error}");
+    let error = fit(&Registry::builtin(), &few, &asked()).unwrap_err();
+    assert!(error.is_scarce() && error.what().contains("too few to fit α and β"), "{error}");
+}
+
+#[test]
+fn a_rate_that_a_stream_contradicts_is_refused() {
+    let truth = Truth::default();
+    let all = |part: f64| {
+        let mut samples = truth.samples(&operations(), 4, &ladder(1 << 20), 3);
+        let beta = fit(&Registry::builtin(), &samples, &asked()).unwrap().link.beta.value;
+        samples.stream = Some(Bandwidth(part / beta.0));
+        let fitted = fit(&Registry::builtin(), &samples, &asked()).unwrap();
+        let gate = fitted.gates.iter().find(|g| g.name == "stream").map(|g| g.verdict);
+        (gate, fitted.link.beta.high.0 * samples.stream.unwrap().0)
+    };
+    assert_eq!(all(0.9).0, None);
+    let (verdict, reach) = all(0.4);
+    assert!(verdict == Some(Verdict::Marked) && reach >= 1.0 - 1e-9, "{verdict:?}, {reach}");
+    assert_eq!(all(0.1).0, Some(Verdict::Refused));
 }
 
 #[test]
