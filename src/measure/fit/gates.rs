@@ -196,13 +196,12 @@ fn settled(fit: &Fitted) -> Option<Gate> {
     })
 }
 
-/// Without a known bucket, a stream of data before the measurement must not have been far slower than
-/// the messages: the bucket may have been missed, and the messages smaller than it.
+/// A stream of data before the measurement must not have been far slower than the messages: a bucket
+/// may have been missed, and the messages smaller than it.
 pub(super) fn stream(fit: &Fitted, stream: Option<Bandwidth>) -> Option<Gate> {
     /// Other processes may slow a stream down by this much.
     const MOST: f64 = 4.0;
-    let stream = stream.filter(|_| fit.bucket.is_none())?;
-    let times = super::slower(fit.link.beta.value.0, stream)?;
+    let times = super::slower(fit.link.beta.value.0, stream?)?;
     Some(Gate {
         name: "stream",
         verdict: if times > MOST { Verdict::Refused } else { Verdict::Marked },

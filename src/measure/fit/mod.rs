@@ -302,7 +302,7 @@ fn paths(registry: &Registry, points: &[Point]) -> Result<Vec<Path>> {
 const MANY: f64 = 1.5;
 
 /// How many times as long as by `beta`, in s/B, a byte of a stream took, if it is many times: what was
-/// timed then may have been messages that a bucket, not found, let through at once.
+/// timed then may have been messages that a bucket let through at once, not found or larger than found.
 fn slower(beta: f64, stream: Bandwidth) -> Option<f64> {
     let times = 1.0 / (stream.0 * beta);
     (times > MANY).then_some(times)
@@ -541,7 +541,7 @@ impl Work<'_> {
         let last = self.model.basis.last();
         let mut beta = self.estimate(|x| x[last], self.of_bytes);
         // What may be as slow as a stream was is not known better than that.
-        let stream = self.shared.asked.stream.filter(|_| self.bucket.is_none());
+        let stream = self.shared.asked.stream;
         if let Some(slow) = stream.and_then(|stream| slower(beta.value, stream)) {
             beta.high = beta.high.max(slow * beta.value);
         }
