@@ -77,8 +77,12 @@ pub struct Worst {
 
 /// The part of the time spent looking for a token bucket.
 const LOOK: f64 = 0.05;
-/// How many bursts large a message must be to show the rate.
-const SETTLED: u64 = 16;
+/// So many messages of sizes of their own show the rate of a link behind a token bucket.
+const SETTLED: u64 = 4;
+/// The part of the time that they may take.
+const SETTLING: f64 = 0.5;
+/// How many bursts large each is: a bucket that fills again before a run then hides little of it.
+const BURSTS: u64 = 64;
 
 /// Points that are weak at the end of the budget are measured further, this long at a time.
 const MORE: Duration = Duration::from_secs(8);
@@ -140,6 +144,8 @@ struct Work<'a> {
     points: Vec<Point>,
     /// How many of them are the plan's.
     planned: usize,
+    /// Those that show the rate of a link behind a token bucket.
+    settled: Vec<usize>,
     rates: Option<Rates>,
     /// How a token bucket is handled; absent if none was found, or not yet looked for.
     care: Option<Care>,
@@ -181,6 +187,7 @@ impl<'a> Work<'a> {
             began: Instant::now(),
             points,
             planned,
+            settled: Vec::new(),
             rates: None,
             care: before.bucket.map(|bucket| Care { bucket }),
             done: before.blocks.iter().map(|b| b.block).collect(),
@@ -242,6 +249,12 @@ impl<'a> Work<'a> {
             None => self.guess(turn.runner, turn.start)?,
         };
         self.drain(turn.runner, turn.start, rates)?;
+        // These come first, while there is time for them.
+        for index in self.settled.clone() {
+            if self.points[index].count() == 0 {
+                self.extra(index, &mut turn)?;
+            }
+        }
         for (index, number) in self.order(pass) {
             // Times differ between launches, so each launch measures one block of every point.
             let first = number % BLOCKS == 0;
@@ -249,9 +262,10 @@ impl<'a> Work<'a> {
                 self.block(index, number, &mut turn)?;
             }
         }
-        if pass == 0 && self.points.len() == self.planned {
+        let known = self.planned + self.settled.len();
+        if pass == 0 && self.points.len() == known {
             self.insert()?;
-            for index in self.planned..self.points.len() {
+            for index in known..self.points.len() {
                 for _ in 0..BLOCKS {
                     self.extra(index, &mut turn)?;
                 }
@@ -287,6 +301,10 @@ impl<'a> Work<'a> {
             0 | 1 => Rates { alpha: Seconds(0.0), beta: SecondsPerByte(0.0) },
             _ => {
                 let alpha = probe(runner, 8, 15)?;
+                if let Some(Care { bucket }) = self.care {
+                    let beta = SecondsPerByte(1.0 / bucket.rate.0);
+                    return self.expect(Rates { alpha, beta });
+                }
                 let mut size = 16 << 10;
                 let mut time = probe(runner, size, 5)?;
                 while time.0 < (4.0 * alpha.0).max(2e-3) && size < 4 << 20 {
@@ -297,7 +315,13 @@ impl<'a> Work<'a> {
                 Rates { alpha, beta: SecondsPerByte(beta) }
             }
         };
+        self.expect(rates)
+    }
+
+    /// What each point will take at these rates, and which are measured.
+    fn expect(&mut self, rates: Rates) -> Result<Rates> {
         self.rates = Some(rates);
+        self.settle()?;
         for point in &mut self.points {
             point.expect(rates);
         }
@@ -312,9 +336,8 @@ impl<'a> Work<'a> {
         const PART: f64 = 0.6;
         const LONGEST: f64 = 0.3;
         let blocks = f64::from(self.plan.launches * BLOCKS);
-        let kept = self.settled();
-        let dear = kept.map_or(0.0, |at| self.points[at].expected().0 + self.emptied(at));
-        let room = PART * self.plan.longest.as_secs_f64() - f64::from(self.plan.launches) * dear;
+        let dear = self.settled.iter().map(|&at| self.points[at].expected().0 + self.emptied(at));
+        let room = PART * self.plan.longest.as_secs_f64() - dear.sum::<f64>();
         let mut longest = LONGEST;
         // What the guess takes as a start-up time may be the time slice of another process. Without
         // points dominated by bytes there is no rate; the end of the time limits the rest.
@@ -324,11 +347,11 @@ impl<'a> Work<'a> {
                 let hidden =
                     point.op.moves_data() && self.care.is_some_and(|care| care.hides(point.size));
                 let short = point.expected().0 <= longest && !hidden || point.count() > 0;
-                let wanted = short || kept == Some(at);
+                let wanted = short || self.settled.contains(&at);
                 point.wanted = wanted && point.inner(self.clock_step).is_some();
             }
             let wanted = (0..self.points.len()).filter(|&at| self.points[at].wanted);
-            let others = wanted.filter(|&at| kept != Some(at));
+            let others = wanted.filter(|at| !self.settled.contains(at));
             let all: f64 =
                 others.map(|at| blocks * (self.points[at].cost().0 + self.emptied(at))).sum();
             if all <= room.max(0.0) || longest < least {
@@ -338,16 +361,25 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// With a token bucket: the exchange needed to determine the rate, the smallest that is many
-    /// bursts large, if a quarter of the time is enough for it.
-    fn settled(&self) -> Option<usize> {
-        let least = SETTLED * self.care?.bucket.burst.0;
-        let enough = self.points.iter().enumerate().filter(|(_, p)| {
-            p.op == Op::Shift
-                && p.size.0 >= least
-                && p.expected().0 <= 0.25 * self.plan.budget.as_secs_f64()
-        });
-        enough.min_by_key(|(_, p)| p.size).map(|(at, _)| at)
+    /// With a token bucket: exchanges that show the rate, of sizes near each other, if there is time
+    /// for all of them.
+    fn settle(&mut self) -> Result<()> {
+        let Some(care) = self.care.filter(|_| self.settled.is_empty()) else { return Ok(()) };
+        let least = BURSTS * care.bucket.burst.0;
+        let sizes: Vec<u64> =
+            (0..SETTLED).map(|k| (least + least * k / 16).next_multiple_of(4096)).collect();
+        let time: f64 = sizes.iter().map(|&s| s as f64 / care.bucket.rate.0 + care.cost()).sum();
+        if time > SETTLING * self.plan.longest.as_secs_f64() {
+            return Ok(());
+        }
+        for size in sizes.into_iter().map(Bytes) {
+            let at = self.points.iter().position(|p| p.op == Op::Shift && p.size == size);
+            if at.is_none() {
+                self.points.push(Point::new(self.registry, self.plan.ranks, Op::Shift, size)?);
+            }
+            self.settled.push(at.unwrap_or(self.points.len() - 1));
+        }
+        Ok(())
     }
 
     /// The time to empty the bucket before a block of a point, s.
@@ -385,9 +417,6 @@ impl<'a> Work<'a> {
         // All of them are shuffled, so the remaining ones keep the order they would have had.
         Random::new(self.plan.seed.wrapping_add(u64::from(pass))).shuffle(&mut blocks);
         blocks.retain(|(_, number)| !self.done.contains(number));
-        // The point that gives the rate comes first, while there is time for it.
-        let settled = self.settled();
-        blocks.sort_by_key(|(index, _)| settled != Some(*index));
         blocks
     }
 
@@ -400,10 +429,10 @@ impl<'a> Work<'a> {
 
     /// Measures one block, if it is wanted and there is time; returns whether it did.
     fn block(&mut self, index: usize, number: u32, turn: &mut Turn<'_>) -> Result<bool> {
-        let (emptied, settled) = (self.emptied(index), self.settled() == Some(index));
+        let (emptied, settled) = (self.emptied(index), self.settled.contains(&index));
         let point = &mut self.points[index];
         let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
-        // The point that gives the rate is run once and not compared: others of its kind are.
+        // What shows the rate is run once and not compared: others of its kind are.
         let cost = if settled { point.expected().0 } else { point.cost().0 };
         if !point.wanted || cost + emptied > left {
             return Ok(false);
