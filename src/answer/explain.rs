@@ -9,6 +9,7 @@
 
 mod algorithm;
 mod collective;
+mod named;
 mod topic;
 
 use serde::Serialize;

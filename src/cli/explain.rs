@@ -20,7 +20,7 @@ use collcost::view;
     mut_arg("size", |a| a.help("The size as an option; default: 16MiB"))
 )]
 pub(super) struct Args {
-    /// A collective, a topic such as busbw or map, or a contradiction such as K4
+    /// A collective, a topic such as busbw, a word of a screen, or a contradiction such as K4
     what: String,
     #[command(flatten)]
     call: CallFlags,
@@ -49,6 +49,14 @@ impl Args {
             return Ok(explain::contradiction(contradiction));
         }
         let registry = Registry::builtin();
+        // Words of a screen, typed without quotes.
+        let words =
+            std::iter::once(self.what.as_str()).chain(self.call.words.iter().map(String::as_str));
+        let whole = words.collect::<Vec<_>>().join(" ");
+        if notes::meaning(&whole).is_some() {
+            self.call.words.clear();
+            self.what = whole;
+        }
         // A sentence may mean a collective without naming it.
         let meant = self.what.contains(' ').then(|| notes::heard(&self.what)).flatten();
         if let Some(meant) = meant {

@@ -28,7 +28,7 @@ fn heading(text: &str) -> Block {
 
 fn topic(view: &TopicView) -> Vec<Block> {
     let plain = view.id.starts_with('K');
-    let title = if plain { format!("{}: {}", view.id, view.title) } else { view.title.to_owned() };
+    let title = if plain { format!("{}: {}", view.id, view.title) } else { view.title.clone() };
     let mut blocks = vec![Block::Heading(title)];
     blocks.extend(view.blocks.iter().cloned());
     if !view.next.is_empty() {

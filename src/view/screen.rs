@@ -134,7 +134,11 @@ fn runs(expect: &Expect, report: &Cost) -> String {
         }
         Rules::Asked => "as requested".to_owned(),
     };
-    format!("{}{channels}: {how}", runs.name())
+    // What was requested need not be the library's: the table's name of it.
+    let requested = report.algorithms.iter().filter(|_| runs.rules == Rules::Asked);
+    let named = requested.into_iter().find(|row| row.id == runs.algorithm);
+    let name = named.map_or_else(|| runs.name(), |row| row.title.to_string());
+    format!("{name}{channels}: {how}")
 }
 
 /// What would certainly be faster, if anything, and the lowest ideal time of all.

@@ -4,6 +4,8 @@ use std::process::Command;
 
 use collcost::answer::explain;
 use collcost::base::collective::Collective;
+use collcost::library;
+use collcost::machine::profile::Profile;
 use collcost::model::algorithm::Registry;
 
 const COLLECTIVES: [&str; 10] = [
@@ -71,6 +73,24 @@ fn every_label_has_a_meaning() {
         }
     }
     assert!(asked > 100, "{asked} words were found");
+}
+
+#[test]
+fn machines_libraries_and_engines_have_a_page() {
+    let libraries = library::POLICIES.iter().map(|entry| entry.id);
+    let engines = library::engines::ENGINES.iter().map(|engine| engine.id);
+    for name in Profile::names().chain(libraries).chain(engines) {
+        assert!(explain::topic(name, None, None).is_ok(), "{name}");
+    }
+    assert!(explain::topic("nccll", None, None).is_err());
+}
+
+#[test]
+fn words_of_a_label_need_no_quotes() {
+    for words in ["switch points", "known from", "lowest ideal time"] {
+        let lines = screen(&format!("explain {words}"));
+        assert!(lines.iter().any(|line| line.contains("collcost ")), "{words}: {lines:?}");
+    }
 }
 
 #[test]

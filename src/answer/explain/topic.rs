@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 
 use super::collective::{busbw_formula, state};
+use super::named::named;
 use super::{Explanation, Subject};
 use crate::answer::notes::{
     self, CONTRADICTIONS, Contradiction, Figures, Piece, Topic, WORDS, Word,
@@ -25,7 +26,7 @@ pub struct TopicView {
     /// The name on the command line.
     pub id: String,
     /// The question that it answers.
-    pub title: &'static str,
+    pub title: String,
     /// The page.
     pub blocks: Vec<Block>,
     /// Follow-up commands.
@@ -77,7 +78,7 @@ impl Block {
 /// The number of ranks in a topic's numbers by default.
 const RANKS: u32 = 8;
 
-/// The page called `name`, or the meaning of that word on a screen, with numbers for `ranks` ranks.
+/// The page called `name`, the meaning of that word on a screen, or what is named so, with numbers for `ranks` ranks.
 /// The page on busbw may name an all-reduce, whose traffic it then shows.
 ///
 /// # Errors
@@ -89,7 +90,8 @@ pub fn topic(
 ) -> Result<Explanation> {
     let Topic { id, title, pieces, next, .. } = match (notes::topic(name), notes::meaning(name)) {
         (Err(_), Some(word)) => return Ok(meaning(word)),
-        (topic, _) => topic?,
+        (Err(unknown), None) => return named(name).ok_or(unknown),
+        (Ok(topic), _) => topic,
     };
     let ranks = ranks.map_or(RANKS, NonZeroU32::get);
     let mut blocks = Vec::new();
@@ -114,7 +116,8 @@ pub fn topic(
                 .help(format!("write collcost explain allreduce {algorithm}")));
         }
     }
-    Ok(Explanation::of(Subject::Topic(TopicView { id: (*id).to_owned(), title, blocks, next })))
+    let (id, title) = ((*id).to_owned(), (*title).to_owned());
+    Ok(Explanation::of(Subject::Topic(TopicView { id, title, blocks, next })))
 }
 
 /// A word of a screen as a page.
@@ -124,8 +127,8 @@ fn meaning(word: &'static Word) -> Explanation {
         blocks.push(Block::Text(format!("Also printed as: {}.", word.names[1..].join(", "))));
     }
     blocks.push(Block::Command(format!("collcost {}", word.next)));
-    let id = word.names[0].to_owned();
-    Explanation::of(Subject::Topic(TopicView { id, title: word.names[0], blocks, next: &[] }))
+    let [id, title] = [word.names[0]; 2].map(str::to_owned);
+    Explanation::of(Subject::Topic(TopicView { id, title, blocks, next: &[] }))
 }
 
 /// One of K1 to K26 as a page.
@@ -145,7 +148,7 @@ pub fn contradiction(c: &'static Contradiction) -> Explanation {
     }
     let id = c.id.to_owned();
     let next = &["collcost explain contradictions"];
-    Explanation::of(Subject::Topic(TopicView { id, title: c.title, blocks, next }))
+    Explanation::of(Subject::Topic(TopicView { id, title: c.title.to_owned(), blocks, next }))
 }
 
 fn known(figures: Figures, ranks: u32) -> Block {
