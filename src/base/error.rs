@@ -206,13 +206,12 @@ pub fn brief(text: String) -> String {
 /// its letters may differ, and two swapped letters count as one.
 #[must_use]
 pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // No typo makes a name as long as this.
-    if typed.len() > LONGEST {
-        return None;
-    }
-    let slips = ((1 + typed.chars().count()) / 3).max(1);
+    let letters = typed.chars().count();
+    let slips = ((1 + letters) / 3).max(1);
     known
         .into_iter()
+        // Each letter more or less is a slip; a long text would take long to compare.
+        .filter(|name| name.chars().count().abs_diff(letters) <= slips)
         .map(|name| (strsim::osa_distance(typed, name), name))
         .filter(|&(slipped, _)| slipped <= slips)
         .min_by_key(|&(slipped, _)| slipped)

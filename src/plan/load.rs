@@ -3,7 +3,7 @@
 use super::{PRESETS, Step, read, steps};
 use crate::base::text_pos::{Document, Place, advice};
 use crate::plan::table::{
-    Fault, Faults, Fields, Layer, Machines, documents, layer, settings, texts,
+    Fault, Faults, Fields, Layer, Machines, documents, in_order, layer, settings, texts,
 };
 
 /// The requested steps.
@@ -34,8 +34,7 @@ pub fn load(
 ) -> std::result::Result<Vec<Step>, Vec<Fault>> {
     let faults = Faults::default();
     let found = load_into(machines, asked, keys, &faults);
-    let mut faults = faults.into_inner();
-    faults.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    let faults = in_order(faults);
     if faults.is_empty() { Ok(found) } else { Err(faults) }
 }
 

@@ -44,7 +44,9 @@ use crate::machine::query::Layout;
 use crate::model::algorithm::Registry;
 use crate::plan::Step;
 use crate::plan::job::Job;
-use crate::plan::table::{Faults, MachineEntry, Machines, documents, layer, settings, texts};
+use crate::plan::table::{
+    Faults, MachineEntry, Machines, documents, in_order, layer, settings, texts,
+};
 
 pub use crate::plan::table::{BuiltIn, Disk, Fault, Files};
 pub use gate::{GATES, Gate, Threshold, thresholds};
@@ -238,8 +240,7 @@ pub fn check(files: &dyn Files, file: &str, options: &Options) -> Checked {
     let priced: Vec<Option<Outcome>> =
         budgets.iter().map(|b| outcome::outcome(&registry, files, b, *options, &faults)).collect();
     let outcomes: Vec<Outcome> = relation::related(&budgets, priced, *options, &faults);
-    let mut faults = faults.into_inner();
-    faults.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    let faults = in_order(faults);
     let outcomes = if faults.is_empty() { outcomes } else { Vec::new() };
     Checked { budgets, outcomes, faults, today: options.today }
 }

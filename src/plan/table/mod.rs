@@ -27,7 +27,7 @@ pub use machine::{MachineEntry, Machines, parameters};
 pub use project::{Text, documents, layer, settings, texts};
 
 /// What is wrong at one place of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     /// The file.
     pub file: String,
@@ -93,6 +93,14 @@ impl fmt::Display for Fault {
 
 /// All faults of a reading.
 pub type Faults = RefCell<Vec<Fault>>;
+
+/// The faults in the order of their places; that of a key which was read twice once.
+pub(crate) fn in_order(faults: Faults) -> Vec<Fault> {
+    let mut faults = faults.into_inner();
+    faults.sort();
+    faults.dedup();
+    faults
+}
 
 /// A table of a file.
 #[derive(Clone, Copy)]
@@ -170,12 +178,8 @@ impl<'a> Fields<'a> {
         self.keep(Fault::new(&file, place, error.what().to_owned(), help));
     }
 
-    /// A key that is read twice is reported once.
     fn keep(&self, fault: Fault) {
-        let mut faults = self.faults.borrow_mut();
-        if !faults.contains(&fault) {
-            faults.push(fault);
-        }
+        self.faults.borrow_mut().push(fault);
     }
 
     /// Keeps a fault for every key that is not one of `known`.
