@@ -498,32 +498,48 @@ fn a_flood_of_strangers_holds_up_nobody() {
     });
 }
 
-/// One stranger of those who call a thousand times a second: garbage, another version, the wrong
-/// code, or nothing but a byte now and then. What is slow stays in `slow` for two seconds.
-fn attack(at: SocketAddr, number: usize, slow: &mut VecDeque<(Instant, TcpStream)>) {
+/// The greeting of the coordinator at `at`: who has it greets with the right version.
+fn overheard(at: SocketAddr) -> [u8; 68] {
+    let mut stream = soon("the coordinator", || TcpStream::connect(at).ok());
+    stream.write_all(&greeting("9.8.7", 1)).unwrap();
+    let mut theirs = [0; 68];
+    stream.read_exact(&mut theirs).unwrap();
+    theirs
+}
+
+/// One stranger of those who call a thousand times a second: garbage, another version, the right
+/// version with the code of another token, or nothing but a byte now and then. What is slow stays
+/// in `slow` for two seconds. Returns whether a wrong code was refused.
+fn attack(
+    at: SocketAddr,
+    theirs: &[u8],
+    number: usize,
+    slow: &mut VecDeque<(Instant, TcpStream)>,
+) -> bool {
     let wait = Duration::from_millis(100);
     while slow.front().is_some_and(|(since, _)| since.elapsed() > Duration::from_secs(2)) {
         slow.pop_front();
     }
     slow.iter_mut().rev().take(1).for_each(|(_, stream)| drop(stream.write_all(&[0])));
-    let Ok(mut stream) = TcpStream::connect_timeout(&at, wait) else { return };
+    let Ok(mut stream) = TcpStream::connect_timeout(&at, wait) else { return false };
     let _ = stream.set_read_timeout(Some(wait));
     match number % 4 {
         0 => drop(stream.write_all([&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 200]][number / 4 % 2])),
         1 => drop(stream.write_all(&greeting("9.8.7", 1))),
         2 => {
-            // A greeting like its own, then the code of another token.
-            let mut own = [0; 68];
-            let _ = stream.read_exact(&mut own);
-            let _ = stream.write_all(&[&own[..], &[1; 32]].concat());
+            let _ = stream.write_all(&[theirs, &[1; 32]].concat());
+            let mut said = [1; 69];
+            return stream.read_exact(&mut said).is_ok() && said[68] == 0;
         }
         _ => slow.push_back((Instant::now(), stream)),
     }
+    false
 }
 
-/// A run while strangers call; its ranks come so late. How many called, and how many lines it said.
-fn beside_attackers(late: Duration) -> (usize, usize) {
-    const CALLERS: u32 = 16;
+/// A run while strangers call; its ranks come so late. How many called, how many wrong codes were
+/// refused, and how many lines it said.
+fn beside_attackers(late: Duration) -> [usize; 3] {
+    const CALLERS: u32 = 32;
     /// Of each of them: a thousand a second together.
     const PACE: Duration = Duration::from_millis(CALLERS as u64);
     let meeting = Meeting::with(None);
@@ -531,20 +547,21 @@ fn beside_attackers(late: Duration) -> (usize, usize) {
     thread::scope(|scope| {
         let flood = Flood(&over);
         let first = start(meeting.rank(0, 3, "token", "--check"));
-        soon("the coordinator", || TcpStream::connect(meeting.at).ok());
+        let theirs = overheard(meeting.at);
         let since = Instant::now();
         let (over, at) = (&over, meeting.at);
         let callers: Vec<_> = (0..CALLERS)
             .map(|caller| {
                 scope.spawn(move || {
-                    let (mut count, mut slow) = (0, VecDeque::new());
+                    let (mut count, mut refused, mut slow) = (0, 0, VecDeque::new());
                     while !over.load(Ordering::Relaxed) {
-                        attack(at, count + caller as usize, &mut slow);
+                        let number = count + caller as usize;
+                        refused += usize::from(attack(at, &theirs, number, &mut slow));
                         count += 1;
                         let next = PACE * count as u32;
                         thread::sleep(next.saturating_sub(since.elapsed()));
                     }
-                    count
+                    [count, refused]
                 })
             })
             .collect();
@@ -552,10 +569,13 @@ fn beside_attackers(late: Duration) -> (usize, usize) {
         let others: Vec<_> = [1, 2].map(|rank| start(meeting.rank(rank, 3, "token", ""))).into();
         let (code, _, err) = finish(first);
         drop(flood);
-        let calls = callers.into_iter().map(|caller| caller.join().unwrap()).sum();
+        let [calls, refused] = callers
+            .into_iter()
+            .map(|caller| caller.join().unwrap())
+            .fold([0, 0], |all, own| [all[0] + own[0], all[1] + own[1]]);
         assert_eq!(code, Some(0), "after {late:?}, {calls} calls: {err}");
         others.into_iter().for_each(|other| assert_eq!(finish(other).0, Some(0), "{late:?}"));
-        (calls, err.lines().count())
+        [calls, refused, err.lines().count()]
     })
 }
 
@@ -565,7 +585,7 @@ fn beside_attackers(late: Duration) -> (usize, usize) {
 fn ranks_join_beside_a_thousand_strangers_a_second() {
     let runs = 100 / full::one_in(50);
     let longest = if runs == 100 { 25_000 } else { 3000 };
-    let found: Mutex<Vec<(Duration, usize, usize)>> = Mutex::default();
+    let found: Mutex<Vec<(Duration, [usize; 3])>> = Mutex::default();
     let next = AtomicU32::new(0);
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -577,24 +597,25 @@ fn ranks_join_beside_a_thousand_strangers_a_second() {
                     }
                     let late = Duration::from_millis((run * 7919 + 500) as u64 % longest);
                     let since = Instant::now();
-                    let (calls, lines) = beside_attackers(late);
-                    assert!(lines <= 20, "{lines} lines");
-                    found.lock().unwrap().push((since.elapsed(), calls, lines));
+                    let said = beside_attackers(late);
+                    assert!(said[2] <= 20, "{} lines", said[2]);
+                    found.lock().unwrap().push((since.elapsed(), said));
                 }
             });
         }
     });
     let found = found.into_inner().unwrap();
     let seconds: f64 = found.iter().map(|(took, ..)| took.as_secs_f64()).sum();
-    let calls: usize = found.iter().map(|(_, calls, _)| calls).sum();
-    let lines = found.iter().map(|(.., lines)| lines).max().unwrap();
+    let sum = |which: usize| found.iter().map(|(_, said)| said[which]).sum::<usize>();
+    let lines = found.iter().map(|(_, said)| said[2]).max().unwrap();
+    let (calls, refused) = (sum(0), sum(1));
     println!(
         "{runs} of {runs} runs joined in {seconds:.0} s beside {calls} strangers, {:.0} a second; \
-         at most {lines} lines",
+         {refused} wrong codes refused; at most {lines} lines",
         calls as f64 / seconds
     );
     assert_eq!(found.len(), runs);
-    assert!(calls > 50 * runs, "{calls}");
+    assert!(calls > 50 * runs && refused > 5 * runs, "{calls} calls, {refused} refused");
 }
 
 #[test]
