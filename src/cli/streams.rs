@@ -132,6 +132,16 @@ fn is_special(byte: u8) -> bool {
     byte < 0x20 && byte != b'\n' && byte != b'\t' || byte == 0x7f || byte == LEAD
 }
 
+/// How many bytes can be copied unchanged. Parts are looked at as a whole, several bytes at once.
+fn plain(bytes: &[u8]) -> usize {
+    const PART: usize = 128;
+    let has_special = |part: &[u8]| part.iter().fold(false, |found, &b| found | is_special(b));
+    let before = bytes.chunks(PART).take_while(|part| !has_special(part)).count() * PART;
+    let rest = bytes.get(before..).unwrap_or_default();
+    let within = rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len());
+    before.min(bytes.len()) + within
+}
+
 /// Whether the bytes are a complete change of colour or weight (true) or may become one (false).
 fn style(bytes: &[u8]) -> Option<bool> {
     const LONGEST: usize = 8;
@@ -163,7 +173,7 @@ impl<W: Write> Write for Clean<W> {
                 rest = &rest[1..];
                 continue;
             }
-            let plain = rest.iter().position(|&b| is_special(b)).unwrap_or(rest.len());
+            let plain = plain(rest);
             self.inner.write_all(&rest[..plain])?;
             if let Some(&special) = rest.get(plain) {
                 self.take(special)?;

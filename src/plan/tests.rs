@@ -1,7 +1,7 @@
 use super::*;
 use crate::base::text_pos::Document;
 use crate::model::algorithm::Registry;
-use crate::plan::table::{BuiltIn, Faults, Layer, Machines};
+use crate::plan::table::{BuiltIn, Faults, Layer, Machines, in_order};
 
 /// The step of a text, or its faults.
 fn read_step(text: &str) -> std::result::Result<Step, Vec<String>> {
@@ -12,7 +12,7 @@ fn read_step(text: &str) -> std::result::Result<Step, Vec<String>> {
     let found = steps(file, &faults);
     let step =
         found.first().and_then(|(name, layer)| read(name, vec![*layer], &[], &machines, &faults));
-    let said: Vec<String> = faults.borrow().iter().map(ToString::to_string).collect();
+    let said: Vec<String> = in_order(faults).iter().map(ToString::to_string).collect();
     step.ok_or(said)
 }
 
@@ -167,16 +167,16 @@ fn faults_are_named_together_with_their_places() {
     assert_eq!(
         places,
         [
-            "plan.toml:4:1",
             "plan.toml:1:7",
             "plan.toml:2:10",
             "plan.toml:3:10",
+            "plan.toml:4:1",
             "plan.toml:6:6",
             "plan.toml:6:6"
         ],
         "{faults:#?}"
     );
-    assert!(faults[0].contains("did you mean `hidden`?"), "{faults:#?}");
+    assert!(faults[3].contains("did you mean `hidden`?"), "{faults:#?}");
 }
 
 /// PyPI aiconfigurator-core 0.12.0, H100 SXM, SGLang 0.5.12: 4,096 tokens of 7,168 to 8 of 256 experts on

@@ -22,6 +22,7 @@ pub mod nccl;
 mod plan;
 mod question;
 mod report;
+mod rows;
 mod simulate;
 mod trace;
 

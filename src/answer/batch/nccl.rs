@@ -9,10 +9,10 @@
 //! them at the end, followed by `kind` (`general`, `sym`, `ce`) and `kernel`.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{BufRead, Write};
+use std::rc::Rc;
 
-use csv::{ByteRecord, StringRecord};
-
+use super::rows::{Row, Rows};
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::comms::Named;
@@ -32,11 +32,24 @@ pub struct Replay<'a> {
     comms: HashMap<&'a str, &'a Communicator>,
     settings: &'a HashMap<String, Settings>,
     /// By id, version, environment and type; `None` if NCCL refuses the environment.
-    prepared: HashMap<[String; 4], Option<Ready>>,
+    prepared: HashMap<[String; 4], Option<Rc<Ready>>>,
+}
+
+/// What the questions of consecutive rows share.
+#[derive(Default)]
+struct Shared {
+    /// Id, version, environment and type.
+    communicator: [String; 4],
+    ready: Option<Rc<Ready>>,
+    /// Operations and collective.
+    asked: [String; 2],
+    /// The call, but for its size.
+    call: Option<Call>,
+    /// The fields that an answer repeats before the size.
+    repeated: String,
 }
 
 /// A communicator's decisions.
-#[derive(Clone)]
 struct Ready {
     version: Version,
     chooser: Chooser,
@@ -69,65 +82,46 @@ impl<'a> Replay<'a> {
     /// or writing that fails, as [`Failed::Io`].
     pub fn answer(
         &mut self,
-        questions: impl Read,
+        questions: impl BufRead,
         mut answers: impl Write,
     ) -> std::result::Result<(), Failed> {
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(questions);
-        let header = reader.headers().map_err(|e| broken(&e))?.clone();
-        let columns = columns(&header)?;
-        let windows = ON_WINDOWS.map(|name| header.iter().position(|h| h.trim() == name));
-        let mut lines = ASKED.join(",") + "," + &ANSWERED.join(",");
-        if windows[0].is_some() {
-            lines += &format!(",{},{}", ON_WINDOWS.join(","), OF_WINDOWS.join(","));
-        }
-        lines.push('\n');
-        let mut key: [String; 4] = Default::default();
-        let mut ready: Option<Option<Ready>> = None;
-        let mut line = ByteRecord::new();
-        // Fields are cut from bytes: most are never decoded as text.
-        while reader.read_byte_record(&mut line).map_err(|e| broken(&e))? {
-            let at = |e: Error| {
-                Failed::Question(
-                    e.at(format!("line {}", line.position().map_or(0, csv::Position::line))),
-                )
-            };
-            let text = std::str::from_utf8(line.as_slice()).map_err(|_| {
-                at(Error::input("this is not UTF-8 text").help("write the table as UTF-8"))
-            })?;
-            let field = |i: usize| line.range(i).and_then(|range| text.get(range)).unwrap_or("");
-            let asked: [&str; ASKED.len()] = columns.map(field);
-            let [reg, dtype] = windows.map(|column| column.map_or("", field));
-            let same = asked[..3].iter().zip(&key).all(|(field, key)| field == key);
-            if ready.is_none() || !same || key[3] != dtype {
-                key = [asked[0], asked[1], asked[2], dtype].map(str::to_owned);
-                ready = Some(self.ready(&key, windows[0].is_some()).map_err(at)?);
+        let (mut rows, mut row) = (Rows::new(questions), Row::default());
+        rows.read(&mut row, usize::MAX).map_err(|e| broken(&e))?;
+        let columns = Columns::of(&row)?;
+        let on_windows = columns.windows[0].is_some();
+        let mut lines = columns.answered();
+        let mut shared = Shared::default();
+        while rows.read(&mut row, columns.needed).map_err(|e| broken(&e))? {
+            let at = |e: Error| Failed::Question(e.at(format!("line {}", row.line)));
+            let [id, version, env, pipeops, collective, size] = columns.asked.map(|c| row.field(c));
+            let [reg, dtype] = columns.windows.map(|c| c.map_or(&[][..], |c| row.field(c)));
+            let communicator = [id, version, env, dtype];
+            // Absent before the first row, and where no communicator starts.
+            if shared.call.is_none() || !is_same(&shared.communicator, communicator) {
+                keep(&mut shared.communicator, communicator).map_err(at)?;
+                shared.ready = self.ready(&shared.communicator, on_windows).map_err(at)?;
+                shared.ask([pipeops, collective]).map_err(at)?;
+            } else if !is_same(&shared.asked, [pipeops, collective]) {
+                shared.ask([pipeops, collective]).map_err(at)?;
             }
-            // A field needs quotes only if some field of the line does, and few lines do.
-            let quotes = needs_quotes(text);
-            for field in asked {
-                match quotes {
-                    true => push_field(&mut lines, field),
-                    false => {
-                        lines.push_str(field);
-                        lines.push(',');
-                    }
-                }
-            }
-            let tuner = ready.as_ref().and_then(Option::as_ref);
-            let on = match reg {
-                "" | "0" => Windows::None,
-                _ => Windows::Both,
-            };
-            let answer = match tuner {
-                None => Answer::Refused,
-                Some(ready) => {
-                    let call = call(asked[3], asked[4], asked[5]).map_err(at)?;
+            lines.push_str(&shared.repeated);
+            let size = text(size).map_err(at)?;
+            push_field(&mut lines, size);
+            let answer = match (&shared.ready, shared.call) {
+                (Some(ready), Some(call)) => {
+                    let call = Call { size: Bytes(whole(size, "nbytes").map_err(at)?), ..call };
+                    let on = match reg {
+                        b"" | b"0" => Windows::None,
+                        _ => Windows::Both,
+                    };
                     Answer::of(ready, &call, on)
                 }
+                _ => Answer::Refused,
             };
             answer.push(&mut lines);
-            if windows[0].is_some() {
-                answer.push_kind(&mut lines, [reg, dtype], tuner);
+            if on_windows {
+                let repeated = [text(reg).map_err(at)?, text(dtype).map_err(at)?];
+                answer.push_kind(&mut lines, repeated, shared.ready.as_deref());
             }
             lines.push('\n');
             if lines.len() > BUFFERED {
@@ -139,7 +133,7 @@ impl<'a> Replay<'a> {
         answers.flush().map_err(Failed::Io)
     }
 
-    fn ready(&mut self, key: &[String; 4], windows: bool) -> Result<Option<Ready>> {
+    fn ready(&mut self, key: &[String; 4], windows: bool) -> Result<Option<Rc<Ready>>> {
         if let Some(ready) = self.prepared.get(key) {
             return Ok(ready.clone());
         }
@@ -174,13 +168,41 @@ impl<'a> Replay<'a> {
                 let kernels = asks
                     .then(|| CostModel::new(comm, version, settings, reduction).map(Box::new))
                     .transpose()?;
-                Some(Ready { version, chooser, kernels })
+                Some(Rc::new(Ready { version, chooser, kernels }))
             }
             None => None,
         };
         self.prepared.insert(key.clone(), ready.clone());
         Ok(ready)
     }
+}
+
+impl Shared {
+    /// Prepares the calls of the rows that follow.
+    fn ask(&mut self, asked: [&[u8]; 2]) -> Result<()> {
+        keep(&mut self.asked, asked)?;
+        let [pipeops, collective] = &self.asked;
+        self.call = self.ready.as_ref().map(|_| call(pipeops, collective)).transpose()?;
+        self.repeated.clear();
+        let [id, version, env, _] = &self.communicator;
+        for field in [id, version, env, pipeops, collective] {
+            push_field(&mut self.repeated, field);
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn is_same<const N: usize>(kept: &[String; N], fields: [&[u8]; N]) -> bool {
+    kept.iter().zip(fields).all(|(kept, field)| kept.as_bytes() == field)
+}
+
+fn keep<const N: usize>(kept: &mut [String; N], fields: [&[u8]; N]) -> Result<()> {
+    for (kept, field) in kept.iter_mut().zip(fields) {
+        kept.clear();
+        kept.push_str(text(field)?);
+    }
+    Ok(())
 }
 
 /// Why a replay ended early.
@@ -203,19 +225,46 @@ fn broken(error: &csv::Error) -> Failed {
     }
 }
 
-/// Where the questions' columns are.
-fn columns(header: &StringRecord) -> std::result::Result<[usize; ASKED.len()], Failed> {
-    let mut columns = [0; ASKED.len()];
-    for (column, name) in columns.iter_mut().zip(ASKED) {
-        *column = header.iter().position(|h| h.trim() == name).ok_or_else(|| {
-            Failed::Question(
-                Error::input(format!("the questions have no column `{name}`"))
-                    .at("line 1")
-                    .help(format!("name the columns {}", ASKED.join(", "))),
-            )
-        })?;
+/// Where the columns are.
+struct Columns {
+    asked: [usize; ASKED.len()],
+    windows: [Option<usize>; ON_WINDOWS.len()],
+    /// No field behind these is read.
+    needed: usize,
+}
+
+impl Columns {
+    fn of(header: &Row) -> std::result::Result<Self, Failed> {
+        let named =
+            |name: &str| header.fields().position(|field| field.trim_ascii() == name.as_bytes());
+        let mut asked = [0; ASKED.len()];
+        for (column, name) in asked.iter_mut().zip(ASKED) {
+            *column = named(name).ok_or_else(|| {
+                Failed::Question(
+                    Error::input(format!("the questions have no column `{name}`"))
+                        .at("line 1")
+                        .help(format!("name the columns {}", ASKED.join(", "))),
+                )
+            })?;
+        }
+        let windows = ON_WINDOWS.map(named);
+        let last = asked.into_iter().chain(windows.into_iter().flatten()).max();
+        Ok(Self { asked, windows, needed: last.map_or(0, |last| last + 1) })
     }
-    Ok(columns)
+
+    /// The heading of the answers, with its line end.
+    fn answered(&self) -> String {
+        let mut names = [&ASKED[..], &ANSWERED[..]].concat();
+        if self.windows[0].is_some() {
+            names.extend(ON_WINDOWS.into_iter().chain(OF_WINDOWS));
+        }
+        names.join(",") + "\n"
+    }
+}
+
+fn text(field: &[u8]) -> Result<&str> {
+    std::str::from_utf8(field)
+        .map_err(|_| Error::input("this is not UTF-8 text").help("write the table as UTF-8"))
 }
 
 /// Bytes of answers that are written at once.
@@ -238,17 +287,18 @@ fn push_field(line: &mut String, field: &str) {
     line.push(',');
 }
 
-/// The question of a line.
-fn call(pipeops: &str, collective: &str, nbytes: &str) -> Result<Call> {
-    let whole = |text: &str, what: &str| {
-        text.parse::<u64>().map_err(|_| {
-            Error::input(format!("`{text}` is not a value of {what}")).help("write a whole number")
-        })
-    };
+fn whole(text: &str, what: &str) -> Result<u64> {
+    text.parse::<u64>().map_err(|_| {
+        Error::input(format!("`{text}` is not a value of {what}")).help("write a whole number")
+    })
+}
+
+/// The question of a row, but for its size.
+fn call(pipeops: &str, collective: &str) -> Result<Call> {
     let pipelined = u32::try_from(whole(pipeops, "pipeops")?).ok().filter(|&p| p > 0);
     Ok(Call {
         function: Function::named(collective)?,
-        size: Bytes(whole(nbytes, "nbytes")?),
+        size: Bytes(0),
         pipelined: pipelined.ok_or_else(|| {
             Error::input(format!("`{pipeops}` is not a value of pipeops")).help("write 1 or more")
         })?,
