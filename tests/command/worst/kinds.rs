@@ -102,6 +102,11 @@ pub const KINDS: &[Kind] = &[
     kind("NCCL's log", "nccl log FILE", File("nccl_logs/h100-2x8.log")),
     kind("NCCL's communicators", "nccl choose allreduce --comms FILE", File("nccl_comms.csv")),
     kind(
+        "NCCL's questions",
+        "nccl replay --comms tests/data/nccl_comms.csv <",
+        Text(NCCL_QUESTIONS),
+    ),
+    kind(
         "NCCL's tuner file",
         "choose rules-file:FILE allreduce -n 16 --on dgx-h100",
         File("nccl_tuner_switch_point.csv"),
@@ -132,6 +137,12 @@ const QUESTIONS: &str = r#"{"id":"1","kind":"cost","primitive":"allreduce","algo
 {"id":"4","kind":"compare","collective":"allreduce","n":8,"profile":"dgx-a100","size_bytes":"1GiB","busbw_Bps":2e11}
 {"id":"5","kind":"explain","collective":"allreduce","algorithm":"ring"}
 "#;
+
+const NCCL_QUESTIONS: &str = "id,version,env,pipeops,collective,nbytes
+dgx_h100_8x400g.p8.n2,2.27.3,,1,AllReduce,1048576
+dgx_h100_8x400g.p8.n2,2.30.7,,4,AllGather,65536
+\"dgx_h100_8x400g.p8.n2\",2.18.3,,1,Broadcast,8
+";
 
 const REQUESTS: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}
