@@ -540,7 +540,6 @@ fn attack(
 /// refused, and how many lines it said.
 fn beside_attackers(late: Duration) -> [usize; 3] {
     const CALLERS: u32 = 32;
-    /// Of each of them: a thousand a second together.
     /// Of each of them: together some more than a thousand a second.
     const PACE: Duration = Duration::from_millis(26);
     let meeting = Meeting::with(None);
