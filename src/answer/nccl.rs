@@ -123,8 +123,7 @@ pub struct CellView {
 /// Microseconds to seconds, from the digits that NCCL prints.
 pub(super) fn seconds(micros: f32) -> f64 {
     // The decimal number that people read, not the nearest binary float32.
-    let mut text = String::new();
-    crate::library::nccl::write_float(&mut text, micros);
+    let text = crate::library::nccl::float(micros);
     text.parse::<f64>().map_or(f64::from(micros), |us| us / 1e6)
 }
 

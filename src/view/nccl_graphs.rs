@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::library::nccl::search::{Attempt, Found, Searched};
-use crate::library::nccl::{Version, since, write_float};
+use crate::library::nccl::{Version, float, since};
 
 /// The graphs as the version's log prints them, with the searches in order if `explain` is set; for
 /// programs, one line of a table.
@@ -161,11 +161,6 @@ fn graph(out: &mut impl Write, searched: &Searched, id: u32, found: &Found) -> i
 pub fn sheet(machine: &str, searched: &Searched) -> Sheet {
     let of = |found: &Found| {
         let graph = &found.graph;
-        let float = |number: f32| {
-            let mut text = String::new();
-            write_float(&mut text, number);
-            text
-        };
         [
             graph.pattern.to_string(),
             graph.channels.to_string(),

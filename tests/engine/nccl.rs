@@ -128,6 +128,44 @@ fn every_decision_is_nvidias() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), groups.len(), wrong[0]);
 }
 
+/// A table's columns may be in any order, its fields in quotes.
+#[test]
+fn questions_are_the_same_however_they_are_written() {
+    let comms = communicators();
+    let none = HashMap::new();
+    let asked = |head: &str, row: &dyn Fn([&str; 6]) -> String| {
+        let mut text = format!("{head}\n");
+        for comm in &comms[..3] {
+            for (version, collective, size) in [
+                ("2.27.3", "allreduce", "8"),
+                ("2.27.3", "allreduce", "67108864"),
+                ("2.27.3", "broadcast", "67108864"),
+                ("2.18.3", "broadcast", "67108864"),
+            ] {
+                text += &row([&comm.id, version, "", "1", collective, size]);
+                text.push('\n');
+            }
+        }
+        let mut answers = Vec::new();
+        Replay::new(&comms, &none)
+            .answer(text.as_bytes(), &mut answers)
+            .expect("all are questions");
+        String::from_utf8(answers).unwrap()
+    };
+    let plain = asked("id,version,env,pipeops,collective,nbytes", &|fields| fields.join(","));
+    assert_eq!(plain.lines().count(), 13);
+    let turned =
+        asked("nbytes,note,collective,pipeops,env,version,id", &|[id, v, env, ops, of, size]| {
+            format!("{size},x,{of},{ops},{env},{v},{id}")
+        });
+    assert_eq!(turned, plain);
+    let quoted =
+        asked("id,version,env,pipeops,collective,nbytes", &|[id, v, env, ops, of, size]| {
+            format!("\"{id}\",{v},{env},{ops},{of},\"{size}\"")
+        });
+    assert_eq!(quoted, plain);
+}
+
 /// A line's first fields, and the others.
 fn split(line: &str, fields: usize) -> (&str, &str) {
     let at = line.match_indices(',').nth(fields - 1).expect("it has so many fields").0;
@@ -264,11 +302,6 @@ fn holds(chooser: &Chooser, function: Function, found: &[Range], size: u64, id: 
 
 #[test]
 fn floats_print_as_c_prints_them() {
-    let text = |number: f32| {
-        let mut text = String::new();
-        nccl::write_float(&mut text, number);
-        text
-    };
     for (number, expected) in [
         (0.0, "0"),
         (24.0, "24"),
@@ -281,8 +314,8 @@ fn floats_print_as_c_prints_them() {
         (0.000_123, "0.000123000005"),
         (1e20, "1.00000002e+20"),
     ] {
-        assert_eq!(text(number), expected);
-        assert_eq!(text(number).parse::<f32>().unwrap().to_bits(), number.to_bits());
+        assert_eq!(nccl::float(number), expected);
+        assert_eq!(nccl::float(number).parse::<f32>().unwrap().to_bits(), number.to_bits());
     }
 }
 

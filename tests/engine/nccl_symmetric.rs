@@ -14,7 +14,7 @@ use collcost::base::quantity::Bytes;
 use collcost::library::nccl::comms;
 use collcost::library::nccl::cost_model::{CostModel, Windows};
 use collcost::library::nccl::{
-    Call, Communicator, Function, Operation, Place, Reduction, Settings, Version, write_float,
+    Call, Communicator, Function, Operation, Place, Reduction, Settings, Version, float,
 };
 use flate2::read::GzDecoder;
 
@@ -48,8 +48,7 @@ fn kernels_are_those_of_the_release() {
             pipelined: 1,
         };
         let ours = model.on_windows(&call).map_or(",,".to_owned(), |best| {
-            let mut time = String::new();
-            write_float(&mut time, best.time().0);
+            let time = float(best.time().0);
             let kernel = best.candidate.name(release(fields[1]));
             format!("{kernel},{},{time}", best.channels)
         });

@@ -10,7 +10,7 @@ use collcost::library::nccl::search::{Job, Searched, search};
 use collcost::library::nccl::topology::{Description, Knobs};
 use collcost::library::nccl::{
     Call, Chooser, Communicator, Function, Gbps, Graph, Reduction, Settings, Table, Version,
-    assignments, write_float,
+    assignments, float,
 };
 
 /// How many rows were compared, and those that differ: what is answered here, then the truth.
@@ -31,12 +31,6 @@ impl Held {
 
 pub fn release(tag: &str) -> Version {
     tag.parse().expect(tag)
-}
-
-pub fn float(number: f32) -> String {
-    let mut text = String::new();
-    write_float(&mut text, number);
-    text
 }
 
 /// Choices, or errors in their place.

@@ -38,15 +38,16 @@ pub struct Replay<'a> {
 /// What the questions of consecutive rows share.
 #[derive(Default)]
 struct Shared {
-    /// Id, version, environment and type.
-    communicator: [String; 4],
+    /// Id, version, environment and type; none before the first row.
+    communicator: Option<[String; 4]>,
+    /// None where no communicator starts.
     ready: Option<Rc<Ready>>,
-    /// Operations and collective.
-    asked: [String; 2],
     /// The call, but for its size.
     call: Option<Call>,
     /// The fields that an answer repeats before the size.
-    repeated: String,
+    repeated: Vec<u8>,
+    /// The first of these rows up to its size.
+    row: Vec<u8>,
 }
 
 /// A communicator's decisions.
@@ -89,48 +90,63 @@ impl<'a> Replay<'a> {
         rows.read(&mut row, usize::MAX).map_err(|e| broken(&e))?;
         let columns = Columns::of(&row)?;
         let on_windows = columns.windows[0].is_some();
-        let mut lines = columns.answered();
+        let mut lines = columns.answered().into_bytes();
         let mut shared = Shared::default();
         while rows.read(&mut row, columns.needed).map_err(|e| broken(&e))? {
             let at = |e: Error| Failed::Question(e.at(format!("line {}", row.line)));
-            let [id, version, env, pipeops, collective, size] = columns.asked.map(|c| row.field(c));
-            let [reg, dtype] = columns.windows.map(|c| c.map_or(&[][..], |c| row.field(c)));
-            let communicator = [id, version, env, dtype];
-            // Absent before the first row, and where no communicator starts.
-            if shared.call.is_none() || !is_same(&shared.communicator, communicator) {
-                keep(&mut shared.communicator, communicator).map_err(at)?;
-                shared.ready = self.ready(&shared.communicator, on_windows).map_err(at)?;
-                shared.ask([pipeops, collective]).map_err(at)?;
-            } else if !is_same(&shared.asked, [pipeops, collective]) {
-                shared.ask([pipeops, collective]).map_err(at)?;
+            if !columns.is_shared(&row, &shared) {
+                self.share(&columns, &row, &mut shared).map_err(at)?;
             }
-            lines.push_str(&shared.repeated);
-            let size = text(size).map_err(at)?;
+            lines.extend_from_slice(&shared.repeated);
+            let size = row.field(columns.size());
             push_field(&mut lines, size);
+            let reg = columns.windows[0].map_or(&[][..], |column| row.field(column));
             let answer = match (&shared.ready, shared.call) {
                 (Some(ready), Some(call)) => {
-                    let call = Call { size: Bytes(whole(size, "nbytes").map_err(at)?), ..call };
                     let on = match reg {
                         b"" | b"0" => Windows::None,
                         _ => Windows::Both,
                     };
-                    Answer::of(ready, &call, on)
+                    let size = Bytes(whole(size, "nbytes").map_err(at)?);
+                    Answer::of(ready, &Call { size, ..call }, on)
                 }
-                _ => Answer::Refused,
+                // It repeats whatever size was asked.
+                _ => text(size).map(|_| Answer::Refused).map_err(at)?,
             };
             answer.push(&mut lines);
             if on_windows {
-                let repeated = [text(reg).map_err(at)?, text(dtype).map_err(at)?];
+                let repeated = [text(reg).map_err(at)?, text(columns.dtype(&row)).map_err(at)?];
                 answer.push_kind(&mut lines, repeated, shared.ready.as_deref());
             }
-            lines.push('\n');
+            lines.push(b'\n');
             if lines.len() > BUFFERED {
-                answers.write_all(lines.as_bytes()).map_err(Failed::Io)?;
+                answers.write_all(&lines).map_err(Failed::Io)?;
                 lines.clear();
             }
         }
-        answers.write_all(lines.as_bytes()).map_err(Failed::Io)?;
+        answers.write_all(&lines).map_err(Failed::Io)?;
         answers.flush().map_err(Failed::Io)
+    }
+
+    /// Prepares for a row and those that follow it with other sizes.
+    fn share(&mut self, columns: &Columns, row: &Row, shared: &mut Shared) -> Result<()> {
+        let [id, version, env, pipeops, collective, _] = columns.asked.map(|c| row.field(c));
+        let dtype = text(columns.dtype(row))?;
+        let [id, version, env] = [text(id)?, text(version)?, text(env)?];
+        let [pipeops, collective] = [text(pipeops)?, text(collective)?];
+        let key = [id, version, env, dtype].map(str::to_owned);
+        if shared.communicator.as_ref() != Some(&key) {
+            shared.ready = self.ready(&key, columns.windows[0].is_some())?;
+            shared.communicator = Some(key);
+        }
+        shared.call = shared.ready.as_ref().map(|_| call(pipeops, collective)).transpose()?;
+        shared.repeated.clear();
+        for field in [id, version, env, pipeops, collective] {
+            push_field(&mut shared.repeated, field.as_bytes());
+        }
+        shared.row.clear();
+        shared.row.extend_from_slice(row.before(columns.size()));
+        Ok(())
     }
 
     fn ready(&mut self, key: &[String; 4], windows: bool) -> Result<Option<Rc<Ready>>> {
@@ -177,34 +193,6 @@ impl<'a> Replay<'a> {
     }
 }
 
-impl Shared {
-    /// Prepares the calls of the rows that follow.
-    fn ask(&mut self, asked: [&[u8]; 2]) -> Result<()> {
-        keep(&mut self.asked, asked)?;
-        let [pipeops, collective] = &self.asked;
-        self.call = self.ready.as_ref().map(|_| call(pipeops, collective)).transpose()?;
-        self.repeated.clear();
-        let [id, version, env, _] = &self.communicator;
-        for field in [id, version, env, pipeops, collective] {
-            push_field(&mut self.repeated, field);
-        }
-        Ok(())
-    }
-}
-
-#[inline]
-fn is_same<const N: usize>(kept: &[String; N], fields: [&[u8]; N]) -> bool {
-    kept.iter().zip(fields).all(|(kept, field)| kept.as_bytes() == field)
-}
-
-fn keep<const N: usize>(kept: &mut [String; N], fields: [&[u8]; N]) -> Result<()> {
-    for (kept, field) in kept.iter_mut().zip(fields) {
-        kept.clear();
-        kept.push_str(text(field)?);
-    }
-    Ok(())
-}
-
 /// Why a replay ended early.
 #[derive(Debug)]
 pub enum Failed {
@@ -231,6 +219,8 @@ struct Columns {
     windows: [Option<usize>; ON_WINDOWS.len()],
     /// No field behind these is read.
     needed: usize,
+    /// Whether the other columns of a question, but for the type, come before the size.
+    size_is_last: bool,
 }
 
 impl Columns {
@@ -249,7 +239,28 @@ impl Columns {
         }
         let windows = ON_WINDOWS.map(named);
         let last = asked.into_iter().chain(windows.into_iter().flatten()).max();
-        Ok(Self { asked, windows, needed: last.map_or(0, |last| last + 1) })
+        let needed = last.map_or(0, |last| last + 1);
+        let size = asked[ASKED.len() - 1];
+        let size_is_last = asked.into_iter().max() == Some(size);
+        Ok(Self { asked, windows, needed, size_is_last })
+    }
+
+    fn size(&self) -> usize {
+        self.asked[ASKED.len() - 1]
+    }
+
+    /// Whether a row asks what the row before it did, but for the size and the windows.
+    #[inline]
+    fn is_shared(&self, row: &Row, shared: &Shared) -> bool {
+        let Some([.., dtype]) = &shared.communicator else { return false };
+        self.size_is_last
+            && row.before(self.size()) == shared.row
+            && self.dtype(row) == dtype.as_bytes()
+    }
+
+    #[inline]
+    fn dtype<'r>(&self, row: &'r Row) -> &'r [u8] {
+        self.windows[1].map_or(&[], |column| row.field(column))
     }
 
     /// The heading of the answers, with its line end.
@@ -271,23 +282,27 @@ fn text(field: &[u8]) -> Result<&str> {
 const BUFFERED: usize = 1 << 16;
 
 /// Whether some of a text needs quotes in a table. All bytes are checked, several at once.
-fn needs_quotes(text: &str) -> bool {
-    text.bytes().fold(false, |found, byte| found | matches!(byte, b',' | b'"' | b'\n' | b'\r'))
+fn needs_quotes(text: &[u8]) -> bool {
+    text.iter().fold(false, |found, byte| found | matches!(byte, b',' | b'"' | b'\n' | b'\r'))
 }
 
 /// A field with the comma after it, in quotes if it needs them.
-fn push_field(line: &mut String, field: &str) {
+fn push_field(line: &mut Vec<u8>, field: &[u8]) {
     if needs_quotes(field) {
-        line.push('"');
-        line.push_str(&field.replace('"', "\"\""));
-        line.push('"');
+        line.push(b'"');
+        for &byte in field {
+            line.push(byte);
+            line.extend((byte == b'"').then_some(byte));
+        }
+        line.push(b'"');
     } else {
-        line.push_str(field);
+        line.extend_from_slice(field);
     }
-    line.push(',');
+    line.push(b',');
 }
 
-fn whole(text: &str, what: &str) -> Result<u64> {
+fn whole(field: &[u8], what: &str) -> Result<u64> {
+    let text = text(field)?;
     text.parse::<u64>().map_err(|_| {
         Error::input(format!("`{text}` is not a value of {what}")).help("write a whole number")
     })
@@ -295,7 +310,7 @@ fn whole(text: &str, what: &str) -> Result<u64> {
 
 /// The question of a row, but for its size.
 fn call(pipeops: &str, collective: &str) -> Result<Call> {
-    let pipelined = u32::try_from(whole(pipeops, "pipeops")?).ok().filter(|&p| p > 0);
+    let pipelined = u32::try_from(whole(pipeops.as_bytes(), "pipeops")?).ok().filter(|&p| p > 0);
     Ok(Call {
         function: Function::named(collective)?,
         size: Bytes(0),
@@ -326,51 +341,51 @@ impl Answer {
     }
 
     /// The answer's fields.
-    fn push(&self, line: &mut String) {
+    fn push(&self, line: &mut Vec<u8>) {
         match self {
-            Self::Refused => line.push_str("TUNE_RC5,,,,"),
-            Self::Chosen(None) => line.push_str("NONE,NONE,,,"),
-            Self::Taken(None) => line.push_str("NONE,,,,"),
+            Self::Refused => line.extend_from_slice(b"TUNE_RC5,,,,"),
+            Self::Chosen(None) => line.extend_from_slice(b"NONE,NONE,,,"),
+            Self::Taken(None) => line.extend_from_slice(b"NONE,,,,"),
             Self::Chosen(Some(decision)) => {
                 for name in [decision.algo.name(), decision.proto.name()] {
-                    line.push_str(name);
-                    line.push(',');
+                    line.extend_from_slice(name.as_bytes());
+                    line.push(b',');
                 }
                 push_blocks(line, decision.channels, decision.threads, decision.time);
             }
             Self::Taken(Some(best)) if matches!(best.candidate, Candidate::Copied(_)) => {
-                line.push_str(",,,,");
+                line.extend_from_slice(b",,,,");
                 nccl::write_float(line, best.time().0);
             }
             Self::Taken(Some(best)) => {
-                line.push_str(",,");
+                line.extend_from_slice(b",,");
                 push_blocks(line, best.channels, best.threads, Some(best.time()));
             }
         }
     }
 
     /// The trailing fields, for a question about windows.
-    fn push_kind(&self, line: &mut String, [reg, dtype]: [&str; 2], ready: Option<&Ready>) {
-        line.push(',');
-        push_field(line, reg);
-        push_field(line, dtype);
-        line.push_str(match self {
-            Self::Refused => ",",
-            Self::Chosen(_) | Self::Taken(None) => "general,",
-            Self::Taken(Some(best)) if matches!(best.candidate, Candidate::Copied(_)) => "ce,",
-            Self::Taken(Some(_)) => "sym,",
+    fn push_kind(&self, line: &mut Vec<u8>, [reg, dtype]: [&str; 2], ready: Option<&Ready>) {
+        line.push(b',');
+        push_field(line, reg.as_bytes());
+        push_field(line, dtype.as_bytes());
+        line.extend_from_slice(match self {
+            Self::Refused => b",",
+            Self::Chosen(_) | Self::Taken(None) => b"general,",
+            Self::Taken(Some(best)) if matches!(best.candidate, Candidate::Copied(_)) => b"ce,",
+            Self::Taken(Some(_)) => b"sym,",
         });
         if let (Self::Taken(Some(best)), Some(ready)) = (self, ready) {
-            line.push_str(&best.candidate.name(ready.version));
+            line.extend_from_slice(best.candidate.name(ready.version).as_bytes());
         }
     }
 }
 
-fn push_blocks(line: &mut String, channels: u32, threads: u32, time: Option<nccl::Micros>) {
+fn push_blocks(line: &mut Vec<u8>, channels: u32, threads: u32, time: Option<nccl::Micros>) {
     nccl::write_whole(line, channels.into());
-    line.push(',');
+    line.push(b',');
     nccl::write_whole(line, threads.into());
-    line.push(',');
+    line.push(b',');
     if let Some(micros) = time {
         nccl::write_float(line, micros.0);
     }
@@ -392,16 +407,13 @@ pub fn write_tables(
     // Since 2.31 the bandwidth no longer shows what may run.
     let says_enabled = versions.iter().all(|version| version.has(since::COST_MODELS));
     writeln!(out, "{}", if says_enabled { ",enabled" } else { "" })?;
-    let (mut latency, mut bandwidth) = (String::new(), String::new());
     for &version in versions {
         for (env, settings) in envs {
             for Named { id, comm } in comms {
                 let Ok(table) = Table::new(comm, version, settings) else { continue };
                 for (function, algo, proto) in Table::cells(version) {
-                    latency.clear();
-                    bandwidth.clear();
-                    nccl::write_float(&mut latency, table.latency(function, algo, proto).0);
-                    nccl::write_float(&mut bandwidth, table.bandwidth(function, algo, proto).0);
+                    let latency = nccl::float(table.latency(function, algo, proto).0);
+                    let bandwidth = nccl::float(table.bandwidth(function, algo, proto).0);
                     let threads = table.threads(algo, proto);
                     write!(
                         out,

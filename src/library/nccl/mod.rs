@@ -66,21 +66,25 @@ pub use why::{Out, why_not};
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Gbps(pub f32);
 
-/// Writes a float32 with nine digits, which identify it uniquely, as C's `%.9g` does.
-pub fn write_float(text: &mut String, number: f32) {
-    use std::fmt::Write as _;
+/// A float32 with nine digits, which identify it uniquely, as C's `%.9g` does.
+#[must_use]
+pub fn float(number: f32) -> String {
+    let mut text = Vec::new();
+    write_float(&mut text, number);
+    text.into_iter().map(char::from).collect()
+}
 
+/// Writes a float32 with nine digits, which identify it uniquely, as C's `%.9g` does.
+pub fn write_float(text: &mut Vec<u8>, number: f32) {
     const DIGITS: i32 = 9;
     let wide = f64::from(number);
     if number == 0.0 {
-        text.push('0');
+        text.push(b'0');
         return;
     }
-    // Writing into a string cannot fail.
-    let start = text.len();
     if !(1e-3..1e8).contains(&wide) {
-        let _ = write!(text, "{wide:.8e}");
-        return shape(text, start, wide);
+        text.extend_from_slice(shaped(wide).as_bytes());
+        return;
     }
     // The product is exact: 24 bits of the number, at most 26 of a power of five.
     let below = (-3..8).rev().find(|&power| wide >= DECIMALS[(power + 3) as usize]);
@@ -99,19 +103,17 @@ pub fn write_float(text: &mut String, number: f32) {
             kept = at + 1;
         }
     }
-    // Digits are text.
-    let digits = std::str::from_utf8(&buffer).unwrap_or_default();
     let before = (exponent + 1).max(0) as usize;
     if before == 0 {
-        text.push_str("0.");
-        text.extend((exponent..-1).map(|_| '0'));
+        text.extend_from_slice(b"0.");
+        text.extend((exponent..-1).map(|_| b'0'));
     }
-    text.push_str(&digits[..before]);
+    text.extend_from_slice(&buffer[..before]);
     if kept > before {
         if before > 0 {
-            text.push('.');
+            text.push(b'.');
         }
-        text.push_str(&digits[before..kept]);
+        text.extend_from_slice(&buffer[before..kept]);
     }
 }
 
@@ -129,7 +131,7 @@ fn whole_part(number: f64) -> u32 {
 }
 
 /// Writes a whole number; the standard formatter takes several times as long.
-pub fn write_whole(text: &mut String, number: u64) {
+pub fn write_whole(text: &mut Vec<u8>, number: u64) {
     let mut digits = [b'0'; 20];
     let (mut at, mut rest) = (digits.len(), number);
     loop {
@@ -140,30 +142,22 @@ pub fn write_whole(text: &mut String, number: u64) {
             break;
         }
     }
-    text.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
+    text.extend_from_slice(&digits[at..]);
 }
 
-/// Changes `d.dddddddde±x` into the form that C chooses for so large or so small a number.
-fn shape(text: &mut String, start: usize, number: f64) {
-    use std::fmt::Write as _;
-
-    let Some((mantissa, exponent)) = text[start..].split_once('e') else { return };
-    let Ok(exponent) = exponent.parse::<i32>() else { return };
-    let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.').len();
-    text.truncate(start + mantissa);
+/// So large or so small a number in the form that C chooses for it.
+fn shaped(number: f64) -> String {
+    let text = format!("{number:.8e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..9).contains(&exponent) {
-        text.truncate(start);
-        let _ = write!(text, "{number:.*}", (8 - exponent).unsigned_abs() as usize);
-        trim_zeros(text, start);
-    } else {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        let _ = write!(text, "e{sign}{:02}", exponent.abs());
+        let text = format!("{number:.*}", (8 - exponent).unsigned_abs() as usize);
+        return if text.contains('.') { without_zeros(&text).to_owned() } else { text };
     }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", without_zeros(mantissa), exponent.abs())
 }
 
-fn trim_zeros(text: &mut String, start: usize) {
-    if text[start..].contains('.') {
-        let kept = text.trim_end_matches('0').trim_end_matches('.').len();
-        text.truncate(kept.max(start));
-    }
+fn without_zeros(text: &str) -> &str {
+    text.trim_end_matches('0').trim_end_matches('.')
 }
