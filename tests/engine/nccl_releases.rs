@@ -18,8 +18,9 @@ use collcost::library::nccl::described::Machine;
 use collcost::library::nccl::topology::Description;
 use collcost::library::nccl::{
     Algo, Call, Chooser, Communicator, Function, Proto, Reduction, Settings, Table, Version, envs,
+    float,
 };
-use truth::{Asked, Held, float, release};
+use truth::{Asked, Held, release};
 
 use super::full::one_in;
 

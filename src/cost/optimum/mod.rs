@@ -16,6 +16,7 @@ pub mod cut;
 mod exact;
 mod flow;
 pub mod frontier;
+mod groups;
 mod packing;
 pub mod pattern;
 mod schedule;

@@ -18,21 +18,22 @@ pub(super) type Ways = Vec<(Vec<u32>, i64)>;
 /// The remaining graph.
 pub(super) struct Split<'a> {
     graph: &'a Graph,
-    roots: &'a [Node],
-    /// The amount that each root sends.
-    each: i64,
+    /// The roots, each with the amount that it sends.
+    sends: &'a [(Node, i64)],
     /// Direct links and what they carry.
     pub ways: BTreeMap<(Node, Node), Ways>,
     carries: BTreeMap<(Node, Node), i64>,
 }
 
 impl<'a> Split<'a> {
-    /// The original graph: links carry `rates`, and each root sends `each` to every rank.
-    pub fn new(graph: &'a Graph, rates: &[i64], roots: &'a [Node], each: i64) -> Self {
-        let links = || (0_u32..).zip(&graph.links).zip(rates);
-        let ways = links().map(|((i, l), &rate)| ((l.from, l.to), vec![(vec![i], rate)])).collect();
-        let carries = links().map(|((_, l), &rate)| ((l.from, l.to), rate)).collect();
-        Self { graph, roots, each, ways, carries }
+    /// The original graph: links carry `rates`, and each root sends its amount to every rank.
+    pub fn new(graph: &'a Graph, rates: &[i64], sends: &'a [(Node, i64)]) -> Self {
+        let (mut ways, mut carries) = (BTreeMap::<_, Ways>::new(), BTreeMap::new());
+        for ((i, link), &rate) in (0_u32..).zip(&graph.links).zip(rates) {
+            ways.entry((link.from, link.to)).or_default().push((vec![i], rate));
+            *carries.entry((link.from, link.to)).or_default() += rate;
+        }
+        Self { graph, sends, ways, carries }
     }
 
     /// Removes all switches; `None` if some switch does not send as much as it receives.
@@ -117,16 +118,21 @@ impl<'a> Split<'a> {
         for (&(from, to), &carries) in self.carries.iter().filter(|(_, carries)| **carries > 0) {
             flow.edge(from, to, carries);
         }
-        self.roots.iter().for_each(|&root| {
-            flow.edge(source, root, self.each);
+        self.sends.iter().for_each(|&(root, amount)| {
+            flow.edge(source, root, amount);
         });
         (flow, source)
+    }
+
+    /// What every rank has to receive or have.
+    fn wanted(&self) -> i64 {
+        self.sends.iter().map(|(_, amount)| amount).sum()
     }
 
     /// Whether all roots together still reach every rank.
     fn holds(&self) -> bool {
         let (mut flow, mut at) = self.flow();
-        let wanted = self.each * self.roots.len() as i64;
+        let wanted = self.wanted();
         (0..self.graph.ranks).all(|rank| {
             let sent = flow.push(at, rank, wanted);
             at = rank;
@@ -136,7 +142,7 @@ impl<'a> Split<'a> {
 
     /// How much can be moved: the slack of the cuts that shrink by it.
     fn room(&self, from: Node, switch: Node, to: Node) -> i64 {
-        let wanted = self.each * self.roots.len() as i64;
+        let wanted = self.wanted();
         let least = |near: &[Node], far: &[Node], rank: Node| {
             let (mut flow, source) = self.flow();
             near.iter().for_each(|&node| {

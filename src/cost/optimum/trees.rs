@@ -9,13 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cut::Cut;
 use super::flow::Flow;
-use super::pattern::{Demand, Pattern};
+use super::groups;
+use super::pattern::{self, Demand, Pattern};
 use super::split::{Split, Ways};
 use crate::machine::graph::{Graph, Node};
 use crate::model::formula::Rational;
 
-/// The most ranks for which trees are packed.
-const RANKS: u32 = 256;
+/// The most ranks, or groups of ranks, for which trees are packed.
+pub(super) const RANKS: u32 = 256;
+/// The most ranks for which no groups are looked for.
+const ALONE: u32 = 64;
 
 /// Equal partial trees from one root.
 #[derive(Clone)]
@@ -37,24 +40,60 @@ pub(super) fn pack(
     roots: &[Node],
     cut: &Cut,
 ) -> Option<Vec<(Rational, Pattern)>> {
+    let units = Units::new(rates, cut);
+    let sends: Vec<(Node, i64)> = roots.iter().map(|&root| (root, units.each)).collect();
+    let direct = || trees(graph, &units.carries, &sends);
+    let grouped = || groups::trees(graph, &units.carries, &sends);
+    let found = match graph.ranks {
+        0..=ALONE => direct()?,
+        _ => grouped().or_else(direct)?,
+    };
+    let commodity = |root| if matches!(demand, Demand::FromOne(_)) { 0 } else { root };
+    let part = |units_of: i64| Rational::new(units_of.into(), units.each.into());
+    let pattern = |Tree { root, times, edges }| {
+        (part(times), Pattern { commodity: commodity(root), root, trees: vec![edges] })
+    };
+    Some(found.into_iter().map(pattern).collect())
+}
+
+/// The rate of a cut in whole units: what links carry, and what each root sends.
+struct Units {
+    carries: Vec<i64>,
+    each: i64,
+}
+
+impl Units {
+    /// 1/x = p/q: links carry p/g times their rate, each root has q/g trees.
+    fn new(rates: &[i64], cut: &Cut) -> Self {
+        let common = num_integer::gcd(cut.leaves, cut.roots);
+        let (p, q) = (cut.roots / common, cut.leaves / common);
+        let g = rates.iter().fold(q, |g, &rate| num_integer::gcd(g, rate));
+        Self { carries: rates.iter().map(|&rate| rate / g * p).collect(), each: q / g }
+    }
+}
+
+/// Equal trees.
+pub(super) struct Tree {
+    pub root: Node,
+    pub times: i64,
+    /// The path to each other rank from its parent, which comes earlier.
+    pub edges: pattern::Tree,
+}
+
+/// Trees that carry what each root sends to every rank, over links that carry so much.
+pub(super) fn trees(graph: &Graph, carries: &[i64], sends: &[(Node, i64)]) -> Option<Vec<Tree>> {
     if graph.ranks > RANKS {
         return None;
     }
-    // 1/x = p/q: links carry p/g times their rate, each root has q/g trees.
-    let common = num_integer::gcd(cut.leaves, cut.roots);
-    let (p, q) = (cut.roots / common, cut.leaves / common);
-    let g = rates.iter().fold(q, |g, &rate| num_integer::gcd(g, rate));
-    let carries: Vec<i64> = rates.iter().map(|&rate| rate / g * p).collect();
-    let each = q / g;
-    let mut ways = Split::new(graph, &carries, roots, each).without_switches()?;
+    let mut ways = Split::new(graph, carries, sends).without_switches()?;
     ways.retain(|(from, to), ways| from != to && !ways.is_empty());
     let sum = |ways: &Ways| ways.iter().map(|way| way.1).sum::<i64>();
     let links = ways.iter().map(|(&link, ways)| (link, sum(ways))).collect();
-    let groups =
+    let packer =
         Packer { ranks: graph.ranks as usize, links, groups: Vec::new(), taken: BTreeSet::new() };
     let mut found = Vec::new();
-    for group in groups.pack(roots, each)? {
-        lay(&group, &mut ways, each, demand, &mut found)?;
+    for group in packer.pack(sends)? {
+        lay(&group, &mut ways, &mut found)?;
     }
     Some(found)
 }
@@ -69,12 +108,12 @@ struct Packer {
 }
 
 impl Packer {
-    fn pack(mut self, roots: &[Node], each: i64) -> Option<Vec<Group>> {
-        for &root in roots {
+    fn pack(mut self, sends: &[(Node, i64)]) -> Option<Vec<Group>> {
+        for &(root, times) in sends {
             let mut reached = vec![false; self.ranks];
             reached[root as usize] = true;
             let (order, edges) = (vec![root], Vec::new());
-            self.groups.push(Group { root, times: each, order, reached, edges });
+            self.groups.push(Group { root, times, order, reached, edges });
         }
         let mut at = 0;
         while at < self.groups.len() {
@@ -151,30 +190,26 @@ impl Packer {
 fn lay(
     group: &Group,
     ways: &mut BTreeMap<(Node, Node), Ways>,
-    each: i64,
-    demand: Demand,
-    found: &mut Vec<(Rational, Pattern)>,
+    found: &mut Vec<Tree>,
 ) -> Option<()> {
     let mut left = group.times;
     while left > 0 {
-        let mut units = left;
+        let mut times = left;
         for edge in &group.edges {
-            units = units.min(ways.get(edge)?.last()?.1);
+            times = times.min(ways.get(edge)?.last()?.1);
         }
-        let mut tree = Vec::with_capacity(group.edges.len());
+        let mut edges = Vec::with_capacity(group.edges.len());
         for edge in &group.edges {
             let all = ways.get_mut(edge)?;
             let last = all.last_mut()?;
-            tree.push(last.0.clone());
-            last.1 -= units;
+            edges.push(last.0.clone());
+            last.1 -= times;
             if last.1 == 0 {
                 all.pop();
             }
         }
-        left -= units;
-        let commodity = if matches!(demand, Demand::FromOne(_)) { 0 } else { group.root };
-        let pattern = Pattern { commodity, root: group.root, trees: vec![tree] };
-        found.push((Rational::new(units.into(), each.into()), pattern));
+        left -= times;
+        found.push(Tree { root: group.root, times, edges });
     }
     Some(())
 }
