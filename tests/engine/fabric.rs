@@ -153,6 +153,48 @@ fn check_trees(graph: &Graph, found: &Optimum, what: &str) {
     }
 }
 
+/// From 33 ranks on trees are found between nodes first, and within them by stars or, where all data enter
+/// at one rank, by chains; beyond 256 ranks only so.
+#[test]
+fn trees_go_between_nodes_and_then_within_them() {
+    let boxes = |boxes: u32| {
+        json!({"kind": "boxes", "boxes": boxes, "gpus": 4, "nvswitch": "450GB/s", "nic": "50GB/s",
+               "fabric": "rail"})
+    };
+    let dead = json!([{"between": ["g3", "rail3"], "times": 0}]);
+    let switches: Vec<String> =
+        (0..9).map(|node| format!("nv{node}")).chain(["ib".into()]).collect();
+    let inside = (0..36)
+        .map(|g| json!({"between": [format!("g{g}"), format!("nv{}", g / 4)], "bw": "120GB/s"}));
+    let outside =
+        (0..9).map(|b| json!({"between": [format!("g{}", 4 * b), "ib"], "bw": "100GB/s"}));
+    let links: Vec<Value> = inside.chain(outside).collect();
+    for fabric in [
+        json!({"generate": boxes(9)}),
+        json!({"generate": boxes(9), "faults": dead}),
+        json!({"ranks": 36, "switches": switches, "links": links}),
+    ] {
+        let graph = graph(&fabric);
+        for collective in [
+            Collective::AllGather,
+            Collective::ReduceScatter,
+            Collective::Broadcast,
+            Collective::AllReduce,
+        ] {
+            let found = best(&graph, collective, 1, true).unwrap();
+            check_trees(&graph, &found, &format!("{} {collective}", graph.name));
+        }
+    }
+    let large = graph(&json!({"generate": boxes(65), "faults": dead}));
+    let found = best(&large, Collective::AllGather, 0, true).unwrap();
+    assert_eq!(fraction(&found.rate), Fraction::new(150_000_000_000 * 260, 256));
+    let of_first =
+        found.trees.unwrap().into_iter().filter(|tree| tree.root.as_deref() == Some("g0"));
+    assert_eq!(of_first.map(|tree| fraction(&tree.weight)).sum::<Fraction>(), 1.into());
+    let ring = graph(&json!({"generate": {"kind": "torus", "sides": [17, 17], "bw": "1GB/s"}}));
+    assert!(best(&ring, Collective::AllGather, 0, true).is_err());
+}
+
 /// On a torus every message takes the fewest hops, and all links are alike: λ is their rate over the
 /// sum of all distances. With a dead link lengths prove a bound, which a flow comes close to.
 #[test]

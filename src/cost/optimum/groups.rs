@@ -13,7 +13,7 @@ use crate::base::quantity::Rate;
 use crate::machine::graph::{Graph, Link, Node};
 
 /// The most edges of all trees together.
-const EDGES: usize = 1 << 22;
+const EDGES: usize = 1 << 21;
 
 /// Trees that carry what each root sends to every rank; `None` if there are no such groups, or their
 /// links do not suffice.

@@ -18,7 +18,7 @@ use crate::model::formula::Rational;
 /// The most ranks, or groups of ranks, for which trees are packed.
 pub(super) const RANKS: u32 = 256;
 /// The most ranks for which no groups are looked for.
-const ALONE: u32 = 64;
+const ALONE: u32 = 32;
 
 /// Equal partial trees from one root.
 #[derive(Clone)]
