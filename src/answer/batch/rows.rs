@@ -100,21 +100,22 @@ fn line(source: &mut impl BufRead, row: &mut Row, columns: usize) -> Result<bool
             found => found?,
         };
         let found = &found[..found.len().min(LONGEST + 1 - before)];
-        let mut length = found.len();
-        for (at, &byte) in found.iter().enumerate() {
-            // Most are letters and digits.
-            if byte > b',' {
-                continue;
-            }
-            match byte {
-                b',' if row.ends.len() < columns => row.ends.push(before + at),
-                b'"' | b'\r' => is_plain = false,
+        let mut length = 0;
+        // What separates is below the letters and digits.
+        while let Some(more) = found[length..].iter().position(|&byte| byte <= b',') {
+            length += more + 1;
+            match found[length - 1] {
                 b'\n' => {
-                    (length, has_ended) = (at + 1, true);
+                    has_ended = true;
                     break;
                 }
+                b',' if row.ends.len() < columns => row.ends.push(before + length - 1),
+                b'"' | b'\r' => is_plain = false,
                 _ => {}
             }
+        }
+        if !has_ended {
+            length = found.len();
         }
         row.bytes.extend_from_slice(&found[..length]);
         source.consume(length);
