@@ -249,7 +249,7 @@ mod tests {
             let error = refused(&text);
             assert!(error.contains(says), "{new}: {error}");
         }
-        assert!(refused("{\"devices\": [").contains("ends inside the bracket"));
+        assert!(refused("{\"devices\": [").contains("this is not YAML"));
         assert!(refused("instances:\n").contains("no component of choice xpu"));
     }
 
