@@ -12,7 +12,8 @@
 use super::{RANKS, giga};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Rate, Seconds, nearest};
-use crate::machine::graph::{Graph, Link, Node};
+use crate::base::yaml::{self, Node, Value};
+use crate::machine::graph::{self, Graph, Link};
 use crate::model::formula::Rational;
 
 /// Whether a text is in this format.
@@ -22,20 +23,22 @@ pub(super) fn is_it(text: &str) -> bool {
 
 /// The fabric of a file.
 pub(super) fn read(text: &str, origin: &str) -> Result<Graph> {
-    network(text).map_err(|e| e.at(origin))
+    let top = yaml::parse(text).map_err(|e| e.error(origin))?;
+    network(&top).map_err(|e| e.at(origin))
 }
 
-/// The values of a key in YAML's short form, `key: [ a, b ]`.
-fn listed<'t>(text: &'t str, key: &str) -> Result<Vec<&'t str>> {
+/// The values of a key, which has a list of them.
+fn listed<'t>(top: &'t Node<'t>, key: &str) -> Result<Vec<&'t str>> {
     let missing = || {
         Error::input(format!("no `{key}`"))
             .help(format!("write {key}: [ … ] with a value for each dimension"))
     };
-    let plain = |line: &'t str| line.split('#').next().unwrap_or("").trim();
-    let value = text.lines().map(plain).find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-    let value = value.ok_or_else(missing)?.trim();
-    let inside = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    Ok(inside.ok_or_else(missing)?.split(',').map(str::trim).collect())
+    let Some(Node { value: Value::List(values), .. }) = top.get(key) else { return Err(missing()) };
+    let text = |one: &'t Node<'t>| match &one.value {
+        Value::Text(text) => Ok(text.as_ref()),
+        _ => Err(missing()),
+    };
+    values.iter().map(text).collect()
 }
 
 /// A thousand million times the number of a list.
@@ -43,10 +46,10 @@ fn number(text: &str, key: &str) -> Result<Rational> {
     giga(text).ok_or_else(|| Error::input(format!("`{text}` is not a number")).at(key.to_owned()))
 }
 
-fn network(text: &str) -> Result<Graph> {
-    let kinds = listed(text, "topology")?;
-    let counts = listed(text, "npus_count")?;
-    let (rates, waits) = (listed(text, "bandwidth")?, listed(text, "latency")?);
+fn network(top: &Node<'_>) -> Result<Graph> {
+    let kinds = listed(top, "topology")?;
+    let counts = listed(top, "npus_count")?;
+    let (rates, waits) = (listed(top, "bandwidth")?, listed(top, "latency")?);
     if [counts.len(), rates.len(), waits.len()] != [kinds.len(); 3] {
         return Err(Error::input("the four lists are not equally long")
             .help("write a value for each dimension"));
@@ -70,7 +73,7 @@ fn network(text: &str) -> Result<Graph> {
         if rate <= Rational::from_integer(0) {
             return Err(Error::input("a bandwidth of 0").at("bandwidth"));
         }
-        let mut cable = |a: Node, b: Node| {
+        let mut cable = |a: graph::Node, b: graph::Node| {
             let link = Link { from: a, to: b, rate: Rate(rate), latency: wait };
             links.extend([link, Link { from: b, to: a, ..link }]);
         };
