@@ -34,6 +34,7 @@ pub fn bulk(network: &Network, name: &str, reps: u32) -> Seen {
         inner: 1,
         start: Start::Barrier,
         check: Check::Once,
+        spill: Bytes(0),
         predicted: Some(Seconds(RUN)),
     };
     let before = network.sent();

@@ -103,8 +103,9 @@ struct Seen {
 }
 
 /// One row a cell. What must hold: no β that is off by more than 3 % with an interval that says
-/// otherwise.
-pub fn cells(table: &mut Table, cells: &Cells) {
+/// otherwise. Returns in how many cells β was given, and how many there are, of those in which 16
+/// bursts fit into a quarter of the time.
+pub fn cells(table: &mut Table, cells: &Cells) -> (u32, u32) {
     let (mut given, mut possible) = (0, 0);
     for [cap, ranks, budget, burst] in cells.all() {
         let rate = Cap::Mbit(cap).rate().expect("a cap");
@@ -119,6 +120,7 @@ pub fn cells(table: &mut Table, cells: &Cells) {
         table.excuse(disturbed);
     }
     eprintln!("β was given in {given} of {possible} cells in which 16 bursts fit into a quarter");
+    (given, possible)
 }
 
 fn cell(cap: u32, ranks: u32, budget: u32, burst: u32) -> Seen {

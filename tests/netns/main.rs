@@ -151,9 +151,12 @@ fn buckets_of_every_size() {
     let mut table = Table::default();
     let all = bursts::Cells::or(
         "caps=10,50,120,300,700 ranks=2,3,4,6 budgets=10,20,45 \
-         bursts=16384,65536,262144,1048576",
+         bursts=16384,65536,262144,1048576,16777216",
     );
-    bursts::cells(&mut table, &all);
+    let (given, possible) = bursts::cells(&mut table, &all);
+    let quantity = "β where 16 bursts fit into a quarter of the time";
+    let seen = format!("{given} of {possible}");
+    table.must(quantity, "given in 9 of 10", 10 * given >= 9 * possible, seen);
     table.end();
 }
 

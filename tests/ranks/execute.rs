@@ -32,6 +32,7 @@ const CHECKED: Block = Block {
     inner: 1,
     start: Start::Barrier,
     check: Check::Once,
+    spill: Bytes(0),
     predicted: None,
 };
 

@@ -415,10 +415,10 @@ fn another_version_is_refused_by_both() {
     let listener = TcpListener::bind(meeting.at).expect("the port is free again");
     let other = start(meeting.rank(1, 2, "token", ""));
     let (mut stream, _) = listener.accept().unwrap();
-    stream.write_all(&greeting("1.0.0", 2)).unwrap();
+    stream.write_all(&greeting("1.0.0", 3)).unwrap();
     let (code, _, err) = finish(other);
     assert_eq!(code, Some(3), "{err}");
-    assert!(err.contains("the coordinator is collcost 1.0.0, protocol 2") && err.contains(&own));
+    assert!(err.contains("the coordinator is collcost 1.0.0, protocol 3") && err.contains(&own));
 }
 
 /// Calls and says what belongs to nobody, as often as it can, until it is dropped.

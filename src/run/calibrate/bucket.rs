@@ -22,7 +22,7 @@ use crate::base::quantity::{Bandwidth, Bytes};
 use crate::base::stats::quantile;
 use crate::machine::link::Bucket;
 use crate::machine::sample::Op;
-use crate::run::execute::{self, Check, Runner, Start};
+use crate::run::execute::{self, Check, MOST_SPILLED, Runner, Start};
 
 /// Bytes sent at once: at first less than the smallest bucket that holds network packets, then
 /// more, so that ranks that wait for a CPU after each of them send fast enough to empty a bucket.
@@ -195,7 +195,7 @@ impl Care {
 
     /// The time to empty it twice, s.
     pub(super) fn cost(self) -> f64 {
-        2.0 * filled(self.bucket)
+        self.spill().0 as f64 / self.bucket.rate.0
     }
 
     /// Whether the bucket is emptied before a run of `size`; much smaller sizes never empty it and
@@ -209,11 +209,9 @@ impl Care {
         self.cost() > Self::DEAR && self.empties(size) && size.0 < 2 * self.bucket.burst.0
     }
 
-    /// Empties it.
-    pub(super) fn empty(self, runner: &mut dyn Runner, start: Start) -> Result<()> {
-        let piece = (self.bucket.burst.0 / 4096 * 1024).clamp(PIECE, LARGEST);
-        let pieces = (2 * self.bucket.burst.0).div_ceil(piece).clamp(1, 1000) as u32;
-        runner.time(&Op::Shift, Bytes(piece), &unchecked(pieces, start)).map(drop)
+    /// What is sent to empty it twice, right before the first run that counts.
+    pub(super) fn spill(self) -> Bytes {
+        Bytes(self.bucket.burst.0.saturating_mul(2)).min(MOST_SPILLED)
     }
 }
 

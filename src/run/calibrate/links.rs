@@ -20,6 +20,8 @@ use crate::run::execute::{self, Check, Runner, Start};
 const SLOW: f64 = 1.2;
 /// Runs of a round; the fastest counts, since a slow rank is slow each time.
 const RUNS: u32 = 5;
+/// The fewest runs: a single one, other processes may have slowed.
+const LEAST: u32 = 2;
 /// Target duration of one run, s.
 const RUN: f64 = 0.02;
 
@@ -52,7 +54,8 @@ impl Slow {
     }
 }
 
-/// Looks for them, for about `most`; with two ranks the cause cannot be determined.
+/// Looks for them, for about `most`; with two ranks the cause cannot be determined, and nobody is
+/// named where the messages that a token bucket requires take longer than that.
 pub(super) fn slow(
     runner: &mut dyn Runner,
     start: Start,
@@ -69,12 +72,23 @@ pub(super) fn slow(
     let burst = bucket.map_or(0.0, |bucket| 4.0 * bucket.burst.0 as f64);
     let least = (20.0 * rates.alpha.0 / rates.beta.0).max(burst).max(64e3);
     let size = Bytes((each / rates.beta.0).max(least).min(256e6) as u64 / 4096 * 4096);
+    let runs = match burst > 0.0 {
+        true => {
+            let run = rates.alpha.0 + rates.beta.0 * size.0 as f64;
+            // One run comes before those that count.
+            ((most.as_secs_f64() / rounds / run) as u32).saturating_sub(1).min(RUNS)
+        }
+        false => RUNS,
+    };
+    if runs < LEAST {
+        return Ok(Vec::new());
+    }
     let mut ends = Vec::new();
     for k in 1..ranks {
         let Some(by) = NonZeroU32::new(k) else { continue };
         let block = execute::Block {
             warm: 1,
-            reps: RUNS,
+            reps: runs,
             start,
             check: Check::Not,
             ..execute::Block::default()

@@ -79,10 +79,12 @@ pub struct Worst {
 const LOOK: f64 = 0.05;
 /// So many messages of sizes of their own show the rate of a link behind a token bucket.
 const SETTLED: u64 = 4;
-/// The part of the time that they may take.
-const SETTLING: f64 = 0.5;
-/// How many bursts large each is: a bucket that fills again before a run then hides little of it.
-const BURSTS: u64 = 64;
+/// How many bursts large each is, at least, and the part of the time that all may take then. The
+/// bucket is emptied right before each; the larger a message, the less it matters what fills again
+/// meanwhile. Below 16 bursts there is no rate.
+const BURSTS: [(u64, f64); 3] = [(64, 0.5), (32, 0.5), (16, 0.75)];
+/// The part of the time at the end that they leave to the other points, though these come late.
+const REST: f64 = 0.1;
 
 /// Points that are weak at the end of the budget are measured further, this long at a time.
 const MORE: Duration = Duration::from_secs(8);
@@ -235,7 +237,9 @@ impl<'a> Work<'a> {
         }
         if pass == 0 && self.plan.wire && self.samples.slow.is_empty() {
             let rates = self.guess(runner, start)?;
-            let most = self.plan.budget.mul_f64(LOOK);
+            // A bucket requires larger messages.
+            let part = if self.care.is_some() { 2.0 * LOOK } else { LOOK };
+            let most = self.plan.budget.mul_f64(part);
             let found = links::slow(runner, start, (rates, self.samples.bucket), most)?;
             let name = |rank: u32| outside.name(rank);
             self.samples.slow = found.iter().map(|slow| slow.words(&name)).collect();
@@ -249,12 +253,16 @@ impl<'a> Work<'a> {
             None => self.guess(turn.runner, turn.start)?,
         };
         self.drain(turn.runner, turn.start, rates)?;
-        // These come first, while there is time for them.
+        // These come first, also where they take more than a launch's part of the time.
+        let rest = self.plan.budget.mul_f64(REST);
+        let until = turn.until;
+        turn.until = until.max(self.began + self.plan.budget.saturating_sub(rest));
         for index in self.settled.clone() {
             if self.points[index].count() == 0 {
                 self.extra(index, &mut turn)?;
             }
         }
+        turn.until = until.max((Instant::now() + rest).min(self.began + self.plan.budget));
         for (index, number) in self.order(pass) {
             // Times differ between launches, so each launch measures one block of every point.
             let first = number % BLOCKS == 0;
@@ -336,7 +344,7 @@ impl<'a> Work<'a> {
         const PART: f64 = 0.6;
         const LONGEST: f64 = 0.3;
         let blocks = f64::from(self.plan.launches * BLOCKS);
-        let dear = self.settled.iter().map(|&at| self.points[at].expected().0 + self.emptied(at));
+        let dear = self.settled.iter().map(|&at| self.cost(at));
         let room = PART * self.plan.longest.as_secs_f64() - dear.sum::<f64>();
         let mut longest = LONGEST;
         // What the guess takes as a start-up time may be the time slice of another process. Without
@@ -352,8 +360,7 @@ impl<'a> Work<'a> {
             }
             let wanted = (0..self.points.len()).filter(|&at| self.points[at].wanted);
             let others = wanted.filter(|at| !self.settled.contains(at));
-            let all: f64 =
-                others.map(|at| blocks * (self.points[at].cost().0 + self.emptied(at))).sum();
+            let all: f64 = others.map(|at| blocks * self.cost(at)).sum();
             if all <= room.max(0.0) || longest < least {
                 return;
             }
@@ -365,14 +372,8 @@ impl<'a> Work<'a> {
     /// for all of them.
     fn settle(&mut self) -> Result<()> {
         let Some(care) = self.care.filter(|_| self.settled.is_empty()) else { return Ok(()) };
-        let least = BURSTS * care.bucket.burst.0;
-        let sizes: Vec<u64> =
-            (0..SETTLED).map(|k| (least + least * k / 16).next_multiple_of(4096)).collect();
-        let time: f64 = sizes.iter().map(|&s| s as f64 / care.bucket.rate.0 + care.cost()).sum();
-        if time > SETTLING * self.plan.longest.as_secs_f64() {
-            return Ok(());
-        }
-        for size in sizes.into_iter().map(Bytes) {
+        let Some(sizes) = settling(care, self.plan.longest) else { return Ok(()) };
+        for size in sizes {
             let at = self.points.iter().position(|p| p.op == Op::Shift && p.size == size);
             if at.is_none() {
                 self.points.push(Point::new(self.registry, self.plan.ranks, Op::Shift, size)?);
@@ -387,6 +388,14 @@ impl<'a> Work<'a> {
         let point = &self.points[at];
         let care = self.care.filter(|care| point.op.moves_data() && care.empties(point.size));
         care.map_or(0.0, Care::cost)
+    }
+
+    /// The time of a block of a point, s.
+    fn cost(&self, at: usize) -> f64 {
+        let point = &self.points[at];
+        // What shows the rate is run once and not compared: others of its kind are.
+        let runs = if self.settled.contains(&at) { point.expected() } else { point.cost() };
+        runs.0 + self.emptied(at)
     }
 
     /// Keeps the links busy until buckets are empty.
@@ -430,18 +439,17 @@ impl<'a> Work<'a> {
     /// Measures one block, if it is wanted and there is time; returns whether it did.
     fn block(&mut self, index: usize, number: u32, turn: &mut Turn<'_>) -> Result<bool> {
         let (emptied, settled) = (self.emptied(index), self.settled.contains(&index));
-        let point = &mut self.points[index];
         let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
-        // What shows the rate is run once and not compared: others of its kind are.
-        let cost = if settled { point.expected().0 } else { point.cost().0 };
-        if !point.wanted || cost + emptied > left {
+        let cost = self.cost(index);
+        let point = &mut self.points[index];
+        if !point.wanted || cost > left {
             return Ok(false);
         }
         let Some(inner) = point.inner(self.clock_step) else { return Ok(false) };
         let (mut warm, reps) = point.runs();
         let mut check = if point.checked { Check::Not } else { Check::Once };
-        if let Some(care) = self.care.filter(|_| emptied > 0.0) {
-            care.empty(turn.runner, turn.start)?;
+        let care = self.care.filter(|_| emptied > 0.0);
+        if care.is_some() {
             // More warm-up runs would have the same effect and take longer.
             warm = if settled { 0 } else { 1 };
             if settled {
@@ -449,7 +457,8 @@ impl<'a> Work<'a> {
             }
         }
         let predicted = Some(point.expected());
-        let asked = execute::Block { warm, reps, inner, start: turn.start, check, predicted };
+        let (start, spill) = (turn.start, care.map_or(Bytes(0), Care::spill));
+        let asked = execute::Block { warm, reps, inner, start, check, spill, predicted };
         let timed = turn.runner.time(&point.op, point.size, &asked)?;
         if timed.samples.is_empty() {
             // Too short for the uncertainty of the hosts' clocks.
@@ -509,10 +518,10 @@ impl<'a> Work<'a> {
     /// The point that most needs another block, among those for which there is time.
     fn most_urgent(&self, turn: &Turn<'_>) -> Option<usize> {
         let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
-        let open = self.points.iter().enumerate().filter(|(_, p)| {
+        let open = self.points.iter().enumerate().filter(|&(at, p)| {
             p.wanted
                 && !p.is_finished(self.plan)
-                && p.cost().0 <= left
+                && self.cost(at) <= left
                 && p.inner(self.clock_step).is_some()
         });
         open.max_by(|a, b| a.1.urgency(self.plan).total_cmp(&b.1.urgency(self.plan)))
@@ -552,6 +561,22 @@ impl<'a> Work<'a> {
     }
 }
 
+/// The sizes of the messages that show the rate of a link behind a bucket, if `time` is enough for
+/// those of 16 bursts; larger ones where it is enough for them.
+fn settling(care: Care, time: Duration) -> Option<Vec<Bytes>> {
+    let sizes = |bursts: u64| -> Option<Vec<Bytes>> {
+        let least = bursts.checked_mul(care.bucket.burst.0)?;
+        let size = |k| least.checked_add(least / 32 * k)?.checked_next_multiple_of(4096);
+        (0..SETTLED).map(|k| size(k).map(Bytes)).collect()
+    };
+    let takes = |sizes: &[Bytes]| -> f64 {
+        sizes.iter().map(|size| size.0 as f64 / care.bucket.rate.0 + care.cost()).sum()
+    };
+    BURSTS.into_iter().find_map(|(bursts, part)| {
+        sizes(bursts).filter(|sizes| takes(sizes) <= part * time.as_secs_f64())
+    })
+}
+
 /// The launch being measured.
 struct Turn<'a> {
     launch: u32,
@@ -565,7 +590,7 @@ struct Turn<'a> {
 mod tests {
     use super::*;
     use crate::base::quantity::Bandwidth;
-    use crate::machine::link::Link;
+    use crate::machine::link::{Bucket, Link};
     use crate::machine::sample::{Origin, Sample};
     use crate::measure::fit::{Asked, Kind, Path, fit};
     use crate::run::calibrate::{design, ladder};
@@ -577,6 +602,8 @@ mod tests {
     /// A machine of α and β, whose clock is the model itself.
     struct Model {
         fails_after: Option<u32>,
+        /// What a token bucket holds before each block.
+        burst: u64,
         blocks: u32,
     }
 
@@ -596,9 +623,16 @@ mod tests {
                 Kind::Local => 1e-7 + size.0 as f64 * 1e-10,
                 _ => link.map_or(0.0, |times| path.time(&times).0),
             };
+            // The first run that counts finds what the block has not sent before it.
+            let sent = block.spill.0 + u64::from(block.warm) * size.0;
+            let held = self.burst.saturating_sub(sent).min(size.0) as f64 * BETA;
+            let saved = match path.kind {
+                Kind::Local => 0.0,
+                _ => held.min(time - ALPHA).max(0.0),
+            };
             let noise = |rep: u32| 1.0 + 1e-3 * f64::from((rep * 7 + self.blocks * 3) % 11);
             let sample = |rep| Sample {
-                span: Seconds(time * noise(rep)),
+                span: Seconds((time - if rep == 0 { saved } else { 0.0 }) * noise(rep)),
                 late: false,
                 run_delay: Some(Seconds(0.0)),
             };
@@ -613,13 +647,15 @@ mod tests {
     #[derive(Default)]
     struct Desk {
         fails_after: Option<u32>,
+        burst: u64,
         records: Vec<Record>,
         last: Option<Progress>,
     }
 
     impl Outside for Desk {
         fn launch(&mut self) -> Result<Launch> {
-            let runner = Box::new(Model { fails_after: self.fails_after, blocks: 0 });
+            let runner =
+                Box::new(Model { fails_after: self.fails_after, burst: self.burst, blocks: 0 });
             Ok(Launch { runner, record: LaunchRecord::default(), start: Start::Window })
         }
 
@@ -692,6 +728,50 @@ mod tests {
         let link = fitted.link;
         assert!((link.alpha.value.0 / ALPHA - 1.0).abs() < 0.02, "{:?}", link.alpha);
         assert!((link.beta.value.0 / BETA - 1.0).abs() < 0.02, "{:?}", link.beta);
+    }
+
+    #[test]
+    fn a_bucket_that_fills_again_before_a_block_is_emptied_in_it() {
+        // Sixteen bursts take 2.7 s: four such messages and no larger ones fit.
+        let bucket = Bucket { rate: Bandwidth(1.0 / BETA), burst: Bytes(16 << 20) };
+        let time = Duration::from_secs(18);
+        let plan = Plan { budget: time, longest: time, wire: true, ..plan() };
+        let before = Samples { bucket: Some(bucket), ..Samples::default() };
+        let mut desk = Desk { burst: bucket.burst.0, ..Desk::default() };
+        let registry = Registry::builtin();
+        let samples = measure(&registry, &plan, Seconds(2e-8), before, &mut desk).unwrap();
+        let settled = samples.blocks.iter().filter(|block| block.size >= bucket.settled());
+        let times: Vec<(f64, f64)> = settled
+            .flat_map(|block| block.samples.iter().map(|s| (block.size.0 as f64, s.span.0)))
+            .collect();
+        assert!(times.len() >= 4, "{times:?}");
+        for (size, time) in times {
+            assert!((time / (ALPHA + BETA * size) - 1.0).abs() < 0.02, "{size}: {time}");
+        }
+        let fitted = fit(&registry, &samples, &Asked::default()).unwrap();
+        assert!((fitted.link.beta.value.0 / BETA - 1.0).abs() < 0.02, "{:?}", fitted.link.beta);
+        assert!(fitted.gates.iter().all(|g| g.name != "bucket" || g.verdict == Verdict::Good));
+    }
+
+    #[test]
+    fn messages_that_settle_are_of_16_bursts_or_there_are_none() {
+        let of = |rate, burst, time| {
+            let care = Care { bucket: Bucket { rate: Bandwidth(rate), burst: Bytes(burst) } };
+            settling(care, Duration::from_secs(time))
+        };
+        let smallest = |rate, burst, time| of(rate, burst, time).map(|s| s[0].0.div_euclid(burst));
+        // Small buckets are no reason for small messages.
+        assert_eq!(smallest(15e6, 1 << 14, 10), Some(64));
+        assert_eq!(smallest(15e6, 1 << 20, 10), Some(16));
+        assert_eq!(smallest(87.5e6, 16_000_000, 20), Some(16));
+        assert_eq!(of(15e6, 16 << 20, 10), None, "one takes 18 s");
+        assert_eq!(of(1e6, u64::MAX / 8, 10), None);
+        for burst in [1 << 14, 1 << 18, 1 << 20] {
+            let sizes = of(15e6, burst, 10).unwrap();
+            assert_eq!(sizes.len() as u64, SETTLED);
+            assert!(sizes.iter().all(|size| size.0 >= 16 * burst && size.0 % 4096 == 0));
+            assert!(sizes.is_sorted() && sizes.windows(2).all(|two| two[0] != two[1]));
+        }
     }
 
     #[test]

@@ -18,12 +18,14 @@ mod contents;
 mod operation;
 mod perform;
 mod program;
+mod spill;
 
 pub use clocks::{Clock, align};
 pub use contents::{Element, Source, Wrong};
 pub use operation::{programs, runs};
 pub use perform::{Check, Failure, Record, Stage, Start, Work, perform};
 pub use program::{Patch, Program, compile};
+pub use spill::MOST_SPILLED;
 
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds};
@@ -43,6 +45,9 @@ pub struct Block {
     pub start: Start,
     /// When results are checked.
     pub check: Check,
+    /// How much each rank sends right before the first repetition that counts, to empty a token
+    /// bucket; no more than [`MOST_SPILLED`].
+    pub spill: Bytes,
     /// The expected time of one repetition, if known; a step may be silent for 20 times as long,
     /// and at least for 2 s.
     pub predicted: Option<Seconds>,
@@ -51,7 +56,7 @@ pub struct Block {
 impl Default for Block {
     fn default() -> Self {
         let (start, check) = (Start::Barrier, Check::Once);
-        Self { warm: 2, reps: 20, inner: 1, start, check, predicted: None }
+        Self { warm: 2, reps: 20, inner: 1, start, check, spill: Bytes(0), predicted: None }
     }
 }
 

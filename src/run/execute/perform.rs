@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   fill, run, check        once, before the first that counts
+//!   spill                   data that empty a token bucket, before the first that counts
 //!   ┌ start together        a window: all begin at a time that rank 0 sets; or a barrier
 //!   │ read the clock, run the steps, read the clock
 //!   └ again
@@ -18,6 +19,8 @@ use serde::{Deserialize, Serialize};
 use super::clocks::{Clock, compare};
 use super::contents::{Wrong, check, fill, wipe};
 use super::program::Program;
+use super::spill::Spill;
+use crate::base::quantity::Bytes;
 use crate::run::transport::{Fault, Incoming, Landing, Outgoing, Part, Step, Transport};
 
 /// The slowest rate at which a rank fills or checks its buffer, in bytes per second.
@@ -60,6 +63,9 @@ pub struct Work {
     pub start: Start,
     /// When results are checked.
     pub check: Check,
+    /// How many bytes each rank sends to the next right before the first repetition that counts, to
+    /// empty a token bucket; no more than [`MOST_SPILLED`](super::MOST_SPILLED).
+    pub spill: u64,
     /// How long a step may be silent.
     pub patience: Duration,
     /// Ranks whose clock differs from rank 0's; the same list on all ranks.
@@ -92,6 +98,8 @@ pub struct Record {
 pub enum Stage {
     /// While buffers were made or filled.
     Filling,
+    /// While data flowed to empty a token bucket.
+    Spilling,
     /// In the barrier before a repetition.
     Barrier,
     /// In this step of the schedule, counted from 1, of that many.
@@ -115,6 +123,7 @@ impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Filling => f.write_str("filling its buffer"),
+            Self::Spilling => f.write_str("emptying a token bucket"),
             Self::Barrier => f.write_str("the barrier before a repetition"),
             Self::Step(step, of) => write!(f, "step {step} of {of}"),
             Self::Checking => f.write_str("checking its result"),
@@ -133,7 +142,9 @@ pub fn perform(transport: &mut dyn Transport, work: &Work) -> Result<Record, Fai
     let handling = Duration::from_secs_f64(program.bytes as f64 / SLOWEST);
     let mut meeting = Meeting::new(transport, program.bytes, work.patience + handling);
     let filling = |fault| Failure::Lost(Stage::Filling, fault);
-    transport.allocate(meeting.bytes()).map_err(filling)?;
+    let of = (transport.rank(), transport.ranks());
+    let spill = Spill::new(Bytes(work.spill), meeting.bytes(), of);
+    transport.allocate(spill.end()).map_err(filling)?;
     if work.check == Check::Not {
         wipe(transport, program).map_err(filling)?;
     }
@@ -152,6 +163,12 @@ pub fn perform(transport: &mut dyn Transport, work: &Work) -> Result<Record, Fai
         let is_checked = once && rep == 0 || each;
         if is_checked {
             fill(transport, program).map_err(filling)?;
+        }
+        // Last of all, so that the bucket has no time to fill again. Only a barrier follows.
+        if rep == before {
+            spill
+                .flow(transport, work.patience + handling)
+                .map_err(|fault| Failure::Lost(Stage::Spilling, fault))?;
         }
         let due = meeting.meet(transport, work.start);
         let due = due.map_err(|fault| Failure::Lost(Stage::Barrier, fault))?;

@@ -18,7 +18,8 @@ use crate::base::quantity::Bytes;
 use crate::machine::sample::Op;
 use crate::model::algorithm::Registry;
 use crate::run::execute::{
-    Block, Element, Failure, Program, Record, Runner, Stage, Timed, Work, align, programs, runs,
+    Block, Element, Failure, MOST_SPILLED, Program, Record, Runner, Stage, Timed, Work, align,
+    programs, runs,
 };
 use crate::run::transport::shm::Shared;
 use crate::run::transport::{Cause, Delay, Fault, Kind, Wait, tcp};
@@ -259,15 +260,18 @@ impl Group {
         let patience = LEAST_PATIENCE.max(Duration::from_secs_f64(predicted));
         let reps = 1.0 + f64::from(block.warm) + f64::from(block.reps) * f64::from(block.inner);
         let moved: f64 = programs.iter().map(bytes_moved).sum();
-        let longest = reps * (patience.as_secs_f64() + (moved + bytes as f64) / SLOWEST) + 10.0;
+        let spilled = block.spill.0.min(MOST_SPILLED.0) as f64 * f64::from(self.ranks());
+        let longest = reps * (patience.as_secs_f64() + (moved + bytes as f64) / SLOWEST)
+            + spilled / SLOWEST
+            + 10.0;
         let element = programs.first().map_or(Element::Byte, |program| program.element);
         // A rank that does nothing does not count in the time.
         let busy: Vec<bool> = programs.iter().map(|program| !program.steps.is_empty()).collect();
         let nobody = !busy.contains(&true);
         for (rank, program) in programs.into_iter().enumerate() {
-            let Block { warm, reps, inner, start, check, .. } = *block;
+            let Block { warm, reps, inner, start, check, spill: Bytes(spill), .. } = *block;
             let apart = self.apart.clone();
-            let work = Work { program, warm, reps, inner, start, check, patience, apart };
+            let work = Work { program, warm, reps, inner, start, check, spill, patience, apart };
             let given = self.seats[rank].work(work, what);
             given.map_err(|e| self.lose_rank(rank, name, &e.to_string()))?;
         }

@@ -21,7 +21,7 @@ use super::token::Token;
 use crate::base::secret::{self, Key};
 
 /// The version of all messages, greetings included.
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 const NAME: &[u8; 8] = b"collcost";
 /// Bytes of the version, with the digest of its schedules.
 pub(super) const TOOL: usize = 24;

@@ -88,6 +88,8 @@ pub struct Task {
     pub start: Start,
     /// When results are checked.
     pub check: Check,
+    /// How many bytes are sent before the first repetition that counts, to empty a token bucket.
+    pub spill: u64,
     /// How long a step may be silent.
     pub patience: Duration,
     /// Ranks whose clock differs from rank 0's.

@@ -15,7 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::Op;
 use crate::model::algorithm::Registry;
-use crate::run::execute::{Work, programs};
+use crate::run::execute::{MOST_SPILLED, Work, programs};
 use crate::run::launch::{Answer, CONNECT, Hello, Process, Seat, check_memory, usable};
 use crate::run::transport::Kind;
 use crate::run::transport::tcp;
@@ -62,6 +62,13 @@ struct Running {
     until: Option<Instant>,
 }
 
+/// Whether a block is no larger than one that a coordinator asks for.
+fn is_bounded(task: &Task) -> bool {
+    let Task { warm, reps, inner, spill, patience, .. } = *task;
+    let counts = [warm, reps, inner].into_iter().all(|count| count <= MOST);
+    counts && spill <= MOST_SPILLED.0 && patience <= LONGEST
+}
+
 impl Worker<'_> {
     fn start(&mut self, starting: &Starting, line: &Line<'_>) -> Result<()> {
         self.process = None;
@@ -95,8 +102,8 @@ impl Worker<'_> {
     /// The block described by a task, if this host agrees to run it.
     fn work(&self, task: &Task) -> Result<Work> {
         let Part { rank, ranks, .. } = *self.part;
-        let Task { warm, reps, inner, start, check, patience, .. } = *task;
-        if [warm, reps, inner].into_iter().any(|count| count > MOST) || patience > LONGEST {
+        let Task { warm, reps, inner, start, check, spill, patience, .. } = *task;
+        if !is_bounded(task) {
             return Err(Error::environment(format!(
                 "the block is larger than rank {rank} may run at once"
             )));
@@ -110,7 +117,7 @@ impl Worker<'_> {
         let program = programs.swap_remove(own);
         check_memory(program.bytes)?;
         let apart = task.apart.iter().copied().filter(|&other| other < ranks).collect();
-        Ok(Work { program, warm, reps, inner, start, check, patience, apart })
+        Ok(Work { program, warm, reps, inner, start, check, spill, patience, apart })
     }
 
     /// Forwards an order; a process that does not take it is found to have ended.
@@ -185,5 +192,31 @@ impl Service for Worker<'_> {
             self.process = None;
         }
         news.into_iter().try_for_each(|news| line.say(news))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::execute::{Check, Start};
+
+    #[test]
+    fn a_block_larger_than_any_that_is_asked_for_is_refused() {
+        let task = Task {
+            op: "shift".to_owned(),
+            size: 8,
+            warm: 0,
+            reps: 1,
+            inner: 1,
+            start: Start::Barrier,
+            check: Check::Not,
+            spill: MOST_SPILLED.0,
+            patience: Duration::from_secs(2),
+            apart: Vec::new(),
+        };
+        assert!(is_bounded(&task));
+        assert!(!is_bounded(&Task { spill: MOST_SPILLED.0 + 1, ..task.clone() }));
+        assert!(!is_bounded(&Task { reps: MOST + 1, ..task.clone() }));
+        assert!(!is_bounded(&Task { patience: 2 * LONGEST, ..task }));
     }
 }
