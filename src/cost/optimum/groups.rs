@@ -5,6 +5,7 @@
 //! on to the others. Contracted, a graph keeps a part of its cuts, so its rate is no lower; whether links
 //! within groups carry what is passed on is checked in whole numbers for every link.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::pattern;
@@ -55,7 +56,7 @@ impl Groups {
     /// What is joined by the fastest links: as fast as needed for fewer groups than ranks, and few enough.
     fn fastest(graph: &Graph) -> Option<Self> {
         let mut rates: Vec<_> = graph.links.iter().map(|link| link.rate).collect();
-        rates.sort_by(|a, b| b.0.cmp(&a.0));
+        rates.sort_by_key(|rate| Reverse(rate.0));
         rates.dedup();
         rates.into_iter().map(|least| Self::joined(graph, |rate| rate.0 >= least.0)).find_map(
             |groups| (groups.count < graph.ranks && groups.count <= trees::RANKS).then_some(groups),
