@@ -13,16 +13,9 @@ use super::{
 use crate::base::quantity::{Bytes, Ratio};
 
 /// A communicator's table, prepared for many decisions.
-///
-/// Decisions about many communicators mostly wait for memory. Therefore the data that one decision
-/// reads is contiguous.
 #[derive(Debug, Clone)]
-#[repr(align(128))]
 pub struct Chooser {
     functions: [Prepared; 5],
-    /// Whether there is a single rank, or the table is not used.
-    is_alone: bool,
-    limits: [Limit; CELLS.len()],
     rare: Rare,
 }
 
@@ -59,10 +52,10 @@ impl Chooser {
             time: version.has(since::ONE_TABLE).then_some(Micros(0.0)),
         });
         let threshold = |(a, p): (Algo, Proto)| table.thresholds[a as usize][p as usize];
+        let limits = CELLS.map(|cell| Limit::of(comm, version, table, cell));
+        let is_plain = alone.is_none() && models.is_none() && !scope.avoids_ring();
         Self {
-            functions: Function::ALL.map(|f| scope.prepare(f, table)),
-            is_alone: alone.is_some() || models.is_some(),
-            limits: CELLS.map(|cell| Limit::of(comm, version, table, cell)),
+            functions: Function::ALL.map(|f| scope.prepare(f, table, limits, is_plain)),
             rare: Rare {
                 models,
                 alone,
@@ -78,26 +71,31 @@ impl Chooser {
     /// NCCL's choice; `None` if nothing is available, which is an error in NCCL.
     #[must_use]
     pub fn decide(&self, call: &Call) -> Option<Decision> {
-        if self.is_alone {
+        let prepared = &self.functions[call.function as usize];
+        let known = if call.pipelined == 1 { prepared.known(call.size.0) } else { None };
+        match known {
+            Some(known) => Some(self.decision(call, known)),
+            None => self.compared(call),
+        }
+    }
+
+    /// The decision without a known cell: by the least of all cells' times, or without the table.
+    #[inline(never)]
+    fn compared(&self, call: &Call) -> Option<Decision> {
+        if self.rare.models.is_some() || self.rare.alone.is_some() {
             return self.rare.decide(call);
         }
         let prepared = &self.functions[call.function as usize];
-        let known = if call.pipelined == 1 { prepared.known(call.size.0) } else { None };
-        let (lane, time) = match known {
-            Some(known) => known,
-            None => self.compared(call)?,
-        };
-        let (algo, proto) = CELLS[lane];
-        let (channels, threads) = self.blocks(lane, call.size.0);
-        Some(Decision { algo, proto, channels, threads, time: Some(Micros(time)) })
+        let best = prepared.least(&self.times(call, &prepared.bandwidth));
+        Some(self.decision(call, best.or_else(|| self.last_resort(call))?))
     }
 
-    /// The least of all cells' times.
-    #[inline(never)]
-    fn compared(&self, call: &Call) -> Option<(usize, f32)> {
-        let prepared = &self.functions[call.function as usize];
-        let best = prepared.least(&self.times(call, &prepared.bandwidth));
-        best.or_else(|| self.last_resort(call))
+    #[inline(always)]
+    fn decision(&self, call: &Call, (lane, time): (usize, f32)) -> Decision {
+        let (algo, proto) = CELLS[lane];
+        let limit = &self.functions[call.function as usize].cells[lane].limit;
+        let (channels, threads) = self.blocks(lane, limit, call.size.0);
+        Decision { algo, proto, channels, threads, time: Some(Micros(time)) }
     }
 
     /// Whether a cell takes part in the choice.
@@ -127,7 +125,7 @@ impl Chooser {
 
     /// The size from which the ring's latency in Simple is longer for a large all-reduce.
     pub(super) fn plateau(&self) -> u64 {
-        self.functions[Function::AllReduce as usize].plateau
+        self.functions[Function::AllReduce as usize].plateau()
     }
 
     /// The fraction of its bandwidth that a tree or a similar algorithm reaches at a size; 1 for
@@ -199,10 +197,9 @@ impl Chooser {
 
     /// Channels and threads of a cell. Written so that sizes need no branch.
     #[inline(always)]
-    fn blocks(&self, lane: usize, size: u64) -> (u32, u32) {
-        let limit = &self.limits[lane];
+    fn blocks(&self, lane: usize, limit: &Limit, size: u64) -> (u32, u32) {
         if limit.is_odd {
-            return self.odd_blocks(lane, size);
+            return self.odd_blocks(lane, limit, size);
         }
         let channels = limit.filled(size).clamp(limit.least.into(), limit.channels.into());
         let halvings: u32 = limit.halvings.iter().map(|&h| u32::from(size < h.into())).sum();
@@ -210,8 +207,7 @@ impl Chooser {
     }
 
     #[cold]
-    fn odd_blocks(&self, lane: usize, size: u64) -> (u32, u32) {
-        let limit = &self.limits[lane];
+    fn odd_blocks(&self, lane: usize, limit: &Limit, size: u64) -> (u32, u32) {
         let threshold = self.rare.thresholds[lane];
         let (mut channels, mut threads) = (u32::from(limit.channels), u32::from(limit.threads));
         if CELLS[lane].0 == Algo::CollNetDirect {
@@ -251,7 +247,13 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    fn prepare(&self, function: Function, table: &Table) -> Prepared {
+    fn prepare(
+        &self,
+        function: Function,
+        table: &Table,
+        limits: [Limit; CELLS.len()],
+        is_plain: bool,
+    ) -> Prepared {
         let f = function as usize;
         let mut latency = [0.0; LANES];
         let mut bandwidth = [0.0; LANES];
@@ -277,7 +279,8 @@ impl Scope<'_> {
             nvls_tree: blackwell,
             // Old versions put less than 64 bytes into the first class of sizes.
             smallest: u8::from(!self.version.has(since::ONE_TABLE)),
-            is_plain: !self.avoids_ring(),
+            is_plain,
+            limits,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use super::blocks::Limit;
 use super::constants::TREE_FACTORS;
 use super::{Algo, Proto};
 
@@ -34,30 +35,44 @@ pub(super) type Lanes = [f32; LANES];
 /// Spans of sizes: quarters of the powers of two from 64 bytes to 128 GiB, and all other sizes.
 const SPANS: usize = 128;
 
-/// No single cell: the fastest one changes within the span.
-const MIXED: u8 = LANES as u8;
-
 /// Not looked at yet.
-const UNKNOWN: u8 = MIXED + 1;
+const UNKNOWN: u8 = 0;
 
-/// The cell that is the fastest at every size of a span, [`MIXED`] or [`UNKNOWN`].
+/// No single cell: the fastest one changes within the span.
+const MIXED: u8 = 15;
+
+/// The cell that is the fastest at every size of a span, plus one, or [`MIXED`] or [`UNKNOWN`];
+/// four bits each, so that all of them are one line of memory.
 ///
 /// A span is looked at when the first call of its sizes is decided: one question costs no more than
 /// without, and of many the later ones are faster. Whoever looks finds the same.
 #[derive(Debug)]
-struct Winners([AtomicU8; SPANS]);
+#[repr(align(64))]
+struct Winners([AtomicU8; SPANS / 2]);
 
 impl Winners {
     /// The same for all; no cell is ever known for sizes outside all spans.
     fn all(winner: u8) -> Self {
-        let at = |span| if span == SPANS - 1 { MIXED } else { winner };
-        Self(std::array::from_fn(|span| AtomicU8::new(at(span))))
+        let both = winner | winner << 4;
+        let winners = Self(std::array::from_fn(|_| AtomicU8::new(both)));
+        winners.keep(SPANS - 1, MIXED);
+        winners
+    }
+
+    #[inline(always)]
+    fn of(&self, span: usize) -> u8 {
+        self.0[span / 2].load(Ordering::Relaxed) >> (span % 2 * 4) & 15
+    }
+
+    /// Keeps the winner of a span that is still [`UNKNOWN`], or the same again.
+    fn keep(&self, span: usize, winner: u8) {
+        self.0[span / 2].fetch_or(winner << (span % 2 * 4), Ordering::Relaxed);
     }
 }
 
 impl Clone for Winners {
     fn clone(&self) -> Self {
-        Self(std::array::from_fn(|span| AtomicU8::new(self.0[span].load(Ordering::Relaxed))))
+        Self(std::array::from_fn(|two| AtomicU8::new(self.0[two].load(Ordering::Relaxed))))
     }
 }
 
@@ -65,24 +80,52 @@ impl Clone for Winners {
 /// order: a time is rounded five times, each time by 6·10⁻⁸ at most.
 const ROUNDED: f32 = 1.000_002;
 
-/// One function's cells, with all the data of a decision.
+/// One cell, with all the data of a decision for it in one line of memory.
+#[derive(Debug, Clone)]
+#[repr(align(64))]
+pub(super) struct Cell {
+    /// From this size on the latency is the next one.
+    plateau: u64,
+    plateau_latency: f32,
+    latency: f32,
+    /// 0 if the cell is not available: its time is then infinite.
+    bandwidth: f32,
+    /// The row of factors for less than 64 bytes.
+    smallest: u8,
+    /// The fraction of its bandwidth that a tree reaches, by size class; the first row is for less
+    /// than 64 bytes.
+    factors: &'static [Lanes; CLASSES],
+    /// How its channels and threads decrease with the size.
+    pub limit: Limit,
+}
+
+impl Cell {
+    #[inline(always)]
+    fn row(&self, size: u64) -> &'static Lanes {
+        let class = (size / 64).checked_ilog2();
+        &self.factors[class.map_or(self.smallest.into(), |k| k.min(24) as usize + 1)]
+    }
+
+    #[inline(always)]
+    fn latency(&self, size: u64) -> f32 {
+        if size >= self.plateau { self.plateau_latency } else { self.latency }
+    }
+}
+
+/// One function's cells.
+///
+/// Decisions about many communicators mostly wait for memory. Where the size alone determines the
+/// cell, a decision reads two lines: the winners', and the cell's. Where cells are compared, it
+/// reads the latencies and bandwidths of all, which are therefore here a second time.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(super) struct Prepared {
     winners: Winners,
-    /// From this size on the ring's latency in Simple is the next one.
-    pub plateau: u64,
-    plateau_latency: f32,
+    pub cells: [Cell; CELLS.len()],
+    pub latency: Lanes,
+    pub bandwidth: Lanes,
     /// No cell that takes longer is chosen.
     pub slowest: f32,
-    /// The fraction of its bandwidth that a tree reaches, by size class; the first row is for less
-    /// than 64 bytes.
-    factors: &'static [Lanes; CLASSES],
-    /// The row for less than 64 bytes.
-    smallest: u8,
-    pub latency: Lanes,
-    /// 0 if the cell is not available: its time is then infinite.
-    pub bandwidth: Lanes,
 }
 
 pub(super) const CLASSES: usize = 26;
@@ -138,22 +181,30 @@ pub(super) struct Cells {
     pub nvls_tree: bool,
     /// The row of factors for less than 64 bytes.
     pub smallest: u8,
-    /// Whether times are always those of the table, whatever else the communicator does.
+    /// Whether a call's size alone determines its cell: times are those of the table.
     pub is_plain: bool,
+    /// How each cell's channels and threads decrease with the size.
+    pub limits: [Limit; CELLS.len()],
 }
 
 impl Prepared {
     pub fn new(cells: Cells) -> Self {
-        let Cells { latency, bandwidth, plateau, plateau_latency, slowest, .. } = cells;
+        let Cells { latency, bandwidth, .. } = cells;
+        let cell = |lane: usize| Cell {
+            plateau: if lane == RING + 2 { cells.plateau } else { u64::MAX },
+            plateau_latency: cells.plateau_latency,
+            latency: latency[lane],
+            bandwidth: bandwidth[lane],
+            smallest: cells.smallest,
+            factors: &FACTORS[usize::from(cells.nvls_tree)],
+            limit: cells.limits[lane],
+        };
         Self {
             winners: Winners::all(if cells.is_plain { UNKNOWN } else { MIXED }),
-            plateau,
-            plateau_latency,
-            slowest,
-            factors: &FACTORS[usize::from(cells.nvls_tree)],
-            smallest: cells.smallest,
+            cells: std::array::from_fn(cell),
             latency,
             bandwidth,
+            slowest: cells.slowest,
         }
     }
 
@@ -161,25 +212,22 @@ impl Prepared {
     #[inline(always)]
     pub fn known(&self, size: u64) -> Option<(usize, f32)> {
         let span = span_of(size);
-        let mut lane = self.winners.0[span].load(Ordering::Relaxed);
-        if lane == UNKNOWN {
-            lane = self.look(span);
+        let mut winner = self.winners.of(span);
+        if winner == UNKNOWN {
+            winner = self.look(span);
         }
-        let lane = usize::from(lane);
-        if lane >= CELLS.len() {
-            return None;
-        }
-        let latency = if lane == RING + 2 { self.ring_latency(size) } else { self.latency[lane] };
-        let moving = size as f32 / (1000.0 * (self.bandwidth[lane] * self.row(size)[lane]));
-        Some((lane, latency + moving))
+        let lane = usize::from(winner) - 1;
+        let cell = self.cells.get(lane)?;
+        let moving = size as f32 / (1000.0 * (cell.bandwidth * cell.row(size)[lane]));
+        Some((lane, cell.latency(size) + moving))
     }
 
     /// Looks for the winner of a span, and keeps it.
     #[cold]
     #[inline(never)]
     fn look(&self, span: usize) -> u8 {
-        let winner = self.winner(span).map_or(MIXED, |lane| lane as u8);
-        self.winners.0[span].store(winner, Ordering::Relaxed);
+        let winner = self.winner(span).map_or(MIXED, |lane| lane as u8 + 1);
+        self.winners.keep(span, winner);
         winner
     }
 
@@ -188,7 +236,7 @@ impl Prepared {
     /// In an octave times are linear in the size, so both ends decide.
     fn winner(&self, span: usize) -> Option<usize> {
         let (first, last) = (start_of(span), start_of(span + 1) - 1);
-        if (first + 1..=last).contains(&self.plateau) {
+        if (first + 1..=last).contains(&self.plateau()) {
             return None;
         }
         let [at_first, at_last] = [first, last].map(|size| {
@@ -201,10 +249,10 @@ impl Prepared {
         at_first.filter(|_| at_first == at_last)
     }
 
+    /// Each cell's fraction of its bandwidth at a size.
     #[inline(always)]
     pub fn row(&self, size: u64) -> &'static Lanes {
-        let class = (size / 64).checked_ilog2();
-        &self.factors[class.map_or(self.smallest.into(), |k| k.min(24) as usize + 1)]
+        self.cells[RING + 2].row(size)
     }
 
     /// The time of the bytes, by cell.
@@ -235,7 +283,12 @@ impl Prepared {
     /// The latency of the ring in Simple.
     #[inline(always)]
     pub fn ring_latency(&self, size: u64) -> f32 {
-        if size >= self.plateau { self.plateau_latency } else { self.latency[RING + 2] }
+        self.cells[RING + 2].latency(size)
+    }
+
+    /// The size from which the ring's latency in Simple is longer.
+    pub fn plateau(&self) -> u64 {
+        self.cells[RING + 2].plateau
     }
 
     /// The first of the fastest cells: the least time, four at a time, then the cell with it.
