@@ -269,7 +269,8 @@ impl<'a> Judge<'a> {
         };
         let mut verdict = ruled(self.query, points, lineup, impossible, facts);
         if verdict.health == Health::Healthy {
-            verdict.notes.extend(clues::notes(&clues));
+            let listed: Vec<&str> = verdict.causes.iter().map(|cause| cause.id).collect();
+            verdict.notes.extend(clues::notes(&clues, &listed));
         }
         verdict
     }
@@ -292,7 +293,7 @@ fn ruled(
     // A shape that only causes have is stronger evidence than a wide band. If a log names the cause,
     // lower odds are enough.
     let enough = if lineup.named { UNSURE } else { CERTAIN };
-    if health == Health::Healthy && (lineup.odds > enough || facts.shared_gpu) {
+    if health == Health::Healthy && (lineup.odds > enough || lineup.set || facts.shared_gpu) {
         health = Health::Slow;
     }
     let plateau = plateau::Plateau::of(query, &points);
@@ -325,6 +326,14 @@ fn ruled(
     if ruling == Ruling::CannotTell && health == Health::Healthy {
         let near = plateau.as_ref().is_some_and(|p| p.is_healthy());
         ruling = if near { Ruling::Healthy } else { ruling };
+    }
+    if ruling == Ruling::CannotTell && !ill && !facts.at_most {
+        // What the log itself names is said, even if the times neither show nor exclude it.
+        for suspect in &lineup.suspects {
+            let cause = suspect.named_cause(&points);
+            let cause = cause.filter(|c| causes.iter().all(|known| known.id != c.id));
+            causes.extend(cause.filter(|_| causes.len() < 5));
+        }
     }
     let mut notes = notes(query, &points, basis);
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
@@ -421,7 +430,7 @@ fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
         1 => (tiers.first()?.link.bandwidth?, "one link"),
         _ => {
             let nics = tiers.last()?.nics.map_or(1, |n| n.get());
-            (tiers.last()?.link.bandwidth? * Ratio(f64::from(nics)), "all NICs of a node")
+            (plateau::nic(&query.machine)?.rate * Ratio(f64::from(nics)), "all NICs of a node")
         }
     };
     // Link parameters are known to a few percent.

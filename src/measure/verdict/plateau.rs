@@ -8,10 +8,10 @@
 use super::Point;
 use super::likelihood::BAND;
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::machine::fabric::Tier;
 use crate::machine::profile::{NetworkKind, line_rate};
-use crate::machine::query::Query;
+use crate::machine::query::{Machine, Query};
 use crate::measure::expect::{Basis, Expectation};
 use crate::model::algorithm::Library;
 
@@ -23,9 +23,37 @@ pub(super) struct Plateau {
     busbw: Bandwidth,
     nics: u32,
     nic: Bandwidth,
+    /// Whether that is known from a line rate.
+    line: bool,
     healthy: Option<Healthy>,
+    /// Healthy clusters with these NICs reach no less.
+    least: f64,
     /// Whether the expectation alone is not certain enough.
     needed: bool,
+}
+
+/// The NICs of a machine.
+pub(super) struct Nic {
+    /// What one carries.
+    pub rate: Bandwidth,
+    /// Whether that is known from its line rate, not only from what one pair of ranks reached.
+    pub line: bool,
+    /// The part of it that healthy runs reach at least.
+    least: f64,
+}
+
+/// What a NIC of the machine carries. A profile may state what one pair of ranks reached, or calls whose
+/// data go through host memory; a NIC carries what its line rate says.
+pub(super) fn nic(machine: &Machine) -> Option<Nic> {
+    let reached = machine.fabric.tiers.last()?.link.bandwidth?;
+    if line_rate(reached).is_some() {
+        return Some(Nic { rate: reached, line: true, least: LEAST });
+    }
+    let origin = machine.origins.last().copied().unwrap_or_default();
+    let raw = origin.efficiency.map(|(raw, ..)| raw).filter(|&raw| line_rate(raw).is_some());
+    let Some(raw) = raw else { return Some(Nic { rate: reached, line: false, least: LEAST }) };
+    let least = origin.least.map_or(LEAST, |part| (part.0 / CARRIED).min(LEAST));
+    Some(Nic { rate: raw * Ratio(CARRIED), line: true, least })
 }
 
 /// The part of the wire's rate that healthy clusters reach: the middle, and the deviation of its logarithm.
@@ -81,11 +109,11 @@ impl Plateau {
         let adds = |tier: &Tier| tier.switch.as_ref().is_some_and(|s| s.alu);
         let inside = query.machine.hardware.as_ref().is_some_and(|h| h.nvls)
             || query.machine.fabric.tiers.iter().any(adds);
-        let nic = tier.link.bandwidth?;
+        let Nic { rate: nic, line, least } = nic(&query.machine)?;
         let healthy = match shape.collective {
             AllReduce if adds(tier) || nodes == 2 && inside => None,
             // The rate measured between one pair is not the wire's.
-            _ if nodes == 2 && line_rate(nic).is_none() => None,
+            _ if nodes == 2 && !line => None,
             AllReduce if nodes == 2 => Some(TWO),
             _ => Some(WIRE),
         };
@@ -94,6 +122,8 @@ impl Plateau {
             nics,
             nic,
             healthy,
+            line,
+            least,
             needed: matches!(basis, Basis::Transferred | Basis::Modelled),
         })
     }
@@ -105,7 +135,7 @@ impl Plateau {
 
     /// Whether the rate is too far below the wire's for a healthy cluster.
     pub fn is_ill(&self) -> bool {
-        self.needed && self.part() <= LEAST
+        self.needed && self.part() <= self.least
     }
 
     /// Whether the rate is too close to the wire's for a slowed run.
@@ -128,7 +158,7 @@ impl Plateau {
             let carry = if whole > 1 { "carry" } else { "carries" };
             return format!("busbw of {busbw} is what {whole} of {nics} NICs of {nic} {carry}");
         }
-        let all = nic * crate::base::quantity::Ratio(f64::from(nics));
+        let all = nic * Ratio(f64::from(nics));
         format!(
             "busbw of {busbw} is {:.0} % of what the NICs of a node carry ({all})",
             100.0 * self.part()
@@ -152,8 +182,9 @@ pub(super) struct Known {
 pub(super) fn known(query: &Query, size: Bytes, expected: &Expectation) -> Known {
     let own = (expected.high.0 / expected.low.0).ln() / BAND;
     let plateau = Plateau::at(query, (size, expected.time), expected.basis);
-    // The rate measured between one pair of ranks is not the wire's.
-    let plateau = plateau.filter(|p| line_rate(p.nic).is_some());
+    // The rate measured between one pair of ranks is not the wire's; and where healthy runs are known to
+    // reach less than elsewhere, the wire's rate says nothing of them.
+    let plateau = plateau.filter(|p| p.line && p.least >= LEAST);
     let wire = plateau.and_then(|p| p.healthy.map(|healthy| (p.part(), p.needed, healthy)));
     match wire {
         Some((part, true, healthy)) => {
