@@ -362,11 +362,18 @@ fn ruled(
 /// The size whose time is impossible, and why: no algorithm is that fast on the machine.
 fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
     let shape = &query.shape;
-    let fabric = &query.machine.fabric;
+    // A bound holds for what NICs carry, even if less was ever reached.
+    let mut fabric = query.machine.fabric.clone();
+    if let (Some(tier), Some(nic)) = (fabric.tiers.last_mut(), plateau::nic(&query.machine))
+        && query.placement.nodes() > 1
+        && tier.link.bandwidth.is_some_and(|reached| reached < nic.rate)
+    {
+        tier.set_bandwidth(nic.rate);
+    }
     // A root that only sends starts the next call before the others have finished this one: calls overlap.
     let overlap = matches!(shape.collective, Collective::Broadcast | Collective::Scatter);
     points.iter().find_map(|p| {
-        let least = bound(shape.collective, shape.ranks, Volume::from(p.size), fabric).ok()?;
+        let least = bound(shape.collective, shape.ranks, Volume::from(p.size), &fabric).ok()?;
         // A machine's parameters are known to 10 % at best.
         let at_least = if overlap { least.bandwidth } else { least.time() };
         if p.measured.0 < 0.8 * at_least.0 {
