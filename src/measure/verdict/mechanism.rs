@@ -43,6 +43,8 @@ pub(super) struct Wire {
     nodes: f64,
     /// Seconds per byte of M over the NICs, and over links inside a node.
     net: f64,
+    /// The same if each byte of a ring passes them: over two nodes, sums in switches send half.
+    ring: f64,
     inside: Option<f64>,
     nics: u32,
     /// The rate of one NIC; 10 GB/s if unknown.
@@ -60,6 +62,8 @@ pub(super) struct Wire {
 /// A NIC's PCIe link carries this many times the NIC's rate: 13 GB/s on 16 lanes of generation 3 for a NIC
 /// of 12, 26 for one of 24.
 const LANES: f64 = 1.08;
+/// A tree over two nodes passes a ring by less than this, sums in switches by more.
+const PASSES: f64 = 1.25;
 /// Sizes among which the best rate is searched, as octaves.
 const LARGE: std::ops::RangeInclusive<u32> = 20..=34;
 
@@ -82,9 +86,9 @@ impl Wire {
         let outer = query.machine.fabric.tiers.last().filter(|_| nodes > 1);
         let nics = outer.and_then(|t| t.nics).map_or(each, |n| n.get().min(each));
         let nic = outer.and_then(|_| nic(&query.machine)).map_or(0.0, |nic| nic.rate.0);
+        let ring = if nic > 0.0 { factor / (nic * f64::from(nics)) } else { 1.0 / peak };
         // Two nodes may pass the wire by a tree or by sums in a switch.
-        let net =
-            if nic > 0.0 { (factor / (nic * f64::from(nics))).min(1.0 / peak) } else { 1.0 / peak };
+        let net = ring.min(1.0 / peak);
         let hardware = query.machine.hardware.as_ref();
         let least = points.iter().map(|p| p.1.0).fold(f64::INFINITY, f64::min);
         Self {
@@ -96,6 +100,7 @@ impl Wire {
             ranks: f64::from(shape.ranks),
             nodes: f64::from(nodes),
             net,
+            ring,
             inside: hardware.map(|h| factor / h.inside.0),
             nics,
             nic: if nic > 0.0 { nic } else { 1e10 },
@@ -141,6 +146,18 @@ impl Wire {
     fn net(&self, times: f64, hop: f64) -> Vec<f64> {
         let more = 1e-6 * hop * self.hops();
         self.with(|m, _, bytes| (self.net * m * times - bytes).max(0.0) + more)
+    }
+
+    /// Whether healthy calls are far faster than a ring over all NICs.
+    fn passes(&self) -> bool {
+        self.ring > PASSES * self.net
+    }
+
+    /// NICs or their lanes carry `times` less, and they alone decide the time: what sums in switches save is
+    /// lost, or counted separately.
+    fn left(&self, times: f64) -> Vec<f64> {
+        let each = if self.passes() { self.ring } else { self.net };
+        self.with(|m, _, bytes| (each * m * times - bytes).max(0.0))
     }
 
     /// How much slower the network is with every number of NICs below all. Public threads report one
@@ -248,7 +265,18 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: NICS_NEXT,
         figures: Rate,
         forces: None,
-        forms: |w| only(w.several(), || w.lost().map(|times| w.net(times, 0.0)).collect()),
+        forms: |w| only(w.several(), || w.lost().map(|times| w.left(times)).collect()),
+    },
+    Mechanism {
+        id: "missing-nic",
+        what: "NICs of a node are missing, or two GPUs share one",
+        next: NICS_NEXT,
+        figures: Range,
+        forces: None,
+        // Sums in switches go on over those that are left.
+        forms: |w| {
+            only(w.several() && w.passes(), || w.lost().map(|times| w.net(times, 0.0)).collect())
+        },
     },
     Mechanism {
         id: "missing-nic",
@@ -334,7 +362,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         forms: |w| {
             // A half, a quarter and so on of the lanes that a NIC needs: they carry a little more than it does.
             let halves = [2.0, 4.0, 8.0, 16.0];
-            only(w.several(), || halves.map(|x| w.net(x / LANES, 0.0)).to_vec())
+            only(w.several(), || halves.map(|x| w.left(x / LANES)).to_vec())
         },
     },
     Mechanism {

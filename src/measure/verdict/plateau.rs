@@ -83,11 +83,11 @@ impl Plateau {
     /// The plateau at the largest size, if it has one.
     pub fn of(query: &Query, points: &[Point]) -> Option<Self> {
         let point = points.last()?;
-        Self::at(query, (point.size, point.measured), point.expected.basis)
+        Self::at(query, (point.size, point.measured), &point.expected)
     }
 
     /// The plateau at a size with this time, if NICs decide.
-    fn at(query: &Query, (size, time): (Bytes, Seconds), basis: Basis) -> Option<Self> {
+    fn at(query: &Query, (size, time): (Bytes, Seconds), expected: &Expectation) -> Option<Self> {
         use Collective::{AllGather, AllReduce, ReduceScatter};
         use Library::{Gloo, Mpich, OpenMpi};
         use NetworkKind::{Efa, Ib, Roce, Slingshot};
@@ -124,7 +124,12 @@ impl Plateau {
             healthy,
             line,
             least,
-            needed: matches!(basis, Basis::Transferred | Basis::Modelled),
+            needed: match expected.basis {
+                Basis::Measured => false,
+                // Of another number of nodes, for instance.
+                Basis::SameBoard => deviation(expected) > WIRE.deviation,
+                Basis::Transferred | Basis::Modelled => true,
+            },
         })
     }
 
@@ -180,23 +185,29 @@ pub(super) struct Known {
 /// Combines the expectation and, where it is more certain, the wire's rate: two measurements of one thing,
 /// each with its weight.
 pub(super) fn known(query: &Query, size: Bytes, expected: &Expectation) -> Known {
-    let own = (expected.high.0 / expected.low.0).ln() / BAND;
-    let plateau = Plateau::at(query, (size, expected.time), expected.basis);
+    let own = deviation(expected);
+    let plateau = Plateau::at(query, (size, expected.time), expected);
     // The rate measured between one pair of ranks is not the wire's; and where healthy runs are known to
     // reach less than elsewhere, the wire's rate says nothing of them.
     let plateau = plateau.filter(|p| p.line && p.least >= LEAST);
-    let wire = plateau.and_then(|p| p.healthy.map(|healthy| (p.part(), p.needed, healthy)));
+    let by_nics = plateau.is_some();
+    let wire = plateau.filter(|p| p.needed).and_then(|p| p.healthy.map(|wire| (p.part(), wire)));
     match wire {
-        Some((part, true, healthy)) => {
+        Some((part, healthy)) => {
             let (mine, its) = (own.max(LEAST_OWN).powi(-2), healthy.deviation.powi(-2));
             Known {
                 later: (part / healthy.part).ln() * its / (mine + its),
                 deviation: (mine + its).sqrt().recip(),
-                by_nics: true,
+                by_nics,
             }
         }
-        _ => Known { later: 0.0, deviation: own, by_nics: wire.is_some() },
+        None => Known { later: 0.0, deviation: own, by_nics },
     }
+}
+
+/// The deviation of an expectation's logarithm.
+fn deviation(expected: &Expectation) -> f64 {
+    (expected.high.0 / expected.low.0).ln() / BAND
 }
 
 /// An expectation that is not of the machine itself is no more certain than this.
