@@ -211,9 +211,7 @@ impl Prepared {
             return None;
         }
         let at = place(lane);
-        // A choice of addresses needs no branch: whether rings win is hard to foresee.
-        let is_late = lane == RING + 2 && size >= self.plateau;
-        let latency = *if is_late { &self.plateau_latency } else { &self.numbers[at] };
+        let latency = if lane == RING + 2 { self.ring_latency(size) } else { self.numbers[at] };
         let moving = size as f32 / (1000.0 * (self.numbers[at + NEAR] * self.row(size)[lane]));
         Some((lane, latency + moving))
     }
