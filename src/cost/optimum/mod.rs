@@ -17,6 +17,7 @@ mod exact;
 mod flow;
 pub mod frontier;
 mod groups;
+mod growth;
 mod packing;
 pub mod pattern;
 mod schedule;

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use super::flow::Flow;
 use crate::machine::graph::{Graph, Node};
 
-/// More than any flow.
-const ALL: i64 = i64::MAX / 4;
+/// The most visits of links by flows: some seconds.
+const WORK: u64 = 1 << 30;
 
 /// A link between remaining nodes: paths through switches, with the units that each carries.
 pub(super) type Ways = Vec<(Vec<u32>, i64)>;
@@ -23,6 +23,7 @@ pub(super) struct Split<'a> {
     /// Direct links and what they carry.
     pub ways: BTreeMap<(Node, Node), Ways>,
     carries: BTreeMap<(Node, Node), i64>,
+    looked: u64,
 }
 
 impl<'a> Split<'a> {
@@ -33,7 +34,7 @@ impl<'a> Split<'a> {
             ways.entry((link.from, link.to)).or_default().push((vec![i], rate));
             *carries.entry((link.from, link.to)).or_default() += rate;
         }
-        Self { graph, sends, ways, carries }
+        Self { graph, sends, ways, carries, looked: 0 }
     }
 
     /// Removes all switches; `None` if some switch does not send as much as it receives.
@@ -50,7 +51,9 @@ impl<'a> Split<'a> {
             let near = ends.filter(|(a, b)| if out { *a == switch } else { *b == switch });
             near.map(|(a, b)| if out { b } else { a }).collect()
         };
+        self.looked += self.carries.len() as u64;
         for to in ends(true, &self.carries) {
+            self.looked += self.carries.len() as u64;
             // Its predecessor first: in a star this makes a ring.
             let mut sources = ends(false, &self.carries);
             let before = sources.iter().filter(|&&from| from < to).count();
@@ -58,19 +61,8 @@ impl<'a> Split<'a> {
             sources.reverse();
             for from in sources {
                 let (a, b) = (self.carried(from, switch), self.carried(switch, to));
-                let most = a.min(b);
-                if most == 0 {
-                    continue;
-                }
-                self.shift(from, switch, to, most);
-                if !self.holds() {
-                    self.shift(from, switch, to, -most);
-                    let fits = self.room(from, switch, to).min(most);
-                    self.shift(from, switch, to, fits);
-                    self.join(from, switch, to, fits);
-                } else {
-                    self.join(from, switch, to, most);
-                }
+                let fits = self.shifted(from, switch, to, a.min(b))?;
+                self.join(from, switch, to, fits);
             }
             if self.carried(switch, to) > 0 {
                 return None;
@@ -124,40 +116,34 @@ impl<'a> Split<'a> {
         (flow, source)
     }
 
-    /// What every rank has to receive or have.
-    fn wanted(&self) -> i64 {
-        self.sends.iter().map(|(_, amount)| amount).sum()
+    /// Moves as many units as leave all ranks reached, at most `most`; `None` if that takes too long.
+    fn shifted(&mut self, from: Node, switch: Node, to: Node, most: i64) -> Option<i64> {
+        let mut fits = most;
+        while fits > 0 {
+            self.shift(from, switch, to, fits);
+            // A set that falls short lost every moved unit once, so that many must stay.
+            let short = self.short()?;
+            if short == 0 {
+                break;
+            }
+            self.shift(from, switch, to, -fits);
+            fits -= short;
+        }
+        Some(fits.max(0))
     }
 
-    /// Whether all roots together still reach every rank.
-    fn holds(&self) -> bool {
+    /// What some rank lacks of what all roots send together; 0 if no rank lacks anything.
+    fn short(&mut self) -> Option<i64> {
         let (mut flow, mut at) = self.flow();
-        let wanted = self.wanted();
-        (0..self.graph.ranks).all(|rank| {
+        let wanted = self.sends.iter().map(|(_, amount)| amount).sum();
+        let lacks = (0..self.graph.ranks).map(|rank| {
             let sent = flow.push(at, rank, wanted);
             at = rank;
-            sent == wanted
-        })
-    }
-
-    /// How much can be moved: the slack of the cuts that shrink by it.
-    fn room(&self, from: Node, switch: Node, to: Node) -> i64 {
-        let wanted = self.wanted();
-        let least = |near: &[Node], far: &[Node], rank: Node| {
-            let (mut flow, source) = self.flow();
-            near.iter().for_each(|&node| {
-                flow.edge(source, node, ALL);
-            });
-            far.iter().filter(|&&node| node != rank).for_each(|&node| {
-                flow.edge(node, rank, ALL);
-            });
-            flow.push(source, rank, ALL) - wanted
-        };
-        let ranks = || 0..self.graph.ranks;
-        let first = ranks().filter(|&rank| rank != from && rank != to);
-        let first = first.map(|rank| least(&[from, to], &[switch], rank));
-        let second = ranks().map(|rank| least(&[switch], &[from, to], rank));
-        first.chain(second).min().unwrap_or(0).max(0)
+            wanted - sent
+        });
+        let short = lacks.into_iter().find(|short| *short > 0).unwrap_or(0);
+        self.looked += flow.looked + self.carries.len() as u64;
+        (self.looked <= WORK).then_some(short)
     }
 }
 
