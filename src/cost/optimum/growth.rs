@@ -60,6 +60,15 @@ struct Growing {
     enters: Vec<i64>,
 }
 
+/// A link that a tree can grow by: how much it has left, roughly; how late its start was reached,
+/// earlier first; its number; how much.
+type Candidate = (u32, Reverse<u32>, u32, i64);
+
+/// Amounts within a factor of √2 are alike, which keeps trees shallow: earlier ranks go on first.
+fn level(room: i64) -> u32 {
+    (i128::from(room) * i128::from(room)).ilog2()
+}
+
 /// Trees that carry what each root sends to every one of `ranks` ranks, over links (from, to, units);
 /// `None` if there are none, or it takes too long.
 pub(super) fn pack(
@@ -160,6 +169,7 @@ impl<'a> Packer<'a> {
 
     fn take_back(&mut self) {
         let Some(tree) = self.found.pop() else { return };
+        self.work += (self.watched.len() * tree.edges.len()) as u64;
         for &edge in &tree.edges {
             self.left[edge as usize] += tree.times;
         }
@@ -196,7 +206,7 @@ impl<'a> Packer<'a> {
         let mut tree = Growing { root, times, edges: Vec::with_capacity(ranks), reached, enters };
         let mut heap = BinaryHeap::new();
         self.open_links(&tree, root, &mut heap);
-        while let Some((most, Reverse(place), edge)) = heap.pop() {
+        while let Some((_, place, edge, most)) = heap.pop() {
             self.work += 1;
             self.within_limit()?;
             let (from, to, _) = self.links[edge as usize];
@@ -205,13 +215,13 @@ impl<'a> Packer<'a> {
             }
             let room = most.min(self.slack(&tree, from, to));
             if room < most {
-                heap.extend((room > 0).then_some((room, Reverse(place), edge)));
+                heap.extend((room > 0).then(|| (level(room), place, edge, room)));
                 continue;
             }
             let wanted = most.min(tree.times);
             let room = if flows { self.room(&mut tree, edge, wanted) } else { wanted };
             if room < wanted {
-                heap.extend((room > 0).then_some((room, Reverse(place), edge)));
+                heap.extend((room > 0).then(|| (level(room), place, edge, room)));
                 continue;
             }
             tree.times = room;
@@ -228,17 +238,12 @@ impl<'a> Packer<'a> {
         Some(None)
     }
 
-    fn open_links(
-        &mut self,
-        tree: &Growing,
-        from: Node,
-        heap: &mut BinaryHeap<(i64, Reverse<u32>, u32)>,
-    ) {
+    fn open_links(&mut self, tree: &Growing, from: Node, heap: &mut BinaryHeap<Candidate>) {
         let place = Reverse(tree.edges.len() as u32);
         for &edge in &self.leaving[from as usize] {
             let left = self.left[edge as usize];
             if left > 0 && !tree.reached[self.links[edge as usize].1 as usize] {
-                heap.push((left, place, edge));
+                heap.push((level(left), place, edge, left));
             }
         }
         self.work += self.leaving[from as usize].len() as u64;

@@ -12,6 +12,9 @@ use crate::machine::graph::{Graph, Node};
 /// The most visits of links by flows: some seconds.
 const WORK: u64 = 1 << 30;
 
+/// A network is made of links in the time of so many visits of each.
+const MAKING: u64 = 8;
+
 /// A link between remaining nodes: paths through switches, with the units that each carries.
 pub(super) type Ways = Vec<(Vec<u32>, i64)>;
 
@@ -142,7 +145,7 @@ impl<'a> Split<'a> {
             wanted - sent
         });
         let short = lacks.into_iter().find(|short| *short > 0).unwrap_or(0);
-        self.looked += flow.looked + self.carries.len() as u64;
+        self.looked += flow.looked + MAKING * self.carries.len() as u64;
         (self.looked <= WORK).then_some(short)
     }
 }
