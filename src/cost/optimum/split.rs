@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use super::flow::Flow;
 use crate::machine::graph::{Graph, Node};
 
-/// The most visits of links by flows: some seconds.
-const WORK: u64 = 1 << 30;
+/// The most visits of links by flows: ten seconds.
+const WORK: u64 = 1 << 32;
 
 /// A network is made of links in the time of so many visits of each.
-const MAKING: u64 = 8;
+const MAKING: u64 = 24;
 
 /// A link between remaining nodes: paths through switches, with the units that each carries.
 pub(super) type Ways = Vec<(Vec<u32>, i64)>;
@@ -50,9 +50,8 @@ impl<'a> Split<'a> {
 
     fn remove(&mut self, switch: Node) -> Option<()> {
         let ends = |out: bool, all: &BTreeMap<(Node, Node), i64>| -> Vec<Node> {
-            let ends = all.iter().filter(|(_, carries)| **carries > 0).map(|(link, _)| *link);
-            let near = ends.filter(|(a, b)| if out { *a == switch } else { *b == switch });
-            near.map(|(a, b)| if out { b } else { a }).collect()
+            let near = all.keys().filter(|(a, b)| if out { *a == switch } else { *b == switch });
+            near.map(|&(a, b)| if out { b } else { a }).collect()
         };
         self.looked += self.carries.len() as u64;
         for to in ends(true, &self.carries) {
@@ -80,10 +79,15 @@ impl<'a> Split<'a> {
 
     /// Moves this many units from the two links at a switch to the direct one.
     fn shift(&mut self, from: Node, switch: Node, to: Node, units: i64) {
-        *self.carries.entry((from, switch)).or_default() -= units;
-        *self.carries.entry((switch, to)).or_default() -= units;
-        if from != to {
-            *self.carries.entry((from, to)).or_default() += units;
+        let direct = (from != to).then_some(((from, to), units));
+        for (link, units) in
+            [((from, switch), -units), ((switch, to), -units)].into_iter().chain(direct)
+        {
+            let carries = self.carries.entry(link).or_default();
+            *carries += units;
+            if *carries == 0 {
+                self.carries.remove(&link);
+            }
         }
     }
 
@@ -110,7 +114,7 @@ impl<'a> Split<'a> {
     fn flow(&self) -> (Flow, u32) {
         let source = self.graph.nodes.len() as u32;
         let mut flow = Flow::new(self.graph.nodes.len() + 1);
-        for (&(from, to), &carries) in self.carries.iter().filter(|(_, carries)| **carries > 0) {
+        for (&(from, to), &carries) in &self.carries {
             flow.edge(from, to, carries);
         }
         self.sends.iter().for_each(|&(root, amount)| {
