@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::flow::Flow;
 use crate::machine::graph::{Graph, Node};
 
-/// The most visits of links by flows: ten seconds.
+/// The most visits of links by flows: ten to twenty seconds.
 const WORK: u64 = 1 << 32;
 
 /// A network is made of links in the time of so many visits of each.
