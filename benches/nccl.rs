@@ -1,5 +1,6 @@
 //! NCCL's tuner: one decision over all communicators, functions and random sizes, beside a plain
 //! transcription of its rules over all 21 cells; a communicator's table; a replay of questions.
+//! Decisions are seen where they are made: a copy of what was just written would wait for it.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads its own data")]
 
@@ -75,7 +76,7 @@ fn decisions(c: &mut Criterion) {
     group.bench_function("decide", |b| {
         b.iter(|| {
             for (of, call) in &calls {
-                black_box(ready[*of].chooser.decide(call));
+                black_box(&ready[*of].chooser.decide(call));
             }
         });
     });
@@ -83,7 +84,7 @@ fn decisions(c: &mut Criterion) {
         b.iter(|| {
             for (of, call) in &calls {
                 let Ready { comm, version, table, .. } = &ready[*of];
-                black_box(plain_nccl::choose(
+                black_box(&plain_nccl::choose(
                     comm,
                     *version,
                     table,
@@ -124,14 +125,14 @@ fn ratio(ready: &[Ready], calls: &[(usize, Call)]) {
         for _ in 0..40 {
             let start = Instant::now();
             for (of, call) in calls {
-                black_box(ready[*of].chooser.decide(call));
+                black_box(&ready[*of].chooser.decide(call));
             }
             fast = fast.min(start.elapsed().as_secs_f64());
             let start = Instant::now();
             for (of, call) in calls {
                 let Ready { comm, version, table, .. } = &ready[*of];
                 let size = call.size.0;
-                black_box(plain_nccl::choose(comm, *version, table, call.function, size, 1));
+                black_box(&plain_nccl::choose(comm, *version, table, call.function, size, 1));
             }
             plain = plain.min(start.elapsed().as_secs_f64());
         }

@@ -191,8 +191,64 @@ fn trees_go_between_nodes_and_then_within_them() {
     let of_first =
         found.trees.unwrap().into_iter().filter(|tree| tree.root.as_deref() == Some("g0"));
     assert_eq!(of_first.map(|tree| fraction(&tree.weight)).sum::<Fraction>(), 1.into());
-    let ring = graph(&json!({"generate": {"kind": "torus", "sides": [17, 17], "bw": "1GB/s"}}));
-    assert!(best(&ring, Collective::AllGather, 0, true).is_err());
+    let ring = graph(&json!({"generate": {"kind": "ring", "ranks": 1500, "bw": "1GB/s"}}));
+    let refused = best(&ring, Collective::AllGather, 0, true).err().unwrap().to_string();
+    assert!(refused.contains("leave out --trees"), "{refused}");
+}
+
+/// Cables between ranks, the same number at each: drawn until no two join the same ranks.
+fn random_regular(ranks: usize, cables: usize) -> Value {
+    let mut state = 7_u64;
+    let mut below = |end: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % end
+    };
+    let mut ends: Vec<[usize; 2]> =
+        (0..ranks).flat_map(|a| (1..=cables / 2).map(move |far| [a, (a + far) % ranks])).collect();
+    let has = |ends: &[[usize; 2]], a, b| ends.contains(&[a, b]) || ends.contains(&[b, a]);
+    for _ in 0..10 * ends.len() {
+        let (i, j) = (below(ends.len()), below(ends.len()));
+        let ([a, b], [c, d]) = (ends[i], ends[j]);
+        if a != d && c != b && i != j && !has(&ends, a, d) && !has(&ends, c, b) {
+            (ends[i], ends[j]) = ([a, d], [c, b]);
+        }
+    }
+    let links: Vec<Value> = ends
+        .iter()
+        .map(|[a, b]| json!({"between": [format!("g{a}"), format!("g{b}")], "bw": "50GB/s"}))
+        .collect();
+    json!({"ranks": ranks, "links": links})
+}
+
+/// All links lead into ranks that get no more than they can: trees that reach the rate fill them.
+#[test]
+fn trees_of_any_graph_fill_the_links_that_limit_it() {
+    let torus =
+        |sides: Value| json!({"generate": {"kind": "torus", "sides": sides, "bw": "50GB/s"}});
+    for fabric in [torus(json!([4, 4, 3])), random_regular(48, 4), random_regular(60, 6)] {
+        let graph = graph(&fabric);
+        let degree = i128::try_from(graph.links.len()).unwrap() / i128::from(graph.ranks);
+        for collective in [Collective::AllGather, Collective::ReduceScatter] {
+            let what = format!("{} {} ranks {collective}", graph.name, graph.ranks);
+            let found = best(&graph, collective, 0, true).unwrap();
+            let n = i128::from(graph.ranks);
+            let wanted = Fraction::new(50_000_000_000 * degree * n, n - 1);
+            assert_eq!(fraction(&found.rate), wanted, "{what}");
+            check_trees(&graph, &found, &what);
+            assert!(found.loads.iter().all(|load| (load - 1.0).abs() < 1e-9), "{what}");
+        }
+    }
+    let large = graph(&torus(json!([17, 17])));
+    let found = best(&large, Collective::AllGather, 0, true).unwrap();
+    assert_eq!(fraction(&found.rate), Fraction::new(200_000_000_000 * 289, 288));
+    assert!(found.loads.iter().all(|load| (load - 1.0).abs() < 1e-9));
+    let trees = found.trees.unwrap();
+    let parts = trees.iter().map(|tree| fraction(&tree.weight));
+    assert_eq!(parts.sum::<Fraction>(), 289.into());
+    for tree in trees.iter().step_by(40) {
+        spans(&large, tree.root.as_ref().unwrap(), tree.edges.as_ref().unwrap(), false, "289");
+    }
 }
 
 /// On a torus every message takes the fewest hops, and all links are alike: λ is their rate over the

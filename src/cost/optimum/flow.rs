@@ -34,6 +34,12 @@ impl Flow {
         number
     }
 
+    /// Gives an edge this capacity, and no flow.
+    pub fn set(&mut self, edge: u32, capacity: i64) {
+        self.edges[edge as usize].1 = capacity;
+        self.edges[edge as usize ^ 1].1 = 0;
+    }
+
     /// Sends as much as possible, at most `most`, in addition to the existing flow; returns the
     /// amount.
     pub fn push(&mut self, from: u32, to: u32, most: i64) -> i64 {

@@ -13,8 +13,8 @@ use super::trees::{self, Tree};
 use crate::base::quantity::Rate;
 use crate::machine::graph::{Graph, Link, Node};
 
-/// The most edges of all trees together.
-const EDGES: usize = 1 << 21;
+/// The most groups, if there are ways to have fewer.
+const FEW: u32 = 256;
 
 /// Trees that carry what each root sends to every rank; `None` if there are no such groups, or their
 /// links do not suffice.
@@ -29,7 +29,7 @@ pub(super) fn trees(graph: &Graph, carries: &[i64], sends: &[(Node, i64)]) -> Op
     outer_sends.retain(|(_, amount)| *amount > 0);
     let found = trees::trees(&between, &outer_carries, &outer_sends)?;
     let pieces = pieces(&groups, found, sends);
-    if pieces.len().checked_mul(graph.ranks as usize)? > EDGES {
+    if pieces.len().checked_mul(graph.ranks as usize)? > trees::EDGES {
         return None;
     }
     let shapes = [Within::star, Within::chain];
@@ -37,7 +37,7 @@ pub(super) fn trees(graph: &Graph, carries: &[i64], sends: &[(Node, i64)]) -> Op
         let within = shape(graph, &groups)?;
         let complete = |tree: &Tree| within.complete(graph, &outer, tree);
         let all: Vec<Tree> = pieces.iter().map(complete).collect();
-        fits(&all, carries).then_some(all)
+        trees::fits(&all, carries).then_some(all)
     })
 }
 
@@ -53,14 +53,20 @@ struct Groups {
 const NONE: u32 = u32::MAX;
 
 impl Groups {
-    /// What is joined by the fastest links: as fast as needed for fewer groups than ranks, and few enough.
+    /// What is joined by the fastest links: as fast as needed for fewer groups than ranks, and for few.
     fn fastest(graph: &Graph) -> Option<Self> {
         let mut rates: Vec<_> = graph.links.iter().map(|link| link.rate).collect();
         rates.sort_by_key(|rate| Reverse(rate.0));
         rates.dedup();
-        rates.into_iter().map(|least| Self::joined(graph, |rate| rate.0 >= least.0)).find_map(
-            |groups| (groups.count < graph.ranks && groups.count <= trees::RANKS).then_some(groups),
-        )
+        let mut joined = rates
+            .into_iter()
+            .map(|least| Self::joined(graph, |rate| rate.0 >= least.0))
+            .filter(|groups| groups.count < graph.ranks);
+        let first = joined.next()?;
+        if first.count <= FEW {
+            return Some(first);
+        }
+        joined.find(|groups| (2..=FEW).contains(&groups.count)).or(Some(first))
     }
 
     fn joined(graph: &Graph, is_fast: impl Fn(Rate) -> bool) -> Self {
@@ -262,15 +268,4 @@ impl<'a> Near<'a> {
         let others = self.groups.ranks[self.groups.of[root as usize] as usize].len() - 1;
         tree.filter(|tree| tree.len() == others)
     }
-}
-
-/// Whether no link has to carry more than it does.
-fn fits(all: &[Tree], carries: &[i64]) -> bool {
-    let mut left = carries.to_vec();
-    for tree in all {
-        for &link in tree.edges.iter().flatten() {
-            left[link as usize] -= tree.times;
-        }
-    }
-    left.iter().all(|&left| left >= 0)
 }

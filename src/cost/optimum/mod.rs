@@ -17,6 +17,7 @@ mod exact;
 mod flow;
 pub mod frontier;
 mod groups;
+mod growth;
 mod packing;
 pub mod pattern;
 mod schedule;
@@ -100,6 +101,8 @@ pub fn optimum(
 /// The most ranks for which an all-reduce is compared with pairs of trees: lengths need the
 /// cheapest trees of every root.
 const PROVEN: u32 = 96;
+/// The most visits of nodes for that: each rank finds the nearest again and again.
+const NEAREST: u64 = 1 << 32;
 
 struct Question<'a> {
     graph: &'a Graph,
@@ -183,9 +186,12 @@ impl Question<'_> {
         let scatter = Question { graph: &turned, ..gather };
         let (down, up) = (gather.by_cut()?, scatter.by_cut()?);
         let rate = Rate(down.rate.0 * up.rate.0 / (down.rate.0 + up.rate.0));
+        let nodes = self.graph.nodes.len() as u64;
+        let is_small =
+            self.graph.ranks <= PROVEN && u64::from(self.graph.ranks) * nodes * nodes <= NEAREST;
         let mut proof = Proof::TwoPhases;
         if let (Proof::Cut(a), Proof::Cut(b)) = (&down.proof, &up.proof)
-            && self.graph.ranks <= PROVEN
+            && is_small
         {
             let lengths = cut::crossed(self.graph, self.rates, &roots, a);
             let back = cut::crossed(&turned, self.rates, &roots, b);

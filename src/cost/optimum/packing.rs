@@ -10,6 +10,8 @@ use crate::model::formula::Rational;
 const ROWS: usize = 320;
 /// The limit of the search, in changed entries of the inverse: some seconds.
 const WORK: u64 = 1_000_000_000;
+/// The limit of the search for patterns, in visits of nodes, links and pairs of ranks: some seconds.
+const ASKED: u64 = 1 << 31;
 
 /// The representation of one where parts are rounded.
 const ONE: i128 = 1 << 40;
@@ -49,15 +51,19 @@ pub fn pack(graph: &Graph, rates: &[i64], demand: Demand) -> Option<Packing> {
     // The lengths with the best proof so far. The next query is between them and the program's own
     // lengths, which oscillate (Wentges 1997).
     let mut held = (f64::INFINITY, lengths.clone());
-    while simplex.work() < WORK {
+    let ranks = u64::from(graph.ranks);
+    let each = ranks * ((graph.nodes.len() + rates.len()) as u64 + ranks * ranks);
+    let mut asked = 0;
+    while simplex.work() < WORK && asked < ASKED {
         let prices = simplex.prices();
         let mut further = Vec::new();
         let between = lengths.iter().zip(&held.1).map(|(own, held)| (own + held) / 2.0);
-        for asked in [between.collect(), lengths.clone()] {
-            let found = oracle.cheapest(demand, &asked, 0.0)?;
-            let proven = proven(demand, &scaled, &asked, &found);
+        for tried in [between.collect(), lengths.clone()] {
+            let found = oracle.cheapest(demand, &tried, 0.0)?;
+            asked += each;
+            let proven = proven(demand, &scaled, &tried, &found);
             if proven < held.0 {
-                held = (proven, asked);
+                held = (proven, tried);
             }
             for (_, pattern) in found {
                 let loads = pattern.loads().into_iter();

@@ -57,6 +57,8 @@ pub(super) struct Exact {
 
 /// Values below this count as zero, for rates of about 1.
 const TINY: f64 = 1e-9;
+/// The most steps per row in one search; some are usual.
+const STEPS: usize = 64;
 
 impl Simplex {
     /// A program with these right sides, which are perturbed by about `by`, and with fixed columns,
@@ -152,9 +154,10 @@ impl Simplex {
         -pattern.entries.iter().map(|&(row, x)| x as f64 * prices[row]).sum::<f64>()
     }
 
-    /// Optimizes over the known columns and the further ones.
+    /// Optimizes over the known columns and the further ones, in a limited number of steps: near the
+    /// optimum rounding could make them go round.
     pub fn improve(&mut self, mut further: Vec<Sparse>) {
-        loop {
+        for _ in 0..STEPS * self.rows {
             let prices = self.prices();
             let mut best = (TINY, None);
             for (i, entries) in self.fixed.iter().enumerate() {

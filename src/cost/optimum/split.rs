@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 use super::flow::Flow;
 use crate::machine::graph::{Graph, Node};
 
-/// More than any flow.
-const ALL: i64 = i64::MAX / 4;
+/// The most visits of links by flows: ten to twenty seconds.
+const WORK: u64 = 1 << 32;
+
+/// A network is made of links in the time of so many visits of each.
+const MAKING: u64 = 24;
 
 /// A link between remaining nodes: paths through switches, with the units that each carries.
 pub(super) type Ways = Vec<(Vec<u32>, i64)>;
@@ -23,6 +26,7 @@ pub(super) struct Split<'a> {
     /// Direct links and what they carry.
     pub ways: BTreeMap<(Node, Node), Ways>,
     carries: BTreeMap<(Node, Node), i64>,
+    looked: u64,
 }
 
 impl<'a> Split<'a> {
@@ -33,7 +37,7 @@ impl<'a> Split<'a> {
             ways.entry((link.from, link.to)).or_default().push((vec![i], rate));
             *carries.entry((link.from, link.to)).or_default() += rate;
         }
-        Self { graph, sends, ways, carries }
+        Self { graph, sends, ways, carries, looked: 0 }
     }
 
     /// Removes all switches; `None` if some switch does not send as much as it receives.
@@ -46,11 +50,12 @@ impl<'a> Split<'a> {
 
     fn remove(&mut self, switch: Node) -> Option<()> {
         let ends = |out: bool, all: &BTreeMap<(Node, Node), i64>| -> Vec<Node> {
-            let ends = all.iter().filter(|(_, carries)| **carries > 0).map(|(link, _)| *link);
-            let near = ends.filter(|(a, b)| if out { *a == switch } else { *b == switch });
-            near.map(|(a, b)| if out { b } else { a }).collect()
+            let near = all.keys().filter(|(a, b)| if out { *a == switch } else { *b == switch });
+            near.map(|&(a, b)| if out { b } else { a }).collect()
         };
+        self.looked += self.carries.len() as u64;
         for to in ends(true, &self.carries) {
+            self.looked += self.carries.len() as u64;
             // Its predecessor first: in a star this makes a ring.
             let mut sources = ends(false, &self.carries);
             let before = sources.iter().filter(|&&from| from < to).count();
@@ -58,19 +63,8 @@ impl<'a> Split<'a> {
             sources.reverse();
             for from in sources {
                 let (a, b) = (self.carried(from, switch), self.carried(switch, to));
-                let most = a.min(b);
-                if most == 0 {
-                    continue;
-                }
-                self.shift(from, switch, to, most);
-                if !self.holds() {
-                    self.shift(from, switch, to, -most);
-                    let fits = self.room(from, switch, to).min(most);
-                    self.shift(from, switch, to, fits);
-                    self.join(from, switch, to, fits);
-                } else {
-                    self.join(from, switch, to, most);
-                }
+                let fits = self.shifted(from, switch, to, a.min(b))?;
+                self.join(from, switch, to, fits);
             }
             if self.carried(switch, to) > 0 {
                 return None;
@@ -85,10 +79,15 @@ impl<'a> Split<'a> {
 
     /// Moves this many units from the two links at a switch to the direct one.
     fn shift(&mut self, from: Node, switch: Node, to: Node, units: i64) {
-        *self.carries.entry((from, switch)).or_default() -= units;
-        *self.carries.entry((switch, to)).or_default() -= units;
-        if from != to {
-            *self.carries.entry((from, to)).or_default() += units;
+        let direct = (from != to).then_some(((from, to), units));
+        for (link, units) in
+            [((from, switch), -units), ((switch, to), -units)].into_iter().chain(direct)
+        {
+            let carries = self.carries.entry(link).or_default();
+            *carries += units;
+            if *carries == 0 {
+                self.carries.remove(&link);
+            }
         }
     }
 
@@ -115,7 +114,7 @@ impl<'a> Split<'a> {
     fn flow(&self) -> (Flow, u32) {
         let source = self.graph.nodes.len() as u32;
         let mut flow = Flow::new(self.graph.nodes.len() + 1);
-        for (&(from, to), &carries) in self.carries.iter().filter(|(_, carries)| **carries > 0) {
+        for (&(from, to), &carries) in &self.carries {
             flow.edge(from, to, carries);
         }
         self.sends.iter().for_each(|&(root, amount)| {
@@ -124,40 +123,34 @@ impl<'a> Split<'a> {
         (flow, source)
     }
 
-    /// What every rank has to receive or have.
-    fn wanted(&self) -> i64 {
-        self.sends.iter().map(|(_, amount)| amount).sum()
+    /// Moves as many units as leave all ranks reached, at most `most`; `None` if that takes too long.
+    fn shifted(&mut self, from: Node, switch: Node, to: Node, most: i64) -> Option<i64> {
+        let mut fits = most;
+        while fits > 0 {
+            self.shift(from, switch, to, fits);
+            // A set that falls short lost every moved unit once, so that many must stay.
+            let short = self.short()?;
+            if short == 0 {
+                break;
+            }
+            self.shift(from, switch, to, -fits);
+            fits -= short;
+        }
+        Some(fits.max(0))
     }
 
-    /// Whether all roots together still reach every rank.
-    fn holds(&self) -> bool {
+    /// What some rank lacks of what all roots send together; 0 if no rank lacks anything.
+    fn short(&mut self) -> Option<i64> {
         let (mut flow, mut at) = self.flow();
-        let wanted = self.wanted();
-        (0..self.graph.ranks).all(|rank| {
+        let wanted = self.sends.iter().map(|(_, amount)| amount).sum();
+        let lacks = (0..self.graph.ranks).map(|rank| {
             let sent = flow.push(at, rank, wanted);
             at = rank;
-            sent == wanted
-        })
-    }
-
-    /// How much can be moved: the slack of the cuts that shrink by it.
-    fn room(&self, from: Node, switch: Node, to: Node) -> i64 {
-        let wanted = self.wanted();
-        let least = |near: &[Node], far: &[Node], rank: Node| {
-            let (mut flow, source) = self.flow();
-            near.iter().for_each(|&node| {
-                flow.edge(source, node, ALL);
-            });
-            far.iter().filter(|&&node| node != rank).for_each(|&node| {
-                flow.edge(node, rank, ALL);
-            });
-            flow.push(source, rank, ALL) - wanted
-        };
-        let ranks = || 0..self.graph.ranks;
-        let first = ranks().filter(|&rank| rank != from && rank != to);
-        let first = first.map(|rank| least(&[from, to], &[switch], rank));
-        let second = ranks().map(|rank| least(&[switch], &[from, to], rank));
-        first.chain(second).min().unwrap_or(0).max(0)
+            wanted - sent
+        });
+        let short = lacks.into_iter().find(|short| *short > 0).unwrap_or(0);
+        self.looked += flow.looked + MAKING * self.carries.len() as u64;
+        (self.looked <= WORK).then_some(short)
     }
 }
 

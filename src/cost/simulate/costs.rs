@@ -70,14 +70,19 @@ impl Costs {
         let frame = schedule.frame();
         let depth = fabric.depth(frame.ranks.max(1))?;
         let empty = setup.size.0 == 0.0 || frame.collective == Collective::Barrier;
-        let mut tiers = Vec::new();
+        let mut tiers: Vec<TierCost> = Vec::new();
         for tier in &fabric.tiers[..depth] {
+            // As many NICs as ports are never the ones that are exhausted.
+            let ports =
+                tiers.last().zip(limit(tier.ports)).map(|(below, k)| below.span.saturating_mul(k));
+            let is_fair = tier.discipline == Discipline::Fair;
+            let binds = |nics: &u32| is_fair || ports.is_none_or(|ports| *nics < ports);
             tiers.push(TierCost {
                 times: times(tier, empty)?,
                 span: tier.span.map_or(u32::MAX, NonZeroU32::get),
                 ports: tier.ports,
-                nics: tier.nics.map(NonZeroU32::get),
-                is_fair: tier.discipline == Discipline::Fair,
+                nics: tier.nics.map(NonZeroU32::get).filter(binds),
+                is_fair,
                 duplex: tier.link.duplex.0,
             });
         }
@@ -154,10 +159,22 @@ impl Costs {
             && self.slow_links.is_empty()
     }
 
-    /// Whether a rank has one port on links of one kind: then a message has only two needs.
+    /// Whether a rank has one port on links of one kind.
     pub fn is_plain(&self) -> bool {
-        let one = |ports| matches!(ports, Ports::Full(k) | Ports::Half(k) if k.get() == 1);
-        self.tiers.len() == 1 && self.frame.switches == 0 && one(self.tiers[0].ports)
+        self.tiers.len() == 1 && self.has_one_port()
+    }
+
+    /// Whether a rank has one port in each tier: its links are free when its ports are.
+    fn has_one_port(&self) -> bool {
+        let mut tiers = self.tiers.iter();
+        self.frame.switches == 0 && tiers.all(|tier| limit(tier.ports) == Some(1))
+    }
+
+    /// Whether a message needs nothing but two ports.
+    pub fn needs_ports_alone(&self) -> bool {
+        let alike =
+            self.tiers.windows(2).all(|two| two[0].ports.is_half() == two[1].ports.is_half());
+        self.has_one_port() && alike && !self.has_nics() && !self.shares()
     }
 
     pub fn is_half(&self) -> bool {
@@ -353,6 +370,14 @@ impl Costs {
             (Endpoint::Rank(from), Endpoint::Rank(to)) => Some(self.tier(from, to)),
             _ => None,
         }
+    }
+}
+
+/// How many messages a rank sends at once, if that is limited.
+fn limit(ports: Ports) -> Option<u32> {
+    match ports {
+        Ports::Full(k) | Ports::Half(k) => Some(k.get()),
+        Ports::Unbounded => None,
     }
 }
 

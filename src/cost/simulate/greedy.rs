@@ -1,9 +1,8 @@
 //! Event by event: everything that can start at an instant starts, in schedule order.
 //!
 //! A job is ready when all its predecessors are done and its ranks have started. If it is ready but
-//! cannot start, it waits in the queue of one exhausted resource; when some of that is free again,
-//! the queue's first job is tried. So at any instant only jobs whose situation has changed are
-//! visited.
+//! cannot start, it waits; when one of its resources is free again, the first of that resource's
+//! jobs that can start does. So at any instant only jobs whose situation has changed are visited.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -14,7 +13,7 @@ use super::costs::Costs;
 use super::fluid::{Fluid, Rest};
 use super::in_order::SAME;
 use super::jobs::{Jobs, LANES, NONE, Slot, is_switch};
-use super::queues::Queues;
+use super::waiting::Waiting;
 use super::{Listener, Outcome, Space, Timed};
 use crate::base::error::Result;
 use crate::base::quantity::{Seconds, Volume};
@@ -104,14 +103,15 @@ pub(super) struct Span {
     pub added: f64,
 }
 
-/// A job and the resource in whose queue it waits, as one number that sorts by job.
+/// A job that may start now, or the first that may of those that wait for a resource, and that
+/// resource, as one number that sorts by job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate(u64);
 
 impl Candidate {
     #[inline]
-    fn new(job: u32, queue: u32) -> Self {
-        Self(u64::from(job) << 32 | u64::from(queue))
+    fn new(job: u32, resource: u32) -> Self {
+        Self(u64::from(job) << 32 | u64::from(resource))
     }
 
     #[inline]
@@ -123,8 +123,8 @@ impl Candidate {
 /// Memory of the engine, reused between runs.
 #[derive(Default)]
 pub(super) struct Buffers {
-    /// Jobs that wait for an exhausted resource.
-    queues: Queues,
+    /// Jobs that wait for exhausted resources.
+    waiting: Waiting,
     /// Jobs that may not start yet, by their earliest start.
     later: BinaryHeap<Reverse<(u64, u32)>>,
     /// Data that pass through a switch and may be sent on from this time.
@@ -189,7 +189,7 @@ impl<'a> Engine<'a> {
     ) -> f64 {
         let count = jobs.jobs.len();
         let b = &mut *self.buffers;
-        b.queues.reset(count);
+        b.waiting.clear();
         b.least.clear();
         // With variable rates there is no known end for cut-through.
         if self.costs.frame.switches != 0 && !self.costs.shares() {
@@ -275,34 +275,40 @@ impl<'a> Engine<'a> {
         if self.buffers.candidates.len() > 1 {
             self.buffers.candidates.sort_unstable_by(|a, b| b.cmp(a));
         }
-        while let Some((job, queue)) = self.buffers.candidates.pop().map(Candidate::parts) {
-            if queue != NONE {
-                // Exhausted again by an earlier job, or tried already.
-                let resource = &mut jobs.resources[queue as usize];
-                if resource.free == 0 || resource.queue != job {
+        while let Some((job, resource)) = self.buffers.candidates.pop().map(Candidate::parts) {
+            if resource == NONE {
+                if !self.try_start(jobs, clock, job, now) {
+                    self.buffers.waiting.add(jobs, job);
+                }
+                continue;
+            }
+            // Exhausted again by an earlier job.
+            if jobs.resources[resource as usize] == 0 {
+                continue;
+            }
+            let waiting = &mut self.buffers.waiting;
+            let Some(mut found) = waiting.startable(jobs, resource, job) else { continue };
+            if found == job {
+                waiting.remove(jobs, job);
+                self.try_start(jobs, clock, job, now);
+                if jobs.resources[resource as usize] == 0 {
                     continue;
                 }
-                resource.queue = self.buffers.queues.pop(job);
+                let next = self.buffers.waiting.startable(jobs, resource, job);
+                let Some(next) = next else { continue };
+                found = next;
             }
-            self.try_start(jobs, clock, job, now);
-            if let Some(resource) = jobs.resources.get(queue as usize)
-                && resource.free != 0
-                && resource.queue != NONE
-            {
-                let candidates = &mut self.buffers.candidates;
-                let next = Candidate::new(resource.queue, queue);
-                let at = candidates.partition_point(|&other| other > next);
-                candidates.insert(at, next);
-            }
+            // Its turn comes after the candidates before it.
+            let next = Candidate::new(found, resource);
+            let at = self.buffers.candidates.partition_point(|&other| other > next);
+            self.buffers.candidates.insert(at, next);
         }
     }
 
     #[inline(always)]
-    fn try_start(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, job: u32, now: f64) {
-        if let Err(lacking) = jobs.take(job) {
-            let queue = &mut jobs.resources[lacking as usize].queue;
-            *queue = self.buffers.queues.push(*queue, job);
-            return;
+    fn try_start(&mut self, jobs: &mut Jobs, clock: &mut impl Clock, job: u32, now: f64) -> bool {
+        if !jobs.take(job) {
+            return false;
         }
         let least = self.buffers.least.get(job as usize).copied().unwrap_or(0.0);
         let end = clock.start(jobs, job, now, least);
@@ -314,13 +320,16 @@ impl<'a> Engine<'a> {
             let hop = self.costs.hop(jobs.jobs[job as usize].to);
             self.buffers.through.push(Reverse((key(now + hop), job)));
         }
+        true
     }
 
     /// Releases what a job held until `end`.
     #[inline(always)]
     fn end(&mut self, jobs: &mut Jobs, job: u32, end: f64) {
-        let candidates = &mut self.buffers.candidates;
-        jobs.give(job, |first, need| candidates.push(Candidate::new(first, need)));
+        let Buffers { waiting, candidates, .. } = &mut *self.buffers;
+        jobs.give(job, |resource| {
+            candidates.extend(waiting.first(resource).map(|job| Candidate::new(job, resource)));
+        });
         if let Some(times) = self.buffers.times.get_mut(job as usize) {
             (times.end, times.added) = (end, end);
         }

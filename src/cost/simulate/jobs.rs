@@ -2,6 +2,7 @@
 
 use super::cells::Cells;
 use super::costs::Costs;
+use super::greedy::Span;
 use super::tally::Tally;
 use super::{MEMORY, Mode};
 use crate::base::error::{Error, Result};
@@ -17,12 +18,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) const FREE: u32 = 0;
 
 /// The resources that one message needs at once: a send port, a receive port, its link, a NIC at
-/// each end. If a rank has one port, its link is free when its ports are: then only the first two
-/// count.
+/// each end. Where ports are all that can be exhausted, only the first two count.
 pub(super) type Needs = [u32; 5];
-
-/// The needs that count where a rank has one port.
-const PLAIN: usize = 2;
 
 /// How many durations have their own lane.
 pub(super) const LANES: usize = 16;
@@ -34,6 +31,8 @@ pub(super) struct Job {
     pub to: u32,
     /// The index of its duration.
     pub lane: u32,
+    /// The first port of its tier.
+    ports: u32,
     /// Cells that it still waits for.
     pub waits: u32,
     /// The job's first slot; the next job's first is its end.
@@ -54,19 +53,6 @@ pub(super) struct Message {
     pub to: u32,
     pub bytes: f64,
     pub op: Op,
-}
-
-/// The free amount of a resource, and the queue of the jobs that wait for it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Resource {
-    pub free: u32,
-    pub queue: u32,
-}
-
-impl Resource {
-    fn new(free: u32) -> Self {
-        Self { free, queue: NONE }
-    }
 }
 
 /// One thing that a job writes, or waits for, or both: chunks at a rank in `flow`, a rank in
@@ -105,12 +91,6 @@ impl Slot {
     }
 }
 
-/// The two ports of a job, if ports are the only resources and receive ports begin at `receive`.
-#[inline]
-fn ports(job: &Job, receive: u32) -> [u32; PLAIN] {
-    [1 + job.from, receive + job.to]
-}
-
 /// The bit of a slot's job that means that it has ended. Memory holds far fewer jobs than the bits
 /// below it can count.
 const ENDED: u32 = 1 << 31;
@@ -118,8 +98,12 @@ const ENDED: u32 = 1 << 31;
 /// The bit that means that the writers before it have ended.
 const IS_FIRST: u32 = 1 << 30;
 
-/// The bytes that the engine keeps per job: its times, and its position in a queue.
-const PER_JOB: usize = 32;
+/// The bytes of a job: itself, its times, and what names its needs and its place among the jobs of
+/// each.
+fn per_job(costs: &Costs) -> usize {
+    let own = size_of::<Job>() + size_of::<Span>();
+    if costs.needs_ports_alone() { own + 2 * 8 } else { own + size_of::<Needs>() + 5 * 8 }
+}
 
 /// All messages of a schedule, or of one round, in schedule order.
 #[derive(Default)]
@@ -136,14 +120,16 @@ pub(super) struct Jobs {
     pub adding: Vec<f64>,
     /// By job, if ports are not the only resources.
     needs: Vec<Needs>,
-    is_plain: bool,
-    /// The receive port of rank 0 if ports are the only resources.
+    needs_ports_alone: bool,
+    /// From the first port of a tier to the receive port of rank 0.
     receive: u32,
     /// The durations, in seconds, on otherwise idle ports.
     pub durations: Vec<f64>,
     /// The index of each duration beyond the first [`LANES`], by its bits.
     more_durations: HashMap<u64, u32>,
-    pub resources: Vec<Resource>,
+    /// How much of each resource is free; the most if it is unlimited.
+    pub resources: Vec<u32>,
+    per_job: usize,
     links: HashMap<(u32, u32), u32>,
     /// The last writer of each cell so far.
     tail: Vec<u32>,
@@ -172,11 +158,12 @@ impl Jobs {
         self.links.clear();
         self.durations.clear();
         self.more_durations.clear();
-        self.is_plain = costs.is_plain() && !costs.shares();
-        self.receive = if costs.is_half() { 1 } else { 1 + costs.frame.ranks };
+        self.needs_ports_alone = costs.needs_ports_alone();
+        self.per_job = per_job(costs);
+        self.receive = if costs.is_half() { 0 } else { costs.frame.ranks };
         // Send ports, receive ports, NICs out, NICs in; tier by tier.
         self.resources.clear();
-        self.resources.push(Resource::new(u32::MAX));
+        self.resources.push(u32::MAX);
         let ranks = costs.frame.ranks as usize;
         for tier in &costs.tiers {
             let k = match tier.ports {
@@ -184,9 +171,9 @@ impl Jobs {
                 Ports::Full(k) | Ports::Half(k) => k.get(),
                 Ports::Unbounded => u32::MAX,
             };
-            self.resources.extend(std::iter::repeat_n(Resource::new(k), 2 * ranks));
+            self.resources.extend(std::iter::repeat_n(k, 2 * ranks));
             let nics = tier.nics.filter(|_| !tier.is_fair).unwrap_or(u32::MAX);
-            self.resources.extend(std::iter::repeat_n(Resource::new(nics), 2 * ranks));
+            self.resources.extend(std::iter::repeat_n(nics, 2 * ranks));
         }
     }
 
@@ -203,54 +190,79 @@ impl Jobs {
         self.awaited.clear();
     }
 
-    /// Takes the resources that a job needs, or returns an exhausted one.
+    /// The send port and the receive port of a job, where ports are the only resources.
     #[inline(always)]
-    pub fn take(&mut self, job: u32) -> std::result::Result<(), u32> {
-        let resources = &mut self.resources;
-        if self.is_plain {
-            let [send, receive] = ports(&self.jobs[job as usize], self.receive);
-            for port in [send, receive] {
-                if resources[port as usize].free == 0 {
-                    return Err(port);
-                }
-            }
+    fn ports(&self, job: u32) -> [u32; 2] {
+        let job = &self.jobs[job as usize];
+        [job.ports + job.from, job.ports + self.receive + job.to]
+    }
+
+    /// Whether a job could start.
+    #[inline(always)]
+    pub fn can_start(&self, job: u32) -> bool {
+        let is_free = |need: u32| self.resources[need as usize] != 0;
+        if self.needs_ports_alone {
+            return self.ports(job).into_iter().all(is_free);
+        }
+        self.needs[job as usize].into_iter().all(is_free)
+    }
+
+    /// Takes the resources that a job needs, if all of them are free.
+    #[inline(always)]
+    pub fn take(&mut self, job: u32) -> bool {
+        if !self.can_start(job) {
+            return false;
+        }
+        if self.needs_ports_alone {
             // A rank's only port is either taken or free.
-            resources[send as usize].free = 0;
-            resources[receive as usize].free = 0;
-            return Ok(());
+            for port in self.ports(job) {
+                self.resources[port as usize] = 0;
+            }
+            return true;
         }
-        let needs = self.needs[job as usize];
-        if let Some(lacking) = needs.into_iter().find(|&need| resources[need as usize].free == 0) {
-            return Err(lacking);
-        }
-        for need in needs {
-            let free = &mut resources[need as usize].free;
+        for need in self.needs[job as usize] {
+            let free = &mut self.resources[need as usize];
             // These are unlimited.
             *free -= u32::from(*free != u32::MAX);
         }
-        Ok(())
+        true
     }
 
-    /// Releases what a job held; reports each resource for which jobs wait, with the first of them.
+    /// Releases what a job held; reports each resource.
     #[inline(always)]
-    pub fn give(&mut self, job: u32, mut each: impl FnMut(u32, u32)) {
-        let mut name = |need: u32, resource: &Resource| {
-            if resource.queue != NONE {
-                each(resource.queue, need);
-            }
-        };
-        if self.is_plain {
-            for port in ports(&self.jobs[job as usize], self.receive) {
-                let resource = &mut self.resources[port as usize];
-                resource.free = 1;
-                name(port, resource);
+    pub fn give(&mut self, job: u32, mut each: impl FnMut(u32)) {
+        if self.needs_ports_alone {
+            for port in self.ports(job) {
+                self.resources[port as usize] = 1;
+                each(port);
             }
             return;
         }
         for need in self.needs[job as usize] {
-            let resource = &mut self.resources[need as usize];
-            resource.free += u32::from(resource.free != u32::MAX);
-            name(need, resource);
+            let free = &mut self.resources[need as usize];
+            if *free != u32::MAX {
+                *free += 1;
+                each(need);
+            }
+        }
+    }
+
+    /// Reports each limited resource that a job needs, with another of them, or itself again.
+    #[inline(always)]
+    pub fn limited_needs(&self, job: u32, mut each: impl FnMut(u32, u32)) {
+        if self.needs_ports_alone {
+            let [send, receive] = self.ports(job);
+            each(send, receive);
+            if receive != send {
+                each(receive, send);
+            }
+            return;
+        }
+        let needs = self.needs[job as usize];
+        let limited = |need: &u32| self.resources[*need as usize] != u32::MAX;
+        for need in needs.into_iter().filter(limited) {
+            let other = needs.into_iter().find(|&other| other != need && limited(&other));
+            each(need, other.unwrap_or(need));
         }
     }
 
@@ -320,7 +332,7 @@ impl Jobs {
     pub fn link(&mut self, from: u32, to: u32) -> u32 {
         let resources = &mut self.resources;
         *self.links.entry((from, to)).or_insert_with(|| {
-            resources.push(Resource::new(1));
+            resources.push(1);
             // There are far fewer links than a u32 can count: each has a job.
             (resources.len() - 1) as u32
         })
@@ -328,11 +340,13 @@ impl Jobs {
 
     /// The memory of all this in bytes, including the engine's.
     pub fn memory(&self) -> u64 {
-        let job = size_of::<Job>() + size_of::<Needs>() + PER_JOB;
         let cells = self.tail.len() + self.copied.len();
         // Half of the space in maps is free.
         let awaited = self.awaited.len() * 16 + self.operand_of.len() * 80;
-        (self.jobs.len() * job + self.slots.len() * size_of::<Slot>() + cells * 4 + awaited) as u64
+        (self.jobs.len() * self.per_job
+            + self.slots.len() * size_of::<Slot>()
+            + cells * 4
+            + awaited) as u64
     }
 
     /// The needs of a message from one place to another.
@@ -340,7 +354,7 @@ impl Jobs {
         let ranks = costs.frame.ranks;
         let link = self.link(from, to);
         let tier = costs.held_tier(from, to);
-        let first = 1 + 4 * ranks * tier as u32;
+        let first = first_port(costs, tier);
         let half = costs.tiers[tier].ports.is_half();
         let port = |place: u32, receives: bool| match place {
             place if place >= ranks => FREE,
@@ -359,7 +373,7 @@ impl Jobs {
     /// Adds a message with its needs; [`Self::touch`] adds its cells, and [`Self::close`] ends it.
     #[inline]
     pub fn open(&mut self, costs: &Costs, message: Message) {
-        if !self.is_plain {
+        if !self.needs_ports_alone {
             let needs = self.needs(costs, message.from, message.to);
             self.needs.push(needs);
         }
@@ -369,7 +383,7 @@ impl Jobs {
     /// The same with its needs given.
     #[inline]
     pub fn open_needing(&mut self, costs: &Costs, message: Message, needs: Needs) {
-        if !self.is_plain {
+        if !self.needs_ports_alone {
             self.needs.push(needs);
         }
         self.push(costs, message);
@@ -387,7 +401,9 @@ impl Jobs {
         let lane = self.lane(latency + moving);
         let slots = self.slots.len() as u32;
         let Message { from, to, .. } = message;
-        self.jobs.push(Job { from, to, lane, waits: 0, slots });
+        let tier = if costs.tiers.len() > 1 { costs.held_tier(from, to) } else { 0 };
+        let ports = first_port(costs, tier);
+        self.jobs.push(Job { from, to, lane, ports, waits: 0, slots });
         self.waits = 0;
     }
 
@@ -510,6 +526,12 @@ impl Jobs {
     }
 }
 
+/// The send port of rank 0 in a tier.
+#[inline]
+fn first_port(costs: &Costs, tier: usize) -> u32 {
+    1 + 4 * costs.frame.ranks * tier as u32
+}
+
 /// Refuses a simulation that needs more than [`MEMORY`].
 pub(super) fn check_memory(bytes: f64, costs: &Costs) -> Result<()> {
     if bytes <= MEMORY as f64 { Ok(()) } else { Err(too_large(bytes, costs)) }
@@ -522,7 +544,7 @@ fn check_taken(bytes: u64, costs: &Costs) -> Result<()> {
 
 /// The estimated result of [`Jobs::memory`], from a sample of senders and rounds.
 fn estimate(schedule: &dyn Schedule, costs: &Costs, cells: Option<&Cells>) -> f64 {
-    let per_job = (size_of::<Job>() + size_of::<Needs>() + PER_JOB) as f64;
+    let per_job = per_job(costs) as f64;
     let mut sampled = 0.0;
     let stride = samples(schedule, costs, |sends| {
         let one = |from: Endpoint, transfer: Transfer<'_>| {
@@ -554,7 +576,7 @@ pub(super) fn check_count(schedule: &dyn Schedule, costs: &Costs) -> Result<()> 
         let runs = sends.iter().flat_map(|transfer| transfer.runs);
         chunks += runs.map(|run| u64::from(run.len)).sum::<u64>();
     });
-    let per_job = (size_of::<Job>() + size_of::<Needs>() + PER_JOB) as f64;
+    let per_job = per_job(costs) as f64;
     let [messages, chunks] = [messages, chunks].map(|count| (count * stride) as f64);
     if messages * per_job <= MEMORY as f64 {
         return Ok(());

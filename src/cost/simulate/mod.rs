@@ -39,10 +39,10 @@ mod greedy;
 mod in_order;
 mod jobs;
 pub mod listen;
-mod queues;
 mod rounds;
 mod symmetric;
 mod tally;
+mod waiting;
 
 pub use tally::Outcome;
 

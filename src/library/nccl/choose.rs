@@ -16,6 +16,7 @@ use crate::base::quantity::{Bytes, Ratio};
 #[derive(Debug, Clone)]
 pub struct Chooser {
     functions: [Prepared; 5],
+    limits: [Limit; CELLS.len()],
     rare: Rare,
 }
 
@@ -52,10 +53,10 @@ impl Chooser {
             time: version.has(since::ONE_TABLE).then_some(Micros(0.0)),
         });
         let threshold = |(a, p): (Algo, Proto)| table.thresholds[a as usize][p as usize];
-        let limits = CELLS.map(|cell| Limit::of(comm, version, table, cell));
         let is_plain = alone.is_none() && models.is_none() && !scope.avoids_ring();
         Self {
-            functions: Function::ALL.map(|f| scope.prepare(f, table, limits, is_plain)),
+            functions: Function::ALL.map(|f| scope.prepare(f, table, is_plain)),
+            limits: CELLS.map(|cell| Limit::of(comm, version, table, cell)),
             rare: Rare {
                 models,
                 alone,
@@ -86,15 +87,14 @@ impl Chooser {
             return self.rare.decide(call);
         }
         let prepared = &self.functions[call.function as usize];
-        let best = prepared.least(&self.times(call, &prepared.bandwidth));
+        let best = prepared.least(&self.times(call, &prepared.bandwidths()));
         Some(self.decision(call, best.or_else(|| self.last_resort(call))?))
     }
 
     #[inline(always)]
     fn decision(&self, call: &Call, (lane, time): (usize, f32)) -> Decision {
         let (algo, proto) = CELLS[lane];
-        let limit = &self.functions[call.function as usize].cells[lane].limit;
-        let (channels, threads) = self.blocks(lane, limit, call.size.0);
+        let (channels, threads) = self.blocks(lane, call.size.0);
         Decision { algo, proto, channels, threads, time: Some(Micros(time)) }
     }
 
@@ -108,7 +108,7 @@ impl Chooser {
             return (algo, proto) == (alone.algo, alone.proto);
         }
         let lane = CELLS.iter().position(|&cell| cell == (algo, proto));
-        lane.is_some_and(|i| self.functions[function as usize].bandwidth[i] > 0.0)
+        lane.is_some_and(|i| self.functions[function as usize].bandwidths()[i] > 0.0)
     }
 
     /// The cost models that replace the table since 2.31.
@@ -125,7 +125,7 @@ impl Chooser {
 
     /// The size from which the ring's latency in Simple is longer for a large all-reduce.
     pub(super) fn plateau(&self) -> u64 {
-        self.functions[Function::AllReduce as usize].plateau()
+        self.functions[Function::AllReduce as usize].plateau
     }
 
     /// The fraction of its bandwidth that a tree or a similar algorithm reaches at a size; 1 for
@@ -151,7 +151,7 @@ impl Chooser {
             return vec![(d.algo, d.proto, d.time.unwrap_or_default())];
         }
         let prepared = &self.functions[call.function as usize];
-        let times = self.times(call, &prepared.bandwidth);
+        let times = self.times(call, &prepared.bandwidths());
         let available = CELLS.iter().zip(times).filter(|&(_, t)| t < prepared.slowest);
         let mut ranked: Vec<_> = available.map(|(&(a, p), t)| (a, p, Micros(t))).collect();
         ranked.sort_by(|a, b| a.2.0.total_cmp(&b.2.0));
@@ -182,7 +182,7 @@ impl Chooser {
     #[cold]
     fn times_of_many(&self, call: &Call, moving: &Lanes) -> Lanes {
         let prepared = &self.functions[call.function as usize];
-        let mut times = prepared.latency;
+        let mut times = prepared.latencies();
         times[RING + 2] = prepared.ring_latency(call.size.0);
         let other = call.pipelined.div_ceil(self.rare.pipelined) as f32;
         for (i, time) in times.iter_mut().enumerate() {
@@ -197,9 +197,10 @@ impl Chooser {
 
     /// Channels and threads of a cell. Written so that sizes need no branch.
     #[inline(always)]
-    fn blocks(&self, lane: usize, limit: &Limit, size: u64) -> (u32, u32) {
+    fn blocks(&self, lane: usize, size: u64) -> (u32, u32) {
+        let limit = &self.limits[lane];
         if limit.is_odd {
-            return self.odd_blocks(lane, limit, size);
+            return self.odd_blocks(lane, size);
         }
         let channels = limit.filled(size).clamp(limit.least.into(), limit.channels.into());
         let halvings: u32 = limit.halvings.iter().map(|&h| u32::from(size < h.into())).sum();
@@ -207,7 +208,8 @@ impl Chooser {
     }
 
     #[cold]
-    fn odd_blocks(&self, lane: usize, limit: &Limit, size: u64) -> (u32, u32) {
+    fn odd_blocks(&self, lane: usize, size: u64) -> (u32, u32) {
+        let limit = &self.limits[lane];
         let threshold = self.rare.thresholds[lane];
         let (mut channels, mut threads) = (u32::from(limit.channels), u32::from(limit.threads));
         if CELLS[lane].0 == Algo::CollNetDirect {
@@ -247,13 +249,7 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    fn prepare(
-        &self,
-        function: Function,
-        table: &Table,
-        limits: [Limit; CELLS.len()],
-        is_plain: bool,
-    ) -> Prepared {
+    fn prepare(&self, function: Function, table: &Table, is_plain: bool) -> Prepared {
         let f = function as usize;
         let mut latency = [0.0; LANES];
         let mut bandwidth = [0.0; LANES];
@@ -280,7 +276,6 @@ impl Scope<'_> {
             // Old versions put less than 64 bytes into the first class of sizes.
             smallest: u8::from(!self.version.has(since::ONE_TABLE)),
             is_plain,
-            limits,
         })
     }
 

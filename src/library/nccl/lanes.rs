@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use super::blocks::Limit;
 use super::constants::TREE_FACTORS;
 use super::{Algo, Proto};
 
@@ -80,50 +79,28 @@ impl Clone for Winners {
 /// order: a time is rounded five times, each time by 6·10⁻⁸ at most.
 const ROUNDED: f32 = 1.000_002;
 
-/// One cell, with all the data of a decision for it in one line of memory.
-#[derive(Debug, Clone)]
-#[repr(align(64))]
-pub(super) struct Cell {
-    /// From this size on the latency is the next one.
-    plateau: u64,
-    plateau_latency: f32,
-    latency: f32,
-    /// 0 if the cell is not available: its time is then infinite.
-    bandwidth: f32,
-    /// The row of factors for less than 64 bytes.
-    smallest: u8,
-    /// The fraction of its bandwidth that a tree reaches, by size class; the first row is for less
-    /// than 64 bytes.
-    factors: &'static [Lanes; CLASSES],
-    /// How its channels and threads decrease with the size.
-    pub limit: Limit,
-}
+/// How many cells lie in the first line of a function's numbers: those of trees and rings.
+const NEAR: usize = LANES / 2;
 
-impl Cell {
-    #[inline(always)]
-    fn row(&self, size: u64) -> &'static Lanes {
-        let class = (size / 64).checked_ilog2();
-        &self.factors[class.map_or(self.smallest.into(), |k| k.min(24) as usize + 1)]
-    }
-
-    #[inline(always)]
-    fn latency(&self, size: u64) -> f32 {
-        if size >= self.plateau { self.plateau_latency } else { self.latency }
-    }
-}
-
-/// One function's cells.
+/// One function's cells, with all the data of a decision but a cell's limit.
 ///
 /// Decisions about many communicators mostly wait for memory. Where the size alone determines the
-/// cell, a decision reads two lines: the winners', and the cell's. Where cells are compared, it
-/// reads the latencies and bandwidths of all, which are therefore here a second time.
+/// cell, one reads the line of the winners, a line of numbers and, at the communicator, that of the
+/// limit. All of it is small, so that many communicators stay in the cache.
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(super) struct Prepared {
     winners: Winners,
-    pub cells: [Cell; CELLS.len()],
-    pub latency: Lanes,
-    pub bandwidth: Lanes,
+    /// From this size on the ring's latency in Simple is the next one.
+    pub plateau: u64,
+    plateau_latency: f32,
+    /// Whether `NVLSTree` has factors too.
+    nvls_tree: bool,
+    /// The row of factors for less than 64 bytes.
+    smallest: u8,
+    /// Six latencies, six bandwidths, and the same of the other cells. A bandwidth is 0 if the cell
+    /// is not available: its time is then infinite.
+    numbers: [f32; 2 * LANES],
     /// No cell that takes longer is chosen.
     pub slowest: f32,
 }
@@ -149,6 +126,12 @@ const fn factors(nvls_tree: bool) -> [Lanes; CLASSES] {
         class += 1;
     }
     rows
+}
+
+/// Where a cell's latency is among the numbers.
+#[inline(always)]
+const fn place(lane: usize) -> usize {
+    if lane < NEAR { lane } else { lane + NEAR }
 }
 
 /// The span that contains a size.
@@ -183,29 +166,36 @@ pub(super) struct Cells {
     pub smallest: u8,
     /// Whether a call's size alone determines its cell: times are those of the table.
     pub is_plain: bool,
-    /// How each cell's channels and threads decrease with the size.
-    pub limits: [Limit; CELLS.len()],
 }
 
 impl Prepared {
     pub fn new(cells: Cells) -> Self {
-        let Cells { latency, bandwidth, .. } = cells;
-        let cell = |lane: usize| Cell {
-            plateau: if lane == RING + 2 { cells.plateau } else { u64::MAX },
-            plateau_latency: cells.plateau_latency,
-            latency: latency[lane],
-            bandwidth: bandwidth[lane],
-            smallest: cells.smallest,
-            factors: &FACTORS[usize::from(cells.nvls_tree)],
-            limit: cells.limits[lane],
-        };
+        let mut numbers = [0.0; 2 * LANES];
+        for lane in 0..LANES {
+            numbers[place(lane)] = cells.latency[lane];
+            numbers[place(lane) + NEAR] = cells.bandwidth[lane];
+        }
         Self {
             winners: Winners::all(if cells.is_plain { UNKNOWN } else { MIXED }),
-            cells: std::array::from_fn(cell),
-            latency,
-            bandwidth,
+            plateau: cells.plateau,
+            plateau_latency: cells.plateau_latency,
+            nvls_tree: cells.nvls_tree,
+            smallest: cells.smallest,
+            numbers,
             slowest: cells.slowest,
         }
+    }
+
+    /// Each cell's latency.
+    #[inline(always)]
+    pub fn latencies(&self) -> Lanes {
+        std::array::from_fn(|lane| self.numbers[place(lane)])
+    }
+
+    /// Each cell's bandwidth, 0 if it is not available.
+    #[inline(always)]
+    pub fn bandwidths(&self) -> Lanes {
+        std::array::from_fn(|lane| self.numbers[place(lane) + NEAR])
     }
 
     /// The fastest cell and its time, if the size alone determines it.
@@ -217,9 +207,13 @@ impl Prepared {
             winner = self.look(span);
         }
         let lane = usize::from(winner) - 1;
-        let cell = self.cells.get(lane)?;
-        let moving = size as f32 / (1000.0 * (cell.bandwidth * cell.row(size)[lane]));
-        Some((lane, cell.latency(size) + moving))
+        if lane >= CELLS.len() {
+            return None;
+        }
+        let at = place(lane);
+        let latency = if lane == RING + 2 { self.ring_latency(size) } else { self.numbers[at] };
+        let moving = size as f32 / (1000.0 * (self.numbers[at + NEAR] * self.row(size)[lane]));
+        Some((lane, latency + moving))
     }
 
     /// Looks for the winner of a span, and keeps it.
@@ -236,11 +230,11 @@ impl Prepared {
     /// In an octave times are linear in the size, so both ends decide.
     fn winner(&self, span: usize) -> Option<usize> {
         let (first, last) = (start_of(span), start_of(span + 1) - 1);
-        if (first + 1..=last).contains(&self.plateau()) {
+        if (first + 1..=last).contains(&self.plateau) {
             return None;
         }
         let [at_first, at_last] = [first, last].map(|size| {
-            let times = self.times(size, &self.bandwidth);
+            let times = self.times(size, &self.bandwidths());
             let (lane, least) = self.least(&times)?;
             let near = least * ROUNDED;
             let is_alone = times.iter().filter(|&&time| time <= near).count() == 1;
@@ -252,7 +246,9 @@ impl Prepared {
     /// Each cell's fraction of its bandwidth at a size.
     #[inline(always)]
     pub fn row(&self, size: u64) -> &'static Lanes {
-        self.cells[RING + 2].row(size)
+        let class = (size / 64).checked_ilog2();
+        let row = class.map_or(self.smallest.into(), |k| k.min(24) as usize + 1);
+        &FACTORS[usize::from(self.nvls_tree)][row]
     }
 
     /// The time of the bytes, by cell.
@@ -272,9 +268,9 @@ impl Prepared {
     #[inline(always)]
     pub fn times(&self, size: u64, bandwidth: &Lanes) -> Lanes {
         let moving = self.moving(size, bandwidth);
-        let mut times = [0.0; LANES];
+        let mut times = self.latencies();
         for i in 0..LANES {
-            times[i] = self.latency[i] + moving[i];
+            times[i] += moving[i];
         }
         times[RING + 2] = self.ring_latency(size) + moving[RING + 2];
         times
@@ -283,12 +279,7 @@ impl Prepared {
     /// The latency of the ring in Simple.
     #[inline(always)]
     pub fn ring_latency(&self, size: u64) -> f32 {
-        self.cells[RING + 2].latency(size)
-    }
-
-    /// The size from which the ring's latency in Simple is longer.
-    pub fn plateau(&self) -> u64 {
-        self.cells[RING + 2].plateau
+        if size >= self.plateau { self.plateau_latency } else { self.numbers[place(RING + 2)] }
     }
 
     /// The first of the fastest cells: the least time, four at a time, then the cell with it.

@@ -178,13 +178,13 @@ fn settled(fit: &Fitted) -> Option<Gate> {
     // outvoted by many that the bucket helped: β came out 10 % too low, with an interval that excluded
     // the true value.
     const LEAST: usize = 4;
-    let busy = fit.points.iter().filter(|p| p.op.moves_data() && p.op != Op::OneWay);
+    let busy = |p: &&Point| p.op.moves_data() && p.op != Op::OneWay && !p.lost;
     let message = |p: &Point| match p.op {
         Op::Shift => p.size.0,
         _ => p.size.0 / u64::from(p.ranks.max(1)),
     };
     let least = bucket.settled();
-    let count = busy.filter(|p| message(p) >= least.0).count();
+    let count = fit.points.iter().filter(busy).filter(|p| message(p) >= least.0).count();
     Some(Gate {
         name: "bucket",
         verdict: if count >= LEAST { Verdict::Good } else { Verdict::Refused },

@@ -32,6 +32,9 @@ impl Statistic {
 /// Ranks that wait in half of all blocks for this part of the usual run share their CPUs.
 const SHARED: f64 = 0.1;
 
+/// A fit needs four points that latency decides and four that bytes decide.
+const LEAST_FITTED: usize = 8;
+
 /// The samples of one operation at one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
@@ -93,8 +96,16 @@ pub(super) fn points(blocks: &[Block], wait: Option<Wait>) -> Vec<Point> {
         let stretch = (at * STRETCHES / count) as u32;
         groups.entry((&block.op, block.ranks, block.size)).or_default().push((stretch, block));
     }
-    let own = has_own_cpus(groups.values().flatten().map(|(_, block)| *block));
-    groups.into_values().filter_map(|blocks| point(&blocks, wait, own)).collect()
+    let all = |own: bool| -> Vec<Point> {
+        groups.values().filter_map(|blocks| point(blocks, wait, own)).collect()
+    };
+    if !has_own_cpus(groups.values().flatten().map(|(_, block)| *block)) {
+        return all(false);
+    }
+    // If quiet runs are too few to fit anything, disturbed ones are better than none.
+    let points = all(true);
+    let sent = points.iter().filter(|p| p.op.moves_data() && !p.lost);
+    if sent.count() < LEAST_FITTED { all(false) } else { points }
 }
 
 /// Whether ranks have their own CPUs: then other processes cause the waiting. If ranks share CPUs,
@@ -254,11 +265,24 @@ mod tests {
         let quiet = [(5.0, 0.0), (5.0, 1.0), (6.0, 0.0)];
         let some = [(200.0, 0.0), (210.0, 0.0), (3200.0, 2900.0), (3300.0, 3000.0), (190.0, 9.0)];
         let most = [(3200.0, 2900.0), (400.0, 0.0), (3300.0, 3000.0), (3500.0, 3100.0)];
-        let blocks =
-            [block(8, &quiet), block(16, &quiet), block(1 << 20, &some), block(1 << 23, &most)];
-        let points = points(&blocks, Some(Wait::Poll));
+        let small = (3..10).map(|bits| block(1 << bits, &quiet));
+        let large = [block(1 << 20, &some), block(1 << 23, &most)];
+        let points = points(&small.chain(large).collect::<Vec<_>>(), Some(Wait::Poll));
         assert_eq!(typical(&points, 1 << 20), (200.0, false));
         assert_eq!(typical(&points, 1 << 23), (3250.0, true));
+    }
+
+    #[test]
+    fn points_are_not_left_out_if_too_few_would_stay() {
+        let quiet = [(5.0, 0.0), (5.0, 0.1), (6.0, 0.0)];
+        let most = [(3200.0, 2900.0), (400.0, 0.0), (3300.0, 3000.0), (3500.0, 3100.0)];
+        let of = |op: Op, block: Block| Block { op, ..block };
+        let local = (3..10).map(|bits| of(Op::Copy, block(1 << bits, &quiet)));
+        let sent = [block(8, &quiet), block(1 << 20, &most), block(1 << 23, &most)];
+        let points = points(&local.chain(sent).collect::<Vec<_>>(), Some(Wait::Poll));
+        assert_eq!(points.iter().filter(|p| p.lost).count(), 0);
+        let large = points.iter().find(|p| p.size == Bytes(1 << 20)).unwrap();
+        assert_eq!((large.typical.0 * 1e6).round(), 3250.0);
     }
 
     #[test]

@@ -48,6 +48,17 @@ pub(super) struct Transfer {
     /// Series of the same collective on at most as many ranks; none is covered by another.
     speaks: Vec<Speaks>,
     widths: Widths,
+    /// The band by size, each from a size on: it changes with the evidence and with the region.
+    bands: Vec<(u64, Band)>,
+}
+
+/// What an expectation is based on, and its band as multiples of the time.
+#[derive(Debug, Clone, Copy)]
+struct Band {
+    basis: Basis,
+    low: f64,
+    high: f64,
+    error: HeldOut,
 }
 
 /// A series that shows how far the requested ranks are from measured ones.
@@ -121,7 +132,39 @@ impl Transfer {
         let several = asked.nodes > 1.0;
         let domain = !several && asked.ranks > MEASURED_DOMAIN;
         let widths = learned.widths(features.class == Class::Pcie, several, domain);
-        Self { base, residual, covered, speaks, widths }
+        let mut own = Self { base, residual, covered, speaks, widths, bands: Vec::new() };
+        own.bands = own.bands();
+        own
+    }
+
+    /// Every band from the first size that has it. Evidence covers whole octaves with both ends.
+    fn bands(&self) -> Vec<(u64, Band)> {
+        let covered = self.covered.iter().filter(|(from, to)| from <= to);
+        let speaks = self.speaks.iter().map(|s| (s.from, s.to));
+        let ends = covered.copied().chain(speaks);
+        let sizes = ends.flat_map(|(from, to)| [from.exp2().ceil() as u64, to.exp2() as u64 + 1]);
+        let mut sizes: Vec<u64> = sizes.chain(REGIONS.map(|most| most + 1)).chain([1]).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes.retain(|size| *size > 0);
+        sizes.into_iter().map(|size| (size, self.band(size))).collect()
+    }
+
+    fn band(&self, size: u64) -> Band {
+        let octave = (size as f64).log2();
+        let region = region(Bytes(size));
+        let near = self.near(octave);
+        let held = self.widths.near[near as usize][region];
+        let half = self.half(octave, region);
+        Band {
+            basis: match near {
+                Near::Same | Near::Ranks => Basis::SameBoard,
+                Near::Collective | Near::None => Basis::Transferred,
+            },
+            low: (-half).exp(),
+            high: half.exp(),
+            error: HeldOut { median: Ratio(held.median), p90: Ratio(held.p90) },
+        }
     }
 
     /// Whether more ranks of one node are requested than were ever measured together.
@@ -145,23 +188,18 @@ impl Transfer {
 
     /// The expected time of `size` bytes; `size` is at least one.
     pub(super) fn at(&self, size: Bytes) -> Expectation {
-        let bytes = size.0.max(1) as f64;
-        let octave = bytes.log2();
-        let time = self.time(bytes);
-        let near = self.near(octave);
-        let band = self.widths.near[near as usize][region(size)];
-        let half = self.half(octave, region(size));
-        let basis = match near {
-            Near::Same | Near::Ranks => Basis::SameBoard,
-            Near::Collective | Near::None => Basis::Transferred,
-        };
+        let size = size.0.max(1);
+        let time = self.time(size as f64);
+        let after = self.bands.partition_point(|&(from, _)| from <= size);
+        // The first band is from 1 byte on.
+        let (_, Band { basis, low, high, error }) = self.bands[after - 1];
         Expectation {
             time: Seconds(time),
-            low: Seconds(time * (-half).exp()),
-            high: Seconds(time * half.exp()),
+            low: Seconds(time * low),
+            high: Seconds(time * high),
             basis,
             reach: None,
-            error: Some(HeldOut { median: Ratio(band.median), p90: Ratio(band.p90) }),
+            error: Some(error),
         }
     }
 
@@ -221,11 +259,44 @@ fn far(apart: f64) -> usize {
     }
 }
 
-/// Sizes up to 64 KiB, up to 16 MiB, and above.
+/// Where regions of sizes end: 64 KiB, 16 MiB; the last does not.
+const REGIONS: [u64; 2] = [1 << 16, 1 << 24];
+
 fn region(size: Bytes) -> usize {
-    match size.0 {
-        0..=0x1_0000 => 0,
-        0x1_0001..=0x100_0000 => 1,
-        _ => 2,
+    REGIONS.iter().filter(|most| size.0 > **most).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bands_change_where_the_evidence_does() {
+        let learned = Learned::built_in();
+        let features = Features {
+            class: Class::NvLink,
+            generation: 4,
+            board: "h100".to_owned(),
+            rate: 450.0,
+            nvls: true,
+            levels: 0,
+            net: features::Net::Ib,
+            nic: 50.0,
+        };
+        for (ranks, nodes) in [(2, 1), (8, 1), (16, 1), (64, 8), (4096, 512)] {
+            let asked = Asked::new(Collective::AllReduce, ranks, nodes).unwrap();
+            let transfer = Transfer::of(learned, &features, asked);
+            let mut sizes: Vec<u64> = (0..45).flat_map(|k| [1 << k, (1 << k) + 1]).collect();
+            sizes.extend((1..45).flat_map(|k| [(1 << k) - 1, 3 << k]));
+            for size in sizes {
+                let (found, octave) = (transfer.at(Bytes(size)), (size as f64).log2());
+                let half = transfer.half(octave, region(Bytes(size)));
+                assert_eq!(found.low.0, found.time.0 * (-half).exp(), "{size} B, {ranks} ranks");
+                assert_eq!(found.high.0, found.time.0 * half.exp(), "{size} B, {ranks} ranks");
+                let board = matches!(transfer.near(octave), Near::Same | Near::Ranks);
+                assert_eq!(found.basis == Basis::SameBoard, board, "{size} B, {ranks} ranks");
+            }
+            assert!(transfer.bands.len() > 3, "{ranks} ranks: the evidence changes with size");
+        }
     }
 }
