@@ -97,6 +97,8 @@ pub struct Machine {
     pub hardware: Option<Hardware>,
     /// The network between its nodes, if known.
     pub network: Option<NetworkKind>,
+    /// Whether NICs may access the memory of GPUs.
+    pub gpu_direct: bool,
     /// The measured time of collectives in its library, on the unchanged machine.
     pub curves: Vec<Curve>,
 }
@@ -110,6 +112,8 @@ pub struct Origin {
     pub bandwidth: Option<How>,
     /// The rate before the efficiency, the efficiency, and how that was obtained.
     pub efficiency: Option<(Bandwidth, Ratio, How)>,
+    /// The low end of the efficiency.
+    pub least: Option<Ratio>,
 }
 
 /// A question ready for the engine.
@@ -183,6 +187,7 @@ impl Machine {
                 .as_ref()
                 .zip(tier.bandwidth.as_ref())
                 .map(|(e, b)| (b.value, e.value, e.how)),
+            least: tier.efficiency.as_ref().and_then(|e| e.low),
         });
         // This machine is used for nothing else.
         let curves = profile.curves.iter().filter(|c| c.collective == collective);
@@ -199,6 +204,7 @@ impl Machine {
             stock: Some(profile.fabric(collective)),
             hardware: profile.hardware(),
             network: profile.network,
+            gpu_direct: profile.gpu_direct.unwrap_or(true),
             fabric: profile.fabric(collective),
             nics_given: false,
             fit: profile.fit.clone(),
@@ -244,6 +250,7 @@ impl Machine {
             fit: None,
             hardware: None,
             network: None,
+            gpu_direct: true,
             curves: Vec::new(),
             fabric: Fabric { node, ..Fabric::new(tiers) },
         }

@@ -1,5 +1,4 @@
-//! Verdicts held to solved public threads, `tests/data/solved_threads.toml`, by the command. A part here; all
-//! in `.ci/full`.
+//! Verdicts held to solved public threads, `tests/data/solved_threads.toml`, by the command.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,14 +6,11 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::cores;
-use crate::full::one_in;
 
 /// What may be wrong, by thread, with why.
 const MISSED: &[(i64, &str)] = &[
     // 150 of 200 GB/s over five nodes is what healthy clusters have, too.
     (9, "ill"),
-    // A tree over two nodes above the wire, beside a band that holds half and twice.
-    (26, "healthy"),
 ];
 
 struct Question {
@@ -109,9 +105,9 @@ fn asked(words: &[String]) -> (String, Vec<String>) {
 
 #[test]
 fn threads_get_the_right_verdict() {
-    let all: Vec<Question> = questions().into_iter().step_by(one_in(4)).collect();
+    let all: Vec<Question> = questions();
     let answers = cores::spread(&all, |question| asked(&question.words));
-    let mut wrong = Vec::new();
+    let (mut wrong, mut sums) = (Vec::new(), [0; 3]);
     for half in [1, 0] {
         let (mut right, mut of, mut ill, mut first, mut three) = (0, 0, 0, 0, 0);
         for (question, (verdict, causes)) in all.iter().zip(&answers) {
@@ -130,10 +126,13 @@ fn threads_get_the_right_verdict() {
                 three += u32::from(place.is_some_and(|place| place < 3));
             }
         }
+        sums = [sums[0] + ill, sums[1] + first, sums[2] + three];
         println!(
             "half {half}: {right} of {of} verdicts; of {ill} ill a right cause first {first}, among three {three}"
         );
     }
     let known = |w: &(i64, String, String)| MISSED.contains(&(w.0, w.1.as_str()));
     assert!(wrong.iter().all(known), "{wrong:?}");
+    // docs/how-to/diagnose-a-slow-run.md has the three whose cause is not first.
+    assert_eq!(sums, [12, 9, 11]);
 }

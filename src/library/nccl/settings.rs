@@ -132,6 +132,16 @@ impl Settings {
         Ok(())
     }
 
+    /// The algorithms that a value of `NCCL_ALGO` allows for a function.
+    ///
+    /// # Errors
+    /// A list that NCCL refuses.
+    pub fn algorithms(list: &str, function: Function) -> Result<Vec<Algo>> {
+        let settings = Self { algo: Some(list.to_owned()), ..Self::default() };
+        let on = settings.enabled(Version::NEWEST)?.algos[function as usize];
+        Ok(Algo::ALL.into_iter().zip(on).filter_map(|(algo, on)| on.then_some(algo)).collect())
+    }
+
     /// Reads settings in the form of a shell line: `NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL`.
     ///
     /// # Errors

@@ -61,6 +61,9 @@ struct Node {
     /// Absent if a node has one rank.
     #[serde(default)]
     link: Option<LinkKind>,
+    /// False if NICs cannot access the GPUs' memory.
+    #[serde(default)]
+    gpu_direct: Option<bool>,
     #[serde(default)]
     library: Option<String>,
     /// The upper part of a machine's picture.
@@ -159,6 +162,7 @@ impl Profile {
         self.board.get_or_insert(id);
         self.generation = self.generation.or(node.generation);
         self.link = self.link.or(node.link);
+        self.gpu_direct = self.gpu_direct.or(node.gpu_direct);
         let same_library = self.library.is_none() || self.library == node.library;
         self.library = self.library.take().or(node.library);
         if same_library {

@@ -77,6 +77,10 @@ pub struct Profile {
     /// The kind of network between its nodes.
     #[serde(default)]
     pub network: Option<NetworkKind>,
+    /// Whether its NICs can access the memory of its GPUs (GPUDirect RDMA); absent: they can, or nobody
+    /// knows.
+    #[serde(default)]
+    pub gpu_direct: Option<bool>,
     /// The node kind to take over; absent once that is done.
     #[serde(default, rename = "node")]
     pub(crate) node_part: Option<String>,
@@ -316,6 +320,7 @@ impl Profile {
             generation: None,
             link: None,
             network: None,
+            gpu_direct: None,
             node_part: None,
             nics: None,
             library: None,

@@ -130,6 +130,9 @@ impl Profile {
         text(&mut out, "generation", self.generation.map(Generation::id));
         text(&mut out, "link", self.link.map(LinkKind::id));
         text(&mut out, "network", self.network.map(NetworkKind::id));
+        if let Some(direct) = self.gpu_direct {
+            line(&mut out, "gpu_direct", &direct.to_string());
+        }
         text(&mut out, "library", self.library.as_deref());
         text(&mut out, "nccl_graphs", self.nccl_graphs.as_deref());
         text(&mut out, "nccl_topology", self.nccl_topology.as_deref());

@@ -7,6 +7,7 @@
 
 use super::mechanism::{ALGO_NEXT, P2P_NEXT, PROTO_NEXT};
 use crate::library::nccl::topology::Interfaces;
+use crate::library::nccl::{Algo, Function, Settings};
 use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
 use crate::measure::logs::{Evidence, Sign};
@@ -23,6 +24,10 @@ pub(super) struct Clue {
     pub id: &'static str,
     /// If several causes share the id, only the one with this command is meant.
     pub next: Option<&'static str>,
+    /// If it is about algorithms: those that may run.
+    pub forces: Option<Vec<Algo>>,
+    /// Whether it is a variable that has its effect by definition, not a sign of one.
+    pub set: bool,
     /// ln of how much likelier it is with the cause.
     pub ln: f64,
     /// The clue in a few words.
@@ -33,6 +38,15 @@ impl Clue {
     /// Whether it names the mechanism itself, as evidence for the cause.
     pub fn is_name(&self) -> bool {
         self.ln >= NAMED
+    }
+
+    /// Whether a variable sets the mechanism, and leaves no choice.
+    pub fn is_set(&self) -> bool {
+        self.set && self.is_name() && self.forces.as_ref().is_none_or(|all| all.len() == 1)
+    }
+
+    fn new(id: &'static str, next: Option<&'static str>, ln: f64, says: String) -> Self {
+        Self { id, next, forces: None, set: false, ln, says }
     }
 }
 
@@ -46,7 +60,7 @@ pub(super) fn clues(evidence: &Evidence, query: &Query) -> Vec<Clue> {
         1 => inside(evidence, query, &mut all),
         _ => between(evidence, query, &mut all),
     }
-    let mut say = |id, ln, says: &str| all.push(Clue { id, next: None, ln, says: says.to_owned() });
+    let mut say = |id, ln, says: &str| all.push(Clue::new(id, None, ln, says.to_owned()));
     if evidence.says(Sign::Redirected) {
         say("acs", NAMED, "PCIe bridges redirect peer-to-peer traffic (ACSCtl, IOMMU)");
     }
@@ -71,6 +85,7 @@ type Known<'a> =
 fn variables(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     let mut all = Vec::new();
     let several = query.placement.nodes() > 1;
+    let verbs = matches!(query.machine.network, None | Some(NetworkKind::Ib | NetworkKind::Roce));
     let off = |value: &str| matches!(value, "0" | "LOC");
     let on = |value: &str| value == "1";
     let any = |_: &str| true;
@@ -82,31 +97,39 @@ fn variables(evidence: &Evidence, query: &Query) -> Vec<Clue> {
         ("NCCL_NVLS_ENABLE", &off, "nvls-missing", None, NAMED, true),
         ("NCCL_NET_GDR_LEVEL", &off, "gdr-off", None, NAMED, several),
         ("NCCL_NET_GDR_READ", &off, "gdr-off", None, NEAR, several),
-        ("NCCL_IB_DISABLE", &on, "tcp", None, NAMED, several),
+        // Plugins of other networks do not read it.
+        ("NCCL_IB_DISABLE", &on, "tcp", None, NAMED, several && verbs),
         ("NCCL_IB_PCI_RELAXED_ORDERING", &off, "nic-setting", None, NEAR, several),
         ("NCCL_TOPO_FILE", &any, "topology", None, WEAK, true),
     ];
     for &(name, holds, id, next, ln, here) in known {
         if let Some(value) = evidence.variable(name).filter(|value| here && holds(value)) {
-            all.push(Clue { id, next, ln, says: format!("{name} is {value}") });
+            let forces = (name == "NCCL_ALGO").then(|| allowed(value, query)).flatten();
+            let says = format!("{name} is {value}");
+            all.push(Clue { forces, set: true, ..Clue::new(id, next, ln, says) });
         }
     }
     let sockets =
         evidence.variable("NCCL_NET").filter(|v| several && v.eq_ignore_ascii_case("socket"));
-    all.extend(sockets.map(|v| Clue {
-        id: "tcp",
-        next: None,
-        ln: NAMED,
-        says: format!("NCCL_NET is {v}"),
-    }));
+    all.extend(
+        sockets.map(|v| Clue {
+            set: true,
+            ..Clue::new("tcp", None, NAMED, format!("NCCL_NET is {v}"))
+        }),
+    );
     all
+}
+
+/// The algorithms that a value of `NCCL_ALGO` allows for the query's collective, if it is a list of NCCL's.
+fn allowed(value: &str, query: &Query) -> Option<Vec<Algo>> {
+    Settings::algorithms(value, Function::of(query.shape.collective)?).ok()
 }
 
 /// Over one node.
 fn inside(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
     let pcie = query.machine.hardware.as_ref().is_none_or(|h| h.link == LinkKind::Pcie);
     let nvls = query.machine.hardware.as_ref().is_some_and(|h| h.nvls);
-    let mut say = |id, next, ln, says: &str| all.push(Clue { id, next, ln, says: says.to_owned() });
+    let mut say = |id, next, ln, says: &str| all.push(Clue::new(id, next, ln, says.to_owned()));
     let p2p = Some(P2P_NEXT);
     match (evidence.says(Sign::Peer), evidence.says(Sign::Shared)) {
         (false, true) if !pcie => say("setting", p2p, NAMED, "channels go through host memory"),
@@ -132,7 +155,7 @@ fn inside(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
 fn between(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
     use NetworkKind::{Efa, Ib, Roce, Slingshot};
     let rdma = matches!(query.machine.network, Some(Ib | Roce | Efa | Slingshot));
-    let mut say = |id, ln, says: String| all.push(Clue { id, next: None, ln, says });
+    let mut say = |id, ln, says: String| all.push(Clue::new(id, None, ln, says));
     match (evidence.says(Sign::Socket), evidence.says(Sign::Network)) {
         (true, _) if rdma => say("tcp", NAMED, "channels go over sockets".to_owned()),
         (false, true) => say("tcp", -NAMED, "no channel goes over sockets".to_owned()),
@@ -172,9 +195,10 @@ fn between(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
     }
 }
 
-/// Notes on the clues for a healthy run.
-pub(super) fn notes(clues: &[Clue]) -> Vec<String> {
+/// Notes on the clues for a run that is not slow, except to causes that are listed.
+pub(super) fn notes(clues: &[Clue], listed: &[&str]) -> Vec<String> {
     let named = clues.iter().filter(|clue| clue.is_name() && clue.id != "clock");
+    let named = named.filter(|clue| !listed.contains(&clue.id));
     let one =
         |clue: &Clue| format!("the log says: {}; the times do not show `{}`", clue.says, clue.id);
     named.map(one).collect()

@@ -9,7 +9,7 @@ use super::{Facts, Point, Typed};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::cost::rank::candidates;
-use crate::library::nccl::Proto;
+use crate::library::nccl::{Algo, Proto};
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::Expecting;
@@ -235,6 +235,12 @@ impl Lab<'_> {
             ready.iter().filter(|c| c.algorithm.is_shipped(library, shape)).collect();
         let time = |p: &Point, i: usize| shipped[i].prepared.time(Volume::from(p.size)).0;
         let best = |p: &Point| (0..shipped.len()).map(|i| time(p, i)).fold(f64::INFINITY, f64::min);
+        let names = |i: usize| {
+            let names = shipped[i].algorithm.shipped(shape);
+            names
+                .iter()
+                .find_map(|&(l, name)| (l == Library::Nccl).then(|| Algo::named(name).ok())?)
+        };
         let one = |i: usize| {
             let ratio = |p: &Point| (time(p, i) / best(p)).ln();
             let predicted: Vec<f64> = self.points.iter().map(ratio).collect();
@@ -242,6 +248,7 @@ impl Lab<'_> {
                 id: "setting",
                 what: format!("{} runs at every size", shipped[i].algorithm.meta().title),
                 next: ALGO_NEXT.to_owned(),
+                forces: names(i),
                 predicted: Predicted::Times(vec![predicted.clone()]),
                 ..Suspect::default()
             })

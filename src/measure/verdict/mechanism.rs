@@ -8,8 +8,10 @@
 //! be the cause of one.
 
 use super::likelihood::Figures::{self, Range, Rate};
+use super::plateau::nic;
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds, Volume};
+use crate::library::nccl::Algo;
 use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
 
@@ -21,6 +23,8 @@ pub(super) struct Mechanism {
     pub next: &'static str,
     /// How certain its forms are.
     pub figures: Figures,
+    /// The algorithm that a setting forces.
+    pub forces: Option<Algo>,
     /// ln of how much longer each size takes, for each form; empty if the machine cannot have it.
     pub forms: fn(&Wire) -> Vec<Vec<f64>>,
 }
@@ -39,6 +43,8 @@ pub(super) struct Wire {
     nodes: f64,
     /// Seconds per byte of M over the NICs, and over links inside a node.
     net: f64,
+    /// The same if each byte of a ring passes them: over two nodes, sums in switches send half.
+    ring: f64,
     inside: Option<f64>,
     nics: u32,
     /// The rate of one NIC; 10 GB/s if unknown.
@@ -47,6 +53,8 @@ pub(super) struct Wire {
     pcie: bool,
     adds: bool,
     roce: bool,
+    /// Whether NICs may access the GPUs' memory.
+    direct: bool,
     /// Whether it is compared only with the machine's own healthy runs.
     own: bool,
 }
@@ -54,6 +62,8 @@ pub(super) struct Wire {
 /// A NIC's PCIe link carries this many times the NIC's rate: 13 GB/s on 16 lanes of generation 3 for a NIC
 /// of 12, 26 for one of 24.
 const LANES: f64 = 1.08;
+/// A tree over two nodes passes a ring by less than this, sums in switches by more.
+const PASSES: f64 = 1.25;
 /// Sizes among which the best rate is searched, as octaves.
 const LARGE: std::ops::RangeInclusive<u32> = 20..=34;
 
@@ -75,10 +85,10 @@ impl Wire {
         let each = shape.ranks.div_ceil(nodes);
         let outer = query.machine.fabric.tiers.last().filter(|_| nodes > 1);
         let nics = outer.and_then(|t| t.nics).map_or(each, |n| n.get().min(each));
-        let nic = outer.and_then(|t| t.link.bandwidth).map_or(0.0, |b| b.0);
+        let nic = outer.and_then(|_| nic(&query.machine)).map_or(0.0, |nic| nic.rate.0);
+        let ring = if nic > 0.0 { factor / (nic * f64::from(nics)) } else { 1.0 / peak };
         // Two nodes may pass the wire by a tree or by sums in a switch.
-        let net =
-            if nic > 0.0 { (factor / (nic * f64::from(nics))).min(1.0 / peak) } else { 1.0 / peak };
+        let net = ring.min(1.0 / peak);
         let hardware = query.machine.hardware.as_ref();
         let least = points.iter().map(|p| p.1.0).fold(f64::INFINITY, f64::min);
         Self {
@@ -90,6 +100,7 @@ impl Wire {
             ranks: f64::from(shape.ranks),
             nodes: f64::from(nodes),
             net,
+            ring,
             inside: hardware.map(|h| factor / h.inside.0),
             nics,
             nic: if nic > 0.0 { nic } else { 1e10 },
@@ -103,6 +114,7 @@ impl Wire {
                     .iter()
                     .any(|t| t.switch.as_ref().is_some_and(|s| s.alu)),
             roce: query.machine.network == Some(NetworkKind::Roce),
+            direct: query.machine.gpu_direct,
             own,
         }
     }
@@ -134,6 +146,18 @@ impl Wire {
     fn net(&self, times: f64, hop: f64) -> Vec<f64> {
         let more = 1e-6 * hop * self.hops();
         self.with(|m, _, bytes| (self.net * m * times - bytes).max(0.0) + more)
+    }
+
+    /// Whether healthy calls are far faster than a ring over all NICs.
+    fn passes(&self) -> bool {
+        self.ring > PASSES * self.net
+    }
+
+    /// NICs or their lanes carry `times` less, and they alone decide the time: what sums in switches save is
+    /// lost, or counted separately.
+    fn left(&self, times: f64) -> Vec<f64> {
+        let each = if self.passes() { self.ring } else { self.net };
+        self.with(|m, _, bytes| (each * m * times - bytes).max(0.0))
     }
 
     /// How much slower the network is with every number of NICs below all. Public threads report one
@@ -180,11 +204,12 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "NCCL_DEBUG=INFO shows whether every channel has `GDRDMA`; lsmod | grep -e nvidia_peermem -e \
                gdrdrv; if so, sendrecv on one rail from host buffers is as fast",
         figures: Range,
+        forces: None,
         forms: |w| {
             // Some CPUs forward at a tenth of the rate of their PCIe switches.
             let slow = || each(apart(10.0, 18.0, 3), &[9.0], |x, h| w.net(x, h));
             let usual = || each(apart(1.8, 2.2, 3), &[5.0, 9.0, 15.0], |x, h| w.net(x, h));
-            only(w.several(), || [usual(), slow()].concat())
+            only(w.several() && w.direct, || [usual(), slow()].concat())
         },
     },
     Mechanism {
@@ -193,7 +218,11 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; dmesg | grep -i iommu; if so, ib_write_bw \
                --use_cuda=0 is as slow",
         figures: Range,
-        forms: |w| only(w.several(), || each(apart(1.8, 2.4, 4), &[0.0], |x, h| w.net(x, h))),
+        forces: None,
+        forms: |w| {
+            // Bridges redirect only what passes between NIC and GPU.
+            only(w.several() && w.direct, || each(apart(1.8, 2.4, 4), &[0.0], |x, h| w.net(x, h)))
+        },
     },
     Mechanism {
         id: "acs",
@@ -201,6 +230,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; if so, the run on two GPUs of one switch is as slow \
                (p2pBandwidthLatencyTest)",
         figures: Range,
+        forces: None,
         forms: |w| {
             only(!w.several() && w.pcie, || {
                 each(apart(2.4, 4.0, 4), &[0.0, 0.1], |x, p| w.bytes(x, p))
@@ -213,6 +243,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "NCCL_DEBUG=INFO shows `NET/Socket` where `NET/IB` or `NET/OFI` is expected; ibv_devinfo inside \
                the container",
         figures: Range,
+        forces: None,
         forms: |w| {
             only(w.several(), || {
                 // The kernel's copy rate, whatever the NIC could carry: through every interface, or through
@@ -233,7 +264,19 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "NICs of a node are missing, or two GPUs share one",
         next: NICS_NEXT,
         figures: Rate,
-        forms: |w| only(w.several(), || w.lost().map(|times| w.net(times, 0.0)).collect()),
+        forces: None,
+        forms: |w| only(w.several(), || w.lost().map(|times| w.left(times)).collect()),
+    },
+    Mechanism {
+        id: "missing-nic",
+        what: "NICs of a node are missing, or two GPUs share one",
+        next: NICS_NEXT,
+        figures: Range,
+        forces: None,
+        // Sums in switches go on over those that are left.
+        forms: |w| {
+            only(w.several() && w.passes(), || w.lost().map(|times| w.net(times, 0.0)).collect())
+        },
     },
     Mechanism {
         id: "missing-nic",
@@ -241,6 +284,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "NCCL_IB_QPS_PER_CONNECTION=4 NCCL_IB_SPLIT_DATA_ON_QPS=1; counters of both ports; if so, \
                ib_write_bw -q 1 is as slow",
         figures: Range,
+        forces: None,
         forms: |w| {
             only(w.several() && w.roce, || apart(1.6, 2.0, 3).map(|x| w.net(x, 0.0)).collect())
         },
@@ -251,6 +295,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "ib_write_bw between pairs of nodes; perfquery for symbol errors; width and speed of links \
                (lspci -vv, ibstat)",
         figures: Range,
+        forces: None,
         forms: |w| only(w.several(), || apart(1.5, 16.0, 8).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
@@ -259,6 +304,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "ip link show and ibv_devinfo for the MTU (9000 or 4096); lspci -vv for MaxReadReq and RlxdOrd; \
                if so, ib_write_bw between two nodes falls short by as much",
         figures: Range,
+        forces: None,
         forms: |w| only(w.several(), || apart(1.1, 1.4, 4).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
@@ -267,6 +313,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "repeat on two nodes of one switch, then across switches; NCCL_IB_QPS_PER_CONNECTION=4, \
                adaptive routing; pause, discard and retransmission counters of NICs and switches; five runs",
         figures: Range,
+        forces: None,
         forms: |w| only(w.several(), || apart(1.4, 8.0, 6).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
@@ -276,6 +323,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "NCCL_DEBUG=INFO, then collcost nccl log; NCCL_TOPO_DUMP_FILE shows what it saw (PCIe speeds of a \
                virtual machine); NCCL_TOPO_FILE",
         figures: Range,
+        forces: None,
         forms: |w| each(apart(4.0, 8.0, 4), &[0.0, 0.3], |x, p| w.bytes(x, p)),
     },
     Mechanism {
@@ -283,6 +331,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "this release of the library is slower to start than others",
         next: "repeat with the release that was good, then collcost compare BEFORE AFTER --two",
         figures: Range,
+        forces: None,
         forms: |w| {
             let slower = |part: f64| {
                 let more = part * w.latency;
@@ -297,6 +346,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "nvidia-smi topo -m shows SYS between partners; numactl -H; NUMA nodes per socket in the BIOS; if \
                so, the run on the GPUs of one socket is faster",
         figures: Range,
+        forces: None,
         forms: |w| match (w.several(), w.pcie) {
             (true, _) => each(apart(1.5, 2.5, 4), &[1.0, 2.0], |x, h| w.net(x, h)),
             (false, true) => each(apart(1.4, 3.0, 5), &[0.05, 0.2], |x, p| w.bytes(x, p)),
@@ -308,10 +358,11 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "NICs' PCIe links run at part of their width or generation",
         next: PCIE_NEXT,
         figures: Rate,
+        forces: None,
         forms: |w| {
             // A half, a quarter and so on of the lanes that a NIC needs: they carry a little more than it does.
             let halves = [2.0, 4.0, 8.0, 16.0];
-            only(w.several(), || halves.map(|x| w.net(x / LANES, 0.0)).to_vec())
+            only(w.several(), || halves.map(|x| w.left(x / LANES)).to_vec())
         },
     },
     Mechanism {
@@ -319,6 +370,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "PCIe links run at part of their width or generation",
         next: PCIE_NEXT,
         figures: Range,
+        forces: None,
         forms: |w| only(!w.several() && w.pcie, || [2.0, 4.0].map(|x| w.bytes(x, 0.0)).to_vec()),
     },
     Mechanism {
@@ -326,6 +378,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "the switch does not reduce: NVLS (or SHARP) is missing",
         next: NVLS_NEXT,
         figures: Range,
+        forces: None,
         forms: |w| {
             // A ring reaches 82 % of a port's rate: 370 of 450 GB/s.
             let reached = [0.78, 0.82, 0.86].into_iter();
@@ -340,6 +393,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "P2P is off: data inside a node go through host memory",
         next: P2P_NEXT,
         figures: Range,
+        forces: None,
         forms: |w| {
             let form = |rate: f64, hop: f64| {
                 let more = 1e-6 * hop * (w.ranks - 1.0);
@@ -353,6 +407,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "a protocol of the library that middle sizes need is off",
         next: PROTO_NEXT,
         figures: Range,
+        forces: None,
         forms: |w| {
             let hump = |most: f64, at: f64, wide: f64| {
                 let far = |m: f64| (m.log2() - at) / wide;
@@ -369,6 +424,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "a ring is forced: its steps over all ranks run one after another",
         next: ALGO_NEXT,
         figures: Range,
+        forces: Some(Algo::Ring),
         forms: |w| {
             let ring = |hop: f64| {
                 let steps = 2.0 * (w.ranks - 1.0) * 1e-6 * hop;
@@ -383,6 +439,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "a tree is forced: traffic meets at two of its nodes",
         next: ALGO_NEXT,
         figures: Range,
+        forces: Some(Algo::Tree),
         forms: |w| {
             let sums = w.collective == Collective::AllReduce && w.nodes > 2.0;
             only(sums, || [1.2, 1.25, 1.3].map(|x| w.bytes(x, 0.0)).to_vec())
@@ -394,6 +451,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE; PCIe width (lspci -vv); dmesg | grep -i \
                xid; a run on each pair of GPUs",
         figures: Range,
+        forces: None,
         forms: |w| {
             let own = |x: f64, part: f64| {
                 w.with(|_, time, bytes| (x - 1.0) * (bytes + part * (time - bytes)))
@@ -407,6 +465,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         next: "time the ranks separately (nccl-tests -a 0..3); check clocks, other jobs, CPU frequency; NCCL's \
                RAS or flight recorder names the rank",
         figures: Range,
+        forces: None,
         forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
     },
     Mechanism {
@@ -414,6 +473,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         what: "clocks are throttled",
         next: "nvidia-smi -q -d CLOCK,PERFORMANCE on every node: power, heat",
         figures: Range,
+        forces: None,
         forms: |w| {
             only(w.own, || [0.05, 0.1, 0.15].map(|x| w.with(|_, time, _| x * time)).to_vec())
         },

@@ -269,7 +269,8 @@ impl<'a> Judge<'a> {
         };
         let mut verdict = ruled(self.query, points, lineup, impossible, facts);
         if verdict.health == Health::Healthy {
-            verdict.notes.extend(clues::notes(&clues));
+            let listed: Vec<&str> = verdict.causes.iter().map(|cause| cause.id).collect();
+            verdict.notes.extend(clues::notes(&clues, &listed));
         }
         verdict
     }
@@ -292,7 +293,7 @@ fn ruled(
     // A shape that only causes have is stronger evidence than a wide band. If a log names the cause,
     // lower odds are enough.
     let enough = if lineup.named { UNSURE } else { CERTAIN };
-    if health == Health::Healthy && (lineup.odds > enough || facts.shared_gpu) {
+    if health == Health::Healthy && (lineup.odds > enough || lineup.set || facts.shared_gpu) {
         health = Health::Slow;
     }
     let plateau = plateau::Plateau::of(query, &points);
@@ -326,6 +327,14 @@ fn ruled(
         let near = plateau.as_ref().is_some_and(|p| p.is_healthy());
         ruling = if near { Ruling::Healthy } else { ruling };
     }
+    if ruling == Ruling::CannotTell && !ill && !facts.at_most {
+        // What the log itself names is said, even if the times neither show nor exclude it.
+        for suspect in &lineup.suspects {
+            let cause = suspect.named_cause(&points);
+            let cause = cause.filter(|c| causes.iter().all(|known| known.id != c.id));
+            causes.extend(cause.filter(|_| causes.len() < 5));
+        }
+    }
     let mut notes = notes(query, &points, basis);
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
         notes.extend(impossible.map(|(_, why)| why));
@@ -353,11 +362,18 @@ fn ruled(
 /// The size whose time is impossible, and why: no algorithm is that fast on the machine.
 fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
     let shape = &query.shape;
-    let fabric = &query.machine.fabric;
+    // A bound holds for what NICs carry, even if less was ever reached.
+    let mut fabric = query.machine.fabric.clone();
+    if let (Some(tier), Some(nic)) = (fabric.tiers.last_mut(), plateau::nic(&query.machine))
+        && query.placement.nodes() > 1
+        && tier.link.bandwidth.is_some_and(|reached| reached < nic.rate)
+    {
+        tier.set_bandwidth(nic.rate);
+    }
     // A root that only sends starts the next call before the others have finished this one: calls overlap.
     let overlap = matches!(shape.collective, Collective::Broadcast | Collective::Scatter);
     points.iter().find_map(|p| {
-        let least = bound(shape.collective, shape.ranks, Volume::from(p.size), fabric).ok()?;
+        let least = bound(shape.collective, shape.ranks, Volume::from(p.size), &fabric).ok()?;
         // A machine's parameters are known to 10 % at best.
         let at_least = if overlap { least.bandwidth } else { least.time() };
         if p.measured.0 < 0.8 * at_least.0 {
@@ -421,7 +437,7 @@ fn above_the_link(query: &Query, points: &[Point]) -> Option<String> {
         1 => (tiers.first()?.link.bandwidth?, "one link"),
         _ => {
             let nics = tiers.last()?.nics.map_or(1, |n| n.get());
-            (tiers.last()?.link.bandwidth? * Ratio(f64::from(nics)), "all NICs of a node")
+            (plateau::nic(&query.machine)?.rate * Ratio(f64::from(nics)), "all NICs of a node")
         }
     };
     // Link parameters are known to a few percent.

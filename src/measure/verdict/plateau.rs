@@ -8,10 +8,10 @@
 use super::Point;
 use super::likelihood::BAND;
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::machine::fabric::Tier;
 use crate::machine::profile::{NetworkKind, line_rate};
-use crate::machine::query::Query;
+use crate::machine::query::{Machine, Query};
 use crate::measure::expect::{Basis, Expectation};
 use crate::model::algorithm::Library;
 
@@ -23,9 +23,37 @@ pub(super) struct Plateau {
     busbw: Bandwidth,
     nics: u32,
     nic: Bandwidth,
+    /// Whether that is known from a line rate.
+    line: bool,
     healthy: Option<Healthy>,
+    /// Healthy clusters with these NICs reach no less.
+    least: f64,
     /// Whether the expectation alone is not certain enough.
     needed: bool,
+}
+
+/// The NICs of a machine.
+pub(super) struct Nic {
+    /// What one carries.
+    pub rate: Bandwidth,
+    /// Whether that is known from its line rate, not only from what one pair of ranks reached.
+    pub line: bool,
+    /// The part of it that healthy runs reach at least.
+    least: f64,
+}
+
+/// What a NIC of the machine carries. A profile may state what one pair of ranks reached, or calls whose
+/// data go through host memory; a NIC carries what its line rate says.
+pub(super) fn nic(machine: &Machine) -> Option<Nic> {
+    let reached = machine.fabric.tiers.last()?.link.bandwidth?;
+    if line_rate(reached).is_some() {
+        return Some(Nic { rate: reached, line: true, least: LEAST });
+    }
+    let origin = machine.origins.last().copied().unwrap_or_default();
+    let raw = origin.efficiency.map(|(raw, ..)| raw).filter(|&raw| line_rate(raw).is_some());
+    let Some(raw) = raw else { return Some(Nic { rate: reached, line: false, least: LEAST }) };
+    let least = origin.least.map_or(LEAST, |part| (part.0 / CARRIED).min(LEAST));
+    Some(Nic { rate: raw * Ratio(CARRIED), line: true, least })
 }
 
 /// The part of the wire's rate that healthy clusters reach: the middle, and the deviation of its logarithm.
@@ -55,11 +83,11 @@ impl Plateau {
     /// The plateau at the largest size, if it has one.
     pub fn of(query: &Query, points: &[Point]) -> Option<Self> {
         let point = points.last()?;
-        Self::at(query, (point.size, point.measured), point.expected.basis)
+        Self::at(query, (point.size, point.measured), &point.expected)
     }
 
     /// The plateau at a size with this time, if NICs decide.
-    fn at(query: &Query, (size, time): (Bytes, Seconds), basis: Basis) -> Option<Self> {
+    fn at(query: &Query, (size, time): (Bytes, Seconds), expected: &Expectation) -> Option<Self> {
         use Collective::{AllGather, AllReduce, ReduceScatter};
         use Library::{Gloo, Mpich, OpenMpi};
         use NetworkKind::{Efa, Ib, Roce, Slingshot};
@@ -81,11 +109,11 @@ impl Plateau {
         let adds = |tier: &Tier| tier.switch.as_ref().is_some_and(|s| s.alu);
         let inside = query.machine.hardware.as_ref().is_some_and(|h| h.nvls)
             || query.machine.fabric.tiers.iter().any(adds);
-        let nic = tier.link.bandwidth?;
+        let Nic { rate: nic, line, least } = nic(&query.machine)?;
         let healthy = match shape.collective {
             AllReduce if adds(tier) || nodes == 2 && inside => None,
             // The rate measured between one pair is not the wire's.
-            _ if nodes == 2 && line_rate(nic).is_none() => None,
+            _ if nodes == 2 && !line => None,
             AllReduce if nodes == 2 => Some(TWO),
             _ => Some(WIRE),
         };
@@ -94,7 +122,14 @@ impl Plateau {
             nics,
             nic,
             healthy,
-            needed: matches!(basis, Basis::Transferred | Basis::Modelled),
+            line,
+            least,
+            needed: match expected.basis {
+                Basis::Measured => false,
+                // Of another number of nodes, for instance.
+                Basis::SameBoard => deviation(expected) > WIRE.deviation,
+                Basis::Transferred | Basis::Modelled => true,
+            },
         })
     }
 
@@ -105,7 +140,7 @@ impl Plateau {
 
     /// Whether the rate is too far below the wire's for a healthy cluster.
     pub fn is_ill(&self) -> bool {
-        self.needed && self.part() <= LEAST
+        self.needed && self.part() <= self.least
     }
 
     /// Whether the rate is too close to the wire's for a slowed run.
@@ -128,7 +163,7 @@ impl Plateau {
             let carry = if whole > 1 { "carry" } else { "carries" };
             return format!("busbw of {busbw} is what {whole} of {nics} NICs of {nic} {carry}");
         }
-        let all = nic * crate::base::quantity::Ratio(f64::from(nics));
+        let all = nic * Ratio(f64::from(nics));
         format!(
             "busbw of {busbw} is {:.0} % of what the NICs of a node carry ({all})",
             100.0 * self.part()
@@ -150,22 +185,29 @@ pub(super) struct Known {
 /// Combines the expectation and, where it is more certain, the wire's rate: two measurements of one thing,
 /// each with its weight.
 pub(super) fn known(query: &Query, size: Bytes, expected: &Expectation) -> Known {
-    let own = (expected.high.0 / expected.low.0).ln() / BAND;
-    let plateau = Plateau::at(query, (size, expected.time), expected.basis);
-    // The rate measured between one pair of ranks is not the wire's.
-    let plateau = plateau.filter(|p| line_rate(p.nic).is_some());
-    let wire = plateau.and_then(|p| p.healthy.map(|healthy| (p.part(), p.needed, healthy)));
+    let own = deviation(expected);
+    let plateau = Plateau::at(query, (size, expected.time), expected);
+    // The rate measured between one pair of ranks is not the wire's; and where healthy runs are known to
+    // reach less than elsewhere, the wire's rate says nothing of them.
+    let plateau = plateau.filter(|p| p.line && p.least >= LEAST);
+    let by_nics = plateau.is_some();
+    let wire = plateau.filter(|p| p.needed).and_then(|p| p.healthy.map(|wire| (p.part(), wire)));
     match wire {
-        Some((part, true, healthy)) => {
+        Some((part, healthy)) => {
             let (mine, its) = (own.max(LEAST_OWN).powi(-2), healthy.deviation.powi(-2));
             Known {
                 later: (part / healthy.part).ln() * its / (mine + its),
                 deviation: (mine + its).sqrt().recip(),
-                by_nics: true,
+                by_nics,
             }
         }
-        _ => Known { later: 0.0, deviation: own, by_nics: wire.is_some() },
+        None => Known { later: 0.0, deviation: own, by_nics },
     }
+}
+
+/// The deviation of an expectation's logarithm.
+fn deviation(expected: &Expectation) -> f64 {
+    (expected.high.0 / expected.low.0).ln() / BAND
 }
 
 /// An expectation that is not of the machine itself is no more certain than this.

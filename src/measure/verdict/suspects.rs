@@ -10,6 +10,8 @@ use super::likelihood::{Figures, Likelihood, sum_ln};
 use super::mechanism::{MECHANISMS, Wire};
 use super::{Cause, Facts, Point, prior};
 use crate::base::quantity::{Bytes, Ratio};
+use crate::base::stats::median;
+use crate::library::nccl::Algo;
 
 /// Something that may be the cause.
 #[derive(Clone)]
@@ -20,12 +22,16 @@ pub(super) struct Suspect {
     pub predicted: Predicted,
     /// How certain its prediction is.
     pub figures: Figures,
+    /// The algorithm that a setting forces.
+    pub forces: Option<Algo>,
     /// ln of how likely it is, up to a constant.
     pub score: f64,
     /// How likely its cause is, over all suspects of that cause.
     pub chance: f64,
     /// What a log says in its favour.
     pub says: Vec<String>,
+    /// Whether the log names it, and the times do not exclude it.
+    pub named: bool,
 }
 
 impl Default for Suspect {
@@ -36,9 +42,11 @@ impl Default for Suspect {
             next: String::new(),
             predicted: Predicted::Times(Vec::new()),
             figures: Figures::default(),
+            forces: None,
             score: 0.0,
             chance: 1.0,
             says: Vec::new(),
+            named: false,
         }
     }
 }
@@ -58,6 +66,8 @@ const NEARER: f64 = 0.65;
 const LEAST: f64 = 0.01;
 /// With a cause that a log names, times must be likelier by this, as a logarithm: e times.
 const LIKELIER: f64 = 1.0;
+/// A setting that costs less, as a logarithm, makes no run ill: 15 %.
+const COSTS: f64 = 0.14;
 /// From this size on, bytes decide the time.
 const LARGE: Bytes = Bytes(1 << 20);
 
@@ -75,19 +85,50 @@ impl Suspect {
 
     /// Whether a clue refers to it.
     fn is_meant(&self, clue: &Clue) -> bool {
-        clue.id == self.id && clue.next.is_none_or(|next| next == self.next)
+        let forces = match (&clue.forces, self.forces) {
+            (Some(all), Some(one)) => all.contains(&one),
+            _ => true,
+        };
+        clue.id == self.id && clue.next.is_none_or(|next| next == self.next) && forces
+    }
+
+    /// The least that it costs at large sizes, as a logarithm, if a variable sets it: the machine's own
+    /// choice would then be faster by that, whatever the run's times are.
+    fn costs(&self, points: &[Point]) -> Option<f64> {
+        let Predicted::Times(forms) = &self.predicted else { return None };
+        let large: Vec<usize> = (0..points.len()).filter(|&i| points[i].size >= LARGE).collect();
+        let cost = |form: &Vec<f64>| median(large.iter().map(|&i| form[i]).collect());
+        forms.iter().filter_map(cost).reduce(f64::min)
+    }
+
+    /// Whether it costs something, and large calls are later than expected, by no less than it costs
+    /// less what healthy machines differ.
+    fn is_as_long(&self, points: &[Point]) -> bool {
+        let large = || points.iter().filter(|p| p.size >= LARGE);
+        let later = median(large().map(Point::beyond).collect()).unwrap_or(0.0);
+        let reach = median(large().map(Point::reach).collect()).unwrap_or(0.0);
+        self.costs(points).is_some_and(|cost| cost >= COSTS && later > 0.0 && later > cost - reach)
     }
 
     /// The cause, if it improves the prediction.
     pub(super) fn cause(&self, points: &[Point]) -> Option<Cause> {
+        // A cause that a log names needs less support from the times.
+        self.nearer(points, if self.says.is_empty() { NEARER } else { 1.0 })
+    }
+
+    /// The cause if a log names it, however well it explains the times.
+    pub(super) fn named_cause(&self, points: &[Point]) -> Option<Cause> {
+        self.named.then(|| self.nearer(points, f64::INFINITY))?
+    }
+
+    /// The cause, if its prediction is at most `nearer` times as far off as none.
+    fn nearer(&self, points: &[Point], nearer: f64) -> Option<Cause> {
         let without =
             points.iter().map(|p| p.beyond().abs()).sum::<f64>() / points.len().max(1) as f64;
         let (evidence, off) = match &self.predicted {
             Predicted::Said(what) => (what.clone(), None),
             Predicted::Times(_) => {
                 let (predicted, off) = self.nearest(points)?;
-                // A cause that a log names needs less support from the times.
-                let nearer = if self.says.is_empty() { NEARER } else { 1.0 };
                 let last = points.len().checked_sub(1).filter(|_| off <= nearer * without)?;
                 let times = |i: usize| {
                     format!(
@@ -128,6 +169,8 @@ pub(super) struct Lineup {
     pub odds: f64,
     /// Whether a log names the mechanism of a cause, and the times are likelier with it than without one.
     pub named: bool,
+    /// Whether a variable sets what is known to cost, and the times are as long as that makes them.
+    pub set: bool,
 }
 
 /// What the machine may have, independent of the measured times.
@@ -162,8 +205,9 @@ pub(super) fn ways(lab: &Lab) -> Ways {
     ways.extend(MECHANISMS.iter().map(|cause| {
         let forms = (cause.forms)(&wire);
         let (id, what, next) = (cause.id, cause.what.to_owned(), cause.next.to_owned());
-        let (figures, predicted) = (cause.figures, Predicted::Times(forms));
-        vec![Suspect { id, what, next, figures, predicted, ..Suspect::default() }]
+        let (figures, forces) = (cause.figures, cause.forces);
+        let predicted = Predicted::Times(forms);
+        vec![Suspect { id, what, next, figures, forces, predicted, ..Suspect::default() }]
     }));
     let mut healthy = vec![vec![0.0; lab.points.len()]];
     if !own {
@@ -210,7 +254,7 @@ pub(super) fn line_up(
         [] => 0.0,
     };
     let mut found: Vec<Suspect> = Vec::new();
-    let mut named = false;
+    let (mut named, mut set) = (false, false);
     for way in all() {
         // All ways to one cause are equally likely.
         let shared = all().filter(|other| other[0].id == way[0].id).count() * way.len();
@@ -221,10 +265,14 @@ pub(super) fn line_up(
             let mean = sum_ln(&each) - (each.len() as f64).ln();
             let about = || clues.iter().filter(|clue| suspect.is_meant(clue));
             let read = about().map(|clue| clue.ln).sum::<f64>();
-            named |= mean > healthy + LIKELIER && about().any(Clue::is_name);
+            let is_named = about().any(Clue::is_name);
+            named |= is_named && mean > healthy + LIKELIER;
+            set |= about().any(|clue| clue.is_set()) && suspect.is_as_long(points);
             let score = prior::ln(suspect.id, lab.query) + mean - (shared as f64).ln() + read;
             let says = about().filter(|clue| clue.ln > 0.0).map(|clue| clue.says.clone()).collect();
-            found.push(Suspect { score, says, ..suspect.clone() });
+            // The times do not speak against it more than the clue speaks for it.
+            let named = is_named && mean + read > healthy;
+            found.push(Suspect { score, says, named, ..suspect.clone() });
         }
     }
     let scores: Vec<f64> = found.iter().map(|s| s.score).collect();
@@ -237,7 +285,7 @@ pub(super) fn line_up(
     found.sort_by(|a, b| b.chance.total_cmp(&a.chance).then(b.score.total_cmp(&a.score)));
     let mut suspects = said(facts, impossible);
     suspects.extend(found);
-    Lineup { suspects, odds: sum - healthy - prior::healthy(), named }
+    Lineup { suspects, odds: sum - healthy - prior::healthy(), named, set }
 }
 
 /// Suspects that the log itself, or a bound, shows.
