@@ -267,6 +267,12 @@ fn all_to_alls_of_many_ranks_lie_between_bounds() {
     let reached = found.reached.unwrap_or(rate);
     assert!(rate < 100e9 && reached <= rate && reached > 0.99 * rate, "{reached} {rate}");
     assert!(best(&faulty, Collective::AllToAll, 0, true).is_err());
+    // Where every pair has its own ways, too.
+    let random = graph(&random_regular(200, 4));
+    let found = best(&random, Collective::AllToAll, 0, false).unwrap();
+    assert_eq!(fraction(&found.rate), bound_of_all_to_all(&random, &found));
+    let reached = found.reached.unwrap();
+    assert!(reached <= found.rate_per_second && reached > 0.99 * found.rate_per_second);
 }
 
 /// What lengths prove, by Bellman and Ford.

@@ -4,12 +4,15 @@
 //! (Leighton, Rao, J. ACM 46(6) 1999). A given flow is a lower bound. Each step sends one unit from
 //! each rank to each other over the shortest paths, under lengths that grow exponentially with the
 //! load of links (Garg, Könemann, SIAM J. Comput. 37(2) 2007), and moves the flow towards that, as
-//! long as the sum of these exponentials falls (Frank, Wolfe, Naval Research Logistics 3, 1956).
-//! Equally short paths share in proportion to their rates, so a graph with equal links needs only
-//! one step.
+//! long as the sum of these exponentials falls (Frank, Wolfe, Naval Research Logistics 3, 1956). A few
+//! ranks at a time move their own flow, by as much as suits them, and the others' lengths follow at
+//! once (Lacoste-Julien, Jaggi, Schmidt, Pletscher, ICML 2013, arXiv 1207.4747): that needs a tenth
+//! of the steps. Equally short paths share in proportion to their rates, so a graph with equal links
+//! needs only one step.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use crate::base::quantity::nearest;
 use crate::machine::graph::{Graph, Node};
@@ -19,8 +22,22 @@ use crate::model::formula::Rational;
 const GAP: f64 = 0.01;
 /// The most link visits: less than a minute.
 const WORK: u64 = 1 << 31;
-/// How much closer the sum of exponentials is to the maximum than the bounds are to each other.
-const SHARP: f64 = 6.0;
+/// How sharply the sum of exponentials follows the fullest link, for a gap of 1 between the bounds: smooth
+/// at first, which is far faster on most graphs, up to what is certain to follow it.
+const SHARP: Range<f64> = 0.1..1.0;
+/// By how much sharper it gets if the gap has hardly become smaller since the last proof.
+const SHARPER: f64 = 1.5;
+const HARDLY: f64 = 0.9;
+/// Every second proof is by lengths so many times as sharp: where links are unlike, they prove more.
+const EDGE: f64 = 10.0;
+/// Ranks move in so many parts, or fewer: their own flows are kept.
+const PARTS: usize = 128;
+/// The most uses of links that are kept of all parts.
+const KEPT: usize = 1 << 23;
+/// Every so many passes all ranks see the same lengths, which prove a bound.
+const PROOF: u64 = 8;
+/// How exactly a step's length is found: to 2^-12 of it.
+const HALVINGS: u32 = 12;
 /// The largest possible longest link, and the smallest; rates times lengths stay far below 64 bits.
 const LONG: [i64; 2] = [1 << 32, 1 << 16];
 
@@ -34,78 +51,137 @@ pub(super) struct Between {
     pub reached: f64,
 }
 
-/// Bounds on what every pair can send at once; `None` if one step alone takes too long.
+/// Bounds on what every pair can send at once; `None` if one pass alone takes too long.
 pub(super) fn between(graph: &Graph, rates: &[i64]) -> Option<Between> {
-    let step = u64::from(graph.ranks) * (graph.nodes.len() + 2 * graph.links.len()) as u64;
+    let links = graph.links.len();
+    let mut flow = Flow::new(graph.ranks as usize, links);
+    // A step's length looks at about half of the links each time.
+    let pass = u64::from(graph.ranks) * (graph.nodes.len() + 2 * links) as u64
+        + u64::from(HALVINGS / 2) * (flow.parts.len() * links) as u64;
     let all = rates.iter().try_fold(0_i64, |all, &rate| all.checked_add(rate))?;
     let long = ((1 << 60) / all).min(LONG[0]);
-    if step > WORK || long < LONG[1] {
+    if pass > WORK || long < LONG[1] {
         return None;
     }
-    let mut ways = Ways::new(graph, rates);
     let slowest = rates.iter().copied().min()? as f64;
-    let length = |used: f64, &rate: &i64| 1 + (used * slowest / rate as f64 * long as f64) as u64;
-    let mut proof: Vec<u64> = rates.iter().map(|rate| length(1.0, rate)).collect();
-    let mut most = ways.route(&proof)?;
-    let mut used = ways.uses.clone();
-    // The target of the last step.
-    let mut target = used.clone();
-    for _ in 1..WORK / step {
-        let fullest = fullest(&used);
-        let gap = nearest(most) * fullest - 1.0;
+    let length =
+        |weight: f64, rate: i64| 1 + (weight.min(1.0) * slowest / rate as f64 * long as f64) as u64;
+    let mut lengths: Vec<u64> = rates.iter().map(|&rate| length(1.0, rate)).collect();
+    let mut ways = Ways::new(graph, rates);
+    let mut proven: Option<(Rational, Vec<u64>)> = None;
+    let (mut follows, mut last) = (SHARP.start, f64::INFINITY);
+    let (mut sharp, mut fullest) = (0.0, 0.0);
+    for pass in 0..WORK / pass {
+        let weight = |used: f64| (sharp * (used - fullest)).exp();
+        let seen_by_all = (pass % PROOF == 0).then(|| match pass / PROOF % 2 {
+            0 => lengths.clone(),
+            _ => {
+                let each = flow.used.iter().zip(rates);
+                each.map(|(&used, &rate)| length(weight(used).powf(EDGE), rate)).collect()
+            }
+        });
+        let mut distances = 0;
+        for part in 0..flow.parts.len() {
+            let seen = seen_by_all.as_ref().unwrap_or(&lengths);
+            distances += ways.route(flow.ranks(part), seen);
+            flow.approach(part, &ways.uses, &weight);
+            for &link in &flow.moved {
+                lengths[link] = length(weight(flow.used[link]), rates[link]);
+            }
+        }
+        let is_proof = seen_by_all.is_some();
+        if let Some(seen) = seen_by_all {
+            let bound = bound(rates, &seen, distances)?;
+            if proven.as_ref().is_none_or(|(most, _)| bound < *most) {
+                proven = Some((bound, seen));
+            }
+        }
+        fullest = flow.fullest();
+        let gap = nearest(proven.as_ref()?.0) * fullest - 1.0;
         if gap <= GAP {
             break;
         }
+        if is_proof {
+            if gap > HARDLY * last {
+                follows = (follows * SHARPER).min(SHARP.end);
+            }
+            last = gap;
+        }
         // Sharper as the bounds approach each other: a sum of exponentials approximates the
         // maximum.
-        let sharp = SHARP * (rates.len() as f64).ln() / gap / fullest;
-        let weight = |used: f64| (sharp * (used - fullest)).exp();
-        let weights: Vec<f64> = used.iter().map(|&used| weight(used)).collect();
-        let lengths: Vec<u64> =
-            weights.iter().zip(rates).map(|(&w, rate)| length(w, rate)).collect();
-        let bound = ways.route(&lengths)?;
-        if bound < most {
-            (most, proof) = (bound, lengths);
+        sharp = follows * (rates.len() as f64).ln() / gap / fullest;
+        for (length_of, (&used, &rate)) in lengths.iter_mut().zip(flow.used.iter().zip(rates)) {
+            *length_of = length((sharp * (used - fullest)).exp(), rate);
         }
-        let keep = conjugate(&used, &target, &ways.uses, &weights);
-        for (target, new) in target.iter_mut().zip(&ways.uses) {
-            *target = keep * *target + (1.0 - keep) * new;
+    }
+    let (most, lengths) = proven?;
+    let lengths = lengths.into_iter().map(i128::from).collect();
+    Some(Between { most, lengths, reached: 1.0 / flow.fullest() })
+}
+
+/// What lengths prove of every pair: Σ rate·length over the sum of all distances.
+fn bound(rates: &[i64], lengths: &[u64], distances: i128) -> Option<Rational> {
+    let all = rates.iter().zip(lengths);
+    let all: i128 = all.map(|(&rate, &length)| i128::from(rate) * i128::from(length)).sum();
+    (distances > 0).then(|| Rational::new(all, distances))
+}
+
+/// One unit from each rank to each other.
+struct Flow {
+    count: usize,
+    /// The use of each link, by all and by the ranks of each part.
+    used: Vec<f64>,
+    parts: Vec<Vec<f64>>,
+    /// The links whose use the last step changed.
+    moved: Vec<usize>,
+}
+
+impl Flow {
+    fn new(count: usize, links: usize) -> Self {
+        let parts = PARTS.min(count).min(KEPT / links.max(1)).max(1);
+        Self { count, used: vec![0.0; links], parts: vec![Vec::new(); parts], moved: Vec::new() }
+    }
+
+    fn ranks(&self, part: usize) -> Range<Node> {
+        let start = |part: usize| (part * self.count / self.parts.len()) as Node;
+        start(part)..start(part + 1)
+    }
+
+    fn fullest(&self) -> f64 {
+        self.used.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Moves a part's flow towards `new`, as far as the sum of all weights' integrals falls.
+    fn approach(&mut self, part: usize, new: &[f64], weight: &impl Fn(f64) -> f64) {
+        let Self { used, parts, moved, .. } = self;
+        let own = &mut parts[part];
+        // All of it if nothing flows yet.
+        let is_first = own.is_empty();
+        own.resize(new.len(), 0.0);
+        moved.clear();
+        moved.extend((0..new.len()).filter(|&link| new[link] != own[link]));
+        // The derivative grows with the part of the way.
+        let slope = |part: f64| -> f64 {
+            let one = |&link: &usize| {
+                let step = new[link] - own[link];
+                weight(used[link] + part * step) * step
+            };
+            moved.iter().map(one).sum()
+        };
+        let (mut low, mut high) = (1.0, 1.0);
+        if !is_first && slope(1.0) > 0.0 {
+            low = 0.0;
+            for _ in 0..HALVINGS {
+                let middle = f64::midpoint(low, high);
+                if slope(middle) > 0.0 { high = middle } else { low = middle }
+            }
         }
-        let part = best_part(&used, &target, &weight);
-        used.iter_mut().zip(&target).for_each(|(used, target)| *used += part * (target - *used));
+        for &link in &*moved {
+            let step = low * (new[link] - own[link]);
+            own[link] += step;
+            used[link] += step;
+        }
     }
-    let lengths = proof.into_iter().map(i128::from).collect();
-    Some(Between { most, lengths, reached: 1.0 / fullest(&used) })
-}
-
-fn fullest(used: &[f64]) -> f64 {
-    used.iter().copied().fold(0.0, f64::max)
-}
-
-/// The part of the last target to keep in the next, so that the step does not undo the last one
-/// (Mitradjieva, Lindberg, Transportation Science 47(2) 2013).
-fn conjugate(used: &[f64], last: &[f64], new: &[f64], weights: &[f64]) -> f64 {
-    let (mut both, mut own) = (0.0, 0.0);
-    for (((used, last), new), weight) in used.iter().zip(last).zip(new).zip(weights) {
-        both += weight * (last - used) * (new - used);
-        own += weight * (last - used) * (new - last);
-    }
-    if own == 0.0 { 0.0 } else { (both / own).clamp(0.0, 0.99) }
-}
-
-/// How far to go towards `target` to minimize the sum of all weights' integrals.
-fn best_part(used: &[f64], target: &[f64], weight: &impl Fn(f64) -> f64) -> f64 {
-    // The derivative grows with the part.
-    let slope = |part: f64| -> f64 {
-        let moves = used.iter().zip(target);
-        moves.map(|(used, target)| weight(used + part * (target - used)) * (target - used)).sum()
-    };
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..30 {
-        let middle = f64::midpoint(low, high);
-        if slope(middle) > 0.0 { high = middle } else { low = middle }
-    }
-    low
 }
 
 /// Shortest paths from one rank after another.
@@ -132,21 +208,18 @@ impl<'a> Ways<'a> {
         Self { graph, rates, leaving: graph.leaving(), entering, far, order, units, uses }
     }
 
-    /// Sends one unit from each rank to each other; returns the upper bound for every pair that
-    /// these lengths prove.
-    fn route(&mut self, lengths: &[u64]) -> Option<Rational> {
+    /// Sends one unit from each of `ranks` to each other rank; returns the sum of their distances.
+    fn route(&mut self, ranks: Range<Node>, lengths: &[u64]) -> i128 {
         self.uses.clear();
         self.uses.resize(lengths.len(), 0.0);
         let mut distances = 0;
-        for rank in 0..self.graph.ranks {
+        for rank in ranks {
             self.reach(rank, lengths);
             let far = &self.far[..self.graph.ranks as usize];
             distances += far.iter().map(|&far| i128::from(far)).sum::<i128>();
             self.send(lengths);
         }
-        let all = self.rates.iter().zip(lengths);
-        let all: i128 = all.map(|(&rate, &length)| i128::from(rate) * i128::from(length)).sum();
-        (distances > 0).then(|| Rational::new(all, distances))
+        distances
     }
 
     /// Sends one unit from the current rank to each other.
