@@ -13,7 +13,7 @@
 use std::io::BufRead;
 
 use super::calls::{Calls, Group, Kind, Seen};
-use super::json::{fields, text, whole};
+use super::json::{leaves, text, whole};
 use super::{Fault, Head, Input};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
@@ -61,7 +61,6 @@ pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault
 struct Line<'a> {
     id: &'a [u8],
     name: &'a [u8],
-    host: &'a [u8],
     rank: Option<u64>,
     ranks: Option<u64>,
     nodes: Option<u64>,
@@ -75,37 +74,22 @@ struct Line<'a> {
 
 fn parts(object: &[u8]) -> Line<'_> {
     let mut line = Line::default();
-    for (key, value) in fields(object) {
-        match key {
-            b"header" => {
-                for (key, value) in fields(value) {
-                    match key {
-                        b"id" => line.id = value,
-                        b"comm_name" => line.name = value,
-                        b"rank" => line.rank = whole(value),
-                        b"n_ranks" => line.ranks = whole(value),
-                        b"nnodes" => line.nodes = whole(value),
-                        _ => {}
-                    }
-                }
-            }
-            b"metadata" => {
-                let host = fields(value).find(|(key, _)| key == b"hostname");
-                line.host = host.map_or(line.host, |(_, value)| value);
-            }
-            b"coll_perf" | b"p2p_perf" => {
-                for (key, value) in fields(value) {
-                    match key {
-                        b"coll" | b"p2p" => line.what = value,
-                        b"coll_sn" | b"p2p_sn" => line.sequence = whole(value),
-                        b"p2p_peer" => line.peer = whole(value),
-                        b"coll_msg_size_bytes" | b"p2p_msg_size_bytes" => line.size = whole(value),
-                        b"coll_exec_time_us" | b"p2p_exec_time_us" => line.time = whole(value),
-                        b"coll_timing_source" | b"p2p_timing_source" => line.source = value,
-                        _ => {}
-                    }
-                }
-            }
+    for (within, key, value) in leaves(object) {
+        match (within.unwrap_or_default(), key) {
+            (b"header", b"id") => line.id = value,
+            (b"header", b"comm_name") => line.name = value,
+            (b"header", b"rank") => line.rank = whole(value),
+            (b"header", b"n_ranks") => line.ranks = whole(value),
+            (b"header", b"nnodes") => line.nodes = whole(value),
+            (b"coll_perf" | b"p2p_perf", key) => match key {
+                b"coll" | b"p2p" => line.what = value,
+                b"coll_sn" | b"p2p_sn" => line.sequence = whole(value),
+                b"p2p_peer" => line.peer = whole(value),
+                b"coll_msg_size_bytes" | b"p2p_msg_size_bytes" => line.size = whole(value),
+                b"coll_exec_time_us" | b"p2p_exec_time_us" => line.time = whole(value),
+                b"coll_timing_source" | b"p2p_timing_source" => line.source = value,
+                _ => {}
+            },
             _ => {}
         }
     }
@@ -139,8 +123,6 @@ fn record(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
         calls.leave_out("a time of 0", number);
         return Some(());
     }
-    let name = text(line.name).filter(|n| !n.is_empty() && n != "unknown");
-    let name = name.unwrap_or_else(|| id.clone()).into_owned();
     let (key, collective, ranks, nodes) = match what.as_ref() {
         // A send and its receive are one transfer of two.
         "Send" | "Recv" => {
@@ -165,7 +147,11 @@ fn record(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
     }
     let size = of_the_api(collective, ranks, size)?;
     let nodes = nodes.and_then(|n| u32::try_from(n).ok()).filter(|&n| n > 0);
-    let group = calls.group(&key, || Group { name, ranks, nodes, host_clock: false });
+    let group = calls.group(&key, || {
+        let name = text(line.name).filter(|n| !n.is_empty() && n != "unknown");
+        let name = name.unwrap_or(id).into_owned();
+        Group { name, ranks, nodes, host_clock: false }
+    });
     if time < 20 && collective != Collective::SendRecv {
         calls.warn("times are whole microseconds: those below 20 µs are known to 5 % or worse");
     }

@@ -28,6 +28,27 @@ impl From<io::Error> for Fault {
     }
 }
 
+/// The bytes that begin or end a text, an object or an array.
+const NESTS: u8 = 1;
+/// Those, and the ones that end a number outside of them.
+const ENDS: u8 = 3;
+
+static CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let (nests, ends) = (b"\"{}[]", b",: \t\n\r");
+    let mut i = 0;
+    while i < nests.len() {
+        class[nests[i] as usize] = 1;
+        i += 1;
+    }
+    i = 0;
+    while i < ends.len() {
+        class[ends[i] as usize] = 2;
+        i += 1;
+    }
+    class
+};
+
 /// Finds the end of a value, over several pieces.
 #[derive(Default)]
 struct Scan {
@@ -62,18 +83,19 @@ impl Scan {
                 i += 1;
                 continue;
             }
+            // Most bytes are plain: their class is looked up until one is not.
+            let ends = if self.depth == 0 { ENDS } else { NESTS };
+            i += bytes[i..].iter().position(|&b| CLASS[usize::from(b)] & ends != 0)?;
             match bytes[i] {
                 b'"' => self.in_text = true,
                 b'{' | b'[' => self.depth += 1,
-                b'}' | b']' if self.depth == 0 => return Some(i),
-                b'}' | b']' => {
+                b'}' | b']' if self.depth > 0 => {
                     self.depth -= 1;
                     if self.depth == 0 {
                         return Some(i + 1);
                     }
                 }
-                b',' | b':' | b' ' | b'\t' | b'\n' | b'\r' if self.depth == 0 => return Some(i),
-                _ => {}
+                _ => return Some(i),
             }
             i += 1;
         }
@@ -216,12 +238,35 @@ const LONGEST_KEY: usize = 1 << 12;
 /// The keys of an object with the bytes of their values, up to the first malformed one.
 pub(super) fn fields(object: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = object.strip_prefix(b"{").unwrap_or_default();
+    std::iter::from_fn(move || Some((key(&mut rest)?, value(&mut rest)?)))
+}
+
+/// The keys of an object and of the objects in it, in one pass: the key of the inner object, if it is in
+/// one, the key, and the bytes of its value; up to the first malformed one.
+pub(super) fn leaves(object: &[u8]) -> impl Iterator<Item = (Option<&[u8]>, &[u8], &[u8])> {
+    let mut rest = object.strip_prefix(b"{").unwrap_or_default();
+    let mut within = None;
     std::iter::from_fn(move || {
-        let key = value(&mut rest)?;
-        rest = trim(rest).strip_prefix(b":")?;
-        let key = key.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-        Some((key, value(&mut rest)?))
+        loop {
+            match trim(rest) {
+                [b'}', behind @ ..] if within.is_some() => (within, rest) = (None, behind),
+                _ => {}
+            }
+            let key = key(&mut rest)?;
+            match trim(rest) {
+                [b'{', inner @ ..] if within.is_none() => (within, rest) = (Some(key), inner),
+                _ => return Some((within, key, value(&mut rest)?)),
+            }
+        }
     })
+}
+
+/// The next key, up to behind its colon.
+fn key<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let key = inside(value(rest)?)?;
+    let [b':', behind @ ..] = trim(rest) else { return None };
+    *rest = behind;
+    Some(key)
 }
 
 /// The values of an array, up to the first malformed one.
@@ -232,8 +277,10 @@ pub(super) fn elements(array: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// The next value after blanks and a comma.
 fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let text = trim(rest);
-    let text = trim(text.strip_prefix(b",").unwrap_or(text));
+    let text = match trim(rest) {
+        [b',', behind @ ..] => trim(behind),
+        text => text,
+    };
     let mut scan = Scan::default();
     let length =
         scan.feed(text).or_else(|| (scan.depth == 0 && !scan.in_text).then_some(text.len()));
@@ -243,12 +290,25 @@ fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 fn trim(bytes: &[u8]) -> &[u8] {
-    bytes.trim_ascii_start()
+    match bytes {
+        // The usual separators, which need no loop.
+        [b' ', behind @ ..] if behind.first().is_some_and(|b| *b > b' ') => behind,
+        [first, ..] if *first > b' ' => bytes,
+        _ => bytes.trim_ascii_start(),
+    }
+}
+
+/// What stands between the quotes of a text.
+fn inside(value: &[u8]) -> Option<&[u8]> {
+    match value {
+        [b'"', inside @ .., b'"'] => Some(inside),
+        _ => None,
+    }
 }
 
 /// The text that a value is.
 pub(super) fn text(value: &[u8]) -> Option<Cow<'_, str>> {
-    let inside = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    let inside = inside(value)?;
     if inside.contains(&b'\\') {
         return serde_json::from_slice::<String>(value).ok().map(Cow::Owned);
     }
@@ -303,6 +363,18 @@ mod tests {
         );
         assert_eq!(all(r#"{"a":1,"b":}"#), ["a=1"]);
         assert_eq!(all(r#"{"a":1,,,"b"#), ["a=1"]);
+        let flat = |text: &'static str| -> Vec<String> {
+            let show = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+            let show = |(within, k, v): (Option<&[u8]>, _, _)| {
+                format!("{}.{}={}", within.map_or_else(String::new, show), show(k), show(v))
+            };
+            leaves(text.as_bytes()).map(show).collect()
+        };
+        assert_eq!(
+            flat(r#"{"a": {"b": {"c": 1}, "d":"}"} , "e":2, "f": { }, "g": [{"h": 3}]}"#),
+            [r#"a.b={"c": 1}"#, r#"a.d="}""#, ".e=2", r#".g=[{"h": 3}]"#]
+        );
+        assert_eq!(flat(r#"{"a": {"b": 1, "c"}, "d": 2}"#), ["a.b=1"]);
         assert_eq!(elements(b"[1, [2], \"x\"]").count(), 3);
         assert_eq!((whole(b"12"), whole(b"1.0"), number(b"1e3")), (Some(12), None, Some(1e3)));
         assert_eq!(text(br#""a\u00e9""#).as_deref(), Some("aé"));
