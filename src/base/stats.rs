@@ -4,6 +4,9 @@
 use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal, StudentsT};
 use statrs::statistics::{Data, Median as _, Statistics as _};
 
+/// Half the width of a normal distribution's 95 % interval, in standard deviations.
+pub(crate) const HALF_WIDTH: f64 = 1.959_964;
+
 /// The `part` quantile of sorted numbers, with linear interpolation.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);

@@ -11,7 +11,7 @@
 
 use super::{Amount, Figure, Profile};
 use crate::base::quantity::Ratio;
-use crate::base::stats::{as_far, as_large};
+use crate::base::stats::{HALF_WIDTH, as_far, as_large};
 
 /// One parameter in both profiles.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,9 +61,6 @@ const FALSE_ALARMS: f64 = 0.005;
 
 /// A relative difference up to this is negligible.
 pub const SAME: Ratio = Ratio(0.05);
-
-/// Half the width of a 95 % interval in deviations.
-const HALF_WIDTH: f64 = 1.959_964;
 
 impl Diff {
     /// Whether the machine has changed significantly.

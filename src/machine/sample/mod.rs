@@ -224,6 +224,17 @@ pub struct Samples {
     pub slow: Vec<String>,
 }
 
+/// Ends the words for a machine that runs under a hypervisor.
+pub const VIRTUAL: &str = ", virtual";
+
+impl Origin {
+    /// Whether the machine is said to run under a hypervisor.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        self.machine.as_deref().is_some_and(|words| words.ends_with(VIRTUAL))
+    }
+}
+
 impl Samples {
     /// Merges both.
     ///

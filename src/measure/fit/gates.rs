@@ -93,7 +93,11 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
         "points left out because others held the CPUs in nearly all runs:",
         "measure the largest sizes on an otherwise idle machine",
     ));
-    let half = |e: Estimate<f64>| e.half();
+    // What measuring for longer would narrow.
+    let half = |e: Estimate<f64>| {
+        let between = fit.between_runs.0.min(e.half());
+        ((e.half() - between) * (e.half() + between)).sqrt()
+    };
     let (alpha, beta) = (half(fit.link.alpha.map(|a| a.0)), half(fit.link.beta.map(|b| b.0)));
     // One known parameter makes a usable profile; with neither known there is none.
     let least = if alpha <= UNKNOWN { NEVER } else { UNKNOWN };
@@ -101,14 +105,14 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
         "beta-interval",
         beta,
         (0.03, least),
-        "half width of β's 95 % interval:",
+        "half width of β's 95 % interval within the run:",
         "measure more large sizes, or for longer",
     ));
     gates.push(small(
         "alpha-interval",
         alpha,
         (0.20, NEVER),
-        "half width of α's 95 % interval:",
+        "half width of α's 95 % interval within the run:",
         "measure more small sizes, or for longer",
     ));
     if let Some(errors) = fit.errors_by_algorithm.and_then(|e| e.bulk) {

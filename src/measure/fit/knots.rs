@@ -10,6 +10,9 @@ const MOST: usize = 3;
 /// How much the criterion must fall for one more knot.
 const FALL: f64 = 6.0;
 
+/// Knots of less weight beside the best do not count.
+const NEGLIGIBLE: f64 = 0.01;
+
 /// Step sizes that a segment must contain.
 const LEAST_SIZES: usize = 3;
 
@@ -22,12 +25,24 @@ fn sizes(entries: &[Entry]) -> Vec<f64> {
     sizes
 }
 
-/// The knots that explain the entries best.
-pub(super) fn search(entries: &[Entry], basis: &Basis) -> Vec<f64> {
+/// The knots that explain the entries best, and others that nearly do.
+pub(super) struct Found {
+    pub best: Vec<f64>,
+    /// Other knots with their weights, those of the best being 1: exp(−Δ/2), Δ the difference of the
+    /// criteria.
+    ///
+    /// Source: Buckland, Burnham, Augustin, Model selection: an integral part of inference, Biometrics
+    /// 53, 1997.
+    pub rivals: Vec<(Vec<f64>, f64)>,
+}
+
+/// Searches them, one more as long as the criterion falls.
+pub(super) fn search(entries: &[Entry], basis: &Basis) -> Found {
     let sizes = sizes(entries);
     let with = |knots: Vec<f64>| Basis { knots, ..basis.clone() };
     let mut best = with(Vec::new());
     let mut least = criterion(entries, &best);
+    let mut seen = vec![(least, Vec::new())];
     // Of very many sizes, an evenly spread subset is tried.
     let step = sizes.len().div_ceil(affordable(entries.len())).max(1);
     while best.knots.len() < MOST {
@@ -37,14 +52,16 @@ pub(super) fn search(entries: &[Entry], basis: &Basis) -> Vec<f64> {
             knots.sort_by(f64::total_cmp);
             fits(&knots, &sizes).then(|| with(knots))
         });
-        let scored = tried.map(|basis| (criterion(entries, &basis), basis));
-        let Some((score, next)) = scored.min_by(|a, b| a.0.total_cmp(&b.0)) else { break };
-        if score > least - FALL {
-            break;
-        }
+        let scored: Vec<(f64, Basis)> = tried.map(|b| (criterion(entries, &b), b)).collect();
+        seen.extend(scored.iter().map(|(score, basis)| (*score, basis.knots.clone())));
+        let next = scored.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((score, next)) = next.filter(|(score, _)| *score <= least - FALL) else { break };
         (least, best) = (score, next);
     }
-    best.knots
+    let weight = |score: f64| (-0.5 * (score - least)).exp().min(1.0);
+    let near = |(score, knots)| Some((knots, weight(score))).filter(|(_, w)| *w > NEGLIGIBLE);
+    let rivals = seen.into_iter().filter_map(near).filter(|(k, _)| *k != best.knots).collect();
+    Found { best: best.knots, rivals }
 }
 
 /// Whether neighbours differ by a factor of two and every segment contains enough sizes.

@@ -47,6 +47,7 @@ use std::num::NonZeroU32;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::random::Random;
+use crate::base::stats::HALF_WIDTH;
 use crate::machine::link::{Bucket, Link, Share};
 use crate::machine::profile::StatedBands;
 use crate::machine::sample::{Op, Origin, Samples};
@@ -165,6 +166,9 @@ pub struct Fitted {
     pub condition: Ratio,
     /// The largest variance inflation of α, β and γ.
     pub inflation: Ratio,
+    /// The part of every interval that no longer measuring narrows: half the 95 % interval, over the
+    /// value, by which parameters differ between runs on a machine that has not changed.
+    pub between_runs: Ratio,
     /// The part of the blocks that were disturbed.
     pub disturbed: Ratio,
     /// The checks of the fit against its own samples.
@@ -257,7 +261,7 @@ pub fn fit_points(
         slopes: slopes(&main.model.basis.knots, |j| main.estimate(|x| x[1 + j], main.of_bytes)),
         gamma: main.gamma(),
         c_real: main.c_real(),
-        duplex: main.duplex,
+        duplex: main.duplex.map(|d| d.beside(main.of_bytes).map(Ratio)),
         sharing: main.sharing(),
         bucket: main.bucket,
         copies: shared.local(&Op::Copy, f64::INFINITY, statistic),
@@ -280,6 +284,7 @@ pub fn fit_points(
         r2_log: main.r2_log(),
         condition: Ratio(main.identified.condition),
         inflation: Ratio(main.identified.inflation),
+        between_runs: Ratio(stretches::between_runs(origin)),
         disturbed,
         gates: Vec::new(),
         points,
@@ -330,10 +335,11 @@ struct Work<'a> {
     draws: Vec<Draw>,
     /// The factor by which intervals are wider than the draws.
     widening: f64,
-    /// The uncertainty from changes of the machine: where starts decide, and where bytes do.
+    /// The uncertainty from changes of the machine and from the choice of knots, half the interval over
+    /// the value: where starts decide, and where bytes do.
     of_start: f64,
     of_bytes: f64,
-    duplex: Option<Estimate<Ratio>>,
+    duplex: Option<Estimate<f64>>,
     identified: identify::Apart,
 }
 
@@ -392,11 +398,12 @@ impl Shared<'_> {
             .at(self.origin.files.join(", "))
             .help("measure more sizes: at least four decided by latency and four by bytes"));
         }
-        let mut basis = Basis { knots: knots::search(&entries, &plain), ..plain };
+        let found = knots::search(&entries, &plain);
+        let mut basis = Basis { knots: found.best, ..plain };
         let duplex = duplex(&basis, &entries, self.asked);
         // If exchanges are faster than one way, one way rested: no port exceeds its rate.
-        if let Some(d) = duplex.filter(|d| d.value.0 < 1.0 - SAME_RATE) {
-            basis.exchange = 1.0 / d.value.0;
+        if let Some(d) = duplex.filter(|d| d.value < 1.0 - SAME_RATE) {
+            basis.exchange = 1.0 / d.value;
         }
         let design = Design::new(&basis, &entries);
         let every: Vec<usize> = (0..entries.len()).collect();
@@ -414,14 +421,25 @@ impl Shared<'_> {
         });
         let identified = identify::apart(&design);
         let model = Model { basis: basis.clone(), x };
-        let of = |counts: &dyn Fn(f64) -> bool| {
+        let rivals: Vec<(Model, f64)> = found
+            .rivals
+            .into_iter()
+            .map(|(knots, weight)| {
+                let basis = Basis { knots, ..basis.clone() };
+                let x = Design::new(&basis, &entries).fit(&every);
+                (Model { basis, x }, weight)
+            })
+            .collect();
+        let of = |counts: &dyn Fn(f64) -> bool, parameter: &dyn Fn(&Model) -> f64| {
             let own = entries.iter().filter(|e| counts(e.time / model.alpha()));
-            stretches::between(own.map(|e| &self.points[e.point]))
+            let moved = stretches::between(own.map(|e| &self.points[e.point]));
+            let chosen = other_knots(parameter(&model), &rivals, parameter);
+            moved.hypot(chosen).hypot(stretches::between_runs(self.origin))
         };
         Ok(Work {
             shared: self,
-            of_start: of(&|times| times < 3.0),
-            of_bytes: of(&|times| times > 10.0),
+            of_start: of(&|times| times < 3.0, &Model::alpha),
+            of_bytes: of(&|times| times > 10.0, &Model::beta),
             statistic,
             draws: fits,
             widening: widening(&groups, basis.p()),
@@ -487,8 +505,21 @@ fn beside(model: &Model, extra: &[(Apart, Entry)], mut random: Option<&mut Rando
     Beside { c_real, sharing: sharing.collect() }
 }
 
+/// Half the 95 % interval, over the value, of a parameter that other knots would have made another.
+fn other_knots(value: f64, rivals: &[(Model, f64)], of: &dyn Fn(&Model) -> f64) -> f64 {
+    let (mut sum, mut weights) = (0.0, 1.0);
+    for (model, weight) in rivals {
+        let off = (of(model) / value).ln();
+        if off.is_finite() {
+            sum += weight * off * off;
+            weights += weight;
+        }
+    }
+    HALF_WIDTH * f64::sqrt(sum / weights)
+}
+
 /// The rate of exchanges over the rate one way, if both were measured and they certainly differ.
-fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<Ratio>> {
+fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<f64>> {
     const LEAST: usize = 3;
     let design = Design::new(basis, entries);
     let every: Vec<usize> = (0..entries.len()).collect();
@@ -515,7 +546,7 @@ fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<Ra
         drawn.extend(ratio(&rows[..split], &rows[split..]));
     });
     let estimate = Estimate::of(value, drawn);
-    (estimate.low > 1.0 || estimate.high < 1.0).then(|| estimate.map(Ratio))
+    (estimate.low > 1.0 || estimate.high < 1.0).then_some(estimate)
 }
 
 /// Both ways to hold points out.
@@ -575,7 +606,7 @@ impl Work<'_> {
     fn c_real(&self) -> Option<Estimate<Ratio>> {
         let value = beside(&self.model, &self.extra, None).c_real?;
         let draws = self.draws.iter().filter_map(|d| d.c_real).collect();
-        Some(Estimate::of(value, draws).map(Ratio))
+        Some(Estimate::of(value, draws).beside(self.of_bytes).map(Ratio))
     }
 
     fn sharing(&self) -> Vec<(u32, Estimate<Ratio>)> {

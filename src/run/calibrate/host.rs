@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
-use crate::machine::sample::Wait;
+use crate::machine::sample::{VIRTUAL, Wait};
 use crate::measure::fit::{Gate, Verdict};
 
 /// A machine as its kernel describes it; what the kernel does not report is absent.
@@ -127,7 +127,7 @@ impl Host {
     pub fn describe(&self) -> String {
         let Self { name, processor, kernel, .. } = self;
         let cpus = self.cpus.len();
-        let kind = if self.is_virtual { ", virtual" } else { "" };
+        let kind = if self.is_virtual { VIRTUAL } else { "" };
         format!("{name}, {processor}, {cpus} CPUs, Linux {kernel}{kind}")
     }
 
