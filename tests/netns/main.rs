@@ -24,6 +24,7 @@ mod measure;
 #[path = "../support/netns.rs"]
 mod network;
 mod quiet;
+mod slow;
 mod table;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -157,6 +158,17 @@ fn buckets_of_every_size() {
     let quantity = "β where 16 bursts fit into a quarter of the time";
     let seen = format!("{given} of {possible}");
     table.must(quantity, "given in 9 of 10", 10 * given >= 9 * possible, seen);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes an hour: 30 trials of each kind"]
+fn slow_hosts_and_links_are_named() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    for ranks in [3, 4, 6, 8] {
+        slow::named(&mut table, ranks, 30);
+    }
     table.end();
 }
 

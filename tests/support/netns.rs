@@ -66,6 +66,14 @@ impl fmt::Display for Cap {
     }
 }
 
+/// What is slower than the rest; ranks from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slow {
+    Sends(u8),
+    Receives(u8),
+    Link(u8, u8),
+}
+
 /// One namespace a rank, gone with the value.
 pub struct Network {
     /// Of the ranks, then of the bridge.
@@ -114,7 +122,7 @@ impl Network {
                 let burst = burst.unwrap_or(Cap::burst(rate));
                 let packet = PACKET.min(burst / 2).to_string();
                 ip(&["-n", name, "link", "set", "e0", "gso_max_size", &packet])?;
-                shape(name, rate, burst)?;
+                shape(name, "e0", rate, burst)?;
             }
         }
         Ok(network)
@@ -159,6 +167,41 @@ impl Network {
         down.unwrap_or_else(|e| panic!("the link of rank {rank}: {e}"));
     }
 
+    /// Makes one rank or link slow, to `rate` Mbit/s.
+    pub fn slow(&self, what: Slow, rate: u32) {
+        let burst = Cap::burst(rate);
+        let bridge = self.names.last().map_or("", String::as_str);
+        let name = |rank: u8| self.ranks()[usize::from(rank)].as_str();
+        let made = match what {
+            Slow::Sends(rank) => {
+                let root = ["-n", name(rank), "qdisc", "del", "dev", "e0", "root"];
+                tc(&root).and_then(|_| shape(name(rank), "e0", rate, burst))
+            }
+            // What the bridge hands to the rank's port.
+            Slow::Receives(rank) => shape(bridge, &format!("p{}", rank + 1), rate, burst),
+            Slow::Link(from, to) => self.slow_link(name(from), address(to + 1), rate),
+        };
+        made.unwrap_or_else(|e| panic!("{what:?}: {e}"));
+    }
+
+    /// One address behind a class of its own.
+    fn slow_link(&self, name: &str, to: Ipv4Addr, rate: u32) -> Result<(), String> {
+        let Cap::Mbit(usual) = self.cap else { return Err("no cap".to_owned()) };
+        tc(&["-n", name, "qdisc", "del", "dev", "e0", "root"])?;
+        let root = ["-n", name, "qdisc", "add", "dev", "e0", "root", "handle", "1:"];
+        tc(&[&root[..], &["htb", "default", "1"]].concat())?;
+        for (class, rate) in [("1:1", usual), ("1:2", rate)] {
+            let (burst, rate) = (Cap::burst(rate).to_string(), format!("{rate}mbit"));
+            let class = ["-n", name, "class", "add", "dev", "e0", "parent", "1:", "classid", class];
+            let limit = ["htb", "rate", &rate, "burst", &burst, "cburst", &burst];
+            tc(&[&class[..], &limit].concat())?;
+        }
+        let filter = ["-n", name, "filter", "add", "dev", "e0", "parent", "1:", "protocol", "ip"];
+        let to = format!("{to}/32");
+        let address = ["prio", "1", "u32", "match", "ip", "dst", &to, "flowid", "1:2"];
+        tc(&[&filter[..], &address].concat()).map(drop)
+    }
+
     /// Where ranks meet: at an address of the first one.
     pub fn meeting(&self) -> String {
         format!("{}:29533", address(1))
@@ -180,12 +223,12 @@ fn address(rank: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, 0, rank)
 }
 
-/// Holds what leaves `name` to `rate` Mbit/s, but for `burst` bytes at once.
-fn shape(name: &str, rate: u32, burst: u32) -> Result<(), String> {
+/// Holds what leaves `name` by `port` to `rate` Mbit/s, but for `burst` bytes at once.
+fn shape(name: &str, port: &str, rate: u32, burst: u32) -> Result<(), String> {
     let (rate, burst) = (format!("{rate}mbit"), burst.to_string());
     let limit = QUEUE.to_string();
     let made = tc(&[
-        "-n", name, "qdisc", "add", "dev", "e0", "root", "tbf", "rate", &rate, "burst", &burst,
+        "-n", name, "qdisc", "add", "dev", port, "root", "tbf", "rate", &rate, "burst", &burst,
         "limit", &limit,
     ]);
     made.map(drop).map_err(|e| format!("no token bucket (tbf): {e}"))
