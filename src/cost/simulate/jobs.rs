@@ -102,7 +102,8 @@ const IS_FIRST: u32 = 1 << 30;
 /// each.
 fn per_job(costs: &Costs) -> usize {
     let own = size_of::<Job>() + size_of::<Span>();
-    if costs.needs_ports_alone() { own + 2 * 8 } else { own + size_of::<Needs>() + 5 * 8 }
+    // An entry of two numbers for each need, and where it is.
+    if costs.needs_ports_alone() { own + 2 * 12 } else { own + size_of::<Needs>() + 5 * 12 }
 }
 
 /// All messages of a schedule, or of one round, in schedule order.
@@ -245,6 +246,12 @@ impl Jobs {
                 each(need);
             }
         }
+    }
+
+    /// The most limited resources that a job needs.
+    #[inline(always)]
+    pub fn most_needs(&self) -> usize {
+        if self.needs_ports_alone { 2 } else { size_of::<Needs>() / size_of::<u32>() }
     }
 
     /// Reports each limited resource that a job needs, with another of them, or itself again.

@@ -32,6 +32,8 @@ struct Row {
 pub(super) struct Waiting {
     rows: Vec<Row>,
     entries: Vec<Entry>,
+    /// Where the entries of each job are, as many for each as a job needs at most.
+    places: Vec<u32>,
     /// One bit for each entry: whether the job waits.
     bits: Vec<u64>,
 }
@@ -58,11 +60,16 @@ impl Waiting {
         self.entries.resize(start as usize, Entry::default());
         self.bits.clear();
         self.bits.resize(start as usize / 64 + 1, 0);
+        self.places.clear();
+        self.places.resize(all.len() * jobs.most_needs(), 0);
         for job in all {
+            let mut place = job as usize * jobs.most_needs();
             jobs.limited_needs(job, |need, other| {
                 let row = &mut self.rows[need as usize];
                 self.entries[row.end as usize] = Entry { job, other };
+                self.places[place] = row.end;
                 row.end += 1;
+                place += 1;
             });
         }
     }
@@ -72,21 +79,25 @@ impl Waiting {
         if self.rows.is_empty() {
             self.make(jobs);
         }
+        let mut place = job as usize * jobs.most_needs();
         jobs.limited_needs(job, |need, _| {
-            let at = self.position(need, job);
+            let at = self.places[place];
             let row = &mut self.rows[need as usize];
             row.first = row.first.min(at);
             row.count += 1;
             self.bits[at as usize / 64] |= 1 << (at % 64);
+            place += 1;
         });
     }
 
     /// `job` waits no longer.
     pub fn remove(&mut self, jobs: &Jobs, job: u32) {
+        let mut place = job as usize * jobs.most_needs();
         jobs.limited_needs(job, |need, _| {
-            let at = self.position(need, job);
+            let at = self.places[place];
             self.rows[need as usize].count -= 1;
             self.bits[at as usize / 64] &= !(1 << (at % 64));
+            place += 1;
         });
     }
 
