@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use serde_json::{Value, json};
 
-use crate::sizes::Numbers;
+use crate::sizes::{Numbers, Row};
 use crate::{plain, refused};
 
 /// The size, as the command reads it: a number of bytes, or `"16MiB"`.
@@ -72,28 +72,23 @@ pub fn times<'py>(
     with_: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let numbers = Numbers::read(sizes)?;
-    let sizes = numbers.sizes()?;
-    let first = sizes.first().copied().unwrap_or_default();
-    let asked = question(collective, first, with_)?;
+    let asked = question(collective, Bytes::default(), with_)?;
     let registry = Registry::builtin();
     let query = asked.query().map_err(|e| refused(&e))?;
     let expecting = Expecting::new(&registry, &query).map_err(|e| refused(&e))?;
-    let mut ends = [const { Vec::new() }; 3];
-    ends.iter_mut().for_each(|end| end.reserve(sizes.len()));
-    let mut last = None;
-    for size in sizes {
-        let found = match last {
-            Some((known, found)) if known == size => found,
-            _ => expecting.at(size),
-        };
-        last = Some((size, found));
-        for (end, time) in ends.iter_mut().zip([found.time, found.low, found.high]) {
-            end.push(time.0);
+    let (mut time, mut low, mut high) = (numbers.row(py)?, numbers.row(py)?, numbers.row(py)?);
+    for sizes in numbers.blocks() {
+        for size in sizes? {
+            let found = expecting.at(size);
+            time.push(found.time.0);
+            low.push(found.low.0);
+            high.push(found.high.0);
         }
+        [&mut time, &mut low, &mut high].into_iter().try_for_each(Row::flush)?;
     }
     let report = PyDict::new(py);
-    for (key, values) in ["time_s", "low_s", "high_s"].into_iter().zip(ends) {
-        report.set_item(key, numbers.came.back(py, values)?)?;
+    for (key, row) in [("time_s", time), ("low_s", low), ("high_s", high)] {
+        report.set_item(key, row.back()?)?;
     }
     Ok(report)
 }
@@ -148,7 +143,7 @@ pub fn compare(
     times: &Bound<'_, PyAny>,
     with_: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Py<PyAny>> {
-    let (sizes, times) = (Numbers::read(sizes)?.sizes()?, Numbers::read(times)?.values);
+    let (sizes, times) = (Numbers::read(sizes)?.sizes()?, Numbers::read(times)?.values()?);
     if sizes.len() != times.len() || sizes.is_empty() {
         return Err(PyValueError::new_err("a time for each size is needed"));
     }

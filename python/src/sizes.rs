@@ -1,98 +1,161 @@
-//! Numbers from Python and back, many at once: lists, and whatever shows its memory, such as numpy's arrays.
+//! Numbers from Python and back, a block at a time: lists, and whatever shows its memory, such as numpy's arrays.
 //!
-//! numpy is no dependency: its arrays are read through `memoryview`, and made by their own module only where
-//! one was given.
+//! A block stays in the processor's cache while it is read, priced and written. numpy is no dependency: its arrays
+//! are read through `memoryview`, and made by their own module only where one was given.
+
+use std::ops::Range;
 
 use collcost_core::base::quantity::Bytes;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyList, PyModule};
+use pyo3::types::{PyBytes, PyList, PyModule, PySlice};
+
+/// How many numbers are read at once.
+const BLOCK: usize = 1 << 13;
 
 /// What numbers came in, and so what goes back.
-pub enum Came {
+#[derive(Clone, Copy)]
+enum Came {
     List,
     /// `array.array`, `memoryview`.
     Buffer,
     Numpy,
 }
 
-/// Numbers with what they came in.
-pub struct Numbers {
-    pub values: Vec<f64>,
-    pub came: Came,
+enum Held<'py> {
+    List(Bound<'py, PyList>),
+    View { view: Bound<'py, PyAny>, format: String },
 }
 
-impl Numbers {
-    pub fn read(given: &Bound<'_, PyAny>) -> PyResult<Self> {
+/// Numbers as they came.
+pub struct Numbers<'py> {
+    held: Held<'py>,
+    came: Came,
+    len: usize,
+}
+
+impl<'py> Numbers<'py> {
+    pub fn read(given: &Bound<'py, PyAny>) -> PyResult<Self> {
         let py = given.py();
+        let of = |list: Bound<'py, PyList>| Self {
+            len: list.len(),
+            held: Held::List(list),
+            came: Came::List,
+        };
         if let Ok(list) = given.cast::<PyList>() {
-            let values = list.iter().map(|one| one.extract::<f64>()).collect::<PyResult<_>>()?;
-            return Ok(Self { values, came: Came::List });
+            return Ok(of(list.clone()));
         }
         let builtins = PyModule::import(py, "builtins")?;
         let Ok(view) = builtins.getattr("memoryview")?.call1((given,)) else {
             // A tuple, a range, an iterator.
-            let values =
-                given.try_iter()?.map(|one| one?.extract::<f64>()).collect::<PyResult<_>>()?;
-            return Ok(Self { values, came: Came::List });
+            return Ok(of(py.get_type::<PyList>().call1((given,))?.cast_into()?));
         };
-        let numpy = given.get_type().module().is_ok_and(|m| m.to_string() == "numpy");
-        let format: String = view.getattr("format")?.extract()?;
         if view.getattr("ndim")?.extract::<usize>()? != 1 {
             return Err(PyValueError::new_err("an array of one dimension is needed"));
         }
-        let bytes = view.call_method0("tobytes")?;
-        let bytes = bytes.cast::<PyBytes>()?.as_bytes();
-        let values = plain(&format, bytes).ok_or_else(|| {
+        let numpy = given.get_type().module().is_ok_and(|m| m.to_string() == "numpy");
+        let came = if numpy { Came::Numpy } else { Came::Buffer };
+        let format = view.getattr("format")?.extract()?;
+        Ok(Self { len: view.len()?, held: Held::View { view, format }, came })
+    }
+
+    fn part(&self, of: Range<usize>) -> PyResult<Vec<f64>> {
+        let (view, format) = match &self.held {
+            Held::List(list) => {
+                return list.get_slice(of.start, of.end).iter().map(|x| x.extract()).collect();
+            }
+            Held::View { view, format } => (view, format),
+        };
+        let slice = PySlice::new(view.py(), of.start as isize, of.end as isize, 1);
+        let bytes = view.get_item(slice)?.call_method0("tobytes")?;
+        plain(format, bytes.cast::<PyBytes>()?.as_bytes()).ok_or_else(|| {
             PyTypeError::new_err(format!(
                 "an array of `{format}` is not understood: use int64 or float64"
             ))
-        })?;
-        Ok(Self { values, came: if numpy { Came::Numpy } else { Came::Buffer } })
+        })
     }
 
-    /// As sizes, in whole bytes.
+    /// All numbers.
+    pub fn values(&self) -> PyResult<Vec<f64>> {
+        self.part(0..self.len)
+    }
+
+    /// All of them as sizes, in whole bytes.
     pub fn sizes(&self) -> PyResult<Vec<Bytes>> {
-        let one = |x: &f64| match *x {
-            // Every whole number up to here is one of f64 too.
-            x if x >= 0.0 && x.fract() == 0.0 && x <= 9_007_199_254_740_992.0 => {
-                Ok(Bytes(x as u64))
-            }
-            x => Err(PyValueError::new_err(format!("{x} is not a size in bytes"))),
-        };
-        self.values.iter().map(one).collect()
+        whole(&self.values()?)
+    }
+
+    /// The same, block after block.
+    pub fn blocks(&self) -> impl Iterator<Item = PyResult<Vec<Bytes>>> + '_ {
+        let starts = (0..self.len).step_by(BLOCK);
+        starts.map(|from| whole(&self.part(from..self.len.min(from + BLOCK))?))
+    }
+
+    /// A row of as many numbers, to go back in what these came in.
+    pub fn row(&self, py: Python<'py>) -> PyResult<Row<'py>> {
+        // As long as it will be: one that grows is copied again and again.
+        let one = PyModule::import(py, "array")?.call_method1("array", ("d", [0.0]))?;
+        let numbers = one.mul(self.len)?;
+        let view = PyModule::import(py, "builtins")?.getattr("memoryview")?.call1((&numbers,))?;
+        let memory = view.call_method1("cast", ("B",))?;
+        let block = Vec::with_capacity(BLOCK * size_of::<f64>());
+        Ok(Row { numbers, memory, at: 0, block, came: self.came })
     }
 }
 
-impl Came {
-    /// Numbers in what others came in.
-    pub fn back<'py>(&self, py: Python<'py>, values: Vec<f64>) -> PyResult<Bound<'py, PyAny>> {
-        if matches!(self, Self::List) {
-            return Ok(PyList::new(py, values)?.into_any());
-        }
-        const EACH: usize = size_of::<f64>();
-        let bytes = PyByteArray::new_with(py, EACH * values.len(), |bytes| {
-            for (into, value) in bytes.chunks_exact_mut(EACH).zip(&values) {
-                into.copy_from_slice(&value.to_ne_bytes());
+/// Numbers on their way back: an `array.array` that is filled block after block.
+pub struct Row<'py> {
+    numbers: Bound<'py, PyAny>,
+    memory: Bound<'py, PyAny>,
+    at: usize,
+    block: Vec<u8>,
+    came: Came,
+}
+
+impl<'py> Row<'py> {
+    pub fn push(&mut self, value: f64) {
+        self.block.extend_from_slice(&value.to_ne_bytes());
+    }
+
+    /// Hands over what was pushed since the last time.
+    pub fn flush(&mut self) -> PyResult<()> {
+        let (py, end) = (self.memory.py(), self.at + self.block.len());
+        let slice = PySlice::new(py, self.at as isize, end as isize, 1);
+        self.memory.set_item(slice, PyBytes::new(py, &self.block))?;
+        self.at = end;
+        self.block.clear();
+        Ok(())
+    }
+
+    pub fn back(self) -> PyResult<Bound<'py, PyAny>> {
+        match self.came {
+            Came::List => self.numbers.call_method0("tolist"),
+            Came::Buffer => Ok(self.numbers),
+            // numpy's array then lies in the memory of this one.
+            Came::Numpy => {
+                let numpy = PyModule::import(self.numbers.py(), "numpy")?;
+                numpy.call_method1("frombuffer", (self.numbers, "f8"))
             }
-            Ok(())
-        })?;
-        match self {
-            Self::Numpy => PyModule::import(py, "numpy")?.call_method1("frombuffer", (bytes, "f8")),
-            _ => PyModule::import(py, "array")?.call_method1("array", ("d", bytes)),
         }
     }
+}
+
+fn whole(values: &[f64]) -> PyResult<Vec<Bytes>> {
+    // Every whole number up to here is one of f64 too; a conversion saturates.
+    const MOST: f64 = 9_007_199_254_740_992.0;
+    let one = |&x: &f64| match x as u64 {
+        size if size as f64 == x && x <= MOST => Ok(Bytes(size)),
+        _ => Err(PyValueError::new_err(format!("{x} is not a size in bytes"))),
+    };
+    values.iter().map(one).collect()
 }
 
 /// Numbers of a native format of Python's `struct`.
 fn plain(format: &str, bytes: &[u8]) -> Option<Vec<f64>> {
     macro_rules! read {
         ($number:ty) => {{
-            let each = bytes.chunks_exact(size_of::<$number>());
-            Some(
-                each.filter_map(|b| Some(<$number>::from_ne_bytes(b.try_into().ok()?) as f64))
-                    .collect(),
-            )
+            let (each, _) = bytes.as_chunks::<{ size_of::<$number>() }>();
+            Some(each.iter().map(|b| <$number>::from_ne_bytes(*b) as f64).collect())
         }};
     }
     match format.trim_start_matches(['@', '=']) {

@@ -349,3 +349,30 @@ pub fn thresholds(
         thresholds: found.iter().map(view).collect(),
     }
 }
+
+/// The files that the results of budgets depend on.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Inputs {
+    /// `collcost/check-inputs/1`.
+    pub schema: &'static str,
+    /// The files in the order in which they were first read; built-in machines are none.
+    pub inputs: Vec<InputView>,
+}
+
+/// A file that was read.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct InputView {
+    /// Its path, relative to the working directory, or absolute.
+    pub file: String,
+}
+
+/// The files as shown.
+#[must_use]
+pub fn inputs(files: Vec<String>) -> Inputs {
+    Inputs {
+        schema: "collcost/check-inputs/1",
+        inputs: files.into_iter().map(|file| InputView { file }).collect(),
+    }
+}

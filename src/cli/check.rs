@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::Stop;
 use super::against::At;
-use super::files::Here;
+use super::files::{Here, Noted};
 use super::format::{FormatFlag, Formats, OfBudgets, write};
 use super::input;
 use super::output::{append, write_whole};
@@ -33,6 +33,7 @@ Examples:
   collcost check --update --margin 10%
   collcost check --threshold-for nccl-tests
   collcost check --against origin/main --format markdown > comment.md
+  git diff --quiet origin/main -- $(collcost check --inputs) || collcost check
 
 A budget in the file:
 
@@ -67,6 +68,9 @@ pub(super) struct Args {
     /// Show what changed since a git revision, or since another file
     #[arg(long, value_name = "REF|FILE", conflicts_with_all = ["update", "threshold_for"])]
     against: Option<String>,
+    /// Print the files that the results depend on, one a line, instead of the results
+    #[arg(long, conflicts_with_all = ["against", "update", "threshold_for", "write"])]
+    inputs: bool,
     /// Write limits into the file: the model's values plus a margin
     #[arg(long)]
     update: bool,
@@ -91,7 +95,12 @@ impl Args {
         let at = at.transpose()?;
         let updating = self.update || self.threshold_for.is_some();
         let options = Options { updating, at, today: self.today()? };
-        let checked = check(&Here, &self.file, &options);
+        let noted = Noted::default();
+        let checked = check(&noted, &self.file, &options);
+        if self.inputs && checked.faults.is_empty() {
+            let report = answer::check::inputs(noted.read.into_inner());
+            return write(format, out, &report, |_| results::inputs(&report));
+        }
         let mut report = answer::check::check(&self.file, &checked, self.strict);
         let diff = self.against.as_ref().map(|against| {
             let before = match Path::new(against).is_file() {

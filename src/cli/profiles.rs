@@ -188,11 +188,6 @@ pub(super) fn find(name: &str) -> Result<Profile> {
         }
         _ => refused,
     })?;
-    // Its files are in the folder of the profile.
-    let beside = |file: &String| {
-        let path = Path::new(origin).parent().unwrap_or(Path::new("")).join(file);
-        path.to_string_lossy().into_owned()
-    };
     let text = |path: &str, key: &str, file: &str, what: &str| {
         super::input::text(path).map_err(|e| {
             Error::profile(format!("{what} cannot be read: {e}"))
@@ -201,16 +196,34 @@ pub(super) fn find(name: &str) -> Result<Profile> {
         })
     };
     if let Some(file) = &profile.fabric_file {
-        let path = beside(file);
+        let path = beside(origin, file);
         let graph = fabric_in(&text(&path, "fabric", file, "the fabric")?, &path)?;
         profile.graph = Some(Arc::new(graph));
     }
     if let Some(file) = &profile.nccl_topology {
-        let path = beside(file);
+        let path = beside(origin, file);
         let text = text(&path, "nccl_topology", file, "the topology")?;
         profile.topology = Some(Arc::new(topology_file::read(&text, &path)?));
     }
     Ok(profile)
+}
+
+/// A file that a profile names: it is in the folder of the profile.
+fn beside(profile: &str, file: &str) -> String {
+    let path = Path::new(profile).parent().unwrap_or(Path::new("")).join(file);
+    path.to_string_lossy().into_owned()
+}
+
+/// The files that describe the machine called `name`; none if it is built in.
+///
+/// # Errors
+/// As [`find`].
+pub(super) fn files(name: &str) -> Result<Vec<String>> {
+    let source = Source::of(name)?;
+    let Source::File(file, _) = &source else { return Ok(Vec::new()) };
+    let profile = source.profile()?;
+    let named = [profile.fabric_file, profile.nccl_topology].into_iter().flatten();
+    Ok([file.clone()].into_iter().chain(named.map(|n| beside(file, &n))).collect())
 }
 
 /// Where a machine is described.

@@ -67,6 +67,37 @@ fn pull_request() -> Option<tempfile::TempDir> {
     Some(held)
 }
 
+/// Every file that a result depends on: included, of a job, a machine, what describes its network, a log.
+#[test]
+fn inputs_are_all_files_that_are_read() {
+    let held = tempfile::tempdir().unwrap();
+    let folder = held.path();
+    let machine = collcost(folder, &["profiles", "show", "dgx-h100", "--format", "toml"]).stdout;
+    fs::create_dir(folder.join("more")).unwrap();
+    fs::write(folder.join("more/machine.toml"), machine).unwrap();
+    fs::write(folder.join("job.toml"), JOB).unwrap();
+    let mock = ["mock", "all_reduce_perf", "-n", "8", "--on", "dgx-h100"];
+    fs::write(folder.join("more/run-1.log"), collcost(folder, &mock).stdout).unwrap();
+    let budgets = "include = [\"more/more.toml\"]\n[[budget]]\nname = \"train\"\nfrom = \"job.toml\"\n\
+        max_time = \"20s\"\n";
+    fs::write(folder.join("collcost.toml"), budgets).unwrap();
+    let more = "[[budget]]\nname = \"run\"\ncollective = \"allreduce\"\nn = 8\nprofile = \"machine.toml\"\n\
+        measured = \"run-*.log\"\n";
+    fs::write(folder.join("more/more.toml"), more).unwrap();
+    let found = collcost(folder, &["check", "--inputs"]);
+    let said = String::from_utf8_lossy(&found.stdout);
+    assert!(found.status.success(), "{said}{}", String::from_utf8_lossy(&found.stderr));
+    let mut files: Vec<&str> = said.lines().collect();
+    files.sort_unstable();
+    let all =
+        ["collcost.toml", "job.toml", "more/machine.toml", "more/more.toml", "more/run-1.log"];
+    assert_eq!(files, all);
+    // A file that is missing is a fault, and no list that CI would trust.
+    fs::remove_file(folder.join("job.toml")).unwrap();
+    let found = collcost(folder, &["check", "--inputs"]);
+    assert_eq!(found.status.code(), Some(2), "{}", String::from_utf8_lossy(&found.stdout));
+}
+
 #[test]
 fn a_changed_layout_and_a_changed_cable_are_told_apart() {
     let Some(held) = pull_request() else { return };

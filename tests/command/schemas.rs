@@ -32,6 +32,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<answer::calibrate::Calibration>("collcost/calibrate/1"),
         schema::<answer::check::Check>("collcost/check/1"),
         schema::<answer::check_diff::CheckDiff>("collcost/check-diff/1"),
+        schema::<answer::check::Inputs>("collcost/check-inputs/1"),
         schema::<answer::compare::Compare>("collcost/compare/1"),
         schema::<answer::compare::TwoView>("collcost/compare-two/1"),
         schema::<answer::Config>("collcost/config/1"),

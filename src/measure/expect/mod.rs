@@ -238,12 +238,19 @@ impl<'r> Expecting<'r> {
 
     /// The expected time of `size` bytes.
     #[must_use]
+    // A program asks a million sizes: inlined, what it does not read of each answer is not written.
+    #[inline]
     pub fn at(&self, size: Bytes) -> Expectation {
         if self.placement.ranks < 2 {
             return Expectation::sure(Seconds(0.0));
         }
-        let expected = self.moved(self.unmoved(size), size);
-        let expected = self.forced(expected, size);
+        let mut expected = self.unmoved(size);
+        if !self.seen.is_empty() {
+            expected = self.moved(expected, size);
+        }
+        if let Some(named) = &self.named {
+            expected = self.forced(named, expected, size);
+        }
         // Far from its measurements a curve does not know the links; the learned model does.
         let least = match expected.basis {
             Basis::Measured => self.least * size.0 as f64,
@@ -254,10 +261,12 @@ impl<'r> Expecting<'r> {
     }
 
     /// The expectation before any measurement is used.
+    #[inline]
     fn unmoved(&self, size: Bytes) -> Expectation {
-        match self.known(size) {
-            Some(known) => self.changed(known, size),
-            None => self.modelled(size),
+        match (self.known(size), &self.stock) {
+            (Some(known), None) => known,
+            (Some(known), Some(stock)) => self.changed(stock, known, size),
+            (None, _) => self.modelled(size),
         }
     }
 
@@ -373,6 +382,7 @@ impl<'r> Expecting<'r> {
     }
 
     /// The expectation from measurements of the unchanged machine.
+    #[inline]
     fn known(&self, size: Bytes) -> Option<Expectation> {
         if size.0 == 0 {
             return None;
@@ -400,8 +410,7 @@ impl<'r> Expecting<'r> {
 
     /// If a parameter of the machine was changed: the expectation changes as the ideal price of what
     /// runs does.
-    fn changed(&self, known: Expectation, size: Bytes) -> Expectation {
-        let Some(stock) = &self.stock else { return known };
+    fn changed(&self, stock: &Ideal<'_>, known: Expectation, size: Bytes) -> Expectation {
         let (now, before) = self.ideal.on_both(stock, size);
         // The cost of a call before its first message is added; the links' time is scaled.
         let (launch, launched) = (self.ideal.launch().0, stock.launch().0);
@@ -430,8 +439,7 @@ impl<'r> Expecting<'r> {
     /// An algorithm that the library does not run by default: as far from what the library runs as its
     /// ideal price is, by difference (the cost of a call besides its messages) or by ratio (the rate that
     /// links do not reach), whichever applies.
-    fn forced(&self, expected: Expectation, size: Bytes) -> Expectation {
-        let Some(named) = &self.named else { return expected };
+    fn forced(&self, named: &Ideal<'_>, expected: Expectation, size: Bytes) -> Expectation {
         let (own, asked) = (self.ideal.at(size), named.at(size));
         if own.id == asked.id {
             return expected;

@@ -15,7 +15,7 @@ use super::Look;
 use crate::answer::check::Check;
 use crate::base::format::Format;
 
-pub use table::{table, thresholds};
+pub use table::{inputs, table, thresholds};
 
 /// Writes a report in the format of a program that gathers results, or else like every report.
 ///

@@ -9,7 +9,7 @@
 use super::super::Look;
 use super::super::page::Page;
 use super::super::sheet::{Cell, Column, Sheet};
-use crate::answer::check::{BudgetView, Check, Thresholds};
+use crate::answer::check::{BudgetView, Check, Inputs, Thresholds};
 use crate::plan::check::{Level, Standing};
 
 /// The most holding budgets that are listed; failing ones are always listed.
@@ -108,6 +108,14 @@ pub(super) fn part(budget: &BudgetView) -> String {
         true => format!("{most:.0} %"),
         false => format!("{least:.0} to {most:.0} %"),
     }
+}
+
+/// Writes the files that results depend on, one a line.
+pub fn inputs(report: &Inputs) -> Page {
+    let mut page = Page::default();
+    report.inputs.iter().for_each(|input| page.line(input.file.clone()));
+    page.record(report, "inputs", &["file"]);
+    page
 }
 
 /// Writes the thresholds for a gate.

@@ -128,12 +128,14 @@ impl Base {
     }
 
     /// Seconds for `bytes`, without the learned corrections.
+    #[inline]
     pub(super) fn time(&self, bytes: f64) -> f64 {
         let b = self.bytes * bytes;
         (self.latency + self.overlap * (self.latency * b).sqrt() + b) * 1e-6
     }
 
     /// The least seconds of the links.
+    #[inline]
     pub(super) fn floor(&self, bytes: f64) -> f64 {
         self.least * bytes * 1e-6
     }

@@ -174,6 +174,7 @@ impl Transfer {
     }
 
     /// Seconds for a number of bytes.
+    #[inline]
     fn time(&self, bytes: f64) -> f64 {
         let time = self.base.time(bytes) * self.residual(bytes.log2()).exp();
         time.max(self.base.floor(bytes))
@@ -187,6 +188,7 @@ impl Transfer {
     }
 
     /// The expected time of `size` bytes; `size` is at least one.
+    #[inline]
     pub(super) fn at(&self, size: Bytes) -> Expectation {
         let size = size.0.max(1);
         let time = self.time(size as f64);
@@ -236,6 +238,7 @@ impl Transfer {
         self.widths.seen[usize::from(apart > 0.0)][far(apart)]
     }
 
+    #[inline]
     fn residual(&self, octave: f64) -> f64 {
         let at = octave.clamp(0.0, (OCTAVES - 1) as f64);
         let below = (at as usize).min(OCTAVES - 2);
