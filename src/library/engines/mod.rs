@@ -357,7 +357,8 @@ fn runs(call: &Call, kernel: Kernel) -> Runs {
             of("two-shot", 1.0)
         }
         "rsag" | "rsag-zero-copy" | "rsag-pipeline" | "fullmesh" => of("two-shot", 1.0),
-        "two-shot-multimem" | "one-shot-multimem" | "RSxLDMC_AGxSTMC" => of("inc", 1.0),
+        "one-shot-multimem" => of("one-shot-multimem", 1.0),
+        "two-shot-multimem" | "RSxLDMC_AGxSTMC" => of("inc", 1.0),
         "nvls-zero-copy" | "nvls-warp-pipeline" | "nvls-block-pipeline" => of("inc", 1.0),
         // Eight bytes on the wire carry four bytes of data.
         "allpair-packet" | "AGxLL_R" => of("one-shot", 2.0),

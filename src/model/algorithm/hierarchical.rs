@@ -17,13 +17,16 @@
 //! algorithms of libraries are written. Without that barrier phases overlap a little.
 //!
 //! Sources: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007; spiceMonkey/
-//! collective-comm 03 §2 for the compositions over tiers.
+//! collective-comm 03 §2 for the compositions over tiers; microsoft/mscclpp
+//! `python/mscclpp_benchmark/allreduce.cu` (`allreduce5`) for two shots inside and one between.
 
 use std::num::NonZeroU32;
 
 use super::rounds::shift_turns;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
-use super::{binomial, double_binary_tree, in_network, rabenseifner, recursive_doubling, ring};
+use super::{
+    binomial, double_binary_tree, in_network, rabenseifner, recursive_doubling, ring, shots,
+};
 use crate::base::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
 };
@@ -48,6 +51,7 @@ pub static FAMILY: &[&dyn Algorithm] = &[
     &LEADER_TREE,
     &LEADER_DOUBLING,
     &LEADER_RABENSEIFNER,
+    &SHOTS,
     &TieredPairwise,
 ];
 
@@ -112,6 +116,8 @@ const SWITCH: &dyn Algorithm = &in_network::InNetwork;
 const BINOMIAL: &dyn Algorithm = &binomial::Tree;
 const TREE: &dyn Algorithm = &binomial::Both;
 const DBT: &dyn Algorithm = &double_binary_tree::DoubleTree;
+const SHOT: &dyn Algorithm = &shots::OneShot;
+const HALF: &dyn Algorithm = &shots::Half;
 
 composition!(RING_RING, "2d-ring", "2D ring", &["rs-ar-ag", "hier_2d_ring", "hier_2d_ring_ar", "ring-ring"], &[],
     "ring inside, ring between equal local ranks on their shards", Shards,
@@ -170,6 +176,24 @@ composition!(LEADER_DOUBLING, "leader-doubling", "leaders, doubling between", &[
 composition!(LEADER_RABENSEIFNER, "leader-rabenseifner", "leaders, Rabenseifner between", &[], &[],
     "binomial reduce to a leader, Rabenseifner of the leaders, binomial broadcast", Leader,
     AllReduce: inside(BINOMIAL, Reduce), between(NEAR, AllReduce), inside(BINOMIAL, Broadcast););
+
+/// What engines' kernels do over nodes: straight to all others, inside and between.
+static SHOTS: Hierarchical = Hierarchical {
+    meta: Meta {
+        id: "two-shot-one-shot",
+        title: "two shots in node, one between",
+        collectives: &[AllReduce],
+        aliases: &["hierarchical-two-shot"],
+        known_as: &[],
+        summary: "blocks to their owners inside, shards to equal local ranks at once, sums to all inside",
+        source: "microsoft/mscclpp, python/mscclpp_benchmark/allreduce.cu, allreduce5",
+    },
+    crossing: Crossing::Shards,
+    parts: &[(
+        AllReduce,
+        &[inside(HALF, ReduceScatter), between(SHOT, AllReduce), inside(HALF, AllGather)],
+    )],
+};
 
 impl Hierarchical {
     fn parts(&self, collective: Collective) -> &'static [Part] {

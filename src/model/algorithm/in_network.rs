@@ -8,6 +8,13 @@
 //!
 //! NVLink SHARP, InfiniBand SHARP (Graham et al., COMHPC 2016) and similar.
 //!
+//! The same hardware read by every rank instead, in one phase (one-shot multimem):
+//!
+//! ```text
+//!   rank 0 ◄─Σ─[switch]◄─x─ all ranks      each rank reads the sum of all vectors; what all of
+//!   rank 1 ◄─Σ─[switch]◄─x─ all ranks      them read crosses every rank's link N times
+//! ```
+//!
 //! Broadcast, reduce, all-reduce: 2·α_sw + M/BW. All-gather, reduce-scatter: 2·α_sw + (N −
 //! 1)/N·M/BW. k tiers of switches take 2k hops (`switch_hops`). Broadcast and all-gather need a
 //! switch that multicasts, reduce and reduce-scatter one that adds, all-reduce both. The ranks add
@@ -17,17 +24,28 @@
 //! would share the links between switches, which the formula, made for a fat tree, does not price:
 //! there is no schedule for those. Other texts count one hop for some of these (K12). On one
 //! half-duplex port data going up and data coming down take turns.
+//!
+//! A kernel with `multimem` instructions reads the sum of its own block and stores it to all: a
+//! reduce-scatter and an all-gather through the switch, (N − 1)/N and 1/N of the vector up, 1/N and
+//! (N − 1)/N down. Each element follows the one before, so both phases together carry the vector
+//! once each way: this is the all-reduce above, and needs no second definition. Such a kernel sends
+//! its own block through the switch, too, (N + 1)/N·M in all, and waits for two more hops. The rate
+//! of a switch in the profiles was measured with such kernels and includes both.
+//!
+//! One-shot multimem has one phase and no block to hand on, but N readers: every rank sends N·M.
+//! On k ports it takes ⌈N/k⌉(α_sw + M/BW) + α_sw. The schedule gives the switch one adder for each
+//! reader.
 
-use super::rounds::exchange_turns;
+use super::rounds::{exchange_turns, lanes, on};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{
     self, AllGather, AllReduce, Broadcast, Reduce, ReduceScatter,
 };
-use crate::model::formula::{At, Cost, Field, Shape};
+use crate::model::formula::{At, Cost, Field, Ports, Shape};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The in-network collectives.
-pub static FAMILY: &[&dyn Algorithm] = &[&InNetwork];
+pub static FAMILY: &[&dyn Algorithm] = &[&InNetwork, &OneShot];
 
 /// Switch hops up and down: two per tier of switches.
 pub(super) fn hops(shape: &Shape) -> u32 {
@@ -58,7 +76,14 @@ impl ClosedForm for InNetwork {
             id: "inc",
             title: "in-network",
             collectives: &[AllReduce, AllGather, ReduceScatter, Broadcast, Reduce],
-            aliases: &["in-network", "nvls", "sharp"],
+            aliases: &[
+                "in-network",
+                "nvls",
+                "sharp",
+                "multimem",
+                "two-shot-multimem",
+                "nvls-zero-copy",
+            ],
             known_as: &[(Library::Nccl, &[AllReduce, AllGather, ReduceScatter], "NVLS")],
             summary: "the switch adds what the ranks send and multicasts what they share",
             source: "Graham et al., SHARP, COMHPC 2016; spiceMonkey/collective-comm 04",
@@ -197,6 +222,98 @@ impl Schedule for Switched {
                 } else {
                     out.push(Endpoint::Switch(switch + 1), Op::Copy, [self.all()]);
                 }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// All-reduce in which every rank reads the sum of all vectors from the switch.
+struct OneShot;
+
+impl OneShot {
+    /// Vectors that a rank sends one after another: one for each reader, its own sum included.
+    fn waves<F: Field>(v: &At<F>) -> F {
+        match (v.shape.ports, lanes(v.shape.ports, v.shape.ranks)) {
+            (Ports::Unbounded, _) => F::int(1),
+            (_, 1) => v.n.clone(),
+            (_, k) => {
+                let value = v.shape.ranks.div_ceil(k).into();
+                v.ceil(&(v.n.clone() / F::int(k.into())), value)
+            }
+        }
+    }
+}
+
+impl ClosedForm for OneShot {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "one-shot-multimem",
+            title: "one shot, the switch adds",
+            collectives: &[AllReduce],
+            aliases: &["multimem-one-shot"],
+            known_as: &[],
+            summary: "every rank reads the sum of all vectors from the switch, which reads all for each",
+            source: "pytorch/pytorch, CUDASymmetricMemoryOps.cu, multimem_one_shot_all_reduce",
+        };
+        &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        crosses_a_switch(shape)
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let (waves, further) = (Self::waves(v), F::int(i64::from(hops(&v.shape)) - 1));
+        let turns = F::int(i64::from(exchange_turns(&v.shape)) - 1);
+        Cost::in_network(waves.clone() + further, waves + turns)
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        v.n.clone()
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let waves = shape.ranks.div_ceil(lanes(shape.ports, shape.ranks));
+        if waves > 1 {
+            emit(Step::new(waves - 1, Share::ALL, Route::Switch));
+        }
+        switch_steps(shape, Share::new(exchange_turns(shape), 1_u32), emit);
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        shape.ranks
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        (hops(shape) == 2).then(|| Box::new(Readers { ranks: shape.ranks }) as Box<dyn Schedule>)
+    }
+}
+
+/// An adder of the switch for each rank that reads: all vectors up to it, the sum down to its rank.
+#[derive(Debug, Clone, Copy)]
+struct Readers {
+    ranks: u32,
+}
+
+impl Schedule for Readers {
+    fn frame(&self) -> Frame {
+        let (rounds, switches) = if self.ranks > 1 { (2, self.ranks) } else { (0, 0) };
+        Frame { switches, ..Frame::new(AllReduce, self.ranks, 1, rounds) }
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        match (round, from) {
+            (0, Endpoint::Rank(rank)) => {
+                let readers = (0..self.ranks).map(|offset| on(rank, offset, self.ranks));
+                readers.for_each(|r| out.push(Endpoint::Switch(r), Op::Reduce, [Run::one(0)]));
+            }
+            (1, Endpoint::Switch(reader)) => {
+                out.push(Endpoint::Rank(reader), Op::Copy, [Run::one(0)]);
             }
             _ => {}
         }

@@ -11,17 +11,20 @@
 //! M/BW), two shots 2⌈(N − 1)/k⌉(α + M/(N·BW)). With one port per partner that is one α against
 //! two. One shot adds (N − 1)·M on every rank, two shots (N − 1)/N·M. Whether a kernel stores or
 //! its peer reads, the same bytes cross the same link: i's vector crosses the link from i. Kernels
-//! that read need barriers, which are messages without bytes and not counted here; kernels with
-//! packets (LL) move twice the bytes.
+//! that read need barriers, which are messages without bytes and not counted here. Kernels with
+//! packets (LL) are no other algorithms: a flag travels with every word, so they need no barrier
+//! and move twice the bytes, as with NCCL's protocol of that name. A kernel that also applies the
+//! norm sends what the one without it sends.
 //!
-//! With a switch that adds and multicasts (multimem) it is `inc`.
+//! With a switch that adds and multicasts (multimem) they are `one-shot-multimem` and `inc`. Over
+//! nodes, `two-shot-one-shot` scatters and gathers inside them.
 //!
 //! Source: vllm-project/vllm `csrc/custom_all_reduce.cuh`; NVIDIA/TensorRT-LLM
 //! `cpp/tensorrt_llm/kernels/customAllReduceKernels.cu`; pytorch/pytorch `CUDASymmetricMemoryOps.cu`.
 
 use super::rounds::{gather_schedule, lanes, on, repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
-use crate::base::collective::Collective::{AllGather, AllReduce};
+use crate::base::collective::Collective::{AllGather, AllReduce, ReduceScatter};
 use crate::model::formula::{At, Cost, Field, Ports, Shape};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
@@ -61,7 +64,7 @@ fn guarantee(shape: &Shape) -> Guarantee {
 }
 
 /// Whole vectors.
-struct OneShot;
+pub(super) struct OneShot;
 
 impl ClosedForm for OneShot {
     fn meta(&self) -> &'static Meta {
@@ -69,7 +72,7 @@ impl ClosedForm for OneShot {
             id: "one-shot",
             title: "one shot",
             collectives: &[AllReduce],
-            aliases: &["oneshot", "1stage", "all-pairs"],
+            aliases: &["oneshot", "1stage", "all-pairs", "one-shot-push", "one-shot-pull"],
             known_as: &[],
             summary: "every rank gets the vectors of all others at once and adds them itself",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
@@ -111,7 +114,16 @@ impl ClosedForm for TwoShot {
             id: "two-shot",
             title: "two shots",
             collectives: &[AllReduce],
-            aliases: &["twoshot", "2stage", "direct-rs-ag"],
+            aliases: &[
+                "twoshot",
+                "2stage",
+                "direct-rs-ag",
+                "two-shot-push",
+                "two-shot-pull",
+                "rsag",
+                "rsag-zero-copy",
+                "rsag-pipeline",
+            ],
             known_as: &[],
             summary: "every rank adds its block of all vectors, then sends the sum to all others",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
@@ -136,6 +148,51 @@ impl ClosedForm for TwoShot {
         let block = Share::new(1_u32, shape.ranks);
         exchange(shape, block, true, emit);
         exchange(shape, block, false, emit);
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        shape.ranks - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(gather_schedule(shape, Spread { ranks: shape.ranks }))
+    }
+}
+
+/// Half of two shots, which compositions run inside nodes: every block to its owner, or to all.
+///
+/// On one port it costs what a ring costs, so it is not an algorithm of its own in the registry.
+pub(super) struct Half;
+
+impl ClosedForm for Half {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "half-of-two-shot",
+            title: "half of two shots",
+            collectives: &[AllGather, ReduceScatter],
+            aliases: &[],
+            known_as: &[],
+            summary: "every rank sends a block to each other rank at once",
+            source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
+        };
+        &META
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let added = if v.shape.collective.reduces() { v.others_share() } else { F::int(0) };
+        Cost::new(waves(v), waves(v) / v.n.clone()).reducing(added)
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        guarantee(shape)
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        v.others_share()
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        exchange(shape, Share::new(1_u32, shape.ranks), shape.collective.reduces(), emit);
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
