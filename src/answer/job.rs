@@ -3,13 +3,14 @@
 use serde::Serialize;
 
 use super::serve::ServeView;
+use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::model::algorithm::Registry;
 use crate::plan;
 use crate::plan::job::{
-    Draft, Estimate, Job, MEMORY_BAND, Memory, Searched, Stated, Wires, anchored, drafts, estimate,
-    memory,
+    Draft, Estimate, Job, MEMORY_BAND, Memory, Part, Searched, Sent, Stated, Wires, anchored,
+    drafts, estimate, memory,
 };
 use crate::plan::table::{Files, Machines};
 
@@ -46,6 +47,8 @@ pub struct JobView {
     pub anchor: Option<f64>,
     /// The parts of the step.
     pub parts: Vec<PartView>,
+    /// The collectives of a rank of the slowest stage, of which those parts consist.
+    pub calls: Vec<SentView>,
     /// Tokens per second and GPU.
     pub tokens_per_s_per_gpu: Option<f64>,
     /// TFLOP/s per GPU: causal attention, without recomputation.
@@ -88,6 +91,28 @@ pub struct PartView {
     pub hidden_s: f64,
     /// The share of the exposed part in the step.
     pub share: f64,
+}
+
+/// A collective of a step.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SentView {
+    /// The part that it belongs to, such as `tp`.
+    pub part: &'static str,
+    /// The collective's id.
+    pub collective: Collective,
+    /// Ranks of its group.
+    pub ranks: u32,
+    /// M.
+    pub size_bytes: f64,
+    /// Calls per step.
+    pub calls: f64,
+    /// The expected time of one call.
+    pub time_s: f64,
+    /// The time of all calls of a step.
+    pub total_s: f64,
+    /// The time of it that the step waits: each call has the share of its part.
+    pub exposed_s: f64,
 }
 
 /// The bytes of the fullest rank.
@@ -356,6 +381,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
         hidden_s: part.hidden,
         share: part.seconds / step.unwrap_or(1.0).max(f64::MIN_POSITIVE),
     });
+    let calls = priced.iter().flat_map(|p| p.sent.iter().map(|sent| sent_view(sent, &p.parts)));
     JobView {
         schema: "collcost/job/1",
         name: job.name.clone(),
@@ -371,6 +397,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
         high_s: priced.map(|p| p.high),
         anchor,
         parts: parts.filter(|p| p.exposed_s + p.hidden_s > 0.0).collect(),
+        calls: calls.collect(),
         tokens_per_s_per_gpu: rate,
         model_tflops_per_gpu: tflops,
         mfu: tflops.map(|t| t / job.device.peak_bf16_tflops),
@@ -392,5 +419,21 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
         recompute: memory.recompute.id(),
         inferred: job.inferred.clone(),
         unread: Vec::new(),
+    }
+}
+
+fn sent_view(sent: &Sent, parts: &[Part]) -> SentView {
+    let of = parts.iter().find(|part| part.what == sent.part);
+    let exposed = of.map_or(1.0, |p| p.seconds / (p.seconds + p.hidden).max(f64::MIN_POSITIVE));
+    let total = sent.each * sent.calls;
+    SentView {
+        part: sent.part,
+        collective: sent.collective,
+        ranks: sent.ranks,
+        size_bytes: sent.bytes,
+        calls: sent.calls,
+        time_s: sent.each,
+        total_s: total,
+        exposed_s: total * exposed,
     }
 }

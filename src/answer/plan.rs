@@ -9,7 +9,7 @@ use crate::base::quantity::{Ratio, Volume};
 use crate::machine::what_if::Figure;
 use crate::model::algorithm::Registry;
 use crate::plan::Axis;
-use crate::plan::{CallPrice, From, Mode, NODE_LIMITED, Priced, Step, Tweak, price};
+use crate::plan::{CallPrice, From, Hides, Mode, NODE_LIMITED, Priced, Step, Tweak, price};
 
 /// A step of a model.
 #[derive(Debug, Serialize)]
@@ -76,8 +76,10 @@ pub struct CallView {
     pub stride: u32,
     /// Nodes of its group.
     pub nodes: u32,
-    /// M.
+    /// M; for gradients in buckets that of all calls.
     pub size_bytes: f64,
+    /// Whether the calls are buckets of one vector.
+    pub in_buckets: bool,
     /// Calls per step; below 1 if it is not in every step.
     pub calls: f64,
     /// What the library runs.
@@ -200,6 +202,7 @@ fn view(priced: &CallPrice, all: f64) -> CallView {
         stride: call.group.stride,
         nodes: priced.lies.nodes,
         size_bytes: call.size.0,
+        in_buckets: call.hides == Hides::Buckets,
         calls: priced.calls.0,
         algorithm: priced.algorithm.clone(),
         expect: priced.expected.as_ref().map(|(expected, runs)| {

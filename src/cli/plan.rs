@@ -82,11 +82,8 @@ impl Args {
         {
             return self.job(&registry, out);
         }
-        if self.pictures.asked() {
-            return Err(Error::input("a picture shows the step of one job")
-                .at("--svg")
-                .help("name a job's configuration")
-                .into());
+        if self.pictures.asked() && (self.vary.is_some() || self.diff.is_some()) {
+            return Err(Error::input("a picture shows one step, not several").at("--svg").into());
         }
         if let Some(extra) = self.files.get(1) {
             return Err(Error::input(format!("`{extra}` is a second file of steps"))
@@ -113,6 +110,17 @@ impl Args {
             return self.format.write(out, &report, |_| view::plan::vary(&report));
         }
         let report = self.plan(&registry, self.file(), &self.set)?;
+        if self.pictures.asked() {
+            let [step] = report.steps.as_slice() else {
+                return Err(Error::input("a picture shows one step, and the file has several")
+                    .at("--svg")
+                    .help("name one with --step")
+                    .into());
+            };
+            if self.pictures.draw(out, &view::plot::of_plan(step))? {
+                return Ok(());
+            }
+        }
         if let Some(old) = &self.diff {
             let old = self.plan(&registry, Some(old), &self.set)?;
             let report = plan_diff(&old, &report);

@@ -29,6 +29,7 @@ mod memory;
 mod model;
 mod row;
 mod search;
+mod sent;
 mod serve;
 mod serving;
 mod time;
@@ -46,8 +47,9 @@ pub(crate) use memory::{BAND as MEMORY_BAND, Memory, memory};
 pub(crate) use model::Transformer;
 pub(crate) use row::Row;
 pub(crate) use search::{Found, Pins, Searched, search};
+pub(crate) use sent::Sent;
 pub(crate) use serve::{Phase, Serve, Served};
-pub(crate) use time::{Estimate, anchored, estimate};
+pub(crate) use time::{Estimate, Part, anchored, estimate};
 pub(crate) use wires::Wires;
 pub(crate) use words::{
     Dispatcher, Framework, Overlap, Precision, Recompute, Schedule, Sharding, Stated,

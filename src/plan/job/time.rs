@@ -1,6 +1,7 @@
 //! The time of a step: micro-batches through the slowest stage, idle time of the pipeline, exposed
 //! collectives, and the optimizer.
 
+use super::sent::{Log, Sent};
 use super::wires::Among;
 use super::work::stages;
 use super::{Dispatcher, Framework, Job, Recompute, Schedule, Wires};
@@ -26,6 +27,8 @@ pub(crate) struct Estimate {
     pub low: f64,
     pub high: f64,
     pub parts: Vec<Part>,
+    /// The collectives, of which a part waits or is hidden.
+    pub sent: Vec<Sent>,
 }
 
 /// The exposed part of TP's collectives if they overlap with products (torchtitan measured 5 to 10
@@ -80,7 +83,9 @@ fn groups(job: &Job) -> [Among; 6] {
     [of(d.tp, 1), of(d.cp, d.tp), experts, hop, all, rest]
 }
 
-fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<Messages> {
+fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Sent>)> {
+    let wires = Log::new(wires);
+    let times = job.microbatches();
     let [tp, cp, ep, hop, all, rest] = groups(job);
     let (d, model) = (job.degrees, &job.model);
     let again = job.recompute == Recompute::Full;
@@ -93,10 +98,12 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<Messages> {
             // The full input of products is not kept, so it is gathered once more in the backward
             // pass.
             let (gathers, scatters) = if again { (6.0, 6.0) } else { (6.0, 4.0) };
-            gathers * wires.time(AllGather, tp, act)?
-                + scatters * wires.time(ReduceScatter, tp, act)?
+            let calls = |each: f64| ("tp", each * layers * times);
+            gathers * wires.time(calls(gathers), AllGather, tp, act)?
+                + scatters * wires.time(calls(scatters), ReduceScatter, tp, act)?
         } else {
-            (if again { 6.0 } else { 4.0 }) * wires.time(AllReduce, tp, act)?
+            let sums = if again { 6.0 } else { 4.0 };
+            sums * wires.time(("tp", sums * layers * times), AllReduce, tp, act)?
         };
         let left = if job.overlap.tp { TP_BESIDE } else { 1.0 };
         (m.tp, m.tp_hidden) = (each * layers * left, each * layers * (1.0 - left));
@@ -104,8 +111,9 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<Messages> {
     if d.cp > 1 {
         let size = f64::from(job.micro) * f64::from(job.sequence) * model.kv_width() * 2.0 / tps;
         let gathers = if again { 3.0 } else { 2.0 };
-        let each =
-            gathers * wires.time(AllGather, cp, size)? + wires.time(ReduceScatter, cp, size)?;
+        let calls = |each: f64| ("cp", each * layers * times);
+        let each = gathers * wires.time(calls(gathers), AllGather, cp, size)?
+            + wires.time(calls(1.0), ReduceScatter, cp, size)?;
         // A ring overlaps with attention's own blocks.
         let total = each * layers;
         m.cp = (total - core).max(DISTURBS * total);
@@ -115,26 +123,30 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<Messages> {
         let own = tokens / if d.sequence { tps } else { 1.0 };
         let width = f64::from(model.hidden) * 2.0;
         let copies = f64::from(experts.top_k) * own * width;
-        let one = match job.dispatcher {
-            Dispatcher::AllToAll => wires.time(AllToAll, ep, copies)?,
+        let each = match job.dispatcher {
+            Dispatcher::AllToAll => wires.wires.time(AllToAll, ep, copies)?,
             Dispatcher::OnceANode => {
                 let limited = (experts.experts, experts.top_k);
-                wires.once_a_node(ep, (own, width, job.node_limit), limited)?
+                wires.wires.once_a_node(ep, (own, width, job.node_limit), limited)?
             }
         };
-        let total = 4.0 * one * model.moe_layers() / f64::from(d.pp);
+        let total = 4.0 * each * model.moe_layers() / f64::from(d.pp);
+        let calls = 4.0 * model.moe_layers() / f64::from(d.pp) * times;
+        let (part, collective, ranks) = ("ep", AllToAll, d.ep);
+        wires.keep(Sent { part, collective, ranks, bytes: copies, calls, each });
         let beside = job.overlap.ep || job.schedule == Schedule::DualPipe;
         m.ep = total * if beside { EP_BESIDE } else { 1.0 };
         m.ep_hidden = total - m.ep;
     }
     if d.pp > 1 {
-        let total = 2.0 * f64::from(d.chunks) * wires.time(SendRecv, hop, act / tps)?;
+        let hops = 2.0 * f64::from(d.chunks);
+        let total = hops * wires.time(("pp", hops * times), SendRecv, hop, act / tps)?;
         let beside = d.chunks > 1 || job.overlap.pp;
         m.hops = total * if beside { HOPS_BESIDE } else { 1.0 };
         m.hops_hidden = total - m.hops;
     }
-    replicas(job, wires, (all, rest), &mut m)?;
-    Ok(m)
+    replicas(job, &wires, (all, rest), &mut m)?;
+    Ok((m, wires.into_sent()))
 }
 
 /// Parameters of a rank before sharding over replicas: dense ones, and those of experts.
@@ -148,7 +160,12 @@ pub(super) fn held(job: &Job) -> (f64, f64) {
     (dense / f64::from(d.tp), model.routed_body() * part / f64::from(d.ep))
 }
 
-fn replicas(job: &Job, wires: &Wires<'_>, groups: (Among, Among), m: &mut Messages) -> Result<()> {
+fn replicas(
+    job: &Job,
+    wires: &Log<'_, '_>,
+    groups: (Among, Among),
+    m: &mut Messages,
+) -> Result<()> {
     let (all, rest) = groups;
     let (dense, routed) = held(job);
     let (q, w) = (job.sharding.gradient, 2.0);
@@ -160,9 +177,9 @@ fn replicas(job: &Job, wires: &Wires<'_>, groups: (Among, Among), m: &mut Messag
     let left = if job.overlap.dp || job.sharding.gathers { BUCKET_ENDS } else { 1.0 };
     let once = |dense: f64, group: Among| -> Result<f64> {
         match job.sharding.shard {
-            Shard::Nothing => wires.time(AllReduce, group, q * dense),
-            _ => Ok(wires.time(ReduceScatter, group, q * dense)?
-                + wires.time(AllGather, group, w * dense)?),
+            Shard::Nothing => wires.time(("dp", 1.0), AllReduce, group, q * dense),
+            _ => Ok(wires.time(("dp", 1.0), ReduceScatter, group, q * dense)?
+                + wires.time(("dp", 1.0), AllGather, group, w * dense)?),
         }
     };
     let mut total = 0.0;
@@ -172,13 +189,16 @@ fn replicas(job: &Job, wires: &Wires<'_>, groups: (Among, Among), m: &mut Messag
         let units = job.deepest().max(1.0);
         let unit = dense / units;
         let gathers = if job.sharding.shard == Shard::Gradients { 1.0 } else { 2.0 };
+        let calls = |each: f64| ("dp", each * units * job.microbatches());
         m.units = units
-            * (gathers * wires.time(AllGather, shard, w * unit)?
-                + wires.time(ReduceScatter, shard, q * unit)?);
-        total += units * wires.time(AllReduce, others, q * unit / f64::from(shard.group.ranks))?;
+            * (gathers * wires.time(calls(gathers), AllGather, shard, w * unit)?
+                + wires.time(calls(1.0), ReduceScatter, shard, q * unit)?);
+        let part = q * unit / f64::from(shard.group.ranks);
+        total += units * wires.time(("dp", units), AllReduce, others, part)?;
     } else {
         total += once(dense, shard)?;
-        total += wires.time(AllReduce, others, q * dense / f64::from(shard.group.ranks.max(1)))?;
+        let part = q * dense / f64::from(shard.group.ranks.max(1));
+        total += wires.time(("dp", 1.0), AllReduce, others, part)?;
     }
     if routed > 0.0 {
         total += once(routed, rest)?;
@@ -189,10 +209,10 @@ fn replicas(job: &Job, wires: &Wires<'_>, groups: (Among, Among), m: &mut Messag
 }
 
 /// The step of a job whose kernels take `slower` times as long as the table of GPUs says.
-fn step(job: &Job, wires: &Wires<'_>, slower: f64) -> Result<Vec<Part>> {
+fn step(job: &Job, wires: &Wires<'_>, slower: f64) -> Result<(Vec<Part>, Vec<Sent>)> {
     let stages = stages(job);
-    let m = messages(job, wires, stages.core * slower)?;
-    Ok(parts(job, &m, stages.slowest * slower, stages.mean * slower))
+    let (m, sent) = messages(job, wires, stages.core * slower)?;
+    Ok((parts(job, &m, stages.slowest * slower, stages.mean * slower), sent))
 }
 
 /// The parts of a step with these computing times of stages.
@@ -244,10 +264,10 @@ fn sum(parts: &[Part]) -> f64 {
 /// # Errors
 /// Ranks that the machine does not join.
 pub(crate) fn estimate(job: &Job, wires: &Wires<'_>, slower: Option<f64>) -> Result<Estimate> {
-    let parts = step(job, wires, slower.unwrap_or(1.0))?;
+    let (parts, sent) = step(job, wires, slower.unwrap_or(1.0))?;
     let step = sum(&parts);
     let wide = half(job, slower.is_some()).exp();
-    Ok(Estimate { step, low: step / wide, high: step * wide, parts })
+    Ok(Estimate { step, low: step / wide, high: step * wide, parts, sent })
 }
 
 /// Half the width of the band as a logarithm.
@@ -268,7 +288,7 @@ pub(crate) fn anchored(job: &Job, wires: &Wires<'_>, measured: f64) -> Result<f6
     let (mut low, mut high) = (0.25_f64, 4.0_f64);
     for _ in 0..40 {
         let mid = (low * high).sqrt();
-        if sum(&step(job, wires, mid)?) < measured { low = mid } else { high = mid }
+        if sum(&step(job, wires, mid)?.0) < measured { low = mid } else { high = mid }
     }
     Ok((low * high).sqrt())
 }

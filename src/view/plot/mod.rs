@@ -29,7 +29,7 @@ pub use network::network;
 pub use regions::{policy, winners};
 pub use residuals::residuals;
 pub use space_time::space_time;
-pub use step::step;
+pub use step::{of_plan, step};
 pub use svg::svg;
 pub use terminal::terminal;
 pub use timeline::timeline;

@@ -59,7 +59,13 @@ pub fn svg(picture: &Picture) -> String {
         _ => None,
     });
     let labels = lines.max().map_or(24.0, |longest| 22.0 + WIDE * longest as f64);
-    let texts = picture.marks.iter().any(|m| matches!(m, Mark::Text { .. }));
+    // Texts beside the end of the axis have their room there.
+    let texts = picture.marks.iter().filter_map(|m| match m {
+        Mark::Text { x, label, .. } if *x >= picture.x.to => Some(label.chars().count()),
+        Mark::Text { .. } => Some(0),
+        _ => None,
+    });
+    let texts = texts.max().map_or(24.0, |longest| (14.0 + WIDE * longest as f64).max(70.0));
     let names = picture.y.ticks(9);
     let longest = names.iter().map(|t| t.label.chars().count()).max().unwrap_or(0);
     let top = 78.0 + legend_height(picture);
@@ -70,7 +76,7 @@ pub fn svg(picture: &Picture) -> String {
     let plane = Plane {
         picture,
         left: (26.0 + WIDE * longest as f64).max(60.0),
-        right: WIDTH - labels.max(if texts { 70.0 } else { 24.0 }),
+        right: WIDTH - labels.max(texts),
         top,
         bottom: top + tall,
     };
