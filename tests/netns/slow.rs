@@ -13,19 +13,21 @@ const USUAL: u32 = 200;
 /// 1.3 times slower.
 const SLOWER: u32 = 154;
 
+const NOTHING: &str = "nothing slow";
+
 /// Trials of each kind over so many ranks: what is slow is named alone, and nobody where nothing is.
 pub fn named(table: &mut Table, ranks: u8, trials: u8) {
-    let kinds: [(&str, fn(u8, u8) -> Option<Slow>); 4] = [
-        ("a host that sends slowly", |a, _| Some(Slow::Sends(a))),
-        ("a host that receives slowly", |a, _| Some(Slow::Receives(a))),
-        ("a slow link", |a, b| Some(Slow::Link(a, b))),
-        ("nothing slow", |_, _| None),
-    ];
-    for (kind, slow) in kinds {
+    for kind in ["a host that sends slowly", "a host that receives slowly", "a slow link", NOTHING]
+    {
         let (mut right, mut others, mut wrong) = (0, None, String::new());
         for trial in 0..trials {
             let (a, by) = (trial % ranks, 1 + (trial / ranks) % (ranks - 1));
-            let slow = slow(a, (a + by) % ranks);
+            let slow = match kind {
+                "a host that sends slowly" => Some(Slow::Sends(a)),
+                "a host that receives slowly" => Some(Slow::Receives(a)),
+                NOTHING => None,
+                _ => Some(Slow::Link(a, (a + by) % ranks)),
+            };
             let Measured { seen, disturbed } =
                 measured(|| said(ranks, slow), |said| is_right(slow, said));
             others = disturbed.or(others);
