@@ -18,6 +18,8 @@ pub struct AnswerAccuracy {
     pub left_out: Vec<String>,
     /// The default answer and others.
     pub answers: Vec<AnswerView>,
+    /// The same for the points over 2 to 16 nodes at 32 MiB and more.
+    pub over_nodes: Vec<AnswerView>,
     /// By nodes, sizes and basis.
     pub cells: Vec<CellView>,
     /// By kind of machine.
@@ -30,7 +32,7 @@ pub struct AnswerAccuracy {
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerView {
-    /// `default`, `nccl`, `pytorch` or `ideal`.
+    /// `default`, `nccl`, `pytorch`, `pipelined` or `ideal`.
     pub answer: &'static str,
     /// Its errors.
     pub error: FiguresView,
@@ -120,21 +122,28 @@ impl FiguresView {
     }
 }
 
-/// The report of all answers over `files`, except those that were left out.
-#[must_use]
-pub fn answers(all: &[Answered], files: Vec<String>, left_out: Vec<String>) -> AnswerAccuracy {
+/// The errors of each kind of answer over some points.
+fn beside(of: &[&Answered]) -> Vec<AnswerView> {
     type Tell = fn(&Answered) -> Option<crate::base::quantity::Seconds>;
-    let others: [(&'static str, Tell); 4] = [
+    let others: [(&'static str, Tell); 5] = [
         ("default", |a| Some(a.answer.time)),
         ("nccl", |a| a.nccl),
         ("pytorch", |a| a.pytorch),
         ("ideal", |a| a.ideal),
+        ("pipelined", |a| a.pipelined),
     ];
-    let answers = others.into_iter().filter_map(|(answer, tell)| {
-        let error = FiguresView::new(figures(all, |a| tell(a).map(|t| (t, None)))?);
-        let default = FiguresView::default(all.iter().filter(|a| tell(a).is_some()))?;
+    let told = |(answer, tell): (&'static str, Tell)| {
+        let error = FiguresView::new(figures(of.iter().copied(), |a| Some((tell(a)?, None)))?);
+        let default = FiguresView::default(of.iter().copied().filter(|a| tell(a).is_some()))?;
         Some(AnswerView { answer, error, default })
-    });
+    };
+    others.into_iter().filter_map(told).collect()
+}
+
+/// The report of all answers over `files`, except those that were left out.
+#[must_use]
+pub fn answers(all: &[Answered], files: Vec<String>, left_out: Vec<String>) -> AnswerAccuracy {
+    let over_nodes: Vec<&Answered> = all.iter().filter(|a| Pool::OverNodes.has(a)).collect();
     let cells = by_cell(all).into_iter().filter_map(|((nodes, sizes, basis), of)| {
         let error = FiguresView::default(of.iter().copied())?;
         Some(CellView { nodes, sizes, basis, error, seen: FiguresView::seen(of) })
@@ -144,10 +153,12 @@ pub fn answers(all: &[Answered], files: Vec<String>, left_out: Vec<String>) -> A
         let error = FiguresView::default(of())?;
         Some(PoolView { pool, error, seen: FiguresView::seen(of()) })
     });
-    let (answers, cells, pools) = (answers.collect(), cells.collect(), pools.collect());
+    let (cells, pools) = (cells.collect(), pools.collect());
+    let answers = beside(&all.iter().collect::<Vec<_>>());
+    let over_nodes = beside(&over_nodes);
     let clusters = clusters(all);
     let schema = "collcost/accuracy-answer/1";
-    AnswerAccuracy { schema, files, left_out, answers, cells, pools, clusters }
+    AnswerAccuracy { schema, files, left_out, answers, over_nodes, cells, pools, clusters }
 }
 
 fn clusters(all: &[Answered]) -> Vec<ClusterView> {

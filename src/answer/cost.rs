@@ -54,6 +54,9 @@ pub struct Cost {
     pub switch_points: Vec<SwitchPoint>,
     /// The library's own estimate of what it runs, if it makes one.
     pub estimate_s: Option<f64>,
+    /// The ideal time of what runs as the library pipelines it: segments of its own size, sent before the
+    /// ones ahead have arrived, and no less latency than it counts itself; absent if that is not known.
+    pub pipelined_s: Option<f64>,
     /// How far the fit of the machine can be trusted; absent if nothing was fitted.
     pub trust: Vec<String>,
     /// What to know before trusting a number.
@@ -423,6 +426,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         ideal_switch_points: if detail { ideal_switch_points(&ready) } else { Vec::new() },
         switch_points: switch_points(&expecting),
         estimate_s: expecting.estimate(query.size).map(|t| t.0),
+        pipelined_s: expecting.pipelined(query.size).map(|t| t.0),
         trust: query
             .machine
             .fit

@@ -204,6 +204,40 @@ impl Prepared {
         }
     }
 
+    /// The price if segments have `segment` bytes and are sent before the ones ahead have arrived: α
+    /// delays the first alone.
+    ///
+    /// [`Self::price`] has a port busy for α with every message, as a schedule that is simulated does.
+    #[must_use]
+    pub(crate) fn sent_ahead(&self, size: Volume, segment: Volume) -> Price {
+        let segments = (size.0 / segment.0.max(1.0)).ceil().clamp(1.0, MOST_SEGMENTS) as u32;
+        let p = f64::from(segments);
+        let load = match self.pipeline {
+            Pipeline::Fixed { .. } | Pipeline::Staged { segments: Some(_), .. } => {
+                return self.price(size);
+            }
+            Pipeline::Free { first, .. } if segments == 1 => first,
+            Pipeline::Free { fixed, varying, .. } => Load {
+                latency: fixed.latency + varying.latency,
+                transfer: fixed.transfer + varying.transfer / p,
+                compute: fixed.compute + varying.compute / p,
+            },
+            Pipeline::Staged { segments: None, mut staged } => {
+                for port in &mut staged.ports {
+                    port.latency = 0.0;
+                }
+                staged.at(segments, size.0)
+            }
+        };
+        Price {
+            segments,
+            latency: Seconds(load.latency),
+            bandwidth: Seconds(load.transfer * size.0),
+            compute: (!self.compute_unknown).then_some(Seconds(load.compute * size.0)),
+            launch: Seconds(self.launch),
+        }
+    }
+
     /// The time for `size` bytes.
     #[inline]
     #[must_use]
@@ -602,4 +636,50 @@ pub fn price_elements(
         ..smooth
     };
     fault.map_or(Ok(price), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::fabric::Switch;
+    use crate::model::algorithm::Registry;
+
+    fn machine(alpha: f64) -> Fabric {
+        let seconds = Seconds(alpha);
+        let switch = Switch { alpha: Some(seconds), bandwidth: None, multicast: true, alu: true };
+        let tier =
+            |name, rate| Tier { switch: Some(switch), ..Tier::new(name, seconds, Bandwidth(rate)) };
+        let inside = Tier { span: NonZeroU32::new(4), ..tier("inside", 8.0) };
+        Fabric::new(vec![inside, tier("between", 1.0)])
+    }
+
+    /// Sent ahead, only the first segment pays α: without α nothing changes, with it later ones are
+    /// cheaper.
+    #[test]
+    fn segments_that_are_sent_ahead_pay_alpha_once() {
+        let registry = Registry::builtin();
+        let size = Volume(960.0);
+        for id in ["nvlstree", "tree-rails", "nvls-sharp", "collnet-chain", "chain-rails"] {
+            let collective = match id {
+                "chain-rails" => Collective::Broadcast,
+                _ => Collective::AllReduce,
+            };
+            let shape = Shape { group: NonZeroU32::new(4), ..Shape::new(collective, 16) };
+            let algorithm = registry.find(collective, id).unwrap().algorithm;
+            for segments in [1_u32, 2, 3, 12] {
+                let at = |alpha| {
+                    let (free, fixed) = (shape, shape.with_segments(segments));
+                    let price = |shape: &Shape| Prepared::new(algorithm, shape, &machine(alpha));
+                    let each = Volume(size.0 / f64::from(segments));
+                    let ahead = price(&free).unwrap().sent_ahead(size, each);
+                    (ahead, price(&fixed).unwrap().price(size))
+                };
+                let (ahead, held) = at(0.0);
+                assert!((ahead.total().0 / held.total().0 - 1.0).abs() < 1e-9, "{id} {segments}");
+                let (ahead, held) = at(1.0);
+                assert!(ahead.total().0 <= held.total().0 * (1.0 + 1e-9), "{id} {segments}");
+                assert!(ahead.latency.0 > 0.0 && ahead.latency <= held.latency, "{id} {segments}");
+            }
+        }
+    }
 }

@@ -25,10 +25,22 @@ pub struct Choice {
     pub at_least: Vec<Part>,
     /// The library's own estimate, if it makes one.
     pub estimate: Option<Seconds>,
+    /// How the library pipelines it, if that is known.
+    pub pipeline: Option<Pipeline>,
     /// How to force it: options or variables of the library, one per line.
     pub force: Vec<String>,
     /// Notes.
     pub notes: Vec<Cow<'static, str>>,
+}
+
+/// How a library pipelines a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pipeline {
+    /// Bytes of the vector that move through the stages together; `None` if there are no stages, or the
+    /// number is not known.
+    pub segment: Option<Bytes>,
+    /// The latency that the library itself counts for a call.
+    pub latency: Seconds,
 }
 
 /// One fall-back from the algorithm that the rules named.
@@ -101,6 +113,7 @@ impl Choice {
             runs,
             at_least: Vec::new(),
             estimate: None,
+            pipeline: None,
             force: Vec::new(),
             notes: Vec::new(),
         }

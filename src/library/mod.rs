@@ -24,7 +24,7 @@ pub mod tuning_file;
 mod xla;
 
 pub use call::{Call, Flavour, Operation, Site};
-pub use choice::{Choice, FellBack, Part, Runs, Where};
+pub use choice::{Choice, FellBack, Part, Pipeline, Runs, Where};
 pub use file_policy::of_file;
 pub use intervals::{Interval, intervals};
 pub(crate) use mpich::leaf as mpich_leaf;

@@ -3,7 +3,7 @@
 use super::accuracy::{below, percent};
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::accuracy_answer::{AnswerAccuracy, FiguresView};
+use crate::answer::accuracy_answer::{AnswerAccuracy, AnswerView, FiguresView};
 
 /// One line per cell, then one per pool.
 #[must_use]
@@ -44,9 +44,9 @@ pub fn sheet(report: &AnswerAccuracy) -> Sheet {
 
 /// The default answer and others on the same points.
 #[must_use]
-pub fn beside(report: &AnswerAccuracy) -> Sheet {
+pub fn beside(answers: &[AnswerView], of: &str) -> Sheet {
     let columns = vec![
-        Column::words("answer", "answer"),
+        Column::words(of, "answer"),
         Column::numbers("points", "", "points"),
         Column::numbers("off", "%", "off"),
         Column::numbers("signed", "%", "signed"),
@@ -56,9 +56,10 @@ pub fn beside(report: &AnswerAccuracy) -> Sheet {
         "default" => "the default answer",
         "nccl" => "NCCL's own estimate",
         "pytorch" => "PyTorch's estimate",
+        "pipelined" => "the ideal price, as NCCL pipelines",
         _ => "the ideal price",
     };
-    let row = |a: &crate::answer::accuracy_answer::AnswerView| {
+    let row = |a: &AnswerView| {
         vec![
             Cell::named(words(a.answer), a.answer),
             Cell::same(a.error.points.to_string()),
@@ -67,7 +68,7 @@ pub fn beside(report: &AnswerAccuracy) -> Sheet {
             Cell::same(both(&a.default)),
         ]
     };
-    Sheet { columns, rows: report.answers.iter().map(row).collect() }
+    Sheet { columns, rows: answers.iter().map(row).collect() }
 }
 
 fn band(of: Option<&FiguresView>) -> [Cell; 2] {
@@ -84,7 +85,9 @@ fn both(of: &FiguresView) -> String {
 /// Writes both tables with their explanation.
 pub fn answers(report: &AnswerAccuracy) -> Page {
     let mut page = Page::default();
-    page.table(beside(report));
+    page.table(beside(&report.answers, "answer"));
+    page.gap();
+    page.table(beside(&report.over_nodes, "over 2–16 nodes, 32 MiB or more"));
     page.gap();
     page.table(sheet(report));
     below(&mut page, &report.left_out, &NOTES);

@@ -232,6 +232,9 @@ fn details(page: &mut Page, report: &Cost) {
     if let Some(estimate) = report.estimate_s {
         page.entry(format!("{library}'s own estimate: "), Seconds(estimate).to_string());
     }
+    if let Some(pipelined) = report.pipelined_s {
+        page.entry(format!("ideal time as {library} pipelines: "), Seconds(pipelined).to_string());
+    }
     if report.switch_points.len() > 1 {
         let label = format!("switch points of {library}: ");
         page.entry(label, screen::switch_points(&report.switch_points));

@@ -90,3 +90,32 @@ fn every_carried_cluster_has_a_built_in_machine_and_a_source() {
     assert_eq!(clusters.machine_of("nobody"), None);
     assert_eq!(clusters.published("coreweave-h100"), Some("2023-06-15"));
 }
+
+/// Published all-reduces over nodes and the ideal time of what NCCL runs there, as it pipelines: nothing in
+/// the latter was fitted to them. Below 64 MiB it is the further off the smaller the call.
+#[test]
+fn large_calls_over_nodes_take_about_what_their_pipeline_says() {
+    let registry = Registry::builtin();
+    // dstackai/dstack, examples/clusters: nebius, crusoe; coreweave/nccl-tests README. Microseconds.
+    let published = [
+        ("dgx-h100", 16, 2, 32 << 20, 274.0, 0.12),
+        ("dgx-h100", 16, 2, 1 << 30, 4512.0, 0.05),
+        ("dgx-h100", 16, 2, 8 << 30, 34448.0, 0.05),
+        ("dgx-h100", 96, 12, 512 << 20, 2985.0, 0.05),
+        ("dgx-h100", 96, 12, 2 << 30, 11163.0, 0.05),
+        ("dgx-a100", 16, 2, 64 << 20, 855.0, 0.1),
+        ("dgx-a100", 16, 2, 1 << 30, 10472.0, 0.05),
+    ];
+    for (machine, ranks, nodes, size, real, off) in published {
+        let query = query(machine, Collective::AllReduce, ranks, nodes);
+        let expecting = Expecting::new(&registry, &query).unwrap();
+        let told = expecting.pipelined(Bytes(size)).unwrap().0 * 1e6;
+        assert!(
+            (told / real - 1.0).abs() < off,
+            "{machine} {ranks} {size}: {told}, {real} measured"
+        );
+    }
+    // Rules that are not known, and a library without a pipeline of its own, say nothing.
+    let elsewhere = query("p5.48xlarge", Collective::AllReduce, 16, 2);
+    assert_eq!(Expecting::new(&registry, &elsewhere).unwrap().pipelined(Bytes(1 << 30)), None);
+}

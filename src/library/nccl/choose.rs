@@ -139,6 +139,21 @@ impl Chooser {
         lane.map_or(Ratio(1.0), |i| Ratio(f64::from(self.functions[0].row(size.0)[i])))
     }
 
+    /// The latency that a cell's time at a size contains; `None` if the time comes from a cost model.
+    #[must_use]
+    pub fn latency(&self, call: &Call, algo: Algo, proto: Proto) -> Option<Micros> {
+        if self.rare.models.is_some() || self.rare.alone.is_some() {
+            return None;
+        }
+        let lane = CELLS.iter().position(|&cell| cell == (algo, proto))?;
+        let prepared = &self.functions[call.function as usize];
+        let latency = match lane == RING + 2 {
+            true => prepared.ring_latency(call.size.0),
+            false => prepared.latencies()[lane],
+        };
+        Some(Micros(latency))
+    }
+
     /// Every available cell with its time, fastest first; ties in NCCL's order.
     #[must_use]
     pub fn ranked(&self, call: &Call) -> Vec<(Algo, Proto, Micros)> {

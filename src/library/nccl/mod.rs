@@ -16,6 +16,7 @@ mod blocks;
 mod bounds;
 mod call;
 mod choose;
+mod chunks;
 pub mod comms;
 mod communicator;
 mod constants;

@@ -9,10 +9,10 @@ use crate::library::nccl::ranges::cell;
 use crate::library::nccl::search::{Job, search};
 use crate::library::nccl::topology::Knobs;
 use crate::library::nccl::{
-    self, Algo, Chooser, Communicator, Decision, Function, Place, Proto, Range, Reduction,
-    Settings, Table, Version, ranges, since,
+    self, Algo, Chooser, Communicator, Decision, Function, Micros, Place, Proto, Range, Reduction,
+    Settings, Table, Version, chunks, ranges, since,
 };
-use crate::library::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use crate::library::{Call, Choice, Meta, Part, Pipeline, Policy, Runs, Site, Where};
 use crate::model::algorithm::{Library, Reason};
 
 /// The rules of a release.
@@ -185,9 +185,21 @@ impl Policy for Nccl {
         } else {
             String::new()
         };
+        let size = Bytes(call.size.0);
+        let function = function(call)?;
+        let latency = self.chooser.latency(
+            &nccl::Call { function, size, pipelined: 1 },
+            decision.algo,
+            decision.proto,
+        );
+        let micro = |t: Micros| Seconds(f64::from(t.0) * 1e-6);
         Ok(Choice {
+            pipeline: latency.map(|latency| Pipeline {
+                segment: chunks::segment(&self.comm, &decision, size),
+                latency: micro(latency),
+            }),
             notes: self.version.caveat().map(|note| note.to_owned().into()).into_iter().collect(),
-            estimate: decision.time.map(|t| Seconds(f64::from(t.0) * 1e-6)),
+            estimate: decision.time.map(micro),
             force: vec![
                 format!("NCCL_ALGO={scope}{}", decision.algo),
                 format!("NCCL_PROTO={scope}{}", decision.proto),

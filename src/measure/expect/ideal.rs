@@ -8,7 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::price::Price;
 use crate::cost::rank::{Candidate, Contender, candidates, contenders, keep_shipped};
-use crate::library::{self, Choice};
+use crate::library::{self, Choice, Pipeline};
 use crate::machine::fabric::Fabric;
 use crate::machine::query::Query;
 use crate::model::algorithm::{Algorithm, Library, Registry};
@@ -143,6 +143,24 @@ impl<'r> Ideal<'r> {
     /// The library's own estimate.
     pub(super) fn estimate(&self, size: Bytes) -> Option<Seconds> {
         self.ruler.as_ref().and_then(|r| r.choose(size))?.estimate
+    }
+
+    /// The time of what runs over ideal links as the library pipelines it: its own segments, sent before
+    /// the ones ahead have arrived, and no less latency than the library itself counts. `None` if that is
+    /// not known.
+    pub(super) fn pipelined(&self, size: Bytes) -> Option<Seconds> {
+        let choice = self.ruler.as_ref()?.choose(size)?;
+        let Pipeline { segment, latency } = choice.pipeline?;
+        let (shape, fabric) = (&self.shape, &self.fabric);
+        let time = library::priced_by(self.registry, &choice, shape, fabric, size, |asked| {
+            let price = match segment {
+                Some(segment) => asked.prepared.sent_ahead(asked.wire, Volume::from(segment)),
+                None => asked.prepared.price(asked.wire),
+            };
+            let before = Seconds((price.launch + price.latency).0.max(latency.0));
+            Ok(before + price.bandwidth + price.compute.unwrap_or_default())
+        });
+        time.ok()?.time()
     }
 
     /// The price of a choice; `None` if it has none.

@@ -331,6 +331,14 @@ impl<'r> Expecting<'r> {
         if self.named.is_some() { None } else { self.ideal.estimate(size) }
     }
 
+    /// The time of what the library runs over ideal links as it pipelines it: the size of its own
+    /// segments, sent before the ones ahead have arrived, and no less latency than it counts itself.
+    /// `None` if that is not known. It is an ideal time: nothing in it was measured on such calls.
+    #[must_use]
+    pub fn pipelined(&self, size: Bytes) -> Option<Seconds> {
+        if self.named.is_some() { None } else { self.ideal.pipelined(size) }
+    }
+
     /// The source of an expectation in words.
     #[must_use]
     pub fn known_from(&self, expected: &Expectation) -> String {

@@ -44,6 +44,8 @@ pub struct Answered {
     pub pytorch: Option<Seconds>,
     /// The ideal price of what runs.
     pub ideal: Option<Seconds>,
+    /// Its time over ideal links as the library pipelines it.
+    pub pipelined: Option<Seconds>,
 }
 
 /// One collective of one cluster on one number of ranks and nodes.
@@ -129,6 +131,7 @@ fn of_series(
             nccl: expecting.estimate(point.size).filter(|t| t.0 > 0.0),
             pytorch: pytorch.as_ref().and_then(|tell| tell(point.size)),
             ideal: (priced.0 > 0.0 && priced.0.is_finite()).then_some(priced),
+            pipelined: expecting.pipelined(point.size),
         });
     }
     Ok(())
