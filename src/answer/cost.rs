@@ -417,7 +417,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         question: question(query),
         machine: machine(&query.machine),
         expect: Expect::of(expected, &expecting, query.size),
-        known_from: expecting.known_from(&expected),
+        known_from: expecting.known_from(&expected, query.size),
         bound_s: bound.map(|b| b.0),
         optimal: optimal(query)?,
         runs: is_priced.then_some(ideal.id),

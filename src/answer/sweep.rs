@@ -210,7 +210,7 @@ impl<'r> Asked<'r> {
             value: None,
             shown: None,
             expect: Expect::of(expected, &self.expecting, query.size),
-            known_from: self.expecting.known_from(&expected),
+            known_from: self.expecting.known_from(&expected, query.size),
             bound_s: bound_of(query, &self.expecting)?.map(|b| b.0),
             fastest_shipped: best(&self.own),
             fastest: best(&self.ready),

@@ -280,20 +280,18 @@ impl<'r> Expecting<'r> {
         let Some(&(seen, time)) = self.seen.iter().min_by(nearest) else { return expected };
         let at = self.unmoved(seen);
         let own = (time.0 / at.time.0).ln();
-        let (gain, half) = match &self.transfer {
+        let (gain, held) = match &self.transfer {
             Some(transfer) if self.curve.is_none() => {
-                (transfer.shared(seen, size).0, Some(transfer.seen_half(seen, size)))
+                (transfer.shared(seen, size).0, Some(transfer.seen(seen, size)))
             }
             _ => ((-apart(seen).abs() / SEEN_FADES).exp(), None),
         };
         // A measurement far outside was disturbed, or comes from another kind of run.
         let reach = SEEN_TRUST * (at.high.0 / at.time.0).ln().max((at.time.0 / at.low.0).ln());
         let moved = expected.times(Ratio((gain * own.clamp(-reach, reach)).exp()));
-        let (low, high) = match half {
-            Some(half) => (moved.time * Ratio((-half).exp()), moved.time * Ratio(half.exp())),
-            None => (moved.low, moved.high),
-        };
-        Expectation { low, high, error: None, ..moved }
+        let Some((half, error)) = held else { return Expectation { error: None, ..moved } };
+        let (low, high) = (moved.time * Ratio((-half).exp()), moved.time * Ratio(half.exp()));
+        Expectation { low, high, error: Some(error), ..moved }
     }
 
     /// The time alone.
@@ -341,7 +339,9 @@ impl<'r> Expecting<'r> {
 
     /// The source of an expectation in words.
     #[must_use]
-    pub fn known_from(&self, expected: &Expectation) -> String {
+    pub fn known_from(&self, expected: &Expectation, size: Bytes) -> String {
+        let fewer = self.transfer.as_ref().and_then(|transfer| transfer.fewer_ranks(size));
+        let on = fewer.map_or_else(String::new, |most| format!(" on at most {most} ranks"));
         let from = match expected.basis {
             Basis::Measured => match &self.curve {
                 Some(curve) => {
@@ -351,8 +351,8 @@ impl<'r> Expecting<'r> {
                 }
                 None => "measurements of this machine".to_owned(),
             },
-            Basis::SameBoard => "the same board, measured elsewhere".to_owned(),
-            Basis::Transferred => "other measured machines, not this one".to_owned(),
+            Basis::SameBoard => format!("the same board, measured elsewhere{on}"),
+            Basis::Transferred => format!("other measured machines{on}, not this one"),
             Basis::Modelled if self.is_given => {
                 "the ideal price over the given parameters: no machine, no band".to_owned()
             }

@@ -154,8 +154,8 @@ impl Transfer {
         let octave = (size as f64).log2();
         let region = region(Bytes(size));
         let near = self.near(octave);
-        let held = self.widths.near[near as usize][region];
-        let half = self.half(octave, region);
+        let held = self.held(octave, region);
+        let half = held.half;
         Band {
             basis: match near {
                 Near::Same | Near::Ranks => Basis::SameBoard,
@@ -180,11 +180,15 @@ impl Transfer {
         time.max(self.base.floor(bytes))
     }
 
-    /// Half the width of the band, as a logarithm.
-    fn half(&self, octave: f64, region: usize) -> f64 {
+    /// The errors there: those of such evidence, or, if they are larger, of so many more ranks than were
+    /// measured.
+    fn held(&self, octave: f64, region: usize) -> model::Band {
         let near = self.near(octave);
-        let own = self.widths.near[near as usize][region].half;
-        own.max(self.beyond(octave, near).map_or(0.0, |step| self.widths.beyond[step][region]))
+        let own = self.widths.near[near as usize][region];
+        match self.beyond(octave, near).map(|step| self.widths.beyond[step][region]) {
+            Some(more) if more.half > own.half => more,
+            _ => own,
+        }
     }
 
     /// The expected time of `size` bytes; `size` is at least one.
@@ -208,16 +212,8 @@ impl Transfer {
     /// How many times more ranks than the most that were measured: 0 for twice, 1 for four times, 2 for
     /// more; `None` if as many were measured.
     fn beyond(&self, octave: f64, near: Near) -> Option<usize> {
-        let asked = self.base.asked().ranks;
-        let board = matches!(near, Near::Same | Near::Ranks);
-        let most = self
-            .speaks
-            .iter()
-            .filter(|s| s.from <= octave && octave <= s.to)
-            .filter(|s| s.board || !board)
-            .map(|s| s.ranks)
-            .fold(0.0, f64::max);
-        match asked / most {
+        let most = self.most_ranks(octave, near);
+        match self.base.asked().ranks / most {
             _ if most <= 0.0 => None,
             ..1.5 => None,
             ..2.5 => Some(0),
@@ -226,16 +222,31 @@ impl Transfer {
         }
     }
 
+    /// The most ranks with such evidence; 0 if there is none.
+    fn most_ranks(&self, octave: f64, near: Near) -> f64 {
+        let board = matches!(near, Near::Same | Near::Ranks);
+        let there = self.speaks.iter().filter(|s| s.from <= octave && octave <= s.to);
+        there.filter(|s| s.board || !board).map(|s| s.ranks).fold(0.0, f64::max)
+    }
+
+    /// The most ranks that were measured, if many more are asked.
+    pub(super) fn fewer_ranks(&self, size: Bytes) -> Option<u32> {
+        let octave = (size.0.max(1) as f64).log2();
+        let near = self.near(octave);
+        self.beyond(octave, near).map(|_| self.most_ranks(octave, near) as u32)
+    }
+
     /// What this machine's own error at one size implies for another: as much as on other machines.
     pub(super) fn shared(&self, seen: Bytes, asked: Bytes) -> Ratio {
         let apart = (asked.0.max(1) as f64 / seen.0.max(1) as f64).log2();
         Ratio(self.widths.gains[usize::from(apart > 0.0)].at(apart))
     }
 
-    /// Half the width of the band after one size was seen, as a logarithm.
-    pub(super) fn seen_half(&self, seen: Bytes, asked: Bytes) -> f64 {
+    /// After one size was seen: half the width of the band, as a logarithm, and the error.
+    pub(super) fn seen(&self, seen: Bytes, asked: Bytes) -> (f64, HeldOut) {
         let apart = (asked.0.max(1) as f64 / seen.0.max(1) as f64).log2();
-        self.widths.seen[usize::from(apart > 0.0)][far(apart)]
+        let held = self.widths.seen[usize::from(apart > 0.0)][far(apart)];
+        (held.half, HeldOut { median: Ratio(held.median), p90: Ratio(held.p90) })
     }
 
     #[inline]
@@ -293,7 +304,7 @@ mod tests {
             sizes.extend((1..45).flat_map(|k| [(1 << k) - 1, 3 << k]));
             for size in sizes {
                 let (found, octave) = (transfer.at(Bytes(size)), (size as f64).log2());
-                let half = transfer.half(octave, region(Bytes(size)));
+                let half = transfer.held(octave, region(Bytes(size))).half;
                 assert_eq!(found.low.0, found.time.0 * (-half).exp(), "{size} B, {ranks} ranks");
                 assert_eq!(found.high.0, found.time.0 * half.exp(), "{size} B, {ranks} ranks");
                 let board = matches!(transfer.near(octave), Near::Same | Near::Ranks);

@@ -57,20 +57,20 @@ pub(super) struct Bands {
     /// By nearness of evidence and region of size.
     pub(super) near: [[[[Band; 3]; 4]; 2]; 2],
     /// By smaller or larger than the seen size, and the distance in octaves.
-    pub(super) seen: [[[[f64; 3]; 2]; 2]; 2],
+    pub(super) seen: [[[[Band; 3]; 2]; 2]; 2],
     /// What a seen size implies for others.
     pub(super) gains: Gains,
     /// By 2, 4 or 8 times the measured ranks, and region.
-    pub(super) beyond: [[[[f64; 3]; 3]; 2]; 2],
+    pub(super) beyond: [[[[Band; 3]; 3]; 2]; 2],
 }
 
 /// The widths of one query.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Widths {
     pub(super) near: [[Band; 3]; 4],
-    pub(super) seen: [[f64; 3]; 2],
+    pub(super) seen: [[Band; 3]; 2],
     pub(super) gains: [Gain; 2],
-    pub(super) beyond: [[f64; 3]; 3],
+    pub(super) beyond: [[Band; 3]; 3],
 }
 
 impl Learned {

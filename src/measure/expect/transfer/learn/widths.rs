@@ -71,24 +71,36 @@ const UNKNOWN: f64 = 1.1;
 /// Errors with their machines.
 #[derive(Default)]
 struct Errors {
+    /// |ln(measured/expected)|, ascending.
     all: Vec<f64>,
+    /// |expected/measured − 1|, ascending.
+    off: Vec<f64>,
     machines: Vec<usize>,
 }
 
 impl FromIterator<(usize, f64)> for Errors {
     fn from_iter<I: IntoIterator<Item = (usize, f64)>>(from: I) -> Self {
-        let (mut machines, mut all): (Vec<usize>, Vec<f64>) =
-            from.into_iter().map(|(machine, error)| (machine, error.abs())).unzip();
-        all.sort_by(f64::total_cmp);
+        let (mut machines, errors): (Vec<usize>, Vec<f64>) = from.into_iter().unzip();
+        let sorted = |of: fn(f64) -> f64| {
+            let mut all: Vec<f64> = errors.iter().map(|e| of(*e)).collect();
+            all.sort_by(f64::total_cmp);
+            all
+        };
+        let (all, off) = (sorted(f64::abs), sorted(|e| ((-e).exp() - 1.0).abs()));
         machines.sort_unstable();
         machines.dedup();
-        Self { all, machines }
+        Self { all, off, machines }
     }
 }
 
 impl Errors {
     fn machines(&self) -> f64 {
         self.machines.len() as f64
+    }
+
+    /// The median and the 90th percentile; `None` without errors.
+    fn figures(&self) -> Option<(f64, f64)> {
+        (!self.off.is_empty()).then(|| (quantile(&self.off, 0.5), quantile(&self.off, 0.9)))
     }
 
     /// `None` without errors.
@@ -108,6 +120,13 @@ impl Errors {
     fn leaning(&self, other: f64, by: f64) -> f64 {
         self.half()
             .map_or(other, |own| (self.machines() * own + by * other) / (self.machines() + by))
+    }
+
+    /// The same as a band, with its own figures, or else those of `other`.
+    fn band(&self, other: &Self, by: f64) -> Band {
+        let half = self.leaning(other.half().unwrap_or(UNKNOWN), by);
+        let (median, p90) = self.figures().or(other.figures()).unwrap_or((UNKNOWN, UNKNOWN));
+        Band::new(half, median, p90)
     }
 }
 
@@ -138,7 +157,7 @@ impl Held {
 
     fn errors(&self, skip: Option<usize>, which: impl Fn(&Point) -> bool) -> Errors {
         let kept = self.points.iter().filter(|p| Some(p.machine) != skip && which(p));
-        kept.map(|p| (p.machine, p.error.hypot(p.scatter))).collect()
+        kept.map(|p| (p.machine, p.error.hypot(p.scatter).copysign(p.error))).collect()
     }
 
     fn near(&self, skip: Option<usize>) -> [[[[Band; 3]; 4]; 2]; 2] {
@@ -187,23 +206,17 @@ impl Held {
             .collect();
         alike.sort_by_key(|&(link, n, r)| (link != pcie, r.abs_diff(region), n.abs_diff(near)));
         let of = |(link, n, r): (bool, usize, usize)| {
-            let kept = self.points.iter().filter(|p| {
-                Some(p.machine) != skip
-                    && (p.pcie, p.several, p.near, p.region) == (link, several, n, r)
-            });
-            let off = |p: &Point| (p.error.hypot(p.scatter).copysign(-p.error).exp() - 1.0).abs();
-            let mut all: Vec<f64> = kept.map(off).collect();
-            all.sort_by(f64::total_cmp);
-            (!all.is_empty()).then(|| (quantile(&all, 0.5), quantile(&all, 0.9)))
+            let alike = |p: &Point| (p.pcie, p.several, p.near, p.region) == (link, several, n, r);
+            self.errors(skip, alike).figures()
         };
         alike.into_iter().find_map(of).unwrap_or((UNKNOWN, UNKNOWN))
     }
 
-    fn more(&self, skip: Option<usize>) -> [[[[f64; 3]; 3]; 2]; 2] {
-        let mut all = [[[[0.0; 3]; 3]; 2]; 2];
+    fn more(&self, skip: Option<usize>) -> [[[[Band; 3]; 3]; 2]; 2] {
+        let mut all = [[[[Band::default(); 3]; 3]; 2]; 2];
         for pcie in [false, true] {
             for several in [false, true] {
-                let mut last = [0.0_f64; 3];
+                let mut last = [Band::default(); 3];
                 for step in 0..3 {
                     let of = |region: Option<usize>| -> Errors {
                         let kept = self.beyond.iter().filter(|b| {
@@ -215,12 +228,12 @@ impl Held {
                     };
                     for region in 0..3 {
                         // More ranks are never more certain.
-                        if let Some(parent) = of(None).half() {
-                            let half = of(Some(region)).leaning(parent, LEAN);
-                            last[region] = last[region].max(half);
+                        let own = of(Some(region)).band(&of(None), LEAN);
+                        if of(None).half().is_some() && own.half > last[region].half {
+                            last[region] = own;
                         }
                         let link = all[0][usize::from(several)][step][region];
-                        let own = if last[region] > 0.0 { last[region] } else { link };
+                        let own = if last[region].half > 0.0 { last[region] } else { link };
                         all[usize::from(pcie)][usize::from(several)][step][region] = own;
                     }
                 }
@@ -235,7 +248,7 @@ impl Held {
         self.losses.gains(&skip)
     }
 
-    fn seen(&self, skip: Option<usize>) -> [[[[f64; 3]; 2]; 2]; 2] {
+    fn seen(&self, skip: Option<usize>) -> [[[[Band; 3]; 2]; 2]; 2] {
         let machines = self.points.iter().map(|p| p.machine + 1).max().unwrap_or(0);
         let gains: Vec<Gains> = (0..machines).map(|own| self.gains(skip, Some(own))).collect();
         let errors = |which: &dyn Fn(&Point, &Seen) -> bool| -> Errors {
@@ -246,23 +259,24 @@ impl Held {
                 .map(|(p, s, known)| {
                     let of = gains[p.machine][usize::from(p.pcie)][usize::from(p.several)];
                     let told = of[usize::from(s.apart > 0.0)].at(s.apart) * known;
-                    (p.machine, (p.error - told).hypot(p.scatter))
+                    let error = p.error - told;
+                    (p.machine, error.hypot(p.scatter).copysign(error))
                 })
                 .collect()
         };
-        let mut all = [[[[0.0; 3]; 2]; 2]; 2];
+        let mut all = [[[[Band::default(); 3]; 2]; 2]; 2];
         for larger in 0..2 {
             for class in 0..3 {
                 let at = |s: &Seen| (usize::from(s.apart > 0.0), far(s.apart)) == (larger, class);
-                let parent = errors(&|p, s| !p.pcie && at(s)).half().unwrap_or(UNKNOWN);
+                let parent = errors(&|p, s| !p.pcie && at(s));
                 for several in 0..2 {
                     let own = |pcie: bool| {
                         errors(&|p, s| (p.pcie, usize::from(p.several)) == (pcie, several) && at(s))
                     };
-                    let link = own(false).leaning(parent, LEAN);
+                    let link = own(false).band(&parent, LEAN);
                     all[0][several][larger][class] = link;
                     all[1][several][larger][class] = match several {
-                        0 => own(true).leaning(parent, LEAN_PCIE),
+                        0 => own(true).band(&parent, LEAN_PCIE),
                         _ => link,
                     };
                 }
@@ -281,7 +295,7 @@ impl Held {
             let (class, several) = (usize::from(p.pcie), usize::from(p.several));
             let own = near[class][several][p.near][p.region].half;
             let row = usize::from(p.several || p.domain);
-            own.max(p.step.map_or(0.0, |step| beyond[class][row][step][p.region]))
+            own.max(p.step.map_or(0.0, |step| beyond[class][row][step][p.region].half))
         };
         self.points.iter().map(half).collect()
     }

@@ -40,7 +40,6 @@ impl Learned {
         }
         writeln!(out, "    }},\n    series: Cow::Borrowed(&SERIES),\n    bands: Bands {{")?;
         let band = |b: &Band| format!("Band::new({:.4}, {:.3}, {:.3})", b.half, b.median, b.p90);
-        let width = |w: &f64| format!("{w:.4}");
         writeln!(
             out,
             "        near: {},",
@@ -49,7 +48,7 @@ impl Learned {
         writeln!(
             out,
             "        seen: {},",
-            nested(&self.bands.seen, |a| nested(a, |b| { nested(b, |c| list(c, width)) }))
+            nested(&self.bands.seen, |a| nested(a, |b| { nested(b, |c| list(c, band)) }))
         )?;
         let gain = |g: &Gain| format!("Gain::new({:.1}, {:e})", g.kept, g.octaves);
         writeln!(
@@ -60,7 +59,7 @@ impl Learned {
         writeln!(
             out,
             "        beyond: {},",
-            nested(&self.bands.beyond, |a| nested(a, |b| { nested(b, |c| list(c, width)) }))
+            nested(&self.bands.beyond, |a| nested(a, |b| { nested(b, |c| list(c, band)) }))
         )?;
         writeln!(out, "    }},\n}};\n")?;
         let count = self.series.len();
