@@ -131,6 +131,12 @@ impl Expectation {
     }
 }
 
+/// How many octaves lie between two sizes.
+fn octaves_apart(a: Bytes, b: Bytes) -> f64 {
+    let octave = |size: Bytes| (size.0.max(1) as f64).log2();
+    (octave(a) - octave(b)).abs()
+}
+
 /// Expectations for one machine, collective and placement, at any size.
 pub struct Expecting<'r> {
     placement: Placement,
@@ -272,19 +278,15 @@ impl<'r> Expecting<'r> {
 
     /// The expectation, shifted by the measurement at the nearest size.
     fn moved(&self, expected: Expectation, size: Bytes) -> Expectation {
-        let octave = |size: Bytes| (size.0.max(1) as f64).log2();
-        let apart = |seen: Bytes| octave(size) - octave(seen);
-        let nearest = |a: &&(Bytes, Seconds), b: &&(Bytes, Seconds)| {
-            apart(a.0).abs().total_cmp(&apart(b.0).abs())
-        };
-        let Some(&(seen, time)) = self.seen.iter().min_by(nearest) else { return expected };
+        let Some((seen, time)) = self.nearest_seen(size) else { return expected };
+        let apart = octaves_apart(size, seen);
         let at = self.unmoved(seen);
         let own = (time.0 / at.time.0).ln();
         let (gain, held) = match &self.transfer {
             Some(transfer) if self.curve.is_none() => {
                 (transfer.shared(seen, size).0, Some(transfer.seen(seen, size)))
             }
-            _ => ((-apart(seen).abs() / SEEN_FADES).exp(), None),
+            _ => ((-apart / SEEN_FADES).exp(), None),
         };
         // A measurement far outside was disturbed, or comes from another kind of run.
         let reach = SEEN_TRUST * (at.high.0 / at.time.0).ln().max((at.time.0 / at.low.0).ln());
@@ -292,6 +294,12 @@ impl<'r> Expecting<'r> {
         let Some((half, error)) = held else { return Expectation { error: None, ..moved } };
         let (low, high) = (moved.time * Ratio((-half).exp()), moved.time * Ratio(half.exp()));
         Expectation { low, high, error: Some(error), ..moved }
+    }
+
+    /// What was seen at the size nearest to this one.
+    fn nearest_seen(&self, size: Bytes) -> Option<(Bytes, Seconds)> {
+        let apart = |seen: &(Bytes, Seconds)| octaves_apart(size, seen.0);
+        self.seen.iter().copied().min_by(|a, b| apart(a).total_cmp(&apart(b)))
     }
 
     /// The time alone.
@@ -366,6 +374,10 @@ impl<'r> Expecting<'r> {
             Basis::Modelled => {
                 "the ideal price of what runs: nothing similar was measured".to_owned()
             }
+        };
+        let from = match self.nearest_seen(size) {
+            Some((seen, time)) => format!("{from}, and {time} seen at {seen}"),
+            None => from,
         };
         match expected.error {
             Some(HeldOut { median, p90 }) => format!(
