@@ -215,6 +215,9 @@ pub struct PartView {
     pub place: Where,
     /// Bytes per segment; absent: one piece, or the best number of segments.
     pub segment_bytes: Option<u64>,
+    /// Whether a flag travels with every word (protocol LL): twice the bytes cross the links.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub packets: bool,
 }
 
 /// Another algorithm at the requested size.
@@ -369,6 +372,7 @@ fn parts(choice: &Choice) -> Vec<PartView> {
         of_ranks: part.of,
         place: part.place,
         segment_bytes: part.segment.map(|s| s.0),
+        packets: part.wire.0 > 1.0,
     };
     parts.iter().map(view).collect()
 }

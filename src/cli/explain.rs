@@ -10,6 +10,7 @@ use collcost::answer::notes;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
+use collcost::library::engines;
 use collcost::machine::query::Query;
 use collcost::model::algorithm::Registry;
 use collcost::view;
@@ -66,7 +67,8 @@ impl Args {
             let ranks = self.on.ranks.count()?;
             let algorithm = self.call.algorithm.as_ref().or(self.call.words.first());
             let topic = explain::topic(&self.what, ranks, algorithm.map(String::as_str));
-            return match (topic, first_with(&registry, &self.what)) {
+            let packets = engines::in_packets(&self.what).map(|_| Collective::AllReduce);
+            return match (topic, packets.or_else(|| first_with(&registry, &self.what))) {
                 (Err(_), Some(of)) => self.of_algorithm(of),
                 (topic, _) => topic.map_err(|e| e.at(place)),
             };

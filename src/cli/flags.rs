@@ -13,6 +13,7 @@ use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Ratio};
 use collcost::base::size_is::SizeIs;
+use collcost::library::engines;
 use collcost::machine::parameters::{self, Group, PARAMETERS, Parameter, Parameters, Takes};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Layout, Machine, Query};
@@ -308,11 +309,15 @@ impl OnFlags {
         counts.into_iter().map(query).collect()
     }
 
-    /// Takes the protocol off an algorithm that is typed as screens print it, such as `Tree/LL`, as
-    /// if its flag were typed.
+    /// Takes the protocol off an algorithm that is typed as screens print it, such as `Tree/LL`, or
+    /// by the name of a kernel with packets, as if its flag were typed.
     pub(super) fn take_protocol(&mut self, algorithm: &mut Option<String>) {
-        let parts = algorithm.as_deref().and_then(|name| name.rsplit_once('/'));
-        let Some((plain, protocol)) = parts else { return };
+        let Some(name) = algorithm.as_deref() else { return };
+        let (plain, protocol) = match (name.rsplit_once('/'), engines::in_packets(name)) {
+            (Some(parts), _) => parts,
+            (None, Some(plain)) => (plain, "LL"),
+            (None, None) => return,
+        };
         if protocol.parse::<Protocol>().is_ok() && self.machine.get("protocol").is_none() {
             self.machine = std::mem::take(&mut self.machine).with("protocol", protocol);
             *algorithm = Some(plain.to_owned());

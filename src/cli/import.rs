@@ -29,7 +29,8 @@ Examples:
 
 Reads nccl-tests and rccl-tests (text and -J), OSU, Intel's MPI benchmarks, perftest,
 nccom-test, oneCCL, mscclpp-test, NVSHMEM, HCCL, Gloo, PARAM, all_reduce_bench.py,
-DeepSpeed's comms logger, aiconfigurator's tables, vLLM's benchmark of communicators and CSV;
+DeepSpeed's comms logger, aiconfigurator's tables, the benchmarks of all-reduces of vLLM,
+SGLang, TensorRT-LLM and FlashInfer, and CSV;
 and traces of jobs: NCCL's and RCCL's Inspector (JSON),
 torch.profiler (Kineto), PyTorch's flight recorder (pickle, which is not run, and JSON),
 Nsight Systems (sqlite). All but databases may be gzipped; - is standard input.

@@ -182,6 +182,7 @@ impl Args {
         let place = format!("simulate {name}");
         let collective: Collective = name.parse().map_err(|e: Error| e.at(place.clone()))?;
         self.call.sort(registry, collective).map_err(|e| e.at(place))?;
+        self.on.take_protocol(&mut self.call.algorithm);
         Ok(Some(collective))
     }
 

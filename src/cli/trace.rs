@@ -60,6 +60,7 @@ impl Args {
         let collective: Collective = self.collective.parse().map_err(|e: Error| e.at(&place))?;
         let registry = Registry::builtin();
         self.call.sort(&registry, collective).map_err(|e| e.at(&place))?;
+        self.on.take_protocol(&mut self.call.algorithm);
         let mode: Mode = value("--mode", self.mode.as_ref())?.unwrap_or_default();
         let root = whole("--root", "rank", self.root.as_ref())?;
         let step = whole("--step", "step", self.step.as_ref())?;

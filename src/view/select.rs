@@ -143,7 +143,7 @@ fn choice(page: &mut Page, policy: &str, view: &ChoiceView, explain: bool) {
         let parts: Vec<String> = view.runs.iter().map(part).collect();
         page.entry(label("schedule"), parts.join(", then "));
     }
-    if let (Some(_), Some(regret)) = (view.backend, view.regret) {
+    if let (Some(_), Some(_), Some(regret)) = (view.backend, &view.expect, view.regret) {
         let words = match regret < 1.005 {
             true => "no other engine is expected to be faster".to_owned(),
             false => {
@@ -251,7 +251,8 @@ fn part(part: &PartView) -> String {
         (_, None) => String::new(),
     };
     let segment = part.segment_bytes.map_or(String::new(), |s| format!(" by {}", exact(s)));
-    format!("{} {}{segment}{place}", part.collective.id(), part.algorithm)
+    let protocol = if part.packets { "/LL" } else { "" };
+    format!("{} {}{protocol}{segment}{place}", part.collective.id(), part.algorithm)
 }
 
 fn named(view: &ChoiceView) -> String {

@@ -184,3 +184,34 @@ fn the_row_that_runs_is_first_and_marked() {
         assert_eq!(marked == 1, rows[0].starts_with('*'), "{line}: {rows:?}");
     }
 }
+
+/// An engine's kernels with packets are algorithms under NCCL's protocol of that name: their names
+/// lead there, and so does the schedule that a choice shows.
+#[test]
+fn kernels_with_packets_are_explained_and_simulated() {
+    let on = "-n 8 --on h100";
+    for (kernel, algorithm) in [
+        ("packet", "two-shot"),
+        ("allpair-packet", "one-shot"),
+        ("nvls-packet", "one-shot-multicast"),
+    ] {
+        let told = screen(&format!("explain {kernel} 64KiB {on}"));
+        assert_eq!(
+            told,
+            screen(&format!("explain allreduce {algorithm}/LL 64KiB {on}")),
+            "{kernel}"
+        );
+        let plain = screen(&format!("explain allreduce {algorithm} 64KiB {on}"));
+        assert_ne!(told, plain, "{kernel}");
+        let simulated = screen(&format!("simulate allreduce {kernel} 64KiB {on}"));
+        let by_flag = format!("simulate allreduce {algorithm} 64KiB {on} --protocol LL");
+        assert_eq!(simulated, screen(&by_flag), "{kernel}");
+    }
+    for (size, algorithm) in
+        [("8KiB", "one-shot/LL"), ("24KiB", "one-shot-multicast/LL"), ("512KiB", "two-shot/LL")]
+    {
+        let lines = screen(&format!("choose mscclpp allreduce {size} {on}"));
+        let schedule = lines.iter().find(|line| line.starts_with("  schedule")).unwrap();
+        assert!(schedule.ends_with(&format!("allreduce {algorithm}")), "{schedule}");
+    }
+}

@@ -89,6 +89,7 @@ impl Batch {
             "expect" => return self.expect(line, out),
             "choose" if q.library.is_some() => return self.choose_of_library(line, out),
             "choose" => return self.choose(line, out),
+            "select" if q.engine.is_some() => return self.choose(line, out),
             "explain" => return self.explain(line, out),
             "compare" => return self.compare(line, out),
             "plan" => return self.plan(line, out),

@@ -59,6 +59,9 @@ pub(super) struct Question<'a> {
     /// Kind `choose` of a library; the fields of reports are read separately.
     #[serde(borrow)]
     pub library: Option<&'a RawValue>,
+    /// Kind `choose` or `select` of an inference engine, whose fields are read separately.
+    #[serde(borrow)]
+    pub engine: Option<&'a RawValue>,
     #[serde(borrow)]
     pub algorithm: Option<Cow<'a, str>>,
     #[serde(borrow)]

@@ -361,10 +361,22 @@ fn runs(call: &Call, kernel: Kernel) -> Runs {
         "two-shot-multimem" | "RSxLDMC_AGxSTMC" => of("inc", 1.0),
         "nvls-zero-copy" | "nvls-warp-pipeline" | "nvls-block-pipeline" => of("inc", 1.0),
         // Eight bytes on the wire carry four bytes of data.
-        "allpair-packet" | "AGxLL_R" => of("one-shot", 2.0),
-        "packet" => of("two-shot", 2.0),
-        _ => Runs::unpriced("no closed form describes this kernel"),
+        name => match in_packets(name) {
+            Some(algorithm) => of(algorithm, 2.0),
+            None => Runs::unpriced("no closed form describes this kernel"),
+        },
     }
+}
+
+/// The algorithm that a kernel runs in packets, whose words carry a flag each: NCCL's protocol LL.
+#[must_use]
+pub fn in_packets(kernel: &str) -> Option<&'static str> {
+    Some(match kernel {
+        "allpair-packet" | "one-shot-packet" | "AGxLL_R" => "one-shot",
+        "packet" | "two-shot-packet" => "two-shot",
+        "nvls-packet" | "AGxLLMC_R" => "one-shot-multicast",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

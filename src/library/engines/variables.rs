@@ -8,6 +8,42 @@ use crate::base::error::{Error, Result};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Variables(Vec<(String, String)>);
 
+/// Variables with few values, which their engines refuse in another spelling; `p2p` is a condition
+/// of this program. Values are compared without case, and `-` is `_`.
+const CLOSED: [(&str, &[&str]); 6] = [
+    ("p2p", &["0", "1", "false", "true", "no", "yes", "off", "on"]),
+    ("VLLM_CUSTOM_ALLREDUCE_ALGO", &["1stage", "oneshot", "2stage", "twoshot"]),
+    ("VLLM_FLASHINFER_ALLREDUCE_BACKEND", &["auto", "trtllm", "mnnvl"]),
+    ("backend", &["auto", "trtllm", "mnnvl"]),
+    ("strategy", STRATEGIES),
+    ("allreduce_strategy", STRATEGIES),
+];
+
+/// TensorRT-LLM's, by their numbers and names.
+const STRATEGIES: &[&str] = &[
+    "AUTO",
+    "NCCL",
+    "MIN_LATENCY",
+    "UB",
+    "ONESHOT",
+    "TWOSHOT",
+    "LOWPRECISION",
+    "MNNVL",
+    "NCCL_SYMMETRIC",
+    "SYMM_MEM",
+    "FLASHINFER",
+    "0",
+    "1",
+    "2",
+    "3",
+    "4",
+    "5",
+    "6",
+    "7",
+    "8",
+    "9",
+];
+
 /// Whether two spellings name one variable: `--enable-mscclpp` is `ENABLE_MSCCLPP`.
 pub(super) fn same(a: &str, b: &str) -> bool {
     let plain = |text: &str| text.trim_start_matches('-').replace('-', "_").to_ascii_uppercase();
@@ -18,7 +54,7 @@ impl Variables {
     /// Adds `NAME=VALUE`; a name alone is switched on.
     ///
     /// # Errors
-    /// A text without a name.
+    /// A text without a name; a value that its engine does not know.
     pub fn put(&mut self, text: &str) -> Result<()> {
         let (name, value) = text.split_once('=').unwrap_or((text, "1"));
         let name = name.trim();
@@ -26,7 +62,17 @@ impl Variables {
             return Err(Error::input(format!("`{text}` does not name a variable"))
                 .help("write NAME=VALUE, such as VLLM_ALLREDUCE_USE_SYMM_MEM=0"));
         }
-        self.0.push((name.to_owned(), value.trim().to_owned()));
+        let value = value.trim();
+        let spelled = |text: &str| text.replace('-', "_").to_ascii_uppercase();
+        if let Some((_, values)) = CLOSED.iter().find(|(closed, _)| same(closed, name))
+            && !value.is_empty()
+            && !values.iter().any(|known| spelled(known) == spelled(value))
+        {
+            let words: Vec<&str> = values.iter().copied().filter(|v| v.len() > 1).collect();
+            return Err(Error::input(format!("`{value}` is not a value of {name}"))
+                .help(format!("write {}", words.join(", "))));
+        }
+        self.0.push((name.to_owned(), value.to_owned()));
         Ok(())
     }
 
@@ -55,5 +101,22 @@ impl Variables {
     /// The value of `name` as a number.
     pub(super) fn number<T: FromStr>(&self, name: &str) -> Option<T> {
         self.get(name)?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_an_engine_refuses_are_refused() {
+        let put = |text: &str| Variables::default().put(text).map_err(|e| e.to_string());
+        for good in ["p2p=0", "p2p", "--backend=TRTLLM", "strategy=nccl-symmetric", "strategy=8"] {
+            assert_eq!(put(good), Ok(()), "{good}");
+        }
+        for bad in ["p2p=maybe", "backend=foo", "strategy=FOO", "VLLM_CUSTOM_ALLREDUCE_ALGO=3stage"]
+        {
+            assert!(put(bad).unwrap_err().contains("is not a value of"), "{bad}");
+        }
     }
 }

@@ -16,6 +16,8 @@ mod deepspeed;
 mod draft;
 mod evidence;
 mod field;
+mod flashinfer_bench;
+mod fused_bench;
 mod gloo;
 mod hccl;
 mod imb;
@@ -33,6 +35,8 @@ mod osu;
 mod param;
 mod perftest;
 mod samples;
+mod sglang_bench;
+mod tensorrt_llm_bench;
 mod trace;
 mod unknown;
 mod vllm_bench;
@@ -111,6 +115,26 @@ pub static FORMATS: &[Format] = &[
         id: "vllm-bench",
         summary: "vLLM's benchmark of its device communicators",
         reader: || Box::new(vllm_bench::Table::default()),
+    },
+    Format {
+        id: "sglang-bench",
+        summary: "SGLang's benchmarks of all-reduces",
+        reader: || Box::new(sglang_bench::Table::default()),
+    },
+    Format {
+        id: "tensorrt-llm-bench",
+        summary: "TensorRT-LLM's microbenchmark of all-reduces",
+        reader: || Box::new(tensorrt_llm_bench::Table::default()),
+    },
+    Format {
+        id: "flashinfer-bench",
+        summary: "FlashInfer's benchmark of all-reduces",
+        reader: || Box::new(flashinfer_bench::Table::default()),
+    },
+    Format {
+        id: "fused-bench",
+        summary: "vLLM's and SGLang's benchmark of all-reduces fused with the norm",
+        reader: || Box::new(fused_bench::Table::default()),
     },
     Format {
         id: "all-reduce-bench",

@@ -35,6 +35,10 @@
 //! One-shot multimem has one phase and no block to hand on, but N readers: every rank sends N·M.
 //! On k ports it takes ⌈N/k⌉(α_sw + M/BW) + α_sw. The schedule gives the switch one adder for each
 //! reader.
+//!
+//! A switch that only multicasts turns this around (one-shot multicast): every rank stores its
+//! vector once, the switch hands it to all others, and each adds N − 1 vectors. A rank sends M and
+//! receives (N − 1)·M, so on k ports it takes ⌈(N − 1)/k⌉(α_sw + M/BW) + α_sw.
 
 use super::rounds::{exchange_turns, lanes, on};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
@@ -45,7 +49,7 @@ use crate::model::formula::{At, Cost, Field, Ports, Shape};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The in-network collectives.
-pub static FAMILY: &[&dyn Algorithm] = &[&InNetwork, &OneShot];
+pub static FAMILY: &[&dyn Algorithm] = &[&InNetwork, &OneShot, &Multicast];
 
 /// Switch hops up and down: two per tier of switches.
 pub(super) fn hops(shape: &Shape) -> u32 {
@@ -314,6 +318,105 @@ impl Schedule for Readers {
             }
             (1, Endpoint::Switch(reader)) => {
                 out.push(Endpoint::Rank(reader), Op::Copy, [Run::one(0)]);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// All-reduce in which the switch hands every rank's vector to all others, which add it.
+struct Multicast;
+
+impl Multicast {
+    /// Vectors that a rank receives one after another: one from each other rank.
+    fn waves<F: Field>(v: &At<F>) -> F {
+        let others = v.shape.ranks - 1;
+        match (v.shape.ports, lanes(v.shape.ports, others)) {
+            (Ports::Unbounded, _) => F::int(1),
+            (_, 1) => v.others(),
+            (_, k) => v.ceil(&(v.others() / F::int(k.into())), others.div_ceil(k).into()),
+        }
+    }
+}
+
+impl ClosedForm for Multicast {
+    fn meta(&self) -> &'static Meta {
+        static META: Meta = Meta {
+            id: "one-shot-multicast",
+            title: "one shot, the switch multicasts",
+            collectives: &[AllReduce],
+            aliases: &["multicast-one-shot"],
+            known_as: &[],
+            summary: "every rank stores its vector once, the switch hands it to all others, which add it",
+            source: "microsoft/mscclpp, nvls-packet all-reduce; NVIDIA/nccl, symmetric AGxLLMC_R",
+        };
+        &META
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        crosses_a_switch(shape)
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        let (waves, further) = (Self::waves(v), F::int(i64::from(hops(&v.shape)) - 1));
+        let turns = F::int(i64::from(exchange_turns(&v.shape)) - 1);
+        Cost::in_network(waves.clone() + further, waves + turns).reducing(v.others())
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+    }
+
+    fn sent<F: Field>(&self, _: &At<F>) -> F {
+        F::int(1)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        let others = shape.ranks - 1;
+        let k = lanes(shape.ports, others);
+        let waves = others.div_ceil(k);
+        let added = |vectors: u32| Share::new(vectors, 1_u32);
+        if waves > 1 {
+            let step = Step::new(waves - 1, Share::ALL, Route::Switch);
+            emit(step.reducing_share(added(k)));
+        }
+        let last = others - (waves - 1) * k;
+        let mut first = true;
+        switch_steps(shape, Share::new(exchange_turns(shape), 1_u32), &mut |step| {
+            emit(if first { step.reducing_share(added(last)) } else { step });
+            first = false;
+        });
+    }
+
+    fn ports_needed(&self, shape: &Shape) -> u32 {
+        shape.ranks - 1
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        (hops(shape) == 2).then(|| Box::new(Handed { ranks: shape.ranks }) as Box<dyn Schedule>)
+    }
+}
+
+/// A multicast address of the switch for each rank: its vector up to it, and down to all others.
+#[derive(Debug, Clone, Copy)]
+struct Handed {
+    ranks: u32,
+}
+
+impl Schedule for Handed {
+    fn frame(&self) -> Frame {
+        let (rounds, switches) = if self.ranks > 1 { (2, self.ranks) } else { (0, 0) };
+        Frame { switches, ..Frame::new(AllReduce, self.ranks, 1, rounds) }
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        match (round, from) {
+            (0, Endpoint::Rank(rank)) => {
+                out.push(Endpoint::Switch(rank), Op::Copy, [Run::one(0)]);
+            }
+            (1, Endpoint::Switch(of)) => {
+                let others = (1..self.ranks).map(|offset| on(of, offset, self.ranks));
+                others.for_each(|to| out.push(Endpoint::Rank(to), Op::Reduce, [Run::one(0)]));
             }
             _ => {}
         }

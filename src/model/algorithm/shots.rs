@@ -12,12 +12,14 @@
 //! two. One shot adds (N − 1)·M on every rank, two shots (N − 1)/N·M. Whether a kernel stores or
 //! its peer reads, the same bytes cross the same link: i's vector crosses the link from i. Kernels
 //! that read need barriers, which are messages without bytes and not counted here. Kernels with
-//! packets (LL) are no other algorithms: a flag travels with every word, so they need no barrier
-//! and move twice the bytes, as with NCCL's protocol of that name. A kernel that also applies the
-//! norm sends what the one without it sends.
+//! packets are no other algorithms: a flag travels with every word, so they need no barrier and
+//! move twice the bytes, as with NCCL's protocol LL: `one-shot/LL` is MSCCL++'s allpair-packet,
+//! `two-shot/LL` its packet. A kernel that also applies the norm sends what the one without it
+//! sends.
 //!
-//! With a switch that adds and multicasts (multimem) they are `one-shot-multimem` and `inc`. Over
-//! nodes, `two-shot-one-shot` scatters and gathers inside them.
+//! With a switch that adds and multicasts (multimem) they are `one-shot-multimem` and `inc`; with
+//! one that only multicasts, one shot is `one-shot-multicast`. Over nodes, `two-shot-one-shot`
+//! scatters and gathers inside them.
 //!
 //! Source: vllm-project/vllm `csrc/custom_all_reduce.cuh`; NVIDIA/TensorRT-LLM
 //! `cpp/tensorrt_llm/kernels/customAllReduceKernels.cu`; pytorch/pytorch `CUDASymmetricMemoryOps.cu`.

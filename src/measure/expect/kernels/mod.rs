@@ -202,7 +202,10 @@ fn kin(kernel: Kernel) -> Option<(Kernel, f64)> {
         (_, "rsag" | "rsag-zero-copy" | "rsag-pipeline" | "fullmesh") => {
             like("custom-v2", "two-shot-pull", 1.0)
         }
-        (_, "allpair-packet" | "AGxLL_R") => like("custom-v2", "one-shot-push", 2.0),
+        // With or without multicast as many bytes come in.
+        (_, "allpair-packet" | "nvls-packet" | "AGxLL_R" | "AGxLLMC_R") => {
+            like("custom-v2", "one-shot-push", 2.0)
+        }
         (_, "packet") => like("custom-v2", "two-shot-pull", 2.0),
         _ => None,
     }
