@@ -4,6 +4,7 @@ pub mod collective;
 pub mod error;
 pub mod format;
 pub mod quantity;
+pub(crate) mod protobuf;
 pub(crate) mod random;
 pub(crate) mod refused;
 #[cfg(all(feature = "exec", target_os = "linux"))]
