@@ -3,8 +3,8 @@
 pub mod collective;
 pub mod error;
 pub mod format;
-pub mod quantity;
 pub(crate) mod protobuf;
+pub mod quantity;
 pub(crate) mod random;
 pub(crate) mod refused;
 #[cfg(all(feature = "exec", target_os = "linux"))]

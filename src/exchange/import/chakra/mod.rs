@@ -13,6 +13,7 @@
 //!   part; of a scatter, what the root has.
 //! - A collective is a schedule of the registry. A rank sends nothing before it has begun its node,
 //!   and the node ends when the rank has all that is for it and has handed over all that it sends.
+//!   Additions take no time.
 
 mod node;
 
@@ -175,9 +176,12 @@ impl<'a> Player<'a> {
             };
             if other >= ranks || other == of.0 {
                 let what = if other == of.0 { "itself".into() } else { format!("rank {other}") };
-                return Err(Error::input(format!("rank {} sends to or receives from {what}", of.0))
-                    .at(self.place(of))
-                    .help(format!("the trace has ranks 0 to {}, a file each", ranks - 1)));
+                return Err(Error::input(format!(
+                    "rank {} sends to or receives from {what}",
+                    of.0
+                ))
+                .at(self.place(of))
+                .help(format!("the trace has ranks 0 to {}, a file each", ranks - 1)));
             }
             side.entry(key).or_default().push_back((of, bytes));
         }
@@ -313,6 +317,8 @@ impl<'a> Player<'a> {
         // The send and the receive of each message, by its tag.
         let base = self.operations.list.len() as u32;
         let mut sends: HashMap<u32, u32> = HashMap::new();
+        // The last send of each pair: the messages of one pair take turns, as those of a job do.
+        let mut last: HashMap<(u32, u32), u32> = HashMap::new();
         for operation in &parts.list {
             let i = at(operation.rank);
             let (rank, node) = (ranks[i], calls[i].0);
@@ -325,8 +331,11 @@ impl<'a> Player<'a> {
             };
             let one = self.push((rank, node), does, MOVES)?;
             match operation.does {
-                Does::Send { tag, .. } => {
+                Does::Send { to, tag, .. } => {
                     sends.insert(tag, one);
+                    if let Some(before) = last.insert((operation.rank, to), one) {
+                        self.operations.requires.push((one, before, Once::Arrived));
+                    }
                 }
                 Does::Receive { tag: Some(tag), .. } => {
                     if let Some(&send) = sends.get(&tag) {
@@ -339,7 +348,8 @@ impl<'a> Player<'a> {
             self.operations.requires.push((one, begin, Once::Done));
             self.operations.requires.push((end, one, Once::Done));
         }
-        let inner = parts.requires.iter().map(|&(then, before, once)| (base + then, base + before, once));
+        let inner =
+            parts.requires.iter().map(|&(then, before, once)| (base + then, base + before, once));
         self.operations.requires.extend(inner);
         Ok(())
     }

@@ -22,9 +22,20 @@ pub(super) struct Node {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Does {
     /// Computes, or copies within memory: so long, on the GPU or on the host.
-    Computes { time: Seconds, on_host: bool },
-    Sends { to: u32, tag: u64, bytes: Bytes },
-    Receives { from: u32, tag: u64, bytes: Bytes },
+    Computes {
+        time: Seconds,
+        on_host: bool,
+    },
+    Sends {
+        to: u32,
+        tag: u64,
+        bytes: Bytes,
+    },
+    Receives {
+        from: u32,
+        tag: u64,
+        bytes: Bytes,
+    },
     Calls(Call),
 }
 
@@ -129,9 +140,7 @@ impl<'a> Raw<'a> {
 
     fn node(&self) -> Result<Node> {
         let does = match self.kind {
-            kind::INVALID | kind::METADATA => {
-                Does::Computes { time: Seconds(0.0), on_host: true }
-            }
+            kind::INVALID | kind::METADATA => Does::Computes { time: Seconds(0.0), on_host: true },
             kind::LOAD | kind::STORE | kind::COMPUTES => self.computes()?,
             kind::SENDS => Does::Sends {
                 to: self.rank("comm_dst")?,
@@ -245,9 +254,7 @@ impl<'a> Raw<'a> {
     /// A text, or a number written as one.
     fn text(&self, name: &str) -> Result<Option<String>> {
         match self.attributes.get(name.as_bytes()) {
-            Some((29 | 31, value)) => {
-                Ok(Some(String::from_utf8_lossy(value.bytes()).into_owned()))
-            }
+            Some((29 | 31, value)) => Ok(Some(String::from_utf8_lossy(value.bytes()).into_owned())),
             _ => Ok(self.number(name)?.map(|number| number.to_string())),
         }
     }
