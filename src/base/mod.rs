@@ -3,6 +3,7 @@
 pub mod collective;
 pub mod error;
 pub mod format;
+pub(crate) mod protobuf;
 pub mod quantity;
 pub(crate) mod random;
 pub(crate) mod refused;

@@ -324,6 +324,13 @@ impl OnFlags {
         }
     }
 
+    /// The first flag that was typed, other than the one of `key`.
+    pub(super) fn typed_but(&self, key: &str) -> Option<String> {
+        let ranks = self.ranks.0.iter().chain(&self.machine.0).chain(&self.params.0);
+        let mut others = ranks.filter(|(p, _)| p.key != key);
+        others.next().map(|(p, text)| format!("--{} {text}", p.flag))
+    }
+
     /// The flags as they can be typed again, each after a space.
     pub(super) fn typed(&self) -> String {
         self.ranks.typed() + &self.machine.typed() + &self.params.typed()

@@ -44,6 +44,16 @@ pub(super) fn lossy(file: impl AsRef<Path>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// A whole file that is not text.
+///
+/// # Errors
+/// The system's; a file that is too long.
+pub(super) fn bytes(file: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    Bounded::new(File::open(file)?, TEXT).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// All of `from` as text, of at most `most` bytes.
 ///
 /// # Errors

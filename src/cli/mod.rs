@@ -7,6 +7,7 @@ mod batch;
 mod bucket;
 #[cfg(target_os = "linux")]
 mod calibrate;
+mod chakra;
 mod check;
 mod compare;
 mod completions;

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
+use super::chakra;
 use super::flags::{CallFlags, OnFlags, ratio, value, whole};
 use super::format::{FormatFlag, Report};
 use super::optimum::{faults, read_fabric, with_faults};
@@ -42,14 +43,15 @@ pub(super) struct Args {
     /// The rank that has or gets the data
     #[arg(long, value_name = "RANK", allow_hyphen_values = true, hide_short_help = true)]
     root: Option<String>,
-    /// Read the schedule from a file: MSCCL XML, GOAL (in mode arrival any GOAL), or lines of trace
-    /// --events
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["algorithm", "root"])]
+    /// Read the schedule from a file: MSCCL XML, GOAL (in mode arrival any GOAL), lines of trace
+    /// --events, or a Chakra trace by the file of any rank (NAME.0.et), timed in mode arrival
+    #[arg(long, value_name = "FILE", conflicts_with = "root")]
     schedule: Option<String>,
     /// The fabric for --jobs, in any format that optimum reads: ranks, switches and links
     #[arg(long, value_name = "FILE", requires = "jobs")]
     fabric: Option<String>,
-    /// Jobs that run concurrently on --fabric: a JSON file of messages and collectives, or GOAL
+    /// Jobs that run concurrently on --fabric: a JSON file of messages and collectives, GOAL, or a
+    /// Chakra trace by the file of any rank (NAME.0.et)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["collective", "schedule", "plot"])]
     jobs: Option<String>,
     /// Compare with a changed --fabric: link=g0-nv0:0 (dead), link=g0>nv0:0.5 (one way), nic=g3:0,
@@ -119,7 +121,8 @@ impl Args {
                         .at(format!("--jobs {jobs}"))
                         .help("name its file with --fabric or --on")
                 })?;
-            let (built, jobs) = (read_fabric(fabric)?, read_jobs(jobs)?);
+            self.refuse_without_jobs(jobs)?;
+            let (built, jobs) = (read_fabric(fabric)?, self.read_jobs(jobs)?);
             let faults = faults(&self.fault)?;
             let graph = with_faults(&built, &faults)?;
             let mut report = traffic(&graph, &jobs)?;
@@ -137,6 +140,14 @@ impl Args {
         }
         let registry = Registry::builtin();
         let file = self.schedule.take();
+        if let Some(file) = file.as_deref().filter(|file| chakra::is(file)) {
+            let algorithm = self.call.algorithm.take();
+            let bare = chakra::read(file, algorithm.as_deref())?;
+            return self.bare(out, &bare, file);
+        }
+        if let (Some(file), Some(name)) = (&file, &self.call.algorithm) {
+            return Err(both(name, file).into());
+        }
         let text = file.as_deref().map(text).transpose()?;
         let file = file.as_deref().zip(text.as_deref());
         if let Some((file, text)) = file
@@ -174,6 +185,42 @@ impl Args {
             report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
         }
         self.format.write(out, &report, |look| view::simulate::simulation(&report, look))
+    }
+
+    /// Refuses flags that say nothing about jobs on a fabric.
+    fn refuse_without_jobs(&self, jobs: &str) -> Result<()> {
+        let flag = self.timing.first().or_else(|| {
+            let call = [("--size", &self.call.size), ("--size-is", &self.call.size_is)];
+            let root = [("--root", &self.root)];
+            let given = call.into_iter().chain(root).find(|(_, text)| text.is_some());
+            let algorithm = self.call.algorithm.as_ref().filter(|_| !chakra::is(jobs));
+            given.map(|(flag, _)| flag).or(algorithm.map(|_| "--algorithm"))
+        });
+        let on = || self.on.typed_but("profile");
+        match flag.map(str::to_owned).or_else(on) {
+            None => Ok(()),
+            Some(flag) => Err(Error::input("jobs on a fabric do not use this flag")
+                .at(flag)
+                .help("leave it out: the file of the jobs says what runs, and the fabric's file, α and rates")),
+        }
+    }
+
+    fn read_jobs(&self, file: &str) -> Result<Jobs> {
+        if chakra::is(file) {
+            let bare = chakra::read(file, self.call.algorithm.as_deref())?;
+            return Ok(Jobs::of(file, bare.operations, bare.messages.unwrap_or_default()));
+        }
+        let text = Disk.text(file).map_err(|e| e.at(format!("--jobs {file}")))?;
+        let Some(Bare { operations, messages, .. }) = import::bare(&text, file)? else {
+            return traffic::parse(&text, file);
+        };
+        let messages = messages.ok_or_else(|| {
+            let what = "a receive from any source or with any tag does not fix its message";
+            Error::unsupported(what)
+                .at(format!("--jobs {file}"))
+                .help("name sources and tags, or use simulate --schedule")
+        })?;
+        Ok(Jobs::of(file, operations, messages))
     }
 
     /// The collective, and the algorithm and size from the words.
@@ -257,9 +304,7 @@ impl Args {
                 .help(format!("write simulate {} --schedule {file}", collective.id())));
         }
         if let Some(name) = &self.call.algorithm {
-            return Err(Error::input(format!("`{name}` was given with a schedule from a file"))
-                .at(place)
-                .help("give one of them"));
+            return Err(both(name, file));
         }
         self.on.ranks = self.on.ranks.clone().for_ranks(foreign.list.ranks(), file)?;
         let query = self.query(collective, foreign.size);
@@ -274,6 +319,14 @@ impl Args {
 }
 
 impl TimingFlags {
+    /// The first flag that was given.
+    fn first(&self) -> Option<&'static str> {
+        let alone = [("--mode", &self.mode), ("--skew", &self.skew)];
+        let alone = alone.into_iter().find(|(_, text)| text.is_some()).map(|(flag, _)| flag);
+        let start = (!self.start.is_empty()).then_some("--start");
+        alone.or(start).or(self.only_arrival()).or(self.not_arrival())
+    }
+
     /// The first flag that has a meaning only in mode arrival.
     fn only_arrival(&self) -> Option<&'static str> {
         let flags = [("--overhead", &self.overhead), ("--gap", &self.gap)];
@@ -361,17 +414,11 @@ impl TimingFlags {
     }
 }
 
-fn read_jobs(file: &str) -> Result<Jobs> {
-    let text = Disk.text(file).map_err(|e| e.at(format!("--jobs {file}")))?;
-    let Some(Bare { operations, messages, .. }) = import::bare(&text, file)? else {
-        return traffic::parse(&text, file);
-    };
-    let messages = messages.ok_or_else(|| {
-        Error::unsupported("a receive from any source or with any tag does not fix its message")
-            .at(format!("--jobs {file}"))
-            .help("name sources and tags, or use simulate --schedule")
-    })?;
-    Ok(Jobs::of(file, operations, messages))
+/// An algorithm beside a schedule that is one.
+fn both(name: &str, file: &str) -> Error {
+    Error::input(format!("`{name}` was given with a schedule from a file"))
+        .at(format!("--schedule {file}"))
+        .help("give one of them")
 }
 
 /// Both sides of `text`, which should look like `such`.

@@ -61,6 +61,9 @@ pub enum Once {
     Started,
     /// When it is done.
     Done,
+    /// When the message that it sends has reached its receiver. Where messages of one pair take
+    /// turns anyway, this is when it is done.
+    Arrived,
 }
 
 /// The operations of all ranks.

@@ -6,6 +6,7 @@
 mod accuracy;
 mod architecture;
 mod arrival;
+mod chakra;
 mod checklist;
 mod closed_forms;
 mod compare;

@@ -258,8 +258,13 @@ impl Tasks {
             gates.push((begins, done, message));
         }
         for &(then, first, once) in &operations.requires {
-            let (begins, done, _) = gates[first as usize];
-            self.after(if once == Once::Done { done } else { begins }, gates[then as usize].0);
+            let (begins, done, arrived) = gates[first as usize];
+            let before = match once {
+                Once::Started => begins,
+                Once::Done => done,
+                Once::Arrived => arrived,
+            };
+            self.after(before, gates[then as usize].0);
         }
         for &(send, receive) in messages {
             self.after(gates[send as usize].2, gates[receive as usize].1);

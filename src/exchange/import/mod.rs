@@ -5,6 +5,7 @@
 //! [`verify`](crate::model::schedule::verify()) checks whether the messages do what their
 //! collective promises.
 
+mod chakra;
 mod claims;
 mod events;
 mod goal;
@@ -60,6 +61,19 @@ impl Bare {
 /// wait for each other.
 pub fn bare(text: &str, file: &str) -> Result<Option<Bare>> {
     goal::bare(text).map_err(|refused| refused.error(file).or_help("correct the file"))
+}
+
+/// The operations of a Chakra trace: for each rank, in order, the name of its file and its bytes.
+/// `algorithm` runs the collectives that have one of this name, rings and binomial trees the others.
+///
+/// # Errors
+/// Errors of the files; one that is no such trace; a message or a call that is missing at one end;
+/// nodes that wait for each other; an algorithm that none of the collectives has.
+pub fn chakra(
+    files: impl IntoIterator<Item = Result<(String, Vec<u8>)>>,
+    algorithm: Option<&str>,
+) -> Result<Bare> {
+    chakra::read(files, algorithm)
 }
 
 /// A format.

@@ -1,6 +1,6 @@
 //! Operations in an order that their dependencies allow, and messages in rounds.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::base::refused::Refused;
 use crate::model::schedule::Op;
@@ -58,26 +58,13 @@ impl Program {
     /// A topological order: by the longest chain of dependencies, and at equal length by the file.
     pub fn order(&self) -> Result<Order, Refused> {
         let count = self.nodes.len();
-        let mut waits: Vec<usize> = self.nodes.iter().map(|node| node.after.len()).collect();
-        let mut next: Vec<Vec<usize>> = vec![Vec::new(); count];
-        for (node, Node { after, .. }) in self.nodes.iter().enumerate() {
-            after.iter().for_each(|&earlier| next[earlier].push(node));
-        }
-        let mut level = vec![0_u64; count];
-        let mut ready: VecDeque<usize> = (0..count).filter(|&node| waits[node] == 0).collect();
-        let mut done = 0;
-        while let Some(node) = ready.pop_front() {
-            done += 1;
-            for &later in &next[node] {
-                level[later] = level[later].max(level[node] + 1);
-                waits[later] -= 1;
-                if waits[later] == 0 {
-                    ready.push_back(later);
-                }
-            }
-        }
-        if done < count {
-            return Err(self.cycle(&waits));
+        let (level, waits) = self.levels();
+        if waits.iter().any(|&waits| waits > 0) {
+            let path = self.path(&waits);
+            let lines: Vec<String> = path.iter().map(|&n| self.line(n).to_string()).collect();
+            let first = path.first().map_or(1, |&node| self.line(node));
+            let what = format!("a cycle: lines {} wait for each other", lines.join(", "));
+            return Err(Refused::at(first, what));
         }
         let mut nodes: Vec<usize> = (0..count).collect();
         nodes.sort_by_key(|&node| (level[node], node));
@@ -86,22 +73,52 @@ impl Program {
         Ok(Order { nodes, place })
     }
 
-    /// The lines of a cycle of waits; `waits` is above 0 for operations that were never ready.
-    fn cycle(&self, waits: &[usize]) -> Refused {
+    /// Operations that wait for each other, if there are any.
+    pub fn cycle(&self) -> Option<Vec<usize>> {
+        let (_, waits) = self.levels();
+        let path = self.path(&waits);
+        (!path.is_empty()).then_some(path)
+    }
+
+    /// The longest chain before each operation, and for how many it waits in the end: above 0 where
+    /// it is part of a cycle, or waits for one.
+    fn levels(&self) -> (Vec<u64>, Vec<usize>) {
+        let count = self.nodes.len();
+        let mut waits: Vec<usize> = self.nodes.iter().map(|node| node.after.len()).collect();
+        let mut next: Vec<Vec<usize>> = vec![Vec::new(); count];
+        for (node, Node { after, .. }) in self.nodes.iter().enumerate() {
+            after.iter().for_each(|&earlier| next[earlier].push(node));
+        }
+        let mut level = vec![0_u64; count];
+        let mut ready: VecDeque<usize> = (0..count).filter(|&node| waits[node] == 0).collect();
+        while let Some(node) = ready.pop_front() {
+            for &later in &next[node] {
+                level[later] = level[later].max(level[node] + 1);
+                waits[later] -= 1;
+                if waits[later] == 0 {
+                    ready.push_back(later);
+                }
+            }
+        }
+        (level, waits)
+    }
+
+    /// A cycle of waits; `waits` is above 0 for operations that were never ready.
+    fn path(&self, waits: &[usize]) -> Vec<usize> {
         let stuck = |node: &usize| waits[*node] > 0;
+        let mut seen: HashMap<usize, usize> = HashMap::new();
         let mut path: Vec<usize> = Vec::new();
         let mut at = (0..self.nodes.len()).find(stuck);
         while let Some(node) = at {
-            if let Some(first) = path.iter().position(|&seen| seen == node) {
+            if let Some(&first) = seen.get(&node) {
                 path.drain(..first);
                 break;
             }
+            seen.insert(node, path.len());
             path.push(node);
             at = self.nodes[node].after.iter().copied().find(stuck);
         }
-        let lines: Vec<String> = path.iter().map(|&node| self.line(node).to_string()).collect();
-        let first = path.first().map_or(1, |&node| self.line(node));
-        Refused::at(first, format!("a cycle: lines {} wait for each other", lines.join(", ")))
+        path
     }
 
     /// Whether `first` comes before `then` in every allowed order.

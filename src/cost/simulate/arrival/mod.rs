@@ -8,8 +8,6 @@
 //! the message waits to be received. This is LogGOPSim's model and its order of events (Hoefler,
 //! Schneider, Lumsdaine, HPDC 2010, section 3), without its rendezvous and its noise, with L and G
 //! of the tier that joins two ranks: α = L + 2·o is the time of an empty message, as everywhere.
-//! Lumsdaine, HPDC 2010, section 3), without its rendezvous and its noise, with L and G of the tier
-//! that joins two ranks: α = L + 2·o is what an empty message takes, as everywhere.
 
 mod mailbox;
 mod network;
@@ -186,6 +184,8 @@ impl<'a> Player<'a> {
         let mut waiting = vec![(0, Once::Done); operations.requires.len()];
         for &(then, first, once) in &operations.requires {
             let place = &mut next[first as usize];
+            // A NIC sends one message after another.
+            let once = if once == Once::Arrived { Once::Done } else { once };
             waiting[*place as usize] = (then, once);
             *place += 1;
         }
