@@ -299,15 +299,28 @@ impl Args {
 /// The runs of all logs: rows of the same file, collective, ranks and type form one run.
 fn runs_of(logs: Vec<(String, Imported)>, left_out: &mut Vec<String>) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
+    let several = logs.len() > 1;
     for (file, log) in logs {
         let found = collcost::measure::verdict::runs(&file, &log, left_out);
         if found.is_empty() {
+            // A recorder without times still tells the order of calls, beside a trace that has times.
+            let order = log.tables.iter().flat_map(|t| t.warnings.clone());
+            let order: Vec<String> = order.map(|what| format!("{file}: {what}")).collect();
+            if several && !order.is_empty() && log.is_trace() {
+                left_out.extend(order);
+                continue;
+            }
             log.usable()?;
             return Err(Error::input("the log holds no collective's times").at(file).help(
                 "compare needs times of collectives; collcost import shows what a log holds",
             ));
         }
         runs.extend(found);
+    }
+    if runs.is_empty() {
+        return Err(Error::input("no file has times").help(
+            "compare needs times of collectives; collcost import shows what a log holds",
+        ));
     }
     Ok(runs)
 }

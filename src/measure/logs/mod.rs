@@ -378,6 +378,12 @@ pub struct Imported {
 }
 
 impl Imported {
+    /// Whether it was read from a job's traces and not from a benchmark's log.
+    #[must_use]
+    pub fn is_trace(&self) -> bool {
+        self.tables.iter().all(|table| TRACES.iter().any(|format| format.id == table.format))
+    }
+
     /// Whether anything can be used.
     ///
     /// # Errors

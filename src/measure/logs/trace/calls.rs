@@ -11,6 +11,7 @@
 
 use std::collections::HashMap;
 
+use super::order::Order;
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{median, quantile};
@@ -108,6 +109,8 @@ pub(super) struct Calls {
     left_out: Vec<LeftOut>,
     pub warnings: Vec<String>,
     pub library: Option<String>,
+    /// What was called when, with times or without.
+    pub order: Order,
 }
 
 impl Calls {
@@ -232,6 +235,9 @@ impl Calls {
         if self.thinned > 0 {
             let each = 1_u64 << self.thinned;
             self.warn(format!("of very many calls every {each}th is used, the same on all ranks"));
+        }
+        for note in self.order.notes() {
+            self.warn(note);
         }
         let mut tables: Vec<Table> = Vec::new();
         let mut by: HashMap<(Collective, u32, Option<u32>, String), usize> = HashMap::new();

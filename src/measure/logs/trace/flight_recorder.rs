@@ -7,8 +7,9 @@
 //!    "output_sizes": [[67108864]], "state": "completed", "duration_ms": 0.456053, …}, …]}
 //! ```
 //!
-//! Only the file's name states the rank. There are times only if `TORCH_NCCL_ENABLE_TIMING` was set; the
-//! moments at which the watchdog noticed a start or an end do not measure one. Source: pytorch/pytorch
+//! Only the file's name states the rank. There are times only if `TORCH_NCCL_ENABLE_TIMING` was set, and
+//! none over Gloo; the moments at which the watchdog noticed a start or an end do not measure one. Groups
+//! and the order of calls are there in any case. Source: pytorch/pytorch
 //! torch/csrc/distributed/c10d/FlightRecorder.hpp.
 
 use std::collections::HashMap;
@@ -57,12 +58,16 @@ struct Entry {
     /// Whether the watchdog is done with it.
     retired: bool,
     time: Option<f64>,
+    /// Whether it was recorded over Gloo, which measures no times.
+    gloo: bool,
 }
 
 #[derive(Default)]
 struct Dump {
     groups: HashMap<String, Config>,
     entries: Vec<Entry>,
+    /// Group, number and name of what is in the order, but no row.
+    others: Vec<(String, u32, String)>,
 }
 
 pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fault> {
@@ -157,8 +162,10 @@ impl Dump {
             state: String::new(),
             retired: false,
             time: None,
+            gloo: false,
         };
         let mut types = [None, None];
+        let mut said = String::new();
         for (key, value) in fields(object) {
             match key {
                 b"process_group" => {
@@ -170,6 +177,8 @@ impl Dump {
                     let name = text(value).unwrap_or_default();
                     entry.called = called(&name);
                     entry.ends = ends(&name);
+                    entry.gloo = name.starts_with("gloo:");
+                    said = name.into_owned();
                 }
                 b"input_sizes" => entry.input = count(value).unwrap_or(0),
                 b"output_sizes" => entry.output = count(value).unwrap_or(0),
@@ -182,6 +191,9 @@ impl Dump {
             }
         }
         entry.dtype = types[0].or(types[1]);
+        if matches!(entry.called, Called::Barrier | Called::Uneven | Called::Unknown) {
+            self.others.push((entry.group.clone(), entry.sequence, said));
+        }
         match entry.called {
             Called::Nothing => {}
             Called::Barrier => {
@@ -193,9 +205,36 @@ impl Dump {
         }
     }
 
+    /// Passes on what this rank called when, whether it was timed or not.
+    fn order(&mut self, rank: u32, calls: &mut Calls) {
+        let only = self.groups.values().next().filter(|_| self.groups.len() == 1);
+        let config = |name: &str| self.groups.get(name).or(only);
+        // A message is no call of the whole group.
+        let entries = self.entries.iter().filter(|e| e.ends.is_none());
+        for entry in entries {
+            let Some(config) = config(&entry.group) else { continue };
+            let Called::Collective(collective) = entry.called else { continue };
+            let bytes = entry.dtype.and_then(|dtype| {
+                size(collective, entry.input, entry.output, dtype, config.ranks)
+            });
+            let what = match bytes {
+                Some(bytes) => format!("{} of {bytes}", collective.id()),
+                None => collective.id().to_owned(),
+            };
+            let group = (config.name.clone(), config.ranks);
+            calls.order.see(group, rank, entry.sequence, what);
+        }
+        for (group, sequence, what) in std::mem::take(&mut self.others) {
+            if let Some(config) = config(&group) {
+                calls.order.see((config.name.clone(), config.ranks), rank, sequence, what);
+            }
+        }
+    }
+
     /// Passes on the calls of this rank.
     fn settle(mut self, rank: u32, calls: &mut Calls) {
         let mut messages: HashMap<(String, u32, u32), u32> = HashMap::new();
+        self.order(rank, calls);
         self.entries.sort_by(|a, b| (&a.group, a.sequence).cmp(&(&b.group, b.sequence)));
         let same = |a: &Entry, b: &Entry| {
             a.group == b.group && a.sequence == b.sequence && b.ends.is_none()
@@ -212,13 +251,13 @@ impl Dump {
             let timed = wrapped.unwrap_or(&launch[0]);
             // Gloo's entries stay scheduled: their start is not tracked.
             if timed.state != "completed" && !timed.retired {
+                calls.order.untimed = true;
                 calls.leave_out(&format!("not completed: its state is {}", timed.state), 0);
                 continue;
             }
             let Some(time) = timed.time else {
-                let why = "no duration_ms: timing was off (TORCH_NCCL_ENABLE_TIMING=1 turns it on), and the \
-                           watchdog's checks do not measure times";
-                calls.leave_out(why, 0);
+                calls.order.untimed = true;
+                calls.leave_out(if timed.gloo { GLOO } else { UNTIMED }, 0);
                 continue;
             };
             let seconds = Seconds(time * 1e-3);
@@ -243,6 +282,11 @@ impl Dump {
         }
     }
 }
+
+const UNTIMED: &str = "no duration_ms: timing was off (TORCH_NCCL_ENABLE_TIMING=1 turns it on), and the \
+                       watchdog's checks do not measure times";
+const GLOO: &str = "no duration_ms: over Gloo the flight recorder has groups and order, but no times; the \
+                    profiler's trace has them (record_shapes=True)";
 
 fn group(config: &Config) -> Group {
     Group { name: config.name.clone(), ranks: config.ranks, nodes: None, host_clock: false }

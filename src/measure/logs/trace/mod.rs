@@ -9,6 +9,7 @@ mod inspector;
 mod json;
 mod kineto;
 mod nsys;
+mod order;
 mod pickle;
 mod refused;
 mod sqlite;
