@@ -1,4 +1,4 @@
-//! Lists the files under `profiles/`, and links the command such that it starts fast.
+//! Lists the files under `profiles/` and the lines of NCCL's machines, and links the command such that it starts fast.
 //!
 //! A machine, a node kind or a network is a file and nothing else: no list has to be kept beside it.
 //!
@@ -23,8 +23,10 @@ use toml::{Table, Value};
 fn main() -> io::Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=profiles");
+    println!("cargo:rerun-if-changed={NCCL_MACHINES}");
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     fs::write(out.join("profiles.rs"), profiles()?)?;
+    fs::write(out.join("nccl_machines.rs"), nccl_machines()?)?;
     link_command();
     Ok(())
 }
@@ -48,6 +50,29 @@ fn profiles() -> io::Result<String> {
         out += "];\n";
     }
     Ok(out)
+}
+
+/// The machines whose graphs NCCL's search found, a line each.
+const NCCL_MACHINES: &str = "src/library/nccl/machines.csv";
+
+/// Their table, with what recognizes a line apart: a start looks for one of a hundred.
+fn nccl_machines() -> io::Result<String> {
+    let text = fs::read_to_string(NCCL_MACHINES)?;
+    let mut lines = text.lines();
+    let columns = lines.next().unwrap_or_default();
+    let count = lines.clone().count();
+    let mut out =
+        format!("const COLUMNS: &str = {columns:?};\nstatic LINES: [Line; {count}] = [\n");
+    for line in lines {
+        let [version, from, to, machine, per_node, ..] = line.split(',').collect::<Vec<_>>()[..]
+        else {
+            return Err(io::Error::other(format!("{NCCL_MACHINES}: {line}")));
+        };
+        let to = if to.is_empty() { "None".to_owned() } else { format!("Some({to})") };
+        let nodes = format!("Nodes({from}, {to})");
+        out += &format!("Line::new({version:?}, {machine:?}, {nodes}, {per_node}, {line:?}),\n");
+    }
+    Ok(out + "];\n")
 }
 
 fn json(file: &Table) -> io::Result<String> {

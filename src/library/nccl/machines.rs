@@ -7,7 +7,7 @@
 //! table has the results of the searches of NVIDIA/nccl 2.18.3 to 2.30.7 for 1 to 128 nodes.
 
 use std::fmt;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
 use super::comms::{communicator, plain};
 use super::described::Machine;
@@ -16,7 +16,8 @@ use super::topology::Knobs;
 use super::{Communicator, Version};
 use crate::base::error::{Error, Result, did_you_mean};
 
-const TABLE: &str = include_str!("machines.csv");
+// `COLUMNS`, the first line of machines.csv, and `LINES`, the others.
+include!(concat!(env!("OUT_DIR"), "/nccl_machines.rs"));
 
 /// A known machine: how many of its GPUs a job uses on each node, and on how many nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,7 +175,7 @@ impl Nodes {
     }
 }
 
-/// A line of the table, split only as far as needed to recognize it.
+/// A line of the table, and what recognizes it.
 struct Line {
     version: &'static str,
     machine: &'static str,
@@ -186,15 +187,14 @@ struct Line {
 }
 
 impl Line {
-    /// `None` if it is not a line of this table.
-    fn of(text: &'static str) -> Option<Self> {
-        let mut fields = text.splitn(6, ',');
-        let (version, from, to) = (fields.next()?, fields.next()?, fields.next()?);
-        let machine = fields.next()?;
-        let per_node = fields.next()?.parse().ok()?;
-        let to = if to.is_empty() { None } else { Some(to.parse().ok()?) };
-        let nodes = Nodes(from.parse().ok()?, to);
-        Some(Self { version, machine, nodes, per_node, text, read: OnceLock::new() })
+    const fn new(
+        version: &'static str,
+        machine: &'static str,
+        nodes: Nodes,
+        per_node: u32,
+        text: &'static str,
+    ) -> Self {
+        Self { version, machine, nodes, per_node, text, read: OnceLock::new() }
     }
 
     /// The communicator on the fewest nodes of the line.
@@ -203,15 +203,10 @@ impl Line {
             return Ok(read);
         }
         let Nodes(nodes, _) = self.nodes;
-        let columns = TABLE.lines().next().unwrap_or_default();
-        let read = plain(columns, self.text, |r| communicator(r, nodes * self.per_node, nodes))?;
+        let read = plain(COLUMNS, self.text, |r| communicator(r, nodes * self.per_node, nodes))?;
         Ok(*self.read.get_or_init(|| read))
     }
 }
-
-/// The table's lines.
-static LINES: LazyLock<Vec<Line>> =
-    LazyLock::new(|| TABLE.lines().skip(1).filter_map(Line::of).collect());
 
 /// The machines whose graphs are known.
 #[must_use]
@@ -231,10 +226,10 @@ mod tests {
 
     #[test]
     fn the_table_is_plain_and_every_line_is_read() {
-        assert!(TABLE.starts_with("version,from,to,machine,localranks,"));
-        assert!(!TABLE.contains(['"', ' ', '\r']));
-        for text in TABLE.lines().skip(1) {
-            let line = Line::of(text).expect(text);
+        assert!(COLUMNS.starts_with("version,from,to,machine,localranks,"));
+        for line in &LINES {
+            let text = line.text;
+            assert!(!text.contains(['"', ' ', '\r']));
             let search = Version::ALL.into_iter().find(|v| v.id() == line.version).expect(text);
             let Nodes(nodes, _) = line.nodes;
             let place = Place { machine: line.machine, per_node: line.per_node, nodes, search };

@@ -214,9 +214,9 @@ impl Dump {
         for entry in entries {
             let Some(config) = config(&entry.group) else { continue };
             let Called::Collective(collective) = entry.called else { continue };
-            let bytes = entry.dtype.and_then(|dtype| {
-                size(collective, entry.input, entry.output, dtype, config.ranks)
-            });
+            let bytes = entry
+                .dtype
+                .and_then(|dtype| size(collective, entry.input, entry.output, dtype, config.ranks));
             let what = match bytes {
                 Some(bytes) => format!("{} of {bytes}", collective.id()),
                 None => collective.id().to_owned(),
