@@ -28,6 +28,9 @@ pub struct ServeView {
     pub cache_tokens: f64,
     /// Bytes of cache per sequence that a separate prefill transfers.
     pub handoff_bytes: f64,
+    /// The time of that to another node, if all GPUs of the node do it at once; null if no network is
+    /// known.
+    pub handoff_s: Option<f64>,
     /// The GPU's memory.
     pub capacity_bytes: f64,
     /// Whether weights and the cache of one sequence fit.
@@ -56,10 +59,20 @@ pub struct PhaseView {
     pub busy_s: f64,
     /// The time of collectives.
     pub messages_s: f64,
+    /// The kernel of TP's all-reduces, where the engine's rules and kernels are known.
+    pub allreduce: Option<String>,
+    /// The measured kernels of dispatch and combine; null: priced from their bytes.
+    pub experts: Option<&'static str>,
 }
 
 pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
-    let phase = |p: Phase| PhaseView { time_s: p.time(), busy_s: p.busy, messages_s: p.messages };
+    let phase = |p: Phase| PhaseView {
+        time_s: p.time(),
+        busy_s: p.busy,
+        messages_s: p.messages,
+        allreduce: p.reduced.map(|k| format!("{}/{}", k.backend, k.kernel)),
+        experts: p.moved,
+    };
     let degrees =
         [("attention tp", serve.tp), ("pp", serve.pp), ("dp", serve.dp), ("ep", serve.ep)];
     ServeView {
@@ -73,6 +86,7 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         cache_bytes_per_token: served.cache_a_token,
         cache_tokens: served.tokens.floor(),
         handoff_bytes: served.handoff,
+        handoff_s: served.handing,
         capacity_bytes: serve.device.memory_gb * 1e9,
         fits: served.tokens >= f64::from(serve.context),
         sequences: served.sequences,

@@ -24,6 +24,8 @@ use crate::model::formula::Shape;
 use crate::plan::bucket::{Gradients, Rule, pack, timeline};
 use crate::plan::table::MachineEntry;
 
+pub(super) use kernels::SCALES;
+
 /// Changes of a machine's parameters.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tweak {

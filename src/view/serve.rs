@@ -32,8 +32,10 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
         ),
     );
     let phase = |p: &PhaseView| {
+        let by: Vec<&str> = p.allreduce.as_deref().into_iter().chain(p.experts).collect();
+        let by = if by.is_empty() { String::new() } else { format!(", by {}", by.join(" and ")) };
         format!(
-            "{}: memory and kernels {} ideal, collectives {} expected",
+            "{}: memory and kernels {} ideal, collectives {} expected{by}",
             Seconds(p.time_s),
             Seconds(p.busy_s),
             Seconds(p.messages_s)
@@ -44,7 +46,11 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
         format!("one token for {} sequences {}", report.sequences, phase(&report.decode)),
     );
     page.entry("prefill  ", format!("{} tokens {}", report.prefill_tokens, phase(&report.prefill)));
-    page.entry("hand-off ", format!("{} of cache per sequence", Volume(report.handoff_bytes)));
+    let handing = report.handoff_s.map_or(String::new(), |s| {
+        format!(", {} to another node if all GPUs of the node send", Seconds(s))
+    });
+    let handoff = Volume(report.handoff_bytes);
+    page.entry("hand-off ", format!("{handoff} of cache per sequence{handing}"));
     page.entries("inferred ", &report.inferred);
     page.record(
         report,

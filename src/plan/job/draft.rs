@@ -53,6 +53,8 @@ pub(crate) const KEYS: &[&str] = &[
     "profile",
     "step_s",
     "serve",
+    "engine",
+    "all2all",
     "context",
     "sequences",
     "chunk",

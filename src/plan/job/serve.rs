@@ -2,14 +2,18 @@
 //!
 //! A decode step takes the time to read the weights that its tokens use and their cache once, or
 //! its computing time if that is longer; a prefill computes. Both wait for TP's two all-reduces per
-//! layer, and for dispatch and combine of experts. A pipeline stage passes its token on, so a token
-//! goes through all stages in series.
+//! layer, as the inference engine runs them, and for dispatch and combine of experts, by DeepEP's
+//! kernels as measured where the server uses them inside a node. A pipeline stage passes its token
+//! on, so a token goes through all stages in series.
 
 use super::draft::Draft;
 use super::wires::{Among, Wires};
 use super::{Device, Framework, Precision, Transformer};
 use crate::base::collective::Collective::{AllGather, AllReduce, AllToAll, SendRecv};
 use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
+use crate::library::engines::Kernel;
+use crate::measure::expect::Tokens;
 use crate::plan::Group;
 use crate::plan::table::{MachineEntry, Machines};
 
@@ -34,6 +38,10 @@ pub(crate) struct Serve {
     /// Bytes of a weight, and of an element of the cache.
     pub weight: f64,
     pub cache: f64,
+    /// The server, whose rules say what all-reduces run; none: what the library runs.
+    pub engine: Option<String>,
+    /// DeepEP's kernels, of decode and of prefill; none: an all-to-all of copies.
+    pub dispatch: Option<[&'static str; 2]>,
     pub device: Device,
     pub machine: MachineEntry,
     pub inferred: Vec<String>,
@@ -52,6 +60,9 @@ pub(crate) struct Served {
     pub prefill: Phase,
     /// Bytes of a sequence's cache, which a separate prefill transfers.
     pub handoff: f64,
+    /// Seconds of that to a GPU of another node, if all GPUs of the node do it at once; `None` if no
+    /// network is known.
+    pub handing: Option<f64>,
 }
 
 /// A phase in seconds.
@@ -60,6 +71,10 @@ pub(crate) struct Phase {
     /// Reading memory or computing, the longer of both.
     pub busy: f64,
     pub messages: f64,
+    /// What runs TP's all-reduces, where the engine's rules and kernels are known.
+    pub reduced: Option<Kernel>,
+    /// Measured kernels of dispatch and combine.
+    pub moved: Option<&'static str>,
 }
 
 impl Phase {
@@ -117,6 +132,23 @@ impl Draft {
         let device = self.device(machines)?;
         let gpus = u64::from(tp * dp * pp);
         let machine = self.links(machines, &device, gpus, &mut inferred)?;
+        let (ll, normal) = ("deepep-ll", "deepep-normal");
+        let dispatch = match self.get("all2all") {
+            None => None,
+            Some("deepep-ll") => Some([ll, ll]),
+            Some("deepep-normal") => Some([normal, normal]),
+            Some("deepep-auto") => Some([ll, normal]),
+            Some(other) => {
+                return Err(Error::input(format!("`{other}` is not a kernel between experts"))
+                    .at("all2all")
+                    .help("write deepep-normal, deepep-ll or deepep-auto"));
+            }
+        };
+        if let Some(other) = self.get("engine").filter(|e| !crate::library::is_engine(e)) {
+            return Err(Error::input(format!("`{other}` is not an inference engine"))
+                .at("engine")
+                .help("write one such as vllm or sglang@0.5.23"));
+        }
         let share = self.get("utilization").and_then(|t| t.parse::<f64>().ok());
         Ok(Serve {
             name: self.name.clone(),
@@ -131,6 +163,8 @@ impl Draft {
             utilization: share.filter(|u| (0.05..=1.0).contains(u)).unwrap_or(0.9),
             weight,
             cache: if small("cache_type") { 1.0 } else { 2.0 },
+            engine: self.get("engine").map(str::to_owned),
+            dispatch,
             device,
             machine,
             inferred,
@@ -174,7 +208,16 @@ impl Serve {
             decode: self.decode(wires, per_token, sequences)?,
             prefill: self.prefill(wires)?,
             handoff,
+            handing: self.handing(wires, per_token),
         })
+    }
+
+    /// Every GPU sends what it holds of a sequence's cache to its counterpart on another node.
+    fn handing(&self, wires: &Wires<'_>, per_token: f64) -> Option<f64> {
+        let apart = wires.domain();
+        let world = u64::from(apart) * 2;
+        let pair = Among { world, group: Group { ranks: 2, stride: apart } };
+        wires.time(SendRecv, pair, per_token * f64::from(self.context)).ok()
     }
 
     /// The factor by which TP divides the cache: at most by heads, a latent not at all.
@@ -200,7 +243,8 @@ impl Serve {
         let cache = per_token * f64::from(self.pp) * tokens * f64::from(self.context);
         let compute = self.compute(tokens) / tp;
         let busy = ((read + cache) / self.device.stream()).max(compute);
-        Ok(Phase { busy, messages: self.messages(wires, tokens)? })
+        let phase = Phase { busy, ..Phase::default() };
+        self.messages(wires, tokens, self.dispatch.map(|d| d[0]), phase)
     }
 
     fn prefill(&self, wires: &Wires<'_>) -> Result<Phase> {
@@ -208,7 +252,8 @@ impl Serve {
         let core = 2.0 * self.model.core_width() * tokens * tokens * f64::from(self.model.layers);
         let attention = core / self.device.attention(false, Framework::Megatron);
         let busy = (self.compute(tokens) + attention) / f64::from(self.tp);
-        Ok(Phase { busy, messages: self.messages(wires, tokens)? })
+        let phase = Phase { busy, ..Phase::default() };
+        self.messages(wires, tokens, self.dispatch.map(|d| d[1]), phase)
     }
 
     /// The time in seconds of the products of `tokens` on one GPU.
@@ -220,7 +265,14 @@ impl Serve {
         2.0 * weights * tokens / self.device.body(precision, Framework::Megatron)
     }
 
-    fn messages(&self, wires: &Wires<'_>, tokens: f64) -> Result<f64> {
+    /// Adds the messages of `tokens` tokens of a group to a phase.
+    fn messages(
+        &self,
+        wires: &Wires<'_>,
+        tokens: f64,
+        dispatch: Option<&'static str>,
+        phase: Phase,
+    ) -> Result<Phase> {
         let model = &self.model;
         let world = u64::from(self.gpus());
         let among = |ranks, stride| Among { world, group: Group { ranks, stride } };
@@ -229,15 +281,55 @@ impl Serve {
         let (tp, hop) = (among(self.tp, 1), among(2, self.tp * self.dp));
         let logits = tokens * f64::from(model.vocab) * 2.0;
         let spread = if self.ep > 1 { model.moe_layers() } else { 0.0 };
-        let mut sum = (2.0 * layers - spread + 1.0) * wires.time(AllReduce, tp, width)?
-            + wires.time(AllGather, tp, logits)?;
-        if let Some(experts) = model.experts.filter(|_| self.ep > 1) {
-            let copies = width / f64::from(self.tp) * f64::from(experts.top_k);
-            sum += 2.0 * spread * wires.time(AllToAll, among(self.ep, 1), copies)?;
+        let engine = self.engine.as_deref();
+        let by_engine = engine.and_then(|e| wires.by_engine(e, tp, (width, model.hidden)));
+        let (reduced, each) = match by_engine {
+            Some((kernel, each)) => (Some(kernel), each),
+            None => (None, wires.time(AllReduce, tp, width)?),
+        };
+        let mut sum = (2.0 * layers - spread + 1.0) * each + wires.time(AllGather, tp, logits)?;
+        let mut moved = None;
+        if self.ep > 1 && model.experts.is_some() {
+            let (both, kernels) = self.experts(wires, tokens / f64::from(self.tp), dispatch)?;
+            sum += spread * both;
+            moved = kernels;
         }
         if self.pp > 1 {
             sum += f64::from(self.pp - 1) * wires.time(SendRecv, hop, width)?;
         }
-        Ok(sum)
+        Ok(Phase { messages: sum, reduced, moved, ..phase })
+    }
+
+    /// A dispatch and a combine of a rank's tokens, and the measured kernels that carry them.
+    fn experts(
+        &self,
+        wires: &Wires<'_>,
+        tokens: f64,
+        dispatch: Option<&'static str>,
+    ) -> Result<(f64, Option<&'static str>)> {
+        let Some(experts) = self.model.experts else { return Ok((0.0, None)) };
+        let world = u64::from(self.gpus());
+        let ep = Among { world, group: Group { ranks: self.ep, stride: 1 } };
+        let width = f64::from(self.model.hidden) * 2.0;
+        if let Some(kernels) = dispatch {
+            let sent = Tokens {
+                each: tokens.round() as u64,
+                width: Bytes(width as u64),
+                top_k: experts.top_k,
+                experts: experts.experts,
+                ranks: self.ep,
+            };
+            if let Some(both) = wires.by_kernels(ep, kernels, sent) {
+                return Ok((both, Some(kernels)));
+            }
+        }
+        // Over nodes the normal kernels forward inside them; low latency sends every copy.
+        let both = if dispatch == Some("deepep-normal") {
+            let limited = (experts.experts, experts.top_k);
+            2.0 * wires.once_a_node(ep, (tokens, width, None), limited)?
+        } else {
+            2.0 * wires.time(AllToAll, ep, tokens * width * f64::from(experts.top_k))?
+        };
+        Ok((both, None))
     }
 }

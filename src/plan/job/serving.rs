@@ -58,9 +58,19 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if let Some(all) = args.number(&["max-running-requests"]) {
         draft.put("sequences", (all / replicas).max(1).to_string())?;
     }
+    draft.put("engine", if sglang { "sglang" } else { "vllm" })?;
     let backend = args.any(&["all2all-backend", "moe-a2a-backend"]).unwrap_or("");
     if backend.contains("deepep") {
-        draft.put("dispatcher", "deepep")?;
+        // vLLM's backends name the kernels, SGLang's have a mode, by default by phase.
+        let mode = args.any(&["deepep-mode"]).unwrap_or(if sglang { "auto" } else { backend });
+        draft.put(
+            "all2all",
+            match mode {
+                "auto" => "deepep-auto",
+                low if low.replace('-', "_").contains("low_latency") => "deepep-ll",
+                _ => "deepep-normal",
+            },
+        )?;
     }
     Ok(draft)
 }

@@ -7,8 +7,11 @@ use std::rc::Rc;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio};
+use crate::library::engines::{Conditions, Kernel};
+use crate::library::{self, Site, policy};
+use crate::measure::expect::{ExpertTimes, Kernels, Tokens, site};
 use crate::model::algorithm::Registry;
-use crate::plan::price::{Asked, Tweak, World};
+use crate::plan::price::{Asked, SCALES, Tweak, World};
 use crate::plan::table::MachineEntry;
 use crate::plan::{Group, Routing};
 
@@ -94,6 +97,46 @@ impl<'r> Wires<'r> {
         // token's own node counted).
         const REACHED: f64 = 0.7;
         Ok(fabric.launch.0 + data / REACHED)
+    }
+
+    /// Seconds of an all-reduce of `bytes` by an inference engine's rules in a graph, and what runs;
+    /// `None` if its kernel's time is not known.
+    pub fn by_engine(
+        &self,
+        engine: &str,
+        among: Among,
+        (bytes, hidden): (f64, u32),
+    ) -> Option<(Kernel, f64)> {
+        if among.group.ranks < 2 {
+            return None;
+        }
+        let query = &self.asked(Collective::AllReduce, among).ok()?.query;
+        let conditions = Conditions { hidden: Some(u64::from(hidden)), ..Conditions::default() };
+        let size = Bytes(bytes.round() as u64);
+        let element = conditions.dtype.bytes();
+        let site = Site { conditions, ..site(query) };
+        let call = library::Call { element, size, ..library::Call::of(query) };
+        let kernel = policy(engine, &site).ok()?.choose(&call).ok()?.kernel?;
+        let told = Kernels::new(self.registry, query).ok()?.at(kernel, size)?;
+        Some((kernel, told.time.0))
+    }
+
+    /// Seconds of a dispatch and a combine of tokens, whose width is that of bf16, as these kernels
+    /// were measured: FP8 with its scales out, bf16 back. `None` over nodes, and where nobody measured
+    /// them.
+    pub fn by_kernels(&self, among: Among, kernels: &str, tokens: Tokens) -> Option<f64> {
+        let asked = self.asked(Collective::AllToAll, among).ok().filter(|a| a.lies.nodes == 1)?;
+        let fp8 = Bytes((tokens.width.0 as f64 / 2.0 * SCALES).round() as u64);
+        let at = |phase, width| {
+            let told = ExpertTimes::built_in().at(
+                &asked.query,
+                kernels,
+                phase,
+                Tokens { width, ..tokens },
+            );
+            told.map(|told| told.time.0)
+        };
+        Some(at("dispatch", fp8)? + at("combine", tokens.width)?)
     }
 
     /// Ranks that share the fastest links.

@@ -78,7 +78,7 @@ pub(super) fn between_experts(
 }
 
 /// Each 128 bytes of FP8 have 4 bytes of scale.
-const SCALES: f64 = 1.0 + 4.0 / 128.0;
+pub(in crate::plan) const SCALES: f64 = 1.0 + 4.0 / 128.0;
 
 /// A call with the expected time of a kernel, instead of its library's algorithm.
 fn taking(
