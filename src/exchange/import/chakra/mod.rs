@@ -32,10 +32,21 @@ use node::{Call, Node};
 /// The most operations of all ranks.
 const MOST: usize = 1 << 23;
 
-/// The processors of a rank: the GPU computes, the host computes, and what moves messages.
+/// The processors of a rank: its GPU, its host, what sends and what receives, which do not disturb
+/// each other, and one for steps without time.
 const GPU: u8 = 0;
 const HOST: u8 = 1;
-const MOVES: u8 = 2;
+const SENDS: u8 = 2;
+const RECEIVES: u8 = 3;
+const STEPS: u8 = 4;
+
+fn processor(does: Does) -> u8 {
+    match does {
+        Does::Send { .. } => SENDS,
+        Does::Receive { .. } => RECEIVES,
+        Does::Compute(_) => STEPS,
+    }
+}
 
 /// The nodes of every rank, with the file that they come from.
 type Files = Vec<(String, Vec<Node>)>;
@@ -139,17 +150,17 @@ impl<'a> Player<'a> {
                     (one, one)
                 }
                 node::Does::Sends { to, bytes, .. } => {
-                    let one = self.push(of, Does::Send { to, tag: 0, bytes }, MOVES)?;
+                    let one = self.push(of, Does::Send { to, tag: 0, bytes }, SENDS)?;
                     (one, one)
                 }
                 node::Does::Receives { from, bytes, .. } => {
                     let does = Does::Receive { from: Some(from), tag: Some(0), bytes };
-                    let one = self.push(of, does, MOVES)?;
+                    let one = self.push(of, does, RECEIVES)?;
                     (one, one)
                 }
                 node::Does::Calls(_) => {
                     let gate = Does::Compute(Seconds(0.0));
-                    (self.push(of, gate, MOVES)?, self.push(of, gate, MOVES)?)
+                    (self.push(of, gate, STEPS)?, self.push(of, gate, STEPS)?)
                 }
             };
             match self.ends.get_mut(of.0 as usize) {
@@ -329,7 +340,7 @@ impl<'a> Player<'a> {
                 }
                 compute @ Does::Compute(_) => compute,
             };
-            let one = self.push((rank, node), does, MOVES)?;
+            let one = self.push((rank, node), does, processor(does))?;
             match operation.does {
                 Does::Send { to, tag, .. } => {
                     sends.insert(tag, one);

@@ -24,7 +24,7 @@ pub(super) static USELESS: &[Useless] = &[
     Useless {
         is: |head| head.bytes.get(1..4) == Some(b"\x0a\x05\x30") || chakra_metadata(head.bytes),
         what: "a Chakra trace in protobuf states neither what its sizes count nor whether its times were measured",
-        help: "give the profiler's trace from which it was made (torch.profiler's export_chrome_trace)",
+        help: "give the profiler's trace from which it was made (torch.profiler's export_chrome_trace); to simulate it: collcost simulate --schedule NAME.0.et",
     },
     Useless {
         is: |head| head.has("Communicators...") && (head.has("Job summary") || head.has("Ranks")),
