@@ -318,9 +318,8 @@ fn runs_of(logs: Vec<(String, Imported)>, left_out: &mut Vec<String>) -> Result<
         runs.extend(found);
     }
     if runs.is_empty() {
-        return Err(Error::input("no file has times").help(
-            "compare needs times of collectives; collcost import shows what a log holds",
-        ));
+        return Err(Error::input("no file has times")
+            .help("compare needs times of collectives; collcost import shows what a log holds"));
     }
     Ok(runs)
 }

@@ -146,6 +146,8 @@ impl Dump {
             let ranks = ranks.split(',').filter(|r| r.bytes().any(|b| b.is_ascii_digit())).count();
             let desc = of(b"desc").filter(|d| !d.is_empty() && d != "undefined");
             let said = desc.unwrap_or_else(|| name.clone()).into_owned();
+            // Gloo does not name the group of all ranks.
+            let said = if said.is_empty() { "default".to_owned() } else { said };
             self.groups.insert(name.into_owned(), Config { name: said, ranks: ranks as u32 });
         }
     }
@@ -214,9 +216,9 @@ impl Dump {
         for entry in entries {
             let Some(config) = config(&entry.group) else { continue };
             let Called::Collective(collective) = entry.called else { continue };
-            let bytes = entry.dtype.and_then(|dtype| {
-                size(collective, entry.input, entry.output, dtype, config.ranks)
-            });
+            let bytes = entry
+                .dtype
+                .and_then(|dtype| size(collective, entry.input, entry.output, dtype, config.ranks));
             let what = match bytes {
                 Some(bytes) => format!("{} of {bytes}", collective.id()),
                 None => collective.id().to_owned(),

@@ -113,23 +113,28 @@ mod tests {
     #[test]
     fn ranks_are_compared_from_what_all_remember() {
         let (a, b) = ([(1, "x"), (2, "y"), (3, "y")], [(2, "y"), (3, "y")]);
-        assert_eq!(order(&[&a, &b]), [
-            "group dp, 2 ranks: the same calls in one order, 2 in all: 2 × y"
-        ]);
-        assert_eq!(order(&[&b]), [
-            "group dp, 1 of 2 ranks: its calls in order, 2 in all: 2 × y"
-        ]);
+        assert_eq!(
+            order(&[&a, &b]),
+            ["group dp, 2 ranks: the same calls in one order, 2 in all: 2 × y"]
+        );
+        assert_eq!(order(&[&b]), ["group dp, 1 of 2 ranks: its calls in order, 2 in all: 2 × y"]);
     }
 
     #[test]
     fn the_first_difference_is_named() {
         let a = [(2, "y"), (3, "y"), (4, "z")];
-        assert_eq!(order(&[&a, &a[..2]]), [
-            "group dp, 2 ranks: the same 2 calls in one order, then call 4, z, is on rank 0 and not on \
+        assert_eq!(
+            order(&[&a, &a[..2]]),
+            [
+                "group dp, 2 ranks: the same 2 calls in one order, then call 4, z, is on rank 0 and not on \
              rank 1, which is late, or whose dump is of an earlier moment"
-        ]);
-        assert_eq!(order(&[&a, &[(2, "y"), (3, "x")]]), [
-            "group dp, 2 ranks: the same 1 calls in one order, then call 3 is y on rank 0 and x on rank 1"
-        ]);
+            ]
+        );
+        assert_eq!(
+            order(&[&a, &[(2, "y"), (3, "x")]]),
+            [
+                "group dp, 2 ranks: the same 1 calls in one order, then call 3 is y on rank 0 and x on rank 1"
+            ]
+        );
     }
 }
