@@ -46,8 +46,8 @@ fn beside_other_machines_no_slowed_run_is_healthy() {
     let text = table(&counts);
     println!("{text}");
     assert!(all.part(|c| c.ill + c.unclear) >= 0.95, "{text}");
-    // The goal of 80 % is not met: 73 % over all series.
-    assert!(all.first >= all.ill * 7 / 10, "{text}");
+    // The goal of 80 % is not met: 77 % over all series.
+    assert!(all.first >= all.ill * 3 / 4, "{text}");
     assert!(healthy.part(|c| c.ill) <= 0.03, "{text}");
     assert_eq!(slowed.ill + slowed.unclear, slowed.all, "{text}");
 }

@@ -7,7 +7,7 @@
 //! Each value in a range is a separate form, so a cause that could explain many shapes is less likely to
 //! be the cause of one.
 
-use super::likelihood::Figures::{self, Range, Rate};
+use super::likelihood::Figures::{self, Lanes, Range, Rate};
 use super::plateau::nic;
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds, Volume};
@@ -357,7 +357,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         id: "pcie-degraded",
         what: "NICs' PCIe links run at part of their width or generation",
         next: PCIE_NEXT,
-        figures: Rate,
+        figures: Lanes,
         forces: None,
         forms: |w| {
             // A half, a quarter and so on of the lanes that a NIC needs: they carry a little more than it does.

@@ -116,6 +116,20 @@ pub struct Facts {
     pub at_most: bool,
     /// What the log says about how the run was done.
     pub evidence: Evidence,
+    /// How certain it is what the log's sizes count.
+    pub sizes: Sizes,
+}
+
+/// How certain it is what sizes count: M, or a rank's block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sizes {
+    /// The format's own documentation or source says it.
+    #[default]
+    Documented,
+    /// Columns of a table that anybody may have written.
+    Table,
+    /// Nobody says it.
+    Open,
 }
 
 /// One number that was typed.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Facts;
+use super::{Facts, Sizes};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::curve::{Observation, Placed, observations};
@@ -60,6 +60,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
             run.traced.extend(row.traced.map(|t| (row.size, t)));
             run.facts.wrong += row.wrong.unwrap_or(0);
             run.facts.shared_gpu |= table.shares_gpus;
+            run.facts.sizes = sizes(table.format);
             if row.in_place == in_place {
                 run.times.push((row.size, time));
             } else {
@@ -74,6 +75,15 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
         }
     }
     by.into_values().filter(|run| !run.times.is_empty()).map(medians).collect()
+}
+
+/// What a format's sizes count is documented for all but these.
+fn sizes(format: &str) -> Sizes {
+    match format {
+        "csv" => Sizes::Table,
+        "hccl" => Sizes::Open,
+        _ => Sizes::Documented,
+    }
 }
 
 fn medians(mut run: Run) -> Run {

@@ -8,7 +8,7 @@ use super::clues::Clue;
 use super::lab::Lab;
 use super::likelihood::{Figures, Likelihood, sum_ln};
 use super::mechanism::{MECHANISMS, Wire};
-use super::{Cause, Facts, Point, prior};
+use super::{Cause, Facts, Point, Sizes, prior};
 use crate::base::quantity::{Bytes, Ratio};
 use crate::base::stats::median;
 use crate::library::nccl::Algo;
@@ -68,6 +68,9 @@ const LEAST: f64 = 0.01;
 const LIKELIER: f64 = 1.0;
 /// A setting that costs less, as a logarithm, makes no run ill: 15 %.
 const COSTS: f64 = 0.14;
+/// What the documented columns of a table weigh against another convention, as a logarithm: as much as
+/// a line of a log that typically comes with something else.
+const AGAINST: f64 = -2.0;
 /// From this size on, bytes decide the time.
 const LARGE: Bytes = Bytes(1 << 20);
 
@@ -268,7 +271,12 @@ pub(super) fn line_up(
             let is_named = about().any(Clue::is_name);
             named |= is_named && mean > healthy + LIKELIER;
             set |= about().any(|clue| clue.is_set()) && suspect.is_as_long(points);
-            let score = prior::ln(suspect.id, lab.query) + mean - (shared as f64).ln() + read;
+            let against = match suspect.id {
+                "wrong-convention" if facts.sizes == Sizes::Table => AGAINST,
+                _ => 0.0,
+            };
+            let score =
+                prior::ln(suspect.id, lab.query) + mean - (shared as f64).ln() + read + against;
             let says = about().filter(|clue| clue.ln > 0.0).map(|clue| clue.says.clone()).collect();
             // The times do not speak against it more than the clue speaks for it.
             let named = is_named && mean + read > healthy;

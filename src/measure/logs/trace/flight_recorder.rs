@@ -146,6 +146,8 @@ impl Dump {
             let ranks = ranks.split(',').filter(|r| r.bytes().any(|b| b.is_ascii_digit())).count();
             let desc = of(b"desc").filter(|d| !d.is_empty() && d != "undefined");
             let said = desc.unwrap_or_else(|| name.clone()).into_owned();
+            // Gloo does not name the group of all ranks.
+            let said = if said.is_empty() { "default".to_owned() } else { said };
             self.groups.insert(name.into_owned(), Config { name: said, ranks: ranks as u32 });
         }
     }
