@@ -32,18 +32,16 @@ use node::{Call, Node};
 /// The most operations of all ranks.
 const MOST: usize = 1 << 23;
 
-/// The processors of a rank: its GPU, its host, what sends and what receives, which do not disturb
-/// each other, and one for steps without time.
+/// The processors of a rank: its GPU, its host, what sends and receives, and one for steps without
+/// time, which no message delays.
 const GPU: u8 = 0;
 const HOST: u8 = 1;
-const SENDS: u8 = 2;
-const RECEIVES: u8 = 3;
-const STEPS: u8 = 4;
+const MOVES: u8 = 2;
+const STEPS: u8 = 3;
 
 fn processor(does: Does) -> u8 {
     match does {
-        Does::Send { .. } => SENDS,
-        Does::Receive { .. } => RECEIVES,
+        Does::Send { .. } | Does::Receive { .. } => MOVES,
         Does::Compute(_) => STEPS,
     }
 }
@@ -150,12 +148,12 @@ impl<'a> Player<'a> {
                     (one, one)
                 }
                 node::Does::Sends { to, bytes, .. } => {
-                    let one = self.push(of, Does::Send { to, tag: 0, bytes }, SENDS)?;
+                    let one = self.push(of, Does::Send { to, tag: 0, bytes }, MOVES)?;
                     (one, one)
                 }
                 node::Does::Receives { from, bytes, .. } => {
                     let does = Does::Receive { from: Some(from), tag: Some(0), bytes };
-                    let one = self.push(of, does, RECEIVES)?;
+                    let one = self.push(of, does, MOVES)?;
                     (one, one)
                 }
                 node::Does::Calls(_) => {
