@@ -172,7 +172,8 @@ impl<'a> Player<'a> {
     /// Matches sends with receives.
     fn messages(&mut self) -> Result<()> {
         type Key = (u32, u32, u64);
-        let mut sends: BTreeMap<Key, VecDeque<((u32, u32), Bytes)>> = BTreeMap::new();
+        type Ends = VecDeque<((u32, u32), Bytes)>;
+        let mut sends: BTreeMap<Key, Ends> = BTreeMap::new();
         let mut receives = sends.clone();
         let ranks = self.operations.ranks;
         for (of, node) in self.all() {
@@ -248,7 +249,8 @@ impl<'a> Player<'a> {
     /// Matches the calls of each communicator, and lets a schedule run them.
     fn collectives(&mut self, registry: &Registry, algorithm: Option<&str>) -> Result<()> {
         // By communicator and rank, the calls.
-        let mut groups: BTreeMap<Option<&str>, BTreeMap<u32, Vec<(u32, &Call)>>> = BTreeMap::new();
+        type Calls<'c> = BTreeMap<u32, Vec<(u32, &'c Call)>>;
+        let mut groups: BTreeMap<Option<&str>, Calls<'_>> = BTreeMap::new();
         for ((rank, node), what) in self.all() {
             if let node::Does::Calls(call) = &what.does {
                 let group = groups.entry(call.group.as_deref()).or_default();
