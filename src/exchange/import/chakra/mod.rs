@@ -32,18 +32,16 @@ use node::{Call, Node};
 /// The most operations of all ranks.
 const MOST: usize = 1 << 23;
 
-/// The processors of a rank: its GPU, its host, what sends and what receives, which do not disturb
-/// each other, and one for steps without time.
+/// The processors of a rank: its GPU, its host, what sends and receives, and one for steps without
+/// time, which no message delays.
 const GPU: u8 = 0;
 const HOST: u8 = 1;
-const SENDS: u8 = 2;
-const RECEIVES: u8 = 3;
-const STEPS: u8 = 4;
+const MOVES: u8 = 2;
+const STEPS: u8 = 3;
 
 fn processor(does: Does) -> u8 {
     match does {
-        Does::Send { .. } => SENDS,
-        Does::Receive { .. } => RECEIVES,
+        Does::Send { .. } | Does::Receive { .. } => MOVES,
         Does::Compute(_) => STEPS,
     }
 }
@@ -150,12 +148,12 @@ impl<'a> Player<'a> {
                     (one, one)
                 }
                 node::Does::Sends { to, bytes, .. } => {
-                    let one = self.push(of, Does::Send { to, tag: 0, bytes }, SENDS)?;
+                    let one = self.push(of, Does::Send { to, tag: 0, bytes }, MOVES)?;
                     (one, one)
                 }
                 node::Does::Receives { from, bytes, .. } => {
                     let does = Does::Receive { from: Some(from), tag: Some(0), bytes };
-                    let one = self.push(of, does, RECEIVES)?;
+                    let one = self.push(of, does, MOVES)?;
                     (one, one)
                 }
                 node::Does::Calls(_) => {
@@ -174,7 +172,8 @@ impl<'a> Player<'a> {
     /// Matches sends with receives.
     fn messages(&mut self) -> Result<()> {
         type Key = (u32, u32, u64);
-        let mut sends: BTreeMap<Key, VecDeque<((u32, u32), Bytes)>> = BTreeMap::new();
+        type Ends = VecDeque<((u32, u32), Bytes)>;
+        let mut sends: BTreeMap<Key, Ends> = BTreeMap::new();
         let mut receives = sends.clone();
         let ranks = self.operations.ranks;
         for (of, node) in self.all() {
@@ -250,7 +249,8 @@ impl<'a> Player<'a> {
     /// Matches the calls of each communicator, and lets a schedule run them.
     fn collectives(&mut self, registry: &Registry, algorithm: Option<&str>) -> Result<()> {
         // By communicator and rank, the calls.
-        let mut groups: BTreeMap<Option<&str>, BTreeMap<u32, Vec<(u32, &Call)>>> = BTreeMap::new();
+        type Calls<'c> = BTreeMap<u32, Vec<(u32, &'c Call)>>;
+        let mut groups: BTreeMap<Option<&str>, Calls<'_>> = BTreeMap::new();
         for ((rank, node), what) in self.all() {
             if let node::Does::Calls(call) = &what.does {
                 let group = groups.entry(call.group.as_deref()).or_default();
