@@ -270,3 +270,45 @@ fn budgets_know_jobs() {
     assert_eq!(standing, [Standing::Fails, Standing::Holds]);
     assert_eq!(checked.outcomes[1].value.unit(), "bytes");
 }
+
+/// A server's arguments say which kernels carry tokens to experts: those measured inside a node, and
+/// bytes over nodes. All-reduces are those of the server.
+#[test]
+fn a_server_runs_the_kernels_of_its_arguments() {
+    let served = |more: &'static str, keys: &[(&str, &str)]| {
+        let text: &'static str =
+            Box::leak(format!("vllm serve deepseek-ai/DeepSeek-V3 {more}").into_boxed_str());
+        let mut typed = Draft::default();
+        typed.put("machine", "dgx-h200").unwrap();
+        for (key, value) in keys {
+            typed.put(key, *value).unwrap();
+        }
+        let machines = Machines::new(&BuiltIn);
+        let serve = typed.over(&draft("serve.sh", text)).serve(&machines)?;
+        serve.priced(&Wires::new(&Registry::builtin(), &serve.machine))
+    };
+    let node =
+        "--data-parallel-size 8 --enable-expert-parallel --all2all-backend deepep_low_latency";
+    let low = served(node, &[]).unwrap();
+    let normal = served(node, &[("all2all", "deepep-normal")]).unwrap();
+    assert_eq!(
+        (low.decode.moved, normal.prefill.moved),
+        (Some("deepep-ll"), Some("deepep-normal"))
+    );
+    // What each kind is for.
+    assert!(low.decode.messages < normal.decode.messages);
+    assert!(normal.prefill.messages < low.prefill.messages);
+    let nodes =
+        "--data-parallel-size 16 --enable-expert-parallel --all2all-backend deepep_low_latency";
+    assert_eq!(served(nodes, &[]).unwrap().decode.moved, None);
+    // 16 rows of 7,168 columns are below FlashInfer's 512 KiB, 256 rows above.
+    let by = |sequences| {
+        let served = served("--tensor-parallel-size 8", &[("sequences", sequences)]);
+        served.unwrap().decode.reduced.unwrap().backend
+    };
+    assert_eq!((by("16"), by("256")), ("flashinfer-mnnvl", "symm-mem"));
+    for wrong in [("all2all", "deepep"), ("engine", "vlm")] {
+        assert!(served(node, &[wrong]).is_err(), "{wrong:?}");
+    }
+    assert!(low.handing.is_some_and(|seconds| seconds > 0.0));
+}
