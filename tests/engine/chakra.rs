@@ -176,7 +176,7 @@ fn what_is_wrong_in_a_trace_is_refused_with_its_node() {
             "2 nodes wait for each other",
         ),
         (vec![file(&[send(1)]), empty()], "does not receive it"),
-        (vec![file(&[send(2)]), file(&[receive.clone()])], "does not receive it"),
+        (vec![file(&[send(2)]), file(std::slice::from_ref(&receive))], "does not receive it"),
         (vec![empty(), file(&[receive])], "does not send it"),
         (vec![file(&[send(1)])], "sends to or receives from rank 1"),
         (vec![file(&[reduce(8)]), file(&[reduce(16)])], "16 B of all-reduce"),
