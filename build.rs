@@ -1,4 +1,5 @@
-//! Lists the files under `profiles/` and the lines of NCCL's machines, and links the command such that it starts fast.
+//! Lists the files under `profiles/` and the lines of NCCL's machines, and links the command such that
+//! it starts fast.
 //!
 //! A machine, a node kind or a network is a file and nothing else: no list has to be kept beside it.
 //!

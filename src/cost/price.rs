@@ -195,6 +195,11 @@ impl Prepared {
             Pipeline::Staged { segments: Some(p), staged } => (p, staged.at(p, size.0)),
             Pipeline::Staged { segments: None, staged } => staged.best(size.0),
         };
+        self.of_load(segments, load, size)
+    }
+
+    #[inline]
+    fn of_load(&self, segments: u32, load: Load, size: Volume) -> Price {
         Price {
             segments,
             latency: Seconds(load.latency),
@@ -229,13 +234,7 @@ impl Prepared {
                 staged.at(segments, size.0)
             }
         };
-        Price {
-            segments,
-            latency: Seconds(load.latency),
-            bandwidth: Seconds(load.transfer * size.0),
-            compute: (!self.compute_unknown).then_some(Seconds(load.compute * size.0)),
-            launch: Seconds(self.launch),
-        }
+        self.of_load(segments, load, size)
     }
 
     /// The time for `size` bytes.

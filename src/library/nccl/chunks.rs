@@ -3,6 +3,9 @@
 //! A channel's thread block sends a chunk as soon as its buffer has room for one of eight, so α delays
 //! the first chunk alone. All channels move theirs at the same time: together they are one segment.
 //!
+//! On Blackwell over nodes the limit of `NVLSTree` follows the NICs' rate and paths (64 to 256 KiB,
+//! `ncclNvlsTreeSm100Tuning`); here it is that of other GPUs.
+//!
 //! Source: NVIDIA/nccl v2.30.7-1, src/enqueue.cc (`calcCollChunking`), src/transport/nvls.cc.
 
 use super::{Algo, Communicator, Decision, Proto};

@@ -232,20 +232,22 @@ impl Schedule for Switched {
     }
 }
 
+/// Turns of a port for this many vectors, as a formula and as their number.
+fn in_waves<F: Field>(v: &At<F>, vectors: F, count: u32) -> F {
+    match (v.shape.ports, lanes(v.shape.ports, count)) {
+        (Ports::Unbounded, _) => F::int(1),
+        (_, 1) => vectors,
+        (_, k) => v.ceil(&(vectors / F::int(k.into())), count.div_ceil(k).into()),
+    }
+}
+
 /// All-reduce in which every rank reads the sum of all vectors from the switch.
 struct OneShot;
 
 impl OneShot {
     /// Vectors that a rank sends one after another: one for each reader, its own sum included.
     fn waves<F: Field>(v: &At<F>) -> F {
-        match (v.shape.ports, lanes(v.shape.ports, v.shape.ranks)) {
-            (Ports::Unbounded, _) => F::int(1),
-            (_, 1) => v.n.clone(),
-            (_, k) => {
-                let value = v.shape.ranks.div_ceil(k).into();
-                v.ceil(&(v.n.clone() / F::int(k.into())), value)
-            }
-        }
+        in_waves(v, v.n.clone(), v.shape.ranks)
     }
 }
 
@@ -298,6 +300,12 @@ impl ClosedForm for OneShot {
     }
 }
 
+/// Up to the switch in one round and down in the other, with a part of the switch for each rank.
+fn one_for_each(ranks: u32) -> Frame {
+    let (rounds, switches) = if ranks > 1 { (2, ranks) } else { (0, 0) };
+    Frame { switches, ..Frame::new(AllReduce, ranks, 1, rounds) }
+}
+
 /// An adder of the switch for each rank that reads: all vectors up to it, the sum down to its rank.
 #[derive(Debug, Clone, Copy)]
 struct Readers {
@@ -306,8 +314,7 @@ struct Readers {
 
 impl Schedule for Readers {
     fn frame(&self) -> Frame {
-        let (rounds, switches) = if self.ranks > 1 { (2, self.ranks) } else { (0, 0) };
-        Frame { switches, ..Frame::new(AllReduce, self.ranks, 1, rounds) }
+        one_for_each(self.ranks)
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
@@ -330,12 +337,7 @@ struct Multicast;
 impl Multicast {
     /// Vectors that a rank receives one after another: one from each other rank.
     fn waves<F: Field>(v: &At<F>) -> F {
-        let others = v.shape.ranks - 1;
-        match (v.shape.ports, lanes(v.shape.ports, others)) {
-            (Ports::Unbounded, _) => F::int(1),
-            (_, 1) => v.others(),
-            (_, k) => v.ceil(&(v.others() / F::int(k.into())), others.div_ceil(k).into()),
-        }
+        in_waves(v, v.others(), v.shape.ranks - 1)
     }
 }
 
@@ -405,8 +407,7 @@ struct Handed {
 
 impl Schedule for Handed {
     fn frame(&self) -> Frame {
-        let (rounds, switches) = if self.ranks > 1 { (2, self.ranks) } else { (0, 0) };
-        Frame { switches, ..Frame::new(AllReduce, self.ranks, 1, rounds) }
+        one_for_each(self.ranks)
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
