@@ -227,6 +227,29 @@ pub(super) fn links(slow: &[String]) -> Option<Gate> {
     })
 }
 
+/// A machine of two states: one set of parameters describes only one of them.
+pub(super) fn states(fit: &Fitted) -> Option<Gate> {
+    let other = fit.other_state.as_ref()?;
+    let part = 100.0 * other.part.0;
+    let link = other.fit.as_ref().map(|other| other.link);
+    let which = link.map_or("another", |link| {
+        if link.beta.value.0 > fit.link.beta.value.0 { "a slower" } else { "a faster" }
+    });
+    let with = link.map_or_else(String::new, |link| {
+        format!(" of α {}, {}", link.alpha.value, link.bandwidth().value)
+    });
+    Some(Gate {
+        name: "two-states",
+        verdict: Verdict::Marked,
+        said: format!(
+            "the machine was in {which} state{with} for {part:.0} % of the blocks, which the \
+             parameters leave out and the bands include"
+        ),
+        help: "a hypervisor may have moved CPUs away from a common cache: pin them, or measure again \
+               later",
+    })
+}
+
 /// Blocks of one point that disagree.
 fn spread(fit: &Fitted) -> Vec<Gate> {
     let spreads: Vec<f64> = fit.points.iter().filter_map(|p| p.spread).map(|s| s.0).collect();

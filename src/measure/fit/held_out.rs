@@ -94,15 +94,36 @@ pub(super) fn regimes(pairs: &[(f64, f64)], alpha: Seconds) -> Option<Regimes> {
     })
 }
 
+/// Held-out algorithms are the harder test; with one algorithm only sizes can be held out.
+pub(super) fn harder<'a>(algorithms: &'a [Predicted], sizes: &'a [Predicted]) -> &'a [Predicted] {
+    if algorithms.is_empty() { sizes } else { algorithms }
+}
+
+/// A time beside its prediction.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub predicted: Seconds,
+    /// The time over the prediction.
+    pub part: f64,
+    /// How many such times there are.
+    pub weight: f64,
+}
+
+impl Part {
+    pub(super) fn of(told: &Predicted) -> Self {
+        Self { predicted: told.predicted, part: 1.0 / (1.0 + told.error.0), weight: 1.0 }
+    }
+}
+
 /// Fewer times say nothing about the worst tenth of them.
 const LEAST_OF_BAND: usize = 10;
 
 /// The bands by regime of the prediction: only the prediction is known when a band is requested.
-pub(super) fn bands(told: &[Predicted], alpha: Seconds) -> StatedBands {
+pub(super) fn bands(told: &[Part], alpha: Seconds) -> StatedBands {
     let part = |wanted: &dyn Fn(Regime) -> bool| {
-        let own = told.iter().filter(|f| wanted(Regime::of(f.predicted, alpha)));
-        let mut parts: Vec<f64> = own.map(|f| 1.0 / (1.0 + f.error.0)).collect();
-        parts.sort_by(f64::total_cmp);
+        let own = told.iter().filter(|t| wanted(Regime::of(t.predicted, alpha)));
+        let mut parts: Vec<(f64, f64)> = own.map(|t| (t.part, t.weight)).collect();
+        parts.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (low, high) = (outside(&parts, 0.1)?, outside(&parts, 0.9)?);
         Some(StatedBand { low: Ratio(low), high: Ratio(high) })
     };
@@ -114,14 +135,20 @@ pub(super) fn bands(told: &[Predicted], alpha: Seconds) -> StatedBands {
     }
 }
 
-/// The value below which the next one is with this probability: n values bound n + 1 equally likely
-/// intervals, so it is a little further out than the values' own quantile.
-fn outside(sorted: &[f64], part: f64) -> Option<f64> {
+/// The value below which the next one is with this probability, of values with weights: n values bound
+/// n + 1 equally likely intervals, so it is a little further out than the values' own quantile.
+fn outside(sorted: &[(f64, f64)], part: f64) -> Option<f64> {
     if sorted.len() < LEAST_OF_BAND {
         return None;
     }
-    let place = (part * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
-    let below = sorted[place as usize];
-    let above = sorted.get(place as usize + 1).copied().unwrap_or(below);
-    Some(below + place.fract() * (above - below))
+    let wanted = part * (sorted.iter().map(|(_, weight)| weight).sum::<f64>() + 1.0);
+    let (mut sum, mut below) = (0.0, sorted[0].0);
+    for &(value, weight) in sorted {
+        if sum + weight >= wanted {
+            let way = ((wanted - sum) / weight).clamp(0.0, 1.0);
+            return Some(below + way * (value - below));
+        }
+        (sum, below) = (sum + weight, value);
+    }
+    Some(below)
 }

@@ -26,6 +26,7 @@ mod path;
 mod point;
 mod profile;
 mod protocol;
+mod states;
 mod stretches;
 
 pub use bootstrap::Estimate;
@@ -41,6 +42,7 @@ pub use path::{Kind, Path, Sent};
 pub use point::{Point, Statistic};
 pub use profile::About;
 pub use protocol::{HeldOut, Protocol, Protocols, Switch, has_protocols, protocols};
+pub use states::OtherState;
 
 use std::num::NonZeroU32;
 
@@ -50,11 +52,11 @@ use crate::base::random::Random;
 use crate::base::stats::HALF_WIDTH;
 use crate::machine::link::{Bucket, Link, Share};
 use crate::machine::profile::StatedBands;
-use crate::machine::sample::{Op, Origin, Samples};
+use crate::machine::sample::{Block, Op, Origin, Samples};
 use crate::model::algorithm::Registry;
 
 use bootstrap::{draws, groups, widening};
-use held_out::{bands, predict, regimes};
+use held_out::{Part, bands, harder, predict, regimes};
 use ladder::{ladder, slopes};
 use model::{Basis, Design, Entry, Model, Prior};
 
@@ -171,6 +173,8 @@ pub struct Fitted {
     pub between_runs: Ratio,
     /// The part of the blocks that were disturbed.
     pub disturbed: Ratio,
+    /// The other of the machine's two states, if it showed two.
+    pub other_state: Option<OtherState>,
     /// The checks of the fit against its own samples.
     pub gates: Vec<Gate>,
 }
@@ -215,7 +219,18 @@ pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitt
     }
     let bucket = asked.bucket.or(samples.bucket);
     let asked = Asked { bucket, stream: asked.stream.or(samples.stream), ..*asked };
-    let mut fitted = fit_points(registry, points, &samples.origin, &asked)?;
+    let in_one_state = |points| fit_points(registry, points, &samples.origin, &asked);
+    let mut fitted = match states::apart(samples) {
+        None => in_one_state(points)?,
+        Some(apart) => {
+            let of = |blocks: &[Block]| in_one_state(point::points(blocks, samples.origin.wait));
+            // With too few blocks of one state, both together are better than nothing.
+            match of(&apart.main) {
+                Ok(main) => main.beside(of(&apart.other).ok(), apart.part),
+                Err(_) => in_one_state(points)?,
+            }
+        }
+    };
     fitted.gates.extend(gates::stream(&fitted, asked.stream));
     fitted.gates.extend(gates::links(&samples.slow));
     Ok(fitted)
@@ -275,8 +290,7 @@ pub fn fit_points(
         errors_by_size: main.errors(&told.by_size),
         errors_of_line: main.errors_of_line(),
         bands: bands(
-            // Held-out algorithms are the harder test; with one algorithm only sizes can be held out.
-            if told.by_algorithm.is_empty() { &told.by_size } else { &told.by_algorithm },
+            &harder(&told.by_algorithm, &told.by_size).iter().map(Part::of).collect::<Vec<_>>(),
             Seconds(main.model.alpha()),
         ),
         by_algorithm: told.by_algorithm,
@@ -286,6 +300,7 @@ pub fn fit_points(
         inflation: Ratio(main.identified.inflation),
         between_runs: Ratio(stretches::between_runs(origin)),
         disturbed,
+        other_state: None,
         gates: Vec::new(),
         points,
     };
