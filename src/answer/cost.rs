@@ -379,7 +379,8 @@ impl Fastest {
 }
 
 /// Prices every algorithm of the question; `detail` adds what takes longer to format than to price:
-/// the closed forms written out, the traffic on each tier, and the bytes of the busiest rank.
+/// the closed forms written out, the traffic on each tier, the bytes of the busiest rank, and the library's
+/// own estimate and pipelining.
 ///
 /// # Errors
 /// A parameter that the question needs is unknown, or the named algorithm does not apply.
@@ -412,6 +413,9 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         let (what, other) = (expecting.runs(query.size).name(), ideal.title);
         format!("{what} has no ideal price here: {other}'s is used instead")
     });
+    let of_detail = |time: &dyn Fn() -> Option<Seconds>| -> Option<f64> {
+        if detail { time().map(|t| t.0) } else { None }
+    };
     let report = Cost {
         schema: "collcost/cost/2",
         question: question(query),
@@ -425,8 +429,8 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         fastest: first(ranked.first()),
         ideal_switch_points: if detail { ideal_switch_points(&ready) } else { Vec::new() },
         switch_points: switch_points(&expecting),
-        estimate_s: expecting.estimate(query.size).map(|t| t.0),
-        pipelined_s: expecting.pipelined(query.size).map(|t| t.0),
+        estimate_s: of_detail(&|| expecting.estimate(query.size)),
+        pipelined_s: of_detail(&|| expecting.pipelined(query.size)),
         trust: query
             .machine
             .fit

@@ -228,6 +228,12 @@ pub struct Samples {
 pub const VIRTUAL: &str = ", virtual";
 
 impl Origin {
+    /// Whether data moved through memory that ranks share.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.transport.as_deref() == Some("shm")
+    }
+
     /// Whether the machine is said to run under a hypervisor.
     #[must_use]
     pub fn is_virtual(&self) -> bool {

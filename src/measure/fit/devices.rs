@@ -7,7 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
 use crate::base::stats::median;
 use crate::machine::profile::{self, Interval, Links, Profile, TierKind};
-use crate::machine::sample::{Device, Op, Samples};
+use crate::machine::sample::{Device, Op, Origin, Samples};
 
 /// An operation of GPUs with its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,7 +52,7 @@ pub fn has_devices(samples: &Samples) -> bool {
 /// # Errors
 /// No operation was timed at four sizes.
 pub fn devices(samples: &Samples, draws: u32, seed: u64) -> Result<Devices> {
-    let points = point::points(&samples.blocks, None);
+    let points = point::points(&samples.blocks, &Origin { wait: None, ..samples.origin.clone() });
     let mut ops: Vec<&Op> = points.iter().map(|p| &p.op).filter(|op| !op.moves_data()).collect();
     ops.sort_unstable();
     ops.dedup();

@@ -318,7 +318,7 @@ fn copies(fit: &Fitted) -> Option<Gate> {
 /// Where bytes decide the time, ranks should wait for the link, not for a processor.
 fn starved(fit: &Fitted, origin: &Origin) -> Option<Gate> {
     const LARGE: Bytes = Bytes(1 << 18);
-    if origin.transport.as_deref() == Some("shm") {
+    if origin.is_in_memory() {
         return None;
     }
     let alpha = fit.link.alpha.value.0;

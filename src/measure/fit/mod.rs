@@ -206,7 +206,7 @@ const SAME_RATE: f64 = 0.1;
 /// # Errors
 /// Too few points, or an algorithm that is not in `registry` or runs in a switch.
 pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitted> {
-    let points = point::points(&samples.blocks, samples.origin.wait);
+    let points = point::points(&samples.blocks, &samples.origin);
     if points.is_empty()
         && samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_) | Op::Forced(_)))
     {
@@ -223,7 +223,7 @@ pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitt
     let mut fitted = match states::apart(samples) {
         None => in_one_state(points)?,
         Some(apart) => {
-            let of = |blocks: &[Block]| in_one_state(point::points(blocks, samples.origin.wait));
+            let of = |blocks: &[Block]| in_one_state(point::points(blocks, &samples.origin));
             // With too few blocks of one state, both together are better than nothing.
             match of(&apart.main) {
                 Ok(main) => main.beside(of(&apart.other).ok(), apart.part),
@@ -372,9 +372,8 @@ impl Shared<'_> {
 
     fn work(&self, statistic: Statistic) -> Result<Work<'_>> {
         // Shared memory shows the steps of caches, which look like a bucket.
-        let in_memory = self.origin.transport.as_deref() == Some("shm");
         let shown = || bucket::find(self.points, statistic);
-        let bucket = self.asked.bucket.or_else(shown).filter(|_| !in_memory);
+        let bucket = self.asked.bucket.or_else(shown).filter(|_| !self.origin.is_in_memory());
         let (mut entries, mut extra, mut apart) = (Vec::new(), Vec::new(), Vec::new());
         let marks: Vec<&Op> = self.points.iter().map(|p| &p.op).collect();
         for (i, (point, path)) in self.points.iter().zip(self.paths).enumerate() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::stretches::STRETCHES;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{half_width, median, quantile};
-use crate::machine::sample::{Block, LEAST_QUIET, Mode, Op, Sample, Wait};
+use crate::machine::sample::{Block, LEAST_QUIET, Mode, Op, Origin, Sample, Wait};
 
 /// Which of a point's times is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -31,6 +31,9 @@ impl Statistic {
 
 /// Ranks that wait in half of all blocks for this part of the usual run share their CPUs.
 const SHARED: f64 = 0.1;
+
+/// In seconds; longer runs over a network are far longer than time slices of processes.
+const LONG: f64 = 10e-3;
 
 /// A fit needs four points that latency decides and four that bytes decide.
 const LEAST_FITTED: usize = 8;
@@ -87,7 +90,7 @@ impl Point {
 type Placed<'a> = (u32, &'a Block);
 
 /// The points of isolated runs, without those of libraries, ordered by operation, ranks and size.
-pub(super) fn points(blocks: &[Block], wait: Option<Wait>) -> Vec<Point> {
+pub(super) fn points(blocks: &[Block], origin: &Origin) -> Vec<Point> {
     let mut groups: BTreeMap<(&Op, u32, Bytes), Vec<Placed<'_>>> = BTreeMap::new();
     let of_library = |b: &Block| matches!(b.op, Op::Library(_) | Op::Forced(_));
     let is_fitted = |b: &&Block| b.mode == Mode::Isolated && !of_library(b);
@@ -97,7 +100,7 @@ pub(super) fn points(blocks: &[Block], wait: Option<Wait>) -> Vec<Point> {
         groups.entry((&block.op, block.ranks, block.size)).or_default().push((stretch, block));
     }
     let all = |own: bool| -> Vec<Point> {
-        groups.values().filter_map(|blocks| point(blocks, wait, own)).collect()
+        groups.values().filter_map(|blocks| point(blocks, origin, own)).collect()
     };
     if !has_own_cpus(groups.values().flatten().map(|(_, block)| *block)) {
         return all(false);
@@ -118,7 +121,7 @@ fn has_own_cpus<'a>(blocks: impl Iterator<Item = &'a Block>) -> bool {
     median(blocks.filter_map(usual).collect()).is_some_and(|waited| waited < SHARED)
 }
 
-fn point(placed: &[Placed<'_>], wait: Option<Wait>, own_cpus: bool) -> Option<Point> {
+fn point(placed: &[Placed<'_>], origin: &Origin, own_cpus: bool) -> Option<Point> {
     let blocks: Vec<&Block> = placed.iter().map(|(_, block)| *block).collect();
     let first = blocks.first()?;
     let quietest = blocks.iter().filter_map(|b| b.run_delay()).map(|r| r.0).reduce(f64::min);
@@ -126,7 +129,7 @@ fn point(placed: &[Placed<'_>], wait: Option<Wait>, own_cpus: bool) -> Option<Po
         let waited = b.is_disturbed(Ratio(quietest.unwrap_or(0.0)));
         // Ranks that sleep are often switched out; a rank that spins should never be.
         let runs = b.samples.len() as u64;
-        let switched = wait == Some(Wait::Spin) && b.preempted.is_some_and(|n| n >= runs);
+        let switched = origin.wait == Some(Wait::Spin) && b.preempted.is_some_and(|n| n >= runs);
         waited || switched
     };
     let disturbed = blocks.iter().filter(is_disturbed).count();
@@ -135,7 +138,9 @@ fn point(placed: &[Placed<'_>], wait: Option<Wait>, own_cpus: bool) -> Option<Po
         true => merged(blocks.iter().map(|b| b.quiet())),
         false => merged(blocks.iter().filter(|b| !is_disturbed(b)).map(|b| b.spans())),
     };
-    let lost = own_cpus && quiet.len() < LEAST_QUIET.min(all.len());
+    // A link with a queue of its own goes on while a rank waits for a CPU.
+    let goes_on = !origin.is_in_memory() && quantile(&all, 0.5) > LONG;
+    let lost = own_cpus && !goes_on && quiet.len() < LEAST_QUIET.min(all.len());
     let enough = quiet.len() >= LEAST_QUIET && (own_cpus || blocks.len() - disturbed > 1);
     let undisturbed = if enough { quiet } else { all.clone() };
     let typical = quantile(&undisturbed, 0.5);
@@ -255,6 +260,11 @@ mod tests {
         }
     }
 
+    fn over(transport: &str) -> Origin {
+        let transport = Some(transport.to_owned());
+        Origin { wait: Some(Wait::Poll), transport, ..Origin::default() }
+    }
+
     fn typical(points: &[Point], size: u64) -> (f64, bool) {
         let point = points.iter().find(|p| p.size == Bytes(size)).unwrap();
         ((point.typical.0 * 1e6).round(), point.lost)
@@ -267,9 +277,20 @@ mod tests {
         let most = [(3200.0, 2900.0), (400.0, 0.0), (3300.0, 3000.0), (3500.0, 3100.0)];
         let small = (3..10).map(|bits| block(1 << bits, &quiet));
         let large = [block(1 << 20, &some), block(1 << 23, &most)];
-        let points = points(&small.chain(large).collect::<Vec<_>>(), Some(Wait::Poll));
-        assert_eq!(typical(&points, 1 << 20), (200.0, false));
-        assert_eq!(typical(&points, 1 << 23), (3250.0, true));
+        let blocks: Vec<Block> = small.chain(large).collect();
+        let own = points(&blocks, &over("shm"));
+        assert_eq!(typical(&own, 1 << 20), (200.0, false));
+        assert_eq!(typical(&own, 1 << 23), (3250.0, true));
+        assert_eq!(typical(&points(&blocks, &over("tcp")), 1 << 23), (3250.0, true));
+    }
+
+    #[test]
+    fn a_network_goes_on_while_ranks_wait() {
+        let quiet = [(5.0, 0.0), (5.0, 0.1), (6.0, 0.0)];
+        let small = (3..13).map(|bits| block(1 << bits, &quiet));
+        let blocks: Vec<Block> = small.chain([block(1 << 20, &[(166e3, 72e3)])]).collect();
+        assert_eq!(typical(&points(&blocks, &over("tcp")), 1 << 20), (166e3, false));
+        assert_eq!(typical(&points(&blocks, &over("shm")), 1 << 20), (166e3, true));
     }
 
     #[test]
@@ -279,7 +300,7 @@ mod tests {
         let of = |op: Op, block: Block| Block { op, ..block };
         let local = (3..10).map(|bits| of(Op::Copy, block(1 << bits, &quiet)));
         let sent = [block(8, &quiet), block(1 << 20, &most), block(1 << 23, &most)];
-        let points = points(&local.chain(sent).collect::<Vec<_>>(), Some(Wait::Poll));
+        let points = points(&local.chain(sent).collect::<Vec<_>>(), &over("shm"));
         assert_eq!(points.iter().filter(|p| p.lost).count(), 0);
         let large = points.iter().find(|p| p.size == Bytes(1 << 20)).unwrap();
         assert_eq!((large.typical.0 * 1e6).round(), 3250.0);
@@ -290,7 +311,7 @@ mod tests {
         let shared = [(50.0, 20.0), (60.0, 30.0), (55.0, 25.0)];
         let large = [(3200.0, 2000.0), (400.0, 0.0), (3300.0, 2100.0), (410.0, 0.0), (420.0, 0.0)];
         let blocks = [block(8, &shared), block(16, &shared), block(1 << 20, &large)];
-        let points = points(&blocks, Some(Wait::Poll));
+        let points = points(&blocks, &over("shm"));
         assert_eq!(typical(&points, 1 << 20), (420.0, false));
     }
 }

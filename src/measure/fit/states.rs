@@ -35,8 +35,7 @@ pub(super) struct Apart {
 /// The blocks of each state of a machine that shows two; only in memory, where both ends of a link are
 /// processors that may move.
 pub(super) fn apart(samples: &Samples) -> Option<Apart> {
-    samples.origin.transport.as_deref().filter(|way| *way == "shm")?;
-    let slow = slower(&samples.blocks)?;
+    let slow = if samples.origin.is_in_memory() { slower(&samples.blocks) } else { None }?;
     let moved = || samples.blocks.iter().zip(&slow).filter(|(block, _)| block.op.moves_data());
     let part = moved().filter(|(_, slow)| **slow).count() as f64 / moved().count() as f64;
     let is_slow = 1.0 - part < ENOUGH;

@@ -35,8 +35,7 @@ pub(super) fn between<'a>(points: impl Iterator<Item = &'a Point>) -> f64 {
 /// for: over 20 bare runs within an hour in the memory of a virtual machine of two CPUs, α, β, the duplex
 /// factor and `c_real` had standard deviations of 2.4 to 3.3 % (`docs/how-to/calibrate.md`).
 pub(super) fn between_runs(origin: &Origin) -> f64 {
-    let in_memory = origin.transport.as_deref() == Some("shm");
-    if in_memory && origin.is_virtual() { HALF_WIDTH * BETWEEN_RUNS } else { 0.0 }
+    if origin.is_in_memory() && origin.is_virtual() { HALF_WIDTH * BETWEEN_RUNS } else { 0.0 }
 }
 
 /// The standard deviation of a parameter between such runs.
