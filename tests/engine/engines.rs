@@ -669,6 +669,16 @@ fn tensorrt_llm_has_a_table_for_what_is_fused() {
     let env = vec!["strategy=TWOSHOT", "fusion=RMS"];
     let forced = Asked { env, ..asked("trtllm@1.3.0", "h100", 8, 8 * 8192) };
     assert_eq!(forced.told(), ("trtllm", "two-shot-pull-norm"));
+    // User buffers go through the switch, where there is one, and serve fused calls only.
+    for (machine, fusion, kernel) in [
+        ("h100", "fusion=RMS", ("trtllm-ub", "two-shot-multimem-norm")),
+        ("a100", "fusion=RMS", NCCL),
+        ("h100", "fusion=NONE", NCCL),
+    ] {
+        let env = vec!["strategy=UB", fusion];
+        let buffered = Asked { env, ..asked("trtllm@1.3.0", machine, 8, M) };
+        assert_eq!(buffered.told(), kernel, "{machine} {fusion}");
+    }
 }
 
 /// vllm-project/vllm 0.33.0, quick_all_reduce.py.

@@ -158,6 +158,7 @@ impl Taken {
     /// there is one.
     fn with_norm(mut self) -> Self {
         let fused = match self.kernel.kernel {
+            other if other.ends_with("-norm") => other,
             "one-shot-push" => "one-shot-push-norm",
             "two-shot-push" => "two-shot-push-norm",
             "two-shot-pull" => "two-shot-pull-norm",
@@ -374,6 +375,8 @@ fn runs(call: &Call, kernel: Kernel) -> Runs {
         "two-shot-push-norm" | "two-shot-pull-norm" => of("two-shot-norm", 1.0),
         "one-shot-multimem" => of("one-shot-multimem", 1.0),
         "two-shot-multimem" | "RSxLDMC_AGxSTMC" => of("inc", 1.0),
+        // The owner's part of the residual is all that it adds.
+        "two-shot-multimem-norm" => of("inc", 1.0),
         "nvls-zero-copy" | "nvls-warp-pipeline" | "nvls-block-pipeline" => of("inc", 1.0),
         // Eight bytes on the wire carry four bytes of data.
         name => match in_packets(name) {

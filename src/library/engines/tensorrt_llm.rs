@@ -27,6 +27,7 @@ pub(super) static ENGINE: Engine = Engine {
     force: &[
         ("trtllm", "allreduce_strategy: ONESHOT or TWOSHOT"),
         ("trtllm-mnnvl", "allreduce_strategy: MNNVL"),
+        ("trtllm-ub", "allreduce_strategy: UB, in a fused call"),
         ("nccl-symm", "allreduce_strategy: NCCL_SYMMETRIC"),
         ("symm-mem", "allreduce_strategy: SYMM_MEM"),
         ("nccl", "allreduce_strategy: NCCL"),
@@ -85,7 +86,7 @@ fn by_strategy(ask: &Ask<'_>, asked: &str, refused: &mut Vec<(&'static str, Stri
             Ok(()) if ask.rows_at_most(128) => own(true, "at most 128 rows"),
             Ok(()) => own(false, "more than 128 rows"),
         },
-        "UB" | "2" => Taken::nccl("user buffers serve fused calls only"),
+        "UB" | "2" => user_buffers(ask),
         "SYMM_MEM" | "9" => match torch(ask) {
             Ok(taken) => taken,
             Err(why) => {
@@ -94,6 +95,18 @@ fn by_strategy(ask: &Ask<'_>, asked: &str, refused: &mut Vec<(&'static str, Stri
             }
         },
         _ => auto(ask),
+    }
+}
+
+/// The owner of some rows reads their sum from the switch, applies the norm and multicasts the
+/// result; the residual stays with the owner until the last layer.
+fn user_buffers(ask: &Ask<'_>) -> Taken {
+    match ask.one_node() {
+        _ if fusion(ask) == "NONE" => Taken::nccl("user buffers serve fused calls only"),
+        Err(why) => Taken::nccl(why),
+        Ok(()) if !ask.board.multicast => Taken::nccl("the switch does not multicast"),
+        Ok(()) => Taken::new("trtllm-ub", "two-shot-multimem-norm", "user buffers, a fused call")
+            .note("the norm is applied before the result is shared: quantised, it is shorter"),
     }
 }
 

@@ -28,7 +28,7 @@
 //! which waits for the data itself; NVIDIA/TensorRT-LLM
 //! `cpp/tensorrt_llm/kernels/communicationKernels/allReduceFusionKernels.cu`. Its user buffers do
 //! apply the norm at the owner, with the adding switch between, and leave the residual there until
-//! the last layer: that is no algorithm here.
+//! the last layer: on the links that is `inc`.
 
 use super::shots::{Adds, OneShot, TwoShot, exchange, guarantee, waves};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Share, Step};
