@@ -166,7 +166,10 @@ impl Operations {
             for (from, rank, number, bytes, op, runs) in received.drain(..) {
                 let adds =
                     op == Op::Reduce || frame.layout == Layout::Owned && frame.collective.reduces();
-                let adding = gamma.filter(|_| adds).map_or(0.0, |gamma| gamma.0 * bytes.0 as f64);
+                let [source, target] = [from, rank].map(Endpoint::Rank);
+                let own = if frame.adds_own(source, target, op) { size.0 } else { 0 };
+                let added = own + if adds { bytes.0 } else { 0 };
+                let adding = gamma.map_or(0.0, |gamma| gamma.0 * added as f64);
                 let does = Does::Receive { from: Some(from), tag: Some(number), bytes };
                 let mut last = all.push(rank, does);
                 let mut before = Vec::new();

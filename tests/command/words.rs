@@ -185,6 +185,32 @@ fn the_row_that_runs_is_first_and_marked() {
     }
 }
 
+/// The norm in the kernel is an algorithm of its own: the links carry what they carry without, and
+/// with a time to add it takes as much longer as a rank adds one vector more.
+#[test]
+fn kernels_with_the_norm_are_explained_and_simulated() {
+    for (kernel, algorithm, plain) in [
+        ("one-shot-push-norm", "one-shot-norm", "one-shot"),
+        ("two-shot-pull-norm", "two-shot-norm", "two-shot"),
+        ("allreduce_fusion_kernel_twoshot_sync", "two-shot-norm", "two-shot"),
+    ] {
+        let on = "64MB -n 8 --alpha 1us --bw 400GB/s --ports inf";
+        let told = screen(&format!("explain {kernel} {on}"));
+        assert_eq!(told, screen(&format!("explain allreduce {algorithm} {on}")), "{kernel}");
+        let time = |algorithm: &str, gamma: &str| {
+            let line = format!("simulate allreduce {algorithm} {on}{gamma} --format json");
+            let text = screen(&line).join("\n");
+            let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let modes = told["modes"].as_array().unwrap();
+            modes.iter().find(|m| m["mode"] == "flow").unwrap()["makespan_s"].as_f64().unwrap()
+        };
+        assert_eq!(time(algorithm, ""), time(plain, ""), "{kernel}");
+        let gamma = " --gamma 1ps/B";
+        let more = time(algorithm, gamma) - time(plain, gamma);
+        assert!((more - 64e-6).abs() < 1e-12, "{kernel}: {more}");
+    }
+}
+
 /// An engine's kernels with packets are algorithms under NCCL's protocol of that name: their names
 /// lead there, and so does the schedule that a choice shows.
 #[test]

@@ -89,7 +89,13 @@ fn random(number: u64) -> String {
 }
 
 /// Algorithms that came after LogGOPSim's times were taken: with them, the numbers would draw others.
-const LATER: [&str; 3] = ["one-shot-multimem", "one-shot-multicast", "two-shot-one-shot"];
+const LATER: [&str; 5] = [
+    "one-shot-multimem",
+    "one-shot-multicast",
+    "two-shot-one-shot",
+    "one-shot-norm",
+    "two-shot-norm",
+];
 
 /// One of the project's own schedules, as its export writes it without the comments.
 fn collective(number: u64) -> Option<String> {

@@ -109,6 +109,17 @@ fn fused(n: u32, s: u64) -> Option<(&'static str, &'static str)> {
     Some(("flashinfer-trtllm", if one { "one-shot-push" } else { "two-shot-pull" }))
 }
 
+/// The kernel that also adds the residual and applies the norm.
+fn normed((backend, kernel): (&'static str, &'static str)) -> (&'static str, &'static str) {
+    let fused = match kernel {
+        "one-shot-push" => "one-shot-push-norm",
+        "two-shot-push" => "two-shot-push-norm",
+        "two-shot-pull" => "two-shot-pull-norm",
+        other => other,
+    };
+    (backend, fused)
+}
+
 const NCCL: (&str, &str) = ("nccl", "library");
 
 fn vllm(q: &Asked) -> (&'static str, &'static str) {
@@ -151,6 +162,10 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     };
     let limit = if backend == Some(true) { tuned } else { entry };
     let row = q.hidden * q.dtype.bytes().0;
+    let holds = entry > 0 && s <= entry && q.rows() <= entry / row;
+    if q.is("fuse_allreduce_rms=1") && is_float(q.dtype) && holds && backend == Some(true) {
+        return normed(mnnvl(n, s));
+    }
     let flash = if on && is_float(q.dtype) && entry > 0 && s <= limit && q.rows() <= limit / row {
         match backend {
             Some(true) => Some(mnnvl(n, s)),
@@ -413,6 +428,11 @@ fn mscclpp(q: &Asked) -> (&'static str, &'static str) {
 }
 
 fn flashinfer(q: &Asked) -> (&'static str, &'static str) {
+    let fuses = q.is("pattern=kARResidualRMSNorm");
+    if fuses { normed(flashinfer_alone(q)) } else { flashinfer_alone(q) }
+}
+
+fn flashinfer_alone(q: &Asked) -> (&'static str, &'static str) {
     let (_, multicast, _, tray, domain) = board(q.machine);
     if multicast && q.ranks <= domain && !q.is("backend=trtllm") {
         return mnnvl(q.ranks, q.size);
@@ -447,6 +467,7 @@ const READINGS: [Reading; 6] = [
             "VLLM_ALLREDUCE_USE_SYMM_MEM=0",
             "VLLM_USE_NCCL_SYMM_MEM=1",
             "disable_custom_all_reduce=1",
+            "fuse_allreduce_rms=1",
         ],
         vllm,
     ),
@@ -460,7 +481,11 @@ const READINGS: [Reading; 6] = [
         ],
         sglang,
     ),
-    (&["flashinfer@0.7.2", "flashinfer@0.6.18"], &["backend=trtllm"], flashinfer),
+    (
+        &["flashinfer@0.7.2", "flashinfer@0.6.18"],
+        &["backend=trtllm", "pattern=kARResidualRMSNorm"],
+        flashinfer,
+    ),
     (
         &["mscclpp@0.9.0"],
         &["MSCCLPP_NCCL_SYMMETRIC_MEMORY=1", "MSCCLPP_NCCL_LIB_PATH=/x/libnccl.so"],
@@ -607,6 +632,53 @@ fn tensorrt_llm_spans_trays_and_takes_strategies() {
     assert_eq!(with("strategy=ONESHOT", 64 * M + 16), NCCL);
     assert_eq!(with("strategy=NCCL_SYMMETRIC", M), ("nccl-symm", "library"));
     assert_eq!(with("p2p=0", M), ("nccl-symm", "library"));
+}
+
+/// vllm-project/vllm, allreduce_rms_fusion.py: the largest tensor of one shot, in MiB.
+#[test]
+fn vllm_asks_for_one_shot_with_the_norm_by_a_table_of_its_own() {
+    let env = ["fuse_allreduce_rms=1", "VLLM_FLASHINFER_ALLREDUCE_BACKEND=trtllm"];
+    let told = |machine, ranks, size| {
+        let asked = Asked { env: env.to_vec(), ..asked("vllm@0.33.0", machine, ranks, size) };
+        asked.told()
+    };
+    let [one, two] =
+        ["one-shot-push-norm", "two-shot-pull-norm"].map(|kernel| ("flashinfer-trtllm", kernel));
+    for (machine, ranks, most) in [("h100", 2, 32), ("b200", 2, 32), ("b200", 4, 4), ("b300", 8, 2)]
+    {
+        assert_eq!(told(machine, ranks, most * M), one, "{machine} {ranks}");
+        assert_eq!(told(machine, ranks, most * M + 8192), two, "{machine} {ranks}");
+    }
+    // Above what is fused, the all-reduce is what it would be alone.
+    assert_eq!(told("b300", 8, 4 * M), two);
+    assert_eq!(told("b300", 8, 8 * M), ("symm-mem", "two-shot-multimem"));
+}
+
+/// The same two sources as of the tables without fusion: H100, table B, the norm fused.
+#[test]
+fn tensorrt_llm_has_a_table_for_what_is_fused() {
+    let told = |fusion, rows: u64| {
+        let env = vec!["TLLM_DISABLE_ALLREDUCE_AUTOTUNE=1", fusion];
+        Asked { env, ..asked("trtllm@1.3.0", "h100", 8, rows * 8192) }.told()
+    };
+    for fusion in ["fusion=RMS", "fusion=RESIDUAL_RMS_NORM"] {
+        assert_eq!(told(fusion, 127), ("trtllm", "one-shot-push-norm"), "{fusion}");
+        assert_eq!(told(fusion, 128), NCCL, "{fusion}");
+    }
+    assert_eq!(told("fusion=NONE", 127), ("trtllm", "one-shot-push"));
+    let env = vec!["strategy=TWOSHOT", "fusion=RMS"];
+    let forced = Asked { env, ..asked("trtllm@1.3.0", "h100", 8, 8 * 8192) };
+    assert_eq!(forced.told(), ("trtllm", "two-shot-pull-norm"));
+    // User buffers go through the switch, where there is one, and serve fused calls only.
+    for (machine, fusion, kernel) in [
+        ("h100", "fusion=RMS", ("trtllm-ub", "two-shot-multimem-norm")),
+        ("a100", "fusion=RMS", NCCL),
+        ("h100", "fusion=NONE", NCCL),
+    ] {
+        let env = vec!["strategy=UB", fusion];
+        let buffered = Asked { env, ..asked("trtllm@1.3.0", machine, 8, M) };
+        assert_eq!(buffered.told(), kernel, "{machine} {fusion}");
+    }
 }
 
 /// vllm-project/vllm 0.33.0, quick_all_reduce.py.

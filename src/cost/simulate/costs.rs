@@ -350,13 +350,32 @@ impl Costs {
 
     /// Seconds that the receiver then takes to add the data; switches add while data pass.
     #[inline(always)]
-    pub fn adding(&self, &Message { to, bytes, op, .. }: &Message) -> f64 {
+    pub fn adding(&self, &Message { from, to, bytes, op }: &Message) -> f64 {
         if self.gamma == 0.0 || to >= self.frame.ranks {
             return 0.0;
         }
         let adds = op == Op::Reduce
             || self.frame.layout == Layout::Owned && self.frame.collective.reduces();
-        if adds { bytes * self.gamma * self.factor(to, to) } else { 0.0 }
+        let own = match self.frame.own {
+            Some(_) => self.own(from, to, op),
+            None => 0.0,
+        };
+        let added = own + if adds { bytes } else { 0.0 };
+        if added > 0.0 { added * self.gamma * self.factor(to, to) } else { 0.0 }
+    }
+
+    /// Bytes of its own that rank `to` adds with a message.
+    fn own(&self, from: u32, to: u32, op: Op) -> f64 {
+        // A switch is no rank after another.
+        let sender = match from < self.frame.ranks {
+            true => Endpoint::Rank(from),
+            false => Endpoint::Switch(from - self.frame.ranks),
+        };
+        match (self.frame.adds_own(sender, Endpoint::Rank(to), op), self.sizes) {
+            (false, _) => 0.0,
+            (true, Sizes::Even { part }) => part * f64::from(self.frame.parts),
+            (true, Sizes::Elements { elements, bytes }) => elements as f64 * bytes,
+        }
     }
 
     /// Whether additions take time.

@@ -58,6 +58,12 @@ impl<'a> Places<'a> {
                 "MSCCL adds data on arrival; here whole vectors arrive and are added at the end",
             ));
         }
+        if frame.own.is_some() {
+            return Err(Error::unsupported(
+                "MSCCL adds what arrives, and no vector of a rank's own",
+            )
+            .help("export one-shot or two-shot, which send the same"));
+        }
         let blocks = matches!(
             collective,
             C::AllGather | C::ReduceScatter | C::AllToAll | C::Gather | C::Scatter

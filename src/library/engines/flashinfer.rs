@@ -13,7 +13,7 @@ pub(super) static ENGINE: Engine = Engine {
     title: "FlashInfer's all-reduce: MNNVL, or TensorRT-LLM's kernels",
     releases: &["0.7.2", "0.6.18"],
     source: "flashinfer-ai/flashinfer 0.7.2.post1, flashinfer/comm/allreduce.py",
-    variables: &["backend", "p2p"],
+    variables: &["backend", "pattern", "p2p"],
     force: &[
         ("flashinfer-mnnvl", "create_allreduce_fusion_workspace(backend=\"mnnvl\")"),
         ("flashinfer-trtllm", "create_allreduce_fusion_workspace(backend=\"trtllm\")"),
@@ -25,6 +25,16 @@ pub(super) static ENGINE: Engine = Engine {
 };
 
 fn choose(ask: &Ask<'_>) -> Taken {
+    let taken = by_backend(ask);
+    match ask.env.get("pattern") {
+        None | Some("" | "0") => taken,
+        Some(pattern) if pattern.eq_ignore_ascii_case("kAllReduce") => taken,
+        Some(_) if taken.kernel.backend == "none" => taken,
+        Some(_) => taken.with_norm(),
+    }
+}
+
+fn by_backend(ask: &Ask<'_>) -> Taken {
     let asked = ask.env.get("backend").unwrap_or("auto").to_ascii_lowercase();
     let mnnvl = asked != "trtllm" && ask.board.cuda() && ask.board.spans(ask.ranks);
     let (mut taken, refused) = match asked.as_str() {

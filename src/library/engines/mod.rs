@@ -153,6 +153,20 @@ impl Taken {
         self.notes.push(note.into());
         self
     }
+
+    /// The same for a call that the residual and the norm follow: the kernel with both in it, where
+    /// there is one.
+    fn with_norm(mut self) -> Self {
+        let fused = match self.kernel.kernel {
+            other if other.ends_with("-norm") => other,
+            "one-shot-push" => "one-shot-push-norm",
+            "two-shot-push" => "two-shot-push-norm",
+            "two-shot-pull" => "two-shot-pull-norm",
+            _ => return self.note("the residual and the norm are kernels of their own"),
+        };
+        self.kernel.kernel = fused;
+        self.note("the residual and the norm are in the kernel; the time is known without them")
+    }
 }
 
 /// The first path that accepts the call; `last` if no path does.
@@ -357,8 +371,12 @@ fn runs(call: &Call, kernel: Kernel) -> Runs {
             of("two-shot", 1.0)
         }
         "rsag" | "rsag-zero-copy" | "rsag-pipeline" | "fullmesh" => of("two-shot", 1.0),
+        "one-shot-push-norm" => of("one-shot-norm", 1.0),
+        "two-shot-push-norm" | "two-shot-pull-norm" => of("two-shot-norm", 1.0),
         "one-shot-multimem" => of("one-shot-multimem", 1.0),
         "two-shot-multimem" | "RSxLDMC_AGxSTMC" => of("inc", 1.0),
+        // The owner's part of the residual is all that it adds.
+        "two-shot-multimem-norm" => of("inc", 1.0),
         "nvls-zero-copy" | "nvls-warp-pipeline" | "nvls-block-pipeline" => of("inc", 1.0),
         // Eight bytes on the wire carry four bytes of data.
         name => match in_packets(name) {

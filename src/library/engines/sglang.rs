@@ -107,10 +107,12 @@ fn fused(ask: &Ask<'_>) -> Tried {
     if !ask.rows_at_most(FUSED_ROWS) {
         return Err(format!("{} rows, above {FUSED_ROWS}", ask.rows()));
     }
-    match ask.board.spans(ask.ranks) {
-        true => Ok(flashinfer::mnnvl(ask)),
-        false => flashinfer::trtllm(ask),
-    }
+    let taken = match ask.board.spans(ask.ranks) {
+        true => flashinfer::mnnvl(ask),
+        false => flashinfer::trtllm(ask)?,
+    };
+    let fused = format!("where the norm follows, {}-norm runs instead", taken.kernel.kernel);
+    Ok(taken.note(fused))
 }
 
 fn mscclpp(ask: &Ask<'_>) -> Tried {

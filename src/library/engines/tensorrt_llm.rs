@@ -27,6 +27,7 @@ pub(super) static ENGINE: Engine = Engine {
     force: &[
         ("trtllm", "allreduce_strategy: ONESHOT or TWOSHOT"),
         ("trtllm-mnnvl", "allreduce_strategy: MNNVL"),
+        ("trtllm-ub", "allreduce_strategy: UB, in a fused call"),
         ("nccl-symm", "allreduce_strategy: NCCL_SYMMETRIC"),
         ("symm-mem", "allreduce_strategy: SYMM_MEM"),
         ("nccl", "allreduce_strategy: NCCL"),
@@ -49,6 +50,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
         return Taken::none("it is for NVIDIA's GPUs");
     }
     let mut refused = Vec::new();
+    let fused = fusion(ask) != "NONE";
     let taken = match asked.as_str() {
         "NCCL" | "0" => Taken::nccl("strategy NCCL"),
         "NCCL_SYMMETRIC" | "8" => Taken::new("nccl-symm", "library", "strategy NCCL_SYMMETRIC"),
@@ -62,7 +64,19 @@ fn choose(ask: &Ask<'_>) -> Taken {
             }
         },
     };
-    Taken { refused, ..taken }
+    let taken = Taken { refused, ..taken };
+    if fused { taken.with_norm() } else { taken }
+}
+
+/// What is fused with the call, as the tables name it.
+fn fusion(ask: &Ask<'_>) -> &'static str {
+    let asked = ask.env.get("fusion").unwrap_or_default().to_ascii_uppercase().replace('-', "_");
+    match asked.as_str() {
+        "RMS" | "RESIDUAL_RMS_NORM" => "RMS",
+        "FP8" | "RESIDUAL_RMS_NORM_QUANT_FP8" => "FP8",
+        "NVFP4" | "RESIDUAL_RMS_NORM_QUANT_NVFP4" => "NVFP4",
+        _ => "NONE",
+    }
 }
 
 fn by_strategy(ask: &Ask<'_>, asked: &str, refused: &mut Vec<(&'static str, String)>) -> Taken {
@@ -72,7 +86,7 @@ fn by_strategy(ask: &Ask<'_>, asked: &str, refused: &mut Vec<(&'static str, Stri
             Ok(()) if ask.rows_at_most(128) => own(true, "at most 128 rows"),
             Ok(()) => own(false, "more than 128 rows"),
         },
-        "UB" | "2" => Taken::nccl("user buffers serve fused calls only"),
+        "UB" | "2" => user_buffers(ask),
         "SYMM_MEM" | "9" => match torch(ask) {
             Ok(taken) => taken,
             Err(why) => {
@@ -81,6 +95,18 @@ fn by_strategy(ask: &Ask<'_>, asked: &str, refused: &mut Vec<(&'static str, Stri
             }
         },
         _ => auto(ask),
+    }
+}
+
+/// The owner of some rows reads their sum from the switch, applies the norm and multicasts the
+/// result; the residual stays with the owner until the last layer.
+fn user_buffers(ask: &Ask<'_>) -> Taken {
+    match ask.one_node() {
+        _ if fusion(ask) == "NONE" => Taken::nccl("user buffers serve fused calls only"),
+        Err(why) => Taken::nccl(why),
+        Ok(()) if !ask.board.multicast => Taken::nccl("the switch does not multicast"),
+        Ok(()) => Taken::new("trtllm-ub", "two-shot-multimem-norm", "user buffers, a fused call")
+            .note("the norm is applied before the result is shared: quantised, it is shorter"),
     }
 }
 
@@ -181,7 +207,7 @@ fn by_table(ask: &Ask<'_>) -> Taken {
         ask.rows_at_least(1 << k);
     }
     ask.columns_double();
-    let fusion = ask.env.get("fusion").unwrap_or("NONE").to_ascii_uppercase();
+    let fusion = fusion(ask);
     let table = if newer(ask) { "B" } else { "A" };
     let sm = if ask.board.sm < Some(100) { "90" } else { "100" };
     let ranks = ask.ranks.ilog2();
@@ -189,7 +215,7 @@ fn by_table(ask: &Ask<'_>) -> Taken {
     let entry = || {
         let line = TABLES.lines().filter(|l| !l.starts_with('#')).find_map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
-            let key = [table, sm, &(1_u32 << ranks).to_string(), &fusion];
+            let key = [table, sm, &(1_u32 << ranks).to_string(), fusion];
             (words[..4] == key).then(|| words[4..].to_vec())
         })?;
         line.get(columns.checked_sub(7)? as usize)?.as_bytes().get(rows as usize).copied()

@@ -10,13 +10,42 @@ pub struct Variables(Vec<(String, String)>);
 
 /// Variables with few values, which their engines refuse in another spelling; `p2p` is a condition
 /// of this program. Values are compared without case, and `-` is `_`.
-const CLOSED: [(&str, &[&str]); 6] = [
+const CLOSED: [(&str, &[&str]); 8] = [
     ("p2p", &["0", "1", "false", "true", "no", "yes", "off", "on"]),
     ("VLLM_CUSTOM_ALLREDUCE_ALGO", &["1stage", "oneshot", "2stage", "twoshot"]),
     ("VLLM_FLASHINFER_ALLREDUCE_BACKEND", &["auto", "trtllm", "mnnvl"]),
     ("backend", &["auto", "trtllm", "mnnvl"]),
     ("strategy", STRATEGIES),
     ("allreduce_strategy", STRATEGIES),
+    ("fusion", FUSIONS),
+    ("pattern", PATTERNS),
+];
+
+/// What TensorRT-LLM fuses with an all-reduce: its tables' names, and its operators' of those.
+const FUSIONS: &[&str] = &[
+    "NONE",
+    "RMS",
+    "FP8",
+    "NVFP4",
+    "RESIDUAL_RMS_NORM",
+    "RESIDUAL_RMS_NORM_QUANT_FP8",
+    "RESIDUAL_RMS_NORM_QUANT_NVFP4",
+];
+
+/// FlashInfer's, by their names and numbers.
+const PATTERNS: &[&str] = &[
+    "kAllReduce",
+    "kARResidualRMSNorm",
+    "kARResidualRMSNormFP8Quant",
+    "kARResidualRMSNormFP4Quant",
+    "kARResidualRMSNormOutFP8Quant",
+    "kARResidualRMSNormOutFP4Quant",
+    "0",
+    "1",
+    "2",
+    "3",
+    "4",
+    "5",
 ];
 
 /// TensorRT-LLM's, by their numbers and names.
@@ -111,11 +140,12 @@ mod tests {
     #[test]
     fn values_that_an_engine_refuses_are_refused() {
         let put = |text: &str| Variables::default().put(text).map_err(|e| e.to_string());
-        for good in ["p2p=0", "p2p", "--backend=TRTLLM", "strategy=nccl-symmetric", "strategy=8"] {
+        let good = ["p2p=0", "p2p", "--backend=TRTLLM", "strategy=nccl-symmetric", "strategy=8"];
+        for good in good.iter().chain(&["fusion=rms", "pattern=kARResidualRMSNorm", "pattern=1"]) {
             assert_eq!(put(good), Ok(()), "{good}");
         }
-        for bad in ["p2p=maybe", "backend=foo", "strategy=FOO", "VLLM_CUSTOM_ALLREDUCE_ALGO=3stage"]
-        {
+        let bad = ["p2p=maybe", "backend=foo", "strategy=FOO", "VLLM_CUSTOM_ALLREDUCE_ALGO=3stage"];
+        for bad in bad.iter().chain(&["fusion=layernorm", "pattern=kAllGather"]) {
             assert!(put(bad).unwrap_err().contains("is not a value of"), "{bad}");
         }
     }

@@ -39,6 +39,7 @@ pub(super) static ENGINE: Engine = Engine {
         "VLLM_ROCM_USE_AITER_CUSTOM_AR",
         "AITER_CUSTOM_AR_MAX_SIZE",
         "disable_custom_all_reduce",
+        "fuse_allreduce_rms",
         "p2p",
     ],
     force: &[
@@ -78,9 +79,52 @@ pub(super) static ENGINE: Engine = Engine {
 };
 
 fn choose(ask: &Ask<'_>) -> Taken {
-    if ask.collective != Collective::AllReduce {
-        return gather(ask);
+    match (ask.collective, ask.env.is_on("fuse_allreduce_rms", false)) {
+        (Collective::AllReduce, false) => plain(ask),
+        (Collective::AllReduce, true) => with_norm(ask).unwrap_or_else(|why| {
+            let mut taken = plain(ask).note("the residual and the norm are kernels of their own");
+            taken.refused.insert(0, ("flashinfer-fused", why));
+            taken
+        }),
+        _ => gather(ask),
     }
+}
+
+/// What the compiler pass `fuse_allreduce_rms` puts in place of an all-reduce, the residual and the
+/// norm.
+fn with_norm(ask: &Ask<'_>) -> Tried {
+    if !ask.board.cuda() {
+        return Err("it is for NVIDIA's GPUs".to_owned());
+    }
+    ask.dtype_of(FLOATS)?;
+    let limit = within(ask, fused_limit(ask)?)?;
+    let taken = match flash_backend(ask)? {
+        true => flashinfer::mnnvl(ask),
+        false => {
+            let refuses = flashinfer::trtllm(ask)?;
+            let one_shot = one_shot_limit(ask).unwrap_or(u64::MAX);
+            let (kernel, sign) = match ask.at_most(one_shot) {
+                true => ("one-shot-push", "at most"),
+                false => ("two-shot-pull", "above"),
+            };
+            Taken::new(refuses.kernel.backend, kernel, format!("{sign} {one_shot} B"))
+        }
+    };
+    Ok(Taken { rule: format!("fused at most {limit} B; {}", taken.rule), ..taken }.with_norm())
+}
+
+/// Up to which size vLLM asks TensorRT-LLM's fused kernel for one shot, if it has an entry.
+fn one_shot_limit(ask: &Ask<'_>) -> Option<u64> {
+    let row = match ask.board.sm? {
+        90 => [32_768, 2048, 512],
+        100 => [32_768, 4096, 1024],
+        103 | 107 => [32_768, 4096, 2048],
+        _ => return None,
+    };
+    [2, 4, 8].iter().position(|&n| n == ask.ranks).map(|column| row[column] * KIB)
+}
+
+fn plain(ask: &Ask<'_>) -> Taken {
     let nccl = Taken::nccl("no other path accepts it");
     match ask.since(0, 32, 0) {
         true => first_of(
@@ -153,6 +197,23 @@ fn fusion_limit(ask: &Ask<'_>) -> Option<u64> {
     Some(row[column] * KIB).filter(|&limit| limit > 0)
 }
 
+fn fused_limit(ask: &Ask<'_>) -> Result<u64, String> {
+    fusion_limit(ask)
+        .ok_or_else(|| format!("its table has no entry for {} of these GPUs", ask.ranks))
+}
+
+/// The limit itself, if the workspace made for it holds the tensor.
+fn within(ask: &Ask<'_>, limit: u64) -> Result<u64, String> {
+    if !ask.at_most(limit) {
+        return Err(format!("above {limit} B"));
+    }
+    let rows = limit / (ask.columns() * ask.element());
+    if !ask.rows_at_most(rows) {
+        return Err(format!("{} rows, above {rows}", ask.rows()));
+    }
+    Ok(limit)
+}
+
 /// The limits that were tuned for MNNVL: capability, ranks, nodes; 0.32's are one byte less.
 fn tuned_limit(ask: &Ask<'_>) -> Option<u64> {
     let key = (ask.board.sm?, ask.ranks, ask.nodes);
@@ -177,17 +238,9 @@ fn flash(ask: &Ask<'_>) -> Tried {
     }
     variant(ask, Release(0, 32, 0))?;
     ask.dtype_of(FLOATS)?;
-    let fused = fusion_limit(ask)
-        .ok_or_else(|| format!("its table has no entry for {} of these GPUs", ask.ranks))?;
+    let fused = fused_limit(ask)?;
     let mnnvl = flash_backend(ask)?;
-    let limit = if mnnvl { tuned_limit(ask) } else { None }.unwrap_or(fused);
-    if !ask.at_most(limit) {
-        return Err(format!("above {limit} B"));
-    }
-    let rows = limit / (ask.columns() * ask.element());
-    if !ask.rows_at_most(rows) {
-        return Err(format!("{} rows, above {rows}", ask.rows()));
-    }
+    let limit = within(ask, if mnnvl { tuned_limit(ask) } else { None }.unwrap_or(fused))?;
     let taken = if mnnvl { flashinfer::mnnvl(ask) } else { flashinfer::trtllm(ask)? };
     Ok(Taken { rule: format!("at most {limit} B; {}", taken.rule), ..taken })
 }

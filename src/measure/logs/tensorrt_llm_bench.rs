@@ -1,8 +1,12 @@
-//! TensorRT-LLM's microbenchmark of its all-reduces: its CSV, and its tables of all strategies.
+//! TensorRT-LLM's microbenchmark of its all-reduces: its CSV, the same table as printed, and its tables
+//! of all strategies.
 //!
 //! ```text
 //! world_size,dtype,size,num_tokens,hidden_size,strategy,fusion,op,time (us)
 //! 8,bfloat16,8192,1,4096,ONESHOT,NONE,allreduce,3.9
+//!
+//!    world_size     dtype  size  num_tokens  hidden_size strategy fusion         op  time (us)
+//! 0           8  bfloat16  8192           1         4096  ONESHOT   NONE  allreduce   3.900000
 //!
 //! # Fusion: NONE    world_size=8    algbw = size / time (GB/s)
 //! #       size    ntok    hdim           NCCL                 ONESHOT                 BEST
@@ -21,7 +25,7 @@ use crate::base::quantity::Seconds;
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
 
-/// Reads both.
+/// Reads all three.
 #[derive(Default)]
 pub(super) struct Table {
     csv: Option<Columns>,
@@ -36,6 +40,8 @@ pub(super) struct Table {
 /// The positions of the CSV's columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
+    /// Whether blanks separate the columns, and each row has a number before it.
+    printed: bool,
     count: usize,
     ranks: usize,
     dtype: usize,
@@ -49,6 +55,13 @@ struct Columns {
 impl Reader for Table {
     fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
         let text = line.bare();
+        if text.ends_with('\\') && columns(text).is_none() && text.starts_with("world_size ") {
+            return Err(Refused::at(
+                line.number,
+                "the printed table is wrapped after some columns",
+            )
+            .help("print it without a limit of the width, or save it with --save_csv"));
+        }
         if let Some(columns) = columns(text) {
             (self.csv, self.strategies) = (Some(columns), None);
             return Ok(Taken::Yes);
@@ -70,7 +83,11 @@ impl Reader for Table {
             return Ok(self.strategies(line, log, &fusion));
         }
         match (self.csv, self.strategies) {
-            (Some(columns), _) if text.contains(',') => row(line, log, columns),
+            (Some(columns), _) if columns.printed => printed(line, log, columns),
+            (Some(columns), _) if text.contains(',') => {
+                let fields: Vec<&str> = line.text.split(',').map(str::trim).collect();
+                row(line, &fields, log, columns)
+            }
             (_, Some(drafts)) if line.is_numeric() => Ok(self.side_by_side(line, log, drafts)),
             _ => Ok(Taken::No),
         }
@@ -87,16 +104,24 @@ fn behind<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 }
 
 fn columns(text: &str) -> Option<Columns> {
-    let names: Vec<&str> = text.split(',').map(str::trim).collect();
+    let printed = !text.contains(',');
+    let names: Vec<&str> = match printed {
+        // The only name of two words is that of the time.
+        true => text.split_ascii_whitespace().filter(|word| *word != "(us)").collect(),
+        false => text.split(',').map(str::trim).collect(),
+    };
     let column = |all: &[&str]| names.iter().position(|n| all.contains(n));
+    let time: &[&str] =
+        if text.contains("time (us)") && printed { &["time"] } else { &["time_us", "time (us)"] };
     Some(Columns {
+        printed,
         count: names.len(),
         ranks: column(&["world_size"])?,
         dtype: column(&["dtype"])?,
         bytes: column(&["size_bytes", "size"])?,
         strategy: column(&["strategy"])?,
         fusion: column(&["fusion"])?,
-        time: column(&["time_us", "time (us)"])?,
+        time: column(time)?,
         operation: column(&["op"]),
     })
 }
@@ -115,11 +140,28 @@ fn draft(line: usize, strategy: &str, fusion: &str, ranks: Option<u32>) -> Draft
     draft
 }
 
-fn row(line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
+/// A row of the printed table, behind its number.
+fn printed(line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
+    let mut words = line.text.split_ascii_whitespace();
+    let number = words.next().unwrap_or_default();
+    let fields: Vec<&str> = words.collect();
+    let why = match number {
+        ".." | "..." => "the print leaves rows out: print all, or save them with --save_csv",
+        _ if field::whole(number).is_none() => return Ok(Taken::No),
+        _ if fields.len() == columns.count => return row(line, &fields, log, columns),
+        _ => "the row is cut off",
+    };
+    match log.last() {
+        Some(draft) => draft.leave_out(line.number, why),
+        None => return Ok(Taken::No),
+    }
+    Ok(Taken::Yes)
+}
+
+fn row(line: &Line, fields: &[&str], log: &mut Log, columns: Columns) -> Read<Taken> {
     let refused = |what: String| {
         Refused::at(line.number, what).help("write whole numbers of GPUs and bytes, and µs")
     };
-    let fields: Vec<&str> = line.text.split(',').map(str::trim).collect();
     if fields.len() != columns.count {
         return Err(refused(format!("{} fields, not {}", fields.len(), columns.count)));
     }
@@ -245,6 +287,38 @@ world_size,dtype,fusion,num_tokens,hidden_size,size_bytes,strategy,time_us,algbw
         let log = read(text.as_bytes(), "bench.csv", &Asked::default()).unwrap();
         assert_eq!(told(&log), [("TensorRT-LLM TWOSHOT", Some(4), 1)]);
         assert_eq!(log.tables[0].left_out[0].count, 1);
+    }
+
+    #[test]
+    fn the_printed_table_is_the_csv_between_blanks() {
+        let text = "\
+num_tokens: 1, hidden_size: 4096, strategy: ONESHOT, fusion: NONE, op: allreduce, time (us): 3.9
+   world_size     dtype    size  num_tokens  hidden_size strategy             fusion         op  time (us)
+0           8  bfloat16    8192           1         4096     NCCL               NONE  allreduce  16.400000
+0           8  bfloat16    8192           1         4096  ONESHOT               NONE  allreduce   3.900000
+..        ...       ...     ...         ...          ...      ...                ...        ...        ...
+0           8  bfloat16   81920          10         4096  ONESHOT  RESIDUAL_RMS_NORM  allreduce   6.500000
+0           8  bfloat16  819200         100         4096  ONES
+";
+        let log = read(text.as_bytes(), "bench.log", &Asked::default()).unwrap();
+        let tables = [
+            ("TensorRT-LLM NCCL", Some(8), 1),
+            ("TensorRT-LLM ONESHOT", Some(8), 1),
+            ("TensorRT-LLM ONESHOT RESIDUAL_RMS_NORM", Some(8), 1),
+        ];
+        assert_eq!(told(&log), tables);
+        let Measured::Time(time) = log.tables[1].rows[0].measured else { panic!() };
+        assert!((time.0 - 3.9e-6).abs() < 1e-12 && log.tables[1].rows[0].size.0 == 8192);
+        let left: Vec<usize> =
+            log.tables.iter().flat_map(|t| &t.left_out).map(|l| l.count).collect();
+        assert_eq!(left, [1, 1]);
+
+        let wrapped = "\
+   world_size     dtype    size  num_tokens  hidden_size strategy  \\
+0           8  bfloat16    8192           1         4096     NCCL
+";
+        let error = read(wrapped.as_bytes(), "bench.log", &Asked::default()).unwrap_err();
+        assert!(error.to_string().contains("wrapped"), "{error}");
     }
 
     #[test]

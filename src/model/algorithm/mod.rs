@@ -23,6 +23,7 @@ mod knomial;
 mod log_ring;
 mod meta;
 mod neighbor_exchange;
+mod norm;
 mod pat;
 mod pipelined;
 mod point_to_point;
@@ -79,6 +80,7 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     pipelined::FAMILY,
     torus::FAMILY,
     shots::FAMILY,
+    norm::FAMILY,
     barrier::FAMILY,
 ];
 

@@ -15,7 +15,7 @@
 //! packets are no other algorithms: a flag travels with every word, so they need no barrier and
 //! move twice the bytes, as with NCCL's protocol LL: `one-shot/LL` is MSCCL++'s allpair-packet,
 //! `two-shot/LL` its packet. A kernel that also applies the norm sends what the one without it
-//! sends.
+//! sends, and adds more: it is an algorithm of `norm.rs`.
 //!
 //! With a switch that adds and multicasts (multimem) they are `one-shot-multimem` and `inc`; with
 //! one that only multicasts, one shot is `one-shot-multicast`. Over nodes, `two-shot-one-shot`
@@ -34,7 +34,7 @@ use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 pub static FAMILY: &[&dyn Algorithm] = &[&OneShot, &TwoShot];
 
 /// Messages one after another to all others.
-fn waves<F: Field>(v: &At<F>) -> F {
+pub(super) fn waves<F: Field>(v: &At<F>) -> F {
     let k = lanes(v.shape.ports, v.shape.ranks - 1);
     match (v.shape.ports, k) {
         (Ports::Unbounded, _) => F::int(1),
@@ -46,22 +46,37 @@ fn waves<F: Field>(v: &At<F>) -> F {
     }
 }
 
+/// What ranks add to what they have while they exchange.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Adds {
+    Nothing,
+    /// What arrives.
+    Arrivals,
+    /// A vector of their own, at the end.
+    Own,
+    /// Both.
+    ArrivalsAndOwn,
+}
+
 /// The same as steps: a part of the vector to each of the other ranks.
-fn exchange(shape: &Shape, each: Share, adds: bool, emit: &mut dyn FnMut(Step)) {
+pub(super) fn exchange(shape: &Shape, each: Share, adds: Adds, emit: &mut dyn FnMut(Step)) {
     let n = shape.ranks;
+    let arrivals = matches!(adds, Adds::Arrivals | Adds::ArrivalsAndOwn);
+    let own = matches!(adds, Adds::Own | Adds::ArrivalsAndOwn);
     let lanes = lanes(shape.ports, n - 1);
     for first in (1..n).step_by(lanes as usize) {
         let last = (first + lanes - 1).min(n - 1);
         let all = first == 1 && last == n - 1;
         let route = if all { Route::All } else { Route::Offsets { first, last } };
         let step = Step::new(1_u32, each, route);
-        let added = Share::new(each.chunks * u64::from(last + 1 - first), each.of);
-        let step = if adds { step.reducing_share(added) } else { step };
+        let arrived = if arrivals { each.chunks * u64::from(last + 1 - first) } else { 0 };
+        let added = arrived + if own && last == n - 1 { each.of } else { 0 };
+        let step = if added > 0 { step.reducing_share(Share::new(added, each.of)) } else { step };
         repeat(step, shift_turns(shape), emit);
     }
 }
 
-fn guarantee(shape: &Shape) -> Guarantee {
+pub(super) fn guarantee(shape: &Shape) -> Guarantee {
     if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
 }
 
@@ -95,7 +110,7 @@ impl ClosedForm for OneShot {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        exchange(shape, Share::ALL, true, emit);
+        exchange(shape, Share::ALL, Adds::Arrivals, emit);
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
@@ -108,7 +123,7 @@ impl ClosedForm for OneShot {
 }
 
 /// Blocks to their owners, sums to all.
-struct TwoShot;
+pub(super) struct TwoShot;
 
 impl ClosedForm for TwoShot {
     fn meta(&self) -> &'static Meta {
@@ -148,8 +163,8 @@ impl ClosedForm for TwoShot {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let block = Share::new(1_u32, shape.ranks);
-        exchange(shape, block, true, emit);
-        exchange(shape, block, false, emit);
+        exchange(shape, block, Adds::Arrivals, emit);
+        exchange(shape, block, Adds::Nothing, emit);
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
@@ -194,7 +209,8 @@ impl ClosedForm for Half {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        exchange(shape, Share::new(1_u32, shape.ranks), shape.collective.reduces(), emit);
+        let adds = if shape.collective.reduces() { Adds::Arrivals } else { Adds::Nothing };
+        exchange(shape, Share::new(1_u32, shape.ranks), adds, emit);
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {

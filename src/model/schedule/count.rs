@@ -159,10 +159,13 @@ impl<'a> Tally<'a> {
 
     fn add_sender(&mut self, from: Endpoint, sends: &Sends) {
         let Some(source) = from.place(self.schedule) else { return };
+        let frame = self.schedule.frame();
         for Transfer { to, op, runs } in sends.iter() {
             let Some(target) = to.place(self.schedule) else { continue };
             let chunks = runs.iter().map(|run| u64::from(run.len)).sum();
-            let added = if op == Op::Reduce || self.adds_at_end() { chunks } else { 0 };
+            let arrived = if op == Op::Reduce || self.adds_at_end() { chunks } else { 0 };
+            let own = if frame.adds_own(from, to, op) { u64::from(frame.parts) } else { 0 };
+            let added = arrived + own;
             let message = Load { messages: 1, chunks, added };
             self.links[target].add(message);
             self.longest.raise_to(self.links[target]);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Endpoint;
+use super::{Endpoint, Op};
 use crate::base::collective::Collective;
 
 /// How chunks are numbered.
@@ -44,6 +44,11 @@ pub struct Frame {
     /// Whether sums are of neighbouring ranks in rank order, so that the operation need not
     /// commute.
     pub keeps_order: bool,
+    /// Whether each rank also adds a vector of its own to the result, as a kernel does that adds a
+    /// residual: then the kind of the last message that a rank gets, from the rank after it. With
+    /// that message all M are added, because a row needs all that is in it. Of what is composed of
+    /// schedules, only the same one from another rank on has it.
+    pub own: Option<Op>,
 }
 
 impl Frame {
@@ -66,6 +71,7 @@ impl Frame {
             last_first: false,
             turns: false,
             keeps_order: false,
+            own: None,
         }
     }
 
@@ -79,6 +85,25 @@ impl Frame {
     #[must_use]
     pub fn in_rank_order(self) -> Self {
         Self { keeps_order: true, ..self }
+    }
+
+    /// The same, with a vector of each rank's own added with the last message, which is of kind `op`.
+    #[must_use]
+    pub fn adding_own(self, op: Op) -> Self {
+        // Which message is the last is counted from a rank's real number.
+        Self { own: Some(op), turns: false, ..self }
+    }
+
+    /// Whether rank `to` adds its own vector with this message.
+    #[inline]
+    #[must_use]
+    pub fn adds_own(&self, from: Endpoint, to: Endpoint, op: Op) -> bool {
+        match (self.own, from, to) {
+            (Some(last), Endpoint::Rank(from), Endpoint::Rank(to)) => {
+                last == op && self.ranks > 1 && from == (to + 1) % self.ranks
+            }
+            _ => false,
+        }
     }
 
     /// The endpoint at position `turn` of a round's order: all ranks, then all switches.

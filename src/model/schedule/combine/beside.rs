@@ -34,6 +34,7 @@ impl<A: Schedule, B: Schedule> Schedule for Beside<A, B> {
             switches: first.switches.max(second.switches),
             turns: false,
             keeps_order: first.keeps_order && second.keeps_order,
+            own: None,
             ..first
         }
     }

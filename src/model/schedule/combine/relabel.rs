@@ -73,6 +73,8 @@ impl<S: Schedule> Schedule for Relabel<S> {
             turns: inner.turns && stays,
             // Mirrored neighbours are neighbours; shifted ones may wrap around the end.
             keeps_order: inner.keeps_order && (mirrors || stays),
+            // The last message of a rank comes from the other side in a mirror.
+            own: inner.own.filter(|_| !mirrors),
             ..inner
         }
     }

@@ -40,7 +40,7 @@ fn opposite_op(op: Op, collective: Collective) -> Op {
 
 fn frame_of(schedule: &dyn Schedule) -> Frame {
     let frame = schedule.frame();
-    Frame { collective: opposite(frame.collective), ..frame }
+    Frame { collective: opposite(frame.collective), own: None, ..frame }
 }
 
 /// The reversal of a schedule in which all ranks do the same: the senders to rank 0 follow from its

@@ -34,6 +34,7 @@ impl<A: Schedule, B: Schedule> Schedule for Then<A, B> {
             turns: first.turns && second.turns,
             // A second part that only moves data keeps the order of the first.
             keeps_order: first.keeps_order && (second.keeps_order || !second.collective.reduces()),
+            own: None,
             ..first
         }
     }
