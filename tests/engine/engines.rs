@@ -7,7 +7,7 @@
 use collcost::base::collective::Collective;
 use collcost::base::quantity::Bytes;
 use collcost::library::engines::{Conditions, Variables};
-use collcost::library::{Call, Site, intervals, policy};
+use collcost::library::{Call, Runs, Site, intervals, policy};
 use collcost::machine::profile::Profile;
 use collcost::machine::sample::DataType;
 use collcost::measure::expect::KernelTimes;
@@ -64,6 +64,13 @@ impl Asked {
         (kernel.backend, kernel.kernel)
     }
 
+    /// The algorithm that the kernel runs.
+    fn runs(&self) -> &'static str {
+        let choice = policy(self.engine, &self.site()).unwrap().choose(&self.call()).unwrap();
+        let Runs::Parts(parts) = choice.runs else { panic!("no algorithm") };
+        parts[0].algorithm
+    }
+
     fn rows(&self) -> u64 {
         (self.size / (self.hidden * self.dtype.bytes().0)).max(1)
     }
@@ -107,17 +114,6 @@ fn fused(n: u32, s: u64) -> Option<(&'static str, &'static str)> {
     };
     let one = 2 * s * u64::from(n) <= most;
     Some(("flashinfer-trtllm", if one { "one-shot-push" } else { "two-shot-pull" }))
-}
-
-/// The kernel that also adds the residual and applies the norm.
-fn normed((backend, kernel): (&'static str, &'static str)) -> (&'static str, &'static str) {
-    let fused = match kernel {
-        "one-shot-push" => "one-shot-push-norm",
-        "two-shot-push" => "two-shot-push-norm",
-        "two-shot-pull" => "two-shot-pull-norm",
-        other => other,
-    };
-    (backend, fused)
 }
 
 const NCCL: (&str, &str) = ("nccl", "library");
@@ -164,7 +160,7 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     let row = q.hidden * q.dtype.bytes().0;
     let holds = entry > 0 && s <= entry && q.rows() <= entry / row;
     if q.is("fuse_allreduce_rms=1") && is_float(q.dtype) && holds && backend == Some(true) {
-        return normed(mnnvl(n, s));
+        return mnnvl(n, s);
     }
     let flash = if on && is_float(q.dtype) && entry > 0 && s <= limit && q.rows() <= limit / row {
         match backend {
@@ -428,11 +424,6 @@ fn mscclpp(q: &Asked) -> (&'static str, &'static str) {
 }
 
 fn flashinfer(q: &Asked) -> (&'static str, &'static str) {
-    let fuses = q.is("pattern=kARResidualRMSNorm");
-    if fuses { normed(flashinfer_alone(q)) } else { flashinfer_alone(q) }
-}
-
-fn flashinfer_alone(q: &Asked) -> (&'static str, &'static str) {
     let (_, multicast, _, tray, domain) = board(q.machine);
     if multicast && q.ranks <= domain && !q.is("backend=trtllm") {
         return mnnvl(q.ranks, q.size);
@@ -642,8 +633,7 @@ fn vllm_asks_for_one_shot_with_the_norm_by_a_table_of_its_own() {
         let asked = Asked { env: env.to_vec(), ..asked("vllm@0.33.0", machine, ranks, size) };
         asked.told()
     };
-    let [one, two] =
-        ["one-shot-push-norm", "two-shot-pull-norm"].map(|kernel| ("flashinfer-trtllm", kernel));
+    let [one, two] = ["one-shot-push", "two-shot-pull"].map(|kernel| ("flashinfer-trtllm", kernel));
     for (machine, ranks, most) in [("h100", 2, 32), ("b200", 2, 32), ("b200", 4, 4), ("b300", 8, 2)]
     {
         assert_eq!(told(machine, ranks, most * M), one, "{machine} {ranks}");
@@ -662,16 +652,20 @@ fn tensorrt_llm_has_a_table_for_what_is_fused() {
         Asked { env, ..asked("trtllm@1.3.0", "h100", 8, rows * 8192) }.told()
     };
     for fusion in ["fusion=RMS", "fusion=RESIDUAL_RMS_NORM"] {
-        assert_eq!(told(fusion, 127), ("trtllm", "one-shot-push-norm"), "{fusion}");
+        assert_eq!(told(fusion, 127), ("trtllm", "one-shot-push"), "{fusion}");
         assert_eq!(told(fusion, 128), NCCL, "{fusion}");
     }
     assert_eq!(told("fusion=NONE", 127), ("trtllm", "one-shot-push"));
     let env = vec!["strategy=TWOSHOT", "fusion=RMS"];
     let forced = Asked { env, ..asked("trtllm@1.3.0", "h100", 8, 8 * 8192) };
-    assert_eq!(forced.told(), ("trtllm", "two-shot-pull-norm"));
+    assert_eq!(forced.told(), ("trtllm", "two-shot-pull"));
+    assert_eq!(forced.runs(), "two-shot-norm");
+    let env = vec!["TLLM_DISABLE_ALLREDUCE_AUTOTUNE=1", "fusion=FP8"];
+    let looked_up = Asked { env, ..asked("trtllm@1.3.0", "h100", 8, 8 * 8192) };
+    assert_eq!((looked_up.told().1, looked_up.runs()), ("one-shot-push", "one-shot-norm"));
     // User buffers go through the switch, where there is one, and serve fused calls only.
     for (machine, fusion, kernel) in [
-        ("h100", "fusion=RMS", ("trtllm-ub", "two-shot-multimem-norm")),
+        ("h100", "fusion=RMS", ("trtllm", "two-shot-multimem")),
         ("a100", "fusion=RMS", NCCL),
         ("h100", "fusion=NONE", NCCL),
     ] {

@@ -122,6 +122,8 @@ impl Default for Conditions {
 struct Taken {
     kernel: Kernel,
     rule: String,
+    /// Whether the kernel also adds the residual and applies the norm.
+    norm: bool,
     /// Paths that refused, and why.
     refused: Vec<(&'static str, String)>,
     notes: Vec<String>,
@@ -136,7 +138,7 @@ type Named = (&'static str, fn(&Ask<'_>) -> Tried);
 impl Taken {
     fn new(backend: &'static str, kernel: &'static str, rule: impl Into<String>) -> Self {
         let kernel = Kernel { backend, kernel, graph: true };
-        Self { kernel, rule: rule.into(), refused: Vec::new(), notes: Vec::new() }
+        Self { kernel, norm: false, rule: rule.into(), refused: Vec::new(), notes: Vec::new() }
     }
 
     /// NCCL or RCCL runs the call and chooses the kernel itself.
@@ -154,18 +156,16 @@ impl Taken {
         self
     }
 
-    /// The same for a call that the residual and the norm follow: the kernel with both in it, where
-    /// there is one.
+    /// The same for a call that the residual and the norm follow: in the kernel, which keeps its name,
+    /// where it can have them.
     fn with_norm(mut self) -> Self {
-        let fused = match self.kernel.kernel {
-            other if other.ends_with("-norm") => other,
-            "one-shot-push" => "one-shot-push-norm",
-            "two-shot-push" => "two-shot-push-norm",
-            "two-shot-pull" => "two-shot-pull-norm",
-            _ => return self.note("the residual and the norm are kernels of their own"),
-        };
-        self.kernel.kernel = fused;
-        self.note("the residual and the norm are in the kernel; the time is known without them")
+        let kernel = self.kernel.kernel;
+        self.norm = matches!(kernel, "one-shot-push" | "two-shot-push" | "two-shot-pull");
+        if self.norm || self.kernel.backend == "trtllm" && kernel == "two-shot-multimem" {
+            self.note("the residual and the norm are in the kernel; the time is known without them")
+        } else {
+            self.note("the residual and the norm are kernels of their own")
+        }
     }
 }
 
@@ -286,7 +286,7 @@ impl Policy for Rules {
             fell_back: taken.refused.into_iter().map(turned).collect(),
             force: force.chain(others).map(|(of, how)| format!("{of}: {how}")).collect(),
             notes: notes.map(Into::into).collect(),
-            ..Choice::new(format!("{backend}/{kernel}"), taken.rule, runs(call, ran))
+            ..Choice::new(format!("{backend}/{kernel}"), taken.rule, runs(call, ran, taken.norm))
         })
     }
 
@@ -355,7 +355,7 @@ const BLOCK: u64 = 16;
 
 /// A kernel as an algorithm of this crate: it sends whole vectors or blocks to all other ranks, or
 /// uses the switch.
-fn runs(call: &Call, kernel: Kernel) -> Runs {
+fn runs(call: &Call, kernel: Kernel, norm: bool) -> Runs {
     let of = |algorithm, wire| {
         let part = Part::new(call.collective, call.ranks, Where::All, algorithm);
         Runs::Parts(vec![Part { wire: Ratio(wire), ..part }])
@@ -366,17 +366,15 @@ fn runs(call: &Call, kernel: Kernel) -> Runs {
         _ if call.collective != Collective::AllReduce => {
             Runs::unpriced("no closed form describes this kernel")
         }
+        "one-shot-push" if norm => of("one-shot-norm", 1.0),
+        "two-shot-push" | "two-shot-pull" if norm => of("two-shot-norm", 1.0),
         "one-shot-pull" | "one-shot-push" => of("one-shot", 1.0),
         "two-shot-pull" | "two-shot-push" | "two-shot-push-fp" | "RSxLD_AGxST" => {
             of("two-shot", 1.0)
         }
         "rsag" | "rsag-zero-copy" | "rsag-pipeline" | "fullmesh" => of("two-shot", 1.0),
-        "one-shot-push-norm" => of("one-shot-norm", 1.0),
-        "two-shot-push-norm" | "two-shot-pull-norm" => of("two-shot-norm", 1.0),
         "one-shot-multimem" => of("one-shot-multimem", 1.0),
         "two-shot-multimem" | "RSxLDMC_AGxSTMC" => of("inc", 1.0),
-        // The owner's part of the residual is all that it adds.
-        "two-shot-multimem-norm" => of("inc", 1.0),
         "nvls-zero-copy" | "nvls-warp-pipeline" | "nvls-block-pipeline" => of("inc", 1.0),
         // Eight bytes on the wire carry four bytes of data.
         name => match in_packets(name) {

@@ -111,8 +111,7 @@ fn fused(ask: &Ask<'_>) -> Tried {
         true => flashinfer::mnnvl(ask),
         false => flashinfer::trtllm(ask)?,
     };
-    let fused = format!("where the norm follows, {}-norm runs instead", taken.kernel.kernel);
-    Ok(taken.note(fused))
+    Ok(taken.note("where the residual and the norm follow, they are in the kernel"))
 }
 
 fn mscclpp(ask: &Ask<'_>) -> Tried {

@@ -25,9 +25,8 @@ pub(super) static ENGINE: Engine = Engine {
         "p2p",
     ],
     force: &[
-        ("trtllm", "allreduce_strategy: ONESHOT or TWOSHOT"),
+        ("trtllm", "allreduce_strategy: ONESHOT or TWOSHOT; UB in a fused call"),
         ("trtllm-mnnvl", "allreduce_strategy: MNNVL"),
-        ("trtllm-ub", "allreduce_strategy: UB, in a fused call"),
         ("nccl-symm", "allreduce_strategy: NCCL_SYMMETRIC"),
         ("symm-mem", "allreduce_strategy: SYMM_MEM"),
         ("nccl", "allreduce_strategy: NCCL"),
@@ -105,7 +104,7 @@ fn user_buffers(ask: &Ask<'_>) -> Taken {
         _ if fusion(ask) == "NONE" => Taken::nccl("user buffers serve fused calls only"),
         Err(why) => Taken::nccl(why),
         Ok(()) if !ask.board.multicast => Taken::nccl("the switch does not multicast"),
-        Ok(()) => Taken::new("trtllm-ub", "two-shot-multimem-norm", "user buffers, a fused call")
+        Ok(()) => Taken::new("trtllm", "two-shot-multimem", "user buffers, a fused call")
             .note("the norm is applied before the result is shared: quantised, it is shorter"),
     }
 }

@@ -82,7 +82,7 @@ const SETTLED: u64 = 4;
 /// How many bursts large each is, at least, and the part of the time that all may take then. The
 /// bucket is emptied right before each; the larger a message, the less it matters what fills again
 /// meanwhile. Below 16 bursts there is no rate.
-const BURSTS: [(u64, f64); 3] = [(64, 0.5), (32, 0.5), (16, 0.75)];
+const BURSTS: [(u64, f64); 3] = [(64, 0.5), (32, 0.5), (16, 0.8)];
 /// The part of the time at the end that they leave to the other points, though these come late.
 const REST: f64 = 0.1;
 

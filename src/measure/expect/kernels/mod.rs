@@ -187,11 +187,6 @@ impl<'r> Kernels<'r> {
 /// moves; `None` if nothing similar was measured.
 fn kin(kernel: Kernel) -> Option<(Kernel, f64)> {
     let like = |backend, kernel, more| Some((Kernel { backend, kernel, graph: true }, more));
-    // What a norm adds is read and written beside the links: little where such kernels run.
-    if let Some(plain) = kernel.kernel.strip_suffix("-norm") {
-        let plain = Kernel { kernel: plain, ..kernel };
-        return kin(plain).or(Some((plain, 1.0)));
-    }
     match (kernel.backend, kernel.kernel) {
         // With two ranks, one shot reads as much as two.
         ("custom-v2", "one-shot-pull") => like("custom-v2", "two-shot-pull", 1.0),
