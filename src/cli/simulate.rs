@@ -115,12 +115,7 @@ struct TimingFlags {
 impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         if let Some(jobs) = &self.jobs {
-            let fabric =
-                self.fabric.as_ref().or(self.on.machine.get("profile")).ok_or_else(|| {
-                    Error::input("which fabric?")
-                        .at(format!("--jobs {jobs}"))
-                        .help("name its file with --fabric or --on")
-                })?;
+            let fabric = self.fabric_of_jobs(jobs)?;
             self.refuse_without_jobs(jobs)?;
             let (built, jobs) = (read_fabric(fabric)?, self.read_jobs(jobs)?);
             let faults = faults(&self.fault)?;
@@ -185,6 +180,19 @@ impl Args {
             report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
         }
         self.format.write(out, &report, |look| view::simulate::simulation(&report, look))
+    }
+
+    /// The file of the fabric: `--fabric` and `--on` are the same here.
+    fn fabric_of_jobs(&self, jobs: &str) -> Result<&String> {
+        match (&self.fabric, self.on.machine.get("profile")) {
+            (Some(fabric), Some(on)) if fabric != on => Err(Error::input("two fabrics")
+                .at(format!("--fabric {fabric} --on {on}"))
+                .help("give one of them: with --jobs both flags name the fabric")),
+            (Some(fabric), _) | (None, Some(fabric)) => Ok(fabric),
+            (None, None) => Err(Error::input("which fabric?")
+                .at(format!("--jobs {jobs}"))
+                .help("name its file with --fabric or --on")),
+        }
     }
 
     /// Refuses flags that say nothing about jobs on a fabric.

@@ -3,6 +3,9 @@
 //! All rates rise together. When a link is full, its messages keep their rates, and the others
 //! continue to rise. Rates are recomputed whenever messages begin or end to move.
 //!
+//! Of a message whose packets take several paths, a link carries only a share; its rate rises until one
+//! of these links is full.
+//!
 //! Messages on one path always have the same rate. So a path counts the bytes that each of its
 //! messages has received since it was last empty, and a message ends when this count has grown by
 //! its size. The cost of an event depends on the number of paths in use, however many messages
@@ -21,6 +24,8 @@ const SAME: f64 = 1e-13;
 #[derive(Debug, Default)]
 struct Way {
     path: Vec<u32>,
+    /// The share of a message that each link of the path carries; empty if each carries all of it.
+    shares: Vec<f64>,
     /// The bytes that each of its messages has received since the path was last empty, and receives
     /// per second.
     got: f64,
@@ -34,6 +39,11 @@ struct Way {
 }
 
 impl Way {
+    /// The share of its messages on a link of the path, by position.
+    fn share(&self, place: usize) -> f64 {
+        self.shares.get(place).copied().unwrap_or(1.0)
+    }
+
     /// When the first of its messages ends.
     fn next(&self, now: f64) -> f64 {
         self.moving.peek().map_or(f64::INFINITY, |first| {
@@ -66,10 +76,11 @@ pub(super) struct Fluid {
     due: BinaryHeap<Reverse<(u64, Due, u32)>>,
     /// By job and link, the seconds for which the link limited messages of the job.
     held: BTreeMap<(u32, u32), f64>,
-    /// For sharing: the remaining rate of a link, its messages whose rates still grow, and their
-    /// ways.
+    /// For sharing: the remaining rate of a link, its messages whose rates still grow, how much of
+    /// a message they are by their shares, and their ways.
     left: Vec<f64>,
     growing: Vec<u32>,
+    wanted: Vec<f64>,
     on: Vec<Vec<usize>>,
     busy: Vec<u32>,
 }
@@ -87,6 +98,7 @@ impl Fluid {
             held: BTreeMap::new(),
             left: vec![0.0; links],
             growing: vec![0; links],
+            wanted: vec![0.0; links],
             on: vec![Vec::new(); links],
             busy: Vec::new(),
             capacity,
@@ -141,7 +153,8 @@ impl Fluid {
         let path = tasks.path(one);
         let way = *self.known.entry(one.way()).or_insert_with(|| {
             let held = vec![0.0; path.len()];
-            self.ways.push(Way { path: path.to_vec(), held, ..Way::default() });
+            let shares = tasks.shares(one).to_vec();
+            self.ways.push(Way { path: path.to_vec(), shares, held, ..Way::default() });
             self.ways.len() - 1
         });
         if self.ways[way].moving.is_empty() {
@@ -234,7 +247,7 @@ impl Fluid {
 
     /// Gives every moving message its fair rate.
     fn share(&mut self) {
-        let Self { capacity, ways, used, left, growing, on, busy, .. } = self;
+        let Self { capacity, ways, used, left, growing, wanted, on, busy, .. } = self;
         for &link in &*busy {
             on[link as usize].clear();
         }
@@ -242,20 +255,25 @@ impl Fluid {
         for &way in &*used {
             ways[way].rate = 0.0;
             let count = ways[way].moving.len() as u32;
-            for &link in &ways[way].path {
+            for (place, &link) in ways[way].path.iter().enumerate() {
                 let l = link as usize;
                 if on[l].is_empty() {
                     busy.push(link);
-                    (left[l], growing[l]) = (capacity[l], 0);
+                    (left[l], growing[l], wanted[l]) = (capacity[l], 0, 0.0);
                 }
                 on[l].push(way);
                 growing[l] += count;
+                wanted[l] += f64::from(count) * ways[way].share(place);
             }
         }
         let mut open: Vec<u32> = busy.clone();
+        // Rates only rise; differences of shares would round to a little less.
+        let mut least = 0.0_f64;
         while !open.is_empty() {
-            let room = |link: u32| left[link as usize] / f64::from(growing[link as usize]);
-            let least = open.iter().map(|&link| room(link)).fold(f64::INFINITY, f64::min);
+            // What rounding leaves of differences of shares must not become zero or less.
+            let room =
+                |link: u32| left[link as usize] / wanted[link as usize].max(f64::MIN_POSITIVE);
+            least = open.iter().map(|&link| room(link)).fold(f64::INFINITY, f64::min).max(least);
             let full = least + least * SAME;
             let tight: Vec<u32> = open.iter().copied().filter(|&link| room(link) <= full).collect();
             for link in tight {
@@ -267,10 +285,12 @@ impl Fluid {
                     way.rate = least;
                     way.bound = way.path.iter().position(|l| *l == link).unwrap_or(0);
                     let count = way.moving.len() as u32;
-                    for &other in &way.path {
-                        growing[other as usize] -= count;
-                        let rest = left[other as usize] - least * f64::from(count);
-                        left[other as usize] = rest.max(0.0);
+                    for (place, &other) in way.path.iter().enumerate() {
+                        let part = f64::from(count) * way.share(place);
+                        let other = other as usize;
+                        growing[other] -= count;
+                        wanted[other] -= part;
+                        left[other] = (left[other] - least * part).max(0.0);
                     }
                 }
             }
