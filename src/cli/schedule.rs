@@ -15,7 +15,7 @@ pub(super) fn text(file: &str) -> Result<String> {
     if chakra::is(file) {
         let what = "a Chakra trace (.et) says what ranks compute and send, but not which data";
         return Err(Error::input(what).at(format!("--schedule {file}")).help(format!(
-            "time it: collcost simulate --schedule {file}, or --jobs {file} --fabric FILE"
+            "time it: collcost simulate --schedule {file}, or on a fabric simulate --jobs {file} --fabric FILE"
         )));
     }
     input::text(file).map_err(|e| {

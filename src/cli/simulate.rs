@@ -123,7 +123,11 @@ impl Args {
             let mut report = traffic(&graph, &jobs)?;
             if let Some(file) = self.picture.file() {
                 let makespan = Seconds(report.makespan_s);
-                let title = format!("{} jobs on {}", report.jobs.len(), report.fabric);
+                let jobs = match &report.jobs[..] {
+                    [_] => "1 job".to_owned(),
+                    jobs => format!("{} jobs", jobs.len()),
+                };
+                let title = format!("{jobs} on {}", report.fabric);
                 let about = format!("how much of {makespan} each link carries");
                 let picture = plot::network(&graph, (&title, &about), &report.loads);
                 write_whole("--svg", Path::new(file), &picture)?;
@@ -185,7 +189,7 @@ impl Args {
     /// The file of the fabric: `--fabric` and `--on` are the same here.
     fn fabric_of_jobs(&self, jobs: &str) -> Result<&String> {
         match (&self.fabric, self.on.machine.get("profile")) {
-            (Some(fabric), Some(on)) if fabric != on => Err(Error::input("two fabrics")
+            (Some(fabric), Some(on)) if fabric != on => Err(Error::input("two different fabrics")
                 .at(format!("--fabric {fabric} --on {on}"))
                 .help("give one of them: with --jobs both flags name the fabric")),
             (Some(fabric), _) | (None, Some(fabric)) => Ok(fabric),

@@ -124,7 +124,7 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<Graph> {
     } else {
         toml::from_str(text).map_err(|e| Refused::new(&e, text).error(origin))?
     };
-    let mut graph = file.graph().map_err(|e| e.at(origin.to_owned()))?;
+    let mut graph = file.graph().map_err(|e| e.within(origin))?;
     if graph.name.is_empty() {
         graph.name = stem(origin);
     }
@@ -161,7 +161,7 @@ impl File {
                 return Err(unknown(name, spec.switches.iter(), "switch"));
             }
         }
-        super::fault::apply(&self.faults, &mut spec.links, &numbers)?;
+        super::fault::apply(&self.faults, &mut spec.links, &numbers).map_err(|e| e.at("faults"))?;
         let mut graph = Graph::new(spec.name, (spec.ranks, spec.switches), spec.links)?;
         graph.routing = routing;
         graph.alpha = self.alpha.as_ref().map_or(Ok(Seconds(0.0)), Amount::seconds)?;
