@@ -15,7 +15,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use super::messages::Tasks;
+use crate::base::error::{Error, Result};
 use crate::machine::graph::Graph;
+
+/// The most visits of links while rates are shared, where packets take several paths: each share visits
+/// all links of all moving messages, dozens where a path has a few. That is less than a minute.
+const VISITS: u64 = 1 << 32;
 
 /// Instants closer than this, relative, count as one.
 const SAME: f64 = 1e-13;
@@ -81,6 +86,8 @@ pub(super) struct Fluid {
     left: Vec<f64>,
     growing: Vec<u32>,
     wanted: Vec<f64>,
+    /// How many links may still be visited.
+    visits: u64,
     on: Vec<Vec<usize>>,
     busy: Vec<u32>,
 }
@@ -99,6 +106,7 @@ impl Fluid {
             left: vec![0.0; links],
             growing: vec![0; links],
             wanted: vec![0.0; links],
+            visits: VISITS,
             on: vec![Vec::new(); links],
             busy: Vec::new(),
             capacity,
@@ -106,7 +114,10 @@ impl Fluid {
     }
 
     /// Runs all tasks and returns when each ended.
-    pub fn run(&mut self, tasks: &mut Tasks) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// Packets that take so many paths that it would take minutes.
+    pub fn run(&mut self, tasks: &mut Tasks) -> Result<Vec<f64>> {
         let mut ends = vec![0.0; tasks.tasks.len()];
         for (task, number) in tasks.tasks.iter().zip(0..) {
             if task.open == 0 {
@@ -119,13 +130,25 @@ impl Fluid {
             let timed = self.due.peek().map_or(f64::INFINITY, |d| f64::from_bits(d.0.0));
             let next = moved.min(timed);
             if next == f64::INFINITY {
-                return ends;
+                return Ok(ends);
             }
             let changed = self.advance(next, tasks, &mut ends);
             if changed {
+                self.pay()?;
                 self.share();
             }
         }
+    }
+
+    /// Counts the links that packets on several paths visit.
+    fn pay(&mut self) -> Result<()> {
+        let sprayed = self.used.iter().map(|&way| self.ways[way].shares.len() as u64);
+        let left = self.visits.checked_sub(sprayed.sum());
+        self.visits = left.ok_or_else(|| {
+            Error::unsupported("the packets of so many messages take too many paths")
+                .help("simulate fewer messages at once, or with routing = \"spread\"")
+        })?;
+        Ok(())
     }
 
     /// The link that limited a job's messages the longest, and for which part of the time; of
@@ -296,5 +319,36 @@ impl Fluid {
             }
             open.retain(|&link| growing[link as usize] > 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::traffic::parse;
+    use crate::machine::graph::routes::Routes;
+
+    /// Both ways have four links. At first both are shared; after a second, when the message of one
+    /// byte and the one that goes back have ended, one of them is: twelve visits.
+    #[test]
+    fn too_many_paths_are_refused() {
+        let jobs = r#"{"jobs": [{"name": "j", "messages": [
+            {"from": "g0", "to": "g1", "bytes": 1}, {"from": "g0", "to": "g1", "bytes": 2},
+            {"from": "g1", "to": "g0", "bytes": 2}]}]}"#;
+        let runs = |routing: &str, visits: u64| {
+            let text = format!(
+                r#"{{"ranks": 2, "switches": ["a", "b"], "routing": "{routing}", "links": [
+                {{"between": ["g0", "a"], "bw": 1}}, {{"between": ["a", "g1"], "bw": 1}},
+                {{"between": ["g0", "b"], "bw": 1}}, {{"between": ["b", "g1"], "bw": 1}}]}}"#
+            );
+            let graph = Graph::parse(&text, "f.json").unwrap();
+            let mut tasks = Tasks::of(&graph, &parse(jobs, "j.json").unwrap()).unwrap();
+            tasks.route(&graph, &mut Routes::new(&graph)).unwrap();
+            let mut fluid = Fluid::new(&graph);
+            fluid.visits = visits;
+            fluid.run(&mut tasks).is_ok()
+        };
+        assert!(!runs("minimal", 11) && runs("minimal", 12));
+        assert!(runs("shortest", 0));
     }
 }

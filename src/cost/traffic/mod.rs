@@ -76,7 +76,7 @@ pub fn simulate_one(graph: &Graph, schedule: &dyn Schedule, size: Bytes) -> Resu
 fn play(graph: &Graph, mut tasks: Tasks, names: &[&str]) -> Result<Times> {
     tasks.route(graph, &mut Routes::new(graph))?;
     let mut fluid = Fluid::new(graph);
-    let ends = fluid.run(&mut tasks);
+    let ends = fluid.run(&mut tasks)?;
     let mut counts = vec![0; names.len()];
     for task in tasks.tasks.iter().filter(|task| !task.is_gate) {
         counts[task.job as usize] += 1;
