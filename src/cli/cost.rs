@@ -46,6 +46,9 @@ pub(super) struct Args {
     /// Split messages into whole elements of this data type where they do not divide evenly
     #[arg(long, value_name = "DTYPE", hide_short_help = true)]
     elements: Option<String>,
+    /// The best rate on a fabric instead, as --on with its file: ranks, switches and links
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    fabric: Option<String>,
     #[command(flatten)]
     range: RangeFlags,
     #[command(flatten)]
@@ -113,6 +116,11 @@ impl Args {
         if self.range.set.is_empty() && self.range.vary.is_none() {
             self.on.take_protocol(&mut self.algorithm);
         }
+        if let Some(file) = &self.fabric {
+            let typed = format!("--fabric {file}{}", self.on.typed());
+            let alone = self.on.typed().is_empty();
+            return self.on_fabric(&read_fabric(file)?, collective, (&typed, alone), out);
+        }
         let mut queries = match self.on.queries(collective, Bytes(0)) {
             Ok(queries) => queries,
             Err(refused) => {
@@ -120,7 +128,9 @@ impl Args {
                 let Some(graph) = named.and_then(|file| read_fabric(file).ok()) else {
                     return Err(refused.into());
                 };
-                return self.on_fabric(&graph, collective, out);
+                let typed = self.on.typed();
+                let alone = typed.split_whitespace().count() <= 2;
+                return self.on_fabric(&graph, collective, (typed.trim(), alone), out);
             }
         };
         let alone = queries.len() == 1;
@@ -194,26 +204,27 @@ impl Args {
     }
 
     /// The optimum on a fabric that was given as the machine; with a size, also what libraries run.
+    /// `alone` if `typed`, the flags about machine and ranks, only name it.
     fn on_fabric(
         &self,
         graph: &Graph,
         collective: Collective,
+        (typed, alone): (&str, bool),
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
-        let typed = self.on.typed();
         let range = &self.range;
         let others = [&self.algorithm, &self.size_is, &self.ships, &self.elements, &range.vary];
         let asks_more = others.into_iter().any(Option::is_some)
             || !(self.seen.is_empty() && range.set.is_empty())
-            || typed.split_whitespace().count() > 2
+            || !alone
             || range.sizes()?.is_some()
             || self.picture.asked();
         if asks_more {
             return Err(Error::input(
                 "a fabric defines its own ranks and links, and prices no algorithm",
             )
-            .at(typed.trim())
-            .help("with --on FABRIC give only a size and --format; see collcost optimum --help")
+            .at(typed)
+            .help("beside the fabric give only a size and --format; see collcost optimum --help")
             .into());
         }
         self.no_sweep("the best on a fabric is")?;

@@ -1,6 +1,6 @@
 //! Schedules from files.
 
-use super::input;
+use super::{chakra, input};
 use collcost::base::error::{Error, Result};
 use collcost::exchange::import;
 use collcost::exchange::import::Foreign;
@@ -12,6 +12,12 @@ pub(super) fn read(file: &str) -> Result<Foreign> {
 
 /// The text of a file with a schedule.
 pub(super) fn text(file: &str) -> Result<String> {
+    if chakra::is(file) {
+        let what = "a Chakra trace (.et) says what ranks compute and send, but not which data";
+        return Err(Error::input(what).at(format!("--schedule {file}")).help(format!(
+            "time it: collcost simulate --schedule {file}, or on a fabric simulate --jobs {file} --fabric FILE"
+        )));
+    }
     input::text(file).map_err(|e| {
         Error::input(format!("the schedule cannot be read: {e}"))
             .at(format!("--schedule {file}"))

@@ -115,12 +115,7 @@ struct TimingFlags {
 impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         if let Some(jobs) = &self.jobs {
-            let fabric =
-                self.fabric.as_ref().or(self.on.machine.get("profile")).ok_or_else(|| {
-                    Error::input("which fabric?")
-                        .at(format!("--jobs {jobs}"))
-                        .help("name its file with --fabric or --on")
-                })?;
+            let fabric = self.fabric_of_jobs(jobs)?;
             self.refuse_without_jobs(jobs)?;
             let (built, jobs) = (read_fabric(fabric)?, self.read_jobs(jobs)?);
             let faults = faults(&self.fault)?;
@@ -128,7 +123,11 @@ impl Args {
             let mut report = traffic(&graph, &jobs)?;
             if let Some(file) = self.picture.file() {
                 let makespan = Seconds(report.makespan_s);
-                let title = format!("{} jobs on {}", report.jobs.len(), report.fabric);
+                let jobs = match &report.jobs[..] {
+                    [_] => "1 job".to_owned(),
+                    jobs => format!("{} jobs", jobs.len()),
+                };
+                let title = format!("{jobs} on {}", report.fabric);
                 let about = format!("how much of {makespan} each link carries");
                 let picture = plot::network(&graph, (&title, &about), &report.loads);
                 write_whole("--svg", Path::new(file), &picture)?;
@@ -185,6 +184,19 @@ impl Args {
             report.notes.insert(0, format!("--n is not given: one node of {n} ranks"));
         }
         self.format.write(out, &report, |look| view::simulate::simulation(&report, look))
+    }
+
+    /// The file of the fabric: `--fabric` and `--on` are the same here.
+    fn fabric_of_jobs(&self, jobs: &str) -> Result<&String> {
+        match (&self.fabric, self.on.machine.get("profile")) {
+            (Some(fabric), Some(on)) if fabric != on => Err(Error::input("two different fabrics")
+                .at(format!("--fabric {fabric} --on {on}"))
+                .help("give one of them: with --jobs both flags name the fabric")),
+            (Some(fabric), _) | (None, Some(fabric)) => Ok(fabric),
+            (None, None) => Err(Error::input("which fabric?")
+                .at(format!("--jobs {jobs}"))
+                .help("name its file with --fabric or --on")),
+        }
     }
 
     /// Refuses flags that say nothing about jobs on a fabric.

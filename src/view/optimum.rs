@@ -1,5 +1,6 @@
 //! The best rate on a fabric, for people.
 
+use super::counted;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::optimum::{Optimum, ProofKind};
@@ -29,7 +30,11 @@ pub fn optimum(report: &Optimum) -> Page {
         let links = cut.links.iter().map(|(from, to)| format!("{from}>{to}"));
         page.entry(
             "crossed by ",
-            format!("{crossing} over {} links: {}", cut.links.len(), short(links)),
+            format!(
+                "{crossing} over {}: {}",
+                counted(cut.links.len() as u64, "link"),
+                short(links)
+            ),
         );
     }
     if let Some(lengths) = &report.lengths {

@@ -43,6 +43,7 @@ mod one_choice;
 mod pipelined;
 mod properties;
 mod reference;
+mod routes;
 mod schedules;
 mod select;
 mod simgrid;

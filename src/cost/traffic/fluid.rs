@@ -3,6 +3,9 @@
 //! All rates rise together. When a link is full, its messages keep their rates, and the others
 //! continue to rise. Rates are recomputed whenever messages begin or end to move.
 //!
+//! Of a message whose packets take several paths, a link carries only a share; its rate rises until one
+//! of these links is full.
+//!
 //! Messages on one path always have the same rate. So a path counts the bytes that each of its
 //! messages has received since it was last empty, and a message ends when this count has grown by
 //! its size. The cost of an event depends on the number of paths in use, however many messages
@@ -12,7 +15,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use super::messages::Tasks;
+use crate::base::error::{Error, Result};
 use crate::machine::graph::Graph;
+
+/// The most visits of links while rates are shared, where packets take several paths: each share visits
+/// all links of all moving messages, dozens where a path has a few. That is less than a minute.
+const VISITS: u64 = 1 << 32;
 
 /// Instants closer than this, relative, count as one.
 const SAME: f64 = 1e-13;
@@ -21,6 +29,8 @@ const SAME: f64 = 1e-13;
 #[derive(Debug, Default)]
 struct Way {
     path: Vec<u32>,
+    /// The share of a message that each link of the path carries; empty if each carries all of it.
+    shares: Vec<f64>,
     /// The bytes that each of its messages has received since the path was last empty, and receives
     /// per second.
     got: f64,
@@ -34,6 +44,11 @@ struct Way {
 }
 
 impl Way {
+    /// The share of its messages on a link of the path, by position.
+    fn share(&self, place: usize) -> f64 {
+        self.shares.get(place).copied().unwrap_or(1.0)
+    }
+
     /// When the first of its messages ends.
     fn next(&self, now: f64) -> f64 {
         self.moving.peek().map_or(f64::INFINITY, |first| {
@@ -66,10 +81,13 @@ pub(super) struct Fluid {
     due: BinaryHeap<Reverse<(u64, Due, u32)>>,
     /// By job and link, the seconds for which the link limited messages of the job.
     held: BTreeMap<(u32, u32), f64>,
-    /// For sharing: the remaining rate of a link, its messages whose rates still grow, and their
-    /// ways.
+    /// For sharing: the remaining rate of a link, its messages whose rates still grow, how much of
+    /// a message they are by their shares, and their ways.
     left: Vec<f64>,
     growing: Vec<u32>,
+    wanted: Vec<f64>,
+    /// How many links may still be visited.
+    visits: u64,
     on: Vec<Vec<usize>>,
     busy: Vec<u32>,
 }
@@ -87,6 +105,8 @@ impl Fluid {
             held: BTreeMap::new(),
             left: vec![0.0; links],
             growing: vec![0; links],
+            wanted: vec![0.0; links],
+            visits: VISITS,
             on: vec![Vec::new(); links],
             busy: Vec::new(),
             capacity,
@@ -94,7 +114,10 @@ impl Fluid {
     }
 
     /// Runs all tasks and returns when each ended.
-    pub fn run(&mut self, tasks: &mut Tasks) -> Vec<f64> {
+    ///
+    /// # Errors
+    /// Packets that take so many paths that it would take minutes.
+    pub fn run(&mut self, tasks: &mut Tasks) -> Result<Vec<f64>> {
         let mut ends = vec![0.0; tasks.tasks.len()];
         for (task, number) in tasks.tasks.iter().zip(0..) {
             if task.open == 0 {
@@ -107,13 +130,25 @@ impl Fluid {
             let timed = self.due.peek().map_or(f64::INFINITY, |d| f64::from_bits(d.0.0));
             let next = moved.min(timed);
             if next == f64::INFINITY {
-                return ends;
+                return Ok(ends);
             }
             let changed = self.advance(next, tasks, &mut ends);
             if changed {
+                self.pay()?;
                 self.share();
             }
         }
+    }
+
+    /// Counts the links that packets on several paths visit.
+    fn pay(&mut self) -> Result<()> {
+        let sprayed = self.used.iter().map(|&way| self.ways[way].shares.len() as u64);
+        let left = self.visits.checked_sub(sprayed.sum());
+        self.visits = left.ok_or_else(|| {
+            Error::unsupported("the packets of so many messages take too many paths")
+                .help("simulate fewer messages at once, or with routing = \"spread\"")
+        })?;
+        Ok(())
     }
 
     /// The link that limited a job's messages the longest, and for which part of the time; of
@@ -141,7 +176,8 @@ impl Fluid {
         let path = tasks.path(one);
         let way = *self.known.entry(one.way()).or_insert_with(|| {
             let held = vec![0.0; path.len()];
-            self.ways.push(Way { path: path.to_vec(), held, ..Way::default() });
+            let shares = tasks.shares(one).to_vec();
+            self.ways.push(Way { path: path.to_vec(), shares, held, ..Way::default() });
             self.ways.len() - 1
         });
         if self.ways[way].moving.is_empty() {
@@ -234,7 +270,7 @@ impl Fluid {
 
     /// Gives every moving message its fair rate.
     fn share(&mut self) {
-        let Self { capacity, ways, used, left, growing, on, busy, .. } = self;
+        let Self { capacity, ways, used, left, growing, wanted, on, busy, .. } = self;
         for &link in &*busy {
             on[link as usize].clear();
         }
@@ -242,20 +278,25 @@ impl Fluid {
         for &way in &*used {
             ways[way].rate = 0.0;
             let count = ways[way].moving.len() as u32;
-            for &link in &ways[way].path {
+            for (place, &link) in ways[way].path.iter().enumerate() {
                 let l = link as usize;
                 if on[l].is_empty() {
                     busy.push(link);
-                    (left[l], growing[l]) = (capacity[l], 0);
+                    (left[l], growing[l], wanted[l]) = (capacity[l], 0, 0.0);
                 }
                 on[l].push(way);
                 growing[l] += count;
+                wanted[l] += f64::from(count) * ways[way].share(place);
             }
         }
         let mut open: Vec<u32> = busy.clone();
+        // Rates only rise; differences of shares would round to a little less.
+        let mut least = 0.0_f64;
         while !open.is_empty() {
-            let room = |link: u32| left[link as usize] / f64::from(growing[link as usize]);
-            let least = open.iter().map(|&link| room(link)).fold(f64::INFINITY, f64::min);
+            // What rounding leaves of differences of shares must not become zero or less.
+            let room =
+                |link: u32| left[link as usize] / wanted[link as usize].max(f64::MIN_POSITIVE);
+            least = open.iter().map(|&link| room(link)).fold(f64::INFINITY, f64::min).max(least);
             let full = least + least * SAME;
             let tight: Vec<u32> = open.iter().copied().filter(|&link| room(link) <= full).collect();
             for link in tight {
@@ -267,14 +308,47 @@ impl Fluid {
                     way.rate = least;
                     way.bound = way.path.iter().position(|l| *l == link).unwrap_or(0);
                     let count = way.moving.len() as u32;
-                    for &other in &way.path {
-                        growing[other as usize] -= count;
-                        let rest = left[other as usize] - least * f64::from(count);
-                        left[other as usize] = rest.max(0.0);
+                    for (place, &other) in way.path.iter().enumerate() {
+                        let part = f64::from(count) * way.share(place);
+                        let other = other as usize;
+                        growing[other] -= count;
+                        wanted[other] -= part;
+                        left[other] = (left[other] - least * part).max(0.0);
                     }
                 }
             }
             open.retain(|&link| growing[link as usize] > 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::traffic::parse;
+    use crate::machine::graph::routes::Routes;
+
+    /// Both ways have four links. At first both are shared; after a second, when the message of one
+    /// byte and the one that goes back have ended, one of them is: twelve visits.
+    #[test]
+    fn too_many_paths_are_refused() {
+        let jobs = r#"{"jobs": [{"name": "j", "messages": [
+            {"from": "g0", "to": "g1", "bytes": 1}, {"from": "g0", "to": "g1", "bytes": 2},
+            {"from": "g1", "to": "g0", "bytes": 2}]}]}"#;
+        let runs = |routing: &str, visits: u64| {
+            let text = format!(
+                r#"{{"ranks": 2, "switches": ["a", "b"], "routing": "{routing}", "links": [
+                {{"between": ["g0", "a"], "bw": 1}}, {{"between": ["a", "g1"], "bw": 1}},
+                {{"between": ["g0", "b"], "bw": 1}}, {{"between": ["b", "g1"], "bw": 1}}]}}"#
+            );
+            let graph = Graph::parse(&text, "f.json").unwrap();
+            let mut tasks = Tasks::of(&graph, &parse(jobs, "j.json").unwrap()).unwrap();
+            tasks.route(&graph, &mut Routes::new(&graph)).unwrap();
+            let mut fluid = Fluid::new(&graph);
+            fluid.visits = visits;
+            fluid.run(&mut tasks).is_ok()
+        };
+        assert!(!runs("minimal", 11) && runs("minimal", 12));
+        assert!(runs("shortest", 0));
     }
 }

@@ -19,6 +19,9 @@ use crate::model::schedule::{Endpoint, Schedule, Sends, senders};
 /// The most messages of all jobs together.
 const MESSAGES: usize = 1 << 20;
 
+/// The most links on all ways together, where packets take several: some hundred bytes each.
+const SPRAYED: usize = 1 << 24;
+
 /// A message, or a gate: a task without bytes or path that others wait for.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Task {
@@ -53,6 +56,8 @@ pub(super) struct Tasks {
     starts: Vec<u32>,
     waiting: Vec<u32>,
     links: Vec<u32>,
+    /// The share of a message that each of these links carries; empty if each carries all of it.
+    shares: Vec<f64>,
     /// For each job the gates of its start and of its end.
     pub gates: Vec<(u32, u32)>,
 }
@@ -155,6 +160,11 @@ impl Tasks {
         &self.links[task.path.0 as usize..task.path.1 as usize]
     }
 
+    /// The share of a message that each of its links carries; empty if each carries all of it.
+    pub fn shares(&self, task: &Task) -> &[f64] {
+        self.shares.get(task.path.0 as usize..task.path.1 as usize).unwrap_or_default()
+    }
+
     /// Finds each message's path.
     pub fn route(&mut self, graph: &Graph, routes: &mut Routes<'_>) -> Result<()> {
         let mut known: HashMap<(Node, Node), ((u32, u32), f64)> = HashMap::new();
@@ -162,11 +172,17 @@ impl Tasks {
             let (path, wait) = match known.get(&(task.from, task.to)) {
                 Some(&found) => found,
                 None => {
-                    let path = routes.path(task.from, task.to)?;
-                    let latency = path.iter().map(|&i| graph.links[i as usize].latency.0);
-                    let wait = graph.alpha.0 + latency.sum::<f64>();
+                    let route = routes.route(task.from, task.to)?;
+                    let wait = graph.alpha.0 + route.latency.0;
                     let start = self.links.len() as u32;
-                    self.links.extend(path);
+                    self.links.extend(route.links);
+                    self.shares.extend(route.shares.iter().map(|share| share.0));
+                    if self.shares.len() > SPRAYED {
+                        return Err(Error::unsupported(format!(
+                            "the packets of all messages take more than {SPRAYED} links"
+                        ))
+                        .help("simulate fewer pairs of ranks, or with routing = \"spread\""));
+                    }
                     let found = ((start, self.links.len() as u32), wait);
                     known.insert((task.from, task.to), found);
                     found

@@ -6,6 +6,9 @@
 //! limits a rank: there are no ports, a job may send any number of messages at once, and additions
 //! are free. [`super::simulate`] covers ports on tiers; this module covers the sharing of cables.
 //!
+//! A message whose packets take several paths moves at one rate, of which each link carries a fixed
+//! share; links are shared max-min by such rates.
+//!
 //! With plain max-min (no weight by latency) this is SimGrid's network model CM02 (Casanova,
 //! Giersch, Legrand, Quinson, Suter, JPDC 74(10) 2014).
 
@@ -73,7 +76,7 @@ pub fn simulate_one(graph: &Graph, schedule: &dyn Schedule, size: Bytes) -> Resu
 fn play(graph: &Graph, mut tasks: Tasks, names: &[&str]) -> Result<Times> {
     tasks.route(graph, &mut Routes::new(graph))?;
     let mut fluid = Fluid::new(graph);
-    let ends = fluid.run(&mut tasks);
+    let ends = fluid.run(&mut tasks)?;
     let mut counts = vec![0; names.len()];
     for task in tasks.tasks.iter().filter(|task| !task.is_gate) {
         counts[task.job as usize] += 1;
@@ -91,8 +94,9 @@ fn play(graph: &Graph, mut tasks: Tasks, names: &[&str]) -> Result<Times> {
     let jobs: Vec<JobTimes> = job_times.collect();
     let mut carried = vec![0.0; graph.links.len()];
     for task in &tasks.tasks {
-        for &link in tasks.path(task) {
-            carried[link as usize] += task.bytes;
+        let shares = tasks.shares(task).iter().copied().chain(std::iter::repeat(1.0));
+        for (&link, share) in tasks.path(task).iter().zip(shares) {
+            carried[link as usize] += task.bytes * share;
         }
     }
     let makespan = jobs.iter().fold(0.0, |last: f64, job| last.max(job.finish.0));

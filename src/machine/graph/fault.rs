@@ -89,7 +89,7 @@ pub(super) fn apply(
     numbers: &HashMap<&str, Node>,
 ) -> Result<()> {
     for fault in faults {
-        fault.apply(links, numbers).map_err(|e| e.at("faults"))?;
+        fault.apply(links, numbers)?;
     }
     links.retain(|link| link.rate.0 > Rational::from_integer(0));
     Ok(())

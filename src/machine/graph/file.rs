@@ -4,7 +4,8 @@
 //! name     = "two boxes"
 //! ranks    = 4                  # a number (g0 … g3), or a list of names
 //! switches = ["nv0", "ib"]
-//! routing  = "shortest"         # spread, dimension-order (with sides and wrap)
+//! routing  = "shortest"         # spread, dimension-order (with sides and wrap), minimal, valiant
+//! groups   = [["a0", "a1"], ["b0", "b1"]]  # of a dragonfly, for minimal and valiant
 //! alpha    = "2us"
 //! [[links]]
 //! between = ["g0", "nv0"]       # both ways; from and to: one way
@@ -20,12 +21,13 @@
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use serde::Deserialize;
 
 use super::fault::Fault;
 use super::generate::{Generate, Spec};
-use super::{Graph, Link, Node, Routing};
+use super::{Graph, Link, Node, Routing, groups};
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::{Rate, Seconds, decimal};
 use crate::base::text_pos::Refused;
@@ -37,12 +39,14 @@ const NODES: usize = 1 << 20;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// Without it, the name of the file.
     name: Option<String>,
     ranks: Option<Ranks>,
     switches: Option<Vec<String>>,
     routing: Option<String>,
     sides: Option<Vec<u32>>,
     wrap: Option<bool>,
+    groups: Option<Vec<Vec<String>>>,
     alpha: Option<Amount>,
     #[serde(default)]
     links: Vec<Cable>,
@@ -120,7 +124,17 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<Graph> {
     } else {
         toml::from_str(text).map_err(|e| Refused::new(&e, text).error(origin))?
     };
-    file.graph().map_err(|e| e.at(origin.to_owned()))
+    let mut graph = file.graph().map_err(|e| e.within(origin))?;
+    if graph.name.is_empty() {
+        graph.name = stem(origin);
+    }
+    Ok(graph)
+}
+
+/// What a fabric without a name is called: as its file is, without folder and ending.
+fn stem(origin: &str) -> String {
+    let stem = Path::new(origin).file_stem().and_then(|stem| stem.to_str());
+    stem.map_or_else(|| "the fabric".to_owned(), str::to_owned)
 }
 
 impl File {
@@ -147,7 +161,7 @@ impl File {
                 return Err(unknown(name, spec.switches.iter(), "switch"));
             }
         }
-        super::fault::apply(&self.faults, &mut spec.links, &numbers)?;
+        super::fault::apply(&self.faults, &mut spec.links, &numbers).map_err(|e| e.at("faults"))?;
         let mut graph = Graph::new(spec.name, (spec.ranks, spec.switches), spec.links)?;
         graph.routing = routing;
         graph.alpha = self.alpha.as_ref().map_or(Ok(Seconds(0.0)), Amount::seconds)?;
@@ -194,7 +208,13 @@ impl File {
 
     fn routing(&self, spec: &Spec) -> Result<Routing> {
         let name = self.routing.as_deref().unwrap_or("shortest");
+        if self.groups.is_some() && !matches!(name, "minimal" | "valiant") {
+            return Err(Error::input(format!("routing {name} does not use `groups`"))
+                .help("write routing = \"minimal\" or \"valiant\", or leave groups out"));
+        }
         match name {
+            "minimal" => Ok(Routing::Minimal { groups: groups::read(&self.groups, spec)? }),
+            "valiant" => Ok(Routing::Valiant { groups: groups::read(&self.groups, spec)? }),
             "shortest" => Ok(Routing::Shortest),
             "spread" => Ok(Routing::Spread),
             "dimension-order" => {
@@ -216,7 +236,7 @@ impl File {
                 Ok(Routing::DimensionOrder { sides, wraps })
             }
             other => Err(Error::input(format!("`{other}` is not a routing"))
-                .help("write shortest, spread or dimension-order")),
+                .help("write shortest, spread, dimension-order, minimal or valiant")),
         }
     }
 }

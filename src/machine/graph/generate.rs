@@ -101,6 +101,8 @@ pub(super) struct Spec {
     pub links: Vec<Link>,
     /// The sides of a grid, and whether they close.
     pub grid: Option<(Vec<u32>, bool)>,
+    /// The switches of each group of a dragonfly.
+    pub groups: Vec<Vec<Node>>,
 }
 
 const NS: f64 = 1e-9;
@@ -304,6 +306,7 @@ impl Generate {
         let mut spec = Spec::new(name, u64::from(g) * u64::from(a) * u64::from(p))?;
         let router: Vec<Node> =
             (0..g * a).map(|r| spec.switch(format!("r{}.{}", r / a, r % a))).collect();
+        spec.groups = router.chunks(a as usize).map(<[Node]>::to_vec).collect();
         for rank in 0..g * a * p {
             spec.cable(rank, router[(rank / p) as usize], bw, 600.0);
         }

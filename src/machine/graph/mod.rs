@@ -14,6 +14,7 @@
 mod fault;
 mod file;
 mod generate;
+mod groups;
 mod import;
 pub mod routes;
 
@@ -55,6 +56,20 @@ pub enum Routing {
         sides: Vec<u32>,
         /// Whether sides wrap around to rings.
         wraps: bool,
+    },
+    /// All shortest paths at once: at each node packets divide equally among the next hops that are
+    /// equally good. Where nodes form groups, as in a dragonfly, a path first has as few links
+    /// between groups as possible (Kim, Dally, Scott, Abts, ISCA 2008).
+    Minimal {
+        /// The group of each node; empty if there are none.
+        groups: Vec<Option<u32>>,
+    },
+    /// Minimal to an intermediate place and minimal from there, packets divided equally among all
+    /// places: the groups that neither end is in, or without groups all switches that ranks are
+    /// connected to, or without switches all ranks (Valiant, Brebner, STOC 1981).
+    Valiant {
+        /// The group of each node; empty if there are none.
+        groups: Vec<Option<u32>>,
     },
 }
 

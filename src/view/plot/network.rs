@@ -2,7 +2,8 @@
 //! load.
 //!
 //! Without switches, the ranks form a circle. The two directions of a cable are two lines side by
-//! side.
+//! side. Links within a row, as between the routers of a dragonfly, are arcs above it: as lines they
+//! would cover each other.
 
 use super::svg::{WIDTH, head, put, text};
 use crate::machine::graph::Graph;
@@ -11,6 +12,8 @@ use crate::machine::graph::Graph;
 const LEVEL: f64 = 130.0;
 const TOP: f64 = 90.0;
 const MARGIN: f64 = 40.0;
+/// How far the control point of an arc over the whole width is above its ends.
+const ARC: f64 = 130.0;
 /// The loads from which a warmer colour is used.
 const STEPS: [f64; 3] = [0.25, 0.5, 0.9];
 /// The most nodes on a level whose names are written.
@@ -35,15 +38,25 @@ pub fn network(graph: &Graph, (title, about): (&str, &str), loads: &[f64]) -> St
         let hue = STEPS.iter().filter(|&&step| load >= step).count();
         let wide = if load > 0.0 { 1.2 + 2.0 * load.min(1.0) } else { 0.6 };
         let class = if load > 0.0 { format!("sh{hue}") } else { "axis".to_owned() };
+        let [x1, y1, x2, y2] = [x1 + dx, y1 + dy, x2 + dx, y2 + dy];
+        if !is_round && levels[link.from as usize] == levels[link.to as usize] {
+            // The two directions of a cable have arcs of their own.
+            let rise = ARC * (x2 - x1).abs() / WIDTH + if x1 < x2 { 16.0 } else { 24.0 };
+            let (x, y) = ((x1 + x2) / 2.0, y1 - rise);
+            put(
+                &mut out,
+                format_args!(
+                    "<path class=\"{class}\" fill=\"none\" stroke-width=\"{wide:.1}\" \
+                     d=\"M{x1:.1} {y1:.1}Q{x:.1} {y:.1} {x2:.1} {y2:.1}\"/>\n"
+                ),
+            );
+            continue;
+        }
         put(
             &mut out,
             format_args!(
-                "<line class=\"{class}\" stroke-width=\"{wide:.1}\" x1=\"{:.1}\" y1=\"{:.1}\" \
-                 x2=\"{:.1}\" y2=\"{:.1}\"/>\n",
-                x1 + dx,
-                y1 + dy,
-                x2 + dx,
-                y2 + dy
+                "<line class=\"{class}\" stroke-width=\"{wide:.1}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" \
+                 x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>\n"
             ),
         );
     }
@@ -128,13 +141,21 @@ mod tests {
 
     #[test]
     fn every_node_and_link_is_drawn_inside() {
-        for kind in ["kind = \"fat-tree\"\nk = 4", "kind = \"ring\"\nranks = 5"] {
+        let dragonfly = "kind = \"dragonfly\"\ngroups = 3\nrouters = 2\nhosts = 1\nglobal = 1\n\
+                         local_bw = \"50GB/s\"\nglobal_bw = \"50GB/s\"";
+        for (kind, arcs) in [
+            ("kind = \"fat-tree\"\nk = 4", 0),
+            ("kind = \"ring\"\nranks = 5", 0),
+            // All but the twelve between ranks and routers: three cables inside groups, three between.
+            (dragonfly, 12),
+        ] {
             let text = format!("[generate]\n{kind}\nbw = \"50GB/s\"");
             let graph = Graph::parse(&text, "f.toml").unwrap();
             let loads: Vec<f64> = (0..graph.links.len()).map(|i| i as f64 / 10.0).collect();
             let svg = network(&graph, ("a <title>", "about"), &loads);
             assert_eq!(svg.matches("<circle").count(), graph.nodes.len());
-            assert_eq!(svg.matches("<line").count(), graph.links.len());
+            assert_eq!(svg.matches("<path").count(), arcs);
+            assert_eq!(svg.matches("<line").count(), graph.links.len() - arcs);
             assert!(svg.contains("a &lt;title&gt;") && svg.contains("class=\"sh3\""));
             let spots = svg.split("cx=\"").skip(1).map(|rest| rest.split('"').next().unwrap());
             assert!(spots.map(|x| x.parse::<f64>().unwrap()).all(|x| (0.0..WIDTH).contains(&x)));

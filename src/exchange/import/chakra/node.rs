@@ -167,7 +167,7 @@ impl<'a> Raw<'a> {
             return Err(Error::unsupported(format!(
                 "the node has {operations} operations, but not their time"
             ))
-            .help("write duration_micros into the nodes that compute; traces made by a profiler have it"));
+            .help("write duration_micros into the nodes that compute (traces made by a profiler have it), or num_ops = 0 to time the messages alone"));
         }
         let on_host = self.number("is_cpu_op")?.unwrap_or(0) != 0;
         Ok(Does::Computes { time: Seconds(self.micros as f64 * 1e-6), on_host })

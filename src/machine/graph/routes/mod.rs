@@ -1,16 +1,41 @@
-//! The path of a message: fixed by its two ends and the routing of the fabric file.
+//! The way of a message: fixed by its two ends and the routing of the fabric file.
+//!
+//! `shortest`, `spread` and `dimension-order` give each pair of nodes one path, as routing tables and
+//! hashes of flows do. `minimal` and `valiant` send the packets of one message over several paths
+//! at once, each over its share; [`sprayed`] has both.
+
+mod sprayed;
 
 use super::{Graph, Node, Routing};
 use crate::base::error::{Error, Result};
+use crate::base::quantity::{Ratio, Seconds};
+use sprayed::Sprayed;
 
-/// The paths of one graph, found on demand.
+/// How a message gets from one node to another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// The numbers of its links: in order if it has one path, ascending if its packets take several.
+    pub links: Vec<u32>,
+    /// The share of the message that each of these links carries; empty if each carries all of it.
+    pub shares: Vec<Ratio>,
+    /// The latencies of its path, or of the longest of its paths.
+    pub latency: Seconds,
+}
+
+/// The ways of one graph, found on demand.
 pub struct Routes<'a> {
-    graph: &'a Graph,
-    leaving: Vec<Vec<u32>>,
-    entering: Vec<Vec<u32>>,
+    net: Net<'a>,
     /// By receiver, for receivers that were used: the remaining links from each node, through
     /// switches only and, if there is no such path, also through ranks.
     distances: Vec<Option<[Vec<u32>; 2]>>,
+    sprayed: Sprayed,
+}
+
+/// A graph, and the numbers of the links at each node.
+struct Net<'a> {
+    graph: &'a Graph,
+    leaving: Vec<Vec<u32>>,
+    entering: Vec<Vec<u32>>,
 }
 
 const FAR: u32 = u32::MAX;
@@ -23,30 +48,43 @@ impl<'a> Routes<'a> {
         for (i, link) in (0..).zip(&graph.links) {
             entering[link.to as usize].push(i);
         }
-        let distances = vec![None; graph.nodes.len()];
-        Self { graph, leaving: graph.leaving(), entering, distances }
+        Self {
+            net: Net { graph, leaving: graph.leaving(), entering },
+            distances: vec![None; graph.nodes.len()],
+            sprayed: Sprayed::new(graph),
+        }
     }
 
-    /// The links from one node to another, in order.
+    /// The way from one node to another.
     ///
     /// # Errors
     /// There is no path.
-    pub fn path(&mut self, from: Node, to: Node) -> Result<Vec<u32>> {
-        let found = match &self.graph.routing {
-            Routing::DimensionOrder { sides, wraps } if self.graph.is_rank(from.max(to)) => {
-                self.corrected(from, to, &sides.clone(), *wraps)
+    pub fn route(&mut self, from: Node, to: Node) -> Result<Route> {
+        let graph = self.net.graph;
+        let found = match &graph.routing {
+            Routing::Minimal { groups } => self.sprayed.minimal(&self.net, groups, from, to),
+            Routing::Valiant { groups } => self.sprayed.valiant(&self.net, groups, from, to),
+            Routing::DimensionOrder { sides, wraps } if graph.is_rank(from.max(to)) => {
+                self.corrected(from, to, sides, *wraps).map(|path| self.single(path))
             }
-            Routing::Spread => self.shortest(from, to, true),
-            _ => self.shortest(from, to, false),
+            Routing::Spread => self.shortest(from, to, true).map(|path| self.single(path)),
+            Routing::DimensionOrder { .. } | Routing::Shortest => {
+                self.shortest(from, to, false).map(|path| self.single(path))
+            }
         };
         found.ok_or_else(|| {
-            let name = |node| self.graph.name_of(node);
+            let name = |node| graph.name_of(node);
             Error::input(format!("there is no path from {} to {}", name(from), name(to)))
         })
     }
 
+    fn single(&self, links: Vec<u32>) -> Route {
+        let latency = links.iter().map(|&i| self.net.graph.links[i as usize].latency.0).sum();
+        Route { links, shares: Vec::new(), latency: Seconds(latency) }
+    }
+
     fn shortest(&mut self, from: Node, to: Node, spreads: bool) -> Option<Vec<u32>> {
-        let (graph, leaving, entering) = (self.graph, &self.leaving, &self.entering);
+        let Net { graph, leaving, entering } = &self.net;
         let distances = self.distances[to as usize].get_or_insert_with(|| {
             [false, true].map(|through| distances(graph, entering, to, through))
         });
@@ -75,7 +113,7 @@ impl<'a> Routes<'a> {
     /// One coordinate after the other, in the shorter direction; ties go upwards.
     fn corrected(&self, from: Node, to: Node, sides: &[u32], wraps: bool) -> Option<Vec<u32>> {
         let mut path = Vec::new();
-        let (mut at, mut stride) = (from, self.graph.ranks);
+        let (mut at, mut stride) = (from, self.net.graph.ranks);
         for &side in sides {
             stride /= side;
             let wanted = to / stride % side;
@@ -88,8 +126,8 @@ impl<'a> Routes<'a> {
                 };
                 let next = if rises { (place + 1) % side } else { (place + side - 1) % side };
                 let next = at - place * stride + next * stride;
-                let links = &self.leaving[at as usize];
-                path.push(*links.iter().find(|&&i| self.graph.links[i as usize].to == next)?);
+                let links = &self.net.leaving[at as usize];
+                path.push(*links.iter().find(|&&i| self.net.graph.links[i as usize].to == next)?);
                 at = next;
             }
         }
