@@ -2,7 +2,7 @@
 //!
 //! `shortest`, `spread` and `dimension-order` give each pair of nodes one path, as routing tables and
 //! hashes of flows do. `minimal` and `valiant` send the packets of one message over several paths
-//! at once, each over its share; [`sprayed`] has both.
+//! at once, each over its share; `sprayed.rs` has both.
 
 mod sprayed;
 
