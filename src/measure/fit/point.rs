@@ -89,13 +89,16 @@ impl Point {
 /// A block with the stretch of time in which it was measured.
 type Placed<'a> = (u32, &'a Block);
 
+/// Whether a block is of isolated runs, and not of a library's own.
+pub(super) fn is_fitted(block: &Block) -> bool {
+    block.mode == Mode::Isolated && !matches!(block.op, Op::Library(_) | Op::Forced(_))
+}
+
 /// The points of isolated runs, without those of libraries, ordered by operation, ranks and size.
 pub(super) fn points(blocks: &[Block], origin: &Origin) -> Vec<Point> {
     let mut groups: BTreeMap<(&Op, u32, Bytes), Vec<Placed<'_>>> = BTreeMap::new();
-    let of_library = |b: &Block| matches!(b.op, Op::Library(_) | Op::Forced(_));
-    let is_fitted = |b: &&Block| b.mode == Mode::Isolated && !of_library(b);
-    let count = blocks.iter().filter(is_fitted).count();
-    for (at, block) in blocks.iter().filter(is_fitted).enumerate() {
+    let count = blocks.iter().filter(|b| is_fitted(b)).count();
+    for (at, block) in blocks.iter().filter(|b| is_fitted(b)).enumerate() {
         let stretch = (at * STRETCHES / count) as u32;
         groups.entry((&block.op, block.ranks, block.size)).or_default().push((stretch, block));
     }

@@ -9,11 +9,12 @@
 use std::collections::BTreeMap;
 
 use super::held_out::{Part, bands, harder};
+use super::point::is_fitted;
 use super::{Fitted, gates};
 use crate::base::quantity::{Ratio, Seconds};
 use crate::base::stats::{median, quantile};
 use crate::machine::profile::StatedBands;
-use crate::machine::sample::{Block, Mode, Op, Samples};
+use crate::machine::sample::{Block, Samples};
 
 /// The state of a machine that a fit does not describe.
 #[derive(Debug, Clone)]
@@ -145,11 +146,7 @@ fn settled(seen: &[Seen], mut slow: Vec<bool>) -> Option<Vec<bool>> {
 
 fn seen(blocks: &[Block]) -> Vec<Seen> {
     let mut points = BTreeMap::new();
-    let moved = |b: &Block| {
-        let own = !matches!(b.op, Op::Library(_) | Op::Forced(_)) && b.op.moves_data();
-        own && b.mode == Mode::Isolated
-    };
-    let numbered = blocks.iter().enumerate().filter(|(_, b)| moved(b));
+    let numbered = blocks.iter().enumerate().filter(|(_, b)| is_fitted(b) && b.op.moves_data());
     numbered
         .filter_map(|(block, b)| {
             let time = median(b.quiet().iter().map(|span| span.0).collect())?.ln();
@@ -299,7 +296,7 @@ mod tests {
     use super::*;
     use crate::base::quantity::Bytes;
     use crate::base::random::Random;
-    use crate::machine::sample::{Clock, Sample};
+    use crate::machine::sample::{Clock, Mode, Sample};
 
     /// Blocks of eight operations of fifteen sizes in shuffled order, three times; `state` says by how
     /// much the k-th of them takes longer.
