@@ -172,7 +172,7 @@ impl ClosedForm for Direct {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -371,7 +371,7 @@ impl ClosedForm for Hardware {
     /// On half-duplex ports the data coming down wait for those going up anyway, so α_sw counts one
     /// time less.
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+        Guarantee::on_ports(shape)
     }
 
     /// Through one switch only: between two switches in a row all blocks would share a link.

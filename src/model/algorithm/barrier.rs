@@ -21,10 +21,6 @@ use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 /// The barriers.
 pub static FAMILY: &[&dyn Algorithm] = &[&Dissemination, &AllToAll, &AllToOne];
 
-fn guarantee(shape: &Shape) -> Guarantee {
-    if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
-}
-
 /// ⌈(N − 1)/k⌉.
 fn waves<F: Field>(v: &At<F>, k: u32) -> F {
     match (v.shape.ports, k) {
@@ -63,7 +59,7 @@ impl ClosedForm for Dissemination {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, _: &At<F>) -> F {
@@ -105,7 +101,7 @@ impl ClosedForm for AllToAll {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, _: &At<F>) -> F {

@@ -59,7 +59,7 @@ impl ClosedForm for Split {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -119,7 +119,7 @@ impl ClosedForm for Arc {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -176,11 +176,6 @@ fn times(shape: &Shape) -> u32 {
         (Ports::Half(k), _) if k.get() == 1 => 6,
         _ => 2,
     }
-}
-
-/// On half-duplex ports steps overlap, so the cost is an upper bound.
-fn guarantee(shape: &Shape) -> Guarantee {
-    if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
 }
 
 /// `steps` steps in which each rank sends `share` right and `share` left, and may add what arrives.

@@ -51,10 +51,6 @@ fn ring_turns(shape: &Shape) -> u32 {
     if shape.ranks.is_multiple_of(2) { exchange_turns(shape) } else { shift_turns(shape) }
 }
 
-fn ring_guarantee(shape: &Shape) -> Guarantee {
-    if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
-}
-
 /// Whole vectors around the ring.
 struct Ring;
 
@@ -78,7 +74,7 @@ impl ClosedForm for Ring {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        ring_guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -144,7 +140,7 @@ impl ClosedForm for Chunked {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        ring_guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

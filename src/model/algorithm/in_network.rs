@@ -276,7 +276,7 @@ impl ClosedForm for OneShot {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -366,7 +366,7 @@ impl ClosedForm for Multicast {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, _: &At<F>) -> F {

@@ -80,7 +80,7 @@ impl ClosedForm for KRing {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

@@ -113,6 +113,12 @@ impl Guarantee {
     /// Segments by which a pipeline may be late: see [`Self::Pipelined`].
     pub const WAITS: u32 = 5;
 
+    /// Of a form whose steps overlap only on ports that send and receive in turns: an upper bound there,
+    /// else equal.
+    fn on_ports(shape: &Shape) -> Self {
+        if shape.ports.is_half() { Self::UpperBound } else { Self::Equal }
+    }
+
     /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -30,7 +30,7 @@
 //! apply the norm at the owner, with the adding switch between, and leave the residual there until
 //! the last layer: on the links that is `inc`.
 
-use super::shots::{Adds, OneShot, TwoShot, exchange, guarantee, waves};
+use super::shots::{Adds, OneShot, TwoShot, exchange, waves};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Share, Step};
 use crate::base::collective::Collective::AllReduce;
 use crate::model::formula::{At, Cost, Field, Shape};
@@ -61,7 +61,7 @@ impl ClosedForm for OneShotNorm {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -109,7 +109,7 @@ impl ClosedForm for TwoShotNorm {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

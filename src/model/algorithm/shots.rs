@@ -76,10 +76,6 @@ pub(super) fn exchange(shape: &Shape, each: Share, adds: Adds, emit: &mut dyn Fn
     }
 }
 
-pub(super) fn guarantee(shape: &Shape) -> Guarantee {
-    if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
-}
-
 /// Whole vectors.
 pub(super) struct OneShot;
 
@@ -102,7 +98,7 @@ impl ClosedForm for OneShot {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -154,7 +150,7 @@ impl ClosedForm for TwoShot {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -201,7 +197,7 @@ impl ClosedForm for Half {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

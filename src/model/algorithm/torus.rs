@@ -113,7 +113,7 @@ impl ClosedForm for Rings {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports.is_half() { Guarantee::UpperBound } else { Guarantee::Equal }
+        Guarantee::on_ports(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
