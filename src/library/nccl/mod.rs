@@ -29,6 +29,7 @@ mod lanes;
 pub mod log;
 mod machine;
 mod machines;
+mod nvls;
 pub mod policy;
 mod printed;
 mod ranges;
