@@ -20,8 +20,10 @@ const RUN: &[&str] = &[
     "high_s",
     "algbw_Bps",
     "busbw_Bps",
-    "model.predicted_s",
-    "model.error",
+    "expect.time_s",
+    "expect.low_s",
+    "expect.high_s",
+    "error",
     "late",
 ];
 
@@ -56,10 +58,15 @@ pub fn run(report: &Run) -> Page {
         let [algbw, busbw] = [algbw, busbw].map(Bandwidth);
         page.entry("rate    ", format!("algbw {algbw}, busbw {busbw}"));
     }
-    if let Some(model) = &report.model {
-        let (time, machine) = (Seconds(model.predicted_s), &model.machine);
-        let off = 100.0 * model.error;
-        page.entry("model   ", format!("{time}, {off:+.0} %, machine {machine}"));
+    if let (Some(expect), Some(error), Some(machine)) =
+        (&report.expect, report.error, &report.machine)
+    {
+        let [time, low, high] = [expect.time_s, expect.low_s, expect.high_s].map(Seconds);
+        let off = 100.0 * error;
+        page.entry(
+            "expect  ",
+            format!("{time} (8 of 10 runs: {low} to {high}) on machine {machine}, {off:+.0} %"),
+        );
     }
     let results = if report.checked == 1 { "result" } else { "results" };
     let text = format!("{} {results} at every rank compared bit by bit: correct", report.checked);

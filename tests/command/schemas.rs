@@ -65,7 +65,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<answer::Profiles>("collcost/profiles/1"),
         schema::<answer::ProfilesCheck>("collcost/profiles-check/1"),
         schema::<answer::ProfilesDiff>("collcost/profiles-diff/2"),
-        schema::<answer::run::Run>("collcost/run/1"),
+        schema::<answer::run::Run>("collcost/run/2"),
         schema::<answer::select::Select>("collcost/select/1"),
         schema::<answer::select::SelectMap>("collcost/select-map/1"),
         schema::<answer::serve::ServeView>("collcost/serve/1"),
