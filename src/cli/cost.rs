@@ -25,7 +25,7 @@ use collcost::view::{self, columns, plot, table::View};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Size in bytes as nccl-tests counts it: 16MiB, 16MB, 4096, 7B@bf16
+    /// Size in bytes as nccl-tests counts it: 16MiB, 16MB, 4096, 7B@bf16; or a range: 1K..1G
     #[arg(value_name = "SIZE", conflicts_with = "size", allow_negative_numbers = true)]
     at: Option<String>,
     /// The size as an option; without a size, show which algorithm wins at which size
@@ -105,6 +105,8 @@ impl Args {
         collective: Collective,
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
+        self.range.take(&mut self.at);
+        self.range.take(&mut self.size);
         let typed = [&self.at, &self.size, &self.range.minbytes, &self.range.maxbytes];
         if let (Collective::Barrier, Some(text)) = (collective, typed.into_iter().flatten().next())
         {
@@ -379,6 +381,15 @@ const HALVINGS: u32 = 3;
 const MOST_POINTS: usize = 10_000;
 
 impl RangeFlags {
+    /// A size such as `1K..1G` means `-b 1K -e 1G`.
+    fn take(&mut self, size: &mut Option<String>) {
+        if let Some((first, last)) = size.as_deref().and_then(|text| text.split_once("..")) {
+            let end = |text: &str| Some(text.trim().to_owned());
+            (self.minbytes, self.maxbytes) = (end(first), end(last.trim_start_matches('=')));
+            *size = None;
+        }
+    }
+
     /// The first and the last size of a sweep, if there is one.
     fn ends(&self) -> Result<Option<(Bytes, Bytes)>> {
         Ok(self.sizes()?.and_then(|sizes| Some((*sizes.first()?, *sizes.last()?))))

@@ -44,6 +44,17 @@ fn a_collective_is_taken_as_people_type_it() {
 }
 
 #[test]
+fn a_size_may_be_a_range() {
+    let on = "-n 8 --on dgx-h100 --format json";
+    let plain = output(&format!("allreduce -b 1K -e 1M {on}"));
+    assert!(plain.status.success());
+    for range in ["1K..1M", "1K..=1M", "--size 1K..1M"] {
+        assert_eq!(output(&format!("allreduce {range} {on}")).stdout, plain.stdout, "{range}");
+    }
+    assert_eq!(output(&format!("allreduce 1M..1K {on}")).status.code(), Some(2));
+}
+
+#[test]
 fn json_has_the_promised_keys() {
     let answer = output("allreduce --n 16 --size 1MiB --format json --all");
     let report: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
