@@ -7,8 +7,8 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/connect.cc` (doubling, bounds),
 //! `src/init.cc` and `src/transport/nvls.cc` (channels of NVLS, in-network reduction).
 
-use super::topology::most_channels;
 use super::nvls::OverNodes;
+use super::topology::most_channels;
 use super::{Communicator, Gbps, Version, since};
 
 /// The settings of a job's environment for start-up; the default is an empty environment.

@@ -74,7 +74,7 @@ pub(super) fn ladder(
     if entries.len() < LEAST {
         return None;
     }
-    let plain = Basis { knots: Vec::new(), prior: None, settled: 0.0, exchange: 1.0 };
+    let plain = Basis { knots: Vec::new(), prior: None, bucket: None, exchange: 1.0 };
     let basis = Basis { knots: knots::search(&entries, &plain).best, ..plain };
     let design = Design::new(&basis, &entries);
     let every: Vec<usize> = (0..entries.len()).collect();

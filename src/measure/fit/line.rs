@@ -26,7 +26,7 @@ pub fn line(
         let path = Path::collective(algorithm, shape, size)?;
         entries.push(Entry { path, time: time.0, weight: 1.0, group: 0, point });
     }
-    let basis = Basis { knots: Vec::new(), prior: None, settled: 0.0, exchange: 1.0 };
+    let basis = Basis { knots: Vec::new(), prior: None, bucket: None, exchange: 1.0 };
     let x = lad::fit(Design::new(&basis, &entries).rows.iter(), basis.p());
     if x[0] > 0.0 && x[1] > 0.0 {
         return Ok((Seconds(x[0]), Bandwidth(1.0 / x[1])));

@@ -402,8 +402,7 @@ impl Shared<'_> {
             let half = a.precision()?.0;
             (last.value.0 > 0.0).then_some(Prior { gamma: last.value.0, half })
         });
-        let settled = bucket.map_or(0.0, |b| b.settled().0 as f64);
-        let plain = Basis { knots: Vec::new(), prior, settled, exchange: 1.0 };
+        let plain = Basis { knots: Vec::new(), prior, bucket, exchange: 1.0 };
         if entries.len() <= plain.p() + 2 {
             return Err(Error::scarce(format!(
                 "{} points with messages are too few to fit α and β",
@@ -444,16 +443,23 @@ impl Shared<'_> {
                 (Model { basis, x }, weight)
             })
             .collect();
-        let of = |counts: &dyn Fn(f64) -> bool, parameter: &dyn Fn(&Model) -> f64| {
-            let own = entries.iter().filter(|e| counts(e.time / model.alpha()));
-            let moved = stretches::between(own.map(|e| &self.points[e.point]));
+        // Behind a token bucket smaller messages differ by what it holds just then.
+        let bulk = |e: &&Entry| match bucket {
+            Some(bucket) => e.path.smallest() >= bucket.settled().0 as f64,
+            None => e.time > 10.0 * model.alpha(),
+        };
+        let of = |own: &[&Entry], parameter: &dyn Fn(&Model) -> f64| {
+            let moved = stretches::between(own.iter().map(|e| &self.points[e.point]));
             let chosen = other_knots(parameter(&model), &rivals, parameter);
             moved.hypot(chosen).hypot(stretches::between_runs(self.origin))
         };
+        let starts = |e: &&Entry| e.time < 3.0 * model.alpha();
+        let of_start = of(&entries.iter().filter(starts).collect::<Vec<_>>(), &Model::alpha);
+        let of_bytes = of(&entries.iter().filter(bulk).collect::<Vec<_>>(), &Model::beta);
         Ok(Work {
             shared: self,
-            of_start: of(&|times| times < 3.0, &Model::alpha),
-            of_bytes: of(&|times| times > 10.0, &Model::beta),
+            of_start,
+            of_bytes,
             statistic,
             draws: fits,
             widening: widening(&groups, basis.p()),

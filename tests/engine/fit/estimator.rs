@@ -1,7 +1,8 @@
 //! The estimator on samples whose truth is known.
 
 use crate::full::one_in;
-use collcost::base::quantity::Bandwidth;
+use collcost::base::quantity::{Bandwidth, Bytes};
+use collcost::machine::link::Bucket;
 use collcost::machine::sample::Op;
 use collcost::measure::fit::{Asked, Fitted, Statistic, Verdict, fit};
 use collcost::model::algorithm::Registry;
@@ -53,6 +54,33 @@ fn a_bucket_does_not_halve_beta() {
     near("rate", bucket.rate.0, 1e9, 0.02);
     near("burst", bucket.burst.0 as f64, truth.burst, 0.2);
     near("beta", fitted.link.beta.value.0, 1e-9, 0.01);
+}
+
+/// Four exchanges of sixteen times the bucket agree on β; many messages far below it seem faster, each
+/// operation by another part, and follow no model.
+#[test]
+fn messages_below_a_bucket_do_not_outvote_those_above() {
+    let truth = |each: f64, misfit: f64| Truth {
+        alpha: 30e-6,
+        slopes: vec![(0.0, each)],
+        misfit,
+        ..Truth::default()
+    };
+    let settled = [4 << 20, 5 << 20, 6 << 20, 7 << 20];
+    let bucket = Bucket { rate: Bandwidth(1.0 / 160e-9), burst: Bytes(256 << 10) };
+    for (misfit, seed) in [(0.2, 7), (0.2, 8), (0.3, 8), (0.5, 7)] {
+        let mut samples = truth(160e-9, 0.0).samples(&[Op::Shift], 4, &settled, seed);
+        let others = operations().into_iter().filter(|op| !matches!(op, Op::OneWay));
+        samples.blocks.extend(others.enumerate().flat_map(|(i, op)| {
+            let part = 0.75 + 0.05 * (i % 5) as f64;
+            truth(part * 160e-9, misfit).samples(&[op], 4, &ladder(32 << 10), seed).blocks
+        }));
+        let asked = Asked { bucket: Some(bucket), ..asked() };
+        let beta = fit(&Registry::builtin(), &samples, &asked).unwrap().link.beta;
+        near("beta", beta.value.0, 160e-9, 0.005);
+        near("its low end", beta.low.0, 160e-9, 0.12);
+        near("its high end", beta.high.0, 160e-9, 0.12);
+    }
 }
 
 #[test]
