@@ -219,7 +219,7 @@ pub fn search(
     room: Option<Bytes>,
 ) -> Result<JobSearch> {
     let machines = Machines::new(files);
-    let typed = typed(asked.set)?;
+    let typed = typed(files, asked.set)?;
     let pins = typed.pins()?;
     let row = drafts(files, asked.files)?.into_iter().next();
     let file = row.ok_or_else(|| Error::input("the file contains no job"))?.draft;
@@ -262,12 +262,12 @@ fn searched(gpus: u32, found: &Searched) -> SearchView {
     SearchView { gpus, tried: found.tried, fitting: found.fitting, pareto }
 }
 
-fn typed(set: &[(String, String)]) -> Result<Draft> {
+fn typed(files: &dyn Files, set: &[(String, String)]) -> Result<Draft> {
     let mut typed = Draft::default();
     for (key, value) in set {
         typed.put(key, value.clone()).map_err(|e| e.at(format!("--set {key}={value}")))?;
     }
-    Ok(typed)
+    plan::job::beside(files, "", typed)
 }
 
 fn anchor(files: &dyn Files, asked: &Asked<'_>) -> Result<Option<Box<Draft>>> {
@@ -300,7 +300,7 @@ pub fn served(
     asked: &Asked<'_>,
 ) -> Result<Option<ServeView>> {
     let Some(row) = drafts(files, asked.files)?.into_iter().next() else { return Ok(None) };
-    let draft = typed(asked.set)?.over(&row.draft);
+    let draft = typed(files, asked.set)?.over(&row.draft);
     if !draft.serves() {
         return Ok(None);
     }
@@ -316,7 +316,7 @@ pub fn served(
 /// A file that cannot be read; a job that lacks a value, by name.
 pub fn jobs(registry: &Registry, files: &dyn Files, asked: &Asked<'_>) -> Result<Jobs> {
     let machines = Machines::new(files);
-    let typed = typed(asked.set)?;
+    let typed = typed(files, asked.set)?;
     let anchor = anchor(files, asked)?;
     let one = |row: crate::plan::job::Row| {
         let mut draft = typed.clone().over(&row.draft);

@@ -46,8 +46,7 @@ fn beside_other_machines_no_slowed_run_is_healthy() {
     let text = table(&counts);
     println!("{text}");
     assert!(all.part(|c| c.ill + c.unclear) >= 0.95, "{text}");
-    // The goal of 80 % is not met: 77 % over all series.
-    assert!(all.first >= all.ill * 3 / 4, "{text}");
+    assert!(all.first >= all.ill * 8 / 10, "{text}");
     assert!(healthy.part(|c| c.ill) <= 0.03, "{text}");
     assert_eq!(slowed.ill + slowed.unclear, slowed.all, "{text}");
 }

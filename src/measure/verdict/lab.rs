@@ -18,14 +18,14 @@ use crate::model::algorithm::{Library, Registry};
 
 /// A slower rank or link is simulated with this factor …
 const SIMULATED: Ratio = Ratio(2.0);
-/// … and its times are scaled to each of these factors.
-const SLOWER: [f64; 6] = [1.2, 1.45, 1.8, 2.5, 3.6, 5.0];
+/// … and its times are scaled to each of these factors: what they add is no further apart than it may be off.
+const SLOWER: [f64; 10] = [1.2, 1.28, 1.4, 1.56, 1.8, 2.1, 2.5, 3.1, 3.9, 5.0];
 /// With more ranks a simulation takes too long.
 const MOST_SIMULATED: u32 = 1024;
 /// Breaks are searched at this size and above.
 const BREAK: Bytes = Bytes(1 << 18);
-/// Factors by which calls are slower after a break.
-const FALLS: [f64; 6] = [1.5, 2.1, 3.0, 4.2, 6.0, 8.5];
+/// Factors by which calls are slower after a break, as close together.
+const FALLS: [f64; 9] = [1.5, 1.7, 2.0, 2.4, 3.0, 3.8, 4.9, 6.4, 8.5];
 /// All calls before it may be slower, too: the network is not the profile's.
 const BEFORE: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 

@@ -2,7 +2,7 @@
 //!
 //! A measured time is off its expectation by ln(measured/expected). A cause predicts a part of that. The
 //! rest has three unknown parts: how far this healthy machine is from its expectation, which is correlated
-//! over neighbouring sizes; how far the cause's own parameters are off, which grows with what it predicts;
+//! over neighbouring sizes; how far the time that the cause adds is off, which is a part of that time;
 //! and noise, which is independent for every size. All are assumed normal, so the rest of all sizes is one
 //! draw from a normal distribution with that covariance. The kind of a machine may be known better or
 //! worse than its band states, so the first part counts at several widths, each equally likely.
@@ -20,7 +20,7 @@ const SIZES: usize = 32;
 /// The correlation of a machine's error fades over this many octaves; below, that of a cause's error.
 const FADES: f64 = 6.0;
 const CAUSE_FADES: f64 = 4.0;
-/// A cause's relative error, common to all sizes and separate for each size.
+/// By how much of itself the time that a cause adds is off, in common at all sizes and separately at each.
 const CAUSE_OFF: f64 = 0.15;
 const CAUSE_APART: f64 = 0.07;
 /// Equally likely widths of bands, relative to the stated ones.
@@ -47,7 +47,8 @@ pub(super) enum Figures {
     Range,
     /// It has no parameter that could be off.
     Exact,
-    /// A whole number of NICs: their rate is known whatever the healthy machine reaches.
+    /// A whole number of NICs: where they alone decide, their rate is known whatever the healthy machine
+    /// reaches.
     Rate,
     /// A part of the PCIe lanes: the same, less exactly.
     Lanes,
@@ -85,37 +86,42 @@ impl Likelihood {
     pub fn ln(&self, predicted: &[f64], figures: Figures) -> f64 {
         let mut predicted: Vec<f64> = self.picked.iter().map(|&i| predicted[i]).collect();
         let mut own = self.own.clone();
-        let off = if figures == Figures::Range { 1.0 } else { 0.0 };
+        // The cause adds this part of the whole time, and a logarithm is off by that part of the error.
+        let mut added: Vec<f64> = predicted.iter().map(|p| 1.0 - (-p.abs()).exp()).collect();
         let carries = match figures {
             Figures::Rate => Some(CARRIES),
             Figures::Lanes => Some(LANES_CARRY),
-            Figures::Range | Figures::Exact => None,
+            Figures::Range => None,
+            Figures::Exact => {
+                added.fill(0.0);
+                None
+            }
         };
         if let Some(carries) = carries {
             for i in (0..own.len()).filter(|&i| self.decided[i]) {
                 if predicted[i] > DECIDES {
+                    added[i] = 0.0;
                     own[i] = own[i].min(carries);
                     predicted[i] -= CARRIED.ln();
                 }
             }
         }
-        let each = WIDTHS.map(|width| self.at((width, off), &own, &predicted));
+        let each = WIDTHS.map(|width| self.at(width, (&own, &added), &predicted));
         sum_ln(&each) - (WIDTHS.len() as f64).ln()
     }
 
-    /// The same if healthy machines differ `width` times as much as `own` says, and causes are off by
-    /// `off` times the usual.
-    fn at(&self, (width, off): (f64, f64), own: &[f64], predicted: &[f64]) -> f64 {
+    /// The same if healthy machines differ `width` times as much as `own` says.
+    fn at(&self, width: f64, (own, added): (&[f64], &[f64]), predicted: &[f64]) -> f64 {
         let n = self.errors.len();
         let (mut a, mut b) = ([[0.0; SIZES]; SIZES], [0.0; SIZES]);
         for i in 0..n {
             for j in 0..=i {
                 let apart = (self.octaves[i] - self.octaves[j]).abs();
                 let own = width * width * own[i] * own[j] * (-apart / FADES).exp();
-                let cause = (off * CAUSE_OFF).powi(2) * predicted[i] * predicted[j];
+                let cause = CAUSE_OFF.powi(2) * added[i] * added[j];
                 a[i][j] = own + cause * (-apart / CAUSE_FADES).exp();
             }
-            a[i][i] += self.noise * self.noise + (off * CAUSE_APART * predicted[i]).powi(2);
+            a[i][i] += self.noise * self.noise + (CAUSE_APART * added[i]).powi(2);
             b[i] = self.errors[i] - predicted[i];
         }
         let left = b;

@@ -183,6 +183,12 @@ fn apart(low: f64, high: f64, count: u32) -> impl Iterator<Item = f64> + Clone {
     (0..count).map(move |i| low * (step * f64::from(i)).exp())
 }
 
+/// `count` factors from `low` to `high`, of which what they add is evenly spaced in logarithm: a factor of the
+/// range lies no further from one of them than a cause may be off.
+fn factors(low: f64, high: f64, count: u32) -> impl Iterator<Item = f64> + Clone {
+    apart(low - 1.0, high - 1.0, count).map(|more| 1.0 + more)
+}
+
 /// A form for each combination of both parameters.
 fn each<'a>(
     a: impl Iterator<Item = f64> + 'a,
@@ -296,7 +302,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
                (lspci -vv, ibstat)",
         figures: Range,
         forces: None,
-        forms: |w| only(w.several(), || apart(1.5, 16.0, 8).map(|x| w.net(x, 0.0)).collect()),
+        forms: |w| only(w.several(), || factors(1.5, 16.0, 12).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
         id: "nic-setting",
@@ -314,7 +320,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
                adaptive routing; pause, discard and retransmission counters of NICs and switches; five runs",
         figures: Range,
         forces: None,
-        forms: |w| only(w.several(), || apart(1.4, 8.0, 6).map(|x| w.net(x, 0.0)).collect()),
+        forms: |w| only(w.several(), || factors(1.4, 8.0, 10).map(|x| w.net(x, 0.0)).collect()),
     },
     Mechanism {
         id: "topology",
@@ -324,7 +330,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
                virtual machine); NCCL_TOPO_FILE",
         figures: Range,
         forces: None,
-        forms: |w| each(apart(4.0, 8.0, 4), &[0.0, 0.3], |x, p| w.bytes(x, p)),
+        forms: |w| each(apart(5.0, 8.0, 4), &[0.0, 0.3], |x, p| w.bytes(x, p)),
     },
     Mechanism {
         id: "version",
@@ -348,8 +354,8 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         figures: Range,
         forces: None,
         forms: |w| match (w.several(), w.pcie) {
-            (true, _) => each(apart(1.5, 2.5, 4), &[1.0, 2.0], |x, h| w.net(x, h)),
-            (false, true) => each(apart(1.4, 3.0, 5), &[0.05, 0.2], |x, p| w.bytes(x, p)),
+            (true, _) => each(factors(1.5, 2.5, 5), &[1.0, 2.0], |x, h| w.net(x, h)),
+            (false, true) => each(factors(1.4, 3.0, 6), &[0.05, 0.2], |x, p| w.bytes(x, p)),
             (false, false) => Vec::new(),
         },
     },
@@ -456,7 +462,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
             let own = |x: f64, part: f64| {
                 w.with(|_, time, bytes| (x - 1.0) * (bytes + part * (time - bytes)))
             };
-            each(apart(1.25, 2.0, 4), &[0.3, 0.5, 1.0], own)
+            each(factors(1.25, 2.0, 6), &[0.3, 0.5, 1.0], own)
         },
     },
     Mechanism {

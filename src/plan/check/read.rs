@@ -14,7 +14,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
 use crate::base::text_pos::advice;
-use crate::plan::job::{Draft, Job, drafts};
+use crate::plan::job::{Draft, Job, beside, drafts};
 use crate::plan::table::{Fault, Faults, Fields, Layer, Machines, joined, parameters};
 use crate::plan::{layered, read as read_step};
 
@@ -371,6 +371,7 @@ fn of_job(
         let row = drafts(from.machines.files, &names)?.into_iter().next();
         let row = row.ok_or_else(|| Error::input("the files hold no job"))?;
         let memory_only = matches!(limit, Some(Limit::MaxMemory(_)));
+        let typed = beside(from.machines.files, &file, typed)?;
         typed.over(&row.draft).job(from.machines, memory_only)
     };
     match read() {

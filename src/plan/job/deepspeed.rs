@@ -45,10 +45,15 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         "sharding",
         format!("{kind}, deepspeed{}", if host { ", offload to the host" } else { "" }),
     )?;
-    // Stage 3 overlaps by default, the others only if it is set.
-    if zero["overlap_comm"].as_bool().unwrap_or(stage == 3) {
-        draft.put("overlap", "dp")?;
-    }
+    // Stage 3 overlaps by default, the others only if it is set, and then the gradients' sums alone: updated
+    // parameters are gathered before the step ends (`stage_1_and_2.py`). Without it stage 3 gathers on the
+    // stream that computes (`parameter_offload.py`).
+    let overlap = match zero["overlap_comm"].as_bool().unwrap_or(stage == 3) {
+        true if stage == 3 => "dp",
+        true => "gradients",
+        false => "none",
+    };
+    draft.put("overlap", overlap)?;
     for (key, word) in [("bf16", "bf16"), ("fp16", "fp16")] {
         match &json[key]["enabled"] {
             Value::Bool(true) => draft.put("precision", word)?,
@@ -58,8 +63,12 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
             _ => {}
         }
     }
-    if let Some(part) = zero["zero_hpz_partition_size"].as_u64().filter(|p| *p > 1) {
+    if let Some(part) = zero["mics_shard_size"].as_u64().filter(|p| *p > 1) {
         draft.put("shard_size", part.to_string())?;
+    }
+    // Its second copy of the parameters inside a node leaves states and gradients over all ranks.
+    if zero["zero_hpz_partition_size"].as_u64().is_some_and(|p| p > 1) {
+        draft.unread.push("zero_hpz_partition_size".to_owned());
     }
     if let Some(tp) = json["tensor_parallel"]["autotp_size"].as_u64().filter(|t| *t > 1) {
         draft.put("tp", tp.to_string())?;

@@ -36,6 +36,7 @@ pub(crate) const KEYS: &[&str] = &[
     "sharding",
     "gradients_reduced_in",
     "shard_size",
+    "replicate",
     "overlap",
     "schedule",
     "dispatcher",
@@ -110,7 +111,8 @@ impl Draft {
         for key in
             ["tp", "pp", "cp", "dp", "ep", "chunks_per_stage", "layers_per_chunk", "micro_batch"]
                 .iter()
-                .chain(&["gpus", "recompute", "shard_size", "sequence_parallel", "accumulation"])
+                .chain(&["gpus", "recompute", "shard_size", "replicate"])
+                .chain(&["sequence_parallel", "accumulation"])
         {
             self.keys.remove(*key);
         }
@@ -273,10 +275,7 @@ impl Draft {
         let job = Job {
             name: self.name.clone(),
             model: model.clone(),
-            shard_size: self
-                .count("shard_size")?
-                .unwrap_or(degrees.replicas())
-                .min(degrees.replicas()),
+            shard_size: self.shard_size(degrees.replicas())?,
             degrees,
             sharding,
             global,
@@ -299,6 +298,21 @@ impl Draft {
         };
         check(&job)?;
         Ok(job)
+    }
+
+    /// Replicas that share one set of shards; `replicate` counts such sets.
+    fn shard_size(&self, replicas: u32) -> Result<u32> {
+        match (self.count("shard_size")?, self.count("replicate")?) {
+            (Some(size), _) => Ok(size.min(replicas)),
+            (None, Some(sets)) if replicas.is_multiple_of(sets) => Ok(replicas / sets),
+            (None, Some(sets)) => {
+                let what = format!("{replicas} ranks of dp and cp do not divide into {sets} sets");
+                Err(Error::input(what)
+                    .at(format!("replicate = {sets}"))
+                    .help("write a number of GPUs that does"))
+            }
+            (None, None) => Ok(replicas),
+        }
     }
 
     fn degrees(&self, missing: &mut Vec<&str>, inferred: &mut Vec<String>) -> Result<Degrees> {

@@ -72,7 +72,10 @@ fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
 }
 
 /// Reads what a draft names: another configuration under `from`, and its model.
-fn beside(files: &dyn Files, file: &str, mut draft: Draft) -> Result<Draft> {
+///
+/// # Errors
+/// A file that cannot be read; a model that is unknown.
+pub(crate) fn beside(files: &dyn Files, file: &str, mut draft: Draft) -> Result<Draft> {
     if let Some(from) = draft.get("from").map(str::to_owned) {
         let names: Vec<String> = from.split(',').map(|path| joined(file, path.trim())).collect();
         for base in drafts(files, &names)? {

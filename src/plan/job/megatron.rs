@@ -199,7 +199,8 @@ fn sharding(args: &Arguments, draft: &mut Draft) -> Result<()> {
     draft.put("sharding", format!("{kind}, {gradients}"))?;
     let mut overlap = Vec::new();
     if args.has("overlap-grad-reduce") {
-        overlap.push("dp");
+        // The gather of updated parameters is exposed unless that is set too.
+        overlap.push(if args.has("overlap-param-gather") { "dp" } else { "gradients" });
     }
     if args.has("tp-comm-overlap") {
         overlap.push("tp");

@@ -42,7 +42,7 @@ use crate::plan::table::MachineEntry;
 
 pub(crate) use device::Device;
 pub(crate) use draft::Draft;
-pub(crate) use files::{drafts, is_job};
+pub(crate) use files::{beside, drafts, is_job};
 pub(crate) use memory::{BAND as MEMORY_BAND, Memory, memory};
 pub(crate) use model::Transformer;
 pub(crate) use row::Row;

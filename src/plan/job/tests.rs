@@ -142,8 +142,52 @@ fn megatrons_arguments_are_followed_through_arrays() {
     assert_eq!(job.microbatches(), 16.0);
     assert_eq!((job.precision, job.sharding.gradient), (Precision::Fp8, 2.0));
     assert_eq!(job.sharding.shard, crate::plan::Shard::Optimizer);
-    assert!(job.overlap.dp && !job.overlap.tp);
     assert_eq!(job.model.params(), 8_030_261_248.0);
+    // Parameters are gathered after the step unless `--overlap-param-gather` says otherwise.
+    assert!(job.overlap.gradients && !job.overlap.gathers && !job.overlap.tp);
+    let ahead =
+        MEGATRON.replace("--overlap-grad-reduce", "--overlap-grad-reduce --overlap-param-gather");
+    assert!(self::job("train.sh", ahead.leak(), &[("machine", "dgx-h100")]).overlap.gathers);
+}
+
+#[test]
+fn torchtitans_sets_of_shards_include_context_and_what_is_left() {
+    let sets = |shard: i32, cp: u32| {
+        let text = format!(
+            "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n\
+             seq_len = 8192\n[parallelism]\ndata_parallel_replicate_degree = 4\n\
+             data_parallel_shard_degree = {shard}\ncontext_parallel_degree = {cp}\n"
+        );
+        let job = job("train.toml", text.leak(), &[("machine", "dgx-h100"), ("gpus", "32")]);
+        (job.degrees.dp, job.shard_size)
+    };
+    assert_eq!([sets(8, 1), sets(-1, 1)], [(32, 8); 2]);
+    assert_eq!([sets(4, 2), sets(-1, 2)], [(16, 8); 2]);
+}
+
+#[test]
+fn deepspeed_overlaps_what_its_stage_does() {
+    let exposed = |stage: u32, comm: &str| {
+        let text = format!(
+            r#"{{"train_batch_size": 32, "train_micro_batch_size_per_gpu": 1,
+                "zero_optimization": {{"stage": {stage}{comm}}}}}"#
+        );
+        let set = [("model", "llama3-8b"), ("gpus", "32"), ("sequence", "4096")];
+        let mut typed = Draft::default();
+        for (key, value) in set.iter().chain(&[("machine", "dgx-h100")]) {
+            typed.put(key, *value).unwrap();
+        }
+        let typed = beside(&BuiltIn, "", typed).unwrap();
+        let job = typed.over(&draft("ds.json", text.leak())).job(&Machines::new(&BuiltIn), false);
+        let job = job.unwrap_or_else(|e| panic!("{e}"));
+        let registry = Registry::builtin();
+        estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().exposed()
+    };
+    let (on, off) = (r#", "overlap_comm": true"#, r#", "overlap_comm": false"#);
+    // Stage 2 hides the sums of gradients alone, and nothing unless it is set.
+    assert!(exposed(2, "") == exposed(2, off) && exposed(2, on) < 0.7 * exposed(2, off));
+    // Stage 3 hides both unless it is switched off.
+    assert!(exposed(3, "") == exposed(3, on) && exposed(3, on) < 0.3 * exposed(3, off));
 }
 
 #[test]

@@ -174,15 +174,19 @@ fn replicas(
     let copies = all.group.ranks / shard.group.ranks.max(1);
     let stride = all.group.stride * shard.group.ranks;
     let others = Among { group: Group { ranks: copies, stride }, ..all };
-    let left = if job.overlap.dp || job.sharding.gathers { BUCKET_ENDS } else { 1.0 };
-    let once = |dense: f64, group: Among| -> Result<f64> {
+    let ahead = job.sharding.gathers && !job.overlap.none;
+    let left = |hidden: bool| if hidden || ahead { BUCKET_ENDS } else { 1.0 };
+    // What sums gradients, and what gathers parameters.
+    let once = |dense: f64, group: Among| -> Result<[f64; 2]> {
         match job.sharding.shard {
-            Shard::Nothing => wires.time(("dp", 1.0), AllReduce, group, q * dense),
-            _ => Ok(wires.time(("dp", 1.0), ReduceScatter, group, q * dense)?
-                + wires.time(("dp", 1.0), AllGather, group, w * dense)?),
+            Shard::Nothing => Ok([wires.time(("dp", 1.0), AllReduce, group, q * dense)?, 0.0]),
+            _ => Ok([
+                wires.time(("dp", 1.0), ReduceScatter, group, q * dense)?,
+                wires.time(("dp", 1.0), AllGather, group, w * dense)?,
+            ]),
         }
     };
-    let mut total = 0.0;
+    let [mut summed, mut gathered] = [0.0; 2];
     // In a pipeline FSDP2 keeps the gathered parameters for all micro-batches.
     let keeps = job.sharding.framework == Framework::Fsdp2 && job.degrees.pp > 1;
     if job.sharding.gathers && !keeps {
@@ -194,17 +198,18 @@ fn replicas(
             * (gathers * wires.time(calls(gathers), AllGather, shard, w * unit)?
                 + wires.time(calls(1.0), ReduceScatter, shard, q * unit)?);
         let part = q * unit / f64::from(shard.group.ranks);
-        total += units * wires.time(("dp", units), AllReduce, others, part)?;
+        summed += units * wires.time(("dp", units), AllReduce, others, part)?;
     } else {
-        total += once(dense, shard)?;
+        [summed, gathered] = once(dense, shard)?;
         let part = q * dense / f64::from(shard.group.ranks.max(1));
-        total += wires.time(("dp", 1.0), AllReduce, others, part)?;
+        summed += wires.time(("dp", 1.0), AllReduce, others, part)?;
     }
     if routed > 0.0 {
-        total += once(routed, rest)?;
+        let [sum, gather] = once(routed, rest)?;
+        (summed, gathered) = (summed + sum, gathered + gather);
     }
-    m.dp = total * left;
-    m.dp_hidden = total - m.dp;
+    m.dp = summed * left(job.overlap.gradients) + gathered * left(job.overlap.gathers);
+    m.dp_hidden = summed + gathered - m.dp;
     Ok(())
 }
 
@@ -221,7 +226,9 @@ fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
     let d = job.degrees;
     let idle = job.schedule.idle(f64::from(d.pp), f64::from(d.chunks));
     let waits = m.tp + m.cp + m.ep + m.hops;
-    let units = if m.units > 0.0 {
+    let units = if job.overlap.none {
+        m.units
+    } else if m.units > 0.0 {
         (m.units - slowest - waits).max(0.0) + DISTURBS * m.units.min(slowest + waits)
     } else {
         0.0

@@ -49,9 +49,10 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let shard = number("parallelism", "data_parallel_shard_degree").unwrap_or(-1);
     if shard > 0 {
         draft.put("dp", (shard * replicate).to_string())?;
-        if replicate > 1 {
-            draft.put("shard_size", shard.to_string())?;
-        }
+    }
+    // Each set of shards also has the ranks of CP.
+    if replicate > 1 {
+        draft.put("replicate", replicate.to_string())?;
     }
     draft.put("sharding", "FSDP2, bf16 parameters gathered, fp32 reduced")?;
     if let Some(n) = number("training", "seq_len") {

@@ -230,7 +230,12 @@ impl FromStr for Dispatcher {
 /// Which collectives overlap with computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Overlap {
-    pub dp: bool,
+    /// The gradients' sums, under the backward pass.
+    pub gradients: bool,
+    /// The gathers of updated parameters, under the next forward pass.
+    pub gathers: bool,
+    /// Nothing, even where FSDP gathers ahead unless told otherwise.
+    pub none: bool,
     pub tp: bool,
     pub ep: bool,
     pub pp: bool,
@@ -243,14 +248,15 @@ impl FromStr for Overlap {
         let mut overlap = Self::default();
         for word in text.split([',', ' ']).filter(|w| !w.is_empty()) {
             match word {
-                "dp" | "fsdp" => overlap.dp = true,
+                "dp" | "fsdp" => (overlap.gradients, overlap.gathers) = (true, true),
+                "gradients" => overlap.gradients = true,
                 "tp" => overlap.tp = true,
                 "ep" => overlap.ep = true,
                 "pp" => overlap.pp = true,
-                "none" => {}
+                "none" => overlap.none = true,
                 _ => {
                     return Err(Error::input(format!("`{word}` is not something that overlaps"))
-                        .help("write some of dp, tp, ep, pp"));
+                        .help("write some of dp, gradients, tp, ep, pp, or none"));
                 }
             }
         }
