@@ -30,7 +30,12 @@ fn files(file: &str) -> Result<Vec<PathBuf>> {
     let path = Path::new(file);
     let place = |what: String, help: &str| Err(Error::input(what).at(file).help(help));
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let missing =
+        || place("there is no such file".to_owned(), "name the file of any rank of the trace");
     let Some((stem, _)) = number(name) else {
+        if !path.exists() {
+            return missing();
+        }
         let what = "the name does not say which rank's file of the trace this is".to_owned();
         return place(what, "name the files as Chakra's converters do: NAME.0.et, NAME.1.et, …");
     };
@@ -46,10 +51,10 @@ fn files(file: &str) -> Result<Vec<PathBuf>> {
         .collect();
     ranks.sort_unstable();
     if ranks.is_empty() {
-        return place("there is no such file".to_owned(), "name the file of any rank of the trace");
+        return missing();
     }
-    let missing = (0..).zip(&ranks).find(|(expected, rank)| *expected != **rank);
-    if let Some((missing, _)) = missing {
+    let gap = (0..).zip(&ranks).find(|(expected, rank)| *expected != **rank);
+    if let Some((missing, _)) = gap {
         return place(
             format!("the file of rank {missing}, {stem}.{missing}.et, is missing"),
             "give the files of all ranks, numbered from 0",

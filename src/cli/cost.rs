@@ -120,7 +120,8 @@ impl Args {
         }
         if let Some(file) = &self.fabric {
             let typed = format!("--fabric {file}{}", self.on.typed());
-            let alone = self.on.typed().is_empty();
+            let same = self.on.machine.get("profile").is_none_or(|on| on == file);
+            let alone = same && self.on.typed_but("profile").is_none();
             return self.on_fabric(&read_fabric(file)?, collective, (&typed, alone), out);
         }
         let mut queries = match self.on.queries(collective, Bytes(0)) {

@@ -1,5 +1,7 @@
 //! Schedules from files.
 
+use std::path::Path;
+
 use super::{chakra, input};
 use collcost::base::error::{Error, Result};
 use collcost::exchange::import;
@@ -12,7 +14,7 @@ pub(super) fn read(file: &str) -> Result<Foreign> {
 
 /// The text of a file with a schedule.
 pub(super) fn text(file: &str) -> Result<String> {
-    if chakra::is(file) {
+    if chakra::is(file) && Path::new(file).exists() {
         let what = "a Chakra trace (.et) says what ranks compute and send, but not which data";
         return Err(Error::input(what).at(format!("--schedule {file}")).help(format!(
             "time it: collcost simulate --schedule {file}, or on a fabric simulate --jobs {file} --fabric FILE"

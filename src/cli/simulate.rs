@@ -5,11 +5,12 @@ use std::path::Path;
 
 use super::Stop;
 use super::chakra;
-use super::flags::{CallFlags, OnFlags, ratio, value, whole};
+use super::flags::{CallFlags, OnFlags, ratio, size, value, whole};
 use super::format::{FormatFlag, Report};
 use super::optimum::{faults, read_fabric, with_faults};
 use super::output::write_whole;
 use super::picture::PictureFlags;
+use super::profiles;
 use super::schedule::text;
 use collcost::answer::arrival;
 use collcost::answer::simulate::{Ask, Plan, simulate};
@@ -27,8 +28,13 @@ use collcost::machine::query::Query;
 use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
 use collcost::model::schedule::Schedule;
+use collcost::plan::config::is_file;
 use collcost::plan::table::{Disk, Files as _};
 use collcost::view::{self, plot};
+
+/// Where a fabric's jobs are described.
+const JOBS: &str =
+    "leave it out: the file of the jobs says what runs, and the fabric's file, α and rates";
 
 /// The mode that simulates the order of arrival.
 const ARRIVAL: &str = "arrival";
@@ -47,8 +53,8 @@ pub(super) struct Args {
     /// --events, or a Chakra trace by the file of any rank (NAME.0.et), timed in mode arrival
     #[arg(long, value_name = "FILE", conflicts_with = "root")]
     schedule: Option<String>,
-    /// The fabric for --jobs, in any format that optimum reads: ranks, switches and links
-    #[arg(long, value_name = "FILE", requires = "jobs")]
+    /// Simulate on the links of this fabric, in any format that optimum reads
+    #[arg(long, value_name = "FILE")]
     fabric: Option<String>,
     /// Jobs that run concurrently on --fabric: a JSON file of messages and collectives, GOAL, or a
     /// Chakra trace by the file of any rank (NAME.0.et)
@@ -56,7 +62,7 @@ pub(super) struct Args {
     jobs: Option<String>,
     /// Compare with a changed --fabric: link=g0-nv0:0 (dead), link=g0>nv0:0.5 (one way), nic=g3:0,
     /// node=spine*:2 (twice the spines); repeatable
-    #[arg(long, value_name = "KIND=WHAT:TIMES", requires = "jobs", hide_short_help = true)]
+    #[arg(long, value_name = "KIND=WHAT:TIMES", hide_short_help = true)]
     fault: Vec<String>,
     #[command(flatten)]
     timing: TimingFlags,
@@ -114,10 +120,9 @@ struct TimingFlags {
 
 impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        if let Some(jobs) = &self.jobs {
-            let fabric = self.fabric_of_jobs(jobs)?;
-            self.refuse_without_jobs(jobs)?;
-            let (built, jobs) = (read_fabric(fabric)?, self.read_jobs(jobs)?);
+        if let Some(fabric) = self.named_fabric()? {
+            let jobs = self.jobs_on_fabric()?;
+            let built = read_fabric(&fabric)?;
             let faults = faults(&self.fault)?;
             let graph = with_faults(&built, &faults)?;
             let mut report = traffic(&graph, &jobs)?;
@@ -136,6 +141,14 @@ impl Args {
                 report = report.beside(&built, &jobs, self.fault.clone())?;
             }
             return self.format.write(out, &report, |_| view::traffic::traffic(&report));
+        }
+        if let Some(fault) = self.fault.first() {
+            return Err(Error::input("a fault changes a fabric, and none is named")
+                .at(format!("--fault {fault}"))
+                .help(
+                    "name its file with --fabric; for tiers there are --slow-rank and --slow-link",
+                )
+                .into());
         }
         let registry = Registry::builtin();
         let file = self.schedule.take();
@@ -187,33 +200,72 @@ impl Args {
     }
 
     /// The file of the fabric: `--fabric` and `--on` are the same here.
-    fn fabric_of_jobs(&self, jobs: &str) -> Result<&String> {
-        match (&self.fabric, self.on.machine.get("profile")) {
-            (Some(fabric), Some(on)) if fabric != on => Err(Error::input("two different fabrics")
-                .at(format!("--fabric {fabric} --on {on}"))
-                .help("give one of them: with --jobs both flags name the fabric")),
-            (Some(fabric), _) | (None, Some(fabric)) => Ok(fabric),
-            (None, None) => Err(Error::input("which fabric?")
+    fn named_fabric(&self) -> Result<Option<String>> {
+        let is_fabric = |on: &str| {
+            self.jobs.is_some()
+                || is_file(on) && profiles::find(on).is_err() && read_fabric(on).is_ok()
+        };
+        match (&self.fabric, self.on.machine.get("profile"), &self.jobs) {
+            (Some(fabric), Some(on), _) if fabric != on => {
+                Err(Error::input("two different fabrics")
+                    .at(format!("--fabric {fabric} --on {on}"))
+                    .help("give one of them: both flags name the fabric"))
+            }
+            (Some(fabric), ..) => Ok(Some(fabric.clone())),
+            (None, Some(on), _) if is_fabric(on) => Ok(Some(on.clone())),
+            (None, None, Some(jobs)) => Err(Error::input("which fabric?")
                 .at(format!("--jobs {jobs}"))
                 .help("name its file with --fabric or --on")),
+            _ => Ok(None),
         }
     }
 
-    /// Refuses flags that say nothing about jobs on a fabric.
-    fn refuse_without_jobs(&self, jobs: &str) -> Result<()> {
-        let flag = self.timing.first().or_else(|| {
-            let call = [("--size", &self.call.size), ("--size-is", &self.call.size_is)];
-            let root = [("--root", &self.root)];
-            let given = call.into_iter().chain(root).find(|(_, text)| text.is_some());
-            let algorithm = self.call.algorithm.as_ref().filter(|_| !chakra::is(jobs));
-            given.map(|(flag, _)| flag).or(algorithm.map(|_| "--algorithm"))
-        });
-        let on = || self.on.typed_but("profile");
-        match flag.map(str::to_owned).or_else(on) {
+    /// What runs on the fabric: the jobs of a file, or the one collective or schedule.
+    fn jobs_on_fabric(&mut self) -> Result<Jobs> {
+        if let Some(jobs) = &self.jobs {
+            let sized = self.call.size.as_ref().map(|_| "--size");
+            let named = self.call.algorithm.as_ref().filter(|_| !chakra::is(jobs));
+            let mode = self.timing.mode.as_ref().map(|_| "--mode");
+            self.refuse_on_fabric(sized.or(named.map(|_| "--algorithm")).or(mode), JOBS)?;
+            return self.read_jobs(jobs);
+        }
+        let pictured = self.picture.asked() && self.picture.file().is_none();
+        let pictured = pictured.then_some("--plot");
+        self.refuse_on_fabric(pictured, "leave it out: the fabric's file says α and rates")?;
+        let mode = value("--mode", self.timing.mode.as_ref())?;
+        let registry = Registry::builtin();
+        let asked = self.sort(&registry)?;
+        let typed = size("--size", self.call.size.as_ref())?;
+        let sized = |size: Option<Bytes>| {
+            size.ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB"))
+        };
+        if let Some(file) = &self.schedule {
+            if chakra::is(file) || import::bare(&text(file)?, file)?.is_some() {
+                return self.read_jobs(file);
+            }
+            let foreign = import::read(&text(file)?, file)?;
+            Plan::foreign(foreign.clone(), file)?;
+            return Ok(Jobs::of_schedule(file, foreign.list, sized(typed.or(foreign.size))?, mode));
+        }
+        let collective = asked.unwrap_or(Collective::AllReduce);
+        let algorithm = self.call.algorithm.as_deref().ok_or_else(|| {
+            Error::input("which algorithm?")
+                .at(format!("simulate {collective} on a fabric"))
+                .help("name one, such as ring or direct; collcost optimum shows the best")
+        })?;
+        Ok(Jobs::of_collective(collective, algorithm, sized(typed)?, mode))
+    }
+
+    /// Refuses flags that say nothing about what runs on a fabric, and `other`.
+    fn refuse_on_fabric(&self, other: Option<&str>, help: &str) -> Result<()> {
+        let flags = [("--size-is", &self.call.size_is), ("--root", &self.root)];
+        let given = flags.into_iter().find(|(_, text)| text.is_some()).map(|(flag, _)| flag);
+        let flag = self.timing.but_mode().or(given).or(other).map(str::to_owned);
+        match flag.or_else(|| self.on.typed_but("profile")) {
             None => Ok(()),
-            Some(flag) => Err(Error::input("jobs on a fabric do not use this flag")
+            Some(flag) => Err(Error::input("simulation on a fabric does not use this flag")
                 .at(flag)
-                .help("leave it out: the file of the jobs says what runs, and the fabric's file, α and rates")),
+                .help(help)),
         }
     }
 
@@ -331,12 +383,11 @@ impl Args {
 }
 
 impl TimingFlags {
-    /// The first flag that was given.
-    fn first(&self) -> Option<&'static str> {
-        let alone = [("--mode", &self.mode), ("--skew", &self.skew)];
-        let alone = alone.into_iter().find(|(_, text)| text.is_some()).map(|(flag, _)| flag);
+    /// The first flag besides --mode that was given.
+    fn but_mode(&self) -> Option<&'static str> {
+        let skew = self.skew.as_ref().map(|_| "--skew");
         let start = (!self.start.is_empty()).then_some("--start");
-        alone.or(start).or(self.only_arrival()).or(self.not_arrival())
+        skew.or(start).or(self.only_arrival()).or(self.not_arrival())
     }
 
     /// The first flag that has a meaning only in mode arrival.

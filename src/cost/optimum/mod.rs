@@ -100,7 +100,7 @@ pub fn optimum(
 
 /// The most ranks for which an all-reduce is compared with pairs of trees: lengths need the
 /// cheapest trees of every root.
-const PROVEN: u32 = 96;
+const PROVEN: u32 = 128;
 /// The most visits of nodes for that: each rank finds the nearest again and again.
 const NEAREST: u64 = 1 << 32;
 

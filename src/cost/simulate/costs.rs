@@ -190,6 +190,13 @@ impl Costs {
         self.tiers.iter().any(|tier| tier.is_fair || tier.duplex < 1.0 || tier.times.saved > 0.0)
     }
 
+    /// Whether every rank sends what rank 0 sends, and as many bytes.
+    pub fn all_are_alike(&self) -> bool {
+        (self.frame.turns || self.frame.mirrors)
+            && self.frame.switches == 0
+            && matches!(self.sizes, Sizes::Even { .. })
+    }
+
     /// Whether ranks start at different times.
     pub fn starts_apart(&self) -> bool {
         !self.starts.is_empty()

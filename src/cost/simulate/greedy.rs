@@ -12,7 +12,7 @@ use super::cells::Cells;
 use super::costs::Costs;
 use super::fluid::{Fluid, Rest};
 use super::in_order::SAME;
-use super::jobs::{Jobs, LANES, NONE, Slot, is_switch};
+use super::jobs::{Job, Jobs, LANES, NONE, Slot, is_switch};
 use super::waiting::Waiting;
 use super::{Listener, Outcome, Space, Timed};
 use crate::base::error::Result;
@@ -120,13 +120,52 @@ impl Candidate {
     }
 }
 
+/// Jobs that wait until a rank starts: a chain for each such rank.
+#[derive(Default)]
+struct Late {
+    starts: BinaryHeap<Reverse<(u64, u32)>>,
+    first: Vec<u32>,
+    next: Vec<u32>,
+}
+
+impl Late {
+    fn reset(&mut self, places: usize, jobs: usize) {
+        self.starts.clear();
+        self.first.clear();
+        self.first.resize(places, NONE);
+        self.next.clear();
+        self.next.resize(jobs, NONE);
+    }
+
+    /// `job` waits for `place`, which starts at `time`.
+    #[inline]
+    fn add(&mut self, job: u32, place: u32, time: f64) {
+        let first = &mut self.first[place as usize];
+        if *first == NONE {
+            self.starts.push(Reverse((key(time), place)));
+        }
+        self.next[job as usize] = std::mem::replace(first, job);
+    }
+
+    /// Calls `each` with the jobs that wait for ranks that have started at `until`.
+    fn due(&mut self, until: f64, mut each: impl FnMut(u32)) {
+        while let Some(place) = due(&mut self.starts, until) {
+            let mut job = std::mem::replace(&mut self.first[place as usize], NONE);
+            while job != NONE {
+                each(job);
+                job = self.next[job as usize];
+            }
+        }
+    }
+}
+
 /// Memory of the engine, reused between runs.
 #[derive(Default)]
 pub(super) struct Buffers {
     /// Jobs that wait for exhausted resources.
     waiting: Waiting,
-    /// Jobs that may not start yet, by their earliest start.
-    later: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Jobs that may not start yet.
+    late: Late,
     /// Data that pass through a switch and may be sent on from this time.
     through: BinaryHeap<Reverse<(u64, u32)>>,
     /// Jobs to try now; the first comes last.
@@ -168,7 +207,7 @@ impl<'a> Engine<'a> {
 
     /// Runs all jobs with any kind of ports; none starts before `release`. Returns when the last
     /// one ends.
-    pub fn play(&mut self, jobs: &mut Jobs, release: impl Fn(u32, u32) -> f64) -> f64 {
+    pub fn play(&mut self, jobs: &mut Jobs, release: impl Fn(u32) -> f64) -> f64 {
         if !self.costs.shares() {
             let mut fixed = std::mem::take(&mut self.buffers.fixed);
             let makespan = self.run(jobs, &mut fixed, release);
@@ -185,7 +224,7 @@ impl<'a> Engine<'a> {
         &mut self,
         jobs: &mut Jobs,
         clock: &mut impl Clock,
-        release: impl Fn(u32, u32) -> f64,
+        release: impl Fn(u32) -> f64,
     ) -> f64 {
         let count = jobs.jobs.len();
         let b = &mut *self.buffers;
@@ -203,8 +242,9 @@ impl<'a> Engine<'a> {
         if self.keeps_times || !b.least.is_empty() {
             b.times.resize(count, Span::default());
         }
-        let places = 0..self.costs.places() as u32;
-        self.all_started = places.map(|place| release(place, place)).fold(0.0, f64::max);
+        let places = self.costs.places();
+        self.all_started = (0..places as u32).map(&release).fold(0.0, f64::max);
+        b.late.reset(places, if self.all_started > 0.0 { count } else { 0 });
         let mut now = 0.0;
         let mut makespan = 0.0_f64;
         for i in 0..jobs.first.len() {
@@ -252,16 +292,15 @@ impl<'a> Engine<'a> {
                 };
                 self.pass_on(jobs, slots, now, &release);
             }
-            while let Some(job) = due(&mut self.buffers.later, until) {
-                self.buffers.candidates.push(Candidate::new(job, NONE));
-            }
+            let Buffers { late, candidates, .. } = &mut *self.buffers;
+            late.due(until, |job| candidates.push(Candidate::new(job, NONE)));
         }
     }
 
     #[inline]
     fn next(&self, clock: &mut impl Clock) -> Option<f64> {
         let mut first = clock.next();
-        for heap in [&self.buffers.through, &self.buffers.later, &self.buffers.adding] {
+        for heap in [&self.buffers.through, &self.buffers.late.starts, &self.buffers.adding] {
             if let Some(&Reverse((time, _))) = heap.peek() {
                 let time = f64::from_bits(time);
                 first = Some(first.map_or(time, |first| first.min(time)));
@@ -282,26 +321,20 @@ impl<'a> Engine<'a> {
                 }
                 continue;
             }
-            // Exhausted again by an earlier job.
-            if jobs.resources[resource as usize] == 0 {
-                continue;
-            }
-            let waiting = &mut self.buffers.waiting;
-            let Some(mut found) = waiting.startable(jobs, resource, job) else { continue };
-            if found == job {
-                waiting.remove(jobs, job);
-                self.try_start(jobs, clock, job, now);
-                if jobs.resources[resource as usize] == 0 {
-                    continue;
+            // Until it is exhausted, perhaps by an earlier job.
+            while jobs.resources[resource as usize] != 0 {
+                let Buffers { waiting, candidates, .. } = &mut *self.buffers;
+                let Some(found) = waiting.startable(jobs, resource, job) else { break };
+                let next = Candidate::new(found, resource);
+                if candidates.last().is_some_and(|&other| other < next) {
+                    // Its turn comes after the candidates before it.
+                    let at = candidates.partition_point(|&other| other > next);
+                    candidates.insert(at, next);
+                    break;
                 }
-                let next = self.buffers.waiting.startable(jobs, resource, job);
-                let Some(next) = next else { continue };
-                found = next;
+                waiting.remove(jobs, found);
+                self.try_start(jobs, clock, found, now);
             }
-            // Its turn comes after the candidates before it.
-            let next = Candidate::new(found, resource);
-            let at = self.buffers.candidates.partition_point(|&other| other > next);
-            self.buffers.candidates.insert(at, next);
         }
     }
 
@@ -310,6 +343,7 @@ impl<'a> Engine<'a> {
         if !jobs.take(job) {
             return false;
         }
+        self.buffers.waiting.taken(jobs, job);
         let least = self.buffers.least.get(job as usize).copied().unwrap_or(0.0);
         let end = clock.start(jobs, job, now, least);
         if let Some(times) = self.buffers.times.get_mut(job as usize) {
@@ -327,6 +361,7 @@ impl<'a> Engine<'a> {
     #[inline(always)]
     fn end(&mut self, jobs: &mut Jobs, job: u32, end: f64) {
         let Buffers { waiting, candidates, .. } = &mut *self.buffers;
+        waiting.given(jobs, job);
         jobs.give(job, |resource| {
             candidates.extend(waiting.first(resource).map(|job| Candidate::new(job, resource)));
         });
@@ -353,7 +388,7 @@ impl<'a> Engine<'a> {
         jobs: &mut Jobs,
         slots: Range<usize>,
         now: f64,
-        release: &impl Fn(u32, u32) -> f64,
+        release: &impl Fn(u32) -> f64,
     ) {
         for slot in slots {
             // Everything up to the first unfinished writer has been written.
@@ -386,11 +421,13 @@ impl<'a> Engine<'a> {
 
     /// A job's predecessors are done: it is tried now, or when its ranks have started.
     #[inline]
-    fn ready(&mut self, jobs: &Jobs, job: u32, now: f64, release: &impl Fn(u32, u32) -> f64) {
+    fn ready(&mut self, jobs: &Jobs, job: u32, now: f64, release: &impl Fn(u32) -> f64) {
         if now < self.all_started {
-            let from = release(jobs.jobs[job as usize].from, jobs.jobs[job as usize].to);
-            if from > now {
-                return self.buffers.later.push(Reverse((key(from), job)));
+            let Job { from, to, .. } = jobs.jobs[job as usize];
+            let starts = [(release(from), from), (release(to), to)];
+            let (start, last) = if starts[0].0 > starts[1].0 { starts[0] } else { starts[1] };
+            if start > now {
+                return self.buffers.late.add(job, last, start);
             }
         }
         self.buffers.candidates.push(Candidate::new(job, NONE));
@@ -425,7 +462,7 @@ pub(super) fn whole(
     jobs.fill(schedule, costs, (cells, 0..costs.frame.rounds), tally)?;
     let mut engine = Engine::new(costs, buffers);
     engine.keeps_times = listener.is_some();
-    let makespan = engine.play(jobs, |from, to| costs.start(from).max(costs.start(to)));
+    let makespan = engine.play(jobs, |place| costs.start(place));
     if let Some(listener) = listener {
         let mut times = buffers.times.iter();
         for round in 0..costs.frame.rounds {

@@ -12,7 +12,7 @@ use super::cells::Cells;
 use super::costs::{Costs, Last};
 use super::greedy;
 use super::jobs::Message;
-use super::{Listener, MEMORY, Outcome, Space, Timed};
+use super::{Listener, MEMORY, Outcome, Space, Timed, turning};
 use crate::base::error::Result;
 use crate::base::quantity::{Seconds, Volume};
 use crate::model::formula::Ports;
@@ -82,10 +82,10 @@ pub(super) struct Written {
     /// Until when each rank is adding.
     pub adders: Vec<f64>,
     /// When the last data written to each chunk of each rank, in earlier rounds, had arrived.
-    cells: Vec<f64>,
+    pub cells: Vec<f64>,
     /// The same for the data copied last, which are the operand of the next addition; empty if
     /// adding takes no time.
-    copied: Vec<f64>,
+    pub copied: Vec<f64>,
     arriving: Vec<(Range<usize>, f64, bool)>,
 }
 
@@ -97,7 +97,12 @@ pub(super) fn flow(
     listener: Option<&mut dyn Listener>,
 ) -> Result<Outcome> {
     let cells = Cells::of(schedule, costs)?;
-    if may_hold(costs) {
+    let alike = costs.all_are_alike() && matches!(cells, Cells::Chunks { .. });
+    if alike && listener.is_none() {
+        if let Some(outcome) = turning::pass(schedule, costs, space)? {
+            return Ok(outcome);
+        }
+    } else if may_hold(costs) {
         let each = if costs.adds() { 16 } else { 8 };
         let bytes = (cells.count() as u64).saturating_mul(each).saturating_add(cells.memory());
         if bytes <= MEMORY

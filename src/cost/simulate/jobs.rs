@@ -198,6 +198,14 @@ impl Jobs {
         [job.ports + job.from, job.ports + self.receive + job.to]
     }
 
+    /// N, if every job needs a send port and a receive port of one tier and nothing else: ports 1
+    /// to N and N + 1 to 2·N.
+    pub fn in_pairs(&self) -> Option<usize> {
+        let ranks = self.receive as usize;
+        let is_one_tier = self.resources.len() == 1 + 4 * ranks;
+        (self.needs_ports_alone && ranks > 0 && is_one_tier).then_some(ranks)
+    }
+
     /// Whether a job could start.
     #[inline(always)]
     pub fn can_start(&self, job: u32) -> bool {

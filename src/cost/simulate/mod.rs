@@ -42,6 +42,7 @@ pub mod listen;
 mod rounds;
 mod symmetric;
 mod tally;
+mod turning;
 mod waiting;
 
 pub use tally::Outcome;

@@ -76,7 +76,7 @@ fn through_switches(
             last = next;
         }
         jobs.fill(schedule, costs, (Some(&cells), first..last + 1), tally)?;
-        engine.play(jobs, |from, to| free[from as usize].max(free[to as usize]));
+        engine.play(jobs, |place| free[place as usize]);
         for (job, &Span { end, added, .. }) in jobs.jobs.iter().zip(&engine.buffers.times) {
             makespan = makespan.max(added);
             for (place, until) in [(job.from, end), (job.to, added)] {
@@ -179,9 +179,8 @@ impl<'a> Round<'a> {
             self.jobs.open(self.costs, message);
             self.jobs.close();
         }
-        let release = |from: u32, to: u32| free[from as usize].max(free[to as usize]);
         self.engine.keeps_times = true;
-        self.engine.play(self.jobs, release);
+        self.engine.play(self.jobs, |place| free[place as usize]);
         self.times.clone_from(&self.engine.buffers.times);
     }
 }

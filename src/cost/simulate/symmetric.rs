@@ -70,7 +70,7 @@ fn rounds(schedule: &dyn Schedule, costs: &Costs, space: &mut Space) -> Result<O
                     jobs.open_needing(costs, Message { to: 0, ..*message }, needs);
                     jobs.close();
                 }
-                engine.play(jobs, |_, _| 0.0)
+                engine.play(jobs, |_| 0.0)
             }
         };
     }
@@ -158,6 +158,6 @@ pub(super) fn event_by_event(
         check_memory(jobs.memory() as f64, costs)?;
     }
     let mut engine = Engine::new(costs, buffers);
-    let makespan = engine.play(jobs, |_, _| 0.0);
+    let makespan = engine.play(jobs, |_| 0.0);
     Ok(tally.turned(n, makespan))
 }

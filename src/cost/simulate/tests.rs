@@ -87,6 +87,30 @@ fn in_order_is_event_by_event_wherever_it_holds() {
 }
 
 #[test]
+fn ranks_that_do_alike_are_timed_as_one_by_one() {
+    let (mut held, mut mirrored) = (0, 0);
+    let mut space = Space::default();
+    for n in 2..=16 {
+        for (name, schedule) in schedules(n) {
+            for (setup, gamma) in setups(n).flat_map(|s| [0.0, 0.3].map(|g| (s.clone(), g))) {
+                for ports in [Ports::ONE, Ports::Half(std::num::NonZeroU32::MIN)] {
+                    let costs = Costs::new(&*schedule, &fabric(ports, gamma), &setup);
+                    let Some(costs) = costs.ok().filter(Costs::all_are_alike) else { continue };
+                    let (places, chunks) = (costs.places(), costs.frame.chunks() as usize);
+                    let cells = Cells::Chunks { places, chunks };
+                    let alike = turning::pass(&*schedule, &costs, &mut space).unwrap();
+                    let each = in_order::pass(&*schedule, &costs, &cells, &mut space, None);
+                    held += usize::from(each.is_some());
+                    mirrored += usize::from(each.is_some() && !costs.frame.turns);
+                    assert_eq!(alike, each, "{name}, {n} ranks");
+                }
+            }
+        }
+    }
+    assert!(held > 1000 && mirrored > 10, "{held} {mirrored}");
+}
+
+#[test]
 fn ranges_of_chunks_are_as_good_as_chunks() {
     let mut space = Space::default();
     for n in 2..=12 {

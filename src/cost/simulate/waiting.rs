@@ -5,8 +5,12 @@
 //! through for the first whose other resources are free too. Keeping a job with only one resource
 //! that it lacks costs more: where many ranks exchange data with many and start apart, it moves
 //! back and forth, half of all jobs at every message (1,024 ranks: 142 s instead of 3).
+//!
+//! Where ranks send one message each to most others, as in an all-to-all, nearly all jobs wait and
+//! nearly none could start. Then a bit stands for each pair of ranks, words of bits are compared
+//! with the ports that are free, and the number of a job follows from its ranks.
 
-use super::jobs::Jobs;
+use super::jobs::{Job, Jobs, NONE};
 
 /// A job among those of a resource.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,12 +40,133 @@ pub(super) struct Waiting {
     places: Vec<u32>,
     /// One bit for each entry: whether the job waits.
     bits: Vec<u64>,
+    pairs: Pairs,
+}
+
+/// The jobs of ranks that send at most one message to each other rank, all in the same order.
+#[derive(Default)]
+struct Pairs {
+    /// N; 0 if this is not used.
+    ranks: usize,
+    /// The words of a row of N bits.
+    words: usize,
+    /// The job of rank 0 to the rank at each distance, and how many jobs later that of the next
+    /// rank comes.
+    first: Vec<u32>,
+    step: u32,
+    /// For each send port, then for each receive port: the ranks to, or from, which a job waits.
+    waits: Vec<u64>,
+    /// The free send ports, then the free receive ports.
+    free: Vec<u64>,
+}
+
+impl Pairs {
+    /// Whether the jobs are such, and enough of them.
+    fn make(&mut self, jobs: &Jobs) -> bool {
+        let count = jobs.jobs.len();
+        let Some(ranks) = jobs.in_pairs().filter(|n| n * n <= 4 * count) else { return false };
+        // Round after round, or all messages of a rank one after the other.
+        self.ranks = ranks;
+        let steps = [1, (count / ranks) as u32];
+        if !steps.into_iter().any(|step| self.number(jobs, step)) {
+            self.ranks = 0;
+            return false;
+        }
+        self.words = ranks.div_ceil(64);
+        self.waits.clear();
+        self.waits.resize(2 * ranks * self.words, 0);
+        self.free.clear();
+        self.free.resize(2 * self.words, 0);
+        for port in (0..2 * ranks).filter(|port| jobs.resources[1 + port] != 0) {
+            let (side, rank) = (port / ranks, port % ranks);
+            self.free[side * self.words + rank / 64] |= 1 << (rank % 64);
+        }
+        true
+    }
+
+    /// Whether the jobs to the same distance are `step` apart from rank to rank.
+    fn number(&mut self, jobs: &Jobs, step: u32) -> bool {
+        self.step = step;
+        self.first.clear();
+        self.first.resize(self.ranks, NONE);
+        (0..).zip(&jobs.jobs).all(|(number, job)| {
+            let distance = self.distance(job.from as usize, job.to as usize);
+            let Some(first) = u32::checked_sub(number, job.from * step) else { return false };
+            let other = std::mem::replace(&mut self.first[distance], first);
+            other == NONE || other == first
+        })
+    }
+
+    /// How many ranks after `from` rank `to` is.
+    #[inline(always)]
+    fn distance(&self, from: usize, to: usize) -> usize {
+        if to >= from { to - from } else { to + self.ranks - from }
+    }
+
+    /// The words and the bits that stand for a job: at its send port and at its receive port.
+    #[inline(always)]
+    fn marks(&self, &Job { from, to, .. }: &Job) -> [(usize, u64); 2] {
+        let [from, to] = [from as usize, to as usize];
+        let word = |row: usize, rank: usize| (row * self.words + rank / 64, 1 << (rank % 64));
+        [word(from, to), word(self.ranks + to, from)]
+    }
+
+    /// The words and the bits of its ports among the free ones.
+    #[inline(always)]
+    fn ports(&self, &Job { from, to, .. }: &Job) -> [(usize, u64); 2] {
+        let [from, to] = [from as usize, to as usize];
+        let word = |side: usize, rank: usize| (side * self.words + rank / 64, 1 << (rank % 64));
+        [word(0, from), word(1, to)]
+    }
+
+    /// The first job, from `job` on, that waits for a port and whose other port is free.
+    fn startable(&self, resource: u32, job: u32) -> Option<u32> {
+        let port = resource as usize - 1;
+        let (sends, rank) = (port < self.ranks, port % self.ranks);
+        let waits = &self.waits[port * self.words..][..self.words];
+        let free = &self.free[if sends { self.words } else { 0 }..][..self.words];
+        let mut first = NONE;
+        for (word, (waits, free)) in waits.iter().zip(free).enumerate() {
+            let mut bits = waits & free;
+            while bits != 0 {
+                let other = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let (from, to) = if sends { (rank, other) } else { (other, rank) };
+                let found = self.first[self.distance(from, to)] + from as u32 * self.step;
+                if found >= job {
+                    first = first.min(found);
+                }
+            }
+        }
+        (first != NONE).then_some(first)
+    }
 }
 
 impl Waiting {
     /// No job waits.
     pub fn clear(&mut self) {
         self.rows.clear();
+        self.pairs.ranks = 0;
+    }
+
+    /// The ports of `job` are taken.
+    #[inline(always)]
+    pub fn taken(&mut self, jobs: &Jobs, job: u32) {
+        if self.pairs.ranks > 0 {
+            for (word, bit) in self.pairs.ports(&jobs.jobs[job as usize]) {
+                self.pairs.free[word] &= !bit;
+            }
+        }
+    }
+
+    /// The ports of `job` are free again.
+    #[inline(always)]
+    pub fn given(&mut self, jobs: &Jobs, job: u32) {
+        if self.pairs.ranks > 0 {
+            for (word, bit) in self.pairs.ports(&jobs.jobs[job as usize]) {
+                self.pairs.free[word] |= bit;
+            }
+        }
     }
 
     fn make(&mut self, jobs: &Jobs) {
@@ -76,8 +201,14 @@ impl Waiting {
 
     /// `job` waits.
     pub fn add(&mut self, jobs: &Jobs, job: u32) {
-        if self.rows.is_empty() {
+        if self.rows.is_empty() && self.pairs.ranks == 0 && !self.pairs.make(jobs) {
             self.make(jobs);
+        }
+        if self.pairs.ranks > 0 {
+            for (word, bit) in self.pairs.marks(&jobs.jobs[job as usize]) {
+                self.pairs.waits[word] |= bit;
+            }
+            return;
         }
         let mut place = job as usize * jobs.most_needs();
         jobs.limited_needs(job, |need, _| {
@@ -92,6 +223,12 @@ impl Waiting {
 
     /// `job` waits no longer.
     pub fn remove(&mut self, jobs: &Jobs, job: u32) {
+        if self.pairs.ranks > 0 {
+            for (word, bit) in self.pairs.marks(&jobs.jobs[job as usize]) {
+                self.pairs.waits[word] &= !bit;
+            }
+            return;
+        }
         let mut place = job as usize * jobs.most_needs();
         jobs.limited_needs(job, |need, _| {
             let at = self.places[place];
@@ -101,9 +238,12 @@ impl Waiting {
         });
     }
 
-    /// The first job that waits for a resource.
+    /// The first job that waits for a resource, or one before it.
     #[inline]
     pub fn first(&mut self, resource: u32) -> Option<u32> {
+        if self.pairs.ranks > 0 {
+            return Some(0);
+        }
         let row = *self.rows.get(resource as usize)?;
         if row.count == 0 {
             return None;
@@ -115,6 +255,9 @@ impl Waiting {
 
     /// The first job, from `job` on, that waits for a resource and can start.
     pub fn startable(&self, jobs: &Jobs, resource: u32, job: u32) -> Option<u32> {
+        if self.pairs.ranks > 0 {
+            return self.pairs.startable(resource, job);
+        }
         let row = self.rows[resource as usize];
         let at = match self.entries.get(row.first as usize) {
             Some(first) if first.job == job => row.first,
@@ -148,5 +291,81 @@ impl Waiting {
                 Some(word * 64 + bit).filter(|&at| bit < 64 && at < end)
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Collective::AllToAll;
+    use crate::base::quantity::{Bandwidth, Seconds, Volume};
+    use crate::cost::simulate::cells::Cells;
+    use crate::cost::simulate::costs::Costs;
+    use crate::cost::simulate::{Setup, tally::Tally};
+    use crate::machine::fabric::Fabric;
+    use crate::model::algorithm::Registry;
+    use crate::model::formula::Shape;
+
+    /// Jobs start, wait and end at random; what could start is the same by pairs and by rows.
+    #[test]
+    fn pairs_find_what_rows_find() {
+        let mut state = 7_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as usize % below
+        };
+        let mut found = 0;
+        for n in [2, 3, 7, 64, 65, 100] {
+            let shape = Shape::new(AllToAll, n);
+            let named = Registry::builtin().find(AllToAll, "pairwise").unwrap();
+            let schedule = named.algorithm.schedule(&shape).unwrap();
+            let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
+            let costs = Costs::new(&*schedule, &fabric, &Setup::new(Volume(1.0))).unwrap();
+            let cells = Cells::ranges(&*schedule, &costs).unwrap();
+            let (mut jobs, mut tally) = (Jobs::default(), Tally::default());
+            tally.reset(costs.places());
+            let rounds = 0..costs.frame.rounds;
+            jobs.fill(&*schedule, &costs, (Some(&cells), rounds), &mut tally).unwrap();
+            let (mut pairs, mut rows) = (Waiting::default(), Waiting::default());
+            rows.make(&jobs);
+            let (mut waits, mut runs): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
+            let mut left: Vec<u32> = (0..jobs.jobs.len() as u32).collect();
+            while !(left.is_empty() && waits.is_empty()) {
+                let none = waits.is_empty() && runs.is_empty();
+                if !left.is_empty() && (none || random(3) > 0) {
+                    let job = left.swap_remove(random(left.len()));
+                    pairs.add(&jobs, job);
+                    rows.add(&jobs, job);
+                    waits.push(job);
+                } else if !runs.is_empty() && random(3) > 0 {
+                    let job = runs.swap_remove(random(runs.len()));
+                    pairs.given(&jobs, job);
+                    jobs.give(job, |_| {});
+                }
+                let port = 1 + random(2 * n as usize) as u32;
+                if jobs.resources[port as usize] == 0 {
+                    continue;
+                }
+                let from = random(jobs.jobs.len()) as u32;
+                for from in [from, 0] {
+                    assert_eq!(
+                        pairs.startable(&jobs, port, from),
+                        rows.startable(&jobs, port, from),
+                        "{n} ranks, port {port}, from job {from}"
+                    );
+                }
+                if let Some(job) = rows.startable(&jobs, port, 0) {
+                    found += 1;
+                    pairs.remove(&jobs, job);
+                    rows.remove(&jobs, job);
+                    assert!(jobs.take(job));
+                    pairs.taken(&jobs, job);
+                    waits.retain(|&other| other != job);
+                    runs.push(job);
+                }
+            }
+            assert_eq!(pairs.pairs.ranks, n as usize);
+        }
+        assert!(found > 1000, "{found}");
     }
 }

@@ -11,11 +11,13 @@ use std::collections::HashSet;
 
 use serde::Deserialize;
 
+use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::cost::simulate::Mode;
 use crate::machine::graph::Amount;
 use crate::model::operations::Operations;
+use crate::model::schedule::{List, Schedule as _};
 
 /// Jobs as written; the nodes that they name are checked when they run.
 #[derive(Debug, Clone)]
@@ -42,6 +44,8 @@ pub(super) struct Job {
     pub mode: Option<String>,
     #[serde(skip)]
     pub played: Option<Played>,
+    #[serde(skip)]
+    pub list: Option<List>,
 }
 
 /// The operations of each rank, and the receive that each send matches.
@@ -95,6 +99,38 @@ impl Jobs {
     pub fn of(name: &str, operations: Operations, messages: Vec<(u32, u32)>) -> Self {
         let played = Some(Played { operations, messages });
         Self(vec![Job { name: name.to_owned(), played, ..Job::default() }])
+    }
+
+    /// One collective over all ranks of a fabric, with nothing beside it.
+    #[must_use]
+    pub fn of_collective(
+        collective: Collective,
+        algorithm: &str,
+        size: Bytes,
+        mode: Option<Mode>,
+    ) -> Self {
+        let (id, size) = (collective.id(), Amount::Number(size.0 as f64));
+        Self(vec![Job {
+            name: format!("{id} {algorithm}"),
+            collective: Some(id.to_owned()),
+            algorithm: Some(algorithm.to_owned()),
+            size: Some(size),
+            mode: mode.map(|mode| mode.name().to_owned()),
+            ..Job::default()
+        }])
+    }
+
+    /// One schedule, over the first ranks of a fabric.
+    #[must_use]
+    pub fn of_schedule(name: &str, list: List, size: Bytes, mode: Option<Mode>) -> Self {
+        Self(vec![Job {
+            name: name.to_owned(),
+            ranks: Some((0..list.ranks()).collect()),
+            size: Some(Amount::Number(size.0 as f64)),
+            mode: mode.map(|mode| mode.name().to_owned()),
+            list: Some(list),
+            ..Job::default()
+        }])
     }
 
     /// The number of jobs.

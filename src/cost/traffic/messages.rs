@@ -295,7 +295,6 @@ impl Tasks {
         graph: &Graph,
         registry: &Registry,
     ) -> Result<()> {
-        let collective: Collective = job.collective.as_deref().unwrap_or_default().parse()?;
         let ranks = job.ranks.clone().unwrap_or_else(|| (0..graph.ranks).collect());
         if let Some(rank) = ranks.iter().find(|rank| **rank >= graph.ranks) {
             return Err(Error::input(format!("there is no rank {rank}"))
@@ -313,9 +312,18 @@ impl Tasks {
         let size = job.size.as_ref().ok_or_else(|| {
             Error::input("the job has no size").help("add a size, such as \"16MiB\"")
         })?;
+        let mut write = |schedule: &dyn Schedule| {
+            let each = bytes(size)? / f64::from(schedule.parts().max(1));
+            Rounds { tasks: self, job: number, ranks: &ranks, each, mode: job.mode()? }
+                .write(schedule)
+        };
+        if let Some(list) = &job.list {
+            return write(list);
+        }
         let name = job.algorithm.as_deref().ok_or_else(|| {
             Error::input("the job has no algorithm").help("add an algorithm, such as \"ring\"")
         })?;
+        let collective: Collective = job.collective.as_deref().unwrap_or_default().parse()?;
         let shape = Shape::new(collective, count);
         let direct = (name == "direct").then(|| Direct::new(collective, count)).flatten();
         let schedule =
@@ -325,14 +333,7 @@ impl Tasks {
                     || Error::unsupported(format!("`{name}` has no schedule for {count} ranks")),
                 )?,
             };
-        let builder = Rounds {
-            tasks: self,
-            job: number,
-            ranks: &ranks,
-            each: bytes(size)? / f64::from(schedule.parts().max(1)),
-            mode: job.mode()?,
-        };
-        builder.write(&*schedule)
+        write(&*schedule)
     }
 }
 

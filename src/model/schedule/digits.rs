@@ -94,7 +94,8 @@ impl Schedule for Whole {
         let Self(digits) = *self;
         let frame = Frame::new(Collective::AllReduce, digits.ranks, 1, digits.steps.into());
         // With groups of more than two ranks the outer ones are not neighbours.
-        Frame { turns: digits.turns(), keeps_order: digits.base == 2, ..frame }
+        let pairs = digits.base == 2;
+        Frame { turns: digits.turns(), mirrors: pairs, keeps_order: pairs, ..frame }
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {

@@ -41,6 +41,8 @@ pub struct Frame {
     pub last_first: bool,
     /// Whether every rank does what rank 0 does, with ranks and chunks shifted by its number.
     pub turns: bool,
+    /// The same with ranks whose numbers are xored with its own, all with the same chunks.
+    pub mirrors: bool,
     /// Whether sums are of neighbouring ranks in rank order, so that the operation need not
     /// commute.
     pub keeps_order: bool,
@@ -70,6 +72,7 @@ impl Frame {
             rounds,
             last_first: false,
             turns: false,
+            mirrors: false,
             keeps_order: false,
             own: None,
         }
@@ -91,7 +94,7 @@ impl Frame {
     #[must_use]
     pub fn adding_own(self, op: Op) -> Self {
         // Which message is the last is counted from a rank's real number.
-        Self { own: Some(op), turns: false, ..self }
+        Self { own: Some(op), turns: false, mirrors: false, ..self }
     }
 
     /// Whether rank `to` adds its own vector with this message.

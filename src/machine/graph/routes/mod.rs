@@ -36,6 +36,8 @@ struct Net<'a> {
     graph: &'a Graph,
     leaving: Vec<Vec<u32>>,
     entering: Vec<Vec<u32>>,
+    /// The group of each node, where routes go by groups.
+    groups: &'a [Option<u32>],
 }
 
 const FAR: u32 = u32::MAX;
@@ -48,10 +50,14 @@ impl<'a> Routes<'a> {
         for (i, link) in (0..).zip(&graph.links) {
             entering[link.to as usize].push(i);
         }
+        let groups: &[Option<u32>] = match &graph.routing {
+            Routing::Minimal { groups } | Routing::Valiant { groups } => groups,
+            _ => &[],
+        };
         Self {
-            net: Net { graph, leaving: graph.leaving(), entering },
+            net: Net { graph, leaving: graph.leaving(), entering, groups },
             distances: vec![None; graph.nodes.len()],
-            sprayed: Sprayed::new(graph),
+            sprayed: Sprayed::new(graph, groups),
         }
     }
 
@@ -62,8 +68,8 @@ impl<'a> Routes<'a> {
     pub fn route(&mut self, from: Node, to: Node) -> Result<Route> {
         let graph = self.net.graph;
         let found = match &graph.routing {
-            Routing::Minimal { groups } => self.sprayed.minimal(&self.net, groups, from, to),
-            Routing::Valiant { groups } => self.sprayed.valiant(&self.net, groups, from, to),
+            Routing::Minimal { .. } => self.sprayed.minimal(&self.net, from, to),
+            Routing::Valiant { .. } => self.sprayed.valiant(&self.net, from, to),
             Routing::DimensionOrder { sides, wraps } if graph.is_rank(from.max(to)) => {
                 self.corrected(from, to, sides, *wraps).map(|path| self.single(path))
             }
@@ -84,7 +90,7 @@ impl<'a> Routes<'a> {
     }
 
     fn shortest(&mut self, from: Node, to: Node, spreads: bool) -> Option<Vec<u32>> {
-        let Net { graph, leaving, entering } = &self.net;
+        let Net { graph, leaving, entering, .. } = &self.net;
         let distances = self.distances[to as usize].get_or_insert_with(|| {
             [false, true].map(|through| distances(graph, entering, to, through))
         });

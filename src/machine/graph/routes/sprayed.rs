@@ -42,8 +42,11 @@ struct Flow {
 /// What is known of a graph's paths.
 #[derive(Default)]
 pub(super) struct Sprayed {
-    /// Where packets may go first if there are no groups.
+    /// Where packets may go first.
     places: Vec<Goal>,
+    /// By node, and whether ranks forward: the places that it reaches, and that reach it.
+    reached: HashMap<(Node, bool), Rc<[bool]>>,
+    reaching: HashMap<(Node, bool), Rc<[bool]>>,
     /// The cost from each node to a goal, through ranks or not.
     costs: HashMap<(Goal, bool), Rc<Vec<u64>>>,
     /// The first halves of Valiant's ways: they are the same for many receivers.
@@ -51,7 +54,10 @@ pub(super) struct Sprayed {
 }
 
 impl Sprayed {
-    pub fn new(graph: &Graph) -> Self {
+    pub fn new(graph: &Graph, groups: &[Option<u32>]) -> Self {
+        if let Some(last) = groups.iter().flatten().max() {
+            return Self { places: (0..=*last).map(Goal::Group).collect(), ..Self::default() };
+        }
         let mut places: Vec<Node> = match graph.switches() {
             0 => (0..graph.ranks).collect(),
             _ => {
@@ -65,90 +71,93 @@ impl Sprayed {
     }
 
     /// All paths of least cost, or none if there is no path.
-    pub fn minimal(
-        &mut self,
-        net: &Net<'_>,
-        groups: &[Option<u32>],
-        from: Node,
-        to: Node,
-    ) -> Option<Route> {
+    pub fn minimal(&mut self, net: &Net<'_>, from: Node, to: Node) -> Option<Route> {
         let goal = Goal::Node(to);
-        let through = self.costs(net, groups, goal, false)[from as usize] == FAR;
+        let through = self.costs(net, goal, false)[from as usize] == FAR;
         let start = Flow { at: [(from, (1.0, 0.0))].into(), ..Flow::default() };
-        self.advance(net, groups, start, (goal, through)).map(Flow::route)
+        self.advance(net, start, (goal, through)).map(Flow::route)
     }
 
     /// All paths over all places between, or the minimal ones if there is no such place.
-    pub fn valiant(
-        &mut self,
-        net: &Net<'_>,
-        groups: &[Option<u32>],
-        from: Node,
-        to: Node,
-    ) -> Option<Route> {
+    pub fn valiant(&mut self, net: &Net<'_>, from: Node, to: Node) -> Option<Route> {
         let goal = Goal::Node(to);
-        let costs = self.costs(net, groups, goal, false);
+        let costs = self.costs(net, goal, false);
         // Where all nodes are ranks, all of them forward.
         let through = net.graph.switches() == 0 || costs[from as usize] == FAR;
-        let places = self.between(net, groups, (from, to), through);
+        let places = self.between(net, (from, to), through);
         if from == to || places.is_empty() {
-            return self.minimal(net, groups, from, to);
+            return self.minimal(net, from, to);
         }
         let key = (from, through, places);
         let half = match self.halves.get(&key) {
             Some(half) => half.clone(),
             None => {
-                let half = self.first_half(net, groups, &key)?;
+                let half = self.first_half(net, &key)?;
                 self.halves.insert(key, half.clone());
                 half
             }
         };
-        self.advance(net, groups, half, (goal, through)).map(Flow::route)
+        self.advance(net, half, (goal, through)).map(Flow::route)
     }
 
     /// The places that packets between two nodes may visit first.
-    fn between(
-        &mut self,
-        net: &Net<'_>,
-        groups: &[Option<u32>],
-        (from, to): (Node, Node),
-        through: bool,
-    ) -> Vec<Goal> {
-        let all: Vec<Goal> = if groups.is_empty() {
-            self.places.clone()
-        } else {
-            let own = [from, to].map(|node| groups[node as usize]);
-            if own[0] == own[1] {
-                return Vec::new();
-            }
-            let count = groups.iter().flatten().max().map_or(0, |most| most + 1);
-            (0..count).filter(|&group| !own.contains(&Some(group))).map(Goal::Group).collect()
+    fn between(&mut self, net: &Net<'_>, (from, to): (Node, Node), through: bool) -> Vec<Goal> {
+        let own = [from, to].map(|node| net.groups.get(node as usize).copied().flatten());
+        if !net.groups.is_empty() && own[0] == own[1] {
+            return Vec::new();
+        }
+        let [starts, ends] = [self.reached(net, from, through), self.reaching(net, to, through)];
+        let places = self.places.iter().zip(starts.iter().zip(&*ends));
+        let is_open = |place: &Goal| match *place {
+            Goal::Group(group) => !own.contains(&Some(group)),
+            Goal::Node(_) => true,
         };
-        let onwards = self.costs(net, groups, Goal::Node(to), through);
-        let reaches_end = |place: &Goal| match *place {
-            Goal::Node(node) => onwards[node as usize] != FAR,
+        let places = places.filter(|(place, (starts, ends))| **starts && **ends && is_open(place));
+        places.map(|(place, _)| *place).collect()
+    }
+
+    /// Which places packets from a node reach.
+    fn reached(&mut self, net: &Net<'_>, from: Node, through: bool) -> Rc<[bool]> {
+        if let Some(known) = self.reached.get(&(from, through)) {
+            return Rc::clone(known);
+        }
+        let places = self.places.clone();
+        let reached = places.into_iter().map(|place| self.costs(net, place, through));
+        let reached: Rc<[bool]> = reached.map(|costs| costs[from as usize] != FAR).collect();
+        self.reached.insert((from, through), Rc::clone(&reached));
+        reached
+    }
+
+    /// From which places, from all nodes of a group, packets reach a node.
+    fn reaching(&mut self, net: &Net<'_>, to: Node, through: bool) -> Rc<[bool]> {
+        if let Some(known) = self.reaching.get(&(to, through)) {
+            return Rc::clone(known);
+        }
+        let costs = self.costs(net, Goal::Node(to), through);
+        let reaches = |place: &Goal| match *place {
+            Goal::Node(node) => costs[node as usize] != FAR,
             Goal::Group(group) => {
-                let inside = groups.iter().zip(&*onwards).filter(|(of, _)| **of == Some(group));
-                inside.clone().next().is_some() && inside.into_iter().all(|(_, cost)| *cost != FAR)
+                let mut inside =
+                    net.groups.iter().zip(&*costs).filter(|(of, _)| **of == Some(group));
+                inside.clone().next().is_some() && inside.all(|(_, cost)| *cost != FAR)
             }
         };
-        let mut places: Vec<Goal> = all.into_iter().filter(reaches_end).collect();
-        places.retain(|&place| self.costs(net, groups, place, through)[from as usize] != FAR);
-        places
+        let reaching: Rc<[bool]> = self.places.iter().map(reaches).collect();
+        self.reaching.insert((to, through), Rc::clone(&reaching));
+        reaching
     }
 
     /// From a node to all places, the same share to each.
     fn first_half(
         &mut self,
         net: &Net<'_>,
-        groups: &[Option<u32>],
         (from, through, places): &(Node, bool, Vec<Goal>),
     ) -> Option<Flow> {
         let each = 1.0 / places.len() as f64;
         let mut all = Flow::default();
         for &place in places {
             let start = Flow { at: [(*from, (each, 0.0))].into(), ..Flow::default() };
-            let flow = self.advance(net, groups, start, (place, *through))?;
+            let flow = self.advance(net, start, (place, *through))?;
             for (link, share) in flow.shares {
                 *all.shares.entry(link).or_default() += share;
             }
@@ -164,11 +173,10 @@ impl Sprayed {
     fn advance(
         &mut self,
         net: &Net<'_>,
-        groups: &[Option<u32>],
         flow: Flow,
         (goal, through): (Goal, bool),
     ) -> Option<Flow> {
-        let costs = self.costs(net, groups, goal, through);
+        let costs = self.costs(net, goal, through);
         let Flow { mut shares, at } = flow;
         let mut open: BTreeMap<(u64, Node), (f64, f64)> = BTreeMap::new();
         for (node, packets) in at {
@@ -188,7 +196,7 @@ impl Sprayed {
                 let next = net.graph.links[i as usize].to;
                 let rest = costs[next as usize];
                 let may_pass = through || rest == 0 || !net.graph.is_rank(next);
-                may_pass && rest.checked_add(net.cost(groups, i)) == Some(cost)
+                may_pass && rest.checked_add(net.cost(i)) == Some(cost)
             };
             let best: Vec<u32> =
                 net.leaving[node as usize].iter().filter(is_best).copied().collect();
@@ -204,15 +212,9 @@ impl Sprayed {
     }
 
     /// The cost of the best path from each node to a goal; ranks are passed only if they forward.
-    fn costs(
-        &mut self,
-        net: &Net<'_>,
-        groups: &[Option<u32>],
-        goal: Goal,
-        through: bool,
-    ) -> Rc<Vec<u64>> {
+    fn costs(&mut self, net: &Net<'_>, goal: Goal, through: bool) -> Rc<Vec<u64>> {
         let known = self.costs.entry((goal, through));
-        Rc::clone(known.or_insert_with(|| Rc::new(net.costs(groups, goal, through))))
+        Rc::clone(known.or_insert_with(|| Rc::new(net.costs(goal, through))))
     }
 }
 
@@ -231,9 +233,9 @@ fn join(there: &mut (f64, f64), (share, latency): (f64, f64)) {
 }
 
 impl Net<'_> {
-    fn cost(&self, groups: &[Option<u32>], link: u32) -> u64 {
+    fn cost(&self, link: u32) -> u64 {
         let link = &self.graph.links[link as usize];
-        let of = |node: Node| groups.get(node as usize).copied().flatten();
+        let of = |node: Node| self.groups.get(node as usize).copied().flatten();
         match (of(link.from), of(link.to)) {
             (Some(a), Some(b)) if a != b => BETWEEN_GROUPS + 1,
             _ => 1,
@@ -241,14 +243,14 @@ impl Net<'_> {
     }
 
     /// Dijkstra's distances, against the direction of links.
-    fn costs(&self, groups: &[Option<u32>], goal: Goal, through: bool) -> Vec<u64> {
+    fn costs(&self, goal: Goal, through: bool) -> Vec<u64> {
         let graph = self.graph;
         let mut costs = vec![FAR; graph.nodes.len()];
         let mut open = BinaryHeap::new();
         let goals: Vec<Node> = match goal {
             Goal::Node(only) => vec![only],
             Goal::Group(group) => {
-                let inside = (0..).zip(groups).filter(|(_, of)| **of == Some(group));
+                let inside = (0..).zip(self.groups).filter(|(_, of)| **of == Some(group));
                 let inside: Vec<Node> = inside.map(|(node, _)| node).collect();
                 // Ranks of the group are entered only where they forward, that is, without switches.
                 let switches = inside.iter().copied().filter(|&node| !graph.is_rank(node));
@@ -267,7 +269,7 @@ impl Net<'_> {
             }
             for &i in &self.entering[node as usize] {
                 let from = graph.links[i as usize].from;
-                let more = cost + self.cost(groups, i);
+                let more = cost + self.cost(i);
                 if more < costs[from as usize] {
                     costs[from as usize] = more;
                     open.push((Reverse(more), from));

@@ -33,6 +33,7 @@ impl<A: Schedule, B: Schedule> Schedule for Beside<A, B> {
             rounds: first.rounds.max(second.rounds + self.delay),
             switches: first.switches.max(second.switches),
             turns: false,
+            mirrors: false,
             keeps_order: first.keeps_order && second.keeps_order,
             own: None,
             ..first

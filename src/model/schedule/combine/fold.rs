@@ -108,7 +108,15 @@ impl<S: Schedule> Schedule for Fold<S> {
         }
         // Pairs are neighbours, so their sums are in rank order.
         let rounds = self.before() + inner.rounds + 1;
-        Frame { ranks: self.ranks, root: 0, rounds, turns: false, own: None, ..inner }
+        Frame {
+            ranks: self.ranks,
+            root: 0,
+            rounds,
+            turns: false,
+            mirrors: false,
+            own: None,
+            ..inner
+        }
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {

@@ -71,6 +71,7 @@ impl<S: Schedule> Schedule for Relabel<S> {
             last_first: inner.last_first ^ mirrors,
             // The blocks of the original stay in place, so ranks and chunks no longer agree.
             turns: inner.turns && stays,
+            mirrors: inner.mirrors && stays,
             // Mirrored neighbours are neighbours; shifted ones may wrap around the end.
             keeps_order: inner.keeps_order && (mirrors || stays),
             // The last message of a rank comes from the other side in a mirror.

@@ -30,6 +30,7 @@ impl<S: Schedule> Schedule for Segment<S> {
             rounds: if inner.rounds == 0 { 0 } else { inner.rounds + delay },
             // The owners of parts change with P.
             turns: inner.turns && self.segments == 1,
+            mirrors: inner.mirrors && self.segments == 1,
             own: None,
             ..inner
         }

@@ -32,6 +32,7 @@ impl<A: Schedule, B: Schedule> Schedule for Then<A, B> {
             rounds: first.rounds + second.rounds,
             last_first: first.last_first && second.last_first,
             turns: first.turns && second.turns,
+            mirrors: first.mirrors && second.mirrors,
             // A second part that only moves data keeps the order of the first.
             keeps_order: first.keeps_order && (second.keeps_order || !second.collective.reduces()),
             own: None,
