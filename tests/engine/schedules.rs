@@ -76,6 +76,47 @@ fn every_schedule_verifies_with_any_root() {
     }
 }
 
+/// An expectation charges the duplex factor where ranks send while they receive: where none does in any
+/// round, no step says so.
+#[test]
+fn steps_go_both_ways_only_where_ranks_do() {
+    let mut wrong = Vec::new();
+    let mut compared = 0;
+    for n in 2..=9 {
+        for algorithm in Registry::builtin().iter() {
+            for &collective in algorithm.meta().collectives {
+                for shape in shapes::shapes(algorithm, collective, n) {
+                    let Some(schedule) = algorithm.schedule(&shape) else { continue };
+                    let mut sends = Sends::default();
+                    let mut both = false;
+                    for round in 0..schedule.rounds() {
+                        let (mut sending, mut receiving) = (Vec::new(), Vec::new());
+                        for from in senders(&*schedule) {
+                            sends.clear();
+                            schedule.sends(round, from, &mut sends);
+                            receiving.extend(sends.iter().map(|transfer| transfer.to));
+                            sending.extend((!sends.is_empty()).then_some(from));
+                        }
+                        both |= sending.iter().any(|rank| receiving.contains(rank));
+                    }
+                    compared += 1;
+                    let mut said = false;
+                    algorithm.steps(&shape, &mut |step| said |= step.goes_both_ways());
+                    if said && !both && schedule.switches() == 0 {
+                        let (id, ports) = (algorithm.meta().id, shape.ports);
+                        wrong.push(format!(
+                            "{id} {collective} {n} {ports:?} P={}",
+                            shape.segments()
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    wrong.dedup();
+    assert!(compared > 1000 && wrong.is_empty(), "{compared}: {wrong:#?}");
+}
+
 #[test]
 fn schedules_that_turn_do_what_rank_0_does() {
     let mut turning = 0;

@@ -99,10 +99,10 @@ impl ClosedForm for Bine {
         let whole = |s: u32| Step::new(1_u32, Share::ALL, Route::Offset(distance(s)));
         let m = ceil_lg(shape.ranks);
         match shape.collective {
-            Broadcast => (0..m).rev().for_each(|s| emit(whole(s))),
-            Reduce => (0..m).for_each(|s| emit(whole(s).reducing())),
-            Scatter => gather.into_iter().rev().for_each(emit),
-            Gather => gather.into_iter().for_each(emit),
+            Broadcast => (0..m).rev().for_each(|s| emit(whole(s).one_way())),
+            Reduce => (0..m).for_each(|s| emit(whole(s).reducing().one_way())),
+            Scatter => gather.into_iter().rev().for_each(|step| emit(step.one_way())),
+            Gather => gather.into_iter().for_each(|step| emit(step.one_way())),
             AllToAll => (0..m).for_each(|s| {
                 let step = Step { share: Share::new(1_u32, 2_u32), ..whole(s) };
                 repeat(step, exchange_turns(shape), emit);

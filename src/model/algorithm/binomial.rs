@@ -76,7 +76,9 @@ impl ClosedForm for Tree {
             let step = Step::new(count, Share::new(1_u32, p), route);
             let reduces = shape.collective.reduces() && added > 0;
             let reduced = if reduces { Share::new(added, p) } else { Share::NONE };
-            emit(Step { reduced, ..step });
+            // Three ranks are a root and its two children.
+            let one_way = !shape.passes_on() || shape.ranks == 3;
+            emit(Step { reduced, one_way, ..step });
         };
         if serves_all(shape) {
             // The pipeline fills, then a segment of every child comes in each step.
@@ -194,13 +196,13 @@ impl ClosedForm for Both {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let mut both = |count: u32, route: Route| {
-            let step = Step::new(count, Share::ALL, route);
+            let step = Step::new(count, Share::ALL, route).one_way();
             emit(step.reducing());
             emit(step);
         };
         if serves_all(shape) {
             let (deep, children) = (floor_lg(shape.ranks), ceil_lg(shape.ranks));
-            let step = Step::new(1_u32, Share::ALL, all_edges(shape));
+            let step = Step::new(1_u32, Share::ALL, all_edges(shape)).one_way();
             both(deep - 1, all_edges(shape));
             emit(step.reducing_share(Share::new(1 + children - deep, 1_u32)));
             emit(step);

@@ -105,6 +105,8 @@ pub struct Step {
     pub rails: u32,
     /// Flows that leave each domain at once, for steps over [`Level::Outer`].
     pub flows: u32,
+    /// Whether no rank sends while it receives, whatever the route.
+    pub one_way: bool,
 }
 
 impl Step {
@@ -119,13 +121,20 @@ impl Step {
             level: Level::Flat,
             rails: 1,
             flows: 1,
+            one_way: false,
         }
     }
 
     /// Whether sending ranks receive at the same time; along trees, and at a root, they take turns.
     #[must_use]
     pub fn goes_both_ways(&self) -> bool {
-        !matches!(self.route, Route::Grow(_) | Route::Root | Route::Tree)
+        !self.one_way && !matches!(self.route, Route::Grow(_) | Route::Root | Route::Tree)
+    }
+
+    /// The same step, in which no rank sends while it receives.
+    #[must_use]
+    pub fn one_way(self) -> Self {
+        Self { one_way: true, ..self }
     }
 
     /// The same step, with the arriving data added to those already there.

@@ -252,6 +252,12 @@ impl Shape {
         self.params.segments.map_or(1, NonZeroU32::get)
     }
 
+    /// Whether a rank of a pipeline receives the next segment while it passes one on.
+    #[must_use]
+    pub fn passes_on(&self) -> bool {
+        self.segments() > 1 && self.ranks > 2
+    }
+
     /// Copies of the pattern; 1 if not set.
     #[must_use]
     pub fn rails(&self) -> u32 {
