@@ -123,6 +123,11 @@ impl Args {
         let what = (id, spelled.price.segments);
         let mut report = run(&query, what, &group, &timed, expect);
         group.end();
+        if named && report.transport == "shm" && !self.how.check_once {
+            let note = "each result was checked, which moves its data through the caches between runs; a \
+                        calibration times runs without: --check-once does too";
+            report.notes.push(note.to_owned());
+        }
         if self.call.algorithm.is_none() && !named {
             let machine = &query.machine.name;
             let note = format!("no algorithm is given: {id} is the fastest on {machine}");
