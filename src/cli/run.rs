@@ -123,7 +123,8 @@ impl Args {
         let what = (id, spelled.price.segments);
         let mut report = run(&query, what, &group, &timed, expect);
         group.end();
-        if named && report.transport == "shm" && !self.how.check_once {
+        let calibrated = query.machine.fit.is_some();
+        if calibrated && report.transport == "shm" && !self.how.check_once {
             let note = "each result was checked, which moves its data through the caches between runs; a \
                         calibration times runs without: --check-once does too";
             report.notes.push(note.to_owned());

@@ -325,13 +325,17 @@ fn a_run_says_what_it_took_and_that_it_was_right() {
     let output = collcost(line).output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
-    for part in ["recursive-doubling over shared memory", "median of 3", "6 results", "model"] {
+    for part in
+        ["recursive-doubling over shared memory", "median of 3", "6 results", "expect  5.096"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     let output = collcost(&format!("{line} --format json")).output().expect("it starts");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["reps"], &report["wait"]), (&3.into(), &"poll".into()));
-    assert!(report["median_s"].as_f64() > Some(0.0));
+    let [median, error] = ["median_s", "error"].map(|key| report[key].as_f64().unwrap());
+    let expected = report["expect"]["time_s"].as_f64().unwrap();
+    assert!(median > 0.0 && (expected / median - 1.0 - error).abs() < 1e-9, "{report}");
 }
 
 #[test]
