@@ -29,7 +29,6 @@ mod lanes;
 pub mod log;
 mod machine;
 mod machines;
-mod nvls;
 pub mod policy;
 mod printed;
 mod ranges;

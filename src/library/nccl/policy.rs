@@ -195,7 +195,7 @@ impl Policy for Nccl {
         let micro = |t: Micros| Seconds(f64::from(t.0) * 1e-6);
         Ok(Choice {
             pipeline: latency.map(|latency| Pipeline {
-                segment: chunks::segment(self.version, &self.comm, &decision, size),
+                segment: chunks::segment(&self.comm, &decision, size),
                 latency: micro(latency),
             }),
             notes: self.version.caveat().map(|note| note.to_owned().into()).into_iter().collect(),

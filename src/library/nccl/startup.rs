@@ -7,7 +7,6 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/connect.cc` (doubling, bounds),
 //! `src/init.cc` and `src/transport/nvls.cc` (channels of NVLS, in-network reduction).
 
-use super::nvls::OverNodes;
 use super::topology::most_channels;
 use super::{Communicator, Gbps, Version, since};
 
@@ -240,7 +239,20 @@ impl Rules<'_> {
         if !version.has(since::NVLS_BY_NIC) {
             return 32;
         }
-        OverNodes::of(version, comm, self.slowest_nic).channels
+        let nic = self.slowest_nic.map_or_else(
+            || {
+                let nic = [&comm.ring, &comm.tree, &comm.nvls_graph].map(|graph| graph.inter.0);
+                nic.into_iter().fold(0.0, f32::max)
+            },
+            |nic| nic.0,
+        );
+        match comm.nodes {
+            2 if nic >= 48.0 => 32,
+            nodes if nic >= 96.0 && comm.ranks <= 8 * nodes => 24,
+            _ if nic >= 96.0 => 32,
+            _ if nic >= 48.0 => 24,
+            _ => 32,
+        }
     }
 
     fn has_collnet(&self) -> bool {
