@@ -240,10 +240,14 @@ impl Args {
             size.ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB"))
         };
         if let Some(file) = &self.schedule {
-            if chakra::is(file) || import::bare(&text(file)?, file)?.is_some() {
+            if chakra::is(file) {
                 return self.read_jobs(file);
             }
-            let foreign = import::read(&text(file)?, file)?;
+            let text = text(file)?;
+            if import::bare(&text, file)?.is_some() {
+                return self.read_jobs(file);
+            }
+            let foreign = import::read(&text, file)?;
             Plan::foreign(foreign.clone(), file)?;
             return Ok(Jobs::of_schedule(file, foreign.list, sized(typed.or(foreign.size))?, mode));
         }

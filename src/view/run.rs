@@ -1,6 +1,7 @@
 //! A run for people.
 
 use super::page::Page;
+use super::screen::band;
 use super::table::heading;
 use crate::answer::run::Run;
 use crate::base::quantity::{Bandwidth, Seconds};
@@ -61,12 +62,8 @@ pub fn run(report: &Run) -> Page {
     if let (Some(expect), Some(error), Some(machine)) =
         (&report.expect, report.error, &report.machine)
     {
-        let [time, low, high] = [expect.time_s, expect.low_s, expect.high_s].map(Seconds);
-        // Given parameters have no band.
-        let band = match low < high {
-            true => format!(" (8 of 10 runs: {low} to {high})"),
-            false => String::new(),
-        };
+        let time = Seconds(expect.time_s);
+        let band = band(expect).map_or(String::new(), |band| format!(" {band}"));
         let off = 100.0 * error;
         page.entry("expect  ", format!("{time}{band} on machine {machine}, {off:+.0} %"));
     }

@@ -100,15 +100,15 @@ pub(super) fn heading(q: &QuestionView, machine: &MachineView) -> String {
 
 /// `238 µs  (8 of 10 runs: 190 µs to 310 µs)   busbw 139 GB/s`.
 pub(super) fn expected(expect: &Expect) -> String {
-    let band = match expect.high_s > 1.005 * expect.low_s {
-        true => {
-            let (low, high) = (Seconds(expect.low_s), Seconds(expect.high_s));
-            format!("  (8 of 10 runs: {low} to {high})")
-        }
-        false => String::new(),
-    };
+    let band = band(expect).map_or(String::new(), |band| format!("  {band}"));
     let busbw = expect.busbw.map_or(String::new(), |b| format!("   busbw {}", Bandwidth(b)));
     format!("{}{band}{busbw}", Seconds(expect.time_s))
+}
+
+/// `(8 of 10 runs: 190 µs to 310 µs)`; given parameters have no band.
+pub(super) fn band(expect: &Expect) -> Option<String> {
+    let (low, high) = (Seconds(expect.low_s), Seconds(expect.high_s));
+    (high.0 > 1.005 * low.0).then(|| format!("(8 of 10 runs: {low} to {high})"))
 }
 
 /// `NVLSTree/Simple, 16 channels: NCCL 2.30.7's own rules`.

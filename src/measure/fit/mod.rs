@@ -443,23 +443,21 @@ impl Shared<'_> {
                 (Model { basis, x }, weight)
             })
             .collect();
-        // Behind a token bucket smaller messages differ by what it holds just then.
-        let bulk = |e: &&Entry| match bucket {
-            Some(bucket) => e.path.smallest() >= bucket.settled().0 as f64,
-            None => e.time > 10.0 * model.alpha(),
-        };
-        let of = |own: &[&Entry], parameter: &dyn Fn(&Model) -> f64| {
-            let moved = stretches::between(own.iter().map(|e| &self.points[e.point]));
+        let of = |counts: &dyn Fn(&Entry) -> bool, parameter: &dyn Fn(&Model) -> f64| {
+            let own = entries.iter().filter(|e| counts(e));
+            let moved = stretches::between(own.map(|e| &self.points[e.point]));
             let chosen = other_knots(parameter(&model), &rivals, parameter);
             moved.hypot(chosen).hypot(stretches::between_runs(self.origin))
         };
-        let starts = |e: &&Entry| e.time < 3.0 * model.alpha();
-        let of_start = of(&entries.iter().filter(starts).collect::<Vec<_>>(), &Model::alpha);
-        let of_bytes = of(&entries.iter().filter(bulk).collect::<Vec<_>>(), &Model::beta);
+        // Behind a token bucket smaller messages differ by what it holds just then.
+        let is_bulk = |e: &Entry| match bucket {
+            Some(_) => basis.settles(e.path.smallest()),
+            None => e.time > 10.0 * model.alpha(),
+        };
         Ok(Work {
             shared: self,
-            of_start,
-            of_bytes,
+            of_start: of(&|e| e.time < 3.0 * model.alpha(), &Model::alpha),
+            of_bytes: of(&is_bulk, &Model::beta),
             statistic,
             draws: fits,
             widening: widening(&groups, basis.p()),

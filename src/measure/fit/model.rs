@@ -45,6 +45,11 @@ impl Basis {
         2 + self.knots.len() + usize::from(self.prior.is_some())
     }
 
+    /// Whether messages of at least these bytes are much larger than the bucket, if there is one.
+    pub fn settles(&self, smallest: f64) -> bool {
+        self.bucket.is_none_or(|bucket| smallest >= bucket.settled().0 as f64)
+    }
+
     /// The column of the last slope.
     pub fn last(&self) -> usize {
         1 + self.knots.len()
@@ -166,7 +171,7 @@ impl<'a> Design<'a> {
 
     /// Whether a row's messages are much larger than the bucket, if there is one.
     pub fn is_settled(&self, row: usize) -> bool {
-        self.basis.bucket.is_none_or(|bucket| self.smallest[row] >= bucket.settled().0 as f64)
+        self.basis.settles(self.smallest[row])
     }
 
     /// The same, and then the last slope from the rows that only it decides.
