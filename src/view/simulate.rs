@@ -116,7 +116,7 @@ pub fn times(report: &Simulation) -> Sheet {
     let mut sheet = Sheet {
         columns: vec![
             Column::words("mode", "mode"),
-            Column::numbers("time", "µs", "makespan_s"),
+            Column::numbers("ideal", "µs", "makespan_s"),
             Column::numbers("x form", "", "form_ratio"),
             Column::numbers("x bound", "", "bound_ratio"),
         ],

@@ -325,15 +325,15 @@ impl<'a> Engine<'a> {
             while jobs.resources[resource as usize] != 0 {
                 let Buffers { waiting, candidates, .. } = &mut *self.buffers;
                 let Some(found) = waiting.startable(jobs, resource, job) else { break };
-                let next = Candidate::new(found, resource);
+                let next = Candidate::new(found.job, resource);
                 if candidates.last().is_some_and(|&other| other < next) {
                     // Its turn comes after the candidates before it.
                     let at = candidates.partition_point(|&other| other > next);
                     candidates.insert(at, next);
                     break;
                 }
-                waiting.remove(jobs, found);
-                self.try_start(jobs, clock, found, now);
+                waiting.take(jobs, found, resource);
+                self.started(jobs, clock, found.job, now);
             }
         }
     }
@@ -344,6 +344,13 @@ impl<'a> Engine<'a> {
             return false;
         }
         self.buffers.waiting.taken(jobs, job);
+        self.started(jobs, clock, job, now);
+        true
+    }
+
+    /// A job that holds its resources is under way.
+    #[inline(always)]
+    fn started(&mut self, jobs: &Jobs, clock: &mut impl Clock, job: u32, now: f64) {
         let least = self.buffers.least.get(job as usize).copied().unwrap_or(0.0);
         let end = clock.start(jobs, job, now, least);
         if let Some(times) = self.buffers.times.get_mut(job as usize) {
@@ -354,7 +361,6 @@ impl<'a> Engine<'a> {
             let hop = self.costs.hop(jobs.jobs[job as usize].to);
             self.buffers.through.push(Reverse((key(now + hop), job)));
         }
-        true
     }
 
     /// Releases what a job held until `end`.

@@ -223,10 +223,7 @@ impl Jobs {
             return false;
         }
         if self.needs_ports_alone {
-            // A rank's only port is either taken or free.
-            for port in self.ports(job) {
-                self.resources[port as usize] = 0;
-            }
+            self.hold(self.ports(job));
             return true;
         }
         for need in self.needs[job as usize] {
@@ -235,6 +232,14 @@ impl Jobs {
             *free -= u32::from(*free != u32::MAX);
         }
         true
+    }
+
+    /// Takes two free ports: a rank's only port is either taken or free.
+    #[inline(always)]
+    pub fn hold(&mut self, ports: [u32; 2]) {
+        for port in ports {
+            self.resources[port as usize] = 0;
+        }
     }
 
     /// Releases what a job held; reports each resource.

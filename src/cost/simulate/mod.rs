@@ -50,10 +50,11 @@ pub use tally::Outcome;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::machine::fabric::Fabric;
-use crate::model::schedule::{Endpoint, Op, Run, Schedule};
+use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule};
 use cells::Cells;
 use costs::Costs;
 
@@ -249,7 +250,7 @@ impl Simulator {
         if listener.is_none() && all_do_as_one(&costs) {
             return symmetric::run(schedule, &costs, setup.mode, space);
         }
-        check_senders(schedule.rounds().saturating_mul(costs.places() as u64))?;
+        check_senders(schedule.rounds().saturating_mul(costs.places() as u64), &costs.frame)?;
         match (setup.mode, Way::of(&costs, setup.mode)) {
             (_, Way::InOrder) => in_order::flow(schedule, &costs, space, listener),
             (mode, Way::Whole) => {
@@ -294,14 +295,35 @@ impl Way {
 }
 
 /// Refuses simulations that would take too long: `asked` is ranks times rounds.
-fn check_senders(asked: u64) -> Result<()> {
+fn check_senders(asked: u64, frame: &Frame) -> Result<()> {
     if asked <= SENDERS {
         return Ok(());
     }
-    Err(Error::input(format!(
+    let error = Error::input(format!(
         "ranks times rounds of this schedule are {asked}; at most {SENDERS} are simulated"
-    ))
-    .help("use an algorithm of few rounds, such as --algorithm recursive-doubling, or fewer ranks; identical ranks cost nothing"))
+    ));
+    Err(error.help(match of_few_rounds(frame.collective) {
+        Some(id) => format!(
+            "use an algorithm of few rounds, such as --algorithm {id} --mode sync, or fewer ranks; \
+             identical ranks cost nothing"
+        ),
+        None => "use fewer ranks; identical ranks cost nothing".to_owned(),
+    }))
+}
+
+/// An algorithm of log N rounds for any N that has a schedule, if there is one.
+fn of_few_rounds(collective: Collective) -> Option<&'static str> {
+    use Collective::{
+        AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
+        SendRecv,
+    };
+    match collective {
+        AllReduce => Some("recursive-doubling"),
+        AllGather | ReduceScatter => Some("bruck"),
+        Broadcast | Reduce | Gather | Scatter => Some("binomial"),
+        Barrier => Some("dissemination"),
+        AllToAll | SendRecv => None,
+    }
 }
 
 #[cfg(test)]

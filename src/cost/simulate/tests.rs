@@ -197,8 +197,27 @@ fn one_rank_with_too_many_chunks_is_refused() {
 
 #[test]
 fn as_many_senders_as_are_allowed_are_played_out() {
-    assert!(check_senders(SENDERS).is_ok());
-    assert!(check_senders(SENDERS + 1).is_err());
+    let frame = |collective| Frame::new(collective, 4, 1, 0);
+    assert!(check_senders(SENDERS, &frame(Collective::AllReduce)).is_ok());
+    assert!(check_senders(SENDERS + 1, &frame(Collective::AllReduce)).is_err());
+}
+
+/// What a refusal advises is simulated, for every number of ranks that needs the advice.
+#[test]
+fn what_is_advised_for_many_ranks_is_simulated() {
+    let trouble = Trouble { slow_ranks: vec![(5, Ratio(2.0))], ..Trouble::default() };
+    for &collective in Collective::ALL {
+        let Some(id) = of_few_rounds(collective) else { continue };
+        let algorithm = Registry::builtin().find(collective, id).unwrap().algorithm;
+        for n in [150_000, 1 << 18] {
+            let schedule = algorithm.schedule(&Shape::new(collective, n)).unwrap();
+            let size = if collective == Collective::Barrier { 0.0 } else { 1e6 };
+            let setup = Setup { trouble: trouble.clone(), ..Setup::new(Volume(size)) };
+            let outcome =
+                simulate(&*schedule, &fabric(Ports::ONE, 0.0), &setup.in_mode(Mode::Sync));
+            assert!(outcome.unwrap().makespan.0 > 0.0, "{collective} {id} {n}");
+        }
+    }
 }
 
 #[test]

@@ -14,8 +14,8 @@ use super::jobs::{Job, Jobs, NONE};
 
 /// A job among those of a resource.
 #[derive(Debug, Clone, Copy, Default)]
-struct Entry {
-    job: u32,
+pub(super) struct Entry {
+    pub job: u32,
     /// Another of its resources, looked at before all of them: the same if there is none.
     other: u32,
 }
@@ -54,6 +54,8 @@ struct Pairs {
     /// rank comes.
     first: Vec<u32>,
     step: u32,
+    /// Whether jobs to a lesser distance come before all jobs to a greater one.
+    by_distance: bool,
     /// For each send port, then for each receive port: the ranks to, or from, which a job waits.
     waits: Vec<u64>,
     /// The free send ports, then the free receive ports.
@@ -94,7 +96,12 @@ impl Pairs {
             let Some(first) = u32::checked_sub(number, job.from * step) else { return false };
             let other = std::mem::replace(&mut self.first[distance], first);
             other == NONE || other == first
-        })
+        }) && {
+            let last = (self.ranks as u32 - 1).saturating_mul(step);
+            let there = self.first.iter().filter(|&&first| first != NONE);
+            self.by_distance = there.is_sorted_by(|&a, &b| a.saturating_add(last) < *b);
+            true
+        }
     }
 
     /// How many ranks after `from` rank `to` is.
@@ -103,42 +110,81 @@ impl Pairs {
         if to >= from { to - from } else { to + self.ranks - from }
     }
 
+    /// The sender and the receiver of a job.
+    #[inline(always)]
+    fn ranks_of(&Job { from, to, .. }: &Job) -> [usize; 2] {
+        [from as usize, to as usize]
+    }
+
     /// The words and the bits that stand for a job: at its send port and at its receive port.
     #[inline(always)]
-    fn marks(&self, &Job { from, to, .. }: &Job) -> [(usize, u64); 2] {
-        let [from, to] = [from as usize, to as usize];
+    fn marks(&self, [from, to]: [usize; 2]) -> [(usize, u64); 2] {
         let word = |row: usize, rank: usize| (row * self.words + rank / 64, 1 << (rank % 64));
         [word(from, to), word(self.ranks + to, from)]
     }
 
     /// The words and the bits of its ports among the free ones.
     #[inline(always)]
-    fn ports(&self, &Job { from, to, .. }: &Job) -> [(usize, u64); 2] {
-        let [from, to] = [from as usize, to as usize];
+    fn ports(&self, [from, to]: [usize; 2]) -> [(usize, u64); 2] {
         let word = |side: usize, rank: usize| (side * self.words + rank / 64, 1 << (rank % 64));
         [word(0, from), word(1, to)]
     }
 
-    /// The first job, from `job` on, that waits for a port and whose other port is free.
-    fn startable(&self, resource: u32, job: u32) -> Option<u32> {
+    /// The first job, from `job` on, that waits for a port and whose other port is free, with that.
+    fn startable(&self, resource: u32, job: u32) -> Option<Entry> {
         let port = resource as usize - 1;
         let (sends, rank) = (port < self.ranks, port % self.ranks);
         let waits = &self.waits[port * self.words..][..self.words];
         let free = &self.free[if sends { self.words } else { 0 }..][..self.words];
-        let mut first = NONE;
+        let entry = |other: usize| {
+            let (from, to) = if sends { (rank, other) } else { (other, rank) };
+            let job = self.first[self.distance(from, to)] + from as u32 * self.step;
+            // The other port is on the other side; ports are numbered from 1.
+            Entry { job, other: (other + if sends { self.ranks } else { 0 }) as u32 + 1 }
+        };
+        if self.by_distance {
+            // The nearest comes first: upwards from the rank to those it sends to, downwards to those
+            // it receives from, and round the end.
+            let (above, below) = (!0 << (rank % 64), !(!0 << (rank % 64)));
+            let (near, far) = if sends { (above, below) } else { (below, above) };
+            let (own, last) = (rank / 64, self.words - 1);
+            let mut word = own;
+            for step in 0..=self.words {
+                let part = match step {
+                    0 => near,
+                    _ if step == self.words => far,
+                    _ => !0,
+                };
+                let mut bits = waits[word] & free[word] & part;
+                while bits != 0 {
+                    let bit = if sends { bits.trailing_zeros() } else { bits.ilog2() };
+                    bits ^= 1 << bit;
+                    let found = entry(word * 64 + bit as usize);
+                    if found.job >= job {
+                        return Some(found);
+                    }
+                }
+                word = match sends {
+                    true if word == last => 0,
+                    true => word + 1,
+                    false => word.checked_sub(1).unwrap_or(last),
+                };
+            }
+            return None;
+        }
+        let mut first: Option<Entry> = None;
         for (word, (waits, free)) in waits.iter().zip(free).enumerate() {
             let mut bits = waits & free;
             while bits != 0 {
                 let other = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                let (from, to) = if sends { (rank, other) } else { (other, rank) };
-                let found = self.first[self.distance(from, to)] + from as u32 * self.step;
-                if found >= job {
-                    first = first.min(found);
+                let found = entry(other);
+                if found.job >= job && first.is_none_or(|first| found.job < first.job) {
+                    first = Some(found);
                 }
             }
         }
-        (first != NONE).then_some(first)
+        first
     }
 }
 
@@ -153,7 +199,7 @@ impl Waiting {
     #[inline(always)]
     pub fn taken(&mut self, jobs: &Jobs, job: u32) {
         if self.pairs.ranks > 0 {
-            for (word, bit) in self.pairs.ports(&jobs.jobs[job as usize]) {
+            for (word, bit) in self.pairs.ports(Pairs::ranks_of(&jobs.jobs[job as usize])) {
                 self.pairs.free[word] &= !bit;
             }
         }
@@ -163,7 +209,7 @@ impl Waiting {
     #[inline(always)]
     pub fn given(&mut self, jobs: &Jobs, job: u32) {
         if self.pairs.ranks > 0 {
-            for (word, bit) in self.pairs.ports(&jobs.jobs[job as usize]) {
+            for (word, bit) in self.pairs.ports(Pairs::ranks_of(&jobs.jobs[job as usize])) {
                 self.pairs.free[word] |= bit;
             }
         }
@@ -205,7 +251,7 @@ impl Waiting {
             self.make(jobs);
         }
         if self.pairs.ranks > 0 {
-            for (word, bit) in self.pairs.marks(&jobs.jobs[job as usize]) {
+            for (word, bit) in self.pairs.marks(Pairs::ranks_of(&jobs.jobs[job as usize])) {
                 self.pairs.waits[word] |= bit;
             }
             return;
@@ -221,14 +267,25 @@ impl Waiting {
         });
     }
 
-    /// `job` waits no longer.
-    pub fn remove(&mut self, jobs: &Jobs, job: u32) {
+    /// A job found by [`Self::startable`] waits no longer and holds its resources.
+    ///
+    /// Of pairs the job itself is not looked at: that it is far away in memory is then not waited
+    /// for.
+    #[inline(always)]
+    pub fn take(&mut self, jobs: &mut Jobs, Entry { job, other }: Entry, resource: u32) {
         if self.pairs.ranks > 0 {
-            for (word, bit) in self.pairs.marks(&jobs.jobs[job as usize]) {
+            jobs.hold([resource, other]);
+            let [from, to] = [resource.min(other) as usize - 1, resource.max(other) as usize - 1];
+            let ranks = [from, to - self.pairs.ranks];
+            for (word, bit) in self.pairs.marks(ranks) {
                 self.pairs.waits[word] &= !bit;
+            }
+            for (word, bit) in self.pairs.ports(ranks) {
+                self.pairs.free[word] &= !bit;
             }
             return;
         }
+        jobs.take(job);
         let mut place = job as usize * jobs.most_needs();
         jobs.limited_needs(job, |need, _| {
             let at = self.places[place];
@@ -254,7 +311,7 @@ impl Waiting {
     }
 
     /// The first job, from `job` on, that waits for a resource and can start.
-    pub fn startable(&self, jobs: &Jobs, resource: u32, job: u32) -> Option<u32> {
+    pub fn startable(&self, jobs: &Jobs, resource: u32, job: u32) -> Option<Entry> {
         if self.pairs.ranks > 0 {
             return self.pairs.startable(resource, job);
         }
@@ -267,8 +324,7 @@ impl Waiting {
             let Entry { job, other } = self.entries[*at as usize];
             jobs.resources[other as usize] != 0 && jobs.can_start(job)
         };
-        let at = self.from(at, row.end).find(can_start)?;
-        Some(self.entries[at as usize].job)
+        self.from(at, row.end).find(can_start).map(|at| self.entries[at as usize])
     }
 
     /// The position of the first job, from `job` on, among those of a resource.
@@ -315,9 +371,10 @@ mod tests {
             (state >> 33) as usize % below
         };
         let mut found = 0;
-        for n in [2, 3, 7, 64, 65, 100] {
+        let cases = ["pairwise", "linear"].map(|id| [2, 3, 7, 64, 65, 100].map(|n| (id, n)));
+        for (id, n) in cases.into_iter().flatten() {
             let shape = Shape::new(AllToAll, n);
-            let named = Registry::builtin().find(AllToAll, "pairwise").unwrap();
+            let named = Registry::builtin().find(AllToAll, id).unwrap();
             let schedule = named.algorithm.schedule(&shape).unwrap();
             let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
             let costs = Costs::new(&*schedule, &fabric, &Setup::new(Volume(1.0))).unwrap();
@@ -348,18 +405,19 @@ mod tests {
                 }
                 let from = random(jobs.jobs.len()) as u32;
                 for from in [from, 0] {
+                    let found = [&pairs, &rows].map(|waiting| waiting.startable(&jobs, port, from));
                     assert_eq!(
-                        pairs.startable(&jobs, port, from),
-                        rows.startable(&jobs, port, from),
-                        "{n} ranks, port {port}, from job {from}"
+                        found[0].map(|found| (found.job, found.other)),
+                        found[1].map(|found| (found.job, found.other)),
+                        "{id}, {n} ranks, port {port}, from job {from}"
                     );
                 }
-                if let Some(job) = rows.startable(&jobs, port, 0) {
+                if let Some(entry) = rows.startable(&jobs, port, 0) {
                     found += 1;
-                    pairs.remove(&jobs, job);
-                    rows.remove(&jobs, job);
-                    assert!(jobs.take(job));
-                    pairs.taken(&jobs, job);
+                    let job = entry.job;
+                    pairs.take(&mut jobs, entry, port);
+                    jobs.give(job, |_| {});
+                    rows.take(&mut jobs, entry, port);
                     waits.retain(|&other| other != job);
                     runs.push(job);
                 }

@@ -49,6 +49,11 @@ static CLASS: [u8; 256] = {
     class
 };
 
+#[inline(always)]
+fn is(byte: u8, class: u8) -> bool {
+    CLASS[usize::from(byte)] & class != 0
+}
+
 /// Finds the end of a value, over several pieces.
 #[derive(Default)]
 struct Scan {
@@ -85,7 +90,7 @@ impl Scan {
             }
             // Most bytes are plain: their class is looked up until one is not.
             let ends = if self.depth == 0 { ENDS } else { NESTS };
-            i += bytes[i..].iter().position(|&b| CLASS[usize::from(b)] & ends != 0)?;
+            i += bytes[i..].iter().position(|&b| is(b, ends))?;
             match bytes[i] {
                 b'"' => self.in_text = true,
                 b'{' | b'[' => self.depth += 1,
@@ -281,12 +286,28 @@ fn value<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
         [b',', behind @ ..] => trim(behind),
         text => text,
     };
-    let mut scan = Scan::default();
-    let length =
-        scan.feed(text).or_else(|| (scan.depth == 0 && !scan.in_text).then_some(text.len()));
+    let length = short(text).or_else(|| {
+        let mut scan = Scan::default();
+        scan.feed(text).or_else(|| (scan.depth == 0 && !scan.in_text).then_some(text.len()))
+    });
     let (value, behind) = text.split_at(length.filter(|&l| l > 0)?);
     *rest = behind;
     Some(value)
+}
+
+/// The length of a text without escapes or of a number, which most values are: no state is kept for
+/// them. `None`: it is neither, or has no end.
+#[inline]
+fn short(text: &[u8]) -> Option<usize> {
+    let (first, behind) = text.split_first()?;
+    match first {
+        b'"' => {
+            let end = behind.iter().position(|b| matches!(b, b'"' | b'\\'))?;
+            (behind[end] == b'"').then_some(end + 2)
+        }
+        b'0'..=b'9' | b'-' => Some(1 + behind.iter().position(|&b| is(b, ENDS))?),
+        _ => None,
+    }
 }
 
 fn trim(bytes: &[u8]) -> &[u8] {
@@ -309,7 +330,8 @@ fn inside(value: &[u8]) -> Option<&[u8]> {
 /// The text that a value is.
 pub(super) fn text(value: &[u8]) -> Option<Cow<'_, str>> {
     let inside = inside(value)?;
-    if inside.contains(&b'\\') {
+    // Most texts are too short for a search by words to pay.
+    if inside.iter().any(|b| *b == b'\\') {
         return serde_json::from_slice::<String>(value).ok().map(Cow::Owned);
     }
     std::str::from_utf8(inside).ok().map(Cow::Borrowed)
