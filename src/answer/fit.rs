@@ -53,6 +53,9 @@ pub struct Fit {
     pub c_real: Option<Interval>,
     /// The rate each way of an exchange over the rate one way, if they certainly differ.
     pub duplex_factor: Option<Interval>,
+    /// The bytes of a message after which that holds; absent: it holds for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplex_above_bytes: Option<u64>,
     /// For k messages out of one port at once, the share of the rate that they reach together.
     pub sharing: Vec<Sharing>,
     /// A token bucket, if the ladder shows one.
@@ -338,6 +341,7 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
         reduce: fitted.additions.as_ref().map(ladder),
         c_real: fitted.c_real.map(Into::into),
         duplex_factor: fitted.duplex.map(Into::into),
+        duplex_above_bytes: Some(fitted.measured.duplex_above.0).filter(|&above| above > 0),
         sharing: fitted
             .sharing
             .iter()

@@ -4,6 +4,9 @@
 //! t(m) = α + Σ (bytes of m before each knot, and after the last)·β_j / (duplex · part)
 //! ```
 //!
+//! The duplex factor counts for an exchange's bytes above a size: in shared memory the two ranks copy
+//! what is shorter one after the other, whichever way it goes.
+//!
 //! α and the rate define an ideal link, t = α + m/BW, and closed forms are priced with it. The
 //! other parameters say how a real link differs from the ideal one; an absent parameter is no
 //! difference. All times come from [`Times`], so predictions use exactly what a fit found: there is
@@ -22,8 +25,10 @@ pub struct Link {
     pub bandwidth: Option<Bandwidth>,
     /// The knots up to which a message's bytes move at other rates, smallest first.
     pub knots: Vec<Knot>,
-    /// The rate each way of an exchange over the rate one way.
+    /// The rate each way of an exchange over the rate one way …
     pub duplex: Ratio,
+    /// … for a message's bytes after this many; those before are as fast in an exchange.
+    pub duplex_above: Bytes,
     /// The rate that concurrent messages of one port reach together, fewest first.
     pub sharing: Vec<Share>,
     /// A token bucket on the path.
@@ -89,6 +94,7 @@ impl Link {
             bandwidth: None,
             knots: Vec::new(),
             duplex: Ratio(1.0),
+            duplex_above: Bytes(0),
             sharing: Vec::new(),
             bucket: None,
         }
@@ -103,7 +109,7 @@ impl Link {
     /// Whether only α and the rate are known.
     #[must_use]
     pub fn is_ideal(&self) -> bool {
-        let Self { alpha: _, bandwidth: _, knots, duplex, sharing, bucket } = self;
+        let Self { alpha: _, bandwidth: _, knots, duplex, duplex_above: _, sharing, bucket } = self;
         knots.is_empty() && duplex.0 >= 1.0 && sharing.is_empty() && bucket.is_none()
     }
 
@@ -136,7 +142,10 @@ impl Link {
             alpha: self.alpha.map_or(0.0, |alpha| alpha.0),
             slopes: Slopes::new(knots, last),
             // An exchange is never faster than one way: a port does not exceed its rate.
-            slower: 1.0 / self.duplex.0.min(1.0),
+            exchange: Exchange {
+                slower: 1.0 / self.duplex.0.min(1.0),
+                above: self.duplex_above.0 as f64,
+            },
             sharing: self.sharing.iter().map(|s| (f64::from(s.flows.get()), s.part.0)).collect(),
             saved: self.bucket.map_or(0.0, |bucket| bucket.gain().0),
         }
@@ -159,13 +168,26 @@ impl Traffic {
     pub const EXCHANGE: Self = Self { both_ways: true, flows: Ratio(1.0) };
 }
 
+/// How much longer the bytes of a message take that go both ways.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Exchange {
+    /// The factor on the time of the bytes …
+    pub slower: f64,
+    /// … after this many.
+    pub above: f64,
+}
+
+impl Exchange {
+    /// As long as one way.
+    pub const AS_ONE_WAY: Self = Self { slower: 1.0, above: 0.0 };
+}
+
 /// A link with all parameters known: the time of a message on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Times {
     pub(crate) alpha: f64,
     pub(crate) slopes: Slopes,
-    /// The factor on the time of bytes that go both ways.
-    slower: f64,
+    exchange: Exchange,
     /// Messages at once, and the part of the rate that they reach.
     sharing: Vec<(f64, f64)>,
     /// The most seconds of transfer that an idle port can save up.
@@ -174,8 +196,8 @@ pub struct Times {
 
 impl Times {
     /// A link with these coefficients, as a fit tries it.
-    pub(crate) fn of(alpha: f64, slopes: Slopes, slower: f64) -> Self {
-        Self { alpha, slopes, slower, sharing: Vec::new(), saved: 0.0 }
+    pub(crate) fn of(alpha: f64, slopes: Slopes, exchange: Exchange) -> Self {
+        Self { alpha, slopes, exchange, sharing: Vec::new(), saved: 0.0 }
     }
 
     /// The time of one message.
@@ -189,8 +211,22 @@ impl Times {
     #[inline]
     pub(crate) fn moving(&self, bytes: f64, traffic: Traffic) -> f64 {
         let moving = self.slopes.of(bytes);
-        let moving = if traffic.both_ways { moving * self.slower } else { moving };
+        let moving = if traffic.both_ways {
+            let quick = self.quick(bytes);
+            quick + (moving - quick) * self.exchange.slower
+        } else {
+            moving
+        };
         if self.sharing.is_empty() { moving } else { moving / self.part(traffic.flows.0) }
+    }
+
+    /// The part of the time of a message's bytes that is the same in an exchange.
+    #[inline]
+    pub(crate) fn quick(&self, bytes: f64) -> f64 {
+        match self.exchange.above > 0.0 {
+            true => self.slopes.of(bytes.min(self.exchange.above)),
+            false => 0.0,
+        }
     }
 
     /// Half of a round trip: a message there and one back, one after the other. Behind a token
@@ -298,8 +334,13 @@ mod tests {
             let message = times.message(Volume(bytes), Traffic::ALONE);
             assert!((message.0 - 5.0 - moving).abs() < 1e-12, "{bytes}: {message:?}");
         }
-        // Both ways a byte takes twice as long; α is unchanged.
+        // Both ways a byte takes twice as long, or those after the first do; α is unchanged.
         assert_eq!(times.message(Volume(20.0), Traffic::EXCHANGE), Seconds(45.0));
+        let later = Link { duplex_above: Bytes(15), ..link() }.times().unwrap();
+        for (bytes, moving) in [(10.0, 0.0), (15.0, 10.0), (20.0, 30.0), (50.0, 90.0)] {
+            let message = later.message(Volume(bytes), Traffic::EXCHANGE);
+            assert!((message.0 - 5.0 - moving).abs() < 1e-12, "{bytes}: {message:?}");
+        }
         let three = Traffic { flows: Ratio(3.0), ..Traffic::ALONE };
         assert!((times.message(Volume(20.0), three).0 - 5.0 - 20.0 / 0.6).abs() < 1e-12);
         let many = Traffic { flows: Ratio(9.0), ..Traffic::ALONE };

@@ -107,6 +107,9 @@ pub(super) fn below(page: &mut Page, report: &Fit) {
             page.entry(label, interval(part, |r| format!("{r:.4}")));
         }
     }
+    if let Some(above) = report.duplex_above_bytes {
+        page.entry("           ", format!("of the bytes after {} of a message", Bytes(above)));
+    }
     for sharing in &report.sharing {
         let part = interval(sharing.part, |r| format!("{r:.4}"));
         let text =

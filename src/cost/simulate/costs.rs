@@ -8,7 +8,7 @@ use super::{Mode, Setup};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::machine::fabric::{Discipline, Fabric, Order, Tier};
-use crate::machine::link::{Slopes, Times};
+use crate::machine::link::{Exchange, Slopes, Times};
 use crate::model::formula::Ports;
 use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Transfer};
 
@@ -333,6 +333,17 @@ impl Costs {
         (tier.times.alpha * factor, tier.times.slopes.of(bytes) * factor)
     }
 
+    /// The part of a message's moving time that an exchange does not lengthen.
+    pub fn quick(&self, &Message { from, to, bytes, .. }: &Message) -> f64 {
+        if from.max(to) >= self.frame.ranks {
+            return 0.0;
+        }
+        let tier = &self.tiers[self.tier(from, to)];
+        // One port for both ways is shared from the first byte on.
+        let quick = if tier.ports.is_half() { 0.0 } else { tier.times.quick(bytes) };
+        quick * self.factor(from, to)
+    }
+
     /// Whether the switch at a place is between domains.
     #[inline]
     pub fn is_far(&self, place: u32) -> bool {
@@ -410,7 +421,7 @@ fn limit(ports: Ports) -> Option<u32> {
 /// The time of a message on the links of a tier; without data no rate is needed.
 fn times(tier: &Tier, empty: bool) -> Result<Times> {
     if empty {
-        return Ok(Times::of(tier.alpha()?, Slopes::new([], 0.0), 1.0));
+        return Ok(Times::of(tier.alpha()?, Slopes::new([], 0.0), Exchange::AS_ONE_WAY));
     }
     let mut times = tier.times()?;
     times.slopes = times.slopes.scaled(tier.oversubscription.0);

@@ -23,22 +23,26 @@ enum Phase {
 struct Flow {
     job: u32,
     phase: Phase,
+    /// How long it moves at full rate: first while both ways do not count, then while they do.
+    quick: f64,
     moving: f64,
     limits: Limits,
     /// The port whose bucket it uses.
     rest: Option<usize>,
 }
 
-/// The limits that a message shares: the first of these count.
+/// The limits that a message shares, those that count for both ways last.
 #[derive(Debug, Clone, Copy, Default)]
 struct Limits {
     all: [u32; 6],
     count: usize,
+    /// How many of them limit what moves now: for its first bytes both ways do not count.
+    binding: usize,
 }
 
 impl Limits {
     fn get(&self) -> &[u32] {
-        &self.all[..self.count]
+        &self.all[..self.binding]
     }
 }
 
@@ -134,11 +138,15 @@ impl<'a> Fluid<'a> {
         };
         let ports = [first + from, first + ranks + to];
         let both = [first + 2 * ranks + from, first + 2 * ranks + to];
-        for limit in [ports[0], ports[1], both[0], both[1], nic(from, 3), nic(to, 4)] {
+        let each = [ports[0], ports[1], nic(from, 3), nic(to, 4)];
+        for (at, limit) in each.into_iter().chain(both).enumerate() {
             // An unlimited resource delays no message.
             if limit != NONE && self.capacity[limit as usize] < f64::INFINITY {
                 limits.all[limits.count] = limit;
                 limits.count += 1;
+            }
+            if at + 1 == each.len() {
+                limits.binding = limits.count;
             }
         }
         limits
@@ -242,8 +250,15 @@ impl<'a> Fluid<'a> {
             }
             self.stale = true;
             match flow.phase {
-                Phase::Waits { .. } if flow.moving > 0.0 => {
+                Phase::Waits { .. } if flow.quick > 0.0 => {
+                    flow.phase = Phase::Moves { left: flow.quick, rate: 0.0 };
+                    flow.quick = 0.0;
+                    i += 1;
+                }
+                _ if flow.moving > 0.0 => {
                     flow.phase = Phase::Moves { left: flow.moving, rate: 0.0 };
+                    flow.moving = 0.0;
+                    flow.limits.binding = flow.limits.count;
                     i += 1;
                 }
                 _ => {
@@ -261,17 +276,20 @@ impl<'a> Fluid<'a> {
 
 impl Clock for Fluid<'_> {
     fn start(&mut self, jobs: &Jobs, job: u32, now: f64, _least: f64) -> Option<f64> {
-        let Terms { latency, moving } = jobs.terms[job as usize];
+        let Terms { latency, moving, quick } = jobs.terms[job as usize];
         let Job { from, to, .. } = jobs.jobs[job as usize];
         let rest = self.rest(from, to);
         let moving = match rest {
             Some((port, most)) => self.rests[port].begin(now, moving, most),
             None => moving,
         };
+        // What a bucket saved comes first.
+        let (quick, late) = (quick.min(moving), moving - quick.min(moving));
         self.flows.push(Flow {
             job,
             phase: Phase::Waits { until: now + latency },
-            moving,
+            quick,
+            moving: late,
             limits: self.limits(from, to),
             rest: rest.map(|(port, _)| port),
         });
@@ -325,6 +343,7 @@ mod tests {
         fluid.flows.push(Flow {
             job: 7,
             phase,
+            quick: 0.0,
             moving: 0.0,
             limits: fluid.limits(0, 1),
             rest: None,

@@ -44,6 +44,8 @@ pub(super) struct Job {
 pub(super) struct Terms {
     pub latency: f64,
     pub moving: f64,
+    /// The part of that in which a port may move as much each way as one way.
+    pub quick: f64,
 }
 
 /// A message between places.
@@ -413,7 +415,7 @@ impl Jobs {
     fn push(&mut self, costs: &Costs, message: Message) {
         let (latency, moving) = costs.terms(&message);
         if costs.shares() {
-            self.terms.push(Terms { latency, moving });
+            self.terms.push(Terms { latency, moving, quick: costs.quick(&message) });
         }
         if costs.adds() {
             self.adding.push(costs.adding(&message));

@@ -281,8 +281,9 @@ fn of(link: Link) -> Fabric {
 fn schedules_take_on_measured_links_what_their_steps_take() {
     use Collective::{AllGather, AllReduce, Broadcast};
     let registry = Registry::builtin();
-    for duplex in [1.0, 0.6] {
-        let fabric = of(Link { duplex: Ratio(duplex), ..bent() });
+    for (duplex, above) in [(1.0, 0), (0.6, 0), (0.6, 20), (0.6, 400)] {
+        let (duplex, duplex_above) = (Ratio(duplex), Bytes(above));
+        let fabric = of(Link { duplex, duplex_above, ..bent() });
         for (collective, id) in [
             (AllReduce, "ring"),
             (AllReduce, "recursive-doubling"),

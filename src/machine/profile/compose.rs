@@ -196,6 +196,7 @@ impl Links {
         self.alpha = over.alpha.or_else(|| self.alpha.take());
         self.efficiency = over.efficiency.or_else(|| self.efficiency.take());
         self.duplex_factor = over.duplex_factor.or_else(|| self.duplex_factor.take());
+        self.duplex_above = over.duplex_above.or(self.duplex_above);
         self.switch = over.switch.or_else(|| self.switch.take());
         if over.discipline != Discipline::default() {
             self.discipline = over.discipline;

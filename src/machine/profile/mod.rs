@@ -37,7 +37,7 @@ use serde::de::{self, Deserialize, Deserializer};
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, nearest};
-use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::text_pos::{Document, Refused};
 use crate::machine::curve::Curve;
 pub use crate::machine::fabric::{Discipline, TierKind};
@@ -224,6 +224,9 @@ pub struct Links {
     /// Expectations and simulations use it, ideal prices do not.
     #[serde(default)]
     pub duplex_factor: Option<Measured<Ratio>>,
+    /// The bytes of a message after which that factor holds, of a tier that has one; absent: of all.
+    #[serde(default)]
+    pub duplex_above: Option<Bytes>,
     /// The bytes of a message below which another rate applies, in ascending order. Expectations
     /// and simulations use them, ideal prices use the one rate.
     #[serde(default)]
@@ -449,6 +452,7 @@ impl Links {
             bandwidth: None,
             efficiency: None,
             duplex_factor: None,
+            duplex_above: None,
             knots: Vec::new(),
             sharing: BTreeMap::new(),
             switch: None,
@@ -464,6 +468,7 @@ impl Links {
             bandwidth: self.bandwidth.as_ref().map(|b| b.value * efficiency),
             knots: self.knots.clone(),
             duplex: self.duplex_factor.as_ref().map_or(Ratio(1.0), |d| d.value),
+            duplex_above: self.duplex_above.unwrap_or(Bytes(0)),
             sharing: sharing.map(|(k, part)| Share { flows: k.0, part: part.value }).collect(),
             bucket: None,
         }

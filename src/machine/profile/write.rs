@@ -196,6 +196,9 @@ fn links(out: &mut String, tier: &Links) {
     if !knots.is_empty() {
         line(out, "knots", &format!("[{}]", knots.join(", ")));
     }
+    if let Some(above) = tier.duplex_above {
+        line(out, "duplex_above", &bytes(above));
+    }
     figure(out, "tier.alpha", tier.alpha.as_ref());
     figure(out, "tier.bandwidth", tier.bandwidth.as_ref());
     figure(out, "tier.efficiency", tier.efficiency.as_ref());

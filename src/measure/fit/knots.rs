@@ -7,8 +7,8 @@ use super::model::{Basis, Design, Entry};
 /// The most knots.
 const MOST: usize = 3;
 
-/// How much the criterion must fall for one more knot.
-const FALL: f64 = 6.0;
+/// How much the criterion must fall for one more knot, or another parameter.
+pub(super) const FALL: f64 = 6.0;
 
 /// Knots of less weight beside the best do not count.
 const NEGLIGIBLE: f64 = 0.01;
@@ -76,7 +76,8 @@ fn fits(knots: &[f64], sizes: &[f64]) -> bool {
     })
 }
 
-fn criterion(entries: &[Entry], basis: &Basis) -> f64 {
+/// Schwarz's criterion of the fit with these knots.
+pub(super) fn criterion(entries: &[Entry], basis: &Basis) -> f64 {
     let design = Design::new(basis, entries);
     let prior = basis.prior_row();
     let x = lad::fit(design.rows.iter().chain(&prior), basis.p());

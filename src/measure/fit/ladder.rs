@@ -7,6 +7,7 @@ use super::path::{Kind, Path, Sent};
 use super::point::{Point, Statistic};
 use crate::base::quantity::{Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use crate::base::random::Random;
+use crate::machine::link::Exchange;
 use crate::machine::sample::Op;
 
 /// The cost per byte between two sizes.
@@ -74,7 +75,8 @@ pub(super) fn ladder(
     if entries.len() < LEAST {
         return None;
     }
-    let plain = Basis { knots: Vec::new(), prior: None, bucket: None, exchange: 1.0 };
+    let plain =
+        Basis { knots: Vec::new(), prior: None, bucket: None, exchange: Exchange::AS_ONE_WAY };
     let basis = Basis { knots: knots::search(&entries, &plain).best, ..plain };
     let design = Design::new(&basis, &entries);
     let every: Vec<usize> = (0..entries.len()).collect();

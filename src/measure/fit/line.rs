@@ -5,6 +5,7 @@ use super::model::{Basis, Design, Entry};
 use super::path::Path;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
+use crate::machine::link::Exchange;
 use crate::model::algorithm::Algorithm;
 use crate::model::formula::Shape;
 
@@ -26,7 +27,8 @@ pub fn line(
         let path = Path::collective(algorithm, shape, size)?;
         entries.push(Entry { path, time: time.0, weight: 1.0, group: 0, point });
     }
-    let basis = Basis { knots: Vec::new(), prior: None, bucket: None, exchange: 1.0 };
+    let basis =
+        Basis { knots: Vec::new(), prior: None, bucket: None, exchange: Exchange::AS_ONE_WAY };
     let x = lad::fit(Design::new(&basis, &entries).rows.iter(), basis.p());
     if x[0] > 0.0 && x[1] > 0.0 {
         return Ok((Seconds(x[0]), Bandwidth(1.0 / x[1])));

@@ -50,7 +50,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::random::Random;
 use crate::base::stats::HALF_WIDTH;
-use crate::machine::link::{Bucket, Link, Share};
+use crate::machine::link::{Bucket, Exchange, Link, Share};
 use crate::machine::profile::StatedBands;
 use crate::machine::sample::{Block, Op, Origin, Samples};
 use crate::model::algorithm::Registry;
@@ -402,7 +402,7 @@ impl Shared<'_> {
             let half = a.precision()?.0;
             (last.value.0 > 0.0).then_some(Prior { gamma: last.value.0, half })
         });
-        let plain = Basis { knots: Vec::new(), prior, bucket, exchange: 1.0 };
+        let plain = Basis { knots: Vec::new(), prior, bucket, exchange: Exchange::AS_ONE_WAY };
         if entries.len() <= plain.p() + 2 {
             return Err(Error::scarce(format!(
                 "{} points with messages are too few to fit α and β",
@@ -411,13 +411,7 @@ impl Shared<'_> {
             .at(self.origin.files.join(", "))
             .help("measure more sizes: at least four decided by latency and four by bytes"));
         }
-        let found = knots::search(&entries, &plain);
-        let mut basis = Basis { knots: found.best, ..plain };
-        let duplex = duplex(&basis, &entries, self.asked);
-        // If exchanges are faster than one way, one way rested: no port exceeds its rate.
-        if let Some(d) = duplex.filter(|d| d.value < 1.0 - SAME_RATE) {
-            basis.exchange = 1.0 / d.value;
-        }
+        let (basis, rivals, duplex) = self.knots_and_duplex(&entries, plain);
         let design = Design::new(&basis, &entries);
         let every: Vec<usize> = (0..entries.len()).collect();
         let x = design.fit(&every);
@@ -434,8 +428,7 @@ impl Shared<'_> {
         });
         let identified = identify::apart(&design);
         let model = Model { basis: basis.clone(), x };
-        let rivals: Vec<(Model, f64)> = found
-            .rivals
+        let rivals: Vec<(Model, f64)> = rivals
             .into_iter()
             .map(|(knots, weight)| {
                 let basis = Basis { knots, ..basis.clone() };
@@ -470,6 +463,42 @@ impl Shared<'_> {
             bucket,
             additions,
         })
+    }
+
+    /// Knots, other knots with their weights, and the rate of exchanges, of all bytes or of those after
+    /// a knot. Knots that were found for exchanges as fast as one way are found again for the others.
+    fn knots_and_duplex(&self, entries: &[Entry], plain: Basis) -> Chosen {
+        let search = |exchange: Exchange| {
+            let found = knots::search(entries, &Basis { exchange, ..plain.clone() });
+            (Basis { knots: found.best, exchange, ..plain.clone() }, found.rivals)
+        };
+        let (mut basis, mut rivals) = search(Exchange::AS_ONE_WAY);
+        // If exchanges are faster than one way, one way rested: no port exceeds its rate.
+        let with = |above: f64| {
+            let exchange = Exchange { above, ..Exchange::AS_ONE_WAY };
+            let duplex = duplex(&Basis { exchange, ..basis.clone() }, entries, self.asked)?;
+            let slower = (duplex.value < 1.0 - SAME_RATE).then_some(1.0 / duplex.value)?;
+            Some((Exchange { slower, above }, duplex))
+        };
+        let all = duplex(&basis, entries, self.asked);
+        let Some((exchange, _)) = with(0.0) else { return (basis, rivals, all) };
+        let score =
+            |exchange: Exchange| knots::criterion(entries, &Basis { exchange, ..basis.clone() });
+        let after = basis.knots.iter().filter_map(|&above| with(above));
+        let best = after
+            .map(|found| (score(found.0), found))
+            .filter(|(new, _)| *new <= score(exchange) - knots::FALL)
+            .min_by(|a, b| a.0.total_cmp(&b.0));
+        match best {
+            None => {
+                basis.exchange = exchange;
+                (basis, rivals, all)
+            }
+            Some((_, (exchange, duplex))) => {
+                (basis, rivals) = search(exchange);
+                (basis, rivals, Some(duplex))
+            }
+        }
     }
 
     /// Additions of the sizes that the collectives add at a time; of all sizes if no collective adds.
@@ -536,6 +565,9 @@ fn other_knots(value: f64, rivals: &[(Model, f64)], of: &dyn Fn(&Model) -> f64) 
     HALF_WIDTH * f64::sqrt(sum / weights)
 }
 
+/// The basis, other knots with their weights, and the rate of exchanges over that one way.
+type Chosen = (Basis, Vec<(Vec<f64>, f64)>, Option<Estimate<f64>>);
+
 /// The rate of exchanges over the rate one way, if both were measured and they certainly differ.
 fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<f64>> {
     const LEAST: usize = 3;
@@ -552,9 +584,13 @@ fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<f6
     if one.len() < LEAST || both.len() < LEAST {
         return None;
     }
+    // Of the bytes that the factor is for.
+    let times = basis.times(&x);
     let slower = |rows: &[usize]| {
-        let p = basis.p();
-        lad::ratio(rows.iter().map(|&i| (design.rows[i].error(&x, p) + 1.0, 1.0)))
+        lad::ratio(rows.iter().map(|&i| {
+            let own = entries[i].path.time_after(&times) / entries[i].time;
+            (own, own - design.rows[i].error(&x, basis.p()))
+        }))
     };
     let ratio = |one: &[usize], both: &[usize]| Some(slower(one)? / slower(both)?);
     let value = ratio(&one, &both)?;
@@ -664,7 +700,8 @@ impl Work<'_> {
     }
 
     fn errors_of_line(&self) -> Option<Regimes> {
-        let basis = Basis { knots: Vec::new(), exchange: 1.0, ..self.model.basis.clone() };
+        let basis =
+            Basis { knots: Vec::new(), exchange: Exchange::AS_ONE_WAY, ..self.model.basis.clone() };
         let mut x = [0.0; nnls::MOST];
         (x[0], x[1]) = (self.model.alpha(), self.model.beta());
         x[2] = self.model.gamma().unwrap_or(0.0);

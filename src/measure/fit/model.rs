@@ -4,7 +4,7 @@ use super::lad::{self, Row};
 use super::nnls::MOST;
 use super::path::Path;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
-use crate::machine::link::{Bucket, Knot, Link, Slopes, Times};
+use crate::machine::link::{Bucket, Exchange, Knot, Link, Slopes, Times};
 
 /// A row of the design: a point with its path.
 #[derive(Debug, Clone)]
@@ -36,8 +36,8 @@ pub(super) struct Basis {
     pub prior: Option<Prior>,
     /// The token bucket, if there is one.
     pub bucket: Option<Bucket>,
-    /// How much longer a byte takes if ranks send and receive at once; 1 if it does not.
-    pub exchange: f64,
+    /// How much longer bytes take if ranks send and receive at once.
+    pub exchange: Exchange,
 }
 
 impl Basis {
@@ -132,7 +132,8 @@ impl Model {
             alpha: Some(Seconds(self.alpha())),
             bandwidth: rate(self.beta()),
             knots: knots.collect(),
-            duplex: Ratio(1.0 / self.basis.exchange),
+            duplex: Ratio(1.0 / self.basis.exchange.slower),
+            duplex_above: Bytes(self.basis.exchange.above.round() as u64),
             ..Link::unknown()
         }
     }

@@ -142,6 +142,12 @@ impl Path {
 }
 
 impl Path {
+    /// The part of that, one way, of the bytes that may take longer in an exchange, s.
+    pub(super) fn time_after(&self, times: &Times) -> f64 {
+        let each = |bytes: f64| times.slopes.of(bytes) - times.quick(bytes);
+        self.messages.iter().map(|sent| sent.count as f64 * each(sent.bytes.0)).sum()
+    }
+
     /// Messages that leave one port at once.
     pub(super) fn fan_out(&self) -> Option<u32> {
         match self.kind {

@@ -96,6 +96,21 @@ fn gamma_comes_from_local_additions() {
     assert!(blind.gamma.is_none());
 }
 
+/// In shared memory two ranks that copy at once hinder each other only in long messages.
+#[test]
+fn exchanges_may_be_slower_in_long_messages_alone() {
+    let slopes = vec![(0.0, 1e-9), (65536.0, 0.4e-9)];
+    let truth =
+        Truth { alpha: 1e-7, duplex: 0.5, duplex_above: 65536.0, slopes, ..Truth::default() };
+    let fitted = fitted(&truth, &operations(), 8 << 20);
+    near("duplex", fitted.duplex.expect("it differs").value.0, 0.5, 0.03);
+    near("beta one way", fitted.link.beta.value.0, 0.4e-9, 0.03);
+    near("above", fitted.measured.duplex_above.0 as f64, 65536.0, 0.5);
+    let everywhere = Truth { duplex_above: 0.0, ..truth };
+    let fitted = super::estimator::fitted(&everywhere, &operations(), 8 << 20);
+    assert_eq!(fitted.measured.duplex_above.0, 0);
+}
+
 #[test]
 fn the_tree_exchanges_and_fans_have_figures_of_their_own() {
     let truth = Truth { duplex: 0.6, sharing: 0.8, tree: 1.1, ..Truth::default() };

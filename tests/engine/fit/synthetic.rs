@@ -41,6 +41,8 @@ pub struct Truth {
     pub gamma: f64,
     /// The rate of exchanges over the rate one way.
     pub duplex: f64,
+    /// After this many bytes of a message; those before are as fast both ways.
+    pub duplex_above: f64,
     /// The part of the rate that messages out of one port reach together.
     pub sharing: f64,
     /// How much longer the bytes of a double binary tree take than its form says.
@@ -64,6 +66,7 @@ impl Default for Truth {
             slopes: vec![(0.0, 1e-9)],
             gamma: 0.0,
             duplex: 1.0,
+            duplex_above: 0.0,
             sharing: 1.0,
             tree: 1.0,
             burst: 0.0,
@@ -89,13 +92,18 @@ impl Truth {
         let path = Path::of(&Registry::builtin(), op, ranks, Bytes(size).into()).unwrap();
         let bytes = |m: f64| self.message(m) - self.alpha;
         let each = |sent: &Sent| {
+            let first = match sent.both_ways {
+                true => bytes(sent.bytes.0.min(self.duplex_above)),
+                false => 0.0,
+            };
             let slower = match path.kind {
                 Kind::FanOut(_) => 1.0 / self.sharing,
                 _ if sent.both_ways => 1.0 / self.duplex,
                 _ if path.tree.is_some() => self.tree,
                 _ => 1.0,
             };
-            sent.count as f64 * (self.alpha + slower * bytes(sent.bytes.0))
+            let later = bytes(sent.bytes.0) - first;
+            sent.count as f64 * (self.alpha + first + slower * later)
         };
         let sum: f64 = path.messages.iter().map(each).sum::<f64>() + path.reduced.0 * self.gamma;
         let last = self.slopes.last().unwrap().1;
