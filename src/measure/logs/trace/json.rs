@@ -330,8 +330,7 @@ fn inside(value: &[u8]) -> Option<&[u8]> {
 /// The text that a value is.
 pub(super) fn text(value: &[u8]) -> Option<Cow<'_, str>> {
     let inside = inside(value)?;
-    // Most texts are too short for a search by words to pay.
-    if inside.iter().any(|b| *b == b'\\') {
+    if inside.contains(&b'\\') {
         return serde_json::from_slice::<String>(value).ok().map(Cow::Owned);
     }
     std::str::from_utf8(inside).ok().map(Cow::Borrowed)
