@@ -186,6 +186,8 @@ pub(super) fn find(name: &str) -> Result<Profile> {
                 "collcost optimum COLLECTIVE --on {origin}; or name it in a profile, as fabric = \"…\""
             ))
         }
+        // A machine is TOML: in JSON it can only be a fabric.
+        Err(fault) if source.text().is_ok_and(|text| text.trim_start().starts_with('{')) => fault,
         _ => refused,
     })?;
     let text = |path: &str, key: &str, file: &str, what: &str| {

@@ -197,7 +197,9 @@ fn beside(file: &str, profile: String) -> String {
 /// Whether a machine is given as a file rather than as a name.
 #[must_use]
 pub fn is_file(profile: &str) -> bool {
-    profile.contains(['/', '\\']) || profile.ends_with(".toml")
+    // Machines are TOML; fabrics are that, JSON, or what other programs write.
+    let endings = [".toml", ".json", ".yaml", ".yml", ".xml"];
+    profile.contains(['/', '\\']) || endings.iter().any(|ending| profile.ends_with(ending))
 }
 
 /// All settings, nearest first.

@@ -187,6 +187,19 @@ impl Drop for Place {
 const ASK: &str = "allreduce --n 8 --size 1MiB";
 const USER: &str = "home/.config/collcost/config.toml";
 
+/// In JSON a machine can only be a fabric, so that its fault is the fabric's.
+#[test]
+fn a_fault_in_a_fabric_is_said_as_such() {
+    let text = r#"{"ranks": 2, "links": [{"between": ["g0", "g1"], "bw": "10GB/s"}]}"#;
+    let files = [("project/f.json", &text[..24]), ("project/whole.json", text)];
+    let place = Place::new("fabric", &files);
+    assert!(place.stdout("project", "allreduce 1MiB --on whole.json").contains("10 GB/s"));
+    for line in ["allreduce 1MiB --on f.json", "simulate allreduce ring 1MiB --on f.json"] {
+        let refusal = place.refusal("project", line);
+        assert!(refusal.contains("EOF") && refusal.contains("f.json"), "{line}: {refusal}");
+    }
+}
+
 #[test]
 fn the_nearest_names_the_machine() {
     let mine = text("dgx-h100").replacen("\"dgx-h100\"", "\"mine\"", 1);
