@@ -279,17 +279,17 @@ impl Clock for Fluid<'_> {
         let Terms { latency, moving, quick } = jobs.terms[job as usize];
         let Job { from, to, .. } = jobs.jobs[job as usize];
         let rest = self.rest(from, to);
-        let moving = match rest {
+        let left = match rest {
             Some((port, most)) => self.rests[port].begin(now, moving, most),
             None => moving,
         };
-        // What a bucket saved comes first.
-        let (quick, late) = (quick.min(moving), moving - quick.min(moving));
+        // What a bucket saved are the first bytes.
+        let quick = (quick - (moving - left)).max(0.0);
         self.flows.push(Flow {
             job,
             phase: Phase::Waits { until: now + latency },
             quick,
-            moving: late,
+            moving: left - quick,
             limits: self.limits(from, to),
             rest: rest.map(|(port, _)| port),
         });
