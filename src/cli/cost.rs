@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{OnFlags, counted, size};
+use super::flags::{OnFlags, counted, ends, size};
 use super::format::{FormatFlag, OfSweep};
 use super::optimum::read_fabric;
 use super::picture::PictureFlags;
@@ -384,9 +384,8 @@ const MOST_POINTS: usize = 10_000;
 impl RangeFlags {
     /// A size such as `1K..1G` means `-b 1K -e 1G`.
     fn take(&mut self, size: &mut Option<String>) {
-        if let Some((first, last)) = size.as_deref().and_then(|text| text.split_once("..")) {
-            let end = |text: &str| Some(text.trim().to_owned());
-            (self.minbytes, self.maxbytes) = (end(first), end(last.trim_start_matches('=')));
+        if let Some((first, last)) = size.as_deref().and_then(ends) {
+            (self.minbytes, self.maxbytes) = (Some(first.to_owned()), Some(last.to_owned()));
             *size = None;
         }
     }
@@ -444,7 +443,7 @@ impl RangeFlags {
         let place = |e: Error| e.at(format!("--vary {text}"));
         let (figure, range) = figure(text, query).map_err(place)?;
         refuse_idle(figure, query).map_err(place)?;
-        let (first, last) = range.split_once("..").ok_or_else(|| {
+        let (first, last) = ends(range).ok_or_else(|| {
             place(
                 Error::input(format!("`{range}` is not a range"))
                     .help("write inter.alpha=1us..20us"),

@@ -419,20 +419,26 @@ impl CallFlags {
     }
 }
 
+/// Both ends of a range as it is typed, `1K..1G` or `1K..=1G`: the last is part of it either way.
+pub(super) fn ends(range: &str) -> Option<(&str, &str)> {
+    let (first, last) = range.split_once("..")?;
+    Some((first.trim(), last.trim_start_matches('=').trim()))
+}
+
 /// The most rank counts of a sweep.
 const MOST_COUNTS: usize = 1000;
 
 /// One count, `2..1024` doubling, or `2,4,8`.
 fn rank_counts(text: &str) -> Result<Vec<Option<NonZeroU32>>> {
     let one = |part: &str| count("--n", "ranks", Some(&part.trim().to_owned()));
-    let Some((first, last)) = text.split_once("..") else {
+    let Some((first, last)) = ends(text) else {
         let parts: Vec<&str> = text.split(',').collect();
         if parts.len() > MOST_COUNTS {
             return Err(Error::input(format!("more than {MOST_COUNTS} rank counts")).at("--n"));
         }
         return parts.into_iter().map(one).collect();
     };
-    let (Some(first), Some(last)) = (one(first)?, one(last.trim_start_matches('='))?) else {
+    let (Some(first), Some(last)) = (one(first)?, one(last)?) else {
         return Ok(vec![None]);
     };
     if first > last {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::num::NonZeroU64;
 
 use super::Stop;
-use super::flags::{OnFlags, counted, size};
+use super::flags::{OnFlags, counted, ends, size};
 use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
 use collcost::answer::select::{Select, select, select_map};
@@ -229,12 +229,12 @@ impl Args {
     /// One size, or `8..1GiB`.
     fn range(&self, query: &Query, sizes: &str) -> Result<(Bytes, Bytes)> {
         let one = |text: &str| {
-            let size = size("", Some(&text.trim().to_owned()))?.unwrap_or_default();
+            let size = size("", Some(&text.to_owned()))?.unwrap_or_default();
             counted(query, size, self.size_is.as_ref())
         };
-        match sizes.split_once("..") {
+        match ends(sizes) {
             Some((first, last)) => {
-                let range = (one(first)?, one(last.trim_start_matches('='))?);
+                let range = (one(first)?, one(last)?);
                 if range.0 > range.1 {
                     return Err(Error::input(format!("`{sizes}` has no sizes"))
                         .at(format!("select {sizes}"))

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::count;
+use super::flags::{count, ends};
 use super::format::{FormatFlag, Report};
 use super::schedule::read;
 use collcost::answer::verify::{Verification, verify, verify_file};
@@ -77,10 +77,10 @@ fn numbers(flag: &str, what: &str, text: &str) -> Result<Vec<u32>> {
             .at(format!("{flag} {text}"))
             .help("verify fewer: what holds for small numbers holds for large ones"))
     };
-    let Some((first, last)) = text.split_once("..") else {
+    let Some((first, last)) = ends(text) else {
         return text.split(',').map(one).collect();
     };
-    let (first, last) = (one(first)?, one(last.trim_start_matches('='))?);
+    let (first, last) = (one(first)?, one(last)?);
     if first > last {
         return Err(Error::input(format!("`{text}` has no {what}"))
             .at(format!("{flag} {text}"))

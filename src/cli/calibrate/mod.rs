@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::cli::Stop;
 use crate::cli::config::folder;
 use crate::cli::fit::{Seed, Stat, TOOL, refusal, short, write_profile};
-use crate::cli::flags::{count, value};
+use crate::cli::flags::{count, ends, value};
 use crate::cli::format::{FormatFlag, Report};
 use crate::cli::processes::ProcessFlags;
 use crate::cli::profiles::{now, today};
@@ -316,7 +316,7 @@ impl Args {
             }
             Ok(size)
         };
-        let mut sizes = match (self.sizes.as_str(), self.sizes.split_once("..")) {
+        let mut sizes = match (self.sizes.as_str(), ends(&self.sizes)) {
             (AUTO, _) => ladder(MOST),
             (_, Some((low, high))) => {
                 let (low, high) = (one(low)?, one(high)?);

@@ -9,7 +9,7 @@ use super::plan::{BLOCKS, Plan};
 use super::point::{NEVER, Point, Rates};
 use super::refine::{Known, between};
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::random::Random;
 use crate::machine::sample::{Block, Clock, LaunchRecord, Mode, Op, Record, Samples};
 use crate::measure::fit::{Asked, DISTURBED, Gate, Verdict, fit};
@@ -85,6 +85,12 @@ const SETTLED: u64 = 4;
 const BURSTS: [(u64, f64); 3] = [(64, 0.5), (32, 0.5), (16, 0.8)];
 /// The part of the time at the end that they leave to the other points, though these come late.
 const REST: f64 = 0.1;
+/// Where ranks share CPUs, the stream does not show a bucket that empties in a few milliseconds, but
+/// the messages' times do, and only large exchanges show the rate then. They are measured over every
+/// network: of a bucket of this size in bytes, or of what so many runs of each have time for in this
+/// part of all. The first run of a block is compared with what it should give, which takes three times
+/// as long, and another run empties the bucket before one is timed.
+const UNSEEN: (f64, f64, f64) = (256.0 * 1024.0, 5.0, 0.15);
 
 /// Points that are weak at the end of the budget are measured further, this long at a time.
 const MORE: Duration = Duration::from_secs(8);
@@ -270,7 +276,7 @@ impl<'a> Work<'a> {
                 self.block(index, number, &mut turn)?;
             }
         }
-        let known = self.planned + self.settled.len();
+        let known = self.planned + self.settled.iter().filter(|&&at| at >= self.planned).count();
         if pass == 0 && self.points.len() == known {
             self.insert()?;
             for index in known..self.points.len() {
@@ -368,12 +374,20 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// With a token bucket: exchanges that show the rate, of sizes near each other, if there is time
-    /// for all of them.
+    /// With a token bucket, and over a network, which may hide one: exchanges that show the rate, of
+    /// sizes near each other, if there is time for all of them.
     fn settle(&mut self) -> Result<()> {
-        let Some(care) = self.care.filter(|_| self.settled.is_empty()) else { return Ok(()) };
-        let Some(sizes) = settling(care, self.plan.longest) else { return Ok(()) };
-        for size in sizes {
+        if !self.settled.is_empty() {
+            return Ok(());
+        }
+        let sizes = match self.care {
+            Some(care) => settling(care, self.plan.longest),
+            None if self.plan.wire && self.plan.ranks > 1 => {
+                self.samples.stream.and_then(|rate| unseen(rate, self.plan.longest))
+            }
+            None => None,
+        };
+        for size in sizes.into_iter().flatten() {
             let at = self.points.iter().position(|p| p.op == Op::Shift && p.size == size);
             if at.is_none() {
                 self.points.push(Point::new(self.registry, self.plan.ranks, Op::Shift, size)?);
@@ -394,7 +408,8 @@ impl<'a> Work<'a> {
     fn cost(&self, at: usize) -> f64 {
         let point = &self.points[at];
         // What shows the rate is run once and not compared: others of its kind are.
-        let runs = if self.settled.contains(&at) { point.expected() } else { point.cost() };
+        let once = self.care.is_some() && self.settled.contains(&at);
+        let runs = if once { point.expected() } else { point.cost() };
         runs.0 + self.emptied(at)
     }
 
@@ -564,17 +579,26 @@ impl<'a> Work<'a> {
 /// The sizes of the messages that show the rate of a link behind a bucket, if `time` is enough for
 /// those of 16 bursts; larger ones where it is enough for them.
 fn settling(care: Care, time: Duration) -> Option<Vec<Bytes>> {
-    let sizes = |bursts: u64| -> Option<Vec<Bytes>> {
-        let least = bursts.checked_mul(care.bucket.burst.0)?;
-        let size = |k| least.checked_add(least / 32 * k)?.checked_next_multiple_of(4096);
-        (0..SETTLED).map(|k| size(k).map(Bytes)).collect()
-    };
     let takes = |sizes: &[Bytes]| -> f64 {
         sizes.iter().map(|size| size.0 as f64 / care.bucket.rate.0 + care.cost()).sum()
     };
     BURSTS.into_iter().find_map(|(bursts, part)| {
-        sizes(bursts).filter(|sizes| takes(sizes) <= part * time.as_secs_f64())
+        let sizes = near(bursts.checked_mul(care.bucket.burst.0)?);
+        sizes.filter(|sizes| takes(sizes) <= part * time.as_secs_f64())
     })
+}
+
+/// Those of a link of `rate` whose bucket was not seen.
+fn unseen(rate: Bandwidth, time: Duration) -> Option<Vec<Bytes>> {
+    let (burst, runs, part) = UNSEEN;
+    let most = rate.0 * part * time.as_secs_f64() / (runs * SETTLED as f64);
+    near(most.min(16.0 * burst) as u64)
+}
+
+/// `SETTLED` sizes from `least`, in bytes, near each other.
+fn near(least: u64) -> Option<Vec<Bytes>> {
+    let size = |k| least.checked_add(least / 32 * k)?.checked_next_multiple_of(4096);
+    (0..SETTLED).map(|k| size(k).map(Bytes)).collect()
 }
 
 /// The launch being measured.
@@ -589,7 +613,6 @@ struct Turn<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::quantity::Bandwidth;
     use crate::machine::link::{Bucket, Link};
     use crate::machine::sample::{Origin, Sample};
     use crate::measure::fit::{Asked, Kind, Path, fit};
@@ -772,6 +795,23 @@ mod tests {
             assert!(sizes.iter().all(|size| size.0 >= 16 * burst && size.0 % 4096 == 0));
             assert!(sizes.is_sorted() && sizes.windows(2).all(|two| two[0] != two[1]));
         }
+    }
+
+    #[test]
+    fn a_network_that_showed_no_bucket_has_large_exchanges_all_the_same() {
+        let (registry, mut desk) = (Registry::builtin(), Desk::default());
+        let plan = Plan { wire: true, ..plan() };
+        let samples =
+            measure(&registry, &plan, Seconds(2e-8), Samples::default(), &mut desk).unwrap();
+        assert_eq!(samples.bucket, None);
+        let large = |b: &&Block| b.op == Op::Shift && b.size.0 >= 4 << 20;
+        let sizes: BTreeSet<Bytes> = samples.blocks.iter().filter(large).map(|b| b.size).collect();
+        assert_eq!(sizes.len() as u64, SETTLED);
+
+        let smallest = |rate, time| unseen(Bandwidth(rate), Duration::from_secs(time)).unwrap()[0];
+        assert_eq!(smallest(82e6, 20), Bytes(4 << 20));
+        // 3 s for five runs of each of four: 0.15 s for a run.
+        assert!((1_500_000..1_504_096).contains(&smallest(10e6, 20).0));
     }
 
     #[test]
