@@ -123,8 +123,11 @@ impl Verb {
     /// best when it knows all verbs.
     pub(super) fn priced(arguments: &[OsString]) -> Option<Self> {
         let collective = arguments.get(1)?.to_str()?.parse::<Collective>().ok()?;
-        let flags = cost::Args::augment_args(clap::Command::new(collective.id()));
-        let found = flags.try_get_matches_from(&arguments[1..]).ok()?;
-        Some(Self::of(collective, cost::Args::from_arg_matches(&found).ok()?))
+        let mut flags = cost::Args::augment_args(clap::Command::new(collective.id()));
+        let mut found = flags.try_get_matches_from_mut(&arguments[1..]).ok()?;
+        let args = cost::Args::from_arg_matches_mut(&mut found).ok()?;
+        // The process ends soon: to take hundreds of flags apart would be a fiftieth of a start.
+        std::mem::forget((flags, found));
+        Some(Self::of(collective, args))
     }
 }

@@ -66,9 +66,10 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if let Some(part) = zero["mics_shard_size"].as_u64().filter(|p| *p > 1) {
         draft.put("shard_size", part.to_string())?;
     }
-    // Its second copy of the parameters inside a node leaves states and gradients over all ranks.
-    if zero["zero_hpz_partition_size"].as_u64().is_some_and(|p| p > 1) {
-        draft.unread.push("zero_hpz_partition_size".to_owned());
+    // A second copy of the parameters on so many ranks, from which the backward pass gathers; states and
+    // gradients stay over all (deepspeed.ai/tutorials/zeropp, hpZ).
+    if let Some(ranks) = zero["zero_hpz_partition_size"].as_u64().filter(|p| *p > 1 && stage == 3) {
+        draft.put("reshard", ranks.to_string())?;
     }
     if let Some(tp) = json["tensor_parallel"]["autotp_size"].as_u64().filter(|t| *t > 1) {
         draft.put("tp", tp.to_string())?;

@@ -37,6 +37,7 @@ pub(crate) const KEYS: &[&str] = &[
     "gradients_reduced_in",
     "shard_size",
     "replicate",
+    "reshard",
     "overlap",
     "schedule",
     "dispatcher",
@@ -276,6 +277,7 @@ impl Draft {
             name: self.name.clone(),
             model: model.clone(),
             shard_size: self.shard_size(degrees.replicas())?,
+            reshard: self.read("reshard")?,
             degrees,
             sharding,
             global,
@@ -468,6 +470,18 @@ fn check(job: &Job) -> Result<()> {
             );
         }
         _ => {}
+    }
+    if job.reshard.is_some() && !job.sharding.gathers {
+        return refuse(
+            "reshard is given, but parameters are not sharded".to_owned(),
+            "write sharding = fsdp or zero3, or leave out reshard",
+        );
+    }
+    if !job.copies_divide() {
+        return refuse(
+            format!("reshard does not divide the {} ranks of a set of shards", job.shard_size),
+            "write always, never, or a divisor",
+        );
     }
     if u64::from(d.dp) * u64::from(d.cp) * u64::from(d.tp) % u64::from(d.ep) != 0 {
         return refuse(

@@ -9,7 +9,7 @@
 //! | logits | 12 per word and token: 16 bits, their copy in 32, exponentials or gradient |
 
 use super::time::held;
-use super::{Framework, Job, Precision, Recompute, Schedule, Stated};
+use super::{Framework, Job, Precision, Recompute, Reshard, Schedule, Stated};
 use crate::plan::Shard;
 
 /// Bytes of the fullest rank.
@@ -203,13 +203,18 @@ fn states(job: &Job) -> (f64, f64, f64) {
 
 /// FSDP's states of `params`, sharded over `n`.
 fn gathered(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
-    let keeps = job.sharding.framework == Framework::Fsdp2 && job.degrees.pp > 1;
-    match job.sharding.shard {
-        Shard::Gradients => (2.0 * params + 4.0 * params / n, 2.0 * params / n, 8.0 * params / n),
-        // In a pipeline parameters stay gathered and gradients unsharded.
-        _ if keeps => (params * (2.0 + 4.0 / n), params * (4.0 + 4.0 / n), 8.0 * params / n),
-        _ => (4.0 * params / n, 4.0 * params / n, 8.0 * params / n),
-    }
+    let copy = match job.reshards() {
+        Reshard::After => 0.0,
+        Reshard::Never => 2.0,
+        Reshard::Among(ranks) => 2.0 / f64::from(ranks),
+    };
+    let gradients = match job.sharding.shard {
+        Shard::Gradients => 2.0 / n,
+        // Whole until the last micro-batch.
+        _ if job.accumulates() => 4.0 + 4.0 / n,
+        _ => 4.0 / n,
+    };
+    (params * (copy + 4.0 / n), params * gradients, 8.0 * params / n)
 }
 
 /// States of `params` that a rank keeps in full, except those sharded over `n` replicas.

@@ -38,6 +38,7 @@ mod wires;
 mod words;
 mod work;
 
+use crate::plan::Shard;
 use crate::plan::table::MachineEntry;
 
 pub(crate) use device::Device;
@@ -52,7 +53,7 @@ pub(crate) use serve::{Phase, Serve, Served};
 pub(crate) use time::{Estimate, Part, anchored, estimate};
 pub(crate) use wires::Wires;
 pub(crate) use words::{
-    Dispatcher, Framework, Overlap, Precision, Recompute, Schedule, Sharding, Stated,
+    Dispatcher, Framework, Overlap, Precision, Recompute, Reshard, Schedule, Sharding, Stated,
 };
 
 /// Degrees of parallelism; the order of ranks is tp, cp, dp, pp from the innermost out.
@@ -95,6 +96,8 @@ pub(crate) struct Job {
     pub sharding: Sharding,
     /// Replicas that share one set of shards; fewer than all is HSDP.
     pub shard_size: u32,
+    /// What FSDP shards between the passes, where it is stated.
+    pub reshard: Option<Reshard>,
     /// Sequences per step; absent if only memory is computed.
     pub global: Option<u32>,
     /// Sequences of a micro-batch.
@@ -126,6 +129,31 @@ impl Job {
     pub fn microbatches(&self) -> f64 {
         let each = f64::from(self.degrees.dp) * f64::from(self.micro);
         self.global.map_or(1.0, |all| (f64::from(all) / each).max(1.0))
+    }
+
+    /// What FSDP shards between the passes. In a pipeline FSDP2 keeps what is gathered unless told
+    /// otherwise (`fsdp_reshard_after_forward`, torchtitan/config/job_config.py of
+    /// <https://github.com/pytorch/torchtitan>); ZeRO 2 always does.
+    pub fn reshards(&self) -> Reshard {
+        match self.reshard {
+            _ if self.sharding.shard == Shard::Gradients => Reshard::Never,
+            Some(stated) => stated,
+            None if self.accumulates() => Reshard::Never,
+            None => Reshard::After,
+        }
+    }
+
+    /// Whether the ranks that share a copy between the passes divide a set of shards.
+    pub fn copies_divide(&self) -> bool {
+        match self.reshards() {
+            Reshard::Among(ranks) => self.shard_size.is_multiple_of(ranks),
+            _ => true,
+        }
+    }
+
+    /// Whether gradients are summed over ranks once for all micro-batches: FSDP2 in a pipeline.
+    pub fn accumulates(&self) -> bool {
+        self.sharding.framework == Framework::Fsdp2 && self.degrees.pp > 1
     }
 
     /// Tokens of a micro-batch on a rank.

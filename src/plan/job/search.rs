@@ -116,7 +116,9 @@ fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
                         (one.degrees.ep, one.degrees.chunks) = (ep, chunks);
                         (one.micro, one.recompute) = (micro, recompute);
                         (one.sharding, one.shard_size) = (sharding, shard_size);
-                        found.push(one);
+                        if one.copies_divide() {
+                            found.push(one);
+                        }
                     }
                 }
             }

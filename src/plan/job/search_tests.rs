@@ -92,13 +92,8 @@ fn a_search_finds_the_best_of_loops_over_everything() {
     }
 }
 
-/// Layouts of sources that tune them, which take over a tenth longer than the best one that the search finds
+/// No layout of a source that tunes them takes over a tenth longer than the best one that the search finds
 /// for the same model, GPUs and batch, by the same model.
-const MISSES: &[(&str, &str)] = &[(
-    "bridge-70b-h100-64",
-    "FSDP over all 64 GPUs is assumed to hide its gathers behind computing; there is no published time to compare",
-)];
-
 #[test]
 fn layouts_that_were_tuned_are_near_the_best() {
     let all = rows(&published(), "published_steps.toml").unwrap();
@@ -124,6 +119,5 @@ fn layouts_that_were_tuned_are_near_the_best() {
             misses.push(own.name.clone());
         }
     }
-    let listed: Vec<&str> = MISSES.iter().map(|(name, _)| *name).collect();
-    assert_eq!(misses, listed);
+    assert!(misses.is_empty(), "{misses:?}");
 }

@@ -1,5 +1,6 @@
 use super::search::{Pins, layouts};
 use super::*;
+use crate::base::collective::Collective;
 use crate::model::algorithm::Registry;
 use crate::plan::table::{BuiltIn, Files, Machines, OneText};
 
@@ -188,6 +189,71 @@ fn deepspeed_overlaps_what_its_stage_does() {
     assert!(exposed(2, "") == exposed(2, off) && exposed(2, on) < 0.7 * exposed(2, off));
     // Stage 3 hides both unless it is switched off.
     assert!(exposed(3, "") == exposed(3, on) && exposed(3, on) < 0.3 * exposed(3, off));
+}
+
+/// Of the ten collectives of TP in a layer with sequence parallelism, Megatron overlaps two gathers and two
+/// scatters of the backward pass with products, and a tenth of them still delays these.
+#[test]
+fn megatron_overlaps_the_backward_pass_of_columns() {
+    let hidden = |sharding: &str| {
+        let text = format!(
+            "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 8\nsharding = \"{sharding}\"\n\
+             layout = {{ tp = 8, sequence_parallel = true }}\n\
+             batch = {{ global = 8, micro = 1, sequence = 8192 }}\nrecompute = \"none\"\n"
+        );
+        let job = job("job.toml", text.leak(), &[]);
+        let registry = Registry::builtin();
+        let wires = Wires::new(&registry, &job.machine);
+        let found = estimate(&job, &wires, None).unwrap();
+        let tp = found.parts.into_iter().find(|p| p.what == "tp").unwrap();
+        tp.hidden / (tp.hidden + tp.seconds)
+    };
+    // Gathers and scatters of the same bytes take about the same time.
+    assert!((hidden("zero1") - 0.36).abs() < 0.02, "{}", hidden("zero1"));
+    assert_eq!(hidden("fsdp2"), 0.0);
+}
+
+const TITAN: &str = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 1\n\
+    seq_len = 8192\n[parallelism]\ndata_parallel_shard_degree = 16\n";
+
+/// What gathers parameters again for the backward pass, and how many bytes stay between the passes.
+#[test]
+fn parameters_are_gathered_again_as_is_stated() {
+    let seen = |text: &str, keys: &[(&str, &str)]| {
+        let keys: Vec<_> =
+            [("machine", "dgx-h100")].into_iter().chain(keys.iter().copied()).collect();
+        let job = job("train.toml", text.to_owned().leak(), &keys);
+        let registry = Registry::builtin();
+        let wires = Wires::new(&registry, &job.machine);
+        let sent = estimate(&job, &wires, None).unwrap().sent;
+        let gathers =
+            sent.iter().filter(|s| s.part == "dp" && s.collective == Collective::AllGather);
+        let gathers: Vec<(u32, f64)> = gathers.map(|s| (s.ranks, s.calls)).collect();
+        (gathers, memory(&job).allocated())
+    };
+    let stated = |word: &str| format!("{TITAN}fsdp_reshard_after_forward = \"{word}\"\n");
+    // The weights of norms, a thirty-thousandth, are not counted.
+    let (params, layers) = (8_030_261_248.0, 32.0);
+    let (gathers, shards) = seen(&stated("always"), &[]);
+    assert_eq!(gathers, [(16, 2.0 * layers)]);
+    assert_eq!(seen(&stated("default"), &[]), (gathers, shards));
+    let (gathers, whole) = seen(&stated("never"), &[]);
+    assert_eq!(gathers, [(16, layers)]);
+    assert!(((whole - shards) / (2.0 * params) - 1.0).abs() < 1e-4, "{whole} {shards}");
+    // A copy over the eight ranks of a node, as ZeRO++ keeps it.
+    let (gathers, copy) = seen(TITAN, &[("reshard", "8")]);
+    assert_eq!(gathers, [(16, layers), (8, layers)]);
+    assert!(((copy - shards) / (2.0 * params / 8.0) - 1.0).abs() < 1e-4, "{copy} {shards}");
+
+    // In a pipeline of four micro-batches what is gathered stays, unless it is said otherwise.
+    let deep = TITAN.replace("local_batch_size = 1", "local_batch_size = 4")
+        + "pipeline_parallel_degree = 2\n";
+    let stage = layers / 2.0;
+    assert_eq!(seen(&deep, &[]).0, [(16, 1.0)]);
+    assert_eq!(seen(&deep, &[("reshard", "always")]).0, [(16, 2.0 * stage * 4.0)]);
+
+    let hpz = "{\"zero_optimization\": {\"stage\": 3, \"zero_hpz_partition_size\": 8}}";
+    assert_eq!(draft("ds.json", hpz).get("reshard"), Some("8"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use super::sent::{Log, Sent};
 use super::wires::Among;
 use super::work::stages;
-use super::{Dispatcher, Framework, Job, Recompute, Schedule, Wires};
+use super::{Dispatcher, Framework, Job, Recompute, Reshard, Schedule, Wires};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
 };
@@ -31,9 +31,16 @@ pub(crate) struct Estimate {
     pub sent: Vec<Sent>,
 }
 
-/// The exposed part of TP's collectives if they overlap with products (torchtitan measured 5 to 10
-/// % less time per step, docs of asyncTP).
-const TP_BESIDE: f64 = 0.5;
+/// The exposed part of TP's collectives if they overlap with products: torchtitan measured 5 to 10 %
+/// less time per step (docs of asyncTP); by this part it is 8 % for 8 B over 64 GPUs and 5 % for 405 B
+/// over 512.
+const TP_BESIDE: f64 = 0.65;
+/// With sequence parallelism, Megatron-LM gathers the input of a product once more beside the product
+/// for the input's gradient, and scatters that gradient beside the product for the weights'. A layer has
+/// two such products, those whose weights are divided by columns
+/// (`LinearWithGradAccumulationAndAsyncCommunication`, megatron/core/tensor_parallel/layers.py of
+/// <https://github.com/NVIDIA/Megatron-LM>).
+const BACKWARD: f64 = 2.0;
 const EP_BESIDE: f64 = 0.2;
 /// The exposed part of the gradients' and parameters' buckets: the last and the first.
 const BUCKET_ENDS: f64 = 0.15;
@@ -94,19 +101,25 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
     let act = tokens * f64::from(model.hidden) * 2.0;
     let mut m = Messages::default();
     if d.tp > 1 {
+        let mut beside = 0.0;
         let each = if d.sequence {
             // The full input of products is not kept, so it is gathered once more in the backward
             // pass.
             let (gathers, scatters) = if again { (6.0, 6.0) } else { (6.0, 4.0) };
             let calls = |each: f64| ("tp", each * layers * times);
-            gathers * wires.time(calls(gathers), AllGather, tp, act)?
-                + scatters * wires.time(calls(scatters), ReduceScatter, tp, act)?
+            let gather = wires.time(calls(gathers), AllGather, tp, act)?;
+            let scatter = wires.time(calls(scatters), ReduceScatter, tp, act)?;
+            if job.sharding.framework == Framework::Megatron && !job.overlap.none {
+                beside = BACKWARD * (gather + scatter) * (1.0 - DISTURBS);
+            }
+            gathers * gather + scatters * scatter
         } else {
             let sums = if again { 6.0 } else { 4.0 };
             sums * wires.time(("tp", sums * layers * times), AllReduce, tp, act)?
         };
-        let left = if job.overlap.tp { TP_BESIDE } else { 1.0 };
-        (m.tp, m.tp_hidden) = (each * layers * left, each * layers * (1.0 - left));
+        // Published runs of Megatron with user buffers show no gain beyond `beside`.
+        let left = if job.overlap.tp && beside == 0.0 { TP_BESIDE * each } else { each - beside };
+        (m.tp, m.tp_hidden) = (left * layers, (each - left) * layers);
     }
     if d.cp > 1 {
         let size = f64::from(job.micro) * f64::from(job.sequence) * model.kv_width() * 2.0 / tps;
@@ -187,16 +200,23 @@ fn replicas(
         }
     };
     let [mut summed, mut gathered] = [0.0; 2];
-    // In a pipeline FSDP2 keeps the gathered parameters for all micro-batches.
-    let keeps = job.sharding.framework == Framework::Fsdp2 && job.degrees.pp > 1;
-    if job.sharding.gathers && !keeps {
+    let again = job.reshards();
+    if job.sharding.gathers && !(job.accumulates() && again == Reshard::Never) {
         let units = job.deepest().max(1.0);
         let unit = dense / units;
-        let gathers = if job.sharding.shard == Shard::Gradients { 1.0 } else { 2.0 };
         let calls = |each: f64| ("dp", each * units * job.microbatches());
-        m.units = units
-            * (gathers * wires.time(calls(gathers), AllGather, shard, w * unit)?
-                + wires.time(calls(1.0), ReduceScatter, shard, q * unit)?);
+        let gathers = if again == Reshard::After { 2.0 } else { 1.0 };
+        let mut each = gathers * wires.time(calls(gathers), AllGather, shard, w * unit)?;
+        if let Reshard::Among(ranks) = again {
+            let near = Among { group: Group { ranks, ..shard.group }, ..shard };
+            each += wires.time(calls(1.0), AllGather, near, w * unit)?;
+        }
+        if job.accumulates() {
+            summed += units * wires.time(("dp", units), ReduceScatter, shard, q * unit)?;
+        } else {
+            each += wires.time(calls(1.0), ReduceScatter, shard, q * unit)?;
+        }
+        m.units = units * each;
         let part = q * unit / f64::from(shard.group.ranks);
         summed += units * wires.time(("dp", units), AllReduce, others, part)?;
     } else {

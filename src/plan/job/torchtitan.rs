@@ -55,6 +55,11 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         draft.put("replicate", replicate.to_string())?;
     }
     draft.put("sharding", "FSDP2, bf16 parameters gathered, fp32 reduced")?;
+    if let Some(stated) =
+        word("parallelism", "fsdp_reshard_after_forward").filter(|w| *w != "default")
+    {
+        draft.put("reshard", stated)?;
+    }
     if let Some(n) = number("training", "seq_len") {
         draft.put("sequence", n.to_string())?;
     }

@@ -227,6 +227,34 @@ impl FromStr for Dispatcher {
     }
 }
 
+/// What remains of FSDP's gathered parameters between the passes forward and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reshard {
+    /// Nothing but the shards: they are gathered again.
+    After,
+    /// All: nothing is gathered again.
+    Never,
+    /// A part on each of so many ranks, which gather again among themselves.
+    Among(u32),
+}
+
+impl FromStr for Reshard {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "true" | "always" => Ok(Self::After),
+            "false" | "never" => Ok(Self::Never),
+            _ => text.parse().ok().filter(|ranks| *ranks > 1).map(Self::Among).ok_or_else(|| {
+                Error::input(format!(
+                    "`{text}` does not say what is sharded after the forward pass"
+                ))
+                .help("write always, never, or a number of ranks that share a copy, such as 8")
+            }),
+        }
+    }
+}
+
 /// Which collectives overlap with computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Overlap {
