@@ -8,6 +8,7 @@ mod drawn;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use drawn::{Drawn, Element};
 use serde_json::Value;
@@ -52,8 +53,11 @@ fn command(kind: &str) -> &'static str {
 
 /// The picture of a kind, as the command writes it.
 fn svg(kind: &str) -> String {
+    // Tests of one kind run side by side.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let file: PathBuf =
-        std::env::temp_dir().join(format!("collcost-{}-{kind}.svg", std::process::id()));
+        std::env::temp_dir().join(format!("collcost-{}-{count}-{kind}.svg", std::process::id()));
     let mut words = words(command(kind));
     words.extend(["--svg", file.to_str().unwrap()]);
     run(&words);
