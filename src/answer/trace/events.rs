@@ -87,6 +87,9 @@ pub struct EventTier {
     pub discipline: Discipline,
     /// The rate each way of an exchange over the rate one way.
     pub duplex_factor: f64,
+    /// The bytes of a message after which that factor holds; absent: for all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplex_above_bytes: Option<u64>,
 }
 
 /// One message.
@@ -193,5 +196,6 @@ fn view(tier: &Tier) -> EventTier {
         nics: tier.nics.map(Into::into),
         discipline: tier.discipline,
         duplex_factor: tier.link.duplex.0,
+        duplex_above_bytes: Some(tier.link.duplex_above.0).filter(|&above| above > 0),
     }
 }
