@@ -93,7 +93,7 @@ impl Record<'_> {
         // Lengths tell most of them apart: a start looks for sixty columns among sixty.
         let length = self.prefix.len() + name.len();
         let is_it = |c: &&str| c.len() == length && c.ends_with(name) && c.starts_with(self.prefix);
-        self.columns.iter().rposition(|c| is_it(&c))
+        self.columns.iter().rposition(is_it)
     }
 
     /// The same for columns whose names begin with `prefix`.
