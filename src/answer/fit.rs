@@ -341,7 +341,7 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
         reduce: fitted.additions.as_ref().map(ladder),
         c_real: fitted.c_real.map(Into::into),
         duplex_factor: fitted.duplex.map(Into::into),
-        duplex_above_bytes: Some(fitted.measured.duplex_above.0).filter(|&above| above > 0),
+        duplex_above_bytes: fitted.measured.duplex_after().map(|above| above.0),
         sharing: fitted
             .sharing
             .iter()

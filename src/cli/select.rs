@@ -229,7 +229,7 @@ impl Args {
     /// One size, or `8..1GiB`.
     fn range(&self, query: &Query, sizes: &str) -> Result<(Bytes, Bytes)> {
         let one = |text: &str| {
-            let size = size("", Some(&text.to_owned()))?.unwrap_or_default();
+            let size = size("", Some(&text.trim().to_owned()))?.unwrap_or_default();
             counted(query, size, self.size_is.as_ref())
         };
         match ends(sizes) {

@@ -106,6 +106,12 @@ impl Link {
         Self { alpha: self.alpha, bandwidth: self.bandwidth, ..Self::unknown() }
     }
 
+    /// The byte of a message after which the duplex factor holds, unless it holds from the first.
+    #[must_use]
+    pub fn duplex_after(&self) -> Option<Bytes> {
+        Some(self.duplex_above).filter(|above| above.0 > 0)
+    }
+
     /// Whether only α and the rate are known.
     #[must_use]
     pub fn is_ideal(&self) -> bool {

@@ -196,6 +196,6 @@ fn view(tier: &Tier) -> EventTier {
         nics: tier.nics.map(Into::into),
         discipline: tier.discipline,
         duplex_factor: tier.link.duplex.0,
-        duplex_above_bytes: Some(tier.link.duplex_above.0).filter(|&above| above > 0),
+        duplex_above_bytes: tier.link.duplex_after().map(|above| above.0),
     }
 }

@@ -64,7 +64,7 @@ impl Fitted {
                 .duplex
                 .filter(|_| self.measured.duplex.0 < 1.0)
                 .map(|d| measured.of(d.map(|r| Ratio(r.0.min(1.0))))),
-            duplex_above: Some(self.measured.duplex_above).filter(|above| above.0 > 0),
+            duplex_above: self.measured.duplex_after(),
             knots: self.measured.knots.clone(),
             sharing,
             ..Links::bare(&way)

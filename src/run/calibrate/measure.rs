@@ -81,16 +81,21 @@ const LOOK: f64 = 0.05;
 const SETTLED: u64 = 4;
 /// How many bursts large each is, at least, and the part of the time that all may take then. The
 /// bucket is emptied right before each; the larger a message, the less it matters what fills again
-/// meanwhile. Below 16 bursts there is no rate.
-const BURSTS: [(u64, f64); 3] = [(64, 0.5), (32, 0.5), (16, 0.8)];
+/// meanwhile.
+const BURSTS: [(u64, f64); 3] = [(64, 0.5), (32, 0.5), (FEWEST_BURSTS, 0.8)];
+/// Below this there is no rate.
+const FEWEST_BURSTS: u64 = 16;
 /// The part of the time at the end that they leave to the other points, though these come late.
 const REST: f64 = 0.1;
 /// Where ranks share CPUs, the stream does not show a bucket that empties in a few milliseconds, but
 /// the messages' times do, and only large exchanges show the rate then. They are measured over every
-/// network: of a bucket of this size in bytes, or of what so many runs of each have time for in this
-/// part of all. The first run of a block is compared with what it should give, which takes three times
-/// as long, and another run empties the bucket before one is timed.
-const UNSEEN: (f64, f64, f64) = (256.0 * 1024.0, 5.0, 0.15);
+/// network, for a bucket of up to this many bytes …
+const UNSEEN_BURST: u64 = 256 * 1024;
+/// … as far as this part of the time is enough …
+const UNSEEN_PART: f64 = 0.15;
+/// … for so many runs of each: the first run of a block is compared with what it should give, which
+/// takes three times as long, and another empties the bucket before one is timed.
+const UNSEEN_RUNS: u64 = 5;
 
 /// Points that are weak at the end of the budget are measured further, this long at a time.
 const MORE: Duration = Duration::from_secs(8);
@@ -590,9 +595,8 @@ fn settling(care: Care, time: Duration) -> Option<Vec<Bytes>> {
 
 /// Those of a link of `rate` whose bucket was not seen.
 fn unseen(rate: Bandwidth, time: Duration) -> Option<Vec<Bytes>> {
-    let (burst, runs, part) = UNSEEN;
-    let most = rate.0 * part * time.as_secs_f64() / (runs * SETTLED as f64);
-    near(most.min(16.0 * burst) as u64)
+    let most = rate.0 * UNSEEN_PART * time.as_secs_f64() / (UNSEEN_RUNS * SETTLED) as f64;
+    near((FEWEST_BURSTS * UNSEEN_BURST).min(most as u64))
 }
 
 /// `SETTLED` sizes from `least`, in bytes, near each other.
