@@ -63,7 +63,7 @@ enum Given {
     Refused(String),
 }
 
-fn run(network: &Network, ranks: u32, budget: u32) -> (Given, Option<f64>) {
+fn run(network: &Network, ranks: u32, budget: u32, burst: u32) -> (Given, Option<f64>) {
     let folder = Folder::new();
     let (profile, samples) = (folder.0.join("link.toml"), folder.0.join("link.jsonl"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
@@ -74,7 +74,7 @@ fn run(network: &Network, ranks: u32, budget: u32) -> (Given, Option<f64>) {
     let output = output.expect("it starts");
     let text = std::fs::read_to_string(&samples).unwrap_or_default();
     if let Some(kept) = std::env::var_os("COLLCOST_NETNS_KEEP") {
-        let name = format!("bursts-{}-{ranks}-{budget}.jsonl", network.cap());
+        let name = format!("bursts-{}-{ranks}-{budget}-{burst}.jsonl", network.cap());
         let name = name.replace([' ', '/'], "");
         std::fs::write(std::path::PathBuf::from(kept).join(name), &text).expect("samples are kept");
     }
@@ -127,7 +127,7 @@ fn cell(cap: u32, ranks: u32, budget: u32, burst: u32) -> Seen {
     let network = Network::with(ranks as u8, Cap::Mbit(cap), Some(burst));
     let network = network.unwrap_or_else(|e| panic!("{e}"));
     let rate = Cap::Mbit(cap).rate().expect("a cap");
-    let (result, found) = run(&network, ranks, budget);
+    let (result, found) = run(&network, ranks, budget, burst);
     let bucket = found.map_or("no bucket found".to_owned(), |b| format!("found {b:.0}"));
     let fitted = match result {
         Given::Fit(fitted) => fitted,

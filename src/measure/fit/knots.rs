@@ -64,13 +64,16 @@ pub(super) fn search(entries: &[Entry], basis: &Basis) -> Found {
     Found { best: best.knots, rivals }
 }
 
-/// Whether neighbours differ by a factor of two and every segment contains enough sizes.
+/// Whether neighbours differ by a factor of two, the largest size being the last, and every segment
+/// contains enough sizes. A knot right below a few large sizes that lie near each other would leave the
+/// last slope to their small differences.
 fn fits(knots: &[f64], sizes: &[f64]) -> bool {
     let ends: Vec<f64> = knots.iter().copied().chain([f64::INFINITY]).collect();
+    let largest = sizes.last().copied().unwrap_or(0.0);
     let mut from = 0.0;
     ends.iter().all(|&to| {
         let held = sizes.iter().filter(|&&s| s > from && s <= to).count();
-        let apart = to >= 2.0 * from;
+        let apart = to.min(largest) >= 2.0 * from;
         from = to;
         held >= LEAST_SIZES && apart
     })

@@ -416,7 +416,9 @@ impl Shared<'_> {
         let every: Vec<usize> = (0..entries.len()).collect();
         let x = design.fit(&every);
         let mut random = Random::new(self.asked.seed);
-        let groups = groups(entries.iter().map(|e| e.group));
+        // What shows the rate behind a bucket is drawn apart: else one draw in fifty has none of it.
+        let settled = |e: &Entry| bucket.is_some() && basis.settles(e.path.smallest());
+        let groups = groups(entries.iter().map(|e| (!settled(e)).then_some(e.group)));
         let own = |x: &[f64; nnls::MOST], random: Option<&mut Random>| {
             let model = Model { basis: basis.clone(), x: *x };
             beside(&model, &extra, random)
@@ -443,10 +445,7 @@ impl Shared<'_> {
             moved.hypot(chosen).hypot(stretches::between_runs(self.origin))
         };
         // Behind a token bucket smaller messages differ by what it holds just then.
-        let is_bulk = |e: &Entry| match bucket {
-            Some(_) => basis.settles(e.path.smallest()),
-            None => e.time > 10.0 * model.alpha(),
-        };
+        let is_bulk = |e: &Entry| settled(e) || bucket.is_none() && e.time > 10.0 * model.alpha();
         Ok(Work {
             shared: self,
             of_start: of(&|e| e.time < 3.0 * model.alpha(), &Model::alpha),
