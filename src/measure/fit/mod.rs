@@ -449,7 +449,7 @@ impl Shared<'_> {
         Ok(Work {
             shared: self,
             of_start: of(&|e| e.time < 3.0 * model.alpha(), &Model::alpha),
-            of_bytes: of(&is_bulk, &Model::beta),
+            of_bytes: of(&is_bulk, &Model::beta).hypot(stretches::of_traffic(self.origin)),
             statistic,
             draws: fits,
             widening: widening(&groups, basis.p()),

@@ -27,6 +27,9 @@ const LEAST: u32 = 2;
 const AGAIN: u32 = 3;
 /// Target duration of one run, s.
 const RUN: f64 = 0.02;
+/// How many times what a token bucket holds a message is. Ranks that wait for others fill theirs again, the
+/// last one never does: of four bursts it would send one more than they, and take 1.33 times as long.
+const BURSTS: f64 = 8.0;
 
 /// A rank or link slower than the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,7 +83,7 @@ pub(super) fn slow(
     let rounds = f64::from(ranks - 1);
     let each = RUN.min(most.as_secs_f64() / rounds / f64::from(RUNS + 1));
     // Bytes must dominate the time, and no bucket may hide them.
-    let burst = bucket.map_or(0.0, |bucket| 4.0 * bucket.burst.0 as f64);
+    let burst = bucket.map_or(0.0, |bucket| BURSTS * bucket.burst.0 as f64);
     let least = (20.0 * rates.alpha.0 / rates.beta.0).max(burst).max(64e3);
     let size = Bytes((each / rates.beta.0).max(least).min(256e6) as u64 / 4096 * 4096);
     let runs = match burst > 0.0 {
