@@ -66,10 +66,13 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// The smallest message of which the bucket is at most a sixteenth.
+    /// Messages of so many bursts show the rate.
+    pub const LEAST: u64 = 16;
+
+    /// The smallest message that shows the rate.
     #[must_use]
     pub fn settled(&self) -> Bytes {
-        Bytes(16 * self.burst.0)
+        Bytes(Self::LEAST * self.burst.0)
     }
 
     /// The time that a full bucket saves for a larger message: its bytes leave at once.

@@ -11,6 +11,7 @@ use super::refine::{Known, between};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::random::Random;
+use crate::machine::link::Bucket;
 use crate::machine::sample::{Block, Clock, LaunchRecord, Mode, Op, Record, Samples};
 use crate::measure::fit::{Asked, DISTURBED, Gate, Verdict, fit};
 use crate::model::algorithm::Registry;
@@ -82,9 +83,7 @@ const SETTLED: u64 = 4;
 /// How many bursts large each is, at least, and the part of the time that all may take then. The
 /// bucket is emptied right before each; the larger a message, the less it matters what fills again
 /// meanwhile.
-const BURSTS: [(u64, f64); 3] = [(64, 0.5), (32, 0.5), (FEWEST_BURSTS, 0.8)];
-/// Below this there is no rate.
-const FEWEST_BURSTS: u64 = 16;
+const BURSTS: [(u64, f64); 3] = [(64, 0.5), (32, 0.5), (Bucket::LEAST, 0.8)];
 /// The part of the time at the end that they leave to the other points, though these come late.
 const REST: f64 = 0.1;
 /// Where ranks share CPUs, the stream does not show a bucket that empties in a few milliseconds, but
@@ -596,7 +595,7 @@ fn settling(care: Care, time: Duration) -> Option<Vec<Bytes>> {
 /// Those of a link of `rate` whose bucket was not seen.
 fn unseen(rate: Bandwidth, time: Duration) -> Option<Vec<Bytes>> {
     let most = rate.0 * UNSEEN_PART * time.as_secs_f64() / (UNSEEN_RUNS * SETTLED) as f64;
-    near((FEWEST_BURSTS * UNSEEN_BURST).min(most as u64))
+    near((Bucket::LEAST * UNSEEN_BURST).min(most as u64))
 }
 
 /// `SETTLED` sizes from `least`, in bytes, near each other.
@@ -617,7 +616,7 @@ struct Turn<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::link::{Bucket, Link};
+    use crate::machine::link::Link;
     use crate::machine::sample::{Origin, Sample};
     use crate::measure::fit::{Asked, Kind, Path, fit};
     use crate::run::calibrate::{design, ladder};
