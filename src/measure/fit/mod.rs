@@ -417,7 +417,7 @@ impl Shared<'_> {
         let x = design.fit(&every);
         let mut random = Random::new(self.asked.seed);
         // What shows the rate behind a bucket is drawn apart: else one draw in fifty has none of it.
-        let settled = |e: &Entry| bucket.is_some() && basis.settles(e.path.smallest());
+        let settled = |e: &Entry| basis.settles(e.path.smallest());
         let groups = groups(entries.iter().map(|e| (!settled(e)).then_some(e.group)));
         let own = |x: &[f64; nnls::MOST], random: Option<&mut Random>| {
             let model = Model { basis: basis.clone(), x: *x };
@@ -575,9 +575,10 @@ fn duplex(basis: &Basis, entries: &[Entry], asked: &Asked) -> Option<Estimate<f6
     let x = design.fit(&every);
     let bulk = |kind: Kind| -> Vec<usize> {
         let own = every.iter().copied().filter(|&i| entries[i].path.kind == kind);
+        let free = basis.bucket.is_none();
         // A rank that only sends, or only receives, may rest while its bucket fills: that is not the
         // link's rate.
-        own.filter(|&i| design.is_bulk(i, x[0]) && design.is_settled(i)).collect()
+        own.filter(|&i| design.is_settled(i) || free && design.is_bulk(i, x[0])).collect()
     };
     let (one, both) = (bulk(Kind::OneWay), bulk(Kind::Exchange));
     if one.len() < LEAST || both.len() < LEAST {

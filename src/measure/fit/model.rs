@@ -45,9 +45,9 @@ impl Basis {
         2 + self.knots.len() + usize::from(self.prior.is_some())
     }
 
-    /// Whether messages of at least these bytes are much larger than the bucket, if there is one.
+    /// Whether there is a bucket, and messages of at least these bytes are much larger than it.
     pub fn settles(&self, smallest: f64) -> bool {
-        self.bucket.is_none_or(|bucket| smallest >= bucket.settled().0 as f64)
+        self.bucket.is_some_and(|bucket| smallest >= bucket.settled().0 as f64)
     }
 
     /// The column of the last slope.
@@ -166,11 +166,10 @@ impl<'a> Design<'a> {
 
     /// Whether bytes at the long-run rate make up the time of a row.
     pub fn is_bulk(&self, row: usize, alpha: f64) -> bool {
-        let settled = self.basis.bucket.is_some() && self.is_settled(row);
-        settled || self.time[row] > 20.0 * alpha
+        self.is_settled(row) || self.time[row] > 20.0 * alpha
     }
 
-    /// Whether a row's messages are much larger than the bucket, if there is one.
+    /// Whether there is a bucket, and a row's messages are much larger than it.
     pub fn is_settled(&self, row: usize) -> bool {
         self.basis.settles(self.smallest[row])
     }
