@@ -1,6 +1,6 @@
 // Times Open MPI's collectives one after another, for scripts/openmpi-loop.
 //
-//   usage: bench BYTES:RUNS...
+//   usage: bench [COLLECTIVE] BYTES:RUNS...
 //
 // A run's time is the last rank's end minus the first rank's start, on CLOCK_MONOTONIC, which all
 // processes of one host share, also those in network namespaces of their own. Ranks meet before
@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static int rank, ranks, *counts;
@@ -125,14 +126,20 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     counts = calloc((size_t)ranks, sizeof *counts);
+    const char *only = NULL;
     for (int word = 1; word < argc; word++) {
         int bytes, runs;
+        if (word == 1 && !strchr(argv[word], ':')) {
+            only = argv[word];
+            continue;
+        }
         if (sscanf(argv[word], "%d:%d", &bytes, &runs) != 2 || bytes / 4 < ranks || runs < 1) {
             fprintf(stderr, "`%s` is no BYTES:RUNS\n", argv[word]);
             MPI_Abort(MPI_COMM_WORLD, 2);
         }
         from = malloc((size_t)bytes), into = malloc((size_t)bytes);
         for (size_t which = 0; which < sizeof ALL / sizeof *ALL; which++) {
+            if (only && strcmp(only, ALL[which].name)) continue;
             check(which, bytes / 4);
             uint64_t time = median(which, bytes / 4, runs);
             if (rank == 0) printf("%s %d %llu\n", ALL[which].name, bytes, (unsigned long long)time);

@@ -40,6 +40,8 @@ pub mod plan;
 mod priced_curves;
 mod profiles;
 #[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod race;
+#[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod run;
 pub mod select;
 pub mod serve;

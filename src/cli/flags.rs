@@ -278,6 +278,13 @@ pub(super) struct OnFlags {
 }
 
 impl OnFlags {
+    /// A profile, with ranks on its nodes, as if flags named them.
+    pub(super) fn of_profile(name: &str, nodes: u32, per_node: u32) -> Self {
+        let ranks = RankFlags::default().with("nodes", nodes).with("gpus_per_node", per_node);
+        let machine = MachineFlags::default().with("profile", name);
+        Self { ranks, machine, params: ParamFlags::default() }
+    }
+
     /// The one query that these flags make.
     pub(super) fn query(&self, collective: Collective, size: Bytes) -> Result<Query> {
         let (machine, said) = self.placed(collective)?;

@@ -69,6 +69,10 @@ impl Bucket {
     /// Messages of so many bursts show the rate.
     pub const LEAST: u64 = 16;
 
+    /// A stream of data may miss a bucket of up to so many bytes: where ranks share CPUs, it empties while
+    /// they wait for one.
+    pub const UNSEEN: Bytes = Bytes(256 << 10);
+
     /// The smallest message that shows the rate.
     #[must_use]
     pub fn settled(&self) -> Bytes {

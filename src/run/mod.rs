@@ -6,10 +6,14 @@
 pub mod calibrate;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod execute;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+mod functions;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 pub mod gpu;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod launch;
+#[cfg(all(feature = "exec", target_os = "linux"))]
+pub mod mpi;
 #[cfg(all(feature = "exec", target_os = "linux"))]
 pub mod rendezvous;
 #[cfg(all(feature = "exec", target_os = "linux"))]

@@ -35,6 +35,8 @@ pub mod plan;
 pub mod plot;
 pub mod profiles;
 #[cfg(target_os = "linux")]
+pub mod race;
+#[cfg(target_os = "linux")]
 pub mod run;
 mod screen;
 pub mod select;

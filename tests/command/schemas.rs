@@ -65,6 +65,7 @@ fn schemas() -> BTreeMap<String, Value> {
         schema::<answer::Profiles>("collcost/profiles/1"),
         schema::<answer::ProfilesCheck>("collcost/profiles-check/1"),
         schema::<answer::ProfilesDiff>("collcost/profiles-diff/2"),
+        schema::<answer::race::Race>("collcost/race/1"),
         schema::<answer::run::Run>("collcost/run/2"),
         schema::<answer::select::Select>("collcost/select/1"),
         schema::<answer::select::SelectMap>("collcost/select-map/1"),

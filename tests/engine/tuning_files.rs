@@ -281,7 +281,7 @@ fn a_gain_below_five_per_cent_leaves_the_library_alone() {
     let plan = plan_of(|_| 0.949);
     assert_eq!(plan.spans.len(), 1);
     assert_eq!(plan.spans[0].from, Bytes(0));
-    assert_eq!(plan.spans[0].says().unwrap(), "predicted 5 % less time");
+    assert_eq!(plan.spans[0].says("predicted").unwrap(), "predicted 5 % less time");
 }
 
 #[test]

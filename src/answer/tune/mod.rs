@@ -10,6 +10,7 @@ mod margin;
 pub mod mpich;
 pub mod nccl;
 pub mod openmpi;
+mod raced;
 pub mod ran;
 mod rendezvous;
 
@@ -17,6 +18,7 @@ use std::borrow::Cow;
 
 pub use evidence::{Departure, Evidence, LEAST_LESS, Shown, Spread, Timed};
 pub use margin::Margin;
+pub use raced::{Contender, Raced};
 pub use rendezvous::Rendezvous;
 
 use crate::base::collective::Collective;
@@ -363,14 +365,14 @@ impl Plan {
 }
 
 impl Span {
-    /// `predicted 12 to 40 % less time`.
+    /// `predicted 12 to 40 % less time`, as `how` it is known.
     #[must_use]
-    pub fn says(&self) -> Option<String> {
+    pub fn says(&self, how: &str) -> Option<String> {
         let (least, most) = self.gain?;
         let (least, most) = ((least.0 * 100.0).floor(), (most.0 * 100.0).floor());
         Some(match least == most {
-            true => format!("predicted {least} % less time"),
-            false => format!("predicted {least} to {most} % less time"),
+            true => format!("{how} {least} % less time"),
+            false => format!("{how} {least} to {most} % less time"),
         })
     }
 }

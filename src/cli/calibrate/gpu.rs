@@ -83,7 +83,8 @@ impl Args {
     /// Whether GPUs are measured: if the flags ask for them, or if the flags ask for nothing and
     /// there are at least two. Ranks `started` by a launcher measure them together, only by NCCL.
     pub(super) fn way(&self, started: bool) -> Result<Option<Way>> {
-        match self.processes.transport() {
+        let named = self.library.as_ref().map(|_| "nccl");
+        match named.unwrap_or(self.processes.transport()) {
             "cuda" if started => Err(Error::environment(
                 "single GPUs are measured by one process, but a launcher started several",
             )

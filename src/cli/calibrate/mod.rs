@@ -3,6 +3,7 @@
 #[cfg(feature = "cuda")]
 pub(super) mod gpu;
 mod kept;
+mod race;
 mod site;
 
 use std::io::Write;
@@ -54,6 +55,7 @@ Examples:
   collcost calibrate --transport nccl --out node.toml
   srun -N 2 collcost calibrate --transport nccl --token-file token --out two.toml
   collcost calibrate --out rack.toml --resume
+  mpirun -np 8 collcost calibrate --library openmpi --on rack.toml --out rules.conf
   mpirun -np 4 --host a,b,c,d collcost calibrate --rendezvous a:29533 --token-file token --out rack.toml
   collcost allreduce 1M -n 2 --on local    uses the profile")]
 pub(super) struct Args {
@@ -88,6 +90,13 @@ pub(super) struct Args {
     /// Allocate and register the buffers with NCCL (ncclMemAlloc, ncclCommRegister)
     #[arg(long, hide_short_help = true)]
     registered: bool,
+    /// Measure a library's own algorithms: nccl, as --transport nccl; openmpi or mpich, whose mpirun
+    /// started the ranks, by races that --out takes as a tuning file
+    #[arg(long, value_name = "NAME")]
+    library: Option<String>,
+    /// With --library openmpi or mpich: the profile whose model says what to race; default: `local`
+    #[arg(long, value_name = "PROFILE", requires = "library", hide_short_help = true)]
+    on: Option<String>,
     /// The profile to write; default: `local`, in your own profiles
     #[arg(short, long, value_name = "FILE.toml")]
     out: Option<String>,
@@ -131,6 +140,9 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        if let Some(library) = self.library()? {
+            return self.race(library, out);
+        }
         let ranks = count("--ranks", "ranks", self.n.as_ref())?.map(NonZeroU32::get);
         let part = self.hosts.part(ranks)?;
         #[cfg(feature = "cuda")]
@@ -301,6 +313,11 @@ impl Args {
             }
         }
         Ok(ops)
+    }
+
+    /// The sizes that were typed.
+    fn sizes_asked(&self) -> Result<Option<Vec<Bytes>>> {
+        (self.sizes != AUTO).then(|| self.sizes()).transpose()
     }
 
     fn sizes(&self) -> Result<Vec<Bytes>> {

@@ -2,7 +2,7 @@
 
 mod nccl;
 mod schedule;
-mod tuning;
+pub(super) mod tuning;
 
 use std::io::Write;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! A library's tuning file: what it should choose.
 
 use super::Args;
-use collcost::answer::tune::{self, Compared, LEAST_GAIN, Margin, Offer, Plan, Rendezvous};
+use collcost::answer::tune::{self, Compared, LEAST_GAIN, Margin, Offer, Plan, Rendezvous, Span};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
@@ -16,7 +16,7 @@ use collcost::model::algorithm::Registry;
 
 /// A library's tuning files.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tuning {
+pub(in crate::cli) enum Tuning {
     OpenMpi,
     Mpich,
     Nccl,
@@ -56,7 +56,7 @@ impl Tuning {
     }
 
     /// The version that the file is for, and the policy of its own rules.
-    fn target(self, asked: Option<&String>) -> Result<Known> {
+    pub(in crate::cli) fn target(self, asked: Option<&String>) -> Result<Known> {
         let Some(&(_, library, versions)) = TARGETS.iter().find(|(of, ..)| *of == self) else {
             return Err(Error::unsupported("no version reads this format"));
         };
@@ -75,7 +75,28 @@ impl Tuning {
         })
     }
 
-    fn operations(self) -> Vec<Operation> {
+    /// The text of a file with the rules of `plans`, and the notes for which the format has no room:
+    /// below `head`, and with what is known of each rule, as `how` it is.
+    pub(in crate::cli) fn text(
+        self,
+        version: &str,
+        plans: &[Plan],
+        (mut head, how): (Vec<String>, &str),
+        file: Option<&str>,
+    ) -> Result<(String, Vec<String>)> {
+        if self == Self::Mpich {
+            head.extend(tune::mpich::head(file));
+            let version = if version == "4.0" { Version::V4_0 } else { Version::V4_1 };
+            return Ok((mpich_json(&tune::mpich::tree(plans, version)?), head));
+        }
+        head.extend(tune::openmpi::head(version, file));
+        let says = |coll: Coll, ranks: u32, rule: &MessageRule| {
+            span_of(plans, coll, ranks, rule)?.says(how)
+        };
+        Ok((openmpi_rules(&tune::openmpi::table(plans), &head, &says), Vec::new()))
+    }
+
+    pub(in crate::cli) fn operations(self) -> Vec<Operation> {
         match self {
             Self::OpenMpi => tune::openmpi::operations().collect(),
             Self::Mpich => tune::mpich::operations().collect(),
@@ -129,22 +150,8 @@ impl Args {
             }
         }
         let head = self.head(version, rules, first.as_ref(), &plans);
-        match tuning {
-            Tuning::OpenMpi => {
-                let mut lines = head;
-                lines.extend(tune::openmpi::head(version, self.output.as_deref()));
-                let says =
-                    |coll: Coll, ranks: u32, rule: &MessageRule| remark(&plans, coll, ranks, rule);
-                Ok((openmpi_rules(&tune::openmpi::table(&plans), &lines, &says), Vec::new()))
-            }
-            Tuning::Mpich => {
-                let mut notes = head;
-                notes.extend(tune::mpich::head(self.output.as_deref()));
-                let version = if version == "4.0" { Version::V4_0 } else { Version::V4_1 };
-                Ok((mpich_json(&tune::mpich::tree(&plans, version).map_err(place)?), notes))
-            }
-            Tuning::Nccl => self.nccl(),
-        }
+        let file = self.output.as_deref();
+        tuning.text(version, &plans, (head, "predicted"), file).map_err(place)
     }
 
     fn refuse_schedule_flags(&self) -> Result<()> {
@@ -217,7 +224,7 @@ impl Args {
     }
 }
 
-fn offers(tuning: Tuning, own: &dyn Policy, call: &Call) -> Result<Vec<Offer>> {
+pub(in crate::cli) fn offers(tuning: Tuning, own: &dyn Policy, call: &Call) -> Result<Vec<Offer>> {
     match tuning {
         Tuning::OpenMpi => tune::openmpi::offers(own, call),
         Tuning::Mpich => tune::mpich::offers(call),
@@ -226,10 +233,9 @@ fn offers(tuning: Tuning, own: &dyn Policy, call: &Call) -> Result<Vec<Offer>> {
     }
 }
 
-/// The prediction for a rule.
-fn remark(plans: &[Plan], coll: Coll, ranks: u32, rule: &MessageRule) -> Option<String> {
+/// The span of a rule.
+fn span_of<'a>(plans: &'a [Plan], coll: Coll, ranks: u32, rule: &MessageRule) -> Option<&'a Span> {
     let is =
         |plan: &&Plan| plan.ranks == ranks && tune::openmpi::coll(plan.operation) == Some(coll);
-    let span = plans.iter().find(is)?.spans.iter().find(|span| span.from == rule.from)?;
-    span.says()
+    plans.iter().find(is)?.spans.iter().find(|span| span.from == rule.from)
 }

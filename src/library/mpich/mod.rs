@@ -19,7 +19,7 @@ pub mod rules;
 use std::borrow::Cow;
 
 use super::fold::{Fold, folded};
-use super::{Call, Choice, Flavour, Meta, Part, Policy, Runs, Site, Where};
+use super::{Call, Choice, Flavour, Meta, Operation, Part, Policy, Runs, Site, Where};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -50,6 +50,13 @@ struct Mpich {
     meta: Meta,
     /// The tree of a file that replaces the MPIR layer's rules, and the file's name.
     file: Option<(Tree, String)>,
+}
+
+/// The variable that forces an algorithm of an operation within one communicator.
+#[must_use]
+pub fn parameter(operation: Operation) -> String {
+    let name = file_name(operation.collective, operation.flavour);
+    format!("MPIR_CVAR_{}_INTRA_ALGORITHM", name.to_ascii_uppercase())
 }
 
 /// The compositions of the device over the rules of a file.

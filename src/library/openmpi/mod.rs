@@ -15,7 +15,7 @@ pub mod rules;
 mod tables;
 
 use super::fold::{Fold, at_least, folded};
-use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use super::{Call, Choice, Meta, Operation, Part, Policy, Runs, Site, Where};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -346,11 +346,19 @@ pub(in crate::library) fn carry_out(
     })
 }
 
+/// The parameter without which Open MPI ignores the others, and tuning files.
+pub const DYNAMIC: &str = "coll_tuned_use_dynamic_rules";
+
+/// The parameter that forces an algorithm of an operation; with `_segmentsize` the one of its segments.
+#[must_use]
+pub fn parameter(operation: Operation) -> Option<String> {
+    Rules::of(operation).map(|rules| format!("coll_tuned_{}_algorithm", rules.name))
+}
+
 /// The options of `mpirun` that force an algorithm.
 fn forced(rules: &Rules, id: u32, segment: u64) -> String {
     let name = rules.name;
-    let mut line =
-        format!("--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_{name}_algorithm {id}");
+    let mut line = format!("--mca {DYNAMIC} 1 --mca coll_tuned_{name}_algorithm {id}");
     if segment > 0 {
         line.push_str(&format!(" --mca coll_tuned_{name}_algorithm_segmentsize {segment}"));
     }

@@ -371,8 +371,10 @@ impl Shared<'_> {
     }
 
     fn work(&self, statistic: Statistic) -> Result<Work<'_>> {
-        // Shared memory shows the steps of caches, which look like a bucket.
-        let shown = || bucket::find(self.points, statistic);
+        // Shared memory shows the steps of caches, which look like a bucket, and so do the largest sizes
+        // of a machine that was slower just then. A stream would have shown all but the smallest.
+        let is_missed = |b: &Bucket| self.asked.stream.is_none() || b.burst <= Bucket::UNSEEN;
+        let shown = || bucket::find(self.points, statistic).filter(is_missed);
         let bucket = self.asked.bucket.or_else(shown).filter(|_| !self.origin.is_in_memory());
         let (mut entries, mut extra, mut apart) = (Vec::new(), Vec::new(), Vec::new());
         let marks: Vec<&Op> = self.points.iter().map(|p| &p.op).collect();

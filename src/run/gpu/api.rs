@@ -14,6 +14,7 @@ use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use libloading::Library;
 
 use crate::base::error::{Error, Result};
+use crate::run::functions::functions;
 
 pub(super) type Device = c_int;
 pub(super) type Handle = *mut c_void;
@@ -41,28 +42,6 @@ const FILES: &[&str] = &[
 
 /// The message if there is no driver.
 pub const NO_DRIVER: &str = "no NVIDIA GPU driver found: there is no libcuda.so.1";
-
-macro_rules! functions {
-    ($($name:ident($($argument:ty),*);)*) => {
-        /// The functions.
-        pub(super) struct Api {
-            $(pub(super) $name: unsafe extern "C" fn($($argument),*) -> c_int,)*
-        }
-
-        impl Api {
-            /// All of them, or the name of a missing one.
-            ///
-            /// SAFETY of its callers: the library is a driver, and stays loaded.
-            unsafe fn of(library: &Library) -> std::result::Result<Self, &'static str> {
-                Ok(Self {
-                    // SAFETY: the type is that of `cuda.h`.
-                    $($name: *unsafe { library.get(stringify!($name).as_bytes()) }
-                        .map_err(|_| stringify!($name))?,)*
-                })
-            }
-        }
-    };
-}
 
 functions! {
     cuInit(c_uint);

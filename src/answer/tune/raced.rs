@@ -1,0 +1,188 @@
+//! Rules from races in the library itself: the model says what is worth racing, and what was measured
+//! decides.
+//!
+//! Between two raced sizes a time is the model's, corrected by what each race showed of it:
+//!
+//! ```text
+//!   t(M) = model(M) · exp(lerp(ln(measured/model), between both sizes, on ln M))
+//! ```
+//!
+//! A rule reaches half way to the next raced size on a logarithmic scale, and at the ends √2 beyond;
+//! elsewhere the library's own choice stays.
+
+use super::{Compared, Pick, Plan, Point, Question, plan as spans};
+use crate::base::error::Result;
+use crate::base::quantity::{Bytes, Ratio, Seconds};
+
+/// So many algorithms are raced against the library's own choice.
+const TOP: usize = 3;
+
+/// What may be faster than the library's own choice.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contender {
+    /// How it is requested; `None`: the library's own choice.
+    pub pick: Option<Pick>,
+    /// The time that the model expects; absent where no algorithm prices the library's own choice.
+    pub expected: Option<Seconds>,
+}
+
+/// What a race at one size showed; without times where nothing was worth racing, or time was short.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Raced {
+    /// M.
+    pub size: Bytes,
+    /// The time of the library's own choice.
+    pub own: Option<Seconds>,
+    /// The times of the others.
+    pub others: Vec<(Pick, Seconds)>,
+    /// Who surely won.
+    pub winner: Option<Pick>,
+}
+
+impl Compared<'_> {
+    /// The library's own choice and what the model, with its error, does not rule out to be faster: the
+    /// best of each algorithm, of the best one also half and twice its segments. Only the own choice
+    /// where nothing is.
+    ///
+    /// # Errors
+    /// As [`Self::point`].
+    pub fn contenders(&self, size: Bytes) -> Result<Vec<Contender>> {
+        let point = self.point(size)?;
+        let call = self.call(size);
+        let own = self.policy.choose(&call)?;
+        let offers = (self.offers)(&call)?;
+        let is_own = |pick: &Pick| {
+            offers.iter().any(|offer| offer.pick == *pick && offer.choice.runs == own.runs)
+        };
+        let error = point.least_gain.0;
+        let may_win = |time: Seconds| {
+            point.own.is_none_or(|own| time.0 * (1.0 - error) < own.0 * (1.0 + error))
+        };
+        let mut others: Vec<&(Pick, Seconds)> =
+            point.offers.iter().filter(|(pick, time)| !is_own(pick) && may_win(*time)).collect();
+        others.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let mut top: Vec<&(Pick, Seconds)> = Vec::new();
+        for other in &others {
+            if top.len() < TOP && top.iter().all(|(pick, _)| pick.name != other.0.name) {
+                top.push(other);
+            }
+        }
+        let is_near = |pick: &Pick| {
+            let best = top.iter().find(|(best, _)| best.segment.0 > 0).map(|(best, _)| best);
+            best.is_some_and(|best| {
+                let (a, b) = (best.segment.0, pick.segment.0);
+                pick.name == best.name && (a == 2 * b || b == 2 * a)
+            })
+        };
+        let near: Vec<_> = others.iter().filter(|(pick, _)| is_near(pick)).copied().collect();
+        let own = Contender { pick: None, expected: point.own };
+        let other = |(pick, time): &(Pick, Seconds)| Contender {
+            pick: Some(pick.clone()),
+            expected: Some(*time),
+        };
+        Ok([own].into_iter().chain(top.into_iter().chain(near).map(other)).collect())
+    }
+
+    /// The plan of the operation from races, which are in the order of their sizes.
+    ///
+    /// # Errors
+    /// As [`Self::point`].
+    pub fn raced(&self, raced: &[Raced]) -> Result<Plan> {
+        let models: Vec<Point> =
+            raced.iter().map(|race| self.point(race.size)).collect::<Result<_>>()?;
+        let point = |size: Bytes| {
+            let mut model = self.point(size)?;
+            let offers = std::mem::take(&mut model.offers);
+            model.least_gain = Ratio(0.0);
+            let Some((at, beside)) = around(raced, size) else { return Ok(model) };
+            // How much longer than by the model `what` took, between both sizes.
+            let factor = |what: Option<&Pick>| {
+                let of = |at: usize| {
+                    let modelled = models[at].takes(what)?;
+                    Some((raced[at].takes(what)?.0 / modelled.0).ln())
+                };
+                let own = of(at)?;
+                let other = beside.and_then(|(beside, part)| Some((of(beside)?, part)));
+                Some(other.map_or(own, |(other, part)| own + part * (other - own)).exp())
+            };
+            let corrected = |time: Seconds, what: Option<&Pick>| {
+                factor(what).map(|factor| Seconds(time.0 * factor))
+            };
+            let of_model = model.own.and_then(|own| corrected(own, None));
+            model.own = of_model.or_else(|| between(raced, at, beside));
+            let winners = [Some(at), beside.map(|(beside, _)| beside)].into_iter().flatten();
+            let winners = winners.filter_map(|at| raced[at].winner.as_ref());
+            for winner in winners.filter(|winner| raced[at].takes(Some(winner)).is_some()) {
+                let time = offers.iter().find(|(pick, _)| pick == winner).map(|(_, time)| *time);
+                let time = time.and_then(|time| corrected(time, Some(winner)));
+                let is_new = model.offers.iter().all(|(pick, _)| pick != winner);
+                if let Some(time) = time.filter(|_| is_new) {
+                    model.offers.push((winner.clone(), time));
+                }
+            }
+            // Where nobody surely won the library's own choice stays.
+            if raced[at].winner.is_none() {
+                model.offers.clear();
+            }
+            Ok(model)
+        };
+        let ranks = self.query.shape.ranks;
+        spans(&Question { operation: self.operation, ranks, point: &point })
+    }
+}
+
+impl Raced {
+    fn takes(&self, what: Option<&Pick>) -> Option<Seconds> {
+        match what {
+            None => self.own,
+            Some(pick) => self.others.iter().find(|(other, _)| other == pick).map(|(_, t)| *t),
+        }
+    }
+}
+
+/// The race nearest to a size, and the next one on its other side with the part of the way there;
+/// `None` beyond the ends.
+type Around = (usize, Option<(usize, f64)>);
+
+fn around(raced: &[Raced], size: Bytes) -> Option<Around> {
+    let place = |at: usize| (raced[at].size.0.max(1) as f64).ln();
+    let x = (size.0.max(1) as f64).ln();
+    let far = |at: &usize| (place(*at) - x).abs();
+    let at = (0..raced.len()).min_by(|a, b| far(a).total_cmp(&far(b)))?;
+    let beside = if x < place(at) { at.checked_sub(1) } else { Some(at + 1) };
+    let beside = beside.filter(|beside| *beside < raced.len());
+    let half = 0.5 * 2.0_f64.ln();
+    // A whole byte belongs to either side.
+    if beside.is_none() && far(&at) > half + 1e-9 {
+        return None;
+    }
+    Some((at, beside.map(|beside| (beside, far(&at) / (place(beside) - place(at)).abs()))))
+}
+
+/// The own choice's time where no algorithm prices it.
+fn between(raced: &[Raced], at: usize, beside: Option<(usize, f64)>) -> Option<Seconds> {
+    let own = raced[at].own?;
+    let other = beside.and_then(|(beside, part)| Some((raced[beside].own?, part)));
+    Some(other.map_or(own, |(other, part)| Seconds(own.0 * (other.0 / own.0).powf(part))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raced(size: u64) -> Raced {
+        Raced { size: Bytes(size), own: None, others: Vec::new(), winner: None }
+    }
+
+    #[test]
+    fn a_race_counts_half_way_to_the_next_and_a_little_beyond_the_ends() {
+        let all = [raced(1 << 10), raced(1 << 14)];
+        let nearest = |size| around(&all, Bytes(size)).map(|(at, _)| at);
+        assert_eq!((nearest(700), nearest(725)), (None, Some(0)));
+        assert_eq!((nearest(4000), nearest(4200)), (Some(0), Some(1)));
+        assert_eq!((nearest(23_000), nearest(24_000)), (Some(1), None));
+        let (_, beside) = around(&all, Bytes(2 << 10)).unwrap();
+        let (beside, part) = beside.unwrap();
+        assert!(beside == 1 && (part - 0.25).abs() < 1e-9);
+    }
+}
