@@ -164,12 +164,43 @@ fn entered(text: &str, asked: &Asked) -> (String, u64) {
     let lines = lines_of(text, &asked.word());
     let first = lines.get(&0).and_then(|lines| lines.first());
     let first = first.unwrap_or_else(|| panic!("{} ran nothing:\n{text}", asked.word()));
-    let (function, segment) = first.split_once(' ').unwrap();
+    ran(first)
+}
+
+/// The algorithm of a line of the spy, and its segments.
+fn ran(line: &str) -> (String, u64) {
+    let (function, segment) = line.split_once(' ').unwrap();
     let known = FUNCTIONS.iter().find(|(name, _)| *name == function);
     let plain = function.split("_intra_").last().unwrap();
     let name = known.map_or(plain, |(_, name)| name).replace("recursived", "recursive_d");
     (name, segment.parse().unwrap())
 }
+
+/// The heats of a race on four ranks, each with its contenders that are not the library's own choice:
+/// name, segment, and how often it ran.
+fn raced(mut launcher: Command, library: &str, rules: &Path) -> (String, Vec<Contenders>) {
+    let tuned = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fitted.toml");
+    launcher.arg(env!("CARGO_BIN_EXE_collcost")).args(["calibrate", "--library", library, "--on"]);
+    launcher.arg(tuned).args(["--ops", "broadcast,allgather,reducescatter", "--sizes", "16K,64K"]);
+    launcher.args(["--time-budget", "20s", "--format", "json", "--out"]).arg(rules);
+    let output = launcher.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["ranks"], 4, "{report}");
+    let heats = report["heats"].as_array().unwrap().iter().map(|heat| {
+        let all = heat["contenders"].as_array().unwrap();
+        assert!(all[0]["runs"].as_u64() >= Some(3), "{heat}");
+        let one = |c: &serde_json::Value| {
+            let segment = c["segment_bytes"].as_u64().unwrap_or(0);
+            (c["algorithm"].as_str().unwrap().to_owned(), segment, c["runs"].as_u64().unwrap())
+        };
+        all[1..].iter().map(one).collect()
+    });
+    (said, heats.collect())
+}
+
+type Contenders = Vec<(String, u64, u64)>;
 
 struct OpenMpi {
     calls: PathBuf,
@@ -255,6 +286,48 @@ fn open_mpi_obeys_a_file_for_the_ranks_that_it_names() {
         let named = [4, 6].contains(&ranks);
         assert!(if named { changed > 15 } else { changed == 0 }, "{changed} over {ranks} ranks");
     }
+}
+
+#[test]
+fn open_mpi_runs_what_a_race_forces() {
+    if !is_installed(OPEN_MPI) {
+        return;
+    }
+    let folder = Folder::new("openmpi-race");
+    let (_, spy) = built(&folder, "mpicc.openmpi", "spy_openmpi.c");
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "100", "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]);
+    command.args(["-n", "4", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", "1"]);
+    command.arg("-x").arg(format!("LD_PRELOAD={}", spy.display()));
+    let file = folder.file("rules.conf");
+    let (said, heats) = raced(command, "openmpi", &file);
+    let lines = said.lines().filter_map(|line| line.strip_prefix("RUNS 0 "));
+    let entered: std::collections::BTreeSet<(String, u64)> = lines.map(ran).collect();
+    let contenders: Vec<_> = heats.iter().flatten().collect();
+    assert!(contenders.len() > 6, "{contenders:?}");
+    for (name, segment, runs) in contenders {
+        assert!(*runs >= 3, "{name} did not run");
+        assert!(entered.contains(&(name.clone(), *segment)), "{name} {segment}: {entered:?}");
+    }
+    let text = fs::read_to_string(&file).unwrap();
+    tuning_file::read_openmpi_rules(&text, "rules.conf").unwrap();
+}
+
+#[test]
+fn mpich_runs_what_a_race_forces() {
+    if !is_installed(MPICH) {
+        return;
+    }
+    let folder = Folder::new("mpich-race");
+    let mut command = Command::new("timeout");
+    command.args(["-k", "5", "100", "mpirun.mpich", "-n", "4"]);
+    let file = folder.file("tuned.json");
+    let (_, heats) = raced(command, "mpich", &file);
+    let contenders: Vec<_> = heats.iter().flatten().collect();
+    assert!(contenders.len() > 3, "{contenders:?}");
+    assert!(contenders.iter().all(|(_, _, runs)| *runs >= 3), "{contenders:?}");
+    let text = fs::read_to_string(&file).unwrap();
+    tuning_file::read_mpich_json(&text, "tuned.json").unwrap();
 }
 
 const MPICH: &[&str] = &["mpirun.mpich", "mpicc.mpich", "cc", "timeout"];

@@ -41,12 +41,12 @@ pub struct Raced {
 
 impl Compared<'_> {
     /// The library's own choice and what the model, with its error, does not rule out to be faster: the
-    /// best of each algorithm, of the best one also half and twice its segments. Only the own choice
-    /// where nothing is.
+    /// best of each algorithm, of the best one also half and twice its segments, and those of `also`. Only
+    /// the own choice where nothing is.
     ///
     /// # Errors
     /// As [`Self::point`].
-    pub fn contenders(&self, size: Bytes) -> Result<Vec<Contender>> {
+    pub fn contenders(&self, size: Bytes, also: &[Pick]) -> Result<Vec<Contender>> {
         let point = self.point(size)?;
         let call = self.call(size);
         let own = self.policy.choose(&call)?;
@@ -74,13 +74,17 @@ impl Compared<'_> {
                 pick.name == best.name && (a == 2 * b || b == 2 * a)
             })
         };
-        let near: Vec<_> = others.iter().filter(|(pick, _)| is_near(pick)).copied().collect();
+        let more = point.offers.iter().filter(|(pick, _)| !is_own(pick));
+        let more: Vec<&(Pick, Seconds)> = more
+            .filter(|offer| !top.contains(offer))
+            .filter(|(pick, time)| is_near(pick) && may_win(*time) || also.contains(pick))
+            .collect();
         let own = Contender { pick: None, expected: point.own };
         let other = |(pick, time): &(Pick, Seconds)| Contender {
             pick: Some(pick.clone()),
             expected: Some(*time),
         };
-        Ok([own].into_iter().chain(top.into_iter().chain(near).map(other)).collect())
+        Ok([own].into_iter().chain(top.into_iter().chain(more).map(other)).collect())
     }
 
     /// The plan of the operation from races, which are in the order of their sizes.

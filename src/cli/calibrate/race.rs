@@ -16,7 +16,7 @@ use crate::cli::output::write_whole;
 use crate::cli::progress::Bar;
 use crate::cli::streams::say;
 use collcost::answer::race::{Entered, Race};
-use collcost::answer::tune::{self, Compared, Plan, Raced, Rendezvous};
+use collcost::answer::tune::{self, Compared, Pick, Plan, Raced, Rendezvous};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Ratio, Seconds};
@@ -30,6 +30,9 @@ use collcost::view;
 
 /// How long races may take together.
 const BUDGET: Seconds = Seconds(120.0);
+/// The part of it for the sizes that are asked for; the rest is for sizes between those at which different
+/// choices won.
+const FIRST: f64 = 0.75;
 /// The largest size if the flags give none, and the step from one to the next.
 const USUAL: Bytes = Bytes(4 << 20);
 const STEP: u64 = 4;
@@ -108,23 +111,24 @@ impl Args {
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
         let asked = Asked::new(self, library, world)?;
-        let mut entered = Vec::new();
+        let mut all = Vec::new();
         for operation in asked.operations(self)? {
-            entered.extend(asked.entered(self, operation, world.ranks())?);
+            all.extend(asked.entered(self, operation, world.ranks())?);
         }
-        let began = Instant::now();
-        let mut notes = Vec::new();
-        // What is cheap comes first: a large vector may take longer than all others together.
-        entered.sort_by(|a, b| round(a).0.total_cmp(&round(b).0));
-        let mut heats: Vec<Heat> =
-            entered.iter().map(|e| Heat::new(e.contenders.len(), round(e))).collect();
-        let done = match self.dry_run {
-            true => Ok(()),
-            false => self.run_heats(world, (&entered, &mut heats), &mut notes),
-        };
-        let time_s = (!self.dry_run).then(|| began.elapsed().as_secs_f64());
-        let mut all: Vec<(Entered, Heat)> = entered.into_iter().zip(heats).collect();
+        let budget = value::<Seconds>("--time-budget", self.time_budget.as_ref())?;
+        let budget = Duration::from_secs_f64(budget.unwrap_or(BUDGET).0.clamp(0.0, 86_400.0));
+        let (began, mut notes, mut done) = (Instant::now(), Vec::new(), Ok(()));
+        if !self.dry_run {
+            done = self.run_heats(world, &mut all, budget.mul_f64(FIRST), &mut notes);
+            let mut more = asked.between(&all, world.ranks())?;
+            if done.is_ok() {
+                let left = budget.saturating_sub(began.elapsed());
+                done = self.run_heats(world, &mut more, left, &mut notes);
+                all.extend(more);
+            }
+        }
         all.sort_by_key(|(e, _)| (e.operation.to_string(), e.size));
+        let time_s = (!self.dry_run).then(|| began.elapsed().as_secs_f64());
         let is_raced = |(e, _): &&(Entered, Heat)| e.contenders.len() > 1;
         let late = all.iter().filter(|(_, heat)| heat.is_late()).count();
         if late > 0 && !self.dry_run {
@@ -159,11 +163,13 @@ impl Args {
     fn run_heats(
         &self,
         world: &mut World,
-        (entered, heats): (&[Entered], &mut [Heat]),
+        all: &mut Vec<(Entered, Heat)>,
+        budget: Duration,
         notes: &mut Vec<String>,
     ) -> Result<()> {
-        let budget = value::<Seconds>("--time-budget", self.time_budget.as_ref())?;
-        let budget = Duration::from_secs_f64(budget.unwrap_or(BUDGET).0.clamp(0.0, 86_400.0));
+        // What is cheap comes first: a large vector may take longer than all others together.
+        all.sort_by(|a, b| a.1.round.0.total_cmp(&b.1.round.0));
+        let (entered, mut heats): (Vec<Entered>, Vec<Heat>) = all.drain(..).unzip();
         let mut bar = Bar::new(self.progress, &format!("{} ranks", world.ranks()));
         let watch = Watch::start();
         let began = Instant::now();
@@ -171,7 +177,7 @@ impl Args {
         let mut known = vec![false; entered.len()];
         let mut checked: Vec<Vec<bool>> =
             entered.iter().map(|e| vec![false; e.contenders.len()]).collect();
-        let done = race(heats, budget, &mut |at, contender| {
+        let done = race(&mut heats, budget, &mut |at, contender| {
             let Entered { operation, size, contenders, .. } = &entered[at];
             let one = &contenders[contender];
             watch.expect(expected(one));
@@ -206,6 +212,7 @@ impl Args {
             }
         });
         bar.end();
+        all.extend(entered.into_iter().zip(heats));
         done
     }
 }
@@ -339,7 +346,12 @@ impl Asked {
     }
 
     /// What is raced of an operation, at each size.
-    fn entered(&self, args: &Args, operation: Operation, ranks: u32) -> Result<Vec<Entered>> {
+    fn entered(
+        &self,
+        args: &Args,
+        operation: Operation,
+        ranks: u32,
+    ) -> Result<Vec<(Entered, Heat)>> {
         if self.tuning == Tuning::Mpich && !tune::mpich::reaches(operation, &self.query(operation)?)
         {
             return Ok(Vec::new());
@@ -356,19 +368,47 @@ impl Asked {
                 .at(format!("--sizes {}", args.sizes))
                 .help("a rank's block is a whole f32, and both vectors must lie in memory"));
         }
+        let entered = |size| self.at(operation, ranks, size, &[]);
+        sizes.into_iter().map(entered).collect()
+    }
+
+    /// Half way between neighbours at which different choices won.
+    fn between(&self, all: &[(Entered, Heat)], ranks: u32) -> Result<Vec<(Entered, Heat)>> {
+        let mut raced: Vec<(Operation, Raced)> =
+            all.iter().map(|(e, heat)| (e.operation, e.raced(heat))).collect();
+        raced.sort_by_key(|(operation, race)| (operation.to_string(), race.size));
+        let mut more = Vec::new();
+        for two in raced.windows(2) {
+            let [(operation, low), (other, high)] = two else { continue };
+            let size = (low.size.0 as f64 * high.size.0 as f64).sqrt() as u64 / 4 * 4;
+            let name = |race: &Raced| race.winner.as_ref().map(|pick| pick.name.clone());
+            let is_far = high.size.0 > low.size.0.saturating_mul(2);
+            if operation == other && is_far && name(low) != name(high) {
+                let winners: Vec<_> =
+                    [low, high].into_iter().filter_map(|r| r.winner.clone()).collect();
+                more.push(self.at(*operation, ranks, Bytes(size), &winners)?);
+            }
+        }
+        Ok(more)
+    }
+
+    /// What is raced at one size: what the model does not rule out, and `also`.
+    fn at(
+        &self,
+        operation: Operation,
+        ranks: u32,
+        size: Bytes,
+        also: &[Pick],
+    ) -> Result<(Entered, Heat)> {
         self.compared(operation, |compared| {
-            let entered = |size| {
-                let nodes = compared.query.placement.nodes();
-                let call = Call {
-                    flavour: operation.flavour,
-                    nodes,
-                    ..Call::new(operation.collective, ranks, size)
-                };
-                let own = self.own.choose(&call)?.name.into_owned();
-                let contenders = compared.contenders(size)?;
-                Ok(Entered { operation, size, own, contenders })
-            };
-            sizes.into_iter().map(entered).collect()
+            let nodes = compared.query.placement.nodes();
+            let call = Call::new(operation.collective, ranks, size);
+            let call = Call { flavour: operation.flavour, nodes, ..call };
+            let own = self.own.choose(&call)?.name.into_owned();
+            let contenders = compared.contenders(size, also)?;
+            let entered = Entered { operation, size, own, contenders };
+            let heat = Heat::new(entered.contenders.len(), round(&entered));
+            Ok((entered, heat))
         })
     }
 

@@ -644,6 +644,8 @@ mod tests {
         fails_after: Option<u32>,
         /// What a token bucket holds before each block.
         burst: u64,
+        /// So many blocks take three times as long.
+        slow: u32,
         blocks: u32,
     }
 
@@ -663,6 +665,7 @@ mod tests {
                 Kind::Local => 1e-7 + size.0 as f64 * 1e-10,
                 _ => link.map_or(0.0, |times| path.time(&times).0),
             };
+            let time = if self.blocks <= self.slow { 3.0 * time } else { time };
             // The first run that counts finds what the block has not sent before it.
             let sent = block.spill.0 + u64::from(block.warm) * size.0;
             let held = self.burst.saturating_sub(sent).min(size.0) as f64 * BETA;
@@ -688,14 +691,17 @@ mod tests {
     struct Desk {
         fails_after: Option<u32>,
         burst: u64,
+        /// Blocks of the first launch.
+        slow: u32,
         records: Vec<Record>,
         last: Option<Progress>,
     }
 
     impl Outside for Desk {
         fn launch(&mut self) -> Result<Launch> {
-            let runner =
-                Box::new(Model { fails_after: self.fails_after, burst: self.burst, blocks: 0 });
+            let slow = std::mem::take(&mut self.slow);
+            let (fails_after, burst) = (self.fails_after, self.burst);
+            let runner = Box::new(Model { fails_after, burst, slow, blocks: 0 });
             Ok(Launch { runner, record: LaunchRecord::default(), start: Start::Window })
         }
 
@@ -829,6 +835,27 @@ mod tests {
         assert_eq!(smallest(82e6, 20), Bytes(4 << 20));
         // 3 s for five runs of each of four: 0.15 s for a run.
         assert!((1_500_000..1_504_096).contains(&smallest(10e6, 20).0));
+    }
+
+    #[test]
+    fn a_stream_far_slower_than_the_messages_is_looked_at_again() {
+        let plan = Plan { wire: true, ..plan() };
+        let registry = Registry::builtin();
+        let stream = |slow| {
+            let mut desk = Desk { slow, ..Desk::default() };
+            let samples =
+                measure(&registry, &plan, Seconds(2e-8), Samples::default(), &mut desk).unwrap();
+            let launches = desk.records.iter().filter_map(|record| match record {
+                Record::Launch(launch) => launch.stream,
+                _ => None,
+            });
+            let first = launches.map(|rate| rate.0 * BETA).next().unwrap();
+            (first, samples.stream.unwrap().0 * BETA)
+        };
+        let (first, last) = stream(45);
+        assert!(first < 0.5 && last > 0.9, "{first} {last}");
+        let (first, last) = stream(0);
+        assert_eq!(first, last, "there was no reason to look again");
     }
 
     #[test]

@@ -56,6 +56,20 @@ fn a_bucket_does_not_halve_beta() {
     near("beta", fitted.link.beta.value.0, 1e-9, 0.01);
 }
 
+/// The largest sizes of a ladder, measured in a slower state of the machine, lie on a line that meets the
+/// axis below zero, as a bucket's do; a stream of data would have shown a bucket of half a mebibyte.
+#[test]
+fn a_bucket_that_a_stream_did_not_show_is_none() {
+    let truth = Truth { burst: 524_288.0, ..Truth::default() };
+    let samples = truth.samples(&operations(), 4, &ladder(32 << 20), 1);
+    let found = |stream| {
+        let asked = Asked { stream, ..asked() };
+        fit(&Registry::builtin(), &samples, &asked).unwrap().bucket
+    };
+    assert!(found(None).is_some());
+    assert_eq!(found(Some(Bandwidth(1e9))), None);
+}
+
 /// Four exchanges of sixteen times the bucket, near each other, agree on β; many messages far below it
 /// seem faster, each operation by another part, and follow no model.
 #[test]
