@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::six;
 use super::tune::{Contender, Raced};
-use crate::base::quantity::Bytes;
+use crate::base::quantity::{Bytes, Seconds};
 use crate::library::Operation;
 use crate::run::mpi::{Compared, Heat, OWN};
 
@@ -83,13 +83,15 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// What the heat showed.
+    /// What the heat showed: the others' times are those of the own choice by the ratio of the same rounds.
     #[must_use]
     pub fn raced(&self, heat: &Heat) -> Raced {
+        let own = heat.time(OWN);
+        let time = |i| Some(Seconds(own?.0 * heat.ratio(i, OWN)?.value.0));
         let others = self.contenders.iter().enumerate();
-        let others = others.filter_map(|(i, c)| Some((c.pick.clone()?, heat.time(i)?))).collect();
+        let others = others.filter_map(|(i, c)| Some((c.pick.clone()?, time(i)?))).collect();
         let winner = heat.winner().and_then(|winner| self.contenders[winner].pick.clone());
-        Raced { size: self.size, own: heat.time(OWN), others, winner }
+        Raced { size: self.size, own, others, winner }
     }
 
     /// The heat as a report has it.

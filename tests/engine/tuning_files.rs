@@ -300,6 +300,70 @@ fn a_change_is_found_to_the_byte_and_kept_off_measured_sizes() {
     assert_eq!(soft.spans[1].from.0, (8192.0 / 2.0_f64.sqrt()).round() as u64 + 1);
 }
 
+/// What races showed decides, also against the model, and only where something was raced.
+#[test]
+fn rules_of_races_are_those_that_won_around_their_sizes() {
+    let (registry, policy) = (Registry::builtin(), own("openmpi@4.1"));
+    let offers = |call: &Call| tune::openmpi::offers(&*policy, call);
+    let query = fitted("tcp", Collective::AllReduce, 6, (0.05, 0.05));
+    let compared = Compared {
+        registry: &registry,
+        policy: &*policy,
+        offers: &offers,
+        query: &query,
+        operation: Collective::AllReduce.into(),
+        rendezvous: None,
+    };
+    let at = |size: u64, factor: f64| {
+        let point = compared.point(Bytes(size)).unwrap();
+        let ring = point.offers.iter().find(|(pick, _)| pick.name == "ring").unwrap();
+        let own = Seconds(ring.1.0 * factor);
+        let winner = (factor > 1.0).then(|| ring.0.clone());
+        tune::Raced { size: Bytes(size), own: Some(own), others: vec![ring.clone()], winner }
+    };
+    let rule = |plan: &Plan, size: u64| plan.pick(Bytes(size)).map(|pick| pick.name.to_string());
+    let plan = compared.raced(&[at(1 << 16, 2.0), at(1 << 18, 3.0), at(1 << 20, 0.5)]).unwrap();
+    let ring = Some("ring".to_owned());
+    for size in [1 << 16, 100_000, 1 << 17, 1 << 18, 400_000] {
+        assert_eq!(rule(&plan, size), ring, "{size}");
+    }
+    // Below and beyond what was raced, and from half way to where the own choice won, nothing changes.
+    for size in [0, 1 << 15, 600_000, 1 << 20, 1 << 22] {
+        assert_eq!(rule(&plan, size), None, "{size}");
+    }
+    assert!(!compared.raced(&[at(1 << 16, 1.0), at(1 << 18, 0.9)]).unwrap().has_rules());
+    assert!(!compared.raced(&[]).unwrap().has_rules());
+}
+
+/// Who is raced is the own choice, then what the model does not rule out, from the best on.
+#[test]
+fn what_is_raced_may_be_faster_than_the_own_choice() {
+    let (registry, policy) = (Registry::builtin(), own("openmpi@4.1"));
+    let offers = |call: &Call| tune::openmpi::offers(&*policy, call);
+    let query = fitted("tcp", Collective::Broadcast, 8, (0.05, 0.05));
+    let compared = Compared {
+        registry: &registry,
+        policy: &*policy,
+        offers: &offers,
+        query: &query,
+        operation: Collective::Broadcast.into(),
+        rendezvous: None,
+    };
+    let of = |size: u64, also: &[tune::Pick]| compared.contenders(Bytes(size), also).unwrap();
+    let large = of(1 << 20, &[]);
+    let names: Vec<_> = large.iter().map(|c| c.pick.as_ref().map(|p| p.name.to_string())).collect();
+    assert!(names[0].is_none() && names[1].as_deref() == Some("pipeline"), "{names:?}");
+    let segments = large.iter().filter_map(|c| c.pick.as_ref());
+    let segments: Vec<u64> =
+        segments.filter(|pick| pick.name == "pipeline").map(|pick| pick.segment.0).collect();
+    let [best, half, double] = segments[..] else { panic!("{segments:?}") };
+    assert_eq!((half * 2, double), (best, best * 2));
+    // What is asked for is raced in any case, and once.
+    let also: Vec<_> = large.iter().filter_map(|c| c.pick.clone()).collect();
+    assert_eq!(of(1 << 20, &also).len(), large.len());
+    assert!(of(1 << 22, &also).len() >= large.len());
+}
+
 fn flat_call(ranks: u32, average: u64, total: u64, count: u64) -> mpich::Call {
     mpich::Call {
         inter: false,

@@ -22,7 +22,7 @@ const TOP: usize = 3;
 pub struct Contender {
     /// How it is requested; `None`: the library's own choice.
     pub pick: Option<Pick>,
-    /// The time that the model expects; absent where no algorithm prices the library's own choice.
+    /// The time that the model expects; of the library's own choice maybe only a part of it, or absent.
     pub expected: Option<Seconds>,
 }
 
@@ -40,9 +40,9 @@ pub struct Raced {
 }
 
 impl Compared<'_> {
-    /// The library's own choice and what the model, with its error, does not rule out to be faster: the
-    /// best of each algorithm, of the best one also half and twice its segments, and those of `also`. Only
-    /// the own choice where nothing is.
+    /// The library's own choice and the best algorithms that the model, with its error, does not rule out
+    /// to be faster, of the best one with segments also half and twice these, and those of `also`. Only the
+    /// own choice where nothing is.
     ///
     /// # Errors
     /// As [`Self::point`].
@@ -54,9 +54,11 @@ impl Compared<'_> {
         let is_own = |pick: &Pick| {
             offers.iter().any(|offer| offer.pick == *pick && offer.choice.runs == own.runs)
         };
+        // Where only a part of the own choice is priced, it may take any time.
+        let own_time = self.time(&own, size)?;
         let error = point.least_gain.0;
         let may_win = |time: Seconds| {
-            point.own.is_none_or(|own| time.0 * (1.0 - error) < own.0 * (1.0 + error))
+            own_time.is_none_or(|own| time.0 * (1.0 - error) < own.0 * (1.0 + error))
         };
         let mut others: Vec<&(Pick, Seconds)> =
             point.offers.iter().filter(|(pick, time)| !is_own(pick) && may_win(*time)).collect();

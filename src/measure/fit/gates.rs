@@ -3,6 +3,7 @@
 use super::{Estimate, Fitted, Point, Statistic};
 use crate::base::quantity::{Bandwidth, Bytes};
 use crate::base::stats::median;
+use crate::machine::link::Bucket;
 use crate::machine::sample::{Op, Origin, Wait};
 
 /// The result of a gate.
@@ -166,10 +167,15 @@ fn ladder(fit: &Fitted) -> Option<Gate> {
     let times: Vec<f64> = times.map(|p| p.time(fit.link.statistic).0).collect();
     let bulk = times.iter().filter(|t| **t > 10.0 * alpha).count();
     let start = times.iter().filter(|t| **t < 3.0 * alpha).count();
-    let enough = bulk >= LEAST && start >= LEAST;
+    // Large messages show β where α is not known; small ones show nothing of β.
+    let verdict = match (start >= LEAST, bulk >= LEAST) {
+        (true, true) => Verdict::Good,
+        (false, true) => Verdict::Marked,
+        (_, false) => Verdict::Refused,
+    };
     Some(Gate {
         name: "ladder",
-        verdict: if enough { Verdict::Good } else { Verdict::Refused },
+        verdict,
         said: format!("{start} points below 3 α and {bulk} above 10 α; {LEAST} of each are needed"),
         help: "measure smaller or larger sizes: α or β is not identifiable",
     })
@@ -193,8 +199,9 @@ fn settled(fit: &Fitted) -> Option<Gate> {
         name: "bucket",
         verdict: if count >= LEAST { Verdict::Good } else { Verdict::Refused },
         said: format!(
-            "{count} points with messages of {least} or more, sixteen times the token bucket; \
-             {LEAST} are needed"
+            "{count} points with messages of {least} or more, {} times the token bucket; {LEAST} are \
+             needed",
+            Bucket::LEAST
         ),
         help: "measure for longer: larger messages show the link's rate",
     })
