@@ -58,7 +58,7 @@ mod measure {
     use collcost::base::quantity::Bytes;
     use collcost::model::algorithm::Registry;
     use collcost::run::execute::{Block, Check, Runner, Start};
-    use collcost::run::launch::{Executor, Group, Setup};
+    use collcost::run::launch::{Executor, Group, Pin, Setup};
     use collcost::run::transport::Wait;
 
     use super::cells::{Cell, PEERS, Site, reps};
@@ -176,7 +176,7 @@ mod measure {
             ranks: site.ranks(),
             transport: site.transport(),
             wait: Some(if site.spins() { Wait::Spin } else { Wait::Poll }),
-            pin: true,
+            pin: Pin::InOrder,
             places: network.map(Network::places).unwrap_or_default(),
             delay: None,
             interrupt: None,

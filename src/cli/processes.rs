@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::flags::value;
 use super::run::RANK;
 use collcost::base::error::{Error, Result};
-use collcost::run::launch::{Place, Setup};
+use collcost::run::launch::{Pin, Place, Setup};
 use collcost::run::transport::Kind;
 
 // How ranks are started.
@@ -25,6 +25,10 @@ pub(super) struct ProcessFlags {
     /// Let ranks move between CPUs
     #[arg(long, hide_short_help = true)]
     no_pin: bool,
+    /// The CPUs of the ranks, rank 0's first, such as 0,8 for two cores that share no cache; default:
+    /// in order
+    #[arg(long, value_name = "CPU,…", conflicts_with = "no_pin", hide_short_help = true)]
+    cpus: Option<String>,
     /// Network namespaces for ranks over TCP, with their addresses: r1=10.0.0.1,r2=10.0.0.2
     #[arg(long, value_name = "NAME=ADDRESS,…", hide_short_help = true)]
     netns: Option<String>,
@@ -64,11 +68,34 @@ impl ProcessFlags {
             ranks: 0,
             transport,
             wait: value("--wait", self.wait.as_ref())?,
-            pin: !self.no_pin,
+            pin: self.pin(started)?,
             places,
             delay: None,
             interrupt: Some(interruption()?),
         })
+    }
+
+    /// The CPUs of ranks. Those `started` by a launcher have theirs from it.
+    fn pin(&self, started: bool) -> Result<Pin> {
+        let Some(text) = &self.cpus else {
+            return Ok(if self.no_pin { Pin::Free } else { Pin::InOrder });
+        };
+        let place = |e: Error| e.at(format!("--cpus {text}"));
+        if started {
+            return Err(place(Error::input("a launcher has placed the ranks already"))
+                .help("let it bind them to CPUs, or add --launcher none"));
+        }
+        let cpu = |word: &str| {
+            word.trim().parse::<usize>().map_err(|_| {
+                place(Error::input(format!("`{word}` is not the number of a CPU"))).help("write 0,8")
+            })
+        };
+        text.split(',').map(cpu).collect::<Result<Vec<usize>>>().map(Pin::To)
+    }
+
+    /// How many CPUs ranks are given by hand.
+    pub(super) fn cpus(&self) -> Option<u32> {
+        self.cpus.as_ref().map(|text| text.split(',').count() as u32)
     }
 
     /// The value of `--transport`.
@@ -85,6 +112,7 @@ impl ProcessFlags {
             transport.map(|name| format!("--transport {name}")),
             self.wait.as_ref().map(|wait| format!("--wait {wait}")),
             self.no_pin.then(|| "--no-pin".to_owned()),
+            self.cpus.as_ref().map(|cpus| format!("--cpus {cpus}")),
             spaces.map(|count| format!("--netns ({count})")),
         ];
         words.into_iter().flatten().collect()

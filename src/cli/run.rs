@@ -98,7 +98,10 @@ impl Args {
         let block = self.how.block()?;
         if self.on.ranks.is_silent() {
             // Fewer than two ranks show nothing.
-            let ranks = usable()?.at_once.clamp(2, 64) as u32;
+            let ranks = match self.processes.cpus() {
+                Some(cpus) => cpus,
+                None => usable()?.at_once.clamp(2, 64) as u32,
+            };
             self.on.ranks = self.on.ranks.with_ranks(ranks);
         }
         let query = self.call.query(&self.on, collective, None);

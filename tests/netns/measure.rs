@@ -11,7 +11,7 @@ use collcost::machine::sample::{LaunchRecord, Op, Origin, Record, Samples};
 use collcost::model::algorithm::Registry;
 use collcost::run::calibrate::{Launch, Outside, Plan, Progress, clock_step, measure};
 use collcost::run::execute::{Block, Runner, Start, Timed};
-use collcost::run::launch::{Executor, Group, Setup};
+use collcost::run::launch::{Executor, Group, Pin, Setup};
 use collcost::run::transport::{Delay, Kind, Wait};
 
 use crate::network::Network;
@@ -24,7 +24,7 @@ pub fn setup(network: &Network, ranks: u32, wait: Wait, delay: Option<Delay>) ->
         ranks,
         transport: Kind::Tcp,
         wait: Some(wait),
-        pin: true,
+        pin: Pin::InOrder,
         places: network.places(),
         delay,
         interrupt: None,

@@ -18,7 +18,7 @@ use collcost::model::formula::Shape;
 use collcost::model::schedule::combine::Relabel;
 use collcost::model::schedule::{Layout, List, Schedule};
 use collcost::run::execute::{Block, Check, Runner, Start, compile};
-use collcost::run::launch::{Executor, Group, Place, Setup, usable};
+use collcost::run::launch::{Executor, Group, Pin, Place, Setup, usable};
 use collcost::run::transport::{Action, Kind, Part, Wait, tcp};
 
 #[path = "../support/process.rs"]
@@ -42,7 +42,7 @@ fn setup(ranks: u32, transport: Kind) -> Setup {
         ranks,
         transport,
         wait: Some(Wait::Poll),
-        pin: false,
+        pin: Pin::Free,
         places: Vec::new(),
         delay: None,
         interrupt: None,
@@ -109,6 +109,24 @@ fn every_schedule(transport: Kind) {
         }
         group.end();
     }
+}
+
+#[test]
+fn ranks_stay_on_the_cpus_that_they_are_given() {
+    let cpus: Vec<usize> = usable().unwrap().cpus.into_iter().rev().take(2).collect();
+    let pinned = Setup { pin: Pin::To(cpus.clone()), ..setup(2, Kind::Shm) };
+    let given: Vec<_> = cpus.iter().cycle().take(2).copied().map(Some).collect();
+    assert_eq!(Group::start(pinned).unwrap().cpus(), given);
+    let nowhere = Setup { pin: Pin::To(vec![1 << 20]), ..setup(2, Kind::Shm) };
+    let refused = Group::start(nowhere).map(|group| group.ranks()).unwrap_err();
+    assert!(refused.is_input() && refused.what().contains("CPU 1048576"), "{refused}");
+    // Two ranks that spin on one CPU would wait for each other's time slices.
+    let together = Setup {
+        pin: Pin::To(vec![cpus[0]]),
+        wait: Some(Wait::Spin),
+        ..setup(2, Kind::Shm)
+    };
+    assert!(Group::start(together).is_err());
 }
 
 #[test]

@@ -234,7 +234,8 @@ impl Args {
             return Ok((setup, usable));
         }
         // Fewer than two ranks show nothing.
-        let ranks = ranks.unwrap_or(usable.at_once.clamp(2, 64) as u32);
+        let usual = || self.processes.cpus().unwrap_or(usable.at_once.clamp(2, 64) as u32);
+        let ranks = ranks.unwrap_or_else(usual);
         if ranks < 2 {
             return Err(Error::input("a single rank has no peer")
                 .at("--ranks 1")
@@ -244,7 +245,7 @@ impl Args {
         // If others need the CPU of a spinning rank, it loses whole time slices of the scheduler.
         let spins = || {
             let fits = ranks as usize <= usable.at_once;
-            fits && idle_cpus(&usable.cpus).0 > f64::from(ranks) - BUSY
+            fits && idle_cpus(&setup.pin.among(&usable)).0 > f64::from(ranks) - BUSY
         };
         setup.wait = setup.wait.or_else(|| Some(if spins() { Wait::Spin } else { Wait::Poll }));
         Ok((setup, usable))

@@ -8,7 +8,7 @@ use crate::cli::streams::say;
 use collcost::base::error::{Error, Result};
 use collcost::measure::fit::Gate;
 use collcost::run::calibrate::{Host, Intent};
-use collcost::run::launch::{Group, Setup, Usable};
+use collcost::run::launch::{Group, Pin, Setup, Usable};
 use collcost::run::rendezvous::{
     Hosts, Launcher, Made, Meeting, Part, Purpose, Token, Typed, meet, serve,
 };
@@ -189,7 +189,7 @@ impl Site {
     /// Starts the ranks anew.
     pub(super) fn start(&mut self) -> Result<Group> {
         let Setup { program, wait, pin, .. } = &self.setup;
-        let how = (wait.unwrap_or(Wait::Poll), *pin);
+        let how = (wait.unwrap_or(Wait::Poll), *pin != Pin::Free);
         let interrupt = || -> Result<Option<OwnedFd>> { Ok(self.setup.try_clone()?.interrupt) };
         match &mut self.hosts {
             Some(hosts) => hosts.start(program, how, interrupt()?),

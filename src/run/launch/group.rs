@@ -1,6 +1,6 @@
 //! The group's side: gives ranks work, watches them, and ends all of them when one is lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::control::{Answer, Hello};
 use super::process::Process;
 use super::seat::Seat;
-use super::usable::usable;
+use super::usable::{Pin, usable};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::Op;
@@ -66,8 +66,8 @@ pub struct Setup {
     pub transport: Kind,
     /// How ranks wait; if absent, they spin where each has its own CPU.
     pub wait: Option<Wait>,
-    /// Whether each rank stays on one CPU, rank r on the r-th.
-    pub pin: bool,
+    /// The CPU on which each rank stays.
+    pub pin: Pin,
     /// Where ranks run, assigned in turn and repeated from the first; empty: on loopback.
     pub places: Vec<Place>,
     /// Delays every message before it is sent, including those of barriers: for tests, a latency
@@ -88,7 +88,8 @@ impl Setup {
             .map_err(|e| Error::environment(format!("interruptions cannot be watched: {e}")))?;
         let Self { program, ranks, transport, wait, pin, places, delay, .. } = self;
         let (program, places) = (program.clone(), places.clone());
-        let (ranks, transport, wait, pin, delay) = (*ranks, *transport, *wait, *pin, *delay);
+        let (ranks, transport, wait, delay) = (*ranks, *transport, *wait, *delay);
+        let pin = pin.clone();
         Ok(Self { program, ranks, transport, wait, pin, places, delay, interrupt })
     }
 }
@@ -135,14 +136,17 @@ impl Group {
     pub fn start(setup: Setup) -> Result<Self> {
         let Setup { program, ranks, transport, wait, pin, places, delay, interrupt } = setup;
         let usable = usable()?;
-        let fits = ranks as usize <= usable.at_once;
+        let cpus: Vec<Option<usize>> =
+            (0..ranks.min(MOST_RANKS)).map(|rank| pin.cpu(rank, &usable)).collect::<Result<_>>()?;
+        let own: BTreeSet<usize> = pin.among(&usable).into_iter().collect();
+        let fits = ranks as usize <= usable.at_once.min(own.len());
         let wait = wait.unwrap_or(if fits { Wait::Spin } else { Wait::Poll });
         if ranks == 0 || ranks > MOST_RANKS {
             return Err(Error::environment(format!("{ranks} ranks on one host"))
                 .help(format!("run 1 to {MOST_RANKS}")));
         }
         if wait == Wait::Spin && !fits {
-            let cpus = usable.at_once;
+            let cpus = usable.at_once.min(own.len());
             return Err(Error::environment(format!(
                 "{ranks} ranks would spin on {cpus} usable CPUs and wait for each other's time \
                  slices instead of messages"
@@ -174,7 +178,7 @@ impl Group {
                 transport,
                 wait,
                 parent: std::process::id().cast_signed(),
-                cpu: usable.slot(rank as usize).filter(|_| pin),
+                cpu: cpus[rank as usize],
                 namespace: place.namespace,
                 address: place.address,
                 patience: CONNECT,

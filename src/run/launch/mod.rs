@@ -27,4 +27,4 @@ pub use group::{Executor, Group, Place, Setup};
 pub(crate) use process::Process;
 pub(crate) use seat::Seat;
 pub use serve::serve;
-pub use usable::{Usable, usable};
+pub use usable::{Pin, Usable, usable};

@@ -1,5 +1,6 @@
 //! The CPUs that this process may use.
 
+use std::fmt;
 use std::fs;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -21,6 +22,62 @@ impl Usable {
     pub fn slot(&self, index: usize) -> Option<usize> {
         let many = self.cpus.len();
         (many > 0).then(|| self.cpus[index % many])
+    }
+}
+
+/// The CPU on which each rank stays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pin {
+    /// Ranks move between CPUs.
+    Free,
+    /// Rank r stays on the r-th usable CPU.
+    InOrder,
+    /// Rank r stays on the r-th of these.
+    To(Vec<usize>),
+}
+
+impl Pin {
+    /// The CPUs on which ranks may be.
+    #[must_use]
+    pub fn among(&self, usable: &Usable) -> Vec<usize> {
+        match self {
+            Self::Free | Self::InOrder => usable.cpus.clone(),
+            Self::To(cpus) => cpus.clone(),
+        }
+    }
+
+    /// The CPU of a rank; after the last one it starts over.
+    ///
+    /// # Errors
+    /// A CPU that may not be used.
+    pub(super) fn cpu(&self, rank: u32, usable: &Usable) -> Result<Option<usize>> {
+        let cpus = match self {
+            Self::Free => return Ok(None),
+            Self::InOrder => return Ok(usable.slot(rank as usize)),
+            Self::To(cpus) => cpus,
+        };
+        let cpu = (!cpus.is_empty()).then(|| cpus[rank as usize % cpus.len()]);
+        match cpu.filter(|cpu| !usable.cpus.contains(cpu)) {
+            None => Ok(cpu),
+            Some(cpu) => {
+                let known: Vec<String> = usable.cpus.iter().map(ToString::to_string).collect();
+                Err(Error::input(format!("CPU {cpu} cannot be used here"))
+                    .help(format!("usable: {}", known.join(","))))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Free => f.write_str("false"),
+            Self::InOrder => f.write_str("true"),
+            Self::To(cpus) => {
+                let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+                f.write_str(&cpus.join(","))
+            }
+        }
     }
 }
 
