@@ -87,7 +87,8 @@ impl ProcessFlags {
         }
         let cpu = |word: &str| {
             word.trim().parse::<usize>().map_err(|_| {
-                place(Error::input(format!("`{word}` is not the number of a CPU"))).help("write 0,8")
+                place(Error::input(format!("`{word}` is not the number of a CPU")))
+                    .help("write 0,8")
             })
         };
         text.split(',').map(cpu).collect::<Result<Vec<usize>>>().map(Pin::To)

@@ -121,7 +121,10 @@ fn gains_are_medians_of_pairs_with_the_interval_of_a_median() {
     assert!(said.contains("6 hosts: geometric mean 8.70 over 1 cells"), "{said}");
     // √(8.7 · 1)
     assert!(said.contains("geometric mean 2.95 over 2 cells"), "{said}");
-    assert!(said.ends_with("intervals wholly below 1: none\ngains below 0.97: none\npassed\n"), "{said}");
+    assert!(
+        said.ends_with("intervals wholly below 1: none\ngains below 0.97: none\npassed\n"),
+        "{said}"
+    );
     assert_eq!(code, Some(0));
 }
 

@@ -121,11 +121,8 @@ fn ranks_stay_on_the_cpus_that_they_are_given() {
     let refused = Group::start(nowhere).map(|group| group.ranks()).unwrap_err();
     assert!(refused.is_input() && refused.what().contains("CPU 1048576"), "{refused}");
     // Two ranks that spin on one CPU would wait for each other's time slices.
-    let together = Setup {
-        pin: Pin::To(vec![cpus[0]]),
-        wait: Some(Wait::Spin),
-        ..setup(2, Kind::Shm)
-    };
+    let together =
+        Setup { pin: Pin::To(vec![cpus[0]]), wait: Some(Wait::Spin), ..setup(2, Kind::Shm) };
     assert!(Group::start(together).is_err());
 }
 

@@ -72,7 +72,10 @@ impl Args {
             (self.drain.is_some(), "--drain"),
             (self.registered, "--registered"),
             (self.nccl_lib.is_some(), "--nccl-lib"),
-            (!self.processes.words().is_empty(), "--transport, --wait, --no-pin, --cpus and --netns"),
+            (
+                !self.processes.words().is_empty(),
+                "--transport, --wait, --no-pin, --cpus and --netns",
+            ),
         ];
         match others.iter().find(|(typed, _)| *typed) {
             None => Ok(Some(known)),

@@ -109,9 +109,9 @@ fn samples_become_a_profile_that_other_commands_read() {
 #[test]
 fn a_refused_fit_writes_nothing_unless_forced() {
     let folder = Folder::new("refused");
-    let sizes: Vec<u64> = (22..27).map(|k| 1 << k).collect();
+    let sizes: Vec<u64> = (3..10).map(|k| 1 << k).collect();
     let samples = Truth::default().samples(&operations(), 4, &sizes, 1);
-    let file = folder.file("large.jsonl", &lines(&samples, "f"));
+    let file = folder.file("small.jsonl", &lines(&samples, "f"));
     let out = folder.at("refused.toml");
     let _ = std::fs::remove_file(&out);
     let fit = collcost(&["fit", &file, "--out", &out]);
