@@ -65,6 +65,7 @@ impl Args {
                 .help("write openmpi, mpich or nccl")
         })?;
         let others = [
+            (self.n.is_some(), "--ranks"),
             (self.check, "--check"),
             (self.resume, "--resume"),
             (self.samples.is_some(), "--samples"),
@@ -318,7 +319,9 @@ impl Asked {
                 return Err(place(Error::input(format!("{operation} is not raced")))
                     .help(format!("known: {}", names.join(", "))));
             }
-            asked.push(operation);
+            if !asked.contains(&operation) {
+                asked.push(operation);
+            }
         }
         Ok(asked)
     }
@@ -440,7 +443,7 @@ impl Asked {
                 env!("CARGO_PKG_VERSION"),
                 library.id()
             ),
-            format!("raced on {} ranks, {} hosts, sizes{ends}", world.ranks(), world.nodes()),
+            format!("raced on {} ranks, hosts: {}, sizes{ends}", world.ranks(), world.nodes()),
             format!(
                 "a rule exists where another choice surely (95 %) took at least {:.0} % less time than",
                 100.0 * ALIKE.0

@@ -1,7 +1,7 @@
 //! Checks of a fit against its own samples: good, marked or refused.
 
 use super::{Estimate, Fitted, Point, Statistic};
-use crate::base::quantity::{Bandwidth, Bytes};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio};
 use crate::base::stats::median;
 use crate::machine::link::Bucket;
 use crate::machine::sample::{Op, Origin, Wait};
@@ -95,11 +95,13 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
         "measure the largest sizes on an otherwise idle machine",
     ));
     // What measuring for longer would narrow.
-    let half = |e: Estimate<f64>| {
-        let between = fit.between_runs.0.min(e.half());
+    let half = |e: Estimate<f64>, between: Ratio| {
+        let between = between.0.min(e.half());
         ((e.half() - between) * (e.half() + between)).sqrt()
     };
-    let (alpha, beta) = (half(fit.link.alpha.map(|a| a.0)), half(fit.link.beta.map(|b| b.0)));
+    let between = fit.between_runs;
+    let alpha = half(fit.link.alpha.map(|a| a.0), between.starts);
+    let beta = half(fit.link.beta.map(|b| b.0), between.bytes);
     // One known parameter makes a usable profile; with neither known there is none.
     let least = if alpha <= UNKNOWN { NEVER } else { UNKNOWN };
     gates.push(small(

@@ -43,6 +43,7 @@ pub use point::{Point, Statistic};
 pub use profile::About;
 pub use protocol::{HeldOut, Protocol, Protocols, Switch, has_protocols, protocols};
 pub use states::OtherState;
+pub use stretches::BetweenRuns;
 
 use std::num::NonZeroU32;
 
@@ -170,7 +171,7 @@ pub struct Fitted {
     pub inflation: Ratio,
     /// The part of every interval that no longer measuring narrows: half the 95 % interval, over the
     /// value, by which parameters differ between runs on a machine that has not changed.
-    pub between_runs: Ratio,
+    pub between_runs: BetweenRuns,
     /// The part of the blocks that were disturbed.
     pub disturbed: Ratio,
     /// The other of the machine's two states, if it showed two.
@@ -298,7 +299,7 @@ pub fn fit_points(
         r2_log: main.r2_log(),
         condition: Ratio(main.identified.condition),
         inflation: Ratio(main.identified.inflation),
-        between_runs: Ratio(stretches::between_runs(origin)),
+        between_runs: stretches::between_runs(origin),
         disturbed,
         other_state: None,
         gates: Vec::new(),
@@ -444,14 +445,17 @@ impl Shared<'_> {
             let own = entries.iter().filter(|e| counts(e));
             let moved = stretches::between(own.map(|e| &self.points[e.point]));
             let chosen = other_knots(parameter(&model), &rivals, parameter);
-            moved.hypot(chosen).hypot(stretches::between_runs(self.origin))
+            moved.hypot(chosen)
         };
+        let between = stretches::between_runs(self.origin);
         // Behind a token bucket smaller messages differ by what it holds just then.
         let is_bulk = |e: &Entry| settled(e) || bucket.is_none() && e.time > 10.0 * model.alpha();
         Ok(Work {
             shared: self,
-            of_start: of(&|e| e.time < 3.0 * model.alpha(), &Model::alpha),
-            of_bytes: of(&is_bulk, &Model::beta).hypot(stretches::of_traffic(self.origin)),
+            of_start: of(&|e| e.time < 3.0 * model.alpha(), &Model::alpha).hypot(between.starts.0),
+            of_bytes: of(&is_bulk, &Model::beta)
+                .hypot(between.bytes.0)
+                .hypot(stretches::of_traffic(self.origin)),
             statistic,
             draws: fits,
             widening: widening(&groups, basis.p()),
