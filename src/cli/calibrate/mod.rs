@@ -90,11 +90,11 @@ pub(super) struct Args {
     /// Allocate and register the buffers with NCCL (ncclMemAlloc, ncclCommRegister)
     #[arg(long, hide_short_help = true)]
     registered: bool,
-    /// Measure a library's own algorithms: nccl, as --transport nccl; openmpi or mpich, whose mpirun
-    /// started the ranks, by races that --out takes as a tuning file
+    /// Race a library's own algorithms: openmpi or mpich, whose mpirun starts this command; --out is then
+    /// the tuning file to write. nccl is --transport nccl
     #[arg(long, value_name = "NAME")]
     library: Option<String>,
-    /// With --library openmpi or mpich: the profile whose model says what to race; default: `local`
+    /// The profile whose model says what is worth racing; default: `local`
     #[arg(long, value_name = "PROFILE", requires = "library", hide_short_help = true)]
     on: Option<String>,
     /// The profile to write; default: `local`, in your own profiles
