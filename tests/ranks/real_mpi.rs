@@ -178,11 +178,16 @@ fn ran(line: &str) -> (String, u64) {
 
 /// The heats of a race on four ranks, each with its contenders that are not the library's own choice:
 /// name, segment, and how often it ran.
-fn raced(mut launcher: Command, library: &str, rules: &Path) -> (String, Vec<Contenders>) {
+fn raced(
+    mut launcher: Command,
+    library: &str,
+    rules: &Path,
+    more: &[&str],
+) -> (String, Vec<Contenders>) {
     let tuned = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fitted.toml");
     launcher.arg(env!("CARGO_BIN_EXE_collcost")).args(["calibrate", "--library", library, "--on"]);
     launcher.arg(tuned).args(["--ops", "broadcast,allgather,reducescatter", "--sizes", "16K,64K"]);
-    launcher.args(["--time-budget", "20s", "--format", "json", "--out"]).arg(rules);
+    launcher.args(["--time-budget", "20s", "--format", "json", "--out"]).arg(rules).args(more);
     let output = launcher.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
@@ -295,12 +300,16 @@ fn open_mpi_runs_what_a_race_forces() {
     }
     let folder = Folder::new("openmpi-race");
     let (_, spy) = built(&folder, "mpicc.openmpi", "spy_openmpi.c");
-    let mut command = Command::new("timeout");
-    command.args(["-k", "5", "100", "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]);
-    command.args(["-n", "4", "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", "1"]);
-    command.arg("-x").arg(format!("LD_PRELOAD={}", spy.display()));
+    let command = || {
+        let mut command = Command::new("timeout");
+        command.args(["-k", "5", "100", "mpirun.openmpi", "--allow-run-as-root"]);
+        command.args(["--oversubscribe", "-n", "4", "--mca", "btl", "self,vader"]);
+        command.args(["--mca", "mpi_yield_when_idle", "1"]);
+        command.arg("-x").arg(format!("LD_PRELOAD={}", spy.display()));
+        command
+    };
     let file = folder.file("rules.conf");
-    let (said, heats) = raced(command, "openmpi", &file);
+    let (said, heats) = raced(command(), "openmpi", &file, &[]);
     let lines = said.lines().filter_map(|line| line.strip_prefix("RUNS 0 "));
     let entered: std::collections::BTreeSet<(String, u64)> = lines.map(ran).collect();
     let contenders: Vec<_> = heats.iter().flatten().collect();
@@ -311,6 +320,14 @@ fn open_mpi_runs_what_a_race_forces() {
     }
     let text = fs::read_to_string(&file).unwrap();
     tuning_file::read_openmpi_rules(&text, "rules.conf").unwrap();
+    // Its rounds are kept: it goes on with them, or puts them aside.
+    let rounds = || fs::read_to_string(folder.file("rules.race.jsonl")).unwrap().lines().count();
+    let kept = rounds();
+    let (_, again) = raced(command(), "openmpi", &file, &["--resume"]);
+    let runs = |heats: &[Contenders]| heats.iter().flatten().map(|c| c.2).sum::<u64>();
+    assert!(runs(&again) >= runs(&heats) && rounds() >= kept, "{again:?}");
+    raced(command(), "openmpi", &file, &[]);
+    assert!(folder.file("rules.1.race.jsonl").exists());
 }
 
 #[test]
@@ -322,7 +339,7 @@ fn mpich_runs_what_a_race_forces() {
     let mut command = Command::new("timeout");
     command.args(["-k", "5", "100", "mpirun.mpich", "-n", "4"]);
     let file = folder.file("tuned.json");
-    let (_, heats) = raced(command, "mpich", &file);
+    let (_, heats) = raced(command, "mpich", &file, &[]);
     let contenders: Vec<_> = heats.iter().flatten().collect();
     assert!(contenders.len() > 3, "{contenders:?}");
     assert!(contenders.iter().all(|(_, _, runs)| *runs >= 3), "{contenders:?}");

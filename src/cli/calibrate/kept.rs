@@ -11,6 +11,8 @@ use crate::cli::output::rename_new;
 use collcost::base::error::{Error, Result};
 use collcost::machine::sample::{self, Header, Record, Samples, Writer};
 
+/// How the names of files of samples end.
+const SAMPLES: &str = ".samples.jsonl";
 /// How often samples are synced to disk.
 const SYNC: Duration = Duration::from_secs(2);
 
@@ -116,11 +118,13 @@ fn same(old: &Header, new: &Header, name: &str) -> Result<()> {
 }
 
 /// Renames the samples of an earlier calibration, so that they are never lost.
-fn set_aside(path: &Path) -> std::io::Result<()> {
+pub(super) fn set_aside(path: &Path) -> std::io::Result<()> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let stem = name.strip_suffix(".samples.jsonl").unwrap_or(&name);
+    let split = |ending: &'static str| name.strip_suffix(ending).map(|stem| (stem, ending));
+    let (stem, ending) =
+        split(".race.jsonl").or_else(|| split(SAMPLES)).unwrap_or((name.as_str(), SAMPLES));
     for number in 1_u32..100_000 {
-        let other = path.with_file_name(format!("{stem}.{number}.samples.jsonl"));
+        let other = path.with_file_name(format!("{stem}.{number}{ending}"));
         match rename_new(path, &other) {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             done => return done,

@@ -4,6 +4,7 @@
 pub(super) mod gpu;
 mod kept;
 mod race;
+mod rounds;
 mod site;
 
 use std::io::Write;

@@ -1,13 +1,15 @@
 //! `calibrate --library openmpi` and `--library mpich`: a library's own algorithms, raced in the ranks
 //! that its `mpirun` started.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::rounds::Rounds;
 use super::{AUTO, Args};
 use crate::cli::Stop;
 use crate::cli::export::tuning::{Tuning, offers};
@@ -25,7 +27,7 @@ use collcost::library::{Call, Operation, Policy, Site, policy};
 use collcost::machine::query::Query;
 use collcost::model::algorithm::{Library, Registry};
 use collcost::run::calibrate::Progress;
-use collcost::run::mpi::{ALIKE, Forced, Heat, LARGEST, Timing, World, race};
+use collcost::run::mpi::{ALIKE, Forced, Heat, LARGEST, Timing, Track, World, race};
 use collcost::view;
 
 /// How long races may take together.
@@ -67,8 +69,6 @@ impl Args {
         let others = [
             (self.n.is_some(), "--ranks"),
             (self.check, "--check"),
-            (self.resume, "--resume"),
-            (self.samples.is_some(), "--samples"),
             (self.stat.is_some(), "--stat"),
             (self.drain.is_some(), "--drain"),
             (self.registered, "--registered"),
@@ -123,13 +123,22 @@ impl Args {
         let budget = Duration::from_secs_f64(budget.unwrap_or(BUDGET).0.clamp(0.0, 86_400.0));
         let (began, mut notes, mut done) = (Instant::now(), Vec::new(), Ok(()));
         if !self.dry_run {
-            done = self.run_heats(world, &mut all, budget.mul_f64(FIRST), &mut notes);
-            let mut more = asked.between(&all, world.ranks())?;
+            let beside =
+                || self.out.as_ref().map(|out| Path::new(out).with_extension("race.jsonl"));
+            let file = self.samples.as_ref().map(PathBuf::from).or_else(beside);
+            let mut rounds = Rounds::open(file, self.resume, world)?;
+            let mut desk = Desk { world, rounds: &mut rounds, notes: &mut notes };
+            done = self.run_heats(&mut desk, &mut all, budget.mul_f64(FIRST));
+            let mut more = asked.between(&all, desk.world.ranks())?;
             if done.is_ok() {
                 let left = budget.saturating_sub(began.elapsed());
-                done = self.run_heats(world, &mut more, left, &mut notes);
+                done = self.run_heats(&mut desk, &mut more, left);
                 all.extend(more);
             }
+            done = done.map_err(|e| match rounds.path() {
+                Some(path) => e.or_help(format!("{}; --resume continues", path.display())),
+                None => e,
+            });
         }
         all.sort_by_key(|(e, _)| (e.operation.to_string(), e.size));
         let time_s = (!self.dry_run).then(|| began.elapsed().as_secs_f64());
@@ -166,58 +175,89 @@ impl Args {
     /// Runs the heats; what cannot run is left out, with a note.
     fn run_heats(
         &self,
-        world: &mut World,
+        desk: &mut Desk<'_>,
         all: &mut Vec<(Entered, Heat)>,
         budget: Duration,
-        notes: &mut Vec<String>,
     ) -> Result<()> {
         // What is cheap comes first: a large vector may take longer than all others together.
         all.sort_by(|a, b| a.1.round.0.total_cmp(&b.1.round.0));
         let (entered, mut heats): (Vec<Entered>, Vec<Heat>) = all.drain(..).unzip();
-        let mut bar = Bar::new(self.progress, &format!("{} ranks", world.ranks()));
-        let watch = Watch::start();
-        let began = Instant::now();
-        let raced = entered.iter().filter(|e| e.contenders.len() > 1).count();
-        let mut known = vec![false; entered.len()];
-        let mut checked: Vec<Vec<bool>> =
-            entered.iter().map(|e| vec![false; e.contenders.len()]).collect();
-        let done = race(&mut heats, budget, &mut |at, contender| {
-            let Entered { operation, size, contenders, .. } = &entered[at];
-            let one = &contenders[contender];
-            watch.expect(expected(one));
-            known[at] = true;
-            bar.show(&Progress {
-                finished: known.iter().filter(|known| **known).count(),
-                points: raced,
-                left: Some(budget.saturating_sub(began.elapsed())),
-                worst: None,
-                disturbed: Ratio(0.0),
-            });
-            let forced = match &one.pick {
-                None => Forced::default(),
-                Some(pick) => match world.number(*operation, pick.id, &pick.name) {
-                    Ok(number) => Forced { number, segment: pick.segment },
-                    Err(error) => {
-                        note(notes, error.what().to_owned());
-                        return Ok(None);
-                    }
-                },
-            };
-            let check = !std::mem::replace(&mut checked[at][contender], true);
-            let timing =
-                Timing { operation: *operation, size: *size, forced, runs: runs(one), check };
-            match world.time(&timing) {
-                Ok(times) => Ok(median(times)),
-                Err(error) if error.is_lost() => Err(error),
-                Err(error) => {
-                    note(notes, error.to_string().replace('\n', ";"));
-                    Ok(None)
-                }
-            }
-        });
-        bar.end();
+        for (entered, heat) in entered.iter().zip(&mut heats) {
+            desk.rounds.add(entered, heat);
+        }
+        let mut running = Running {
+            bar: Bar::new(self.progress, &format!("{} ranks", desk.world.ranks())),
+            desk,
+            entered: &entered,
+            watch: Watch::start(),
+            until: Instant::now() + budget,
+            known: vec![false; entered.len()],
+            checked: BTreeSet::new(),
+        };
+        let done = race(&mut heats, budget, &mut running);
+        running.bar.end();
         all.extend(entered.into_iter().zip(heats));
         done
+    }
+}
+
+/// Where heats run, and what is kept of them.
+struct Desk<'a> {
+    world: &'a mut World,
+    rounds: &'a mut Rounds,
+    notes: &'a mut Vec<String>,
+}
+
+/// Heats that are run.
+struct Running<'a, 'b> {
+    desk: &'a mut Desk<'b>,
+    entered: &'a [Entered],
+    bar: Bar,
+    watch: Watch,
+    until: Instant,
+    /// The heats that have begun, and the contenders whose results were compared.
+    known: Vec<bool>,
+    checked: BTreeSet<(usize, usize)>,
+}
+
+impl Track for Running<'_, '_> {
+    fn time(&mut self, heat: usize, contender: usize) -> Result<Option<Seconds>> {
+        let Entered { operation, size, contenders, .. } = &self.entered[heat];
+        let one = &contenders[contender];
+        self.watch.expect(expected(one));
+        self.known[heat] = true;
+        self.bar.show(&Progress {
+            finished: self.known.iter().filter(|known| **known).count(),
+            points: self.entered.iter().filter(|e| e.contenders.len() > 1).count(),
+            left: Some(self.until.saturating_duration_since(Instant::now())),
+            worst: None,
+            disturbed: Ratio(0.0),
+        });
+        let Desk { world, notes, .. } = &mut *self.desk;
+        let forced = match &one.pick {
+            None => Forced::default(),
+            Some(pick) => match world.number(*operation, pick.id, &pick.name) {
+                Ok(number) => Forced { number, segment: pick.segment },
+                Err(error) => {
+                    note(notes, error.what().to_owned());
+                    return Ok(None);
+                }
+            },
+        };
+        let check = self.checked.insert((heat, contender));
+        let timing = Timing { operation: *operation, size: *size, forced, runs: runs(one), check };
+        match world.time(&timing) {
+            Ok(times) => Ok(median(times)),
+            Err(error) if error.is_lost() => Err(error),
+            Err(error) => {
+                note(notes, error.to_string().replace('\n', ";"));
+                Ok(None)
+            }
+        }
+    }
+
+    fn keep(&mut self, heat: usize, round: &[(usize, Seconds)]) -> Result<()> {
+        self.desk.rounds.keep(&self.entered[heat], round)
     }
 }
 

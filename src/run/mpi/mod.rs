@@ -13,5 +13,5 @@ mod contents;
 mod race;
 mod world;
 
-pub use race::{ALIKE, Compared, Heat, OWN, race};
+pub use race::{ALIKE, Compared, Heat, OWN, Track, race};
 pub use world::{Forced, LARGEST, Timing, World};

@@ -59,8 +59,15 @@ impl Heat {
         self.times.get(contender).map_or(&[], Vec::as_slice)
     }
 
+    /// Adds a round: who ran, and for how long.
+    pub fn add(&mut self, round: &[(usize, Seconds)]) {
+        for &(contender, time) in round {
+            self.times[contender].push(time);
+        }
+    }
+
     /// Leaves a contender out that cannot run.
-    pub fn leave_out(&mut self, contender: usize) {
+    fn leave_out(&mut self, contender: usize) {
         self.runs[contender] = false;
         self.times[contender].clear();
     }
@@ -136,40 +143,56 @@ impl Heat {
     }
 }
 
+/// Who runs the contenders, and keeps what was timed.
+pub trait Track {
+    /// Runs a contender of a heat once; `None` if it cannot run.
+    ///
+    /// # Errors
+    /// What ends the race.
+    fn time(&mut self, heat: usize, contender: usize) -> Result<Option<Seconds>>;
+
+    /// Keeps a round: the contenders that ran, with their times.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    fn keep(&mut self, heat: usize, round: &[(usize, Seconds)]) -> Result<()>;
+}
+
 /// Runs all heats: first the rounds that every interval needs, then more where the fastest is not
-/// known. `time` runs a contender of a heat once. No round begins that would not end within `budget`.
+/// known. No round begins that would not end within `budget`.
 ///
 /// # Errors
-/// Those of `time`.
-pub fn race(
-    heats: &mut [Heat],
-    budget: Duration,
-    time: &mut dyn FnMut(usize, usize) -> Result<Option<Seconds>>,
-) -> Result<()> {
+/// Those of the track; all rounds before were kept.
+pub fn race(heats: &mut [Heat], budget: Duration, track: &mut dyn Track) -> Result<()> {
     let began = Instant::now();
-    for round in 0..MOST_ROUNDS {
-        for at in 0..heats.len() {
+    for pass in 0..MOST_ROUNDS {
+        for (at, heat) in heats.iter_mut().enumerate() {
             // All rounds that an interval needs at once: neighbours in time meet the same machine.
-            let rounds = if round == 0 { LEAST_ROUNDS } else { 1 };
+            let rounds = if pass == 0 { LEAST_ROUNDS.saturating_sub(heat.rounds()) } else { 1 };
             let left = budget.saturating_sub(began.elapsed()).as_secs_f64();
-            if rounds as f64 * heats[at].round.0 > left {
+            if rounds as f64 * heat.round.0 > left {
                 continue;
             }
             for _ in 0..rounds {
-                let mut running = heats[at].next();
-                let turn = heats[at].rounds() % running.len().max(1);
+                let mut running = heat.next();
+                let turn = heat.rounds() % running.len().max(1);
                 running.rotate_left(turn);
                 let from = Instant::now();
+                let mut round = Vec::new();
                 for contender in running {
-                    match time(at, contender)? {
-                        Some(taken) => heats[at].times[contender].push(taken),
-                        None => heats[at].leave_out(contender),
+                    match track.time(at, contender)? {
+                        Some(taken) => round.push((contender, taken)),
+                        None => heat.leave_out(contender),
                     }
                 }
-                heats[at].round = Seconds(from.elapsed().as_secs_f64());
+                if !round.is_empty() {
+                    track.keep(at, &round)?;
+                    heat.add(&round);
+                    heat.round = Seconds(from.elapsed().as_secs_f64());
+                }
             }
-            if heats[at].rounds() >= LEAST_ROUNDS {
-                heats[at].settle();
+            if heat.rounds() >= LEAST_ROUNDS {
+                heat.settle();
             }
         }
     }
@@ -182,15 +205,44 @@ mod tests {
     use crate::base::error::Error;
     use crate::base::random::Random;
 
+    type Round = Vec<(usize, Seconds)>;
+
+    struct Timed<F>(F, Vec<Round>);
+
+    impl<F: FnMut(usize) -> Result<Option<Seconds>>> Track for Timed<F> {
+        fn time(&mut self, _: usize, contender: usize) -> Result<Option<Seconds>> {
+            (self.0)(contender)
+        }
+
+        fn keep(&mut self, _: usize, round: &[(usize, Seconds)]) -> Result<()> {
+            self.1.push(round.to_vec());
+            Ok(())
+        }
+    }
+
+    /// Runs heats for so many seconds; returns the rounds.
+    fn run(
+        heats: &mut [Heat],
+        seconds: u64,
+        time: impl FnMut(usize) -> Result<Option<Seconds>>,
+    ) -> Result<Vec<Round>> {
+        let mut timed = Timed(time, Vec::new());
+        race(heats, Duration::from_secs(seconds), &mut timed)?;
+        Ok(timed.1)
+    }
+
     /// A heat of contenders that take `means`, with so much noise; returns how often each ran, too.
     fn of(means: &[f64], noise: f64) -> (Heat, Vec<usize>) {
         let mut heats = [Heat::new(means.len(), Seconds(0.0))];
         let mut random = Random::new(7);
-        race(&mut heats, Duration::from_secs(60), &mut |_, contender| {
+        let kept = run(&mut heats, 60, |contender| {
             let part = random.below(2001) as f64 / 1000.0 - 1.0;
             Ok(Some(Seconds(means[contender] * (1.0 + noise * part))))
-        })
-        .unwrap();
+        });
+        // What was kept says the same.
+        let mut again = Heat::new(means.len(), Seconds(0.0));
+        kept.unwrap().iter().for_each(|round| again.add(round));
+        assert_eq!(again.times, heats[0].times);
         let [heat] = heats;
         let runs = (0..means.len()).map(|i| heat.times(i).len()).collect();
         (heat, runs)
@@ -223,21 +275,35 @@ mod tests {
     fn what_cannot_run_is_left_out_and_an_error_ends_it() {
         let mut heats = [Heat::new(3, Seconds(0.0))];
         let times = |contender: usize| (contender != 1).then_some(Seconds(1.0 + contender as f64));
-        race(&mut heats, Duration::from_secs(60), &mut |_, c| Ok(times(c))).unwrap();
+        run(&mut heats, 60, |c| Ok(times(c))).unwrap();
         assert_eq!((heats[0].time(1), heats[0].winner()), (None, None));
-        let lost = race(&mut heats, Duration::from_secs(60), &mut |_, _| Err(Error::lost("gone")));
-        assert!(lost.is_ok(), "nothing is left to run");
-        let mut new = [Heat::new(2, Seconds(0.0))];
         assert!(
-            race(&mut new, Duration::from_secs(60), &mut |_, _| Err(Error::lost("gone"))).is_err()
+            run(&mut heats, 60, |_| Err(Error::lost("gone"))).is_ok(),
+            "nothing is left to run"
         );
+        let mut new = [Heat::new(2, Seconds(0.0))];
+        assert!(run(&mut new, 60, |_| Err(Error::lost("gone"))).is_err());
     }
 
     #[test]
     fn no_round_begins_that_does_not_end_in_time() {
         let mut heats = [Heat::new(2, Seconds(1e-6)), Heat::new(2, Seconds(100.0))];
-        race(&mut heats, Duration::from_secs(10), &mut |_, c| Ok(Some(Seconds(1.0 + c as f64))))
-            .unwrap();
+        run(&mut heats, 10, |c| Ok(Some(Seconds(1.0 + c as f64)))).unwrap();
         assert_eq!((heats[0].times(0).len(), heats[1].times(0).len()), (LEAST_ROUNDS, 0));
+    }
+
+    #[test]
+    fn a_race_goes_on_where_it_was() {
+        let mut heats = [Heat::new(2, Seconds(0.0))];
+        for _ in 0..2 {
+            heats[0].add(&[(0, Seconds(2.0)), (1, Seconds(1.0))]);
+        }
+        let mut ran = 0;
+        run(&mut heats, 60, |c| {
+            ran += 1;
+            Ok(Some(Seconds(2.0 - c as f64)))
+        })
+        .unwrap();
+        assert_eq!((ran, heats[0].winner()), (2, Some(1)));
     }
 }
