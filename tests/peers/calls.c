@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "says.h"
+
 static void add(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     (void)type;
@@ -35,7 +37,7 @@ int main(int argc, char **argv)
         float *from = calloc((size_t)count + ranks, sizeof(float));
         float *to = calloc((size_t)count + ranks, sizeof(float));
         MPI_Barrier(MPI_COMM_WORLD);
-        fprintf(stderr, "CALL %d %s\n", rank, argv[i]);
+        fprintf(said(), "CALL %d %s\n", rank, argv[i]);
         if (!strncmp(name, "allreduce:", 10))
             MPI_Allreduce(from, to, count, MPI_FLOAT, op, MPI_COMM_WORLD);
         else if (!strncmp(name, "broadcast:", 10))
@@ -62,7 +64,7 @@ int main(int argc, char **argv)
             MPI_Barrier(MPI_COMM_WORLD);
         else
             MPI_Abort(MPI_COMM_WORLD, 3);
-        fprintf(stderr, "DONE %d %s\n", rank, argv[i]);
+        fprintf(said(), "DONE %d %s\n", rank, argv[i]);
         free(from);
         free(to);
     }

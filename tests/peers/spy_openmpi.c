@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "says.h"
+
 typedef long word;
 typedef word (*algorithm)(word, word, word, word, word, word, word, word, word, word, word, word);
 
@@ -28,7 +30,7 @@ static algorithm real(const char *name)
 static void says(const char *name, int segment)
 {
     if (speaks())
-        fprintf(stderr, "RUNS 0 %s %d\n", name, segment);
+        fprintf(said(), "RUNS 0 %s %d\n", name, segment);
 }
 
 /* The segment size is an unsigned 32-bit argument; 0 stands for those that have none. */

@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "says.h"
+
 static void sends(size_t bytes)
 {
     const char *rank = getenv("PMI_RANK");
-    fprintf(stderr, "SENDS %s %zu\n", rank ? rank : "?", bytes);
+    fprintf(said(), "SENDS %s %zu\n", rank ? rank : "?", bytes);
 }
 
 void *ucp_tag_send_nbx(void *end, const void *buffer, size_t count, uint64_t tag, const void *param)

@@ -49,6 +49,13 @@ fn run(command: &mut Command) -> String {
     text
 }
 
+/// Runs a command whose programs write their lines into a file of their own; those lines.
+fn heard(command: &mut Command, says: &Path) -> String {
+    let _ = fs::remove_file(says);
+    run(command);
+    fs::read_to_string(says).unwrap_or_default()
+}
+
 fn is_installed(names: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = names
@@ -178,12 +185,7 @@ fn ran(line: &str) -> (String, u64) {
 
 /// The heats of a race on four ranks, each with its contenders that are not the library's own choice:
 /// name, segment, and how often it ran.
-fn raced(
-    mut launcher: Command,
-    library: &str,
-    rules: &Path,
-    more: &[&str],
-) -> (String, Vec<Contenders>) {
+fn raced(mut launcher: Command, library: &str, rules: &Path, more: &[&str]) -> Vec<Contenders> {
     let tuned = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fitted.toml");
     launcher.arg(env!("CARGO_BIN_EXE_collcost")).args(["calibrate", "--library", library, "--on"]);
     launcher.arg(tuned).args(["--ops", "broadcast,allgather,reducescatter", "--sizes", "16K,64K"]);
@@ -202,7 +204,7 @@ fn raced(
         };
         all[1..].iter().map(one).collect()
     });
-    (said, heats.collect())
+    heats.collect()
 }
 
 type Contenders = Vec<(String, u64, u64)>;
@@ -222,8 +224,10 @@ impl OpenMpi {
             command.args(["--mca", "coll_tuned_use_dynamic_rules", "1"]);
             command.args(["--mca", "coll_tuned_dynamic_rules_filename"]).arg(rules);
         }
-        command.arg("-x").arg(format!("LD_PRELOAD={}", self.spy.display())).arg(&self.calls);
-        run(command.args(asked.iter().map(Asked::word)))
+        let says = self.spy.with_file_name("says");
+        command.arg("-x").arg(format!("LD_PRELOAD={}", self.spy.display()));
+        command.arg("-x").arg(format!("COLLCOST_SAYS={}", says.display())).arg(&self.calls);
+        heard(command.args(asked.iter().map(Asked::word)), &says)
     }
 }
 
@@ -306,10 +310,12 @@ fn open_mpi_runs_what_a_race_forces() {
         command.args(["--oversubscribe", "-n", "4", "--mca", "btl", "self,vader"]);
         command.args(["--mca", "mpi_yield_when_idle", "1"]);
         command.arg("-x").arg(format!("LD_PRELOAD={}", spy.display()));
+        command.arg("-x").arg(format!("COLLCOST_SAYS={}", folder.file("says").display()));
         command
     };
     let file = folder.file("rules.conf");
-    let (said, heats) = raced(command(), "openmpi", &file, &[]);
+    let heats = raced(command(), "openmpi", &file, &[]);
+    let said = fs::read_to_string(folder.file("says")).unwrap();
     let lines = said.lines().filter_map(|line| line.strip_prefix("RUNS 0 "));
     let entered: std::collections::BTreeSet<(String, u64)> = lines.map(ran).collect();
     let contenders: Vec<_> = heats.iter().flatten().collect();
@@ -323,7 +329,7 @@ fn open_mpi_runs_what_a_race_forces() {
     // Its rounds are kept: it goes on with them, or puts them aside.
     let rounds = || fs::read_to_string(folder.file("rules.race.jsonl")).unwrap().lines().count();
     let kept = rounds();
-    let (_, again) = raced(command(), "openmpi", &file, &["--resume"]);
+    let again = raced(command(), "openmpi", &file, &["--resume"]);
     let runs = |heats: &[Contenders]| heats.iter().flatten().map(|c| c.2).sum::<u64>();
     assert!(runs(&again) >= runs(&heats) && rounds() >= kept, "{again:?}");
     raced(command(), "openmpi", &file, &[]);
@@ -339,7 +345,7 @@ fn mpich_runs_what_a_race_forces() {
     let mut command = Command::new("timeout");
     command.args(["-k", "5", "100", "mpirun.mpich", "-n", "4"]);
     let file = folder.file("tuned.json");
-    let (_, heats) = raced(command, "mpich", &file, &[]);
+    let heats = raced(command, "mpich", &file, &[]);
     let contenders: Vec<_> = heats.iter().flatten().collect();
     assert!(contenders.len() > 3, "{contenders:?}");
     assert!(contenders.iter().all(|(_, _, runs)| *runs >= 3), "{contenders:?}");
@@ -364,7 +370,9 @@ impl Mpich {
         if let Some(tree) = tree {
             command.args(["-genv", "MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"]).arg(tree);
         }
-        run(command.arg(&self.calls).args(asked.iter().map(Asked::word)))
+        let says = self.spy.with_file_name("says");
+        command.arg("-genv").arg("COLLCOST_SAYS").arg(&says);
+        heard(command.arg(&self.calls).args(asked.iter().map(Asked::word)), &says)
     }
 }
 
