@@ -213,15 +213,28 @@ fn answers_are_waited_for_over_tcp() {
     assert!(!waits(&query("ib-hdr", Collective::AllReduce, 8)));
 }
 
-/// The plan for Open MPI over TCP on a network that was fitted as well as `errors` say.
-fn over_tcp(collective: Collective, ranks: u32, errors: (f64, f64)) -> Plan {
+/// What compares Open MPI's algorithms over TCP on a network that was fitted as well as `errors` say, without
+/// waits for answers.
+fn comparing<T>(
+    collective: Collective,
+    ranks: u32,
+    errors: (f64, f64),
+    look: impl FnOnce(Compared<'_>) -> T,
+) -> T {
     let (registry, policy) = (Registry::builtin(), own("openmpi@4.1"));
     let offers = |call: &Call| tune::openmpi::offers(&*policy, call);
     let query = fitted("tcp", collective, ranks, errors);
-    let rendezvous = Rendezvous::open_mpi(&query).unwrap();
     let operation = collective.into();
     let (registry, policy, offers, query) = (&registry, &*policy, &offers, &query);
-    Compared { registry, policy, offers, query, operation, rendezvous }.plan().unwrap()
+    look(Compared { registry, policy, offers, query, operation, rendezvous: None })
+}
+
+/// The plan for Open MPI over TCP on a network that was fitted as well as `errors` say.
+fn over_tcp(collective: Collective, ranks: u32, errors: (f64, f64)) -> Plan {
+    comparing(collective, ranks, errors, |compared| {
+        let rendezvous = Rendezvous::open_mpi(compared.query).unwrap();
+        Compared { rendezvous, ..compared }.plan().unwrap()
+    })
 }
 
 #[test]
@@ -303,65 +316,49 @@ fn a_change_is_found_to_the_byte_and_kept_off_measured_sizes() {
 /// What races showed decides, also against the model, and only where something was raced.
 #[test]
 fn rules_of_races_are_those_that_won_around_their_sizes() {
-    let (registry, policy) = (Registry::builtin(), own("openmpi@4.1"));
-    let offers = |call: &Call| tune::openmpi::offers(&*policy, call);
-    let query = fitted("tcp", Collective::AllReduce, 6, (0.05, 0.05));
-    let compared = Compared {
-        registry: &registry,
-        policy: &*policy,
-        offers: &offers,
-        query: &query,
-        operation: Collective::AllReduce.into(),
-        rendezvous: None,
-    };
-    let at = |size: u64, factor: f64| {
-        let point = compared.point(Bytes(size)).unwrap();
-        let ring = point.offers.iter().find(|(pick, _)| pick.name == "ring").unwrap();
-        let own = Seconds(ring.1.0 * factor);
-        let winner = (factor > 1.0).then(|| ring.0.clone());
-        tune::Raced { size: Bytes(size), own: Some(own), others: vec![ring.clone()], winner }
-    };
-    let rule = |plan: &Plan, size: u64| plan.pick(Bytes(size)).map(|pick| pick.name.to_string());
-    let plan = compared.raced(&[at(1 << 16, 2.0), at(1 << 18, 3.0), at(1 << 20, 0.5)]).unwrap();
-    let ring = Some("ring".to_owned());
-    for size in [1 << 16, 100_000, 1 << 17, 1 << 18, 400_000] {
-        assert_eq!(rule(&plan, size), ring, "{size}");
-    }
-    // Below and beyond what was raced, and from half way to where the own choice won, nothing changes.
-    for size in [0, 1 << 15, 600_000, 1 << 20, 1 << 22] {
-        assert_eq!(rule(&plan, size), None, "{size}");
-    }
-    assert!(!compared.raced(&[at(1 << 16, 1.0), at(1 << 18, 0.9)]).unwrap().has_rules());
-    assert!(!compared.raced(&[]).unwrap().has_rules());
+    comparing(Collective::AllReduce, 6, (0.05, 0.05), |compared| {
+        let at = |size: u64, factor: f64| {
+            let point = compared.point(Bytes(size)).unwrap();
+            let ring = point.offers.iter().find(|(pick, _)| pick.name == "ring").unwrap();
+            let own = Seconds(ring.1.0 * factor);
+            let winner = (factor > 1.0).then(|| ring.0.clone());
+            tune::Raced { size: Bytes(size), own: Some(own), others: vec![ring.clone()], winner }
+        };
+        let rule =
+            |plan: &Plan, size: u64| plan.pick(Bytes(size)).map(|pick| pick.name.to_string());
+        let plan = compared.raced(&[at(1 << 16, 2.0), at(1 << 18, 3.0), at(1 << 20, 0.5)]).unwrap();
+        let ring = Some("ring".to_owned());
+        for size in [1 << 16, 100_000, 1 << 17, 1 << 18, 400_000] {
+            assert_eq!(rule(&plan, size), ring, "{size}");
+        }
+        // Below and beyond what was raced, and from half way to where the own choice won, nothing changes.
+        for size in [0, 1 << 15, 600_000, 1 << 20, 1 << 22] {
+            assert_eq!(rule(&plan, size), None, "{size}");
+        }
+        assert!(!compared.raced(&[at(1 << 16, 1.0), at(1 << 18, 0.9)]).unwrap().has_rules());
+        assert!(!compared.raced(&[]).unwrap().has_rules());
+    });
 }
 
 /// Who is raced is the own choice, then what the model does not rule out, from the best on.
 #[test]
 fn what_is_raced_may_be_faster_than_the_own_choice() {
-    let (registry, policy) = (Registry::builtin(), own("openmpi@4.1"));
-    let offers = |call: &Call| tune::openmpi::offers(&*policy, call);
-    let query = fitted("tcp", Collective::Broadcast, 8, (0.05, 0.05));
-    let compared = Compared {
-        registry: &registry,
-        policy: &*policy,
-        offers: &offers,
-        query: &query,
-        operation: Collective::Broadcast.into(),
-        rendezvous: None,
-    };
-    let of = |size: u64, also: &[tune::Pick]| compared.contenders(Bytes(size), also).unwrap();
-    let large = of(1 << 20, &[]);
-    let names: Vec<_> = large.iter().map(|c| c.pick.as_ref().map(|p| p.name.to_string())).collect();
-    assert!(names[0].is_none() && names[1].as_deref() == Some("pipeline"), "{names:?}");
-    let segments = large.iter().filter_map(|c| c.pick.as_ref());
-    let segments: Vec<u64> =
-        segments.filter(|pick| pick.name == "pipeline").map(|pick| pick.segment.0).collect();
-    let [best, half, double] = segments[..] else { panic!("{segments:?}") };
-    assert_eq!((half * 2, double), (best, best * 2));
-    // What is asked for is raced in any case, and once.
-    let also: Vec<_> = large.iter().filter_map(|c| c.pick.clone()).collect();
-    assert_eq!(of(1 << 20, &also).len(), large.len());
-    assert!(of(1 << 22, &also).len() >= large.len());
+    comparing(Collective::Broadcast, 8, (0.05, 0.05), |compared| {
+        let of = |size: u64, also: &[tune::Pick]| compared.contenders(Bytes(size), also).unwrap();
+        let large = of(1 << 20, &[]);
+        let names: Vec<_> =
+            large.iter().map(|c| c.pick.as_ref().map(|p| p.name.to_string())).collect();
+        assert!(names[0].is_none() && names[1].as_deref() == Some("pipeline"), "{names:?}");
+        let segments = large.iter().filter_map(|c| c.pick.as_ref());
+        let segments: Vec<u64> =
+            segments.filter(|pick| pick.name == "pipeline").map(|pick| pick.segment.0).collect();
+        let [best, half, double] = segments[..] else { panic!("{segments:?}") };
+        assert_eq!((half * 2, double), (best, best * 2));
+        // What is asked for is raced in any case, and once.
+        let also: Vec<_> = large.iter().filter_map(|c| c.pick.clone()).collect();
+        assert_eq!(of(1 << 20, &also).len(), large.len());
+        assert!(of(1 << 22, &also).len() >= large.len());
+    });
 }
 
 fn flat_call(ranks: u32, average: u64, total: u64, count: u64) -> mpich::Call {

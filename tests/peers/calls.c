@@ -1,4 +1,4 @@
-/* Makes the collective calls that are named, one after another, and says on standard error which
+/* Makes the collective calls that are named, one after another, and says (says.h) which
  * one runs between its two lines. A call is collective:bytes, with the bytes of M: of the whole
  * vector, or of all ranks together for all-gather and reduce-scatter, or of one rank's buffer for an
  * all-to-all. "user:" before a reduction takes an operation of the user instead of MPI_SUM. */

@@ -19,7 +19,7 @@ pub mod rules;
 use std::borrow::Cow;
 
 use super::fold::{Fold, folded};
-use super::{Call, Choice, Flavour, Meta, Operation, Part, Policy, Runs, Site, Where};
+use super::{Call, Choice, Meta, Operation, Part, Policy, Runs, Site, Where};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -55,8 +55,12 @@ struct Mpich {
 /// The variable that forces an algorithm of an operation within one communicator.
 #[must_use]
 pub fn parameter(operation: Operation) -> String {
-    let name = file_name(operation.collective, operation.flavour);
-    format!("MPIR_CVAR_{}_INTRA_ALGORITHM", name.to_ascii_uppercase())
+    named(operation, "INTRA_ALGORITHM")
+}
+
+fn named(operation: Operation, what: &str) -> String {
+    let name = file_name(operation.collective, operation.flavour).to_ascii_uppercase();
+    format!("MPIR_CVAR_{name}_{what}")
 }
 
 /// The compositions of the device over the rules of a file.
@@ -262,6 +266,5 @@ impl Policy for Mpich {
 
 /// A control variable of the library with its value.
 fn variable(collective: C, what: &str, value: impl std::fmt::Display) -> String {
-    let name = file_name(collective, Flavour::Plain).to_uppercase();
-    format!("MPIR_CVAR_{name}_{what}={value}")
+    format!("{}={value}", named(collective.into(), what))
 }

@@ -352,19 +352,23 @@ pub const DYNAMIC: &str = "coll_tuned_use_dynamic_rules";
 /// The parameter that forces an algorithm of an operation; with `_segmentsize` the one of its segments.
 #[must_use]
 pub fn parameter(operation: Operation) -> Option<String> {
-    Rules::of(operation).map(|rules| format!("coll_tuned_{}_algorithm", rules.name))
+    Rules::of(operation).map(forcing)
+}
+
+fn forcing(rules: &Rules) -> String {
+    format!("coll_tuned_{}_algorithm", rules.name)
 }
 
 /// The options of `mpirun` that force an algorithm.
 fn forced(rules: &Rules, id: u32, segment: u64) -> String {
-    let name = rules.name;
-    let mut line = format!("--mca {DYNAMIC} 1 --mca coll_tuned_{name}_algorithm {id}");
+    let parameter = forcing(rules);
+    let mut line = format!("--mca {DYNAMIC} 1 --mca {parameter} {id}");
     if segment > 0 {
-        line.push_str(&format!(" --mca coll_tuned_{name}_algorithm_segmentsize {segment}"));
+        line.push_str(&format!(" --mca {parameter}_segmentsize {segment}"));
     }
     // Forced chains are four by default; the fixed decision has one.
     if rules.algorithm(id).is_some_and(|k| k.name == "chain") {
-        line.push_str(&format!(" --mca coll_tuned_{name}_algorithm_chain_fanout 1"));
+        line.push_str(&format!(" --mca {parameter}_chain_fanout 1"));
     }
     line
 }

@@ -352,6 +352,9 @@ impl World {
         if forced == Forced::default() {
             return Ok(Way { comm: world, variable: None });
         }
+        if let Some(&comm) = self.made.get(&(place, forced)) {
+            return Ok(Way { comm, variable: None });
+        }
         let variable = self.parameter(OPERATIONS[place])?;
         let index = self.index(&variable)?;
         if self.library != Library::OpenMpi {
@@ -359,9 +362,6 @@ impl World {
             self.set(&way)?;
             self.unset(&way)?;
             return Ok(way);
-        }
-        if let Some(&comm) = self.made.get(&(place, forced)) {
-            return Ok(Way { comm, variable: None });
         }
         // Algorithms without segments have no variable for them.
         let segments = self.index(&format!("{variable}_segmentsize")).ok();
