@@ -110,7 +110,7 @@ pub fn read(text: &str, file: &str) -> Result<Samples> {
                 .help("remove the line"));
         }
         let run_delay = delay.map(number).transpose()?.map(|us| Seconds(us * 1e-6));
-        let sample = Sample { span: Seconds(time), late: false, run_delay };
+        let sample = Sample { run_delay, ..Sample::of(Seconds(time)) };
         let preempted = switches.map(|c| whole(c, 9e18)).transpose()?;
         match blocks.last_mut() {
             Some(b) if b.block == number_of_block && b.op == op && b.size == size => {

@@ -28,7 +28,7 @@ use collcost::machine::sample::{Header, LaunchRecord, Op, Record, Samples};
 use collcost::measure::fit::{Asked, Gate, Verdict, fit};
 use collcost::model::algorithm::Registry;
 use collcost::run::calibrate::{
-    Launch, Outside, Plan, Progress, clock_step, design, idle_cpus, ladder, measure, throttled,
+    Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, throttled,
 };
 use collcost::run::execute::Start;
 use collcost::run::launch::{Executor, Setup, Usable, usable};
@@ -42,8 +42,6 @@ use site::{HostFlags, Site};
 const AUTO: &str = "auto";
 const PRECISION: &str = "2%";
 const LAUNCHES: &str = "3";
-/// The part of one CPU that others may use while ranks spin.
-const BUSY: f64 = 0.3;
 /// Without --time-budget, measuring continues up to this time if too little is known.
 const LONGEST: Duration = Duration::from_secs(50);
 
@@ -243,12 +241,7 @@ impl Args {
                 .help("start at least 2"));
         }
         setup.ranks = ranks;
-        // If others need the CPU of a spinning rank, it loses whole time slices of the scheduler.
-        let spins = || {
-            let fits = ranks as usize <= usable.at_once;
-            fits && idle_cpus(&setup.pin.among(&usable)).0 > f64::from(ranks) - BUSY
-        };
-        setup.wait = setup.wait.or_else(|| Some(if spins() { Wait::Spin } else { Wait::Poll }));
+        setup.wait = Some(setup.waits(&usable));
         Ok((setup, usable))
     }
 

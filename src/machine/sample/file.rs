@@ -208,6 +208,8 @@ struct BlockLine {
     late: Vec<u8>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     rd_us: Vec<f64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    cpu_ns: Vec<f64>,
 }
 
 fn once() -> u32 {
@@ -227,6 +229,10 @@ impl BlockLine {
         let delays: Option<Vec<f64>> =
             block.samples.iter().map(|s| s.run_delay.map(|r| tenths(r.0 * 1e6))).collect();
         let late = block.samples.iter().any(|s| s.late);
+        // Only where a rank lost one.
+        let lost = block.samples.iter().any(|s| s.lost_cpu(block.inner));
+        let on: Option<Vec<f64>> =
+            block.samples.iter().map(|s| s.with_cpus.map(|t| tenths(t.0 * 1e9))).collect();
         Self {
             l: block.launch,
             b: block.block,
@@ -242,12 +248,14 @@ impl BlockLine {
             ns: block.samples.iter().map(|s| tenths(s.span.0 * 1e9)).collect(),
             late: block.samples.iter().filter(|_| late).map(|s| u8::from(s.late)).collect(),
             rd_us: delays.unwrap_or_default(),
+            cpu_ns: on.filter(|_| lost).unwrap_or_default(),
         }
     }
 
     fn block(self) -> Result<Block> {
         let count = self.ns.len();
-        let lengths = [("late", self.late.len()), ("rd_us", self.rd_us.len())];
+        let (late, delays, on) = (&self.late, &self.rd_us, &self.cpu_ns);
+        let lengths = [("late", late.len()), ("rd_us", delays.len()), ("cpu_ns", on.len())];
         if let Some((key, length)) = lengths.iter().find(|(_, l)| *l != 0 && *l != count) {
             return Err(Error::input(format!("{count} times in `ns`, but {length} in `{key}`")));
         }
@@ -255,13 +263,14 @@ impl BlockLine {
             return Err(Error::input("a block has no ranks or no times"));
         }
         let usable = |x: &f64| x.is_finite() && *x >= 0.0;
-        if !self.ns.iter().all(|x| usable(x) && *x > 0.0) || !self.rd_us.iter().all(usable) {
+        if !self.ns.iter().all(|x| usable(x) && *x > 0.0) || !delays.iter().chain(on).all(usable) {
             return Err(Error::input("a time is not a positive number"));
         }
         let samples = (0..count).map(|i| Sample {
             span: Seconds(self.ns[i] * 1e-9),
             late: self.late.get(i).is_some_and(|l| *l != 0),
             run_delay: self.rd_us.get(i).map(|us| Seconds(us * 1e-6)),
+            with_cpus: self.cpu_ns.get(i).map(|ns| Seconds(ns * 1e-9)),
         });
         Ok(Block {
             op: self.op.parse()?,
@@ -489,6 +498,7 @@ mod tests {
             span: Seconds(ns * 1e-9),
             late,
             run_delay: Some(Seconds(1e-6)),
+            with_cpus: None,
         };
         let block = |b| Block {
             op: Op::run(Collective::AllReduce, "ring"),

@@ -87,6 +87,31 @@ pub struct Sample {
     pub late: bool,
     /// How long the ranks together were ready to run without a CPU; absent if unknown.
     pub run_delay: Option<Seconds>,
+    /// For how much of it, at most, all ranks had a CPU; absent if unknown.
+    pub with_cpus: Option<Seconds>,
+}
+
+impl Sample {
+    /// One of which only the time is known.
+    #[must_use]
+    pub fn of(span: Seconds) -> Self {
+        Self { span, late: false, run_delay: None, with_cpus: None }
+    }
+
+    /// Whether it started in time and no rank lost its CPU to others; `inner` operations took the time
+    /// that was divided by their number.
+    #[must_use]
+    pub fn is_quiet(&self, inner: u32) -> bool {
+        !self.late && !self.lost_cpu(inner)
+    }
+
+    /// Whether a rank was ready but had no CPU for a tenth of a run, and for longer than a wake-up
+    /// takes.
+    fn lost_cpu(&self, inner: u32) -> bool {
+        let whole = f64::from(inner);
+        self.run_delay
+            .is_some_and(|delay| delay.0 * whole > WAKING && delay.0 > LOST * self.span.0)
+    }
 }
 
 /// A CPU that other processes took returns after their time slice, which is milliseconds; an idle
@@ -95,6 +120,10 @@ const WAKING: f64 = 100e-6;
 
 /// The part of a run that a rank may lose.
 const LOST: f64 = 0.1;
+
+/// A rank that gets its CPU back spends a tenth of a millisecond on that and on caches that others filled.
+/// Runs of far more are known without the time for which they had no CPU.
+pub const SWITCHED: Seconds = Seconds(1e-3);
 
 /// Fewer undisturbed runs give no median.
 pub const LEAST_QUIET: usize = 3;
@@ -159,17 +188,13 @@ impl Block {
     /// The spans of the runs that started in time and in which no rank lost its CPU to others.
     #[must_use]
     pub fn quiet(&self) -> Vec<Seconds> {
-        let is_quiet = |s: &&Sample| !s.late && !self.lost_cpu(s);
-        self.samples.iter().filter(is_quiet).map(|s| s.span).collect()
+        self.samples.iter().filter(|s| s.is_quiet(self.inner)).map(|s| s.span).collect()
     }
 
-    /// Whether a rank was ready but had no CPU for a tenth of a run, and for longer than a wake-up
-    /// takes.
-    fn lost_cpu(&self, sample: &Sample) -> bool {
-        let whole = f64::from(self.inner);
-        sample
-            .run_delay
-            .is_some_and(|delay| delay.0 * whole > WAKING && delay.0 > LOST * sample.span.0)
+    /// Of the runs that started in time, for how long, at most, all ranks had a CPU.
+    #[must_use]
+    pub fn with_cpus(&self) -> Vec<Seconds> {
+        self.samples.iter().filter(|s| !s.late).filter_map(|s| s.with_cpus).collect()
     }
 
     /// The spans of the runs that did not start late; all of them if every run did.

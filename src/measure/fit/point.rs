@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::stretches::STRETCHES;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{half_width, median, quantile};
-use crate::machine::sample::{Block, LEAST_QUIET, Mode, Op, Origin, Sample, Wait};
+use crate::machine::sample::{Block, LEAST_QUIET, Mode, Op, Origin, SWITCHED, Sample, Wait};
 
 /// Which of a point's times is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -143,9 +143,16 @@ fn point(placed: &[Placed<'_>], origin: &Origin, own_cpus: bool) -> Option<Point
     };
     // A link with a queue of its own goes on while a rank waits for a CPU.
     let goes_on = !origin.is_in_memory() && quantile(&all, 0.5) > LONG;
-    let lost = own_cpus && !goes_on && quiet.len() < LEAST_QUIET.min(all.len());
+    let few = own_cpus && !goes_on && quiet.len() < LEAST_QUIET.min(all.len());
+    let with_cpus = || -> Option<Vec<f64>> {
+        let times = merged(blocks.iter().map(|b| b.with_cpus()));
+        (few && times.len() >= LEAST_QUIET && quantile(&times, 0.5) > SWITCHED.0).then_some(times)
+    };
+    let with_cpus = with_cpus();
+    let lost = few && with_cpus.is_none();
     let enough = quiet.len() >= LEAST_QUIET && (own_cpus || blocks.len() - disturbed > 1);
-    let undisturbed = if enough { quiet } else { all.clone() };
+    let floor = quantile(with_cpus.as_ref().unwrap_or(&all), 0.1);
+    let undisturbed = with_cpus.unwrap_or_else(|| if enough { quiet } else { all.clone() });
     let typical = quantile(&undisturbed, 0.5);
     let medians: Vec<f64> = blocks.iter().map(|b| quantile(&merged([b.spans()]), 0.5)).collect();
     let several = medians.len() > 1;
@@ -164,7 +171,7 @@ fn point(placed: &[Placed<'_>], origin: &Origin, own_cpus: bool) -> Option<Point
         typical: Seconds(typical),
         by_stretch: by_stretch(placed, own_cpus, typical),
         lost,
-        floor: Seconds(quantile(&all, 0.1)),
+        floor: Seconds(floor),
         precision: Ratio(half_width(&undisturbed) / typical),
         spread: several.then_some(Ratio(widest / typical)),
         icc: several.then(|| icc(&blocks)).flatten(),
@@ -246,6 +253,7 @@ mod tests {
             span: micro(span),
             late: false,
             run_delay: Some(micro(waited)),
+            with_cpus: None,
         };
         Block {
             op: Op::OneWay,

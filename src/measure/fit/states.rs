@@ -324,7 +324,7 @@ mod tests {
                     preempted: None,
                     clock: Clock::default(),
                     chose: None,
-                    samples: vec![Sample { span, late: false, run_delay: None }; 5],
+                    samples: vec![Sample::of(span); 5],
                 });
             }
         }

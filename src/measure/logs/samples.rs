@@ -78,7 +78,7 @@ impl Imported {
                     preempted: None,
                     clock: Clock::default(),
                     chose: None,
-                    samples: vec![Sample { span, late: false, run_delay: None }],
+                    samples: vec![Sample::of(span)],
                 });
             }
             if left_out > 0 {

@@ -1,10 +1,7 @@
 //! The machine: what a calibration must know about it, and what speaks against measuring here and
 //! now.
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::thread;
-use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -236,35 +233,6 @@ impl Host {
             help: "stop what runs in other sessions",
         }
     }
-}
-
-/// How many of `cpus` were idle during a third of a second: each rank that spins needs one. All of
-/// them if the kernel does not report it.
-#[must_use]
-pub fn idle_cpus(cpus: &[usize]) -> Ratio {
-    const WATCHED: Duration = Duration::from_millis(300);
-    let before = cpu_times();
-    thread::sleep(WATCHED);
-    let after = cpu_times();
-    let idle = |cpu: &usize| {
-        let (before, after) = (before.get(cpu)?, after.get(cpu)?);
-        let all = after.1.checked_sub(before.1).filter(|all| *all > 0)?;
-        Some(after.0.saturating_sub(before.0) as f64 / all as f64)
-    };
-    Ratio(cpus.iter().map(|cpu| idle(cpu).unwrap_or(1.0)).sum())
-}
-
-/// The ticks of each CPU: idle and total.
-fn cpu_times() -> BTreeMap<usize, (u64, u64)> {
-    let line = |line: &str| {
-        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
-        let cpu = fields.next()?.parse().ok()?;
-        let ticks: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-        // user nice system idle iowait irq softirq steal; guests are in user. `man 5 proc_stat`.
-        let all = ticks.iter().take(8).sum();
-        Some((cpu, (ticks.get(3)? + ticks.get(4)?, all)))
-    };
-    fs::read_to_string("/proc/stat").unwrap_or_default().lines().filter_map(line).collect()
 }
 
 /// The smallest step observed in `CLOCK_MONOTONIC`, including the time to read it.

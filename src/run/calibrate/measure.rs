@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::bucket::{self, Care};
 use super::links;
 use super::plan::{BLOCKS, Plan};
-use super::point::{NEVER, Point, Rates};
+use super::point::{NEVER, OVERHEAD, Point, Rates};
 use super::refine::{Known, between};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
@@ -94,6 +94,12 @@ const UNSEEN_PART: f64 = 0.15;
 /// takes three times as long, and another empties the bucket before one is timed.
 const UNSEEN_RUNS: u64 = 5;
 
+/// How often a first guess is made, if others took CPUs in each of its runs.
+const PROBES: u32 = 8;
+
+/// The time that blocks take besides their runs is the mean of about so many.
+const OF_BLOCKS: f64 = 16.0;
+
 /// Points that are weak at the end of the budget are measured further, this long at a time.
 const MORE: Duration = Duration::from_secs(8);
 
@@ -171,6 +177,8 @@ struct Work<'a> {
     /// The numbers of existing blocks.
     done: BTreeSet<u32>,
     launch: u32,
+    /// The time of a block besides its runs, in the mean of the last ones.
+    overhead: Seconds,
     disturbed: usize,
     /// Whether there are earlier measurements.
     goes_on: bool,
@@ -210,6 +218,7 @@ impl<'a> Work<'a> {
             care: before.bucket.map(|bucket| Care { bucket }),
             done: before.blocks.iter().map(|b| b.block).collect(),
             launch: before.blocks.iter().map(|b| b.launch + 1).max().unwrap_or(0),
+            overhead: OVERHEAD,
             goes_on: !before.blocks.is_empty(),
             samples: before,
             disturbed: 0,
@@ -282,7 +291,8 @@ impl<'a> Work<'a> {
         let until = turn.until;
         turn.until = until.max(self.began + self.plan.budget.saturating_sub(rest));
         for index in self.settled.clone() {
-            if self.points[index].count() == 0 {
+            let point = &self.points[index];
+            if point.count() == 0 || !self.plan.wire && !point.is_known() {
                 self.extra(index, &mut turn)?;
             }
         }
@@ -316,17 +326,24 @@ impl<'a> Work<'a> {
     fn guess(&mut self, runner: &mut dyn Runner, start: Start) -> Result<Rates> {
         let probe = |runner: &mut dyn Runner, size, reps| {
             let block = execute::Block { warm: 2, reps, start, ..execute::Block::default() };
-            let mut timed = runner.time(&Op::Shift, Bytes(size), &block)?;
-            if timed.samples.is_empty() {
-                // Too short for the uncertainty of the hosts' clocks; there and back uses one
-                // clock.
-                timed = runner.time(&Op::OneWay, Bytes(size), &block)?;
-            }
             // The fastest: with other processes running the median may be a hundred times as long,
             // and a plan based on it would leave everything out. Points that are too slow show
             // block by block.
-            let (fastest, _) = timed.spread().ok_or_else(|| Error::lost("a probe gave no time"))?;
-            Ok::<Seconds, Error>(fastest)
+            let mut fastest = f64::INFINITY;
+            for _ in 0..PROBES {
+                let mut timed = runner.time(&Op::Shift, Bytes(size), &block)?;
+                if timed.samples.is_empty() {
+                    // Too short for the uncertainty of the hosts' clocks; there and back uses one
+                    // clock.
+                    timed = runner.time(&Op::OneWay, Bytes(size), &block)?;
+                }
+                fastest = timed.samples.iter().map(|s| s.span.0).fold(fastest, f64::min);
+                if timed.samples.iter().any(|s| s.is_quiet(1)) {
+                    break;
+                }
+            }
+            let known = fastest.is_finite().then_some(Seconds(fastest));
+            known.ok_or_else(|| Error::lost("a probe gave no time"))
         };
         // One rank has no partner to exchange with: only local work is measured.
         let rates = match self.plan.ranks {
@@ -392,8 +409,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// With a token bucket, and over a network, which may hide one: exchanges that show the rate, of
-    /// sizes near each other, if there is time for all of them.
+    /// Exchanges that show the rate, if there is time for all of them: with a token bucket, and over a
+    /// network, which may hide one, of sizes near each other; in memory, of the largest.
     fn settle(&mut self) -> Result<()> {
         if !self.settled.is_empty() {
             return Ok(());
@@ -403,6 +420,7 @@ impl<'a> Work<'a> {
             None if self.plan.wire && self.plan.ranks > 1 => {
                 self.samples.stream.and_then(|rate| unseen(rate, self.plan.longest))
             }
+            None if !self.plan.wire => self.rates.and_then(|rates| self.largest(rates)),
             None => None,
         };
         for size in sizes.into_iter().flatten() {
@@ -413,6 +431,15 @@ impl<'a> Work<'a> {
             self.settled.push(at.unwrap_or(self.points.len() - 1));
         }
         Ok(())
+    }
+
+    /// The largest sizes of the plan, if a part of the time is enough for them.
+    fn largest(&self, rates: Rates) -> Option<Vec<Bytes>> {
+        let sizes = self.plan.sizes.windows(SETTLED as usize).rev();
+        let takes = |sizes: &[Bytes]| sizes.iter().map(|size| size.0 as f64 * rates.beta.0).sum();
+        let most = UNSEEN_PART * self.plan.longest.as_secs_f64() / UNSEEN_RUNS as f64;
+        let mut fits = sizes.filter(|sizes| -> bool { let all: f64 = takes(sizes); all <= most });
+        fits.next().map(<[Bytes]>::to_vec)
     }
 
     /// The time to empty the bucket before a block of a point, s.
@@ -427,7 +454,7 @@ impl<'a> Work<'a> {
         let point = &self.points[at];
         // What shows the rate is run once and not compared: others of its kind are.
         let once = self.care.is_some() && self.settled.contains(&at);
-        let runs = if once { point.expected() } else { point.cost() };
+        let runs = if once { point.expected() } else { point.cost(self.overhead) };
         runs.0 + self.emptied(at)
     }
 
@@ -479,7 +506,7 @@ impl<'a> Work<'a> {
             return Ok(false);
         }
         let Some(inner) = point.inner(self.clock_step) else { return Ok(false) };
-        let (mut warm, reps) = point.runs();
+        let (mut warm, reps) = point.runs(self.overhead);
         let mut check = if point.checked { Check::Not } else { Check::Once };
         let care = self.care.filter(|_| emptied > 0.0);
         if care.is_some() {
@@ -492,7 +519,16 @@ impl<'a> Work<'a> {
         let predicted = Some(point.expected());
         let (start, spill) = (turn.start, care.map_or(Bytes(0), Care::spill));
         let asked = execute::Block { warm, reps, inner, start, check, spill, predicted };
-        let timed = turn.runner.time(&point.op, point.size, &asked)?;
+        let began = Instant::now();
+        let mut timed = turn.runner.time(&point.op, point.size, &asked)?;
+        let spans: f64 = timed.samples.iter().map(|s| s.span.0 * f64::from(inner)).sum();
+        let runs = spans * f64::from(warm + reps) / f64::from(reps);
+        let besides = (began.elapsed().as_secs_f64() - runs).max(0.0);
+        self.overhead.0 += (besides - self.overhead.0) / OF_BLOCKS;
+        if self.plan.wire {
+            // A network goes on while a rank waits.
+            timed.samples.iter_mut().for_each(|sample| sample.with_cpus = None);
+        }
         if timed.samples.is_empty() {
             // Too short for the uncertainty of the hosts' clocks.
             point.wanted = false;
@@ -548,6 +584,10 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
+    fn urgency(&self, point: &Point) -> f64 {
+        point.urgency(self.plan, self.overhead)
+    }
+
     /// The point that most needs another block, among those for which there is time.
     fn most_urgent(&self, turn: &Turn<'_>) -> Option<usize> {
         let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
@@ -557,7 +597,7 @@ impl<'a> Work<'a> {
                 && self.cost(at) <= left
                 && p.inner(self.clock_step).is_some()
         });
-        open.max_by(|a, b| a.1.urgency(self.plan).total_cmp(&b.1.urgency(self.plan)))
+        open.max_by(|a, b| self.urgency(a.1).total_cmp(&self.urgency(b.1)))
             .map(|(index, _)| index)
     }
 
@@ -571,7 +611,7 @@ impl<'a> Work<'a> {
         let measured = wanted().filter(|p| p.count() > 0).count();
         let points = wanted().count();
         let elapsed = self.began.elapsed();
-        let left: f64 = wanted().map(|p| p.blocks_left(self.plan) * p.cost().0).sum();
+        let left: f64 = wanted().map(|p| p.blocks_left(self.plan, self.overhead) * p.cost(self.overhead).0).sum();
         let disturbed = self.disturbed as f64 / self.done.len().max(1) as f64;
         // Points disturbed by other processes stay weak, and points that were weak once mostly stay
         // so.
@@ -678,6 +718,7 @@ mod tests {
                 span: Seconds((time - if rep == 0 { saved } else { 0.0 }) * noise(rep)),
                 late: false,
                 run_delay: Some(Seconds(0.0)),
+                with_cpus: None,
             };
             Ok(Timed {
                 samples: (0..block.reps).map(sample).collect(),

@@ -18,7 +18,7 @@ mod plan;
 mod point;
 mod refine;
 
-pub use host::{Host, Intent, clock_step, idle_cpus, throttled};
+pub use host::{Host, Intent, clock_step, throttled};
 pub use measure::{Launch, Outside, Progress, Worst, measure};
 pub use plan::{Plan, design, ladder};
 pub use point::Rates;

@@ -7,7 +7,7 @@ use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::stats::{half_width, median, quantile};
 use crate::machine::link::Link;
-use crate::machine::sample::{Block, LEAST_QUIET, Op};
+use crate::machine::sample::{Block, LEAST_QUIET, Op, SWITCHED};
 use crate::measure::fit::{Kind, Path};
 use crate::model::algorithm::Registry;
 
@@ -21,7 +21,7 @@ const LEAST_LONG: usize = 6;
 const LEAST_BLOCKS: f64 = 6.0;
 /// Runs longer than this are long, s.
 const LONG: f64 = 10e-3;
-/// A block takes at least this long, in s, …
+/// A block takes at least this long, in s, and half of the time that it takes besides its runs, …
 const BLOCK: f64 = 3e-3;
 /// … and has at least so many runs, if they are not long …
 const BLOCK_RUNS: f64 = 5.0;
@@ -29,8 +29,9 @@ const BLOCK_RUNS: f64 = 5.0;
 const MOST_BLOCK_RUNS: f64 = 100.0;
 /// How many steps of the clock the time between two readings must be.
 pub(super) const CLOCK_STEPS: f64 = 50.0;
-/// The time of a block besides its runs: starting, windows, messages to the ranks.
-const OVERHEAD: f64 = 2e-3;
+/// The time of a block besides its runs, before it is known: starting, windows, messages to the ranks.
+/// Beside busy processes it is far longer, and so are blocks then.
+pub(super) const OVERHEAD: Seconds = Seconds(2e-3);
 /// The share that a rank with its own CPU always waits for it.
 pub(super) const NEVER: Ratio = Ratio(0.0);
 /// A first guess at the rate of copies and additions in memory.
@@ -55,6 +56,8 @@ pub(super) struct Point {
     guess: Seconds,
     /// The times of runs that nothing disturbed, sorted.
     quiet: Vec<f64>,
+    /// For how long all ranks had a CPU in each, sorted.
+    with_cpus: Vec<f64>,
     /// The times of all runs, sorted.
     all: Vec<f64>,
     /// The medians of the blocks, sorted.
@@ -77,6 +80,7 @@ impl Point {
             path,
             guess: Seconds(0.0),
             quiet: Vec::new(),
+            with_cpus: Vec::new(),
             all: Vec::new(),
             blocks: Vec::new(),
             precision: Ratio(f64::INFINITY),
@@ -106,7 +110,8 @@ impl Point {
         self.blocks.extend(median(if quiet.is_empty() { all.clone() } else { quiet.clone() }));
         self.quiet.extend(quiet);
         self.all.extend(all);
-        for times in [&mut self.quiet, &mut self.all, &mut self.blocks] {
+        self.with_cpus.extend(block.with_cpus().into_iter().map(|time| time.0));
+        for times in [&mut self.quiet, &mut self.with_cpus, &mut self.all, &mut self.blocks] {
             times.sort_by(f64::total_cmp);
         }
         self.launches.insert(block.launch);
@@ -125,7 +130,22 @@ impl Point {
 
     /// The times that count: those of undisturbed runs, or all if hardly any are undisturbed.
     fn times(&self) -> &[f64] {
-        if self.quiet.len() < LEAST_QUIET { &self.all } else { &self.quiet }
+        self.undisturbed().unwrap_or(&self.all)
+    }
+
+    /// Whether what others did is not in its time.
+    pub(super) fn is_known(&self) -> bool {
+        self.undisturbed().is_some()
+    }
+
+    /// The times of undisturbed runs; if hardly any are, those of long ones without what others took.
+    fn undisturbed(&self) -> Option<&[f64]> {
+        let is_long = |times: &[f64]| quantile(times, 0.5) > SWITCHED.0;
+        match (&self.quiet, &self.with_cpus) {
+            (quiet, _) if quiet.len() >= LEAST_QUIET => Some(quiet),
+            (_, rest) if rest.len() >= LEAST_QUIET && is_long(rest) => Some(rest),
+            _ => None,
+        }
     }
 
     pub(super) fn median(&self) -> Option<Seconds> {
@@ -133,9 +153,13 @@ impl Point {
         (!times.is_empty()).then(|| Seconds(quantile(times, 0.5)))
     }
 
-    /// The expected time of one run.
+    /// The expected time of one run that others leave alone.
     pub(super) fn expected(&self) -> Seconds {
-        self.median().unwrap_or(self.guess)
+        match self.undisturbed() {
+            Some(times) => Seconds(quantile(times, 0.5)),
+            // If others took a CPU in nearly all runs, the median is how long they had it.
+            None => self.all.first().map_or(self.guess, |&fastest| Seconds(fastest)),
+        }
     }
 
     /// The number of runs that it needs, and the number that is enough whatever their spread.
@@ -171,42 +195,42 @@ impl Point {
         }
     }
 
-    /// Warm-up runs, and runs that count, in one block.
-    pub(super) fn runs(&self) -> (u32, u32) {
+    /// Warm-up runs, and runs that count, in one block that takes `overhead` besides.
+    pub(super) fn runs(&self, overhead: Seconds) -> (u32, u32) {
         let time = self.expected().0.max(1e-9);
+        let reps = (BLOCK.max(overhead.0 / 2.0) / time).ceil();
         if time > LONG {
-            return (1, 1);
+            return (1, reps as u32);
         }
         let warm = (1e-3 / time).ceil().clamp(2.0, 20.0);
-        let reps = (BLOCK / time).ceil().clamp(BLOCK_RUNS, MOST_BLOCK_RUNS);
-        (warm as u32, reps as u32)
+        (warm as u32, reps.clamp(BLOCK_RUNS, MOST_BLOCK_RUNS) as u32)
     }
 
     /// The expected time of one block.
-    pub(super) fn cost(&self) -> Seconds {
-        let (warm, reps) = self.runs();
+    pub(super) fn cost(&self, overhead: Seconds) -> Seconds {
+        let (warm, reps) = self.runs(overhead);
         // The first run is checked; filling and comparing take about as long again.
         let runs = f64::from(warm + reps) + if self.checked { 0.0 } else { 3.0 };
         let each = if self.all.is_empty() { self.guess.0 } else { quantile(&self.all, 0.5) };
-        Seconds(OVERHEAD + runs * each)
+        Seconds(overhead.0 + runs * each)
     }
 
     /// About how many blocks are left.
-    pub(super) fn blocks_left(&self, plan: &Plan) -> f64 {
+    pub(super) fn blocks_left(&self, plan: &Plan, overhead: Seconds) -> f64 {
         if !self.wanted || self.is_finished(plan) {
             return 0.0;
         }
         let missing = self.needed().0.saturating_sub(self.quiet.len()).max(1) as f64;
-        (missing / f64::from(self.runs().1)).ceil()
+        (missing / f64::from(self.runs(overhead).1)).ceil()
     }
 
     /// How urgent another block is: the gain falls with the number of existing blocks. Long points,
     /// which determine the time per byte, may use more time than short ones.
-    pub(super) fn urgency(&self, plan: &Plan) -> f64 {
+    pub(super) fn urgency(&self, plan: &Plan, overhead: Seconds) -> f64 {
         /// A point known no better than this counts as unknown.
         const UNKNOWN: f64 = 25.0;
         let known = (self.precision.0 / plan.precision.0).min(UNKNOWN);
-        known / (self.blocks.len().max(1) as f64 * self.cost().0.sqrt())
+        known / (self.blocks.len().max(1) as f64 * self.cost(overhead).0.sqrt())
     }
 
     /// How many runs were timed.

@@ -108,10 +108,14 @@ impl Timed {
             let span = last.saturating_sub(first) as f64;
             let skew = latest.saturating_sub(due.min(first));
             let delay: u64 = all(|r| &r.run_delay).sum();
+            // Ranks that start together lose their CPUs together, at the scheduler's ticks.
+            let longest = all(|r| &r.run_delay).max().unwrap_or(0);
+            let with_cpus = (span - longest as f64).max(0.0);
             Sample {
                 span: Seconds(span / f64::from(inner.max(1)) * 1e-9),
                 late: skew > 2_000 && skew as f64 > span / 100.0,
                 run_delay: Some(Seconds(delay as f64 / f64::from(inner.max(1)) * 1e-9)),
+                with_cpus: Some(Seconds(with_cpus / f64::from(inner.max(1)) * 1e-9)),
             }
         };
         let end = |record: &Record| {

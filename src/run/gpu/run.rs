@@ -336,7 +336,7 @@ fn longest(times: &mut Vec<f64>, others: &[f64]) {
 }
 
 fn samples(times: &[f64]) -> Vec<Sample> {
-    let sample = |ns: &f64| Sample { span: Seconds(ns * 1e-9), late: false, run_delay: None };
+    let sample = |ns: &f64| Sample::of(Seconds(ns * 1e-9));
     // A clock that has not advanced gives no time.
     times.iter().filter(|ns| **ns > 0.0).map(sample).collect()
 }

@@ -1,6 +1,6 @@
 //! The group's side: gives ranks work, watches them, and ends all of them when one is lost.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use super::control::{Answer, Hello};
 use super::process::Process;
 use super::seat::Seat;
-use super::usable::{Pin, usable};
+use super::usable::{Pin, Usable, usable};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::Op;
@@ -78,6 +78,14 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// How ranks wait. Where each has its own CPU they spin, also beside others that use it: a rank that
+    /// yields to those has its CPU back after their time slice, when its peer may have lost its own.
+    #[must_use]
+    pub fn waits(&self, usable: &Usable) -> Wait {
+        let fits = self.ranks as usize <= self.pin.at_once(usable);
+        self.wait.unwrap_or(if fits { Wait::Spin } else { Wait::Poll })
+    }
+
     /// A copy, for another start.
     ///
     /// # Errors
@@ -134,19 +142,17 @@ impl Group {
     /// More ranks than one host runs, or than CPUs if they would spin; a machine that refuses
     /// processes, memory or connections; a rank that is lost; an interruption.
     pub fn start(setup: Setup) -> Result<Self> {
-        let Setup { program, ranks, transport, wait, pin, places, delay, interrupt } = setup;
         let usable = usable()?;
-        let cpus: Vec<Option<usize>> =
+        let wait = setup.waits(&usable);
+        let Setup { program, ranks, transport, pin, places, delay, interrupt, .. } = setup;
+        let pinned: Vec<Option<usize>> =
             (0..ranks.min(MOST_RANKS)).map(|rank| pin.cpu(rank, &usable)).collect::<Result<_>>()?;
-        let own: BTreeSet<usize> = pin.among(&usable).into_iter().collect();
-        let fits = ranks as usize <= usable.at_once.min(own.len());
-        let wait = wait.unwrap_or(if fits { Wait::Spin } else { Wait::Poll });
         if ranks == 0 || ranks > MOST_RANKS {
             return Err(Error::environment(format!("{ranks} ranks on one host"))
                 .help(format!("run 1 to {MOST_RANKS}")));
         }
-        if wait == Wait::Spin && !fits {
-            let cpus = usable.at_once.min(own.len());
+        let cpus = pin.at_once(&usable);
+        if wait == Wait::Spin && ranks as usize > cpus {
             return Err(Error::environment(format!(
                 "{ranks} ranks would spin on {cpus} usable CPUs and wait for each other's time \
                  slices instead of messages"
@@ -178,7 +184,7 @@ impl Group {
                 transport,
                 wait,
                 parent: std::process::id().cast_signed(),
-                cpu: cpus[rank as usize],
+                cpu: pinned[rank as usize],
                 namespace: place.namespace,
                 address: place.address,
                 patience: CONNECT,
@@ -607,7 +613,8 @@ impl Runner for Executor {
         let mut timed = self.group.carry_out(programs, block, &name, Some((op, size)))?;
         for sample in &mut timed.samples {
             sample.span.0 /= runs;
-            sample.run_delay.iter_mut().for_each(|delay| delay.0 /= runs);
+            let parts = [&mut sample.run_delay, &mut sample.with_cpus];
+            parts.into_iter().flatten().for_each(|time| time.0 /= runs);
         }
         Ok(timed)
     }

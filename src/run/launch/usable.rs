@@ -1,5 +1,6 @@
 //! The CPUs that this process may use.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 
@@ -37,12 +38,11 @@ pub enum Pin {
 }
 
 impl Pin {
-    /// The CPUs on which ranks may be.
-    #[must_use]
-    pub fn among(&self, usable: &Usable) -> Vec<usize> {
+    /// How many ranks have a CPU of their own.
+    pub(super) fn at_once(&self, usable: &Usable) -> usize {
         match self {
-            Self::Free | Self::InOrder => usable.cpus.clone(),
-            Self::To(cpus) => cpus.clone(),
+            Self::Free | Self::InOrder => usable.at_once,
+            Self::To(cpus) => usable.at_once.min(cpus.iter().collect::<BTreeSet<_>>().len()),
         }
     }
 

@@ -136,7 +136,7 @@ impl Truth {
                         if noise.uniform() < self.outliers {
                             span *= 1.0 + 10.0 * noise.uniform();
                         }
-                        Sample { span: Seconds(span), late: false, run_delay: None }
+                        Sample::of(Seconds(span))
                     });
                     blocks.push(Block {
                         op: op.clone(),
