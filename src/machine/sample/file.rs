@@ -494,11 +494,11 @@ mod tests {
             fingerprint: "f".into(),
             ..Header::default()
         };
-        let sample = |ns: f64, late| Sample {
+        let sample = |ns: f64, late, waited_us: f64| Sample {
             span: Seconds(ns * 1e-9),
             late,
-            run_delay: Some(Seconds(1e-6)),
-            with_cpus: None,
+            run_delay: Some(Seconds(waited_us * 1e-6)),
+            with_cpus: Some(Seconds((ns - 1e3 * waited_us) * 1e-9)),
         };
         let block = |b| Block {
             op: Op::run(Collective::AllReduce, "ring"),
@@ -512,7 +512,7 @@ mod tests {
             preempted: Some(3),
             clock: Clock::Event,
             chose: "ring/ll128".parse().ok(),
-            samples: vec![sample(71_231_002.0, false), sample(71_002_113.0, true)],
+            samples: vec![sample(71_231_002.0, false, 1.0), sample(71_002_113.0, true, 3e4)],
         };
         vec![
             Record::Header(header),

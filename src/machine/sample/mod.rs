@@ -109,8 +109,7 @@ impl Sample {
     /// takes.
     fn lost_cpu(&self, inner: u32) -> bool {
         let whole = f64::from(inner);
-        self.run_delay
-            .is_some_and(|delay| delay.0 * whole > WAKING && delay.0 > LOST * self.span.0)
+        self.run_delay.is_some_and(|delay| delay.0 * whole > WAKING && delay.0 > LOST * self.span.0)
     }
 }
 

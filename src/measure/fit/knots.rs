@@ -45,18 +45,30 @@ pub(super) fn search(entries: &[Entry], basis: &Basis) -> Found {
     let mut seen = vec![(least, Vec::new())];
     // Of very many sizes, an evenly spread subset is tried.
     let step = sizes.len().div_ceil(affordable(entries.len())).max(1);
-    while best.knots.len() < MOST {
+    // The best of these knots and one more.
+    let mut beside = |others: &[f64]| {
         let tried = sizes.iter().step_by(step).filter_map(|&size| {
-            let mut knots = best.knots.clone();
+            let mut knots = others.to_vec();
             knots.push(size);
             knots.sort_by(f64::total_cmp);
             fits(&knots, &sizes).then(|| with(knots))
         });
         let scored: Vec<(f64, Basis)> = tried.map(|b| (criterion(entries, &b), b)).collect();
         seen.extend(scored.iter().map(|(score, basis)| (*score, basis.knots.clone())));
-        let next = scored.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-        let Some((score, next)) = next.filter(|(score, _)| *score <= least - FALL) else { break };
-        (least, best) = (score, next);
+        scored.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    while best.knots.len() < MOST {
+        let next = beside(&best.knots).filter(|(score, _)| *score <= least - FALL);
+        let Some(next) = next else { break };
+        (least, best) = next;
+        // The knots before may lie elsewhere beside it, as that of one cache beside that of the next.
+        for moved in 0..best.knots.len() - 1 {
+            let mut others = best.knots.clone();
+            others.remove(moved);
+            if let Some(next) = beside(&others).filter(|(score, _)| *score < least) {
+                (least, best) = next;
+            }
+        }
     }
     let weight = |score: f64| (-0.5 * (score - least)).exp().min(1.0);
     let near = |(score, knots)| Some((knots, weight(score))).filter(|(_, w)| *w > NEGLIGIBLE);

@@ -494,16 +494,12 @@ impl Shared<'_> {
             .map(|found| (score(found.0), found))
             .filter(|(new, _)| *new <= score(exchange) - knots::FALL)
             .min_by(|a, b| a.0.total_cmp(&b.0));
-        match best {
-            None => {
-                basis.exchange = exchange;
-                (basis, rivals, all)
-            }
-            Some((_, (exchange, duplex))) => {
-                (basis, rivals) = search(exchange);
-                (basis, rivals, Some(duplex))
-            }
-        }
+        let (exchange, duplex) = match best {
+            None => (exchange, all),
+            Some((_, (exchange, duplex))) => (exchange, Some(duplex)),
+        };
+        (basis, rivals) = search(exchange);
+        (basis, rivals, duplex)
     }
 
     /// Additions of the sizes that the collectives add at a time; of all sizes if no collective adds.

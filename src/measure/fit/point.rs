@@ -296,6 +296,28 @@ mod tests {
     }
 
     #[test]
+    fn long_runs_are_known_without_what_others_took() {
+        let quiet = [(5.0, 0.0), (5.0, 1.0), (6.0, 0.0)];
+        let lost = |size, runs: &[(f64, f64)]| {
+            let mut block = block(size, runs);
+            for sample in &mut block.samples {
+                // Both ranks lost their CPUs at once, each for half of the sum.
+                let waited = sample.run_delay.unwrap();
+                sample.with_cpus = Some(sample.span - waited * Ratio(0.5));
+            }
+            block
+        };
+        let long = [(15300.0, 15900.0), (51300.0, 51500.0), (15600.0, 16000.0), (7500.0, 7900.0)];
+        let short = [(4200.0, 7900.0), (4300.0, 8000.0), (4100.0, 7800.0)];
+        let small = (3..10).map(|bits| block(1 << bits, &quiet));
+        let all = [lost(1 << 20, &short), lost(1 << 26, &long)];
+        let points = points(&small.chain(all).collect::<Vec<_>>(), &over("shm"));
+        assert_eq!(typical(&points, 1 << 26), (7475.0, false));
+        // Getting a CPU back takes a part of what is left of these.
+        assert_eq!(typical(&points, 1 << 20), (4200.0, true));
+    }
+
+    #[test]
     fn a_network_goes_on_while_ranks_wait() {
         let quiet = [(5.0, 0.0), (5.0, 0.1), (6.0, 0.0)];
         let small = (3..13).map(|bits| block(1 << bits, &quiet));

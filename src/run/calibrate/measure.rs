@@ -438,7 +438,10 @@ impl<'a> Work<'a> {
         let sizes = self.plan.sizes.windows(SETTLED as usize).rev();
         let takes = |sizes: &[Bytes]| sizes.iter().map(|size| size.0 as f64 * rates.beta.0).sum();
         let most = UNSEEN_PART * self.plan.longest.as_secs_f64() / UNSEEN_RUNS as f64;
-        let mut fits = sizes.filter(|sizes| -> bool { let all: f64 = takes(sizes); all <= most });
+        let mut fits = sizes.filter(|sizes| -> bool {
+            let all: f64 = takes(sizes);
+            all <= most
+        });
         fits.next().map(<[Bytes]>::to_vec)
     }
 
@@ -597,8 +600,7 @@ impl<'a> Work<'a> {
                 && self.cost(at) <= left
                 && p.inner(self.clock_step).is_some()
         });
-        open.max_by(|a, b| self.urgency(a.1).total_cmp(&self.urgency(b.1)))
-            .map(|(index, _)| index)
+        open.max_by(|a, b| self.urgency(a.1).total_cmp(&self.urgency(b.1))).map(|(index, _)| index)
     }
 
     fn time_is_up(&self) -> bool {
@@ -611,7 +613,9 @@ impl<'a> Work<'a> {
         let measured = wanted().filter(|p| p.count() > 0).count();
         let points = wanted().count();
         let elapsed = self.began.elapsed();
-        let left: f64 = wanted().map(|p| p.blocks_left(self.plan, self.overhead) * p.cost(self.overhead).0).sum();
+        let left: f64 = wanted()
+            .map(|p| p.blocks_left(self.plan, self.overhead) * p.cost(self.overhead).0)
+            .sum();
         let disturbed = self.disturbed as f64 / self.done.len().max(1) as f64;
         // Points disturbed by other processes stay weak, and points that were weak once mostly stay
         // so.

@@ -194,4 +194,19 @@ mod tests {
         assert_eq!(timed.samples.iter().map(|s| s.late).collect::<Vec<_>>(), [true, false]);
         assert_eq!(timed.median().map(|t| (t.0 * 1e9).round()), Some(47_000.0));
     }
+
+    #[test]
+    fn ranks_that_start_together_lose_their_cpus_together() {
+        let record = |run_delay: [u64; 2]| Record {
+            starts: vec![1000, 1000],
+            ends: vec![9_001_000, 5_001_000],
+            run_delay: run_delay.to_vec(),
+            ..Record::default()
+        };
+        let timed = Timed::of(&[record([4_000_000, 0]), record([3_900_000, 0])], 2);
+        let whole = |time: Option<Seconds>| (time.unwrap().0 * 1e9).round();
+        let sample = timed.samples[0];
+        assert_eq!((whole(sample.run_delay), whole(sample.with_cpus)), (3_950_000.0, 2_500_000.0));
+        assert_eq!(whole(timed.samples[1].with_cpus), 2_500_000.0);
+    }
 }
