@@ -101,21 +101,18 @@ impl Compared<'_> {
             let offers = std::mem::take(&mut model.offers);
             model.least_gain = Ratio(0.0);
             let Some((at, beside)) = around(raced, size) else { return Ok(model) };
-            // How much longer than by the model `what` took, between both sizes.
-            let factor = |what: Option<&Pick>| {
-                let of = |at: usize| {
-                    let modelled = models[at].takes(what)?;
-                    Some((raced[at].takes(what)?.0 / modelled.0).ln())
-                };
-                let own = of(at)?;
-                let other = beside.and_then(|(beside, part)| Some((of(beside)?, part)));
-                Some(other.map_or(own, |(other, part)| own + part * (other - own)).exp())
+            // How much longer than by the model `what` took.
+            let longer = |what: Option<&Pick>, at: usize| {
+                Some(raced[at].takes(what)?.0 / models[at].takes(what)?.0)
             };
             let corrected = |time: Seconds, what: Option<&Pick>| {
-                factor(what).map(|factor| Seconds(time.0 * factor))
+                let factor = between((at, beside), |at| longer(what, at))?;
+                Some(Seconds(time.0 * factor))
             };
             let of_model = model.own.and_then(|own| corrected(own, None));
-            model.own = of_model.or_else(|| between(raced, at, beside));
+            // Where no algorithm prices the own choice, its time itself.
+            let raced_own = || between((at, beside), |at| Some(raced[at].own?.0)).map(Seconds);
+            model.own = of_model.or_else(raced_own);
             let winners = [Some(at), beside.map(|(beside, _)| beside)].into_iter().flatten();
             let winners = winners.filter_map(|at| raced[at].winner.as_ref());
             for winner in winners.filter(|winner| raced[at].takes(Some(winner)).is_some()) {
@@ -165,11 +162,12 @@ fn around(raced: &[Raced], size: Bytes) -> Option<Around> {
     Some((at, beside.map(|beside| (beside, far(&at) / (place(beside) - place(at)).abs()))))
 }
 
-/// The own choice's time where no algorithm prices it.
-fn between(raced: &[Raced], at: usize, beside: Option<(usize, f64)>) -> Option<Seconds> {
-    let own = raced[at].own?;
-    let other = beside.and_then(|(beside, part)| Some((raced[beside].own?, part)));
-    Some(other.map_or(own, |(other, part)| Seconds(own.0 * (other.0 / own.0).powf(part))))
+/// What is known `of` races, between two of them, or at the nearest if that alone is known; both axes are
+/// logarithmic.
+fn between((at, beside): Around, of: impl Fn(usize) -> Option<f64>) -> Option<f64> {
+    let own = of(at)?;
+    let other = beside.and_then(|(beside, part)| Some((of(beside)?, part)));
+    Some(other.map_or(own, |(other, part)| own * (other / own).powf(part)))
 }
 
 #[cfg(test)]

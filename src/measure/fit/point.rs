@@ -35,6 +35,11 @@ const SHARED: f64 = 0.1;
 /// In seconds; longer runs over a network are far longer than time slices of processes.
 const LONG: f64 = 10e-3;
 
+/// Ranks do not always lose their CPUs at once, so what is left of a run without the longest wait is its
+/// time or more. Beside one, two and four busy processes the first quartile was within 2 % of the median of
+/// undisturbed runs, where both were known, and the median 3 to 5 % above it.
+const LOWER: f64 = 0.25;
+
 /// A fit needs four points that latency decides and four that bytes decide.
 const LEAST_FITTED: usize = 8;
 
@@ -152,8 +157,9 @@ fn point(placed: &[Placed<'_>], origin: &Origin, own_cpus: bool) -> Option<Point
     let lost = few && with_cpus.is_none();
     let enough = quiet.len() >= LEAST_QUIET && (own_cpus || blocks.len() - disturbed > 1);
     let floor = quantile(with_cpus.as_ref().unwrap_or(&all), 0.1);
+    let middle = if with_cpus.is_some() { LOWER } else { 0.5 };
     let undisturbed = with_cpus.unwrap_or_else(|| if enough { quiet } else { all.clone() });
-    let typical = quantile(&undisturbed, 0.5);
+    let typical = quantile(&undisturbed, middle);
     let medians: Vec<f64> = blocks.iter().map(|b| quantile(&merged([b.spans()]), 0.5)).collect();
     let several = medians.len() > 1;
     let widest = medians.iter().fold(0.0, |a: f64, &b| a.max(b))
@@ -307,12 +313,12 @@ mod tests {
             }
             block
         };
-        let long = [(15300.0, 15900.0), (51300.0, 51500.0), (15600.0, 16000.0), (7500.0, 7900.0)];
+        let long = [(15300.0, 15900.0), (51300.0, 51500.0), (15600.0, 16000.0), (11300.0, 7900.0)];
         let short = [(4200.0, 7900.0), (4300.0, 8000.0), (4100.0, 7800.0)];
         let small = (3..10).map(|bits| block(1 << bits, &quiet));
         let all = [lost(1 << 20, &short), lost(1 << 26, &long)];
         let points = points(&small.chain(all).collect::<Vec<_>>(), &over("shm"));
-        assert_eq!(typical(&points, 1 << 26), (7475.0, false));
+        assert_eq!(typical(&points, 1 << 26), (7350.0, false));
         // Getting a CPU back takes a part of what is left of these.
         assert_eq!(typical(&points, 1 << 20), (4200.0, true));
     }

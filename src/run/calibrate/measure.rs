@@ -435,14 +435,11 @@ impl<'a> Work<'a> {
 
     /// The largest sizes of the plan, if a part of the time is enough for them.
     fn largest(&self, rates: Rates) -> Option<Vec<Bytes>> {
-        let sizes = self.plan.sizes.windows(SETTLED as usize).rev();
-        let takes = |sizes: &[Bytes]| sizes.iter().map(|size| size.0 as f64 * rates.beta.0).sum();
         let most = UNSEEN_PART * self.plan.longest.as_secs_f64() / UNSEEN_RUNS as f64;
-        let mut fits = sizes.filter(|sizes| -> bool {
-            let all: f64 = takes(sizes);
-            all <= most
-        });
-        fits.next().map(<[Bytes]>::to_vec)
+        let takes = |size: &Bytes| size.0 as f64 * rates.beta.0;
+        let mut sizes = self.plan.sizes.windows(SETTLED as usize).rev();
+        let fits = sizes.find(|sizes| sizes.iter().map(takes).sum::<f64>() <= most);
+        fits.map(<[Bytes]>::to_vec)
     }
 
     /// The time to empty the bucket before a block of a point, s.
@@ -526,8 +523,10 @@ impl<'a> Work<'a> {
         let mut timed = turn.runner.time(&point.op, point.size, &asked)?;
         let spans: f64 = timed.samples.iter().map(|s| s.span.0 * f64::from(inner)).sum();
         let runs = spans * f64::from(warm + reps) / f64::from(reps);
-        let besides = (began.elapsed().as_secs_f64() - runs).max(0.0);
-        self.overhead.0 += (besides - self.overhead.0) / OF_BLOCKS;
+        if emptied == 0.0 {
+            let besides = (began.elapsed().as_secs_f64() - runs).max(0.0);
+            self.overhead.0 += (besides - self.overhead.0) / OF_BLOCKS;
+        }
         if self.plan.wire {
             // A network goes on while a rank waits.
             timed.samples.iter_mut().for_each(|sample| sample.with_cpus = None);
@@ -690,6 +689,8 @@ mod tests {
         burst: u64,
         /// So many blocks take three times as long.
         slow: u32,
+        /// In so many others keep a CPU for a time slice.
+        lost: u32,
         blocks: u32,
     }
 
@@ -710,6 +711,8 @@ mod tests {
                 _ => link.map_or(0.0, |times| path.time(&times).0),
             };
             let time = if self.blocks <= self.slow { 3.0 * time } else { time };
+            let waited = if self.blocks <= self.lost { 4e-3 } else { 0.0 };
+            let time = time + waited;
             // The first run that counts finds what the block has not sent before it.
             let sent = block.spill.0 + u64::from(block.warm) * size.0;
             let held = self.burst.saturating_sub(sent).min(size.0) as f64 * BETA;
@@ -721,7 +724,7 @@ mod tests {
             let sample = |rep| Sample {
                 span: Seconds((time - if rep == 0 { saved } else { 0.0 }) * noise(rep)),
                 late: false,
-                run_delay: Some(Seconds(0.0)),
+                run_delay: Some(Seconds(waited)),
                 with_cpus: None,
             };
             Ok(Timed {
@@ -746,7 +749,7 @@ mod tests {
         fn launch(&mut self) -> Result<Launch> {
             let slow = std::mem::take(&mut self.slow);
             let (fails_after, burst) = (self.fails_after, self.burst);
-            let runner = Box::new(Model { fails_after, burst, slow, blocks: 0 });
+            let runner = Box::new(Model { fails_after, burst, slow, lost: 0, blocks: 0 });
             Ok(Launch { runner, record: LaunchRecord::default(), start: Start::Window })
         }
 
@@ -939,6 +942,18 @@ mod tests {
         };
         assert_eq!(run(1), run(1));
         assert_ne!(run(1), run(2));
+    }
+
+    #[test]
+    fn the_first_guess_waits_for_a_run_that_others_leave_alone() {
+        let (registry, plan) = (Registry::builtin(), plan());
+        let guess = |lost| {
+            let mut work = Work::new(&registry, &plan, Seconds(2e-8), Samples::default()).unwrap();
+            let mut model = Model { fails_after: None, burst: 0, slow: 0, lost, blocks: 0 };
+            work.guess(&mut model, Start::Window).unwrap().alpha.0
+        };
+        assert!((guess(PROBES - 1) / ALPHA - 1.0).abs() < 0.02);
+        assert!(guess(PROBES) > 4e-3, "it does not wait for ever");
     }
 
     #[test]
