@@ -131,7 +131,7 @@ impl Args {
         if let Some(model) = &self.model {
             let bytes: Bytes =
                 model.parse().map_err(|e: Error| e.at(format!("--model {model}")))?;
-            let said = model.split_once('@').map(|(_, dtype)| named(dtype)).transpose()?;
+            let said = model.split_once('@').map(|(_, dtype)| named(dtype.trim())).transpose()?;
             let billions = model.trim().trim_end_matches('B');
             if said.is_none() && bytes.0 < SMALLEST && billions != model.trim() {
                 return Err(Error::input(format!("`{model}` is a model of {} bytes", bytes.0))

@@ -120,6 +120,7 @@ const DTYPES: &[(&str, u64)] = &[
 /// # Errors
 /// An unknown name, with the nearest known one.
 pub fn dtype_bytes(name: &str) -> Result<Bytes> {
+    let name = name.trim();
     let lower = name.to_ascii_lowercase();
     DTYPES.iter().find(|(n, _)| *n == lower).map(|&(_, bytes)| Bytes(bytes)).ok_or_else(|| {
         let near =

@@ -14,6 +14,7 @@ fn sizes_are_binary_as_in_nccl_tests_unless_a_b_follows() {
     assert_eq!(size("4096"), 4096);
     assert_eq!(size("1e9"), 1_000_000_000);
     assert_eq!(size("7B@bf16"), 14_000_000_000);
+    assert_eq!(size(" 7B @ bf16 "), 14_000_000_000);
     assert_eq!(size("70e9@fp8"), 70_000_000_000);
     assert_eq!(size("7B"), 7);
 }
