@@ -24,6 +24,7 @@ use collcost::cost::simulate::{Mode, Trouble};
 use collcost::cost::traffic::{self, Jobs};
 use collcost::exchange::import::{self, Bare, Foreign};
 use collcost::machine::fabric::Discipline;
+use collcost::machine::graph::Graph;
 use collcost::machine::query::Query;
 use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
@@ -120,9 +121,8 @@ struct TimingFlags {
 
 impl Args {
     pub(super) fn run(mut self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        if let Some(fabric) = self.named_fabric()? {
+        if let Some(built) = self.named_fabric()? {
             let jobs = self.jobs_on_fabric()?;
-            let built = read_fabric(&fabric)?;
             let faults = faults(&self.fault)?;
             let graph = with_faults(&built, &faults)?;
             let mut report = traffic(&graph, &jobs)?;
@@ -199,20 +199,18 @@ impl Args {
         self.format.write(out, &report, |look| view::simulate::simulation(&report, look))
     }
 
-    /// The file of the fabric: `--fabric` and `--on` are the same here.
-    fn named_fabric(&self) -> Result<Option<String>> {
-        let is_fabric = |on: &str| {
-            self.jobs.is_some()
-                || is_file(on) && profiles::find(on).is_err() && read_fabric(on).is_ok()
-        };
+    /// The fabric: `--fabric` and `--on` are the same here.
+    fn named_fabric(&self) -> Result<Option<Graph>> {
+        // A file may also be a profile.
+        let may_be = |on: &str| is_file(on) && profiles::find(on).is_err();
         match (&self.fabric, self.on.machine.get("profile"), &self.jobs) {
             (Some(fabric), Some(on), _) if fabric != on => {
                 Err(Error::input("two different fabrics")
                     .at(format!("--fabric {fabric} --on {on}"))
                     .help("give one of them: both flags name the fabric"))
             }
-            (Some(fabric), ..) => Ok(Some(fabric.clone())),
-            (None, Some(on), _) if is_fabric(on) => Ok(Some(on.clone())),
+            (Some(file), ..) | (None, Some(file), Some(_)) => read_fabric(file).map(Some),
+            (None, Some(on), None) if may_be(on) => Ok(read_fabric(on).ok()),
             (None, None, Some(jobs)) => Err(Error::input("which fabric?")
                 .at(format!("--jobs {jobs}"))
                 .help("name its file with --fabric or --on")),
