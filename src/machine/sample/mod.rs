@@ -13,6 +13,7 @@ pub use op::{Chosen, Device, Forced, Library, Op, Run};
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::base::stats::quantile;
 use crate::machine::link::Bucket;
 
 /// How the runs of a block followed each other.
@@ -120,9 +121,9 @@ const WAKING: f64 = 100e-6;
 /// The part of a run that a rank may lose.
 const LOST: f64 = 0.1;
 
-/// A rank that gets its CPU back spends a tenth of a millisecond on that and on caches that others filled.
-/// Runs of far more are known without the time for which they had no CPU.
-pub const SWITCHED: Seconds = Seconds(1e-3);
+/// In s: a rank that gets its CPU back spends a tenth of a millisecond on that and on caches that others
+/// filled. Runs of far more are known without the time for which they had no CPU.
+const SWITCHED: f64 = 1e-3;
 
 /// Fewer undisturbed runs give no median.
 pub const LEAST_QUIET: usize = 3;
@@ -204,6 +205,12 @@ impl Block {
             self.samples.iter().filter(|s| !s.late).map(|s| s.span).collect();
         if punctual.is_empty() { all().collect() } else { punctual }
     }
+}
+
+/// Whether these times with CPUs ([`Block::with_cpus`]), sorted, say how long a run takes that others leave
+/// alone: there are enough of them, and the time that a rank needs to go on is a small part.
+pub(crate) fn tell(with_cpus: &[f64]) -> bool {
+    with_cpus.len() >= LEAST_QUIET && quantile(with_cpus, 0.5) > SWITCHED
 }
 
 /// How and on what the samples were taken; what is unknown is absent.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::stretches::STRETCHES;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{half_width, median, quantile};
-use crate::machine::sample::{Block, LEAST_QUIET, Mode, Op, Origin, SWITCHED, Sample, Wait};
+use crate::machine::sample::{self, Block, LEAST_QUIET, Mode, Op, Origin, Sample, Wait};
 
 /// Which of a point's times is fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -149,11 +149,8 @@ fn point(placed: &[Placed<'_>], origin: &Origin, own_cpus: bool) -> Option<Point
     // A link with a queue of its own goes on while a rank waits for a CPU.
     let goes_on = !origin.is_in_memory() && quantile(&all, 0.5) > LONG;
     let few = own_cpus && !goes_on && quiet.len() < LEAST_QUIET.min(all.len());
-    let with_cpus = || -> Option<Vec<f64>> {
-        let times = merged(blocks.iter().map(|b| b.with_cpus()));
-        (few && times.len() >= LEAST_QUIET && quantile(&times, 0.5) > SWITCHED.0).then_some(times)
-    };
-    let with_cpus = with_cpus();
+    let with_cpus = few.then(|| merged(blocks.iter().map(|b| b.with_cpus())));
+    let with_cpus = with_cpus.filter(|times| sample::tell(times));
     let lost = few && with_cpus.is_none();
     let enough = quiet.len() >= LEAST_QUIET && (own_cpus || blocks.len() - disturbed > 1);
     let floor = quantile(with_cpus.as_ref().unwrap_or(&all), 0.1);

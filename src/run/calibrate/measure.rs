@@ -449,12 +449,18 @@ impl<'a> Work<'a> {
         care.map_or(0.0, Care::cost)
     }
 
+    /// The time of a block of a point besides its runs. Where a bucket is emptied first, a block is as short
+    /// as if nothing else took time.
+    fn besides(&self, at: usize) -> Seconds {
+        if self.emptied(at) > 0.0 { OVERHEAD } else { self.overhead }
+    }
+
     /// The time of a block of a point, s.
     fn cost(&self, at: usize) -> f64 {
         let point = &self.points[at];
         // What shows the rate is run once and not compared: others of its kind are.
         let once = self.care.is_some() && self.settled.contains(&at);
-        let runs = if once { point.expected() } else { point.cost(self.overhead) };
+        let runs = if once { point.expected() } else { point.cost(self.besides(at)) };
         runs.0 + self.emptied(at)
     }
 
@@ -500,13 +506,13 @@ impl<'a> Work<'a> {
     fn block(&mut self, index: usize, number: u32, turn: &mut Turn<'_>) -> Result<bool> {
         let (emptied, settled) = (self.emptied(index), self.settled.contains(&index));
         let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
-        let cost = self.cost(index);
+        let (cost, besides) = (self.cost(index), self.besides(index));
         let point = &mut self.points[index];
         if !point.wanted || cost > left {
             return Ok(false);
         }
         let Some(inner) = point.inner(self.clock_step) else { return Ok(false) };
-        let (mut warm, reps) = point.runs(self.overhead);
+        let (mut warm, reps) = point.runs(besides);
         let mut check = if point.checked { Check::Not } else { Check::Once };
         let care = self.care.filter(|_| emptied > 0.0);
         if care.is_some() {
@@ -521,11 +527,11 @@ impl<'a> Work<'a> {
         let asked = execute::Block { warm, reps, inner, start, check, spill, predicted };
         let began = Instant::now();
         let mut timed = turn.runner.time(&point.op, point.size, &asked)?;
-        let spans: f64 = timed.samples.iter().map(|s| s.span.0 * f64::from(inner)).sum();
-        let runs = spans * f64::from(warm + reps) / f64::from(reps);
         if emptied == 0.0 {
-            let besides = (began.elapsed().as_secs_f64() - runs).max(0.0);
-            self.overhead.0 += (besides - self.overhead.0) / OF_BLOCKS;
+            let spans: f64 = timed.samples.iter().map(|s| s.span.0 * f64::from(inner)).sum();
+            let runs = spans * f64::from(warm + reps) / f64::from(reps);
+            let took = (began.elapsed().as_secs_f64() - runs).max(0.0);
+            self.overhead.0 += (took - self.overhead.0) / OF_BLOCKS;
         }
         if self.plan.wire {
             // A network goes on while a rank waits.
@@ -586,20 +592,21 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    fn urgency(&self, point: &Point) -> f64 {
-        point.urgency(self.plan, self.overhead)
+    fn urgency(&self, at: usize) -> f64 {
+        self.points[at].urgency(self.plan, self.besides(at))
     }
 
     /// The point that most needs another block, among those for which there is time.
     fn most_urgent(&self, turn: &Turn<'_>) -> Option<usize> {
         let left = turn.until.saturating_duration_since(Instant::now()).as_secs_f64();
-        let open = self.points.iter().enumerate().filter(|&(at, p)| {
+        let open = (0..self.points.len()).filter(|&at| {
+            let p = &self.points[at];
             p.wanted
                 && !p.is_finished(self.plan)
                 && self.cost(at) <= left
                 && p.inner(self.clock_step).is_some()
         });
-        open.max_by(|a, b| self.urgency(a.1).total_cmp(&self.urgency(b.1))).map(|(index, _)| index)
+        open.max_by(|a, b| self.urgency(*a).total_cmp(&self.urgency(*b)))
     }
 
     fn time_is_up(&self) -> bool {
@@ -612,9 +619,11 @@ impl<'a> Work<'a> {
         let measured = wanted().filter(|p| p.count() > 0).count();
         let points = wanted().count();
         let elapsed = self.began.elapsed();
-        let left: f64 = wanted()
-            .map(|p| p.blocks_left(self.plan, self.overhead) * p.cost(self.overhead).0)
-            .sum();
+        let left = |at: usize| {
+            let (point, besides) = (&self.points[at], self.besides(at));
+            point.blocks_left(self.plan, besides) * point.cost(besides).0
+        };
+        let left: f64 = (0..self.points.len()).map(left).sum();
         let disturbed = self.disturbed as f64 / self.done.len().max(1) as f64;
         // Points disturbed by other processes stay weak, and points that were weak once mostly stay
         // so.

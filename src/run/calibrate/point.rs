@@ -7,7 +7,7 @@ use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::stats::{half_width, median, quantile};
 use crate::machine::link::Link;
-use crate::machine::sample::{Block, LEAST_QUIET, Op, SWITCHED};
+use crate::machine::sample::{self, Block, LEAST_QUIET, Op};
 use crate::measure::fit::{Kind, Path};
 use crate::model::algorithm::Registry;
 
@@ -140,10 +140,9 @@ impl Point {
 
     /// The times of undisturbed runs; if hardly any are, those of long ones without what others took.
     fn undisturbed(&self) -> Option<&[f64]> {
-        let is_long = |times: &[f64]| quantile(times, 0.5) > SWITCHED.0;
         match (&self.quiet, &self.with_cpus) {
             (quiet, _) if quiet.len() >= LEAST_QUIET => Some(quiet),
-            (_, rest) if rest.len() >= LEAST_QUIET && is_long(rest) => Some(rest),
+            (_, rest) if sample::tell(rest) => Some(rest),
             _ => None,
         }
     }
