@@ -155,13 +155,17 @@ pub fn plan(plan: &Plan, setup: &Setup) -> PlanView {
     }
 }
 
-/// The contents of the file of samples.
+/// The contents of the files of samples, by name.
 #[must_use]
-pub fn measured(samples: &Samples, file: &str, time: std::time::Duration) -> MeasuredView {
-    MeasuredView {
-        samples: file.to_owned(),
-        blocks: samples.blocks.len(),
-        runs: samples.count(),
-        time_s: time.as_secs_f64(),
+pub fn measured<'a>(
+    samples: impl Iterator<Item = (String, &'a Samples)>,
+    time: std::time::Duration,
+) -> MeasuredView {
+    let (mut files, mut blocks, mut runs) = (Vec::new(), 0, 0);
+    for (file, samples) in samples {
+        files.push(file);
+        blocks += samples.blocks.len();
+        runs += samples.count();
     }
+    MeasuredView { samples: files.join(", "), blocks, runs, time_s: time.as_secs_f64() }
 }

@@ -1,6 +1,7 @@
 //! A fit: parameters with intervals, errors on held-out data, and the results of the gates.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 
 use serde::Serialize;
 
@@ -80,10 +81,26 @@ pub struct Fit {
     pub quality: Verdict,
     /// Operations in the samples that the fit does not know, with the number of blocks.
     pub left_out: Vec<LeftOutView>,
+    /// Links inside groups of ranks, if they were measured by themselves; all else is about links between
+    /// groups then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inside: Option<Box<Inside>>,
     /// The profile that was written.
     pub written: Option<String>,
     /// Every point with its predictions, if requested.
     pub residuals: Vec<Residual>,
+}
+
+/// Links inside groups of ranks.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Inside {
+    /// The ranks of a group.
+    pub ranks: u32,
+    /// Ports that they share towards other groups; absent if unknown: each rank is taken to have its own.
+    pub ports: Option<u32>,
+    /// The fit of these links.
+    pub fit: Fit,
 }
 
 /// A value with its 95 % interval.
@@ -368,8 +385,20 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
         gates: fitted.gates.iter().map(gate).collect(),
         quality: fitted.verdict(),
         left_out: left_out(samples),
+        inside: None,
         written,
         residuals: if residuals { table(fitted) } else { Vec::new() },
+    }
+}
+
+impl Fit {
+    /// With the links inside groups of ranks, which `near` has the times of, as `far` has those between groups.
+    #[must_use]
+    pub fn around(mut self, fit: Self, near: &Samples, far: &Samples) -> Self {
+        let ranks = near.origin.span.map_or(1, NonZeroU32::get);
+        let ports = far.nics.map(NonZeroU32::get);
+        self.inside = Some(Box::new(Inside { ranks, ports, fit }));
+        self
     }
 }
 

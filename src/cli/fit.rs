@@ -19,7 +19,7 @@ use collcost::machine::profile::Profile;
 use collcost::machine::sample::{self, Block, Op, Samples};
 use collcost::measure::fit::{
     About, Asked, Fitted, Logs, Statistic, Verdict, devices, fit, has_devices, has_library,
-    has_protocols, library, protocols,
+    has_protocols, library, protocols, two_tiers,
 };
 use collcost::measure::logs;
 use collcost::measure::samples_csv;
@@ -106,7 +106,7 @@ enum HoldOut {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let samples = self.samples()?;
+        let (inside, samples) = self.samples()?;
         let of_library = |b: &Block| matches!(b.op, Op::Library(_) | Op::Forced(_));
         let moves = |b: &Block| b.op.moves_data() && !of_library(b);
         if has_library(&samples) {
@@ -128,17 +128,18 @@ impl Args {
                 .into());
         }
         let seed = value::<Seed>("--seed", self.seed.as_ref())?.unwrap_or(Seed(1));
-        let statistic = self.stat.map(Statistic::from);
-        let asked = Asked { statistic, seed: seed.0, ..Asked::default() };
-        let fitted = fit(&Registry::builtin(), &samples, &asked)
-            .map_err(|e| e.at(self.files.join(", ")).or_help("name samples of one machine"))?;
-        let refusal = refusal(&fitted, &self.files.join(", ")).filter(|_| !self.force);
+        let files = self.files.join(", ");
+        let all = inside.into_iter().chain([samples]).map(|samples| (files.clone(), samples));
+        let tiers = Tiers::fit(all.collect(), self.stat, seed.0)
+            .map_err(|e| e.or_help("name samples of one machine"))?;
+        let refusal = tiers.refusal().filter(|_| !self.force);
         let written = self.out.as_ref().filter(|_| refusal.is_none());
         if let Some(file) = written {
-            write_profile(&fitted, &samples, file, self.command())?;
+            tiers.write(file, self.command())?;
         }
-        let mut shown = answer::fit::fit(&fitted, &samples, self.explain, written.cloned());
-        for row in &mut shown.residuals {
+        let mut shown = tiers.report(self.explain, written.cloned());
+        let inside = shown.inside.iter_mut().flat_map(|inside| &mut inside.fit.residuals);
+        for row in shown.residuals.iter_mut().chain(inside) {
             if self.holdout == HoldOut::Algo {
                 row.held_out_size_error = None;
             }
@@ -147,7 +148,7 @@ impl Args {
             }
         }
         let drawn = self.picture.asked() && {
-            let all = answer::fit::fit(&fitted, &samples, true, None);
+            let all = tiers.report(true, None);
             self.picture.draw(out, &view::plot::residuals(&all))?
         };
         if !drawn {
@@ -176,12 +177,13 @@ impl Args {
         Ok(Logs { per_node, residuals: !self.no_residuals })
     }
 
-    fn samples(&self) -> Result<Samples> {
+    /// The samples; apart from them those of links inside groups of ranks, if there are both.
+    fn samples(&self) -> Result<(Option<Samples>, Samples)> {
         let asked = logs::Asked {
             ranks: count("--n", "ranks", self.n.as_ref())?.map(Into::into),
             collective: value::<Collective>("--collective", self.collective.as_ref())?,
         };
-        let mut all: Option<Samples> = None;
+        let (mut inside, mut all): (Option<Samples>, Option<Samples>) = (None, None);
         for file in &self.files {
             let mut one = match is_samples(file)? {
                 false => {
@@ -198,12 +200,17 @@ impl Args {
                 }
             };
             one.origin.files = vec![short(file)];
-            all = Some(match all {
+            let known = if one.origin.span.is_some() { &mut inside } else { &mut all };
+            *known = Some(match known.take() {
                 None => one,
-                Some(all) => all.join(one)?,
+                Some(known) => known.join(one)?,
             });
         }
-        all.ok_or_else(|| Error::input("no file of samples").help("name at least one"))
+        match (inside, all) {
+            (inside, Some(all)) => Ok((inside, all)),
+            (Some(only), None) => Ok((None, only)),
+            (None, None) => Err(Error::input("no file of samples").help("name at least one")),
+        }
     }
 
     /// The command without paths, which mean nothing on another computer.
@@ -305,24 +312,77 @@ pub(super) fn measured_devices(
     format::write(asked.format, out, &shown, |_| view::devices::devices(&shown))
 }
 
-/// Why a gate refuses the fit of `files`, if one does.
-pub(super) fn refusal(fitted: &Fitted, files: &str) -> Option<Stop> {
-    let gate = fitted.gates.iter().find(|g| g.verdict == Verdict::Refused)?;
-    let error = Error::input(format!("the fit is refused: {}: {}", gate.name, gate.said))
-        .at(files)
-        .help(format!("{}; --force writes it anyway", gate.help));
-    Some(Stop::FitRefused(error))
+/// The tiers of a machine's links, the innermost first: all links, or those inside groups of ranks and
+/// those between groups.
+pub(super) struct Tiers {
+    inside: Option<Tier>,
+    outermost: Tier,
 }
 
-/// Writes the fit of `samples` as a profile, which names `command` as its origin.
-pub(super) fn write_profile(
-    fitted: &Fitted,
-    samples: &Samples,
-    file: &str,
-    command: String,
-) -> std::result::Result<(), Stop> {
-    let about = About { name: name(file), command, tool: TOOL.to_owned(), date: today() };
-    write(file, &fitted.profile(samples, &about).to_toml())
+struct Tier {
+    files: String,
+    samples: Samples,
+    fitted: Fitted,
+}
+
+impl Tiers {
+    /// Fits the samples of each, with the names of their files.
+    pub(super) fn fit(
+        measured: Vec<(String, Samples)>,
+        stat: Option<Stat>,
+        seed: u64,
+    ) -> Result<Self> {
+        let asked = Asked { statistic: stat.map(Statistic::from), seed, ..Asked::default() };
+        let tier = |(files, samples): (String, Samples)| {
+            let fitted = fit(&Registry::builtin(), &samples, &asked).map_err(|e| e.at(&files))?;
+            Ok(Tier { files, samples, fitted })
+        };
+        let mut tiers = measured.into_iter().map(tier).collect::<Result<Vec<Tier>>>()?;
+        let outermost = tiers.pop().ok_or_else(|| Error::input("there are no samples"))?;
+        Ok(Self { inside: tiers.pop(), outermost })
+    }
+
+    /// The fit that concerns all ranks.
+    pub(super) fn outermost(&mut self) -> &mut Fitted {
+        &mut self.outermost.fitted
+    }
+
+    /// Why a gate refuses a fit, if one does.
+    pub(super) fn refusal(&self) -> Option<Stop> {
+        let all = self.inside.iter().chain([&self.outermost]);
+        let mut gates =
+            all.flat_map(|tier| tier.fitted.gates.iter().map(move |gate| (&tier.files, gate)));
+        let (files, gate) = gates.find(|(_, gate)| gate.verdict == Verdict::Refused)?;
+        let error = Error::input(format!("the fit is refused: {}: {}", gate.name, gate.said))
+            .at(files.as_str())
+            .help(format!("{}; --force writes it anyway", gate.help));
+        Some(Stop::FitRefused(error))
+    }
+
+    /// The fits for people and programs; with `residuals`, every point.
+    pub(super) fn report(&self, residuals: bool, written: Option<String>) -> answer::fit::Fit {
+        let of = |tier: &Tier, written| {
+            answer::fit::fit(&tier.fitted, &tier.samples, residuals, written)
+        };
+        let outermost = of(&self.outermost, written);
+        match &self.inside {
+            None => outermost,
+            Some(inside) => {
+                outermost.around(of(inside, None), &inside.samples, &self.outermost.samples)
+            }
+        }
+    }
+
+    /// Writes them as a profile, which names `command` as its origin.
+    pub(super) fn write(&self, file: &str, command: String) -> std::result::Result<(), Stop> {
+        let about = About { name: name(file), command, tool: TOOL.to_owned(), date: today() };
+        let Tier { fitted, samples, .. } = &self.outermost;
+        let profile = match &self.inside {
+            None => fitted.profile(samples, &about),
+            Some(near) => two_tiers((&near.fitted, &near.samples), (fitted, samples), &about),
+        };
+        write(file, &profile.to_toml())
+    }
 }
 
 /// This program with its version.

@@ -1,5 +1,6 @@
 //! A fit for people.
 
+use super::counted;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::fit::{ErrorView, Fit, Interval, RegimesView, Residual, SlopeView};
@@ -75,6 +76,23 @@ pub(super) fn below(page: &mut Page, report: &Fit) {
         true => page.record(report, "", FIGURES),
         false => page.record(report, "residuals", POINT),
     }
+    if let Some(inside) = &report.inside {
+        let ports = inside.ports.map_or(String::new(), |ports| {
+            format!(", which share {} towards other groups", counted(ports as usize, "port"))
+        });
+        page.entry("inside     ", format!("links inside groups of {} ranks{ports}", inside.ranks));
+        tier(page, &inside.fit);
+        page.gap();
+        page.entry("between    ", "links between one rank of each group");
+    }
+    tier(page, report);
+    if let Some(file) = &report.written {
+        page.entry("written    ", file);
+    }
+}
+
+/// The links of one tier.
+fn tier(page: &mut Page, report: &Fit) {
     let way = report.transport.as_deref().unwrap_or("samples");
     let wait = report.wait.map_or(String::new(), |w| format!(", {} waiting", w.id()));
     let head = format!(
@@ -152,9 +170,6 @@ pub(super) fn below(page: &mut Page, report: &Fit) {
     if !report.residuals.is_empty() {
         page.gap();
         page.table(residuals(&report.residuals));
-    }
-    if let Some(file) = &report.written {
-        page.entry("written    ", file);
     }
 }
 

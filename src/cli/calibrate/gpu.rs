@@ -233,6 +233,7 @@ impl Args {
             options,
             wait: None,
             ranks: plan.ranks(),
+            span: None,
             library: facts.nccl.map(|version| format!("nccl {version}")),
             fingerprint: fleet.map_or(host.fingerprint(), |f| f.hosts().fingerprint()),
             machine: machine.clone(),

@@ -12,7 +12,7 @@ use collcost::base::error::{Error, Result};
 use collcost::machine::sample::{self, Header, Record, Samples, Writer};
 
 /// How the names of files of samples end.
-const SAMPLES: &str = ".samples.jsonl";
+pub(super) const SAMPLES: &str = ".samples.jsonl";
 /// How often samples are synced to disk.
 const SYNC: Duration = Duration::from_secs(2);
 

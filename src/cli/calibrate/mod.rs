@@ -6,6 +6,7 @@ mod kept;
 mod race;
 mod rounds;
 mod site;
+mod tiers;
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -14,34 +15,35 @@ use std::time::{Duration, Instant};
 
 use crate::cli::Stop;
 use crate::cli::config::folder;
-use crate::cli::fit::{Seed, Stat, TOOL, refusal, short, write_profile};
+use crate::cli::fit::{Seed, Stat, TOOL, Tiers, short};
 use crate::cli::flags::{count, ends, value};
 use crate::cli::format::{FormatFlag, Report};
 use crate::cli::processes::ProcessFlags;
-use crate::cli::profiles::{now, today};
+use crate::cli::profiles::today;
 use crate::cli::progress::{Bar, Show};
 use collcost::answer::calibrate as report;
-use collcost::answer::fit::fit as fit_report;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Ratio, Seconds};
 use collcost::machine::sample::{Header, LaunchRecord, Op, Record, Samples};
-use collcost::measure::fit::{Asked, Gate, Verdict, fit};
+use collcost::measure::fit::{Gate, Verdict};
 use collcost::model::algorithm::Registry;
 use collcost::run::calibrate::{
-    Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, throttled,
+    Groups, Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, ports, throttled,
 };
-use collcost::run::execute::Start;
-use collcost::run::launch::{Executor, Setup, Usable, usable};
+use collcost::run::launch::{Setup, Usable, usable};
 use collcost::run::rendezvous::Part;
-use collcost::run::transport::{Kind, Wait, tcp};
+use collcost::run::transport::{Kind, tcp};
 use collcost::view;
 use kept::{Existing, Kept};
 use site::{HostFlags, Site};
+use tiers::Links;
 
 /// Default values of flags.
 const AUTO: &str = "auto";
 const PRECISION: &str = "2%";
 const LAUNCHES: &str = "3";
+/// The part of the time spent looking for groups of ranks.
+const LOOK: f64 = 0.05;
 /// Without --time-budget, measuring continues up to this time if too little is known.
 const LONGEST: Duration = Duration::from_secs(50);
 
@@ -192,26 +194,28 @@ impl Args {
             return Err(error.into());
         }
         let (began, before, profile) = (Instant::now(), throttled()?, self.out()?);
-        let done = self.measure(plan, site);
+        let done = self.tiers(plan, site);
         site.end(done.as_ref().err());
-        let (file, samples) = done?;
-        shown.measured = Some(report::measured(&samples, &short(&file), began.elapsed()));
-        let asked =
-            Asked { statistic: self.stat.map(Into::into), seed: plan.seed, ..Asked::default() };
-        let mut fitted = fit(&Registry::builtin(), &samples, &asked)
-            .map_err(|e| e.at(file.clone()).or_help("measure for longer, with --resume"))?;
-        fitted.gates.extend(gates.into_iter().filter(|gate| gate.verdict != Verdict::Good));
-        fitted.gates.push(held_back(throttled()?.saturating_sub(before)));
-        let refusal = refusal(&fitted, &file).filter(|_| !self.force);
+        let measured = done?;
+        shown.measured = Some(report::measured(
+            measured.iter().map(|(file, samples)| (short(file), samples)),
+            began.elapsed(),
+        ));
+        let mut tiers = Tiers::fit(measured, self.stat, plan.seed)
+            .map_err(|e| e.or_help("measure for longer, with --resume"))?;
+        let gates = gates.into_iter().filter(|gate| gate.verdict != Verdict::Good);
+        let quota = held_back(throttled()?.saturating_sub(before));
+        tiers.outermost().gates.extend(gates.chain([quota]));
+        let refusal = tiers.refusal().filter(|_| !self.force);
         let written = match refusal {
             Some(_) => None,
             None => {
                 let profile = profile.to_string_lossy().into_owned();
-                write_profile(&fitted, &samples, &profile, self.command())?;
+                tiers.write(&profile, self.command())?;
                 Some(profile)
             }
         };
-        shown.fit = Some(fit_report(&fitted, &samples, false, written));
+        shown.fit = Some(tiers.report(false, written));
         self.show(out, &shown)?;
         refusal.map_or(Ok(()), Err)
     }
@@ -376,37 +380,47 @@ impl Args {
         }
     }
 
-    /// Measures; returns the file of samples and its contents.
-    fn measure(&self, plan: &Plan, site: &mut Site) -> Result<(String, Samples)> {
-        let header = self.header(plan, site)?;
+    /// Measures `links` into `file`; returns its name and its contents.
+    fn measure(
+        &self,
+        plan: &Plan,
+        site: &mut Site,
+        links: Links<'_>,
+        file: PathBuf,
+    ) -> Result<(String, Samples)> {
+        let header = self.header(plan, site, links)?;
         let what = match (self.force_resume, self.resume, &self.samples) {
             (true, ..) => Existing::Mix,
             (_, true, _) => Existing::GoOn,
             (_, _, Some(_)) => Existing::Refuse,
             (_, _, None) => Existing::SetAside,
         };
-        let (file, before) = Kept::open(self.samples_file()?, what, header)?;
+        let (file, before) = Kept::open(file, what, header)?;
         let name = file.name.clone();
         let bar =
             Bar::new(self.progress, &format!("{} {} ranks", site.setup.transport.id(), plan.ranks));
         let mut desk = Desk { site, file, bar };
         let done = measure(&Registry::builtin(), plan, clock_step(), before, &mut desk);
         desk.bar.end();
-        let Desk { file, .. } = desk;
+        let done = done.and_then(|samples| match links {
+            Links::Between(groups) => desk.ports(groups, &samples),
+            Links::All | Links::Inside(_) => Ok(()),
+        });
         done.map_err(|e| {
             let more = format!("the samples so far are in {name}; --resume continues");
             if e.is_lost() || e.is_interrupted() { e.help(more) } else { e }
         })?;
-        Ok((name, file.read()?))
+        Ok((name, desk.file.read()?))
     }
 
-    fn header(&self, plan: &Plan, site: &Site) -> Result<Header> {
+    fn header(&self, plan: &Plan, site: &Site, links: Links<'_>) -> Result<Header> {
         let setup = &site.setup;
         let (machine, fingerprint) = site.identity();
         let wait = setup.wait;
         let places: Vec<String> = setup.places.iter().map(|p| p.address.to_string()).collect();
         let mut options = vec![format!("pin={}", setup.pin)];
         options.extend((!places.is_empty()).then(|| format!("addresses={}", places.join(","))));
+        options.extend(links.groups().map(|groups| format!("groups={}", groups.words())));
         let how = format!("{};{wait:?};{}", setup.transport.id(), options.join(";"));
         Ok(Header {
             run: tcp::Run::new()?.id.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -419,6 +433,10 @@ impl Args {
             options,
             wait,
             ranks: plan.ranks,
+            span: match links {
+                Links::Inside(groups) => Some(groups.span()),
+                Links::All | Links::Between(_) => None,
+            },
             library: None,
             fingerprint,
             machine,
@@ -487,24 +505,21 @@ struct Desk<'a> {
     bar: Bar,
 }
 
+impl Desk<'_> {
+    /// Measures how many ports the ranks of a group share, and keeps it.
+    fn ports(&mut self, groups: &Groups, alone: &Samples) -> Result<()> {
+        self.site.only(groups.all(), self.site.setup.transport);
+        let (mut runner, start, record) = self.site.launch()?;
+        let nics = ports(&mut *runner, start, groups, alone)?;
+        let launch = alone.blocks.iter().map(|block| block.launch + 1).max().unwrap_or(0);
+        self.file.keep(&Record::Launch(LaunchRecord { launch, nics, ..record }))?;
+        self.file.keep(&Record::End { launch })
+    }
+}
+
 impl Outside for Desk<'_> {
     fn launch(&mut self) -> Result<Launch> {
-        let group = self.site.start()?;
-        let start = match group.wait() {
-            Wait::Spin => Start::Window,
-            Wait::Poll => Start::Barrier,
-        };
-        let cpus = group.cpus().into_iter();
-        let record = LaunchRecord {
-            launch: 0,
-            time: now(),
-            pids: group.processes(),
-            cpus: cpus.map(|cpu| cpu.into_iter().map(|cpu| cpu as u32).collect()).collect(),
-            clock_res_ns: (clock_step().0 * 1e9).round() as u64,
-            congestion: group.congestion().map(str::to_owned),
-            ..LaunchRecord::default()
-        };
-        let runner = Box::new(Executor::new(Registry::builtin(), group));
+        let (runner, start, record) = self.site.launch()?;
         Ok(Launch { runner, record, start })
     }
 

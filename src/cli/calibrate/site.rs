@@ -4,11 +4,15 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use crate::cli::flags::{value, whole};
+use crate::cli::profiles::now;
 use crate::cli::streams::say;
 use collcost::base::error::{Error, Result};
+use collcost::machine::sample::LaunchRecord;
 use collcost::measure::fit::Gate;
-use collcost::run::calibrate::{Host, Intent};
-use collcost::run::launch::{Group, Pin, Setup, Usable};
+use collcost::model::algorithm::Registry;
+use collcost::run::calibrate::{Groups, Host, Intent, clock_step};
+use collcost::run::execute::{Runner, Start};
+use collcost::run::launch::{Executor, Group, Pin, Setup, Usable, usable};
 use collcost::run::rendezvous::{
     Hosts, Launcher, Made, Meeting, Part, Purpose, Token, Typed, meet, serve,
 };
@@ -115,7 +119,10 @@ fn beside() -> PathBuf {
 
 /// Where ranks run.
 pub(super) struct Site {
+    /// The ranks that are started, and how.
     pub(super) setup: Setup,
+    /// Which of all ranks they are.
+    among: Vec<u32>,
     /// The ranks' hosts, where a launcher started them.
     hosts: Option<Hosts>,
     /// Each machine with its ranks.
@@ -126,7 +133,7 @@ impl Site {
     /// Only on this machine.
     pub(super) fn here(setup: Setup, usable: Usable) -> Self {
         let machines = vec![(Host::look(usable.cpus, usable.at_once), setup.ranks)];
-        Self { setup, hosts: None, machines }
+        Self { among: (0..setup.ranks).collect(), setup, hosts: None, machines }
     }
 
     /// With all ranks that a launcher started, of which this is rank 0.
@@ -142,7 +149,23 @@ impl Site {
         setup.ranks = part.ranks;
         setup.wait = setup.wait.or(Some(hosts.wait()));
         let machines = hosts.machines();
-        Ok(Self { setup, hosts: Some(hosts), machines })
+        Ok(Self { among: (0..part.ranks).collect(), setup, hosts: Some(hosts), machines })
+    }
+
+    /// Starts only these from now on.
+    pub(super) fn only(&mut self, ranks: Vec<u32>, transport: Kind) {
+        (self.setup.ranks, self.setup.transport) = (ranks.len() as u32, transport);
+        self.among = ranks;
+    }
+
+    /// How bytes move between ranks of one group: through memory where the groups are hosts, if this
+    /// process may use as many CPUs. A launcher may have bound it to one.
+    pub(super) fn inside(&self, groups: &Groups) -> Result<Kind> {
+        let many = self.hosts.as_ref().filter(|_| self.machines.len() == groups.iter().count());
+        let are_hosts =
+            many.is_some_and(|hosts| groups.iter().all(|group| hosts.share_memory(group)));
+        let fits = usable()?.at_once >= groups.first().len();
+        Ok(if are_hosts && fits { Kind::Shm } else { self.setup.transport })
     }
 
     /// The machine of rank 0.
@@ -181,20 +204,55 @@ impl Site {
 
     /// The name of a rank, with its host if there are several.
     pub(super) fn name(&self, rank: u32) -> String {
+        let rank = self.among.get(rank as usize).copied().unwrap_or(rank);
         let hosts = self.hosts.as_ref().filter(|_| rank > 0);
         let known = hosts.and_then(|hosts| hosts.names().nth(rank as usize - 1));
         known.map_or(format!("rank {rank}"), str::to_owned)
     }
 
+    /// Starts the ranks anew; with how their runs start, and their record.
+    pub(super) fn launch(&mut self) -> Result<(Box<dyn Runner>, Start, LaunchRecord)> {
+        let group = self.start()?;
+        let start = match group.wait() {
+            Wait::Spin => Start::Window,
+            Wait::Poll => Start::Barrier,
+        };
+        let cpus = group.cpus().into_iter();
+        let record = LaunchRecord {
+            time: now(),
+            pids: group.processes(),
+            cpus: cpus.map(|cpu| cpu.into_iter().map(|cpu| cpu as u32).collect()).collect(),
+            clock_res_ns: (clock_step().0 * 1e9).round() as u64,
+            congestion: group.congestion().map(str::to_owned),
+            ..LaunchRecord::default()
+        };
+        Ok((Box::new(Executor::new(Registry::builtin(), group)), start, record))
+    }
+
     /// Starts the ranks anew.
-    pub(super) fn start(&mut self) -> Result<Group> {
+    fn start(&mut self) -> Result<Group> {
         let Setup { program, wait, pin, .. } = &self.setup;
         let how = (wait.unwrap_or(Wait::Poll), *pin != Pin::Free);
         let interrupt = || -> Result<Option<OwnedFd>> { Ok(self.setup.try_clone()?.interrupt) };
-        match &mut self.hosts {
-            Some(hosts) => hosts.start(program, how, interrupt()?),
-            None => Group::start(self.setup.try_clone()?),
+        if let Some(hosts) = self.hosts.as_mut().filter(|_| self.setup.transport == Kind::Tcp) {
+            return hosts.start(program, how, &self.among, interrupt()?);
         }
+        let setup = self.setup.try_clone()?;
+        let usable = usable()?;
+        // Where ranks shared CPUs, these need not; those of a launcher have other numbers on this host.
+        let shared = self.machines[0].1 as usize > usable.at_once;
+        let pin = match shared || self.hosts.is_some() {
+            true => setup.pin,
+            false => setup.pin.among(&self.among, &usable)?,
+        };
+        let places = match setup.places.len() {
+            0 => Vec::new(),
+            many => {
+                let of = |&rank: &u32| setup.places[rank as usize % many].clone();
+                self.among.iter().map(of).collect()
+            }
+        };
+        Group::start(Setup { pin, places, ..setup })
     }
 
     /// Releases the ranks; an error that ended the run is sent to them.

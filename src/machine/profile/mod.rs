@@ -427,8 +427,8 @@ impl Profile {
         }
         fabric.node = self.node();
         fabric.c_real = self.c_real.as_ref().map(|c| c.value);
-        // Calibrations have one tier.
-        if let [links] = &mut fabric.tiers[..] {
+        // A calibration states that of its outermost tier.
+        if let Some(links) = fabric.tiers.last_mut() {
             links.link.bucket = self.fit.as_ref().and_then(|fit| fit.bucket);
         }
         fabric.gamma = self.gamma.as_ref().map(|g| g.value);

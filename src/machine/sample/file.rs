@@ -14,6 +14,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,9 @@ pub struct Header {
     pub wait: Option<Wait>,
     /// N.
     pub ranks: u32,
+    /// The ranks of a group, if only links inside such groups are measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<NonZeroU32>,
     /// The communication library with its version, if one chose what ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
@@ -88,6 +92,9 @@ pub struct LaunchRecord {
     /// Which ranks and links are slower than the others, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slow: Vec<String>,
+    /// Ports that the ranks of a group share towards other groups, if that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nics: Option<NonZeroU32>,
 }
 
 /// A token bucket as plain numbers; profiles write it with units.
@@ -389,6 +396,7 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
                 samples.bucket = samples.bucket.or(launch.bucket);
                 // A later look is at the fastest so far.
                 samples.stream = launch.stream.or(samples.stream);
+                samples.nics = launch.nics.or(samples.nics);
                 let new = launch.slow.into_iter().filter(|slow| !samples.slow.contains(slow));
                 let new: Vec<String> = new.collect();
                 samples.slow.extend(new);
@@ -409,6 +417,7 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
         wait: header.wait,
         machine: some(&header.machine),
         fingerprint: some(&header.fingerprint),
+        span: header.span,
     };
     Ok((header, samples))
 }

@@ -9,7 +9,9 @@ mod op;
 
 pub use dtype::DataType;
 pub use file::{Header, LaunchRecord, Record, Writer, read};
-pub use op::{Chosen, Device, Forced, Library, Op, Run};
+pub use op::{Chosen, Device, Forced, Library, Op, Run, partner, rounds};
+
+use std::num::NonZeroU32;
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
@@ -232,6 +234,8 @@ pub struct Origin {
     pub machine: Option<String>,
     /// Identifies the machine: samples of one machine have the same fingerprint.
     pub fingerprint: Option<String>,
+    /// The ranks of a group, if only links inside such groups were measured.
+    pub span: Option<NonZeroU32>,
 }
 
 /// Samples with their origin.
@@ -253,6 +257,8 @@ pub struct Samples {
     pub stream: Option<Bandwidth>,
     /// Which ranks and links are slower than the others, in words.
     pub slow: Vec<String>,
+    /// Ports that the ranks of a group share, if links between groups were measured.
+    pub nics: Option<NonZeroU32>,
 }
 
 /// Ends the words for a machine that runs under a hypervisor.
@@ -301,6 +307,7 @@ impl Samples {
         self.torn |= other.torn;
         self.bucket = self.bucket.or(other.bucket);
         self.stream = self.stream.or(other.stream);
+        self.nics = self.nics.or(other.nics);
         self.slow.extend(other.slow);
         let (own, new) = (&mut self.origin, other.origin);
         own.files.extend(new.files);

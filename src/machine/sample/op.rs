@@ -19,6 +19,9 @@ pub enum Op {
     Shift,
     /// Every rank sends M to the rank at this distance after it, all at once.
     ShiftBy(NonZeroU32),
+    /// Ranks exchange M in pairs, all at once: in this round of those in which every two ranks meet once
+    /// ([`partner`]).
+    Pairs(NonZeroU32),
     /// Rank 0 sends M to each of k others, all at once.
     FanOut(NonZeroU32),
     /// One rank copies M in its memory.
@@ -152,6 +155,35 @@ impl Run {
     }
 }
 
+/// In how many rounds every two of `ranks` ranks meet once.
+#[must_use]
+pub fn rounds(ranks: u32) -> u32 {
+    ranks.saturating_sub(1 - ranks % 2)
+}
+
+/// Whom `rank` of `ranks` meets in a round, from 1 on; nobody in one round if `ranks` is odd.
+///
+/// The circle method: <https://en.wikipedia.org/wiki/Round-robin_tournament#Circle_method>.
+#[must_use]
+pub fn partner(rank: u32, ranks: u32, round: NonZeroU32) -> Option<u32> {
+    let circle = u64::from(rounds(ranks).max(1));
+    let (rank, round) = (u64::from(rank), u64::from(round.get()) % circle);
+    // With an even number one rank stays in the middle: the last one.
+    let other = match rank < circle {
+        true => Some((circle + round - rank) % circle).filter(|other| *other != rank),
+        false => None,
+    };
+    let middle = ranks.is_multiple_of(2).then_some(circle);
+    let other = match (other, middle) {
+        (Some(other), _) => other,
+        (None, Some(middle)) if rank < circle => middle,
+        // It meets whom the circle lets meet itself: twice that one is the round.
+        (None, Some(_)) => round * circle.div_ceil(2) % circle,
+        (None, None) => return None,
+    };
+    Some(other as u32).filter(|&other| other < ranks)
+}
+
 impl fmt::Display for Op {
     /// As in files: `one-way`, `fan-out/3`, `allreduce/ring`, `broadcast/chain/P=16`,
     /// `library/allreduce/f32`, `library/allgather/any/in-place`, `nccl/allreduce/f32/ring/ll128`,
@@ -161,6 +193,7 @@ impl fmt::Display for Op {
             Self::OneWay => f.write_str("one-way"),
             Self::Shift => f.write_str("shift"),
             Self::ShiftBy(k) => write!(f, "shift/{k}"),
+            Self::Pairs(round) => write!(f, "pairs/{round}"),
             Self::FanOut(k) => write!(f, "fan-out/{k}"),
             Self::Copy => f.write_str("copy"),
             Self::Reduce => f.write_str("local-reduce"),
@@ -262,6 +295,7 @@ impl FromStr for Op {
             ("copy", None) => Self::Copy,
             ("local-reduce", None) => Self::Reduce,
             ("shift", Some(k)) => Self::ShiftBy(k.parse().map_err(|_| refuse())?),
+            ("pairs", Some(round)) => Self::Pairs(round.parse().map_err(|_| refuse())?),
             ("fan-out", Some(k)) => Self::FanOut(k.parse().map_err(|_| refuse())?),
             ("device", Some(word)) => {
                 let words: Vec<&str> = [word].into_iter().chain(parts.by_ref()).collect();
@@ -308,10 +342,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_two_ranks_meet_once() {
+        for ranks in 1..=17 {
+            let mut met = std::collections::BTreeMap::new();
+            for round in (1..=rounds(ranks)).filter_map(NonZeroU32::new) {
+                for rank in 0..ranks {
+                    let Some(other) = partner(rank, ranks, round) else { continue };
+                    assert_ne!(other, rank);
+                    assert_eq!(partner(other, ranks, round), Some(rank), "{ranks} {round} {rank}");
+                    *met.entry((rank.min(other), rank.max(other))).or_insert(0) += 1;
+                }
+            }
+            let pairs = ranks * (ranks - 1) / 2;
+            assert_eq!(met.len() as u32, pairs, "{ranks}");
+            assert!(met.values().all(|times| *times == 2), "{ranks}");
+        }
+    }
+
+    #[test]
     fn what_is_written_is_read() {
         let texts = [
             "one-way",
             "shift",
+            "shift/2",
+            "pairs/3",
             "fan-out/3",
             "copy",
             "local-reduce",
@@ -339,6 +393,7 @@ mod tests {
             "allreduce/",
             "fan-out/0",
             "shift/x",
+            "pairs/0",
             "allreduce/ring/Q=1",
             "library/allreduce",
             "library/allreduce/x",

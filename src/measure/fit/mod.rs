@@ -28,6 +28,7 @@ mod profile;
 mod protocol;
 mod states;
 mod stretches;
+mod tiers;
 
 pub use bootstrap::Estimate;
 pub use devices::{DeviceFit, Devices, devices, has_devices};
@@ -44,6 +45,7 @@ pub use profile::About;
 pub use protocol::{HeldOut, Protocol, Protocols, Switch, has_protocols, protocols};
 pub use states::OtherState;
 pub use stretches::BetweenRuns;
+pub use tiers::two_tiers;
 
 use std::num::NonZeroU32;
 

@@ -63,7 +63,7 @@ impl Path {
         };
         match op {
             Op::OneWay => Ok(Self { in_turns: true, ..plain(1, Kind::OneWay) }),
-            Op::Shift | Op::ShiftBy(_) => Ok(plain(1, Kind::Exchange)),
+            Op::Shift | Op::ShiftBy(_) | Op::Pairs(_) => Ok(plain(1, Kind::Exchange)),
             // At one port they are sent one after another; how they share it is fitted separately.
             Op::FanOut(k) => Ok(plain(k.get().into(), Kind::FanOut(k.get()))),
             Op::Copy => Ok(Self { messages: Vec::new(), ..plain(0, Kind::Local) }),

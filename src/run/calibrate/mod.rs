@@ -11,6 +11,7 @@
 //! files and the terminal as an [`Outside`]. The measurements go to [`crate::measure::fit`].
 
 mod bucket;
+mod groups;
 mod host;
 mod links;
 mod measure;
@@ -18,6 +19,7 @@ mod plan;
 mod point;
 mod refine;
 
+pub use groups::{Groups, groups, ports, possible};
 pub use host::{Host, Intent, clock_step, throttled};
 pub use measure::{Launch, Outside, Progress, Worst, measure};
 pub use plan::{Plan, design, ladder};

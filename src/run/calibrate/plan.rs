@@ -38,6 +38,24 @@ pub struct Plan {
 pub(super) const BLOCKS: u32 = 2;
 
 impl Plan {
+    /// The rest of it, after a time.
+    #[must_use]
+    pub fn less(mut self, time: Duration) -> Self {
+        for limit in [&mut self.budget, &mut self.longest] {
+            *limit = limit.saturating_sub(time);
+        }
+        self
+    }
+
+    /// In half the time.
+    #[must_use]
+    pub fn half(mut self) -> Self {
+        for limit in [&mut self.budget, &mut self.longest] {
+            *limit /= 2;
+        }
+        self
+    }
+
     /// Equal for two plans with the same blocks; precision and time limits may differ.
     #[must_use]
     pub fn hash(&self, how: &str) -> String {

@@ -4,7 +4,7 @@ use super::contents::{Element, Source};
 use super::program::{Patch, Program, compile};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::machine::sample::Op;
+use crate::machine::sample::{Op, partner};
 use crate::model::algorithm::Registry;
 use crate::run::transport::{Action, Incoming, Landing, Local, Outgoing, Part, Step};
 
@@ -19,7 +19,7 @@ use crate::run::transport::{Action, Incoming, Landing, Local, Outgoing, Part, St
 /// error of [`compile`]; more ranks than there are.
 pub fn programs(registry: &Registry, op: &Op, ranks: u32, size: Bytes) -> Result<Vec<Program>> {
     let least = match op {
-        Op::OneWay | Op::Shift | Op::ShiftBy(_) => 2,
+        Op::OneWay | Op::Shift | Op::ShiftBy(_) | Op::Pairs(_) => 2,
         Op::FanOut(k) => k.get().saturating_add(1),
         Op::Copy | Op::Reduce | Op::Run(_) | Op::Library(_) | Op::Forced(_) | Op::Device(_) => 1,
     };
@@ -106,6 +106,12 @@ fn simple(op: &Op, rank: u32, ranks: u32, bytes: usize) -> Program {
             let (next, before) = ((rank + by) % ranks, (rank + ranks - by) % ranks);
             program.end = vec![patch(&other, before)];
             program.steps = vec![step(vec![send(next)], vec![receive(before)])];
+        }
+        Op::Pairs(round) => {
+            if let Some(peer) = partner(rank, ranks, *round) {
+                program.end = vec![patch(&other, peer)];
+                program.steps = vec![step(vec![send(peer)], vec![receive(peer)])];
+            }
         }
         Op::FanOut(k) if rank == 0 => {
             program.steps = vec![step((1..=k.get()).map(send).collect(), Vec::new())];

@@ -46,6 +46,16 @@ impl Pin {
         }
     }
 
+    /// Where these ranks stay, as ranks 0, 1, … of a group of their own.
+    ///
+    /// # Errors
+    /// A CPU that may not be used.
+    pub fn among(&self, ranks: &[u32], usable: &Usable) -> Result<Self> {
+        let cpus = ranks.iter().map(|&rank| self.cpu(rank, usable));
+        let cpus: Option<Vec<usize>> = cpus.collect::<Result<_>>()?;
+        Ok(cpus.map_or(Self::Free, Self::To))
+    }
+
     /// The CPU of a rank; after the last one it starts over.
     ///
     /// # Errors

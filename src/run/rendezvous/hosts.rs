@@ -110,12 +110,21 @@ impl Hosts {
         }
     }
 
+    /// Whether these ranks are on one machine.
+    #[must_use]
+    pub fn share_memory(&self, ranks: &[u32]) -> bool {
+        let mut boots = ranks.iter().map(|&rank| &self.hosts[rank as usize].boot);
+        let first = boots.next();
+        boots.all(|boot| Some(boot) == first)
+    }
+
     fn apart(&self) -> Vec<u32> {
         let ranks = (0..).zip(&self.hosts);
         ranks.filter(|(_, host)| host.clock != self.hosts[0].clock).map(|(rank, _)| rank).collect()
     }
 
-    /// Starts a process on every host and lets them connect.
+    /// Starts a process for each of the ranks `among`, rank 0 first, and lets them connect: they are the
+    /// ranks of the group in this order.
     ///
     /// # Errors
     /// A host that refuses or is lost, an interruption.
@@ -123,11 +132,12 @@ impl Hosts {
         &mut self,
         program: &(PathBuf, Vec<String>),
         (wait, pin): (Wait, bool),
+        among: &[u32],
         interrupt: Option<OwnedFd>,
     ) -> Result<Group> {
         let launch = self.launches;
         self.launches += 1;
-        let ranks = self.ranks();
+        let ranks = among.len() as u32;
         let own = Hello {
             rank: 0,
             ranks,
@@ -141,17 +151,20 @@ impl Hosts {
             delay: None,
         };
         let mut seats: Vec<Box<dyn Seat>> = vec![Box::new(Process::start(program, own, None)?)];
-        for (rank, worker) in (1_usize..).zip(&self.workers) {
-            let before = self.hosts[..rank].iter();
-            let slot = before.filter(|host| host.boot == self.hosts[rank].boot).count() as u32;
-            let starting = Starting { launch, wait, slot: pin.then_some(slot) };
+        for (rank, &own) in (0..).zip(among).skip(1) {
+            let (own, worker) = (own as usize, &self.workers[own as usize - 1]);
+            let before = self.hosts[..own].iter();
+            let slot = before.filter(|host| host.boot == self.hosts[own].boot).count() as u32;
+            let starting = Starting { launch, rank, ranks, wait, slot: pin.then_some(slot) };
             let far = Far::start(&worker.channel, worker.name.clone(), starting);
             let lost = |e| Error::lost(format!("{} was lost: {e}", worker.name)).at("starting");
             seats.push(Box::new(far.map_err(lost)?));
         }
         let id = secret::random()?;
         let run = tcp::Run { id, key: self.token.derive("data", &[&id]) };
-        Group::of(Seated { seats, wait, apart: self.apart(), run, interrupt })
+        let apart = self.apart();
+        let apart = (0..).zip(among).filter(|(_, own)| apart.contains(own)).map(|(rank, _)| rank);
+        Group::of(Seated { seats, wait, apart: apart.collect(), run, interrupt })
     }
 
     /// The boot id of each rank's machine: equal if they are on one machine.

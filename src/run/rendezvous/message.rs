@@ -65,6 +65,10 @@ pub enum Order {
 pub struct Starting {
     /// The number of this start.
     pub launch: u32,
+    /// Its rank among those that are started.
+    pub rank: u32,
+    /// How many are started.
+    pub ranks: u32,
     /// How it waits.
     pub wait: Wait,
     /// Its number among the pinned processes on its host; absent if it is not pinned.

@@ -56,6 +56,8 @@ struct Worker<'a> {
 /// The process of the current launch.
 struct Running {
     launch: u32,
+    /// Its rank, and the number of ranks, of this launch.
+    part: (u32, u32),
     process: Process,
     was_stopped: bool,
     /// When it is killed.
@@ -72,11 +74,15 @@ fn is_bounded(task: &Task) -> bool {
 impl Worker<'_> {
     fn start(&mut self, starting: &Starting, line: &Line<'_>) -> Result<()> {
         self.process = None;
-        let launch = starting.launch;
+        let Starting { launch, rank, ranks, .. } = *starting;
+        if rank >= ranks || ranks > self.part.ranks {
+            let refused = format!("rank {rank} of {ranks}, but it is one of {}", self.part.ranks);
+            return line.say(News::Answer(launch, Box::new(Answer::Refused(refused))));
+        }
         let usable = usable()?;
         let hello = Hello {
-            rank: self.part.rank,
-            ranks: self.part.ranks,
+            rank,
+            ranks,
             transport: Kind::Tcp,
             wait: starting.wait,
             parent: std::process::id().cast_signed(),
@@ -89,7 +95,9 @@ impl Worker<'_> {
         match Process::start(self.program, hello, None) {
             Ok(process) => {
                 let (number, cpu) = (process.process(), process.cpu());
-                self.process = Some(Running { launch, process, was_stopped: false, until: None });
+                let part = (rank, ranks);
+                let running = Running { launch, part, process, was_stopped: false, until: None };
+                self.process = Some(running);
                 line.say(News::Started { launch, process: number, cpu })
             }
             Err(error) => {
@@ -100,8 +108,7 @@ impl Worker<'_> {
     }
 
     /// The block described by a task, if this host agrees to run it.
-    fn work(&self, task: &Task) -> Result<Work> {
-        let Part { rank, ranks, .. } = *self.part;
+    fn work(task: &Task, (rank, ranks): (u32, u32)) -> Result<Work> {
         let Task { warm, reps, inner, start, check, spill, patience, .. } = *task;
         if !is_bounded(task) {
             return Err(Error::environment(format!(
@@ -138,14 +145,16 @@ impl Service for Worker<'_> {
                 let key = self.token.derive("data", &[&id]);
                 self.tell(|process| process.connect(&addresses, &tcp::Run { id, key }));
             }
-            Order::Work(task) => match (self.work(&task), &self.process) {
-                (Ok(work), _) => self.tell(|process| process.work(work, None)),
-                (Err(error), Some(running)) => {
-                    let refused = Box::new(Answer::Refused(error.to_string()));
-                    return line.say(News::Answer(running.launch, refused));
+            Order::Work(task) => {
+                let Some(running) = &self.process else { return Ok(()) };
+                match Self::work(&task, running.part) {
+                    Ok(work) => self.tell(|process| process.work(work, None)),
+                    Err(error) => {
+                        let refused = Box::new(Answer::Refused(error.to_string()));
+                        return line.say(News::Answer(running.launch, refused));
+                    }
                 }
-                (Err(_), None) => {}
-            },
+            }
             Order::Finish => {
                 if let Some(running) = &mut self.process {
                     running.until = Some(Instant::now() + ENDING);

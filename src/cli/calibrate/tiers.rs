@@ -1,0 +1,77 @@
+//! Links of two tiers, each measured by itself: inside groups of ranks, and between groups.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::kept::SAMPLES;
+use super::site::Site;
+use super::{AUTO, Args, LOOK};
+use crate::cli::streams::say;
+use collcost::base::error::Result;
+use collcost::machine::sample::Samples;
+use collcost::run::calibrate::{Groups, Plan, groups, possible};
+use collcost::run::transport::{Kind, Wait};
+
+/// Which links are measured.
+#[derive(Clone, Copy)]
+pub(super) enum Links<'a> {
+    /// Those between any two ranks.
+    All,
+    /// Those inside the first group.
+    Inside(&'a Groups),
+    /// Those between one rank of each group.
+    Between(&'a Groups),
+}
+
+impl<'a> Links<'a> {
+    /// The groups.
+    pub(super) fn groups(self) -> Option<&'a Groups> {
+        match self {
+            Self::All => None,
+            Self::Inside(groups) | Self::Between(groups) => Some(groups),
+        }
+    }
+}
+
+impl Args {
+    /// The samples of each tier with their file, the innermost first.
+    pub(super) fn tiers(&self, plan: &Plan, site: &mut Site) -> Result<Vec<(String, Samples)>> {
+        let (began, file) = (Instant::now(), self.samples_file()?);
+        let Some(groups) = self.groups(plan, site)? else {
+            let plan = plan.clone().less(began.elapsed());
+            return Ok(vec![self.measure(&plan, site, Links::All, file)?]);
+        };
+        let (span, count) = (groups.span(), groups.heads().len());
+        say(format_args!(
+            "{count} groups of {span} ranks are near each other ({}): links inside a group and between \
+             groups are measured by themselves",
+            groups.words()
+        ));
+        let between = site.setup.transport;
+        site.only(groups.first().to_vec(), site.inside(&groups)?);
+        let plan = self.plan(&site.setup)?.less(began.elapsed()).half();
+        let near = self.measure(&plan, site, Links::Inside(&groups), inside(&file))?;
+        site.only(groups.heads(), between);
+        let plan = self.plan(&site.setup)?.less(began.elapsed());
+        let far = self.measure(&plan, site, Links::Between(&groups), file)?;
+        Ok(vec![near, far])
+    }
+
+    /// Groups of ranks, if operations are not chosen by hand and there may be any.
+    fn groups(&self, plan: &Plan, site: &mut Site) -> Result<Option<Groups>> {
+        // Ranks that share a CPU are near each other for that alone.
+        let tells = site.setup.transport == Kind::Tcp || site.setup.wait == Some(Wait::Spin);
+        if self.ops != AUTO || !possible(plan.ranks) || !tells {
+            return Ok(None);
+        }
+        let (mut runner, start, _) = site.launch()?;
+        groups(&mut *runner, start, plan.budget.mul_f64(LOOK))
+    }
+}
+
+/// The file of samples of the links inside groups, beside the other.
+fn inside(file: &Path) -> PathBuf {
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = name.strip_suffix(SAMPLES).or_else(|| name.strip_suffix(".jsonl")).unwrap_or(&name);
+    file.with_file_name(format!("{stem}.inside{SAMPLES}"))
+}

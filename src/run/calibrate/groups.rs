@@ -1,0 +1,374 @@
+//! Finds groups of ranks that are nearer to each other than to the others: those of one host among several,
+//! the hosts of one rack, cores that share a cache.
+//!
+//! In N − 1 rounds every two ranks exchange messages once, N/2 pairs at once. Where the times fall apart into
+//! short ones within groups of one size and long ones between them, the links are of two tiers, and each
+//! tier is measured by itself: within one group, and between one rank of each.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::bucket::Care;
+use crate::base::error::Result;
+use crate::base::quantity::Bytes;
+use crate::base::stats::median;
+use crate::machine::sample::{Block, Op, Sample, Samples, partner, rounds};
+use crate::run::execute::{self, Check, Runner, Start};
+
+/// Messages between groups take at least this many times as long as those within.
+const APART: f64 = 1.5;
+/// The messages that show the latency.
+const SMALL: Bytes = Bytes(8);
+/// How many of them follow each other between two readings of the clock: those of several hosts differ.
+const SMALL_RUNS: u32 = 50;
+/// The messages that show the rate: the first that take this long, s, or the largest.
+const LONG: f64 = 0.02;
+const FIRST: u64 = 4 << 10;
+const LARGEST: u64 = 16 << 20;
+/// Ranks that wait for a CPU for a larger part of their time are as near as the scheduler lets them.
+const WAITED: f64 = 0.2;
+/// Runs of a round; the fastest counts.
+const RUNS: u32 = 3;
+
+/// Ranks in groups of one size, each in ascending order; the first contains rank 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Groups(Vec<Vec<u32>>);
+
+impl Groups {
+    /// The ranks of each.
+    pub fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        self.0.iter().map(Vec::as_slice)
+    }
+
+    /// The ranks of the first.
+    #[must_use]
+    pub fn first(&self) -> &[u32] {
+        &self.0[0]
+    }
+
+    /// The ranks of all.
+    #[must_use]
+    pub fn all(&self) -> Vec<u32> {
+        let mut all = self.0.concat();
+        all.sort_unstable();
+        all
+    }
+
+    /// One rank of each.
+    #[must_use]
+    pub fn heads(&self) -> Vec<u32> {
+        self.0.iter().map(|group| group[0]).collect()
+    }
+
+    /// How many ranks each has.
+    #[must_use]
+    pub fn span(&self) -> NonZeroU32 {
+        NonZeroU32::new(self.first().len() as u32).unwrap_or(NonZeroU32::MIN)
+    }
+
+    /// `0,1 2,3`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let words =
+            |group: &[u32]| group.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        self.iter().map(words).collect::<Vec<_>>().join(" ")
+    }
+
+    fn of(&self, rank: u32) -> Option<usize> {
+        self.0.iter().position(|group| group.contains(&rank))
+    }
+
+    /// A distance at which every rank finds one of another group.
+    fn across(&self) -> Option<NonZeroU32> {
+        let ranks = self.0.iter().map(Vec::len).sum::<usize>() as u32;
+        let leaves = |by: u32| (0..ranks).all(|rank| self.of(rank) != self.of((rank + by) % ranks));
+        (1..ranks).find(|&by| leaves(by)).and_then(NonZeroU32::new)
+    }
+}
+
+/// Whether `ranks` could form groups at all.
+#[must_use]
+pub fn possible(ranks: u32) -> bool {
+    (2..ranks).any(|span| ranks.is_multiple_of(span))
+}
+
+/// Looks for them, for about `most`.
+///
+/// # Errors
+/// Those of `runner`.
+pub fn groups(runner: &mut dyn Runner, start: Start, most: Duration) -> Result<Option<Groups>> {
+    let ranks = runner.ranks();
+    if !possible(ranks) {
+        return Ok(None);
+    }
+    let mut look = Look { runner, start, ranks };
+    // Where ranks share CPUs, a small message takes as long as the scheduler lets it.
+    if start == Start::Window
+        && let Some(found) = look.groups(SMALL, SMALL_RUNS)?
+    {
+        return Ok(Some(found));
+    }
+    let size = look.large(most)?;
+    look.groups(size, 1)
+}
+
+/// How many ports the ranks of a group share towards the others: all of them send as far as one of each did
+/// in `alone`, the samples between groups. Unknown without such a run, and where ranks are placed so that no
+/// distance leads all of them out of their groups.
+///
+/// # Errors
+/// Those of `runner`.
+pub fn ports(
+    runner: &mut dyn Runner,
+    start: Start,
+    groups: &Groups,
+    alone: &Samples,
+) -> Result<Option<NonZeroU32>> {
+    let exchanges = || alone.blocks.iter().filter(|block| block.op == Op::Shift);
+    let (Some(by), Some(size)) = (groups.across(), exchanges().map(|block| block.size).max())
+    else {
+        return Ok(None);
+    };
+    let largest = exchanges().filter(|block| block.size == size).flat_map(Block::spans);
+    let Some(one) = median(largest.map(|span| span.0).collect()) else { return Ok(None) };
+    let spill = alone.bucket.map_or(Bytes(0), |bucket| Care { bucket }.spill());
+    let block = execute::Block { spill, ..block(start, 1) };
+    let Some(all) = runner.time(&Op::ShiftBy(by), size, &block)?.median() else { return Ok(None) };
+    let span = f64::from(groups.span().get());
+    Ok(NonZeroU32::new((span * one / all.0).round().clamp(1.0, span) as u32))
+}
+
+fn block(start: Start, inner: u32) -> execute::Block {
+    execute::Block {
+        warm: 1,
+        reps: RUNS,
+        inner,
+        start,
+        check: Check::Not,
+        ..execute::Block::default()
+    }
+}
+
+struct Look<'a> {
+    runner: &'a mut dyn Runner,
+    start: Start,
+    ranks: u32,
+}
+
+/// An exchange.
+struct Met {
+    /// The ranks, the lower one first.
+    ranks: (u32, u32),
+    /// Its time, s.
+    time: f64,
+    /// Whether it may be as long for want of CPUs.
+    starved: bool,
+}
+
+impl Look<'_> {
+    /// The groups that messages of this size show, twice: what others did meanwhile is not there again.
+    fn groups(&mut self, size: Bytes, inner: u32) -> Result<Option<Groups>> {
+        let Some(found) = apart(&self.times(size, inner)?, self.ranks) else { return Ok(None) };
+        let again = apart(&self.times(size, inner)?, self.ranks);
+        Ok((again.as_ref() == Some(&found)).then_some(found))
+    }
+
+    /// The first size that takes some pair long, or of which all rounds take about as long as there is time.
+    fn large(&mut self, most: Duration) -> Result<Bytes> {
+        let each = most.as_secs_f64() / f64::from(2 * rounds(self.ranks) * (RUNS + 1));
+        let mut size = FIRST;
+        loop {
+            let times = self.times(Bytes(size), 1)?;
+            let slowest = times.iter().map(|met| met.time).fold(0.0, f64::max);
+            if slowest >= LONG.min(each / 4.0) || size >= LARGEST {
+                return Ok(Bytes(size));
+            }
+            size *= 4;
+        }
+    }
+
+    /// Every two ranks that have times.
+    fn times(&mut self, size: Bytes, inner: u32) -> Result<Vec<Met>> {
+        let mut times = Vec::new();
+        for round in (1..=rounds(self.ranks)).filter_map(NonZeroU32::new) {
+            let timed = self.runner.time(&Op::Pairs(round), size, &block(self.start, inner))?;
+            let starved = waited(&timed.samples) > WAITED * f64::from(self.ranks);
+            // A rank that meets nobody has no end.
+            let busy =
+                (0..self.ranks).filter_map(|rank| Some((rank, partner(rank, self.ranks, round)?)));
+            let ends: Vec<(u32, u32, f64)> =
+                busy.zip(&timed.ends).map(|((rank, other), end)| (rank, other, end.0)).collect();
+            for &(rank, other, end) in ends.iter().filter(|(rank, other, _)| rank < other) {
+                let back = ends.iter().find(|(from, ..)| *from == other);
+                let met = |back: f64| Met { ranks: (rank, other), time: end.max(back), starved };
+                times.extend(back.map(|&(.., back)| met(back)));
+            }
+        }
+        Ok(times)
+    }
+}
+
+/// The part of the time for which ranks waited for a CPU, summed over them.
+fn waited(samples: &[Sample]) -> f64 {
+    let sum = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>();
+    let span = sum(|sample| sample.span.0);
+    if span > 0.0 {
+        sum(|sample| sample.run_delay.map_or(0.0, |delay| delay.0)) / span
+    } else {
+        0.0
+    }
+}
+
+/// The finest groups within which all times are short, and between which all are long.
+fn apart(times: &[Met], ranks: u32) -> Option<Groups> {
+    let mut sorted: Vec<f64> = times.iter().map(|met| met.time).collect();
+    sorted.sort_by(f64::total_cmp);
+    let gaps = sorted.windows(2).filter(|two| two[1] > APART * two[0]).map(|two| two[0]);
+    gaps.into_iter().find_map(|longest| within(times, ranks, longest))
+}
+
+/// The groups whose ranks are no farther apart than `longest`, if there are several of one size.
+fn within(times: &[Met], ranks: u32, longest: f64) -> Option<Groups> {
+    let (short, long): (Vec<&Met>, Vec<&Met>) = times.iter().partition(|met| met.time <= longest);
+    let near: BTreeSet<(u32, u32)> = short.iter().map(|met| met.ranks).collect();
+    let mut groups: Vec<Vec<u32>> = Vec::new();
+    for rank in 0..ranks {
+        let near = |first: u32| near.contains(&(first, rank));
+        match groups.iter_mut().find(|group| near(group[0])) {
+            Some(group) => group.push(rank),
+            None => groups.push(vec![rank]),
+        }
+    }
+    let span = groups[0].len();
+    let alike = span > 1 && groups.len() > 1 && groups.iter().all(|group| group.len() == span);
+    let inside = groups.len() * span * (span - 1) / 2;
+    let complete = times.len() as u32 == ranks * (ranks - 1) / 2;
+    let found = Groups(groups);
+    let all = near.iter().all(|&(a, b)| found.of(a) == found.of(b));
+    let told = complete && !long.iter().any(|met| met.starved);
+    (told && alike && all && near.len() == inside).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::quantity::Seconds;
+    use crate::machine::sample::{Clock, Mode};
+    use crate::run::execute::Timed;
+
+    /// Ranks whose exchange takes `cost` at once with the others of its group that leave it.
+    struct Model {
+        groups: Vec<Vec<u32>>,
+        inside: f64,
+        between: f64,
+        /// Rounds that take three times as long.
+        disturbed: u32,
+    }
+
+    impl Model {
+        fn cost(&self, size: Bytes, a: u32, b: u32) -> f64 {
+            let group = |rank| self.groups.iter().position(|group| group.contains(&rank));
+            let each = if group(a) == group(b) { self.inside } else { self.between };
+            1e-5 + size.0 as f64 * each * (1.0 + 0.02 * f64::from((a * 7 + b * 5) % 3))
+        }
+    }
+
+    impl Runner for Model {
+        fn ranks(&self) -> u32 {
+            self.groups.iter().map(Vec::len).sum::<usize>() as u32
+        }
+
+        fn time(&mut self, op: &Op, size: Bytes, _: &execute::Block) -> Result<Timed> {
+            let ranks = self.ranks();
+            let slow = if self.disturbed > 0 { 3.0 } else { 1.0 };
+            self.disturbed = self.disturbed.saturating_sub(1);
+            let peers: Vec<(u32, u32)> = (0..ranks)
+                .filter_map(|rank| match op {
+                    Op::Pairs(round) => Some((rank, partner(rank, ranks, *round)?)),
+                    Op::ShiftBy(by) => Some((rank, (rank + by.get()) % ranks)),
+                    _ => None,
+                })
+                .collect();
+            let ends = peers.iter().map(|&(a, b)| Seconds(slow * self.cost(size, a, b))).collect();
+            Ok(Timed { ends, ..Timed::default() })
+        }
+    }
+
+    fn found(groups: &[&[u32]], (inside, between): (f64, f64), disturbed: u32) -> Option<Groups> {
+        let groups = groups.iter().map(|group| group.to_vec()).collect();
+        let mut model = Model { groups, inside, between, disturbed };
+        super::groups(&mut model, Start::Window, Duration::from_secs(2)).unwrap()
+    }
+
+    #[test]
+    fn groups_of_one_size_are_found_wherever_their_ranks_are() {
+        let cases: [&[&[u32]]; 5] = [
+            &[&[0, 1], &[2, 3]],
+            &[&[0, 2], &[1, 3]],
+            &[&[0, 1, 2], &[3, 4, 5]],
+            &[&[0, 3, 6], &[1, 4, 7], &[2, 5, 8]],
+            &[&[0, 1], &[2, 3], &[4, 5], &[6, 7]],
+        ];
+        for groups in cases {
+            let told = found(groups, (1e-9, 2e-9), 0).unwrap();
+            assert!(told.iter().eq(groups.iter().copied()), "{told:?}");
+            assert_eq!(told.span().get() as usize, groups[0].len());
+            assert!(told.heads().iter().zip(groups).all(|(head, group)| *head == group[0]));
+            assert!(told.across().is_some(), "{groups:?}");
+        }
+    }
+
+    #[test]
+    fn none_are_found_where_there_are_none() {
+        assert_eq!(found(&[&[0, 1, 2, 3]], (1e-9, 1e-9), 0), None);
+        assert_eq!(found(&[&[0, 1], &[2, 3]], (1e-9, 1.3e-9), 0), None, "nearly alike");
+        assert_eq!(found(&[&[0, 1, 2], &[3]], (1e-9, 4e-9), 0), None, "of two sizes");
+        assert_eq!(found(&[&[0], &[1], &[2]], (1e-9, 4e-9), 0), None, "a prime");
+        for disturbed in 0..20 {
+            assert_eq!(found(&[&[0, 1, 2, 3]], (1e-9, 1e-9), disturbed), None, "{disturbed}");
+        }
+    }
+
+    #[test]
+    fn ports_are_those_that_the_ranks_of_a_group_share() {
+        fn sample(span: f64) -> Sample {
+            Sample { span: Seconds(span), late: false, run_delay: None, with_cpus: None }
+        }
+        let groups = Groups(vec![vec![0, 1, 2, 3], vec![4, 5, 6, 7]]);
+        /// Every rank sends at once, through this many ports of its group.
+        struct Shared(u32);
+        impl Runner for Shared {
+            fn ranks(&self) -> u32 {
+                8
+            }
+            fn time(&mut self, op: &Op, _: Bytes, _: &execute::Block) -> Result<Timed> {
+                assert_eq!(*op, Op::ShiftBy(NonZeroU32::new(4).unwrap()));
+                let samples = vec![sample(0.05 * 4.0 / f64::from(self.0) * 1.03)];
+                Ok(Timed { samples, ..Timed::default() })
+            }
+        }
+        let block = |size, span| Block {
+            op: Op::Shift,
+            ranks: 2,
+            size: Bytes(size),
+            launch: 0,
+            block: 0,
+            mode: Mode::Isolated,
+            inner: 1,
+            nodes: None,
+            preempted: None,
+            clock: Clock::default(),
+            chose: None,
+            samples: vec![sample(span)],
+        };
+        let blocks = vec![block(1 << 10, 1e-4), block(1 << 20, 0.05)];
+        let alone = Samples { blocks, ..Samples::default() };
+        for shared in [1, 2, 4] {
+            let found = ports(&mut Shared(shared), Start::Barrier, &groups, &alone).unwrap();
+            assert_eq!(found.map(NonZeroU32::get), Some(shared));
+        }
+        let none = ports(&mut Shared(1), Start::Barrier, &groups, &Samples::default()).unwrap();
+        assert_eq!(none, None, "nothing to compare with");
+    }
+}
