@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::base::quantity::{Ratio, Seconds};
 use crate::base::stats::median;
+use crate::machine::profile::Profile;
 use crate::machine::sample::{Op, Samples, Wait};
 use crate::measure::fit::{
     Apart, Errors, Estimate, Fitted, Gate, Ladder, Line, Predicted, Regimes, Slope, Statistic,
@@ -99,6 +100,8 @@ pub struct Inside {
     pub ranks: u32,
     /// Ports that they share towards other groups; absent if unknown: each rank is taken to have its own.
     pub ports: Option<u32>,
+    /// How far expectations are off collectives of all ranks, which no fit has seen; absent if there were none.
+    pub whole: Option<ErrorView>,
     /// The fit of these links.
     pub fit: Fit,
 }
@@ -392,12 +395,28 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
 }
 
 impl Fit {
-    /// With the links inside groups of ranks, which `near` has the times of, as `far` has those between groups.
+    /// With the links `inside` groups, which `near` has the times of, as `far` has those between groups;
+    /// `profile` has both.
     #[must_use]
-    pub fn around(mut self, fit: Self, near: &Samples, far: &Samples) -> Self {
-        let ranks = near.origin.span.map_or(1, NonZeroU32::get);
-        let ports = far.nics.map(NonZeroU32::get);
-        self.inside = Some(Box::new(Inside { ranks, ports, fit }));
+    pub fn around(
+        mut self,
+        inside: Self,
+        near: &Samples,
+        far: &Samples,
+        profile: &Profile,
+    ) -> Self {
+        let errors = profile.fit.as_ref().and_then(|fit| fit.errors.algorithms);
+        let count = far.whole.len();
+        self.inside = Some(Box::new(Inside {
+            ranks: near.origin.span.map_or(1, NonZeroU32::get),
+            ports: far.nics.map(NonZeroU32::get),
+            whole: errors.filter(|_| count > 0).map(|errors| ErrorView {
+                median: errors.median.0,
+                p90: errors.p90.0,
+                count,
+            }),
+            fit: inside,
+        }));
         self
     }
 }

@@ -367,21 +367,32 @@ impl Tiers {
         let outermost = of(&self.outermost, written);
         match &self.inside {
             None => outermost,
-            Some(inside) => {
-                outermost.around(of(inside, None), &inside.samples, &self.outermost.samples)
-            }
+            Some(near) => outermost.around(
+                of(near, None),
+                &near.samples,
+                &self.outermost.samples,
+                &self.profile(&About::default()),
+            ),
+        }
+    }
+
+    fn profile(&self, about: &About) -> Profile {
+        let Tier { fitted, samples, .. } = &self.outermost;
+        match &self.inside {
+            None => fitted.profile(samples, about),
+            Some(near) => two_tiers(
+                &Registry::builtin(),
+                (&near.fitted, &near.samples),
+                (fitted, samples),
+                about,
+            ),
         }
     }
 
     /// Writes them as a profile, which names `command` as its origin.
     pub(super) fn write(&self, file: &str, command: String) -> std::result::Result<(), Stop> {
         let about = About { name: name(file), command, tool: TOOL.to_owned(), date: today() };
-        let Tier { fitted, samples, .. } = &self.outermost;
-        let profile = match &self.inside {
-            None => fitted.profile(samples, &about),
-            Some(near) => two_tiers((&near.fitted, &near.samples), (fitted, samples), &about),
-        };
-        write(file, &profile.to_toml())
+        write(file, &self.profile(&about).to_toml())
     }
 }
 

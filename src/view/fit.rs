@@ -84,6 +84,14 @@ pub(super) fn below(page: &mut Page, report: &Fit) {
         tier(page, &inside.fit);
         page.gap();
         page.entry("between    ", "links between one rank of each group");
+        if let Some(ErrorView { median, p90, count }) = inside.whole {
+            let (median, p90) = (percent(median), percent(p90));
+            let text = format!(
+                "{count} collectives of all ranks, which no fit has seen: expected within {median} in the \
+                 median, {p90} in nine of ten"
+            );
+            page.entry("all ranks  ", text);
+        }
     }
     tier(page, report);
     if let Some(file) = &report.written {

@@ -10,3 +10,4 @@ mod held_out;
 mod recorded;
 #[path = "fit/synthetic.rs"]
 mod synthetic;
+mod tiers;

@@ -26,6 +26,7 @@ mod network;
 mod quiet;
 mod slow;
 mod table;
+mod tiers;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{panic, process};
@@ -169,6 +170,23 @@ fn slow_hosts_and_links_are_named() {
     for ranks in [3, 4, 6, 8] {
         slow::named(&mut table, ranks, 30);
     }
+    table.end();
+}
+
+#[test]
+fn ranks_of_a_host_are_a_tier_of_their_own() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    tiers::of_hosts(&mut table);
+    table.end();
+}
+
+#[test]
+#[ignore = "takes ten minutes: five trials of each kind"]
+fn racks_are_told_apart() {
+    let Some(_turn) = turn() else { return };
+    let mut table = Table::default();
+    tiers::of_racks(&mut table, 5);
     table.end();
 }
 

@@ -148,6 +148,24 @@ impl Network {
         self.cap
     }
 
+    /// Moves the upper half of the ranks to a second bridge, behind a trunk of so many Mbit/s each way.
+    pub fn split(&self, rate: u32) {
+        let bridge = self.names.last().map_or("", String::as_str);
+        let half = self.ranks().len() / 2;
+        let inside = |words: &[&str]| ip(&[&["-n", bridge], words].concat());
+        let made = inside(&["link", "add", "br1", "type", "bridge"])
+            .and_then(|_| inside(&["link", "set", "br1", "up"]))
+            .and_then(|_| inside(&["link", "add", "t0", "type", "veth", "peer", "name", "t1"]))
+            .and_then(|_| inside(&["link", "set", "t0", "master", "br0", "up"]))
+            .and_then(|_| inside(&["link", "set", "t1", "master", "br1", "up"]))
+            .and_then(|_| shape(bridge, "t0", rate, Cap::burst(rate)))
+            .and_then(|()| shape(bridge, "t1", rate, Cap::burst(rate)));
+        let moved = (half..self.ranks().len()).try_for_each(|rank| {
+            inside(&["link", "set", &format!("p{}", rank + 1), "master", "br1"]).map(drop)
+        });
+        made.and(moved).unwrap_or_else(|e| panic!("no trunk: {e}"));
+    }
+
     /// Bytes that each rank's bucket has sent so far, with all headers.
     pub fn sent(&self) -> Vec<u64> {
         let read = |name: &String| {

@@ -29,6 +29,7 @@ use collcost::measure::fit::{Gate, Verdict};
 use collcost::model::algorithm::Registry;
 use collcost::run::calibrate::{
     Groups, Launch, Outside, Plan, Progress, clock_step, design, ladder, measure, ports, throttled,
+    whole,
 };
 use collcost::run::launch::{Setup, Usable, usable};
 use collcost::run::rendezvous::Part;
@@ -42,8 +43,6 @@ use tiers::Links;
 const AUTO: &str = "auto";
 const PRECISION: &str = "2%";
 const LAUNCHES: &str = "3";
-/// The part of the time spent looking for groups of ranks.
-const LOOK: f64 = 0.05;
 /// Without --time-budget, measuring continues up to this time if too little is known.
 const LONGEST: Duration = Duration::from_secs(50);
 
@@ -403,7 +402,7 @@ impl Args {
         let done = measure(&Registry::builtin(), plan, clock_step(), before, &mut desk);
         desk.bar.end();
         let done = done.and_then(|samples| match links {
-            Links::Between(groups) => desk.ports(groups, &samples),
+            Links::Between(groups, whole) => desk.all(groups, &samples, whole),
             Links::All | Links::Inside(_) => Ok(()),
         });
         done.map_err(|e| {
@@ -435,7 +434,7 @@ impl Args {
             ranks: plan.ranks,
             span: match links {
                 Links::Inside(groups) => Some(groups.span()),
-                Links::All | Links::Between(_) => None,
+                Links::All | Links::Between(..) => None,
             },
             library: None,
             fingerprint,
@@ -506,13 +505,19 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    /// Measures how many ports the ranks of a group share, and keeps it.
-    fn ports(&mut self, groups: &Groups, alone: &Samples) -> Result<()> {
+    /// Measures what concerns all ranks, and keeps it: how many ports those of a group share, and for a time
+    /// collectives, which tell how far the result is off.
+    fn all(&mut self, groups: &Groups, alone: &Samples, most: Option<Duration>) -> Result<()> {
         self.site.only(groups.all(), self.site.setup.transport);
         let (mut runner, start, record) = self.site.launch()?;
         let nics = ports(&mut *runner, start, groups, alone)?;
-        let launch = alone.blocks.iter().map(|block| block.launch + 1).max().unwrap_or(0);
+        let launch = alone.launches();
         self.file.keep(&Record::Launch(LaunchRecord { launch, nics, ..record }))?;
+        if let Some(most) = most {
+            let ops = design(&Registry::builtin(), runner.ranks());
+            let keep = |block| self.file.keep(&Record::Block(block));
+            whole(&mut *runner, (start, &ops), alone, most, keep)?;
+        }
         self.file.keep(&Record::End { launch })
     }
 }

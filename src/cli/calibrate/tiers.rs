@@ -1,16 +1,21 @@
 //! Links of two tiers, each measured by itself: inside groups of ranks, and between groups.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::kept::SAMPLES;
 use super::site::Site;
-use super::{AUTO, Args, LOOK};
+use super::{AUTO, Args};
 use crate::cli::streams::say;
 use collcost::base::error::Result;
 use collcost::machine::sample::Samples;
 use collcost::run::calibrate::{Groups, Plan, groups, possible};
 use collcost::run::transport::{Kind, Wait};
+
+/// The part of the time spent looking for groups of ranks.
+const LOOK: f64 = 0.05;
+/// The part of what is left then in which collectives run over the ranks of all groups.
+const WHOLE: f64 = 0.2;
 
 /// Which links are measured.
 #[derive(Clone, Copy)]
@@ -19,8 +24,9 @@ pub(super) enum Links<'a> {
     All,
     /// Those inside the first group.
     Inside(&'a Groups),
-    /// Those between one rank of each group.
-    Between(&'a Groups),
+    /// Those between one rank of each group; then, if bytes move there as they do inside, for so long
+    /// collectives of all ranks.
+    Between(&'a Groups, Option<Duration>),
 }
 
 impl<'a> Links<'a> {
@@ -28,7 +34,7 @@ impl<'a> Links<'a> {
     pub(super) fn groups(self) -> Option<&'a Groups> {
         match self {
             Self::All => None,
-            Self::Inside(groups) | Self::Between(groups) => Some(groups),
+            Self::Inside(groups) | Self::Between(groups, _) => Some(groups),
         }
     }
 }
@@ -47,13 +53,16 @@ impl Args {
              groups are measured by themselves",
             groups.words()
         ));
-        let between = site.setup.transport;
-        site.only(groups.first().to_vec(), site.inside(&groups)?);
+        let (inside, between) = (site.inside(&groups)?, site.setup.transport);
+        site.only(groups.first().to_vec(), inside);
         let plan = self.plan(&site.setup)?.less(began.elapsed()).half();
-        let near = self.measure(&plan, site, Links::Inside(&groups), inside(&file))?;
+        let near = self.measure(&plan, site, Links::Inside(&groups), beside(&file))?;
         site.only(groups.heads(), between);
-        let plan = self.plan(&site.setup)?.less(began.elapsed());
-        let far = self.measure(&plan, site, Links::Between(&groups), file)?;
+        let mut plan = self.plan(&site.setup)?.less(began.elapsed());
+        let whole = (inside == between).then(|| plan.longest.mul_f64(WHOLE));
+        plan = plan.less(whole.unwrap_or_default());
+        let links = Links::Between(&groups, whole);
+        let far = self.measure(&plan, site, links, file)?;
         Ok(vec![near, far])
     }
 
@@ -70,7 +79,7 @@ impl Args {
 }
 
 /// The file of samples of the links inside groups, beside the other.
-fn inside(file: &Path) -> PathBuf {
+fn beside(file: &Path) -> PathBuf {
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let stem = name.strip_suffix(SAMPLES).or_else(|| name.strip_suffix(".jsonl")).unwrap_or(&name);
     file.with_file_name(format!("{stem}.inside{SAMPLES}"))

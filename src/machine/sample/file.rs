@@ -390,7 +390,11 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
             _ if header.is_none() => {
                 return Err(Error::input("the first line is not a header").at(place()).help(MEND));
             }
-            Record::Block(block) => samples.blocks.push(block),
+            Record::Block(block) => {
+                let ranks = header.as_ref().map_or(block.ranks, |header| header.ranks);
+                let of = if block.ranks > ranks { &mut samples.whole } else { &mut samples.blocks };
+                of.push(block);
+            }
             Record::Abort { reason, .. } => samples.aborted.push(reason),
             Record::Launch(launch) => {
                 samples.bucket = samples.bucket.or(launch.bucket);

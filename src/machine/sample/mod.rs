@@ -259,6 +259,8 @@ pub struct Samples {
     pub slow: Vec<String>,
     /// Ports that the ranks of a group share, if links between groups were measured.
     pub nics: Option<NonZeroU32>,
+    /// Blocks of the ranks of all groups, if links between one rank of each were measured.
+    pub whole: Vec<Block>,
 }
 
 /// Ends the words for a machine that runs under a hypervisor.
@@ -299,7 +301,7 @@ impl Samples {
             }
         }
         // Launches of another file are distinct.
-        let next = self.blocks.iter().map(|b| b.launch + 1).max().unwrap_or(0);
+        let next = self.launches();
         let moved = other.blocks.into_iter().map(|b| Block { launch: b.launch + next, ..b });
         self.blocks.extend(moved);
         self.left_out.extend(other.left_out);
@@ -308,6 +310,7 @@ impl Samples {
         self.bucket = self.bucket.or(other.bucket);
         self.stream = self.stream.or(other.stream);
         self.nics = self.nics.or(other.nics);
+        self.whole.extend(other.whole);
         self.slow.extend(other.slow);
         let (own, new) = (&mut self.origin, other.origin);
         own.files.extend(new.files);
@@ -324,6 +327,12 @@ impl Samples {
         own.machine = own.machine.take().or(new.machine);
         own.fingerprint = own.fingerprint.take().or(new.fingerprint);
         Ok(self)
+    }
+
+    /// How many launches there were.
+    #[must_use]
+    pub fn launches(&self) -> u32 {
+        self.blocks.iter().map(|block| block.launch + 1).max().unwrap_or(0)
     }
 
     /// How many runs were timed.

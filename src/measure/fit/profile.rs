@@ -118,9 +118,6 @@ impl Fitted {
     }
 
     fn stated(&self) -> StatedErrors {
-        // A file cannot state an error of 0: anything below a millionth is written as a millionth.
-        let least = |r: Ratio| Ratio(r.0.max(1e-6));
-        let state = |e: Errors| StatedError { median: least(e.median), p90: least(e.p90) };
         let all = |r: Option<Regimes>| r.map(|r| state(r.all));
         let bulk = |r: Option<Regimes>| r.and_then(|r| r.bulk).map(state);
         StatedErrors {
@@ -153,6 +150,12 @@ impl Fitted {
         }
         notes
     }
+}
+
+/// Errors as a file states them, which has none of 0: below a millionth is a millionth.
+pub(super) fn state(errors: Errors) -> StatedError {
+    let least = |r: Ratio| Ratio(r.0.max(1e-6));
+    StatedError { median: least(errors.median), p90: least(errors.p90) }
 }
 
 /// What all parameters of a fit have in common.

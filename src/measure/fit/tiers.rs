@@ -1,60 +1,104 @@
 //! A machine whose links are of two tiers: those inside groups of ranks, and those between groups, each
 //! measured and fitted by itself.
 
-use super::{About, Fitted};
-use crate::base::quantity::Ratio;
+use std::num::NonZeroU32;
+
+use super::held_out::{Part, bands};
+use super::point::points;
+use super::profile::state;
+use super::{About, Errors, Fitted, Point, Statistic};
+use crate::base::quantity::{Ratio, Seconds};
+use crate::cost::price::OnLinks;
+use crate::machine::fabric::TierKind;
 use crate::machine::profile::{
-    Calibration, Links, Profile, Quality, StatedBand, StatedBands, StatedError, StatedErrors,
-    TierKind,
+    Calibration, Links, Profile, Quality, Regime, StatedBand, StatedBands, StatedError,
+    StatedErrors,
 };
-use crate::machine::sample::Samples;
+use crate::machine::sample::{Op, Samples};
+use crate::model::algorithm::Registry;
 
 /// The machine of both: `inside` groups, of as many ranks as its samples say, and `between` one rank of
 /// each.
 #[must_use]
 pub fn two_tiers(
+    registry: &Registry,
     (inside, near): (&Fitted, &Samples),
     (between, far): (&Fitted, &Samples),
     about: &About,
 ) -> Profile {
-    let mut inner = inside.profile(near, about);
-    let outer = between.profile(far, about);
-    let span = near.origin.span;
-    let title = format!("{}; inside {} ranks: {}", outer.title, words(span), inner.title);
-    let mut tiers = Vec::new();
-    for (mut tier, samples) in [(inner.tiers.remove(0), near), (outer.tiers[0].clone(), far)] {
+    let (inner, mut outer) = (inside.profile(near, about), between.profile(far, about));
+    let (Some(mut within), Some(mut across)) = (inner.tiers.into_iter().next(), outer.tiers.pop())
+    else {
+        return outer;
+    };
+    let statistic = between.link.statistic;
+    outer.title = format!(
+        "fitted: {} between groups of {} ranks, {} inside them, {} time",
+        across.name,
+        near.origin.span.map_or(1, NonZeroU32::get),
+        within.name,
+        statistic.name()
+    );
+    let notes = inner.notes.iter().map(|note| format!("inside groups: {note}"));
+    outer.notes = notes.chain(outer.notes).chain(cut(&within, &mut across)).collect();
+    if within.name == across.name {
+        within.name.push_str("-inside");
+    }
+    (within.span, across.nics) = (near.origin.span, far.nics);
+    for (tier, samples) in [(&mut within, near), (&mut across, far)] {
         let memory = samples.origin.is_in_memory();
         tier.kind = Some(if memory { TierKind::Memory } else { TierKind::Network });
-        tiers.push(tier);
     }
-    let (near_tier, far_tier) = (&tiers[0], &tiers[1]);
-    let name = format!("{}-inside", near_tier.name);
-    let is_one = near_tier.name == far_tier.name;
-    let far_notes = outer.notes.iter().cloned();
-    let notes = inner.notes.iter().map(|note| format!("inside groups: {note}")).chain(far_notes);
-    let mut notes: Vec<String> = notes.collect();
-    tiers[0].span = span;
-    tiers[1].nics = far.nics;
-    if is_one {
-        tiers[0].name = name;
+    outer.tiers = vec![within, across];
+    outer.gamma = inner.gamma.or(outer.gamma);
+    // It was measured over one tier.
+    outer.c_real = None;
+    outer.fit = inner.fit.zip(outer.fit).map(|(inner, outer)| joined(inner, outer));
+    let told = told(registry, &outer, far, statistic);
+    if let (Some(fit), Some(all)) = (&mut outer.fit, Errors::of(told.iter().map(Told::error))) {
+        let alpha = between.alpha();
+        let bulk = told.iter().filter(|told| Regime::of(told.time, alpha) == Regime::Bulk);
+        let parts: Vec<Part> = told.iter().map(Told::part).collect();
+        fit.errors.algorithms = Some(state(all));
+        fit.errors.algorithms_bulk = Errors::of(bulk.map(Told::error)).map(state);
+        fit.errors.bands = bands(&parts, alpha);
+        fit.ranks.extend(far.whole.first().map(|block| block.ranks));
     }
-    notes.extend(cut(&mut tiers));
-    let fit = match (inner.fit, outer.fit.clone()) {
-        (Some(inner), Some(outer)) => Some(joined(inner, outer)),
-        (inner, outer) => outer.or(inner),
-    };
-    let gamma = inner.gamma.or(outer.gamma.clone());
-    // A tree over both tiers was not measured.
-    Profile { title, notes, tiers, fit, gamma, c_real: None, ..outer }
+    outer
 }
 
-fn words(span: Option<std::num::NonZeroU32>) -> String {
-    span.map_or("groups of".to_owned(), |span| format!("groups of {span}"))
+/// A time of all ranks beside what is expected of both tiers.
+struct Told {
+    time: Seconds,
+    expected: Seconds,
+}
+
+impl Told {
+    fn error(&self) -> f64 {
+        self.expected.0 / self.time.0 - 1.0
+    }
+
+    fn part(&self) -> Part {
+        Part { predicted: self.expected, part: self.time.0 / self.expected.0, weight: 1.0 }
+    }
+}
+
+/// The collectives of all ranks, which neither fit has seen.
+fn told(registry: &Registry, profile: &Profile, far: &Samples, statistic: Statistic) -> Vec<Told> {
+    let points = points(&far.whole, &far.origin);
+    let told = |point: &Point| {
+        let Op::Run(run) = &point.op else { return None };
+        let algorithm = registry.find(run.collective, &run.algorithm).ok()?.algorithm;
+        let fabric = profile.fabric(run.collective);
+        let shape = fabric.fill(&run.shape(point.ranks));
+        let links = OnLinks::new(algorithm, &shape, &fabric).ok()?;
+        Some(Told { time: point.time(statistic), expected: links.at(point.size.into()) })
+    };
+    points.iter().filter_map(told).filter(|told| told.expected.0 > 0.0).collect()
 }
 
 /// A profile has no tier that is faster than one inside it: then the outer one has the rate of the inner.
-fn cut(tiers: &mut [Links]) -> Option<String> {
-    let [inner, outer] = tiers else { return None };
+fn cut(inner: &Links, outer: &mut Links) -> Option<String> {
     let (near, far) = (inner.bandwidth.as_ref()?, outer.bandwidth.as_mut()?);
     let (most, measured) = (near.value, far.value);
     if measured <= most {
@@ -64,7 +108,7 @@ fn cut(tiers: &mut [Links]) -> Option<String> {
     Some(format!("between groups {measured} was measured, more than inside them: stated as {most}"))
 }
 
-/// What is stated of both: the worse of each.
+/// What is stated of both: the worse of each, as long as nothing was measured of all ranks.
 fn joined(inner: Calibration, outer: Calibration) -> Calibration {
     let mut ranks = [inner.ranks, outer.ranks].concat();
     ranks.sort_unstable();

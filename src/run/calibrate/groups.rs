@@ -7,13 +7,13 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::bucket::Care;
 use crate::base::error::Result;
 use crate::base::quantity::Bytes;
 use crate::base::stats::median;
-use crate::machine::sample::{Block, Op, Sample, Samples, partner, rounds};
+use crate::machine::sample::{Block, Clock, Mode, Op, Sample, Samples, partner, rounds};
 use crate::run::execute::{self, Check, Runner, Start};
 
 /// Messages between groups take at least this many times as long as those within.
@@ -30,6 +30,11 @@ const LARGEST: u64 = 16 << 20;
 const WAITED: f64 = 0.2;
 /// Runs of a round; the fastest counts.
 const RUNS: u32 = 3;
+
+/// The sizes of collectives over all ranks, and the runs of each.
+const WHOLE: [Bytes; 5] =
+    [Bytes(512), Bytes(4 << 10), Bytes(32 << 10), Bytes(256 << 10), Bytes(2 << 20)];
+const WHOLE_RUNS: u32 = 5;
 
 /// Ranks in groups of one size, each in ascending order; the first contains rank 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,22 +137,60 @@ pub fn ports(
     };
     let largest = exchanges().filter(|block| block.size == size).flat_map(Block::spans);
     let Some(one) = median(largest.map(|span| span.0).collect()) else { return Ok(None) };
-    let spill = alone.bucket.map_or(Bytes(0), |bucket| Care { bucket }.spill());
-    let block = execute::Block { spill, ..block(start, 1) };
-    let Some(all) = runner.time(&Op::ShiftBy(by), size, &block)?.median() else { return Ok(None) };
+    let asked = block(start, RUNS, alone);
+    let Some(all) = runner.time(&Op::ShiftBy(by), size, &asked)?.median() else { return Ok(None) };
     let span = f64::from(groups.span().get());
     Ok(NonZeroU32::new((span * one / all.0).round().clamp(1.0, span) as u32))
 }
 
-fn block(start: Start, inner: u32) -> execute::Block {
-    execute::Block {
-        warm: 1,
-        reps: RUNS,
-        inner,
-        start,
-        check: Check::Not,
-        ..execute::Block::default()
+/// Runs the collectives `ops` over all ranks, which nothing is fitted to: for about `most`, small sizes first.
+/// `alone` are the samples between groups.
+///
+/// # Errors
+/// Those of `runner` and `keep`.
+pub fn whole(
+    runner: &mut dyn Runner,
+    (start, ops): (Start, &[Op]),
+    alone: &Samples,
+    most: Duration,
+    mut keep: impl FnMut(Block) -> Result<()>,
+) -> Result<()> {
+    let (began, launch) = (Instant::now(), alone.launches());
+    let (asked, mut number) = (block(start, WHOLE_RUNS, alone), 0);
+    for size in WHOLE {
+        for op in ops.iter().filter(|op| matches!(op, Op::Run(_))) {
+            let before = Instant::now();
+            let timed = runner.time(op, size, &asked)?;
+            let took = before.elapsed();
+            if !timed.samples.is_empty() {
+                keep(Block {
+                    op: op.clone(),
+                    ranks: runner.ranks(),
+                    size,
+                    launch,
+                    block: number,
+                    mode: Mode::Isolated,
+                    inner: 1,
+                    nodes: None,
+                    preempted: Some(timed.switches),
+                    clock: Clock::default(),
+                    chose: None,
+                    samples: timed.samples,
+                })?;
+                number += 1;
+            }
+            if began.elapsed() + took > most {
+                return Ok(());
+            }
+        }
     }
+    Ok(())
+}
+
+/// Behind a token bucket, which is emptied first.
+fn block(start: Start, reps: u32, alone: &Samples) -> execute::Block {
+    let spill = alone.bucket.map_or(Bytes(0), |bucket| Care { bucket }.spill());
+    execute::Block { warm: 1, reps, start, check: Check::Not, spill, ..execute::Block::default() }
 }
 
 struct Look<'a> {
@@ -190,9 +233,10 @@ impl Look<'_> {
 
     /// Every two ranks that have times.
     fn times(&mut self, size: Bytes, inner: u32) -> Result<Vec<Met>> {
+        let asked = execute::Block { inner, ..block(self.start, RUNS, &Samples::default()) };
         let mut times = Vec::new();
         for round in (1..=rounds(self.ranks)).filter_map(NonZeroU32::new) {
-            let timed = self.runner.time(&Op::Pairs(round), size, &block(self.start, inner))?;
+            let timed = self.runner.time(&Op::Pairs(round), size, &asked)?;
             let starved = waited(&timed.samples) > WAITED * f64::from(self.ranks);
             // A rank that meets nobody has no end.
             let busy =
@@ -254,7 +298,6 @@ fn within(times: &[Met], ranks: u32, longest: f64) -> Option<Groups> {
 mod tests {
     use super::*;
     use crate::base::quantity::Seconds;
-    use crate::machine::sample::{Clock, Mode};
     use crate::run::execute::Timed;
 
     /// Ranks whose exchange takes `cost` at once with the others of its group that leave it.

@@ -217,7 +217,7 @@ impl<'a> Work<'a> {
             rates: None,
             care: before.bucket.map(|bucket| Care { bucket }),
             done: before.blocks.iter().map(|b| b.block).collect(),
-            launch: before.blocks.iter().map(|b| b.launch + 1).max().unwrap_or(0),
+            launch: before.launches(),
             overhead: OVERHEAD,
             goes_on: !before.blocks.is_empty(),
             samples: before,
