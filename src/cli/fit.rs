@@ -207,7 +207,10 @@ impl Args {
             });
         }
         match (inside, all) {
-            (inside, Some(all)) => Ok((inside, all)),
+            (inside, Some(all)) => {
+                inside.iter().try_for_each(|inside| inside.is_of(&all))?;
+                Ok((inside, all))
+            }
             (Some(only), None) => Ok((None, only)),
             (None, None) => Err(Error::input("no file of samples").help("name at least one")),
         }

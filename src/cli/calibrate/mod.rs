@@ -387,14 +387,18 @@ impl Args {
         links: Links<'_>,
         file: PathBuf,
     ) -> Result<(String, Samples)> {
-        let header = self.header(plan, site, links)?;
+        let header = self.header(plan, site, &links)?;
         let what = match (self.force_resume, self.resume, &self.samples) {
             (true, ..) => Existing::Mix,
             (_, true, _) => Existing::GoOn,
             (_, _, Some(_)) => Existing::Refuse,
             (_, _, None) => Existing::SetAside,
         };
-        let (file, before) = Kept::open(file, what, header)?;
+        let (file, mut before) = Kept::open(file, what, header)?;
+        if let Links::All(known) = &links {
+            before.bucket = before.bucket.or(known.bucket);
+            before.stream = before.stream.or(known.stream);
+        }
         let name = file.name.clone();
         let bar =
             Bar::new(self.progress, &format!("{} {} ranks", site.setup.transport.id(), plan.ranks));
@@ -403,7 +407,7 @@ impl Args {
         desk.bar.end();
         let done = done.and_then(|samples| match links {
             Links::Between(groups, whole) => desk.all(groups, &samples, whole),
-            Links::All | Links::Inside(_) => Ok(()),
+            Links::All(_) | Links::Inside(_) => Ok(()),
         });
         done.map_err(|e| {
             let more = format!("the samples so far are in {name}; --resume continues");
@@ -412,7 +416,7 @@ impl Args {
         Ok((name, desk.file.read()?))
     }
 
-    fn header(&self, plan: &Plan, site: &Site, links: Links<'_>) -> Result<Header> {
+    fn header(&self, plan: &Plan, site: &Site, links: &Links<'_>) -> Result<Header> {
         let setup = &site.setup;
         let (machine, fingerprint) = site.identity();
         let wait = setup.wait;
@@ -434,7 +438,7 @@ impl Args {
             ranks: plan.ranks,
             span: match links {
                 Links::Inside(groups) => Some(groups.span()),
-                Links::All | Links::Between(..) => None,
+                Links::All(_) | Links::Between(..) => None,
             },
             library: None,
             fingerprint,

@@ -9,19 +9,18 @@ use super::{AUTO, Args};
 use crate::cli::streams::say;
 use collcost::base::error::Result;
 use collcost::machine::sample::Samples;
-use collcost::run::calibrate::{Groups, Plan, groups, possible};
+use collcost::run::calibrate::{Groups, Plan, Survey, possible, survey};
 use collcost::run::transport::{Kind, Wait};
 
-/// The part of the time spent looking for groups of ranks.
+/// The part of the time spent looking for a token bucket, and for groups of ranks.
 const LOOK: f64 = 0.05;
 /// The part of what is left then in which collectives run over the ranks of all groups.
 const WHOLE: f64 = 0.2;
 
 /// Which links are measured.
-#[derive(Clone, Copy)]
 pub(super) enum Links<'a> {
-    /// Those between any two ranks.
-    All,
+    /// Those between any two ranks, of which this is known.
+    All(Samples),
     /// Those inside the first group.
     Inside(&'a Groups),
     /// Those between one rank of each group; then, if bytes move there as they do inside, for so long
@@ -31,9 +30,9 @@ pub(super) enum Links<'a> {
 
 impl<'a> Links<'a> {
     /// The groups.
-    pub(super) fn groups(self) -> Option<&'a Groups> {
-        match self {
-            Self::All => None,
+    pub(super) fn groups(&self) -> Option<&'a Groups> {
+        match *self {
+            Self::All(_) => None,
             Self::Inside(groups) | Self::Between(groups, _) => Some(groups),
         }
     }
@@ -43,9 +42,10 @@ impl Args {
     /// The samples of each tier with their file, the innermost first.
     pub(super) fn tiers(&self, plan: &Plan, site: &mut Site) -> Result<Vec<(String, Samples)>> {
         let (began, file) = (Instant::now(), self.samples_file()?);
-        let Some(groups) = self.groups(plan, site)? else {
+        let Survey { groups, before } = self.survey(plan, site)?;
+        let Some(groups) = groups else {
             let plan = plan.clone().less(began.elapsed());
-            return Ok(vec![self.measure(&plan, site, Links::All, file)?]);
+            return Ok(vec![self.measure(&plan, site, Links::All(before), file)?]);
         };
         let (span, count) = (groups.span(), groups.heads().len());
         say(format_args!(
@@ -66,15 +66,15 @@ impl Args {
         Ok(vec![near, far])
     }
 
-    /// Groups of ranks, if operations are not chosen by hand and there may be any.
-    fn groups(&self, plan: &Plan, site: &mut Site) -> Result<Option<Groups>> {
+    /// Whether ranks form groups, if operations are not chosen by hand and there may be any.
+    fn survey(&self, plan: &Plan, site: &mut Site) -> Result<Survey> {
         // Ranks that share a CPU are near each other for that alone.
         let tells = site.setup.transport == Kind::Tcp || site.setup.wait == Some(Wait::Spin);
         if self.ops != AUTO || !possible(plan.ranks) || !tells {
-            return Ok(None);
+            return Ok(Survey::default());
         }
         let (mut runner, start, _) = site.launch()?;
-        groups(&mut *runner, start, plan.budget.mul_f64(LOOK))
+        survey(&mut *runner, (start, plan.wire), plan.budget.mul_f64(LOOK))
     }
 }
 

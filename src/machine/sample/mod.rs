@@ -281,25 +281,35 @@ impl Origin {
 }
 
 impl Samples {
+    /// Whether both are of one machine.
+    ///
+    /// # Errors
+    /// They are not.
+    pub fn is_of(&self, other: &Self) -> Result<()> {
+        let fingerprint = |samples: &Self| samples.origin.fingerprint.clone();
+        self.agree(other, "machine", fingerprint)
+    }
+
+    fn agree(&self, other: &Self, what: &str, of: fn(&Self) -> Option<String>) -> Result<()> {
+        let file = |samples: &Self| samples.origin.files.join(", ");
+        match (of(self), of(other)) {
+            (Some(a), Some(b)) if a != b => {
+                Err(Error::input(format!("samples of another {what}: `{b}`, not `{a}`"))
+                    .at(format!("{}, after {}", file(other), file(self)))
+                    .help("fit the files separately: a profile describes one machine"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Merges both.
     ///
     /// # Errors
-    /// Samples of another machine or over another transport.
+    /// Samples of another machine, over another transport, or of groups of another size.
     pub fn join(mut self, other: Self) -> Result<Self> {
-        let file = |o: &Origin| o.files.join(", ");
-        for (what, a, b) in [
-            ("machine", &self.origin.fingerprint, &other.origin.fingerprint),
-            ("transport", &self.origin.transport, &other.origin.transport),
-        ] {
-            if let (Some(a), Some(b)) = (a, b)
-                && a != b
-            {
-                let first = file(&self.origin);
-                return Err(Error::input(format!("samples of another {what}: `{b}`, not `{a}`"))
-                    .at(format!("{}, after {first}", file(&other.origin)))
-                    .help("fit the files separately: a profile describes one machine"));
-            }
-        }
+        self.is_of(&other)?;
+        self.agree(&other, "transport", |samples| samples.origin.transport.clone())?;
+        self.agree(&other, "group size", |samples| Some(samples.origin.span?.to_string()))?;
         // Launches of another file are distinct.
         let next = self.launches();
         let moved = other.blocks.into_iter().map(|b| Block { launch: b.launch + next, ..b });

@@ -9,10 +9,11 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
-use super::bucket::Care;
+use super::bucket::{self, Care};
 use crate::base::error::Result;
 use crate::base::quantity::Bytes;
 use crate::base::stats::median;
+use crate::machine::link::Bucket;
 use crate::machine::sample::{Block, Clock, Mode, Op, Sample, Samples, partner, rounds};
 use crate::run::execute::{self, Check, Runner, Start};
 
@@ -98,16 +99,47 @@ pub fn possible(ranks: u32) -> bool {
     (2..ranks).any(|span| ranks.is_multiple_of(span))
 }
 
-/// Looks for them, for about `most`.
+/// What is known before anything is measured.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Groups of ranks.
+    pub groups: Option<Groups>,
+    /// A token bucket, and the rate of a stream; nothing else.
+    pub before: Samples,
+}
+
+/// Looks for a token bucket, over a network, and for groups of ranks, for about `most` each.
 ///
 /// # Errors
 /// Those of `runner`.
-pub fn groups(runner: &mut dyn Runner, start: Start, most: Duration) -> Result<Option<Groups>> {
+pub fn survey(
+    runner: &mut dyn Runner,
+    (start, wire): (Start, bool),
+    most: Duration,
+) -> Result<Survey> {
+    let mut before = Samples::default();
+    // First, while it is full: no rank has sent anything yet.
+    if wire {
+        let found = bucket::find(runner, start, most)?;
+        (before.bucket, before.stream) = (found.bucket, found.rate);
+    }
+    Ok(Survey { groups: groups(runner, start, &before, most)?, before })
+}
+
+fn groups(
+    runner: &mut dyn Runner,
+    start: Start,
+    before: &Samples,
+    most: Duration,
+) -> Result<Option<Groups>> {
     let ranks = runner.ranks();
     if !possible(ranks) {
         return Ok(None);
     }
-    let mut look = Look { runner, start, ranks };
+    let blocks = 4 * rounds(ranks);
+    let dear = |bucket: Bucket| f64::from(blocks) * Care { bucket }.cost() > most.as_secs_f64();
+    let bucket = before.bucket.filter(|bucket| !dear(*bucket));
+    let mut look = Look { runner, start, ranks, bucket };
     // Where ranks share CPUs, a small message takes as long as the scheduler lets it.
     if start == Start::Window
         && let Some(found) = look.groups(SMALL, SMALL_RUNS)?
@@ -137,7 +169,7 @@ pub fn ports(
     };
     let largest = exchanges().filter(|block| block.size == size).flat_map(Block::spans);
     let Some(one) = median(largest.map(|span| span.0).collect()) else { return Ok(None) };
-    let asked = block(start, RUNS, alone);
+    let asked = block(start, RUNS, alone.bucket);
     let Some(all) = runner.time(&Op::ShiftBy(by), size, &asked)?.median() else { return Ok(None) };
     let span = f64::from(groups.span().get());
     Ok(NonZeroU32::new((span * one / all.0).round().clamp(1.0, span) as u32))
@@ -156,7 +188,7 @@ pub fn whole(
     mut keep: impl FnMut(Block) -> Result<()>,
 ) -> Result<()> {
     let (began, launch) = (Instant::now(), alone.launches());
-    let (asked, mut number) = (block(start, WHOLE_RUNS, alone), 0);
+    let (asked, mut number) = (block(start, WHOLE_RUNS, alone.bucket), 0);
     for size in WHOLE {
         for op in ops.iter().filter(|op| matches!(op, Op::Run(_))) {
             let before = Instant::now();
@@ -188,8 +220,8 @@ pub fn whole(
 }
 
 /// Behind a token bucket, which is emptied first.
-fn block(start: Start, reps: u32, alone: &Samples) -> execute::Block {
-    let spill = alone.bucket.map_or(Bytes(0), |bucket| Care { bucket }.spill());
+fn block(start: Start, reps: u32, bucket: Option<Bucket>) -> execute::Block {
+    let spill = bucket.map_or(Bytes(0), |bucket| Care { bucket }.spill());
     execute::Block { warm: 1, reps, start, check: Check::Not, spill, ..execute::Block::default() }
 }
 
@@ -197,6 +229,7 @@ struct Look<'a> {
     runner: &'a mut dyn Runner,
     start: Start,
     ranks: u32,
+    bucket: Option<Bucket>,
 }
 
 /// An exchange.
@@ -233,7 +266,7 @@ impl Look<'_> {
 
     /// Every two ranks that have times.
     fn times(&mut self, size: Bytes, inner: u32) -> Result<Vec<Met>> {
-        let asked = execute::Block { inner, ..block(self.start, RUNS, &Samples::default()) };
+        let asked = execute::Block { inner, ..block(self.start, RUNS, self.bucket) };
         let mut times = Vec::new();
         for round in (1..=rounds(self.ranks)).filter_map(NonZeroU32::new) {
             let timed = self.runner.time(&Op::Pairs(round), size, &asked)?;
@@ -341,7 +374,7 @@ mod tests {
     fn found(groups: &[&[u32]], (inside, between): (f64, f64), disturbed: u32) -> Option<Groups> {
         let groups = groups.iter().map(|group| group.to_vec()).collect();
         let mut model = Model { groups, inside, between, disturbed };
-        super::groups(&mut model, Start::Window, Duration::from_secs(2)).unwrap()
+        survey(&mut model, (Start::Window, false), Duration::from_secs(2)).unwrap().groups
     }
 
     #[test]

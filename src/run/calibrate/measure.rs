@@ -255,7 +255,8 @@ impl<'a> Work<'a> {
         outside: &dyn Outside,
     ) -> Result<()> {
         // This comes first, while the bucket is full: no rank has sent anything yet.
-        if pass == 0 && self.plan.wire && self.plan.ranks > 1 && self.care.is_none() {
+        let known = self.care.is_some() || self.samples.stream.is_some();
+        if pass == 0 && self.plan.wire && self.plan.ranks > 1 && !known {
             let found = bucket::find(runner, start, self.plan.budget.mul_f64(LOOK))?;
             self.care = found.bucket.map(|bucket| Care { bucket });
             (self.samples.bucket, self.samples.stream) = (found.bucket, found.rate);

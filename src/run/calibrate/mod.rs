@@ -19,7 +19,7 @@ mod plan;
 mod point;
 mod refine;
 
-pub use groups::{Groups, groups, ports, possible, whole};
+pub use groups::{Groups, Survey, ports, possible, survey, whole};
 pub use host::{Host, Intent, clock_step, throttled};
 pub use measure::{Launch, Outside, Progress, Worst, measure};
 pub use plan::{Plan, design, ladder};
