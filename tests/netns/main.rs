@@ -182,11 +182,11 @@ fn ranks_of_a_host_are_a_tier_of_their_own() {
 }
 
 #[test]
-#[ignore = "takes ten minutes: five trials of each kind"]
+#[ignore = "takes sixteen minutes: three trials of each kind"]
 fn racks_are_told_apart() {
     let Some(_turn) = turn() else { return };
     let mut table = Table::default();
-    tiers::of_racks(&mut table, 5);
+    tiers::of_racks(&mut table, 3);
     table.end();
 }
 

@@ -139,7 +139,7 @@ pub fn of_racks(table: &mut Table, trials: u8) {
                 Some(_) => told.are(u32::from(ranks) / 2, 1),
                 None => told.tiers.len() == 1,
             };
-            let Measured { seen, disturbed } = measured(|| here(ranks, port, trunk, "20s"), holds);
+            let Measured { seen, disturbed } = measured(|| here(ranks, port, trunk, "45s"), holds);
             others = disturbed.or(others);
             let rate =
                 |tier: usize, of: u32| seen.rate(tier) / (CARRIED * f64::from(of) * 1e6 / 8.0);

@@ -30,6 +30,9 @@ const FOLDER: &str = "/run/netns";
 const PACKET: u32 = 16 << 10;
 /// Bytes that may wait in a bucket's queue: never so few that any are dropped.
 const QUEUE: u32 = 4_000_000;
+/// The same where other hosts' packets wait: a queue of tenths of a second delays the acknowledgements of the
+/// other way, and both ways together reach two thirds of the rate.
+const TRUNK_QUEUE: u32 = 400_000;
 
 /// What a link carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +125,7 @@ impl Network {
                 let burst = burst.unwrap_or(Cap::burst(rate));
                 let packet = PACKET.min(burst / 2).to_string();
                 ip(&["-n", name, "link", "set", "e0", "gso_max_size", &packet])?;
-                shape(name, "e0", rate, burst)?;
+                shape(name, "e0", rate, burst, QUEUE)?;
             }
         }
         Ok(network)
@@ -158,8 +161,8 @@ impl Network {
             .and_then(|_| inside(&["link", "add", "t0", "type", "veth", "peer", "name", "t1"]))
             .and_then(|_| inside(&["link", "set", "t0", "master", "br0", "up"]))
             .and_then(|_| inside(&["link", "set", "t1", "master", "br1", "up"]))
-            .and_then(|_| shape(bridge, "t0", rate, Cap::burst(rate)))
-            .and_then(|()| shape(bridge, "t1", rate, Cap::burst(rate)));
+            .and_then(|_| shape(bridge, "t0", rate, Cap::burst(rate), TRUNK_QUEUE))
+            .and_then(|()| shape(bridge, "t1", rate, Cap::burst(rate), TRUNK_QUEUE));
         let moved = (half..self.ranks().len()).try_for_each(|rank| {
             inside(&["link", "set", &format!("p{}", rank + 1), "master", "br1"]).map(drop)
         });
@@ -193,10 +196,10 @@ impl Network {
         let made = match what {
             Slow::Sends(rank) => {
                 let root = ["-n", name(rank), "qdisc", "del", "dev", "e0", "root"];
-                tc(&root).and_then(|_| shape(name(rank), "e0", rate, burst))
+                tc(&root).and_then(|_| shape(name(rank), "e0", rate, burst, QUEUE))
             }
             // What the bridge hands to the rank's port.
-            Slow::Receives(rank) => shape(bridge, &format!("p{}", rank + 1), rate, burst),
+            Slow::Receives(rank) => shape(bridge, &format!("p{}", rank + 1), rate, burst, QUEUE),
             Slow::Link(from, to) => self.slow_link(name(from), address(to + 1), rate),
         };
         made.unwrap_or_else(|e| panic!("{what:?}: {e}"));
@@ -242,9 +245,9 @@ fn address(rank: u8) -> Ipv4Addr {
 }
 
 /// Holds what leaves `name` by `port` to `rate` Mbit/s, but for `burst` bytes at once.
-fn shape(name: &str, port: &str, rate: u32, burst: u32) -> Result<(), String> {
+fn shape(name: &str, port: &str, rate: u32, burst: u32, queue: u32) -> Result<(), String> {
     let (rate, burst) = (format!("{rate}mbit"), burst.to_string());
-    let limit = QUEUE.to_string();
+    let limit = queue.to_string();
     let made = tc(&[
         "-n", name, "qdisc", "add", "dev", port, "root", "tbf", "rate", &rate, "burst", &burst,
         "limit", &limit,

@@ -108,7 +108,7 @@ pub struct Survey {
     pub before: Samples,
 }
 
-/// Looks for a token bucket, over a network, and for groups of ranks, for about `most` each.
+/// Looks for a token bucket, over a network, for `most`, and for groups of ranks, for twice that.
 ///
 /// # Errors
 /// Those of `runner`.
@@ -123,7 +123,7 @@ pub fn survey(
         let found = bucket::find(runner, start, most)?;
         (before.bucket, before.stream) = (found.bucket, found.rate);
     }
-    Ok(Survey { groups: groups(runner, start, &before, most)?, before })
+    Ok(Survey { groups: groups(runner, start, &before, 2 * most)?, before })
 }
 
 fn groups(
@@ -141,13 +141,26 @@ fn groups(
     let bucket = before.bucket.filter(|bucket| !dear(*bucket));
     let mut look = Look { runner, start, ranks, bucket };
     // Where ranks share CPUs, a small message takes as long as the scheduler lets it.
-    if start == Start::Window
-        && let Some(found) = look.groups(SMALL, SMALL_RUNS)?
-    {
-        return Ok(Some(found));
+    if start == Start::Window {
+        let times = look.times(SMALL, SMALL_RUNS)?;
+        if let Some(found) = look.again(&times, SMALL, SMALL_RUNS)? {
+            return Ok(Some(found));
+        }
     }
-    let size = look.large(most)?;
-    look.groups(size, 1)
+    let (began, mut size) = (Instant::now(), FIRST);
+    loop {
+        let before = began.elapsed();
+        let times = look.times(Bytes(size), 1)?;
+        let slowest = times.iter().map(|met| met.time).fold(0.0, f64::max);
+        let took = (began.elapsed() - before).as_secs_f64();
+        // The next messages take four times as long, and again if they show groups.
+        let sent = (slowest * f64::from(rounds(ranks) * (RUNS + 1))).min(took);
+        let next = began.elapsed().as_secs_f64() + 2.0 * (took + 3.0 * sent);
+        if slowest >= LONG || size >= LARGEST || next > most.as_secs_f64() {
+            return look.again(&times, Bytes(size), 1);
+        }
+        size *= 4;
+    }
 }
 
 /// How many ports the ranks of a group share towards the others: all of them send as far as one of each did
@@ -243,25 +256,11 @@ struct Met {
 }
 
 impl Look<'_> {
-    /// The groups that messages of this size show, twice: what others did meanwhile is not there again.
-    fn groups(&mut self, size: Bytes, inner: u32) -> Result<Option<Groups>> {
-        let Some(found) = apart(&self.times(size, inner)?, self.ranks) else { return Ok(None) };
+    /// The groups that messages of this size show once more: what others did meanwhile is not there again.
+    fn again(&mut self, times: &[Met], size: Bytes, inner: u32) -> Result<Option<Groups>> {
+        let Some(found) = apart(times, self.ranks) else { return Ok(None) };
         let again = apart(&self.times(size, inner)?, self.ranks);
         Ok((again.as_ref() == Some(&found)).then_some(found))
-    }
-
-    /// The first size that takes some pair long, or of which all rounds take about as long as there is time.
-    fn large(&mut self, most: Duration) -> Result<Bytes> {
-        let each = most.as_secs_f64() / f64::from(2 * rounds(self.ranks) * (RUNS + 1));
-        let mut size = FIRST;
-        loop {
-            let times = self.times(Bytes(size), 1)?;
-            let slowest = times.iter().map(|met| met.time).fold(0.0, f64::max);
-            if slowest >= LONG.min(each / 4.0) || size >= LARGEST {
-                return Ok(Bytes(size));
-            }
-            size *= 4;
-        }
     }
 
     /// Every two ranks that have times.
