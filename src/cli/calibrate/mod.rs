@@ -388,7 +388,7 @@ impl Args {
         links: Links<'_>,
         file: PathBuf,
     ) -> Result<(String, Samples)> {
-        let header = self.header(plan, site, &links)?;
+        let header = self.header(plan, site, links)?;
         let what = match (self.force_resume, self.resume, &self.samples) {
             (true, ..) => Existing::Mix,
             (_, true, _) => Existing::GoOn,
@@ -396,7 +396,7 @@ impl Args {
             (_, _, None) => Existing::SetAside,
         };
         let (file, mut before) = Kept::open(file, what, header)?;
-        if let Links::All(known) = &links {
+        if let Links::All(known) = links {
             before.bucket = before.bucket.or(known.bucket);
             before.stream = before.stream.or(known.stream);
         }
@@ -417,7 +417,7 @@ impl Args {
         Ok((name, desk.file.read()?))
     }
 
-    fn header(&self, plan: &Plan, site: &Site, links: &Links<'_>) -> Result<Header> {
+    fn header(&self, plan: &Plan, site: &Site, links: Links<'_>) -> Result<Header> {
         let setup = &site.setup;
         let (machine, fingerprint) = site.identity();
         let wait = setup.wait;

@@ -18,9 +18,10 @@ const LOOK: f64 = 0.05;
 const WHOLE: f64 = 0.2;
 
 /// Which links are measured.
+#[derive(Clone, Copy)]
 pub(super) enum Links<'a> {
     /// Those between any two ranks, of which this is known.
-    All(Samples),
+    All(&'a Samples),
     /// Those inside the first group.
     Inside(&'a Groups),
     /// Those between one rank of each group; then, if bytes move there as they do inside, for so long
@@ -30,8 +31,8 @@ pub(super) enum Links<'a> {
 
 impl<'a> Links<'a> {
     /// The groups.
-    pub(super) fn groups(&self) -> Option<&'a Groups> {
-        match *self {
+    pub(super) fn groups(self) -> Option<&'a Groups> {
+        match self {
             Self::All(_) => None,
             Self::Inside(groups) | Self::Between(groups, _) => Some(groups),
         }
@@ -45,7 +46,7 @@ impl Args {
         let Survey { groups, before } = self.survey(plan, site)?;
         let Some(groups) = groups else {
             let plan = plan.clone().less(began.elapsed());
-            return Ok(vec![self.measure(&plan, site, Links::All(before), file)?]);
+            return Ok(vec![self.measure(&plan, site, Links::All(&before), file)?]);
         };
         let (span, count) = (groups.span(), groups.heads().len());
         say(format_args!(
