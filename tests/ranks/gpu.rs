@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -459,7 +459,7 @@ struct Ranks {
 impl Ranks {
     fn new(name: &str, count: usize) -> Self {
         let folder = Folder::new(name);
-        let at = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port");
+        let at = crate::hosts::free_address();
         fs::write(folder.file("token"), [7; 32]).expect("a token");
         fs::set_permissions(folder.file("token"), fs::Permissions::from_mode(0o600)).expect("mode");
         Self { folder, at, count }
