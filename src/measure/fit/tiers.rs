@@ -55,6 +55,12 @@ pub fn two_tiers(
     outer.c_real = None;
     outer.fit = inner.fit.zip(outer.fit).map(|(inner, outer)| joined(inner, outer));
     let told = told(registry, &outer, far, statistic);
+    if told.is_empty() {
+        outer.notes.push(
+            "errors are the larger ones of the two tiers: collectives over both were not measured"
+                .into(),
+        );
+    }
     if let (Some(fit), Some(all)) = (&mut outer.fit, Errors::of(told.iter().map(Told::error))) {
         let alpha = between.alpha();
         let bulk = told.iter().filter(|told| Regime::of(told.time, alpha) == Regime::Bulk);

@@ -71,6 +71,7 @@ fn a_profile_has_the_tiers_of_both_fits_and_says_how_far_it_is_off_all_ranks() {
     // Without such collectives, the larger errors of the two fits.
     let apart = joined((inside, "tcp"), between, &[]);
     assert_eq!(apart.tiers[0].name, "tcp-inside");
+    assert!(apart.notes.iter().any(|note| note.contains("were not measured")));
     assert!(apart.fit.unwrap().errors.algorithms.unwrap().median.0 < 0.02);
 }
 
