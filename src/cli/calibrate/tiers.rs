@@ -12,8 +12,6 @@ use collcost::machine::sample::Samples;
 use collcost::run::calibrate::{Groups, Plan, Survey, possible, survey};
 use collcost::run::transport::{Kind, Wait};
 
-/// The part of the time spent looking for a token bucket, and for groups of ranks.
-const LOOK: f64 = 0.05;
 /// The part of what is left then in which collectives run over the ranks of all groups.
 const WHOLE: f64 = 0.2;
 
@@ -75,7 +73,7 @@ impl Args {
             return Ok(Survey::default());
         }
         let (mut runner, start, _) = site.launch()?;
-        survey(&mut *runner, (start, plan.wire), plan.budget.mul_f64(LOOK))
+        survey(&mut *runner, start, plan)
     }
 }
 

@@ -10,6 +10,8 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use super::bucket::{self, Care};
+use super::measure::LOOK;
+use super::plan::Plan;
 use crate::base::error::Result;
 use crate::base::quantity::Bytes;
 use crate::base::stats::median;
@@ -108,18 +110,15 @@ pub struct Survey {
     pub before: Samples,
 }
 
-/// Looks for a token bucket, over a network, for `most`, and for groups of ranks, for twice that.
+/// Looks for a token bucket, if `plan` is over a network, and for groups of ranks, for twice as long.
 ///
 /// # Errors
 /// Those of `runner`.
-pub fn survey(
-    runner: &mut dyn Runner,
-    (start, wire): (Start, bool),
-    most: Duration,
-) -> Result<Survey> {
+pub fn survey(runner: &mut dyn Runner, start: Start, plan: &Plan) -> Result<Survey> {
+    let most = plan.budget.mul_f64(LOOK);
     let mut before = Samples::default();
     // First, while it is full: no rank has sent anything yet.
-    if wire {
+    if plan.wire {
         let found = bucket::find(runner, start, most)?;
         (before.bucket, before.stream) = (found.bucket, found.rate);
     }
@@ -133,9 +132,6 @@ fn groups(
     most: Duration,
 ) -> Result<Option<Groups>> {
     let ranks = runner.ranks();
-    if !possible(ranks) {
-        return Ok(None);
-    }
     let blocks = 4 * rounds(ranks);
     let dear = |bucket: Bucket| f64::from(blocks) * Care { bucket }.cost() > most.as_secs_f64();
     let bucket = before.bucket.filter(|bucket| !dear(*bucket));
@@ -373,7 +369,8 @@ mod tests {
     fn found(groups: &[&[u32]], (inside, between): (f64, f64), disturbed: u32) -> Option<Groups> {
         let groups = groups.iter().map(|group| group.to_vec()).collect();
         let mut model = Model { groups, inside, between, disturbed };
-        survey(&mut model, (Start::Window, false), Duration::from_secs(2)).unwrap().groups
+        super::groups(&mut model, Start::Window, &Samples::default(), Duration::from_secs(4))
+            .unwrap()
     }
 
     #[test]

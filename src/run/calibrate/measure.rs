@@ -77,7 +77,7 @@ pub struct Worst {
 }
 
 /// The part of the time spent looking for a token bucket.
-const LOOK: f64 = 0.05;
+pub(super) const LOOK: f64 = 0.05;
 /// So many messages of sizes of their own show the rate of a link behind a token bucket.
 const SETTLED: u64 = 4;
 /// How many bursts large each is, at least, and the part of the time that all may take then. The

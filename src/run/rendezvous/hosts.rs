@@ -118,11 +118,6 @@ impl Hosts {
         boots.all(|boot| Some(boot) == first)
     }
 
-    fn apart(&self) -> Vec<u32> {
-        let ranks = (0..).zip(&self.hosts);
-        ranks.filter(|(_, host)| host.clock != self.hosts[0].clock).map(|(rank, _)| rank).collect()
-    }
-
     /// Starts a process for each of the ranks `among`, rank 0 first, and lets them connect: they are the
     /// ranks of the group in this order.
     ///
@@ -162,9 +157,10 @@ impl Hosts {
         }
         let id = secret::random()?;
         let run = tcp::Run { id, key: self.token.derive("data", &[&id]) };
-        let apart = self.apart();
-        let apart = (0..).zip(among).filter(|(_, own)| apart.contains(own)).map(|(rank, _)| rank);
-        Group::of(Seated { seats, wait, apart: apart.collect(), run, interrupt })
+        let clock = |own: u32| &self.hosts[own as usize].clock;
+        let apart = (0..).zip(among).filter(|&(_, &own)| clock(own) != clock(0));
+        let apart = apart.map(|(rank, _)| rank).collect();
+        Group::of(Seated { seats, wait, apart, run, interrupt })
     }
 
     /// The boot id of each rank's machine: equal if they are on one machine.
