@@ -1,6 +1,6 @@
-//! Learns expectations of the measured clusters in `evidence/clusters.toml`, and writes them into the
-//! source: `cargo run --release --example learn`. With `smooth TABLE…` it prints the curves of measured
-//! times instead, as an entry of that file holds them.
+//! Learns expectations of the measured clusters in `evidence/`, and writes them into the source:
+//! `cargo run --release --example learn`. With `smooth TABLE…` it prints the curves of measured times
+//! instead, as an entry of a file there holds them.
 
 #![allow(clippy::disallowed_methods, reason = "an example writes as it likes")]
 
@@ -10,7 +10,6 @@ use collcost::measure::accuracy::cells;
 use collcost::measure::expect::{Clusters, Study, smooth};
 use collcost::measure::logs::{Asked, read};
 
-const EVIDENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/evidence/clusters.toml");
 const LEARNED: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/src/measure/expect/transfer/learned.rs");
 
@@ -24,8 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn learn() -> Result<(), Box<dyn std::error::Error>> {
-    let text = fs::read_to_string(EVIDENCE).map_err(|e| format!("{EVIDENCE}: {e}"))?;
-    let learned = Study::new(&Clusters::parse(&text, EVIDENCE)?)?.learned();
+    let learned = Study::new(&Clusters::built_in()?)?.learned();
     fs::write(LEARNED, learned.to_rust()).map_err(|e| format!("{LEARNED}: {e}"))?;
     println!("wrote {LEARNED}");
     Ok(())

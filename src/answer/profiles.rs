@@ -89,6 +89,8 @@ pub struct LinksView {
     pub name: String,
     /// Ranks in one domain; absent: no limit.
     pub span: Option<u32>,
+    /// Whether each two ranks of a domain have a link of their own, all of them one port's rate.
+    pub mesh: bool,
     /// Ports shared by the ranks of a domain of the tier below; absent: each rank has its own.
     pub nics: Option<u32>,
     /// The transfers that a rank can make at once.
@@ -158,6 +160,7 @@ pub fn profile(profile: &Profile, origin: &str) -> ProfileView {
     let links = profile.tiers.iter().enumerate().map(|(i, tier)| LinksView {
         name: tier.name.clone(),
         span: tier.span.map(|n| n.get()),
+        mesh: tier.mesh,
         nics: tier.nics.map(|n| n.get()),
         ports: tier.ports.unwrap_or(Ports::ONE).to_string(),
         discipline: tier.discipline,

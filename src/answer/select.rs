@@ -263,31 +263,28 @@ struct Model<'a> {
     registry: &'a Registry,
     query: &'a Query,
     ready: Vec<Candidate>,
-    /// Absent if parameters are unknown: an engine's choice is known nevertheless.
+    /// Absent if parameters are unknown: the choice is known nevertheless.
     expecting: Option<Expecting<'a>>,
     kernels: Option<Kernels<'a>>,
 }
 
 impl<'a> Model<'a> {
     fn new(registry: &'a Registry, query: &'a Query, of_engine: bool) -> Result<Self> {
-        if of_engine {
-            let ready = candidates(registry, &query.shape, &query.machine.fabric);
-            let ready = ready.map(|(ready, _)| ready).unwrap_or_default();
-            let kernels = Kernels::new(registry, query).ok();
-            let expecting = Expecting::new(registry, query).ok();
-            return Ok(Self { registry, query, ready, expecting, kernels });
-        }
-        let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
-        let expecting = Some(Expecting::new(registry, query)?);
-        Ok(Self { registry, query, ready, expecting, kernels: None })
+        let found = candidates(registry, &query.shape, &query.machine.fabric);
+        let ready = known(found, of_engine)?.map_or_else(Vec::new, |(ready, _)| ready);
+        let expecting = known(Expecting::new(registry, query), of_engine)?;
+        let kernels = if of_engine { Kernels::new(registry, query).ok() } else { None };
+        Ok(Self { registry, query, ready, expecting, kernels })
     }
 
     fn time(&self, choice: &Choice, size: u64) -> Result<Priced> {
         let Query { machine, shape, .. } = self.query;
         let priced = priced(self.registry, choice, shape, &machine.fabric, Bytes(size));
-        match (priced, choice.kernel) {
-            (Err(error), Some(_)) => Ok(Priced::Unknown(error.what().to_owned())),
-            (priced, _) => priced,
+        match priced {
+            Err(error) if choice.kernel.is_some() || error.is_unknown() => {
+                Ok(Priced::Unknown(error.what().to_owned()))
+            }
+            priced => priced,
         }
     }
 
@@ -360,6 +357,15 @@ impl<'a> Model<'a> {
             force: choice.force.clone(),
             notes: choice.notes.iter().map(ToString::to_string).collect(),
         })
+    }
+}
+
+/// `None` where an unknown parameter, or for engines anything, prevents it: a choice needs no price.
+fn known<T>(found: Result<T>, of_engine: bool) -> Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if of_engine || error.is_unknown() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

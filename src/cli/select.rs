@@ -1,4 +1,4 @@
-//! `collcost select`: which algorithm a library will pick, and its cost.
+//! `collcost choose`: which algorithm a library will pick, and its cost.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -26,9 +26,9 @@ use collcost::view::{self, plot};
 #[command(after_help = "\
 Examples:
   collcost choose nccl allreduce -n 64
-  collcost select openmpi@4.1 allreduce 32K -n 128 --on gcp-c2d --explain
-  collcost select bcast 1K..16M --policy openmpi --vs mpich -n 64 --on gcp-c2d
-  collcost select rules-file:tuner.csv allreduce -n 16 --vs nccl
+  collcost choose openmpi@4.1 allreduce 32K -n 128 --on gcp-c2d --explain
+  collcost choose bcast 1K..16M --policy openmpi --vs mpich -n 64 --on gcp-c2d
+  collcost choose rules-file:tuner.csv allreduce -n 16 --vs nccl
   collcost choose vllm@0.33.0 allreduce 1K..64M -n 8 --on b200
   collcost choose sglang allreduce 256K -n 8 --on h100 --vs vllm --explain")]
 pub(super) struct Args {
@@ -176,18 +176,16 @@ impl Args {
         let versus = self.vs.as_ref().map(|name| one("--vs", name)).transpose()?;
         let policies = (&*own, versus.as_deref());
         select(&Registry::builtin(), &query, &call, policies, range)
-            .map_err(|e| e.at(format!("select {}", self.words.join(" ")).trim_end()))
+            .map_err(|e| e.at(format!("choose {}", self.words.join(" ")).trim_end()))
     }
 
     /// Sorts the words into collective, policy and sizes: `openmpi@4.1 allreduce 32K` is the same
     /// as `allreduce 32K --policy openmpi@4.1`.
     fn asked(&self) -> Result<Asked> {
-        let place = |e: Error| e.at(format!("select {}", self.words.join(" ")).trim_end());
+        let place = |e: Error| e.at(format!("choose {}", self.words.join(" ")).trim_end());
         let mut words = self.words.iter();
         let mut first = words.next().ok_or_else(|| {
-            Error::input("which collective?")
-                .at("select")
-                .help("write select allreduce --policy NAME")
+            Error::input("which collective?").at("choose").help("write choose NAME allreduce")
         })?;
         let mut policy = self.policy.clone();
         if first.parse::<Operation>().is_err() && (is_rules_file(first) || is_policy(first)) {
@@ -237,7 +235,7 @@ impl Args {
                 let range = (one(first)?, one(last)?);
                 if range.0 > range.1 {
                     return Err(Error::input(format!("`{sizes}` has no sizes"))
-                        .at(format!("select {sizes}"))
+                        .at(format!("choose {sizes}"))
                         .help("write the smaller size first, as 8..1GiB"));
                 }
                 Ok(range)

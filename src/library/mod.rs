@@ -134,7 +134,7 @@ impl Entry {
     pub fn make(&self, site: &Site) -> Result<Box<dyn Policy>> {
         match self.make {
             Make::Plain(make) => make(site),
-            Make::Nccl(version) => nccl::policy::of(version, site),
+            Make::Nccl(version) => Ok(nccl::policy::of(version, site)),
         }
     }
 }

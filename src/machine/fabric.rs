@@ -21,6 +21,9 @@ pub struct Tier {
     pub kind: TierKind,
     /// Ranks in one domain of these links; absent: no limit.
     pub span: Option<NonZeroU32>,
+    /// Whether each two ranks of a domain have a link of their own; the rate is that of all the links of
+    /// a rank.
+    pub mesh: bool,
     /// The time of a message on one of them.
     pub link: Link,
     /// Transfers a rank can make at once.
@@ -159,6 +162,7 @@ impl Tier {
             name: name.into(),
             kind: TierKind::default(),
             span: None,
+            mesh: false,
             link: Link::new(alpha, bandwidth),
             ports: Ports::ONE,
             nics: None,
@@ -166,6 +170,19 @@ impl Tier {
             discipline: Discipline::Serial,
             switch: None,
         }
+    }
+
+    /// Leaves the links to idle ranks of a domain unused, if each two have their own: `ranks` of it take
+    /// part, and `pairs` is whether each of them talks to only one other.
+    pub(crate) fn use_ranks(&mut self, ranks: NonZeroU32, pairs: bool) {
+        let links = |ranks: NonZeroU32| f64::from(ranks.get().saturating_sub(1).max(1));
+        if let (true, Some(span), Some(rate)) = (self.mesh, self.span, self.link.bandwidth) {
+            let used = if pairs { 1.0 } else { links(ranks.min(span)) };
+            self.set_bandwidth(rate * Ratio(used / links(span)));
+            // One link is left, which cannot be divided again.
+            self.mesh = !pairs;
+        }
+        self.span = Some(self.span.map_or(ranks, |span| span.min(ranks)));
     }
 
     /// Replaces the rate of a port. A separate rate of the switch is scaled with it, since both are

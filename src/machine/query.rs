@@ -309,6 +309,8 @@ fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Optio
     }
     if let Some(rate) = rate {
         tier.set_bandwidth(rate);
+        // It is that of the links in use.
+        tier.mesh = false;
         (origin.bandwidth, origin.efficiency) = (None, None);
     }
 }
@@ -409,8 +411,10 @@ impl Query {
             .help(format!("use at most {span}")));
         }
         let given = machine.nics_given;
+        let pairs = collective == Collective::SendRecv;
         for fabric in std::iter::once(&mut machine.fabric).chain(&mut machine.stock) {
             use_nodes(fabric, node, per_node, given);
+            use_links(fabric, per_node, pairs);
         }
         let given = params;
         let mut shape = machine.fabric.shape(collective, ranks)?;
@@ -465,9 +469,13 @@ fn use_nodes(fabric: &mut Fabric, span: Option<NonZeroU32>, per_node: u32, nics_
         let each = |nics: NonZeroU32| nics.get().div_ceil(span.get()).saturating_mul(per_node);
         outer.nics = outer.nics.and_then(|nics| NonZeroU32::new(each(nics).min(nics.get())));
     }
-    let Some(ranks) = NonZeroU32::new(per_node) else { return };
+}
+
+/// Leaves idle the links inside nodes that so many ranks on each do not use.
+fn use_links(fabric: &mut Fabric, per_node: u32, pairs: bool) {
+    let (Some(node), Some(ranks)) = (fabric.node, NonZeroU32::new(per_node)) else { return };
     for tier in &mut fabric.tiers[..=node] {
-        tier.span = Some(tier.span.map_or(ranks, |span| span.min(ranks)));
+        tier.use_ranks(ranks, pairs);
     }
 }
 

@@ -92,6 +92,9 @@ fn tier(page: &mut Page, links: &LinksView) {
         Some(nics) => about += &format!(", {nics} ports for each domain inside"),
         None => about += &format!(", a rank has {}", links.ports),
     }
+    if links.mesh {
+        about += ", each two have a link of their own, all of a rank's are one rate";
+    }
     if links.discipline != crate::machine::profile::Discipline::Serial {
         about += ", transfers at one port share its rate";
     }

@@ -417,8 +417,8 @@ fn unpriced(report: &Select) -> Vec<String> {
     for span in &report.intervals {
         let views = [Some(&span.choice), span.versus.as_ref()].into_iter().flatten();
         for view in views.filter(|view| view.backend.is_none()) {
-            let line =
-                view.unpriced.as_ref().map(|why| format!("{} is not known: {why}", view.name));
+            let said = |why| format!("the ideal time of {} is not known: {why}", view.name);
+            let line = view.unpriced.as_ref().map(said);
             lines.extend(line.filter(|line| !lines.contains(line)));
         }
     }

@@ -50,7 +50,7 @@ fn apart(a: &Learned, b: &Learned) -> (f64, f64) {
 /// The shipped constants, series and bands are what the learning gives; and a machine that is left out
 /// is not there. Minutes without optimisation.
 #[test]
-#[ignore = "a minute: run it after a change of evidence/clusters.toml or of what learns"]
+#[ignore = "a minute: run it after a change of evidence/ or of what learns"]
 fn what_is_built_in_is_what_the_clusters_teach() {
     let study = Study::new(&Clusters::built_in().unwrap()).unwrap();
     let learned = study.learned();
@@ -60,6 +60,28 @@ fn what_is_built_in_is_what_the_clusters_teach() {
     let without = study.without("b200_sxm");
     assert!(apart(&learned, &without).0 > 0.02);
     assert_eq!(study.without("no such machine"), learned);
+}
+
+/// Two of eight MI300X share one link of seven (4 GiB, github.com/stas00/ml-engineering), and a message
+/// between two H100 has all of their NVLinks (Hugging Face's "smol training playbook").
+#[test]
+fn fewer_ranks_have_the_links_between_them() {
+    let registry = Registry::builtin();
+    for (machine, collective, ranks, size, busbw) in [
+        ("mi300x", Collective::AllReduce, 2, 4_u64 << 30, 47.7e9),
+        ("mi300x", Collective::AllReduce, 8, 4 << 30, 312.9e9),
+        ("dgx-h100", Collective::SendRecv, 2, 8 << 30, 364.93e9),
+    ] {
+        let query = query(machine, collective, ranks, 1);
+        let expected = Expecting::new(&registry, &query).unwrap().at(Bytes(size));
+        let factor = match collective {
+            Collective::AllReduce => 2.0 * f64::from(ranks - 1) / f64::from(ranks),
+            _ => 1.0,
+        };
+        let measured = factor * size as f64 / busbw;
+        let band = expected.low.0..=expected.high.0;
+        assert!(band.contains(&measured), "{machine} {ranks}: {measured} is not in {band:?}");
+    }
 }
 
 #[test]

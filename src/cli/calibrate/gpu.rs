@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::kept::{Existing, Kept};
+use super::kept::Kept;
 use super::{AUTO, Args};
 use crate::cli::Stop;
 use crate::cli::fit::{Measured, Seed, TOOL, measured_devices, measured_library};
@@ -238,14 +238,8 @@ impl Args {
             fingerprint: fleet.map_or(host.fingerprint(), |f| f.hosts().fingerprint()),
             machine: machine.clone(),
         };
-        let what = match (self.force_resume, self.resume, &self.samples) {
-            (true, ..) => Existing::Mix,
-            (_, true, _) => Existing::GoOn,
-            (_, _, Some(_)) => Existing::Refuse,
-            (_, _, None) => Existing::SetAside,
-        };
         let profile = self.out()?.to_string_lossy().into_owned();
-        let (file, before) = Kept::open(self.samples_file()?, what, header)?;
+        let (file, before) = Kept::open(self.samples_file()?, self.existing(), header)?;
         let name = file.name.clone();
         let bar = Bar::new(self.progress, &format!("{id} {} ranks", plan.ranks()));
         let mut table = Table { file, bar };

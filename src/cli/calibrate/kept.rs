@@ -29,6 +29,23 @@ pub(super) enum Existing {
     Mix,
 }
 
+impl Existing {
+    /// Refuses samples that are there, before anything is measured.
+    pub(super) fn check(self, path: &Path) -> Result<()> {
+        let is_there = std::fs::metadata(path).is_ok_and(|file| file.len() > 0);
+        if self == Self::Refuse && is_there {
+            return Err(already(&path.to_string_lossy()));
+        }
+        Ok(())
+    }
+}
+
+fn already(name: &str) -> Error {
+    Error::input("there are samples already")
+        .at(format!("--samples {name}"))
+        .help("continue with --resume, or name another file")
+}
+
 /// The file.
 pub(super) struct Kept {
     path: PathBuf,
@@ -57,11 +74,7 @@ impl Kept {
         let text = input::text(&path).map_err(|e| cannot(&e))?;
         let before = match what {
             _ if text.is_empty() => None,
-            Existing::Refuse => {
-                return Err(Error::input("there are samples already")
-                    .at(format!("--samples {name}"))
-                    .help("continue with --resume, or name another file"));
-            }
+            Existing::Refuse => return Err(already(&name)),
             Existing::SetAside => {
                 set_aside(&path).map_err(|e| cannot(&e))?;
                 writer = append()?;

@@ -380,6 +380,16 @@ impl Args {
         }
     }
 
+    /// What to do with samples that are there already.
+    fn existing(&self) -> Existing {
+        match (self.force_resume, self.resume, &self.samples) {
+            (true, ..) => Existing::Mix,
+            (_, true, _) => Existing::GoOn,
+            (_, _, Some(_)) => Existing::Refuse,
+            (_, _, None) => Existing::SetAside,
+        }
+    }
+
     /// Measures `links` into `file`; returns its name and its contents.
     fn measure(
         &self,
@@ -389,13 +399,7 @@ impl Args {
         file: PathBuf,
     ) -> Result<(String, Samples)> {
         let header = self.header(plan, site, links)?;
-        let what = match (self.force_resume, self.resume, &self.samples) {
-            (true, ..) => Existing::Mix,
-            (_, true, _) => Existing::GoOn,
-            (_, _, Some(_)) => Existing::Refuse,
-            (_, _, None) => Existing::SetAside,
-        };
-        let (file, mut before) = Kept::open(file, what, header)?;
+        let (file, mut before) = Kept::open(file, self.existing(), header)?;
         if let Links::All(known) = links {
             before.bucket = before.bucket.or(known.bucket);
             before.stream = before.stream.or(known.stream);

@@ -41,6 +41,7 @@ impl Args {
     /// The samples of each tier with their file, the innermost first.
     pub(super) fn tiers(&self, plan: &Plan, site: &mut Site) -> Result<Vec<(String, Samples)>> {
         let (began, file) = (Instant::now(), self.samples_file()?);
+        self.existing().check(&file)?;
         let Survey { groups, before } = self.survey(plan, site)?;
         let Some(groups) = groups else {
             let plan = plan.clone().less(began.elapsed());

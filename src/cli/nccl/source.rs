@@ -368,9 +368,18 @@ pub(super) fn function(verb: &str, typed: &str) -> Result<Function> {
     let place = format!("{verb} {typed}");
     let collective: Collective = typed.parse().map_err(|e: Error| e.at(place.clone()))?;
     Function::of(collective).ok_or_else(|| {
+        let help = match collective {
+            Collective::Barrier => {
+                "NCCL has none: programs call an all-reduce of one element".to_owned()
+            }
+            _ => format!(
+                "NCCL sends and receives for it, without a choice: collcost {} says what that takes",
+                collective.id()
+            ),
+        };
         Error::unsupported(format!("NCCL's tuner does not tune {}", collective.name()))
             .at(place)
-            .help("ask for allreduce, allgather, reducescatter, broadcast or reduce")
+            .help(help)
     })
 }
 

@@ -5,6 +5,7 @@
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::library::nccl::point_to_point::{PointToPoint, choice, sends};
 use crate::library::nccl::ranges::cell;
 use crate::library::nccl::search::{Job, search};
 use crate::library::nccl::topology::Knobs;
@@ -15,9 +16,12 @@ use crate::library::nccl::{
 use crate::library::{Call, Choice, Meta, Part, Pipeline, Policy, Runs, Site, Where};
 use crate::model::algorithm::{Library, Reason};
 
-/// The rules of a release.
-pub(in crate::library) fn of(version: Version, site: &Site) -> Result<Box<dyn Policy>> {
-    Ok(Box::new(Nccl::new(site, version)?))
+/// The rules of a release: without graphs, only what needs none.
+pub(in crate::library) fn of(version: Version, site: &Site) -> Box<dyn Policy> {
+    match Nccl::new(site, version) {
+        Ok(nccl) => Box::new(nccl),
+        Err(unknown) => Box::new(PointToPoint::new(version, unknown)),
+    }
 }
 
 /// NCCL on one communicator.
@@ -159,8 +163,8 @@ fn grain(call: &Call, function: Function) -> u64 {
 
 fn function(call: &Call) -> Result<Function> {
     Function::of(call.collective).ok_or_else(|| {
-        Error::unsupported(format!("NCCL's tuner does not tune {}", call.operation()))
-            .help("ask for allreduce, allgather, reducescatter, broadcast or reduce")
+        Error::unsupported(format!("NCCL has no {}", call.operation()))
+            .help("programs call an all-reduce of one element")
     })
 }
 
@@ -170,6 +174,9 @@ impl Policy for Nccl {
     }
 
     fn choose(&self, call: &Call) -> Result<Choice> {
+        if let Some(choice) = choice(call) {
+            return Ok(choice);
+        }
         let Some(decision) = self.decide(call)? else {
             return Err(Error::unsupported(format!("NCCL {} returns an error here", self.version)));
         };
@@ -228,6 +235,9 @@ impl Policy for Nccl {
     }
 
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        if sends(call.collective) {
+            return Ok(Vec::new());
+        }
         let function = function(call)?;
         let grain = grain(call, function);
         let found = ranges(&self.chooser, function, Bytes(1), LARGEST);

@@ -191,6 +191,7 @@ impl Links {
         }
         self.kind = over.kind.or(self.kind);
         self.span = over.span.or(self.span);
+        self.mesh |= over.mesh;
         self.nics = over.nics.or(self.nics);
         self.ports = over.ports.or(self.ports);
         self.alpha = over.alpha.or_else(|| self.alpha.take());

@@ -14,6 +14,8 @@ pub struct Hardware {
     pub board: Option<String>,
     /// The rate of a rank's port inside its node, one way, by the datasheet.
     pub inside: Bandwidth,
+    /// Whether each two ranks of a node have a link of their own, which are one port's rate together.
+    pub mesh: bool,
     /// Whether the switches inside a node add and multicast.
     pub nvls: bool,
     /// Tiers inside a node.
@@ -54,6 +56,7 @@ impl Profile {
             board: self.board.clone(),
             // A node of one rank has no links inside.
             inside: first.or(between)?,
+            mesh: inside().any(|t| t.mesh),
             nvls: self.has_nvls(),
             levels: inside().count() as u32,
             span,

@@ -202,6 +202,10 @@ pub struct Links {
     /// Ranks in one domain; absent: no limit.
     #[serde(default)]
     pub span: Option<NonZeroU32>,
+    /// Whether each two ranks of a domain have a link of their own: a port's rate is that of all its
+    /// links, of which fewer ranks leave some idle.
+    #[serde(default)]
+    pub mesh: bool,
     /// Ports that the ranks of a domain of the tier below share; absent: each has its own.
     #[serde(default)]
     pub nics: Option<NonZeroU32>,
@@ -445,6 +449,7 @@ impl Links {
             name: name.to_owned(),
             kind: None,
             span: None,
+            mesh: false,
             nics: None,
             ports: None,
             discipline: Discipline::default(),
@@ -480,6 +485,7 @@ impl Links {
             name: self.name.clone(),
             kind: TierKind::Node,
             span: self.span,
+            mesh: self.mesh,
             link: self.link(),
             ports: self.ports.unwrap_or(Ports::ONE),
             nics: self.nics,

@@ -172,6 +172,9 @@ fn links(out: &mut String, tier: &Links) {
             line(out, key, &count.to_string());
         }
     }
+    if tier.mesh {
+        line(out, "mesh", "true");
+    }
     if let Some(ports) = tier.ports {
         use crate::model::formula::Ports;
         let ports = match ports {

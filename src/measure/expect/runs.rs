@@ -4,6 +4,7 @@ use super::ideal::Priced;
 use crate::base::quantity::Bytes;
 use crate::library::engines::{Conditions, Kernel};
 use crate::library::nccl::Version;
+use crate::library::nccl::point_to_point::sends;
 use crate::library::{Call, Choice, Nccl, Policy, Site, intervals, policy};
 use crate::machine::query::Query;
 use crate::model::algorithm::Library;
@@ -102,8 +103,12 @@ impl Ruler {
         let library = query.library()?;
         let call = Call::of(query);
         let site = site(query);
+        // Builds of others, such as RCCL, have kernels of their own.
+        let is_own = query.machine.library.as_deref() == Some(library.id());
         let policy = match library {
-            Library::Nccl => Which::Nccl(Box::new(Nccl::new(&site, Version::NEWEST).ok()?)),
+            Library::Nccl if !(is_own && sends(call.collective)) => {
+                Which::Nccl(Box::new(Nccl::new(&site, Version::NEWEST).ok()?))
+            }
             _ => Which::Other(policy(library.id(), &site).ok()?),
         };
         Some(Self { library, policy, call })

@@ -501,4 +501,4 @@ pub(super) const P2P_NEXT: &str = "nvidia-smi topo -m, nvidia-smi nvlink -s; NCC
 pub(super) const PROTO_NEXT: &str =
     "env | grep NCCL_PROTO; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING, then collcost nccl log";
 /// What confirms that an algorithm is forced.
-pub(super) const ALGO_NEXT: &str = "env | grep NCCL_ALGO; collcost select shows what should run";
+pub(super) const ALGO_NEXT: &str = "env | grep NCCL_ALGO; collcost choose shows what should run";

@@ -52,7 +52,7 @@ impl ClosedForm for Pairwise {
             collectives: &[AllToAll],
             aliases: &["pairwise_a2a"],
             known_as: &[
-                (Library::Nccl, &[AllToAll], "p2p"),
+                (Library::Nccl, &[AllToAll], "SendRecv"),
                 (Library::OpenMpi, &[AllToAll], "2 pairwise"),
                 (Library::Mpich, &[AllToAll], "pairwise"),
             ],
@@ -60,6 +60,12 @@ impl ClosedForm for Pairwise {
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
         };
         &META
+    }
+
+    /// NCCL serves the ranks of a node first.
+    fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
+        let fills = shape.spans_domains() && shape.ranks.is_multiple_of(shape.group());
+        library == Library::Nccl && fills
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

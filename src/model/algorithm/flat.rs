@@ -91,6 +91,7 @@ impl ClosedForm for Flat {
                 "flat_gather",
             ],
             known_as: &[
+                (Library::Nccl, &[Scatter, Gather], "SendRecv"),
                 (Library::OpenMpi, &[Broadcast, Scatter, Gather], "1 basic_linear"),
                 (Library::OpenMpi, &[Reduce], "1 linear"),
                 (Library::Gloo, &[Broadcast], "broadcast_one_to_all"),

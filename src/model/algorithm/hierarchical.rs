@@ -359,7 +359,7 @@ impl ClosedForm for TieredPairwise {
             title: "pairwise (nearest first)",
             collectives: &[AllToAll],
             aliases: &["hierarchical-pairwise"],
-            known_as: &[(Library::Nccl, &[AllToAll], "send/recv")],
+            known_as: &[(Library::Nccl, &[AllToAll], "SendRecv")],
             summary: "pairwise exchanges inside the domain, then with every rank of the others",
             source: "spiceMonkey/collective-comm 03 §2.2",
         };

@@ -7,7 +7,7 @@
 //! α + M/BW on any ports: one message, one direction of one link. All other costs are counted in
 //! this unit (Hockney, Parallel Computing 20(3) 1994).
 
-use super::{Algorithm, ClosedForm, Meta, Route, Share, Step};
+use super::{Algorithm, ClosedForm, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::SendRecv;
 use crate::model::formula::{At, Cost, Field, Shape};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
@@ -24,7 +24,7 @@ impl ClosedForm for Message {
             title: "one message",
             collectives: &[SendRecv],
             aliases: &["point-to-point", "send", "message"],
-            known_as: &[],
+            known_as: &[(Library::Nccl, &[SendRecv], "SendRecv")],
             summary: "the sender's vector goes to the receiver in one message",
             source: "Hockney, Parallel Computing 20(3) 1994",
         };

@@ -2,10 +2,13 @@
 //!
 //! L is the cost of a call without data. b is its bytes over the slower of the links inside a node and
 //! the NICs, which overlap. c is the degree to which latency and bytes do not overlap. Times are in
-//! microseconds, rates in GB/s. The constants are fitted (`learn::fit`).
+//! microseconds, rates in GB/s. The constants are fitted (`learn::fit`), those of sends and receives by
+//! themselves: see [`What::sends`].
 
 use super::features::{Class, Features, Net};
 use crate::base::collective::Collective;
+use crate::base::quantity::Bytes;
+use crate::library::nccl::point_to_point::channels;
 
 /// The collectives for which something was learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +17,18 @@ pub(super) enum What {
     AllGather,
     ReduceScatter,
     AllToAll,
+    SendRecv,
+    Gather,
+    Scatter,
+}
+
+impl What {
+    /// Whether it is separate messages, for which NCCL has neither algorithms nor protocols to choose. They
+    /// are learned apart from the other collectives, so that neither's constants move the other's. An
+    /// all-to-all would be one too, but keeps the constants that were learned with the others.
+    pub(super) fn sends(self) -> bool {
+        matches!(self, Self::SendRecv | Self::Gather | Self::Scatter)
+    }
 }
 
 /// The query, in the form that series are compared with.
@@ -69,6 +84,16 @@ pub(super) struct Constants {
     pub(super) overlap_growth: f64,
     /// How many times slower software from before 2024 starts; used only for evidence, never for queries.
     pub(super) old: f64,
+    /// GB/s of one channel of a message from Hopper on; the part of it on older GPUs.
+    pub(super) channel: f64,
+    pub(super) channel_before: f64,
+    /// The part of the links' rate that a message's channels reach together.
+    pub(super) reached_sends: f64,
+    /// NICs that a scatter's root uses.
+    pub(super) spread: f64,
+    /// The part of a NIC's rate that is left to a message over many nodes, and among many ranks.
+    pub(super) many_nodes: f64,
+    pub(super) many_ranks: f64,
 }
 
 impl Asked {
@@ -80,7 +105,10 @@ impl Asked {
             Collective::AllGather | Collective::Broadcast => What::AllGather,
             Collective::ReduceScatter | Collective::Reduce => What::ReduceScatter,
             Collective::AllToAll => What::AllToAll,
-            _ => return None,
+            Collective::SendRecv => What::SendRecv,
+            Collective::Gather => What::Gather,
+            Collective::Scatter => What::Scatter,
+            Collective::Barrier => return None,
         };
         let (ranks, nodes) = (f64::from(ranks), f64::from(nodes));
         Some(Self { what, ranks, nodes, per_node: ranks / nodes })
@@ -95,6 +123,8 @@ pub(super) struct Base {
     latency: f64,
     /// b per byte.
     bytes: f64,
+    /// µs per byte of a message on one of its channels, if these and not the links may be the limit.
+    channel: Option<f64>,
     /// c.
     overlap: f64,
     /// The least µs per byte on any links.
@@ -107,6 +137,7 @@ impl Base {
             asked,
             latency: latency(k, machine, &asked),
             bytes: bytes(k, machine, &asked),
+            channel: channel(k, machine, &asked),
             overlap: match (asked.nodes > 1.0, asked.what) {
                 (false, _) => k.overlap,
                 (true, What::AllReduce) => {
@@ -130,7 +161,14 @@ impl Base {
     /// Seconds for `bytes`, without the learned corrections.
     #[inline]
     pub(super) fn time(&self, bytes: f64) -> f64 {
-        let b = self.bytes * bytes;
+        let each = match self.channel {
+            Some(one) => {
+                let channels = channels(self.asked.ranks as u32, Bytes(bytes as u64));
+                slower(self.bytes, one / f64::from(channels))
+            }
+            None => self.bytes,
+        };
+        let b = each * bytes;
         (self.latency + self.overlap * (self.latency * b).sqrt() + b) * 1e-6
     }
 
@@ -159,6 +197,8 @@ fn latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     let (of, growth) = match asked.what {
         What::AllReduce => (1.0, 1.0),
         What::AllToAll => (k.all_to_all, k.growth_all_to_all),
+        What::SendRecv => (1.0, 1.0),
+        What::Gather | What::Scatter => (k.gathers, 1.0),
         What::AllGather | What::ReduceScatter => (k.gathers, 1.0),
     };
     let growth = growth * if machine.class == Class::Pcie { k.growth_pcie } else { k.growth };
@@ -174,6 +214,7 @@ fn latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     };
     let more = match asked.what {
         What::AllReduce => 1.0 + k.by_nodes * asked.nodes.log2(),
+        What::SendRecv => 1.0,
         _ => 1.0 + k.by_ranks * (asked.ranks - 1.0),
     };
     inside + k.network * kind * more
@@ -186,8 +227,10 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     let inside = match asked.what {
         _ if each <= 1.0 => 0.0,
         What::AllReduce => 2.0 * (each - 1.0) / each,
+        What::SendRecv => 1.0,
         What::AllToAll if several => 1.0,
         _ if several => (n - 1.0) / n,
+        What::Gather | What::Scatter => (each - 1.0) / each,
         _ => (each - 1.0) / each + k.copy / n,
     };
     let reached = match machine.class {
@@ -195,6 +238,7 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
             What::AllReduce if machine.nvls && each > 2.0 => k.reached_nvls,
             What::AllReduce => k.reached_all_reduce,
             What::AllToAll => k.reached_all_to_all,
+            What::SendRecv | What::Gather | What::Scatter => k.reached_sends,
             What::AllGather | What::ReduceScatter => k.reached_gathers,
         },
         Class::Xgmi => k.reached_amd,
@@ -202,7 +246,7 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
         Class::Pcie if each <= 4.0 || machine.levels < 3 => k.reached_host,
         Class::Pcie => k.reached_host * k.reached_socket,
     };
-    let inside = inside / (reached * machine.rate * 1e3);
+    let inside = inside / (reached * rate(machine, asked) * 1e3);
     if !several {
         return inside;
     }
@@ -210,10 +254,45 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
         What::AllReduce if nodes == 2.0 && machine.nvls => k.two_nodes,
         What::AllReduce => 2.0 * (n - 1.0) / n,
         What::AllToAll => each * (n - each) / n,
+        // One GPU's NIC, of as many as there are GPUs.
+        What::SendRecv => {
+            each / (many(MANY_NODES, nodes, k.many_nodes) * many(MANY_RANKS, n, k.many_ranks))
+        }
+        What::Gather => each * (n - each) / n,
+        What::Scatter => each * (n - each) / n / k.spread.min(each),
         What::AllGather | What::ReduceScatter => (n - 1.0) / n,
     };
     let between = between / (k.reached_nic * machine.nic * each * 1e3);
-    (inside.powi(4) + between.powi(4)).powf(0.25)
+    slower(inside, between)
+}
+
+/// From as many nodes on a message was seen to take twice as long, in three clusters, and as long again
+/// among more ranks than NCCL gives two channels to a peer over the network.
+const MANY_NODES: f64 = 8.0;
+const MANY_RANKS: f64 = 65.0;
+
+/// `part` from `most` on.
+fn many(most: f64, of: f64, part: f64) -> f64 {
+    if of < most { 1.0 } else { part }
+}
+
+/// Two rates, as times per byte: about the slower, of equal ones a little slower still.
+fn slower(a: f64, b: f64) -> f64 {
+    (a.powi(4) + b.powi(4)).powf(0.25)
+}
+
+/// GB/s of the links inside the node that a GPU uses.
+fn rate(machine: &Features, asked: &Asked) -> f64 {
+    // A message has one of the links, if each two GPUs have their own.
+    machine.rate(if asked.what == What::SendRecv { 2.0 } else { asked.per_node })
+}
+
+/// µs per byte of one channel: only where the number of channels is known, as behind NVSwitches.
+fn channel(k: &Constants, machine: &Features, asked: &Asked) -> Option<f64> {
+    let alone = asked.what == What::SendRecv && asked.nodes <= 1.0;
+    let known = machine.class == Class::NvLink && machine.mesh.is_none() && machine.generation > 2;
+    let part = if machine.generation < 4 { k.channel_before } else { 1.0 };
+    (alone && known).then(|| 1.0 / (k.channel * part * 1e3))
 }
 
 /// µs per byte at the full rate of the links, for the least amount that any algorithm moves.
@@ -223,6 +302,9 @@ fn least(machine: &Features, asked: &Asked) -> f64 {
         _ if each <= 1.0 => 0.0,
         What::AllReduce if machine.nvls && each > 2.0 => 1.0,
         What::AllReduce => 2.0 * (each - 1.0) / each,
+        // It leaves the node.
+        What::SendRecv if several => 0.0,
+        What::SendRecv => 1.0,
         What::AllToAll if several => (n - 1.0) / n,
         _ if several => (n - each) / n,
         _ => (each - 1.0) / each,
@@ -230,8 +312,9 @@ fn least(machine: &Features, asked: &Asked) -> f64 {
     let between = match asked.what {
         _ if !several => 0.0,
         What::AllReduce => 1.0,
-        What::AllToAll => each * (n - each) / n,
+        What::SendRecv => each,
+        What::AllToAll | What::Gather => each * (n - each) / n,
         _ => (n - each) / n,
     };
-    (inside / (machine.rate * 1e3)).max(between / (machine.nic * each * 1e3))
+    (inside / (rate(machine, asked) * 1e3)).max(between / (machine.nic * each * 1e3))
 }

@@ -32,6 +32,8 @@ pub(in crate::measure::expect) struct Features {
     pub(super) board: String,
     /// GB/s of a GPU inside the node, in one direction.
     pub(super) rate: f64,
+    /// The GPUs of a node, if each two have a link of their own.
+    pub(super) mesh: Option<f64>,
     pub(super) nvls: bool,
     /// Switches and bridges on the PCIe path.
     pub(super) levels: u32,
@@ -72,6 +74,7 @@ impl Features {
             generation,
             board: hardware.board.clone().unwrap_or_default(),
             rate: hardware.inside.0 / 1e9,
+            mesh: hardware.mesh.then(|| f64::from(hardware.span)),
             nvls: hardware.nvls,
             levels: match hardware.generation {
                 // One switch connects all eight.
@@ -82,6 +85,14 @@ impl Features {
             net,
             nic: hardware.between.map_or(UNKNOWN_NIC, |b| b.0 / 1e9),
         })
+    }
+
+    /// GB/s of a GPU inside the node if so many GPUs of it are used: links to others are idle.
+    pub(super) fn rate(&self, ranks: f64) -> f64 {
+        match self.mesh {
+            Some(all) if ranks > 1.0 => self.rate * ((ranks - 1.0) / (all - 1.0)).min(1.0),
+            _ => self.rate,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! T = d · e^(Σ κ·A)          never faster than the links allow
-//! d   a launch floor and a pipelined hierarchy: 33 constants (base)
+//! d   a launch floor and a pipelined hierarchy: 39 constants (base)
 //! A   the residual of one measured series (machine, collective, ranks, nodes) over d, by size
 //! κ   the similarity of that series: collective, ranks, nodes, generation, network
 //! ```
@@ -26,7 +26,7 @@ pub use model::Learned;
 
 use base::{Asked, Base};
 use features::Class;
-use model::Widths;
+use model::{Model, Widths};
 use series::likeness;
 
 use super::{Basis, Expectation, HeldOut, SEEN_TRUST};
@@ -100,10 +100,10 @@ impl Transfer {
         placement: Placement,
     ) -> Option<Self> {
         let asked = Asked::new(collective, placement.ranks, placement.nodes())?;
-        Some(Self::of(learned, features, asked))
+        Some(Self::of(learned.of(asked.what), features, asked))
     }
 
-    fn of(learned: &Learned, features: &Features, asked: Asked) -> Self {
+    fn of(learned: &Model, features: &Features, asked: Asked) -> Self {
         let base = Base::new(&learned.constants, features, asked);
         let mut residual = [0.0; OCTAVES];
         let mut speaks = Vec::new();
@@ -286,12 +286,13 @@ mod tests {
 
     #[test]
     fn bands_change_where_the_evidence_does() {
-        let learned = Learned::built_in();
+        let learned = &Learned::built_in().collectives;
         let features = Features {
             class: Class::NvLink,
             generation: 4,
             board: "h100".to_owned(),
             rate: 450.0,
+            mesh: None,
             nvls: true,
             levels: 0,
             net: features::Net::Ib,

@@ -2,13 +2,19 @@
 
 use std::borrow::Cow;
 
-use super::base::Constants;
+use super::base::{Constants, What};
 use super::series::Series;
 
-/// What was learned from measured machines: constants, the residual of each series over them, and the
-/// error on held-out machines.
+/// What was learned from measured machines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learned {
+    pub(super) collectives: Model,
+    pub(super) sends: Model,
+}
+
+/// Constants, the residual of each series over them, and the error on held-out machines.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Model {
     pub(super) constants: Constants,
     pub(super) series: Cow<'static, [Series]>,
     pub(super) bands: Bands,
@@ -80,6 +86,12 @@ impl Learned {
         &super::learned::LEARNED
     }
 
+    pub(super) fn of(&self, what: What) -> &Model {
+        if what.sends() { &self.sends } else { &self.collectives }
+    }
+}
+
+impl Model {
     /// `domain`: more ranks on one node than were ever measured together; beyond the measured ranks they
     /// use the widths of several nodes.
     pub(super) fn widths(&self, pcie: bool, several: bool, domain: bool) -> Widths {

@@ -11,7 +11,8 @@ use super::features::{Class, Features, Net};
 const COMMON: f64 = 0.0144;
 const BOARD: f64 = 0.16;
 const NETWORK: f64 = 0.0144;
-/// The similarity of another collective; all-gather and reduce-scatter are more similar to each other.
+/// The similarity of another collective; all-gather and reduce-scatter are more similar to each other, as
+/// are gather and scatter.
 const OTHER: f64 = 0.5;
 const RING: f64 = 0.75;
 /// Octaves of ranks on a node, and of nodes, over which similarity falls to 1/e.
@@ -68,7 +69,10 @@ pub(super) fn likeness(asked: &Asked, machine: &Features, series: &Series) -> f6
 pub(super) fn alike(a: What, b: What) -> f64 {
     match (a, b) {
         (a, b) if a == b => 1.0,
-        (What::AllGather, What::ReduceScatter) | (What::ReduceScatter, What::AllGather) => RING,
+        (What::AllGather, What::ReduceScatter)
+        | (What::ReduceScatter, What::AllGather)
+        | (What::Gather, What::Scatter)
+        | (What::Scatter, What::Gather) => RING,
         _ => OTHER,
     }
 }

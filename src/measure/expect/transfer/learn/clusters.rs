@@ -1,4 +1,4 @@
-//! The built-in measured clusters: `evidence/clusters.toml`.
+//! The built-in measured clusters: `evidence/clusters.toml`, and `evidence/sends.toml`.
 
 use serde::Deserialize;
 
@@ -79,10 +79,13 @@ impl Clusters {
     /// The clusters from which the built-in expectations are learned.
     ///
     /// # Errors
-    /// The built-in file is wrong.
+    /// A built-in file is wrong.
     pub fn built_in() -> Result<Self> {
-        const NAME: &str = "evidence/clusters.toml";
-        Self::parse(include_str!("../../../../../evidence/clusters.toml"), NAME)
+        const CLUSTERS: &str = include_str!("../../../../../evidence/clusters.toml");
+        const SENDS: &str = include_str!("../../../../../evidence/sends.toml");
+        let mut all = Self::parse(CLUSTERS, "evidence/clusters.toml")?;
+        all.all.extend(Self::parse(SENDS, "evidence/sends.toml")?.all);
+        Ok(all)
     }
 
     /// The clusters in a file's `text`; `origin` names it in errors.

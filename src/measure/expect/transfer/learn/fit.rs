@@ -30,7 +30,7 @@ macro_rules! unknown {
 }
 
 /// How many constants there are.
-pub(super) const COUNT: usize = 33;
+pub(super) const COUNT: usize = 39;
 
 pub(super) const UNKNOWNS: [Unknown; COUNT] = unknown![
     launch 20.0 1.0
@@ -66,6 +66,12 @@ pub(super) const UNKNOWNS: [Unknown; COUNT] = unknown![
     overlap_nodes 1.35 0.7
     overlap_growth 0.15 0.7
     old 1.5 0.5
+    channel 20.0 0.5
+    channel_before 0.7 0.5
+    reached_sends 0.8 0.3
+    spread 3.0 0.7
+    many_nodes 0.6 0.5
+    many_ranks 0.6 0.5
 ];
 
 /// The logarithms of the constants.

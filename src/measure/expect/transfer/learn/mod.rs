@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! evidence   ln t of every curve at every octave; versions of one machine averaged
-//! base       33 constants, by least squares                              (fit)
+//! base       39 constants, by least squares                              (fit)
 //! series     the residuals by a Gaussian process                         (process)
 //! bands      quantiles of a machine's errors by the model without it     (widths)
 //! ```
+//!
+//! Sends and receives are learned apart from the other collectives ([`super::base::What::sends`]).
 //!
 //! A held-out machine is left out of all four. No such model is stored: the inverse of one matrix answers
 //! for all machines, so everything takes seconds, and a command can compare answers with any user's points.
@@ -32,7 +34,7 @@ use widths::{Held, Point, Seen};
 
 use super::base::Asked;
 use super::features::Class;
-use super::model::{Bands, Learned};
+use super::model::{Bands, Learned, Model};
 use super::series::Series;
 use super::{Transfer, region};
 use crate::base::error::Result;
@@ -41,12 +43,8 @@ use crate::base::quantity::Bytes;
 /// What was learned from all clusters, and with each of them left out.
 #[derive(Debug, Clone)]
 pub struct Study {
-    evidence: Evidence,
-    inverse: Inverse,
-    constants: Logs,
-    /// For each machine, the model without it.
-    left_out: Vec<Logs>,
-    held: Held,
+    collectives: Part,
+    sends: Part,
 }
 
 impl Study {
@@ -55,35 +53,64 @@ impl Study {
     /// # Errors
     /// A profile is not built in, or is not a GPU machine.
     pub fn new(clusters: &Clusters) -> Result<Self> {
-        let evidence = Evidence::new(clusters)?;
+        let part = |sends| Part::new(clusters, sends);
+        Ok(Self { collectives: part(false)?, sends: part(true)? })
+    }
+
+    /// What was learned from all of them.
+    #[must_use]
+    pub fn learned(&self) -> Learned {
+        Learned { collectives: self.collectives.learned(), sends: self.sends.learned() }
+    }
+
+    /// What was learned from the others; from all of them if `machine` is not among them.
+    #[must_use]
+    pub fn without(&self, machine: &str) -> Learned {
+        Learned {
+            collectives: self.collectives.without(machine),
+            sends: self.sends.without(machine),
+        }
+    }
+}
+
+/// Collectives or sends, each learned without the other.
+#[derive(Debug, Clone)]
+struct Part {
+    evidence: Evidence,
+    inverse: Inverse,
+    constants: Logs,
+    /// For each machine, the model without it.
+    left_out: Vec<Logs>,
+    held: Held,
+}
+
+impl Part {
+    fn new(clusters: &Clusters, sends: bool) -> Result<Self> {
+        let evidence = Evidence::new(clusters, sends)?;
         let constants = fit::fit(&evidence, |_| true, &fit::start());
         let inverse = Inverse::of(evidence.covariance(), evidence.len());
         let left_out = (0..evidence.machines.len())
             .map(|g| fit::fit(&evidence, |line| line.machine != g, &constants));
         let left_out = left_out.collect();
         let held = Held::default();
-        let mut study = Self { evidence, inverse, constants, left_out, held };
-        study.held = Held::new(study.points(clusters)?, study.beyond());
-        Ok(study)
+        let mut part = Self { evidence, inverse, constants, left_out, held };
+        part.held = Held::new(part.points(clusters, sends)?, part.beyond());
+        Ok(part)
     }
 
-    /// What was learned from all of them.
-    #[must_use]
-    pub fn learned(&self) -> Learned {
-        Learned { bands: self.held.bands(None), ..self.model(&self.constants, |_| false) }
+    fn learned(&self) -> Model {
+        Model { bands: self.held.bands(None), ..self.model(&self.constants, |_| false) }
     }
 
-    /// What was learned from the others; from all of them if `machine` is not among them.
-    #[must_use]
-    pub fn without(&self, machine: &str) -> Learned {
+    fn without(&self, machine: &str) -> Model {
         match self.evidence.machines.iter().position(|m| m == machine) {
-            Some(g) => Learned { bands: self.held.bands(Some(g)), ..self.bare(g) },
+            Some(g) => Model { bands: self.held.bands(Some(g)), ..self.bare(g) },
             None => self.learned(),
         }
     }
 
     /// The others' constants and series, without bands.
-    fn bare(&self, machine: usize) -> Learned {
+    fn bare(&self, machine: usize) -> Model {
         self.model(&self.left_out[machine], |line| line.machine == machine)
     }
 
@@ -98,7 +125,7 @@ impl Study {
     }
 
     /// Constants with the series of the lines that are not `out`.
-    fn model(&self, logs: &Logs, out: impl Fn(&Line) -> bool) -> Learned {
+    fn model(&self, logs: &Logs, out: impl Fn(&Line) -> bool) -> Model {
         let weights = self.inverse.weights(&self.left(logs), &self.evidence.places(&out));
         let lines = self.evidence.lines.iter().zip(self.evidence.starts.windows(2));
         let series = lines.filter(|(line, _)| !out(line)).map(|(line, at)| {
@@ -108,7 +135,7 @@ impl Study {
             });
             Series { left, ..line.series.clone() }
         });
-        Learned {
+        Model {
             constants: fit::constants(logs),
             series: Cow::Owned(series.collect()),
             bands: Bands::default(),
@@ -116,7 +143,7 @@ impl Study {
     }
 
     /// Every curve at every octave by the model without its machine.
-    fn points(&self, clusters: &Clusters) -> Result<Vec<Point>> {
+    fn points(&self, clusters: &Clusters, sends: bool) -> Result<Vec<Point>> {
         let mut points = Vec::new();
         for (g, machine) in self.evidence.machines.iter().enumerate() {
             let model = self.bare(g);
@@ -124,7 +151,7 @@ impl Study {
                 let features = evidence::features(&cluster.profile)?;
                 for curve in &cluster.curves {
                     let asked = Asked::new(curve.collective, curve.ranks, curve.nodes);
-                    let Some(asked) = asked else { continue };
+                    let Some(asked) = asked.filter(|a| a.what.sends() == sends) else { continue };
                     let transfer = Transfer::of(&model, &features, asked);
                     let first = points.len();
                     points.extend(curve.octaves().filter_map(|k| {
@@ -217,13 +244,19 @@ mod tests {
     /// `tests/engine/expect.rs`.
     #[test]
     fn built_in_constants_are_what_the_clusters_teach() {
-        let evidence = Evidence::new(&Clusters::built_in().unwrap()).unwrap();
-        let fitted = fit::constants(&fit::fit(&evidence, |_| true, &fit::start()));
-        for unknown in &fit::UNKNOWNS {
-            let (own, shipped) =
-                (fit::value(&fitted, unknown), fit::value(&Learned::built_in().constants, unknown));
-            let name = unknown.name;
-            assert!((own / shipped).ln().abs() < 2e-3, "{name}: {own} is fitted, not {shipped}");
+        let (clusters, built_in) = (Clusters::built_in().unwrap(), Learned::built_in());
+        for (sends, shipped) in [(false, &built_in.collectives), (true, &built_in.sends)] {
+            let evidence = Evidence::new(&clusters, sends).unwrap();
+            let fitted = fit::constants(&fit::fit(&evidence, |_| true, &fit::start()));
+            for unknown in &fit::UNKNOWNS {
+                let value = |of| fit::value(of, unknown);
+                let (own, shipped) = (value(&fitted), value(&shipped.constants));
+                let name = unknown.name;
+                assert!(
+                    (own / shipped).ln().abs() < 2e-3,
+                    "{name}: {own} is fitted, not {shipped}"
+                );
+            }
         }
     }
 }

@@ -3,20 +3,20 @@
 use std::fmt::{Debug, Write};
 
 use super::fit;
-use crate::measure::expect::transfer::model::{Band, Gain, Learned};
+use crate::measure::expect::transfer::model::{Band, Gain, Learned, Model};
 
 const HEAD: &str = "\
 //! The learned constants, series and bands: written by `cargo run --release --example learn`.
 //!
-//! Fitted to published points of the machines in `evidence/clusters.toml`. A series is the residual of
-//! its smoothed curve over the base at each octave, weighted by a Gaussian process over all of them
+//! Fitted to published points of the machines in `evidence/`. A series is the residual of its smoothed
+//! curve over the base at each octave, weighted by a Gaussian process over all of them
 //! (docs/background/accuracy.md, \"How it was learned\"); it contains no measured times.
 
 use std::borrow::Cow;
 
 use super::base::{Constants, What};
 use super::features::{Class, Net};
-use super::model::{Band, Bands, Gain, Learned};
+use super::model::{Band, Bands, Gain, Learned, Model};
 use super::series::Series;
 
 ";
@@ -32,13 +32,23 @@ impl Learned {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "#[rustfmt::skip]\npub(super) static LEARNED: Learned = Learned {{")?;
+        writeln!(out, "pub(super) static LEARNED: Learned =")?;
+        writeln!(out, "    Learned {{ collectives: COLLECTIVES, sends: SENDS }};\n")?;
+        self.collectives.write("COLLECTIVES", out)?;
+        out.push('\n');
+        self.sends.write("SENDS", out)
+    }
+}
+
+impl Model {
+    fn write(&self, name: &str, out: &mut String) -> std::fmt::Result {
+        writeln!(out, "#[rustfmt::skip]\nconst {name}: Model = Model {{")?;
         writeln!(out, "    constants: Constants {{")?;
         for unknown in &fit::UNKNOWNS {
             let value = fit::value(&self.constants, unknown);
             writeln!(out, "        {}: {},", unknown.name, number(value, 6))?;
         }
-        writeln!(out, "    }},\n    series: Cow::Borrowed(&SERIES),\n    bands: Bands {{")?;
+        writeln!(out, "    }},\n    series: Cow::Borrowed(&{name}_SERIES),\n    bands: Bands {{")?;
         let band = |b: &Band| format!("Band::new({:.4}, {:.3}, {:.3})", b.half, b.median, b.p90);
         writeln!(
             out,
@@ -63,7 +73,7 @@ impl Learned {
         )?;
         writeln!(out, "    }},\n}};\n")?;
         let count = self.series.len();
-        writeln!(out, "#[rustfmt::skip]\nstatic SERIES: [Series; {count}] = [")?;
+        writeln!(out, "#[rustfmt::skip]\nstatic {name}_SERIES: [Series; {count}] = [")?;
         for s in self.series.iter() {
             write!(out, "    Series {{ class: Class::{:?}, ", s.class)?;
             write!(out, "generation: {}, board: Cow::Borrowed({:?}), ", s.generation, s.board)?;
