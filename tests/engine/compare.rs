@@ -113,6 +113,26 @@ fn the_right_cause_comes_first() {
     assert!(missed.iter().all(|case| MISSED.contains(&case.as_str())), "{missed:?}");
 }
 
+/// Where a thread starts the calls of several GPUs, that and not a late rank explains the same times.
+#[test]
+fn a_thread_of_many_gpus_is_named_where_the_log_says_it() {
+    let log = H100.mock(Some("straggler=60us"), "2%", 7);
+    let many = log.replace("nThread 1 nGpus 1", "nThread 1 nGpus 8");
+    assert_ne!(log, many);
+    for (log, first) in [(log, "straggler"), (many, "one-thread")] {
+        let (code, verdict) = H100.verdict(&log, &format!("{first}.log"));
+        assert_eq!((code, verdict["causes"][0]["id"].as_str()), (1, Some(first)), "{verdict}");
+    }
+}
+
+/// `sendrecv_perf` is judged as what it is: in one node a message of 64 MiB of eight ranks has four channels.
+#[test]
+fn sendrecv_is_judged() {
+    let run = Run { program: "sendrecv_perf", machine: "dgx-h100", ranks: "8" };
+    let (code, verdict) = run.verdict(&run.mock(None, "2%", 1), "sendrecv.log");
+    assert_eq!((code, verdict["verdict"].as_str()), (0, Some("healthy")), "{verdict}");
+}
+
 #[test]
 fn a_price_alone_says_nothing_of_half_and_twice() {
     let ask = |busbw: &str| {

@@ -62,8 +62,10 @@ fn what_is_built_in_is_what_the_clusters_teach() {
     assert_eq!(study.without("no such machine"), learned);
 }
 
-/// Two of eight MI300X share one link of seven (4 GiB, github.com/stas00/ml-engineering), and a message
-/// between two H100 has all of their NVLinks (Hugging Face's "smol training playbook").
+/// Two of eight MI300X share one link of seven (4 GiB, github.com/stas00/ml-engineering), a message
+/// between two H100 has all of their NVLinks (Hugging Face's "smol training playbook"), and a broadcast
+/// brings the whole vector over each link, a half more than a gather of two (B200,
+/// github.com/mghpcc/aicr-benchmarks).
 #[test]
 fn fewer_ranks_have_the_links_between_them() {
     let registry = Registry::builtin();
@@ -71,6 +73,8 @@ fn fewer_ranks_have_the_links_between_them() {
         ("mi300x", Collective::AllReduce, 2, 4_u64 << 30, 47.7e9),
         ("mi300x", Collective::AllReduce, 8, 4 << 30, 312.9e9),
         ("dgx-h100", Collective::SendRecv, 2, 8 << 30, 364.93e9),
+        ("dgx-b200", Collective::Broadcast, 2, 16 << 30, 709.32e9),
+        ("dgx-b200", Collective::Reduce, 8, 1 << 30, 685.91e9),
     ] {
         let query = query(machine, collective, ranks, 1);
         let expected = Expecting::new(&registry, &query).unwrap().at(Bytes(size));

@@ -52,6 +52,8 @@ pub enum Sign {
     DriverError,
     /// RDMA over frames of 1500 bytes.
     SmallFrames,
+    /// A thread of nccl-tests starts the calls of several GPUs.
+    OneThread,
 }
 
 /// Words that a line must all contain, and words of which it must contain none.
@@ -94,6 +96,7 @@ const PATTERNS: &[Pattern] = &[
     pattern(Sign::DriverError, &["NVRM: Xid"], &[]),
     pattern(Sign::SmallFrames, &["NET/IB", " qpn ", " mtu 3 "], &[]),
     pattern(Sign::SmallFrames, &["active_mtu:", "1024 (3)"], &[]),
+    pattern(Sign::OneThread, &["nThread ", " nGpus "], &[" nGpus 1 "]),
 ];
 
 /// Only lines with one of these are examined.
@@ -108,6 +111,7 @@ const WORDS: &[&str] = &[
     "via ",
     "NVRM",
     "iommu",
+    "nGpus",
 ];
 
 /// At most this many of a kind are kept.

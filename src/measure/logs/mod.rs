@@ -245,6 +245,16 @@ pub enum Tested {
 }
 
 impl Tested {
+    /// The collective that takes as long: every rank's own send/recv for a shift, as of `sendrecv_perf`.
+    #[must_use]
+    pub fn collective(&self) -> Option<Collective> {
+        match self {
+            Self::Collective(collective) => Some(*collective),
+            Self::Shift => Some(Collective::SendRecv),
+            _ => None,
+        }
+    }
+
     /// The name in files: `allreduce`, `one-way`, `shift`, `rate`, `rate-both-ways`.
     #[must_use]
     pub fn id(&self) -> &str {

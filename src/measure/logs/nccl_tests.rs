@@ -68,6 +68,7 @@ impl Reader for Table {
         Ok(match first {
             b'n' if text.starts_with("nThread ") => {
                 log.begun = Some((line.number, "nccl-tests"));
+                log.evidence.take(text);
                 self.begin_run(text);
                 Taken::Yes
             }

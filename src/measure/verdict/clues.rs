@@ -50,6 +50,13 @@ impl Clue {
     }
 }
 
+/// What a log must say for a cause to be possible.
+pub(super) fn needed(id: &str) -> Option<Sign> {
+    (id == ONE_THREAD).then_some(Sign::OneThread)
+}
+
+const ONE_THREAD: &str = "one-thread";
+
 /// The clues in `evidence` to causes on the machine of `query`.
 pub(super) fn clues(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     if evidence.is_empty() {
@@ -63,6 +70,9 @@ pub(super) fn clues(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     let mut say = |id, ln, says: &str| all.push(Clue::new(id, None, ln, says.to_owned()));
     if evidence.says(Sign::Redirected) {
         say("acs", NAMED, "PCIe bridges redirect peer-to-peer traffic (ACSCtl, IOMMU)");
+    }
+    if evidence.says(Sign::OneThread) {
+        say(ONE_THREAD, NAMED, "nGpus is above 1");
     }
     if evidence.says(Sign::Narrow) {
         say("topology", NAMED, "the topology has a link of 2.5 GT/s with one lane");

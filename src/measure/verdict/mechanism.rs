@@ -475,6 +475,15 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
     },
     Mechanism {
+        id: "one-thread",
+        what: "one thread starts the calls of several GPUs, one after another",
+        next: "repeat with a process a GPU (mpirun -np 8 … -g 1) or with a thread each (-t 8 -g 1); CUDA graphs \
+               (-G) hide it, too",
+        figures: Range,
+        forces: None,
+        forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
+    },
+    Mechanism {
         id: "clock",
         what: "clocks are throttled",
         next: "nvidia-smi -q -d CLOCK,PERFORMANCE on every node: power, heat",

@@ -7,7 +7,7 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::curve::{Observation, Placed, observations};
 use crate::machine::sample::DataType;
-use crate::measure::logs::{Imported, Measured, Tested, Traced};
+use crate::measure::logs::{Imported, Measured, Traced};
 
 /// What one verdict is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
         if let Some(refused) = &table.refused {
             left_out.push(format!("{file}:{}: {}", table.line, refused.what));
         }
-        let Tested::Collective(collective) = table.tested else { continue };
+        let Some(collective) = table.tested.collective() else { continue };
         let in_place = table.rows.iter().all(|r| r.in_place);
         let mut places = 0;
         for row in &table.rows {

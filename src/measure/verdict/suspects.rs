@@ -4,7 +4,7 @@
 //! ones at each size, in one or more forms. Its probability is how often it was the true cause elsewhere
 //! (`prior`) times how likely the measured times are with it (`likelihood`).
 
-use super::clues::Clue;
+use super::clues::{Clue, needed};
 use super::lab::Lab;
 use super::likelihood::{Figures, Likelihood, sum_ln};
 use super::mechanism::{MECHANISMS, Wire};
@@ -263,6 +263,9 @@ pub(super) fn line_up(
         let shared = all().filter(|other| other[0].id == way[0].id).count() * way.len();
         for suspect in way {
             let Predicted::Times(forms) = &suspect.predicted else { continue };
+            if needed(suspect.id).is_some_and(|sign| !facts.evidence.says(sign)) {
+                continue;
+            }
             let each: Vec<f64> =
                 forms.iter().map(|form| likelihood.ln(form, suspect.figures)).collect();
             let mean = sum_ln(&each) - (each.len() as f64).ln();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::median;
-use crate::measure::logs::{Imported, Measured, Tested};
+use crate::measure::logs::{Imported, Measured};
 
 /// Sizes over which two runs are compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +70,7 @@ pub fn two(first: &Imported, second: &Imported) -> Option<Two> {
 fn times(log: &Imported) -> BTreeMap<Key, Seconds> {
     let mut all: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
     for table in &log.tables {
-        let Tested::Collective(collective) = &table.tested else { continue };
+        let Some(collective) = table.tested.collective() else { continue };
         let ranks = table.ranks.map_or(String::new(), |n| format!(", {n} ranks"));
         for row in &table.rows {
             let Measured::Time(time) = row.measured else { continue };

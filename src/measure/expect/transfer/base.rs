@@ -35,6 +35,8 @@ impl What {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Asked {
     pub(super) what: What,
+    /// Whether every link carries the whole vector, as in a broadcast, and not all but a rank's own part.
+    pub(super) whole: bool,
     pub(super) ranks: f64,
     pub(super) nodes: f64,
     pub(super) per_node: f64,
@@ -101,7 +103,7 @@ impl Asked {
     pub(super) fn new(collective: Collective, ranks: u32, nodes: u32) -> Option<Self> {
         let what = match collective {
             Collective::AllReduce => What::AllReduce,
-            // They move the same amount over a link, and start alike.
+            // They start alike.
             Collective::AllGather | Collective::Broadcast => What::AllGather,
             Collective::ReduceScatter | Collective::Reduce => What::ReduceScatter,
             Collective::AllToAll => What::AllToAll,
@@ -110,8 +112,9 @@ impl Asked {
             Collective::Scatter => What::Scatter,
             Collective::Barrier => return None,
         };
+        let whole = matches!(collective, Collective::Broadcast | Collective::Reduce);
         let (ranks, nodes) = (f64::from(ranks), f64::from(nodes));
-        Some(Self { what, ranks, nodes, per_node: ranks / nodes })
+        Some(Self { what, whole, ranks, nodes, per_node: ranks / nodes })
     }
 }
 
@@ -226,6 +229,7 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     let several = nodes > 1.0;
     let inside = match asked.what {
         _ if each <= 1.0 => 0.0,
+        _ if asked.whole => 1.0,
         What::AllReduce => 2.0 * (each - 1.0) / each,
         What::SendRecv => 1.0,
         What::AllToAll if several => 1.0,
@@ -251,6 +255,7 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
         return inside;
     }
     let between = match asked.what {
+        _ if asked.whole => 1.0,
         What::AllReduce if nodes == 2.0 && machine.nvls => k.two_nodes,
         What::AllReduce => 2.0 * (n - 1.0) / n,
         What::AllToAll => each * (n - each) / n,
@@ -300,6 +305,7 @@ fn least(machine: &Features, asked: &Asked) -> f64 {
     let (n, each, several) = (asked.ranks, asked.per_node, asked.nodes > 1.0);
     let inside = match asked.what {
         _ if each <= 1.0 => 0.0,
+        _ if asked.whole => 1.0,
         What::AllReduce if machine.nvls && each > 2.0 => 1.0,
         What::AllReduce => 2.0 * (each - 1.0) / each,
         // It leaves the node.
@@ -311,6 +317,7 @@ fn least(machine: &Features, asked: &Asked) -> f64 {
     };
     let between = match asked.what {
         _ if !several => 0.0,
+        _ if asked.whole => 1.0,
         What::AllReduce => 1.0,
         What::SendRecv => each,
         What::AllToAll | What::Gather => each * (n - each) / n,

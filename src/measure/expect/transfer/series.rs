@@ -104,7 +104,8 @@ impl Series {
         }
         let (ranks, nodes) = (f64::from(self.ranks), f64::from(self.nodes));
         let placed = asked.ranks == ranks && asked.nodes == nodes;
-        Some(match (asked.what == self.what, placed) {
+        // Broadcasts and reductions to one rank are answered by what gathers and scatters took.
+        Some(match (asked.what == self.what && !asked.whole, placed) {
             (true, true) => 0,
             (true, false) => 1,
             (false, _) => 2,
