@@ -232,6 +232,37 @@ fn trap_08_sizes_are_of_all_ranks_and_counts_of_one() {
     assert_eq!((table.ranks, table.rows[0].size), (Some(8), Bytes(128)));
 }
 
+/// A gather's and an all-to-all's columns are the same: where no line says which it was, the name of the
+/// file may, unless it says something that the columns do not fit.
+#[test]
+fn a_file_named_for_its_collective_says_which_it_is() {
+    let nameless = without(ALL_GATHER, "_perf");
+    let read = |file: &str| {
+        let mut log = logs::look(nameless.as_bytes(), file, &Asked::default()).unwrap();
+        let table = log.tables.remove(0);
+        (table.refused.is_none()).then_some(table.tested)
+    };
+    assert_eq!(read("n2.g4_all_gather_output.dat.5"), Some(Tested::Collective(AllGather)));
+    assert_eq!(read("folder/AlltoAll-8.txt"), Some(Tested::Collective(AllToAll)));
+    for other in ["x.log", "all_reduce.log", "all_gather_alltoall.log", "all_gather/x.log"] {
+        assert_eq!(read(other), None, "{other}");
+    }
+}
+
+/// Tables of nccl-tests as CSV, without the lines around them.
+#[test]
+fn commas_may_separate_the_columns() {
+    let rows = lines(ALL_REDUCE, |_, l| {
+        is_row(l).then(|| l.split_whitespace().collect::<Vec<_>>().join(","))
+    });
+    let head = "size,count,type,redop,root,time,algbw,busbw,#wrong,time,algbw,busbw,#wrong\n";
+    let (csv, plain) = (only(&format!("{head}{rows}")), only(ALL_REDUCE));
+    let of = |table: &Table| -> Vec<_> {
+        table.rows.iter().map(|row| (row.size, time(row), row.in_place)).collect()
+    };
+    assert_eq!((of(&csv), csv.ranks), (of(&plain), plain.ranks));
+}
+
 #[test]
 fn trap_09_the_time_is_used_and_algbw_checks_it() {
     let table = only(ALL_REDUCE);

@@ -150,8 +150,8 @@ impl Draft {
     }
 
     /// The finished table, with everything determined that can be.
-    pub fn finish(mut self, asked: &Asked) -> Table {
-        let tested = self.tested(asked);
+    pub fn finish(mut self, asked: &Asked, file: &str) -> Table {
+        let tested = self.tested(asked, file);
         let ranks = self.settle_ranks(&tested, asked);
         let mut rows = Vec::new();
         if self.rows.is_empty() && self.refused.is_none() {
@@ -188,7 +188,7 @@ impl Draft {
         }
     }
 
-    fn tested(&mut self, asked: &Asked) -> Tested {
+    fn tested(&mut self, asked: &Asked, file: &str) -> Tested {
         if let Some(tested) = self.tested.take() {
             if let (Some(asked), Tested::Collective(own)) = (asked.collective, &tested)
                 && asked != *own
@@ -207,6 +207,15 @@ impl Draft {
         }
         if let Some(collective) = asked.collective {
             return Tested::Collective(collective);
+        }
+        let fitting = || infer::fitting(&self.rows, ranks).map_or_else(Vec::new, |(_, left)| left);
+        if let Some(collective) = infer::named(file).filter(|c| fitting().contains(c)) {
+            self.warn(format!("the collective, {collective}, is that of the file's name"));
+            return match collective {
+                // What nccl-tests measures by that name.
+                Collective::SendRecv => Tested::Shift,
+                _ => Tested::Collective(collective),
+            };
         }
         if ranks != Some(1) && !self.rows.is_empty() {
             self.refuse(

@@ -5,6 +5,8 @@
 //! one rank's block, so size over count is N elements. Together with the columns `redop` and `root` this
 //! often leaves one collective; if it leaves two, none is guessed.
 
+use std::path::Path;
+
 use super::draft::{Raw, Redop};
 use crate::base::collective::Collective;
 
@@ -52,6 +54,13 @@ pub(super) fn ranks(rows: &[Raw], collective: Collective) -> Ranks {
 
 /// The one collective that all columns fit, if there is one.
 pub(super) fn collective(rows: &[Raw], ranks: Option<u32>) -> Option<Collective> {
+    let (certain, left) = fitting(rows, ranks)?;
+    // Only the factor distinguishes an all-reduce from an exchange.
+    left.first().copied().filter(|_| certain && left.len() == 1)
+}
+
+/// The collectives that all columns fit, and whether the columns leave no other.
+pub(super) fn fitting(rows: &[Raw], ranks: Option<u32>) -> Option<(bool, Vec<Collective>)> {
     use Collective as C;
     let part = parts(rows)?;
     let rows: Vec<&Raw> = rows.iter().filter(|r| r.size > 0).collect();
@@ -84,11 +93,39 @@ pub(super) fn collective(rows: &[Raw], ranks: Option<u32>) -> Option<Collective>
         })
     };
     let seen = rows.iter().any(|r| r.factor.is_some());
-    let mut left = candidates.iter().filter(fits);
-    let only = left.next().filter(|_| left.next().is_none())?;
-    // Only the factor distinguishes an all-reduce from an exchange.
-    (seen || candidates.len() == 1).then_some(*only)
+    let left: Vec<C> = candidates.iter().filter(fits).copied().collect();
+    Some((seen || candidates.len() == 1, left))
 }
+
+/// The one collective that a file is named for, as `all_gather_output.dat.5`.
+pub(super) fn named(file: &str) -> Option<Collective> {
+    let name =
+        Path::new(file).file_name()?.to_string_lossy().to_lowercase().replace(['_', '-', '.'], "");
+    // Longer names contain shorter ones.
+    let mut rest = name;
+    let mut found = Vec::new();
+    for word in NAMES {
+        if rest.contains(word) {
+            found.push(word.parse().ok()?);
+            rest = rest.replace(word, " ");
+        }
+    }
+    let [one] = found[..] else { return None };
+    Some(one)
+}
+
+const NAMES: [&str; 10] = [
+    "reducescatter",
+    "allreduce",
+    "allgather",
+    "alltoall",
+    "broadcast",
+    "sendrecv",
+    "scatter",
+    "gather",
+    "reduce",
+    "bcast",
+];
 
 /// How many times `count` elements the size is, if that is the same in all rows.
 fn parts(rows: &[Raw]) -> Option<u32> {

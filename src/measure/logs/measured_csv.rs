@@ -60,7 +60,8 @@ impl Reader for Table {
         let needed =
             (column(&["collective"]), column(&["n_ranks", "ranks"]), column(&["bytes"]), time);
         let (Some(collective), Some(ranks), Some(bytes), Some(time)) = needed else {
-            if rates && names.len() > 3 && names.iter().any(|n| n.starts_with("size")) {
+            let untimed = rates && !names.contains(&"time");
+            if untimed && names.len() > 3 && names.iter().any(|n| n.starts_with("size")) {
                 let what = "the table has rates without times, for sizes in an unknown kind of MB \
                             (10^6 or 2^20 bytes)";
                 return Err(Refused::at(line.number, what)

@@ -493,6 +493,6 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
 }
 
 fn finish(drafts: Vec<Draft>, evidence: Evidence, file: &str, asked: &Asked) -> Imported {
-    let tables = drafts.into_iter().map(|draft| draft.finish(asked)).collect();
+    let tables = drafts.into_iter().map(|draft| draft.finish(asked, file)).collect();
     Imported { file: file.to_owned(), tables, evidence }
 }

@@ -56,10 +56,35 @@ pub(super) struct Table {
     open: bool,
     /// A program named since the last run began.
     next: Option<String>,
+    /// Whether commas separate the fields.
+    commas: bool,
 }
 
 impl Reader for Table {
     fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        // Some keep its tables as CSV.
+        self.commas |= line.text.starts_with("size,count,type,");
+        if self.commas && line.text.contains(',') {
+            let text = line.text.replace(',', " ");
+            return self.plain(&Line { text: &text, ..*line }, log);
+        }
+        self.plain(line, log)
+    }
+
+    fn leave(&mut self) {
+        self.open = false;
+    }
+}
+
+/// NCCL's code of a version: 22907 is 2.29.7; up to 2.8 it was 2804.
+fn version(code: &str) -> Option<String> {
+    let code: u32 = code.parse().ok()?;
+    let base = if code < 10_000 { 1000 } else { 10_000 };
+    Some(format!("NCCL {}.{}.{}", code / base, code % base / 100, code % 100))
+}
+
+impl Table {
+    fn plain(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
         if line.is_numeric() {
             return self.row(line, log);
         }
@@ -135,19 +160,6 @@ impl Reader for Table {
         })
     }
 
-    fn leave(&mut self) {
-        self.open = false;
-    }
-}
-
-/// NCCL's code of a version: 22907 is 2.29.7; up to 2.8 it was 2804.
-fn version(code: &str) -> Option<String> {
-    let code: u32 = code.parse().ok()?;
-    let base = if code < 10_000 { 1000 } else { 10_000 };
-    Some(format!("NCCL {}.{}.{}", code / base, code % base / 100, code % 100))
-}
-
-impl Table {
     fn begin_run(&mut self, text: &str) {
         let number = |key: &str| devices::after(text, key).and_then(|n| n.parse::<u32>().ok());
         // `warmup iters: 5 iters: 20 agg iters: 1`
@@ -209,7 +221,7 @@ impl Table {
         draft.library.clone_from(&run.library);
         draft.iterations = run.iterations.max(1);
         draft.mode = if run.blocking { Mode::Isolated } else { Mode::Stream };
-        draft.unended = true;
+        draft.unended = !self.commas;
         log.tables.push(draft);
         self.open = true;
     }
