@@ -69,7 +69,7 @@ pub(super) struct Args {
     on: OnFlags,
 }
 
-/// What inference engines need to know about a call.
+// What inference engines need to know about a call; a doc comment would become the help of the verb.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Inference engines")]
 struct EngineFlags {

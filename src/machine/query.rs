@@ -309,8 +309,6 @@ fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Optio
     }
     if let Some(rate) = rate {
         tier.set_bandwidth(rate);
-        // It is that of the links in use.
-        tier.mesh = false;
         (origin.bandwidth, origin.efficiency) = (None, None);
     }
 }

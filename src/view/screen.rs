@@ -130,7 +130,8 @@ fn runs(expect: &Expect, report: &Cost) -> String {
         Rules::Own => format!("{library}{version}'s own rules"),
         Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
         Rules::Unknown => {
-            format!("lowest ideal time; the rules of {library} are not known here")
+            let of = report.machine.library.as_ref().map_or("", |_| " of what it has");
+            format!("lowest ideal time{of}; the rules of {library} are not known here")
         }
         Rules::Asked => "as requested".to_owned(),
     };

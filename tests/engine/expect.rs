@@ -88,6 +88,24 @@ fn fewer_ranks_have_the_links_between_them() {
     }
 }
 
+/// One GPU of a node has the NICs that all share, and more than two of a bridged box have PCIe between them.
+#[test]
+fn shared_nics_and_bridges_are_no_links_of_each_gpu() {
+    let registry = Registry::builtin();
+    let rate = |machine, collective, ranks, nodes| {
+        let query = query(machine, collective, ranks, nodes);
+        let size = Bytes(1 << 30);
+        size.0 as f64 / Expecting::new(&registry, &query).unwrap().time(size).0
+    };
+    let alone = rate("p3dn.24xlarge", Collective::SendRecv, 2, 2);
+    assert!((9e9..12.5e9).contains(&alone), "one NIC of 100 Gb/s: {alone}");
+    let (pair, four) = (
+        rate("a40-nvlink", Collective::AllReduce, 2, 1),
+        rate("a40-nvlink", Collective::AllReduce, 4, 1),
+    );
+    assert!(pair > 30e9 && four < 20e9, "{pair} {four}");
+}
+
 #[test]
 fn clusters_that_cannot_be_read_say_where() {
     let said = |curve: &str| {

@@ -244,7 +244,10 @@ fn a_file_named_for_its_collective_says_which_it_is() {
     };
     assert_eq!(read("n2.g4_all_gather_output.dat.5"), Some(Tested::Collective(AllGather)));
     assert_eq!(read("folder/AlltoAll-8.txt"), Some(Tested::Collective(AllToAll)));
-    for other in ["x.log", "all_reduce.log", "all_gather_alltoall.log", "all_gather/x.log"] {
+    assert_eq!(read("all gather.csv"), Some(Tested::Collective(AllGather)));
+    let others =
+        ["x.log", "all_reduce.log", "all_gather_alltoall.log", "all_gather/x.log", "smallgather"];
+    for other in others {
         assert_eq!(read(other), None, "{other}");
     }
 }
@@ -261,6 +264,19 @@ fn commas_may_separate_the_columns() {
         table.rows.iter().map(|row| (row.size, time(row), row.in_place)).collect()
     };
     assert_eq!((of(&csv), csv.ranks), (of(&plain), plain.ranks));
+    let quoted =
+        lines(&format!("{head}{rows}"), |_, l| Some(format!("\"{}\"", l.replace(',', "\", \""))));
+    assert_eq!(of(&only(&quoted)), of(&plain));
+    // What the columns say is not overruled.
+    let asked = asked(
+        &format!("{head}{rows}"),
+        &Asked { collective: Some(ReduceScatter), ..Asked::default() },
+    );
+    let why = asked.tables[0].refused.as_ref().map(|r| r.what.clone()).unwrap_or_default();
+    assert!(
+        why.contains("are those of allreduce") || why.contains("are those of all-reduce"),
+        "{why}"
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::Version;
 use crate::library::{Call, Choice, Meta, Policy, Runs};
-use crate::model::algorithm::Library;
+use crate::model::algorithm::{Library, Reason};
 
 /// NCCL's kernel for it, as traces show it.
 const NAME: &str = "SendRecv";
@@ -39,6 +39,11 @@ pub(super) fn choice(call: &Call) -> Option<Choice> {
         _ => "any size: a message between the root and every rank",
     };
     Some(Choice::new(NAME, rule, Runs::whole(call.collective, call.ranks, algorithm)))
+}
+
+/// NCCL has one collective less.
+pub(super) fn no_barrier() -> Error {
+    Error::unsupported("NCCL has no barrier").help("programs call an all-reduce of one element")
 }
 
 /// Channels of a communicator for messages, and of one message at most, between GPUs behind NVSwitches.
@@ -88,13 +93,24 @@ impl Policy for PointToPoint {
     }
 
     fn choose(&self, call: &Call) -> Result<Choice> {
-        choice(call).ok_or_else(|| self.tuner.clone())
+        choice(call).ok_or_else(|| match call.collective {
+            Collective::Barrier => no_barrier(),
+            _ => self.tuner.clone(),
+        })
     }
 
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
         self.choose(call).map(|_| Vec::new())
     }
+
+    fn force(&self, call: &Call, _: &str) -> std::result::Result<String, Reason> {
+        Err(if sends(call.collective) { ALWAYS } else { UNKNOWN })
+    }
 }
+
+/// Why nothing can be forced where NCCL has no choice, and where its choice is not known.
+pub(super) const ALWAYS: Reason = Reason::new("NCCL sends and receives, whatever is set");
+const UNKNOWN: Reason = Reason::new("NCCL's graphs are not known");
 
 #[cfg(test)]
 mod tests {

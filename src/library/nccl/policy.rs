@@ -5,7 +5,7 @@
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
-use crate::library::nccl::point_to_point::{PointToPoint, choice, sends};
+use crate::library::nccl::point_to_point::{ALWAYS, PointToPoint, choice, no_barrier, sends};
 use crate::library::nccl::ranges::cell;
 use crate::library::nccl::search::{Job, search};
 use crate::library::nccl::topology::Knobs;
@@ -162,10 +162,7 @@ fn grain(call: &Call, function: Function) -> u64 {
 }
 
 fn function(call: &Call) -> Result<Function> {
-    Function::of(call.collective).ok_or_else(|| {
-        Error::unsupported(format!("NCCL has no {}", call.operation()))
-            .help("programs call an all-reduce of one element")
-    })
+    Function::of(call.collective).ok_or_else(no_barrier)
 }
 
 impl Policy for Nccl {
@@ -216,6 +213,9 @@ impl Policy for Nccl {
     }
 
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        if sends(call.collective) {
+            return Err(ALWAYS);
+        }
         let algo = match algorithm {
             "ring" | "ring-rails" | "chain" | "chain-rails" => Algo::Ring,
             "double-binary-tree" | "tree-rails" => Algo::Tree,

@@ -342,6 +342,12 @@ impl Check<'_> {
                 format!("alpha of the switch, {hop}, is above alpha of {}, {alpha}", tier.name);
             self.say(Kind::Contradictory, &at("switch.alpha.value"), what, "");
         }
+        let joins = tier.span.map_or(0, |s| s.get());
+        if tier.mesh && (i > 0 || joins < 2) {
+            let what = format!("mesh changes nothing on `{}`", tier.name);
+            let help = "write it on the innermost links, with a span of 2 ranks or more";
+            self.say(Kind::Contradictory, &at("mesh"), what, help);
+        }
         let Some(inner) = i.checked_sub(1).map(|i| &self.profile.tiers[i]) else { return };
         if let (Some(own), Some(inside)) = (reached(tier), reached(inner))
             && own > inside

@@ -1,6 +1,6 @@
 //! The hardware of a machine, as far as measurements of similar machines depend on it.
 
-use super::{Generation, LinkKind, NetworkKind, Profile, TierKind};
+use super::{Generation, LinkKind, Links, NetworkKind, Profile, TierKind};
 use crate::base::quantity::{Bandwidth, Ratio};
 
 /// A node kind and its network, without fitted parameters.
@@ -22,10 +22,15 @@ pub struct Hardware {
     pub levels: u32,
     /// Ranks of a node.
     pub span: u32,
+    /// What joins ranks of a node beyond the innermost links, if these join fewer: how many they join, and
+    /// the rate of a rank's port to the others.
+    pub beyond: Option<(u32, Bandwidth)>,
     /// The kind of network between nodes.
     pub network: Option<NetworkKind>,
     /// The rate of the NICs for each rank of a node, one way, by line rate.
     pub between: Option<Bandwidth>,
+    /// The NICs of a node.
+    pub nics: u32,
 }
 
 /// Line rates of NICs in GB/s: 10, 25, 50, 100, 200, 400 and 800 Gb/s. Profiles give the part of
@@ -44,12 +49,15 @@ impl Profile {
         let inside = || kinds().filter(|(kind, _)| *kind == TierKind::Node).map(|(_, t)| t);
         let outside = kinds().find(|(kind, _)| *kind == TierKind::Network).map(|(_, t)| t);
         let span = inside().filter_map(|t| t.span).map(|s| s.get()).max().unwrap_or(1);
+        let nics = outside.and_then(|tier| tier.nics).map_or(span, |n| n.get());
         let between = outside.and_then(|tier| {
             let rate = tier.bandwidth.as_ref()?.value;
-            let nics = tier.nics.map_or(span, |n| n.get());
             Some(line_rate(rate).unwrap_or(rate) * Ratio(f64::from(nics) / f64::from(span)))
         });
-        let first = inside().next().and_then(|t| t.bandwidth.as_ref()).map(|b| b.value);
+        let rate = |tier: &Links| tier.bandwidth.as_ref().map(|b| b.value);
+        let first = inside().next().and_then(rate);
+        let joined = inside().next().and_then(|t| t.span).map(|s| s.get());
+        let beyond = joined.filter(|&ranks| ranks < span).zip(inside().last().and_then(rate));
         Some(Hardware {
             link: self.link?,
             generation: self.generation,
@@ -60,6 +68,8 @@ impl Profile {
             nvls: self.has_nvls(),
             levels: inside().count() as u32,
             span,
+            beyond,
+            nics,
             network: self.network,
             between,
         })

@@ -489,7 +489,7 @@ const SEEN_FADES: f64 = 3.0;
 
 /// What was learned from measured machines about the machine of `query`.
 fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {
-    let features = Features::of(query.machine.hardware.as_ref()?)?;
+    let features = Features::of(query.machine.hardware.as_ref()?, query.placement.per_node)?;
     Transfer::new(learned, &features, query.shape.collective, query.placement)
 }
 

@@ -202,20 +202,22 @@ impl Draft {
         }
         let ranks = self.ranks.first().map(|&(n, _)| n).or(asked.ranks);
         if let Some(collective) = infer::collective(&self.rows, ranks) {
+            if let Some(asked) = asked.collective.filter(|&asked| asked != collective) {
+                self.refuse(
+                    format!("the columns are those of {collective}, not of {asked}"),
+                    "omit --collective, or give the log of the run that you mean",
+                );
+            }
             self.warn(format!("the collective, {collective}, is inferred from the columns"));
-            return Tested::Collective(collective);
+            return tested(collective);
         }
         if let Some(collective) = asked.collective {
-            return Tested::Collective(collective);
+            return tested(collective);
         }
         let fitting = || infer::fitting(&self.rows, ranks).map_or_else(Vec::new, |(_, left)| left);
         if let Some(collective) = infer::named(file).filter(|c| fitting().contains(c)) {
             self.warn(format!("the collective, {collective}, is that of the file's name"));
-            return match collective {
-                // What nccl-tests measures by that name.
-                Collective::SendRecv => Tested::Shift,
-                _ => Tested::Collective(collective),
-            };
+            return tested(collective);
         }
         if ranks != Some(1) && !self.rows.is_empty() {
             self.refuse(
@@ -383,5 +385,13 @@ impl Draft {
             each.count -= all - each.lines.len();
         }
         self.left_out = left;
+    }
+}
+
+/// What nccl-tests measures by the name of a collective.
+fn tested(collective: Collective) -> Tested {
+    match collective {
+        Collective::SendRecv => Tested::Shift,
+        _ => Tested::Collective(collective),
     }
 }

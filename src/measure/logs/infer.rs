@@ -99,32 +99,35 @@ pub(super) fn fitting(rows: &[Raw], ranks: Option<u32>) -> Option<(bool, Vec<Col
 
 /// The one collective that a file is named for, as `all_gather_output.dat.5`.
 pub(super) fn named(file: &str) -> Option<Collective> {
-    let name =
-        Path::new(file).file_name()?.to_string_lossy().to_lowercase().replace(['_', '-', '.'], "");
-    // Longer names contain shorter ones.
-    let mut rest = name;
+    let name = Path::new(file).file_name()?.to_string_lossy().to_lowercase();
+    // Words, which may be written apart.
+    let mut rest = format!("_{}", name.replace(['-', '.', ' '], "_"));
     let mut found = Vec::new();
-    for word in NAMES {
-        if rest.contains(word) {
-            found.push(word.parse().ok()?);
-            rest = rest.replace(word, " ");
+    // Longer names contain shorter ones.
+    for (word, apart) in NAMES {
+        for form in [word, apart].map(|form| format!("_{form}")) {
+            if rest.contains(&form) {
+                found.push(word.parse().ok()?);
+                rest = rest.replace(&form, "_");
+                break;
+            }
         }
     }
     let [one] = found[..] else { return None };
     Some(one)
 }
 
-const NAMES: [&str; 10] = [
-    "reducescatter",
-    "allreduce",
-    "allgather",
-    "alltoall",
-    "broadcast",
-    "sendrecv",
-    "scatter",
-    "gather",
-    "reduce",
-    "bcast",
+const NAMES: [(&str, &str); 10] = [
+    ("reducescatter", "reduce_scatter"),
+    ("allreduce", "all_reduce"),
+    ("allgather", "all_gather"),
+    ("alltoall", "all_to_all"),
+    ("broadcast", "broadcast"),
+    ("sendrecv", "send_recv"),
+    ("scatter", "scatter"),
+    ("gather", "gather"),
+    ("reduce", "reduce"),
+    ("bcast", "bcast"),
 ];
 
 /// How many times `count` elements the size is, if that is the same in all rows.

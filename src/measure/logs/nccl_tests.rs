@@ -63,9 +63,12 @@ pub(super) struct Table {
 impl Reader for Table {
     fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
         // Some keep its tables as CSV.
-        self.commas |= line.text.starts_with("size,count,type,");
+        let blank = |c| [',', '"', ' '].contains(&c);
+        let is_heading = line.text.contains(',')
+            && line.text.split(blank).filter(|w| !w.is_empty()).take(3).eq(CSV);
+        self.commas |= is_heading;
         if self.commas && line.text.contains(',') {
-            let text = line.text.replace(',', " ");
+            let text = line.text.replace([',', '"'], " ");
             return self.plain(&Line { text: &text, ..*line }, log);
         }
         self.plain(line, log)
@@ -75,6 +78,9 @@ impl Reader for Table {
         self.open = false;
     }
 }
+
+/// How the heading begins where commas separate the columns.
+const CSV: [&str; 3] = ["size", "count", "type"];
 
 /// NCCL's code of a version: 22907 is 2.29.7; up to 2.8 it was 2804.
 fn version(code: &str) -> Option<String> {

@@ -216,11 +216,13 @@ fn latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
         Net::Rack => k.rack,
     };
     let more = match asked.what {
-        What::AllReduce => 1.0 + k.by_nodes * asked.nodes.log2(),
-        What::SendRecv => 1.0,
-        _ => 1.0 + k.by_ranks * (asked.ranks - 1.0),
+        What::AllReduce => kind * (1.0 + k.by_nodes * asked.nodes.log2()),
+        What::SendRecv => kind,
+        // What joins racks is slow to start, and no slower for each rank.
+        _ if machine.net == Net::Rack => kind + k.by_ranks * (asked.ranks - 1.0),
+        _ => kind * (1.0 + k.by_ranks * (asked.ranks - 1.0)),
     };
-    inside + k.network * kind * more
+    inside + k.network * more
 }
 
 /// b in µs per byte: the slower of both links, plus a little of the faster.
@@ -259,26 +261,25 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
         What::AllReduce if nodes == 2.0 && machine.nvls => k.two_nodes,
         What::AllReduce => 2.0 * (n - 1.0) / n,
         What::AllToAll => each * (n - each) / n,
-        // One GPU's NIC, of as many as there are GPUs.
-        What::SendRecv => {
-            each / (many(MANY_NODES, nodes, k.many_nodes) * many(MANY_RANKS, n, k.many_ranks))
-        }
-        What::Gather => each * (n - each) / n,
-        What::Scatter => each * (n - each) / n / k.spread.min(each),
+        What::SendRecv => 1.0 / left(k, asked),
+        What::Gather | What::Scatter => (n - each) / n,
         What::AllGather | What::ReduceScatter => (n - 1.0) / n,
     };
-    let between = between / (k.reached_nic * machine.nic * each * 1e3);
-    slower(inside, between)
+    let nics = match asked.what {
+        // Those beside one GPU; the root of a scatter uses others of its node, too.
+        What::SendRecv | What::Gather => machine.node(1.0),
+        What::Scatter => machine.node(1.0) * k.spread.min(each),
+        _ => machine.node(each),
+    };
+    slower(inside, between / (k.reached_nic * nics * 1e3))
 }
 
-/// From as many nodes on a message was seen to take twice as long, in three clusters, and as long again
-/// among more ranks than NCCL gives two channels to a peer over the network.
-const MANY_NODES: f64 = 8.0;
-const MANY_RANKS: f64 = 65.0;
-
-/// `part` from `most` on.
-fn many(most: f64, of: f64, part: f64) -> f64 {
-    if of < most { 1.0 } else { part }
+/// The part of a NIC's rate that is left to a message: over 8 nodes it was seen to take twice as long as over
+/// 4, in three clusters, and as long again among more than 64 ranks, where NCCL gives a peer over the network
+/// one channel instead of two.
+fn left(k: &Constants, asked: &Asked) -> f64 {
+    let far = k.many_nodes.powf((asked.nodes / 4.0).log2().clamp(0.0, 1.0));
+    if asked.ranks > 64.0 { far * k.many_ranks } else { far }
 }
 
 /// Two rates, as times per byte: about the slower, of equal ones a little slower still.
@@ -318,10 +319,13 @@ fn least(machine: &Features, asked: &Asked) -> f64 {
     let between = match asked.what {
         _ if !several => 0.0,
         _ if asked.whole => 1.0,
-        What::AllReduce => 1.0,
-        What::SendRecv => each,
-        What::AllToAll | What::Gather => each * (n - each) / n,
+        What::AllReduce | What::SendRecv => 1.0,
+        What::AllToAll => each * (n - each) / n,
         _ => (n - each) / n,
     };
-    (inside / (rate(machine, asked) * 1e3)).max(between / (machine.nic * each * 1e3))
+    let nics = match asked.what {
+        What::SendRecv | What::Gather => machine.node(1.0),
+        _ => machine.node(each),
+    };
+    (inside / (rate(machine, asked) * 1e3)).max(between / (nics * 1e3))
 }

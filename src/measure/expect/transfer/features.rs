@@ -40,15 +40,26 @@ pub(in crate::measure::expect) struct Features {
     pub(super) net: Net,
     /// GB/s of the NICs for each GPU, by line rate.
     pub(super) nic: f64,
+    /// NICs of a node, and those beside each GPU of it.
+    pub(super) nics: f64,
+    pub(super) beside: f64,
+    /// GB/s of one NIC.
+    pub(super) one: f64,
 }
 
 /// From this many GPUs on, an NVLink domain is a rack, and the outer network connects racks.
 const RACK: u32 = 72;
 
 impl Features {
-    /// `None` for a machine if nothing similar was measured: no GPUs, TPUs, only a network.
-    pub(in crate::measure::expect) fn of(hardware: &Hardware) -> Option<Self> {
-        let class = match hardware.link {
+    /// With so many ranks on a node; `None` for a machine if nothing similar was measured: no GPUs, TPUs, only
+    /// a network.
+    pub(in crate::measure::expect) fn of(hardware: &Hardware, per_node: u32) -> Option<Self> {
+        // Bridges join pairs: what joins more of them is PCIe.
+        let beyond = hardware.beyond.filter(|&(joined, _)| per_node > joined);
+        let bridged = hardware.link == LinkKind::NvLink && beyond.is_some();
+        let link = if bridged { LinkKind::Pcie } else { hardware.link };
+        let inside = beyond.filter(|_| bridged).map_or(hardware.inside, |(_, rate)| rate);
+        let class = match link {
             LinkKind::NvLink => Class::NvLink,
             LinkKind::Xgmi => Class::Xgmi,
             LinkKind::Pcie => Class::Pcie,
@@ -69,11 +80,12 @@ impl Features {
             Some(NetworkKind::Tcp) => Net::Tcp,
             _ => Net::Ib,
         };
+        let nic = hardware.between.map_or(UNKNOWN_NIC, |b| b.0 / 1e9);
         Some(Self {
             class,
             generation,
             board: hardware.board.clone().unwrap_or_default(),
-            rate: hardware.inside.0 / 1e9,
+            rate: inside.0 / 1e9,
             mesh: hardware.mesh.then(|| f64::from(hardware.span)),
             nvls: hardware.nvls,
             levels: match hardware.generation {
@@ -83,8 +95,16 @@ impl Features {
                 _ => hardware.levels.max(2),
             },
             net,
-            nic: hardware.between.map_or(UNKNOWN_NIC, |b| b.0 / 1e9),
+            nic,
+            nics: f64::from(hardware.nics),
+            beside: f64::from(hardware.nics.div_ceil(hardware.span)),
+            one: nic * f64::from(hardware.span) / f64::from(hardware.nics),
         })
+    }
+
+    /// GB/s of the NICs of a node if so many GPUs of it are used: each drives those beside it.
+    pub(super) fn node(&self, ranks: f64) -> f64 {
+        self.one * (self.beside * ranks).min(self.nics)
     }
 
     /// GB/s of a GPU inside the node if so many GPUs of it are used: links to others are idle.

@@ -297,6 +297,9 @@ mod tests {
             levels: 0,
             net: features::Net::Ib,
             nic: 50.0,
+            nics: 8.0,
+            beside: 1.0,
+            one: 50.0,
         };
         for (ranks, nodes) in [(2, 1), (8, 1), (16, 1), (64, 8), (4096, 512)] {
             let asked = Asked::new(Collective::AllReduce, ranks, nodes).unwrap();

@@ -38,9 +38,9 @@ pub(super) struct Evidence {
 const YOUNG: i32 = 2;
 
 /// The hardware of a built-in machine.
-pub(super) fn features(profile: &str) -> Result<Features> {
+pub(super) fn features(profile: &str, per_node: u32) -> Result<Features> {
     let hardware = Profile::builtin(profile)?.hardware();
-    hardware.as_ref().and_then(Features::of).ok_or_else(|| {
+    hardware.as_ref().and_then(|h| Features::of(h, per_node)).ok_or_else(|| {
         Error::input(format!("{profile} is not a GPU machine with known links between its GPUs"))
             .help("name a built-in machine with NVLink, xGMI or PCIe")
     })
@@ -63,7 +63,7 @@ impl Evidence {
         let (mut lines, mut starts, mut count) = (Vec::new(), Vec::new(), 0);
         for ((machine, what, ranks, nodes), (cluster, curves)) in found {
             let cluster = &clusters.all[cluster];
-            let features = features(&cluster.profile)
+            let features = features(&cluster.profile, ranks / nodes)
                 .map_err(|e| e.at(format!("evidence of {}", cluster.name)))?;
             let mut octaves: Vec<u8> = curves.iter().flat_map(|c| c.1.octaves()).collect();
             octaves.sort_unstable();

@@ -148,8 +148,8 @@ impl Part {
         for (g, machine) in self.evidence.machines.iter().enumerate() {
             let model = self.bare(g);
             for cluster in clusters.all.iter().filter(|c| c.machine == *machine) {
-                let features = evidence::features(&cluster.profile)?;
                 for curve in &cluster.curves {
+                    let features = evidence::features(&cluster.profile, curve.ranks / curve.nodes)?;
                     let asked = Asked::new(curve.collective, curve.ranks, curve.nodes);
                     let Some(asked) = asked.filter(|a| a.what.sends() == sends) else { continue };
                     let transfer = Transfer::of(&model, &features, asked);

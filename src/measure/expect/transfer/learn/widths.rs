@@ -180,7 +180,14 @@ impl Held {
                     // No two boxes of one board were measured, and some of a board differ by tens.
                     let boxed = boxes.max(own[near]);
                     for (pcie, half) in [(false, link), (true, boxed)] {
-                        let (median, p90) = self.figures(skip, pcie, several == 1, near, region);
+                        let figures = |near| self.figures(skip, pcie, several == 1, near, region);
+                        // As the width: an unmeasured board is never more certain.
+                        let (median, p90) = match near {
+                            3 => (1..4).map(figures).fold((0.0, 0.0), |most: (f64, f64), of| {
+                                (most.0.max(of.0), most.1.max(of.1))
+                            }),
+                            _ => figures(near),
+                        };
                         bands[usize::from(pcie)][several][near][region] =
                             Band::new(half, median, p90);
                     }
