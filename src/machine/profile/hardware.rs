@@ -57,7 +57,7 @@ impl Profile {
         let rate = |tier: &Links| tier.bandwidth.as_ref().map(|b| b.value);
         let first = inside().next().and_then(rate);
         let joined = inside().next().and_then(|t| t.span).map(|s| s.get());
-        let beyond = joined.filter(|&ranks| ranks < span).zip(inside().last().and_then(rate));
+        let beyond = joined.filter(|&ranks| ranks < span).zip(inside().next_back().and_then(rate));
         Some(Hardware {
             link: self.link?,
             generation: self.generation,
