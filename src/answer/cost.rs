@@ -57,7 +57,8 @@ pub struct Cost {
     /// The ideal time of what runs as the library pipelines it: segments of its own size, sent before the
     /// ones ahead have arrived, and no less latency than it counts itself; absent if that is not known.
     pub pipelined_s: Option<f64>,
-    /// How far the fit of the machine can be trusted; absent if nothing was fitted.
+    /// How far the answer can be trusted: what a fit of the machine states, and a question that is easily meant
+    /// otherwise; absent if there is nothing to say.
     pub trust: Vec<String>,
     /// What to know before trusting a number.
     pub notes: Vec<String>,
@@ -431,11 +432,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         switch_points: switch_points(&expecting),
         estimate_s: of_detail(&|| expecting.estimate(query.size)),
         pipelined_s: of_detail(&|| expecting.pipelined(query.size)),
-        trust: query
-            .machine
-            .fit
-            .as_ref()
-            .map_or_else(Vec::new, |fit| fit.trust(Some((query.shape.ranks, query.size)))),
+        trust: trust(query),
         notes: unpriced.or(stands_in).into_iter().chain(notes(query, &algorithms)).collect(),
         algorithms,
         on: None,
@@ -625,6 +622,21 @@ pub(super) fn machine(machine: &Machine) -> MachineView {
         launch_how: machine.launch,
         gamma_s_per_byte: machine.fabric.gamma.map(|g| g.0),
     }
+}
+
+/// What limits the trust in an answer.
+fn trust(query: &Query) -> Vec<String> {
+    let Query { machine, placement, .. } = query;
+    let fit = machine.fit.as_ref();
+    let mut all = fit.map_or_else(Vec::new, |fit| fit.trust(Some((query.shape.ranks, query.size))));
+    let rack = machine.hardware.as_ref().filter(|h| h.is_rack());
+    all.extend(rack.filter(|h| placement.nodes() > 1 && placement.ranks <= h.span).map(|rack| {
+        format!(
+            "a node of {} is one NVLink domain of {} GPUs, not a host: leave out --nodes if all are in one rack",
+            machine.name, rack.span
+        )
+    }));
+    all
 }
 
 fn notes(query: &Query, rows: &[Row]) -> Vec<String> {

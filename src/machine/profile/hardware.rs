@@ -33,6 +33,17 @@ pub struct Hardware {
     pub nics: u32,
 }
 
+/// From this many GPUs on, an NVLink domain is a rack of several hosts, and the network connects racks.
+const RACK: u32 = 72;
+
+impl Hardware {
+    /// Whether a node is a rack that is one NVLink domain.
+    #[must_use]
+    pub fn is_rack(&self) -> bool {
+        self.link == LinkKind::NvLink && self.span >= RACK
+    }
+}
+
 /// Line rates of NICs in GB/s: 10, 25, 50, 100, 200, 400 and 800 Gb/s. Profiles give the part of
 /// them that transfers reach.
 const LINE_RATES: [f64; 7] = [1.25, 3.125, 6.25, 12.5, 25.0, 50.0, 100.0];

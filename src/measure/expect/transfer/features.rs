@@ -47,9 +47,6 @@ pub(in crate::measure::expect) struct Features {
     pub(super) one: f64,
 }
 
-/// From this many GPUs on, an NVLink domain is a rack, and the outer network connects racks.
-const RACK: u32 = 72;
-
 impl Features {
     /// With so many ranks on a node; `None` for a machine if nothing similar was measured: no GPUs, TPUs, only
     /// a network.
@@ -72,7 +69,7 @@ impl Features {
             _ => 4,
         };
         let net = match hardware.network {
-            _ if hardware.span >= RACK => Net::Rack,
+            _ if hardware.is_rack() => Net::Rack,
             Some(NetworkKind::Roce) => Net::Roce,
             Some(NetworkKind::Efa) => Net::Efa,
             Some(NetworkKind::Tcpx) => Net::Tcpx,
