@@ -370,7 +370,11 @@ impl Machine {
         dtype: Option<DataType>,
         placed: Placed,
     ) -> Option<&Curve> {
-        crate::machine::curve::nearest(&self.curves, collective, dtype, placed)
+        let nearest = crate::machine::curve::nearest(&self.curves, collective, dtype, placed);
+        // Far from all ranks that were measured the links say more, if they are known.
+        let are_known =
+            self.fabric.tiers.iter().all(|tier| tier.alpha().is_ok() && tier.inverse().is_ok());
+        nearest.filter(|curve| !are_known || curve.is_near(placed))
     }
 }
 

@@ -6,7 +6,7 @@ use collcost::Collective;
 use collcost::base::quantity::Bytes;
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
-use collcost::measure::expect::{Clusters, Expecting, Learned, Study};
+use collcost::measure::expect::{Basis, Clusters, Expecting, Learned, Study};
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::Params;
 
@@ -104,6 +104,20 @@ fn shared_nics_and_bridges_are_no_links_of_each_gpu() {
         rate("a40-nvlink", Collective::AllReduce, 4, 1),
     );
     assert!(pair > 30e9 && four < 20e9, "{pair} {four}");
+}
+
+/// Curves of 3,072 ranks and more, 96 a node, say nothing of one message between two nodes.
+#[test]
+fn a_curve_does_not_answer_for_other_machines() {
+    let registry = Registry::builtin();
+    let basis = |ranks, nodes| {
+        let query = query("efa-100g", Collective::AllReduce, ranks, nodes);
+        Expecting::new(&registry, &query).unwrap().at(Bytes(8)).basis
+    };
+    assert_eq!(basis(3072, 32), Basis::Measured);
+    for (ranks, nodes) in [(2, 2), (64, 64), (3072, 3072)] {
+        assert_eq!(basis(ranks, nodes), Basis::Modelled, "{ranks} on {nodes}");
+    }
 }
 
 #[test]

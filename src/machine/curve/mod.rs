@@ -214,6 +214,19 @@ impl Curve {
         Expectation { time, low, high, reach }
     }
 
+    /// Whether ranks like `placed` were measured: at most eight times as many or as few, on all nodes and on each,
+    /// beyond which there are no errors of fits (docs/background/accuracy.md).
+    #[must_use]
+    pub fn is_near(&self, placed: Placed) -> bool {
+        let per_node = |p: Placed| f64::from(p.ranks) / f64::from(p.nodes);
+        let is_far = |ratio: f64| ratio.log2().abs() > FAR;
+        let far = |p: Placed| {
+            is_far(f64::from(placed.ranks) / f64::from(p.ranks))
+                || is_far(per_node(placed) / per_node(p))
+        };
+        !self.placed.iter().all(|p| far(*p))
+    }
+
     /// How far `placed` is from the nearest ranks that were measured on its tier.
     fn away(&self, placed: Placed) -> Away {
         let tier = self.placed.iter().filter(|p| p.between() == placed.between());
@@ -273,6 +286,9 @@ fn straight(placed: Placed, fewer: (Placed, f64), more: (Placed, f64)) -> f64 {
     let part = if to > from { (lg(placed) - from) / (to - from) } else { 0.5 };
     fewer.1 + (more.1 - fewer.1) * part
 }
+
+/// Octaves of ranks beyond which a curve says nothing.
+const FAR: f64 = 3.0;
 
 /// The lower limit of f(N) + δ: below it no data would move.
 const LEAST_FACTOR: f64 = 0.05;
