@@ -373,7 +373,7 @@ impl Machine {
         let nearest = crate::machine::curve::nearest(&self.curves, collective, dtype, placed);
         // Far from all ranks that were measured the links say more, if they are known.
         let are_known =
-            self.fabric.tiers.iter().all(|tier| tier.alpha().is_ok() && tier.inverse().is_ok());
+            self.fabric.tiers.iter().all(|t| t.link.alpha.is_some() && t.link.bandwidth.is_some());
         nearest.filter(|curve| !are_known || curve.is_near(placed))
     }
 }
@@ -463,8 +463,8 @@ impl Machine {
     }
 }
 
-/// Leaves idle what this many ranks per node do not use: ranks, and their NICs, since a rank drives
-/// the NICs beside it, unless the number in use was given.
+/// Leaves idle the NICs that this many ranks per node do not use, since a rank drives those beside it, unless
+/// the number in use was given.
 fn use_nodes(fabric: &mut Fabric, span: Option<NonZeroU32>, per_node: u32, nics_given: bool) {
     let Some(node) = fabric.node else { return };
     if let (Some(span), Some(outer), false) = (span, fabric.tiers.get_mut(node + 1), nics_given) {

@@ -19,20 +19,23 @@ const NAME: &str = "SendRecv";
 
 /// Whether NCCL sends and receives for this collective, and its tuner has no choice.
 pub(crate) fn sends(collective: Collective) -> bool {
-    use Collective::{AllToAll, Gather, Scatter, SendRecv};
-    matches!(collective, AllToAll | Gather | Scatter | SendRecv)
+    algorithm(collective, false).is_some()
 }
 
-/// What runs for a collective that [`sends`]; `None` for others.
-pub(super) fn choice(call: &Call) -> Option<Choice> {
-    let several = call.nodes > 1 && call.per_node() > 1;
-    let algorithm = match call.collective {
+/// What that is here, over `several` nodes of several ranks or not; `None` if the tuner chooses.
+fn algorithm(collective: Collective, several: bool) -> Option<&'static str> {
+    Some(match collective {
         Collective::AllToAll if several => "pairwise-by-tier",
         Collective::AllToAll => "pairwise",
         Collective::Gather | Collective::Scatter => "flat",
         Collective::SendRecv => "p2p",
         _ => return None,
-    };
+    })
+}
+
+/// What runs for a collective that [`sends`]; `None` for others.
+pub(super) fn choice(call: &Call) -> Option<Choice> {
+    let algorithm = algorithm(call.collective, call.nodes > 1 && call.per_node() > 1)?;
     let rule = match call.collective {
         Collective::SendRecv => "any size: one message",
         Collective::AllToAll => "any size: a send and a receive with every peer, near ones first",

@@ -219,12 +219,11 @@ impl Curve {
     #[must_use]
     pub fn is_near(&self, placed: Placed) -> bool {
         let per_node = |p: Placed| f64::from(p.ranks) / f64::from(p.nodes);
-        let is_far = |ratio: f64| ratio.log2().abs() > FAR;
-        let far = |p: Placed| {
-            is_far(f64::from(placed.ranks) / f64::from(p.ranks))
-                || is_far(per_node(placed) / per_node(p))
-        };
-        !self.placed.iter().all(|p| far(*p))
+        let near = |ratio: f64| ratio.log2().abs() <= FAR;
+        self.placed.iter().any(|p| {
+            near(f64::from(placed.ranks) / f64::from(p.ranks))
+                && near(per_node(placed) / per_node(*p))
+        })
     }
 
     /// How far `placed` is from the nearest ranks that were measured on its tier.

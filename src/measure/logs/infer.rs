@@ -55,7 +55,6 @@ pub(super) fn ranks(rows: &[Raw], collective: Collective) -> Ranks {
 /// The one collective that all columns fit, if there is one.
 pub(super) fn collective(rows: &[Raw], ranks: Option<u32>) -> Option<Collective> {
     let (certain, left) = fitting(rows, ranks)?;
-    // Only the factor distinguishes an all-reduce from an exchange.
     left.first().copied().filter(|_| certain && left.len() == 1)
 }
 
@@ -94,6 +93,7 @@ pub(super) fn fitting(rows: &[Raw], ranks: Option<u32>) -> Option<(bool, Vec<Col
     };
     let seen = rows.iter().any(|r| r.factor.is_some());
     let left: Vec<C> = candidates.iter().filter(fits).copied().collect();
+    // Only the factor distinguishes an all-reduce from an exchange.
     Some((seen || candidates.len() == 1, left))
 }
 

@@ -62,12 +62,13 @@ pub(super) struct Table {
 
 impl Reader for Table {
     fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
+        if !line.text.contains(',') {
+            return self.plain(line, log);
+        }
         // Some keep its tables as CSV.
-        let blank = |c| [',', '"', ' '].contains(&c);
-        let is_heading = line.text.contains(',')
-            && line.text.split(blank).filter(|w| !w.is_empty()).take(3).eq(CSV);
-        self.commas |= is_heading;
-        if self.commas && line.text.contains(',') {
+        let words = line.text.split([',', '"', ' ']).filter(|word| !word.is_empty());
+        self.commas |= words.take(3).eq(CSV);
+        if self.commas {
             let text = line.text.replace([',', '"'], " ");
             return self.plain(&Line { text: &text, ..*line }, log);
         }

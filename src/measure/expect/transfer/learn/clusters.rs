@@ -6,6 +6,7 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Seconds, Volume};
 use crate::measure::expect::knots;
+use crate::measure::expect::transfer::base::Asked;
 
 /// Measured clusters, smoothed.
 #[derive(Debug, Clone, PartialEq)]
@@ -179,6 +180,12 @@ impl Curve {
             (Volume(octave.exp2().round()), Seconds(ln_us.exp() * 1e-6))
         };
         self.knots.iter().map(point).collect()
+    }
+
+    /// What it answers, if it is of sends, or of the other collectives.
+    pub(super) fn asked(&self, sends: bool) -> Option<Asked> {
+        let asked = Asked::new(self.collective, self.ranks, self.nodes);
+        asked.filter(|asked| asked.what.sends() == sends)
     }
 
     /// ln µs, where it was measured.

@@ -52,8 +52,7 @@ impl Evidence {
         let mut found: BTreeMap<_, (usize, Vec<_>)> = BTreeMap::new();
         for (i, cluster) in clusters.all.iter().enumerate() {
             for curve in &cluster.curves {
-                let asked = Asked::new(curve.collective, curve.ranks, curve.nodes);
-                let Some(asked) = asked.filter(|a| a.what.sends() == sends) else { continue };
+                let Some(asked) = curve.asked(sends) else { continue };
                 let key = (cluster.machine.clone(), asked.what, curve.ranks, curve.nodes);
                 found.entry(key).or_insert((i, Vec::new())).1.push((asked, curve));
             }

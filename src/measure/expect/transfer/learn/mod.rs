@@ -32,7 +32,6 @@ use fit::Logs;
 use process::Inverse;
 use widths::{Held, Point, Seen};
 
-use super::base::Asked;
 use super::features::Class;
 use super::model::{Bands, Learned, Model};
 use super::series::Series;
@@ -149,9 +148,8 @@ impl Part {
             let model = self.bare(g);
             for cluster in clusters.all.iter().filter(|c| c.machine == *machine) {
                 for curve in &cluster.curves {
+                    let Some(asked) = curve.asked(sends) else { continue };
                     let features = evidence::features(&cluster.profile, curve.ranks / curve.nodes)?;
-                    let asked = Asked::new(curve.collective, curve.ranks, curve.nodes);
-                    let Some(asked) = asked.filter(|a| a.what.sends() == sends) else { continue };
                     let transfer = Transfer::of(&model, &features, asked);
                     let first = points.len();
                     points.extend(curve.octaves().filter_map(|k| {
