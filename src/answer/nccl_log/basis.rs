@@ -136,12 +136,25 @@ impl Basis {
     ) -> Result<Option<Vec<Version>>> {
         let announced = if asked.version.is_some() { None } else { log.version()? };
         let named = match (&asked.version, announced) {
-            (Some(asked), _) => Some(*asked),
+            (Some(asked), _) => {
+                self.version = Some(asked.id().to_owned());
+                Some(*asked)
+            }
             (None, Some(at)) => {
                 self.version = Some(at.what.clone());
-                match at.what.parse::<Version>() {
-                    Ok(version) => Some(version),
-                    Err(unknown) => {
+                match (at.what.parse::<Version>(), Version::near(&at.what)) {
+                    (Ok(version), _) => {
+                        self.version = Some(version.id().to_owned());
+                        Some(version)
+                    }
+                    (Err(unknown), Some(near)) => {
+                        self.notes.push(format!(
+                            "{}: the log is compared with those of {near}, the nearest",
+                            unknown.what()
+                        ));
+                        Some(near)
+                    }
+                    (Err(unknown), None) => {
                         self.notes.push(format!(
                             "{}: what it printed is decoded, not checked",
                             unknown.what()
@@ -168,7 +181,6 @@ impl Basis {
                     .at(format!("{}:{}", log.file, table.line))
                     .help("copy the whole table, or give the version that wrote it with --nccl"));
             }
-            self.version = Some(named.id().to_owned());
             return Ok(Some(vec![named]));
         }
         let new = table.is_some_and(|t| t.algos.contains(&Algo::Pat));

@@ -149,7 +149,8 @@ fn rule(
 pub fn head(file: Option<&str>) -> Vec<String> {
     let file = file.unwrap_or("THIS_FILE");
     vec![
-        "load it with NCCL's example tuner plugin (plugins/tuner/example, 2.27.7 and later):"
+        "load it into NCCL 2.28.3 or later with NCCL's example tuner plugin of 2.30.3 or later \
+         (plugins/tuner/example); those of 2.27.7 to 2.29.7 crash at a line that applies:"
             .to_owned(),
         format!(
             "  NCCL_TUNER_PLUGIN=/path/to/libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={file}"

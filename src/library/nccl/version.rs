@@ -165,6 +165,13 @@ impl Version {
         })
     }
 
+    /// The release nearest to the one in a text such as `2.32.3`, whose own rules may not be known;
+    /// `None` if it is no release, or older than all known rules.
+    pub(crate) fn near(text: &str) -> Option<Self> {
+        let (minor, patch) = numbers(plain(text))?;
+        (minor >= OLDEST).then(|| Self::nearest(minor, patch.unwrap_or(0)))
+    }
+
     /// The release nearest to a tag that is not a release; of two equally near ones, the older.
     fn nearest(minor: u32, patch: u32) -> Self {
         // No minor version has sixteen patch levels.
@@ -183,6 +190,26 @@ impl fmt::Display for Version {
     }
 }
 
+/// The minor version from which the rules are those known here.
+const OLDEST: u32 = 18;
+
+/// `2.27.3` of `v2.27.3-1` or `2.27.3+cuda12.4`.
+fn plain(text: &str) -> &str {
+    let text = text.trim().trim_start_matches('v');
+    text.split(['-', '+']).next().unwrap_or(text)
+}
+
+/// The minor version and the patch level, if it has one.
+fn numbers(plain: &str) -> Option<(u32, Option<u32>)> {
+    let numbers: Vec<u32> =
+        plain.split('.').map(str::parse).collect::<std::result::Result<_, _>>().ok()?;
+    match numbers[..] {
+        [2, minor] => Some((minor, None)),
+        [2, minor, patch] => Some((minor, Some(patch))),
+        _ => None,
+    }
+}
+
 impl FromStr for Version {
     type Err = Error;
 
@@ -195,20 +222,12 @@ impl FromStr for Version {
                 return Self::pinned(name);
             }
         }
-        let refuse = || {
+        let plain = plain(text);
+        let (minor, patch) = numbers(plain).ok_or_else(|| {
             Error::input(format!("`{text}` is not an NCCL version"))
                 .help("write a release such as 2.27.3, or the PyTorch that pins it, torch-2.7")
-        };
-        let plain = text.trim_start_matches('v');
-        let plain = plain.split(['-', '+']).next().unwrap_or(plain);
-        let numbers: std::result::Result<Vec<u32>, _> = plain.split('.').map(str::parse).collect();
-        let numbers = numbers.map_err(|_| refuse())?;
-        let (minor, patch) = match numbers[..] {
-            [2, minor] => (minor, None),
-            [2, minor, patch] => (minor, Some(patch)),
-            _ => return Err(refuse()),
-        };
-        if minor < 18 {
+        })?;
+        if minor < OLDEST {
             return Err(Error::unsupported(format!("NCCL {plain} chose by other rules"))
                 .help("use 2.18 or later"));
         }

@@ -10,6 +10,8 @@ use super::talk::{Answer, FarOrder, Job, Order, Task, Timing};
 use super::worker::{Gone, Setup, Worker};
 use crate::base::error::{Error, Result};
 
+/// How long the driver may take to end a killed process, of which others already know.
+const CLEARED: Duration = Duration::from_secs(1);
 /// How often hosts are checked for silence.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -104,11 +106,16 @@ impl<'a> Crew<'a> {
         let mut own: Vec<Option<Answer>> = self.own.iter().map(|_| None).collect();
         let mut others: Vec<Option<Answer>> = self.members().map(|_| None).collect();
         loop {
-            for (worker, answer) in self.own.iter_mut().zip(&mut own) {
-                match answer {
-                    None => *answer = worker.answer()?,
-                    Some(_) => worker.lives()?,
-                }
+            let mut ranks = self.own.iter_mut().zip(&mut own).enumerate();
+            let gone = ranks.find_map(|(rank, (worker, answer))| {
+                let heard = match answer {
+                    None => worker.answer().map(|next| *answer = next),
+                    Some(_) => worker.lives(),
+                };
+                heard.err().map(|gone| (rank, gone))
+            });
+            if let Some((rank, gone)) = gone {
+                return Err(self.cause(rank, gone));
             }
             for (member, answer) in self.members().zip(&mut others) {
                 let next = member.answer(self.run)?;
@@ -127,6 +134,26 @@ impl<'a> Crew<'a> {
                 return Err(Gone::Lost(format!("{who}no answer for {seconds:.1} s: killed")));
             }
             self.rest(left.min(TICK))?;
+        }
+    }
+
+    /// What a rank of this host reports, or what happened to a killed one, which its peers notice
+    /// first: the driver takes time to clear up after it.
+    fn cause(&mut self, rank: usize, gone: Gone) -> Gone {
+        let Gone::Lost(how) = gone else { return gone };
+        if self.own.len() == 1 {
+            return Gone::Lost(how);
+        }
+        let until = Instant::now() + CLEARED;
+        loop {
+            let killed = self.own.iter_mut().zip(0..).find_map(|(worker, rank)| {
+                worker.killed().map(|how| format!("rank {rank}: {how}"))
+            });
+            match killed {
+                Some(killed) => return Gone::Lost(killed),
+                None if Instant::now() < until => std::thread::sleep(TICK / 10),
+                None => return Gone::Lost(format!("rank {rank}: {how}")),
+            }
         }
     }
 

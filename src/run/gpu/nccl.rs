@@ -23,8 +23,9 @@ use crate::base::error::{Error, Result};
 /// The names tried if no file is given.
 pub const NAMES: &[&str] = &["libnccl.so.2", "libnccl.so"];
 
-/// `ncclSum`, `ncclInProgress`.
+/// `ncclSum`, `ncclRemoteError`, `ncclInProgress`.
 const SUM: c_int = 0;
+const REMOTE: c_int = 6;
 const IN_PROGRESS: c_int = 7;
 
 /// An id that all ranks of a communicator share before it is created.
@@ -267,8 +268,9 @@ impl Nccl {
         }
         // SAFETY: NCCL returns a constant text for every number.
         let text = unsafe { CStr::from_ptr((self.functions.text)(code)) };
-        Err(Error::environment(format!("NCCL says: {}", text.to_string_lossy()))
-            .at(call.to_owned()))
+        let what = format!("NCCL says: {}", text.to_string_lossy());
+        let error = if code == REMOTE { Error::lost(what) } else { Error::environment(what) };
+        Err(error.at(call.to_owned()))
     }
 
     fn lacks(&self, symbol: &str) -> Error {

@@ -42,7 +42,7 @@ pub fn serve(control: OwnedFd) -> Result<()> {
     let done = work(&mut stream, task);
     if let Err(error) = done {
         // If the other end is gone, it cannot receive this.
-        let _ = write(&mut stream, &Answer::Refused(error.to_string()));
+        let _ = write(&mut stream, &Answer::from(error));
     }
     Ok(())
 }
@@ -117,8 +117,8 @@ fn blocks(
         }
         let op: Op = timing.op.parse()?;
         // Errors are reported before resources are freed, which may wait for a peer that is gone.
-        let answer = time(&timing, &op).unwrap_or_else(|e| Answer::Refused(e.to_string()));
-        let is_over = matches!(answer, Answer::Refused(_));
+        let answer = time(&timing, &op).unwrap_or_else(Answer::from);
+        let is_over = matches!(answer, Answer::Refused(_) | Answer::Lost(_));
         tell(stream, &answer)?;
         if is_over {
             return Ok(());

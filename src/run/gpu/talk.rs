@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::nccl::Release;
 use super::pace::{Pace, name};
+use crate::base::error::Error;
 
 /// The job of a process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -92,6 +93,18 @@ pub(super) enum Answer {
     Wrong(String),
     /// This machine does not permit it.
     Refused(String),
+    /// Another process or a connection was lost.
+    Lost(String),
+}
+
+impl From<Error> for Answer {
+    fn from(error: Error) -> Self {
+        if error.is_lost() {
+            Self::Lost(error.to_string())
+        } else {
+            Self::Refused(error.to_string())
+        }
+    }
 }
 
 /// The GPUs and NCCL that a process sees.

@@ -135,6 +135,7 @@ impl Worker {
         self.hear();
         match take::<Answer>(&mut self.inbox) {
             Ok(Some(Answer::Refused(text))) => Err(Gone::Refused(text)),
+            Ok(Some(Answer::Lost(text))) => Err(Gone::Lost(text.replace("\n  ", "; "))),
             Ok(None) if is_dead => Err(self.lost()),
             Ok(answer) => Ok(answer),
             Err(e) => Err(Gone::Lost(format!("its answer cannot be read: {e}"))),
@@ -144,6 +145,12 @@ impl Worker {
     /// An error if it has ended since its last answer.
     pub(super) fn lives(&mut self) -> std::result::Result<(), Gone> {
         if self.is_dead() { Err(self.lost()) } else { Ok(()) }
+    }
+
+    /// How it was ended from outside, if it was: its peers then report that they lost it.
+    pub(super) fn killed(&mut self) -> Option<String> {
+        let signal = self.child.try_wait().ok()??.signal()?;
+        Some(format!("it was killed by signal {signal}"))
     }
 
     fn is_dead(&self) -> bool {

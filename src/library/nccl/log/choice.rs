@@ -155,7 +155,8 @@ pub(super) fn read(message: &str, printer: &str, line: usize) -> Result<Choice, 
             }
             Detail::Time(Micros(time))
         }
-        [range] => {
+        // 2.32 adds `cgaClusterSize 4`.
+        [range, ..] => {
             let range = range.strip_prefix("channel{Lo..Hi}={").and_then(|r| r.strip_suffix('}'));
             let (low, high) = range.and_then(|r| r.split_once("..")).ok_or_else(cut)?;
             let low: u32 = low.parse().map_err(|_| cut())?;
@@ -213,6 +214,9 @@ mod tests {
         let new = read(new, "", 1).unwrap();
         assert_eq!((new.algo, new.proto, new.is_per_rank()), (Algo::NvlsTree, Proto::Simple, true));
         assert_eq!(new.detail, Detail::Channels(0, 15));
+        let newest =
+            "Reduce: 8 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0} cgaClusterSize 4";
+        assert_eq!(read(newest, "", 1).unwrap().detail, Detail::Channels(0, 0));
     }
 
     #[test]
