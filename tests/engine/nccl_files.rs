@@ -3,7 +3,8 @@
 //!
 //! `data/nccl_logs` holds tables printed by NCCL 2.21.5, 2.30.7 (two nodes of a DGX H100 topology)
 //! and 2.30.7 (four of T4s over TCP), with lines of ours around them in NCCL's formats. The choices
-//! in `h100-2x8.log` are NCCL's; those in `t4-4x1.log` are ours.
+//! in `h100-2x8.log` are NCCL's; those in `t4-4x1.log` are ours. `h200-4x1.log` is what NCCL 2.32.3
+//! wrote for four ranks that shared an H200 (`scripts/gpu-acceptance`), without lines of other kinds.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -25,6 +26,8 @@ fn release(tag: &str) -> Version {
 
 const H100: &str = include_str!("../data/nccl_logs/h100-2x8.log");
 const T4: &str = include_str!("../data/nccl_logs/t4-4x1.log");
+
+const H200: &str = include_str!("../data/nccl_logs/h200-4x1.log");
 
 fn communicators() -> Vec<(Named, String)> {
     let mut text = String::new();
@@ -271,6 +274,22 @@ fn a_whole_log_is_as_computed() {
     assert_eq!(of(1 << 20), &["AllReduce"]);
     assert_eq!(of(65536), &["AllReduce"]);
     assert_eq!(report.choices[0].functions, ["AllGather", "ReduceScatter"]);
+}
+
+/// A release between those whose rules are known, and lines that end with the cluster's size.
+#[test]
+fn a_release_without_rules_of_its_own_is_compared_with_the_nearest() {
+    let told = Told { gpu: Some(Capability(90)), ..Told::default() };
+    let report = check(H200, &Asked { told, ..Asked::default() });
+    assert_eq!((report.version.as_deref(), report.rules), (Some("2.32.3"), Some("2.32.6")));
+    let table = report.table.as_ref().unwrap();
+    assert_eq!((table.compared, table.differences.len()), (Some(180), 0));
+    assert_eq!(verdicts(&report), [60, 0, 0, 0]);
+    let notes = &report.notes;
+    assert!(notes.iter().any(|n| n.contains("compared with those of 2.32.6")), "{notes:?}");
+    // Older ones than all known rules are only decoded.
+    let old = check(&H200.replace("2.32.3", "2.16.5"), &Asked::default());
+    assert_eq!((old.version.as_deref(), old.rules), (Some("2.16.5"), None));
 }
 
 /// The same without what it says of itself: the table tells.

@@ -484,15 +484,27 @@ fn loopback(plan: &mut Plan, facts: &Facts, setup: &mut Setup) -> String {
     }
     setup.environment.retain(|(name, _)| told.iter().all(|(own, _)| own != name));
     setup.environment.extend(told);
-    let how = match allowed {
-        true => "ranks share a GPU",
-        false => {
+    let how = match (allowed, has_mps(&setup.environment)) {
+        (true, _) => "ranks share a GPU",
+        (false, true) => {
             "ranks share a GPU; each is a process and, for NCCL, a separate host, over sockets"
+        }
+        (false, false) => {
+            "ranks share a GPU; each is a process and, for NCCL, a separate host, over sockets; the \
+             GPU gives processes turns of milliseconds, and most times here are those of turns: \
+             `nvidia-cuda-mps-control -d` lets them work at once"
         }
     };
     format!(
         "single-gpu-loopback: {how}; steps and switches can be read, rates of links were not measured"
     )
+}
+
+/// Whether a daemon lets processes use a GPU at the same time (MPS); it listens in this folder.
+fn has_mps(environment: &[(String, String)]) -> bool {
+    let named = environment.iter().find(|(name, _)| name == "CUDA_MPS_PIPE_DIRECTORY");
+    let folder = named.map_or("/tmp/nvidia-mps", |(_, folder)| folder);
+    std::path::Path::new(folder).join("control").exists()
 }
 
 /// The GPUs that the kernel module lists, independent of the driver.

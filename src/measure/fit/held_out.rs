@@ -52,7 +52,8 @@ pub struct Predicted {
     pub error: Ratio,
 }
 
-/// Predicts every entry by a fit without the entries that share its mark.
+/// Predicts every entry by a fit without the entries that share its mark. An entry with a parameter
+/// that only those entries have, such as the rate of messages that only they send, cannot be predicted.
 pub(super) fn predict<K: PartialEq>(
     basis: &Basis,
     entries: &[Entry],
@@ -70,7 +71,11 @@ pub(super) fn predict<K: PartialEq>(
             continue;
         }
         let model = Model { basis: basis.clone(), x: design.fit(&shown) };
-        for j in (i..entries.len()).filter(|&j| marks[j] == marks[i]) {
+        let has = |entry: usize, parameter: usize| design.rows[entry].columns[parameter] != 0.0;
+        let known: Vec<bool> =
+            (0..basis.p()).map(|p| shown.iter().any(|&other| has(other, p))).collect();
+        let is_possible = |entry: usize| (0..basis.p()).all(|p| known[p] || !has(entry, p));
+        for j in (i..entries.len()).filter(|&j| marks[j] == marks[i] && is_possible(j)) {
             let predicted = model.predict(&entries[j].path);
             let error = Ratio(predicted / entries[j].time - 1.0);
             told[j] =

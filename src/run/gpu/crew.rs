@@ -126,10 +126,17 @@ impl<'a> Crew<'a> {
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
+                let stopped = (0..).zip(&self.own).filter(|(_, worker)| worker.is_stopped());
+                let stopped: Vec<String> =
+                    stopped.map(|(rank, _)| format!("rank {rank}")).collect();
                 let silent = self.members().zip(&others).filter(|(_, answer)| answer.is_none());
                 let silent: Vec<&str> = silent.map(|(member, _)| member.name()).collect();
                 let here = own.iter().any(Option::is_none);
-                let who = if here { String::new() } else { silent.join(", ") + ": " };
+                let who = match (stopped.is_empty(), here) {
+                    (false, _) => stopped.join(", ") + " is stopped: ",
+                    (true, true) => String::new(),
+                    (true, false) => silent.join(", ") + ": ",
+                };
                 let seconds = patience.as_secs_f64();
                 return Err(Gone::Lost(format!("{who}no answer for {seconds:.1} s: killed")));
             }

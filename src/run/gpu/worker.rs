@@ -153,6 +153,13 @@ impl Worker {
         Some(format!("it was killed by signal {signal}"))
     }
 
+    /// Whether a signal has stopped it (SIGSTOP): others then wait for it.
+    pub(super) fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        // The state follows the name, which may contain anything.
+        stat.rsplit(") ").next().is_some_and(|after| after.starts_with('T'))
+    }
+
     fn is_dead(&self) -> bool {
         let mut death = [PollFd::new(&self.death, PollFlags::IN)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
