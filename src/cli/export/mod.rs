@@ -60,7 +60,7 @@ pub(super) struct Args {
     #[arg(long = "log", value_name = "[CHOICE=]FILE")]
     logs: Vec<String>,
     /// The file to write, atomically, instead of standard output
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, alias = "out", value_name = "FILE")]
     output: Option<String>,
     #[command(flatten)]
     on: OnFlags,
