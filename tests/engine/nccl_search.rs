@@ -310,6 +310,26 @@ CPU/0-0 (1/1/2)
     );
 }
 
+/// What releases of NCCL printed of a virtual machine with a GPU and the loopback as its NIC, one rank
+/// on each of four hosts (`scripts/gpu-acceptance`); NCCL wrote the topology file, too. It was that of
+/// an H200; 2.20.5 and 2.31.2 ran beside an H100, whose device number is replaced.
+#[test]
+fn a_virtual_machine_is_drawn_as_nccl_drew_it() {
+    const FILE: &str = include_str!("../data/nccl_topologies/one-gpu-vm.xml");
+    const PRINTED: &str = include_str!("../data/nccl_topologies/one-gpu-vm.txt");
+    let description = read(FILE, "one-gpu-vm.xml").unwrap();
+    let job = Job { nodes: 4, per_node: None };
+    let mut releases = 0;
+    for printed in PRINTED.split("# NCCL ").skip(1) {
+        let (tag, wanted) = printed.split_once('\n').unwrap();
+        let lines = picture(&description, release(tag), job, &Knobs::default()).unwrap();
+        let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+        assert_eq!(lines, wanted.trim_end().lines().collect::<Vec<_>>(), "{tag}");
+        releases += 1;
+    }
+    assert_eq!(releases, 8);
+}
+
 /// The XML is that of `NCCL_GRAPH_DUMP_FILE`: its reader makes the same communicator of it.
 #[test]
 fn graphs_survive_their_file() {

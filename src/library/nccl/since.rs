@@ -215,7 +215,7 @@ pub(crate) const BROADCOM_MAKE: Rule = since(20, 3);
 pub(crate) const BROADCOM_FROM_FIRST: Rule = since(27, 3);
 /// Links between PCI switches are read.
 pub(crate) const PCI_LINKS: Rule = since(22, 3);
-/// Each function of a device is a NIC, and below a processor there is one per NUMA node.
+/// Each function of a device is a NIC.
 pub(crate) const NIC_FUNCTIONS: Rule = since(24, 3);
 /// A `guid` without 0x is read; before, it became 0, so that all such NICs were one.
 pub(crate) const PLAIN_GUID: Rule = since(28, 7);
@@ -410,6 +410,8 @@ pub(crate) const SPEED_45_0: Rule = until(27, 5);
 pub(crate) const HEX_IDS: Rule = since(21, 5);
 /// NICs have a host and a number in the log.
 pub(crate) const NICS_BY_HOST: Rule = since(23, 4);
+/// A drawn port says whether it reduces.
+pub(crate) const PORTS_SAY_COLLECTIVE: Rule = since(24, 3);
 /// For NVLS the log names the head, and it names GPUs by their addresses.
 #[cfg(feature = "cli")]
 pub(crate) const BUS_IDS: Rule = since(27, 5);

@@ -27,13 +27,19 @@ pub(super) fn nodes(system: &mut System, description: &Description) -> Result<()
             model: model(system.version, cpu),
             between: rate_between(system.version, cpu),
         });
-        let node = system.add(Kind::Cpu, id(host, cpu.numa as u64), what, cpu.line)?;
+        let numa = match system.version.has(since::NICS_BY_HOST) {
+            true => id(host, cpu.numa as u64),
+            // Not cut to a node's part.
+            false => (host << 56).wrapping_add(cpu.numa as u64),
+        };
+        let node = system.add(Kind::Cpu, numa, what, cpu.line)?;
         for device in &cpu.below {
             match device {
                 Device::Pci(pci) => below(system, pci, node, host)?,
                 Device::Nic(nets) => {
-                    let by_numa = system.version.has(since::NIC_FUNCTIONS);
-                    let local = id(host, if by_numa { cpu.numa as u64 } else { 0 });
+                    // All NICs of a host without a PCI device are one, also those of other
+                    // processors: NCCL shifts the processor's number out of the id.
+                    let local = id(host, 0);
                     let nic = match system.find(Kind::Nic, local) {
                         Some(nic) => nic,
                         None => {

@@ -48,7 +48,8 @@ fn hexed(version: Version, id: u64, whole: bool) -> String {
     match version {
         _ if !version.has(since::HOSTS) => format!("{id:X}"),
         _ if whole && !version.has(since::NICS_BY_HOST) => format!("{id:x}"),
-        _ => format!("{:x}-{:x}", id >> 56, id & ((1 << 56) - 1)),
+        // NCCL shifts a signed number: an unknown NUMA node, -1, fills the host's part too.
+        _ => format!("{:x}-{:x}", id.cast_signed() >> 56, id & ((1 << 56) - 1)),
     }
 }
 
@@ -107,7 +108,7 @@ impl Drawing<'_> {
     fn port(&self, node: usize) -> String {
         let What::Net(net) = &self.system.nodes[node].what else { return String::new() };
         let collective = match self.system.version {
-            version if !version.has(since::NICS_BY_HOST) => String::new(),
+            version if !version.has(since::PORTS_SAY_COLLECTIVE) => String::new(),
             _ => format!("{}/", u8::from(net.collective)),
         };
         format!(" ({collective}{:x}/{}/{:.6})", net.asic, net.port, net.rate)
