@@ -618,6 +618,74 @@ impl Desk for Counter {
     }
 }
 
+/// Sends a signal to the second process of a launch when the first block has been measured.
+struct Fault {
+    signal: &'static str,
+    processes: Vec<u32>,
+    is_sent: bool,
+}
+
+impl Desk for Fault {
+    fn keep(&mut self, record: &Record) -> Result<()> {
+        match record {
+            Record::Launch(launch) => self.processes.clone_from(&launch.pids),
+            Record::Block(_) if !self.is_sent => {
+                signal(self.signal, self.processes[1]);
+                self.is_sent = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, _: usize, _: usize, _: &str) {}
+
+    fn time(&self) -> String {
+        String::new()
+    }
+}
+
+#[test]
+fn a_rank_that_shares_a_gpu_is_named_when_it_is_lost() {
+    for (signal, wanted) in [
+        ("KILL", "rank 1: it was killed by signal 9"),
+        ("STOP", "rank 1 is stopped: no answer for 3.0 s: killed"),
+    ] {
+        let folder = Folder::new(&format!("shared-{signal}"));
+        let library = stand_ins().join("new");
+        let told = [
+            ("LD_LIBRARY_PATH", &*library.to_string_lossy()),
+            ("STANDIN_GPUS", "1"),
+            ("STANDIN_VERSION", "22703"),
+        ];
+        let setup = Setup {
+            program: (PathBuf::from(env!("CARGO_BIN_EXE_collcost")), vec!["run-gpu".to_owned()]),
+            library: vec![library.join("libnccl.so.2")],
+            environment: told.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+            scratch: folder.0.clone(),
+            patience: Duration::from_secs(3),
+            starting: Duration::from_secs(60),
+            interrupt: None,
+        };
+        let plan = Plan {
+            gpus: vec![vec![0], vec![0]],
+            apart: true,
+            nodes: 2,
+            sets: vec![Set::AUTO],
+            calls: vec![(Collective::AllReduce, DataType::F32)],
+            sizes: vec![Bytes(8), Bytes(4096)],
+            registered: false,
+            launches: 1,
+            seed: 1,
+            budget: Duration::from_secs(60),
+        };
+        let mut desk = Fault { signal, processes: Vec::new(), is_sent: false };
+        let error = gpu::nccl(&setup, None, &plan, &BTreeSet::new(), &mut desk).unwrap_err();
+        assert!(error.is_lost() && desk.is_sent, "{error}");
+        assert_eq!(error.what(), format!("NCCL's own choice: {wanted}"));
+    }
+}
+
 #[test]
 fn a_way_that_hangs_is_killed_and_the_others_go_on() {
     let folder = Folder::new("hang");

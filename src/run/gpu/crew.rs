@@ -115,11 +115,18 @@ impl<'a> Crew<'a> {
                 heard.err().map(|gone| (rank, gone))
             });
             if let Some((rank, gone)) = gone {
-                return Err(self.cause(rank, gone));
+                return Err(match gone {
+                    Gone::Lost(how) if own.len() > 1 => self.cause(format!("rank {rank}: {how}")),
+                    Gone::Lost(how) => self.cause(how),
+                    gone => gone,
+                });
             }
             for (member, answer) in self.members().zip(&mut others) {
-                let next = member.answer(self.run)?;
-                *answer = answer.take().or(next);
+                match member.answer(self.run) {
+                    Ok(next) => *answer = answer.take().or(next),
+                    Err(Gone::Lost(how)) => return Err(self.cause(how)),
+                    Err(gone) => return Err(gone),
+                }
             }
             if own.iter().chain(&others).all(Option::is_some) {
                 return Ok(own.into_iter().chain(others).flatten().collect());
@@ -144,24 +151,24 @@ impl<'a> Crew<'a> {
         }
     }
 
-    /// What a rank of this host reports, or what happened to a killed one, which its peers notice
-    /// first: the driver takes time to clear up after it.
-    fn cause(&mut self, rank: usize, gone: Gone) -> Gone {
-        let Gone::Lost(how) = gone else { return gone };
-        if self.own.len() == 1 {
-            return Gone::Lost(how);
-        }
+    /// What a rank reports, or what happened to another one or its host: peers of a killed process know
+    /// of it first, because the driver takes time to clear up after it.
+    fn cause(&mut self, said: String) -> Gone {
         let until = Instant::now() + CLEARED;
-        loop {
-            let killed = self.own.iter_mut().zip(0..).find_map(|(worker, rank)| {
-                worker.killed().map(|how| format!("rank {rank}: {how}"))
-            });
-            match killed {
-                Some(killed) => return Gone::Lost(killed),
-                None if Instant::now() < until => std::thread::sleep(TICK / 10),
-                None => return Gone::Lost(format!("rank {rank}: {how}")),
+        while (self.own.len() > 1 || self.fleet.is_some()) && Instant::now() < until {
+            let mut ranks = self.own.iter_mut().enumerate();
+            let killed = ranks.find_map(|(rank, worker)| Some((rank, worker.killed()?)));
+            if let Some((rank, how)) = killed.filter(|_| self.own.len() > 1) {
+                return Gone::Lost(format!("rank {rank}: {how}"));
             }
+            for member in self.members() {
+                if let Err(lost @ Gone::All(_)) = member.answer(self.run) {
+                    return lost;
+                }
+            }
+            std::thread::sleep(TICK / 10);
         }
+        Gone::Lost(said)
     }
 
     fn members(&self) -> impl Iterator<Item = &'a Member> + use<'a> {

@@ -138,9 +138,6 @@ impl Member {
                 FromWorker::Did(FarNews::Said(of, Answer::Refused(text))) if of == run => {
                     return Err(Gone::Refused(format!("{}: {text}", self.name)));
                 }
-                FromWorker::Did(FarNews::Said(of, Answer::Lost(how))) if of == run => {
-                    return Err(Gone::Lost(format!("{}: {how}", self.name)));
-                }
                 FromWorker::Did(FarNews::Said(of, answer)) if of == run => return Ok(Some(answer)),
                 FromWorker::Did(FarNews::Ended(of, how)) if of == run => {
                     return Err(Gone::Lost(format!("{}: {how}", self.name)));

@@ -150,7 +150,7 @@ impl Worker {
     /// How it was ended from outside, if it was: its peers then report that they lost it.
     pub(super) fn killed(&mut self) -> Option<String> {
         let signal = self.child.try_wait().ok()??.signal()?;
-        Some(format!("it was killed by signal {signal}"))
+        Some(format!("it was killed by signal {signal}{}", last_line(&self.errors)))
     }
 
     /// Whether a signal has stopped it (SIGSTOP): others then wait for it.
