@@ -139,8 +139,10 @@ impl Nccl {
             }
         }
         let first = tried.first().map_or("", |t| t.lines().next().unwrap_or(""));
-        Err(Error::environment(format!("NCCL cannot be loaded: {first}"))
-            .help("install libnccl2, or give the file with --nccl-lib or COLLCOST_NCCL"))
+        Err(Error::environment(format!("NCCL cannot be loaded: {first}")).help(
+            "install libnccl2, or give the file with --nccl-lib or COLLCOST_NCCL: PyTorch's is \
+                 site-packages/nvidia/nccl/lib/libnccl.so.2",
+        ))
     }
 
     fn of(library: Library, name: &str) -> Result<Self> {
