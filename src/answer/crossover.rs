@@ -244,7 +244,7 @@ fn runs_over_sizes(registry: &Registry, query: &Query) -> Result<Vec<Running>> {
 fn add_running(all: &mut Vec<Running>, registry: &Registry, query: &Query) -> Result<()> {
     let expecting = Expecting::new(registry, query)?;
     let runs = expecting.runs(query.size);
-    if runs.rules != Rules::Own {
+    if !matches!(runs.rules, Rules::Own | Rules::Measured) {
         return Ok(());
     }
     let (n, name) = (f64::from(query.shape.ranks), runs.name());

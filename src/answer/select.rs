@@ -306,7 +306,7 @@ impl<'a> Model<'a> {
             return Some(Expect::stated(expected, kernel.into(), busbw));
         }
         let expect = Expect::new(self.expecting.as_ref()?, size);
-        let own = matches!(expect.runs.rules, Rules::Own | Rules::OtherRelease);
+        let own = matches!(expect.runs.rules, Rules::Own | Rules::OtherRelease | Rules::Measured);
         (own && expect.runs.name() == choice.name).then_some(expect)
     }
 

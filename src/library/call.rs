@@ -10,7 +10,7 @@ use crate::base::quantity::Bytes;
 use crate::library::engines::Conditions;
 use crate::library::nccl::topology::Description;
 use crate::machine::fabric::Fabric;
-use crate::machine::profile::Hardware;
+use crate::machine::profile::{Hardware, Nccl};
 use crate::machine::query::Query;
 
 /// MPI's variants of a collective; libraries have separate rules for them.
@@ -70,6 +70,8 @@ pub struct Site {
     pub nodes: u32,
     /// The name under which NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
     pub nccl_graphs: Option<String>,
+    /// What NCCL ran on it when it was measured.
+    pub nccl_measured: Option<Arc<Nccl>>,
     /// The input of NCCL's own search, if the profile has it.
     pub topology: Option<Arc<Description>>,
     /// Its links and switches, if known.

@@ -12,7 +12,7 @@ use crate::machine::graph::Graph;
 use crate::machine::link::Link;
 use crate::machine::nccl::Description;
 use crate::machine::placement::Placement;
-use crate::machine::profile::{Calibration, Hardware, How, Measured, NetworkKind, Profile};
+use crate::machine::profile::{Calibration, Hardware, How, Measured, Nccl, NetworkKind, Profile};
 use crate::machine::sample::DataType;
 use crate::machine::what_if::Figure;
 use crate::model::algorithm::Library;
@@ -76,6 +76,8 @@ pub struct Machine {
     pub library: Option<String>,
     /// The name under which NCCL's graphs on it are known; `None` if rates or NICs were changed.
     pub nccl_graphs: Option<String>,
+    /// What NCCL ran on it when it was measured, under the same conditions.
+    pub nccl_measured: Option<Arc<Nccl>>,
     /// The input of NCCL's search, under the same conditions.
     pub topology: Option<Arc<Description>>,
     /// The links between its ranks, one by one, under the same conditions.
@@ -197,6 +199,7 @@ impl Machine {
             chosen,
             library: profile.library.clone(),
             nccl_graphs: profile.nccl_graphs.clone(),
+            nccl_measured: profile.nccl.clone().map(Arc::new),
             topology: profile.topology.clone(),
             graph: profile.graph.clone(),
             origins: origins.collect(),
@@ -241,6 +244,7 @@ impl Machine {
             chosen: "flags",
             library: None,
             nccl_graphs: None,
+            nccl_measured: None,
             topology: None,
             graph: None,
             origins: vec![Origin::default(); tiers.len()],
@@ -341,6 +345,7 @@ impl Machine {
     /// The link-by-link description no longer matches the machine.
     fn forget_graphs(&mut self) {
         (self.nccl_graphs, self.topology, self.graph) = (None, None, None);
+        self.nccl_measured = None;
     }
 
     /// Marks a parameter as given: its former source no longer applies.

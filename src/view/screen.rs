@@ -128,6 +128,7 @@ fn runs(expect: &Expect, report: &Cost) -> String {
     let version = runs.version.as_ref().map_or(String::new(), |v| format!(" {v}"));
     let how = match runs.rules {
         Rules::Own => format!("{library}{version}'s own rules"),
+        Rules::Measured => format!("as {library}{version} chose when this machine was measured"),
         Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
         Rules::Unknown => {
             let of = report.machine.library.as_ref().map_or("", |_| " of what it has");

@@ -168,8 +168,23 @@ fn the_figures_behind_nccl_are_found_again() {
     let profile = folder.file("node.toml");
     let text = fs::read_to_string(&profile).expect("the profile");
     assert!(text.contains("[[nccl.protocol]]") && text.contains("[[nccl.switch]]"), "{text}");
-    let asked = collcost("none", &format!("allreduce 1M -n 4 --on {profile}"), &[]);
-    assert!(asked.status.success(), "{}", said(&asked));
+    // What runs is known from the log, for the measured ranks and links; every verb says the same.
+    let runs = |line: &str| -> (String, String) {
+        let asked = collcost("none", &format!("{line} --on {profile} --format json"), &[]);
+        assert!(asked.status.success(), "{}", said(&asked));
+        let answer: Value = serde_json::from_slice(&asked.stdout).expect("JSON");
+        let text = |key: &str| answer["expect"]["runs"][key].as_str().unwrap_or("").to_owned();
+        (text("algorithm"), text("rules"))
+    };
+    let known = |name: &str| (name.to_owned(), "measured".to_owned());
+    assert_eq!(runs("allreduce 8 -n 4"), known("Ring/LL"));
+    assert_eq!(runs("allreduce 1M -n 4"), known("Ring/Simple"));
+    for line in ["allreduce 1M -n 2", "allreduce 1M -n 4 --bw 10GB/s", "allreduce 4 -n 4"] {
+        assert_eq!(runs(line).1, "unknown", "{line}");
+    }
+    let chosen = collcost("none", &format!("choose nccl allreduce 8 -n 4 --on {profile}"), &[]);
+    let chosen = String::from_utf8_lossy(&chosen.stdout).into_owned();
+    assert!(chosen.contains("runs        Ring/LL (nccl@2."), "{chosen}");
     // The same fit again on a computer without GPUs.
     let samples = folder.file("node.samples.jsonl");
     let again = collcost("none", &format!("fit {samples} --format json"), &[]);

@@ -29,6 +29,7 @@ mod lanes;
 pub mod log;
 mod machine;
 mod machines;
+pub(crate) mod observed;
 pub(crate) mod point_to_point;
 pub mod policy;
 mod printed;

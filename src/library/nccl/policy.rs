@@ -5,6 +5,7 @@
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::library::nccl::observed::Observed;
 use crate::library::nccl::point_to_point::{ALWAYS, PointToPoint, choice, no_barrier, sends};
 use crate::library::nccl::ranges::cell;
 use crate::library::nccl::search::{Job, search};
@@ -16,11 +17,15 @@ use crate::library::nccl::{
 use crate::library::{Call, Choice, Meta, Part, Pipeline, Policy, Runs, Site, Where};
 use crate::model::algorithm::{Library, Reason};
 
-/// The rules of a release: without graphs, only what needs none.
+/// The rules of a release: without graphs, what NCCL ran when the machine was measured, or what needs
+/// no graphs.
 pub(in crate::library) fn of(version: Version, site: &Site) -> Box<dyn Policy> {
     match Nccl::new(site, version) {
         Ok(nccl) => Box::new(nccl),
-        Err(unknown) => Box::new(PointToPoint::new(version, unknown)),
+        Err(unknown) => match Observed::of(site) {
+            Some(observed) => Box::new(observed),
+            None => Box::new(PointToPoint::new(version, unknown)),
+        },
     }
 }
 
@@ -113,37 +118,47 @@ impl Nccl {
     /// The algorithms of the decision, as far as closed forms have them.
     fn runs(&self, collective: Collective, decision: &Decision) -> Runs {
         let Communicator { ranks, nodes, .. } = self.comm;
-        let alone = nodes == 1 || nodes == ranks;
-        let (algorithm, pipelined) = match decision.algo {
-            Algo::Ring => match collective {
-                Collective::Broadcast | Collective::Reduce if alone => ("chain", true),
-                Collective::Broadcast | Collective::Reduce => ("chain-rails", true),
-                _ if alone => ("ring", false),
-                _ => ("ring-rails", false),
-            },
-            Algo::Tree if alone => ("double-binary-tree", true),
-            Algo::Tree => ("tree-rails", true),
-            Algo::NvlsTree => ("nvlstree", true),
-            Algo::Nvls if nodes == 1 => ("inc", false),
-            Algo::Pat => ("pat", false),
-            Algo::CollNetDirect | Algo::CollNetChain if nodes == 1 => {
-                return Runs::unpriced("no network reduces for the ranks of one node");
-            }
-            // With one rank per node, the stages inside a node are empty.
-            Algo::Nvls | Algo::CollNetDirect | Algo::CollNetChain if alone => ("inc", false),
-            Algo::Nvls => ("nvls-sharp", true),
-            Algo::CollNetDirect => ("collnet-direct", true),
-            Algo::CollNetChain => ("collnet-chain", true),
-        };
-        let mut part = Part::new(collective, ranks, Where::All, algorithm);
-        part.best_segments = pipelined;
-        part.wire = match decision.proto {
-            Proto::Ll => Ratio(2.0),
-            Proto::Ll128 => Ratio(128.0 / 120.0),
-            Proto::Simple => Ratio(1.0),
-        };
-        Runs::Parts(vec![part])
+        runs((ranks, nodes), collective, (decision.algo, decision.proto))
     }
+}
+
+/// What an algorithm and a protocol of NCCL are over so many ranks and nodes, as far as closed forms have
+/// them.
+pub(super) fn runs(
+    (ranks, nodes): (u32, u32),
+    collective: Collective,
+    (algo, proto): (Algo, Proto),
+) -> Runs {
+    let alone = nodes == 1 || nodes == ranks;
+    let (algorithm, pipelined) = match algo {
+        Algo::Ring => match collective {
+            Collective::Broadcast | Collective::Reduce if alone => ("chain", true),
+            Collective::Broadcast | Collective::Reduce => ("chain-rails", true),
+            _ if alone => ("ring", false),
+            _ => ("ring-rails", false),
+        },
+        Algo::Tree if alone => ("double-binary-tree", true),
+        Algo::Tree => ("tree-rails", true),
+        Algo::NvlsTree => ("nvlstree", true),
+        Algo::Nvls if nodes == 1 => ("inc", false),
+        Algo::Pat => ("pat", false),
+        Algo::CollNetDirect | Algo::CollNetChain if nodes == 1 => {
+            return Runs::unpriced("no network reduces for the ranks of one node");
+        }
+        // With one rank per node, the stages inside a node are empty.
+        Algo::Nvls | Algo::CollNetDirect | Algo::CollNetChain if alone => ("inc", false),
+        Algo::Nvls => ("nvls-sharp", true),
+        Algo::CollNetDirect => ("collnet-direct", true),
+        Algo::CollNetChain => ("collnet-chain", true),
+    };
+    let mut part = Part::new(collective, ranks, Where::All, algorithm);
+    part.best_segments = pipelined;
+    part.wire = match proto {
+        Proto::Ll => Ratio(2.0),
+        Proto::Ll128 => Ratio(128.0 / 120.0),
+        Proto::Simple => Ratio(1.0),
+    };
+    Runs::Parts(vec![part])
 }
 
 /// The place of the tuner in a release's source.

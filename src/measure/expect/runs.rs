@@ -4,6 +4,7 @@ use super::ideal::Priced;
 use crate::base::quantity::Bytes;
 use crate::library::engines::{Conditions, Kernel};
 use crate::library::nccl::Version;
+use crate::library::nccl::observed::Observed;
 use crate::library::nccl::point_to_point::sends;
 use crate::library::{Call, Choice, Nccl, Policy, Site, intervals, policy};
 use crate::machine::query::Query;
@@ -18,6 +19,8 @@ pub enum Rules {
     Own,
     /// By the rules of another release.
     OtherRelease,
+    /// By the library's own log when the machine was measured.
+    Measured,
     /// Its rules are unknown: the algorithm that it ships with the lowest ideal price.
     Unknown,
     /// The user named it.
@@ -94,6 +97,7 @@ pub(super) struct Ruler {
 
 enum Which {
     Nccl(Box<Nccl>),
+    Measured(Observed),
     Other(Box<dyn Policy>),
 }
 
@@ -107,29 +111,33 @@ impl Ruler {
         let is_own = query.machine.library.as_deref() == Some(library.id());
         let policy = match library {
             Library::Nccl if !(is_own && sends(call.collective)) => {
-                Which::Nccl(Box::new(Nccl::new(&site, Version::NEWEST).ok()?))
+                match Nccl::new(&site, Version::NEWEST) {
+                    Ok(nccl) => Which::Nccl(Box::new(nccl)),
+                    Err(_) => Which::Measured(Observed::of(&site)?),
+                }
             }
             _ => Which::Other(policy(library.id(), &site).ok()?),
         };
         Some(Self { library, policy, call })
     }
 
+    fn policy(&self) -> &dyn Policy {
+        match &self.policy {
+            Which::Nccl(nccl) => &**nccl,
+            Which::Measured(observed) => observed,
+            Which::Other(policy) => &**policy,
+        }
+    }
+
     /// What runs for `size` bytes, as algorithms.
     pub(super) fn choose(&self, size: Bytes) -> Option<Choice> {
         let call = Call { size, ..self.call };
-        match &self.policy {
-            Which::Nccl(nccl) => nccl.choose(&call).ok(),
-            Which::Other(policy) => policy.choose(&call).ok(),
-        }
+        self.policy().choose(&call).ok()
     }
 
     /// The choices, each from a size on, in the library's terms.
     pub(super) fn switch_points(&self) -> Vec<(Bytes, String)> {
-        let policy: &dyn Policy = match &self.policy {
-            Which::Nccl(nccl) => &**nccl,
-            Which::Other(policy) => &**policy,
-        };
-        let found = intervals(policy, &self.call, Bytes(1), LARGEST).unwrap_or_default();
+        let found = intervals(self.policy(), &self.call, Bytes(1), LARGEST).unwrap_or_default();
         let mut points: Vec<(Bytes, String)> = Vec::new();
         for interval in found {
             let name = interval.choice.name.into_owned();
@@ -156,14 +164,20 @@ impl Ruler {
                     rules: Rules::Own,
                 })
             }
-            Which::Other(policy) => Some(Runs {
-                library,
-                version: policy.meta().id.split_once('@').map(|(_, v)| v.to_owned()),
-                algorithm: policy.choose(&call).ok()?.name.into_owned(),
-                protocol: None,
-                channels: None,
-                rules: Rules::Own,
-            }),
+            Which::Measured(_) | Which::Other(_) => {
+                let policy = self.policy();
+                Some(Runs {
+                    library,
+                    version: policy.meta().id.split_once('@').map(|(_, v)| v.to_owned()),
+                    algorithm: policy.choose(&call).ok()?.name.into_owned(),
+                    protocol: None,
+                    channels: None,
+                    rules: match self.policy {
+                        Which::Measured(_) => Rules::Measured,
+                        _ => Rules::Own,
+                    },
+                })
+            }
         }
     }
 }
@@ -177,6 +191,7 @@ pub fn site(query: &Query) -> Site {
         ranks: query.shape.ranks,
         nodes: query.placement.nodes(),
         nccl_graphs: query.machine.nccl_graphs.clone(),
+        nccl_measured: query.machine.nccl_measured.clone(),
         topology: query.machine.topology.clone(),
         fabric: Some(query.machine.fabric.clone()),
         hardware: query.machine.hardware.clone(),
