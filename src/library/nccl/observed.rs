@@ -4,13 +4,12 @@
 //! A choice is known for the numbers of ranks that were measured, from the smallest size on. Between two
 //! measured sizes with different choices, that of the smaller one is said to go on.
 
-use super::point_to_point::{ALWAYS, no_barrier};
+use super::point_to_point::{ALWAYS, UNKNOWN, choice, no_barrier, sends};
 use super::policy::runs;
-use super::{Algo, Proto};
+use super::{Algo, Proto, Version};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::library::nccl::point_to_point::{choice, sends};
 use crate::library::{Call, Choice, Meta, Policy, Site};
 use crate::model::algorithm::{Library, Reason};
 
@@ -53,6 +52,11 @@ impl Observed {
         (!points.is_empty()).then_some(Self { meta, points })
     }
 
+    /// Whether it was this release that ran; any is asked for by the newest, which is the default.
+    pub(super) fn answers(&self, version: Version) -> bool {
+        version == Version::NEWEST || self.meta.id == version.policy()
+    }
+
     fn points(&self, call: &Call) -> impl DoubleEndedIterator<Item = &Point> {
         let id = call.collective.id();
         self.points.iter().filter(move |point| point.collective == id)
@@ -88,7 +92,6 @@ impl Policy for Observed {
     }
 
     fn force(&self, call: &Call, _: &str) -> std::result::Result<String, Reason> {
-        const UNKNOWN: Reason = Reason::new("NCCL's graphs are not known");
         Err(if sends(call.collective) { ALWAYS } else { UNKNOWN })
     }
 }

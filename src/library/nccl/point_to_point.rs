@@ -113,7 +113,7 @@ impl Policy for PointToPoint {
 
 /// Why nothing can be forced where NCCL has no choice, and where its choice is not known.
 pub(super) const ALWAYS: Reason = Reason::new("NCCL sends and receives, whatever is set");
-const UNKNOWN: Reason = Reason::new("NCCL's graphs are not known");
+pub(super) const UNKNOWN: Reason = Reason::new("NCCL's graphs are not known");
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ use crate::model::algorithm::{Library, Reason};
 pub(in crate::library) fn of(version: Version, site: &Site) -> Box<dyn Policy> {
     match Nccl::new(site, version) {
         Ok(nccl) => Box::new(nccl),
-        Err(unknown) => match Observed::of(site) {
+        Err(unknown) => match Observed::of(site).filter(|observed| observed.answers(version)) {
             Some(observed) => Box::new(observed),
             None => Box::new(PointToPoint::new(version, unknown)),
         },
