@@ -633,6 +633,38 @@ impl Desk for Counter {
     }
 }
 
+/// Processes with the stand-ins, and what these are told.
+fn setup(folder: &Folder, told: &[(&str, &str)], patience: Duration) -> Setup {
+    let library = stand_ins().join("new");
+    let path = library.to_string_lossy();
+    let told = [("LD_LIBRARY_PATH", &*path)].into_iter().chain(told.iter().copied());
+    Setup {
+        program: (PathBuf::from(env!("CARGO_BIN_EXE_collcost")), vec!["run-gpu".to_owned()]),
+        library: vec![library.join("libnccl.so.2")],
+        environment: told.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        scratch: folder.0.clone(),
+        patience,
+        starting: Duration::from_secs(60),
+        interrupt: None,
+    }
+}
+
+/// All-reduces of two sizes.
+fn plan(gpus: Vec<Vec<u32>>, apart: bool, sets: Vec<Set>) -> Plan {
+    Plan {
+        nodes: if apart { gpus.len() as u32 } else { 1 },
+        gpus,
+        apart,
+        sets,
+        calls: vec![(Collective::AllReduce, DataType::F32)],
+        sizes: vec![Bytes(8), Bytes(4096)],
+        registered: false,
+        launches: 1,
+        seed: 1,
+        budget: Duration::from_secs(120),
+    }
+}
+
 /// Sends a signal to the second process of a launch when the first block has been measured.
 struct Fault {
     signal: &'static str,
@@ -667,33 +699,9 @@ fn a_rank_that_shares_a_gpu_is_named_when_it_is_lost() {
         ("STOP", "rank 1 is stopped: no answer for 3.0 s: killed"),
     ] {
         let folder = Folder::new(&format!("shared-{signal}"));
-        let library = stand_ins().join("new");
-        let told = [
-            ("LD_LIBRARY_PATH", &*library.to_string_lossy()),
-            ("STANDIN_GPUS", "1"),
-            ("STANDIN_VERSION", "22703"),
-        ];
-        let setup = Setup {
-            program: (PathBuf::from(env!("CARGO_BIN_EXE_collcost")), vec!["run-gpu".to_owned()]),
-            library: vec![library.join("libnccl.so.2")],
-            environment: told.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
-            scratch: folder.0.clone(),
-            patience: Duration::from_secs(3),
-            starting: Duration::from_secs(60),
-            interrupt: None,
-        };
-        let plan = Plan {
-            gpus: vec![vec![0], vec![0]],
-            apart: true,
-            nodes: 2,
-            sets: vec![Set::AUTO],
-            calls: vec![(Collective::AllReduce, DataType::F32)],
-            sizes: vec![Bytes(8), Bytes(4096)],
-            registered: false,
-            launches: 1,
-            seed: 1,
-            budget: Duration::from_secs(60),
-        };
+        let told = [("STANDIN_GPUS", "1"), ("STANDIN_VERSION", "22703")];
+        let setup = setup(&folder, &told, Duration::from_secs(3));
+        let plan = plan(vec![vec![0], vec![0]], true, vec![Set::AUTO]);
         let mut desk = Fault { signal, processes: Vec::new(), is_sent: false };
         let error = gpu::nccl(&setup, None, &plan, &BTreeSet::new(), &mut desk).unwrap_err();
         assert!(error.is_lost() && desk.is_sent, "{error}");
@@ -704,48 +712,18 @@ fn a_rank_that_shares_a_gpu_is_named_when_it_is_lost() {
 #[test]
 fn a_way_that_hangs_is_killed_and_the_others_go_on() {
     let folder = Folder::new("hang");
-    let library = stand_ins().join("new");
-    let setup = Setup {
-        program: (PathBuf::from(env!("CARGO_BIN_EXE_collcost")), vec!["run-gpu".to_owned()]),
-        library: vec![library.join("libnccl.so.2")],
-        environment: vec![
-            ("LD_LIBRARY_PATH".to_owned(), library.to_string_lossy().into_owned()),
-            ("STANDIN_HANG".to_owned(), "Ring/LL".to_owned()),
-        ],
-        scratch: folder.0.clone(),
-        patience: Duration::from_secs(5),
-        starting: Duration::from_secs(60),
-        interrupt: None,
-    };
-    let sets = Set::ALL[..3].to_vec();
-    let plan = Plan {
-        gpus: vec![vec![0, 1]],
-        apart: false,
-        nodes: 1,
-        sets,
-        calls: vec![(Collective::AllReduce, DataType::F32)],
-        sizes: vec![Bytes(8), Bytes(4096)],
-        registered: false,
-        launches: 1,
-        seed: 1,
-        budget: Duration::from_secs(120),
-    };
+    let patience = Duration::from_secs(5);
+    let hangs = setup(&folder, &[("STANDIN_HANG", "Ring/LL")], patience);
+    let plan = plan(vec![vec![0, 1]], false, Set::ALL[..3].to_vec());
     let (mut desk, began) = (Counter::default(), Instant::now());
     let ran =
-        gpu::nccl(&setup, None, &plan, &BTreeSet::new(), &mut desk).expect("the others go on");
+        gpu::nccl(&hangs, None, &plan, &BTreeSet::new(), &mut desk).expect("the others go on");
     assert_eq!(ran.notes[0], "ring/ll: no answer for 5.0 s: killed");
     // NCCL's own choice and Ring/LL128, two sizes, two clocks each.
     assert_eq!(desk.blocks, 8);
     assert!(began.elapsed() >= Duration::from_secs(5));
     let hanging = gpu::survey_ops(2, 1);
-    let setup = Setup {
-        environment: vec![
-            ("LD_LIBRARY_PATH".to_owned(), library.to_string_lossy().into_owned()),
-            ("STANDIN_GPUS".to_owned(), "2".to_owned()),
-            ("STANDIN_HANG".to_owned(), "copy".to_owned()),
-        ],
-        ..setup
-    };
+    let setup = setup(&folder, &[("STANDIN_GPUS", "2"), ("STANDIN_HANG", "copy")], patience);
     let how = (1, 1, Duration::from_secs(60));
     let sizes = [Bytes(64)];
     let lost = gpu::survey(&setup, (&hanging, &sizes), how, &BTreeSet::new(), &mut desk);

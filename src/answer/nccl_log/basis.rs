@@ -140,29 +140,25 @@ impl Basis {
                 self.version = Some(asked.id().to_owned());
                 Some(*asked)
             }
-            (None, Some(at)) => {
-                self.version = Some(at.what.clone());
-                match (at.what.parse::<Version>(), Version::near(&at.what)) {
-                    (Ok(version), _) => {
-                        self.version = Some(version.id().to_owned());
-                        Some(version)
-                    }
-                    (Err(unknown), Some(near)) => {
-                        self.notes.push(format!(
-                            "{}: the log is compared with those of {near}, the nearest",
-                            unknown.what()
-                        ));
-                        Some(near)
-                    }
-                    (Err(unknown), None) => {
-                        self.notes.push(format!(
-                            "{}: what it printed is decoded, not checked",
-                            unknown.what()
-                        ));
+            (None, Some(at)) => match at.what.parse::<Version>() {
+                Ok(version) => {
+                    self.version = Some(version.id().to_owned());
+                    Some(version)
+                }
+                Err(unknown) => {
+                    self.version = Some(at.what.clone());
+                    let near = Version::near(&at.what);
+                    let then = near
+                        .map_or("what it printed is decoded, not checked".into(), |near| {
+                            format!("the log is compared with those of {near}, the nearest")
+                        });
+                    self.notes.push(format!("{}: {then}", unknown.what()));
+                    if near.is_none() {
                         return Ok(None);
                     }
+                    near
                 }
-            }
+            },
             (None, None) => None,
         };
         if table.is_some_and(|t| t.layout == Layout::OneBlock) {

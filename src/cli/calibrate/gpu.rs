@@ -484,17 +484,14 @@ fn loopback(plan: &mut Plan, facts: &Facts, setup: &mut Setup) -> String {
     }
     setup.environment.retain(|(name, _)| told.iter().all(|(own, _)| own != name));
     setup.environment.extend(told);
-    let how = match (allowed, has_mps(&setup.environment)) {
-        (true, _) => "ranks share a GPU",
-        (false, true) => {
-            "ranks share a GPU; each is a process and, for NCCL, a separate host, over sockets"
+    let mut how = "ranks share a GPU".to_owned();
+    if !allowed {
+        how += "; each is a process and, for NCCL, a separate host, over sockets";
+        if !has_mps(&setup.environment) {
+            how += "; the GPU gives processes turns of milliseconds, and most times here are those of \
+                    turns: `nvidia-cuda-mps-control -d` lets them work at once";
         }
-        (false, false) => {
-            "ranks share a GPU; each is a process and, for NCCL, a separate host, over sockets; the \
-             GPU gives processes turns of milliseconds, and most times here are those of turns: \
-             `nvidia-cuda-mps-control -d` lets them work at once"
-        }
-    };
+    }
     format!(
         "single-gpu-loopback: {how}; steps and switches can be read, rates of links were not measured"
     )

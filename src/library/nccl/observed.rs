@@ -4,10 +4,9 @@
 //! A choice is known for the numbers of ranks that were measured, from the smallest size on. Between two
 //! measured sizes with different choices, that of the smaller one is said to go on.
 
-use super::point_to_point::{ALWAYS, UNKNOWN, choice, no_barrier, sends};
-use super::policy::runs;
+use super::point_to_point::{choice, unforced};
+use super::policy::{function, runs};
 use super::{Algo, Proto, Version};
-use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::{Call, Choice, Meta, Policy, Site};
@@ -72,9 +71,7 @@ impl Policy for Observed {
         if let Some(choice) = choice(call) {
             return Ok(choice);
         }
-        if call.collective == Collective::Barrier {
-            return Err(no_barrier());
-        }
+        function(call)?;
         let Some(point) = self.points(call).rfind(|point| point.from <= call.size) else {
             let what = format!("no {} of NCCL was measured there", call.collective.name());
             return Err(
@@ -92,6 +89,6 @@ impl Policy for Observed {
     }
 
     fn force(&self, call: &Call, _: &str) -> std::result::Result<String, Reason> {
-        Err(if sends(call.collective) { ALWAYS } else { UNKNOWN })
+        Err(unforced(call.collective))
     }
 }

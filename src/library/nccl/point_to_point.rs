@@ -107,13 +107,18 @@ impl Policy for PointToPoint {
     }
 
     fn force(&self, call: &Call, _: &str) -> std::result::Result<String, Reason> {
-        Err(if sends(call.collective) { ALWAYS } else { UNKNOWN })
+        Err(unforced(call.collective))
     }
 }
 
 /// Why nothing can be forced where NCCL has no choice, and where its choice is not known.
 pub(super) const ALWAYS: Reason = Reason::new("NCCL sends and receives, whatever is set");
-pub(super) const UNKNOWN: Reason = Reason::new("NCCL's graphs are not known");
+const UNKNOWN: Reason = Reason::new("NCCL's graphs are not known");
+
+/// Why nothing can be forced without graphs.
+pub(super) fn unforced(collective: Collective) -> Reason {
+    if sends(collective) { ALWAYS } else { UNKNOWN }
+}
 
 #[cfg(test)]
 mod tests {

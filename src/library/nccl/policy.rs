@@ -176,7 +176,8 @@ fn grain(call: &Call, function: Function) -> u64 {
     blocks * call.element.0.max(1)
 }
 
-fn function(call: &Call) -> Result<Function> {
+/// The tuner's function for a call; an error for a barrier.
+pub(super) fn function(call: &Call) -> Result<Function> {
     Function::of(call.collective).ok_or_else(no_barrier)
 }
 

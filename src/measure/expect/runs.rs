@@ -97,8 +97,8 @@ pub(super) struct Ruler {
 
 enum Which {
     Nccl(Box<Nccl>),
-    Measured(Observed),
-    Other(Box<dyn Policy>),
+    /// And how it knows what runs.
+    Other(Box<dyn Policy>, Rules),
 }
 
 impl Ruler {
@@ -113,10 +113,10 @@ impl Ruler {
             Library::Nccl if !(is_own && sends(call.collective)) => {
                 match Nccl::new(&site, Version::NEWEST) {
                     Ok(nccl) => Which::Nccl(Box::new(nccl)),
-                    Err(_) => Which::Measured(Observed::of(&site)?),
+                    Err(_) => Which::Other(Box::new(Observed::of(&site)?), Rules::Measured),
                 }
             }
-            _ => Which::Other(policy(library.id(), &site).ok()?),
+            _ => Which::Other(policy(library.id(), &site).ok()?, Rules::Own),
         };
         Some(Self { library, policy, call })
     }
@@ -124,8 +124,7 @@ impl Ruler {
     fn policy(&self) -> &dyn Policy {
         match &self.policy {
             Which::Nccl(nccl) => &**nccl,
-            Which::Measured(observed) => observed,
-            Which::Other(policy) => &**policy,
+            Which::Other(policy, _) => &**policy,
         }
     }
 
@@ -164,20 +163,14 @@ impl Ruler {
                     rules: Rules::Own,
                 })
             }
-            Which::Measured(_) | Which::Other(_) => {
-                let policy = self.policy();
-                Some(Runs {
-                    library,
-                    version: policy.meta().id.split_once('@').map(|(_, v)| v.to_owned()),
-                    algorithm: policy.choose(&call).ok()?.name.into_owned(),
-                    protocol: None,
-                    channels: None,
-                    rules: match self.policy {
-                        Which::Measured(_) => Rules::Measured,
-                        _ => Rules::Own,
-                    },
-                })
-            }
+            Which::Other(policy, rules) => Some(Runs {
+                library,
+                version: policy.meta().id.split_once('@').map(|(_, v)| v.to_owned()),
+                algorithm: policy.choose(&call).ok()?.name.into_owned(),
+                protocol: None,
+                channels: None,
+                rules: *rules,
+            }),
         }
     }
 }

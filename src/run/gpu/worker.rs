@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -149,8 +149,8 @@ impl Worker {
 
     /// How it was ended from outside, if it was: its peers then report that they lost it.
     pub(super) fn killed(&mut self) -> Option<String> {
-        let signal = self.child.try_wait().ok()??.signal()?;
-        Some(format!("it was killed by signal {signal}{}", last_line(&self.errors)))
+        let status = self.child.try_wait().ok()??;
+        status.signal().map(|_| ended(status) + &last_line(&self.errors))
     }
 
     /// Whether a signal has stopped it (SIGSTOP): others then wait for it.
@@ -182,14 +182,18 @@ impl Worker {
     fn lost(&mut self) -> Gone {
         let _ = self.child.kill();
         let how = match self.child.wait() {
-            Ok(status) => match (status.signal(), status.code()) {
-                (Some(signal), _) => format!("it was killed by signal {signal}"),
-                (_, Some(code)) => format!("it ended with code {code}"),
-                _ => "it ended".to_owned(),
-            },
+            Ok(status) => ended(status),
             Err(e) => format!("it ended: {e}"),
         };
         Gone::Lost(how + &last_line(&self.errors))
+    }
+}
+
+fn ended(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("it was killed by signal {signal}"),
+        (_, Some(code)) => format!("it ended with code {code}"),
+        _ => "it ended".to_owned(),
     }
 }
 
