@@ -632,8 +632,18 @@ fn trust(query: &Query) -> Vec<String> {
     let rack = machine.hardware.as_ref().filter(|h| h.is_rack());
     all.extend(rack.filter(|h| placement.nodes() > 1 && placement.ranks <= h.span).map(|rack| {
         format!(
-            "a node of {} is one NVLink domain of {} GPUs, not a host: leave out --nodes if all are in one rack",
+            "a node of {} is one NVLink domain of {} GPUs, not a host: leave out --gpus-per-node if all are in one rack",
             machine.name, rack.span
+        )
+    }));
+    all.extend(query.hosts.map(|hosts| {
+        let domains = match placement.nodes() {
+            1 => "one NVLink domain".to_owned(),
+            several => format!("{several} NVLink domains"),
+        };
+        format!(
+            "{hosts} hosts of {} are {domains}: give --gpus-per-node if only NICs join them",
+            machine.name
         )
     }));
     all

@@ -127,6 +127,8 @@ pub struct Query {
     pub shape: Shape,
     /// The nodes of the ranks.
     pub placement: Placement,
+    /// The hosts that were given as nodes, where a node is a rack of hosts.
+    pub hosts: Option<NonZeroU32>,
     /// M.
     pub size: Bytes,
     /// Bytes of an element, if messages hold whole elements; absent: data divides anywhere.
@@ -408,6 +410,7 @@ impl Query {
                 .at(format!("machine {}", machine.name))
                 .help("give --gpus-per-node or --nodes"));
         }
+        let (layout, hosts) = layout.in_domains(machine.hardware.as_ref());
         let (ranks, per_node) = layout.solve(node, machine.alone_on_nodes())?;
         if let Some(span) = node.filter(|s| s.get() < per_node) {
             return Err(Error::input(format!(
@@ -435,7 +438,7 @@ impl Query {
         if placement.nodes() > 1 && machine.other_nics().is_some() {
             machine.forget_graphs();
         }
-        Ok(Self { machine, shape, placement, size, element: None, given, seen: Vec::new() })
+        Ok(Self { machine, shape, placement, hosts, size, element: None, given, seen: Vec::new() })
     }
 
     /// Refuses the given parameter `name` for links that no message uses.
@@ -487,6 +490,18 @@ fn use_links(fabric: &mut Fabric, per_node: u32, pairs: bool) {
 }
 
 impl Layout {
+    /// The layout over the domains of racks if its nodes are hosts of these, with how many hosts.
+    fn in_domains(self, hardware: Option<&Hardware>) -> (Self, Option<NonZeroU32>) {
+        let domains = match (self.ranks, self.nodes, self.per_node, hardware) {
+            (Some(n), Some(hosts), None, Some(hardware)) => hardware.domains(n.get(), hosts.get()),
+            _ => None,
+        };
+        match domains {
+            Some(domains) => (Self { nodes: NonZeroU32::new(domains), ..self }, self.nodes),
+            None => (self, None),
+        }
+    }
+
     /// N and the ranks per node: as given, else `node`, or one if ranks are `alone`.
     fn solve(self, node: Option<NonZeroU32>, alone: bool) -> Result<(u32, u32)> {
         let number = |v: Option<NonZeroU32>| v.map(NonZeroU32::get);

@@ -65,7 +65,7 @@ impl Board {
                 linked,
                 peer_access: env.is_on("p2p", peers),
                 multicast: hardware.nvls,
-                tray: if rack { 4 } else { hardware.span.max(1) },
+                tray: hardware.host(),
                 domain,
                 aarch64: rack || generation == Generation::Blackwell && text.contains("GB10"),
             }),

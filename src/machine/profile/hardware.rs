@@ -36,11 +36,29 @@ pub struct Hardware {
 /// From this many GPUs on, an NVLink domain is a rack of several hosts, and the network connects racks.
 const RACK: u32 = 72;
 
+/// The GPUs of a host of such a rack, by NVIDIA's DGX GB200 User Guide.
+const TRAY: u32 = 4;
+
 impl Hardware {
     /// Whether a node is a rack that is one NVLink domain.
     #[must_use]
     pub fn is_rack(&self) -> bool {
         self.link == LinkKind::NvLink && self.span >= RACK
+    }
+
+    /// Ranks of a host: a node, or a tray of a rack.
+    #[must_use]
+    pub fn host(&self) -> u32 {
+        if self.is_rack() { TRAY } else { self.span.max(1) }
+    }
+
+    /// The domains that so many ranks are in if `hosts` says on how many hosts of a rack they run: NCCL, too,
+    /// counts the hosts of a domain as one node. `None` if no host has so many GPUs, so that racks are meant.
+    #[must_use]
+    pub fn domains(&self, ranks: u32, hosts: u32) -> Option<u32> {
+        let are_hosts = self.is_rack() && hosts > 1 && ranks.div_ceil(hosts) <= TRAY;
+        let least = are_hosts.then(|| ranks.div_ceil(self.span))?;
+        (least..hosts).find(|domains| ranks.is_multiple_of(*domains))
     }
 }
 

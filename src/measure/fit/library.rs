@@ -11,7 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Seconds;
 use crate::base::stats::median;
 use crate::machine::curve::{self, Curve, Observation, Placed, observations};
-use crate::machine::profile::{Call, Links, Profile, TierKind};
+use crate::machine::profile::{Call, Hardware, Links, Profile, TierKind};
 use crate::machine::sample::{Block, Clock, DataType, Library, Op, Samples};
 
 /// Options of a fit of logs.
@@ -49,11 +49,11 @@ pub fn has_library(samples: &Samples) -> bool {
     samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_)))
 }
 
-/// The curve of every collective of a library in `samples`.
+/// The curve of every collective of a library in `samples`, taken on a machine of this `hardware` if it is known.
 ///
 /// # Errors
 /// No collective of a library was timed at two sizes.
-pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
+pub fn library(samples: &Samples, asked: &Logs, hardware: Option<&Hardware>) -> Result<Curves> {
     let mut cells: BTreeMap<(Collective, Option<DataType>), [Vec<Observation>; 2]> =
         BTreeMap::new();
     let mut unknown = 0;
@@ -65,7 +65,7 @@ pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
         }
         let Op::Library(Library { collective, dtype, in_place }) = block.op else { continue };
         let Some(time) = median(block.spans().iter().map(|s| s.0).collect()) else { continue };
-        let nodes = nodes(block, asked);
+        let nodes = nodes(block, asked, hardware);
         unknown += usize::from(nodes.is_none());
         let placed = Placed { ranks: block.ranks, nodes: nodes.unwrap_or(1) };
         let observation = Observation { placed, size: block.size, time: Seconds(time) };
@@ -119,9 +119,11 @@ pub fn library(samples: &Samples, asked: &Logs) -> Result<Curves> {
     Ok(found)
 }
 
-/// The nodes of a block's ranks, if the log states them.
-fn nodes(block: &Block, asked: &Logs) -> Option<u32> {
-    let said = block.nodes.filter(|&d| d > 0 && d <= block.ranks);
+/// The nodes of a block's ranks, if the log states them: it counts hosts.
+fn nodes(block: &Block, asked: &Logs, hardware: Option<&Hardware>) -> Option<u32> {
+    let hosts = block.nodes.filter(|&d| d > 0 && d <= block.ranks);
+    let domains = |hosts| hardware?.domains(block.ranks, hosts);
+    let said = hosts.map(|hosts| domains(hosts).unwrap_or(hosts));
     said.or_else(|| asked.per_node.map(|g| block.ranks.div_ceil(g.get())))
 }
 
