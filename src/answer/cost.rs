@@ -13,7 +13,7 @@ use crate::cost::price::{Use, uses};
 use crate::cost::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
 use crate::cost::simulate::{Setup, simulate};
 use crate::machine::profile::How;
-use crate::machine::query::{Machine, Query};
+use crate::machine::query::{Machine, NodesAre, Query};
 use crate::machine::what_if::Figure;
 use crate::measure::expect::{Expecting, NOTHING};
 use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
@@ -636,15 +636,21 @@ fn trust(query: &Query) -> Vec<String> {
             machine.name, rack.span
         )
     }));
-    all.extend(query.hosts.map(|hosts| {
-        let domains = match placement.nodes() {
-            1 => "one NVLink domain".to_owned(),
-            several => format!("{several} NVLink domains"),
-        };
-        format!(
-            "{hosts} hosts of {} are {domains}: give --gpus-per-node if only NICs join them",
-            machine.name
-        )
+    let some = |n: u32, thing: &str| match n {
+        1 => format!("one {thing}"),
+        n => format!("{n} {thing}s"),
+    };
+    all.extend(query.nodes_are.map(|taken| match taken {
+        NodesAre::Racks { hosts } => format!(
+            "{hosts} hosts of {} are {}: give --gpus-per-node if only NICs join them",
+            machine.name,
+            some(placement.nodes(), "NVLink domain")
+        ),
+        NodesAre::Hosts { ports } => format!(
+            "{} does not say what is in a node: its ranks share {} (--nics-per-node) and memory like that of shm-x86",
+            machine.name,
+            some(ports.get(), "port")
+        ),
     }));
     all
 }

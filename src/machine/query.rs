@@ -127,8 +127,8 @@ pub struct Query {
     pub shape: Shape,
     /// The nodes of the ranks.
     pub placement: Placement,
-    /// The hosts that were given as nodes, where a node is a rack of hosts.
-    pub hosts: Option<NonZeroU32>,
+    /// How nodes were taken, if the question or the machine left that open.
+    pub nodes_are: Option<NodesAre>,
     /// M.
     pub size: Bytes,
     /// Bytes of an element, if messages hold whole elements; absent: data divides anywhere.
@@ -138,6 +138,21 @@ pub struct Query {
     /// The measured times of this call at some sizes: expectations of other sizes are scaled with
     /// them.
     pub seen: Vec<(Bytes, Seconds)>,
+}
+
+/// What nodes were taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodesAre {
+    /// So many hosts were given as nodes of a machine whose node is a rack of them.
+    Racks {
+        /// The hosts.
+        hosts: NonZeroU32,
+    },
+    /// The machine is a network alone: the ranks of a node share memory, and so many ports.
+    Hosts {
+        /// The ports.
+        ports: NonZeroU32,
+    },
 }
 
 impl Machine {
@@ -265,7 +280,8 @@ impl Machine {
     fn put_in(&mut self, given: &Given) -> Result<()> {
         let fabric = &mut self.fabric;
         let between = [given.alpha_inter.is_some(), given.bandwidth_inter.is_some()];
-        if fabric.tiers.len() < 2 && (between.contains(&true) || given.nics.is_some()) {
+        let has_nics = fabric.tiers.len() > 1 || fabric.tiers[0].kind == TierKind::Network;
+        if fabric.tiers.len() < 2 && between.contains(&true) || given.nics.is_some() && !has_nics {
             return Err(Error::input(format!("{} has no links between nodes", self.name)).help(
                 "leave out --alpha-inter, --bw-inter and --nics-per-node, or give both rates",
             ));
@@ -410,7 +426,7 @@ impl Query {
                 .at(format!("machine {}", machine.name))
                 .help("give --gpus-per-node or --nodes"));
         }
-        let (layout, hosts) = layout.in_domains(machine.hardware.as_ref());
+        let (layout, mut nodes_are) = layout.in_domains(machine.hardware.as_ref());
         let (ranks, per_node) = layout.solve(node, machine.alone_on_nodes())?;
         if let Some(span) = node.filter(|s| s.get() < per_node) {
             return Err(Error::input(format!(
@@ -422,6 +438,9 @@ impl Query {
         }
         let given = machine.nics_given;
         let pairs = collective == Collective::SendRecv;
+        if machine.alone_on_nodes() {
+            nodes_are = machine.put_on_hosts(ranks, per_node)?;
+        }
         for fabric in std::iter::once(&mut machine.fabric).chain(&mut machine.stock) {
             use_nodes(fabric, node, per_node, given);
             use_links(fabric, per_node, pairs);
@@ -438,7 +457,7 @@ impl Query {
         if placement.nodes() > 1 && machine.other_nics().is_some() {
             machine.forget_graphs();
         }
-        Ok(Self { machine, shape, placement, hosts, size, element: None, given, seen: Vec::new() })
+        Ok(Self { machine, shape, placement, nodes_are, size, element: None, given, seen: Vec::new() })
     }
 
     /// Refuses the given parameter `name` for links that no message uses.
@@ -469,7 +488,31 @@ impl Machine {
     fn alone_on_nodes(&self) -> bool {
         self.fabric.node.is_none() && self.fabric.tiers[0].kind == TierKind::Network
     }
+
+    /// Several ranks on each node of a network alone share its ports, one if not more were given, and the
+    /// memory of an x86 host.
+    fn put_on_hosts(&mut self, ranks: u32, per_node: u32) -> Result<Option<NodesAre>> {
+        let ports = self.fabric.tiers[0].nics.unwrap_or(NonZeroU32::MIN);
+        let share = per_node > 1 && per_node < ranks;
+        self.fabric.tiers[0].nics = share.then_some(ports);
+        if !share {
+            return Ok(None);
+        }
+        let memory = Profile::builtin(MEMORY)?.fabric(Collective::AllReduce).tiers.swap_remove(0);
+        let memory = Tier { span: NonZeroU32::new(per_node), ..memory };
+        for fabric in std::iter::once(&mut self.fabric).chain(&mut self.stock) {
+            fabric.tiers[0].nics.get_or_insert(NonZeroU32::MIN);
+            fabric.tiers.insert(0, memory.clone());
+            fabric.node = Some(0);
+        }
+        let how = Some(How::Assumed);
+        self.origins.insert(0, Origin { alpha: how, bandwidth: how, ..Origin::default() });
+        Ok(Some(NodesAre::Hosts { ports }))
+    }
 }
+
+/// The built-in machine whose memory ranks share on a network that says nothing of its nodes.
+const MEMORY: &str = "shm-x86";
 
 /// Leaves idle the NICs that this many ranks per node do not use, since a rank drives those beside it, unless
 /// the number in use was given.
@@ -490,15 +533,19 @@ fn use_links(fabric: &mut Fabric, per_node: u32, pairs: bool) {
 }
 
 impl Layout {
-    /// The layout over the domains of racks if its nodes are hosts of these, with how many hosts.
-    fn in_domains(self, hardware: Option<&Hardware>) -> (Self, Option<NonZeroU32>) {
-        let domains = match (self.ranks, self.nodes, self.per_node, hardware) {
-            (Some(n), Some(hosts), None, Some(hardware)) => hardware.domains(n.get(), hosts.get()),
-            _ => None,
+    /// The layout over the domains of racks if its nodes are hosts of these.
+    fn in_domains(self, hardware: Option<&Hardware>) -> (Self, Option<NodesAre>) {
+        let (Some(n), Some(hosts), None, Some(hardware)) =
+            (self.ranks, self.nodes, self.per_node, hardware)
+        else {
+            return (self, None);
         };
-        match domains {
-            Some(domains) => (Self { nodes: NonZeroU32::new(domains), ..self }, self.nodes),
+        match hardware.domains(n.get(), hosts.get()) {
             None => (self, None),
+            domains => {
+                let nodes = domains.and_then(NonZeroU32::new);
+                (Self { nodes, ..self }, Some(NodesAre::Racks { hosts }))
+            }
         }
     }
 
