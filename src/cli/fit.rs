@@ -270,8 +270,7 @@ pub(super) fn measured_library(
 ) -> std::result::Result<(), Stop> {
     let files = samples.origin.files.join(", ");
     let hardware = asked.base.as_ref().and_then(Profile::hardware);
-    let mut curves =
-        library(samples, &asked.logs, hardware.as_ref()).map_err(|e| e.at(files))?;
+    let mut curves = library(samples, &asked.logs, hardware.as_ref()).map_err(|e| e.at(files))?;
     curves.notes.extend(asked.notes.iter().cloned());
     let found = has_protocols(samples).then(|| protocols(samples, DRAWS, asked.seed));
     let refusal = match &found {

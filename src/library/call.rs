@@ -12,6 +12,7 @@ use crate::library::nccl::topology::Description;
 use crate::machine::fabric::Fabric;
 use crate::machine::profile::{Hardware, Nccl};
 use crate::machine::query::Query;
+use crate::model::formula::Protocol;
 
 /// MPI's variants of a collective; libraries have separate rules for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -74,6 +75,8 @@ pub struct Site {
     pub nccl_measured: Option<Arc<Nccl>>,
     /// The input of NCCL's own search, if the profile has it.
     pub topology: Option<Arc<Description>>,
+    /// The only protocol that NCCL may choose; absent: any.
+    pub protocol: Option<Protocol>,
     /// Its links and switches, if known.
     pub fabric: Option<Fabric>,
     /// Its hardware, if known.

@@ -319,8 +319,8 @@ pub const PARAMETERS: &[Parameter] = &[
         of_machine: false,
         takes: Word("NAME"),
         help: "NCCL's wire protocol: Simple, LL or LL128",
-        example: "LL128",
-        put: |p, text| plain(&mut p.given.protocol, text.parse()),
+        example: "LL",
+        put: |p, text| set(&mut p.given.protocol, text.parse()),
         ..BASE
     },
     Parameter {

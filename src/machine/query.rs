@@ -49,7 +49,7 @@ pub struct Given {
     /// η_β: the part of the rate that contention leaves.
     pub eta_beta: Option<Ratio>,
     /// NCCL's wire protocol.
-    pub protocol: Protocol,
+    pub protocol: Option<Protocol>,
 }
 
 /// N, the nodes and the ranks on each: two give the third.
@@ -82,6 +82,8 @@ pub struct Machine {
     pub topology: Option<Arc<Description>>,
     /// The links between its ranks, one by one, under the same conditions.
     pub graph: Option<Arc<Graph>>,
+    /// The only wire protocol that NCCL may choose, if one was given.
+    pub protocol: Option<Protocol>,
     /// The rates.
     pub fabric: Fabric,
     /// Whether the number of NICs in use was given.
@@ -226,6 +228,7 @@ impl Machine {
             network: profile.network,
             gpu_direct: profile.gpu_direct.unwrap_or(true),
             fabric: profile.fabric(collective),
+            protocol: None,
             nics_given: false,
             fit: profile.fit.clone(),
             curves: curves.cloned().collect(),
@@ -267,6 +270,7 @@ impl Machine {
             origins: vec![Origin::default(); tiers.len()],
             launch: None,
             stock: None,
+            protocol: None,
             nics_given: false,
             fit: None,
             hardware: None,
@@ -278,6 +282,7 @@ impl Machine {
     }
 
     fn put_in(&mut self, given: &Given) -> Result<()> {
+        self.refuse_protocol(given.protocol)?;
         let fabric = &mut self.fabric;
         let between = [given.alpha_inter.is_some(), given.bandwidth_inter.is_some()];
         let has_nics = fabric.tiers.len() > 1 || fabric.tiers[0].kind == TierKind::Network;
@@ -315,14 +320,37 @@ impl Machine {
         }
         fabric.gamma = given.gamma.or(fabric.gamma);
         fabric.order = given.order;
-        let (alpha, beta) = given.protocol.factors();
-        let eta_alpha = given.eta_alpha.unwrap_or(Ratio(1.0));
-        let eta_beta = given.eta_beta.unwrap_or(Ratio(1.0));
-        let unmoved = Fabric::new(Vec::new());
-        let taken = std::mem::replace(fabric, unmoved);
-        *fabric = taken.contended(Ratio(eta_alpha.0 * alpha.0), Ratio(eta_beta.0 / beta.0));
+        let one = Ratio(1.0);
+        contend(fabric, given.eta_alpha.unwrap_or(one), given.eta_beta.unwrap_or(one));
+        if let Some(protocol) = given.protocol {
+            let (alpha, bytes) = protocol.factors();
+            // Ideal prices differ by it on any links; measurements are of what the library ran.
+            for fabric in std::iter::once(fabric).chain(&mut self.stock) {
+                contend(fabric, alpha, Ratio(1.0 / bytes.0));
+            }
+            self.protocol = Some(protocol);
+        }
         Ok(())
     }
+}
+
+impl Machine {
+    /// Refuses a protocol of NCCL for a machine whose library is another.
+    fn refuse_protocol(&self, protocol: Option<Protocol>) -> Result<()> {
+        match (protocol, self.library.as_deref().and_then(Library::named)) {
+            (Some(protocol), Some(library)) if library != Library::Nccl => Err(Error::input(
+                format!("{protocol} is a protocol of NCCL, and {} has {}", self.name, library.id()),
+            )
+            .at(format!("--protocol {protocol}"))
+            .help("leave it out, or name a machine with NCCL")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn contend(fabric: &mut Fabric, alpha: Ratio, bandwidth: Ratio) {
+    let links = std::mem::replace(fabric, Fabric::new(Vec::new()));
+    *fabric = links.contended(alpha, bandwidth);
 }
 
 fn set(tier: &mut Tier, origin: &mut Origin, alpha: Option<Seconds>, rate: Option<Bandwidth>) {
@@ -342,7 +370,7 @@ impl Machine {
         let Some(stock) = &self.stock else { return Vec::new() };
         let differs = |figure: Figure| figure.get(&self.fabric) != figure.get(stock);
         let is_given = |figure: &Figure| match *figure {
-            // A wire protocol changes both, without either being given.
+            // Contention changes both, without either being given.
             Figure::Alpha(tier) => self.origins[tier].alpha.is_none() && differs(*figure),
             Figure::Bandwidth(tier) => self.origins[tier].bandwidth.is_none() && differs(*figure),
             // It is scaled with its links' rate.
@@ -457,7 +485,16 @@ impl Query {
         if placement.nodes() > 1 && machine.other_nics().is_some() {
             machine.forget_graphs();
         }
-        Ok(Self { machine, shape, placement, nodes_are, size, element: None, given, seen: Vec::new() })
+        Ok(Self {
+            machine,
+            shape,
+            placement,
+            nodes_are,
+            size,
+            element: None,
+            given,
+            seen: Vec::new(),
+        })
     }
 
     /// Refuses the given parameter `name` for links that no message uses.

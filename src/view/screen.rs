@@ -120,6 +120,9 @@ fn runs(expect: &Expect, report: &Cost) -> String {
         Some(n) => format!(", {n} channels"),
     };
     let library = library(report.machine.library.as_deref());
+    if runs.algorithm == NOTHING && runs.rules == Rules::Own {
+        return "nothing".to_owned();
+    }
     if runs.algorithm == NOTHING {
         return format!(
             "not known: neither the rules of {library} nor an ideal price are known here"
@@ -147,6 +150,9 @@ fn runs(expect: &Expect, report: &Cost) -> String {
 fn better(report: &Cost) -> String {
     if report.expect.runs.rules == Rules::Asked {
         return "not compared: only one algorithm was requested".to_owned();
+    }
+    if report.expect.runs.algorithm == NOTHING && report.expect.time_s == 0.0 {
+        return "nothing is communicated".to_owned();
     }
     let row = |id: Option<&str>| id.and_then(|id| report.algorithms.iter().find(|r| r.id == id));
     let Some(least) = row(report.fastest) else {

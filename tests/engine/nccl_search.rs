@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 
-use collcost::library::nccl::described::{MACHINES, Machine};
+use collcost::library::nccl::described::{MACHINES, Machine, RACKS};
 use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::search::{Job, Searched, picture, search};
 use collcost::library::nccl::topology::Knobs;
@@ -153,6 +153,50 @@ fn communicators_start_as_those_that_decide() {
         compared += 1;
     }
     assert!(compared > 220, "{compared}");
+}
+
+const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/library/nccl/machines.csv");
+
+/// The lines of racks in the built-in table. NVIDIA's code was asked for one and two hosts of a rack, whose
+/// lines these are; those of more are the search's here.
+fn lines_of(rack: Machine, per_node: u32) -> Vec<String> {
+    let of = |nodes: u32, span: &str| {
+        let on = rack.hosting(per_node);
+        let mut found = searched(&on, per_node as usize, release("2.30.7"), nodes.min(2));
+        found.nodes = nodes;
+        let comm = found.communicator();
+        let graphs = line(&rack, &found).split(',').skip(11).collect::<Vec<_>>().join(",");
+        let (name, cc, nvls) = (rack.name, comm.min_cc, u8::from(comm.nvls));
+        let (channels, with_nvls) = (comm.channels, comm.nvls_channels);
+        format!(
+            "2.30.7,{span},{name},{per_node},{cc},{cc},arm64,,{channels},{with_nvls},{nvls},0,0,0,1,{graphs}"
+        )
+    };
+    let inside = (per_node > 1).then(|| of(1, "1,1"));
+    let has_nics = rack.name.ends_with("400g");
+    let between = has_nics.then(|| [of(2, "2,2"), of(3, "3,")]);
+    inside.into_iter().chain(between.into_iter().flatten()).collect()
+}
+
+#[test]
+fn racks_are_as_the_search_finds_them() {
+    let table = std::fs::read_to_string(TABLE).unwrap();
+    if std::env::var_os("TRYCMD").is_some_and(|value| value == "overwrite") {
+        let is_rack = |line: &&str| RACKS.iter().any(|rack| line.contains(rack.name));
+        let others = table.lines().filter(|line| !is_rack(line)).map(str::to_owned);
+        let ranks: Vec<u32> =
+            [1, 2, 3].into_iter().chain((1..=18).map(|hosts| 4 * hosts)).collect();
+        let racks =
+            RACKS.iter().flat_map(|&rack| ranks.iter().flat_map(move |&n| lines_of(rack, n)));
+        let lines: Vec<String> = others.chain(racks).collect();
+        std::fs::write(TABLE, lines.join("\n") + "\n").unwrap();
+        return;
+    }
+    for (rack, per_node) in [(RACKS[0], 8), (RACKS[0], 72), (RACKS[1], 36)] {
+        for line in lines_of(rack, per_node) {
+            assert!(table.lines().any(|known| known == line), "{line}");
+        }
+    }
 }
 
 /// The searches of a graph: pattern, crossNic, rate between and inside, types, channels, same, and

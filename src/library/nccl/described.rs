@@ -172,6 +172,13 @@ pub const MACHINES: [Machine; 15] = [
     P100,
 ];
 
+/// Racks that are one `NVLink` domain, of 18 hosts. Of the second only what is inside is as NCCL sees it: no
+/// file of its NICs was found.
+pub const RACKS: [Machine; 2] = [
+    Machine { name: "gb200_nvl72_72x400g", hosts: 18, gpus: 72, ..GB200 },
+    Machine { name: "gb300_nvl72", hosts: 18, gpus: 72, cc: 103, ..GB200 },
+];
+
 /// `NVLinks` from GPU to GPU of a DGX-1V.
 const MESH: [[u32; 8]; 8] = [
     [0, 1, 1, 2, 2, 0, 0, 0],
@@ -188,7 +195,15 @@ impl Machine {
     /// The machine of that name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        MACHINES.iter().find(|machine| machine.name == name)
+        MACHINES.iter().chain(&RACKS).find(|machine| machine.name == name)
+    }
+
+    /// The hosts of it on which a job of so many ranks runs.
+    #[must_use]
+    pub fn hosting(self, ranks: u32) -> Self {
+        let each = self.gpus / self.hosts;
+        let hosts = (ranks as usize).div_ceil(each).clamp(1, self.hosts);
+        Self { hosts, gpus: hosts * each, ..self }
     }
 
     /// The machine as a description.

@@ -89,7 +89,7 @@ impl<'a> Place<'a> {
     pub fn searched(&self, knobs: &Knobs) -> Result<Searched> {
         let machine = Machine::named(self.machine).ok_or_else(|| self.unknown(&[]))?;
         let job = Job { nodes: self.nodes, per_node: Some(self.per_node) };
-        search(&machine.description(), self.search, job, knobs)
+        search(&machine.hosting(self.per_node).description(), self.search, job, knobs)
     }
 
     /// A sentence about the graphs' origin and the numbers of nodes for which they are the same.

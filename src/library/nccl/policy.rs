@@ -16,6 +16,7 @@ use crate::library::nccl::{
 };
 use crate::library::{Call, Choice, Meta, Part, Pipeline, Policy, Runs, Site, Where};
 use crate::model::algorithm::{Library, Reason};
+use crate::model::formula::Protocol;
 
 /// The rules of a release: without graphs, what NCCL ran when the machine was measured, or what needs
 /// no graphs.
@@ -35,6 +36,8 @@ pub struct Nccl {
     comm: Communicator,
     version: Version,
     chooser: Chooser,
+    /// The only protocol, with whose rates the links are priced.
+    only: Option<Protocol>,
 }
 
 /// The largest size up to which changes of the tuner's choice are found.
@@ -78,7 +81,11 @@ impl Nccl {
             )));
         }
         let (comm, place) = communicator(site, site.ranks / nodes, nodes, version)?;
-        let table = Table::new(&comm, version, &Settings::default())?;
+        let mut settings = Settings::default();
+        if let Some(protocol) = site.protocol {
+            settings.set("NCCL_PROTO", &protocol.to_string())?;
+        }
+        let table = Table::new(&comm, version, &settings)?;
         let chooser = Chooser::new(&comm, version, &table, Reduction::default());
         let meta = Meta {
             id: version.policy().to_owned(),
@@ -87,7 +94,7 @@ impl Nccl {
             counts: "the largest buffer: the vector, or all ranks' blocks".to_owned(),
             source: format!("NVIDIA/nccl v{version}-1, {}, src/enqueue.cc", tuner_of(version)),
         };
-        Ok(Self { meta, comm, version, chooser })
+        Ok(Self { meta, comm, version, chooser, only: site.protocol })
     }
 
     /// The decision for a call; `None` if NCCL returns an error.
@@ -118,7 +125,8 @@ impl Nccl {
     /// The algorithms of the decision, as far as closed forms have them.
     fn runs(&self, collective: Collective, decision: &Decision) -> Runs {
         let Communicator { ranks, nodes, .. } = self.comm;
-        runs((ranks, nodes), collective, (decision.algo, decision.proto))
+        let on_the_wire = if self.only.is_some() { Proto::Simple } else { decision.proto };
+        runs((ranks, nodes), collective, (decision.algo, on_the_wire))
     }
 }
 

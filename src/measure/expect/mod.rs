@@ -28,6 +28,7 @@ pub use view::{Error as StatedError, Expect};
 
 pub use transfer::{Clusters, Learned, Smooth, Study, smooth};
 
+use runs::Ruler;
 use transfer::{Features, Transfer};
 
 use crate::base::collective::Collective;
@@ -39,7 +40,7 @@ use crate::machine::curve::{Curve, Reach};
 use crate::machine::fabric::Fabric;
 use crate::machine::placement::Placement;
 use crate::machine::profile::Calibration;
-use crate::machine::query::Query;
+use crate::machine::query::{Machine, Query};
 use crate::machine::sample::DataType;
 use crate::model::algorithm::Registry;
 
@@ -153,6 +154,10 @@ pub struct Expecting<'r> {
     fit: Option<(Calibration, Seconds)>,
     /// The same on the machine before its parameters were changed.
     stock: Option<Ideal<'r>>,
+    /// Whether the library may use one protocol alone; and if its rules are known, what it runs otherwise,
+    /// which is what was measured.
+    limited: bool,
+    free: Option<Ruler>,
     /// Only this algorithm: its price, to compare with that of what the library runs.
     named: Option<Ideal<'r>>,
     /// Measurements of this very call.
@@ -202,6 +207,10 @@ impl<'r> Expecting<'r> {
             Some(stock) if known => Ideal::new(registry, query, stock, None).ok(),
             _ => None,
         };
+        let free = machine.protocol.filter(|_| known).and_then(|_| {
+            let machine = Machine { protocol: None, ..machine.clone() };
+            Ruler::new(&Query { machine, ..query.clone() })
+        });
         let named = match algorithm {
             Some(name) => Some(Ideal::new(registry, query, &machine.fabric, Some(name))?),
             None => None,
@@ -218,6 +227,8 @@ impl<'r> Expecting<'r> {
             is_given: machine.stock.is_none(),
             fit: machine.fit.clone().zip(machine.fabric.tiers.last().and_then(|t| t.link.alpha)),
             stock,
+            limited: machine.protocol.is_some() && known,
+            free,
             named,
         })
     }
@@ -247,7 +258,7 @@ impl<'r> Expecting<'r> {
     // A program asks a million sizes: inlined, what it does not read of each answer is not written.
     #[inline]
     pub fn at(&self, size: Bytes) -> Expectation {
-        if self.placement.ranks < 2 {
+        if self.idle(size).is_some() {
             return Expectation::sure(Seconds(0.0));
         }
         let mut expected = self.unmoved(size);
@@ -266,34 +277,84 @@ impl<'r> Expecting<'r> {
         Expectation { time: at_least(expected.time), high: at_least(expected.high), ..expected }
     }
 
+    /// Why a call communicates nothing, if so. NCCL discards a call of 0 bytes (taskAppend in src/enqueue.cc),
+    /// Open MPI and MPICH return from it at once; a barrier has none, and a message of 0 bytes is sent.
+    fn idle(&self, size: Bytes) -> Option<&'static str> {
+        let needs_bytes = !matches!(self.collective, Collective::Barrier | Collective::SendRecv);
+        match (self.placement.ranks, size) {
+            (0 | 1, _) => Some("one rank communicates nothing"),
+            (_, Bytes(0)) if needs_bytes => Some("a call of 0 bytes returns at once"),
+            _ => None,
+        }
+    }
+
     /// The expectation before any measurement is used.
     #[inline]
     fn unmoved(&self, size: Bytes) -> Expectation {
         match (self.known(size), &self.stock) {
-            (Some(known), None) => known,
-            (Some(known), Some(stock)) => self.changed(stock, known, size),
+            (Some(known), None) => self.limited(known, size),
+            (Some(known), Some(stock)) => self.limited(self.changed(stock, known, size), size),
             (None, _) => self.modelled(size),
         }
+    }
+
+    /// The expectation if the library may use one protocol alone: other by as much as its own estimate is.
+    fn limited(&self, known: Expectation, size: Bytes) -> Expectation {
+        let free = self.free.as_ref().and_then(|ruler| ruler.choose(size)?.estimate);
+        let (Some(free), Some(limited)) = (free, self.ideal.estimate(size)) else { return known };
+        if free == limited {
+            return known;
+        }
+        let ratio = limited.0 / free.0;
+        let moved = known.times(Ratio(ratio)).wider(ratio.max(1.0 / ratio).sqrt());
+        Expectation { basis: known.basis.max(Basis::Transferred), error: None, ..moved }
     }
 
     /// The expectation, shifted by the measurement at the nearest size.
     fn moved(&self, expected: Expectation, size: Bytes) -> Expectation {
         let Some((seen, time)) = self.nearest_seen(size) else { return expected };
         let apart = octaves_apart(size, seen);
-        let at = self.unmoved(seen);
-        let own = (time.0 / at.time.0).ln();
         let (gain, held) = match &self.transfer {
             Some(transfer) if self.curve.is_none() => {
                 (transfer.shared(seen, size).0, Some(transfer.seen(seen, size)))
             }
             _ => ((-apart / SEEN_FADES).exp(), None),
         };
-        // A measurement far outside was disturbed, or comes from another kind of run.
+        let (own, beyond) = self.surprise(seen, time);
+        let moved =
+            expected.times(Ratio((gain * own + beyond * (-apart / BEYOND_FADES).exp()).exp()));
+        let moved = match held {
+            None => Expectation { error: None, ..moved },
+            Some((half, error)) => {
+                let (low, high) =
+                    (moved.time * Ratio((-half).exp()), moved.time * Ratio(half.exp()));
+                Expectation { low, high, error: Some(error), ..moved }
+            }
+        };
+        // Other sizes may or may not share what is beyond.
+        let shared = expected.time * Ratio((gain * (own + beyond)).exp());
+        match beyond {
+            0.0 => moved,
+            _ => Expectation {
+                low: Seconds(moved.low.0.min(shared.0)),
+                high: Seconds(moved.high.0.max(shared.0)),
+                ..moved
+            },
+        }
+    }
+
+    /// How far off a measured time was, as a logarithm, and what of it is beyond what is believed of other
+    /// sizes: such a measurement was disturbed, or comes from another kind of run.
+    fn surprise(&self, seen: Bytes, time: Seconds) -> (f64, f64) {
+        let at = self.unmoved(seen);
+        let off = (time.0 / at.time.0).ln();
+        // Nothing speaks for an ideal price against a measurement.
+        if at.basis == Basis::Modelled {
+            return (off, 0.0);
+        }
         let reach = SEEN_TRUST * (at.high.0 / at.time.0).ln().max((at.time.0 / at.low.0).ln());
-        let moved = expected.times(Ratio((gain * own.clamp(-reach, reach)).exp()));
-        let Some((half, error)) = held else { return Expectation { error: None, ..moved } };
-        let (low, high) = (moved.time * Ratio((-half).exp()), moved.time * Ratio(half.exp()));
-        Expectation { low, high, error: Some(error), ..moved }
+        let own = off.clamp(-reach, reach);
+        (own, off - own)
     }
 
     /// What was seen at the size nearest to this one.
@@ -320,6 +381,7 @@ impl<'r> Expecting<'r> {
     #[must_use]
     pub fn runs(&self, size: Bytes) -> Runs {
         match &self.named {
+            _ if self.idle(size).is_some() => Runs::nothing(),
             Some(named) => Runs::asked(named.at(size)),
             None => self.ideal.runs(size),
         }
@@ -348,6 +410,9 @@ impl<'r> Expecting<'r> {
     /// The source of an expectation in words.
     #[must_use]
     pub fn known_from(&self, expected: &Expectation, size: Bytes) -> String {
+        if let Some(why) = self.idle(size) {
+            return why.to_owned();
+        }
         let fewer = self.transfer.as_ref().and_then(|transfer| transfer.fewer_ranks(size));
         let on = fewer.map_or_else(String::new, |most| format!(" on at most {most} ranks"));
         let from = match expected.basis {
@@ -375,8 +440,21 @@ impl<'r> Expecting<'r> {
                 "the ideal price of what runs: nothing similar was measured".to_owned()
             }
         };
+        let from = match self.limited && self.estimate(size).is_none() {
+            true => format!("{from}, by whatever protocol the library chose"),
+            false => from,
+        };
         let from = match self.nearest_seen(size) {
-            Some((seen, time)) => format!("{from}, and {time} seen at {seen}"),
+            Some((seen, time)) if self.surprise(seen, time).1 == 0.0 => {
+                format!("{from}, and {time} seen at {seen}")
+            }
+            Some((seen, time)) => {
+                let band = self.unmoved(seen);
+                format!(
+                    "{from}, and {time} seen at {seen}: far from {} to {}, so other sizes take little from it",
+                    band.low, band.high
+                )
+            }
             None => from,
         };
         match expected.error {
@@ -481,8 +559,11 @@ impl<'r> Expecting<'r> {
 /// (p90) times its price.
 pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
-/// A measurement shifts an expectation by at most this many half widths of its band.
+/// A measurement shifts the expectations of other sizes by at most this many half widths of its band.
 const SEEN_TRUST: f64 = 1.5;
+
+/// Octaves over which the rest of the measurement's effect fades.
+const BEYOND_FADES: f64 = 0.5;
 
 /// Octaves over which the effect of a measurement fades, if the composition of a call's time is unknown.
 const SEEN_FADES: f64 = 3.0;

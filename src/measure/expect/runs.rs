@@ -1,6 +1,6 @@
 //! What a library runs for a call, and the source of that.
 
-use super::ideal::Priced;
+use super::ideal::{NOTHING, Priced};
 use crate::base::quantity::Bytes;
 use crate::library::engines::{Conditions, Kernel};
 use crate::library::nccl::Version;
@@ -57,6 +57,18 @@ impl Runs {
 
     pub(super) fn unknown(fastest: Priced) -> Self {
         Self { rules: Rules::Unknown, ..Self::asked(fastest) }
+    }
+
+    /// A call that communicates nothing.
+    pub(super) fn nothing() -> Self {
+        Self {
+            library: None,
+            version: None,
+            algorithm: NOTHING.to_owned(),
+            protocol: None,
+            channels: None,
+            rules: Rules::Own,
+        }
     }
 
     pub(super) fn asked(priced: Priced) -> Self {
@@ -186,6 +198,7 @@ pub fn site(query: &Query) -> Site {
         nccl_graphs: query.machine.nccl_graphs.clone(),
         nccl_measured: query.machine.nccl_measured.clone(),
         topology: query.machine.topology.clone(),
+        protocol: query.machine.protocol,
         fabric: Some(query.machine.fabric.clone()),
         hardware: query.machine.hardware.clone(),
         conditions: Conditions::default(),

@@ -319,7 +319,9 @@ fn least(machine: &Features, asked: &Asked) -> f64 {
     let between = match asked.what {
         _ if !several => 0.0,
         _ if asked.whole => 1.0,
-        What::AllReduce | What::SendRecv => 1.0,
+        // What nodes send that add up each part in one place, and send the sums to all.
+        What::AllReduce => 2.0 * (asked.nodes - 1.0) / asked.nodes,
+        What::SendRecv => 1.0,
         What::AllToAll => each * (n - each) / n,
         _ => (n - each) / n,
     };
