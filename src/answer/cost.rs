@@ -636,6 +636,7 @@ fn trust(query: &Query) -> Vec<String> {
             machine.name, rack.span
         )
     }));
+    all.extend(machine.settings_note());
     let some = |n: u32, thing: &str| match n {
         1 => format!("one {thing}"),
         n => format!("{n} {thing}s"),

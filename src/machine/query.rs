@@ -86,6 +86,8 @@ pub struct Machine {
     pub fabric: Fabric,
     /// Whether the number of NICs in use was given.
     pub nics_given: bool,
+    /// Settings that belong to another machine, and do not apply to this one.
+    pub left_out: Vec<String>,
     /// For each tier, how α and the rate were obtained, and the efficiency that was applied.
     pub origins: Vec<Origin>,
     /// How the launch overhead was obtained.
@@ -104,6 +106,9 @@ pub struct Machine {
     /// The measured time of collectives in its library, on the unchanged machine.
     pub curves: Vec<Curve>,
 }
+
+/// What chose the machine if nobody named one.
+pub const DEFAULT_CHOSEN: &str = "default";
 
 /// How the parameters of one tier were obtained; absent if a person gave them.
 #[derive(Debug, Clone, Copy, Default)]
@@ -173,7 +178,7 @@ impl Machine {
             (None, Some(alpha), Some(bandwidth)) => Self::plain(alpha, bandwidth, given),
             (None, ..) => Self::of(
                 &Profile::builtin(crate::machine::profile::DEFAULT)?,
-                "default",
+                DEFAULT_CHOSEN,
                 collective,
             ),
         };
@@ -227,6 +232,7 @@ impl Machine {
             gpu_direct: profile.gpu_direct.unwrap_or(true),
             fabric: profile.fabric(collective),
             nics_given: false,
+            left_out: Vec::new(),
             fit: profile.fit.clone(),
             curves: curves.cloned().collect(),
         }
@@ -268,6 +274,7 @@ impl Machine {
             launch: None,
             stock: None,
             nics_given: false,
+            left_out: Vec::new(),
             fit: None,
             hardware: None,
             network: None,
@@ -358,6 +365,23 @@ impl Machine {
         let of = |fabric: &Fabric| fabric.tiers.last().and_then(|tier| tier.nics);
         let stock = self.stock.as_ref().filter(|_| self.nics_given)?;
         of(&self.fabric).filter(|&nics| of(stock) != Some(nics))
+    }
+
+    /// Whether nobody named it, so that it is the default machine.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.chosen == DEFAULT_CHOSEN
+    }
+
+    /// What to know about settings that do not apply to it.
+    #[must_use]
+    pub fn settings_note(&self) -> Option<String> {
+        let left_out = match self.left_out.as_slice() {
+            [] => return None,
+            [one] => format!("{one} is"),
+            many => format!("{} are", many.join(", ")),
+        };
+        Some(format!("{left_out} for another machine, and not applied to {}", self.name))
     }
 
     /// The link-by-link description no longer matches the machine.

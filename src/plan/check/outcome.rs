@@ -236,7 +236,7 @@ fn of_call(
         size: Some(size),
         by: runs.name(),
         expected: Some((expected, runs)),
-        note: String::new(),
+        note: query.machine.settings_note().unwrap_or_default(),
         parts: Vec::new(),
     };
     let values = match limit {

@@ -123,10 +123,11 @@ fn names_are_unique_over_all_files_and_loops_are_found() {
 fn a_budget_takes_the_settings_of_its_file_unless_it_names_a_machine() {
     let text = "[defaults]\nprofile = \"dgx-a100\"\nn = 8\n[machine]\nlaunch = \"1ms\"\n\
         [[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nsize = \"1GiB\"\nmax_time = \"12ms\"\n\
-        [[budget]]\nname = \"b\"\ncollective = \"allreduce\"\nsize = \"1GiB\"\nn = 8\n\
+        [[budget]]\nname = \"b\"\ncollective = \"allreduce\"\nsize = \"1GiB\"\n\
         profile = \"dgx-h100\"\nmax_time = \"12ms\"\n";
     let checked = run(text);
     assert_eq!(checked.faults, []);
+    assert!(checked.outcomes[1].note.contains("launch of b.toml"), "{}", checked.outcomes[1].note);
     let machines: Vec<&str> = checked.outcomes.iter().map(|o| o.machine.as_str()).collect();
     assert_eq!(machines, ["dgx-a100", "dgx-h100"]);
     // Only the first pays the launch of the settings.
