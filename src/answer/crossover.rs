@@ -26,6 +26,8 @@ pub struct Crossover {
     pub ranks: u32,
     /// The machine's name.
     pub machine: String,
+    /// How it was chosen: `default`, `--on` or `flags`.
+    pub chosen: &'static str,
     /// The id of the algorithm that wins below.
     pub below: &'static str,
     /// The id of the algorithm that wins above.
@@ -101,6 +103,8 @@ pub struct Intervals {
     pub collective: Collective,
     /// The machine's name.
     pub machine: String,
+    /// How it was chosen: `default`, `--on` or `flags`.
+    pub chosen: &'static str,
     /// The library commonly used on it.
     pub library: Option<String>,
     /// `size` or `ranks`.
@@ -136,6 +140,7 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
         collective: query.shape.collective,
         ranks: query.shape.ranks,
         machine: query.machine.name.clone(),
+        chosen: query.machine.chosen,
         below: id(below),
         above: id(above),
         size_bytes: size.map(|s| s.0),
@@ -175,6 +180,7 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
         schema: "collcost/intervals/2",
         collective: query.shape.collective,
         machine: query.machine.name.clone(),
+        chosen: query.machine.chosen,
         library: query.machine.library.clone(),
         over: Over::Size,
         ranks: Some(query.shape.ranks),
@@ -217,6 +223,7 @@ pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Res
         schema: "collcost/intervals/2",
         collective: first.shape.collective,
         machine: first.machine.name.clone(),
+        chosen: first.machine.chosen,
         library: first.machine.library.clone(),
         over: Over::Ranks,
         ranks: None,

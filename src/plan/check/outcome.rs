@@ -39,6 +39,8 @@ pub struct Outcome {
     pub bound_ratio: Option<Ratio>,
     /// The machine.
     pub machine: String,
+    /// Whether no machine was named, so that it is the default one.
+    pub is_default: bool,
     /// N.
     pub ranks: u64,
     /// M of a collective.
@@ -138,6 +140,7 @@ fn of_step(
         time: Some(priced.time()),
         busbw: None,
         bound_ratio: None,
+        is_default: machine.is_default(),
         machine: machine.name,
         ranks: step.parallel.ranks(),
         size: None,
@@ -173,6 +176,7 @@ fn of_job(
         busbw: None,
         bound_ratio: None,
         machine: job.machine.said.profile.clone().unwrap_or_default(),
+        is_default: false,
         ranks: job.degrees.gpus(),
         size: None,
         by: format!("job {}", job.name),
@@ -232,6 +236,7 @@ fn of_call(
         busbw: (size.0 > 0 && shape.ranks > 1).then(|| busbw(expected.time)),
         bound_ratio: least.map(|_| over(expected.time)),
         machine: query.machine.name.clone(),
+        is_default: query.machine.is_default(),
         ranks: shape.ranks.into(),
         size: Some(size),
         by: runs.name(),
