@@ -125,6 +125,7 @@ pub struct Intervals {
 /// # Errors
 /// An unknown name, an algorithm that does not apply, an unknown parameter.
 pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result<Crossover> {
+    refuse_alone(query)?;
     let a = one(registry, query, a)?;
     let b = one(registry, query, b)?;
     let there = crossing(&a.prepared, &b.prepared).map(|size| (a, b, size));
@@ -151,6 +152,15 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
     })
 }
 
+/// Without a peer every algorithm takes the same time: none.
+fn refuse_alone(query: &Query) -> Result<()> {
+    if query.shape.ranks > 1 {
+        return Ok(());
+    }
+    Err(Error::input("one rank communicates nothing: no algorithm is faster than another")
+        .help("ask for two ranks or more: -n 2"))
+}
+
 /// Without a crossover the order is the same at every size, so any size will do.
 const MIDDLE: Volume = Volume(1_048_576.0);
 
@@ -171,6 +181,7 @@ fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {
 /// # Errors
 /// As [`crossover`].
 pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<Intervals> {
+    refuse_alone(query)?;
     let ready = chosen(registry, query, names)?;
     // Many steps: an algorithm that wins for less than a sixteenth of an octave is irrelevant.
     let winners = envelope_in_steps(&ready, SMALLEST, LARGEST, 16);
