@@ -6,6 +6,7 @@ use super::{Budget, CallSubject, Exposed, Fault, Files, Limit, Options, Subject}
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
+use crate::cost::rank::{candidates, fastest};
 use crate::machine::query::Query;
 use crate::measure::expect::{Expectation, Expecting, Rules, Runs};
 use crate::model::algorithm::Registry;
@@ -324,8 +325,8 @@ impl Outcome {
     }
 }
 
-/// The loss of the named algorithm, or of the library's own choice, against the best shipped
-/// algorithm, by ideal prices.
+/// The loss of the named algorithm, or of the library's own choice, against the lowest ideal time of any
+/// algorithm, as `choose` counts it.
 fn regret(registry: &Registry, call: &CallSubject, query: &Query) -> Result<(Ratio, String)> {
     let expecting = Expecting::of(registry, query, call.algorithm.as_deref())?;
     let runs = expecting.runs(query.size);
@@ -336,7 +337,8 @@ fn regret(registry: &Registry, call: &CallSubject, query: &Query) -> Result<(Rat
         .help("name an algorithm, or a machine whose library's rules are known"));
     }
     let own = expecting.ideal(query.size).time;
-    let best = expecting.best(query.size).time;
+    let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
+    let best = fastest(&ready, Volume::from(query.size)).map_or(own, |(_, best)| best);
     let lost = Ratio((own.0 / best.0 - 1.0).max(0.0));
     let of = match (runs.library, &runs.version) {
         (Some(library), Some(version)) => format!("{library}@{version}: "),
