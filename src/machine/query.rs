@@ -285,13 +285,17 @@ impl Machine {
     }
 
     fn put_in(&mut self, given: &Given) -> Result<()> {
+        self.add_network(given);
         let fabric = &mut self.fabric;
         let between = [given.alpha_inter.is_some(), given.bandwidth_inter.is_some()];
         let has_nics = fabric.tiers.len() > 1 || fabric.tiers[0].kind == TierKind::Network;
         if fabric.tiers.len() < 2 && between.contains(&true) || given.nics.is_some() && !has_nics {
-            return Err(Error::input(format!("{} has no links between nodes", self.name)).help(
-                "leave out --alpha-inter, --bw-inter and --nics-per-node, or give both rates",
-            ));
+            return Err(Error::input(format!("{} has no links between nodes", self.name))
+                .at(format!("machine {}", self.name))
+                .help(
+                    "leave out --alpha-inter, --bw-inter and --nics-per-node, or give both \
+                     --alpha-inter and --bw-inter",
+                ));
         }
         // NCCL's search depends on rates: with others it would find other graphs.
         if given.bandwidth.is_some() || given.bandwidth_inter.is_some() {
@@ -329,6 +333,26 @@ impl Machine {
         let taken = std::mem::replace(fabric, unmoved);
         *fabric = taken.contended(Ratio(eta_alpha.0 * alpha.0), Ratio(eta_beta.0 / beta.0));
         Ok(())
+    }
+}
+
+impl Machine {
+    /// Both parameters between nodes are a network for a profile that knows only the links inside a node.
+    fn add_network(&mut self, given: &Given) {
+        let (Some(alpha), Some(rate)) = (given.alpha_inter, given.bandwidth_inter) else { return };
+        let tiers = &self.fabric.tiers;
+        let is_node = tiers.iter().all(|tier| tier.kind != TierKind::Network)
+            && tiers.last().is_some_and(|tier| tier.span.is_some());
+        if self.stock.is_none() || !is_node {
+            return;
+        }
+        let node = tiers.len() - 1;
+        let network = Tier { kind: TierKind::Network, ..Tier::new("inter", alpha, rate) };
+        for fabric in std::iter::once(&mut self.fabric).chain(&mut self.stock) {
+            fabric.tiers.push(network.clone());
+            fabric.node = Some(node);
+        }
+        self.origins.push(Origin::default());
     }
 }
 
@@ -481,7 +505,16 @@ impl Query {
         if placement.nodes() > 1 && machine.other_nics().is_some() {
             machine.forget_graphs();
         }
-        Ok(Self { machine, shape, placement, nodes_are, size, element: None, given, seen: Vec::new() })
+        Ok(Self {
+            machine,
+            shape,
+            placement,
+            nodes_are,
+            size,
+            element: None,
+            given,
+            seen: Vec::new(),
+        })
     }
 
     /// Refuses the given parameter `name` for links that no message uses.
