@@ -135,6 +135,20 @@ fn a_budget_takes_the_settings_of_its_file_unless_it_names_a_machine() {
 }
 
 #[test]
+fn a_log_of_mpi_is_not_compared_with_the_default_machine() {
+    let budget =
+        "[[budget]]\nname = \"m\"\ncollective = \"allreduce\"\nn = 32\nmeasured = \"m.log\"\n";
+    let log =
+        "# OSU MPI Allreduce Latency Test v7.5\n# Size       Avg Latency(us)\n1048576 119.51\n";
+    assert_eq!(
+        faults(&[("b.toml", budget), ("m.log", log)]),
+        [
+            "b.toml:5:12: MPI or Gloo on host buffers ran, and the default machine, dgx-h100, runs NCCL"
+        ]
+    );
+}
+
+#[test]
 fn a_step_of_a_plan_has_a_budget() {
     let text = "[[budget]]\nname = \"step\"\nstep = \"x\"\nmax_time = \"3s\"\n\
                 [step.x]\npreset = \"fsdp-7b\"\n";
