@@ -340,19 +340,27 @@ impl Machine {
     /// Both parameters between nodes are a network for a profile that knows only the links inside a node.
     fn add_network(&mut self, given: &Given) {
         let (Some(alpha), Some(rate)) = (given.alpha_inter, given.bandwidth_inter) else { return };
-        let tiers = &self.fabric.tiers;
-        let is_node = tiers.iter().all(|tier| tier.kind != TierKind::Network)
-            && tiers.last().is_some_and(|tier| tier.span.is_some());
-        if self.stock.is_none() || !is_node {
+        // Of several tiers inside a node nobody says which of them the ranks beside a NIC share.
+        let [Tier { kind: TierKind::Memory | TierKind::Node, span: Some(span), .. }] =
+            self.fabric.tiers[..]
+        else {
+            return;
+        };
+        if self.stock.is_none() {
             return;
         }
-        let node = tiers.len() - 1;
         let network = Tier { kind: TierKind::Network, ..Tier::new("inter", alpha, rate) };
         for fabric in std::iter::once(&mut self.fabric).chain(&mut self.stock) {
             fabric.tiers.push(network.clone());
-            fabric.node = Some(node);
+            fabric.node = Some(0);
         }
         self.origins.push(Origin::default());
+        // What was learned of other machines asks for the NICs, too.
+        if let Some(hardware) = &mut self.hardware {
+            let nics = given.nics.unwrap_or(span);
+            hardware.nics = nics.get();
+            hardware.between = Some(rate * Ratio(f64::from(nics.get()) / f64::from(span.get())));
+        }
     }
 }
 
