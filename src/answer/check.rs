@@ -256,14 +256,15 @@ fn view(budget: &Budget, outcome: &Outcome, today: Option<Date>) -> BudgetView {
 
 /// `all-reduce of 1 GiB on 64 ranks of dgx-h100 by ring: 9.1 ms, limit 5 ms (max_time), was 4.6 ms`.
 fn message(budget: &Budget, outcome: &Outcome) -> String {
+    let machine = super::named(&outcome.machine, outcome.is_default);
     let what = match &budget.subject {
         Subject::Call(call) => {
             let size = outcome.size.map_or(String::new(), |s| format!(" of {s}"));
             let (name, ranks) = (call.collective.name(), outcome.ranks);
-            format!("{name}{size} on {ranks} ranks of {} by {}", outcome.machine, outcome.by)
+            format!("{name}{size} on {ranks} ranks of {machine} by {}", outcome.by)
         }
         Subject::Step(_) | Subject::Job(_) => {
-            format!("{} on {} ranks of {}", outcome.by, outcome.ranks, outcome.machine)
+            format!("{} on {} ranks of {machine}", outcome.by, outcome.ranks)
         }
     };
     let of = |n: Number| match (&budget.limit, n) {

@@ -19,6 +19,8 @@ pub struct Compare {
     pub schema: &'static str,
     /// The machine.
     pub machine: String,
+    /// How it was chosen: `default`, `--on` or `flags`.
+    pub chosen: &'static str,
     /// One for each collective, number of ranks and type of elements.
     pub runs: Vec<RunView>,
     /// Whether every run is healthy.
@@ -225,7 +227,11 @@ pub fn run(
 
 /// All runs of a comparison with `machine`.
 #[must_use]
-pub fn compare(machine: String, mut runs: Vec<RunView>, left_out: Vec<String>) -> Compare {
+pub fn compare(
+    (machine, chosen): (String, &'static str),
+    mut runs: Vec<RunView>,
+    left_out: Vec<String>,
+) -> Compare {
     let any = |ruling| runs.iter().any(|r: &RunView| r.verdict == ruling);
     let verdict = match () {
         () if any(Ruling::Ill) => Ruling::Ill,
@@ -238,7 +244,16 @@ pub fn compare(machine: String, mut runs: Vec<RunView>, left_out: Vec<String>) -
     lost.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
     lost.truncate(WORST);
     let healthy = verdict == Ruling::Healthy;
-    Compare { schema: "collcost/compare/1", machine, runs, healthy, verdict, lost, left_out }
+    Compare {
+        schema: "collcost/compare/1",
+        machine,
+        chosen,
+        runs,
+        healthy,
+        verdict,
+        lost,
+        left_out,
+    }
 }
 
 /// The number of kinds of calls that are listed; those that lost the most.

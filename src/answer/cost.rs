@@ -12,6 +12,7 @@ use crate::cost::optimum::optimum;
 use crate::cost::price::{Use, uses};
 use crate::cost::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
 use crate::cost::simulate::{Setup, simulate};
+use crate::machine::fabric::Order;
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, NodesAre, Query};
 use crate::machine::what_if::Figure;
@@ -432,7 +433,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         switch_points: switch_points(&expecting),
         estimate_s: of_detail(&|| expecting.estimate(query.size)),
         pipelined_s: of_detail(&|| expecting.pipelined(query.size)),
-        trust: trust(query),
+        trust: trust(query).into_iter().chain(by_rank(query, &expecting)).collect(),
         notes: unpriced.or(stands_in).into_iter().chain(notes(query, &algorithms)).collect(),
         algorithms,
         on: None,
@@ -624,6 +625,22 @@ pub(super) fn machine(machine: &Machine) -> MachineView {
     }
 }
 
+/// NCCL orders its rings and trees by where ranks are; these collectives send from rank to rank, and were
+/// measured with ranks in blocks.
+fn by_rank(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
+    use Collective::{Gather, Scatter, SendRecv};
+    let (order, collective) = (query.machine.fabric.order, query.shape.collective);
+    let moves = matches!(collective, SendRecv | Gather | Scatter) && query.placement.is_spread();
+    let holds = moves && order != Order::Block && expecting.is_learned();
+    holds.then(|| {
+        format!(
+            "the expected time is that of block placement: with {order} placement other messages of {} leave \
+             their node, which the ideal price counts",
+            collective.name()
+        )
+    })
+}
+
 /// What limits the trust in an answer.
 fn trust(query: &Query) -> Vec<String> {
     let Query { machine, placement, .. } = query;
@@ -636,6 +653,7 @@ fn trust(query: &Query) -> Vec<String> {
             machine.name, rack.span
         )
     }));
+    all.extend(machine.settings_note());
     let some = |n: u32, thing: &str| match n {
         1 => format!("one {thing}"),
         n => format!("{n} {thing}s"),

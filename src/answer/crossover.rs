@@ -26,6 +26,8 @@ pub struct Crossover {
     pub ranks: u32,
     /// The machine's name.
     pub machine: String,
+    /// How it was chosen: `default`, `--on` or `flags`.
+    pub chosen: &'static str,
     /// The id of the algorithm that wins below.
     pub below: &'static str,
     /// The id of the algorithm that wins above.
@@ -101,6 +103,8 @@ pub struct Intervals {
     pub collective: Collective,
     /// The machine's name.
     pub machine: String,
+    /// How it was chosen: `default`, `--on` or `flags`.
+    pub chosen: &'static str,
     /// The library commonly used on it.
     pub library: Option<String>,
     /// `size` or `ranks`.
@@ -121,6 +125,7 @@ pub struct Intervals {
 /// # Errors
 /// An unknown name, an algorithm that does not apply, an unknown parameter.
 pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result<Crossover> {
+    refuse_alone(query)?;
     let a = one(registry, query, a)?;
     let b = one(registry, query, b)?;
     let there = crossing(&a.prepared, &b.prepared).map(|size| (a, b, size));
@@ -136,6 +141,7 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
         collective: query.shape.collective,
         ranks: query.shape.ranks,
         machine: query.machine.name.clone(),
+        chosen: query.machine.chosen,
         below: id(below),
         above: id(above),
         size_bytes: size.map(|s| s.0),
@@ -144,6 +150,15 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
         shortcut_bytes: shortcut.map(|s| s.0),
         shortcut_error: shortcut.zip(size).map(|(s, exact)| s.0 / exact.0 - 1.0),
     })
+}
+
+/// Without a peer every algorithm takes the same time: none.
+fn refuse_alone(query: &Query) -> Result<()> {
+    if query.shape.ranks > 1 {
+        return Ok(());
+    }
+    Err(Error::input("one rank communicates nothing: no algorithm is faster than another")
+        .help("ask for two ranks or more: -n 2"))
 }
 
 /// Without a crossover the order is the same at every size, so any size will do.
@@ -166,6 +181,7 @@ fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {
 /// # Errors
 /// As [`crossover`].
 pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<Intervals> {
+    refuse_alone(query)?;
     let ready = chosen(registry, query, names)?;
     // Many steps: an algorithm that wins for less than a sixteenth of an octave is irrelevant.
     let winners = envelope_in_steps(&ready, SMALLEST, LARGEST, 16);
@@ -175,6 +191,7 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
         schema: "collcost/intervals/2",
         collective: query.shape.collective,
         machine: query.machine.name.clone(),
+        chosen: query.machine.chosen,
         library: query.machine.library.clone(),
         over: Over::Size,
         ranks: Some(query.shape.ranks),
@@ -217,6 +234,7 @@ pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Res
         schema: "collcost/intervals/2",
         collective: first.shape.collective,
         machine: first.machine.name.clone(),
+        chosen: first.machine.chosen,
         library: first.machine.library.clone(),
         over: Over::Ranks,
         ranks: None,

@@ -71,6 +71,11 @@ pub use profiles::{
 };
 pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
 
+/// A machine's name in a sentence: the default one is marked, since nobody named it.
+pub(crate) fn named(machine: &str, is_default: bool) -> String {
+    if is_default { format!("{machine} (default)") } else { machine.to_owned() }
+}
+
 /// Six significant digits: a fitted parameter has no more, and the last ones of a double differ
 /// between machines.
 fn six(x: f64) -> f64 {

@@ -6,7 +6,7 @@ use super::{Expect, six};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds, Volume};
-use crate::cost::rank::{Candidate, candidates};
+use crate::cost::rank::{Candidate, candidates, fastest};
 use crate::library::{
     Call, Choice, FellBack, Interval, Part, Policy, Priced, Runs, Where, intervals, priced,
 };
@@ -311,9 +311,7 @@ impl<'a> Model<'a> {
     }
 
     fn best(&self, size: u64) -> Option<(&Candidate, Seconds)> {
-        let at = Volume::from(Bytes(size));
-        let timed = self.ready.iter().map(|c| (c, c.prepared.time(at)));
-        timed.min_by(|a, b| a.1.0.total_cmp(&b.1.0))
+        fastest(&self.ready, Volume::from(Bytes(size)))
     }
 
     /// The choice at `from`, with its worst regret up to `to`.

@@ -17,6 +17,7 @@ use collcost::answer;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use collcost::machine::query::DEFAULT_CHOSEN;
 use collcost::machine::sample::DataType;
 use collcost::measure::logs::{Asked, Evidence, Imported};
 use collcost::measure::verdict::{Facts, Ruling, Run, Typed, judge, two};
@@ -146,13 +147,16 @@ impl Args {
             runs.iter_mut().for_each(|run| run.facts.evidence.add(&said));
         }
         let registry = Registry::builtin();
-        let mut machine = String::new();
+        let mut machine = (String::new(), DEFAULT_CHOSEN);
         let mut shown = Vec::with_capacity(runs.len());
         for run in runs {
             let query = self.query(&run)?;
-            machine.clone_from(&query.machine.name);
+            machine = (query.machine.name.clone(), query.machine.chosen);
             let place =
                 || run.file.clone().unwrap_or_else(|| format!("compare {}", run.collective));
+            run.facts.refuse_default(&query).map_err(|e| {
+                e.at(place()).or_help("name the machine that ran it: --on ib-hdr, or its profile")
+            })?;
             let verdict =
                 judge(&registry, &query, run.dtype, self.unseen_tier, &run.times, &run.facts)
                     .map_err(|e| e.at(place()))?;

@@ -105,21 +105,11 @@ impl<const GROUP: usize> Flags<GROUP> {
         self
     }
 
-    /// The same with the settings for parameters that were not typed. If the flags name `another`
-    /// machine than the settings do, the settings' machine parameters do not apply.
-    fn settled(&self, settings: &Settings, another: bool) -> Self {
+    /// The same with the settings for parameters that were not typed, by all flags that were.
+    fn settled(&self, settings: &Settings, typed: impl Fn(&str) -> bool + Copy) -> Self {
         let mut flags = self.clone();
-        // -n and --nodes both set the number of ranks; together they set the ranks per node.
-        let counted = self.get("n").is_some() || self.get("nodes").is_some();
         for p in of(GROUP) {
-            let said =
-                flags.0.iter().any(|(other, _)| other.key == p.key || p.is_instead_of(other))
-                    || p.of_machine && another
-                    || matches!(p.key, "n" | "nodes") && counted
-                    || p.key == "gpus_per_node"
-                        && flags.get("n").is_some()
-                        && flags.get("nodes").is_some();
-            let settled = settings.get(p.key).filter(|_| !said);
+            let settled = settings.get(p.key).filter(|_| p.is_settled(typed));
             flags.0.extend(settled.map(|s| (p, s.value.clone())));
         }
         flags
@@ -354,14 +344,21 @@ impl OnFlags {
         let another = self.machine.names_another();
         let named = self.machine.read_profile(settings)?;
         let mut said = Parameters::default();
-        self.ranks.settled(settings, another).put(&mut said)?;
-        self.machine.settled(settings, another).put(&mut said)?;
-        self.params.settled(settings, another).put(&mut said)?;
+        let typed = |key: &str| {
+            let typed = [self.ranks.get(key), self.machine.get(key), self.params.get(key)];
+            typed.iter().any(Option::is_some)
+        };
+        self.ranks.settled(settings, typed).put(&mut said)?;
+        self.machine.settled(settings, typed).put(&mut said)?;
+        self.params.settled(settings, typed).put(&mut said)?;
         let own = named.is_none() && !another;
         let mut machine = Machine::new(named, &said.given, collective)?;
         if let Some(settled) = settings.get("alpha").filter(|_| own && machine.chosen == "flags") {
             machine.chosen = settled.from.short();
         }
+        let idle = PARAMETERS.iter().filter(|p| p.of_machine && p.is_of_another(typed));
+        let idle = idle.filter(|p| !typed(p.key)).filter_map(|p| settings.get(p.key));
+        machine.left_out = idle.map(|s| format!("{} of {}", s.key, s.from.short())).collect();
         Ok((machine, said))
     }
 }

@@ -67,6 +67,13 @@ pub fn candidates(
     Ok((ready, refused))
 }
 
+/// The candidate with the lowest ideal time, against which regret is counted.
+#[must_use]
+pub fn fastest(ready: &[Candidate], size: Volume) -> Option<(&Candidate, Seconds)> {
+    let timed = ready.iter().map(|c| (c, c.prepared.time(size)));
+    timed.min_by(|a, b| a.1.0.total_cmp(&b.1.0))
+}
+
 impl Candidate {
     /// The algorithm of that name, in the form selected by the name.
     ///

@@ -441,6 +441,26 @@ impl Parameter {
         PARAMETERS.iter().find(|p| p.key == key)
     }
 
+    /// Whether settings of it apply beside the keys that a question itself says: those win, and figures of
+    /// a machine do not apply if these keys name another one.
+    #[must_use]
+    pub fn is_settled(&self, says: impl Fn(&str) -> bool) -> bool {
+        let ranks = || says("n") || says("nodes");
+        let is_said =
+            PARAMETERS.iter().any(|p| (p.key == self.key || p.is_instead_of(self)) && says(p.key));
+        !(is_said
+            || self.is_of_another(&says)
+            // Both set the number of ranks; together they set the ranks per node.
+            || matches!(self.key, "n" | "nodes") && ranks()
+            || self.key == "gpus_per_node" && says("n") && says("nodes"))
+    }
+
+    /// Whether settings of it belong to another machine than these keys name.
+    #[must_use]
+    pub fn is_of_another(&self, says: impl Fn(&str) -> bool) -> bool {
+        (self.of_machine || self.key == "profile") && names_machine(says)
+    }
+
     /// Whether it is for the same quantity as another.
     #[must_use]
     pub fn is_instead_of(&self, other: &Self) -> bool {

@@ -88,6 +88,8 @@ pub struct Machine {
     pub fabric: Fabric,
     /// Whether the number of NICs in use was given.
     pub nics_given: bool,
+    /// Settings that belong to another machine, and do not apply to this one.
+    pub left_out: Vec<String>,
     /// For each tier, how α and the rate were obtained, and the efficiency that was applied.
     pub origins: Vec<Origin>,
     /// How the launch overhead was obtained.
@@ -106,6 +108,9 @@ pub struct Machine {
     /// The measured time of collectives in its library, on the unchanged machine.
     pub curves: Vec<Curve>,
 }
+
+/// What chose the machine if nobody named one.
+pub const DEFAULT_CHOSEN: &str = "default";
 
 /// How the parameters of one tier were obtained; absent if a person gave them.
 #[derive(Debug, Clone, Copy, Default)]
@@ -175,7 +180,7 @@ impl Machine {
             (None, Some(alpha), Some(bandwidth)) => Self::plain(alpha, bandwidth, given),
             (None, ..) => Self::of(
                 &Profile::builtin(crate::machine::profile::DEFAULT)?,
-                "default",
+                DEFAULT_CHOSEN,
                 collective,
             ),
         };
@@ -230,6 +235,7 @@ impl Machine {
             fabric: profile.fabric(collective),
             protocol: None,
             nics_given: false,
+            left_out: Vec::new(),
             fit: profile.fit.clone(),
             curves: curves.cloned().collect(),
         }
@@ -272,6 +278,7 @@ impl Machine {
             stock: None,
             protocol: None,
             nics_given: false,
+            left_out: Vec::new(),
             fit: None,
             hardware: None,
             network: None,
@@ -283,13 +290,17 @@ impl Machine {
 
     fn put_in(&mut self, given: &Given) -> Result<()> {
         self.refuse_protocol(given.protocol)?;
+        self.add_network(given);
         let fabric = &mut self.fabric;
         let between = [given.alpha_inter.is_some(), given.bandwidth_inter.is_some()];
         let has_nics = fabric.tiers.len() > 1 || fabric.tiers[0].kind == TierKind::Network;
         if fabric.tiers.len() < 2 && between.contains(&true) || given.nics.is_some() && !has_nics {
-            return Err(Error::input(format!("{} has no links between nodes", self.name)).help(
-                "leave out --alpha-inter, --bw-inter and --nics-per-node, or give both rates",
-            ));
+            return Err(Error::input(format!("{} has no links between nodes", self.name))
+                .at(format!("machine {}", self.name))
+                .help(
+                    "leave out --alpha-inter, --bw-inter and --nics-per-node, or give both \
+                     --alpha-inter and --bw-inter",
+                ));
         }
         // NCCL's search depends on rates: with others it would find other graphs.
         if given.bandwidth.is_some() || given.bandwidth_inter.is_some() {
@@ -346,6 +357,32 @@ impl Machine {
             _ => Ok(()),
         }
     }
+
+    /// Both parameters between nodes are a network for a profile that knows only the links inside a node.
+    fn add_network(&mut self, given: &Given) {
+        let (Some(alpha), Some(rate)) = (given.alpha_inter, given.bandwidth_inter) else { return };
+        // Of several tiers inside a node nobody says which of them the ranks beside a NIC share.
+        let [Tier { kind: TierKind::Memory | TierKind::Node, span: Some(span), .. }] =
+            self.fabric.tiers[..]
+        else {
+            return;
+        };
+        if self.stock.is_none() {
+            return;
+        }
+        let network = Tier { kind: TierKind::Network, ..Tier::new("inter", alpha, rate) };
+        for fabric in std::iter::once(&mut self.fabric).chain(&mut self.stock) {
+            fabric.tiers.push(network.clone());
+            fabric.node = Some(0);
+        }
+        self.origins.push(Origin::default());
+        // What was learned of other machines asks for the NICs, too.
+        if let Some(hardware) = &mut self.hardware {
+            let nics = given.nics.unwrap_or(span);
+            hardware.nics = nics.get();
+            hardware.between = Some(rate * Ratio(f64::from(nics.get()) / f64::from(span.get())));
+        }
+    }
 }
 
 fn contend(fabric: &mut Fabric, alpha: Ratio, bandwidth: Ratio) {
@@ -386,6 +423,23 @@ impl Machine {
         let of = |fabric: &Fabric| fabric.tiers.last().and_then(|tier| tier.nics);
         let stock = self.stock.as_ref().filter(|_| self.nics_given)?;
         of(&self.fabric).filter(|&nics| of(stock) != Some(nics))
+    }
+
+    /// Whether nobody named it, so that it is the default machine.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.chosen == DEFAULT_CHOSEN
+    }
+
+    /// What to know about settings that do not apply to it.
+    #[must_use]
+    pub fn settings_note(&self) -> Option<String> {
+        let left_out = match self.left_out.as_slice() {
+            [] => return None,
+            [one] => format!("{one} is"),
+            many => format!("{} are", many.join(", ")),
+        };
+        Some(format!("{left_out} for another machine, and not applied to {}", self.name))
     }
 
     /// The link-by-link description no longer matches the machine.

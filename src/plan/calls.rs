@@ -267,8 +267,13 @@ fn agree(step: &Step, whose: &str, params: f64, all: Group, calls: &mut Vec<Call
                 add("parameters back", shard, AllGather, (unit, count), Hides::Backward);
             }
             add("gradients", shard, ReduceScatter, (gradients / layers, count), Hides::Backward);
-            let hides = if sync.every > 1 { Hides::Nothing } else { Hides::Buckets };
-            let again = (gradients / f64::from(part), seldom);
+            let shards = gradients / f64::from(part);
+            // FSDP2 sums each unit's shards between replicas once they are reduced: `foreach_reduce` of PyTorch's
+            // torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py.
+            let (again, hides) = match sync.every {
+                1 => ((shards / layers, layers), Hides::Backward),
+                _ => ((shards, seldom), Hides::Nothing),
+            };
             add("gradients of replicas", replicate, AllReduce, again, hides);
         }
     }

@@ -456,22 +456,32 @@ fn routed(step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
 fn behind_layers(step: &Step, priced: &mut [CallPrice]) {
     let Some(compute) = step.compute else { return };
     for (window, pass) in [(Hides::Forward, compute.forward), (Hides::Backward, compute.backward)] {
-        let inside = |c: &&CallPrice| c.call.hides == window;
-        let unit: f64 = priced.iter().filter(inside).map(|c| c.time.0).sum();
-        // In the backward pass the edge is the last call, of gradients; in the forward pass the
-        // first, of parameters.
-        let edge = priced.iter().rfind(inside).map_or(0.0, |c| c.time.0);
-        let count = priced.iter().filter(inside).map(|c| c.call.count.0).fold(0.0, f64::max);
-        if unit <= 0.0 || count <= 0.0 {
+        let inside: Vec<&CallPrice> = priced.iter().filter(|c| c.call.hides == window).collect();
+        let count = inside.iter().map(|c| c.call.count.0).fold(0.0, f64::max);
+        // Replicas agree in the last of several passes only: a layer's mean.
+        let of = |calls: &[&CallPrice]| calls.iter().map(|c| c.total.0).sum::<f64>() / count;
+        let sum = of(&inside);
+        if count <= 0.0 || sum <= 0.0 {
             continue;
         }
+        // In the backward pass the edge is the last layer's gradients, between shards and then between
+        // replicas; in the forward pass the first call, of parameters.
+        let reduces = |c: &&CallPrice| c.call.collective == Collective::ReduceScatter;
+        let edge = inside.iter().rposition(reduces).unwrap_or(inside.len() - 1);
+        let edge = of(&inside[edge..]);
+        // Replicas agree in a stream of their own, beside the shards of the next layer; where both leave
+        // the nodes they share NICs.
+        let (replicas, shards): (Vec<&CallPrice>, Vec<&CallPrice>) =
+            inside.iter().partition(|c| c.call.collective == Collective::AllReduce);
+        let share = shards.iter().any(|c| c.lies.nodes > 1);
+        let unit = if share { sum } else { of(&replicas).max(of(&shards)) };
         let times = f64::from(step.parallel.microbatches);
         let layers = (count / times).max(1.0);
         let longer = (unit - pass.0 / layers).max(0.0);
         // The rest of the edge's layer can overlap with one more layer's computation.
         let rest = (unit - edge - pass.0 / layers).max(0.0);
         let exposed = (edge + (layers - 1.0) * longer + rest) * times;
-        let all = unit * count;
+        let all = sum * count;
         for call in priced.iter_mut().filter(|c| c.call.hides == window) {
             call.exposed = Seconds(exposed * call.total.0 / all);
         }

@@ -111,6 +111,16 @@ fn stages_of_zero_move_what_their_paper_says() {
     near(moved("every = 500"), 2.0 / 500.0);
 }
 
+/// FSDP2 reduces a unit's gradients between shards, then between replicas; DDP's buckets are no part of it.
+#[test]
+fn replicas_of_shards_agree_unit_by_unit() {
+    let calls = calls(&step("dp = 64\nshard = \"hsdp\"\nshard_size = 8\n"));
+    let [reduce, sum] = [Collective::ReduceScatter, Collective::AllReduce]
+        .map(|of| calls.iter().find(|c| c.collective == of).unwrap());
+    assert_eq!((sum.count, sum.hides), (reduce.count, Hides::Backward));
+    assert_eq!(sum.size.0, reduce.size.0 / 8.0);
+}
+
 #[test]
 fn what_is_seldom_costs_its_part() {
     let often = priced(&step("dp = 64\n"));

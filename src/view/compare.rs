@@ -14,7 +14,9 @@ use super::gauges::{end, gauge, labels};
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::compare::{Compare, LostView, RegionView, RunView, TwoView};
+use crate::answer::named;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+use crate::machine::query::DEFAULT_CHOSEN;
 use crate::measure::verdict::{Health, Ruling, Side};
 
 /// The fields of a size for programs.
@@ -46,7 +48,7 @@ pub fn compare(report: &Compare) -> Page {
         if i > 0 {
             page.gap();
         }
-        one(&mut page, run, &report.machine);
+        one(&mut page, run, &named(&report.machine, report.chosen == DEFAULT_CHOSEN));
     }
     for lost in &report.lost {
         page.entry("lost     ", lost_words(lost));

@@ -1,5 +1,6 @@
 //! Conversions as pages.
 
+use super::counted;
 use super::page::Page;
 use crate::answer::convert::Converted;
 use crate::answer::explain::Block;
@@ -22,7 +23,7 @@ const MEASURED: &[&str] = &[
 #[must_use]
 pub fn converted(report: &Converted) -> Page {
     let name = report.collective.name();
-    let mut blocks = vec![Block::Text(format!("{name} over {} ranks", report.ranks))];
+    let mut blocks = vec![Block::Text(format!("{name} over {}", counted(report.ranks, "rank")))];
     if let Some(answer) = &report.answer {
         blocks.push(Block::Lines(vec![answer.clone()]));
     }

@@ -1,16 +1,18 @@
 //! Crossovers of a pair, and what runs and what wins over a range.
 
-use super::Look;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::library;
-use crate::answer::{Crossover, Intervals, Over};
+use super::{Look, counted};
+use crate::answer::{Crossover, Intervals, Over, named};
 use crate::base::quantity::{Bytes, Seconds, Volume};
+use crate::machine::query::DEFAULT_CHOSEN;
 
 /// One crossover.
 pub fn pair(report: &Crossover) -> Page {
     let mut page = Page::default();
-    let Crossover { below, above, ranks, machine, .. } = report;
+    let Crossover { below, above, ranks, .. } = report;
+    let machine = named(&report.machine, report.chosen == DEFAULT_CHOSEN);
     match (report.size_bytes, report.time_s) {
         (Some(size), Some(time)) => {
             let (size, time) = (Volume(size), Seconds(time));
@@ -27,7 +29,7 @@ pub fn pair(report: &Crossover) -> Page {
             error * 100.0
         ));
     }
-    page.line(format!("{ranks} ranks, machine {machine}"));
+    page.line(format!("{}, machine {machine}", counted(*ranks, "rank")));
     let keys =
         ["collective", "ranks", "machine", "below", "above", "size_bytes", "time_s", "always"];
     page.record(report, "", &keys);
@@ -41,12 +43,13 @@ pub fn intervals(report: &Intervals, look: Look) -> Page {
     }
     let mut page = Page::default();
     let at = match (report.ranks, report.size_bytes) {
-        (Some(n), _) => format!("{n} ranks"),
+        (Some(n), _) => counted(n, "rank"),
         (_, Some(size)) => Bytes(size).to_string(),
         _ => String::new(),
     };
     let name = report.collective.name();
-    page.line(format!("{name} over {}, {at}, machine {}", report.over.id(), report.machine));
+    let machine = named(&report.machine, report.chosen == DEFAULT_CHOSEN);
+    page.line(format!("{name} over {}, {at}, machine {machine}", report.over.id()));
     page.gap();
     if !report.runs.is_empty() {
         let library = library(report.library.as_deref());

@@ -157,6 +157,12 @@ fn wrong_input_gets_three_lines() {
         ("allreduce --n 8 --size 1MB --columns stepps", "did you mean `steps`?"),
         ("allreduce --n 8 --size 1MB --ships rocl", "is not a library"),
         ("crossover allreduce ring bruck --n 8", "only for all-to-all"),
+        ("crossover allreduce tree ring --n 1", "one rank communicates nothing"),
+        ("crossover allreduce --n 1", "one rank communicates nothing"),
+        (
+            "allreduce 1M -n 16 --on a100-pcie --bw-inter 50GB/s",
+            "give both --alpha-inter and --bw-inter",
+        ),
         ("simulate allreduce", "how many bytes?"),
         ("simulate allreduce rign 1M -n 8", "did you mean `ring`?"),
         ("simulate allreduce ring 1M -n 8 --root 1", "has no root"),

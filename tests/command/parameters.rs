@@ -213,3 +213,50 @@ fn a_machine_of_its_own_is_known_by_the_same_keys_in_all() {
         assert!((by_batch(&folder, &call, &given) / time - 1.0).abs() < 1e-15, "{rate:?}");
     }
 }
+
+/// NCCL gathers without a tree: both count the tree that it does not have.
+#[test]
+fn the_regret_of_a_budget_is_that_of_choose() {
+    let folder = Folder::new("regret");
+    let budget = "[[budget]]\nname = \"g\"\ncollective = \"gather\"\nn = 16\nsize = \"1MiB\"\n\
+                  profile = \"dgx-h100\"\nmax_regret = \"5%\"\n";
+    fs::write(folder.0.join("b.toml"), budget).unwrap();
+    let checked = folder.json(&words("check b.toml --format json"), "");
+    let lost = checked["budgets"][0]["value"].as_f64().unwrap();
+    let ask = "choose gather 1MiB -n 16 --on dgx-h100 --policy nccl --format json";
+    let chosen = folder.json(&words(ask), "");
+    let regret = chosen["intervals"][0]["choice"]["regret"].as_f64().unwrap();
+    assert!(lost > 1.0 && (regret - 1.0 - lost).abs() < 1e-9, "{lost} {regret}");
+}
+
+/// A machine of one node becomes one of several by the two rates between them; sends by rank say what placement
+/// they were measured with.
+#[test]
+fn what_is_between_nodes_may_be_given_or_is_said() {
+    let folder = Folder::new("between");
+    let ask = "allreduce 1GiB -n 16 --bw-inter 50GB/s --alpha-inter 3us --format json --on";
+    for machine in ["a100-pcie", "a40-pcie", "rtx-4090"] {
+        let report = folder.json(&words(&format!("{ask} {machine}")), "");
+        let (asked, tiers) = (&report["question"], &report["machine"]["tiers"]);
+        let nodes = asked["nodes"].as_u64().unwrap();
+        assert!(nodes > 1, "{report}");
+        let last = tiers.as_array().unwrap().last().unwrap();
+        assert_eq!(
+            (&last["bandwidth_Bps"], &last["alpha_s"]),
+            (&50e9.into(), &3e-6.into()),
+            "{tiers}"
+        );
+    }
+    // The expected time, learned from other machines, follows the rate that was given.
+    let slow = ask.replace("50GB/s", "1GB/s");
+    let [slow, fast] = [&slow[..], ask].map(|ask| {
+        let report = folder.json(&words(&format!("{ask} a100-pcie")), "");
+        report["expect"]["time_s"].as_f64().unwrap()
+    });
+    assert!(slow > 1.3 * fast, "{slow} {fast}");
+    for (ask, says) in [("sendrecv", true), ("scatter", true), ("allreduce", false)] {
+        let ask = format!("{ask} 1MiB -n 64 --placement cyclic --format json");
+        let trust = folder.json(&words(&ask), "")["trust"].to_string();
+        assert_eq!(trust.contains("of block placement"), says, "{trust}");
+    }
+}

@@ -279,6 +279,9 @@ fn flags_win_over_settings() {
     let other = ask("--on dgx-h100");
     assert_eq!(other["question"]["ranks_per_node"], 8);
     assert_eq!(other["machine"]["tiers"][1]["alpha_s"], 3.3e-6);
+    let trust = other["trust"].to_string();
+    assert!(trust.contains("gpus_per_node of collcost.toml, nics of"), "{trust}");
+    assert!(!settled["trust"].to_string().contains("another machine"), "{settled}");
     assert!(place.stdout("project", "allreduce 1MiB --format table").contains("dgx-a100"));
 }
 

@@ -284,6 +284,29 @@ fn two_logs_differ_where_noise_does_not_say_it() {
     assert_eq!(one.status.code(), Some(2));
 }
 
+/// MPI on host buffers has no GPU, and reads no variable of NCCL: by the machine, or by the log.
+#[test]
+fn causes_are_those_of_the_library_that_ran() {
+    let osu = "# OSU MPI Allreduce Latency Test v7.5\n# Size       Avg Latency(us)\n\
+               1048576 9000.00\n4194304 36000.00\n16777216 144000.00\n";
+    let osu = file("hosts.txt", osu);
+    let number = ["allreduce", "--n", "64", "--size", "1MiB", "--time", "380us", "--on", "ib-hdr"];
+    for words in [&number[..], &[&osu, "--n", "16", "--on", "dgx-h100"]] {
+        let output = collcost(&[&["compare"], words].concat());
+        let said = text(&output.stdout);
+        assert!(output.status.code() == Some(1) && said.contains("cause 1"), "{said}");
+        assert!(!["NCCL", "GPU", "nvidia"].iter().any(|of| said.contains(of)), "{said}");
+    }
+    let on_gpus = collcost(&[&["compare"], &number[..7], &["--on", "dgx-h100"]].concat());
+    assert!(text(&on_gpus.stdout).contains("NCCL_"), "{}", text(&on_gpus.stdout));
+    // The default machine is no machine of MPI.
+    let output = collcost(&["compare", &osu, "--n", "16"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("--on ib-hdr"), "{said}");
+    let output = collcost(&[&["compare"], &number[..7]].concat());
+    assert!(text(&output.stdout).contains("with dgx-h100 (default)"), "{output:?}");
+}
+
 #[test]
 fn what_cannot_be_compared_is_said() {
     let latency = file(

@@ -96,7 +96,7 @@ impl Batch {
         let facts = Facts::default();
         let verdict = judge(&self.registry, &query, dtype, false, &times, &facts)?;
         let run = answer::compare::run(verdict, &query, dtype, None, &[]);
-        let machine = query.machine.name.clone();
+        let machine = (query.machine.name.clone(), query.machine.chosen);
         write(out, "compare", &answer::compare::compare(machine, vec![run], Vec::new()))
     }
 

@@ -415,7 +415,7 @@ pub static WORDS: &[Word] = &[
     ),
     is(
         &["regret"],
-        "The expected time of what is picked over the least expected of all choices, minus 1.",
+        "The ideal time of what is picked over the lowest ideal time of all algorithms.",
         "choose --help",
     ),
     is(&["not for this call"], "Why a path was not taken.", "choose --help"),

@@ -473,12 +473,6 @@ impl<'r> Expecting<'r> {
         self.named.as_ref().unwrap_or(&self.ideal).at(size)
     }
 
-    /// The lowest ideal time of what the library ships.
-    #[must_use]
-    pub fn best(&self, size: Bytes) -> Priced {
-        self.ideal.fastest(Volume::from(size))
-    }
-
     /// The expectation from measurements of the unchanged machine.
     #[inline]
     fn known(&self, size: Bytes) -> Option<Expectation> {

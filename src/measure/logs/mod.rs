@@ -34,6 +34,7 @@ mod oneccl;
 mod osu;
 mod param;
 mod perftest;
+mod run_by;
 mod samples;
 mod sglang_bench;
 mod tensorrt_llm_bench;
@@ -54,6 +55,7 @@ use line::{Line, Lines};
 
 pub use evidence::{Evidence, Sign};
 pub use line::LONGEST;
+pub use run_by::RunBy;
 pub use samples::libraries;
 pub use trace::{Input, SeekRead, TRACES, Trace, TraceFormat, format_of};
 

@@ -10,7 +10,7 @@ use crate::library::nccl::topology::Interfaces;
 use crate::library::nccl::{Algo, Function, Settings};
 use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
-use crate::measure::logs::{Evidence, Sign};
+use crate::measure::logs::{Evidence, RunBy, Sign};
 
 /// The clue names the mechanism itself.
 const NAMED: f64 = 3.0;
@@ -58,11 +58,12 @@ pub(super) fn needed(id: &str) -> Option<Sign> {
 const ONE_THREAD: &str = "one-thread";
 
 /// The clues in `evidence` to causes on the machine of `query`.
-pub(super) fn clues(evidence: &Evidence, query: &Query) -> Vec<Clue> {
+pub(super) fn clues(evidence: &Evidence, (query, run_by): (&Query, RunBy)) -> Vec<Clue> {
     if evidence.is_empty() {
         return Vec::new();
     }
-    let mut all = variables(evidence, query);
+    // MPI does not read NCCL's variables.
+    let mut all = if run_by.is_mpi() { Vec::new() } else { variables(evidence, query) };
     match query.placement.nodes() {
         1 => inside(evidence, query, &mut all),
         _ => between(evidence, query, &mut all),

@@ -2,7 +2,7 @@
 //! algorithm, a size in another convention, a break at one size.
 
 use super::likelihood::Figures;
-use super::mechanism::{ALGO_NEXT, NICS_NEXT, NVLS_NEXT, P2P_NEXT, PROTO_NEXT};
+use super::mechanism::{ALGORITHM, CLIFF, NICS, NVLS, Next, P2P, P2P_NEXT, PROTO, SLOW_RANK_MPI};
 use super::plateau::known;
 use super::suspects::{Predicted, Suspect};
 use super::{Facts, Point, Sizes, Typed};
@@ -13,6 +13,7 @@ use crate::library::nccl::{Algo, Proto};
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::Expecting;
+use crate::measure::logs::RunBy;
 use crate::measure::mock::{Fault, Link, slowdown};
 use crate::model::algorithm::{Library, Registry};
 
@@ -29,19 +30,40 @@ const FALLS: [f64; 9] = [1.5, 1.7, 2.0, 2.4, 3.0, 3.8, 4.9, 6.4, 8.5];
 /// All calls before it may be slower, too: the network is not the profile's.
 const BEFORE: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
 
+/// What confirms that data inside a node go over the network.
+const OTHER_LINKS: Next = Next::All {
+    nccl: P2P_NEXT,
+    mpi: "UCX_TLS must allow `sm`; ompi_info | grep btl, /dev/shm inside the container",
+};
+const SLOW_LINK: Next = Next::of_all(
+    "ib_write_bw between pairs of nodes; perfquery for symbol errors; width and speed of links (lspci -vv, \
+     ibstat)",
+);
+const SLOW_RANK: Next = Next::All {
+    nccl: "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE on every node: throttling; PCIe width \
+           (lspci -vv); dmesg | grep -i xid; a run on each pair of GPUs",
+    mpi: SLOW_RANK_MPI,
+};
+
 pub(super) struct Lab<'a> {
     pub registry: &'a Registry,
     pub query: &'a Query,
     pub expecting: &'a Expecting<'a>,
     pub dtype: Option<DataType>,
     pub points: &'a [Point],
+    pub run_by: RunBy,
 }
 
 impl Lab<'_> {
     /// The time of a healthy call, by everything that is known.
     pub fn healthy(&self, size: Bytes) -> Seconds {
         let expected = self.expecting.at(size);
-        expected.time * Ratio(known(self.query, size, &expected).later.exp())
+        expected.time * Ratio(known((self.query, self.run_by), size, &expected).later.exp())
+    }
+
+    /// What confirms a cause with the library that ran; `None` if it cannot have the cause.
+    fn next(&self, next: &Next) -> Option<String> {
+        next.of(self.run_by).map(str::to_owned)
     }
 
     /// A fault that is simulated on the machine; `None` if the machine cannot have it.
@@ -122,12 +144,13 @@ impl Lab<'_> {
             return Vec::new();
         }
         let lost = |k: u32| {
+            let next = self.next(&NICS)?;
             let count = std::num::NonZeroU32::new(k)?;
             let left = nics - k;
             Some(Suspect {
                 id: "missing-nic",
                 what: format!("{left} of {nics} NICs per node carry the traffic"),
-                next: NICS_NEXT.to_owned(),
+                next,
                 predicted: self.fault(&Fault::MissingNic { count })?,
                 ..Suspect::default()
             })
@@ -149,7 +172,7 @@ impl Lab<'_> {
         Some(Suspect {
             id: "nvls-missing",
             what: "the switch does not reduce: NVLS (or SHARP) is missing".to_owned(),
-            next: NVLS_NEXT.to_owned(),
+            next: self.next(&NVLS)?,
             predicted: self.fault(&Fault::NvlsOff)?,
             ..Suspect::default()
         })
@@ -172,14 +195,10 @@ impl Lab<'_> {
                 Some(other) => format!("data inside a node go over PCIe, as on {other}"),
             };
             let fault = Fault::WrongTier { of: of.map(str::to_owned) };
+            let next = if of.is_none() { OTHER_LINKS } else { P2P };
+            let Some(next) = self.next(&next) else { continue };
             let Some(predicted) = self.fault(&fault) else { continue };
-            all.push(Suspect {
-                id: "setting",
-                what,
-                next: P2P_NEXT.to_owned(),
-                predicted,
-                ..Suspect::default()
-            });
+            all.push(Suspect { id: "setting", what, next, predicted, ..Suspect::default() });
         }
         all
     }
@@ -190,7 +209,7 @@ impl Lab<'_> {
             Some(Suspect {
                 id: "setting",
                 what: format!("NCCL does not use {}", protocol.name()),
-                next: PROTO_NEXT.to_owned(),
+                next: self.next(&PROTO)?,
                 predicted: self.fault(&Fault::ProtocolOff { protocol })?,
                 ..Suspect::default()
             })
@@ -215,12 +234,12 @@ impl Lab<'_> {
         let forms: Vec<Vec<f64>> = forms.map(|(at, by, before)| step(at, by, before)).collect();
         (!forms.is_empty()).then(|| Suspect {
             id: if self.query.placement.nodes() > 1 { "fabric" } else { "version" },
-            what: "something changes from one size on: another algorithm or protocol, no GPUDirect, or a \
-                   congested network (PFC, ECN)"
-                .to_owned(),
-            next: "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING shows what runs at each size; repeat with \
-                   NCCL_ALGO and NCCL_PROTO set; pause and retransmission counters of the NICs"
-                .to_owned(),
+            what: format!(
+                "something changes from one size on: another algorithm or protocol, {}or a congested \
+                 network (PFC, ECN)",
+                if self.run_by == RunBy::Hosts { "" } else { "no GPUDirect, " }
+            ),
+            next: self.next(&CLIFF).unwrap_or_default(),
             predicted: Predicted::Times(forms),
             ..Suspect::default()
         })
@@ -249,7 +268,7 @@ impl Lab<'_> {
             predicted.iter().any(|r| *r > 0.02).then(|| Suspect {
                 id: "setting",
                 what: format!("{} runs at every size", shipped[i].algorithm.meta().title),
-                next: ALGO_NEXT.to_owned(),
+                next: self.next(&ALGORITHM).unwrap_or_default(),
                 forces: names(i),
                 predicted: Predicted::Times(vec![predicted.clone()]),
                 ..Suspect::default()
@@ -266,7 +285,7 @@ impl Lab<'_> {
         }
         let of_rank = Fault::SlowRank { rank: Some(0), factor: SIMULATED };
         let of_link = Fault::SlowLink { link: Link::Of(0), factor: SIMULATED };
-        let of = |(id, what, next, fault): (_, &str, &str, &Fault)| {
+        let of = |(id, what, next, fault): (_, &str, &Next, &Fault)| {
             let Predicted::Times(forms) = self.fault(fault)? else { return None };
             // The factor is unknown: its logarithm scales that of the times.
             let stretched = SLOWER.map(|x: f64| {
@@ -276,24 +295,17 @@ impl Lab<'_> {
             Some(Suspect {
                 id,
                 what: what.to_owned(),
-                next: next.to_owned(),
+                next: self.next(next)?,
                 predicted: Predicted::Times(stretched.to_vec()),
                 ..Suspect::default()
             })
         };
         let all = [
-            (
-                "bad-node",
-                "one link is slower than the others",
-                "ib_write_bw between pairs of nodes; perfquery for symbol errors; width and speed of \
-                 links (lspci -vv, ibstat)",
-                &of_link,
-            ),
+            ("bad-node", "one link is slower than the others", &SLOW_LINK, &of_link),
             (
                 "slow-rank",
                 "one rank's link, or everything the rank does, is slower than the others'",
-                "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE on every node: throttling; PCIe \
-                 width (lspci -vv); dmesg | grep -i xid; a run on each pair of GPUs",
+                &SLOW_RANK,
                 &of_rank,
             ),
         ];

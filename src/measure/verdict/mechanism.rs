@@ -14,19 +14,55 @@ use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::library::nccl::Algo;
 use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
+use crate::measure::logs::RunBy;
 
 /// A cause.
 pub(super) struct Mechanism {
     pub id: &'static str,
     pub what: &'static str,
     /// Other signs of the cause, and the command that confirms it.
-    pub next: &'static str,
+    pub next: Next,
     /// How certain its forms are.
     pub figures: Figures,
     /// The algorithm that a setting forces.
     pub forces: Option<Algo>,
     /// ln of how much longer each size takes, for each form; empty if the machine cannot have it.
     pub forms: fn(&Wire) -> Vec<Vec<f64>>,
+}
+
+/// What confirms a cause, by the libraries that may have it.
+pub(super) enum Next {
+    /// NCCL and others of accelerators alone.
+    Nccl(&'static str),
+    /// These, and MPI on buffers of GPUs.
+    Gpus { nccl: &'static str, mpi: &'static str },
+    /// All libraries.
+    All { nccl: &'static str, mpi: &'static str },
+}
+
+impl Next {
+    /// The words for a library; `None` if it cannot have the cause.
+    pub fn of(&self, run_by: RunBy) -> Option<&'static str> {
+        match (self, run_by) {
+            (Self::Nccl(nccl) | Self::Gpus { nccl, .. } | Self::All { nccl, .. }, by)
+                if !by.is_mpi() =>
+            {
+                Some(nccl)
+            }
+            (Self::Gpus { mpi, .. }, RunBy::GpuMpi) | (Self::All { mpi, .. }, _) => Some(mpi),
+            _ => None,
+        }
+    }
+
+    /// The same words for all libraries.
+    pub const fn of_all(next: &'static str) -> Self {
+        Self::All { nccl: next, mpi: next }
+    }
+
+    /// The same words wherever buffers are on GPUs.
+    const fn of_gpus(next: &'static str) -> Self {
+        Self::Gpus { nccl: next, mpi: next }
+    }
 }
 
 /// The parts of a healthy call's time.
@@ -207,8 +243,12 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "gdr-off",
         what: "GPUDirect RDMA is off: NICs cannot access GPU memory, and data go through host memory",
-        next: "NCCL_DEBUG=INFO shows whether every channel has `GDRDMA`; lsmod | grep -e nvidia_peermem -e \
+        next: Next::Gpus {
+            nccl: "NCCL_DEBUG=INFO shows whether every channel has `GDRDMA`; lsmod | grep -e nvidia_peermem -e \
                gdrdrv; if so, sendrecv on one rail from host buffers is as fast",
+            mpi: "ucx_info -d shows `cuda_copy` and `gdr_copy`; lsmod | grep -e nvidia_peermem -e gdrdrv; if so, the same \
+                  test from host buffers is as fast",
+        },
         figures: Range,
         forces: None,
         forms: |w| {
@@ -221,8 +261,10 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "acs",
         what: "PCIe routes NICs' reads through the root complex: ACS or the IOMMU is on",
-        next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; dmesg | grep -i iommu; if so, ib_write_bw \
+        next: Next::of_gpus(
+            "lspci -vvv | grep ACSCtl shows `SrcValid+`; dmesg | grep -i iommu; if so, ib_write_bw \
                --use_cuda=0 is as slow",
+        ),
         figures: Range,
         forces: None,
         forms: |w| {
@@ -233,8 +275,10 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "acs",
         what: "PCIe routes GPU-to-GPU traffic through the root complex: ACS or the IOMMU is on",
-        next: "lspci -vvv | grep ACSCtl shows `SrcValid+`; if so, the run on two GPUs of one switch is as slow \
+        next: Next::of_gpus(
+            "lspci -vvv | grep ACSCtl shows `SrcValid+`; if so, the run on two GPUs of one switch is as slow \
                (p2pBandwidthLatencyTest)",
+        ),
         figures: Range,
         forces: None,
         forms: |w| {
@@ -246,8 +290,12 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "tcp",
         what: "traffic uses sockets instead of RDMA: a plugin, a device or a container's rights are missing",
-        next: "NCCL_DEBUG=INFO shows `NET/Socket` where `NET/IB` or `NET/OFI` is expected; ibv_devinfo inside \
+        next: Next::All {
+            nccl: "NCCL_DEBUG=INFO shows `NET/Socket` where `NET/IB` or `NET/OFI` is expected; ibv_devinfo inside \
                the container",
+            mpi: "ucx_info -d or fi_info lists no RDMA device; UCX_TLS, UCX_NET_DEVICES, Open MPI's --mca pml and btl; \
+                  ibv_devinfo inside the container",
+        },
         figures: Range,
         forces: None,
         forms: |w| {
@@ -268,7 +316,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "missing-nic",
         what: "NICs of a node are missing, or two GPUs share one",
-        next: NICS_NEXT,
+        next: NICS,
         figures: Rate,
         forces: None,
         forms: |w| only(w.several(), || w.lost().map(|times| w.left(times)).collect()),
@@ -276,7 +324,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "missing-nic",
         what: "NICs of a node are missing, or two GPUs share one",
-        next: NICS_NEXT,
+        next: NICS,
         figures: Range,
         forces: None,
         // Sums in switches go on over those that are left.
@@ -287,8 +335,11 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "missing-nic",
         what: "one port of a NIC, or of a bond, carries all traffic: one queue pair uses one port",
-        next: "NCCL_IB_QPS_PER_CONNECTION=4 NCCL_IB_SPLIT_DATA_ON_QPS=1; counters of both ports; if so, \
+        next: Next::All {
+            nccl: "NCCL_IB_QPS_PER_CONNECTION=4 NCCL_IB_SPLIT_DATA_ON_QPS=1; counters of both ports; if so, \
                ib_write_bw -q 1 is as slow",
+            mpi: "UCX_IB_NUM_PATHS=2; counters of both ports; if so, ib_write_bw -q 1 is as slow",
+        },
         figures: Range,
         forces: None,
         forms: |w| {
@@ -298,8 +349,10 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "bad-node",
         what: "a NIC or a cable runs below its rate, and every rail waits for it",
-        next: "ib_write_bw between pairs of nodes; perfquery for symbol errors; width and speed of links \
+        next: Next::of_all(
+            "ib_write_bw between pairs of nodes; perfquery for symbol errors; width and speed of links \
                (lspci -vv, ibstat)",
+        ),
         figures: Range,
         forces: None,
         forms: |w| only(w.several(), || factors(1.5, 16.0, 12).map(|x| w.net(x, 0.0)).collect()),
@@ -307,8 +360,10 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "nic-setting",
         what: "NICs are misconfigured: MTU, outstanding reads, relaxed ordering",
-        next: "ip link show and ibv_devinfo for the MTU (9000 or 4096); lspci -vv for MaxReadReq and RlxdOrd; \
+        next: Next::of_all(
+            "ip link show and ibv_devinfo for the MTU (9000 or 4096); lspci -vv for MaxReadReq and RlxdOrd; \
                if so, ib_write_bw between two nodes falls short by as much",
+        ),
         figures: Range,
         forces: None,
         forms: |w| only(w.several(), || apart(1.1, 1.4, 4).map(|x| w.net(x, 0.0)).collect()),
@@ -316,8 +371,12 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "fabric",
         what: "the fabric runs below its rate: flows collide on few of its paths, or it drops and retransmits",
-        next: "repeat on two nodes of one switch, then across switches; NCCL_IB_QPS_PER_CONNECTION=4, \
+        next: Next::All {
+            nccl: "repeat on two nodes of one switch, then across switches; NCCL_IB_QPS_PER_CONNECTION=4, \
                adaptive routing; pause, discard and retransmission counters of NICs and switches; five runs",
+            mpi: "repeat on two nodes of one switch, then across switches; UCX_IB_NUM_PATHS=4, adaptive routing; \
+                  pause, discard and retransmission counters of NICs and switches; five runs",
+        },
         figures: Range,
         forces: None,
         forms: |w| only(w.several(), || factors(1.4, 8.0, 10).map(|x| w.net(x, 0.0)).collect()),
@@ -326,8 +385,10 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
         id: "topology",
         what: "the library misread the topology, or was given another machine's file: it uses fewer channels, \
                or paths that are too slow",
-        next: "NCCL_DEBUG=INFO, then collcost nccl log; NCCL_TOPO_DUMP_FILE shows what it saw (PCIe speeds of a \
+        next: Next::Nccl(
+            "NCCL_DEBUG=INFO, then collcost nccl log; NCCL_TOPO_DUMP_FILE shows what it saw (PCIe speeds of a \
                virtual machine); NCCL_TOPO_FILE",
+        ),
         figures: Range,
         forces: None,
         forms: |w| each(apart(5.0, 8.0, 4), &[0.0, 0.3], |x, p| w.bytes(x, p)),
@@ -335,7 +396,9 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "version",
         what: "this release of the library is slower to start than others",
-        next: "repeat with the release that was good, then collcost compare BEFORE AFTER --two",
+        next: Next::of_all(
+            "repeat with the release that was good, then collcost compare BEFORE AFTER --two",
+        ),
         figures: Range,
         forces: None,
         forms: |w| {
@@ -349,8 +412,12 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "cpu",
         what: "data take a slow path through the CPUs: other sockets, NUMA settings, a weak root complex",
-        next: "nvidia-smi topo -m shows SYS between partners; numactl -H; NUMA nodes per socket in the BIOS; if \
+        next: Next::All {
+            nccl: "nvidia-smi topo -m shows SYS between partners; numactl -H; NUMA nodes per socket in the BIOS; if \
                so, the run on the GPUs of one socket is faster",
+            mpi: "mpirun --report-bindings shows whether ranks are on the NIC's socket; numactl -H; NUMA nodes per \
+                  socket in the BIOS; if so, the run bound to one socket is faster",
+        },
         figures: Range,
         forces: None,
         forms: |w| match (w.several(), w.pcie) {
@@ -362,7 +429,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "pcie-degraded",
         what: "NICs' PCIe links run at part of their width or generation",
-        next: PCIE_NEXT,
+        next: Next::All { nccl: PCIE_NEXT, mpi: PCIE_MPI },
         figures: Lanes,
         forces: None,
         forms: |w| {
@@ -374,7 +441,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "pcie-degraded",
         what: "PCIe links run at part of their width or generation",
-        next: PCIE_NEXT,
+        next: Next::of_gpus(PCIE_NEXT),
         figures: Range,
         forces: None,
         forms: |w| only(!w.several() && w.pcie, || [2.0, 4.0].map(|x| w.bytes(x, 0.0)).to_vec()),
@@ -382,7 +449,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "nvls-missing",
         what: "the switch does not reduce: NVLS (or SHARP) is missing",
-        next: NVLS_NEXT,
+        next: NVLS,
         figures: Range,
         forces: None,
         forms: |w| {
@@ -397,7 +464,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "setting",
         what: "P2P is off: data inside a node go through host memory",
-        next: P2P_NEXT,
+        next: P2P,
         figures: Range,
         forces: None,
         forms: |w| {
@@ -411,7 +478,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "setting",
         what: "a protocol of the library that middle sizes need is off",
-        next: PROTO_NEXT,
+        next: PROTO,
         figures: Range,
         forces: None,
         forms: |w| {
@@ -428,7 +495,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "setting",
         what: "a ring is forced: its steps over all ranks run one after another",
-        next: ALGO_NEXT,
+        next: ALGORITHM,
         figures: Range,
         forces: Some(Algo::Ring),
         forms: |w| {
@@ -443,7 +510,7 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "setting",
         what: "a tree is forced: traffic meets at two of its nodes",
-        next: ALGO_NEXT,
+        next: Next::Nccl(ALGO_NEXT),
         figures: Range,
         forces: Some(Algo::Tree),
         forms: |w| {
@@ -454,8 +521,11 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "slow-rank",
         what: "one rank is slower than the others in everything it does",
-        next: "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE; PCIe width (lspci -vv); dmesg | grep -i \
-               xid; a run on each pair of GPUs",
+        next: Next::All {
+            nccl: "nvidia-smi nvlink -s; nvidia-smi -q -d CLOCK,PERFORMANCE; PCIe width (lspci -vv); dmesg | grep -i \
+                   xid; a run on each pair of GPUs",
+            mpi: SLOW_RANK_MPI,
+        },
         figures: Range,
         forces: None,
         forms: |w| {
@@ -468,8 +538,12 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "straggler",
         what: "every call takes a fixed time longer, whatever its size: a rank arrives late",
-        next: "time the ranks separately (nccl-tests -a 0..3); check clocks, other jobs, CPU frequency; NCCL's \
+        next: Next::All {
+            nccl: "time the ranks separately (nccl-tests -a 0..3); check clocks, other jobs, CPU frequency; NCCL's \
                RAS or flight recorder names the rank",
+            mpi: "osu_allreduce -f shows the earliest and the latest rank; check clocks, other jobs, CPU frequency, and \
+                  mpirun --report-bindings",
+        },
         figures: Range,
         forces: None,
         forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
@@ -477,8 +551,10 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "one-thread",
         what: "one thread starts the calls of several GPUs, one after another",
-        next: "repeat with a process a GPU (mpirun -np 8 … -g 1) or with a thread each (-t 8 -g 1); CUDA graphs \
+        next: Next::Nccl(
+            "repeat with a process a GPU (mpirun -np 8 … -g 1) or with a thread each (-t 8 -g 1); CUDA graphs \
                (-G) hide it, too",
+        ),
         figures: Range,
         forces: None,
         forms: |w| apart(0.3, 30.0, 12).map(|part| w.later(part)).collect(),
@@ -486,7 +562,10 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
     Mechanism {
         id: "clock",
         what: "clocks are throttled",
-        next: "nvidia-smi -q -d CLOCK,PERFORMANCE on every node: power, heat",
+        next: Next::All {
+            nccl: "nvidia-smi -q -d CLOCK,PERFORMANCE on every node: power, heat",
+            mpi: "turbostat or cpupower frequency-info on every node: governor, power, heat",
+        },
         figures: Range,
         forces: None,
         forms: |w| {
@@ -497,17 +576,43 @@ pub(super) static MECHANISMS: &[Mechanism] = &[
 
 /// What confirms that a PCIe link has lost width or generation.
 const PCIE_NEXT: &str = "lspci -vv | grep LnkSta shows `downgraded`; nvidia-smi -q -d PCIE";
+/// The same for MPI.
+const PCIE_MPI: &str = "lspci -vv | grep LnkSta shows `downgraded`";
+/// What finds a slow rank of MPI.
+pub(super) const SLOW_RANK_MPI: &str = "clocks, throttling and other jobs on every node; memory channels and errors; PCIe \
+                                        width (lspci -vv); a run on each pair of nodes";
 /// What confirms that NICs are missing.
-pub(super) const NICS_NEXT: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET lists the NICs; ibstat, \
-                                    NCCL_IB_HCA, ib_write_bw -d each";
+pub(super) const NICS: Next = Next::All {
+    nccl: "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET lists the NICs; ibstat, NCCL_IB_HCA, ib_write_bw -d each",
+    mpi: "UCX_NET_DEVICES and UCX_MAX_RNDV_RAILS, ucx_info -d lists the NICs; ibstat, ib_write_bw -d each",
+};
 /// What confirms that switches do not reduce.
-pub(super) const NVLS_NEXT: &str = "NCCL_DEBUG=INFO shows `NVLS multicast support`; NCCL_NVLS_ENABLE=1, the \
-                                    fabric manager, the data type (not every switch reduces integers and f64)";
+pub(super) const NVLS: Next = Next::Nccl(
+    "NCCL_DEBUG=INFO shows `NVLS multicast support`; NCCL_NVLS_ENABLE=1, the fabric manager, the data type (not \
+     every switch reduces integers and f64)",
+);
 /// What confirms that links inside a node are not used.
+pub(super) const P2P: Next = Next::Gpus {
+    nccl: P2P_NEXT,
+    mpi: "nvidia-smi topo -m, nvidia-smi nvlink -s; UCX_TLS must allow `cuda_ipc`",
+};
 pub(super) const P2P_NEXT: &str = "nvidia-smi topo -m, nvidia-smi nvlink -s; NCCL_P2P_LEVEL, NCCL_DEBUG=INFO \
                                    shows `via P2P` or `via SHM`";
 /// What confirms that a protocol is off.
+pub(super) const PROTO: Next = Next::Nccl(PROTO_NEXT);
 pub(super) const PROTO_NEXT: &str =
     "env | grep NCCL_PROTO; NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING, then collcost nccl log";
 /// What confirms that an algorithm is forced.
+pub(super) const ALGORITHM: Next = Next::All {
+    nccl: ALGO_NEXT,
+    mpi: "env | grep -e OMPI_MCA_coll -e MPIR_CVAR, ompi_info --param coll all --level 9, tuning files; collcost \
+          choose shows what should run",
+};
 pub(super) const ALGO_NEXT: &str = "env | grep NCCL_ALGO; collcost choose shows what should run";
+/// What shows why calls are slower from one size on.
+pub(super) const CLIFF: Next = Next::All {
+    nccl: "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING shows what runs at each size; repeat with NCCL_ALGO and \
+           NCCL_PROTO set; pause and retransmission counters of the NICs",
+    mpi: "repeat with another eager limit (UCX_RNDV_THRESH, the btl_*_eager_limit of Open MPI) and with the \
+          algorithm set; pause and retransmission counters of the NICs",
+};

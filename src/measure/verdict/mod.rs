@@ -27,14 +27,14 @@ pub use shape::{Break, Side};
 pub use two::{Region, Two, two};
 
 use crate::base::collective::Collective;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
-use crate::measure::logs::Evidence;
-use crate::model::algorithm::Registry;
+use crate::measure::logs::{Evidence, RunBy};
+use crate::model::algorithm::{Library, Registry};
 
 /// A measured time and the expected one.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -118,6 +118,37 @@ pub struct Facts {
     pub evidence: Evidence,
     /// How certain it is what the log's sizes count.
     pub sizes: Sizes,
+    /// The kind of library that ran it; absent: the machine's.
+    pub run_by: Option<RunBy>,
+}
+
+impl Facts {
+    /// The kind of library that ran it, by the log, else by the machine.
+    fn run_by(&self, query: &Query) -> RunBy {
+        self.run_by.unwrap_or_else(|| match query.library() {
+            Some(Library::OpenMpi | Library::Mpich | Library::Gloo) => {
+                if query.machine.hardware.is_some() { RunBy::GpuMpi } else { RunBy::Hosts }
+            }
+            Some(Library::Nccl) | None => RunBy::Nccl,
+        })
+    }
+
+    /// Refuses to compare a run of another library with the default machine, which nobody named.
+    ///
+    /// # Errors
+    /// The log says that something other than NCCL ran.
+    pub fn refuse_default(&self, query: &Query) -> Result<()> {
+        let other = match self.run_by {
+            None | Some(RunBy::Nccl) => return Ok(()),
+            Some(other) => other.words(),
+        };
+        let machine = &query.machine;
+        if !machine.is_default() {
+            return Ok(());
+        }
+        let name = &machine.name;
+        Err(Error::input(format!("{other} ran, and the default machine, {name}, runs NCCL")))
+    }
 }
 
 /// How certain it is what sizes count: M, or a rank's block.
@@ -211,7 +242,8 @@ pub fn judge(
 ) -> Result<Verdict> {
     let expecting = Expecting::with(registry, query, None, dtype)?.unseen_tier(unseen);
     let sizes = times.iter().map(|t| t.0);
-    Ok(Judge::new(&expecting, (registry, query, dtype), sizes).verdict(times, facts))
+    let asked = (registry, query, dtype);
+    Ok(Judge::of(&expecting, asked, sizes, facts.run_by(query)).verdict(times, facts))
 }
 
 /// Judges runs of some sizes. The faults that the machine may have are simulated once.
@@ -221,6 +253,7 @@ pub struct Judge<'a> {
     query: &'a Query,
     dtype: Option<DataType>,
     sizes: Vec<Bytes>,
+    run_by: RunBy,
     ways: suspects::Ways,
 }
 
@@ -229,54 +262,66 @@ impl<'a> Judge<'a> {
     #[must_use]
     pub fn new(
         expecting: &'a Expecting<'a>,
+        asked: (&'a Registry, &'a Query, Option<DataType>),
+        sizes: impl IntoIterator<Item = Bytes>,
+    ) -> Self {
+        Self::of(expecting, asked, sizes, Facts::default().run_by(asked.1))
+    }
+
+    /// The same for runs of such a library.
+    fn of(
+        expecting: &'a Expecting<'a>,
         (registry, query, dtype): (&'a Registry, &'a Query, Option<DataType>),
         sizes: impl IntoIterator<Item = Bytes>,
+        run_by: RunBy,
     ) -> Self {
         let mut sizes: Vec<Bytes> = sizes.into_iter().filter(|s| s.0 > 0).collect();
         sizes.sort_unstable();
-        let mut judge =
-            Self { expecting, registry, query, dtype, sizes, ways: suspects::Ways::default() };
+        let ways = suspects::Ways::default();
+        let mut judge = Self { expecting, registry, query, dtype, sizes, run_by, ways };
         let expected: Vec<Point> =
-            judge.sizes.iter().map(|&s| judge.point(s, expecting.time(s))).collect();
-        judge.ways = suspects::ways(&judge.lab(&expected));
+            judge.sizes.iter().map(|&s| judge.point(s, expecting.time(s), run_by)).collect();
+        judge.ways = suspects::ways(&judge.lab(&expected, run_by));
         judge
     }
 
-    fn point(&self, size: Bytes, measured: Seconds) -> Point {
+    fn point(&self, size: Bytes, measured: Seconds, run_by: RunBy) -> Point {
         let expected = self.expecting.at(size);
         let nodes = self.query.placement.nodes();
         let doubt = ruling::doubt(expected.basis, nodes, self.query.machine.network, size);
-        let doubt = if self.lab(&[]).is_not_added() { doubt + NOT_ADDED } else { doubt };
+        let doubt = if self.lab(&[], run_by).is_not_added() { doubt + NOT_ADDED } else { doubt };
         let rooted =
             matches!(self.query.shape.collective, Collective::Broadcast | Collective::Reduce);
         let learned = rooted && nodes > 1 && expected.basis >= Basis::Transferred;
         let doubt = if learned { doubt.max(ROOTED) } else { doubt };
-        let known = plateau::known(self.query, size, &expected);
+        let known = plateau::known((self.query, run_by), size, &expected);
         Point { size, measured, expected, doubt, known }
     }
 
-    fn lab<'b>(&self, points: &'b [Point]) -> lab::Lab<'b>
+    fn lab<'b>(&self, points: &'b [Point], run_by: RunBy) -> lab::Lab<'b>
     where
         'a: 'b,
     {
         let Self { expecting, registry, query, dtype, .. } = *self;
-        lab::Lab { registry, query, expecting, dtype, points }
+        lab::Lab { registry, query, expecting, dtype, points, run_by }
     }
 
     /// The verdict on times. For sizes other than those it was made for, suspects are simulated again.
     #[must_use]
     pub fn verdict(&self, times: &[(Bytes, Seconds)], facts: &Facts) -> Verdict {
+        let run_by = facts.run_by(self.query);
         let mut points: Vec<Point> = times
             .iter()
             .filter(|t| t.0.0 > 0)
-            .map(|&(size, time)| self.point(size, time))
+            .map(|&(size, time)| self.point(size, time, run_by))
             .collect();
         points.sort_by_key(|p| p.size);
-        let known = points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
-        let impossible = impossible(self.query, &points);
-        let clues = clues::clues(&facts.evidence, self.query);
+        let known =
+            run_by == self.run_by && points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
+        let impossible = impossible((self.query, run_by), &points);
+        let clues = clues::clues(&facts.evidence, (self.query, run_by));
         let said = (facts, impossible.as_ref(), clues.as_slice());
-        let lab = self.lab(&points);
+        let lab = self.lab(&points, run_by);
         let lineup = match known {
             true => suspects::line_up(&lab, &self.ways, said),
             false => suspects::line_up(&lab, &suspects::ways(&lab), said),
@@ -310,7 +355,7 @@ fn ruled(
     if health == Health::Healthy && (lineup.odds > enough || lineup.set || facts.shared_gpu) {
         health = Health::Slow;
     }
-    let plateau = plateau::Plateau::of(query, &points);
+    let plateau = plateau::Plateau::of((query, facts.run_by(query)), &points);
     if health == Health::Healthy && plateau.as_ref().is_some_and(|p| p.is_ill()) {
         health = Health::Slow;
     }
@@ -374,7 +419,7 @@ fn ruled(
 }
 
 /// The size whose time is impossible, and why: no algorithm is that fast on the machine.
-fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
+fn impossible((query, run_by): (&Query, RunBy), points: &[Point]) -> Option<(Bytes, String)> {
     let shape = &query.shape;
     // A bound holds for what NICs carry, even if less was ever reached.
     let mut fabric = query.machine.fabric.clone();
@@ -391,11 +436,14 @@ fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
         // A machine's parameters are known to 10 % at best.
         let at_least = if overlap { least.bandwidth } else { least.time() };
         if p.measured.0 < 0.8 * at_least.0 {
+            let gpus =
+                "a CUDA graph, several operations in one call (nccl-tests -m), ";
             let why = format!(
-                "{} at {} is below the lower bound of {}; possible reasons: a CUDA graph, several \
-                 operations in one call (nccl-tests -m), a size in another convention, or links \
-                 faster than the profile's",
-                p.measured, p.size, at_least
+                "{} at {} is below the lower bound of {at_least}; possible reasons: {}a size in \
+                 another convention, or links faster than the profile's",
+                p.measured,
+                p.size,
+                if run_by.is_mpi() { "" } else { gpus }
             );
             return Some((p.size, why));
         }
@@ -404,12 +452,15 @@ fn impossible(query: &Query, points: &[Point]) -> Option<(Bytes, String)> {
         let call = fabric.launch + least.latency;
         let half = 0.5 * call.0.min(p.expected.low.0);
         (!overlap && p.measured.0 < half).then(|| {
+            let gpus = "a CUDA graph avoids the launch, nccl-tests -m merges several operations into \
+                        one, and ";
             let why = format!(
                 "{} at {} is less than half of the {call} that a launch and the fewest possible \
-                 messages take: this was not one separate call; a CUDA graph avoids the launch, \
-                 nccl-tests -m merges several operations into one, and without a wait the clock \
-                 stops before the end",
-                p.measured, p.size
+                 messages take: this was not one separate call; {}without a wait the clock stops \
+                 before the end",
+                p.measured,
+                p.size,
+                if run_by.is_mpi() { "" } else { gpus }
             );
             (p.size, why)
         })

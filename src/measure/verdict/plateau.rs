@@ -13,7 +13,7 @@ use crate::machine::fabric::Tier;
 use crate::machine::profile::{NetworkKind, line_rate};
 use crate::machine::query::{Machine, Query};
 use crate::measure::expect::{Basis, Expectation};
-use crate::model::algorithm::Library;
+use crate::measure::logs::RunBy;
 
 /// A rate this close to that of a number of NICs counts as theirs.
 const NEAR: f64 = 0.08;
@@ -81,15 +81,18 @@ const LEAST: f64 = 0.63;
 
 impl Plateau {
     /// The plateau at the largest size, if it has one.
-    pub fn of(query: &Query, points: &[Point]) -> Option<Self> {
+    pub fn of(asked: (&Query, RunBy), points: &[Point]) -> Option<Self> {
         let point = points.last()?;
-        Self::at(query, (point.size, point.measured), &point.expected)
+        Self::at(asked, (point.size, point.measured), &point.expected)
     }
 
     /// The plateau at a size with this time, if NICs decide.
-    fn at(query: &Query, (size, time): (Bytes, Seconds), expected: &Expectation) -> Option<Self> {
+    fn at(
+        (query, run_by): (&Query, RunBy),
+        (size, time): (Bytes, Seconds),
+        expected: &Expectation,
+    ) -> Option<Self> {
         use Collective::{AllGather, AllReduce, ReduceScatter};
-        use Library::{Gloo, Mpich, OpenMpi};
         use NetworkKind::{Efa, Ib, Roce, Slingshot};
         let (shape, nodes) = (&query.shape, query.placement.nodes());
         let network = query.machine.network?;
@@ -98,7 +101,7 @@ impl Plateau {
         let known = matches!(network, Ib | Roce | Efa | Slingshot)
             && matches!(shape.collective, AllReduce | AllGather | ReduceScatter)
             // Reductions on CPUs are slower than wires.
-            && !matches!(query.library(), Some(OpenMpi | Mpich | Gloo));
+            && !run_by.is_mpi();
         if nodes < 2 || !known || !large {
             return None;
         }
@@ -184,9 +187,9 @@ pub(super) struct Known {
 
 /// Combines the expectation and, where it is more certain, the wire's rate: two measurements of one thing,
 /// each with its weight.
-pub(super) fn known(query: &Query, size: Bytes, expected: &Expectation) -> Known {
+pub(super) fn known(asked: (&Query, RunBy), size: Bytes, expected: &Expectation) -> Known {
     let own = deviation(expected);
-    let plateau = Plateau::at(query, (size, expected.time), expected);
+    let plateau = Plateau::at(asked, (size, expected.time), expected);
     // The rate measured between one pair of ranks is not the wire's; and where healthy runs are known to
     // reach less than elsewhere, the wire's rate says nothing of them.
     let plateau = plateau.filter(|p| p.line && p.least >= LEAST);

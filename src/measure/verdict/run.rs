@@ -61,6 +61,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
             run.facts.wrong += row.wrong.unwrap_or(0);
             run.facts.shared_gpu |= table.shares_gpus;
             run.facts.sizes = sizes(table.format);
+            run.facts.run_by = run.facts.run_by.or(table.run_by());
             if row.in_place == in_place {
                 run.times.push((row.size, time));
             } else {

@@ -12,6 +12,7 @@ use super::{Cause, Facts, Point, Sizes, prior};
 use crate::base::quantity::{Bytes, Ratio};
 use crate::base::stats::median;
 use crate::library::nccl::Algo;
+use crate::measure::logs::RunBy;
 
 /// Something that may be the cause.
 #[derive(Clone)]
@@ -205,12 +206,13 @@ pub(super) fn ways(lab: &Lab) -> Ways {
         lab.cliff().into_iter().collect(),
     ];
     ways.extend(lab.slow().into_iter().map(|one| vec![one]));
-    ways.extend(MECHANISMS.iter().map(|cause| {
+    ways.extend(MECHANISMS.iter().filter_map(|cause| {
+        let next = cause.next.of(lab.run_by)?.to_owned();
         let forms = (cause.forms)(&wire);
-        let (id, what, next) = (cause.id, cause.what.to_owned(), cause.next.to_owned());
+        let (id, what) = (cause.id, cause.what.to_owned());
         let (figures, forces) = (cause.figures, cause.forces);
         let predicted = Predicted::Times(forms);
-        vec![Suspect { id, what, next, figures, forces, predicted, ..Suspect::default() }]
+        Some(vec![Suspect { id, what, next, figures, forces, predicted, ..Suspect::default() }])
     }));
     let mut healthy = vec![vec![0.0; lab.points.len()]];
     if !own {
@@ -294,13 +296,19 @@ pub(super) fn line_up(
         .collect();
     found.iter_mut().zip(chances).for_each(|(suspect, chance)| suspect.chance = chance);
     found.sort_by(|a, b| b.chance.total_cmp(&a.chance).then(b.score.total_cmp(&a.score)));
-    let mut suspects = said(facts, impossible);
+    let mut suspects = said(facts, impossible, lab.run_by);
     suspects.extend(found);
     Lineup { suspects, odds: sum - healthy - prior::healthy(), named, set }
 }
 
+/// What finds the part that corrupts results on GPUs, and on hosts.
+const WRONG_NEXT: &str = "nvidia-smi -q -d ECC; dmesg | grep -i xid; run with -c 1 on each pair of GPUs or nodes \
+                          alone until the bad one is found";
+const WRONG_ON_HOSTS: &str = "dmesg and edac-util for errors of the memory; run with a check of the results on each \
+                              pair of nodes alone until the bad one is found";
+
 /// Suspects that the log itself, or a bound, shows.
-fn said(facts: &Facts, impossible: Option<&(Bytes, String)>) -> Vec<Suspect> {
+fn said(facts: &Facts, impossible: Option<&(Bytes, String)>, run_by: RunBy) -> Vec<Suspect> {
     let mut all = Vec::new();
     if facts.shared_gpu {
         all.push(Suspect {
@@ -315,10 +323,13 @@ fn said(facts: &Facts, impossible: Option<&(Bytes, String)>) -> Vec<Suspect> {
     if facts.wrong > 0 {
         all.push(Suspect {
             id: "wrong-results",
-            what: "results were wrong: data were lost or mixed up, and the times do not count".to_owned(),
-            next: "nvidia-smi -q -d ECC; dmesg | grep -i xid; run with -c 1 on each pair of GPUs or nodes \
-                   alone until the bad one is found"
+            what: "results were wrong: data were lost or mixed up, and the times do not count"
                 .to_owned(),
+            next: match run_by {
+                RunBy::Hosts => WRONG_ON_HOSTS,
+                _ => WRONG_NEXT,
+            }
+            .to_owned(),
             predicted: Predicted::Said(format!("#wrong counts {} elements", facts.wrong)),
             ..Suspect::default()
         });
@@ -328,8 +339,13 @@ fn said(facts: &Facts, impossible: Option<&(Bytes, String)>) -> Vec<Suspect> {
         all.push(Suspect {
             id: "not-one-call",
             what: "what was timed is not one separate call".to_owned(),
-            next: "run without -G, with -m 1, and with a wait for the end: cudaEventSynchronize"
-                .to_owned(),
+            next: match run_by.is_mpi() {
+                true => "time each call between two barriers, until its last rank is done",
+                false => {
+                    "run without -G, with -m 1, and with a wait for the end: cudaEventSynchronize"
+                }
+            }
+            .to_owned(),
             predicted: Predicted::Said(why.clone()),
             ..Suspect::default()
         });

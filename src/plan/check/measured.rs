@@ -67,6 +67,9 @@ pub(super) fn measured(
     }
     let query = call.machine.query(call.collective, times[0].0, layout)?;
     let facts = Facts { wrong, ..first.facts.clone() };
+    facts
+        .refuse_default(&query)
+        .map_err(|e| e.or_help("name the machine that ran it: profile = \"ib-hdr\""))?;
     let verdict = judge(registry, &query, first.dtype, false, &times, &facts)?;
     let worst = verdict.points.iter().max_by(|a, b| {
         let over = |p: &crate::measure::verdict::Point| p.measured.0 / p.expected.high.0;
@@ -101,6 +104,7 @@ pub(super) fn measured(
         busbw: Some(Volume::from(worst.size) / worst.measured * factor),
         bound_ratio: None,
         machine: query.machine.name.clone(),
+        is_default: query.machine.is_default(),
         ranks: query.shape.ranks.into(),
         size: Some(worst.size),
         by: format!("measured, {named}"),

@@ -6,6 +6,7 @@ use super::{Budget, CallSubject, Exposed, Fault, Files, Limit, Options, Subject}
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
+use crate::cost::rank::{candidates, fastest};
 use crate::machine::query::Query;
 use crate::measure::expect::{Expectation, Expecting, Rules, Runs};
 use crate::model::algorithm::Registry;
@@ -39,6 +40,8 @@ pub struct Outcome {
     pub bound_ratio: Option<Ratio>,
     /// The machine.
     pub machine: String,
+    /// Whether no machine was named, so that it is the default one.
+    pub is_default: bool,
     /// N.
     pub ranks: u64,
     /// M of a collective.
@@ -138,6 +141,7 @@ fn of_step(
         time: Some(priced.time()),
         busbw: None,
         bound_ratio: None,
+        is_default: machine.is_default(),
         machine: machine.name,
         ranks: step.parallel.ranks(),
         size: None,
@@ -173,6 +177,7 @@ fn of_job(
         busbw: None,
         bound_ratio: None,
         machine: job.machine.said.profile.clone().unwrap_or_default(),
+        is_default: false,
         ranks: job.degrees.gpus(),
         size: None,
         by: format!("job {}", job.name),
@@ -232,11 +237,12 @@ fn of_call(
         busbw: (size.0 > 0 && shape.ranks > 1).then(|| busbw(expected.time)),
         bound_ratio: least.map(|_| over(expected.time)),
         machine: query.machine.name.clone(),
+        is_default: query.machine.is_default(),
         ranks: shape.ranks.into(),
         size: Some(size),
         by: runs.name(),
         expected: Some((expected, runs)),
-        note: String::new(),
+        note: query.machine.settings_note().unwrap_or_default(),
         parts: Vec::new(),
     };
     let values = match limit {
@@ -319,8 +325,8 @@ impl Outcome {
     }
 }
 
-/// The loss of the named algorithm, or of the library's own choice, against the best shipped
-/// algorithm, by ideal prices.
+/// The loss of the named algorithm, or of the library's own choice, against the lowest ideal time of any
+/// algorithm, as `choose` counts it.
 fn regret(registry: &Registry, call: &CallSubject, query: &Query) -> Result<(Ratio, String)> {
     let expecting = Expecting::of(registry, query, call.algorithm.as_deref())?;
     let runs = expecting.runs(query.size);
@@ -331,7 +337,8 @@ fn regret(registry: &Registry, call: &CallSubject, query: &Query) -> Result<(Rat
         .help("name an algorithm, or a machine whose library's rules are known"));
     }
     let own = expecting.ideal(query.size).time;
-    let best = expecting.best(query.size).time;
+    let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
+    let best = fastest(&ready, Volume::from(query.size)).map_or(own, |(_, best)| best);
     let lost = Ratio((own.0 / best.0 - 1.0).max(0.0));
     let of = match (runs.library, &runs.version) {
         (Some(library), Some(version)) => format!("{library}@{version}: "),

@@ -344,7 +344,7 @@ fn of_job(
         fields.fault(limit.key(), format!("a job has no `{}`", limit.key()), help);
     }
     for key in ["collective", "size", "size_is", "algorithm", "n", "nodes"] {
-        if fields.has(key) {
+        if fields.says(key) {
             fields.fault(
                 key,
                 format!("`{key}` belongs to a collective"),

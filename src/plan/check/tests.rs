@@ -123,14 +123,29 @@ fn names_are_unique_over_all_files_and_loops_are_found() {
 fn a_budget_takes_the_settings_of_its_file_unless_it_names_a_machine() {
     let text = "[defaults]\nprofile = \"dgx-a100\"\nn = 8\n[machine]\nlaunch = \"1ms\"\n\
         [[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nsize = \"1GiB\"\nmax_time = \"12ms\"\n\
-        [[budget]]\nname = \"b\"\ncollective = \"allreduce\"\nsize = \"1GiB\"\nn = 8\n\
+        [[budget]]\nname = \"b\"\ncollective = \"allreduce\"\nsize = \"1GiB\"\n\
         profile = \"dgx-h100\"\nmax_time = \"12ms\"\n";
     let checked = run(text);
     assert_eq!(checked.faults, []);
+    assert!(checked.outcomes[1].note.contains("launch of b.toml"), "{}", checked.outcomes[1].note);
     let machines: Vec<&str> = checked.outcomes.iter().map(|o| o.machine.as_str()).collect();
     assert_eq!(machines, ["dgx-a100", "dgx-h100"]);
     // Only the first pays the launch of the settings.
     assert!(checked.outcomes[0].time.unwrap().0 > checked.outcomes[1].time.unwrap().0 + 1e-3);
+}
+
+#[test]
+fn a_log_of_mpi_is_not_compared_with_the_default_machine() {
+    let budget =
+        "[[budget]]\nname = \"m\"\ncollective = \"allreduce\"\nn = 32\nmeasured = \"m.log\"\n";
+    let log =
+        "# OSU MPI Allreduce Latency Test v7.5\n# Size       Avg Latency(us)\n1048576 119.51\n";
+    assert_eq!(
+        faults(&[("b.toml", budget), ("m.log", log)]),
+        [
+            "b.toml:5:12: MPI or Gloo on host buffers ran, and the default machine, dgx-h100, runs NCCL"
+        ]
+    );
 }
 
 #[test]

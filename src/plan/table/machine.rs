@@ -28,6 +28,8 @@ pub struct MachineEntry {
     /// The profile's name relative to the working directory, machine parameters, ranks, algorithm
     /// parameters.
     pub said: Parameters,
+    /// Settings that belong to another machine.
+    left_out: Vec<String>,
 }
 
 /// Profiles that were read: many entries share one.
@@ -76,7 +78,7 @@ impl<'f> Machines<'f> {
     pub(crate) fn on(&self, name: &str, mut said: Parameters) -> Result<MachineEntry> {
         let read = self.profile(name)?;
         said.profile = Some(name.to_owned());
-        Ok(MachineEntry { read: Some(read), said })
+        Ok(MachineEntry { read: Some(read), said, left_out: Vec::new() })
     }
 
     /// Reads the parameters of a question; faults are kept.
@@ -99,7 +101,7 @@ impl<'f> Machines<'f> {
                 }
             },
         };
-        Some(MachineEntry { read, said })
+        Some(MachineEntry { read, said, left_out: fields.left_out() })
     }
 }
 
@@ -123,10 +125,11 @@ impl MachineEntry {
     /// # Errors
     /// Parameters for which the machine has no links.
     pub fn machine(&self, collective: Collective) -> Result<Machine> {
-        match &self.read {
+        let machine = match &self.read {
             Some(profile) => Machine::on(profile, "profile", &self.said.given, collective),
             None => Machine::new(None, &self.said.given, collective),
-        }
+        }?;
+        Ok(Machine { left_out: self.left_out.clone(), ..machine })
     }
 
     /// A question on the machine.

@@ -17,7 +17,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::base::error::Error;
 use crate::base::text_pos::{Document, Place, Refused, advice};
-use crate::machine::parameters::names_machine;
+use crate::machine::parameters::{PARAMETERS, Parameter};
 
 #[cfg(test)]
 pub(crate) use files::OneText;
@@ -129,17 +129,38 @@ impl<'a> Fields<'a> {
         Self { own: layers.len(), layers, what, faults }
     }
 
-    /// The same over the settings of its file, unless it names its own machine.
+    /// The same over the settings of its file, as far as they apply beside its own keys.
     pub(crate) fn over(mut self, settings: &[Layer<'a>]) -> Self {
-        if !names_machine(|key| self.has(key)) {
-            self.layers.extend_from_slice(settings);
-        }
+        self.layers.extend_from_slice(settings);
         self
     }
 
     /// The layer and the value of a key.
     pub(crate) fn find(&self, key: &str) -> Option<(&Layer<'a>, &'a Spanned<DeValue<'a>>)> {
-        self.layers.iter().find_map(|layer| Some((layer, layer.table.get(key)?)))
+        let settled = || {
+            let parameter = Parameter::find(key)?;
+            parameter.is_settled(|key| self.says(key)).then(|| self.settings(key))?
+        };
+        let own = self.layers[..self.own].iter();
+        own.clone().find_map(|layer| Some((layer, layer.table.get(key)?))).or_else(settled)
+    }
+
+    /// A key's value in the settings.
+    fn settings(&self, key: &str) -> Option<(&Layer<'a>, &'a Spanned<DeValue<'a>>)> {
+        self.layers[self.own..].iter().find_map(|layer| Some((layer, layer.table.get(key)?)))
+    }
+
+    /// Whether the entry itself has a key.
+    pub(crate) fn says(&self, key: &str) -> bool {
+        self.layers[..self.own].iter().any(|layer| layer.table.contains_key(key))
+    }
+
+    /// The figures in the settings that belong to another machine than the entry's.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let of = |p: &&Parameter| p.of_machine && p.is_of_another(|key| self.says(key));
+        let idle = PARAMETERS.iter().filter(of).filter(|p| !self.says(p.key));
+        idle.filter_map(|p| Some(format!("{} of {}", p.key, self.settings(p.key)?.0.file)))
+            .collect()
     }
 
     /// The number of layers before the one that has it.
