@@ -457,7 +457,16 @@ impl Query {
         if placement.nodes() > 1 && machine.other_nics().is_some() {
             machine.forget_graphs();
         }
-        Ok(Self { machine, shape, placement, nodes_are, size, element: None, given, seen: Vec::new() })
+        Ok(Self {
+            machine,
+            shape,
+            placement,
+            nodes_are,
+            size,
+            element: None,
+            given,
+            seen: Vec::new(),
+        })
     }
 
     /// Refuses the given parameter `name` for links that no message uses.
