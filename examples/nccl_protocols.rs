@@ -15,7 +15,7 @@ use collcost::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
 use collcost::library::nccl::{
-    Call, Chooser, Element, Function, Place, Reduction, Settings, Table, Version,
+    Call, Chooser, Function, Place, Reduction, Settings, Table, Version,
 };
 use collcost::machine::sample::{Block, Chosen, DataType, Library, Op, Samples};
 use collcost::measure::fit::{Errors, protocols};
@@ -102,11 +102,7 @@ fn label(samples: &mut Samples, machine: &str, version: Version) -> Result<()> {
             Place { machine, per_node: block.ranks / nodes, nodes, search: Version::NEWEST };
         let communicator = place.communicator()?;
         let table = Table::new(&communicator, version, &Settings::default())?;
-        let element = match dtype {
-            Some(DataType::F16 | DataType::Bf16) => Element::Half,
-            Some(DataType::I8 | DataType::U8 | DataType::Byte) => Element::Byte,
-            _ => Element::Float,
-        };
+        let element = dtype.unwrap_or(DataType::F32);
         let reduction = Reduction { element, ..Reduction::default() };
         let chooser = Chooser::new(&communicator, version, &table, reduction);
         let call = Call { function, size: Bytes(block.size.0), pipelined: 1 };

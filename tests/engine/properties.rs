@@ -72,7 +72,7 @@ proptest! {
         is_read_or_refused::<Dims>(&text);
         is_read_or_refused::<Order>(&text);
         is_read_or_refused::<Protocol>(&text);
-        let _ = collcost::base::quantity::dtype_bytes(&text);
+        let _ = text.parse::<collcost::base::dtype::DataType>();
         for &collective in Collective::ALL {
             let _ = Registry::builtin().find(collective, &text);
         }
