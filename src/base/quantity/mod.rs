@@ -363,6 +363,17 @@ impl fmt::Display for SecondsPerByte {
     }
 }
 
+/// A part as three digits in percent: `0.53 %`, `12.3 %`, `120 %`.
+pub(crate) fn percent(part: f64) -> String {
+    let percent = 100.0 * part;
+    let decimals = match percent.abs() {
+        p if p >= 99.95 => 0,
+        p if p >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{percent:.decimals$} %")
+}
+
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.*}", f.precision().unwrap_or(3), self.0)

@@ -1,7 +1,7 @@
 //! Checks of a fit against its own samples: good, marked or refused.
 
 use super::{Estimate, Fitted, Point, Statistic};
-use crate::base::quantity::{Bandwidth, Bytes, Ratio};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, percent};
 use crate::base::stats::median;
 use crate::machine::link::Bucket;
 use crate::machine::sample::{Op, Origin, Wait};
@@ -56,14 +56,6 @@ fn small(
     let sign = if verdict == Verdict::Good { "at most" } else { "above" };
     let said = format!("{what} {}, {sign} {}", percent(seen), percent(limit));
     Gate { name, verdict, said, help }
-}
-
-fn percent(x: f64) -> String {
-    match 100.0 * x {
-        p if p >= 100.0 => format!("{p:.0} %"),
-        p if p >= 9.95 => format!("{p:.1} %"),
-        p => format!("{p:.2} %"),
-    }
 }
 
 /// An interval wider than this to each side says nothing about a parameter.
