@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     for p in &found.protocols {
         let name = p.algos.iter().map(|a| a.name()).chain([p.proto.name()]);
         let name = name.collect::<Vec<_>>().join(" ");
-        let (o, rate) = (1e6 * p.launch.value.0, 1e-9 * p.bandwidth().value.0);
+        let (o, rate) = (1e6 * p.launch.value.0, 1e-9 * p.beta.bandwidth().value.0);
         let alpha = p.alpha.map_or("–".to_owned(), |a| format!("{:.2}", 1e6 * a.value.0));
         let errors = shown(&p.errors);
         println!("{name:16} {o:6.1} {alpha:>6} {rate:9.1} {:7}  {errors}", p.points);

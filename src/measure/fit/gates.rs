@@ -237,7 +237,7 @@ pub(super) fn states(fit: &Fitted) -> Option<Gate> {
         if link.beta.value.0 > fit.link.beta.value.0 { "a slower" } else { "a faster" }
     });
     let with = link.map_or_else(String::new, |link| {
-        format!(" of α {}, {}", link.alpha.value, link.bandwidth().value)
+        format!(" of α {}, {}", link.alpha.value, link.beta.bandwidth().value)
     });
     Some(Gate {
         name: "two-states",
