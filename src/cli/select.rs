@@ -247,10 +247,6 @@ fn is_rules_file(name: &str) -> bool {
 /// The policy of that name; a file of rules is read here.
 fn named(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
     let Some(path) = name.strip_prefix(RULES_FILE) else { return policy(name, site) };
-    let text = super::input::text(path).map_err(|e| {
-        Error::input(format!("the file cannot be read: {e}"))
-            .at(path.to_owned())
-            .help("name a text file that exists")
-    })?;
+    let text = super::input::text_at(path, path)?;
     of_file(read_rules(&text, path)?, path, site)
 }
