@@ -15,7 +15,7 @@ use collcost::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
 use collcost::library::nccl::{
-    Call, Chooser, Element, Function, Place, Reduction, Settings, Table, Version,
+    Call, Chooser, Function, Place, Reduction, Settings, Table, Version,
 };
 use collcost::machine::sample::{Block, Chosen, DataType, Library, Op, Samples};
 use collcost::measure::fit::{Errors, protocols};
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     for p in &found.protocols {
         let name = p.algos.iter().map(|a| a.name()).chain([p.proto.name()]);
         let name = name.collect::<Vec<_>>().join(" ");
-        let (o, rate) = (1e6 * p.launch.value.0, 1e-9 * p.bandwidth().value.0);
+        let (o, rate) = (1e6 * p.launch.value.0, 1e-9 * p.beta.bandwidth().value.0);
         let alpha = p.alpha.map_or("–".to_owned(), |a| format!("{:.2}", 1e6 * a.value.0));
         let errors = shown(&p.errors);
         println!("{name:16} {o:6.1} {alpha:>6} {rate:9.1} {:7}  {errors}", p.points);
@@ -102,11 +102,7 @@ fn label(samples: &mut Samples, machine: &str, version: Version) -> Result<()> {
             Place { machine, per_node: block.ranks / nodes, nodes, search: Version::NEWEST };
         let communicator = place.communicator()?;
         let table = Table::new(&communicator, version, &Settings::default())?;
-        let element = match dtype {
-            Some(DataType::F16 | DataType::Bf16) => Element::Half,
-            Some(DataType::I8 | DataType::U8 | DataType::Byte) => Element::Byte,
-            _ => Element::Float,
-        };
+        let element = dtype.unwrap_or(DataType::F32);
         let reduction = Reduction { element, ..Reduction::default() };
         let chooser = Chooser::new(&communicator, version, &table, reduction);
         let call = Call { function, size: Bytes(block.size.0), pipelined: 1 };

@@ -4,7 +4,8 @@
 #![no_main]
 
 use collcost::Collective;
-use collcost::base::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte, dtype_bytes};
+use collcost::base::dtype::DataType;
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte};
 use collcost::machine::fabric::Order;
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::{Dims, Ports, Protocol};
@@ -23,7 +24,7 @@ fuzz_target!(|text: &str| {
     let _ = text.parse::<Dims>();
     let _ = text.parse::<Order>();
     let _ = text.parse::<Protocol>();
-    let _ = dtype_bytes(text);
+    let _ = text.parse::<DataType>();
     let registry = Registry::builtin();
     for &collective in Collective::ALL {
         let _ = registry.find(collective, text);

@@ -238,7 +238,7 @@ impl Fitted {
 }
 
 fn protocol(p: &Protocol) -> ProtocolView {
-    let bandwidth = p.bandwidth();
+    let bandwidth = p.beta.bandwidth();
     ProtocolView {
         protocol: p.proto.name(),
         algorithms: p.algos.iter().map(|algo| algo.name()).collect(),

@@ -354,7 +354,7 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
         statistic,
         alpha_s: alpha.into(),
         beta: beta.into(),
-        bandwidth: fitted.link.bandwidth().into(),
+        bandwidth: fitted.link.beta.bandwidth().into(),
         slopes: fitted.slopes.iter().map(slope).collect(),
         gamma: fitted.gamma.map(Into::into),
         copy: fitted.copies.as_ref().map(ladder),
@@ -373,7 +373,7 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
         other: OtherView {
             statistic: fitted.other.statistic,
             alpha_s: fitted.other.alpha.into(),
-            bandwidth: fitted.other.bandwidth().into(),
+            bandwidth: fitted.other.beta.bandwidth().into(),
         },
         errors: ErrorsView {
             algorithms: fitted.errors_by_algorithm.map(regimes),

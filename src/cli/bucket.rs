@@ -8,7 +8,7 @@ use super::format::{FormatFlag, Report};
 use collcost::Collective;
 use collcost::answer;
 use collcost::base::error::{Error, Result};
-use collcost::base::quantity::{Bytes, Seconds, dtype_bytes};
+use collcost::base::quantity::{Bytes, Seconds};
 use collcost::machine::sample::DataType;
 use collcost::measure::expect::Expecting;
 use collcost::model::algorithm::Registry;
@@ -131,7 +131,7 @@ impl Args {
         if let Some(model) = &self.model {
             let bytes: Bytes =
                 model.parse().map_err(|e: Error| e.at(format!("--model {model}")))?;
-            let said = model.split_once('@').map(|(_, dtype)| named(dtype.trim())).transpose()?;
+            let said = model.split_once('@').map(|(_, dtype)| dtype.parse()).transpose()?;
             let billions = model.trim().trim_end_matches('B');
             if said.is_none() && bytes.0 < SMALLEST && billions != model.trim() {
                 return Err(Error::input(format!("`{model}` is a model of {} bytes", bytes.0))
@@ -164,10 +164,3 @@ const SMALLEST: u64 = 10_000;
 
 /// More tensors than any model has.
 const MOST: u32 = 10_000_000;
-
-/// A type by the names that sizes accept. fp8 is one of two types of the same length.
-fn named(dtype: &str) -> Result<DataType> {
-    let bytes = dtype_bytes(dtype)?;
-    let known = DataType::named(dtype);
-    Ok(known.unwrap_or(if bytes == Bytes(1) { DataType::F8e4m3 } else { DataType::F32 }))
-}

@@ -171,9 +171,7 @@ impl Args {
         let mut texts: Vec<(String, String)> = Vec::new();
         for budget in &checked.budgets {
             if !texts.iter().any(|(file, _)| *file == budget.file) {
-                let text = input::text(&budget.file).map_err(|e| {
-                    Error::input(format!("the file cannot be read: {e}")).at(budget.file.clone())
-                })?;
+                let text = input::text_at(&budget.file, &budget.file)?;
                 texts.push((budget.file.clone(), text));
             }
         }

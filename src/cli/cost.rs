@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::flags::{OnFlags, counted, ends, size};
+use super::flags::{OnFlags, counted, ends, size, value};
 use super::format::{FormatFlag, OfSweep};
 use super::optimum::read_fabric;
 use super::picture::PictureFlags;
@@ -11,9 +11,10 @@ use collcost::answer::optimum::best;
 use collcost::answer::what_if::what_if;
 use collcost::answer::{self, Map, Sweep};
 use collcost::base::collective::Collective;
+use collcost::base::dtype::DataType;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
-use collcost::base::quantity::{Bytes, Seconds, dtype_bytes};
+use collcost::base::quantity::{Bytes, Seconds};
 use collcost::machine::graph::Graph;
 use collcost::machine::query::Query;
 use collcost::machine::what_if::{Figure, Value};
@@ -254,10 +255,8 @@ impl Args {
         for seen in &self.seen {
             query.seen.extend(self::seen(seen, query).map_err(|e| e.at(format!("--seen {seen}")))?);
         }
-        if let Some(name) = &self.elements {
-            let each = dtype_bytes(name).map_err(|e| e.at(format!("--elements {name}")))?;
-            query.element = Some(each);
-        }
+        query.element =
+            value::<DataType>("--elements", self.elements.as_ref())?.map(DataType::bytes);
         if let Some(name) = &self.ships {
             let library = Library::named(name).ok_or_else(|| {
                 Error::input(format!("`{name}` is not a library"))

@@ -22,7 +22,6 @@ use collcost::measure::fit::{
     has_protocols, library, protocols, two_tiers,
 };
 use collcost::measure::logs;
-use collcost::measure::samples_csv;
 use collcost::model::algorithm::Registry;
 use collcost::view;
 
@@ -30,7 +29,7 @@ use collcost::view;
 #[command(after_help = "\
 Examples:
   collcost fit run.samples.jsonl --out rack.toml
-  collcost fit recorded.csv.gz --stat floor --explain
+  collcost fit run.samples.jsonl --stat floor --explain
   collcost fit all_reduce.log all_gather.log --on dgx-h100 --out rack.toml
   collcost allreduce 1M -n 4 --on rack.toml")]
 pub(super) struct Args {
@@ -193,10 +192,7 @@ impl Args {
                 }
                 true => {
                     let text = input::log_text(file).map_err(|e| unreadable(file, &e))?;
-                    match samples_csv::is(&text) {
-                        true => samples_csv::read(&text, file)?,
-                        false => sample::read(&text, file)?.1,
-                    }
+                    sample::read(&text, file)?.1
                 }
             };
             one.origin.files = vec![short(file)];
@@ -427,7 +423,7 @@ fn is_samples(file: &str) -> Result<bool> {
     let read = input::log(file)?.take(HEAD as u64).read_to_end(&mut head);
     read.map_err(|e| unreadable(file, &e))?;
     let text = String::from_utf8_lossy(&head);
-    Ok(text.is_empty() || text.starts_with("{\"t\":") || samples_csv::is(&text))
+    Ok(text.is_empty() || text.starts_with("{\"t\":"))
 }
 
 /// This many bytes distinguish samples from logs.
@@ -436,7 +432,7 @@ const HEAD: usize = 4096;
 fn unreadable(file: &str, why: &dyn std::fmt::Display) -> Error {
     Error::input(format!("the samples cannot be read: {why}"))
         .at(file.to_owned())
-        .help("name a file of samples: JSON Lines of calibrate, or recorded CSV; or a log")
+        .help("name a file of samples that calibrate wrote, or a log")
 }
 
 /// The name of a machine by its file.

@@ -34,6 +34,18 @@ pub(super) fn text(file: impl AsRef<Path>) -> io::Result<String> {
     whole(File::open(file)?, TEXT)
 }
 
+/// The same of a file that was named at `place`.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(super) fn text_at(place: impl Into<String>, file: impl AsRef<Path>) -> Result<String> {
+    text(file).map_err(|e| {
+        Error::input(format!("the file cannot be read: {e}"))
+            .at(place)
+            .help("name a text file that exists")
+    })
+}
+
 /// A whole file that other programs wrote into; bytes that are not text are replaced.
 ///
 /// # Errors
@@ -74,6 +86,16 @@ pub(super) fn log(file: &str) -> Result<Box<dyn BufRead>> {
         _ => Box::new(File::open(file).map_err(|e| unreadable(file, &e))?),
     };
     unpacked(input).map_err(|e| unreadable(file, &e))
+}
+
+/// All bytes of such a log.
+///
+/// # Errors
+/// As [`log`].
+pub(super) fn log_bytes(file: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    log(file)?.read_to_end(&mut bytes).map_err(|e| unreadable(file, &e))?;
+    Ok(bytes)
 }
 
 /// A log or a trace: a file that is not packed can be read from any place.

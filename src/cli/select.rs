@@ -4,13 +4,13 @@ use std::io::Write;
 use std::num::NonZeroU64;
 
 use super::Stop;
-use super::flags::{OnFlags, counted, ends, size};
+use super::flags::{OnFlags, counted, ends, size, value};
 use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
 use collcost::answer::select::{Select, select, select_map};
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
-use collcost::base::quantity::{Bytes, dtype_bytes};
+use collcost::base::quantity::Bytes;
 use collcost::library::engines::{Conditions, Variables};
 use collcost::library::tuning_file::read_rules;
 use collcost::library::{
@@ -88,27 +88,19 @@ struct EngineFlags {
 }
 
 impl EngineFlags {
-    fn conditions(&self, dtype: Option<&str>) -> Result<Conditions> {
+    fn conditions(&self, dtype: Option<DataType>) -> Result<Conditions> {
         let mut variables = Variables::default();
         for text in &self.env {
             variables.put(text).map_err(|e| e.at(format!("--env {text}")))?;
         }
         let default = Conditions::default();
         Ok(Conditions {
-            dtype: dtype.map_or(default.dtype, data_type),
+            dtype: dtype.unwrap_or(default.dtype),
             hidden: self.hidden.map(NonZeroU64::get),
             graph: !self.eager,
             variables,
         })
     }
-}
-
-/// The type for a name that gives the bytes per element.
-fn data_type(name: &str) -> DataType {
-    DataType::named(name).unwrap_or(match name {
-        "fp8" => DataType::F8e4m3,
-        _ => DataType::Byte,
-    })
 }
 
 /// The words sorted by kind.
@@ -147,8 +139,9 @@ impl Args {
     fn one(&self, asked: &Asked, mut query: Query) -> Result<Select> {
         let collective = asked.operation.collective;
         let of_engine = is_engine(&asked.policy);
-        let element = match &self.dtype {
-            Some(name) => dtype_bytes(name).map_err(|e| e.at(format!("--dtype {name}")))?,
+        let dtype = value("--dtype", self.dtype.as_ref())?;
+        let element = match dtype {
+            Some(dtype) => DataType::bytes(dtype),
             None if of_engine => DataType::Bf16.bytes(),
             None => Bytes(4),
         };
@@ -167,8 +160,7 @@ impl Args {
             in_place: self.in_place,
             ..Call::new(collective, query.shape.ranks, range.0)
         };
-        let site =
-            Site { conditions: self.engine.conditions(self.dtype.as_deref())?, ..site(&query) };
+        let site = Site { conditions: self.engine.conditions(dtype)?, ..site(&query) };
         let one = |flag: &str, name: &String| {
             named(name, &site).map_err(|e| e.at(format!("{flag} {name}")))
         };
@@ -255,10 +247,6 @@ fn is_rules_file(name: &str) -> bool {
 /// The policy of that name; a file of rules is read here.
 fn named(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
     let Some(path) = name.strip_prefix(RULES_FILE) else { return policy(name, site) };
-    let text = super::input::text(path).map_err(|e| {
-        Error::input(format!("the file cannot be read: {e}"))
-            .at(path.to_owned())
-            .help("name a text file that exists")
-    })?;
+    let text = super::input::text_at(path, path)?;
     of_file(read_rules(&text, path)?, path, site)
 }

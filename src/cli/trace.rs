@@ -9,9 +9,10 @@ use super::input;
 use super::picture::PictureFlags;
 use collcost::answer::trace::Run;
 use collcost::base::collective::Collective;
+use collcost::base::dtype::DataType;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
-use collcost::base::quantity::{Bytes, dtype_bytes};
+use collcost::base::quantity::Bytes;
 use collcost::cost::simulate::Mode;
 use collcost::machine::query::Query;
 use collcost::model::algorithm::Registry;
@@ -99,10 +100,8 @@ impl Args {
 
     fn query(&self, collective: Collective) -> Result<Query> {
         let mut query = self.call.query(&self.on, collective, Some(SIZE))?;
-        if let Some(name) = &self.elements {
-            let each = dtype_bytes(name).map_err(|e| e.at(format!("--elements {name}")))?;
-            query.element = Some(each);
-        }
+        query.element =
+            value::<DataType>("--elements", self.elements.as_ref())?.map(DataType::bytes);
         Ok(query)
     }
 }

@@ -1,7 +1,7 @@
 //! All algorithms of a collective, fastest first.
 
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Seconds, Volume};
+use crate::base::quantity::{Bytes, Volume};
 use crate::cost::price::{OnLinks, Prepared, Price, price_elements};
 use crate::machine::fabric::Fabric;
 use crate::model::algorithm::{Algorithm, Library, Named, Reason, Registry};
@@ -149,19 +149,6 @@ pub struct Contender {
     pub links: OnLinks,
 }
 
-/// An algorithm with its expected time and its ideal price.
-#[derive(Clone, Copy)]
-pub struct RankedOnLinks {
-    /// The algorithm.
-    pub algorithm: &'static dyn Algorithm,
-    /// Which of its costs the ideal price is.
-    pub form: Form,
-    /// The time on measured links.
-    pub time: Seconds,
-    /// Its ideal price for the same size.
-    pub price: Price,
-}
-
 /// Inserts measured links into candidates for `shape` on `fabric`.
 ///
 /// # Errors
@@ -180,20 +167,6 @@ pub fn contenders(
         Ok(Contender { algorithm, form, links })
     };
     candidates.iter().map(on_links).collect()
-}
-
-/// The times of contenders for `size` bytes, fastest first; ties keep the registry's order.
-#[must_use]
-pub fn rank_on_links(contenders: &[Contender], size: Volume) -> Vec<RankedOnLinks> {
-    let ranked = contenders.iter().map(|c| RankedOnLinks {
-        algorithm: c.algorithm,
-        form: c.form,
-        time: c.links.at(size),
-        price: c.links.ideal().price(size),
-    });
-    let mut ranked: Vec<RankedOnLinks> = ranked.collect();
-    ranked.sort_by(|a, b| a.time.0.total_cmp(&b.time.0));
-    ranked
 }
 
 fn sort(ranked: &mut [Ranked]) {

@@ -32,7 +32,7 @@ pub fn of_file(rules: TuningFile, file: &str, site: &Site) -> Result<Box<dyn Pol
         TuningFile::OpenMpi(rules) => {
             let counts = "M in every collective";
             let meta = meta(Library::OpenMpi, "Open MPI's dynamic rules, over 4.1's own", counts);
-            Box::new(OpenMpi { meta, rules, own: openmpi::v4_1(site)?, file: file.to_owned() })
+            Box::new(OpenMpi { meta, rules, own: openmpi::V4_1.make(site)?, file: file.to_owned() })
         }
         TuningFile::Mpich(tree) => {
             let counts =

@@ -6,7 +6,7 @@
 //! Source: facebookincubator/gloo at cc44198: `gloo/{allreduce,allgather,broadcast,reduce,alltoall,
 //! barrier}.cc`.
 
-use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use super::{Call, Choice, Entry, Made, Meta, Part, Policy, Runs, Where};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -16,17 +16,17 @@ use crate::model::algorithm::Library;
 const SEGMENT: u64 = 1 << 20;
 
 /// Gloo.
-pub(super) fn gloo(_: &Site) -> Result<Box<dyn Policy>> {
-    let meta = Meta {
-        id: "gloo".to_owned(),
+pub(super) const GLOO: Entry = Entry {
+    id: "gloo",
+    aliases: &[],
+    made: Made::Plain {
         library: Some(Library::Gloo),
-        title: "Gloo's default algorithms, which do not depend on the size".to_owned(),
-        counts: "nothing: no rule depends on the size".to_owned(),
-        source: "facebookincubator/gloo at cc44198, gloo/allreduce.cc and its neighbours"
-            .to_owned(),
-    };
-    Ok(Box::new(Gloo { meta }))
-}
+        title: "Gloo's default algorithms, which do not depend on the size",
+        counts: "nothing: no rule depends on the size",
+        source: "facebookincubator/gloo at cc44198, gloo/allreduce.cc and its neighbours",
+        make: |meta, _| Ok(Box::new(Gloo { meta })),
+    },
+};
 
 struct Gloo {
     meta: Meta,

@@ -13,7 +13,7 @@
 //!
 //! Source: pytorch/pytorch, `torch/_inductor/comm_analysis.py` as of 2025 (b5ee4d7a).
 
-use super::{Call, Choice, Meta, Policy, Runs, Site};
+use super::{Call, Choice, Entry, Made, Meta, Policy, Runs, Site};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
@@ -27,20 +27,25 @@ enum Gpu {
 }
 
 /// Its estimate as of 2025.
-pub(super) fn v2025(site: &Site) -> Result<Box<dyn Policy>> {
+pub(super) const V2025: Entry = Entry {
+    id: "pytorch-inductor@2025",
+    aliases: &["pytorch-inductor", "inductor", "inductor@2025"],
+    made: Made::Plain {
+        library: None,
+        title: "PyTorch inductor's estimate of 2025: NCCL's ring with LL",
+        counts: "the sum of the inputs: for an all-gather one rank's shard, M/N; else M",
+        source: "pytorch/pytorch at b5ee4d7a, torch/_inductor/comm_analysis.py",
+        make,
+    },
+};
+
+fn make(meta: Meta, site: &Site) -> Result<Box<dyn Policy>> {
     let text = format!("{} {}", site.machine, site.title).to_uppercase();
     let (gpu, known) = match () {
         () if text.contains("V100") => (Gpu::Volta, true),
         () if text.contains("A100") => (Gpu::Ampere, true),
         () if text.contains("H100") => (Gpu::Hopper, true),
         () => (Gpu::Ampere, false),
-    };
-    let meta = Meta {
-        id: "pytorch-inductor@2025".to_owned(),
-        library: None,
-        title: "PyTorch inductor's estimate of 2025: NCCL's ring with LL".to_owned(),
-        counts: "the sum of the inputs: for an all-gather one rank's shard, M/N; else M".to_owned(),
-        source: "pytorch/pytorch at b5ee4d7a, torch/_inductor/comm_analysis.py".to_owned(),
     };
     Ok(Box::new(Inductor { meta, gpu, known }))
 }

@@ -5,7 +5,7 @@
 //! answer may change. From the second answer, [`intervals`] makes exact ranges without sampling. The
 //! closed forms give the cost of a choice, through [`Runs`].
 //!
-//! To add a policy, add a file here and a line in [`POLICIES`].
+//! To add a policy, add a file here with its [`Entry`], and name that in `MPI` or `OTHERS`.
 
 mod call;
 mod choice;
@@ -103,23 +103,31 @@ pub struct Entry {
     pub id: &'static str,
     /// Other names that are accepted; a version may follow the last one's `-` or `@`.
     pub aliases: &'static [&'static str],
-    /// Empty for a release of NCCL, whose title is made on request.
-    title: &'static str,
-    make: Make,
+    made: Made,
 }
 
-/// How a policy is created for what is known about a machine.
-#[derive(Clone, Copy)]
-enum Make {
-    Plain(fn(&Site) -> Result<Box<dyn Policy>>),
+/// What a policy is created from.
+#[derive(Clone)]
+enum Made {
     Nccl(Version),
+    /// The fields of its [`Meta`], and who takes that for what is known about a machine.
+    Plain {
+        library: Option<Library>,
+        title: &'static str,
+        counts: &'static str,
+        source: &'static str,
+        make: fn(Meta, &Site) -> Result<Box<dyn Policy>>,
+    },
 }
 
 impl Entry {
     /// A one-line description.
     #[must_use]
     pub fn title(&self) -> Cow<'static, str> {
-        let Make::Nccl(version) = self.make else { return Cow::Borrowed(self.title) };
+        let version = match self.made {
+            Made::Nccl(version) => version,
+            Made::Plain { title, .. } => return Cow::Borrowed(title),
+        };
         let pins = match version.pytorch() {
             [] => String::new(),
             pins => format!("; PyTorch {}", pins.join(", ")),
@@ -132,9 +140,13 @@ impl Entry {
     /// # Errors
     /// A policy that does not know this machine.
     pub fn make(&self, site: &Site) -> Result<Box<dyn Policy>> {
-        match self.make {
-            Make::Plain(make) => make(site),
-            Make::Nccl(version) => Ok(nccl::policy::of(version, site)),
+        match self.made {
+            Made::Nccl(version) => Ok(nccl::policy::of(version, site)),
+            Made::Plain { library, title, counts, source, make } => {
+                let [id, title, counts, source] =
+                    [self.id, title, counts, source].map(str::to_owned);
+                make(Meta { id, library, title, counts, source }, site)
+            }
         }
     }
 }
@@ -150,70 +162,14 @@ fn release(version: Version) -> Entry {
     Entry {
         id: version.policy(),
         aliases: if version == Version::NEWEST { &["nccl"] } else { &[] },
-        title: "",
-        make: Make::Nccl(version),
+        made: Made::Nccl(version),
     }
 }
 
-const MPI: &[Entry] = &[
-    Entry {
-        id: "openmpi@5.0",
-        aliases: &["openmpi@5", "openmpi"],
-        title: "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN comes first",
-        make: Make::Plain(openmpi::v5_0),
-    },
-    Entry {
-        id: "openmpi@4.1",
-        aliases: &["openmpi@4"],
-        title: "Open MPI 4.1: coll/tuned's fixed decisions",
-        make: Make::Plain(openmpi::v4_1),
-    },
-    Entry {
-        id: "openmpi@4.0",
-        aliases: &["openmpi@3", "openmpi@2"],
-        title: "Open MPI 4.0 and before: coll/tuned's fixed decisions",
-        make: Make::Plain(openmpi::v4_0),
-    },
-    Entry {
-        id: "mpich@4",
-        aliases: &["mpich", "mpich@5"],
-        title: "MPICH 4.0 to 5.0: CH4 compositions over the MPIR rules",
-        make: Make::Plain(mpich::v4),
-    },
-];
+const MPI: &[Entry] = &[openmpi::V5_0, openmpi::V4_1, openmpi::V4_0, mpich::V4];
 
-const OTHERS: &[Entry] = &[
-    Entry {
-        id: "gloo",
-        aliases: &[],
-        title: "Gloo's default algorithms, which do not depend on the size",
-        make: Make::Plain(gloo::gloo),
-    },
-    Entry {
-        id: "pytorch-inductor@2025",
-        aliases: &["pytorch-inductor", "inductor", "inductor@2025"],
-        title: "PyTorch inductor's estimate of 2025: NCCL's ring with LL",
-        make: Make::Plain(inductor::v2025),
-    },
-    Entry {
-        id: "xla-sol",
-        aliases: &[],
-        title: "XLA's speed-of-light model: rings over hosts, own kernels inside",
-        make: Make::Plain(xla::sol),
-    },
-    Entry {
-        id: "textbook",
-        aliases: &["textbook@regimes"],
-        title: "collective-comm's rules: in-network, else tree or ring by regime",
-        make: Make::Plain(textbook::regimes),
-    },
-    Entry {
-        id: "textbook@thresholds",
-        aliases: &[],
-        title: "often-quoted thresholds: tree below 256 KB, ring above 4 MB",
-        make: Make::Plain(textbook::thresholds),
-    },
-];
+const OTHERS: &[Entry] =
+    &[gloo::GLOO, inductor::V2025, xla::SOL, textbook::REGIMES, textbook::THRESHOLDS];
 
 /// The policy called `name` for a machine: an id, an alias, or a library, which means its newest.
 ///

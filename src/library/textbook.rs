@@ -12,7 +12,7 @@
 //!
 //! Source: spiceMonkey/collective-comm 01 §3.3, 4.3, 5.3, 6, 7.3.
 
-use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where};
+use super::{Call, Choice, Entry, Made, Meta, Part, Policy, Runs, Where};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -20,32 +20,36 @@ use crate::machine::fabric::{Fabric, Tier};
 use crate::model::formula::ceil_lg;
 
 /// Rules by regime and capability.
-pub(super) fn regimes(site: &Site) -> Result<Box<dyn Policy>> {
-    let meta = Meta {
-        id: "textbook".to_owned(),
+pub(super) const REGIMES: Entry = Entry {
+    id: "textbook",
+    aliases: &["textbook@regimes"],
+    made: Made::Plain {
         library: None,
-        title: "collective-comm's rules: in-network, else tree or ring by regime".to_owned(),
-        counts: "M".to_owned(),
-        source: "spiceMonkey/collective-comm 01 §3.3, 4.3, 5.3, 6, 7.3".to_owned(),
-    };
-    let fabric = site.fabric.clone().ok_or_else(|| {
-        Error::unknown("`textbook` chooses by the capabilities of a machine")
-            .help("name a machine with --on")
-    })?;
-    Ok(Box::new(Regimes { meta, fabric }))
-}
+        title: "collective-comm's rules: in-network, else tree or ring by regime",
+        counts: "M",
+        source: "spiceMonkey/collective-comm 01 §3.3, 4.3, 5.3, 6, 7.3",
+        make: |meta, site| {
+            let fabric = site.fabric.clone().ok_or_else(|| {
+                Error::unknown("`textbook` chooses by the capabilities of a machine")
+                    .help("name a machine with --on")
+            })?;
+            Ok(Box::new(Regimes { meta, fabric }))
+        },
+    },
+};
 
 /// The table of sizes.
-pub(super) fn thresholds(_: &Site) -> Result<Box<dyn Policy>> {
-    let meta = Meta {
-        id: "textbook@thresholds".to_owned(),
+pub(super) const THRESHOLDS: Entry = Entry {
+    id: "textbook@thresholds",
+    aliases: &[],
+    made: Made::Plain {
         library: None,
-        title: "often-quoted thresholds: tree below 256 KB, ring above 4 MB".to_owned(),
-        counts: "M, in KB of 1000 bytes".to_owned(),
-        source: "a rule of thumb that courses quote without a source".to_owned(),
-    };
-    Ok(Box::new(Thresholds { meta }))
-}
+        title: "often-quoted thresholds: tree below 256 KB, ring above 4 MB",
+        counts: "M, in KB of 1000 bytes",
+        source: "a rule of thumb that courses quote without a source",
+        make: |meta, _| Ok(Box::new(Thresholds { meta })),
+    },
+};
 
 struct Regimes {
     meta: Meta,

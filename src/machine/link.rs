@@ -177,8 +177,6 @@ pub struct Traffic {
 impl Traffic {
     /// One message one way.
     pub const ALONE: Self = Self { both_ways: false, flows: Ratio(1.0) };
-    /// One message each way.
-    pub const EXCHANGE: Self = Self { both_ways: true, flows: Ratio(1.0) };
 }
 
 /// How much longer the bytes of a message take that go both ways.
@@ -340,6 +338,8 @@ mod tests {
         }
     }
 
+    const EACH_WAY: Traffic = Traffic { both_ways: true, ..Traffic::ALONE };
+
     #[test]
     fn bytes_cost_what_their_place_in_the_message_says() {
         let times = link().times().unwrap();
@@ -348,10 +348,10 @@ mod tests {
             assert!((message.0 - 5.0 - moving).abs() < 1e-12, "{bytes}: {message:?}");
         }
         // Both ways a byte takes twice as long, or those after the first do; α is unchanged.
-        assert_eq!(times.message(Volume(20.0), Traffic::EXCHANGE), Seconds(45.0));
+        assert_eq!(times.message(Volume(20.0), EACH_WAY), Seconds(45.0));
         let later = Link { duplex_above: Bytes(15), ..link() }.times().unwrap();
         for (bytes, moving) in [(10.0, 0.0), (15.0, 10.0), (20.0, 30.0), (50.0, 90.0)] {
-            let message = later.message(Volume(bytes), Traffic::EXCHANGE);
+            let message = later.message(Volume(bytes), EACH_WAY);
             assert!((message.0 - 5.0 - moving).abs() < 1e-12, "{bytes}: {message:?}");
         }
         let three = Traffic { flows: Ratio(3.0), ..Traffic::ALONE };
@@ -364,7 +364,7 @@ mod tests {
     fn an_ideal_link_is_a_line_to_the_bit() {
         let times = link().ideal().times().unwrap();
         for bytes in [0.1, 3.0, 1e9 / 7.0] {
-            assert_eq!(times.moving(bytes, Traffic::EXCHANGE), bytes * (1.0 / 1.0));
+            assert_eq!(times.moving(bytes, EACH_WAY), bytes * (1.0 / 1.0));
             assert_eq!(times.in_turns(Volume(bytes)), times.message(Volume(bytes), Traffic::ALONE));
         }
         assert!(link().ideal().is_ideal() && !link().is_ideal());

@@ -3,7 +3,6 @@
 pub mod curve;
 pub mod fabric;
 pub mod graph;
-pub mod host;
 pub mod link;
 pub mod nccl;
 pub mod parameters;
@@ -13,5 +12,4 @@ pub mod presets;
 pub mod profile;
 pub mod query;
 pub mod sample;
-pub mod topology;
 pub mod what_if;

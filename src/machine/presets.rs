@@ -144,17 +144,6 @@ pub const CONTENTION: &[Contention] = &[
     },
 ];
 
-/// The η_β that a Clos tier has at best because of its hardware: crossbar's.
-const CLOS_FLOOR: f64 = 0.80;
-
-/// η_β of a Clos tier that is oversubscribed s times: min(0.80, 1/s) (05 §4.2 of the same notes).
-///
-/// Oversubscription does not change α.
-#[must_use]
-pub fn clos(oversubscription: Ratio) -> Ratio {
-    Ratio(CLOS_FLOOR.min(1.0 / oversubscription.0))
-}
-
 /// The parameter called `name`.
 ///
 /// # Errors
@@ -207,11 +196,5 @@ mod tests {
     #[test]
     fn a_wrong_name_gets_the_nearest() {
         assert!(contention("tourus").unwrap_err().to_string().contains("`torus`"));
-    }
-
-    #[test]
-    fn oversubscription_binds_from_a_quarter_on() {
-        let eta = |s| clos(Ratio(s)).0;
-        assert_eq!((eta(1.0), eta(1.25), eta(2.0), eta(4.0)), (0.80, 0.80, 0.50, 0.25));
     }
 }

@@ -5,6 +5,5 @@ pub mod expect;
 pub mod fit;
 pub mod logs;
 pub mod mock;
-pub mod samples_csv;
 pub mod schedule_of;
 pub mod verdict;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
-use crate::base::quantity::{Bytes, Ratio, Seconds, dtype_bytes};
+use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::machine::sample::DataType;
 use crate::plan::bucket::Limit;
 use crate::plan::table::{Faults, Fields, Layer, Machines, parameters};
@@ -109,24 +109,6 @@ impl FromStr for Flops {
     }
 }
 
-/// A data type, with the same names as in sizes.
-struct Dtype(DataType);
-
-impl FromStr for Dtype {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let known = DataType::named(text);
-        known.map_or_else(
-            || match dtype_bytes(text)? {
-                Bytes(1) => Ok(Self(DataType::F8e4m3)),
-                _ => Err(Error::input(format!("`{text}` is not a data type")).help("write bf16")),
-            },
-            |dtype| Ok(Self(dtype)),
-        )
-    }
-}
-
 /// A number of at least 1.
 struct Skew(f64);
 
@@ -207,7 +189,7 @@ fn fill<'a>(
         let read = fields.read::<crate::plan::table::Count>(key);
         read.map_or(absent, |c| c.0.get())
     };
-    let dtype = |key: &str, absent: DataType| fields.read::<Dtype>(key).map_or(absent, |d| d.0);
+    let dtype = |key: &str, absent: DataType| fields.read(key).unwrap_or(absent);
     let mode = fields.read::<Mode>("mode").unwrap_or_default();
     let machine = machines.entry(fields);
     let weights = dtype("dtype", DataType::Bf16);
@@ -277,7 +259,7 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
     let experts = count("experts");
     let (top_k, node_limit) = (count("top_k"), count("node_limit"));
     let skew = fields.read::<Skew>("skew");
-    let dispatch = fields.read::<Dtype>("dispatch_dtype");
+    let dispatch = fields.read::<DataType>("dispatch_dtype");
     let kernels = fields.text("all2all").and_then(|text| {
         let known = super::moe::KERNELS.into_iter().find(|k| *k == text);
         if known.is_none() {
@@ -308,7 +290,7 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
         top_k: top_k.unwrap_or(2),
         node_limit,
         skew: Ratio(skew.map_or(1.0, |s| s.0)),
-        dispatch: dispatch.map_or(weights, |d| d.0),
+        dispatch: dispatch.unwrap_or(weights),
         kernels,
     })
 }

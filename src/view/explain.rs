@@ -8,7 +8,7 @@ use crate::answer::explain::{
 };
 use crate::answer::{MachineView, QuestionView};
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume, percent};
 use crate::model::algorithm::Guarantee;
 
 /// An explanation.
@@ -40,10 +40,6 @@ fn topic(view: &TopicView) -> Vec<Block> {
 
 fn micro(seconds: f64) -> String {
     format!("{:.2}", seconds * 1e6)
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
 }
 
 /// A size; whole bytes in the unit that was meant.

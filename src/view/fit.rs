@@ -4,7 +4,7 @@ use super::counted;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::fit::{ErrorView, Fit, Interval, RegimesView, Residual, SlopeView};
-use crate::base::quantity::{Bytes, Seconds, SecondsPerByte};
+use crate::base::quantity::{Bytes, Seconds, SecondsPerByte, percent};
 use crate::measure::fit::Verdict;
 
 fn interval(i: Interval, text: impl Fn(f64) -> String) -> String {
@@ -16,14 +16,6 @@ fn rate(bytes: f64) -> String {
     let (scaled, unit) = if bytes < 1e8 { (bytes / 1e6, "MB/s") } else { (bytes / 1e9, "GB/s") };
     let decimals = if scaled > 0.0 { (4 - scaled.log10().floor() as i32).clamp(0, 9) } else { 0 };
     format!("{scaled:.*} {unit}", decimals.unsigned_abs() as usize)
-}
-
-fn percent(x: f64) -> String {
-    match 100.0 * x.abs() {
-        p if p >= 99.5 => format!("{p:.0} %"),
-        p if p >= 9.95 => format!("{p:.1} %"),
-        p => format!("{p:.2} %"),
-    }
 }
 
 fn signed(x: f64) -> String {

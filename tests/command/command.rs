@@ -439,6 +439,28 @@ fn refusal(line: &str) -> String {
 }
 
 #[test]
+fn every_verb_knows_the_same_data_types() {
+    for (verb, dtypes) in [
+        ("nccl choose allreduce 1MiB --comm dgx_h100_8x400g.p8.n2", ["i32", "f64"]),
+        ("choose openmpi allreduce 1MiB -n 8", ["i32", "i16"]),
+        ("compare allreduce --n 8 --size 1GiB --busbw 200GB/s --on dgx-a100", ["i32", "fp8"]),
+        ("bucket --tensors 100x1MB -n 8 --on dgx-a100", ["i32", "fp8"]),
+    ] {
+        for dtype in dtypes {
+            let line = format!("{verb} --dtype {dtype}");
+            assert_ne!(output(&line).status.code(), Some(2), "{line}");
+        }
+        assert!(
+            refusal(&format!("{verb} --dtype floaty")).contains("is not a data type"),
+            "{verb}"
+        );
+    }
+    // NCCL has no integers of 16 bits.
+    let line = "nccl choose allreduce 1MiB --comm dgx_h100_8x400g.p8.n2 --dtype i16";
+    assert!(refusal(line).contains("is not a data type of NCCL"));
+}
+
+#[test]
 fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
     let comm = "--comm dgx_h100_8x400g.p8.n2";
     for (line, parts) in [

@@ -25,7 +25,7 @@ const KINDS: &[(&str, &str)] = &[
     ("winners", "allreduce -n 8..1024 --on dgx-h100"),
     ("policy", "select nccl allreduce 8..1TiB -n 8..256 --on dgx-h100"),
     ("measured", "compare tests/data/logs/twelve_nodes_before.txt --on abci-v100"),
-    ("residuals", "fit tests/data/synthetic_samples.csv"),
+    ("residuals", "fit tests/data/synthetic.samples.jsonl"),
     ("held-out", "fit tests/data/made_up_times.csv --on dgx-h100"),
     ("timeline", "simulate allreduce ring 1MiB -n 4 --alpha 1us --bw 100GB/s"),
     ("space-time", "trace broadcast chain -n 4 --segments 3 --alpha 1us --bw 100GB/s"),

@@ -20,7 +20,7 @@ fn today() -> Option<Date> {
 }
 
 fn text(name: &str) -> String {
-    Profile::builtin_text(name).unwrap_or_else(|| panic!("{name} is not built in"))
+    Profile::builtin(name).unwrap_or_else(|e| panic!("{e}")).to_toml()
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn what_is_wrong_in_msccl_is_refused_with_its_line() {
         (with("ngpus=\"2\"", "ngpus=\"3\""), "2 chunks per loop do not divide over 3 GPUs @ x:1"),
         (with("nchunksperloop=\"2\"", "nchunksperloop=\"2000000000\""),
             "following 4000000000 chunks takes 488281 MiB of memory, more than 256 @ x:1"),
-        (with("</tb>", "</gpu>"), "the text is not XML: ill-formed document: expected `</tb>`, but `</gpu>` was found @ x:5"),
+        (with("</tb>", "</gpu>"), "the text is not XML from here on: ill-formed document: expected `</tb>`, but `</gpu>` was found @ x:5"),
     ];
     for (text, what) in cases {
         assert_eq!(refused(&text), what);

@@ -167,7 +167,7 @@ fn damaged_graph_files_are_refused_with_their_line() {
         ("<channel>", "<chanel>", 3, "is not expected here"),
         ("graphs version=\"1\"", "graphs version=\"2\"", 1, "known: 1"),
         ("<graphs version=\"1\">", "<system version=\"1\">", 1, "a topology"),
-        ("samechannels=\"1\"", "", 2, "`samechannels` is missing"),
+        ("samechannels=\"1\"", "", 2, "<graph> has no `samechannels`"),
     ] {
         let text = SMALL.replacen(from, to, 1);
         assert_ne!(text, SMALL, "{from}");

@@ -626,7 +626,7 @@ fn a_profile_names_its_topology() {
     std::fs::create_dir_all(&folder).unwrap();
     let topology = folder.join("sockets.xml");
     std::fs::write(&topology, TWO_SOCKETS).unwrap();
-    let known = collcost::machine::profile::Profile::builtin_text("dgx-a100").unwrap();
+    let known = collcost::machine::profile::Profile::builtin("dgx-a100").unwrap().to_toml();
     let keys = known.lines().filter(|l| !l.starts_with("aliases") && !l.starts_with("nccl_graphs"));
     let rack = keys
         .collect::<Vec<_>>()

@@ -10,6 +10,7 @@ use std::io::Read as _;
 
 use collcost::answer::batch::nccl::Replay;
 use collcost::answer::nccl::{Choose, Question, choose};
+use collcost::base::dtype::DataType;
 use collcost::base::quantity::Bytes;
 use collcost::library::nccl::comms;
 use collcost::library::nccl::cost_model::{CostModel, Windows};
@@ -75,6 +76,8 @@ fn what_kernels_do_and_how_they_are_named_changes() {
     let average = Reduction { operation: Operation::Scaled, ..sum };
     assert_eq!(best("2.29.7", "", average, Function::AllReduce), None);
     assert!(best("2.30.3", "", average, Function::AllReduce).is_some());
+    let doubles = Reduction { element: DataType::F64, ..sum };
+    assert_eq!(best("2.30.3", "", doubles, Function::AllReduce), None);
     // One name, and nothing where it is none; since 2.31 a list.
     let named = |version: &str, settings: &str| best(version, settings, sum, Function::AllReduce);
     let ld = "AllReduce_RSxLD_AGxST";

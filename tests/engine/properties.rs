@@ -72,7 +72,7 @@ proptest! {
         is_read_or_refused::<Dims>(&text);
         is_read_or_refused::<Order>(&text);
         is_read_or_refused::<Protocol>(&text);
-        let _ = collcost::base::quantity::dtype_bytes(&text);
+        let _ = text.parse::<collcost::base::dtype::DataType>();
         for &collective in Collective::ALL {
             let _ = Registry::builtin().find(collective, &text);
         }
@@ -194,7 +194,7 @@ fn questions() -> impl Strategy<Value = String> {
 
 /// The text of a built-in profile with one line lost, doubled or changed.
 fn profiles() -> impl Strategy<Value = String> {
-    let text = Profile::builtin_text("dgx-h100").unwrap();
+    let text = Profile::builtin("dgx-h100").unwrap().to_toml();
     let count = text.lines().count();
     (0..count, 0..4_u8, ".{0,20}").prop_map(move |(at, how, noise)| {
         let mut lines: Vec<&str> = text.lines().collect();

@@ -210,7 +210,7 @@ fn limited(table: &mut Table, run: &Run) {
             table.must(format!("β, {}", run.place()), "marked or ±8 %", holds, seen);
         }
         None => {
-            let bandwidth = fitted.link.bandwidth().value.0 * 8e-9;
+            let bandwidth = fitted.link.beta.bandwidth().value.0 * 8e-9;
             let seen = format!("{mark}, {bandwidth:.1} Gbit/s; held-out {told}");
             table.must(format!("veth, {}", run.place()), "marked", is_marked, seen);
         }

@@ -169,8 +169,10 @@ impl<'a> Replay<'a> {
                     .help("leave it empty, or give a table of environments with --envs")
             })?,
         };
-        let element = if dtype.is_empty() { nccl::Element::default() } else { dtype.parse()? };
-        let reduction = Reduction { element, ..Reduction::default() };
+        let mut reduction = Reduction::default();
+        if !dtype.is_empty() {
+            reduction.element = nccl::element(dtype)?;
+        }
         let table = match Table::new(comm, version, settings) {
             Ok(table) => Some(table),
             Err(error) if error.is_unsupported() => None,

@@ -2,11 +2,12 @@
 //! trial.
 
 use super::{Asked, CellDifference, CommView, Given, choices};
+use crate::base::dtype::DataType;
 use crate::base::error::{Error, Result};
 use crate::library::nccl::log::{Detail, Known, Layout, Log, Table};
 use crate::library::nccl::{
-    self, Algo, Arch, Behind, Bounds, Capability, Chooser, Communicator, Element, Function,
-    Operation, Printed, Processor, Proto, Reduction, Settings, Tenths, Vendor, Version, since,
+    self, Algo, Arch, Behind, Bounds, Capability, Chooser, Communicator, Function, Operation,
+    Printed, Processor, Proto, Reduction, Settings, Tenths, Vendor, Version, since,
 };
 
 /// What choices and cells are compared with.
@@ -358,9 +359,9 @@ impl Computed {
             Chooser::new(&comm, version, &table, reduction)
         };
         let choosers = [
-            (chooser(Element::Float), "floats"),
-            (chooser(Element::Byte), "types that the switch cannot reduce"),
-            (chooser(Element::Fp8), "8-bit floats"),
+            (chooser(DataType::F32), "floats"),
+            (chooser(DataType::I8), "types that the switch cannot reduce"),
+            (chooser(DataType::F8e4m3), "8-bit floats"),
         ];
         Ok(Self { comm, version, table, choosers })
     }

@@ -7,7 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::log::{Choice, Log};
 use crate::library::nccl::{
-    Algo, Call, Chooser, Element, Function, Proto, Reduction, Settings, Table, Version,
+    Algo, Call, Chooser, Function, Proto, Reduction, Settings, Table, Version,
 };
 use crate::machine::sample::DataType;
 use crate::measure::logs::{self, Measured, Tested};
@@ -145,7 +145,8 @@ impl Ran {
     ) -> Option<Cell> {
         match self {
             Self::Rules(table) => {
-                let reduction = Reduction { element: element(dtype), ..Reduction::default() };
+                let reduction =
+                    Reduction { element: dtype.unwrap_or(DataType::F32), ..Reduction::default() };
                 let chooser = Chooser::new(&own.comm, own.version, table, reduction);
                 let decided = chooser.decide(&Call { function, size, pipelined: 1 })?;
                 Some((decided.algo, decided.proto))
@@ -161,17 +162,5 @@ impl Ran {
                 cells.all(|cell| cell == first).then_some(first)
             }
         }
-    }
-}
-
-/// The tuner's type for it; that of sums of floats if the log does not give it.
-fn element(dtype: Option<DataType>) -> Element {
-    use DataType as D;
-    match dtype {
-        Some(D::F16 | D::Bf16) => Element::Half,
-        Some(D::I32 | D::U32 | D::I64 | D::U64) => Element::Integer,
-        Some(D::F8e4m3 | D::F8e5m2) => Element::Fp8,
-        Some(D::I8 | D::U8 | D::Byte) => Element::Byte,
-        None | Some(D::F32 | D::F64 | D::I16 | D::U16) => Element::Float,
     }
 }

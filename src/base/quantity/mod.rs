@@ -12,6 +12,7 @@ use std::iter::Sum;
 use std::ops::{Add, Div, Mul, Sub};
 use std::str::FromStr;
 
+use crate::base::dtype::DataType;
 use crate::base::error::{Error, Result};
 pub use exact::{Rate, decimal, nearest};
 use parse::{Unit, scan};
@@ -87,48 +88,6 @@ const RATE_UNITS: &[Unit] = &[
     Unit::new("b", 0.125),
 ];
 
-/// Bytes per element of each data type, under its common names.
-const DTYPES: &[(&str, u64)] = &[
-    ("fp64", 8),
-    ("f64", 8),
-    ("double", 8),
-    ("float64", 8),
-    ("int64", 8),
-    ("uint64", 8),
-    ("fp32", 4),
-    ("f32", 4),
-    ("float", 4),
-    ("float32", 4),
-    ("int32", 4),
-    ("uint32", 4),
-    ("fp16", 2),
-    ("f16", 2),
-    ("half", 2),
-    ("float16", 2),
-    ("bf16", 2),
-    ("bfloat16", 2),
-    ("fp8", 1),
-    ("f8e4m3", 1),
-    ("f8e5m2", 1),
-    ("int8", 1),
-    ("uint8", 1),
-    ("char", 1),
-];
-
-/// The bytes of one element of the named data type, such as `bf16` or `float`.
-///
-/// # Errors
-/// An unknown name, with the nearest known one.
-pub fn dtype_bytes(name: &str) -> Result<Bytes> {
-    let name = name.trim();
-    let lower = name.to_ascii_lowercase();
-    DTYPES.iter().find(|(n, _)| *n == lower).map(|&(_, bytes)| Bytes(bytes)).ok_or_else(|| {
-        let near =
-            crate::base::error::nearest(&lower, DTYPES.iter().map(|&(n, _)| n)).unwrap_or("bf16");
-        Error::input(format!("`{name}` is not a data type")).help(format!("did you mean `{near}`?"))
-    })
-}
-
 impl FromStr for Bytes {
     type Err = Error;
 
@@ -181,7 +140,7 @@ fn parameters(text: &str, count: &str, dtype: &str) -> Result<Bytes> {
                 .help("write 7B@bf16, 350M@fp32 or 70e9@fp8"));
         }
     };
-    let Bytes(each) = dtype_bytes(dtype)?;
+    let Bytes(each) = dtype.parse::<DataType>()?.bytes();
     whole(text, number.value() * scale * each as f64)
 }
 
@@ -402,6 +361,17 @@ impl fmt::Display for SecondsPerByte {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_short(f, self.0 * 1e12, "ps/B")
     }
+}
+
+/// A part as three digits in percent: `0.53 %`, `12.3 %`, `120 %`.
+pub(crate) fn percent(part: f64) -> String {
+    let percent = 100.0 * part;
+    let decimals = match percent.abs() {
+        p if p >= 99.95 => 0,
+        p if p >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{percent:.decimals$} %")
 }
 
 impl fmt::Display for Ratio {

@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::kept::Kept;
 use super::{AUTO, Args};
 use crate::cli::Stop;
-use crate::cli::fit::{Measured, Seed, TOOL, measured_devices, measured_library};
+use crate::cli::fit::{Measured, Seed, measured_devices, measured_library};
 use crate::cli::flags::{count, value};
 use crate::cli::input;
 use crate::cli::picture::PictureFlags;
 use crate::cli::processes::interruption;
-use crate::cli::profiles::{now, today};
+use crate::cli::profiles::now;
 use crate::cli::progress::Bar;
 use collcost::answer::devices::Devices;
 use collcost::base::collective::Collective;
@@ -28,7 +28,6 @@ use collcost::run::calibrate::{Host, Progress, ladder};
 use collcost::run::gpu::{self, Desk, Facts, Fleet, Plan, Set, Setup};
 use collcost::run::launch::usable;
 use collcost::run::rendezvous::{Part, Purpose};
-use collcost::run::transport::tcp;
 use collcost::view;
 use tempfile::TempDir;
 
@@ -223,20 +222,15 @@ impl Args {
         };
         let how = format!("{id};{};{machine}", options.join(";"));
         let header = Header {
-            run: tcp::Run::new()?.id.iter().map(|byte| format!("{byte:02x}")).collect(),
-            command: self.command(),
-            tool: TOOL.to_owned(),
-            date: today().map_or(String::new(), |day| day.to_string()),
             seed: plan.seed,
             transport: id.to_owned(),
             plan_hash: plan.hash(&how),
             options,
-            wait: None,
             ranks: plan.ranks(),
-            span: None,
             library: facts.nccl.map(|version| format!("nccl {version}")),
             fingerprint: fleet.map_or(host.fingerprint(), |f| f.hosts().fingerprint()),
             machine: machine.clone(),
+            ..self.head()?
         };
         let profile = self.out()?.to_string_lossy().into_owned();
         let (file, before) = Kept::open(self.samples_file()?, self.existing(), header)?;

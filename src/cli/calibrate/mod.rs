@@ -431,10 +431,6 @@ impl Args {
         options.extend(links.groups().map(|groups| format!("groups={}", groups.words())));
         let how = format!("{};{wait:?};{}", setup.transport.id(), options.join(";"));
         Ok(Header {
-            run: tcp::Run::new()?.id.iter().map(|byte| format!("{byte:02x}")).collect(),
-            command: self.command(),
-            tool: TOOL.to_owned(),
-            date: today().map_or(String::new(), |day| day.to_string()),
             seed: plan.seed,
             transport: setup.transport.id().to_owned(),
             plan_hash: plan.hash(&how),
@@ -445,9 +441,20 @@ impl Args {
                 Links::Inside(groups) => Some(groups.span()),
                 Links::All(_) | Links::Between(..) => None,
             },
-            library: None,
             fingerprint,
             machine,
+            ..self.head()?
+        })
+    }
+
+    /// What every file of samples begins with, whatever is measured.
+    fn head(&self) -> Result<Header> {
+        Ok(Header {
+            run: tcp::Run::new()?.id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            command: self.command(),
+            tool: TOOL.to_owned(),
+            date: today().map_or(String::new(), |day| day.to_string()),
+            ..Header::default()
         })
     }
 

@@ -247,12 +247,11 @@ impl Track for Running<'_, '_> {
         let check = self.checked.insert((heat, contender));
         let timing = Timing { operation: *operation, size: *size, forced, runs: runs(one), check };
         match world.time(&timing) {
-            Ok(times) => Ok(median(times)),
-            Err(error) if error.is_lost() => Err(error),
-            Err(error) => {
+            Err(error) if !error.is_lost() => {
                 note(notes, error.to_string().replace('\n', ";"));
                 Ok(None)
             }
+            timed => timed,
         }
     }
 
@@ -266,11 +265,6 @@ fn note(notes: &mut Vec<String>, text: String) {
     if !notes.contains(&text) {
         notes.push(text);
     }
-}
-
-fn median(mut times: Vec<Seconds>) -> Option<Seconds> {
-    times.sort_by(|a, b| a.0.total_cmp(&b.0));
-    times.get(times.len() / 2).copied()
 }
 
 /// What is expected of a call; of a default that no algorithm prices, nothing.

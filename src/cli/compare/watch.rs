@@ -1,7 +1,6 @@
 //! `compare --watch`: judges a log again whenever it has grown.
 
 use std::fs;
-use std::io::Read;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -58,9 +57,7 @@ pub(super) fn follow(
 
 /// The complete lines.
 fn whole_lines(file: &str) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let read = input::log(file)?.read_to_end(&mut bytes);
-    read.map_err(|e| Error::input(format!("the log cannot be read: {e}")).at(file.to_owned()))?;
+    let mut bytes = input::log_bytes(file)?;
     let end = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
     bytes.truncate(end);
     Ok(bytes)

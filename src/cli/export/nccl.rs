@@ -1,6 +1,5 @@
 //! The table for NCCL's example tuner plugin, with the gains that a site's logs show.
 
-use std::io::Read;
 use std::path::Path;
 
 use super::Args;
@@ -95,10 +94,7 @@ impl Args {
         for word in &self.logs {
             let place = |e: Error| e.at(format!("--log {word}"));
             let (said, file) = said(word).map_err(place)?;
-            let mut bytes = Vec::new();
-            input::log(file)?.read_to_end(&mut bytes).map_err(|e| {
-                place(Error::input(format!("the log cannot be read: {e}")).help("copy it again"))
-            })?;
+            let bytes = input::log_bytes(file)?;
             let text = String::from_utf8_lossy(&bytes);
             ran::take(&mut evidence, own, (&text, file), said.as_ref(), &is_wanted)
                 .map_err(place)?;

@@ -10,8 +10,8 @@ use collcost::answer::nccl::{Question, choose, emit_env};
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::base::quantity::Bytes;
-use collcost::library::nccl::Reduction;
 use collcost::library::nccl::cost_model::Windows;
+use collcost::library::nccl::{Reduction, element};
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -99,10 +99,7 @@ impl Args {
 
     fn reduction(&self) -> Result<Reduction> {
         Ok(Reduction {
-            element: self
-                .dtype
-                .parse()
-                .map_err(|e: Error| e.at(format!("--dtype {}", self.dtype)))?,
+            element: element(&self.dtype).map_err(|e| e.at(format!("--dtype {}", self.dtype)))?,
             operation: self.op.parse().map_err(|e: Error| e.at(format!("--op {}", self.op)))?,
         })
     }

@@ -392,11 +392,7 @@ pub(super) fn machine(file: &str, per_node: u32) -> String {
 
 /// A whole file as text.
 pub(super) fn text(flag: &str, file: &str) -> Result<String> {
-    input::text(file).map_err(|e| {
-        Error::input(format!("the file cannot be read: {e}"))
-            .at(format!("{flag} {file}"))
-            .help("name a text file that exists")
-    })
+    input::text_at(format!("{flag} {file}"), file)
 }
 
 /// A whole file that other programs wrote into; bytes that are not text are replaced.

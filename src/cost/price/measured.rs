@@ -137,12 +137,6 @@ impl OnLinks {
     pub fn ideal(&self) -> &Prepared {
         &self.ideal
     }
-
-    /// Whether any measured value deviates from the ideal price.
-    #[must_use]
-    pub fn departs(&self) -> bool {
-        self.walk.is_some()
-    }
 }
 
 impl From<Prepared> for OnLinks {

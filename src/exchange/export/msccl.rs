@@ -16,6 +16,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
+use quick_xml::escape::escape;
+
 use super::Job;
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
@@ -305,7 +307,7 @@ impl<'a> Program<'a> {
             "<algo name=\"{}\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"{parts}\" \
              ngpus=\"{ranks}\" coll=\"{}\" inplace=\"{}\" outofplace=\"{}\" minBytes=\"0\" \
              maxBytes=\"{}\" root=\"{}\">",
-            job.name,
+            escape(job.name),
             frame.collective.id(),
             u8::from(in_place),
             u8::from(!in_place),

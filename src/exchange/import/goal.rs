@@ -4,8 +4,9 @@
 //! time it. In any such file, sends and receives are matched, and cyclic waits are found. Only the
 //! comments say which data are sent; without them there is no schedule to verify.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::HashMap;
 
+use super::ends::Ends;
 use super::order::{Carried, Program};
 use super::{Bare, Foreign, Placed, Refused, runs};
 use crate::base::collective::Collective;
@@ -30,9 +31,6 @@ struct Header {
     size: Option<u64>,
     owners: Option<Vec<u32>>,
 }
-
-/// From, to and tag.
-type Key = (u32, u32, u32);
 
 #[derive(Default)]
 struct Reader {
@@ -275,15 +273,14 @@ impl Reader {
         for &(operation, earlier, _) in &self.operations.requires {
             program.require(operation as usize, earlier as usize);
         }
-        let mut sends: BTreeMap<Key, VecDeque<(u32, Bytes)>> = BTreeMap::new();
-        let mut receives = sends.clone();
+        let mut ends = Ends::new();
         for (&Operation { rank, does, .. }, operation) in self.operations.list.iter().zip(0..) {
             match does {
                 Does::Send { to, tag, bytes } => {
-                    sends.entry((rank, to, tag)).or_default().push_back((operation, bytes));
+                    ends.send((rank, to, tag.into()), operation, bytes);
                 }
                 Does::Receive { from: Some(from), tag: Some(tag), bytes } => {
-                    receives.entry((from, rank, tag)).or_default().push_back((operation, bytes));
+                    ends.receive((from, rank, tag.into()), operation, bytes);
                 }
                 Does::Receive { .. } => {
                     let what = "any source or any tag does not fix the message";
@@ -292,32 +289,9 @@ impl Reader {
                 Does::Compute(_) => {}
             }
         }
-        let mut pairs = Vec::new();
-        for (key, sends) in sends {
-            let (from, to, tag) = key;
-            for (send, bytes) in sends {
-                let Some((receive, received)) =
-                    receives.get_mut(&key).and_then(VecDeque::pop_front)
-                else {
-                    let what = format!(
-                        "rank {from} sends tag {tag} to rank {to}, which does not receive it"
-                    );
-                    return Err(Refused::at(line(send), what));
-                };
-                if bytes != received {
-                    let what = format!("{} bytes are sent and {} received", bytes.0, received.0);
-                    return Err(Refused::at(line(receive), what));
-                }
-                program.require(receive as usize, send as usize);
-                pairs.push((send, receive));
-            }
-        }
-        let left = receives.iter().find_map(|(key, left)| Some((key, left.front()?.0)));
-        if let Some((&(from, to, tag), receive)) = left {
-            return Err(Refused::at(
-                line(receive),
-                format!("rank {to} receives tag {tag} from rank {from}, which does not send it"),
-            ));
+        let pairs = ends.matched().map_err(|odd| Refused::at(line(odd.at), odd.what))?;
+        for &(send, receive) in &pairs {
+            program.require(receive as usize, send as usize);
         }
         Ok((program, pairs))
     }

@@ -7,6 +7,7 @@
 
 mod chakra;
 mod claims;
+mod ends;
 mod events;
 mod goal;
 mod msccl;

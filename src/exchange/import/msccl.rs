@@ -6,13 +6,14 @@
 //! MSCCL's own files do not.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::str::FromStr;
 
-use quick_xml::Reader;
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::Event;
 
 use super::order::{Carried, Order, Program};
 use super::{Foreign, Placed, Refused, runs};
 use crate::base::collective::Collective as C;
+use crate::base::xml::{Attributes, Events};
 use crate::model::schedule::{Endpoint, Frame, Op};
 
 /// The most chunks at ranks that are followed, and the least bytes that one takes.
@@ -131,71 +132,46 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
     Ok(Foreign::new(frame, None, placed.collect()))
 }
 
-/// The attributes of an element, and its line.
-struct Element<'a> {
-    start: &'a BytesStart<'a>,
-    line: usize,
+fn number<T: FromStr>(element: &Attributes<'_>, name: &str) -> Result<T, Refused> {
+    let text = element.text(name)?;
+    text.parse()
+        .map_err(|_| Refused::at(element.line, format!("{name}=\"{text}\" is not a valid number")))
 }
 
-impl Element<'_> {
-    fn text(&self, name: &str) -> Result<String, Refused> {
-        let found = self.start.try_get_attribute(name).ok().flatten();
-        let value = found.map(|attribute| attribute.value.into_owned());
-        value.ok_or_else(|| Refused::at(self.line, format!("`{name}` is missing")))
-    }
+fn number_or<T: FromStr>(element: &Attributes<'_>, name: &str, other: T) -> Result<T, Refused> {
+    if element.get(name).is_some() { number(element, name) } else { Ok(other) }
+}
 
-    fn number<T: std::str::FromStr>(&self, name: &str) -> Result<T, Refused> {
-        let text = self.text(name)?;
-        text.parse()
-            .map_err(|_| Refused::at(self.line, format!("{name}=\"{text}\" is not a valid number")))
-    }
-
-    fn number_or<T: std::str::FromStr>(&self, name: &str, other: T) -> Result<T, Refused> {
-        match self.start.try_get_attribute(name) {
-            Ok(Some(_)) => self.number(name),
-            _ => Ok(other),
+fn slot(element: &Attributes<'_>, buffer: &str, offset: &str) -> Result<(Buffer, i64), Refused> {
+    let buffer = match element.text(buffer)? {
+        "i" => Buffer::Input,
+        "o" => Buffer::Output,
+        "s" => Buffer::Scratch,
+        name => {
+            return Err(Refused::at(element.line, format!("`{name}` is not a buffer: i, o or s")));
         }
-    }
-
-    fn slot(&self, buffer: &str, offset: &str) -> Result<(Buffer, i64), Refused> {
-        let name = self.text(buffer)?;
-        let buffer = match name.as_str() {
-            "i" => Buffer::Input,
-            "o" => Buffer::Output,
-            "s" => Buffer::Scratch,
-            _ => {
-                return Err(Refused::at(self.line, format!("`{name}` is not a buffer: i, o or s")));
-            }
-        };
-        Ok((buffer, self.number(offset)?))
-    }
+    };
+    Ok((buffer, number(element, offset)?))
 }
 
 impl File {
     fn parse(text: &str) -> Result<Self, Refused> {
         let mut file = Self::default();
-        let mut reader = Reader::from_str(text);
-        let (mut line, mut read) = (1, 0);
+        let mut events = Events::new(text);
         let mut gpu = None;
         let mut block = None;
         loop {
-            let event = reader.read_event();
-            let position = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
-            let position = text.floor_char_boundary(position.min(text.len()));
-            let event =
-                event.map_err(|e| Refused::at(line, format!("the text is not XML: {e}")))?;
-            line += text[read..position].matches('\n').count();
-            read = position;
+            let (line, event) = events.next()?;
             let start = match &event {
                 Event::Start(start) | Event::Empty(start) => start,
                 Event::Eof => return Ok(file),
                 _ => continue,
             };
-            let element = Element { start, line };
+            let element = &Attributes::of(start, line)?;
             match start.name().as_ref() {
-                "algo" if file.head.is_none() => file.head = Some(head(&element)?),
+                "algo" if file.head.is_none() => file.head = Some(head(element)?),
                 "gpu" => {
-                    let id = element.number("id")?;
+                    let id = number(element, "id")?;
                     let ranks = file.head.as_ref().map_or(0, |head| head.ranks);
                     if id >= ranks {
                         let what = format!("gpu {id}, but ngpus is {ranks}");
@@ -207,22 +183,22 @@ impl File {
                     (gpu, block) = (Some(id), None);
                 }
                 "tb" => {
-                    let peers = (element.number("send")?, element.number("recv")?);
-                    let id: i64 = element.number("id")?;
-                    block = Some((id, peers, element.number("chan")?, 0));
+                    let peers = (number(element, "send")?, number(element, "recv")?);
+                    let id: i64 = number(element, "id")?;
+                    block = Some((id, peers, number(element, "chan")?, 0));
                 }
                 "step" => {
                     let (Some(gpu), Some((id, peers, channel, next))) = (gpu, block.as_mut())
                     else {
                         return Err(Refused::at(line, "a step outside of a thread block"));
                     };
-                    let number: i64 = element.number("s")?;
+                    let number: i64 = number(element, "s")?;
                     if number != *next {
                         let what = format!("step {number} is where step {next} should be");
                         return Err(Refused::at(line, what));
                     }
                     *next += 1;
-                    let step = step(&element, gpu, *peers, *channel)?;
+                    let step = step(element, gpu, *peers, *channel)?;
                     if file.places.insert((gpu, *id, number), file.steps.len()).is_some() {
                         let what = format!("thread block {id} of gpu {gpu} appears twice");
                         return Err(Refused::at(line, what));
@@ -306,12 +282,13 @@ impl File {
     }
 }
 
-fn head(element: &Element<'_>) -> Result<Head, Refused> {
+fn head(element: &Attributes<'_>) -> Result<Head, Refused> {
     let name = element.text("coll")?;
     let collective: C = name.parse().map_err(|_| {
         Refused::at(element.line, format!("`{name}` is not a known collective")).unsupported()
     })?;
-    let (ranks, parts): (u32, u32) = (element.number("ngpus")?, element.number("nchunksperloop")?);
+    let (ranks, parts): (u32, u32) =
+        (number(element, "ngpus")?, number(element, "nchunksperloop")?);
     let chunks = u64::from(ranks) * u64::from(parts);
     if chunks > MOST_CHUNKS {
         let what = format!(
@@ -329,26 +306,26 @@ fn head(element: &Element<'_>) -> Result<Head, Refused> {
         let what = format!("{parts} chunks per loop do not divide over {ranks} GPUs");
         return Err(Refused::at(element.line, what));
     }
-    let root = element.number_or("root", 0)?;
+    let root = number_or(element, "root", 0)?;
     if root >= ranks {
         return Err(Refused::at(element.line, format!("root {root}, but there are {ranks} GPUs")));
     }
-    let in_place = element.number_or::<u8>("inplace", 0)? == 1;
+    let in_place = number_or::<u8>(element, "inplace", 0)? == 1;
     Ok(Head { collective, ranks, parts, root, in_place })
 }
 
 fn step(
-    element: &Element<'_>,
+    element: &Attributes<'_>,
     gpu: u32,
     (send, receive): (i64, i64),
     channel: i64,
 ) -> Result<Step, Refused> {
     let line = element.line;
     let name = element.text("type")?;
-    let kind = Kind::named(&name)
+    let kind = Kind::named(name)
         .ok_or_else(|| Refused::at(line, format!("`{name}` is not a known type of step")))?;
-    let block: i64 = element.number_or("depid", -1)?;
-    let number = element.number_or("deps", -1)?;
+    let block: i64 = number_or(element, "depid", -1)?;
+    let deps = number_or(element, "deps", -1)?;
     for (does, peer, what) in [(kind.sends(), send, "send"), (kind.receives(), receive, "recv")] {
         if does && (peer < 0 || peer == i64::from(gpu)) {
             let what = format!("the thread block's {what}=\"{peer}\" is not another GPU");
@@ -359,13 +336,13 @@ fn step(
         line,
         gpu,
         kind,
-        from: element.slot("srcbuf", "srcoff")?,
-        to: element.slot("dstbuf", "dstoff")?,
-        count: element.number("cnt")?,
+        from: slot(element, "srcbuf", "srcoff")?,
+        to: slot(element, "dstbuf", "dstoff")?,
+        count: number(element, "cnt")?,
         send,
         receive,
         channel,
-        waits: (block >= 0).then_some((block, number)),
+        waits: (block >= 0).then_some((block, deps)),
     })
 }
 

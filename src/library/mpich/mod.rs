@@ -19,7 +19,7 @@ pub mod rules;
 use std::borrow::Cow;
 
 use super::fold::{Fold, folded};
-use super::{Call, Choice, Meta, Operation, Part, Policy, Runs, Site, Where};
+use super::{Call, Choice, Entry, Made, Meta, Operation, Part, Policy, Runs, Where};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -30,21 +30,20 @@ use file::{by_file, file_edges, file_name};
 use mpir::{LONG, LONG_BRUCK, Mpir, SHORT, SHORT_REDUCE, TO_EACH, folds, mpir};
 
 /// MPICH 4.
-pub(super) fn v4(_: &Site) -> Result<Box<dyn Policy>> {
-    let meta = Meta {
-        id: "mpich@4".to_owned(),
+pub(super) const V4: Entry = Entry {
+    id: "mpich@4",
+    aliases: &["mpich", "mpich@5"],
+    made: Made::Plain {
         library: Some(Library::Mpich),
-        title: "MPICH 4.0 to 5.0: CH4 compositions over the MPIR rules".to_owned(),
+        title: "MPICH 4.0 to 5.0: CH4 compositions over the MPIR rules",
         counts: "all-reduce, broadcast and reduce: the whole vector; all-gather and \
                  reduce-scatter: the total over ranks; all-to-all: what one rank has for one \
-                 other, M/N"
-            .to_owned(),
+                 other, M/N",
         source: "pmodels/mpich v4.2.3, maint/tuning/coll/{mpir,ch4}/generic.json, \
-                 src/mpid/ch4/src/ch4_coll_impl.h"
-            .to_owned(),
-    };
-    Ok(Box::new(Mpich { meta, file: None }))
-}
+                 src/mpid/ch4/src/ch4_coll_impl.h",
+        make: |meta, _| Ok(Box::new(Mpich { meta, file: None })),
+    },
+};
 
 struct Mpich {
     meta: Meta,

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use super::{Algo, Function, Micros, Proto};
+use crate::base::dtype::DataType;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 
@@ -32,24 +33,6 @@ pub struct Decision {
     pub time: Option<Micros>,
 }
 
-/// The data type of a reduction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Element {
-    /// 32-bit floats.
-    #[default]
-    Float,
-    /// 64-bit floats.
-    Double,
-    /// Half and bfloat16.
-    Half,
-    /// 32- and 64-bit integers.
-    Integer,
-    /// 8-bit floats.
-    Fp8,
-    /// 8-bit integers.
-    Byte,
-}
-
 /// The reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Operation {
@@ -62,26 +45,6 @@ pub enum Operation {
     Product,
     /// Average, and sums that are scaled first.
     Scaled,
-}
-
-impl FromStr for Element {
-    type Err = Error;
-
-    /// Reads a data type's name, such as `float`, `bf16` or `int32`.
-    fn from_str(text: &str) -> Result<Self> {
-        Ok(match text.to_ascii_lowercase().as_str() {
-            "float" | "fp32" | "f32" | "float32" => Self::Float,
-            "double" | "fp64" | "f64" | "float64" => Self::Double,
-            "half" | "fp16" | "f16" | "float16" | "bf16" | "bfloat16" => Self::Half,
-            "int32" | "uint32" | "int64" | "uint64" | "int" => Self::Integer,
-            "fp8" | "f8e4m3" | "f8e5m2" => Self::Fp8,
-            "int8" | "uint8" | "char" => Self::Byte,
-            _ => {
-                return Err(Error::input(format!("`{text}` is not a data type of NCCL"))
-                    .help("known: float, double, half, bf16, int32, int64, int8, fp8"));
-            }
-        })
-    }
 }
 
 impl FromStr for Operation {
@@ -103,10 +66,52 @@ impl FromStr for Operation {
 }
 
 /// The data type and the operation of a reduction. The default is a sum of floats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reduction {
     /// The data type.
-    pub element: Element,
+    pub element: DataType,
     /// The operation.
     pub operation: Operation,
+}
+
+impl Default for Reduction {
+    fn default() -> Self {
+        Self { element: DataType::F32, operation: Operation::Sum }
+    }
+}
+
+impl Reduction {
+    /// Whether elements are 16-bit floats.
+    pub(super) fn is_half(self) -> bool {
+        matches!(self.element, DataType::F16 | DataType::Bf16)
+    }
+
+    /// Whether a switch has units for it.
+    pub(super) fn is_added_in_switch(self) -> bool {
+        let is_large = matches!(self.element, DataType::F32 | DataType::F64);
+        match self.operation {
+            Operation::Sum => self.is_addable(),
+            Operation::MinMax => self.is_addable() && !is_large,
+            Operation::Product | Operation::Scaled => false,
+        }
+    }
+
+    /// Whether elements are of a type that switches add.
+    pub(super) fn is_addable(self) -> bool {
+        use DataType as D;
+        matches!(self.element, D::F64 | D::F32 | D::I64 | D::U64 | D::I32 | D::U32)
+            || self.is_half()
+    }
+}
+
+/// Reads a data type of NCCL's, such as `float`, `bf16` or `int32`.
+///
+/// # Errors
+/// Another name, also of a type that NCCL does not have.
+pub fn element(text: &str) -> Result<DataType> {
+    let has = |d: &DataType| !matches!(d, DataType::I16 | DataType::U16);
+    DataType::named(text.trim()).filter(has).ok_or_else(|| {
+        Error::input(format!("`{text}` is not a data type of NCCL"))
+            .help("known: float, double, half, bf16, int32, int64, int8, fp8")
+    })
 }

@@ -7,9 +7,7 @@ use super::constants;
 use super::cost_model::{Best, CostModel, Windows};
 use super::lanes::{CELLS, Cells, LANES, Lanes, Prepared, RING};
 use super::table::Table;
-use super::{
-    Algo, Call, Decision, Element, Function, Micros, Operation, Proto, Reduction, Version, since,
-};
+use super::{Algo, Call, Decision, Function, Micros, Operation, Proto, Reduction, Version, since};
 use crate::base::quantity::{Bytes, Ratio};
 
 /// A communicator's table, prepared for many decisions.
@@ -42,9 +40,8 @@ impl Chooser {
     /// Prepares a table for calls of one data type and reduction.
     #[must_use]
     pub fn new(comm: &Communicator, version: Version, table: &Table, reduction: Reduction) -> Self {
-        let Reduction { element, operation } = reduction;
         let models = table.models.as_ref().map(|models| Box::new(models.with(reduction)));
-        let scope = Scope { comm, version, element, operation };
+        let scope = Scope { comm, version, reduction };
         let alone = (comm.ranks == 1).then(|| Decision {
             algo: Algo::Ring,
             proto: Proto::Simple,
@@ -259,8 +256,7 @@ impl Rare {
 struct Scope<'a> {
     comm: &'a Communicator,
     version: Version,
-    element: Element,
-    operation: Operation,
+    reduction: Reduction,
 }
 
 impl Scope<'_> {
@@ -297,7 +293,7 @@ impl Scope<'_> {
     /// Whether a time of the ring is multiplied by 1024.
     fn avoids_ring(&self) -> bool {
         self.version.has(since::FP8_AVOIDS_RINGS)
-            && self.element == Element::Fp8
+            && self.reduction.element.is_fp8()
             && self.comm.ranks > 8
     }
 
@@ -318,7 +314,8 @@ impl Scope<'_> {
                 self.nvls_supports(function) && !wide && !alone
             }
             Algo::Pat => {
-                !(function == Function::ReduceScatter && self.operation == Operation::Scaled)
+                !(function == Function::ReduceScatter
+                    && self.reduction.operation == Operation::Scaled)
             }
             Algo::Tree | Algo::Ring => true,
         }
@@ -331,14 +328,8 @@ impl Scope<'_> {
         if all_gather && has(since::NVLS_GATHERS_UNASKED) && !has(since::NVLS_GATHERS_ASKED) {
             return true;
         }
-        let reduces = match (self.element, self.operation) {
-            _ if all_gather && has(since::NVLS_GATHERS_ANY) => true,
-            (Element::Float | Element::Double, operation) => operation == Operation::Sum,
-            (Element::Half | Element::Integer, operation) => {
-                matches!(operation, Operation::Sum | Operation::MinMax)
-            }
-            (Element::Fp8 | Element::Byte, _) => false,
-        };
+        let gathers_any = all_gather && has(since::NVLS_GATHERS_ANY);
+        let reduces = gathers_any || self.reduction.is_added_in_switch();
         reduces && (self.comm.nvls || !has(since::NVLS_ASKS_COMM))
     }
 }

@@ -16,9 +16,10 @@
 
 use quick_xml::events::{BytesStart, Event};
 
+use super::topology_file::Read;
 use crate::base::error::{Error, Result};
 use crate::base::refused::Refused;
-use crate::base::xml::Events;
+use crate::base::xml::{Attributes, Events};
 use crate::library::nccl::{
     Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Told, Vendor, Version, since,
 };
@@ -158,7 +159,7 @@ struct Parsed {
 }
 
 impl Parsed {
-    fn read(text: &str) -> std::result::Result<Self, Refused> {
+    fn read(text: &str) -> Read<Self> {
         let mut parsed = Self::default();
         let mut events = Events::new(text);
         let mut open: Vec<String> = Vec::new();
@@ -166,10 +167,10 @@ impl Parsed {
             let (here, event) = events.next()?;
             match &event {
                 Event::Start(start) => {
-                    parsed.element(&open, &Element { start, line: here })?;
+                    parsed.element(&open, start, here)?;
                     open.push(start.name().as_ref().to_owned());
                 }
-                Event::Empty(start) => parsed.element(&open, &Element { start, line: here })?,
+                Event::Empty(start) => parsed.element(&open, start, here)?,
                 Event::End(_) => {
                     open.pop();
                 }
@@ -191,12 +192,12 @@ impl Parsed {
         }
     }
 
-    fn element(&mut self, open: &[String], at: &Element<'_>) -> std::result::Result<(), Refused> {
-        let name = at.start.name();
-        let name: &str = name.as_ref();
+    fn element(&mut self, open: &[String], start: &BytesStart<'_>, line: usize) -> Read<()> {
+        let at = &Attributes::of(start, line)?;
+        let name = start.name().into_inner();
         let inside: Vec<&str> = open.iter().map(String::as_str).collect();
         match (inside.as_slice(), name) {
-            ([], "graphs") => match at.text("version")?.as_str() {
+            ([], "graphs") => match at.text("version")? {
                 "1" => Ok(()),
                 other => {
                     let what = format!("version=\"{other}\" of graphs is not known; known: 1");
@@ -221,7 +222,7 @@ impl Parsed {
                 let channels = self.graphs.last_mut().map(|graph| &mut graph.channels);
                 let Some(channel) = channels.and_then(|c| c.last_mut()) else { return Ok(()) };
                 match (name, channel.gpus.is_empty()) {
-                    ("gpu", _) => channel.gpus.push(device),
+                    ("gpu", _) => channel.gpus.push(device.to_owned()),
                     (_, true) => channel.before += 1,
                     (_, false) => channel.behind += 1,
                 }
@@ -231,8 +232,8 @@ impl Parsed {
         }
     }
 
-    fn graph(&mut self, at: &Element<'_>) -> std::result::Result<(), Refused> {
-        let id: u32 = at.number("id")?;
+    fn graph(&mut self, at: &Attributes<'_>) -> Read<()> {
+        let id: u32 = number(at, "id")?;
         if let Some(other) = self.graphs.iter().find(|other| other.id == id) {
             let what = format!("graph {id} appears twice: in line {} too", other.line);
             return Err(Refused::at(at.line, what));
@@ -247,7 +248,7 @@ impl Parsed {
             4 => &[3, 6],
             _ => return Err(Refused::at(at.line, format!("graph {id}: known graphs: 0 to 4"))),
         };
-        let pattern = at.number("pattern")?;
+        let pattern = number(at, "pattern")?;
         if !patterns.contains(&pattern) {
             let what = format!("graph {id} cannot have pattern {pattern}");
             return Err(Refused::at(at.line, what).help(
@@ -257,25 +258,25 @@ impl Parsed {
         }
         let graph = Graph {
             pattern,
-            channels: at.number("nchannels")?,
-            intra: Gbps(at.rate("speedintra")?),
-            inter: Gbps(at.rate("speedinter")?),
-            latency_inter: Micros(if at.has("latencyinter") {
-                at.rate("latencyinter")?
+            channels: number(at, "nchannels")?,
+            intra: Gbps(rate(at, "speedintra")?),
+            inter: Gbps(rate(at, "speedinter")?),
+            latency_inter: Micros(if at.get("latencyinter").is_some() {
+                rate(at, "latencyinter")?
             } else {
                 0.0
             }),
-            type_intra: at.path("typeintra")?,
-            type_inter: at.path("typeinter")?,
-            cross_nic: at.number("crossnic")?,
-            same_channels: at.number::<u32>("samechannels")? > 0,
+            type_intra: path(at, "typeintra")?,
+            type_inter: path(at, "typeinter")?,
+            cross_nic: number(at, "crossnic")?,
+            same_channels: number::<u32>(at, "samechannels")? > 0,
         };
         self.graphs.push(Found { line: at.line, id, graph, channels: Vec::new() });
         Ok(())
     }
 
     /// The graphs, if nothing contradicts itself.
-    fn graphs(&self) -> std::result::Result<Graphs, Refused> {
+    fn graphs(&self) -> Read<Graphs> {
         for graph in &self.graphs {
             graph.check()?;
         }
@@ -331,7 +332,7 @@ impl Found {
         self.id != 3
     }
 
-    fn check(&self) -> std::result::Result<(), Refused> {
+    fn check(&self) -> Read<()> {
         let Self { line, id, graph, channels } = self;
         let (said, found) = (graph.channels, channels.len());
         if said as usize != found {
@@ -379,47 +380,25 @@ impl Channel {
     }
 }
 
-/// The attributes of an element, and its line.
-struct Element<'a> {
-    start: &'a BytesStart<'a>,
-    line: usize,
+fn number<T: std::str::FromStr>(at: &Attributes<'_>, name: &str) -> Read<T> {
+    let text = at.text(name)?;
+    text.trim().parse().map_err(|_| {
+        Refused::at(at.line, format!("{name}=\"{text}\" is not a whole number from 0"))
+    })
 }
 
-impl Element<'_> {
-    fn has(&self, name: &str) -> bool {
-        matches!(self.start.try_get_attribute(name), Ok(Some(_)))
+fn rate(at: &Attributes<'_>, name: &str) -> Read<f32> {
+    let text = at.text(name)?;
+    match text.trim().parse::<f32>() {
+        Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+        _ => Err(Refused::at(at.line, format!("{name}=\"{text}\" is not a number from 0"))),
     }
+}
 
-    fn text(&self, name: &str) -> std::result::Result<String, Refused> {
-        let refuse = |what: String| Refused::at(self.line, what);
-        let found = self
-            .start
-            .try_get_attribute(name)
-            .map_err(|e| refuse(format!("the text is not XML: {e}")))?;
-        let value = found.map(|attribute| attribute.value.into_owned());
-        value.ok_or_else(|| refuse(format!("`{name}` is missing")))
-    }
-
-    fn number<T: std::str::FromStr>(&self, name: &str) -> std::result::Result<T, Refused> {
-        let text = self.text(name)?;
-        text.trim().parse().map_err(|_| {
-            Refused::at(self.line, format!("{name}=\"{text}\" is not a whole number from 0"))
-        })
-    }
-
-    fn rate(&self, name: &str) -> std::result::Result<f32, Refused> {
-        let text = self.text(name)?;
-        match text.trim().parse::<f32>() {
-            Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
-            _ => Err(Refused::at(self.line, format!("{name}=\"{text}\" is not a number from 0"))),
-        }
-    }
-
-    fn path(&self, name: &str) -> std::result::Result<PathType, Refused> {
-        let text = self.text(name)?;
-        PathType::named(&text).map_err(|_| {
-            Refused::at(self.line, format!("{name}=\"{text}\" is not a path type of NCCL"))
-                .help("known: LOC, NVL, NVB, C2C, PIX, PXB, PXN, P2C, PHB, SYS, NET, DIS")
-        })
-    }
+fn path(at: &Attributes<'_>, name: &str) -> Read<PathType> {
+    let text = at.text(name)?;
+    PathType::named(text).map_err(|_| {
+        Refused::at(at.line, format!("{name}=\"{text}\" is not a path type of NCCL"))
+            .help("known: LOC, NVL, NVB, C2C, PIX, PXB, PXN, P2C, PHB, SYS, NET, DIS")
+    })
 }

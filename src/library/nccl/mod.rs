@@ -50,7 +50,7 @@ mod why;
 
 pub use crate::machine::nccl::{Algo, Arch, Function, Micros, Proto, Vendor};
 pub use bounds::{Allowed, Behind, Bounds};
-pub use call::{Call, Decision, Element, Operation, Reduction};
+pub use call::{Call, Decision, Operation, Reduction, element};
 pub use choose::Chooser;
 pub use communicator::{Communicator, Graph, PathType};
 pub use fabric::fabric;

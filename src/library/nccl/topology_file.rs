@@ -23,7 +23,7 @@ use quick_xml::events::{BytesStart, Event};
 
 use crate::base::error::Result;
 use crate::base::refused::Refused;
-use crate::base::xml::Events;
+use crate::base::xml::{Attributes, Events};
 use crate::library::nccl::topology::{
     Bus, C2c, Class, Cpu, Description, Device, Far, Gpu, Guid, LaneSpeed, Net, NvLink, Pci,
 };
@@ -68,12 +68,7 @@ pub(super) struct Element {
 
 impl Element {
     fn new(start: &BytesStart<'_>, line: usize) -> Read<Self> {
-        let mut attributes = Vec::new();
-        for attribute in start.attributes() {
-            let attribute =
-                attribute.map_err(|e| Refused::at(line, format!("the text is not XML: {e}")))?;
-            attributes.push((attribute.key.as_ref().to_owned(), attribute.value.into_owned()));
-        }
+        let attributes = Attributes::of(start, line)?.into_owned();
         Ok(Self { line, name: start.name().as_ref().to_owned(), attributes, inside: Vec::new() })
     }
 

@@ -10,6 +10,8 @@
 use std::fmt::Write as _;
 use std::str::FromStr;
 
+use quick_xml::escape::escape;
+
 use super::topology_file::{Element, Read, elements};
 use super::{Arch, Capability, Processor, Vendor, Version};
 use crate::base::error::{Error, Result};
@@ -476,7 +478,7 @@ fn write_element(xml: &mut String, element: &Element, depth: usize) {
     // Writing to a string cannot fail.
     let _ = write!(xml, "{indent}<{}", element.name);
     for (name, value) in &element.attributes {
-        let _ = write!(xml, " {name}=\"{}\"", escaped(value));
+        let _ = write!(xml, " {name}=\"{}\"", escape(value.as_str()));
     }
     if element.inside.is_empty() {
         xml.push_str("/>\n");
@@ -487,10 +489,6 @@ fn write_element(xml: &mut String, element: &Element, depth: usize) {
         write_element(xml, inside, depth + 1);
     }
     let _ = writeln!(xml, "{indent}</{}>", element.name);
-}
-
-fn escaped(value: &str) -> String {
-    value.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
 /// Whether a text is an RCCL model, which is not a topology.

@@ -15,7 +15,7 @@ pub mod rules;
 mod tables;
 
 use super::fold::{Fold, at_least, folded};
-use super::{Call, Choice, Meta, Operation, Part, Policy, Runs, Site, Where};
+use super::{Call, Choice, Entry, Made, Meta, Operation, Part, Policy, Runs, Where};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -24,19 +24,43 @@ use operations::{Counts, Ours, RULES, Rules, Then};
 use tables::{ALL, Table};
 
 /// Open MPI 4.0.
-pub(super) fn v4_0(_: &Site) -> Result<Box<dyn Policy>> {
-    Ok(Box::new(OpenMpi::new(Version::V40)))
-}
+pub(super) const V4_0: Entry = Entry {
+    id: "openmpi@4.0",
+    aliases: &["openmpi@3", "openmpi@2"],
+    made: Made::Plain {
+        library: Some(Library::OpenMpi),
+        title: "Open MPI 4.0 and before: coll/tuned's fixed decisions",
+        counts: "as in 4.1, but all-gather: the total over ranks (as 4.0's rules are written)",
+        source: "open-mpi/ompi v4.0.7, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
+        make: |meta, _| Ok(Box::new(OpenMpi { meta, version: Version::V40 })),
+    },
+};
 
 /// Open MPI 4.1.
-pub(super) fn v4_1(_: &Site) -> Result<Box<dyn Policy>> {
-    Ok(Box::new(OpenMpi::new(Version::V41)))
-}
+pub(super) const V4_1: Entry = Entry {
+    id: "openmpi@4.1",
+    aliases: &["openmpi@4"],
+    made: Made::Plain {
+        library: Some(Library::OpenMpi),
+        title: "Open MPI 4.1: coll/tuned's fixed decisions",
+        counts: COUNTS,
+        source: "open-mpi/ompi v4.1.6, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
+        make: |meta, _| Ok(Box::new(OpenMpi { meta, version: Version::V41 })),
+    },
+};
 
 /// Open MPI 5.0.
-pub(super) fn v5_0(_: &Site) -> Result<Box<dyn Policy>> {
-    Ok(Box::new(OpenMpi::new(Version::V50)))
-}
+pub(super) const V5_0: Entry = Entry {
+    id: "openmpi@5.0",
+    aliases: &["openmpi@5", "openmpi"],
+    made: Made::Plain {
+        library: Some(Library::OpenMpi),
+        title: "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN comes first",
+        counts: COUNTS,
+        source: "open-mpi/ompi v5.0.9, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
+        make: |meta, _| Ok(Box::new(OpenMpi { meta, version: Version::V50 })),
+    },
+};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
@@ -68,35 +92,6 @@ const COUNTS: &str = "all-reduce, broadcast, reduce and reduce-scatter: the whol
                       all-to-all: what one rank has for one other, M/N";
 
 impl OpenMpi {
-    fn new(version: Version) -> Self {
-        let (id, title, source) = match version {
-            Version::V40 => (
-                "openmpi@4.0",
-                "Open MPI 4.0: coll/tuned's fixed decisions",
-                "open-mpi/ompi v4.0.7, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
-            ),
-            Version::V41 => (
-                "openmpi@4.1",
-                "Open MPI 4.1: coll/tuned's fixed decisions",
-                "open-mpi/ompi v4.1.6, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
-            ),
-            Version::V50 => (
-                "openmpi@5.0",
-                "Open MPI 5.0: coll/tuned's fixed decisions, those of 4.1; HAN comes first",
-                "open-mpi/ompi v5.0.9, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
-            ),
-        };
-        let counts = match version {
-            Version::V40 => {
-                "as in 4.1, but all-gather: the total over ranks (as 4.0's rules are written)"
-            }
-            Version::V41 | Version::V50 => COUNTS,
-        };
-        let [id, title, source, counts] = [id, title, source, counts].map(str::to_owned);
-        let library = Some(Library::OpenMpi);
-        Self { meta: Meta { id, library, title, counts, source }, version }
-    }
-
     fn rules(&self, call: &Call) -> Result<&'static Rules> {
         let old = self.version == Version::V40;
         let known = |r: &Rules| !old || before_4_1::knows(r);

@@ -15,23 +15,30 @@
 
 pub(super) mod options;
 
-use super::{Call, Choice, Meta, Policy, Runs, Site};
+use super::{Call, Choice, Entry, Made, Meta, Policy, Runs, Site};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
 
 /// The speed-of-light model.
-pub(super) fn sol(site: &Site) -> Result<Box<dyn Policy>> {
+pub(super) const SOL: Entry = Entry {
+    id: "xla-sol",
+    aliases: &[],
+    made: Made::Plain {
+        library: None,
+        title: "XLA's speed-of-light model: rings over hosts, own kernels inside",
+        counts: "M",
+        source: "openxla/xla, xla/service/gpu/model/sol_gpu_cost_model.cc at 3e1a45f9",
+        make,
+    },
+};
+
+fn make(meta: Meta, site: &Site) -> Result<Box<dyn Policy>> {
     let text = format!("{} {}", site.machine, site.title).to_uppercase();
     let found = DEVICES.iter().find(|d| text.contains(d.word));
     let device = found.unwrap_or(&UNKNOWN);
-    let meta = Meta {
-        id: "xla-sol".to_owned(),
-        library: None,
-        title: format!("XLA's speed-of-light model, device {}", device.name),
-        counts: "M".to_owned(),
-        source: "openxla/xla, xla/service/gpu/model/sol_gpu_cost_model.cc at 3e1a45f9".to_owned(),
-    };
+    let title = format!("XLA's speed-of-light model, device {}", device.name);
+    let meta = Meta { title, ..meta };
     Ok(Box::new(Sol { meta, device, known: found.is_some() }))
 }
 

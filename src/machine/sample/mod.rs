@@ -3,11 +3,10 @@
 //! Measurements write them, importers create them, the fit reads them; they are the only interface
 //! between the three. The file format is in [`file`].
 
-mod dtype;
 mod file;
 mod op;
 
-pub use dtype::DataType;
+pub use crate::base::dtype::DataType;
 pub use file::{Header, LaunchRecord, Record, Writer, read};
 pub use op::{Chosen, Device, Forced, Library, Op, Run, partner, rounds};
 

@@ -3,6 +3,7 @@
 //! Points are drawn with replacement within each operation, which covers both noise and model error.
 //! Drawing blocks instead gives intervals for α that are two to five times too narrow.
 
+use crate::base::quantity::{Bandwidth, SecondsPerByte};
 use crate::base::random::Random;
 use crate::base::stats::quantile;
 
@@ -21,6 +22,15 @@ impl<T> Estimate<T> {
     /// The same in another unit; `f` must be increasing.
     pub fn map<U>(self, f: impl Fn(T) -> U) -> Estimate<U> {
         Estimate { value: f(self.value), low: f(self.low), high: f(self.high) }
+    }
+}
+
+impl Estimate<SecondsPerByte> {
+    /// 1/β.
+    #[must_use]
+    pub fn bandwidth(self) -> Estimate<Bandwidth> {
+        let rate = |beta: SecondsPerByte| Bandwidth(1.0 / beta.0);
+        Estimate { value: rate(self.value), low: rate(self.high), high: rate(self.low) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks of a fit against its own samples: good, marked or refused.
 
 use super::{Estimate, Fitted, Point, Statistic};
-use crate::base::quantity::{Bandwidth, Bytes, Ratio};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, percent};
 use crate::base::stats::median;
 use crate::machine::link::Bucket;
 use crate::machine::sample::{Op, Origin, Wait};
@@ -56,14 +56,6 @@ fn small(
     let sign = if verdict == Verdict::Good { "at most" } else { "above" };
     let said = format!("{what} {}, {sign} {}", percent(seen), percent(limit));
     Gate { name, verdict, said, help }
-}
-
-fn percent(x: f64) -> String {
-    match 100.0 * x {
-        p if p >= 100.0 => format!("{p:.0} %"),
-        p if p >= 9.95 => format!("{p:.1} %"),
-        p => format!("{p:.2} %"),
-    }
 }
 
 /// An interval wider than this to each side says nothing about a parameter.
@@ -245,7 +237,7 @@ pub(super) fn states(fit: &Fitted) -> Option<Gate> {
         if link.beta.value.0 > fit.link.beta.value.0 { "a slower" } else { "a faster" }
     });
     let with = link.map_or_else(String::new, |link| {
-        format!(" of α {}, {}", link.alpha.value, link.bandwidth().value)
+        format!(" of α {}, {}", link.alpha.value, link.beta.bandwidth().value)
     });
     Some(Gate {
         name: "two-states",

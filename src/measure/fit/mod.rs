@@ -98,15 +98,6 @@ pub struct Line {
     pub beta: Estimate<SecondsPerByte>,
 }
 
-impl Line {
-    /// 1/β.
-    #[must_use]
-    pub fn bandwidth(&self) -> Estimate<Bandwidth> {
-        let Estimate { value, low, high } = self.beta.map(|b| Bandwidth(1.0 / b.0));
-        Estimate { value, low: high, high: low }
-    }
-}
-
 /// Why a point is not in the joint fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Apart {

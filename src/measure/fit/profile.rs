@@ -58,7 +58,8 @@ impl Fitted {
         let tier = Links {
             alpha: Some(measured.of(self.link.alpha)),
             // A refused fit may have no slope at all: then the rate is unknown, not infinite.
-            bandwidth: (self.link.beta.value.0 > 0.0).then(|| measured.of(self.link.bandwidth())),
+            bandwidth: (self.link.beta.value.0 > 0.0)
+                .then(|| measured.of(self.link.beta.bandwidth())),
             // If exchanges are not slower, the fit has no such factor, and a profile needs none.
             duplex_factor: self
                 .duplex
@@ -110,7 +111,7 @@ impl Fitted {
                 other: (self.other.beta.value.0 > 0.0).then(|| OtherLink {
                     statistic: self.other.statistic.name().to_owned(),
                     alpha: self.other.alpha.value,
-                    bandwidth: self.other.bandwidth().value,
+                    bandwidth: self.other.beta.bandwidth().value,
                 }),
             }),
             ..Profile::bare(about.name.clone(), title)

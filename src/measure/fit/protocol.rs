@@ -20,7 +20,7 @@ use super::lad::{self, Row};
 use super::nnls::MOST;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::base::quantity::{Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::random::Random;
 use crate::base::stats::median;
 use crate::library::nccl::{Algo, Proto};
@@ -62,13 +62,6 @@ impl Protocol {
         let step = self.alpha.map_or(0.0, |alpha| alpha.value.0);
         let bytes = n_beta * size.0 as f64;
         Seconds(self.launch.value.0 + n_alpha * step + bytes * self.beta.value.0)
-    }
-
-    /// BW.
-    #[must_use]
-    pub fn bandwidth(&self) -> Estimate<Bandwidth> {
-        let Estimate { value, low, high } = self.beta.map(|b| Bandwidth(1.0 / b.0));
-        Estimate { value, low: high, high: low }
     }
 }
 
@@ -401,7 +394,7 @@ impl Protocols {
             algorithms: p.algos.iter().map(|algo| algo.name().to_owned()).collect(),
             launch: interval(p.launch),
             alpha: p.alpha.map(interval),
-            bandwidth: interval(p.bandwidth()),
+            bandwidth: interval(p.beta.bandwidth()),
             from: p.from,
             to: p.to,
             points: u32::try_from(p.points).unwrap_or(u32::MAX),

@@ -16,11 +16,6 @@ const HINTS: &[(&str, &str, &str)] = &[
         "the file has only an average over sizes, which measures nothing: it depends on the sizes",
         "give the table of all_reduce_perf, not its last line",
     ),
-    (
-        "blk,op,n,M",
-        "the file holds recorded samples, not a log",
-        "give it to `collcost fit` unchanged",
-    ),
     ("{\"t\":\"hdr\"", "the file holds samples, not a log", "give it to `collcost fit` unchanged"),
 ];
 

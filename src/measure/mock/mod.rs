@@ -27,7 +27,7 @@ mod tuner;
 
 pub use expected::expected;
 pub use fault::{Fault, Link};
-pub use program::{OPERATIONS, PROGRAMS, Program, type_name};
+pub use program::{OPERATIONS, PROGRAMS, Program};
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
@@ -316,7 +316,7 @@ fn check(query: &Query, ask: &Ask) -> Result<Asked> {
             .at(format!("--root {}", ask.root))
             .help(format!("ranks are 0 to {}", ranks - 1)));
     }
-    let dtype = type_name(ask.dtype).ok_or_else(|| {
+    let dtype = ask.dtype.nccl_name().ok_or_else(|| {
         Error::input(format!("nccl-tests has no type `{}`", ask.dtype))
             .at(format!("--datatype {}", ask.dtype))
             .help("write float, half, bfloat16, double, int8, int32 or another of NCCL's")

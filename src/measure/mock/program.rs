@@ -101,26 +101,6 @@ impl Program {
     }
 }
 
-/// The name of a type in a table of nccl-tests; `None` if it has no such type.
-#[must_use]
-pub fn type_name(dtype: DataType) -> Option<&'static str> {
-    Some(match dtype {
-        DataType::I8 => "int8",
-        DataType::U8 => "uint8",
-        DataType::I32 => "int32",
-        DataType::U32 => "uint32",
-        DataType::I64 => "int64",
-        DataType::U64 => "uint64",
-        DataType::F16 => "half",
-        DataType::F32 => "float",
-        DataType::F64 => "double",
-        DataType::Bf16 => "bfloat16",
-        DataType::F8e4m3 => "f8e4m3",
-        DataType::F8e5m2 => "f8e5m2",
-        DataType::I16 | DataType::U16 | DataType::Byte => return None,
-    })
-}
-
 /// The operations, as the column `redop` names them.
 pub const OPERATIONS: &[&str] = &["sum", "prod", "max", "min", "avg", "mulsum"];
 

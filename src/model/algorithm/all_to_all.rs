@@ -73,7 +73,7 @@ impl ClosedForm for Pairwise {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+        Guarantee::on_one_port(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

@@ -25,7 +25,7 @@ use super::rounds::{
 };
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, AllToAll, ReduceScatter};
-use crate::model::formula::{At, Cost, Field, Function, Ports, Shape, ceil_lg};
+use crate::model::formula::{At, Cost, Field, Function, Shape, ceil_lg};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// Bruck's algorithms.
@@ -52,7 +52,7 @@ fn volume<F: Field>(v: &At<F>) -> F {
 }
 
 fn guarantee(shape: &Shape) -> Guarantee {
-    if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+    Guarantee::on_one_port(shape)
 }
 
 /// The all-to-all.

@@ -39,7 +39,7 @@ use pipeline::{Blocks, Hypercube};
 pub static FAMILY: &[&dyn Algorithm] = &[&Circulant, &BinomialPipeline, &ScatterGather, &Pipelined];
 
 fn guarantee(shape: &Shape) -> Guarantee {
-    if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+    Guarantee::on_one_port(shape)
 }
 
 /// ⌈lg N⌉ + P − 1 rounds of one block, `turns` times.

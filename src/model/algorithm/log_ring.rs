@@ -27,7 +27,7 @@ use super::{bruck, sparbit};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, Broadcast, ReduceScatter, Scatter,
 };
-use crate::model::formula::{At, Cost, Field, Function, Ports, Shape, ceil_lg};
+use crate::model::formula::{At, Cost, Field, Function, Shape, ceil_lg};
 use crate::model::schedule::combine::Then;
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
@@ -37,7 +37,7 @@ pub static FAMILY: &[&dyn Algorithm] = &[&Nhr, &NhrV1, &Nb];
 const SOURCE: &str = "Huawei CANN, HCCL user guide, hcclug_000114; HCCL_ALGO, envref_07_0079";
 
 fn guarantee(shape: &Shape) -> Guarantee {
-    if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+    Guarantee::on_one_port(shape)
 }
 
 /// Nonuniform hierarchical ring.

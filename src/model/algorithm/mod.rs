@@ -46,7 +46,7 @@ pub use registry::{Named, Registry};
 pub use stage::Stages;
 pub use step::{Route, Share, Step};
 
-use crate::model::formula::{At, Cost, Expr, Field, Form, Number, Phase, Rational, Shape};
+use crate::model::formula::{At, Cost, Expr, Field, Form, Number, Phase, Ports, Rational, Shape};
 use crate::model::schedule::Schedule;
 
 /// Every built-in family; all lists shown to users follow this order.
@@ -117,6 +117,11 @@ impl Guarantee {
     /// else equal.
     fn on_ports(shape: &Shape) -> Self {
         if shape.ports.is_half() { Self::UpperBound } else { Self::Equal }
+    }
+
+    /// Of a form that is worked out for one port: equal there, else an upper bound.
+    fn on_one_port(shape: &Shape) -> Self {
+        if shape.ports == Ports::ONE { Self::Equal } else { Self::UpperBound }
     }
 
     /// The name in reports.

@@ -24,7 +24,7 @@ use super::rounds::{
 };
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, ReduceScatter};
-use crate::model::formula::{At, Cost, Field, Function, Ports, Shape, ceil_lg};
+use crate::model::formula::{At, Cost, Field, Function, Shape, ceil_lg};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// PAT.
@@ -59,7 +59,7 @@ impl ClosedForm for Pat {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+        Guarantee::on_one_port(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

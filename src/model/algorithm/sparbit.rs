@@ -12,7 +12,7 @@ use super::pat::{FarFirst, chunks};
 use super::rounds::{gather_cost, gather_schedule, gather_sent, gather_steps, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
 use crate::base::collective::Collective::AllGather;
-use crate::model::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
+use crate::model::formula::{At, Cost, Field, Shape, ceil_lg};
 use crate::model::schedule::Schedule;
 
 /// Sparbit.
@@ -45,7 +45,7 @@ impl ClosedForm for Sparbit {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+        Guarantee::on_one_port(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

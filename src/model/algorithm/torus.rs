@@ -34,7 +34,7 @@ use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
 };
-use crate::model::formula::{At, Cost, Dims, Field, Ports, Rational, Shape, Tie, ceil_lg};
+use crate::model::formula::{At, Cost, Dims, Field, Rational, Shape, Tie, ceil_lg};
 use crate::model::schedule::combine::reverse;
 use crate::model::schedule::{Schedule, bruck, ring};
 
@@ -164,7 +164,7 @@ impl ClosedForm for Rabenseifner {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+        Guarantee::on_one_port(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

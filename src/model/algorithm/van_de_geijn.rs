@@ -20,7 +20,7 @@ use super::bruck::gather_rounds;
 use super::rounds::{repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, Broadcast, Gather, Reduce, Scatter};
-use crate::model::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
+use crate::model::formula::{At, Cost, Field, Shape, ceil_lg};
 use crate::model::schedule::combine::{Then, reverse};
 use crate::model::schedule::digits::{Order, Shares};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends, binomial, bruck, modulo};
@@ -46,7 +46,7 @@ fn scatter(n: u32) -> impl DoubleEndedIterator<Item = Step> {
 }
 
 fn on_one_port(shape: &Shape) -> Guarantee {
-    if shape.ports == Ports::ONE { Guarantee::Equal } else { Guarantee::UpperBound }
+    Guarantee::on_one_port(shape)
 }
 
 /// Scatter, then a ring.

@@ -152,20 +152,4 @@ impl Sends {
             *to = name(*to);
         }
     }
-
-    /// Sorts the messages of the current sender; equal keys keep their order.
-    pub(super) fn sort_by_key(&mut self, key: impl Fn(Endpoint) -> u32) {
-        let first = self.first;
-        if self.transfers[first..].is_sorted_by_key(|&(to, _, _)| key(to)) {
-            return;
-        }
-        let own = self.iter().skip(first);
-        let mut sorted: Vec<_> = own.map(|t| (t.to, t.op, t.runs.to_vec())).collect();
-        sorted.sort_by_key(|&(to, _, _)| key(to));
-        self.transfers.truncate(first);
-        self.runs.truncate(self.transfers.last().map_or(0, |last| last.2));
-        for (to, op, runs) in sorted {
-            self.push(to, op, runs);
-        }
-    }
 }

@@ -12,6 +12,7 @@ use super::api::{Api, Defined, Handle, load};
 use super::contents::Contents;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
+use crate::base::stats::median;
 use crate::library::{Operation, mpich, openmpi};
 use crate::model::algorithm::Library;
 
@@ -215,11 +216,11 @@ impl World {
         })
     }
 
-    /// Times runs at all ranks; each is the longest that a rank took.
+    /// The median of timed runs; each is the longest that a rank took.
     ///
     /// # Errors
     /// A wrong result, or an algorithm that the library does not take.
-    pub fn time(&mut self, timing: &Timing) -> Result<Vec<Seconds>> {
+    pub fn time(&mut self, timing: &Timing) -> Result<Option<Seconds>> {
         let is = |known: &Operation| *known == timing.operation;
         let place = OPERATIONS.iter().position(is).ok_or_else(|| {
             Error::unsupported(format!("{} is not timed in an MPI library", timing.operation))
@@ -233,7 +234,8 @@ impl World {
             check: timing.check.into(),
         };
         self.send(order)?;
-        self.follow(order)
+        let times = self.follow(order)?.into_iter().map(|time| time.0);
+        Ok(median(times.collect()).map(Seconds))
     }
 
     /// Does what rank 0 says, until it ends.

@@ -7,6 +7,8 @@
 
 use std::fmt::Write as _;
 
+use quick_xml::escape::escape;
+
 use super::{Hue, Mark, Picture, Scale};
 
 /// The width of every picture; it scales with the page.
@@ -445,19 +447,8 @@ pub(super) fn text(out: &mut String, (x, y): (f64, f64), class: &str, words: &st
 }
 
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // XML has no other control characters, and a name may come from a file.
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
+    // XML has no control characters, and a name may come from a file.
+    escape(text.replace(char::is_control, " ")).into_owned()
 }
 
 pub(super) fn put(out: &mut String, text: std::fmt::Arguments<'_>) {

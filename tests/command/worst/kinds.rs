@@ -62,7 +62,6 @@ pub const KINDS: &[Kind] = &[
     kind("flight recorder", "import FILE", Text(RECORDER)),
     kind("flight recorder, pickle", "import FILE", Text("")),
     kind("Nsight Systems", "import FILE", Text("")),
-    kind("samples, CSV", "fit FILE", File("synthetic_samples.csv")),
     kind("samples", "fit FILE", File("gpu/cuda.samples.jsonl")),
     kind("accuracy", "accuracy FILE", File("made_up_times.csv")),
     kind("MSCCL", "verify --schedule FILE", Said("export msccl allreduce ring -n 4")),

@@ -3,37 +3,10 @@
 use std::num::NonZeroU32;
 
 use collcost::Collective;
-use collcost::base::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
-use collcost::machine::host::{Host, Pieces};
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::{At, Dims, Shape};
 
-use super::{ask, both, flat, prints, same};
-
-/// Four buffers a process, added at 100 GB/s, copied at 50 GB/s, staged over PCIe at 25 GB/s.
-const PROCESS: Host = Host {
-    buffers: 4,
-    reduce: Some(SecondsPerByte(10e-12)),
-    copy: Some(Bandwidth(50e9)),
-    staging: Some(Bandwidth(25e9)),
-};
-
-const SIZE: Volume = Volume(4e6);
-
-/// What the ring takes on the wire for 8 processes.
-fn wire() -> Seconds {
-    ask("allreduce", "gloo_ring", 8).price(&flat(5e-6, 10e9), SIZE.0).total()
-}
-
-/// Four buffers add two local phases; the wire does not see them.
-#[test]
-fn row_001_01() {
-    let phases = Host { staging: None, ..PROCESS }.phases(SIZE, wire());
-    prints(phases.reduce.0 * 1e6, "120");
-    prints(phases.broadcast.0 * 1e6, "240");
-    assert_eq!(phases.wire, wire());
-    assert_eq!(Host::PLAIN.phases(SIZE, wire()).total(), wire());
-}
+use super::{ask, both, same};
 
 /// Every algorithm says how many messages follow one another and what a process sends; its steps,
 /// message by message, sum to the same.
@@ -70,16 +43,6 @@ fn row_001_02() {
     }
 }
 
-/// Three phases: local reduction, between processes, local broadcast.
-#[test]
-fn row_001_03() {
-    let phases = Host { staging: None, ..PROCESS }.phases(SIZE, wire());
-    let parts = [phases.reduce, phases.wire, phases.broadcast];
-    assert!(parts.iter().all(|p| p.0 > 0.0));
-    same(phases.total().0, parts.iter().map(|p| p.0).sum());
-    assert_eq!((phases.stage_out, phases.stage_in), (Seconds(0.0), Seconds(0.0)));
-}
-
 /// The ring: N − 1 steps, (N − 1)·M a process; the index prints N·M.
 #[test]
 fn row_001_04() {
@@ -105,38 +68,6 @@ fn row_001_06() {
             same(step.share.value(), 0.5 / f64::from(n));
         });
     }
-}
-
-/// A chunk holds at least 256 elements, 1 KiB of fp32: a short vector is fewer than 2N chunks.
-#[test]
-fn row_001_09() {
-    let chunks = |elements| Pieces::cut(elements, 2 * 8, Pieces::GLOO_LEAST);
-    assert_eq!(chunks(100_000), Pieces { each: 6_250, count: 16, last: 6_250 });
-    assert_eq!(chunks(1_000), Pieces { each: 256, count: 4, last: 232 });
-    assert_eq!(chunks(4_096).count, 16);
-    assert_eq!(chunks(4_095), Pieces { each: 256, count: 16, last: 255 });
-}
-
-/// A GPU's vector is copied to the host before, and back after: 2·M over PCIe.
-#[test]
-fn row_001_10() {
-    let host = Host { buffers: 1, ..PROCESS };
-    let phases = host.phases(SIZE, wire());
-    same((phases.total().0 - wire().0) * 1e6, 320.0);
-    assert_eq!(phases.stage_out, phases.stage_in);
-}
-
-/// Pipelined with the wire, only the slowest part of each chunk counts.
-#[test]
-fn row_001_11() {
-    let phases = PROCESS.phases(SIZE, wire());
-    assert!(wire() > phases.stage_out && wire() > phases.broadcast);
-    let (once, often) = (phases.overlapped(1).0, phases.overlapped(1 << 20).0);
-    same(once, phases.total().0);
-    assert!((often - wire().0).abs() < 1e-5 * wire().0);
-    // Slower copies than the wire set the pace instead.
-    let slow = Host { staging: Some(Bandwidth(1e8)), ..PROCESS }.phases(SIZE, wire());
-    assert!((slow.overlapped(1 << 20).0 - 40e-3).abs() < 1e-6);
 }
 
 /// The barrier where everybody tells everybody: one α only where ports are unbounded.

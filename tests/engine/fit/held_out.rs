@@ -14,6 +14,7 @@ use std::path::Path;
 use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use collcost::cost::price::OnLinks;
 use collcost::machine::fabric::{Fabric, Tier};
+use collcost::machine::link::Traffic;
 use collcost::machine::profile::StatedBand;
 use collcost::machine::sample::{Op, Origin};
 use collcost::measure::fit::{Asked, Fitted, Point, Statistic, fit_points};
@@ -60,10 +61,10 @@ fn expected(fit: &Fitted, point: &Point) -> Option<Seconds> {
 fn tell(fit: &Fitted, held: &[Point]) -> Vec<Told> {
     let tell = |point: &Point| {
         let time = match point.op {
-            Op::Shift => fit
-                .measured
-                .times()?
-                .message(Volume::from(point.size), collcost::machine::link::Traffic::EXCHANGE),
+            Op::Shift => {
+                let each_way = Traffic { both_ways: true, ..Traffic::ALONE };
+                fit.measured.times()?.message(Volume::from(point.size), each_way)
+            }
             _ => expected(fit, point)?,
         };
         let StatedBand { low, high } = fit.bands.of(time, fit.alpha())?;

@@ -73,7 +73,7 @@ fn on_ideal_links_it_is_the_price_to_the_bit() {
     let fabric = machine(ideal);
     let mut seen = 0;
     each(&fabric, &fabric, |name, links, _| {
-        assert!(!links.departs(), "{name}");
+        assert!(links.walk.is_none(), "{name}");
         for size in SIZES {
             assert_eq!(links.at(Volume(size)), links.ideal().time(Volume(size)), "{name} {size}");
             seen += 1;
@@ -94,7 +94,7 @@ fn messages_sum_up_to_the_price() {
     ] {
         each(&fabrics.0, &fabrics.1, |name, price, walked| {
             // Overlapping stages over two tiers are priced only by their formula.
-            if !walked.departs() {
+            if walked.walk.is_none() {
                 return;
             }
             seen += 1;

@@ -17,9 +17,10 @@
 
 mod node;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use super::Bare;
+use super::ends::Ends;
 use super::order::Program;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
@@ -171,16 +172,17 @@ impl<'a> Player<'a> {
 
     /// Matches sends with receives.
     fn messages(&mut self) -> Result<()> {
-        type Key = (u32, u32, u64);
-        type Ends = VecDeque<((u32, u32), Bytes)>;
-        let mut sends: BTreeMap<Key, Ends> = BTreeMap::new();
-        let mut receives = sends.clone();
+        let mut ends = Ends::new();
         let ranks = self.operations.ranks;
         for (of, node) in self.all() {
-            let (key, bytes, other, side) = match node.does {
-                node::Does::Sends { to, tag, bytes } => ((of.0, to, tag), bytes, to, &mut sends),
+            let other = match node.does {
+                node::Does::Sends { to, tag, bytes } => {
+                    ends.send((of.0, to, tag), of, bytes);
+                    to
+                }
                 node::Does::Receives { from, tag, bytes } => {
-                    ((from, of.0, tag), bytes, from, &mut receives)
+                    ends.receive((from, of.0, tag), of, bytes);
+                    from
                 }
                 _ => continue,
             };
@@ -193,37 +195,19 @@ impl<'a> Player<'a> {
                 .at(self.place(of))
                 .help(format!("the trace has ranks 0 to {}, a file each", ranks - 1)));
             }
-            side.entry(key).or_default().push_back((of, bytes));
         }
-        for (key @ (from, to, tag), sent) in sends {
-            for (send, bytes) in sent {
-                let Some((receive, received)) =
-                    receives.get_mut(&key).and_then(VecDeque::pop_front)
-                else {
-                    return Err(Error::input(format!(
-                        "rank {from} sends tag {tag} to rank {to}, which does not receive it"
-                    ))
-                    .at(self.place(send))
-                    .help("give the files of all ranks from one run"));
-                };
-                if bytes != received {
-                    let (a, b) = (bytes.0, received.0);
-                    return Err(Error::input(format!("{a} bytes are sent and {b} received"))
-                        .at(format!("{}; {}", self.place(send), self.place(receive)))
-                        .help("write the same comm_size and comm_tag at both ends"));
-                }
-                self.pair(self.begin(send), self.begin(receive));
-            }
+        let pairs = ends.matched().map_err(|odd| match odd.sent_at {
+            None => Error::input(odd.what)
+                .at(self.place(odd.at))
+                .help("give the files of all ranks from one run"),
+            Some(sent_at) => Error::input(odd.what)
+                .at(format!("{}; {}", self.place(sent_at), self.place(odd.at)))
+                .help("write the same comm_size and comm_tag at both ends"),
+        })?;
+        for (send, receive) in pairs {
+            self.pair(self.begin(send), self.begin(receive));
         }
-        let left = receives.iter().find_map(|(key, left)| Some((*key, left.front()?.0)));
-        match left {
-            None => Ok(()),
-            Some(((from, to, tag), receive)) => Err(Error::input(format!(
-                "rank {to} receives tag {tag} from rank {from}, which does not send it"
-            ))
-            .at(self.place(receive))
-            .help("give the files of all ranks from one run")),
-        }
+        Ok(())
     }
 
     fn begin(&self, (rank, node): (u32, u32)) -> u32 {

@@ -2,7 +2,7 @@
 
 use super::super::settings::Settings;
 use super::super::{
-    Algo, Call, Communicator, Decision, Element, Function, Micros, Proto, Reduction, Version, since,
+    Algo, Call, Communicator, Decision, Function, Micros, Proto, Reduction, Version, since,
 };
 use super::cells::{Cell, Filler};
 use super::enabled::Enabled;
@@ -242,12 +242,7 @@ impl CostModel {
 
     /// Bytes of an element.
     pub(super) fn element(&self) -> u64 {
-        match self.reduction.element {
-            Element::Float | Element::Integer => 4,
-            Element::Double => 8,
-            Element::Half => 2,
-            Element::Fp8 | Element::Byte => 1,
-        }
+        self.reduction.element.bytes().0
     }
 
     /// Elements of the call; if it gathers, those of one rank.

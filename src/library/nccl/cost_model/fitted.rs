@@ -2,7 +2,7 @@
 //!
 //! Rates are in GB/s, which is 1000 bytes per microsecond; latencies are in microseconds.
 
-use super::super::{Element, Operation, Reduction};
+use super::super::{Operation, Reduction};
 use super::Kernel;
 use super::symmetric::GRAIN;
 
@@ -95,9 +95,9 @@ impl Fit {
             107..120 => Gpu::Rubin,
             _ => return None,
         };
-        let summed = match (reduction.operation, reduction.element) {
-            (Operation::Sum, Element::Half) => Summed::Half,
-            (Operation::Sum, Element::Fp8) => Summed::Fp8,
+        let summed = match reduction.operation {
+            Operation::Sum if reduction.is_half() => Summed::Half,
+            Operation::Sum if reduction.element.is_fp8() => Summed::Fp8,
             _ => Summed::Other,
         };
         let row = match gpu {

@@ -3,7 +3,7 @@
 use super::super::blocks::{collnet_direct_channels, is_short};
 use super::super::communicator::PathType;
 use super::super::constants::TREE_FACTORS;
-use super::super::{Algo, Arch, Call, Element, Function, Operation, Proto, Reduction};
+use super::super::{Algo, Arch, Call, Function, Proto, Reduction};
 use super::cells::ring_steps;
 use super::decide::{CostModel, Windows};
 use super::{Best, Candidate, Release};
@@ -118,7 +118,7 @@ impl CostModel {
         let latency = latency * times as f32;
         let moving = call.size.0 as f32 / (1000.0 * bandwidth);
         // Rings add 8-bit floats only if nothing else does.
-        let shunned = ring && self.reduction.element == Element::Fp8 && self.comm.ranks > 8;
+        let shunned = ring && self.reduction.element.is_fp8() && self.comm.ranks > 8;
         let many = if shunned { 1024.0 } else { 1.0 };
         match self.release {
             Release::V2_31 => (latency + moving) * many,
@@ -212,12 +212,5 @@ fn eased(steps: i32, each: u64) -> f32 {
 
 /// Whether the switch supports the reduction.
 pub(super) fn switch_adds(reduction: Reduction, function: Function) -> bool {
-    match (reduction.element, reduction.operation) {
-        _ if function == Function::AllGather => true,
-        (Element::Float | Element::Double, operation) => operation == Operation::Sum,
-        (Element::Half | Element::Integer, operation) => {
-            matches!(operation, Operation::Sum | Operation::MinMax)
-        }
-        (Element::Fp8 | Element::Byte, _) => false,
-    }
+    function == Function::AllGather || reduction.is_added_in_switch()
 }

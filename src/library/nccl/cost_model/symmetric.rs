@@ -3,11 +3,12 @@
 //! They read and write the other ranks' memory themselves. If both buffers of a call are in windows,
 //! the best of these kernels is chosen without considering the algorithms.
 
-use super::super::{Call, Chooser, Element, Function, Operation, Proto, since};
+use super::super::{Call, Chooser, Function, Operation, Proto, since};
 use super::decide::CostModel;
 use super::fitted::active_blocks;
 use super::general::switch_adds;
 use super::{Best, Candidate, Copies, Kernel};
+use crate::base::dtype::DataType;
 
 /// Threads of a symmetric kernel's block.
 const THREADS: u32 = 512;
@@ -97,8 +98,8 @@ impl CostModel {
 
     /// Whether symmetric kernels support the call at all.
     fn allows_kernels(&self, function: Function) -> bool {
-        let floats =
-            matches!(self.reduction.element, Element::Float | Element::Half | Element::Fp8);
+        let element = self.reduction.element;
+        let floats = element.is_float() && element != DataType::F64;
         let sums = match self.reduction.operation {
             Operation::Scaled => self.version.has(since::KERNELS_AVERAGE),
             operation => operation == Operation::Sum,
@@ -166,12 +167,12 @@ impl CostModel {
 
     /// Whether the switch supports the reduction for these kernels.
     fn adds_in_switch(&self, function: Function) -> bool {
-        let averages = self.reduction.operation == Operation::Scaled;
-        match self.reduction.element {
-            Element::Fp8 => self.comm.min_cc >= 100,
-            Element::Float | Element::Double | Element::Half | Element::Integer if averages => true,
-            _ => switch_adds(self.reduction, function),
+        let reduction = self.reduction;
+        if reduction.element.is_fp8() {
+            return self.comm.min_cc >= 100;
         }
+        let averages = reduction.operation == Operation::Scaled;
+        averages && reduction.is_addable() || switch_adds(reduction, function)
     }
 
     /// The time of a kernel with its number of blocks, if it may run.

@@ -2,8 +2,8 @@
 
 use crate::model::schedule::{Endpoint, Frame, Schedule, Sends, modulo};
 
-/// A schedule with its roles assigned to other ranks: shifted, to give it another root, or
-/// mirrored.
+/// A schedule with its roles shifted to other ranks, to give it another root: rank r has the role
+/// of r − shift modulo N.
 ///
 /// Chunks keep their numbers and move with their owners: the root of a scatter has the blocks in
 /// the order root, root + 1, … If every rank has its own vector, as in an all-to-all, the chunk
@@ -12,15 +12,7 @@ use crate::model::schedule::{Endpoint, Frame, Schedule, Sends, modulo};
 #[derive(Debug, Clone)]
 pub struct Relabel<S> {
     inner: S,
-    map: Map,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Map {
-    /// Rank r has the role of r − shift modulo N.
-    Shift(u32),
-    /// Rank r has the role of N − 1 − r.
-    Mirror,
+    shift: u32,
 }
 
 impl<S: Schedule> Relabel<S> {
@@ -28,54 +20,32 @@ impl<S: Schedule> Relabel<S> {
     pub fn new(inner: S, root: u32) -> Self {
         let n = inner.ranks().max(1);
         let shift = modulo(u64::from(root % n) + u64::from(n - inner.root() % n), n);
-        Self { inner, map: Map::Shift(shift) }
-    }
-
-    /// `inner` from the other end: rank r does what N − 1 − r did.
-    pub fn mirror(inner: S) -> Self {
-        Self { inner, map: Map::Mirror }
-    }
-
-    /// `inner` with every rank's role taken by the rank `shift` higher.
-    pub fn shift(inner: S, shift: u32) -> Self {
-        let n = inner.ranks().max(1);
-        Self { inner, map: Map::Shift(shift % n) }
+        Self { inner, shift }
     }
 
     /// The rank that has the role of `rank` of the original.
     fn actor(&self, rank: u32) -> u32 {
-        let n = self.inner.ranks();
-        match self.map {
-            Map::Shift(shift) => modulo(u64::from(rank) + u64::from(shift), n),
-            Map::Mirror => n.wrapping_sub(1).wrapping_sub(rank),
-        }
+        modulo(u64::from(rank) + u64::from(self.shift), self.inner.ranks())
     }
 
     /// The rank of the original whose role `rank` has.
     fn part(&self, rank: u32) -> u32 {
         let n = self.inner.ranks();
-        match self.map {
-            Map::Shift(shift) => modulo(u64::from(rank) + u64::from(n - shift), n),
-            Map::Mirror => n.wrapping_sub(1).wrapping_sub(rank),
-        }
+        modulo(u64::from(rank) + u64::from(n - self.shift), n)
     }
 }
 
 impl<S: Schedule> Schedule for Relabel<S> {
     fn frame(&self) -> Frame {
         let inner = self.inner.frame();
-        let mirrors = matches!(self.map, Map::Mirror);
-        let stays = matches!(self.map, Map::Shift(0));
+        let stays = self.shift == 0;
         Frame {
             root: self.actor(inner.root),
-            last_first: inner.last_first ^ mirrors,
             // The blocks of the original stay in place, so ranks and chunks no longer agree.
             turns: inner.turns && stays,
             mirrors: inner.mirrors && stays,
-            // Mirrored neighbours are neighbours; shifted ones may wrap around the end.
-            keeps_order: inner.keeps_order && (mirrors || stays),
-            // The last message of a rank comes from the other side in a mirror.
-            own: inner.own.filter(|_| !mirrors),
+            // Shifted neighbours may wrap around the end.
+            keeps_order: inner.keeps_order && stays,
             ..inner
         }
     }
@@ -85,31 +55,14 @@ impl<S: Schedule> Schedule for Relabel<S> {
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
-        let Endpoint::Rank(rank) = from else {
-            self.inner.sends(round, from, out);
-            return out.rename(|to| self.renamed(to));
+        let from = match from {
+            Endpoint::Rank(rank) => Endpoint::Rank(self.part(rank)),
+            switch @ Endpoint::Switch(_) => switch,
         };
-        self.inner.sends(round, Endpoint::Rank(self.part(rank)), out);
-        out.rename(|to| self.renamed(to));
-        if matches!(self.map, Map::Mirror) {
-            out.sort_by_key(|to| distance(rank, to, self.inner.ranks()));
-        }
-    }
-}
-
-impl<S: Schedule> Relabel<S> {
-    fn renamed(&self, endpoint: Endpoint) -> Endpoint {
-        match endpoint {
+        self.inner.sends(round, from, out);
+        out.rename(|to| match to {
             Endpoint::Rank(rank) => Endpoint::Rank(self.actor(rank)),
             switch @ Endpoint::Switch(_) => switch,
-        }
-    }
-}
-
-/// The distance from `from` up to `to` modulo N; switches come last.
-pub(super) fn distance(from: u32, to: Endpoint, ranks: u32) -> u32 {
-    match to {
-        Endpoint::Rank(to) => modulo(u64::from(to) + u64::from(ranks - from), ranks),
-        Endpoint::Switch(_) => ranks,
+        });
     }
 }

@@ -1,9 +1,9 @@
 //! The objects of an hwloc XML that matter to GPUs, and its matrices of bandwidths.
 
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::Event;
 
 use super::{BETWEEN, Read, Refused, giga};
-use crate::base::xml::Events;
+use crate::base::xml::{Attributes, Events};
 use crate::model::formula::Rational;
 
 /// The role of an object in a fabric.
@@ -80,12 +80,12 @@ pub(super) fn read(text: &str) -> Read<File> {
                 match start.name().as_ref() {
                     "object" => {
                         object = Some(file.objects.len());
-                        let attributes = Attributes::new(start, line)?;
+                        let attributes = Attributes::of(start, line)?;
                         file.object(&attributes, outer, &mut packages)?;
                     }
-                    "info" => file.infos.add(&Attributes::new(start, line)?),
+                    "info" => file.infos.add(&Attributes::of(start, line)?),
                     "distances2" | "distances2hetero" => {
-                        inside = file.begin_matrix(&Attributes::new(start, line)?)?;
+                        inside = file.begin_matrix(&Attributes::of(start, line)?)?;
                     }
                     "indexes" | "u64values" => {
                         let is_matrix = matches!(open.last(), Some((Inside::Matrix, _)));
@@ -131,22 +131,22 @@ enum Inside {
 impl File {
     fn object(
         &mut self,
-        attributes: &Attributes,
+        attributes: &Attributes<'_>,
         parent: Option<usize>,
         packages: &mut usize,
     ) -> Read<()> {
-        let place = attributes.get("pci_busid").to_owned();
-        let kind = match attributes.get("type") {
+        let place = of(attributes, "pci_busid").to_owned();
+        let kind = match of(attributes, "type") {
             // hwloc 1 called a package a socket.
             "Package" | "Socket" => {
                 *packages += 1;
                 Kind::Package { number: *packages - 1 }
             }
             // A host bridge begins a tree and is not a link itself.
-            "Bridge" if !attributes.get("bridge_type").starts_with("0-") => Kind::Bridge,
-            "PCIDev" => device(attributes.get("pci_type"), attributes.get("subtype")),
+            "Bridge" if !of(attributes, "bridge_type").starts_with("0-") => Kind::Bridge,
+            "PCIDev" => device(of(attributes, "pci_type"), of(attributes, "subtype")),
             "OSDev" => {
-                self.mark_gpu(attributes.get("name"), parent);
+                self.mark_gpu(of(attributes, "name"), parent);
                 Kind::Other
             }
             _ => Kind::Other,
@@ -157,8 +157,8 @@ impl File {
             kind,
             bus: bus(&place),
             place,
-            speed: attributes.speed()?,
-            number: attributes.get("gp_index").parse().ok(),
+            speed: speed(attributes)?,
+            number: of(attributes, "gp_index").parse().ok(),
         });
         Ok(())
     }
@@ -177,8 +177,8 @@ impl File {
     }
 
     /// Begins a matrix of links between GPUs; other matrices are ignored.
-    fn begin_matrix(&mut self, attributes: &Attributes) -> Read<Inside> {
-        let of_xgmi = match attributes.get("name") {
+    fn begin_matrix(&mut self, attributes: &Attributes<'_>) -> Read<Inside> {
+        let of_xgmi = match of(attributes, "name") {
             "NVLinkBandwidth" => false,
             "XGMIBandwidth" => true,
             "XeLinkBandwidth" => {
@@ -190,7 +190,7 @@ impl File {
             }
             _ => return Ok(Inside::Other),
         };
-        if attributes.get("indexing") == "os" {
+        if of(attributes, "indexing") == "os" {
             let what = "this matrix uses the operating system's object numbers";
             let help = "only hwloc's own numbers are supported: indexing=\"gp\"";
             return Err(Refused::at(attributes.line, what).help(help).unsupported());
@@ -219,8 +219,8 @@ impl File {
 
 impl Infos {
     /// The first value of each is used: the packages of a host are alike.
-    fn add(&mut self, attributes: &Attributes) {
-        let (name, value) = (attributes.get("name"), attributes.get("value"));
+    fn add(&mut self, attributes: &Attributes<'_>) {
+        let (name, value) = (of(attributes, "name"), of(attributes, "value"));
         let number = || value.parse().unwrap_or(0);
         match name {
             "Architecture" if self.arch.is_empty() => value.clone_into(&mut self.arch),
@@ -259,37 +259,20 @@ fn bus(text: &str) -> u64 {
     })
 }
 
-struct Attributes {
-    line: usize,
-    all: Vec<(String, String)>,
+/// The value of an attribute; empty if it is missing.
+fn of<'a>(attributes: &'a Attributes<'_>, name: &str) -> &'a str {
+    attributes.get(name).unwrap_or("")
 }
 
-impl Attributes {
-    fn new(start: &BytesStart<'_>, line: usize) -> Read<Self> {
-        let mut all = Vec::new();
-        for attribute in start.attributes() {
-            let attribute =
-                attribute.map_err(|e| Refused::at(line, format!("the text is not XML: {e}")))?;
-            all.push((attribute.key.as_ref().to_owned(), attribute.value.into_owned()));
-        }
-        Ok(Self { line, all })
+/// B/s of a PCI link; `None` if hwloc did not know it, which it writes as 0.
+fn speed(attributes: &Attributes<'_>) -> Read<Option<Rational>> {
+    let text = of(attributes, "pci_link_speed");
+    if text.is_empty() {
+        return Ok(None);
     }
-
-    /// The value of an attribute; empty if it is missing.
-    fn get(&self, name: &str) -> &str {
-        let found = self.all.iter().find(|(key, _)| key == name);
-        found.map_or("", |(_, value)| value)
-    }
-
-    /// B/s of a PCI link; `None` if hwloc did not know it, which it writes as 0.
-    fn speed(&self) -> Read<Option<Rational>> {
-        let text = self.get("pci_link_speed");
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let speed = giga(text).ok_or_else(|| {
-            Refused::at(self.line, format!("pci_link_speed=\"{text}\" is not a number of GB/s"))
-        })?;
-        Ok(Some(speed).filter(|speed| *speed > Rational::from_integer(0)))
-    }
+    let speed = giga(text).ok_or_else(|| {
+        let what = format!("pci_link_speed=\"{text}\" is not a number of GB/s");
+        Refused::at(attributes.line, what)
+    })?;
+    Ok(Some(speed).filter(|speed| *speed > Rational::from_integer(0)))
 }
