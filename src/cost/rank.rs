@@ -1,7 +1,7 @@
 //! All algorithms of a collective, fastest first.
 
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Volume};
+use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::price::{OnLinks, Prepared, Price, price_elements};
 use crate::machine::fabric::Fabric;
 use crate::model::algorithm::{Algorithm, Library, Named, Reason, Registry};
