@@ -176,10 +176,6 @@ fn flux(text: &str) -> Option<(u32, u32)> {
 /// The collective that a program of nccl-tests runs: `all_reduce_perf`, `alltoall_perf_mpi`.
 pub(super) fn perf(program: &str) -> Option<Collective> {
     let name = program.strip_suffix("_mpi").unwrap_or(program).strip_suffix("_perf")?;
-    // A call with blocks of different sizes is a different collective.
-    if name.ends_with('v') {
-        return None;
-    }
     name.parse().ok()
 }
 
