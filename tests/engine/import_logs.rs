@@ -427,7 +427,8 @@ fn trap_16_osu_sizes_and_units() {
 
 #[test]
 fn trap_17_osu_says_nothing_of_ranks() {
-    assert_eq!((only(OSU).ranks, only(OSU).ranks_by), (Some(32), Some("command")));
+    let table = only(OSU);
+    assert_eq!((table.ranks, table.ranks_by, table.nodes), (Some(32), Some("command"), Some(2)));
     let none = without(OSU, "srun");
     assert!(error(&none).contains("--n N"));
     let job = r#"{"resources": [{"type": "node", "count": 4, "with": [{"type": "slot", "count": 6}]}], "tasks": [{"count": {"per_slot": 1}}]}"#;

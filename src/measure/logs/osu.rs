@@ -160,6 +160,7 @@ impl Table {
             && let Some(processes) = command.processes
         {
             draft.ranks.push((processes, "command"));
+            draft.nodes = command.nodes;
         }
         draft.library = Some(over.to_owned()).filter(|o| !o.is_empty());
         draft.mode = Mode::Isolated;
