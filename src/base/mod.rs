@@ -1,6 +1,7 @@
 //! Basic types that all modules use: quantities, collectives, errors.
 
 pub mod collective;
+pub mod encoding;
 pub mod error;
 pub mod format;
 pub(crate) mod protobuf;

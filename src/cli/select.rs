@@ -9,6 +9,7 @@ use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
 use collcost::answer::select::{Select, select, select_map};
 use collcost::base::collective::Collective;
+use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, dtype_bytes};
 use collcost::library::engines::{Conditions, Variables};
@@ -258,7 +259,7 @@ fn named(name: &str, site: &Site) -> Result<Box<dyn Policy>> {
     let text = super::input::text(path).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(path.to_owned())
-            .help("name a text file that exists")
+            .help(encoding::mend(&e, "name a text file that exists"))
     })?;
     of_file(read_rules(&text, path)?, path, site)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::super::flags::{count, value};
 use super::super::input;
 use collcost::base::collective::Collective;
+use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::log::Log;
@@ -395,7 +396,7 @@ pub(super) fn text(flag: &str, file: &str) -> Result<String> {
     input::text(file).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(format!("{flag} {file}"))
-            .help("name a text file that exists")
+            .help(encoding::mend(&e, "name a text file that exists"))
     })
 }
 
@@ -404,7 +405,7 @@ pub(super) fn log(file: &str) -> Result<String> {
     input::lossy(file).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(file)
-            .help("name a log file that exists")
+            .help(encoding::mend(&e, "name a log file that exists"))
     })
 }
 
