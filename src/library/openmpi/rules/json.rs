@@ -127,9 +127,16 @@ pub(in crate::library) fn read(text: &str) -> Result<Rules, Refused> {
 
 /// The lines of all algorithms.
 fn lines(text: &str) -> Vec<usize> {
-    let key = |at: &usize| text[at + KEY.len()..].trim_start().starts_with(':');
-    let at = text.match_indices(KEY).map(|(at, _)| at).filter(key);
-    at.map(|at| text[..at].matches('\n').count() + 1).collect()
+    let mut found = Vec::new();
+    let (mut line, mut seen) = (1, 0);
+    for (at, _) in text.match_indices(KEY) {
+        line += text[seen..at].matches('\n').count();
+        seen = at;
+        if text[at + KEY.len()..].trim_start().starts_with(':') {
+            found.push(line);
+        }
+    }
+    found
 }
 
 const KEY: &str = "\"alg\"";
@@ -169,11 +176,33 @@ fn limit(value: Option<&Value>, absent: u64, key: &str, line: usize) -> Result<u
     }
 }
 
-/// From where on another rule may decide: the first of each range, and what is after its last.
-fn edges(ranges: &[(u64, u64)]) -> BTreeSet<u64> {
-    let ends = ranges.iter().flat_map(|&(from, to)| [Some(from), to.checked_add(1)]);
-    std::iter::once(0).chain(ends.flatten()).collect()
+/// From where on which of the ranges is the first that fits, beginning at 0.
+fn first_fitting(ranges: &[(u64, u64)]) -> Vec<(u64, Option<usize>)> {
+    let mut events = vec![(0, None)];
+    for (i, &(from, to)) in ranges.iter().enumerate().filter(|(_, (from, to))| from <= to) {
+        events.push((from, Some((i, true))));
+        events.extend(to.checked_add(1).map(|after| (after, Some((i, false)))));
+    }
+    events.sort_unstable();
+    let (mut fit, mut found) = (BTreeSet::new(), Vec::new());
+    for here in events.chunk_by(|a, b| a.0 == b.0) {
+        for &(i, begins) in here.iter().filter_map(|(_, event)| event.as_ref()) {
+            if begins {
+                fit.insert(i);
+            } else {
+                fit.remove(&i);
+            }
+        }
+        let first = fit.first().copied();
+        if found.last().is_none_or(|&(_, before)| before != first) {
+            found.push((here[0].0, first));
+        }
+    }
+    found
 }
+
+/// The most rules of a collective, which overlapping ranges of ranks can multiply.
+const MOST: usize = 1 << 18;
 
 fn by_ranks(of: Coll, comms: &[(Comm, Vec<usize>)]) -> Result<Vec<CommRules>, Refused> {
     let mut ranges = Vec::with_capacity(comms.len());
@@ -185,14 +214,20 @@ fn by_ranks(of: Coll, comms: &[(Comm, Vec<usize>)]) -> Result<Vec<CommRules>, Re
         ranges.push((from, to));
         tables.push(by_size(of, &comm.rules, lines)?);
     }
-    let rules = |from: u64| {
-        let fits = ranges.iter().position(|&(least, most)| (least..=most).contains(&from));
-        fits.map_or_else(|| vec![MessageRule::new(Bytes(0), 0, Bytes(0))], |i| tables[i].clone())
-    };
-    let from = edges(&ranges).into_iter().filter_map(|from| u32::try_from(from).ok());
-    Ok(from
-        .map(|from| CommRules { from, rules: rules(from.into()), line: Line::default() })
-        .collect())
+    let none = vec![MessageRule::new(Bytes(0), 0, Bytes(0))];
+    let (mut found, mut count) = (Vec::new(), 0);
+    for (from, fits) in first_fitting(&ranges) {
+        let Ok(from) = u32::try_from(from) else { break };
+        let rules = fits.map_or(&none, |i| &tables[i]).clone();
+        count += rules.len();
+        if count > MOST {
+            let line = comms.first().and_then(|(_, lines)| lines.first()).copied().unwrap_or(1);
+            return Err(Refused::at(line, format!("more than {MOST} rules of {}", of.name()))
+                .help("write fewer ranges of communicators, each for many sizes of them"));
+        }
+        found.push(CommRules { from, rules, line: Line::default() });
+    }
+    Ok(found)
 }
 
 fn by_size(of: Coll, rules: &[Message], lines: &[usize]) -> Result<Vec<MessageRule>, Refused> {
@@ -211,12 +246,12 @@ fn by_size(of: Coll, rules: &[Message], lines: &[usize]) -> Result<Vec<MessageRu
             line: Line(line),
         });
     }
-    let at = |from: u64| {
-        let fits = ranges.iter().position(|&(least, most)| (least..=most).contains(&from));
-        let none = MessageRule::new(Bytes(0), 0, Bytes(0));
-        MessageRule { from: Bytes(from), ..fits.map_or(none, |i| read[i]) }
+    let none = MessageRule::new(Bytes(0), 0, Bytes(0));
+    let at = |(from, fits): (u64, Option<usize>)| MessageRule {
+        from: Bytes(from),
+        ..fits.map_or(none, |i| read[i])
     };
-    Ok(edges(&ranges).into_iter().map(at).collect())
+    Ok(first_fitting(&ranges).into_iter().map(at).collect())
 }
 
 /// An algorithm by its number or its name.
