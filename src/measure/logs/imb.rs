@@ -41,16 +41,20 @@ const USED: &[(&str, Tested)] = &[
 
 const ONE_SIDED: &str = "one-sided transfers are neither messages nor collectives";
 
+/// Their counts are equal, but a fit of both would mix two algorithms.
+const COUNTS: &str =
+    "a call with counts may use another algorithm than the one without in the same run";
+
 /// Benchmarks that are not used, and why.
 const UNUSED: &[(&str, &str)] = &[
     (
         "Exchange",
         "each rank exchanges with two others at once: neither a single message nor a collective",
     ),
-    ("Allgatherv", "a call with blocks of different sizes is a different one"),
-    ("Gatherv", "a call with blocks of different sizes is a different one"),
-    ("Scatterv", "a call with blocks of different sizes is a different one"),
-    ("Alltoallv", "a call with blocks of different sizes is a different one"),
+    ("Allgatherv", COUNTS),
+    ("Gatherv", COUNTS),
+    ("Scatterv", COUNTS),
+    ("Alltoallv", COUNTS),
     ("PingPongSpecificSource", "messages from any source are matched differently"),
     ("PingPingSpecificSource", "messages from any source are matched differently"),
     ("Uniband", "many messages in flight at once give no time for one"),
