@@ -94,7 +94,7 @@ impl Collective {
             AllReduce => &["ar", "allr", "psum"],
             AllGather => &["ag", "allg"],
             ReduceScatter => &["rs", "reducescatterblock"],
-            AllToAll => &["a2a", "alltoallv"],
+            AllToAll => &["a2a"],
             Broadcast => &["bc", "bcast"],
             Reduce => &["red"],
             SendRecv => &["p2p", "pt2pt"],
@@ -159,8 +159,20 @@ impl FromStr for Collective {
         plain.make_ascii_lowercase();
         let plain = plain.strip_prefix("mpi").or(plain.strip_prefix("nccl")).unwrap_or(&plain);
         let plain = plain.strip_suffix("perf").unwrap_or(plain);
-        let found = Self::ALL.iter().find(|c| c.id() == plain || c.aliases().contains(&plain));
-        found.copied().ok_or_else(|| {
+        let named = |name: &str| {
+            Self::ALL.iter().copied().find(|c| c.id() == name || c.aliases().contains(&name))
+        };
+        // A call with counts is not priced as one with equal blocks behind the user's back.
+        let equal = plain.strip_suffix('v').and_then(named);
+        if let Some(equal @ (AllGather | AllToAll | Scatter | Gather)) = equal {
+            let id = equal.id();
+            return Err(Error::input(format!(
+                "`{text}` has a count for every rank, and only collectives with equal blocks are \
+                 priced"
+            ))
+            .help(format!("if all counts are equal, name {id}")));
+        }
+        named(plain).ok_or_else(|| {
             Error::input(format!("`{text}` is not a collective")).help(did_you_mean(
                 plain,
                 Self::ALL.iter().map(|c| c.id()),
@@ -192,6 +204,15 @@ mod tests {
         }
         assert_eq!("bcast".parse::<Collective>().unwrap(), Broadcast);
         assert!("alreduce".parse::<Collective>().unwrap_err().to_string().contains("`allreduce`"));
+    }
+
+    #[test]
+    fn a_call_with_counts_is_not_one_with_equal_blocks() {
+        for text in ["alltoallv", "MPI_Alltoallv", "alltoallv_perf", "a2av", "gatherv"] {
+            let error = text.parse::<Collective>().unwrap_err().to_string();
+            assert!(error.contains("a count for every rank"), "{error}");
+        }
+        assert!(!"reducev".parse::<Collective>().unwrap_err().to_string().contains("count"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod collective;
 pub mod dtype;
+pub mod encoding;
 pub mod error;
 pub mod format;
 pub(crate) mod protobuf;

@@ -74,6 +74,13 @@ fn said(message: &str) -> (String, Option<String>) {
     let mut lines = message.lines().map(str::trim);
     let first = lines.next().unwrap_or("cannot be read");
     let second = lines.next().map(str::to_owned);
+    if let Some(key) = first.strip_prefix("missing field `") {
+        let help = match key.trim_end_matches('`') {
+            "schema" => "begin the file with schema = 1".to_owned(),
+            key => format!("add {key} = …"),
+        };
+        return (first.to_owned(), Some(help));
+    }
     let Some((what, expected)) = first.split_once(", expected ") else {
         return (first.to_owned(), second);
     };

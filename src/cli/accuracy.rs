@@ -11,6 +11,7 @@ use super::format::{FormatFlag, Report};
 use super::import::log;
 use super::input;
 use collcost::answer;
+use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::measure::accuracy;
 use collcost::measure::accuracy::answer::{
@@ -197,6 +198,6 @@ fn text(file: &str) -> Result<String> {
     input::text(file).map_err(|e| {
         Error::input(format!("the map of tables to machines cannot be read: {e}"))
             .at(file)
-            .help("name a file of file,profile")
+            .help(encoding::mend(&e, "name a file of file,profile"))
     })
 }

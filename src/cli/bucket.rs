@@ -7,6 +7,7 @@ use super::flags::{OnFlags, size, value};
 use super::format::{FormatFlag, Report};
 use collcost::Collective;
 use collcost::answer;
+use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Seconds};
 use collcost::machine::sample::DataType;
@@ -123,7 +124,7 @@ impl Args {
             let text = super::input::text(file).map_err(|e| {
                 Error::input(format!("the list of parameters cannot be read: {e}"))
                     .at(format!("--params {file}"))
-                    .help("name a JSON file of names and shapes")
+                    .help(encoding::mend(&e, "name a JSON file of names and shapes"))
             })?;
             let read = Gradients::parse(&text, typed.unwrap_or(DataType::F32));
             return read.map_err(|e| e.within(file));

@@ -51,7 +51,7 @@ band is, and is at risk in between.
 Exit code 0: no budget fails. 1: a budget fails or, with --strict, is at risk. 2: the file is wrong;
 all its faults are listed.")]
 pub(super) struct Args {
-    /// The file of budgets; default: collcost.toml
+    /// The file of budgets, or - for standard input; default: collcost.toml
     #[arg(value_name = "FILE", default_value = "collcost.toml", hide_default_value = true)]
     file: String,
     #[command(flatten)]
@@ -90,6 +90,12 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let format = self.format.get()?;
         let writes = self.writes()?;
+        if self.update && self.file == "-" {
+            return Err(Error::input("standard input cannot be updated")
+                .at("check - --update")
+                .help("name the file into which the limits are written")
+                .into());
+        }
         let at =
             self.at.as_ref().map(|at| at.parse::<Point>().map_err(|e| e.at(format!("--at {at}"))));
         let at = at.transpose()?;

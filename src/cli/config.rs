@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use super::Stop;
 use super::format::{FormatFlag, Report};
 use collcost::answer;
+use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::plan::config::{Layer, Settings};
 use collcost::view;
@@ -110,6 +111,6 @@ fn read(path: &Path, name: &str) -> Result<Option<String>> {
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(e) => Err(Error::input(format!("the settings cannot be read: {e}"))
             .at(name.to_owned())
-            .help("make it readable, or remove it")),
+            .help(encoding::mend(&e, "make it readable, or remove it"))),
     }
 }

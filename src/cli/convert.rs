@@ -129,6 +129,8 @@ fn sorted(words: &[String]) -> Result<Sorted> {
                         Error::input(format!("`{part}` is a second collective")).help("name one")
                     );
                 }
+                // `alltoallv` is a collective, though not one that is known.
+                (_, Err(_), Err(error)) if part.ends_with('v') => return Err(error),
                 (_, Err(error), _) => return Err(error),
             }
         }

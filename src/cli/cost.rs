@@ -12,6 +12,7 @@ use collcost::answer::what_if::what_if;
 use collcost::answer::{self, Map, Sweep};
 use collcost::base::collective::Collective;
 use collcost::base::dtype::DataType;
+use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::base::quantity::{Bytes, Seconds};
@@ -471,8 +472,10 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
         return Ok(vec![(size.trim().parse()?, time)]);
     }
     let seen = super::input::lossy(text).map_err(|e| {
-        Error::input(format!("the log cannot be read: {e}"))
-            .help("write a size and its time as 1MiB=88us, or name a log of nccl-tests")
+        Error::input(format!("the log cannot be read: {e}")).help(encoding::mend(
+            &e,
+            "write a size and its time as 1MiB=88us, or name a log of nccl-tests",
+        ))
     })?;
     let asked =
         logs::Asked { ranks: Some(query.shape.ranks), collective: Some(query.shape.collective) };

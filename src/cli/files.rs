@@ -15,7 +15,8 @@ impl Files for Here {
     }
 
     fn text(&self, path: &str) -> Result<String> {
-        super::input::text(path).map_err(|e| unreadable(path, &e))
+        let text = if path == "-" { super::input::standard() } else { super::input::text(path) };
+        text.map_err(|e| unreadable(path, &e))
     }
 
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {

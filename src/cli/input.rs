@@ -8,7 +8,9 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::OnceLock;
 
+use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
 use collcost::measure::logs::Input;
@@ -18,6 +20,9 @@ const TEXT: u64 = 128 << 20;
 
 /// The longest log, which is read line by line.
 const LOG: u64 = 4 << 30;
+
+/// The beginning of a file by which it is known as text.
+const HEAD: usize = 1 << 10;
 
 /// A text of many similar words packs to a thirtieth of its size. A constant one packs to a
 /// thousandth, and is not a log.
@@ -42,17 +47,30 @@ pub(super) fn text_at(place: impl Into<String>, file: impl AsRef<Path>) -> Resul
     text(file).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(place)
-            .help("name a text file that exists")
+            .help(encoding::mend(&e, "name a text file that exists"))
     })
+}
+
+/// Standard input as text. It can be read only once, and files of budgets or steps are asked for again.
+///
+/// # Errors
+/// As [`text`].
+pub(super) fn standard() -> io::Result<String> {
+    static READ: OnceLock<io::Result<String>> = OnceLock::new();
+    match READ.get_or_init(|| whole(io::stdin(), TEXT)) {
+        Ok(text) => Ok(text.clone()),
+        Err(e) => Err(io::Error::new(e.kind(), e.to_string())),
+    }
 }
 
 /// A whole file that other programs wrote into; bytes that are not text are replaced.
 ///
 /// # Errors
-/// The system's; a file that is too long.
+/// The system's; a file that is not text from its beginning, or is too long.
 pub(super) fn lossy(file: impl AsRef<Path>) -> io::Result<String> {
     let mut bytes = Vec::new();
     Bounded::new(File::open(file)?, TEXT).read_to_end(&mut bytes)?;
+    encoding::refuse(&bytes[..bytes.len().min(HEAD)])?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -71,9 +89,9 @@ pub(super) fn bytes(file: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 /// # Errors
 /// The system's; data that are not text, or are too long.
 pub(super) fn whole(from: impl Read, most: u64) -> io::Result<String> {
-    let mut text = String::new();
-    Bounded::new(from, most).read_to_string(&mut text)?;
-    Ok(text)
+    let mut bytes = Vec::new();
+    Bounded::new(from, most).read_to_end(&mut bytes)?;
+    encoding::text(bytes)
 }
 
 /// A log, unpacked if it is packed; `-` is standard input.

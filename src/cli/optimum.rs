@@ -124,13 +124,19 @@ pub(super) fn read_fabric(file: &str) -> Result<Graph> {
     fabric_in(&Disk.text(file).map_err(|e| e.at(format!("--fabric {file}")))?, file)
 }
 
+const FABRICS: &str = "give a fabric in TOML or JSON, a topology of NCCL or hwloc (XML), an \
+                       InfraGraph, or a network of ASTRA-sim or ns-3";
+
 /// The fabric that the text of `file` describes: XML that is not hwloc's is a topology that NCCL
 /// dumped.
 pub(super) fn fabric_in(text: &str, file: &str) -> Result<Graph> {
     match Graph::foreign(text, file) {
         Some(graph) => graph,
         None if text.trim_start().starts_with('<') => {
-            nccl::fabric(&nccl::topology_file::read(text, file)?)
+            let read = nccl::topology_file::read(text, file);
+            // Any other XML, such as a platform of SimGrid.
+            let other = !["<system", "<graphs"].iter().any(|root| text.contains(root));
+            nccl::fabric(&read.map_err(|e| if other { e.help(FABRICS) } else { e })?)
         }
         None => Graph::parse(text, file),
     }

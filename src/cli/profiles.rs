@@ -11,6 +11,7 @@ use super::config::folder;
 use super::format::{FormatFlag, OfProfile, Report};
 use super::optimum::{fabric_in, read_fabric};
 use collcost::answer::{self, Entry};
+use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::library::nccl::topology_file;
@@ -194,7 +195,7 @@ pub(super) fn find(name: &str) -> Result<Profile> {
         super::input::text(path).map_err(|e| {
             Error::profile(format!("{what} cannot be read: {e}"))
                 .at(format!("{origin}: {key} = \"{file}\""))
-                .help("name a file in the folder of the profile")
+                .help(encoding::mend(&e, "name a file in the folder of the profile"))
         })
     };
     if let Some(file) = &profile.fabric_file {
@@ -255,13 +256,21 @@ impl Source {
         if let Some((_, path)) = own.iter().find(|(known, _)| same(known, name)) {
             return Self::read(&path.to_string_lossy());
         }
+        // It is not read: names of machines also come from agents, for which no files are read.
+        if Path::new(name).exists() {
+            return Err(Error::profile(format!("the file `{name}` is not called like a profile"))
+                .help(format!(
+                    "write ./{name} if it is one, TOML that begins with schema = 1; `collcost \
+                     profiles` lists the known machines"
+                )));
+        }
         Err(profile::unknown(name, own.iter().map(|(known, _)| known.as_str())))
     }
 
     fn read(file: &str) -> Result<Self> {
         let text = super::input::text(file).map_err(|e| {
             Error::profile(format!("the profile cannot be read: {e}"))
-                .help("name a TOML file, or a machine such as dgx-h100")
+                .help(encoding::mend(&e, "name a TOML file, or a machine such as dgx-h100"))
         })?;
         Ok(Self::File(file.to_owned(), text))
     }
@@ -276,7 +285,17 @@ impl Source {
     fn profile(&self) -> Result<Profile> {
         match self {
             Self::BuiltIn(name) => Profile::builtin(name),
-            Self::File(file, text) => Profile::parse(text, file),
+            Self::File(file, text) => Profile::parse(text, file).map_err(|refused| {
+                match text.lines().any(|line| line.trim_start().starts_with("schema")) {
+                    true => refused,
+                    false => Error::profile("the file is not the profile of a machine")
+                        .at(file.clone())
+                        .help(
+                            "a profile is TOML that begins with schema = 1; `collcost profiles \
+                             show dgx-h100 --format toml` prints one",
+                        ),
+                }
+            }),
         }
     }
 

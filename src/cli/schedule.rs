@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{chakra, input};
+use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::exchange::import;
 use collcost::exchange::import::Foreign;
@@ -23,6 +24,9 @@ pub(super) fn text(file: &str) -> Result<String> {
     input::text(file).map_err(|e| {
         Error::input(format!("the schedule cannot be read: {e}"))
             .at(format!("--schedule {file}"))
-            .help("name a text file; if it is too long, use fewer ranks or segments")
+            .help(encoding::mend(
+                &e,
+                "name a text file; if it is too long, use fewer ranks or segments",
+            ))
     })
 }

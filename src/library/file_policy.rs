@@ -67,8 +67,11 @@ impl Policy for OpenMpi {
             .and_then(|coll| self.rules.rule(coll, call.ranks, call.size));
         let Some(rule) = ruled.filter(|rule| rule.algorithm > 0) else {
             let why = match ruled {
-                Some(rule) => format!("{}:{} leaves it to the library", self.file, rule.line.0),
-                None => format!("{} has no rule for {}", self.file, rules.name),
+                // A rule without a line fills what the ranges of JSON do not cover.
+                Some(rule) if rule.line.0 > 0 => {
+                    format!("{}:{} leaves it to the library", self.file, rule.line.0)
+                }
+                _ => format!("{} has no rule for {}", self.file, rules.name),
             };
             let choice = self.own.choose(call)?;
             return Ok(Choice { rule: format!("{why}: {}", choice.rule), ..choice });

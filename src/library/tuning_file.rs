@@ -44,7 +44,10 @@ pub fn read_rules(text: &str, file: &str) -> Result<TuningFile> {
     let lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
     let first = lines.clone().next().unwrap_or("");
     let number = |c: char| c.is_ascii_digit();
-    if first.starts_with('{') {
+    if first.starts_with('{') && openmpi::rules::json::is(text) {
+        let read = openmpi::rules::json::read(text).map_err(|refused| refused.error(file));
+        read.map(TuningFile::OpenMpi)
+    } else if first.starts_with('{') {
         read_mpich_json(text, file).map(TuningFile::Mpich)
     } else if first.starts_with(number) || first.starts_with(openmpi::rules::read::VERSION) {
         read_openmpi_rules(text, file).map(TuningFile::OpenMpi)

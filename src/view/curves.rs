@@ -32,6 +32,10 @@ pub fn curves(report: &Fitted) -> Page {
     }
     page.entries("note     ", &report.notes);
     page.entry("note     ", BAND);
+    let misses = |kind| report.curves.iter().any(|c| c.held_out.iter().all(|h| h.held != kind));
+    if SHOWN.into_iter().any(misses) {
+        page.entry("note     ", UNSTATED);
+    }
     if let Some(file) = &report.written {
         page.entry("written  ", file);
     }
@@ -91,6 +95,12 @@ fn protocols(page: &mut Page, report: &Fitted) {
     }
 }
 
+/// The kinds of errors in the table.
+const SHOWN: [&str; 3] = ["size", "between", "more"];
+
+const UNSTATED: &str = "–: too few sizes or ranks, or too distant sizes, to hold one out; bands of expectations \
+                        are then those of published measurements";
+
 const BAND: &str = "last three columns: p10 and p90 of measured over expected for a held-out size, a \
                     held-out number of ranks between others, and one beyond all others";
 
@@ -118,7 +128,7 @@ fn row(curve: &CurveView) -> Vec<Cell> {
             format!("{:+.0} {:+.0}", 100.0 * (h.low - 1.0), 100.0 * (h.high - 1.0))
         }))
     };
-    vec![
+    let mut cells = vec![
         Cell::same(curve.collective.id()),
         Cell::same(curve.dtype.map_or("any", DataType::id)),
         Cell::same(placed(&curve.placed)),
@@ -126,10 +136,9 @@ fn row(curve: &CurveView) -> Vec<Cell> {
         Cell::same(format!("{} to {}", Bytes(curve.from_bytes), Bytes(curve.to_bytes))),
         Cell::same(format!("{:.2}", curve.delta)),
         Cell::same(format!("{:.2}", curve.shape)),
-        held("size"),
-        held("between"),
-        held("more"),
-    ]
+    ];
+    cells.extend(SHOWN.map(held));
+    cells
 }
 
 /// `2, 4, 8`, `16 on 2, 32 on 4`.

@@ -491,6 +491,75 @@ fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
     }
 }
 
+#[test]
+fn files_of_another_kind_are_refused_as_what_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let utf16: Vec<u8> = "\u{feff}schema = 1\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let utf16 = file("utf16", &utf16);
+    let binary = file("binary", b"\x7fELF\x02\x01\x01\0\0\0\xff");
+    let said = |line: &str| {
+        let answer = output(line);
+        assert_eq!(answer.status.code(), Some(2), "{line}");
+        // `check` lists faults as results.
+        text(&answer.stdout) + &text(&answer.stderr)
+    };
+    for verb in [
+        "allreduce 1MiB -n 8 --on",
+        "optimum allreduce --fabric",
+        "verify --schedule",
+        "nccl log",
+        "plan",
+        "check",
+        "fit",
+        "choose allreduce 1MiB -n 8 --policy rules-file:",
+    ] {
+        let space = if verb.ends_with(':') { "" } else { " " };
+        let said_of = |file: &str| said(&format!("{verb}{space}{file}"));
+        let error = said_of(&utf16);
+        assert!(error.contains("UTF-16") && error.contains("iconv"), "{verb}: {error}");
+        let error = said_of(&binary);
+        assert!(error.contains("binary, not text"), "{verb}: {error}");
+    }
+    let on = |file: &str| said(&format!("allreduce 1MiB -n 8 --on {file}"));
+    for file in [file("empty", b""), file("prose", b"hello\n")] {
+        assert!(on(&file).contains("begins with schema = 1"), "{file}");
+    }
+    // A name without a folder or an ending is that of a machine: such a file is not read.
+    let here = collcost("allreduce 1MiB -n 8 --on prose").current_dir(folder.path()).output();
+    assert!(text(&here.unwrap().stderr).contains("write ./prose"));
+    let platform = file("platform.xml", b"<platform version=\"4.1\"/>\n");
+    let error = said(&format!("optimum allreduce --fabric {platform}"));
+    assert!(error.contains("<platform>") && error.contains("ns-3"), "{error}");
+    let dragonfly = b"[generate]\nkind = \"dragonfly\"\ngroups = 2\nrouters = 2\nhosts = 2\n\
+                      global = 1\nbw = \"50GB/s\"\n";
+    let error = said(&format!("optimum allreduce --fabric {}", file("d.toml", dragonfly)));
+    assert!(error.contains("add local_bw"), "{error}");
+}
+
+#[test]
+fn budgets_come_from_standard_input_too() {
+    let asked = |line: &str, budgets: &str| {
+        let mut command = collcost(line);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(budgets.as_bytes()).unwrap();
+        let answer = child.wait_with_output().unwrap();
+        (answer.status.code(), text(&answer.stdout))
+    };
+    let budget = "[[budget]]\nname = \"gradients\"\ncollective = \"allreduce\"\nn = 64\n\
+                  size = \"1GiB\"\nprofile = \"dgx-h100\"\nmax_time = \"60ms\"\n";
+    let (code, said) = asked("check -", budget);
+    assert!(code == Some(0) && said.contains("gradients"), "{code:?} {said}");
+    assert_eq!(asked("check -", &budget.replace("60ms", "60us")).0, Some(1));
+    let (code, said) = asked("check -", "[[budget]]\n");
+    assert!(code == Some(2) && said.contains("-:1"), "{code:?} {said}");
+    assert!(refusal("check - --update").contains("cannot be updated"));
+}
+
 #[cfg(unix)]
 #[test]
 fn what_is_no_file_stays_what_it_is() {

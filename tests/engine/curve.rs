@@ -145,6 +145,25 @@ fn an_expectation_says_what_it_rests_on() {
 }
 
 #[test]
+fn where_nothing_was_held_out_no_error_is_stated_and_the_band_is_wide() {
+    let truth = known(vec![component(Steps::Ring, 8e-6, 0.9e-6, 300e9)], 0.3, 0.2);
+    let mut rows = times(&truth, &[placed(64, 1)]);
+    rows.truncate(2);
+    let found = fit(&rows, &asked()).unwrap();
+    assert_eq!(found.bands.iter().count(), 0);
+    let wide = |of: Placed| {
+        let told = found.expect(of, rows[0].size).unwrap();
+        (told.low.0 / told.time.0, told.high.0 / told.time.0)
+    };
+    assert!(near(wide(placed(64, 1)).1, 1.22, 0.01), "sizes far apart");
+    // Between ranks that differ by one as between those that differ by a factor of two.
+    assert!(wide(placed(65, 1)).1 > 1.4 && wide(placed(65, 1)) == wide(placed(128, 1)));
+    assert!(wide(placed(63, 1)).0 < 0.75 && wide(placed(63, 1)) == wide(placed(32, 1)));
+    let stated = fit(&times(&truth, &NODE), &asked()).unwrap();
+    assert_eq!(stated.bands.iter().count(), 4);
+}
+
+#[test]
 fn the_same_times_give_the_same_curve() {
     let truth = known(vec![component(Steps::Tree, 8e-6, 0.9e-6, 300e9)], 0.3, 0.2);
     let rows = times(&truth, &NODE);

@@ -228,6 +228,10 @@ l1: recv 8b from 1 tag 1
 ";
     assert!(verify(&import::read(good, "x").unwrap().list).is_ok());
     let with = |from: &str, to: &str| good.replace(from, to);
+    // As in LogGOPSim's grammar, braces need no lines of their own.
+    let short = with("num_ranks 3", "num_ranks 4").replace("}\nrank 1 {", "} rank 1 { // second");
+    assert!(import::read(&format!("{short}rank 3 {{ }}\n"), "x").is_ok());
+    assert!(import::read(&format!("{short}rank 3{{}}\n"), "x").is_ok());
     let cases = [
         (
             with("l1: recv 8b from 1 tag 1\n", ""),

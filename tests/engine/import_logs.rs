@@ -1,6 +1,8 @@
 //! Logs of benchmarks: one test a trap of their formats, named after it, and what is refused.
 
-use collcost::Collective::{AllGather, AllReduce, AllToAll, Barrier, Broadcast, ReduceScatter};
+use collcost::Collective::{
+    AllGather, AllReduce, AllToAll, Barrier, Broadcast, Gather, ReduceScatter, Scatter,
+};
 use collcost::base::quantity::{Bytes, Seconds};
 use collcost::machine::sample::{DataType, Op};
 use collcost::measure::logs::{self, Asked, Imported, Measured, Row, Table, Tested};
@@ -392,6 +394,27 @@ fn trap_16_osu_sizes_and_units() {
     let exchange = OSU.replace("Allreduce", "All-to-All Personalized Exchange");
     assert_eq!(only(&exchange).rows[0].size, Bytes(4 * 32), "a block for a peer");
     assert_eq!(only(&OSU.replace("Allreduce", "Reduce_scatter")).rows[0].size, Bytes(4));
+    for (title, collective) in [
+        ("All-to-Allv Personalized Exchange", AllToAll),
+        ("Allgatherv", AllGather),
+        ("Gatherv", Gather),
+        ("Scatterv", Scatter),
+        ("Reduce_scatter_block", ReduceScatter),
+    ] {
+        let log = OSU.replace("Allreduce", title).replace("osu_allreduce", "osu_x");
+        let table = only(&log);
+        assert_eq!(table.tested, Tested::Collective(collective), "equal counts");
+        assert_eq!(table.warnings.is_empty(), collective == ReduceScatter, "{title}");
+    }
+    for (title, why) in [
+        ("All-to-Allw Personalized Exchange", "datatype"),
+        ("Allgatherv Persistent", "set up before"),
+        ("Non-blocking Gatherv", "overlaps"),
+        ("Neighborhood Allgatherv", "neighbours"),
+    ] {
+        let refused = look(&OSU.replace("Allreduce", title)).tables[0].refused.clone().unwrap();
+        assert!(refused.what.contains(why), "{title}: {}", refused.what);
+    }
     let both = &look(OSU_P2P).tables[1];
     assert_eq!(both.tested, Tested::Rate { both_ways: true });
     let Measured::Rate(rate) = both.rows[6].measured else { panic!("a rate") };
@@ -404,7 +427,8 @@ fn trap_16_osu_sizes_and_units() {
 
 #[test]
 fn trap_17_osu_says_nothing_of_ranks() {
-    assert_eq!((only(OSU).ranks, only(OSU).ranks_by), (Some(32), Some("command")));
+    let table = only(OSU);
+    assert_eq!((table.ranks, table.ranks_by, table.nodes), (Some(32), Some("command"), Some(2)));
     let none = without(OSU, "srun");
     assert!(error(&none).contains("--n N"));
     let job = r#"{"resources": [{"type": "node", "count": 4, "with": [{"type": "slot", "count": 6}]}], "tasks": [{"count": {"per_slot": 1}}]}"#;

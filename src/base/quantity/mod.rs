@@ -42,11 +42,15 @@ pub struct SecondsPerByte(pub f64);
 pub struct Ratio(pub f64);
 
 const SIZE_UNITS: &[Unit] = &[
+    Unit::new("EiB", 1_152_921_504_606_846_976.0),
+    Unit::new("PiB", 1_125_899_906_842_624.0),
     Unit::new("TiB", 1_099_511_627_776.0),
     Unit::new("GiB", 1_073_741_824.0),
     Unit::new("MiB", 1_048_576.0),
     Unit::new("KiB", 1_024.0),
     Unit::new("B", 1.0),
+    Unit::new("EB", 1e18),
+    Unit::new("PB", 1e15),
     Unit::new("TB", 1e12),
     Unit::new("GB", 1e9),
     Unit::new("MB", 1e6),
@@ -147,7 +151,7 @@ fn parameters(text: &str, count: &str, dtype: &str) -> Result<Bytes> {
 fn whole(text: &str, bytes: f64) -> Result<Bytes> {
     // 2^63 bytes is far above any buffer and still exact to print.
     if bytes > 9.2e18 {
-        return Err(Error::input(format!("`{text}` is more than any memory: at most 8 EiB")));
+        return Err(Error::input(format!("`{text}` is more than any memory: below 8 EiB")));
     }
     if bytes < 0.0 {
         return Err(Error::input(format!("`{text}` is negative: a size is 0 bytes or more")));
@@ -166,6 +170,8 @@ fn long_prefix(prefix: &str) -> &'static str {
         "k" | "K" => "kilo",
         "m" | "M" => "mega",
         "g" | "G" => "giga",
+        "p" | "P" => "peta",
+        "e" | "E" => "exa",
         _ => "tera",
     }
 }
@@ -176,6 +182,8 @@ fn power(prefix: &str, base: u32) -> String {
         "K" => 1,
         "M" => 2,
         "G" => 3,
+        "P" => 5,
+        "E" => 6,
         _ => 4,
     };
     format!("{base}^{} bytes", step * rank)

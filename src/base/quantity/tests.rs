@@ -17,6 +17,8 @@ fn sizes_are_binary_as_in_nccl_tests_unless_a_b_follows() {
     assert_eq!(size(" 7B @ bf16 "), 14_000_000_000);
     assert_eq!(size("70e9@fp8"), 70_000_000_000);
     assert_eq!(size("7B"), 7);
+    assert_eq!((size("1EiB"), size("2PiB"), size("1PB")), (1 << 60, 1 << 51, 10_u64.pow(15)));
+    assert!("8EiB".parse::<Bytes>().unwrap_err().what().contains("below 8 EiB"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::super::flags::{count, value};
 use super::super::input;
 use collcost::base::collective::Collective;
+use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::log::Log;
@@ -400,7 +401,7 @@ pub(super) fn log(file: &str) -> Result<String> {
     input::lossy(file).map_err(|e| {
         Error::input(format!("the file cannot be read: {e}"))
             .at(file)
-            .help("name a log file that exists")
+            .help(encoding::mend(&e, "name a log file that exists"))
     })
 }
 

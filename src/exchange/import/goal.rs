@@ -104,19 +104,27 @@ impl Reader {
         if let Some(comment) = line.strip_prefix("//") {
             return self.comment(comment.trim(), at);
         }
-        let mut words = [""; 12];
+        // `rank 2 { }`: braces need no line and no blanks of their own.
+        let spaced = line.replace('{', " { ").replace('}', " } ");
+        let line = if line.contains(['{', '}']) { spaced.as_str() } else { line };
+        let mut words = [""; 16];
         let mut count = 0;
         for word in line.split_whitespace() {
             *words.get_mut(count).ok_or_else(|| Refused::at(at, "too many words"))? = word;
             count += 1;
         }
-        match words[..count] {
+        self.words(&words[..count], at)
+    }
+
+    fn words(&mut self, words: &[&str], at: usize) -> Result<(), Refused> {
+        match *words {
             [] => Ok(()),
-            ["num_ranks", count] => {
+            [comment, ..] if comment.starts_with("//") => Ok(()),
+            ["num_ranks", count, ref rest @ ..] => {
                 self.ranks = Some(number(Some(count), "number of ranks", at)?);
-                Ok(())
+                self.words(rest, at)
             }
-            ["rank", rank, "{"] if self.rank.is_none() => {
+            ["rank", rank, "{", ref rest @ ..] if self.rank.is_none() => {
                 let rank: u32 = number(Some(rank), "rank", at)?;
                 let ranks = self.ranks.unwrap_or(0);
                 if rank >= ranks {
@@ -127,11 +135,11 @@ impl Reader {
                 }
                 self.rank = Some(rank);
                 self.labels.clear();
-                Ok(())
+                self.words(rest, at)
             }
-            ["}"] if self.rank.is_some() => {
+            ["}", ref rest @ ..] if self.rank.is_some() => {
                 self.rank = None;
-                Ok(())
+                self.words(rest, at)
             }
             [label, how @ ("requires" | "irequires"), other] => {
                 let (operation, earlier) = (self.label(label, at)?, self.label(other, at)?);
@@ -139,7 +147,7 @@ impl Reader {
                 self.operations.requires.push((operation, earlier, once));
                 Ok(())
             }
-            _ => self.operation(&words[..count], at),
+            _ => self.operation(words, at),
         }
     }
 
@@ -289,7 +297,17 @@ impl Reader {
                 Does::Compute(_) => {}
             }
         }
-        let pairs = ends.matched().map_err(|odd| Refused::at(line(odd.at), odd.what))?;
+        let pairs = ends.matched().map_err(|odd| {
+            let help = match odd.sent_at {
+                None => "compare ranks and tags at both ends: each send has a `recv` of its own".to_owned(),
+                Some(sent_at) => format!(
+                    "line {} sends it, the same tag in order: write one number of bytes at both ends, or a \
+                     tag of its own for each message",
+                    line(sent_at)
+                ),
+            };
+            Refused::at(line(odd.at), odd.what).help(help)
+        })?;
         for &(send, receive) in &pairs {
             program.require(receive as usize, send as usize);
         }

@@ -64,7 +64,10 @@ impl Program {
             let lines: Vec<String> = path.iter().map(|&n| self.line(n).to_string()).collect();
             let first = path.first().map_or(1, |&node| self.line(node));
             let what = format!("a cycle: lines {} wait for each other", lines.join(", "));
-            return Err(Refused::at(first, what));
+            return Err(Refused::at(first, what).help(
+                "each of them waits for the next, by order, by a dependency or as a receive for its \
+                 send: leave out one dependency, or send before receiving",
+            ));
         }
         let mut nodes: Vec<usize> = (0..count).collect();
         nodes.sort_by_key(|&node| (level[node], node));

@@ -84,8 +84,14 @@ pub(super) struct Away {
 /// A tier without any errors is known to a factor of three.
 const UNSEEN: Band = Band { low: -1.1, high: 1.1 };
 
+/// At the measured ranks, if no size could be held out or sizes are far apart, on one node and on several: published
+/// curves of NCCL and Open MPI at three sizes.
+const SPARSE_INSIDE: Band = Band { low: -0.06, high: 0.20 };
+const SPARSE_BETWEEN: Band = Band { low: -0.29, high: 0.52 };
+
 /// From one number of ranks to twice as many, if nothing else of the tier was fitted, on one node
-/// and on several. From published times, each predicted this way. It grows by the octave.
+/// and on several. From published times, each predicted this way. It grows by the octave. No numbers that are nearer to each other
+/// were compared, so it is not smaller for them.
 const ALONE_INSIDE: Band = Band { low: -0.28, high: 0.36 };
 const ALONE_BETWEEN: Band = Band { low: -0.22, high: 0.6 };
 
@@ -130,25 +136,29 @@ impl Bands {
     /// The band at a size, linearly interpolated in lg M.
     pub(super) fn at(&self, held: Held, size: Bytes, away: impl Fn() -> Away) -> Band {
         let line = |held| self.lines.iter().find(|l| l.0 == held).map(|l| at(&l.1, size));
+        let sizes = || {
+            let sparse = || if away().between { SPARSE_BETWEEN } else { SPARSE_INSIDE };
+            line(Held::Size).unwrap_or_else(sparse)
+        };
         match held {
             Held::Tier => UNSEEN,
             Held::Alone => {
                 let away = away();
                 let one = if away.between { ALONE_BETWEEN } else { ALONE_INSIDE };
-                if away.octaves == 0.0 {
-                    // The same number of ranks on other nodes.
-                    one
-                } else if away.octaves < 0.0 {
-                    Band { low: -one.high, high: -one.low }.times(-away.octaves)
+                let octaves = away.octaves.abs().max(1.0);
+                if away.octaves < 0.0 {
+                    Band { low: -one.high, high: -one.low }.times(octaves)
                 } else {
-                    one.times(away.octaves)
+                    // Also the same number of ranks on other nodes.
+                    one.times(octaves)
                 }
             }
             Held::More => {
                 let further = away().octaves.exp2() / 2.0;
                 line(held).map_or(UNSEEN, |b| b.times(TWICE * further.max(1.0)))
             }
-            Held::Larger | Held::Smaller => line(Held::Size).map_or(UNSEEN, |b| b.times(BEYOND)),
+            Held::Size => sizes(),
+            Held::Larger | Held::Smaller => sizes().times(BEYOND),
             _ => line(held).unwrap_or(UNSEEN),
         }
     }

@@ -236,20 +236,18 @@ impl Curve {
 
     /// The errors of the fit that apply to an expectation.
     fn held(&self, placed: Placed, size: Bytes, reach: Reach) -> Held {
+        let tier = || self.placed.iter().filter(|p| p.between() == placed.between());
         match reach {
             Reach::Measured => Held::Size,
-            Reach::Interpolated => Held::Between,
             Reach::UnseenTier => Held::Tier,
-            Reach::Extrapolated => {
-                let tier = || self.placed.iter().filter(|p| p.between() == placed.between());
-                match (tier().max(), tier().min()) {
-                    (Some(only), _) if tier().count() == 1 && placed != *only => Held::Alone,
-                    (Some(most), _) if placed > *most => Held::More,
-                    (_, Some(least)) if placed < *least => Held::Fewer,
-                    _ if size > self.to => Held::Larger,
-                    _ => Held::Smaller,
-                }
-            }
+            _ if tier().count() == 1 && tier().all(|only| placed != *only) => Held::Alone,
+            Reach::Interpolated => Held::Between,
+            Reach::Extrapolated => match (tier().max(), tier().min()) {
+                (Some(most), _) if placed > *most => Held::More,
+                (_, Some(least)) if placed < *least => Held::Fewer,
+                _ if size > self.to => Held::Larger,
+                _ => Held::Smaller,
+            },
         }
     }
 }

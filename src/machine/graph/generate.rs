@@ -482,14 +482,17 @@ fn leaf_spine([leaves, hosts, spines]: [u32; 3], rate: Rate, over: f64) -> Resul
     if spines == 0 {
         return Err(Error::input("a leaf-spine fabric without spines"));
     }
-    let name = format!("leaf-spine {leaves}x{hosts}, {spines} spines, {over}:1");
+    let up = Rate(rate.0 * i128::from(hosts) / (times * i128::from(spines)));
+    let name = format!(
+        "leaf-spine {leaves}x{hosts}, {spines} spines, {over}:1, uplinks of {}",
+        up.bandwidth()
+    );
     let mut spec = Spec::new(name, u64::from(leaves) * u64::from(hosts))?;
     let leaf: Vec<Node> = (0..leaves).map(|i| spec.switch(format!("leaf{i}"))).collect();
     let spine: Vec<Node> = (0..spines).map(|i| spec.switch(format!("spine{i}"))).collect();
     for rank in 0..leaves * hosts {
         spec.cable(rank, leaf[(rank / hosts) as usize], rate, 600.0);
     }
-    let up = Rate(rate.0 * i128::from(hosts) / (times * i128::from(spines)));
     for &leaf in &leaf {
         for &spine in &spine {
             spec.cable(leaf, spine, up, 600.0);

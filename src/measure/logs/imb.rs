@@ -41,16 +41,20 @@ const USED: &[(&str, Tested)] = &[
 
 const ONE_SIDED: &str = "one-sided transfers are neither messages nor collectives";
 
+/// Their counts are equal, but a fit of both would mix two algorithms.
+const COUNTS: &str =
+    "a call with counts may use another algorithm than the one without in the same run";
+
 /// Benchmarks that are not used, and why.
 const UNUSED: &[(&str, &str)] = &[
     (
         "Exchange",
         "each rank exchanges with two others at once: neither a single message nor a collective",
     ),
-    ("Allgatherv", "a call with blocks of different sizes is a different one"),
-    ("Gatherv", "a call with blocks of different sizes is a different one"),
-    ("Scatterv", "a call with blocks of different sizes is a different one"),
-    ("Alltoallv", "a call with blocks of different sizes is a different one"),
+    ("Allgatherv", COUNTS),
+    ("Gatherv", COUNTS),
+    ("Scatterv", COUNTS),
+    ("Alltoallv", COUNTS),
     ("PingPongSpecificSource", "messages from any source are matched differently"),
     ("PingPingSpecificSource", "messages from any source are matched differently"),
     ("Uniband", "many messages in flight at once give no time for one"),
@@ -160,6 +164,10 @@ impl Table {
         draft.mode = Mode::Stream;
         draft.library.clone_from(&self.library);
         draft.ranks.extend(self.processes.map(|n| (n, "#processes")));
+        // The command places all processes; those of a smaller test may be on fewer nodes.
+        draft.nodes = (log.launcher.command.as_ref())
+            .filter(|c| c.program.starts_with("IMB-") && c.processes == self.processes)
+            .and_then(|c| c.nodes);
         let column = |names: &[&str]| {
             names.iter().find_map(|name| fields.iter().position(|f| f.starts_with(name)))
         };

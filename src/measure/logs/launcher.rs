@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! $ mpirun -np 8 … ./build/all_reduce_perf -b 8 -e 8G -f 2 -g 1
+//! $ mpirun -np 64 --map-by ppr:8:node … osu_allreduce                             on 8 nodes
 //! $ srun -N2 --ntasks-per-node=4 … osu_alltoall
 //! {"resources": [{"type": "node", "count": 128, "with": […]}], "tasks": […]}      Flux, at the end
 //! ```
@@ -19,6 +20,8 @@ pub(super) struct Command {
     pub program: String,
     /// Processes that were started.
     pub processes: Option<u32>,
+    /// The nodes that they were started on.
+    pub nodes: Option<u32>,
     /// The arguments after the program.
     pub arguments: Vec<String>,
 }
@@ -88,10 +91,14 @@ impl Launcher {
             let name = name(word);
             STARTERS.iter().any(|s| name == s.trim_end())
         });
-        let started = starter.and_then(|s| processes(&name(before[s]), &before[s + 1..]));
+        let (processes, nodes) = match starter {
+            Some(s) => started(&name(before[s]), &before[s + 1..]),
+            None => (None, None),
+        };
         self.command = Some(Command {
             program: name(words[at]),
-            processes: started,
+            processes,
+            nodes,
             arguments: words[at + 1..].iter().map(|&w| w.to_owned()).collect(),
         });
     }
@@ -119,33 +126,49 @@ fn may_name_program(text: &str) -> bool {
     })
 }
 
-/// The number of processes in a launcher's options.
-fn processes(starter: &str, options: &[&str]) -> Option<u32> {
+/// The numbers of processes and of nodes in a launcher's options.
+fn started(starter: &str, options: &[&str]) -> (Option<u32>, Option<u32>) {
     // Several programs started together have one number each.
     if options.contains(&":") {
-        return None;
+        return (None, None);
     }
-    let slurm = starter == "srun";
-    let value = |names: &[&str]| {
+    let read = |names: &[&str], number: fn(&str) -> Option<u32>| {
         options.iter().enumerate().find_map(|(i, option)| {
             names.iter().find_map(|name| {
                 if option == name {
-                    return options.get(i + 1)?.parse::<u32>().ok();
+                    return number(options.get(i + 1)?);
                 }
                 let rest = option.strip_prefix(name)?;
                 // `-N2` is srun's; `-npernode` is not `-np`.
                 let rest = if name.starts_with("--") { rest.strip_prefix('=')? } else { rest };
-                rest.parse().ok()
+                number(rest)
             })
         })
     };
-    let direct = if slurm { value(&["-n", "--ntasks"]) } else { value(&["-np", "--np", "-n"]) };
-    direct.or_else(|| {
-        if !slurm {
-            return None;
-        }
-        value(&["-N", "--nodes"])?.checked_mul(value(&["--ntasks-per-node"])?)
-    })
+    let value = |names: &[&str]| read(names, |text| text.parse().ok().filter(|&n| n > 0));
+    if starter == "srun" {
+        let nodes = value(&["-N", "--nodes"]);
+        let each = value(&["--ntasks-per-node"]);
+        let all = value(&["-n", "--ntasks"]).or_else(|| nodes?.checked_mul(each?));
+        return (all, nodes.or_else(|| full_nodes(all?, each?)));
+    }
+    // Open MPI's `-N` is a number of processes, not of nodes.
+    let each = value(&["-npernode", "--npernode", "-N", "-ppn", "--ppn", "-perhost"])
+        .or_else(|| read(&["--map-by", "-map-by"], ranks_per_node));
+    let all = value(&["-np", "--np", "-n"]);
+    (all, all.zip(each).and_then(|(all, each)| full_nodes(all, each)))
+}
+
+/// `8` in Open MPI's `ppr:8:node` and `ppr:8:node:PE=2`.
+fn ranks_per_node(mapped: &str) -> Option<u32> {
+    let (each, object) = mapped.strip_prefix("ppr:")?.split_once(':')?;
+    let object = object.split([':', ',']).next();
+    each.parse().ok().filter(|&n| n > 0 && object == Some("node"))
+}
+
+/// The nodes of that many processes, `each` on one; none if the last node would have fewer.
+fn full_nodes(all: u32, each: u32) -> Option<u32> {
+    (all <= each || all.is_multiple_of(each)).then(|| all.div_ceil(each))
 }
 
 /// Ranks and nodes of a Flux jobspec of version 1.
@@ -176,10 +199,6 @@ fn flux(text: &str) -> Option<(u32, u32)> {
 /// The collective that a program of nccl-tests runs: `all_reduce_perf`, `alltoall_perf_mpi`.
 pub(super) fn perf(program: &str) -> Option<Collective> {
     let name = program.strip_suffix("_mpi").unwrap_or(program).strip_suffix("_perf")?;
-    // A call with blocks of different sizes is a different collective.
-    if name.ends_with('v') {
-        return None;
-    }
     name.parse().ok()
 }
 
@@ -212,6 +231,33 @@ mod tests {
         assert_eq!(told("mpirun -np 4 python run.py"), None);
         let two = told("mpirun -np 2 a : -np 4 ./all_reduce_perf").unwrap();
         assert_eq!(two.1, None);
+    }
+
+    #[test]
+    fn commands_tell_nodes() {
+        let nodes = |text: &str| {
+            let mut launcher = Launcher::default();
+            launcher.take(text, &mut []);
+            launcher.command.unwrap().nodes
+        };
+        for (options, expected) in [
+            ("mpirun -np 64 --map-by ppr:8:node", Some(8)),
+            ("mpirun --map-by=ppr:4:node:PE=2 -n 8", Some(2)),
+            ("mpirun -np 2 -map-by ppr:8:node", Some(1)),
+            ("mpirun -np 64 --map-by ppr:4:socket", None),
+            ("mpirun -np 64 --map-by node", None),
+            ("mpirun -np 9 --map-by ppr:8:node", None),
+            ("mpirun -np 8 --map-by ppr:0:node", None),
+            ("mpirun -np 16 -npernode 8", Some(2)),
+            ("mpiexec -n 6 -ppn 3", Some(2)),
+            ("mpirun -np 64", None),
+            ("srun -N2 --ntasks-per-node=4", Some(2)),
+            ("srun -N 2 -n 8", Some(2)),
+            ("srun -n 8 --ntasks-per-node=4", Some(2)),
+            ("srun -n 8", None),
+        ] {
+            assert_eq!(nodes(&format!("$ {options} ./osu_allreduce")), expected, "{options}");
+        }
     }
 
     #[test]

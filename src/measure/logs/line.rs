@@ -9,6 +9,7 @@
 
 use std::io::{self, BufRead, Read};
 
+use crate::base::encoding;
 use crate::base::error::{Error, Result};
 
 /// The longest line that is read; no log has longer ones.
@@ -103,19 +104,12 @@ impl<'f, R: BufRead> Lines<'f, R> {
     }
 
     fn encoding(&self) -> Error {
-        Error::input("the text is UTF-16, not UTF-8")
-            .at(self.place())
-            .help("convert it: iconv -f UTF-16 -t UTF-8 FILE")
+        Error::input("the text is UTF-16, not UTF-8").at(self.place()).help(encoding::CONVERT)
     }
 
     /// Zero bytes: every other byte in UTF-16 without a byte order mark, anywhere in a binary file.
     fn no_text(&self) -> Error {
-        let some = &self.buffer[..self.buffer.len().min(64)];
-        let zeros = |from: usize| {
-            let of = some.iter().skip(from).step_by(2);
-            of.clone().count() > 1 && of.clone().filter(|&&b| b == 0).count() * 10 > of.count() * 8
-        };
-        if zeros(0) != zeros(1) {
+        if encoding::is_utf16(&self.buffer) {
             return self.encoding();
         }
         Error::input("the file is binary, not text")

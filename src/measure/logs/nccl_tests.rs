@@ -224,6 +224,7 @@ impl Table {
         run.devices.tell(&mut draft);
         if let Some(ranks) = command.and_then(|c| self.started(c)) {
             draft.ranks.push((ranks, "command"));
+            draft.nodes = draft.nodes.or(command.and_then(|c| c.nodes));
         }
         draft.library.clone_from(&run.library);
         draft.iterations = run.iterations.max(1);

@@ -7,11 +7,13 @@
 //! ```
 //!
 //! The number of ranks is not printed. Sizes are those of a rank's block in all-gather, scatter, gather
-//! and all-to-all, and of the whole vector elsewhere. MB are 10^6 bytes; for many messages at once MB/s are
+//! and all-to-all, and of the whole vector elsewhere. The tests of calls with counts, such as `osu_alltoallv`,
+//! pass the same count for every rank. MB are 10^6 bytes; for many messages at once MB/s are
 //! a rate, not a time. The heading may name fewer columns than rows have (`-f` of 7.3). Every number has
 //! two decimals, which reveals a truncated one.
 //!
-//! Source: OSU micro-benchmarks 5.8 and 7.5 `c/mpi`, `c/util/osu_util_mpi.c`.
+//! Source: OSU micro-benchmarks 5.8 and 7.5 `c/mpi`, `c/util/osu_util_mpi.c`; the counts are set in `osu_alltoallv.c`
+//! and the others of 5.x and in `omb_init_irregular_args` of later ones.
 
 use super::draft::{Draft, Raw};
 use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
@@ -21,19 +23,25 @@ use crate::base::refused::Refused;
 use crate::base::size_is::SizeIs;
 use crate::machine::sample::{DataType, Mode};
 
-/// The names in the titles of collectives, longer names before those they contain.
+/// The names in the titles of collectives.
 const COLLECTIVES: &[(&str, C)] = &[
     ("All-to-All Personalized Exchange", C::AllToAll),
+    ("All-to-Allv Personalized Exchange", C::AllToAll),
     ("Reduce_scatter", C::ReduceScatter),
+    ("Reduce_scatter_block", C::ReduceScatter),
     ("Reduce-Scatter", C::ReduceScatter),
     ("ReduceScatter", C::ReduceScatter),
     ("Allgather", C::AllGather),
+    ("Allgatherv", C::AllGather),
     ("Allreduce", C::AllReduce),
     ("Alltoall", C::AllToAll),
+    ("Alltoallv", C::AllToAll),
     ("Broadcast", C::Broadcast),
     ("Barrier", C::Barrier),
     ("Scatter", C::Scatter),
+    ("Scatterv", C::Scatter),
     ("Gather", C::Gather),
+    ("Gatherv", C::Gather),
     ("Reduce", C::Reduce),
     ("Bcast", C::Broadcast),
 ];
@@ -112,6 +120,10 @@ impl Table {
             (_, Some(&(_, collective))) => {
                 draft.tested = Some(Tested::Collective(collective));
                 draft.size_is = size_is(collective);
+                // Libraries have separate algorithms for these calls.
+                if what.split(' ').next().is_some_and(|name| name.ends_with('v')) {
+                    draft.warn(format!("{what} has a count for every rank; OSU passes equal ones"));
+                }
                 self.barrier = collective == C::Barrier;
                 // Up to 6.x reductions use MPI_FLOAT and transfers MPI_CHAR; 7.x prints the type.
                 let usual = if collective.reduces() { DataType::F32 } else { DataType::Byte };
@@ -132,6 +144,15 @@ impl Table {
             (other, _) if other.starts_with("Non-blocking") => {
                 refuse(&mut draft, "a collective that overlaps computation has a different time");
             }
+            (other, _) if other.ends_with("Persistent") => {
+                refuse(&mut draft, "a collective that was set up before has a different time");
+            }
+            (other, _) if other.starts_with("Neighborhood") => {
+                refuse(&mut draft, "a collective between neighbours is not one over all ranks");
+            }
+            (other, _) if other.starts_with("All-to-Allw") => {
+                refuse(&mut draft, "a collective with a datatype for every rank is not read");
+            }
             _ => refuse(&mut draft, &format!("`{what}` is not a test of messages or collectives")),
         }
         if let Some(command) = &log.launcher.command
@@ -139,6 +160,7 @@ impl Table {
             && let Some(processes) = command.processes
         {
             draft.ranks.push((processes, "command"));
+            draft.nodes = command.nodes;
         }
         draft.library = Some(over.to_owned()).filter(|o| !o.is_empty());
         draft.mode = Mode::Isolated;

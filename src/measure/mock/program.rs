@@ -56,9 +56,15 @@ impl Program {
     pub fn named(name: &str) -> Result<Self> {
         let plain = name.rsplit('/').next().unwrap_or(name);
         let plain = plain.strip_suffix("_mpi").unwrap_or(plain);
-        let of = plain.parse::<Collective>().ok();
-        let found = PROGRAMS.iter().find(|p| p.name == plain || Some(p.collective) == of);
+        let of = plain.parse::<Collective>();
+        let found = PROGRAMS.iter().find(|p| p.name == plain || Ok(p.collective) == of);
         found.copied().ok_or_else(|| {
+            // The collective's error says what to ask for instead of `alltoallv_perf`.
+            if let Err(error) = of
+                && plain.trim_end_matches("_perf").ends_with('v')
+            {
+                return error;
+            }
             Error::input(format!("nccl-tests has no known program `{name}`")).help(did_you_mean(
                 plain,
                 PROGRAMS.iter().map(|p| p.name),

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::draft::Draft;
 use super::row::{Row, model, rows};
 use super::{deepspeed, huggingface, megatron, serving, torchtitan};
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, nearest};
 use crate::plan::table::{Files, joined};
 
 /// The jobs of files; each file overrides those after it. Only the first may have several jobs.
@@ -95,31 +95,74 @@ pub(crate) fn beside(files: &dyn Files, file: &str, mut draft: Draft) -> Result<
 
 const MODELS: &str = include_str!("models.toml");
 
-/// A model by a name of [`MODELS`].
+/// Ends of repositories' names that say how a model was trained on, not which widths it has.
+const TUNED: [&str; 9] =
+    ["instruct", "chat", "it", "base", "hf", "thinking", "2507", "dynamic", "quantized"];
+
+/// Ends that name the type of the weights, and the word for it.
+const STORED: [(&str, &str); 9] = [
+    ("fp8", "fp8"),
+    ("int8", "int8"),
+    ("w8a8", "int8"),
+    ("awq", "awq"),
+    ("gptq", "gptq"),
+    ("int4", "gptq"),
+    ("w4a16", "gptq"),
+    ("nvfp4", "nvfp4"),
+    ("mxfp4", "mxfp4"),
+];
+
+/// A repository's name without its owner and those ends, in lower case, and the type of the weights
+/// if it names one: `Qwen/Qwen3-235B-A22B-FP8` is `qwen3-235b-a22b` in fp8.
+fn plain(name: &str) -> (String, Option<&'static str>) {
+    let lower = name.to_ascii_lowercase();
+    let mut rest = lower.rsplit('/').next().unwrap_or(&lower);
+    rest = rest.strip_prefix("meta-").unwrap_or(rest);
+    let mut stored = None;
+    while let Some((before, end)) = rest.rsplit_once(['-', '.']) {
+        match STORED.iter().find(|(word, _)| *word == end) {
+            Some((_, kind)) => stored = Some(*kind),
+            None if TUNED.contains(&end) => {}
+            None => break,
+        }
+        rest = before;
+    }
+    (rest.to_owned(), stored)
+}
+
+/// A model by a name of [`MODELS`], or by that of a repository with the same widths.
 ///
 /// # Errors
 /// It is unknown.
 pub(crate) fn known(name: &str) -> Result<Draft> {
     let whole: Table = toml::from_str(MODELS)
         .map_err(|e| Error::environment(format!("the table of models: {}", e.message())))?;
-    let same = |other: &str| other.eq_ignore_ascii_case(name);
-    let found = whole.iter().find(|(key, widths)| {
-        let names = widths.get("names").and_then(Value::as_array);
-        same(key) || names.is_some_and(|all| all.iter().filter_map(Value::as_str).any(same))
-    });
+    fn names<'a>((key, widths): (&'a String, &'a Value)) -> impl Iterator<Item = &'a str> {
+        let names = widths.get("names").and_then(Value::as_array).into_iter().flatten();
+        std::iter::once(key.as_str()).chain(names.filter_map(Value::as_str))
+    }
+    let (bare, stored) = plain(name);
+    let by = |same: &dyn Fn(&str) -> bool| whole.iter().find(|one| names(*one).any(same));
+    let exact = by(&|other| other.eq_ignore_ascii_case(name));
+    let stored = stored.filter(|_| exact.is_none());
+    let found = exact.or_else(|| by(&|other| plain(other).0 == bare));
     match found.and_then(|(_, widths)| widths.as_table()) {
         Some(widths) => {
             let mut draft = Draft { model: Some(model(widths)?), ..Draft::default() };
-            if let Some(kind) = widths.get("weights").and_then(Value::as_str) {
+            if let Some(kind) = stored.or(widths.get("weights").and_then(Value::as_str)) {
                 draft.put("weights_type", kind)?;
             }
             Ok(draft)
         }
         None => {
             let known: Vec<&str> = whole.keys().map(String::as_str).collect();
-            let help = did_you_mean(name, known.iter().copied(), || {
-                format!("name its config.json too; known: {}", known.join(", "))
-            });
+            let all: Vec<_> = whole.iter().flat_map(names).map(|n| (plain(n).0, n)).collect();
+            let near = nearest(&bare, all.iter().map(|(bare, _)| bare.as_str()));
+            let near = near.and_then(|near| all.iter().find(|(bare, _)| bare == near));
+            let help = match near {
+                Some((_, near)) => format!("did you mean `{near}`? or name its config.json too"),
+                None => format!("name its config.json too; known: {}", known.join(", ")),
+            };
             Err(Error::input(format!("the widths of `{name}` are not known")).help(help))
         }
     }

@@ -1,3 +1,4 @@
+use super::files::known;
 use super::search::{Pins, layouts};
 use super::*;
 use crate::base::collective::Collective;
@@ -122,6 +123,33 @@ fn a_configuration_that_lacks_widths_names_them() {
     let unknown = r#"{"model_type": "made_up"}"#;
     let refused = drafts(&OneText(unknown), &["config.json".to_owned()]).unwrap_err();
     assert!(refused.what().contains("made_up"), "{refused}");
+}
+
+#[test]
+fn a_repository_has_the_widths_of_what_it_was_made_from() {
+    let of = |name: &str| {
+        let draft = known(name).unwrap();
+        let weights = draft.get("weights_type").map(str::to_owned);
+        (draft.model.unwrap().layers, weights)
+    };
+    for (name, layers, weights) in [
+        ("meta-llama/Llama-3.1-8B-Instruct", 32, None),
+        ("meta-llama/Llama-3.3-70B-Instruct", 80, None),
+        ("meta-llama/Meta-Llama-3.1-405B-Instruct-FP8", 126, Some("fp8")),
+        ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", 80, Some("awq")),
+        ("meta-llama/Llama-2-70b-chat-hf", 80, None),
+        ("Qwen/Qwen3-235B-A22B-FP8", 94, Some("fp8")),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", 48, None),
+        ("TheBloke/Mixtral-8x7B-Instruct-v0.1-GPTQ", 32, Some("gptq")),
+        ("deepseek-ai/DeepSeek-V3-Base", 61, Some("fp8")),
+    ] {
+        assert_eq!(of(name), (layers, weights.map(str::to_owned)), "{name}");
+    }
+    let error = known("Qwen/Qwen3-235B-A23B-FP8").unwrap_err().to_string();
+    assert!(error.contains("did you mean `qwen3-235b-a22b`?"), "{error}");
+    let error = known("meta-llama/Llama-3.3-8B-Instruct").unwrap_err().to_string();
+    assert!(error.contains("did you mean `meta-llama/Llama-3.1-8B`?"), "{error}");
+    assert!(known("x/a-model").unwrap_err().to_string().contains("known: "));
 }
 
 const MEGATRON: &str = "TP=2; CP=2

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::base::encoding;
 use crate::base::error::{Error, Result};
 use crate::machine::profile::Profile;
 
@@ -66,8 +67,10 @@ impl<T: AsRef<str>> Files for OneText<T> {
 /// The error for a text file that cannot be read.
 #[must_use]
 pub fn unreadable(path: &str, error: &std::io::Error) -> Error {
-    Error::input(format!("`{path}` cannot be read: {error}"))
-        .help("name an existing file; paths in a file are relative to its folder")
+    Error::input(format!("`{path}` cannot be read: {error}")).help(encoding::mend(
+        error,
+        "name an existing file; paths in a file are relative to its folder",
+    ))
 }
 
 /// The built-in machines, and files of the operating system.
@@ -80,14 +83,14 @@ impl Files for Disk {
         if !crate::plan::config::is_file(name) {
             return Profile::builtin(name);
         }
-        let text = std::fs::read_to_string(name).map_err(|e| {
+        let text = std::fs::read(name).and_then(encoding::text).map_err(|e| {
             Error::profile(format!("the profile cannot be read: {e}")).at(name.to_owned())
         })?;
         Profile::parse(&text, name)
     }
 
     fn text(&self, path: &str) -> Result<String> {
-        std::fs::read_to_string(path).map_err(|e| unreadable(path, &e))
+        std::fs::read(path).and_then(encoding::text).map_err(|e| unreadable(path, &e))
     }
 
     fn matching(&self, pattern: &str) -> Result<Vec<String>> {

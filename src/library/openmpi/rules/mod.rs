@@ -4,6 +4,7 @@
 //! `coll_tuned_dynamic_rules.c` and `coll_tuned_decision_dynamic.c`; its behaviour was observed on
 //! Debian's build.
 
+pub(in crate::library) mod json;
 pub(in crate::library) mod read;
 pub(in crate::library) mod write;
 

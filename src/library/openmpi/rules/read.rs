@@ -47,7 +47,7 @@ fn version(text: &str) -> Result<(bool, &str), Refused> {
         ("2", body) => Ok((true, body)),
         (other, _) => {
             Err(Refused::at(1, format!("rule files of version `{other}` are not supported"))
-                .help("versions 1 and 2 are read; the JSON of 6.0 is not")
+                .help("versions 1 and 2 are read, and the JSON of 6.0")
                 .unsupported())
         }
     }
@@ -59,6 +59,17 @@ fn numbers(text: &str) -> Result<Vec<(usize, u64)>, Refused> {
     for (number, line) in (1..).zip(text.lines()) {
         let plain = line.split('#').next().unwrap_or("");
         for word in plain.split_ascii_whitespace() {
+            if word.starts_with('@') {
+                return Err(Refused::at(
+                    number,
+                    format!("`{word}` after a number is not supported"),
+                )
+                .help(
+                    "releases of Open MPI skip it: leave it out, and the rules that it limits \
+                         if they are not yours",
+                )
+                .unsupported());
+            }
             let digits = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
             if digits && word.len() > 1 && word.starts_with('0') {
                 return Err(Refused::at(number, format!("`{word}` begins with a zero"))
@@ -242,6 +253,7 @@ mod tests {
                 "4294967296 is too large as the size of segments",
             ),
             ("rule-file-version-3\n1\n", 1, "rule files of version `3`"),
+            ("1\n7 1\n4 @intra_node 1\n0 3 0 0\n", 3, "`@intra_node` after a number"),
             ("", 1, "the file ends where the number of collectives"),
         ] {
             let refused = read(text).unwrap_err();

@@ -29,9 +29,6 @@ const TWO_BETWEEN: f64 = 0.85;
 /// Without residuals, the error at every size is that of the components.
 const COMPONENTS: f64 = 1.05;
 
-/// The bands where sizes are far apart: published curves of NCCL and Open MPI at three sizes.
-const SPARSE_INSIDE: Band = Band { low: -0.06, high: 0.20 };
-const SPARSE_BETWEEN: Band = Band { low: -0.29, high: 0.52 };
 /// Sizes are far apart at more octaves than this.
 const SPARSE: f64 = 3.0;
 /// Fewer held-out sizes are not enough.
@@ -54,11 +51,15 @@ pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> (Bands, bool)
     let straight = asked.residuals && ranks.straighten(rows);
     let sizes = apart(1, parts, rows);
     let closer = closer(&sizes, &apart(2, parts, rows));
-    let lines = Held::FITTED.map(|held| {
+    // Where nothing was held out, there is no error to state.
+    let was_held_out = |held: &Held| match held {
+        Held::Size => !sizes.is_empty() && octaves(rows) <= SPARSE,
+        _ => !ranks.all.is_empty(),
+    };
+    let lines = Held::FITTED.into_iter().filter(was_held_out).map(|held| {
         let points = knots(rows).into_iter().map(|x| {
             let band = match held {
                 Held::Size if !asked.residuals => near(&components, x, COMPONENTS),
-                Held::Size if octaves(rows) > SPARSE => sparse(rows),
                 Held::Size if sizes.len() < FEW => near(&components, x, 1.0),
                 Held::Size => near(&sizes, x, SIZE * closer),
                 _ => ranks.band(held, &components, x),
@@ -67,7 +68,7 @@ pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> (Bands, bool)
         });
         (held, points.collect())
     });
-    (Bands::new(lines.into()), straight)
+    (Bands::new(lines.collect()), straight)
 }
 
 /// The sizes at which bands are kept: every second octave of the measured sizes.
@@ -76,10 +77,6 @@ fn knots(rows: &[Row]) -> Vec<f64> {
     let most = rows.iter().map(|r| r.lg).fold(0.0, f64::max);
     let steps = ((most - least) / 2.0).ceil().max(1.0) as u32;
     (0..=steps).map(|i| (least + 2.0 * f64::from(i)).min(most)).collect()
-}
-
-fn sparse(rows: &[Row]) -> Band {
-    if rows.iter().any(|r| r.between) { SPARSE_BETWEEN } else { SPARSE_INSIDE }
 }
 
 /// The median distance of neighbouring sizes.
@@ -210,11 +207,8 @@ impl Ranks {
         if self.two {
             let factor = if held == Held::Between { TWO_BETWEEN } else { TWO_END };
             let own = near(components, x, factor);
-            let beyond = held != Held::Between && !every.is_empty();
+            let beyond = held != Held::Between;
             return if beyond { own.or(near(&every, x, TWO_OTHER)) } else { own };
-        }
-        if every.is_empty() {
-            return near(components, x, TWO_END);
         }
         if held == Held::Between {
             return near(&every, x, BETWEEN);
