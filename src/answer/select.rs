@@ -337,6 +337,7 @@ impl<'a> Model<'a> {
             Priced::Time(_) => None,
         };
         let turn = |f: &FellBack| Turn { from: f.from.to_string(), id: f.id, why: f.why.clone() };
+        let idle = self.expecting.as_ref().and_then(|e| e.idle(Bytes(from))).map(str::to_owned);
         Ok(ChoiceView {
             name: choice.name.to_string(),
             id: choice.id,
@@ -353,7 +354,7 @@ impl<'a> Model<'a> {
             regrets,
             estimate_s: choice.estimate.map(|t| t.0),
             force: choice.force.clone(),
-            notes: choice.notes.iter().map(ToString::to_string).collect(),
+            notes: choice.notes.iter().map(ToString::to_string).chain(idle).collect(),
         })
     }
 }

@@ -584,11 +584,17 @@ impl Machine {
     /// memory of an x86 host.
     fn put_on_hosts(&mut self, ranks: u32, per_node: u32) -> Result<Option<NodesAre>> {
         let ports = self.fabric.tiers[0].nics.unwrap_or(NonZeroU32::MIN);
-        let share = per_node > 1 && per_node < ranks;
-        self.fabric.tiers[0].nics = share.then_some(ports);
-        if !share {
-            return Ok(None);
+        if per_node == 1 || per_node >= ranks {
+            return match self.nics_given {
+                true => Err(Error::input(
+                    "each rank has a node, and a port, of its own: more change nothing",
+                )
+                .at(format!("--nics-per-node {ports}"))
+                .help("leave it out, or put several ranks on a node: --gpus-per-node 8")),
+                false => Ok(None),
+            };
         }
+        self.fabric.tiers[0].nics = Some(ports);
         let memory = Profile::builtin(MEMORY)?.fabric(Collective::AllReduce).tiers.swap_remove(0);
         let memory = Tier { span: NonZeroU32::new(per_node), ..memory };
         for fabric in std::iter::once(&mut self.fabric).chain(&mut self.stock) {

@@ -3,12 +3,12 @@
 use std::num::NonZeroU32;
 
 use collcost::Collective;
-use collcost::base::quantity::Bytes;
+use collcost::base::quantity::{Bytes, Seconds};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::measure::expect::{Basis, Clusters, Expecting, Learned, Study};
 use collcost::model::algorithm::Registry;
-use collcost::model::formula::Params;
+use collcost::model::formula::{Params, Protocol};
 
 fn query(machine: &str, collective: Collective, ranks: u32, nodes: u32) -> Query {
     let profile = Profile::builtin(machine).unwrap();
@@ -176,4 +176,94 @@ fn large_calls_over_nodes_take_about_what_their_pipeline_says() {
     // Rules that are not known, and a library without a pipeline of its own, say nothing.
     let elsewhere = query("p5.48xlarge", Collective::AllReduce, 16, 2);
     assert_eq!(Expecting::new(&registry, &elsewhere).unwrap().pipelined(Bytes(1 << 30)), None);
+}
+
+/// Hosts of a rack are one node, as NCCL counts them (`nNodes 1` where `MNNVL 1` is in its log); ranks per
+/// node keep them apart.
+#[test]
+fn hosts_of_a_rack_are_one_node() {
+    let nodes = |ranks, hosts| query("gb200-nvl72", Collective::AllReduce, ranks, hosts);
+    for (ranks, hosts, domains) in
+        [(8, 2, 1), (72, 18, 1), (76, 19, 2), (144, 36, 2), (148, 37, 4), (128, 2, 2), (144, 2, 2)]
+    {
+        assert_eq!(nodes(ranks, hosts).placement.nodes(), domains, "{ranks} on {hosts}");
+    }
+    let profile = Profile::builtin("gb200-nvl72").unwrap();
+    let machine =
+        Machine::on(&profile, "profile", &Given::default(), Collective::AllReduce).unwrap();
+    let layout = Layout { ranks: NonZeroU32::new(8), nodes: None, per_node: NonZeroU32::new(4) };
+    let apart = Query::new(machine, Collective::AllReduce, Bytes(1), layout, Params::default());
+    assert_eq!(apart.unwrap().placement.nodes(), 2);
+}
+
+/// 96 ranks of a host do not have a port each: 1 MiB on four hosts took 2.16 ms, 64 KiB 124 µs and 4 B 12.5 µs
+/// by a published log of Azure's HDR machines (OSU 5.8).
+#[test]
+fn ranks_of_a_node_share_the_port_of_a_network_alone() {
+    let registry = Registry::builtin();
+    let query = query("ib-hdr", Collective::AllReduce, 384, 4);
+    let expecting = Expecting::new(&registry, &query).unwrap();
+    for (size, measured) in [(1 << 20, 2159.77e-6), (1 << 16, 124.29e-6), (4, 12.45e-6)] {
+        let expected = expecting.at(Bytes(size));
+        let band = expected.low.0..=expected.high.0;
+        assert!(band.contains(&measured), "{size}: {measured} is not in {band:?}");
+    }
+}
+
+/// What was seen is the answer at its own size, wherever it is; of what is far off other sizes take little.
+#[test]
+fn what_was_seen_is_the_answer_there() {
+    let registry = Registry::builtin();
+    for (machine, ranks, nodes) in [("dgx-h100", 16, 2), ("ib-hdr", 64, 64), ("gcp-c2d", 4, 4)] {
+        let (own, other) = (Bytes(1 << 20), Bytes(1 << 23));
+        for factor in [0.5, 1.2, 2.0, 100.0] {
+            let mut query = query(machine, Collective::AllReduce, ranks, nodes);
+            let before = Expecting::new(&registry, &query).unwrap();
+            let (time, far) = (before.time(own).0 * factor, before.time(other).0);
+            query.seen = vec![(own, Seconds(time))];
+            let seen = Expecting::new(&registry, &query).unwrap();
+            assert!((seen.time(own).0 / time - 1.0).abs() < 1e-9, "{machine} {factor}");
+            let expected = seen.at(other);
+            assert!((expected.time.0 / far).ln().abs() <= factor.ln().abs() + 1e-9, "{machine}");
+            assert!(expected.low.0 < expected.time.0 && expected.time.0 < expected.high.0);
+        }
+    }
+}
+
+/// A protocol limits what NCCL may choose. It changes nothing where it is the one that runs.
+#[test]
+fn a_protocol_limits_what_runs() {
+    let registry = Registry::builtin();
+    let of = |protocol: Option<Protocol>| {
+        let given = Given { protocol, ..Given::default() };
+        let profile = Profile::builtin("dgx-h100").unwrap();
+        let machine = Machine::on(&profile, "profile", &given, Collective::AllReduce).unwrap();
+        let layout = Layout { ranks: NonZeroU32::new(8), nodes: None, per_node: None };
+        let size = Bytes(1 << 16);
+        let query =
+            Query::new(machine, Collective::AllReduce, size, layout, Params::default()).unwrap();
+        let expecting = Expecting::new(&registry, &query).unwrap();
+        (expecting.runs(size).name(), expecting.at(size))
+    };
+    let (free, limited) = (of(None), of(Some(Protocol::Ll)));
+    assert_eq!((free.0.as_str(), &free), ("Ring/LL", &limited));
+    let (runs, expected) = of(Some(Protocol::Simple));
+    assert_eq!(runs, "NVLS/Simple");
+    assert!(expected.time.0 > free.1.time.0 && expected.high.0 < 3.0 * free.1.time.0);
+}
+
+/// Libraries return from calls without data, and one rank has no partner.
+#[test]
+fn what_communicates_nothing_takes_no_time() {
+    let registry = Registry::builtin();
+    for (collective, ranks, size, idle) in [
+        (Collective::AllReduce, 8, 0, true),
+        (Collective::AllReduce, 1, 1 << 20, true),
+        (Collective::AllReduce, 8, 1, false),
+        (Collective::SendRecv, 2, 0, false),
+    ] {
+        let query = query("dgx-h100", collective, ranks, 1);
+        let expecting = Expecting::new(&registry, &query).unwrap();
+        assert_eq!(expecting.time(Bytes(size)).0 == 0.0, idle, "{collective} {ranks} {size}");
+    }
 }
