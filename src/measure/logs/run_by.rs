@@ -15,24 +15,27 @@ pub enum RunBy {
     Hosts,
 }
 
+/// How names of libraries begin; the first that fits counts. OSU's titles say on which buffers: `MPI-CUDA`.
+const LIBRARIES: [(&str, RunBy); 13] = [
+    ("nccl", RunBy::Nccl),
+    ("rccl", RunBy::Other),
+    ("oneccl", RunBy::Other),
+    ("hccl", RunBy::Other),
+    ("neuron", RunBy::Other),
+    ("mpi-", RunBy::GpuMpi),
+    ("mpi", RunBy::Hosts),
+    ("openmpi", RunBy::Hosts),
+    ("open mpi", RunBy::Hosts),
+    ("intel", RunBy::Hosts),
+    ("mvapich", RunBy::Hosts),
+    ("gloo", RunBy::Hosts),
+    ("simgrid", RunBy::Hosts),
+];
+
 impl RunBy {
-    /// By the beginning of a library's name.
     fn named(library: &str) -> Option<Self> {
         let name = library.to_ascii_lowercase();
-        let begins = |names: &[&str]| names.iter().any(|n| name.starts_with(n));
-        match () {
-            () if begins(&["nccl"]) => Some(Self::Nccl),
-            () if begins(&["rccl", "oneccl", "hccl", "neuron"]) => Some(Self::Other),
-            // OSU's titles say on which buffers.
-            () if begins(&["mpi-"]) => Some(Self::GpuMpi),
-            () if begins(&[
-                "mpi", "openmpi", "open mpi", "intel", "mvapich", "gloo", "simgrid",
-            ]) =>
-            {
-                Some(Self::Hosts)
-            }
-            () => None,
-        }
+        LIBRARIES.iter().find(|(begins, _)| name.starts_with(begins)).map(|(_, by)| *by)
     }
 
     /// In a sentence.
