@@ -48,7 +48,8 @@ pub fn mend<'a>(error: &Error, otherwise: &'a str) -> &'a str {
     }
 }
 
-const UTF16: &str = "the text is UTF-16, not UTF-8";
+/// What is said of UTF-16.
+pub const UTF16: &str = "the text is UTF-16, not UTF-8";
 
 /// What makes UTF-8 of UTF-16.
 pub const CONVERT: &str = "convert it: iconv -f UTF-16 -t UTF-8 FILE";

@@ -291,9 +291,9 @@ impl Machine {
     fn put_in(&mut self, given: &Given) -> Result<()> {
         self.refuse_protocol(given.protocol)?;
         self.add_network(given);
+        let has_nics = self.fabric.tiers.len() > 1 || self.alone_on_nodes();
         let fabric = &mut self.fabric;
         let between = [given.alpha_inter.is_some(), given.bandwidth_inter.is_some()];
-        let has_nics = fabric.tiers.len() > 1 || fabric.tiers[0].kind == TierKind::Network;
         if fabric.tiers.len() < 2 && between.contains(&true) || given.nics.is_some() && !has_nics {
             return Err(Error::input(format!("{} has no links between nodes", self.name))
                 .at(format!("machine {}", self.name))

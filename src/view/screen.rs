@@ -120,7 +120,7 @@ fn runs(expect: &Expect, report: &Cost) -> String {
         Some(n) => format!(", {n} channels"),
     };
     let library = library(report.machine.library.as_deref());
-    if runs.algorithm == NOTHING && runs.rules == Rules::Own {
+    if runs.is_nothing() {
         return "nothing".to_owned();
     }
     if runs.algorithm == NOTHING {
@@ -151,7 +151,7 @@ fn better(report: &Cost) -> String {
     if report.expect.runs.rules == Rules::Asked {
         return "not compared: only one algorithm was requested".to_owned();
     }
-    if report.expect.runs.algorithm == NOTHING && report.expect.time_s == 0.0 {
+    if report.expect.runs.is_nothing() {
         return "nothing is communicated".to_owned();
     }
     let row = |id: Option<&str>| id.and_then(|id| report.algorithms.iter().find(|r| r.id == id));

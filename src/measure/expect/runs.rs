@@ -71,6 +71,11 @@ impl Runs {
         }
     }
 
+    /// Whether nothing runs: the call communicates nothing. Without a price nothing is known instead.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.algorithm == NOTHING && self.rules == Rules::Own
+    }
+
     pub(super) fn asked(priced: Priced) -> Self {
         Self {
             library: None,

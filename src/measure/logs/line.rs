@@ -104,7 +104,7 @@ impl<'f, R: BufRead> Lines<'f, R> {
     }
 
     fn encoding(&self) -> Error {
-        Error::input("the text is UTF-16, not UTF-8").at(self.place()).help(encoding::CONVERT)
+        Error::input(encoding::UTF16).at(self.place()).help(encoding::CONVERT)
     }
 
     /// Zero bytes: every other byte in UTF-16 without a byte order mark, anywhere in a binary file.
