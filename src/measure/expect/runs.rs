@@ -72,7 +72,8 @@ impl Runs {
     }
 
     /// Whether nothing runs: the call communicates nothing. Without a price nothing is known instead.
-    pub(crate) fn is_nothing(&self) -> bool {
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
         self.algorithm == NOTHING && self.rules == Rules::Own
     }
 
