@@ -17,7 +17,7 @@
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Ratio, Seconds, Volume};
-use crate::machine::fabric::{Fabric, Tier};
+use crate::machine::fabric::{Fabric, Order, Tier};
 use crate::model::formula::Ports;
 
 /// The minimum cost of any algorithm.
@@ -97,8 +97,7 @@ pub fn bound(collective: Collective, ranks: u32, size: Volume, fabric: &Fabric) 
     let mut bandwidth = rank_bound(collective, ranks, tiers, switch.is_some())?;
     for (below, tier) in tiers.iter().zip(&tiers[1..]) {
         let Some(span) = below.span else { continue };
-        let domains = ranks.div_ceil(span.get());
-        bandwidth = bandwidth.max(domain_bound(collective, ranks, domains, tier, span.get())?);
+        bandwidth = bandwidth.max(domain_bound(collective, ranks, fabric.order, tier, span.get())?);
         // Whatever happens inside domains, one message must cross.
         latency = latency.max(tier.alpha()?);
     }
@@ -141,27 +140,34 @@ fn both_ways(collective: Collective) -> bool {
     matches!(collective, C::AllReduce | C::AllGather | C::ReduceScatter | C::AllToAll)
 }
 
-/// Seconds per byte through the NICs of one domain.
+/// Seconds per byte through the NICs of the busiest domain.
 fn domain_bound(
     collective: Collective,
     ranks: u32,
-    domains: u32,
+    order: Order,
     tier: &Tier,
     span: u32,
 ) -> Result<f64> {
     use Collective as C;
-    let ports = tier.nics.map_or(span, |nics| nics.get());
+    let domains = ranks.div_ceil(span);
+    let (most, fewest) = order.filled(ranks, span);
     let each = f64::from(tier.ports.sends(ranks - 1).max(1)) / tier.inverse()?;
-    let share = match collective {
-        // Every rank of the domain has data for every rank outside.
-        C::AllToAll => f64::from(span) * f64::from(ranks - span.min(ranks)) / f64::from(ranks),
-        // The last domain may hold fewer ranks: count what it lacks.
-        C::AllGather | C::ReduceScatter | C::Scatter | C::Gather => {
-            f64::from(ranks - span.min(ranks)) / f64::from(ranks)
-        }
-        _ => least_share(collective, domains, false).0,
+    let outside = |own: u32| f64::from(ranks - own.min(ranks)) / f64::from(ranks);
+    let through = |own: u32| {
+        let share = match collective {
+            // Every rank of the domain has data for every rank outside.
+            C::AllToAll => f64::from(own) * outside(own),
+            // Each receives what the others have, or sends it.
+            C::AllGather | C::ReduceScatter | C::Scatter | C::Gather => outside(own),
+            _ => least_share(collective, domains, false).0,
+        };
+        share / (f64::from(tier.ports_of(own, span)) * each)
     };
-    Ok(share / (f64::from(ports) * each))
+    Ok(match collective {
+        // Only the root's domain passes it all, and that has the most ranks.
+        C::Scatter | C::Gather => through(most),
+        _ => through(most).max(through(fewest)),
+    })
 }
 
 #[cfg(test)]

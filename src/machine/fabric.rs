@@ -115,6 +115,17 @@ pub enum Order {
     Cyclic,
 }
 
+impl Order {
+    /// The most and the fewest ranks in a domain of `span`: blocks fill all domains but the last.
+    pub(crate) fn filled(self, ranks: u32, span: u32) -> (u32, u32) {
+        let domains = ranks.div_ceil(span.max(1)).max(1);
+        match self {
+            Self::Block => (span.min(ranks), ranks - (domains - 1) * span),
+            Self::Cyclic => (ranks.div_ceil(domains), ranks / domains),
+        }
+    }
+}
+
 impl FromStr for Order {
     type Err = Error;
 
@@ -155,6 +166,12 @@ pub struct Fabric {
 }
 
 impl Tier {
+    /// The ports that so many of the `span` ranks of a domain of the tier below use: each drives those
+    /// beside it.
+    pub(crate) fn ports_of(&self, ranks: u32, span: u32) -> u32 {
+        self.nics.map_or(ranks, |all| all.get().div_ceil(span).saturating_mul(ranks).min(all.get()))
+    }
+
     /// Links with one full-duplex port per rank and no limit.
     #[must_use]
     pub fn new(name: impl Into<String>, alpha: Seconds, bandwidth: Bandwidth) -> Self {
@@ -374,11 +391,11 @@ impl Fabric {
 
     /// The same if a pattern is spread over `rails` rails, each with its part.
     ///
-    /// The last domain may have few ranks; if NICs belong to ranks, it has only those ranks' NICs.
+    /// The last domain may have few ranks, which use few of its NICs.
     fn rail_load(&self, tier: usize, rails: u32, ranks: u32) -> f64 {
         let below = self.tiers[tier - 1].span.map_or(ranks, NonZeroU32::get);
-        let fewest = if ranks.is_multiple_of(below) { below } else { ranks % below };
-        let nics = self.tiers[tier].nics.map_or(fewest, NonZeroU32::get);
+        let (_, fewest) = self.order.filled(ranks, below);
+        let nics = self.tiers[tier].ports_of(fewest, below);
         let oversubscription = self.tiers[tier].oversubscription.0;
         f64::from(rails.div_ceil(nics)) / f64::from(rails) * oversubscription
     }

@@ -23,6 +23,12 @@ impl Placement {
         self.ranks.div_ceil(self.per_node.max(1))
     }
 
+    /// Ranks on the node with the most, and on the one with the fewest.
+    #[must_use]
+    pub fn filled(self) -> (u32, u32) {
+        self.order.filled(self.ranks, self.per_node)
+    }
+
     /// Whether there is a network between the ranks.
     #[must_use]
     pub fn is_spread(self) -> bool {

@@ -616,8 +616,7 @@ const MEMORY: &str = "shm-x86";
 fn use_nodes(fabric: &mut Fabric, span: Option<NonZeroU32>, per_node: u32, nics_given: bool) {
     let Some(node) = fabric.node else { return };
     if let (Some(span), Some(outer), false) = (span, fabric.tiers.get_mut(node + 1), nics_given) {
-        let each = |nics: NonZeroU32| nics.get().div_ceil(span.get()).saturating_mul(per_node);
-        outer.nics = outer.nics.and_then(|nics| NonZeroU32::new(each(nics).min(nics.get())));
+        outer.nics = outer.nics.and_then(|_| NonZeroU32::new(outer.ports_of(per_node, span.get())));
     }
 }
 

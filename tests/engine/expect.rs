@@ -267,3 +267,38 @@ fn what_communicates_nothing_takes_no_time() {
         assert_eq!(expecting.time(Bytes(size)).0 == 0.0, idle, "{collective} {ranks} {size}");
     }
 }
+
+/// 8 GiB to nine GPUs of which one is alone: it takes in 8/9 through one port of 50 GB/s (`dgx-h100`).
+#[test]
+fn a_last_node_of_fewer_ranks_has_their_nics_alone() {
+    let machine = Profile::builtin("dgx-h100").unwrap();
+    let machine =
+        Machine::on(&machine, "profile", &Given::default(), Collective::AllGather).unwrap();
+    let layout = Layout { ranks: NonZeroU32::new(9), nodes: None, per_node: NonZeroU32::new(8) };
+    let size = Bytes(8 << 30);
+    let query =
+        Query::new(machine, Collective::AllGather, size, layout, Params::default()).unwrap();
+    let registry = Registry::builtin();
+    let expected = Expecting::new(&registry, &query).unwrap().at(size);
+    let port = 8.0 / 9.0 * size.0 as f64 / 50e9;
+    assert!(expected.low.0 >= port, "{expected:?}");
+    assert!(expected.time.0 < 1.5 * port, "{expected:?}");
+}
+
+/// No end of a band is faster than the data pass the links, on networks alone and on boards.
+#[test]
+fn no_answer_is_faster_than_the_links() {
+    let registry = Registry::builtin();
+    let size = Bytes(1 << 33);
+    for (machine, ranks, nodes, rate) in [
+        ("ib-hdr", 2, 2, 25e9),
+        ("tcp-25g", 2, 2, 3.125e9),
+        ("dgx-h100", 16, 2, 50e9),
+        ("dgx-a100", 16, 2, 25e9),
+        ("alps", 8, 2, 25e9),
+    ] {
+        let query = query(machine, Collective::SendRecv, ranks, nodes);
+        let expected = Expecting::new(&registry, &query).unwrap().at(size);
+        assert!(expected.low.0 >= size.0 as f64 / rate, "{machine}: {expected:?}");
+    }
+}

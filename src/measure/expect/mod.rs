@@ -126,6 +126,11 @@ impl Expectation {
         Self { time: time * factor, low: low * factor, high: high * factor, ..self }
     }
 
+    /// How far its band extends to its wider side, as a logarithm: the other may end where the links do.
+    pub(crate) fn half(&self) -> f64 {
+        (self.high.0 / self.time.0).ln().max((self.time.0 / self.low.0).ln())
+    }
+
     /// The same with a band that is wider by a factor on both sides.
     fn wider(self, by: f64) -> Self {
         Self { low: self.low * Ratio(1.0 / by), high: self.high * Ratio(by), ..self }
@@ -164,8 +169,10 @@ pub struct Expecting<'r> {
     named: Option<Ideal<'r>>,
     /// Measurements of this very call.
     seen: Vec<(Bytes, Seconds)>,
-    /// The least time per byte of the links, in seconds.
+    /// The least time per byte by the machine's parameters, in seconds.
     least: f64,
+    /// The same as a multiple of that before its parameters were changed.
+    links: Ratio,
 }
 
 impl<'r> Expecting<'r> {
@@ -209,6 +216,9 @@ impl<'r> Expecting<'r> {
             Some(stock) if known => Ideal::new(registry, query, stock, None).ok(),
             _ => None,
         };
+        let least_of = |fabric| least(query, fabric);
+        let least = least_of(&machine.fabric);
+        let before = changed.map_or(least, least_of);
         let free = machine.protocol.filter(|_| known).and_then(|_| {
             let machine = Machine { protocol: None, ..machine.clone() };
             Ruler::new(&Query { machine, ..query.clone() })
@@ -224,7 +234,8 @@ impl<'r> Expecting<'r> {
             transfer,
             unseen: false,
             seen: query.seen.iter().copied().filter(|s| s.0.0 > 0 && s.1.0 > 0.0).collect(),
-            least: least(query, &machine.fabric),
+            links: Ratio(if least > 0.0 && before > 0.0 { least / before } else { 1.0 }),
+            least,
             ideal,
             is_given: machine.stock.is_none(),
             on_hosts: matches!(query.nodes_are, Some(NodesAre::Hosts { .. })),
@@ -271,13 +282,27 @@ impl<'r> Expecting<'r> {
         if let Some(named) = &self.named {
             expected = self.forced(named, expected, size);
         }
-        // Far from its measurements a curve does not know the links; the learned model does.
-        let least = match expected.basis {
-            Basis::Measured => self.least * size.0 as f64,
-            _ => 0.0,
-        };
-        let at_least = |t: Seconds| Seconds(t.0.max(least));
-        Expectation { time: at_least(expected.time), high: at_least(expected.high), ..expected }
+        expected
+    }
+
+    /// No faster than the links can be, unless a measurement shows that they are faster than is known.
+    #[inline]
+    fn on_links(&self, expected: Expectation, size: Bytes) -> Expectation {
+        let floor = if self.seen.is_empty() { self.floor(size).0 } else { 0.0 };
+        let at_least = |t: Seconds| Seconds(t.0.max(floor));
+        let Expectation { time, low, high, .. } = expected;
+        Expectation { time: at_least(time), low: at_least(low), high: at_least(high), ..expected }
+    }
+
+    /// What the links take for the least data that any algorithm moves: at their line rate where that is
+    /// known, else by the machine's parameters, unless these were fitted and have errors of their own.
+    #[inline]
+    fn floor(&self, size: Bytes) -> Seconds {
+        match &self.transfer {
+            Some(transfer) => transfer.floor(size) * self.links,
+            None if self.fit.is_some() => Seconds(0.0),
+            None => Seconds(self.least * size.0 as f64),
+        }
     }
 
     /// Why a call communicates nothing, if so. NCCL discards a call of 0 bytes (taskAppend in src/enqueue.cc),
@@ -294,11 +319,12 @@ impl<'r> Expecting<'r> {
     /// The expectation before any measurement is used.
     #[inline]
     fn unmoved(&self, size: Bytes) -> Expectation {
-        match (self.known(size), &self.stock) {
+        let expected = match (self.known(size), &self.stock) {
             (Some(known), None) => self.limited(known, size),
             (Some(known), Some(stock)) => self.limited(self.changed(stock, known, size), size),
             (None, _) => self.modelled(size),
-        }
+        };
+        self.on_links(expected, size)
     }
 
     /// The expectation if the library may use one protocol alone: other by as much as its own estimate is.
@@ -355,7 +381,7 @@ impl<'r> Expecting<'r> {
         if at.basis == Basis::Modelled {
             return (off, 0.0);
         }
-        let reach = SEEN_TRUST * (at.high.0 / at.time.0).ln().max((at.time.0 / at.low.0).ln());
+        let reach = SEEN_TRUST * at.half();
         let own = off.clamp(-reach, reach);
         (own, off - own)
     }
@@ -416,8 +442,11 @@ impl<'r> Expecting<'r> {
         if let Some(why) = self.idle(size) {
             return why.to_owned();
         }
-        let fewer = self.transfer.as_ref().and_then(|transfer| transfer.fewer_ranks(size));
-        let on = fewer.map_or_else(String::new, |most| format!(" on at most {most} ranks"));
+        let on = match self.transfer.as_ref().and_then(|transfer| transfer.other_ranks(size)) {
+            Some((fewer, Some(more))) => format!(" on {fewer} and {more} ranks"),
+            Some((most, None)) => format!(" on at most {most} ranks"),
+            None => String::new(),
+        };
         let from = match expected.basis {
             Basis::Measured => match &self.curve {
                 Some(curve) => {
@@ -548,6 +577,7 @@ impl<'r> Expecting<'r> {
         }
         let apart = (by_ratio / by_difference).max(by_difference / by_ratio).sqrt();
         let moved = expected.times(Ratio(time / expected.time.0)).wider(apart);
+        let moved = self.on_links(moved, size);
         Expectation { basis: Basis::Modelled, error: None, ..moved }
     }
 }

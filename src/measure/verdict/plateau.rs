@@ -210,7 +210,7 @@ pub(super) fn known(asked: (&Query, RunBy), size: Bytes, expected: &Expectation)
 
 /// The deviation of an expectation's logarithm.
 fn deviation(expected: &Expectation) -> f64 {
-    (expected.high.0 / expected.low.0).ln() / BAND
+    2.0 * expected.half() / BAND
 }
 
 /// An expectation that is not of the machine itself is no more certain than this.

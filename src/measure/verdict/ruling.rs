@@ -88,6 +88,6 @@ fn rules_out(region: &[&Point]) -> bool {
 
 /// The width of the band, as a logarithm.
 fn width(region: &[&Point]) -> f64 {
-    let of = |p: &&Point| (p.expected.high.0 / p.expected.low.0).ln();
+    let of = |p: &&Point| 2.0 * p.expected.half();
     median(region.iter().map(of).collect()).unwrap_or(f64::INFINITY)
 }

@@ -94,7 +94,7 @@ impl<'r> Kernels<'r> {
     /// was measured.
     #[must_use]
     pub fn at(&self, kernel: Kernel, size: Bytes) -> Option<Expectation> {
-        match (kernel.backend, kernel.kernel) {
+        let expected = match (kernel.backend, kernel.kernel) {
             ("nccl", _) => {
                 Some(match self.one_node.then(|| self.told(kernel, size, 1.0)).flatten() {
                     Some(told) => told,
@@ -116,7 +116,8 @@ impl<'r> Kernels<'r> {
                 rivals.min_by(|a, b| a.time.0.total_cmp(&b.time.0))
             }
             _ => self.own(kernel, size),
-        }
+        };
+        expected.map(|expected| self.nccl.on_links(expected, size))
     }
 
     /// busbw of a call of `size` bytes that takes `time`.

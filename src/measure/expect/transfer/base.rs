@@ -2,13 +2,14 @@
 //!
 //! L is the cost of a call without data. b is its bytes over the slower of the links inside a node and
 //! the NICs, which overlap. c is the degree to which latency and bytes do not overlap. Times are in
-//! microseconds, rates in GB/s. The constants are fitted (`learn::fit`), those of sends and receives by
-//! themselves: see [`What::sends`].
+//! microseconds, rates in GB/s. The constants are fitted (`learn::fit`), those of each [`Family`] by
+//! themselves.
 
 use super::features::{Class, Features, Net};
 use crate::base::collective::Collective;
 use crate::base::quantity::Bytes;
 use crate::library::nccl::point_to_point::channels;
+use crate::machine::placement::Placement;
 
 /// The collectives for which something was learned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,12 +23,23 @@ pub(super) enum What {
     Scatter,
 }
 
-impl What {
-    /// Whether it is separate messages, for which NCCL has neither algorithms nor protocols to choose. They
-    /// are learned apart from the other collectives, so that neither's constants move the other's. An
-    /// all-to-all would be one too, but keeps the constants that were learned with the others.
-    pub(super) fn sends(self) -> bool {
-        matches!(self, Self::SendRecv | Self::Gather | Self::Scatter)
+/// What is learned together. Of separate messages, for which NCCL has neither algorithms nor protocols to
+/// choose, little is like the other collectives, and over several nodes an all-to-all's many are not like
+/// one: no constants of one family move another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    Collectives,
+    Exchanges,
+    Sends,
+}
+
+impl Family {
+    pub(super) const ALL: [Self; 3] = [Self::Collectives, Self::Exchanges, Self::Sends];
+
+    /// Whether it is learned from measurements of that. What an all-to-all costs inside a node is evidence
+    /// for exchanges, too.
+    pub(super) fn learns(self, from: &Asked) -> bool {
+        from.family() == self || (self == Self::Exchanges && from.what == What::AllToAll)
     }
 }
 
@@ -39,7 +51,9 @@ pub(super) struct Asked {
     pub(super) whole: bool,
     pub(super) ranks: f64,
     pub(super) nodes: f64,
+    /// Ranks on a node, and on the one with the fewest.
     pub(super) per_node: f64,
+    pub(super) fewest: f64,
 }
 
 /// The fitted constants, by name.
@@ -99,8 +113,17 @@ pub(super) struct Constants {
 }
 
 impl Asked {
+    /// The one that answers it.
+    pub(super) fn family(&self) -> Family {
+        match self.what {
+            What::AllToAll if self.nodes > 1.0 => Family::Exchanges,
+            What::SendRecv | What::Gather | What::Scatter => Family::Sends,
+            _ => Family::Collectives,
+        }
+    }
+
     /// `None` for collectives for which nothing was learned.
-    pub(super) fn new(collective: Collective, ranks: u32, nodes: u32) -> Option<Self> {
+    pub(super) fn new(collective: Collective, placement: Placement) -> Option<Self> {
         let what = match collective {
             Collective::AllReduce => What::AllReduce,
             // They start alike.
@@ -113,8 +136,20 @@ impl Asked {
             Collective::Barrier => return None,
         };
         let whole = matches!(collective, Collective::Broadcast | Collective::Reduce);
-        let (ranks, nodes) = (f64::from(ranks), f64::from(nodes));
-        Some(Self { what, whole, ranks, nodes, per_node: ranks / nodes })
+        let (most, fewest) = placement.filled();
+        Some(Self {
+            what,
+            whole,
+            ranks: f64::from(placement.ranks),
+            nodes: f64::from(placement.nodes()),
+            per_node: f64::from(most),
+            fewest: f64::from(fewest),
+        })
+    }
+
+    /// The busiest node, of the full ones and the one with the fewest ranks.
+    fn busiest(&self, load: impl Fn(f64) -> f64) -> f64 {
+        load(self.per_node).max(load(self.fewest))
     }
 }
 
@@ -205,7 +240,12 @@ fn latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
         What::AllGather | What::ReduceScatter => (k.gathers, 1.0),
     };
     let growth = growth * if machine.class == Class::Pcie { k.growth_pcie } else { k.growth };
-    let inside = own * of * (growth * (asked.per_node.log2() - 3.0)).exp();
+    let ranks = match asked.what {
+        // One message each: more ranks than were measured together start it no later.
+        What::SendRecv => asked.per_node.min(super::MEASURED_DOMAIN),
+        _ => asked.per_node,
+    };
+    let inside = own * of * (growth * (ranks.log2() - 3.0)).exp();
     if asked.nodes <= 1.0 {
         return inside;
     }
@@ -256,22 +296,25 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     if !several {
         return inside;
     }
-    let between = match asked.what {
-        _ if asked.whole => 1.0,
-        What::AllReduce if nodes == 2.0 && machine.nvls => k.two_nodes,
-        What::AllReduce => 2.0 * (n - 1.0) / n,
-        What::AllToAll => each * (n - each) / n,
-        What::SendRecv => 1.0 / left(k, asked),
-        What::Gather | What::Scatter => (n - each) / n,
-        What::AllGather | What::ReduceScatter => (n - 1.0) / n,
-    };
-    let nics = match asked.what {
-        // Those beside one GPU; the root of a scatter uses others of its node, too.
-        What::SendRecv | What::Gather => machine.node(1.0),
-        What::Scatter => machine.node(1.0) * k.spread.min(each),
-        _ => machine.node(each),
-    };
-    slower(inside, between / (k.reached_nic * nics * 1e3))
+    let between = asked.busiest(|own| {
+        let share = match asked.what {
+            _ if asked.whole => 1.0,
+            What::AllReduce if nodes == 2.0 && machine.nvls => k.two_nodes,
+            What::AllReduce => 2.0 * (n - 1.0) / n,
+            What::AllToAll => own * (n - own) / n,
+            What::SendRecv => 1.0 / left(k, asked),
+            What::Gather | What::Scatter => (n - each) / n,
+            What::AllGather | What::ReduceScatter => (n - 1.0) / n,
+        };
+        let nics = match asked.what {
+            // Those beside one GPU; the root of a scatter uses others of its node, too.
+            What::SendRecv | What::Gather => machine.node(1.0),
+            What::Scatter => machine.node(1.0) * k.spread.min(each),
+            _ => machine.node(own),
+        };
+        share / nics
+    });
+    slower(inside, between / (k.reached_nic * 1e3))
 }
 
 /// The part of a NIC's rate that is left to a message: over 8 nodes it was seen to take twice as long as over
@@ -316,18 +359,22 @@ fn least(machine: &Features, asked: &Asked) -> f64 {
         _ if several => (n - each) / n,
         _ => (each - 1.0) / each,
     };
-    let between = match asked.what {
-        _ if !several => 0.0,
-        _ if asked.whole => 1.0,
-        // What nodes send that add up each part in one place, and send the sums to all.
-        What::AllReduce => 2.0 * (asked.nodes - 1.0) / asked.nodes,
-        What::SendRecv => 1.0,
-        What::AllToAll => each * (n - each) / n,
-        _ => (n - each) / n,
-    };
-    let nics = match asked.what {
-        What::SendRecv | What::Gather => machine.node(1.0),
-        _ => machine.node(each),
-    };
-    (inside / (rate(machine, asked) * 1e3)).max(between / (nics * 1e3))
+    let between = asked.busiest(|own| {
+        let share = match asked.what {
+            _ if !several => 0.0,
+            _ if asked.whole => 1.0,
+            // What nodes send that add up each part in one place, and send the sums to all.
+            What::AllReduce => 2.0 * (asked.nodes - 1.0) / asked.nodes,
+            What::SendRecv => 1.0,
+            What::AllToAll => own * (n - own) / n,
+            What::Gather | What::Scatter => (n - each) / n,
+            What::AllGather | What::ReduceScatter => (n - own) / n,
+        };
+        let nics = match asked.what {
+            What::SendRecv | What::Gather => machine.node(1.0),
+            _ => machine.node(own),
+        };
+        share / nics
+    });
+    (inside / (rate(machine, asked) * 1e3)).max(between / 1e3)
 }

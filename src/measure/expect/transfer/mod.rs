@@ -45,7 +45,7 @@ pub(super) struct Transfer {
     residual: [f64; OCTAVES],
     /// The sizes, as octaves, that evidence of each class of nearness covers, the nearest first.
     covered: [(f64, f64); 3],
-    /// Series of the same collective on at most as many ranks; none is covered by another.
+    /// Series of the same collective on as many ranks, fewer or more; none is covered by another.
     speaks: Vec<Speaks>,
     widths: Widths,
     /// The band by size, each from a size on: it changes with the evidence and with the region.
@@ -71,15 +71,23 @@ struct Speaks {
 }
 
 impl Speaks {
-    /// Whether it covers all that `other` covers.
-    fn covers(&self, other: &Self) -> bool {
+    /// Whether it covers all that `other` covers, from the same side of `asked` ranks.
+    fn covers(&self, other: &Self, asked: f64) -> bool {
         let board = self.board || !other.board;
-        board && self.from <= other.from && other.to <= self.to && other.ranks <= self.ranks
+        let nearer = match (self.ranks <= asked, other.ranks <= asked) {
+            (true, true) => other.ranks <= self.ranks,
+            (false, false) => self.ranks <= other.ranks,
+            _ => false,
+        };
+        board && nearer && self.from <= other.from && other.to <= self.to
     }
 }
 
 /// The most ranks on which one NVLink domain was measured.
 const MEASURED_DOMAIN: f64 = 8.0;
+
+/// The part of a line rate that is left for data: published runs reach at most 49 of 50 GB/s of a NIC.
+const MOST_REACHED: f64 = 0.98;
 
 /// How near the evidence is: the same collective and ranks, the same collective, another collective
 /// on the same board (over nodes, also the same network), none.
@@ -99,8 +107,8 @@ impl Transfer {
         collective: Collective,
         placement: Placement,
     ) -> Option<Self> {
-        let asked = Asked::new(collective, placement.ranks, placement.nodes())?;
-        Some(Self::of(learned.of(asked.what), features, asked))
+        let asked = Asked::new(collective, placement)?;
+        Some(Self::of(learned.of(asked.family()), features, asked))
     }
 
     fn of(learned: &Model, features: &Features, asked: Asked) -> Self {
@@ -115,12 +123,12 @@ impl Transfer {
             }
             let reach = (f64::from(series.from) - 1.0, f64::from(series.to) + 1.0);
             let level = series.nearness(&asked, features);
-            let ranks = f64::from(series.ranks);
-            if series.is_of(&asked) && ranks <= asked.ranks {
+            if series.is_of(&asked) {
                 let (from, to) = reach;
+                let ranks = f64::from(series.ranks);
                 let new = Speaks { from, to, ranks, board: level.is_some() };
-                if !speaks.iter().any(|s: &Speaks| s.covers(&new)) {
-                    speaks.retain(|s| !new.covers(s));
+                if !speaks.iter().any(|s: &Speaks| s.covers(&new, asked.ranks)) {
+                    speaks.retain(|s| !new.covers(s, asked.ranks));
                     speaks.push(new);
                 }
             }
@@ -177,7 +185,13 @@ impl Transfer {
     #[inline]
     fn time(&self, bytes: f64) -> f64 {
         let time = self.base.time(bytes) * self.residual(bytes.log2()).exp();
-        time.max(self.base.floor(bytes))
+        time.max(self.base.floor(bytes) / MOST_REACHED)
+    }
+
+    /// What the links take at their line rate for the least data that any algorithm moves.
+    #[inline]
+    pub(super) fn floor(&self, size: Bytes) -> Seconds {
+        Seconds(self.base.floor(size.0 as f64))
     }
 
     /// The errors there: those of such evidence, or, if they are larger, of so many more ranks than were
@@ -209,12 +223,13 @@ impl Transfer {
         }
     }
 
-    /// How many times more ranks than the most that were measured: 0 for twice, 1 for four times, 2 for
-    /// more; `None` if as many were measured.
+    /// How far the ranks are from the nearest that were measured, where those below end: 0 for twice, 1 for
+    /// four times, 2 for more; `None` if about as many were measured.
     fn beyond(&self, octave: f64, near: Near) -> Option<usize> {
-        let most = self.most_ranks(octave, near);
-        match self.base.asked().ranks / most {
-            _ if most <= 0.0 => None,
+        let (fewer, more) = self.measured_ranks(octave, near);
+        let asked = self.base.asked().ranks;
+        match (asked / fewer).min(more / asked) {
+            _ if fewer <= 0.0 => None,
             ..1.5 => None,
             ..2.5 => Some(0),
             ..5.0 => Some(1),
@@ -222,18 +237,26 @@ impl Transfer {
         }
     }
 
-    /// The most ranks with such evidence; 0 if there is none.
-    fn most_ranks(&self, octave: f64, near: Near) -> f64 {
+    /// The most ranks with such evidence among those that are no more, and the fewest among the others: 0
+    /// and infinity if there are none.
+    fn measured_ranks(&self, octave: f64, near: Near) -> (f64, f64) {
         let board = matches!(near, Near::Same | Near::Ranks);
         let there = self.speaks.iter().filter(|s| s.from <= octave && octave <= s.to);
-        there.filter(|s| s.board || !board).map(|s| s.ranks).fold(0.0, f64::max)
+        there.filter(|s| s.board || !board).fold((0.0, f64::INFINITY), |(fewer, more), s| {
+            match s.ranks <= self.base.asked().ranks {
+                true => (s.ranks.max(fewer), more),
+                false => (fewer, s.ranks.min(more)),
+            }
+        })
     }
 
-    /// The most ranks that were measured, if many more are asked.
-    pub(super) fn fewer_ranks(&self, size: Bytes) -> Option<u32> {
+    /// The nearest ranks that were measured, the fewer and the more, if others are asked.
+    pub(super) fn other_ranks(&self, size: Bytes) -> Option<(u32, Option<u32>)> {
         let octave = (size.0.max(1) as f64).log2();
         let near = self.near(octave);
-        self.beyond(octave, near).map(|_| self.most_ranks(octave, near) as u32)
+        self.beyond(octave, near)?;
+        let (fewer, more) = self.measured_ranks(octave, near);
+        Some((fewer as u32, more.is_finite().then_some(more as u32)))
     }
 
     /// What this machine's own error at one size implies for another: as much as on other machines.
@@ -282,11 +305,13 @@ fn region(size: Bytes) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::base::Family;
     use super::*;
+    use crate::machine::fabric::Order;
 
     #[test]
     fn bands_change_where_the_evidence_does() {
-        let learned = &Learned::built_in().collectives;
+        let learned = Learned::built_in().of(Family::Collectives);
         let features = Features {
             class: Class::NvLink,
             generation: 4,
@@ -302,7 +327,8 @@ mod tests {
             one: 50.0,
         };
         for (ranks, nodes) in [(2, 1), (8, 1), (16, 1), (64, 8), (4096, 512)] {
-            let asked = Asked::new(Collective::AllReduce, ranks, nodes).unwrap();
+            let placement = Placement { ranks, per_node: ranks / nodes, order: Order::Block };
+            let asked = Asked::new(Collective::AllReduce, placement).unwrap();
             let transfer = Transfer::of(learned, &features, asked);
             let mut sizes: Vec<u64> = (0..45).flat_map(|k| [1 << k, (1 << k) + 1]).collect();
             sizes.extend((1..45).flat_map(|k| [(1 << k) - 1, 3 << k]));

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::base::{Constants, What};
+use super::base::{Constants, Family};
 use super::series::Series;
 
 /// What was learned from measured machines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learned {
-    pub(super) collectives: Model,
-    pub(super) sends: Model,
+    /// In the order of [`Family::ALL`].
+    pub(super) families: [Model; Family::ALL.len()],
 }
 
 /// Constants, the residual of each series over them, and the error on held-out machines.
@@ -86,8 +86,8 @@ impl Learned {
         &super::learned::LEARNED
     }
 
-    pub(super) fn of(&self, what: What) -> &Model {
-        if what.sends() { &self.sends } else { &self.collectives }
+    pub(super) fn of(&self, family: Family) -> &Model {
+        &self.families[family as usize]
     }
 }
 

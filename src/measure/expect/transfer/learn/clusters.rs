@@ -1,12 +1,14 @@
-//! The built-in measured clusters: `evidence/clusters.toml`, and `evidence/sends.toml`.
+//! The built-in measured clusters: the files of `evidence/`.
 
 use serde::Deserialize;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Seconds, Volume};
+use crate::machine::fabric::Order;
+use crate::machine::placement::Placement;
 use crate::measure::expect::knots;
-use crate::measure::expect::transfer::base::Asked;
+use crate::measure::expect::transfer::base::{Asked, Family};
 
 /// Measured clusters, smoothed.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,11 +84,18 @@ impl Clusters {
     /// # Errors
     /// A built-in file is wrong.
     pub fn built_in() -> Result<Self> {
-        const CLUSTERS: &str = include_str!("../../../../../evidence/clusters.toml");
-        const SENDS: &str = include_str!("../../../../../evidence/sends.toml");
-        let mut all = Self::parse(CLUSTERS, "evidence/clusters.toml")?;
-        all.all.extend(Self::parse(SENDS, "evidence/sends.toml")?.all);
-        Ok(all)
+        macro_rules! parse {
+            ($name:literal) => {
+                Self::parse(include_str!(concat!("../../../../../", $name)), $name)
+            };
+        }
+        let files = [
+            parse!("evidence/clusters.toml"),
+            parse!("evidence/exchanges.toml"),
+            parse!("evidence/sends.toml"),
+        ];
+        let files = files.into_iter().collect::<Result<Vec<_>>>()?;
+        Ok(Self { all: files.into_iter().flat_map(|file| file.all).collect() })
     }
 
     /// The clusters in a file's `text`; `origin` names it in errors.
@@ -182,10 +191,12 @@ impl Curve {
         self.knots.iter().map(point).collect()
     }
 
-    /// What it answers, if it is of sends, or of the other collectives.
-    pub(super) fn asked(&self, sends: bool) -> Option<Asked> {
-        let asked = Asked::new(self.collective, self.ranks, self.nodes);
-        asked.filter(|asked| asked.what.sends() == sends)
+    /// What it answers, if that family is learned from it.
+    pub(super) fn asked(&self, family: Family) -> Option<Asked> {
+        let per_node = self.ranks / self.nodes;
+        let placement = Placement { ranks: self.ranks, per_node, order: Order::Block };
+        let asked = Asked::new(self.collective, placement);
+        asked.filter(|asked| family.learns(asked))
     }
 
     /// ln µs, where it was measured.

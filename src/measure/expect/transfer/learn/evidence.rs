@@ -7,7 +7,7 @@ use super::clusters::Clusters;
 use crate::base::error::{Error, Result};
 use crate::machine::profile::Profile;
 use crate::measure::expect::transfer::OCTAVES;
-use crate::measure::expect::transfer::base::Asked;
+use crate::measure::expect::transfer::base::{Asked, Family};
 use crate::measure::expect::transfer::features::Features;
 use crate::measure::expect::transfer::series::{Series, TIER, alike, likeness};
 
@@ -47,12 +47,12 @@ pub(super) fn features(profile: &str, per_node: u32) -> Result<Features> {
 }
 
 impl Evidence {
-    /// The lines of sends, or those of the other collectives.
-    pub(super) fn new(clusters: &Clusters, sends: bool) -> Result<Self> {
+    /// The lines of a family.
+    pub(super) fn new(clusters: &Clusters, family: Family) -> Result<Self> {
         let mut found: BTreeMap<_, (usize, Vec<_>)> = BTreeMap::new();
         for (i, cluster) in clusters.all.iter().enumerate() {
             for curve in &cluster.curves {
-                let Some(asked) = curve.asked(sends) else { continue };
+                let Some(asked) = curve.asked(family) else { continue };
                 let key = (cluster.machine.clone(), asked.what, curve.ranks, curve.nodes);
                 found.entry(key).or_insert((i, Vec::new())).1.push((asked, curve));
             }

@@ -7,7 +7,7 @@
 //! bands      quantiles of a machine's errors by the model without it     (widths)
 //! ```
 //!
-//! Sends and receives are learned apart from the other collectives ([`super::base::What::sends`]).
+//! Each [`Family`] of collectives is learned by itself.
 //!
 //! A held-out machine is left out of all four. No such model is stored: the inverse of one matrix answers
 //! for all machines, so everything takes seconds, and a command can compare answers with any user's points.
@@ -32,6 +32,7 @@ use fit::Logs;
 use process::Inverse;
 use widths::{Held, Point, Seen};
 
+use super::base::Family;
 use super::features::Class;
 use super::model::{Bands, Learned, Model};
 use super::series::Series;
@@ -42,8 +43,8 @@ use crate::base::quantity::Bytes;
 /// What was learned from all clusters, and with each of them left out.
 #[derive(Debug, Clone)]
 pub struct Study {
-    collectives: Part,
-    sends: Part,
+    /// In the order of [`Family::ALL`].
+    parts: [Part; Family::ALL.len()],
 }
 
 impl Study {
@@ -52,27 +53,24 @@ impl Study {
     /// # Errors
     /// A profile is not built in, or is not a GPU machine.
     pub fn new(clusters: &Clusters) -> Result<Self> {
-        let part = |sends| Part::new(clusters, sends);
-        Ok(Self { collectives: part(false)?, sends: part(true)? })
+        let [collectives, exchanges, sends] = Family::ALL.map(|f| Part::new(clusters, f));
+        Ok(Self { parts: [collectives?, exchanges?, sends?] })
     }
 
     /// What was learned from all of them.
     #[must_use]
     pub fn learned(&self) -> Learned {
-        Learned { collectives: self.collectives.learned(), sends: self.sends.learned() }
+        Learned { families: self.parts.each_ref().map(Part::learned) }
     }
 
     /// What was learned from the others; from all of them if `machine` is not among them.
     #[must_use]
     pub fn without(&self, machine: &str) -> Learned {
-        Learned {
-            collectives: self.collectives.without(machine),
-            sends: self.sends.without(machine),
-        }
+        Learned { families: self.parts.each_ref().map(|part| part.without(machine)) }
     }
 }
 
-/// Collectives or sends, each learned without the other.
+/// A family, learned without the others.
 #[derive(Debug, Clone)]
 struct Part {
     evidence: Evidence,
@@ -84,8 +82,8 @@ struct Part {
 }
 
 impl Part {
-    fn new(clusters: &Clusters, sends: bool) -> Result<Self> {
-        let evidence = Evidence::new(clusters, sends)?;
+    fn new(clusters: &Clusters, family: Family) -> Result<Self> {
+        let evidence = Evidence::new(clusters, family)?;
         let constants = fit::fit(&evidence, |_| true, &fit::start());
         let inverse = Inverse::of(evidence.covariance(), evidence.len());
         let left_out = (0..evidence.machines.len())
@@ -93,7 +91,7 @@ impl Part {
         let left_out = left_out.collect();
         let held = Held::default();
         let mut part = Self { evidence, inverse, constants, left_out, held };
-        part.held = Held::new(part.points(clusters, sends)?, part.beyond());
+        part.held = Held::new(part.points(clusters, family)?, part.beyond());
         Ok(part)
     }
 
@@ -142,13 +140,13 @@ impl Part {
     }
 
     /// Every curve at every octave by the model without its machine.
-    fn points(&self, clusters: &Clusters, sends: bool) -> Result<Vec<Point>> {
+    fn points(&self, clusters: &Clusters, family: Family) -> Result<Vec<Point>> {
         let mut points = Vec::new();
         for (g, machine) in self.evidence.machines.iter().enumerate() {
             let model = self.bare(g);
             for cluster in clusters.all.iter().filter(|c| c.machine == *machine) {
                 for curve in &cluster.curves {
-                    let Some(asked) = curve.asked(sends) else { continue };
+                    let Some(asked) = curve.asked(family) else { continue };
                     let features = evidence::features(&cluster.profile, curve.ranks / curve.nodes)?;
                     let transfer = Transfer::of(&model, &features, asked);
                     let first = points.len();
@@ -243,8 +241,9 @@ mod tests {
     #[test]
     fn built_in_constants_are_what_the_clusters_teach() {
         let (clusters, built_in) = (Clusters::built_in().unwrap(), Learned::built_in());
-        for (sends, shipped) in [(false, &built_in.collectives), (true, &built_in.sends)] {
-            let evidence = Evidence::new(&clusters, sends).unwrap();
+        for family in Family::ALL {
+            let shipped = built_in.of(family);
+            let evidence = Evidence::new(&clusters, family).unwrap();
             let fitted = fit::constants(&fit::fit(&evidence, |_| true, &fit::start()));
             for unknown in &fit::UNKNOWNS {
                 let value = |of| fit::value(of, unknown);

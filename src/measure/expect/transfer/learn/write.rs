@@ -3,6 +3,7 @@
 use std::fmt::{Debug, Write};
 
 use super::fit;
+use crate::measure::expect::transfer::base::Family;
 use crate::measure::expect::transfer::model::{Band, Gain, Learned, Model};
 
 const HEAD: &str = "\
@@ -32,11 +33,14 @@ impl Learned {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
+        let name = |family: Family| format!("{family:?}").to_uppercase();
+        let names = Family::ALL.map(name);
         writeln!(out, "pub(super) static LEARNED: Learned =")?;
-        writeln!(out, "    Learned {{ collectives: COLLECTIVES, sends: SENDS }};\n")?;
-        self.collectives.write("COLLECTIVES", out)?;
-        out.push('\n');
-        self.sends.write("SENDS", out)
+        writeln!(out, "    Learned {{ families: [{}] }};", names.join(", "))?;
+        names.iter().zip(&self.families).try_for_each(|(name, model)| {
+            out.push('\n');
+            model.write(name, out)
+        })
     }
 }
 
