@@ -447,6 +447,9 @@ fn the_page_about_machines_shows_files_that_work() {
     let checked = place.stdout("project", "profiles check rack.toml");
     assert!(checked.ends_with(": 0 errors, 0 warnings\n"), "{checked}");
     assert!(place.stdout("project", "profiles show rack.toml").contains("Our rack"));
+    // No graphs are known for its NICs: those of another machine would be chosen by.
+    let refusal = place.refusal("project", "choose nccl allreduce 16MiB -n 16 --on rack.toml");
+    assert!(refusal.contains("nccl_topology"), "{refusal}");
     let checked = place.stdout("project", "profiles check parts.toml");
     assert!(checked.ends_with(": 0 errors, 0 warnings\n"), "{checked}");
     assert_eq!(place.machine("project", "allreduce 1G --on parts.toml")["tiers"][1]["nics"], 4);
@@ -485,6 +488,32 @@ fn the_page_about_fabrics_shows_files_that_work() {
     assert!(best("rack.toml").contains("best rate  200 GB/s"));
     assert!(best("faulty.toml").contains("150 GB/s over 1 link: nv0>g0"));
     assert!(best("generated.toml").contains("1024 ranks"));
+}
+
+/// A budget says what was given in place of the machine's own, as the first screen does.
+#[test]
+fn a_budget_names_what_was_given() {
+    let settings = "[defaults]\nprofile = \"dgx-h100\"\n[machine]\nbw_inter = \"24GB/s\"\n\
+        [[budget]]\nname = \"g\"\ncollective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\nmax_time = \"90ms\"\n";
+    let place = Place::new("given", &[("project/collcost.toml", settings)]);
+    let named = "of dgx-h100 with inter.bw 24 GB/s";
+    assert!(place.stdout("project", "allreduce 1GiB -n 64").contains(named));
+    assert!(place.stdout("project", "check").contains(&format!("64 ranks {named} by ")));
+    let report: serde_json::Value =
+        serde_json::from_str(&place.stdout("project", "check --format json")).unwrap();
+    let budget = &report["budgets"][0];
+    assert_eq!(
+        (&budget["machine"], &budget["given"][0]),
+        (&"dgx-h100".into(), &"inter.bw 24 GB/s".into())
+    );
+}
+
+/// `calibrate` writes the profile of that name.
+#[test]
+fn an_unmeasured_machine_is_measured_first() {
+    let place = Place::new("local", &[]);
+    let refusal = place.refusal("project", "run allreduce ring 1MiB -n 2 --on local");
+    assert!(refusal.contains("collcost calibrate"), "{refusal}");
 }
 
 #[test]
