@@ -33,9 +33,8 @@ pub(super) fn screen(page: &mut Page, report: &Cost, look: Look) {
     let shown = chosen(report, &applies);
     if !shown.is_empty() {
         page.gap();
-        let mut sheet = sheet(report, &shown);
-        sheet.narrow(look.width, &["n_alpha", "bandwidth_s", "latency_s", "bound_ratio"]);
-        page.table(sheet);
+        let spare = ["n_alpha", "bandwidth_s", "latency_s", "bound_ratio"];
+        page.table_within(look.width, sheet(report, &shown), &spare);
     }
     below(page, report, applies.len() - shown.len());
 }
