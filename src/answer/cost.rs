@@ -15,7 +15,6 @@ use crate::cost::simulate::{Setup, simulate};
 use crate::machine::fabric::Order;
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, NodesAre, Query};
-use crate::machine::what_if::Figure;
 use crate::measure::expect::{Expecting, NOTHING};
 use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::model::formula::{At, Form, Notation, Shape};
@@ -606,17 +605,10 @@ pub(super) fn machine(machine: &Machine) -> MachineView {
         efficiency: origin.efficiency.map(|(_, e, _)| e.0),
         efficiency_how: origin.efficiency.map(|(.., how)| how),
     });
-    let fabric = &machine.fabric;
-    let in_words =
-        |figure: Figure| Some(format!("{} {}", figure.name(fabric), figure.get(fabric)?));
-    let nics = machine.other_nics().map(|nics| match nics.get() {
-        1 => "1 NIC per node".to_owned(),
-        nics => format!("{nics} NICs per node"),
-    });
     MachineView {
         name: machine.name.clone(),
         chosen: machine.chosen,
-        given: machine.given().into_iter().filter_map(in_words).chain(nics).collect(),
+        given: machine.given_in_words(),
         library: machine.library.clone(),
         tiers: tiers.collect(),
         launch_s: machine.fabric.launch.0,

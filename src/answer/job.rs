@@ -53,8 +53,10 @@ pub struct JobView {
     pub tokens_per_s_per_gpu: Option<f64>,
     /// TFLOP/s per GPU: causal attention, without recomputation.
     pub model_tflops_per_gpu: Option<f64>,
-    /// The same divided by the dense 16-bit peak.
+    /// The same divided by `peak_bf16_tflops`, whatever the precision.
     pub mfu: Option<f64>,
+    /// TFLOP/s of the GPU's dense 16-bit peak.
+    pub peak_bf16_tflops: f64,
     /// GPU-hours per step.
     pub gpu_hours: Option<f64>,
     /// The peak of the fullest rank, counted as `memory_kind`.
@@ -401,6 +403,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
         tokens_per_s_per_gpu: rate,
         model_tflops_per_gpu: tflops,
         mfu: tflops.map(|t| t / job.device.peak_bf16_tflops),
+        peak_bf16_tflops: job.device.peak_bf16_tflops,
         gpu_hours: step.map(|s| s * d.gpus() as f64 / 3600.0),
         memory_bytes: stated,
         memory_low_bytes: stated * (1.0 - MEMORY_BAND),

@@ -71,6 +71,14 @@ pub use profiles::{
 };
 pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
 
+/// A machine with what was given in place of its own parameters: `dgx-h100 with inter.bw 24 GB/s`.
+pub(crate) fn with_given(machine: &str, given: &[String]) -> String {
+    match given {
+        [] => machine.to_owned(),
+        given => format!("{machine} with {}", given.join(", ")),
+    }
+}
+
 /// A machine's name in a sentence: the default one is marked, since nobody named it.
 pub(crate) fn named(machine: &str, is_default: bool) -> String {
     if is_default { format!("{machine} (default)") } else { machine.to_owned() }

@@ -71,7 +71,7 @@ pub(super) struct Args {
     /// Print the files that the results depend on, one a line, instead of the results
     #[arg(long, conflicts_with_all = ["against", "update", "threshold_for", "write"])]
     inputs: bool,
-    /// Write limits into the file: the model's values plus a margin
+    /// Write limits into the file: the worse end of each expected range plus a margin
     #[arg(long)]
     update: bool,
     /// The margin for --update
@@ -80,8 +80,8 @@ pub(super) struct Args {
     /// The date for which waivers are checked, such as 2026-12-31; default: today
     #[arg(long, value_name = "DATE")]
     today: Option<String>,
-    /// Print the threshold that another tool needs for each size: nccl-tests, sichek, nvsentinel,
-    /// dcgm, ai-cloud-validation or cluster-toolkit
+    /// Print the rate below which another tool should fail each size, from what is expected and not
+    /// from the limits: nccl-tests, sichek, nvsentinel, dcgm, ai-cloud-validation or cluster-toolkit
     #[arg(long, value_name = "GATE", conflicts_with = "update")]
     threshold_for: Option<String>,
 }

@@ -89,6 +89,19 @@ mod tests {
         }
     }
 
+    /// A line that is longer would be broken where it hurts most, in an example.
+    #[test]
+    fn no_line_below_the_flags_is_broken() {
+        let command = Cli::command();
+        let mut verbs = Vec::new();
+        walk(&command, &mut verbs);
+        let after = |verb: &clap::Command| verb.get_after_help().map(ToString::to_string);
+        for text in verbs.into_iter().filter_map(after) {
+            let long = text.lines().find(|line| line.chars().count() > 100);
+            assert_eq!(long, None);
+        }
+    }
+
     #[test]
     fn the_short_help_of_a_verb_is_short_and_its_own() {
         let mut command = Cli::command();

@@ -132,7 +132,9 @@ impl Entry {
             [] => String::new(),
             pins => format!("; PyTorch {}", pins.join(", ")),
         };
-        Cow::Owned(format!("NCCL {version}: tuner and search, bit for bit{pins}"))
+        let how =
+            version.caveat().map_or("bit for bit", |_| "as last developed before its release");
+        Cow::Owned(format!("NCCL {version}: tuner and search, {how}{pins}"))
     }
 
     /// The policy for what is known about a machine.

@@ -425,6 +425,18 @@ impl Machine {
         of(&self.fabric).filter(|&nics| of(stock) != Some(nics))
     }
 
+    /// What was given in place of the profile's: `inter.bw 24 GB/s`.
+    pub(crate) fn given_in_words(&self) -> Vec<String> {
+        let fabric = &self.fabric;
+        let in_words =
+            |figure: Figure| Some(format!("{} {}", figure.name(fabric), figure.get(fabric)?));
+        let nics = self.other_nics().map(|nics| match nics.get() {
+            1 => "1 NIC per node".to_owned(),
+            nics => format!("{nics} NICs per node"),
+        });
+        self.given().into_iter().filter_map(in_words).chain(nics).collect()
+    }
+
     /// Whether nobody named it, so that it is the default machine.
     #[must_use]
     pub fn is_default(&self) -> bool {

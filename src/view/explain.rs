@@ -123,6 +123,9 @@ fn algorithm(view: &AlgorithmView) -> Vec<Block> {
         },
         Block::Lines(vec![format!("  = {}", view.numbers)]),
     ];
+    if !view.functions.is_empty() {
+        blocks.push(Block::Text(format!("{}.", view.functions.join("; "))));
+    }
     if let Some(p) = &view.pipeline {
         blocks.push(Block::Text(format!("P = {} segments.", p.segments)));
     }
@@ -290,9 +293,13 @@ fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
             short(share)
         ),
     };
+    let launch = match view.machine.launch_s {
+        0.0 => String::new(),
+        launch => format!("with the launch of {}, ", Seconds(launch)),
+    };
     let mut text = format!(
-        "No algorithm takes fewer than {} messages between ranks one after another{least}: {} at \
-         least.",
+        "Through these ports no algorithm takes fewer than {} messages between ranks one after \
+         another{least}: {launch}{} at least.",
         b.messages,
         Seconds(b.time_s),
     );

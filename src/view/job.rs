@@ -49,8 +49,9 @@ pub fn job(report: &JobView, look: Look) -> Page {
             "step     ",
             format!(
                 "{} expected ({band}): {rate:.0} tokens/s per GPU, {tflops:.0} TFLOP/s with causal \
-                 attention, {mfu:.1} % MFU, {:.2} GPU-hours",
+                 attention, {mfu:.1} % MFU of {} TFLOP/s in 16 bits, {:.2} GPU-hours",
                 Seconds(step),
+                report.peak_bf16_tflops,
                 report.gpu_hours.unwrap_or(0.0)
             ),
         );

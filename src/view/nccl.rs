@@ -22,7 +22,7 @@ pub fn choose(report: &Choose, look: Look) -> Page {
         report.nccl
     ));
     page.gap();
-    page.table(ranges(report));
+    page.table_within(look.width, ranges(report), SPARE);
     if !report.cells.is_empty() {
         page.gap();
         page.table(cells(report));
@@ -36,6 +36,10 @@ pub fn choose(report: &Choose, look: Look) -> Page {
     page.entries("  note   ", &report.notes);
     page
 }
+
+/// Columns of the ranges that a narrow terminal leaves out, in this order.
+const SPARE: &[&str] =
+    &["threads", "logged_channels", "time_from_s", "time_to_s", "channels", "margin"];
 
 /// The ranges as a table.
 fn ranges(report: &Choose) -> Sheet {

@@ -55,9 +55,7 @@ fn one(page: &mut Page, step: &StepView, look: Look) {
         step.ranks, step.machine
     ));
     page.gap();
-    let mut sheet = sheet(step);
-    sheet.narrow(look.width, &["algorithm", "calls", "nodes", "exposed_s"]);
-    page.table(sheet);
+    page.table_within(look.width, sheet(step), &["algorithm", "calls", "nodes", "exposed_s"]);
     page.gap();
     for call in &step.calls {
         if let Some(experts) = &call.experts {

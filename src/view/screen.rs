@@ -15,7 +15,9 @@ use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{library, name, ships};
 use super::{Look, counted};
-use crate::answer::{Cost, Expect, MachineView, Promise, QuestionView, Row, SwitchPoint};
+use crate::answer::{
+    Cost, Expect, MachineView, Promise, QuestionView, Row, SwitchPoint, with_given,
+};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, TimeUnit};
 use crate::measure::expect::{NOTHING, Rules};
@@ -31,9 +33,8 @@ pub(super) fn screen(page: &mut Page, report: &Cost, look: Look) {
     let shown = chosen(report, &applies);
     if !shown.is_empty() {
         page.gap();
-        let mut sheet = sheet(report, &shown);
-        sheet.narrow(look.width, &["n_alpha", "bandwidth_s", "latency_s", "bound_ratio"]);
-        page.table(sheet);
+        let spare = ["n_alpha", "bandwidth_s", "latency_s", "bound_ratio"];
+        page.table_within(look.width, sheet(report, &shown), &spare);
     }
     below(page, report, applies.len() - shown.len());
 }
@@ -90,12 +91,9 @@ pub(super) fn heading(q: &QuestionView, machine: &MachineView) -> String {
         1 => String::new(),
         nodes => format!(" on {nodes} nodes"),
     };
-    let given = match machine.given.as_slice() {
-        [] => String::new(),
-        given => format!(" with {}", given.join(", ")),
-    };
-    let MachineView { name: of, chosen, .. } = machine;
-    format!("{}, {size}{ranks}{nodes} of {of}{given} ({chosen})", name(q))
+    let MachineView { chosen, .. } = machine;
+    let of = with_given(&machine.name, &machine.given);
+    format!("{}, {size}{ranks}{nodes} of {of} ({chosen})", name(q))
 }
 
 /// `238 µs  (8 of 10 runs: 190 µs to 310 µs)   busbw 139 GB/s`.

@@ -21,18 +21,29 @@ pub fn select(reports: &[Select], explain: bool, look: Look) -> Page {
         if i > 0 {
             page.gap();
         }
-        of_ranks(&mut page, report, explain);
+        of_ranks(&mut page, report, explain, look);
     }
     page
 }
 
-fn of_ranks(page: &mut Page, report: &Select, explain: bool) {
+/// Columns of the sizes that a narrow terminal leaves out, in this order.
+const SPARE: &[&str] = &[
+    "estimate_s",
+    "regret_at_bytes",
+    "ratio_at_bytes",
+    "best",
+    "best_time_s",
+    "rival",
+    "rival_us",
+];
+
+fn of_ranks(page: &mut Page, report: &Select, explain: bool, look: Look) {
     page.line(heading(report));
     page.gap();
     if let (Some(_), [only]) = (report.size_bytes, &report.intervals[..]) {
         return one(page, report, only, explain);
     }
-    page.table(sheet(report));
+    page.table_within(look.width, sheet(report), SPARE);
     let found: Vec<String> = summary(report);
     let unpriced = unpriced(report);
     let better = better_ways(report);

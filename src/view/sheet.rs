@@ -219,15 +219,22 @@ impl Sheet {
         }
     }
 
-    /// Removes columns of `spare`, in this order, until the table fits.
-    pub fn narrow(&mut self, width: Option<usize>, spare: &[&str]) {
-        let Some(width) = width else { return };
+    /// Removes columns of `spare`, in this order, until the table fits; their headings, in the order
+    /// of the table.
+    pub(super) fn narrow(&mut self, width: Option<usize>, spare: &[&str]) -> Vec<String> {
+        let Some(width) = width else { return Vec::new() };
+        let all = self.columns.clone();
         for key in spare {
             if self.width() <= width {
-                return;
+                break;
             }
             self.drop_column(key);
         }
+        let gone = |c: &&Column| self.columns.iter().all(|kept| kept.key != c.key);
+        let mut headings: Vec<String> =
+            all.iter().filter(gone).map(|c| c.heading.trim().to_owned()).collect();
+        headings.dedup();
+        headings
     }
 
     /// As a Markdown table.

@@ -39,8 +39,7 @@ pub fn sweep(report: &Sweep, look: Look) -> Page {
         sheet.drop_column("low_s");
         sheet.drop_column("high_s");
     }
-    sheet.narrow(look.width, SPARE);
-    page.table(sheet);
+    page.table_within(look.width, sheet, SPARE);
     page.gap();
     let points = &report.points;
     for (i, point) in points.iter().enumerate() {
@@ -75,7 +74,7 @@ pub fn sweep(report: &Sweep, look: Look) -> Page {
 }
 
 /// Columns that a narrow terminal leaves out, in this order.
-const SPARE: &[&str] = &["bound_s", "fastest_time_s", "fastest", "busbw_Bps", "low_s", "high_s"];
+const SPARE: &[&str] = &["bound_s", "fastest", "fastest_time_s", "busbw_Bps", "low_s", "high_s"];
 
 /// The points of a sweep as a table.
 fn sheet(report: &Sweep) -> Sheet {

@@ -43,11 +43,9 @@ pub fn cost(report: &Cost, view: &View<'_>) -> Page {
     let lines = lines(report, &applies, view);
     let rows: Vec<&Row> = lines.iter().map(|(row, _)| *row).collect();
     let titles = lines.iter().map(|(row, alike)| Cell::same(title(report, row, *alike))).collect();
-    let mut sheet = columns::sheet(report, &rows, titles, view.columns);
-    if view.columns.is_none() {
-        sheet.narrow(view.look.width, SPARE);
-    }
-    page.table(sheet);
+    let sheet = columns::sheet(report, &rows, titles, view.columns);
+    let spare = if view.columns.is_none() { SPARE } else { &[] };
+    page.table_within(view.look.width, sheet, spare);
     let shown: usize = lines.iter().map(|(_, alike)| 1 + alike).sum();
     more(&mut page, applies.len() - shown, &refused, view.all);
     page.gap();

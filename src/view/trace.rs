@@ -73,9 +73,7 @@ pub fn page(trace: &Trace, look: Look) -> Page {
     }
     if !one && !trace.steps.is_empty() {
         page.gap();
-        let mut sheet = steps(trace);
-        sheet.narrow(look.width, &["senders", "start_s", "pattern"]);
-        page.table(sheet);
+        page.table_within(look.width, steps(trace), &["senders", "start_s", "pattern"]);
     }
     page.gap();
     if !one {

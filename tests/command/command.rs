@@ -390,6 +390,16 @@ fn batch_answers_in_order_while_the_pipe_stays_open() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
 
+/// Whether latency or bandwidth is at fault shows only beside other sizes.
+#[test]
+fn a_single_size_has_no_side() {
+    for size in ["512KiB", "1MiB", "8GiB"] {
+        let ask = format!("compare allreduce --n 16 --size {size} --busbw 1GB/s --on dgx-h100");
+        let said = text(&output(&ask).stdout);
+        assert!(said.contains("verdict  ill: slow; 1 of 1 sizes"), "{said}");
+    }
+}
+
 #[test]
 fn the_batch_page_shows_what_batch_prints() {
     let page = include_str!("../../docs/reference/batch.md");

@@ -61,6 +61,20 @@ fn the_explanations_are_what_the_command_says() {
     fresh("docs/reference/explanations.md", &page);
 }
 
+/// Every command that a word names has a help of its own.
+#[test]
+fn words_name_commands_that_exist() {
+    for word in WORDS {
+        let in_text = word.means.split('`').filter_map(|part| part.strip_prefix("collcost "));
+        for line in in_text.chain([word.next]) {
+            let verbs = line.split(' ').take_while(|part| !part.starts_with('-'));
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_collcost"));
+            let said = command.args(verbs).arg("--help").output().expect("it starts");
+            assert!(said.status.success(), "{}: collcost {line}", word.names[0]);
+        }
+    }
+}
+
 /// A cell of a table in Markdown.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")

@@ -130,6 +130,52 @@ fn every_link_and_anchor_resolves() {
     assert!(wrong.is_empty(), "links that lead nowhere, or out of the book:\n{}", wrong.join("\n"));
 }
 
+/// What the README says of NCCL's and PyTorch's estimates is what the page about errors measured.
+#[test]
+fn the_readme_states_the_errors_of_the_page() {
+    let readme = read(&root().join("README.md"));
+    let page = read(&root().join("docs/background/accuracy.md"));
+    for (row, its) in [("NCCL's own", "the tuner's"), ("PyTorch's", "PyTorch's")] {
+        let row = page.lines().find(|line| line.starts_with(&format!("| {row} estimate |")));
+        let row: Vec<&str> = row.expect("its row").split('|').map(str::trim).collect();
+        let [theirs, ours] = [row[3], row[5]].map(|cell| cell.split('/').next().expect("a median"));
+        let said = format!(
+            "{its} estimate is off by {theirs} % (median), collcost's by {ours} % on the same points"
+        );
+        assert!(readme.contains(&said), "{said}");
+    }
+}
+
+/// The counts of the page about logs are those of its own table.
+#[test]
+fn the_page_of_logs_counts_its_table() {
+    let page = read(&root().join("docs/how-to/read-logs.md"));
+    let (_, table) = page.split_once("## 155 published logs").expect("the page lists them");
+    let rows = table.lines().filter(|line| line.starts_with("| ") && line.contains(".txt |"));
+    let others = table.lines().filter(|line| line.starts_with("| ") && line.contains(".csv |"));
+    let cells = rows.chain(others).map(|line| line.split('|').nth(2).expect("a cell").trim());
+    // Rows without flags, and with `--n` where that is another number.
+    let counts: Vec<(u64, Option<u64>)> = cells
+        .map(|cell| {
+            let (plain, more) = cell.split_once(" (").unwrap_or((cell, ""));
+            (plain.parse().expect("rows"), more.trim_end_matches(')').parse().ok())
+        })
+        .collect();
+    let plain = counts.iter().map(|(plain, _)| *plain).filter(|rows| *rows > 0);
+    let with = counts.iter().map(|(plain, more)| more.unwrap_or(*plain)).filter(|rows| *rows > 0);
+    let sums = [plain.clone().sum::<u64>(), with.clone().sum()];
+    let [first, second] = sums.map(|sum| format!("{},{:03} rows", sum / 1000, sum % 1000));
+    let words = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        format!("Without flags, {} files give {first}.", plain.count()),
+        format!("{} files give {second}.", with.clone().count()),
+        format!("The other {} are refused", counts.len() - with.count()),
+    ] {
+        assert!(words.contains(&said), "{said}");
+    }
+    assert_eq!(counts.len(), 155);
+}
+
 /// On GitHub nothing else leads from a page to the next.
 #[test]
 fn every_page_leads_to_its_neighbours() {

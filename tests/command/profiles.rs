@@ -419,15 +419,15 @@ fn a_machine_is_written_as_a_file_that_stands_alone() {
     assert_eq!(profile.curves.len(), Profile::builtin("p5").unwrap().curves.len());
 }
 
-/// The texts between ```` ```toml ```` and its end in the page about machines.
-fn page_examples() -> Vec<&'static str> {
-    let page = include_str!("../../docs/reference/profiles.md");
-    page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect()
+/// The texts between a fence that begins with `fence` and its end.
+fn blocks<'a>(page: &'a str, fence: &str) -> Vec<&'a str> {
+    let fence = format!("```{fence}\n");
+    page.split(&fence).skip(1).filter_map(|rest| rest.split("```").next()).collect()
 }
 
 #[test]
 fn the_page_about_machines_shows_files_that_work() {
-    let examples = page_examples();
+    let examples = blocks(include_str!("../../docs/reference/profiles.md"), "toml");
     let [rack, parts, measured, settings] = examples[..] else {
         panic!("{} examples", examples.len())
     };
@@ -447,6 +447,9 @@ fn the_page_about_machines_shows_files_that_work() {
     let checked = place.stdout("project", "profiles check rack.toml");
     assert!(checked.ends_with(": 0 errors, 0 warnings\n"), "{checked}");
     assert!(place.stdout("project", "profiles show rack.toml").contains("Our rack"));
+    // No graphs are known for its NICs: those of another machine would be chosen by.
+    let refusal = place.refusal("project", "choose nccl allreduce 16MiB -n 16 --on rack.toml");
+    assert!(refusal.contains("nccl_topology"), "{refusal}");
     let checked = place.stdout("project", "profiles check parts.toml");
     assert!(checked.ends_with(": 0 errors, 0 warnings\n"), "{checked}");
     assert_eq!(place.machine("project", "allreduce 1G --on parts.toml")["tiers"][1]["nics"], 4);
@@ -457,6 +460,60 @@ fn the_page_about_machines_shows_files_that_work() {
     let answer = place.machine("project/sub", "allreduce 16MiB");
     assert_eq!((&answer["name"], &answer["chosen"]), (&"rack".into(), &"collcost.toml".into()));
     assert_eq!(answer["tiers"][1]["alpha_s"], 2.4e-6);
+}
+
+/// Its files are those that its commands name, and the same as the example that its transcripts ask.
+#[test]
+fn the_page_about_fabrics_shows_files_that_work() {
+    let page = include_str!("../../docs/how-to/bound-a-fabric.md");
+    let (tomls, commands) = (blocks(page, "toml"), blocks(page, "sh"));
+    let [rack, faults, generated] = tomls[..] else { panic!("{} examples", tomls.len()) };
+    let [jobs] = blocks(page, "json")[..] else { panic!("not one file of jobs") };
+    let faulty = format!("{rack}\n{faults}");
+    let files = [
+        ("project/rack.toml", rack),
+        ("project/faulty.toml", &faulty),
+        ("project/generated.toml", generated),
+        ("project/two_boxes.toml", include_str!("../data/fabrics/two_boxes.toml")),
+        ("project/jobs.json", jobs),
+    ];
+    let place = Place::new("fabrics", &files);
+    for line in commands[0].lines() {
+        let line = line.split('#').next().and_then(|l| l.strip_prefix("collcost "));
+        let line = line.expect("a command").trim();
+        let said = place.stdout("project", line);
+        assert_eq!(said, place.stdout("project", &line.replace("rack.toml", "two_boxes.toml")));
+    }
+    let best = |file: &str| place.stdout("project", &format!("optimum allgather --fabric {file}"));
+    assert!(best("rack.toml").contains("best rate  200 GB/s"));
+    assert!(best("faulty.toml").contains("150 GB/s over 1 link: nv0>g0"));
+    assert!(best("generated.toml").contains("1024 ranks"));
+}
+
+/// A budget says what was given in place of the machine's own, as the first screen does.
+#[test]
+fn a_budget_names_what_was_given() {
+    let settings = "[defaults]\nprofile = \"dgx-h100\"\n[machine]\nbw_inter = \"24GB/s\"\n\
+        [[budget]]\nname = \"g\"\ncollective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\nmax_time = \"90ms\"\n";
+    let place = Place::new("given", &[("project/collcost.toml", settings)]);
+    let named = "of dgx-h100 with inter.bw 24 GB/s";
+    assert!(place.stdout("project", "allreduce 1GiB -n 64").contains(named));
+    assert!(place.stdout("project", "check").contains(&format!("64 ranks {named} by ")));
+    let report: serde_json::Value =
+        serde_json::from_str(&place.stdout("project", "check --format json")).unwrap();
+    let budget = &report["budgets"][0];
+    assert_eq!(
+        (&budget["machine"], &budget["given"][0]),
+        (&"dgx-h100".into(), &"inter.bw 24 GB/s".into())
+    );
+}
+
+/// `calibrate` writes the profile of that name.
+#[test]
+fn an_unmeasured_machine_is_measured_first() {
+    let place = Place::new("local", &[]);
+    let refusal = place.refusal("project", "run allreduce ring 1MiB -n 2 --on local");
+    assert!(refusal.contains("collcost calibrate"), "{refusal}");
 }
 
 #[test]

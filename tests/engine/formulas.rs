@@ -73,7 +73,10 @@ fn meaning(formula: &Expr, values: &Values) -> Meaning {
         Symbol::RootSpeedup => ("r", value.0),
         other => panic!("{other:?} is no parameter"),
     }));
-    Meaning { letters, functions: formula.named_functions().into_iter().collect() }
+    Meaning {
+        letters,
+        functions: formula.named_functions().into_iter().map(|f| (f.name, f.rule)).collect(),
+    }
 }
 
 /// Compares one formula in all notations with the numbers.

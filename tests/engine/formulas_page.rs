@@ -45,31 +45,41 @@ fn shape(algorithm: &dyn Algorithm, collective: Collective, ranks: u32) -> Optio
     [shape, nodes, groups].into_iter().chain(tori).find(applies)
 }
 
-/// The formula for a power of two, and beside it those for other ranks where they differ.
+/// The formula for a power of two, and beside it those for other ranks or sides where they differ;
+/// then the functions that they name.
 fn formulas(algorithm: &dyn Algorithm, collective: Collective) -> Vec<String> {
-    let mut found: Vec<(String, Vec<u32>)> = Vec::new();
-    for ranks in [16, 12, 7] {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    let mut functions: Vec<&str> = Vec::new();
+    for (ranks, name) in [(16, "a power of two"), (12, "another even N"), (7, "an odd N")] {
         let Some(shape) = shape(algorithm, collective, ranks) else { continue };
-        let text = algorithm.print(&At::symbols(shape)).formula(false).write(Notation::Text);
+        let formula = algorithm.print(&At::symbols(shape)).formula(false);
+        let text = formula.write(Notation::Text);
+        let name = shape.params.dims.map_or(name.to_owned(), |dims| sides(&dims));
         match found.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, of)) => of.push(ranks),
-            None => found.push((text, vec![ranks])),
+            Some((_, of)) => of.push(name),
+            None => found.push((text, vec![name])),
         }
+        functions.extend(formula.named_functions().iter().map(|named| named.means));
     }
-    let several = found.len() > 1;
-    let name = |of: &[u32]| {
-        let names = of.iter().map(|n| match n {
-            16 => "a power of two",
-            12 => "another even N",
-            _ => "an odd N",
-        });
-        names.collect::<Vec<_>>().join(", ")
-    };
-    let line = |(text, of): &(String, Vec<u32>)| match several {
-        true => format!("T = {text}   ({})", name(of)),
+    let on_sides = |(_, of): &(String, Vec<String>)| of[0].starts_with("sides");
+    let several = found.len() > 1 || found.iter().any(on_sides);
+    let line = |(text, of): &(String, Vec<String>)| match several {
+        true => format!("T = {text}   ({})", of.join(", ")),
         false => format!("T = {text}"),
     };
-    found.iter().map(line).collect()
+    let mut lines: Vec<String> = found.iter().map(line).collect();
+    for means in functions {
+        if lines.iter().all(|line| line != means) {
+            lines.push(means.to_owned());
+        }
+    }
+    lines
+}
+
+/// `sides 2 × 8`.
+fn sides(dims: &Dims) -> String {
+    let lengths: Vec<String> = dims.lengths().iter().map(u32::to_string).collect();
+    format!("sides {}", lengths.join(" × "))
 }
 
 /// A line for each step.

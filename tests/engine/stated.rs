@@ -132,7 +132,7 @@ fn formulas_are_the_plainest_that_hold() {
     let dbt = find("double-binary-tree", AllReduce);
     let functions = dbt.print(&At::symbols(tree(12))).formula(false).named_functions();
     let price = dbt.price(&At::numbers(tree(12))).total().alpha;
-    let values: Vec<_> = functions.iter().map(|(name, rule)| (*name, rule(&[12]) as f64)).collect();
+    let values: Vec<_> = functions.iter().map(|f| (f.name, (f.rule)(&[12]) as f64)).collect();
     assert_eq!(values, [("U", price)]);
     let wide = tree(12).with_ports(Ports::full(2));
     let levels = "(2·(P − 1) + 2·⌈lg N⌉)·α + (2·(P − 1) + 2·⌈lg N⌉)/(2·P)·M/BW + \

@@ -47,6 +47,8 @@ pub struct AlgorithmView {
     pub formula: String,
     /// The same in LaTeX.
     pub formula_latex: String,
+    /// The definitions of functions that it names, such as `side(N) = ⌊√N⌋`.
+    pub functions: Vec<&'static str>,
     /// The same with numbers put in.
     pub numbers: String,
     /// n_α, including switch hops.
@@ -288,6 +290,7 @@ pub fn algorithm(registry: &Registry, query: &Query, name: &str) -> Result<Expla
         machine: machine(&query.machine),
         formula: formula.write(Notation::Text),
         formula_latex: formula.write(Notation::Latex),
+        functions: formula.named_functions().iter().map(|named| named.means).collect(),
         numbers: match sum.values(&symbols, &shape, fabric, size) {
             Some(values) => formula.write(Notation::Numbers(&values)),
             None => written(&terms),

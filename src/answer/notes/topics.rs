@@ -103,8 +103,8 @@ pub static TOPICS: &[Topic] = &[
                 &["lg", "logarithm to base 2; ⌈x⌉ and ⌊x⌋ round up and down"],
                 &[
                     "S(N), U(N) …",
-                    "whole numbers that an algorithm's page defines; their value once numbers are \
-                     put in",
+                    "whole numbers, each defined below its formula; their value once numbers are put \
+                     in",
                 ],
             ]),
             Text(
@@ -193,10 +193,10 @@ pub static TOPICS: &[Topic] = &[
             Text(
                 "With in-switch reduction (NVLS, SHARP) a GPU moves (n + 1)/n·M each way instead \
                  of 2(n − 1)/n·M, and busbw may exceed the link: 475 GB/s over NVLink's 450 \
-                 GB/s is not a bug (NVIDIA/nccl-tests 272, 312, 366). A tree over two nodes moves \
-                 M over the NICs where the factor assumes 2(N − 1)/N: `explain two-nodes`. A naive \
-                 or tree algorithm moves more than the factor says, and its busbw stays below its \
-                 link.",
+                 GB/s is not a bug (NVIDIA/nccl-tests 272, 312, 366). NCCL's Tree over \
+                 two nodes moves only M over the NICs where the factor assumes 2(N − 1)/N: `explain \
+                 two-nodes`. A naive algorithm, or a binomial tree that sends the whole vector in \
+                 each step, moves more than the factor says, and its busbw stays below its link.",
             ),
             Text(
                 "`explain <collective> <algorithm>` shows algbw, busbw and what a rank really \
@@ -418,6 +418,14 @@ pub static TOPICS: &[Topic] = &[
                  and N − 1 to be spread, 2(N − 1)·M in all, of which the busiest rank sends at \
                  least the average. That is a bound on the maximum over ranks, not on each (K1). \
                  Each bound holds separately; their sum is not a bound.",
+            ),
+            Text(
+                "They hold for the ports of a rank, by default one message out and one in at a time \
+                 (`--ports`), for messages of which each costs its α and its bytes, and, in answers \
+                 for a machine, after the launch of a call of its library. A kernel that writes to \
+                 all peers at once, or that is started in a graph, is not bound by them: vLLM's one \
+                 shot of 8 KiB on eight A100 takes less. `--ports 7` and `--launch 0s` are the bound \
+                 of such a kernel.",
             ),
             Text("`x bound` compares with the larger of them, over every tier."),
         ],

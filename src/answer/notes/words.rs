@@ -253,7 +253,9 @@ pub static WORDS: &[Word] = &[
     ),
     is(
         &["MFU"],
-        "Model FLOPs utilisation: 6 operations per parameter and token over the peak rate.",
+        "Model FLOPs utilisation: the operations of the model's products forward and backward, with \
+         attention over the half of the scores that a causal mask keeps and without recomputation, \
+         over the GPU's dense 16-bit peak, also where products are in fp8.",
         "plan --help",
     ),
     is(
@@ -325,7 +327,13 @@ pub static WORDS: &[Word] = &[
         "What a message could not start without: data, a port, or its rank.",
         "simulate --help",
     ),
-    is(&["bound"], "The least time that any algorithm takes on these links.", "explain bound"),
+    is(
+        &["bound"],
+        "The least time that any algorithm takes on these links through the ports of a rank, one \
+         message out and one in at a time unless `--ports` says otherwise, after the launch of a \
+         call. A kernel that writes to all peers at once can be below it at small sizes.",
+        "explain bound",
+    ),
     is(
         &["best rate", "cut", "lengths", "proof"],
         "The highest rate of a collective on a fabric, and the cut or link lengths that prove that no schedule exceeds it.",
@@ -387,8 +395,10 @@ pub static WORDS: &[Word] = &[
     ),
     is(
         &["communicator"],
-        "The ranks, nodes and graphs that NCCL decides for; `collcost nccl comms` lists the built-in ones.",
-        "nccl --help",
+        "The ranks, nodes and graphs that NCCL decides for. `--comm MACHINE.pRANKS.nNODES` names a \
+         built-in one, such as dgx_h100_8x400g.p8.n2; where the machine is not known, the error lists \
+         those that are.",
+        "nccl choose --help",
     ),
     is(
         &["quiet"],
@@ -400,7 +410,11 @@ pub static WORDS: &[Word] = &[
         "Conditions that measurements meet before a profile is written or marked.",
         "calibrate --help",
     ),
-    is(&["fitted"], "Parameters found by least squares on measured times.", "fit --help"),
+    is(
+        &["fitted"],
+        "Parameters with the least sum of absolute relative errors on measured times.",
+        "fit --help",
+    ),
     is(&["95 %"], "An interval that holds the true value in 95 of 100 repetitions.", "fit --help"),
     is(
         &["samples"],

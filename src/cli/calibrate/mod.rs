@@ -56,7 +56,7 @@ Examples:
   srun -N 2 collcost calibrate --transport nccl --token-file token --out two.toml
   collcost calibrate --out rack.toml --resume
   mpirun -np 8 collcost calibrate --library openmpi --on rack.toml --out rules.conf
-  mpirun -np 4 --host a,b,c,d collcost calibrate --rendezvous a:29533 --token-file token --out rack.toml
+  mpirun -np 4 --host a,b,c,d collcost calibrate --rendezvous a:29533 --token-file token -o r.toml
   mpirun -np 8 --host a:4,b:4 …            two tiers: memory inside hosts, the network between them
   collcost allreduce 1M -n 2 --on local    uses the profile")]
 pub(super) struct Args {

@@ -519,6 +519,10 @@ pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Erro
     let lower = name.to_ascii_lowercase().replace('_', "-");
     Error::input(format!("`{name}` is not a machine")).help(
         match nearest(&lower, others.chain(known)) {
+            // What `calibrate` writes where no other name is given.
+            _ if same(name, "local") => {
+                "`collcost calibrate` measures this machine and writes it".to_owned()
+            }
             Some(near) => format!("did you mean `{near}`? `collcost profiles` lists all"),
             None => "`collcost profiles` lists the known machines".to_owned(),
         },

@@ -81,7 +81,11 @@ pub(super) fn is_part(points: &[Point]) -> bool {
     regions(points).iter().any(|r| !r.is_empty() && off(r).abs() <= 1.0)
 }
 
+/// None of a single size, with which no other can be compared.
 pub(super) fn side(points: &[Point]) -> Option<Side> {
+    if points.windows(2).all(|w| w[0].size == w[1].size) {
+        return None;
+    }
     let regions = regions(points);
     let slow = regions.map(|r| off(&r).abs() > BANDS);
     Some(match slow {

@@ -38,7 +38,7 @@ mod coloured;
 
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, Broadcast, Reduce};
-use crate::model::formula::{At, Cost, Field, Function, Ports, Shape, ceil_lg, floor_lg};
+use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape, ceil_lg, floor_lg};
 use crate::model::schedule::Schedule;
 use crate::model::schedule::tree::{Levels, Tree};
 
@@ -284,9 +284,14 @@ impl ClosedForm for Coloured {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let rule = |n: &[u64]| coloured::length(u32::try_from(n[0]).unwrap_or(u32::MAX)).into();
+        static LENGTH: Named = Named {
+            name: "C",
+            means: "C(N) is the slots of one segment up and down in the colouring, mostly \
+                    4·⌊lg(N + 1)⌋ − 3",
+            rule: |n| coloured::length(u32::try_from(n[0]).unwrap_or(u32::MAX)).into(),
+        };
         let length = coloured::length(v.shape.ranks).into();
-        up_and_down(v, F::call(Function::Named("C", rule), &[&v.n], length))
+        up_and_down(v, F::call(Function::Named(&LENGTH), &[&v.n], length))
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
@@ -331,8 +336,13 @@ fn reach(n: u32) -> u32 {
 impl<F: Field> At<F> {
     /// D(N).
     fn reach(&self) -> F {
-        let rule = |n: &[u64]| reach(u32::try_from(n[0]).unwrap_or(u32::MAX)).into();
-        F::call(Function::Named("D", rule), &[&self.n], reach(self.shape.ranks).into())
+        static REACH: Named = Named {
+            name: "D",
+            means: "D(N) is the largest ⌊lg j⌋ + o(j) − 1 for 1 ≤ j ≤ N, where o(j) is the number of \
+                    ones in binary",
+            rule: |n| reach(u32::try_from(n[0]).unwrap_or(u32::MAX)).into(),
+        };
+        F::call(Function::Named(&REACH), &[&self.n], reach(self.shape.ranks).into())
     }
 }
 

@@ -25,7 +25,7 @@ use super::rounds::{
 };
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, AllToAll, ReduceScatter};
-use crate::model::formula::{At, Cost, Field, Function, Shape, ceil_lg};
+use crate::model::formula::{At, Cost, Field, Function, Named, Shape, ceil_lg};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// Bruck's algorithms.
@@ -39,7 +39,13 @@ fn blocks(n: u64, b: u32) -> u64 {
     n / (2 * half) * half + (n % (2 * half)).saturating_sub(half)
 }
 
-/// popcounts(N): how many blocks a rank sends in all rounds together.
+/// How many blocks a rank sends in all rounds together.
+static POPCOUNTS: Named = Named {
+    name: "popcounts",
+    means: "popcounts(N) is the number of ones in the binary numbers from 0 to N − 1",
+    rule: popcounts,
+};
+
 fn popcounts(arguments: &[u64]) -> u64 {
     let n = arguments.first().copied().unwrap_or(0);
     (0..u64::BITS - n.leading_zeros()).map(|b| blocks(n, b)).sum()
@@ -48,7 +54,7 @@ fn popcounts(arguments: &[u64]) -> u64 {
 /// popcounts(N)/N.
 fn volume<F: Field>(v: &At<F>) -> F {
     let value = popcounts(&[v.shape.ranks.into()]);
-    F::call(Function::Named("popcounts", popcounts), &[&v.n], value) / v.n.clone()
+    F::call(Function::Named(&POPCOUNTS), &[&v.n], value) / v.n.clone()
 }
 
 fn guarantee(shape: &Shape) -> Guarantee {

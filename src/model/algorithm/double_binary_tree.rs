@@ -49,7 +49,7 @@ mod tests;
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, Broadcast};
 use crate::model::formula::{
-    At, Cost, Field, Function, Number, Ports, Shape, Symbol, Trees, ceil_lg,
+    At, Cost, Field, Function, Named, Number, Ports, Shape, Symbol, Trees, ceil_lg,
 };
 use crate::model::schedule::Schedule;
 use lengths::{one_port_slots, unsegmented_steps};
@@ -242,21 +242,34 @@ impl ClosedForm for TwoTree {
     }
 }
 
+static UNSEGMENTED: Named = Named {
+    name: "U",
+    means: "U(N) is the rounds of one pair of segments where each message starts as soon as its data \
+            and ports are free, or S(N), the slots of one pair in a colouring that repeats, if fewer",
+    rule: |n| one_pair(ranks(n)).into(),
+};
+
+static ONE_PORT: Named = Named {
+    name: "S",
+    means: "S(N) is the slots of one pair of segments, up and down both trees, in a colouring that \
+            repeats for the next pair",
+    rule: |n| one_port_slots(ranks(n)).length.into(),
+};
+
 impl<F: Number> At<F> {
     /// U(N), a formula where N is a power of two.
     fn unsegmented(&self) -> F {
         if self.shape.is_power_of_two() {
             return F::int(4) * self.ceil_lg() - F::int(2);
         }
-        let rule = |n: &[u64]| one_pair(ranks(n)).into();
-        F::call(Function::Named("U", rule), &[&self.n], one_pair(self.shape.ranks).into())
+        let value = one_pair(self.shape.ranks).into();
+        F::call(Function::Named(&UNSEGMENTED), &[&self.n], value)
     }
 
     /// S(N).
     fn one_port(&self) -> F {
-        let rule = |n: &[u64]| one_port_slots(ranks(n)).length.into();
         let value = one_port_slots(self.shape.ranks).length.into();
-        F::call(Function::Named("S", rule), &[&self.n], value)
+        F::call(Function::Named(&ONE_PORT), &[&self.n], value)
     }
 }
 

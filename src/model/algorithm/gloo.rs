@@ -39,7 +39,7 @@ use super::rounds::{
 };
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllReduce;
-use crate::model::formula::{At, Cost, Field, Function, Ports, Shape, floor_lg};
+use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape, floor_lg};
 use crate::model::schedule::digits::{Order, Shares};
 use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Sends, modulo};
 
@@ -211,11 +211,11 @@ impl ClosedForm for HalvingDoubling {
         }
         let n = [u64::from(v.shape.ranks)];
         let call =
-            |name, rule: fn(&[u64]) -> u64| F::call(Function::Named(name, rule), &[&v.n], rule(&n));
+            |named: &'static Named| F::call(Function::Named(named), &[&v.n], (named.rule)(&n));
         let two = || F::int(2);
-        let alpha = turns.clone() * two() * v.floor_lg() + two() * call("messages", messages);
-        let chunks = turns * call("exchanged", exchanged) + two() * call("handed", handed);
-        let gamma = (v.power_below() - F::int(1) + call("added", added)) / v.power_below();
+        let alpha = turns.clone() * two() * v.floor_lg() + two() * call(&MESSAGES);
+        let chunks = turns * call(&EXCHANGED) + two() * call(&HANDED);
+        let gamma = (v.power_below() - F::int(1) + call(&ADDED)) / v.power_below();
         Cost::new(alpha, chunks / v.power_below()).reducing(gamma)
     }
 
@@ -284,24 +284,47 @@ fn of(arguments: &[u64]) -> (Vec<u64>, u64) {
     (sizes, p)
 }
 
-/// messages(N).
+static MESSAGES: Named = Named {
+    name: "messages",
+    means: "messages(N) = Σ sᵢ/sᵢ₊₁, where N = s₁ + s₂ + … in powers of two, the largest first",
+    rule: messages,
+};
+
 fn messages(arguments: &[u64]) -> u64 {
     of(arguments).0.windows(2).map(|pair| pair[0] / pair[1]).sum()
 }
 
-/// handed(N).
+static HANDED: Named = Named {
+    name: "handed",
+    means: "handed(N) = Σ s₁/sᵢ over i > 1, where N = s₁ + s₂ + … in powers of two, the largest first",
+    rule: handed,
+};
+
 fn handed(arguments: &[u64]) -> u64 {
     let (sizes, p) = of(arguments);
     sizes.iter().skip(1).map(|s| p / s).sum()
 }
 
-/// exchanged(N).
+static EXCHANGED: Named = Named {
+    name: "exchanged",
+    means: "exchanged(N) = s₁ − 1 + Σ max(2^j·s₁/sᵢ over sᵢ > 2^j) over j < lg s₁, where \
+            N = s₁ + s₂ + … in powers of two, the largest first",
+    rule: exchanged,
+};
+
 fn exchanged(arguments: &[u64]) -> u64 {
     let (sizes, p) = of(arguments);
     p - 1 + (0..p.ilog2()).map(|j| doubled(&sizes, p, j)).sum::<u64>()
 }
 
-/// added(N): the chunks of M/p that the receivers of the shares add.
+/// The chunks of M/p that the receivers of the shares add.
+static ADDED: Named = Named {
+    name: "added",
+    means: "added(N) = Σ s₁/sᵢ without the last, where N = s₁ + s₂ + … in powers of two, the largest \
+            first",
+    rule: added,
+};
+
 fn added(arguments: &[u64]) -> u64 {
     let (sizes, p) = of(arguments);
     sizes.windows(2).map(|pair| p / pair[0]).sum()
@@ -338,7 +361,7 @@ impl ClosedForm for Bcube {
         let partners = base(&v.shape) - 1;
         let waves = waves(&v.shape);
         let levels = F::call(
-            Function::Named("log", log),
+            Function::Named(&LOG),
             &[&F::int(base(&v.shape).into()), &v.n],
             levels(&v.shape).into(),
         );
@@ -399,7 +422,9 @@ fn levels(shape: &Shape) -> u32 {
     digits(shape.ranks.into(), base(shape).into()).unwrap_or(0)
 }
 
-/// log(B, N).
+static LOG: Named =
+    Named { name: "log", means: "log(B, N) = lg N/lg B, a whole number", rule: log };
+
 fn log(arguments: &[u64]) -> u64 {
     let &[base, n] = arguments else { return 0 };
     digits(n, base).unwrap_or(0).into()

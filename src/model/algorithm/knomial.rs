@@ -18,7 +18,7 @@ use std::ops::RangeInclusive;
 
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{self, Broadcast, Reduce};
-use crate::model::formula::{At, Cost, Field, Function, Ports, Shape};
+use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// k-nomial trees.
@@ -50,12 +50,12 @@ impl ClosedForm for Knomial {
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         let [k, n] = [radix(&v.shape).into(), v.shape.ranks.into()];
         let radix = F::int(i64::from(radix(&v.shape)));
-        let call = |name, rule: fn(&[u64]) -> u64| {
-            F::call(Function::Named(name, rule), &[&radix, &v.n], rule(&[k, n]))
+        let call = |named: &'static Named| {
+            F::call(Function::Named(named), &[&radix, &v.n], (named.rule)(&[k, n]))
         };
-        let levels = call("levels", levels);
+        let levels = call(&LEVELS);
         let partners = radix.clone() - F::int(1);
-        let added = partners.clone() * levels.clone() + call("children", children);
+        let added = partners.clone() * levels.clone() + call(&CHILDREN);
         let messages = match v.shape.ports.sends(u32::MAX) {
             1 => added.clone(),
             ports if u64::from(ports) >= k - 1 => levels + F::int(1),
@@ -63,8 +63,7 @@ impl ClosedForm for Knomial {
                 let waves = |of: F, value: u64| {
                     v.ceil(&(of / F::int(ports.into())), value.div_ceil(ports.into()))
                 };
-                waves(partners, k - 1) * levels
-                    + waves(call("children", children), children(&[k, n]))
+                waves(partners, k - 1) * levels + waves(call(&CHILDREN), children(&[k, n]))
             }
         };
         let gamma = if v.shape.collective.reduces() { added } else { F::int(0) };
@@ -136,14 +135,20 @@ fn radix(shape: &Shape) -> u32 {
     shape.params.radix.unwrap_or(4)
 }
 
-/// levels(K, N): the largest m with K^m < N.
+static LEVELS: Named =
+    Named { name: "levels", means: "levels(k, N) is the largest m with k^m < N", rule: levels };
+
+static CHILDREN: Named =
+    Named {
+        name: "children", means: "children(k, N) = ⌈N/k^levels(k, N)⌉ − 1", rule: children
+    };
+
 fn levels(arguments: &[u64]) -> u64 {
     let &[k, n] = arguments else { return 0 };
     let below = |m: &u32| k.checked_pow(*m).is_some_and(|power| power < n);
     (1..u64::BITS).take_while(below).count() as u64
 }
 
-/// children(K, N) = ⌈N/K^levels⌉ − 1.
 fn children(arguments: &[u64]) -> u64 {
     let &[k, n] = arguments else { return 0 };
     let w = k.pow(levels(arguments) as u32);

@@ -27,7 +27,7 @@ use super::{bruck, sparbit};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, Broadcast, ReduceScatter, Scatter,
 };
-use crate::model::formula::{At, Cost, Field, Function, Shape, ceil_lg};
+use crate::model::formula::{At, Cost, Field, Function, Named, Shape, ceil_lg};
 use crate::model::schedule::combine::Then;
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
@@ -124,8 +124,7 @@ impl ClosedForm for NhrV1 {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let function = Function::Named("side", side);
-        let rows = F::call(function, &[&v.n], rows(&v.shape).into());
+        let rows = F::call(Function::Named(&SIDE), &[&v.n], rows(&v.shape).into());
         let steps = rows.clone() + v.n.clone() / rows - F::int(2);
         gather_cost(v, steps, shift_turns(&v.shape))
     }
@@ -160,10 +159,11 @@ fn rows(shape: &Shape) -> u32 {
     shape.ranks.isqrt()
 }
 
-/// side(N) = ⌊√N⌋.
-fn side(arguments: &[u64]) -> u64 {
-    arguments.first().copied().unwrap_or(0).isqrt()
-}
+static SIDE: Named = Named {
+    name: "side",
+    means: "side(N) = ⌊√N⌋",
+    rule: |of| of.first().copied().unwrap_or(0).isqrt(),
+};
 
 /// Nonuniform Bruck.
 struct Nb;

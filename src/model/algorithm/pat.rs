@@ -24,7 +24,7 @@ use super::rounds::{
 };
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, ReduceScatter};
-use crate::model::formula::{At, Cost, Field, Function, Shape, ceil_lg};
+use crate::model::formula::{At, Cost, Field, Function, Named, Shape, ceil_lg};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// PAT.
@@ -51,8 +51,7 @@ impl ClosedForm for Pat {
             None => v.ceil_lg(),
             Some(a) => {
                 let value = rounds(&[v.shape.ranks.into(), a.get().into()]);
-                let function = Function::Named("rounds", rounds);
-                F::call(function, &[&v.n, &F::int(a.get().into())], value)
+                F::call(Function::Named(&ROUNDS), &[&v.n, &F::int(a.get().into())], value)
             }
         };
         gather_cost(v, messages, shift_turns(&v.shape))
@@ -105,7 +104,12 @@ pub(super) fn chunks(n: u32, b: u32) -> u32 {
     ((u64::from(n) - 1 + d) / (2 * d)) as u32
 }
 
-/// rounds(N, a) = Σ_b ⌈n_b/a⌉.
+static ROUNDS: Named = Named {
+    name: "rounds",
+    means: "rounds(N, a) = Σ ⌈c_b/a⌉ over b < ⌈lg N⌉, where c_b is the chunks that go 2^b ranks on",
+    rule: rounds,
+};
+
 fn rounds(arguments: &[u64]) -> u64 {
     let &[n, most] = arguments else { return 0 };
     let (n, most) = (n as u32, most.max(1));

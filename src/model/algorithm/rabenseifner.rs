@@ -35,7 +35,7 @@ mod ghosts;
 use super::recursive_doubling::{behind_fold, exchange, turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllReduce;
-use crate::model::formula::{At, Cost, Field, Function, Ports, Shape, floor_lg};
+use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape, floor_lg};
 use crate::model::schedule::Schedule;
 use crate::model::schedule::combine::Fold;
 use crate::model::schedule::digits::{Order, Shares};
@@ -281,14 +281,15 @@ fn no_power_of_two(shape: &Shape, why: &str) -> Result<(), Reason> {
     Err(format!("{} is a power of two: {why}, so this equals rabenseifner", shape.ranks).into())
 }
 
-/// V(N) = 2^⌈lg N⌉.
+static PADDED: Named =
+    Named { name: "V", means: "V(N) = 2^⌈lg N⌉", rule: |n| n[0].next_power_of_two() };
+
 fn padded_ranks(n: u32) -> u64 {
     u64::from(n).next_power_of_two()
 }
 
 fn padded<F: Field>(v: &At<F>) -> F {
-    let function = Function::Named("V", |n| n[0].next_power_of_two());
-    F::call(function, &[&v.n], padded_ranks(v.shape.ranks))
+    F::call(Function::Named(&PADDED), &[&v.n], padded_ranks(v.shape.ranks))
 }
 
 /// The cost that 000, 002 and 003 print for any N.

@@ -13,7 +13,7 @@
 use super::rounds::{digit_steps, digits, exchange_turns, lanes, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Share, Step};
 use crate::base::collective::Collective::AllReduce;
-use crate::model::formula::{At, Cost, Field, Function, Ports, Shape};
+use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape};
 use crate::model::schedule::Schedule;
 use crate::model::schedule::digits::Whole;
 
@@ -48,8 +48,7 @@ impl ClosedForm for RecursiveMultiplying {
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
         let radix = F::int(i64::from(radix(&v.shape)));
-        let function = Function::Named("log", log);
-        let steps = F::call(function, &[&radix, &v.n], levels(&v.shape).into());
+        let steps = F::call(Function::Named(&LOG), &[&radix, &v.n], levels(&v.shape).into());
         let messages = F::int(waves(&v.shape).into()) * steps.clone();
         Cost::new(messages.clone(), messages).reducing((radix - F::int(1)) * steps)
     }
@@ -102,7 +101,9 @@ fn levels(shape: &Shape) -> u32 {
     digits(shape.ranks.into(), radix(shape).into()).unwrap_or(0)
 }
 
-/// log(K, N).
+static LOG: Named =
+    Named { name: "log", means: "log(k, N) = lg N/lg k, a whole number", rule: log };
+
 fn log(arguments: &[u64]) -> u64 {
     let &[base, n] = arguments else { return 0 };
     digits(n, base).unwrap_or(0).into()

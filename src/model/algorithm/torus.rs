@@ -97,7 +97,8 @@ impl ClosedForm for Rings {
             collectives: &[AllReduce, AllGather, ReduceScatter],
             aliases: &["torus-ring", "torus_ring"],
             known_as: &[],
-            summary: "rings along each dimension in turn, each on what the previous one left",
+            summary: "rings along each side dᵢ in turn, each on what the previous one left: Σ(dᵢ − 1) steps, \
+                      twice for an all-reduce",
             source: SOURCE,
         };
         &META
@@ -148,7 +149,8 @@ impl ClosedForm for Rabenseifner {
             collectives: &[AllReduce],
             aliases: &["torus_rabenseifner"],
             known_as: &[],
-            summary: "a logarithmic reduce-scatter along each dimension in turn, then all-gathers back",
+            summary: "a logarithmic reduce-scatter along each side dᵢ in turn, then all-gathers back: \
+                      2·Σ⌈lg dᵢ⌉ steps",
             source: SOURCE,
         };
         &META
@@ -227,7 +229,8 @@ impl ClosedForm for Tree {
             collectives: &[Broadcast, Reduce],
             aliases: &["torus-tree"],
             known_as: &[],
-            summary: "segments are pipelined from the root along shortest paths",
+            summary: "segments are pipelined from the root along shortest paths, of at most Σ⌊dᵢ/2⌋ links \
+                      for sides dᵢ",
             source: SOURCE,
         };
         static MESH: Meta = Meta {
@@ -236,7 +239,8 @@ impl ClosedForm for Tree {
             collectives: &[Broadcast, Reduce],
             aliases: &["mesh-tree"],
             known_as: &[],
-            summary: "segments are pipelined from a corner along shortest paths",
+            summary: "segments are pipelined from a corner along shortest paths, of at most Σ(dᵢ − 1) links \
+                      for sides dᵢ",
             source: SOURCE,
         };
         if self.wraps { &TORUS } else { &MESH }
@@ -359,7 +363,8 @@ impl ClosedForm for Exchange {
             collectives: &[AllToAll],
             aliases: &["torus-relay"],
             known_as: &[],
-            summary: "blocks are relayed along one dimension after another, each the shorter way",
+            summary: "blocks are relayed along one side dᵢ after another, each the shorter way: Σ(dᵢ − 1) \
+                      messages on one port",
             source: SOURCE,
         };
         static MESH: Meta = Meta {
@@ -368,7 +373,8 @@ impl ClosedForm for Exchange {
             collectives: &[AllToAll],
             aliases: &["mesh-relay"],
             known_as: &[],
-            summary: "blocks are relayed along one dimension after another",
+            summary: "blocks are relayed along one side dᵢ after another: 2·Σ(dᵢ − 1) messages on one port, \
+                      and one along a side of two",
             source: SOURCE,
         };
         if self.wraps { &TORUS } else { &MESH }

@@ -51,6 +51,17 @@ pub enum Links {
 /// How a named function is computed from its arguments.
 pub type Rule = fn(&[u64]) -> u64;
 
+/// A function that an algorithm defines.
+#[derive(Debug, Clone, Copy)]
+pub struct Named {
+    /// Its name in formulas: `side`.
+    pub name: &'static str,
+    /// Its definition: `side(N) = ⌊√N⌋`.
+    pub means: &'static str,
+    /// How it is computed.
+    pub rule: Rule,
+}
+
 /// An integer function that formulas name.
 #[derive(Debug, Clone, Copy)]
 pub enum Function {
@@ -66,8 +77,8 @@ pub enum Function {
     Ceil,
     /// The maximum.
     Max,
-    /// A function that the algorithm's page defines, by name; a rule computes its value.
-    Named(&'static str, Rule),
+    /// A function that the algorithm defines.
+    Named(&'static Named),
 }
 
 impl Function {
@@ -83,9 +94,9 @@ impl Function {
             Self::Floor => (first + 1e-9).floor(),
             Self::Ceil => (first - 1e-9).ceil(),
             Self::Max => arguments.iter().copied().fold(first, f64::max),
-            Self::Named(_, rule) => {
+            Self::Named(named) => {
                 let whole: Vec<u64> = arguments.iter().map(|&a| a.round() as u64).collect();
-                rule(&whole) as f64
+                (named.rule)(&whole) as f64
             }
         }
     }
@@ -221,13 +232,13 @@ impl Expr {
 }
 
 impl Expr {
-    /// The functions in it that only their algorithm defines, each once, with their rules.
+    /// The functions in it that only their algorithm defines, each once.
     #[must_use]
-    pub fn named_functions(&self) -> Vec<(&'static str, Rule)> {
-        let mut found: Vec<(&'static str, Rule)> = Vec::new();
+    pub fn named_functions(&self) -> Vec<&'static Named> {
+        let mut found: Vec<&'static Named> = Vec::new();
         self.visit(&mut |node| match node {
-            Node::Call(Function::Named(name, rule), _) if found.iter().all(|f| f.0 != *name) => {
-                found.push((*name, *rule));
+            Node::Call(Function::Named(named), _) if found.iter().all(|f| f.name != named.name) => {
+                found.push(named);
             }
             _ => {}
         });
@@ -243,10 +254,10 @@ impl Expr {
     ) -> Vec<(&'static str, String, u64)> {
         let mut found = Vec::new();
         self.visit(&mut |node| {
-            let Node::Call(function @ Function::Named(name, _), arguments) = node else { return };
+            let Node::Call(function @ Function::Named(named), arguments) = node else { return };
             let values: Vec<f64> = arguments.iter().map(|a| a.evaluate(letters)).collect();
             let key: Vec<String> = values.iter().map(f64::to_string).collect();
-            found.push((*name, key.join(","), function.value(&values) as u64));
+            found.push((named.name, key.join(","), function.value(&values) as u64));
         });
         found
     }
@@ -486,7 +497,9 @@ mod tests {
         let near = 1e-12;
         assert_eq!([2.5, 3.0, 3.0 - near].map(|a| value(Function::Floor, a)), [2.0, 3.0, 3.0]);
         assert_eq!([2.5, 3.0, 3.0 + near].map(|a| value(Function::Ceil, a)), [3.0, 3.0, 3.0]);
-        let sum = Function::Named("sum", |arguments| arguments.iter().sum());
+        static SUM: Named =
+            Named { name: "sum", means: "sum(x, y) = x + y", rule: |of| of.iter().sum() };
+        let sum = Function::Named(&SUM);
         assert_eq!(sum.value(&[2.0, 3.0 - near]), 5.0);
     }
 
@@ -503,14 +516,15 @@ mod tests {
     #[test]
     fn functions_and_parameters_are_named_once() {
         let [n, p, _] = letters();
-        let one: Rule = |_| 1;
-        let call = |name, of: &Expr| Expr::call(Function::Named(name, one), &[of], 1);
+        static T: Named = Named { name: "T", means: "T(x) = 1", rule: |_| 1 };
+        static U: Named = Named { name: "U", means: "U(x) = 1", rule: |_| 1 };
+        let call = |named, of: &Expr| Expr::call(Function::Named(named), &[of], 1);
         let parameter = |symbol, value| Expr::parameter(symbol, Ratio(value));
-        let formula = (call("T", &n) + call("U", &p)) * call("T", &p)
+        let formula = (call(&T, &n) + call(&U, &p)) * call(&T, &p)
             + parameter(Symbol::CReal, 2.5) * n.clone()
             + parameter(Symbol::RootSpeedup, 2.0) * p
             + parameter(Symbol::CReal, 2.5) * n;
-        let names: Vec<_> = formula.named_functions().iter().map(|(name, _)| *name).collect();
+        let names: Vec<_> = formula.named_functions().iter().map(|named| named.name).collect();
         assert_eq!(names, ["T", "U"]);
         let found = [(Symbol::CReal, Ratio(2.5)), (Symbol::RootSpeedup, Ratio(2.0))];
         assert_eq!(formula.parameters(), found);

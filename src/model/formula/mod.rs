@@ -14,7 +14,7 @@ use std::ops::{Add, Div, Mul, Sub};
 
 use num_rational::Ratio as Fraction;
 
-pub use expr::{Expr, Function, Links, Rule, Symbol};
+pub use expr::{Expr, Function, Links, Named, Rule, Symbol};
 pub use print::{Notation, Values};
 pub use protocol::Protocol;
 pub use shape::{Dims, Form, Params, Ports, Relay, Shape, Tie, Trees};

@@ -203,11 +203,11 @@ fn write_call(out: &mut String, function: Function, arguments: &[Expr], notation
             fence(out, floor, &inner);
             out.push_str(if latex { "}" } else { "" });
         }
-        Function::Named(name, _) => {
+        Function::Named(named) => {
             if latex {
-                push(out, format_args!("\\mathrm{{{}}}", name.replace('_', "\\_")));
+                push(out, format_args!("\\mathrm{{{}}}", named.name.replace('_', "\\_")));
             } else {
-                out.push_str(name);
+                out.push_str(named.name);
             }
             fence(out, ("(", ")"), &inner);
         }
@@ -225,7 +225,7 @@ fn write_script_call(out: &mut String, function: Function, arguments: &[Expr]) {
         Function::Floor => push(out, format_args!("floor({listed})")),
         Function::Ceil => push(out, format_args!("ceil({listed})")),
         Function::Max => push(out, format_args!("max({listed})")),
-        Function::Named(name, _) => push(out, format_args!("T.{name}[[{listed}]]")),
+        Function::Named(named) => push(out, format_args!("T.{}[[{listed}]]", named.name)),
     }
 }
 
@@ -344,7 +344,11 @@ fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Named;
     use super::*;
+
+    static PRODUCT: Named =
+        Named { name: "U", means: "U(x, …) = x·…", rule: |of| of.iter().product() };
 
     /// Values for all symbols, none of them round.
     fn values(size: f64) -> Values {
@@ -387,7 +391,7 @@ mod tests {
 
     #[test]
     fn javascript_has_its_own_signs_and_looks_up_what_it_cannot_compute() {
-        let product = Function::Named("U", |of| of.iter().product());
+        let product = Function::Named(&PRODUCT);
         let [n, p] = [Symbol::N, Symbol::P].map(Expr::symbol);
         let log = Expr::call(Function::CeilLg, &[&n], 0);
         let call = Expr::call(product, &[&n, &Expr::int(3)], 0);
@@ -399,7 +403,7 @@ mod tests {
 
     #[test]
     fn a_function_of_the_page_is_written_as_its_value() {
-        let product = Function::Named("U", |of| of.iter().product());
+        let product = Function::Named(&PRODUCT);
         let [n, p, g] = [Symbol::N, Symbol::P, Symbol::G].map(Expr::symbol);
         let formula = Expr::call(product, &[&n, &p, &g], 0);
         assert_eq!(formula.write(Notation::Text), "U(N, P, G)");

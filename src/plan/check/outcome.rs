@@ -3,6 +3,7 @@
 use super::measured::measured;
 use super::standing::{At, Number, Standing};
 use super::{Budget, CallSubject, Exposed, Fault, Files, Limit, Options, Subject};
+use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::cost::bound::bound;
@@ -23,6 +24,8 @@ pub struct Outcome {
     pub limit: Option<Number>,
     /// The current value: the expected one, or the requested end of its band.
     pub value: Number,
+    /// The worse end of what is judged: its band, or the requested point of it.
+    pub worst: Number,
     /// The same at both ends of the band, the smaller first; absent if it comes from logs.
     pub band: Option<(Number, Number)>,
     /// The expected call; absent if the value comes from logs, and for a step.
@@ -40,6 +43,8 @@ pub struct Outcome {
     pub bound_ratio: Option<Ratio>,
     /// The machine.
     pub machine: String,
+    /// Parameters given in place of the machine's: `inter.bw 24 GB/s`.
+    pub given: Vec<String>,
     /// Whether no machine was named, so that it is the default one.
     pub is_default: bool,
     /// N.
@@ -128,12 +133,13 @@ fn of_step(
         Some(Limit::MaxTime(most)) => Some(*most),
         _ => None,
     };
-    let machine = step.machine.machine(crate::base::collective::Collective::AllReduce)?;
+    let machine = step.machine.machine(Collective::AllReduce)?;
     let what = if priced.compute.is_some() { "computing and " } else { "" };
     let outcome = Outcome {
         standing: Standing::Holds,
         limit: most.map(Number::Time),
         value: Number::Time(priced.time()),
+        worst: Number::Time(priced.time()),
         band: None,
         expected: None,
         used: Ratio(0.0),
@@ -142,6 +148,7 @@ fn of_step(
         busbw: None,
         bound_ratio: None,
         is_default: machine.is_default(),
+        given: machine.given_in_words(),
         machine: machine.name,
         ranks: step.parallel.ranks(),
         size: None,
@@ -169,6 +176,7 @@ fn of_job(
         standing: Standing::Holds,
         limit: None,
         value: Number::Memory(Volume(stated)),
+        worst: Number::Memory(Volume(stated)),
         band: None,
         expected: None,
         used: Ratio(0.0),
@@ -177,6 +185,7 @@ fn of_job(
         busbw: None,
         bound_ratio: None,
         machine: job.machine.said.profile.clone().unwrap_or_default(),
+        given: Vec::new(),
         is_default: false,
         ranks: job.degrees.gpus(),
         size: None,
@@ -192,6 +201,7 @@ fn of_job(
         let ends = [1.0 - MEMORY_BAND, 1.0, 1.0 + MEMORY_BAND];
         return Ok(outcome.judged(ends.map(|part| Number::Memory(Volume(part * stated))), at));
     }
+    outcome.given = job.machine.machine(Collective::AllReduce)?.given_in_words();
     let priced = estimate(job, &Wires::new(registry, &job.machine), None)?;
     if let Some(Limit::MaxTime(most)) = limit {
         outcome.limit = Some(Number::Time(*most));
@@ -230,6 +240,7 @@ fn of_call(
         standing: Standing::Holds,
         limit: None,
         value: Number::Time(expected.time),
+        worst: Number::Time(expected.time),
         band: None,
         used: Ratio(0.0),
         used_most: Ratio(0.0),
@@ -237,6 +248,7 @@ fn of_call(
         busbw: (size.0 > 0 && shape.ranks > 1).then(|| busbw(expected.time)),
         bound_ratio: least.map(|_| over(expected.time)),
         machine: query.machine.name.clone(),
+        given: query.machine.given_in_words(),
         is_default: query.machine.is_default(),
         ranks: shape.ranks.into(),
         size: Some(size),
@@ -273,7 +285,7 @@ fn of_call(
             outcome.limit = Some(Number::Ratio(*most));
             // Regret may be 0, so the used part refers to the whole time.
             outcome.note = "by ideal prices of both".to_owned();
-            outcome.value = Number::Ratio(lost);
+            (outcome.value, outcome.worst) = (Number::Ratio(lost), Number::Ratio(lost));
             outcome.used = Ratio((1.0 + lost.0) / (1.0 + most.0));
             outcome.used_most = outcome.used;
             outcome.standing = Standing::of(outcome.used.0, outcome.used.0);
@@ -310,7 +322,7 @@ impl Outcome {
             Some(At::Mid) => [mid; 3],
             Some(At::High) => [high; 3],
         };
-        (self.value, self.band) = (judged[1], Some((low, high)));
+        (self.value, self.worst, self.band) = (judged[1], judged[2], Some((low, high)));
         if let Some(limit) = self.limit {
             let used = |value: Number| match value {
                 Number::Rate(rate) => limit.base().0 / rate.0,

@@ -185,6 +185,26 @@ fn limits_are_written_where_they_stand() {
     assert_eq!(update(&again, &texts, Ratio(0.1)), []);
 }
 
+/// A limit that is written holds with the worse end of what is judged, so that `--strict` passes.
+#[test]
+fn a_written_limit_holds_with_the_whole_band() {
+    for (at, judged) in [("", 2), ("at = \"mid\"\n", 1)] {
+        let text = format!(
+            "[[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\n\
+             profile = \"dgx-h100\"\n{at}max_time = \"1ms\"\n"
+        );
+        let checked = run(Box::leak(text.clone().into_boxed_str()));
+        let edited = update(&checked, &[("b.toml".to_owned(), text)], Ratio(0.1));
+        let again = run(Box::leak(edited[0].text.clone().into_boxed_str()));
+        let outcome = &again.outcomes[0];
+        let (low, high) = outcome.band.unwrap();
+        let ends = [low, outcome.value, high].map(|end| end.base().0);
+        let limit = outcome.limit.unwrap().base().0;
+        assert_eq!(outcome.standing, Standing::Holds, "{at}");
+        assert!((limit / ends[judged] - 1.1).abs() < 1e-3, "{at}: {limit} of {ends:?}");
+    }
+}
+
 #[test]
 fn gates_get_a_number_for_each_size() {
     let text = "[[budget]]\nname = \"large\"\ncollective = \"allreduce\"\nn = 8\nsize = \"1GiB\"\n\

@@ -14,8 +14,8 @@ pub struct Edited {
     pub changed: usize,
 }
 
-/// New texts for the files of `checked`, with limits `margin` away from the model: 0.1 is 10 %.
-/// `texts` are the files as they were read. Budgets of logs have no limit to write.
+/// New texts for the files of `checked`, with limits `margin` beyond the worse end of what is judged,
+/// so that each budget holds until that moves by more: 0.1 is 10 %. `texts` are the files as they were read. Budgets of logs have no limit to write.
 #[must_use]
 pub fn update(checked: &Checked, texts: &[(String, String)], margin: Ratio) -> Vec<Edited> {
     let mut edited = Vec::new();
@@ -55,7 +55,7 @@ fn edit(
 ) {
     let of = budget.limit.as_ref();
     let now = written(of, outcome.value);
-    let limit = written(of, moved(of, outcome.value, margin));
+    let limit = written(of, moved(of, outcome.worst, margin));
     let mut more = String::new();
     match &budget.spans.limit {
         Some(span) if text.get(span.clone()) == Some(limit.as_str()) => {}

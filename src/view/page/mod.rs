@@ -81,6 +81,17 @@ impl Page {
         self.blocks.push(Block::Table { sheet, beside: false });
     }
 
+    /// A main table without those columns of `spare`, in this order, that have no room, and a line
+    /// that names them.
+    pub(super) fn table_within(&mut self, width: Option<usize>, mut sheet: Sheet, spare: &[&str]) {
+        let left_out = sheet.narrow(width, spare);
+        self.table(sheet);
+        if !left_out.is_empty() {
+            let text = format!("{} (--format csv has all)", left_out.join(", "));
+            self.entry("  left out for width: ", text);
+        }
+    }
+
     /// A table beside the main ones.
     pub(super) fn beside(&mut self, sheet: Sheet) {
         self.blocks.push(Block::Table { sheet, beside: true });

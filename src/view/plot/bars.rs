@@ -11,7 +11,7 @@ const MOST: usize = 16;
 /// The algorithms that apply, the fastest first.
 #[must_use]
 pub fn bars(report: &Cost, all: bool) -> Picture {
-    let library = report.machine.library.as_deref();
+    let starred = report.machine.library.as_ref().and(report.fastest_shipped);
     let applicable = report.algorithms.iter().filter(|row| row.applies && row.time_s.is_some());
     let count = applicable.clone().count();
     let most = if all { usize::MAX } else { MOST };
@@ -56,15 +56,14 @@ pub fn bars(report: &Cost, all: bool) -> Picture {
     let bound = Seconds(report.bound_s.unwrap_or_default());
     marks.push(Mark::Rule { x: bound.0, label: format!("lower bound {bound}") });
     let names = rows.iter().map(|row| {
-        let mark =
-            if library.is_some() && report.fastest_shipped == Some(row.id) { "* " } else { "" };
+        let mark = if starred == Some(row.id) { "* " } else { "" };
         let pipelined = row.segments.filter(|p| *p > 1);
         let p = pipelined.map_or(String::new(), |p| format!(", P = {p}"));
         format!("{mark}{}{p}", row.title)
     });
     let longest = rows.iter().filter_map(|r| r.time_s).chain([bound.0]);
     let mut notes: Vec<String> = Vec::new();
-    if report.fastest_shipped.is_some() {
+    if starred.is_some() {
         notes.push("* is the fastest algorithm that the machine's library ships".to_owned());
     }
     if count > rows.len() {
