@@ -39,7 +39,7 @@ pub fn choose(report: &Choose, look: Look) -> Page {
 
 /// Columns of the ranges that a narrow terminal leaves out, in this order.
 const SPARE: &[&str] =
-    &["threads", "logged_channels", "time_from_s", "time_to_s", "channels", "margin"];
+    &["threads", "logged_channels", "time_from_s time_to_s", "channels", "margin"];
 
 /// The ranges as a table.
 fn ranges(report: &Choose) -> Sheet {

@@ -27,15 +27,8 @@ pub fn select(reports: &[Select], explain: bool, look: Look) -> Page {
 }
 
 /// Columns of the sizes that a narrow terminal leaves out, in this order.
-const SPARE: &[&str] = &[
-    "estimate_s",
-    "regret_at_bytes",
-    "ratio_at_bytes",
-    "best",
-    "best_time_s",
-    "rival",
-    "rival_us",
-];
+const SPARE: &[&str] =
+    &["estimate_s", "regret_at_bytes", "ratio_at_bytes", "best best_time_s", "rival rival_us"];
 
 fn of_ranks(page: &mut Page, report: &Select, explain: bool, look: Look) {
     page.line(heading(report));

@@ -220,7 +220,7 @@ impl Sheet {
     }
 
     /// Removes columns of `spare`, in this order, until the table fits; their headings, in the order
-    /// of the table.
+    /// of the table. Keys with a blank between them go together: one says nothing without the other.
     pub(super) fn narrow(&mut self, width: Option<usize>, spare: &[&str]) -> Vec<String> {
         let Some(width) = width else { return Vec::new() };
         let all = self.columns.clone();
@@ -228,7 +228,7 @@ impl Sheet {
             if self.width() <= width {
                 break;
             }
-            self.drop_column(key);
+            key.split(' ').for_each(|key| self.drop_column(key));
         }
         let gone = |c: &&Column| self.columns.iter().all(|kept| kept.key != c.key);
         let mut headings: Vec<String> =
