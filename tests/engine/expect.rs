@@ -267,3 +267,18 @@ fn what_communicates_nothing_takes_no_time() {
         assert_eq!(expecting.time(Bytes(size)).0 == 0.0, idle, "{collective} {ranks} {size}");
     }
 }
+
+/// NCCL gathers over nodes of one GPU by PAT, also where its rules are not known.
+#[test]
+fn pat_runs_on_machines_with_one_gpu_per_node() {
+    let registry = Registry::builtin();
+    let runs = |collective, size| {
+        let query = query("dgx-spark", collective, 64, 64);
+        Expecting::new(&registry, &query).unwrap().runs(size).algorithm
+    };
+    assert_eq!(runs(Collective::AllGather, Bytes(8 << 10)), "pat");
+    assert_eq!(runs(Collective::ReduceScatter, Bytes(8 << 10)), "pat");
+    // On one node NCCL does not have it.
+    let query = query("l40s-pcie", Collective::AllGather, 8, 1);
+    assert_ne!(Expecting::new(&registry, &query).unwrap().runs(Bytes(8 << 10)).algorithm, "pat");
+}
