@@ -242,6 +242,37 @@ fn tokens_sent_once_to_a_node_are_as_fast_as_deepep_says() {
     }
 }
 
+/// Low-latency kernels over nodes take what was published, for the machines of those measurements alone, and
+/// their rate is that of all copies, as DeepEP's table has it.
+#[test]
+fn tokens_over_nodes_take_what_was_published() {
+    let of = |profile: &str, ranks: u32| {
+        let step = read_step(&format!(
+            "[step.x]\nparams = \"8B\"\nmode = \"decoding\"\nprofile = \"{profile}\"\nlayers = 1\n\
+             hidden = 7168\nbatch = 128\ndp = {ranks}\nep = {ranks}\nexperts = 256\ntop_k = 8\n\
+             dispatch_dtype = \"fp8\"\nall2all = \"deepep-ll\"\n"
+        ));
+        step.unwrap_or_else(|faults| panic!("{faults:#?}"))
+    };
+    for (ranks, times, rates) in
+        [(8, [77.0, 114.0], [98.0, 127.0]), (16, [118.0, 195.0], [63.0, 74.0])]
+    {
+        let step = of("hgx-h800", ranks);
+        let registry = Registry::builtin();
+        let view = crate::answer::plan::plan(&registry, &[step], &Tweak::default(), false).unwrap();
+        for ((call, time), rate) in view.steps[0].calls.iter().zip(times).zip(rates) {
+            assert!((call.time_s * 1e6 / time - 1.0).abs() < 0.01, "{ranks}: {}", call.time_s);
+            let logical = call.experts.as_ref().unwrap().logical / 1e9;
+            assert!((logical / rate - 1.0).abs() < 0.05, "{ranks}: {logical} for {rate}");
+        }
+    }
+    for (profile, ranks) in [("dgx-a100", 16), ("hgx-h800", 4), ("p5.48xlarge", 16)] {
+        let error = price(&Registry::builtin(), &of(profile, ranks), &Tweak::default()).err();
+        let error = error.unwrap_or_else(|| panic!("{profile} {ranks}")).to_string();
+        assert!(error.contains("nobody measured deepep-ll"), "{error}");
+    }
+}
+
 #[test]
 fn an_engine_decodes_by_its_own_kernels() {
     let of = |more: &str| {

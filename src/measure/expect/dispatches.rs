@@ -17,6 +17,7 @@ use super::experts::{SIBLING, Tokens};
 use super::kernels::Board;
 use super::{Basis, Expectation};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::machine::profile::NetworkKind;
 use crate::machine::query::Query;
 
 /// A published time.
@@ -106,7 +107,10 @@ pub(super) fn at(
 
 /// Whether each GPU has such a NIC to itself.
 fn has_such_nics(query: &Query) -> bool {
-    let rate = query.machine.hardware.as_ref().and_then(|h| h.between);
     let alone = query.machine.fabric.tiers.last().is_some_and(|t| t.oversubscription.0 <= 1.0);
-    alone && rate.is_some_and(|rate| (rate.0 / NIC.0 - 1.0).abs() < 0.01)
+    alone
+        && query.machine.hardware.as_ref().is_some_and(|h| {
+            matches!(h.network, Some(NetworkKind::Ib | NetworkKind::Roce))
+                && h.between.is_some_and(|rate| (rate.0 / NIC.0 - 1.0).abs() < 0.01)
+        })
 }

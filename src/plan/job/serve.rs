@@ -15,6 +15,7 @@ use crate::base::quantity::Bytes;
 use crate::library::engines::Kernel;
 use crate::measure::expect::Tokens;
 use crate::plan::Group;
+use crate::plan::moe::{LOW_LATENCY, NORMAL};
 use crate::plan::table::{MachineEntry, Machines};
 
 /// A model being served.
@@ -84,10 +85,6 @@ impl Phase {
         self.busy + self.messages.time
     }
 }
-
-/// DeepEP's kernels.
-const LOW_LATENCY: &str = "deepep-ll";
-const NORMAL: &str = "deepep-normal";
 
 /// Tokens of a rank that a call of the low-latency kernels takes: longer prompts go in parts (vLLM:
 /// `VLLM_MOE_DP_CHUNK_SIZE`, vllm-project/vllm, vllm/envs.py).
