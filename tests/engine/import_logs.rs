@@ -507,13 +507,12 @@ fn trap_23_and_24_a_debug_log_goes_elsewhere() {
 #[test]
 fn prefixes_of_loggers_and_pods_are_read_through() {
     let whole = only(ALL_REDUCE);
-    let json =
-        |l: &str| serde_json::json!({"log": format!("{l}\n"), "stream": "stdout"}).to_string();
-    let prefixed: [&dyn Fn(usize, &str) -> String; 4] = [
-        &|i, l| format!("[2026-11-20 10:11:{:02},{:03}] INFO - {l}", i % 60, i),
-        &|i, l| format!("nccl-worker-0 main 2026-11-20T10:11:{:02}.{}Z {l}", i % 60, i + 1),
-        &|i, l| format!("2026-11-20T10:11:{:02}.5Z stdout F {l}", i % 60),
-        &|_, l| json(l),
+    type Prefix = fn(usize, &str) -> String;
+    let prefixed: [Prefix; 4] = [
+        |i, l| format!("[2026-11-20 10:11:{:02},{:03}] INFO - {l}", i % 60, i),
+        |i, l| format!("nccl-worker-0 main 2026-11-20T10:11:{:02}.{}Z {l}", i % 60, i + 1),
+        |i, l| format!("2026-11-20T10:11:{:02}.5Z stdout F {l}", i % 60),
+        |_, l| serde_json::json!({"log": format!("{l}\n"), "stream": "stdout"}).to_string(),
     ];
     for prefix in prefixed {
         let text = lines(ALL_REDUCE, |i, l| Some(prefix(i, l)));
