@@ -183,6 +183,12 @@ fn view(priced: &CallPrice, all: f64) -> CallView {
     let bytes = |v: Option<Volume>| v.map(|v| v.0);
     let experts = priced.traffic.map(|traffic| {
         let rate = |v: Volume| v.0 / priced.time.0.max(f64::MIN_POSITIVE);
+        // Every copy is sent, the same number to each node, and DeepEP counts all.
+        let nodes = f64::from(priced.lies.nodes.max(1));
+        let sent = match call.routed.is_some_and(|r| r.sends_every_copy()) {
+            true => (Volume(traffic.plain.0 * (nodes - 1.0) / nodes), traffic.plain),
+            false => (traffic.between, traffic.logical),
+        };
         ExpertsView {
             nodes_hit: traffic.nodes_hit.0,
             ranks_hit: traffic.ranks_hit.0,
@@ -190,8 +196,8 @@ fn view(priced: &CallPrice, all: f64) -> CallView {
             inside_bytes: traffic.inside.0,
             plain_bytes: traffic.plain.0,
             skew: call.routed.map_or(1.0, |r| r.skew.0),
-            wire: rate(traffic.between),
-            logical: rate(traffic.logical),
+            wire: rate(sent.0),
+            logical: rate(sent.1),
         }
     });
     CallView {

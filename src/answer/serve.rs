@@ -59,19 +59,29 @@ pub struct PhaseView {
     pub busy_s: f64,
     /// The time of collectives.
     pub messages_s: f64,
+    /// The same with every collective at the short end of its band.
+    pub messages_low_s: f64,
+    /// The same with every collective at the long end of its band.
+    pub messages_high_s: f64,
     /// The kernel of TP's all-reduces, where the engine's rules and kernels are known.
     pub allreduce: Option<String>,
     /// The measured kernels of dispatch and combine; null: priced from their bytes.
     pub experts: Option<&'static str>,
+    /// The kernels of dispatch and combine that the server runs if nobody measured them on such ranks;
+    /// they are priced from their bytes.
+    pub unmeasured: Option<&'static str>,
 }
 
 pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
     let phase = |p: Phase| PhaseView {
         time_s: p.time(),
         busy_s: p.busy,
-        messages_s: p.messages,
+        messages_s: p.messages.time,
+        messages_low_s: p.messages.low,
+        messages_high_s: p.messages.high,
         allreduce: p.reduced.map(|k| format!("{}/{}", k.backend, k.kernel)),
         experts: p.moved,
+        unmeasured: p.unmeasured,
     };
     let degrees =
         [("attention tp", serve.tp), ("pp", serve.pp), ("dp", serve.dp), ("ep", serve.ep)];

@@ -547,6 +547,11 @@ impl Query {
             ..params
         };
         let placement = Placement { ranks, per_node, order: machine.fabric.order };
+        // Nodes of one rank have no links inside, but NCCL's algorithms ask for the ranks of a node.
+        let nccl = machine.library.as_deref().and_then(Library::named) == Some(Library::Nccl);
+        if nccl && per_node == 1 && placement.is_spread() {
+            shape.group = NonZeroU32::new(1);
+        }
         // NCCL's search depends on NICs, too, if data leaves the node.
         if placement.nodes() > 1 && machine.other_nics().is_some() {
             machine.forget_graphs();

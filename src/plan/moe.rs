@@ -35,7 +35,11 @@ pub struct Routing {
 }
 
 /// Measured kernels for traffic between experts.
-pub(super) const KERNELS: [&str; 2] = ["deepep-normal", "deepep-ll"];
+pub(super) const KERNELS: [&str; 2] = [NORMAL, LOW_LATENCY];
+/// DeepEP's, which forward tokens inside nodes …
+pub(super) const NORMAL: &str = "deepep-normal";
+/// … and which send every copy.
+pub(super) const LOW_LATENCY: &str = "deepep-ll";
 
 /// Bytes that a rank sends, for one dispatch or combine.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -55,6 +59,14 @@ pub struct Traffic {
 }
 
 impl Routing {
+    /// Whether a token goes once to each of its experts, and not once to each node.
+    pub(crate) fn sends_every_copy(&self) -> bool {
+        match self.kernels {
+            Some(kernels) => kernels == LOW_LATENCY,
+            None => self.node_limit.is_none(),
+        }
+    }
+
     /// The traffic of `tokens` tokens of `width` bytes, over `ranks` ranks on `nodes` nodes.
     #[must_use]
     pub fn traffic(&self, tokens: f64, width: Bytes, ranks: u32, nodes: u32) -> Traffic {

@@ -7,13 +7,14 @@
 //! are simulated during the last backward pass.
 
 mod kernels;
+mod once_a_node;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use super::{Axis, Call, From, Group, Hides, Lies, Mode, Step, Traffic, calls};
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::cost::price::uses;
 use crate::machine::query::Query;
@@ -25,6 +26,8 @@ use crate::plan::bucket::{Gradients, Rule, pack, timeline};
 use crate::plan::table::MachineEntry;
 
 pub(super) use kernels::SCALES;
+pub use once_a_node::NODE_LIMITED;
+pub(super) use once_a_node::once_a_node;
 
 /// Changes of a machine's parameters.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,8 +47,7 @@ pub struct CallPrice {
     pub lies: Lies,
     /// The algorithm: the requested one, otherwise the library's choice.
     pub algorithm: String,
-    /// The expectation of one call, for buckets of the largest; absent if tokens have their own
-    /// routes.
+    /// The expectation of one call, for buckets of the largest.
     pub expected: Option<(Expectation, Runs)>,
     /// Calls per step: one per bucket if gradients are sent in buckets.
     pub calls: Ratio,
@@ -268,7 +270,7 @@ fn one(registry: &Registry, step: &Step, call: Call, asked: &Asked<'_>) -> Resul
             return kernels::between_experts(registry, step, call, asked, named);
         }
         if routing.node_limit.is_some() {
-            return routed(step, call, asked);
+            return once_a_node::routed(step, call, asked);
         }
         let skewed = Volume(call.size.0 * routing.skew.0);
         let traffic = Some(traffic(step, &call, asked.lies.nodes));
@@ -407,48 +409,6 @@ fn traffic(step: &Step, call: &Call, nodes: u32) -> Traffic {
     let copies = tokens * f64::from(routing.top_k);
     let width = if copies > 0.0 { (call.size.0 / copies).round() } else { 0.0 };
     routing.traffic(tokens, Bytes(width as u64), call.group.ranks, nodes)
-}
-
-/// The algorithm of a dispatch that sends a token once to each node.
-pub const NODE_LIMITED: &str = "node-limited";
-
-/// A dispatch that sends a token once to each node: the network and the links inside at once.
-fn routed(step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallPrice> {
-    let fabric = &asked.query.machine.fabric;
-    let routing_skew = call.routed.map_or(Ratio(1.0), |r| r.skew);
-    let traffic = traffic(step, &call, asked.lies.nodes);
-    let (inner, outer) = (&fabric.tiers[0], fabric.tiers.last().unwrap_or(&fabric.tiers[0]));
-    let unknown = || Error::unknown("a parameter is unknown, and tokens need it");
-    let rate = |tier: &crate::machine::fabric::Tier| tier.link.bandwidth.ok_or_else(unknown);
-    let alpha = |tier: &crate::machine::fabric::Tier| tier.link.alpha.ok_or_else(unknown);
-    let several = asked.lies.nodes > 1;
-    let mut latency = fabric.launch + alpha(inner)?;
-    let mut data = traffic.inside / rate(inner)?;
-    if several {
-        latency = latency + alpha(outer)?;
-        // A rank drives the NIC next to it, or its share of the existing ones.
-        let own = outer.nics.map_or(1.0, |n| f64::from(n.get()) / f64::from(asked.lies.per_node));
-        let through = traffic.between / rate(outer)? * Ratio(asked.sharing.0 / own.min(1.0));
-        data = Seconds(data.0.max(through.0));
-    }
-    let time = latency + data * routing_skew;
-    let total = time * call.count;
-    let a_step = |v: Volume| Volume(v.0 * call.count.0);
-    Ok(CallPrice {
-        lies: asked.lies,
-        algorithm: NODE_LIMITED.to_owned(),
-        expected: None,
-        calls: call.count,
-        time,
-        total,
-        exposed: total,
-        latency: latency * call.count,
-        sharing: asked.sharing,
-        inside: Some(a_step(traffic.inside)),
-        between: several.then(|| a_step(traffic.between)),
-        traffic: Some(traffic),
-        call,
-    })
 }
 
 /// Calls that overlap with the layers of a pass. The first layer's calls, and the part that is

@@ -1,3 +1,4 @@
+use super::price::SCALES;
 use super::*;
 use crate::base::text_pos::Document;
 use crate::model::algorithm::Registry;
@@ -214,6 +215,62 @@ fn tokens_by_deepep_take_what_was_measured() {
     }
     let few = priced(&of("deepep-ll", 32)).calls;
     assert!(few[0].time.0 < 40e-6 && few[0].time < priced(&of("deepep-normal", 32)).calls[0].time);
+}
+
+/// DeepEP's docs/legacy.md: GB/s of its normal kernels over nodes of H800, with a token's own node, out with
+/// the scales of FP8, and back. What links allow has the band of what is reached of them.
+#[test]
+fn tokens_sent_once_to_a_node_are_as_fast_as_deepep_says() {
+    for (ranks, out, back) in [(16, 43.0, 43.0), (32, 58.0, 57.0), (64, 51.0, 50.0)] {
+        let step = read_step(&format!(
+            "[step.x]\nparams = \"8B\"\nmode = \"decoding\"\nprofile = \"hgx-h800\"\nlayers = 1\n\
+             hidden = 7168\nbatch = 4096\ndp = {ranks}\nep = {ranks}\nexperts = 256\ntop_k = 8\n\
+             node_limit = 4\ndispatch_dtype = \"fp8\"\n"
+        ));
+        let calls = priced(&step.unwrap_or_else(|faults| panic!("{faults:#?}"))).calls;
+        for (call, rate) in calls.iter().zip([out / SCALES, back]) {
+            assert_eq!(call.algorithm, NODE_LIMITED);
+            let (expected, logical) =
+                (call.expected.as_ref().unwrap().0, call.traffic.unwrap().logical);
+            let measured = logical.0 / (rate * 1e9);
+            assert!((measured / expected.time.0 - 1.0).abs() < 0.2, "{ranks} ranks: {expected:?}");
+            assert!(
+                expected.low.0 < measured && measured < expected.high.0,
+                "{measured} {expected:?}"
+            );
+        }
+    }
+}
+
+/// Low-latency kernels over nodes take what was published, for the machines of those measurements alone, and
+/// their rate is that of all copies, as DeepEP's table has it.
+#[test]
+fn tokens_over_nodes_take_what_was_published() {
+    let of = |profile: &str, ranks: u32| {
+        let step = read_step(&format!(
+            "[step.x]\nparams = \"8B\"\nmode = \"decoding\"\nprofile = \"{profile}\"\nlayers = 1\n\
+             hidden = 7168\nbatch = 128\ndp = {ranks}\nep = {ranks}\nexperts = 256\ntop_k = 8\n\
+             dispatch_dtype = \"fp8\"\nall2all = \"deepep-ll\"\n"
+        ));
+        step.unwrap_or_else(|faults| panic!("{faults:#?}"))
+    };
+    for (ranks, times, rates) in
+        [(8, [77.0, 114.0], [98.0, 127.0]), (16, [118.0, 195.0], [63.0, 74.0])]
+    {
+        let step = of("hgx-h800", ranks);
+        let registry = Registry::builtin();
+        let view = crate::answer::plan::plan(&registry, &[step], &Tweak::default(), false).unwrap();
+        for ((call, time), rate) in view.steps[0].calls.iter().zip(times).zip(rates) {
+            assert!((call.time_s * 1e6 / time - 1.0).abs() < 0.01, "{ranks}: {}", call.time_s);
+            let logical = call.experts.as_ref().unwrap().logical / 1e9;
+            assert!((logical / rate - 1.0).abs() < 0.05, "{ranks}: {logical} for {rate}");
+        }
+    }
+    for (profile, ranks) in [("dgx-a100", 16), ("hgx-h800", 4), ("p5.48xlarge", 16)] {
+        let error = price(&Registry::builtin(), &of(profile, ranks), &Tweak::default()).err();
+        let error = error.unwrap_or_else(|| panic!("{profile} {ranks}")).to_string();
+        assert!(error.contains("nobody measured deepep-ll"), "{error}");
+    }
 }
 
 #[test]

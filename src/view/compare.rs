@@ -17,7 +17,7 @@ use crate::answer::compare::{Compare, LostView, RegionView, RunView, TwoView};
 use crate::answer::named;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::machine::query::DEFAULT_CHOSEN;
-use crate::measure::verdict::{Health, Ruling, Side};
+use crate::measure::verdict::{Health, Ruling, SLOWDOWN, Side};
 
 /// The fields of a size for programs.
 const POINT: &[&str] = &[
@@ -106,21 +106,33 @@ fn verdict(run: &RunView) -> String {
         Some(Side::Both) => ", at small and large sizes",
         Some(Side::Middle) => ", at middle sizes",
     };
+    let all = run.points.len();
+    let late = run.points.iter().filter(|p| p.measured_s > p.high_s).count();
     let health = match (run.verdict, run.health) {
-        (Ruling::Healthy, _) => ": a slowdown of 1.5 would have been seen",
-        (_, Health::Slow) => ": slow",
-        (_, Health::TooFast) => {
-            ": faster than possible, so it is another machine or not a separate call"
+        (Ruling::Healthy, _) => {
+            let excluded = run.points.iter().filter(|p| p.measured_s < SLOWDOWN * p.low_s).count();
+            let part = match excluded {
+                0 => " by the rate of the NICs".to_owned(),
+                part if part < all => format!(" at {part} of {all} sizes"),
+                _ => String::new(),
+            };
+            format!(": a slowdown of {SLOWDOWN} would have been seen{part}")
         }
-        (_, Health::WrongResults) => ": results were wrong",
+        (_, Health::Slow) => ": slow".to_owned(),
+        (_, Health::TooFast) => {
+            ": faster than possible, so it is another machine or not a separate call".to_owned()
+        }
+        (_, Health::WrongResults) => ": results were wrong".to_owned(),
+        (_, Health::Healthy) if late > 0 => {
+            format!(": less than one in ten healthy runs takes this long at {late} of {all} sizes")
+        }
         (_, Health::Healthy) => {
-            ": with this band a healthy run and one 1.5 times slower look alike"
+            format!(": a healthy run may take this long, and so may one slowed by {SLOWDOWN}")
         }
     };
     format!(
-        "{}{health}{side}; {beyond} of {} sizes above the limit for healthy machines; expectation: {}",
+        "{}{health}{side}; {beyond} of {all} sizes above the limit for healthy machines; expectation: {}",
         run.verdict.words(),
-        run.points.len(),
         run.basis.words()
     )
 }
@@ -167,6 +179,7 @@ fn sheet(run: &RunView) -> Sheet {
     let rows = run.points.iter().map(|p| {
         let mark = match () {
             () if p.measured_s > p.limit_s => "slow",
+            () if p.measured_s > p.high_s => "above p90",
             () if p.measured_s < p.low_s => "fast",
             () => "",
         };

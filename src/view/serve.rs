@@ -34,8 +34,18 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     let phase = |p: &PhaseView| {
         let by: Vec<&str> = p.allreduce.as_deref().into_iter().chain(p.experts).collect();
         let by = if by.is_empty() { String::new() } else { format!(", by {}", by.join(" and ")) };
+        let unmeasured = p.unmeasured.map_or(String::new(), |kernels| {
+            format!("; nobody measured {kernels} on such ranks: its bytes over the links")
+        });
+        let band = match p.messages_high_s > 1.005 * p.messages_low_s {
+            true => {
+                let (low, high) = (Seconds(p.messages_low_s), Seconds(p.messages_high_s));
+                format!(" (8 of 10: {low} to {high})")
+            }
+            false => String::new(),
+        };
         format!(
-            "{}: memory and kernels {} ideal, collectives {} expected{by}",
+            "{}: memory and kernels {} ideal, collectives {} expected{band}{by}{unmeasured}",
             Seconds(p.time_s),
             Seconds(p.busy_s),
             Seconds(p.messages_s)

@@ -309,6 +309,50 @@ fn causes_are_those_of_the_library_that_ran() {
     assert!(text(&output.stdout).contains("with dgx-h100 (default)"), "{output:?}");
 }
 
+/// A size that nine of ten healthy runs do not take as long for is marked, and no such run is healthy; fast
+/// sizes are not what makes a run slow.
+#[test]
+fn a_late_size_is_never_healthy() {
+    let osu = |large: [u32; 2]| {
+        let head = "srun -N 4 --ntasks-per-node=32 ./osu_allreduce\n\
+                    # OSU MPI Allreduce Latency Test v7.5\n# Size       Avg Latency(us)\n";
+        let [quarter, whole] = large;
+        let rows = format!("16384 100.00\n65536 300.00\n262144 {quarter}.00\n1048576 {whole}.00\n");
+        let log = file(&format!("late-{quarter}.txt"), &format!("{head}{rows}"));
+        let words = ["compare", &log, "--on", "ib-hdr"];
+        let report = collcost(&[&words[..], &["--format", "json"]].concat());
+        let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+        (report["runs"][0].clone(), text(&collcost(&words).stdout))
+    };
+    let (run, said) = osu([700, 900]);
+    assert_eq!(run["verdict"], "cannot tell", "{said}");
+    let row = said.lines().find(|l| l.trim_start().starts_with("256 KiB")).unwrap();
+    assert!(row.ends_with("above p90"), "{said}");
+    assert!(said.contains("takes this long at"), "{said}");
+    let (run, said) = osu([1400, 1200]);
+    assert_ne!(run["verdict"], "healthy", "{said}");
+    assert!(run["side"] != "latency" && run["side"] != "both", "{said}");
+}
+
+/// IMB's smaller tests run on the first ranks, which fill the first nodes.
+#[test]
+fn a_smaller_test_of_imb_is_on_fewer_nodes() {
+    let table = |processes: u32| {
+        format!(
+            "# Benchmarking Allreduce\n# #processes = {processes}\n\
+             #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n\
+             65536 1000 80.00 82.00 81.00\n1048576 100 400.00 420.00 410.00\n"
+        )
+    };
+    let log = format!("mpirun -np 128 -ppn 32 ./IMB-MPI1 Allreduce\n{}{}", table(64), table(128));
+    let log = file("smaller.txt", &log);
+    let output = collcost(&["compare", &log, "--on", "ib-hdr", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let placed =
+        |i: usize| (report["runs"][i]["ranks"].as_u64(), report["runs"][i]["nodes"].as_u64());
+    assert_eq!([placed(0), placed(1)], [(Some(64), Some(2)), (Some(128), Some(4))], "{report}");
+}
+
 #[test]
 fn what_cannot_be_compared_is_said() {
     let latency = file(

@@ -301,4 +301,17 @@ fn no_answer_is_faster_than_the_links() {
         let expected = Expecting::new(&registry, &query).unwrap().at(size);
         assert!(expected.low.0 >= size.0 as f64 / rate, "{machine}: {expected:?}");
     }
+/// NCCL gathers over nodes of one GPU by PAT, also where its rules are not known.
+#[test]
+fn pat_runs_on_machines_with_one_gpu_per_node() {
+    let registry = Registry::builtin();
+    let runs = |collective, size| {
+        let query = query("dgx-spark", collective, 64, 64);
+        Expecting::new(&registry, &query).unwrap().runs(size).algorithm
+    };
+    assert_eq!(runs(Collective::AllGather, Bytes(8 << 10)), "pat");
+    assert_eq!(runs(Collective::ReduceScatter, Bytes(8 << 10)), "pat");
+    // On one node NCCL does not have it.
+    let query = query("l40s-pcie", Collective::AllGather, 8, 1);
+    assert_ne!(Expecting::new(&registry, &query).unwrap().runs(Bytes(8 << 10)).algorithm, "pat");
 }

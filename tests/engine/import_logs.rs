@@ -505,6 +505,43 @@ fn trap_23_and_24_a_debug_log_goes_elsewhere() {
 }
 
 #[test]
+fn prefixes_of_loggers_and_pods_are_read_through() {
+    let whole = only(ALL_REDUCE);
+    type Prefix = fn(usize, &str) -> String;
+    let prefixed: [Prefix; 4] = [
+        |i, l| format!("[2026-11-20 10:11:{:02},{:03}] INFO - {l}", i % 60, i),
+        |i, l| format!("nccl-worker-0 main 2026-11-20T10:11:{:02}.{}Z {l}", i % 60, i + 1),
+        |i, l| format!("2026-11-20T10:11:{:02}.5Z stdout F {l}", i % 60),
+        |_, l| serde_json::json!({"log": format!("{l}\n"), "stream": "stdout"}).to_string(),
+    ];
+    for prefix in prefixed {
+        let text = lines(ALL_REDUCE, |i, l| Some(prefix(i, l)));
+        let read = only(&text);
+        assert_eq!((&read.rows, read.ranks), (&whole.rows, whole.ranks), "{text}");
+    }
+    // A prefix with other letters in each line is not learned, and the reason says so.
+    let text = lines(ALL_REDUCE, |i, l| Some(format!("{} {l}", "x".repeat(i))));
+    let left_out = &only(&text).left_out;
+    assert!(left_out[0].why.contains("behind other text on its line"), "{left_out:?}");
+    let bare = "x size count type redop root time   algbw   busbw\nx Avg bus bandwidth : 4.2\n";
+    assert!(error(bare).contains("cannot be read"), "{}", error(bare));
+}
+
+#[test]
+fn a_row_behind_another_line_is_reported() {
+    let whole = only(ALL_REDUCE);
+    let first = whole.rows[0].line;
+    let said = "node2:99:1 [3] NCCL INFO Channel 00/0 : 3[3] -> 4[0] via P2P/CUMEM";
+    let log = lines(ALL_REDUCE, |i, l| {
+        Some(if i == first { format!("{said} {}", l.trim_start()) } else { l.to_owned() })
+    });
+    let table = only(&log);
+    assert_eq!(table.rows.len() + 2, whole.rows.len());
+    assert_eq!(table.left_out[0].lines, [first], "{table:?}");
+    assert!(table.left_out[0].why.contains("behind other text"), "{table:?}");
+}
+
+#[test]
 fn trap_25_perftest_counts_in_2_20_and_one_way() {
     let table = only(BANDWIDTH);
     assert_eq!((table.rows.len(), &table.tested), (5, &Tested::Rate { both_ways: false }));

@@ -7,12 +7,13 @@
 //! x is the number of bytes that leave a rank of one node: t tokens of width h, each sent once to every
 //! other rank that holds one of its k of E experts (DeepEP's normal kernels), or once to every expert on
 //! another rank (low latency). The fits are in `evidence/experts.csv`, one line per machine and kernel, with
-//! the error when a quarter of the models (h, k, E) is left out in turn.
+//! the error when a quarter of the models (h, k, E) is left out in turn. What was published over nodes is in
+//! [`dispatches`].
 
 use std::sync::LazyLock;
 
 use super::kernels::Board;
-use super::{Basis, Expectation, HeldOut};
+use super::{Basis, Expectation, HeldOut, dispatches};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::machine::query::Query;
 use crate::measure::fit::lad;
@@ -43,15 +44,20 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    fn columns(&self, low_latency: bool) -> [f64; 6] {
-        let (t, k, n) = (self.each as f64, f64::from(self.top_k), f64::from(self.ranks.max(1)));
+    /// kB that leave a rank.
+    pub(super) fn leave(&self, low_latency: bool) -> f64 {
+        let (k, n) = (f64::from(self.top_k), f64::from(self.ranks.max(1)));
         let all = f64::from(self.experts);
         let copies = match low_latency {
             true => k * (n - 1.0) / n,
             false => (n - 1.0) * hit(all, (all / n).floor(), self.top_k),
         };
-        let x = t * copies * self.width.0 as f64 / 1e3;
-        [1.0, x, x.sqrt(), t, t * k, all]
+        self.each as f64 * copies * self.width.0 as f64 / 1e3
+    }
+
+    fn columns(&self, low_latency: bool) -> [f64; 6] {
+        let (t, k, x) = (self.each as f64, f64::from(self.top_k), self.leave(low_latency));
+        [1.0, x, x.sqrt(), t, t * k, f64::from(self.experts)]
     }
 
     /// µs by the parameters of a fit.
@@ -161,8 +167,8 @@ impl ExpertTimes {
         HeldOut { median: of(|e| e.median.0), p90: of(|e| e.p90.0) }
     }
 
-    /// The time of one phase on the machine of `query` with all ranks on one node; `None` if that kernel was
-    /// not measured on this many ranks of it or of a sibling.
+    /// The time of one phase on the machine of `query`; `None` if nobody measured that kernel on this many
+    /// ranks of it or of a sibling.
     #[must_use]
     pub fn at(
         &self,
@@ -171,19 +177,17 @@ impl ExpertTimes {
         phase: &str,
         tokens: Tokens,
     ) -> Option<Expectation> {
-        let board = Board::of(query)?;
-        let near = board.nearest();
-        let fits = near.iter().filter_map(|m| {
-            let is = |f: &&Fit| {
-                f.machine == m.name
-                    && f.backend == backend
-                    && f.phase == phase
-                    && f.ranks == tokens.ranks
-                    && (f.sms == 0 || f.sms == SMS)
-            };
-            Some((board.id.as_deref() == Some(m.board), self.0.iter().find(is)?))
-        });
-        let (own, fit) = fits.into_iter().next()?;
+        let of = (backend, phase);
+        if is_low_latency(backend) {
+            let start = self
+                .fit(query, of, None)
+                .map(|(_, fit)| Tokens { each: 0, ..tokens }.told(true, fit.x));
+            if let Some(published) = dispatches::at(query, of, tokens, start) {
+                return Some(published);
+            }
+        }
+        let (own, fit) =
+            self.fit(query, of, Some(tokens.ranks)).filter(|_| !query.placement.is_spread())?;
         let time = Seconds(tokens.told(is_low_latency(backend), fit.x) * 1e-6);
         let wide = if own { 1.0 } else { SIBLING };
         Some(Expectation {
@@ -195,12 +199,32 @@ impl ExpertTimes {
             error: own.then_some(fit.error),
         })
     }
+
+    /// The fit of the nearest machine, and whether it is the machine itself; of one number of ranks or of any.
+    fn fit(
+        &self,
+        query: &Query,
+        (backend, phase): (&str, &str),
+        ranks: Option<u32>,
+    ) -> Option<(bool, &Fit)> {
+        let board = Board::of(query)?;
+        board.nearest().iter().find_map(|m| {
+            let is = |f: &&Fit| {
+                f.machine == m.name
+                    && f.backend == backend
+                    && f.phase == phase
+                    && ranks.is_none_or(|ranks| f.ranks == ranks)
+                    && (f.sms == 0 || f.sms == SMS)
+            };
+            Some((board.id.as_deref() == Some(m.board), self.0.iter().find(is)?))
+        })
+    }
 }
 
 /// SMs that DeepEP's normal kernels get by default.
 const SMS: u32 = 20;
 /// How much wider bands are for a board that was not measured.
-const SIBLING: f64 = 1.2;
+pub(super) const SIBLING: f64 = 1.2;
 
 fn fitted<'a>(rows: impl Iterator<Item = &'a RawTokens>, low_latency: bool) -> [f64; 6] {
     let row = |raw: &RawTokens| lad::Row::of(raw.tokens.columns(low_latency), raw.time.0 * 1e6);

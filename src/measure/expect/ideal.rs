@@ -206,12 +206,14 @@ impl<'r> Ideal<'r> {
     }
 }
 
-/// The shape of `query` over the links of `fabric`, with the ports, rails and domains of these.
+/// The shape of `query` over the links of `fabric`, with the ports, rails and domains of these; one rank per
+/// node is one on any links.
 fn placed(query: &Query, fabric: &Fabric) -> Result<Shape> {
     let Params { rails, c_real, .. } = query.given;
     let params = Params { rails, c_real, ..query.shape.params };
     let ports = fabric.ports(query.shape.ranks)?;
-    Ok(fabric.fill(&Shape { group: None, ports, params, ..query.shape }))
+    let group = query.shape.group.filter(|g| g.get() == 1);
+    Ok(fabric.fill(&Shape { group, ports, params, ..query.shape }))
 }
 
 /// The algorithms that `library` ships; if no library ships one, all that could be shipped.

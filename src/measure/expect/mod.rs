@@ -11,6 +11,7 @@
 //! both come from errors on held-out machines (docs/background/accuracy.md). The ideal price of an
 //! algorithm is not an expectation: it is in [`crate::cost::price`].
 
+mod dispatches;
 mod experts;
 mod ideal;
 mod kernels;

@@ -164,10 +164,10 @@ impl Table {
         draft.mode = Mode::Stream;
         draft.library.clone_from(&self.library);
         draft.ranks.extend(self.processes.map(|n| (n, "#processes")));
-        // The command places all processes; those of a smaller test may be on fewer nodes.
+        // A smaller test runs on the first processes; -map numbers them anew.
         draft.nodes = (log.launcher.command.as_ref())
-            .filter(|c| c.program.starts_with("IMB-") && c.processes == self.processes)
-            .and_then(|c| c.nodes);
+            .filter(|c| c.program.starts_with("IMB-") && !c.arguments.iter().any(|a| a == "-map"))
+            .and_then(|c| c.nodes_of(self.processes?));
         let column = |names: &[&str]| {
             names.iter().find_map(|name| fields.iter().position(|f| f.starts_with(name)))
         };

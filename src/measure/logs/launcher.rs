@@ -22,11 +22,26 @@ pub(super) struct Command {
     pub processes: Option<u32>,
     /// The nodes that they were started on.
     pub nodes: Option<u32>,
+    /// Whether an option places ranks otherwise than one full node after another.
+    scattered: bool,
     /// The arguments after the program.
     pub arguments: Vec<String>,
 }
 
 impl Command {
+    /// The nodes of the first `ranks` processes: launchers fill one node after another unless an option
+    /// says otherwise.
+    pub fn nodes_of(&self, ranks: u32) -> Option<u32> {
+        let (all, nodes) = (self.processes?, self.nodes?);
+        if ranks == all {
+            return Some(nodes);
+        }
+        let known = ranks < all && all.is_multiple_of(nodes) && !self.scattered;
+        let some = known.then(|| ranks.div_ceil(all / nodes))?;
+        // Nodes with unequal numbers of ranks are no layout.
+        ranks.is_multiple_of(some).then_some(some)
+    }
+
     /// The number after an argument such as `-g`.
     pub fn argument(&self, names: &[&str]) -> Option<u32> {
         let at = self.arguments.iter().position(|a| names.contains(&a.as_str()))?;
@@ -91,14 +106,14 @@ impl Launcher {
             let name = name(word);
             STARTERS.iter().any(|s| name == s.trim_end())
         });
-        let (processes, nodes) = match starter {
-            Some(s) => started(&name(before[s]), &before[s + 1..]),
-            None => (None, None),
-        };
+        let options = starter.map_or(&[][..], |s| &before[s + 1..]);
+        let (processes, nodes) =
+            starter.map_or((None, None), |s| started(&name(before[s]), options));
         self.command = Some(Command {
             program: name(words[at]),
             processes,
             nodes,
+            scattered: options.iter().any(|option| scatters(option)),
             arguments: words[at + 1..].iter().map(|&w| w.to_owned()).collect(),
         });
     }
@@ -157,6 +172,13 @@ fn started(starter: &str, options: &[&str]) -> (Option<u32>, Option<u32>) {
         .or_else(|| read(&["--map-by", "-map-by"], ranks_per_node));
     let all = value(&["-np", "--np", "-n"]);
     (all, all.zip(each).and_then(|(all, each)| full_nodes(all, each)))
+}
+
+/// `cyclic` and `plane=` of srun's `-m`, `node` of `--map-by`, `--rank-by`, Hydra's `-rr`.
+fn scatters(option: &str) -> bool {
+    let value = option.rsplit('=').next();
+    value == Some("node")
+        || ["cyclic", "plane", "rank-by", "-rr"].iter().any(|w| option.contains(w))
 }
 
 /// `8` in Open MPI's `ppr:8:node` and `ppr:8:node:PE=2`.
@@ -257,6 +279,24 @@ mod tests {
             ("srun -n 8", None),
         ] {
             assert_eq!(nodes(&format!("$ {options} ./osu_allreduce")), expected, "{options}");
+        }
+        let first = |options: &str, ranks| {
+            let mut launcher = Launcher::default();
+            launcher.take(&format!("$ {options} ./IMB-MPI1"), &mut []);
+            launcher.command.unwrap().nodes_of(ranks)
+        };
+        for (options, ranks, expected) in [
+            ("mpirun -np 128 -ppn 32", 128, Some(4)),
+            ("mpirun -np 128 -ppn 32", 64, Some(2)),
+            ("mpirun -np 128 -ppn 32", 2, Some(1)),
+            ("mpirun -np 96 -ppn 24", 32, Some(2)),
+            // 24, 24 and 16.
+            ("mpirun -np 96 -ppn 24", 64, None),
+            ("srun -N 4 -n 128 -m cyclic", 64, None),
+            ("mpirun -np 128 -npernode 32 --map-by node", 64, None),
+            ("mpirun -np 128", 64, None),
+        ] {
+            assert_eq!(first(options, ranks), expected, "{options}: {ranks}");
         }
     }
 

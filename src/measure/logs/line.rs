@@ -5,7 +5,11 @@
 //! 0:            8             2     float …                 srun -l
 //! 2026-11-20T06:00:00.123Z            8             2 …     kubectl logs --timestamps
 //! >            8             2     float …                  a quotation in an issue
+//! {"log":"            8             2 …\n","stream":…}      the files of Docker's json-file driver
 //! ```
+//!
+//! Other prefixes, of loggers and of tools that join the logs of pods, are learned from a table's head:
+//! what is in front of `# nThread 1 …` is in front of its rows too, with other digits.
 
 use std::io::{self, BufRead, Read};
 
@@ -43,15 +47,18 @@ impl<'a> Line<'a> {
 pub(super) struct Lines<'f, R> {
     input: R,
     buffer: Vec<u8>,
-    /// A line that had to be changed: it had invalid UTF-8 or colours.
+    /// A line that had to be changed: it had invalid UTF-8 or colours, or was inside JSON.
     changed: String,
+    /// What was in front of the last head of a table, as [`shape`] says it.
+    shared: String,
     number: usize,
     file: &'f str,
 }
 
 impl<'f, R: BufRead> Lines<'f, R> {
     pub fn new(input: R, file: &'f str) -> Self {
-        Self { input, buffer: Vec::new(), changed: String::new(), number: 0, file }
+        let (buffer, changed, shared) = (Vec::new(), String::new(), String::new());
+        Self { input, buffer, changed, shared, number: 0, file }
     }
 
     /// The next line, if there is one.
@@ -89,13 +96,18 @@ impl<'f, R: BufRead> Lines<'f, R> {
         }
         // On a terminal, the text after the last carriage return overwrites what is before it.
         let terminal = self.buffer.contains(&b'\x1b') || self.buffer.contains(&b'\r');
-        let text = match std::str::from_utf8(&self.buffer) {
-            Ok(text) if !terminal => strip(text),
-            _ => {
-                self.changed = plain(&String::from_utf8_lossy(&self.buffer));
+        let text = match (docker(&self.buffer), std::str::from_utf8(&self.buffer)) {
+            (None, Ok(text)) if !terminal => strip(text),
+            (inside, _) => {
+                let text = inside.unwrap_or_else(|| String::from_utf8_lossy(&self.buffer).into());
+                self.changed = plain(&text);
                 strip(&self.changed)
             }
         };
+        if let Some(before) = before_head(text) {
+            self.shared = shape(before.trim_end());
+        }
+        let text = behind(text, &self.shared).map_or(text, strip);
         Ok(Some(Line { number: self.number, text, whole }))
     }
 
@@ -145,6 +157,59 @@ fn plain(text: &str) -> String {
         Some(last) if last.len() < out.len() => last.to_owned(),
         _ => out,
     }
+}
+
+/// The text of a line of Docker's json-file driver.
+fn docker(line: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Entry {
+        log: String,
+    }
+    let entry = line.starts_with(b"{\"log\":").then(|| serde_json::from_slice(line).ok())?;
+    entry.map(|Entry { log }| log.trim_end_matches(['\n', '\r']).to_owned())
+}
+
+/// How lines at the head of a table begin, after `#`.
+const HEADS: [&str; 10] = [
+    "nThread ",
+    "nccl-tests version ",
+    "Collective test starting: ",
+    "out-of-place ",
+    "in-place ",
+    "size ",
+    "OSU ",
+    "Size ",
+    "Benchmarking ",
+    "bytes ",
+];
+
+/// What is in front of such a line; nothing, if it has no prefix.
+fn before_head(text: &str) -> Option<&str> {
+    let (before, after) = text.split_once('#')?;
+    let after = after.trim_start_matches(['#', ' ']);
+    HEADS.iter().any(|head| after.starts_with(head)).then_some(before)
+}
+
+/// A prefix with one `0` for each run of digits.
+fn shape(prefix: &str) -> String {
+    let mut shape = String::new();
+    for c in prefix.chars() {
+        let c = if c.is_ascii_digit() { '0' } else { c };
+        if c != '0' || !shape.ends_with('0') {
+            shape.push(c);
+        }
+    }
+    shape
+}
+
+/// The text after a prefix of this shape.
+fn behind<'a>(text: &'a str, shape: &str) -> Option<&'a str> {
+    let digit = |c: char| c.is_ascii_digit();
+    let rest = shape.chars().try_fold(text, |rest, c| match c {
+        '0' => Some(rest.trim_start_matches(digit)).filter(|after| after.len() < rest.len()),
+        c => rest.strip_prefix(c),
+    })?;
+    (!shape.is_empty()).then_some(rest)
 }
 
 /// Removes prefixes until there is none.
@@ -245,6 +310,43 @@ mod tests {
         {
             assert_eq!(all(same.as_bytes()).unwrap(), [same]);
         }
+    }
+
+    /// Each prefix in front of a table's head is taken from its rows too, which have other digits; a head
+    /// without a prefix ends that.
+    #[test]
+    fn prefixes_are_learned_from_a_head() {
+        for prefix in [
+            "[2026-11-20 10:11:0D,123] INFO - ",
+            "2026-11-20 10:11:01,12D - bench - INFO - ",
+            "2026-11-20T06:00:0D.5Z stdout F ",
+            "nccl-worker-0 main 2026-11-20T06:00:00.12D4Z ",
+            "worker-1  | ",
+            "INFO:root:",
+        ] {
+            let row = |digit: &str, text: &str| format!("{}{text}\n", prefix.replace('D', digit));
+            let log = [
+                row("1", "# nThread 1 nGpus 8"),
+                row("27", "#       size"),
+                row("3", "   8  2 float"),
+                row("9", ""),
+                "# nThread 1\nworker-1  | 8 2\n".to_owned(),
+            ];
+            let read = all(log.concat().as_bytes()).unwrap();
+            let (head, rest) = read.split_at(3);
+            assert_eq!(head, ["# nThread 1 nGpus 8", "#       size", "8  2 float"], "{prefix}");
+            assert_eq!(rest[1..], ["# nThread 1", "worker-1  | 8 2"], "{prefix}");
+        }
+        // A comment behind a command is no head.
+        let same = "mpirun -np 8 ./all_reduce_perf # both nodes";
+        assert_eq!(all(same.as_bytes()).unwrap(), [same]);
+    }
+
+    #[test]
+    fn lines_of_docker_are_read_from_their_json() {
+        let log =
+            "{\"log\":\"   8  2\\u001b[0m float\\r\\n\",\"stream\":\"stdout\"}\n{\"log\":\"cut\n";
+        assert_eq!(all(log.as_bytes()).unwrap(), ["8  2 float", "{\"log\":\"cut"]);
     }
 
     #[test]

@@ -163,8 +163,25 @@ impl Table {
                 self.columns = None;
                 Taken::Yes
             }
-            _ => Taken::No,
+            _ => {
+                self.glued(line, log);
+                Taken::No
+            }
         })
+    }
+
+    /// Reports a row that ends a line of another program, which wrote at the same time.
+    fn glued(&self, line: &Line, log: &mut Log) {
+        let Some(columns) = self.columns.filter(|_| self.open) else { return };
+        let words: Vec<&str> = line.text.split_ascii_whitespace().collect();
+        let row = words.len().checked_sub(columns.count).map(|at| &words[at..]);
+        let is_row =
+            |row: &&[&str]| first_two(row).is_some_and(|(size, _)| columns.holds(row, size));
+        if row.filter(is_row).is_some()
+            && let Some(draft) = log.last()
+        {
+            draft.leave_out(line.number, "the row is behind other text on its line");
+        }
     }
 
     fn begin_run(&mut self, text: &str) {

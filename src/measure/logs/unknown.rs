@@ -6,6 +6,12 @@ use crate::base::error::Error;
 
 /// A text that identifies another kind of file, what it is, and what to do.
 const HINTS: &[(&str, &str, &str)] = &[
+    // The heading itself would have begun a table.
+    (
+        "algbw   busbw",
+        "the heading of nccl-tests' table cannot be read: other text is on its line, or columns are missing",
+        "remove what is in front of the table's lines, or give the benchmark's own output",
+    ),
     (
         "NCCL INFO",
         "the file is a debug log of NCCL without a table of nccl-tests",

@@ -22,6 +22,7 @@ mod two;
 
 pub use fleet::{Fleet, Host, LEAST_HOSTS, Threshold, fleet};
 pub use ruling::Ruling;
+pub(crate) use ruling::SLOWDOWN;
 pub use run::{Run, runs};
 pub use shape::{Break, Side};
 pub use two::{Region, Two, two};
@@ -64,6 +65,16 @@ impl Point {
         let high = (self.expected.high.0 / self.expected.time.0).ln();
         let reach = (SURE * high).max(LEAST_REACH).max(self.doubt);
         self.expected.time * Ratio((shape::BANDS * reach).exp())
+    }
+
+    /// Whether fewer than one in ten runs of healthy machines of the kind take as long. The band of a
+    /// machine's own runs is their noise, which one size of ten leaves without a fault.
+    fn is_late(&self) -> bool {
+        let high = (self.expected.high.0 / self.expected.time.0).ln().max(self.doubt);
+        match self.expected.basis {
+            Basis::Measured => self.measured > self.limit(),
+            _ => self.error() > high,
+        }
     }
 
     /// ln of the ratio.
@@ -362,7 +373,7 @@ fn ruled(
     if impossible.is_some() {
         health = Health::TooFast;
     }
-    let side = if health == Health::Healthy { None } else { shape::side(&points) };
+    let side = shape::side(&points, health);
     if facts.wrong > 0 {
         health = Health::WrongResults;
     }
@@ -383,7 +394,8 @@ fn ruled(
         ruling = Ruling::CannotTell;
     }
     if ruling == Ruling::CannotTell && health == Health::Healthy {
-        let near = plateau.as_ref().is_some_and(|p| p.is_healthy());
+        let near =
+            plateau.as_ref().is_some_and(|p| p.is_healthy()) && !points.iter().any(Point::is_late);
         ruling = if near { Ruling::Healthy } else { ruling };
     }
     if ruling == Ruling::CannotTell && !ill && !facts.at_most {

@@ -2,8 +2,9 @@
 //!
 //! A run is ill if sizes leave the band by more than two healthy machines of one kind differ. It is
 //! healthy only if the band is narrow enough to have caught a slowdown: if the measured time were 1.5
-//! times a healthy one, that healthy run would have to be faster than nine of ten. If neither holds, the
-//! verdict is "cannot tell": half and twice the time are both possible.
+//! times a healthy one, that healthy run would have to be faster than nine of ten; and if no size takes
+//! longer than nine of ten healthy runs, on any machine of the kind. If neither holds, the verdict is "cannot
+//! tell": half and twice the time are both possible.
 
 use super::{Facts, Health, Point, shape};
 use crate::base::quantity::Bytes;
@@ -39,7 +40,7 @@ impl Ruling {
 }
 
 /// The slowdown that a healthy verdict rules out.
-pub(super) const SLOWDOWN: f64 = 1.5;
+pub(crate) const SLOWDOWN: f64 = 1.5;
 
 /// By how much two healthy machines of one kind differ at a size, as a logarithm; 0 for a machine's own
 /// runs.
@@ -76,6 +77,9 @@ pub(super) fn rule(points: &[Point], health: Health, facts: &Facts, no_call: boo
     let regions = shape::regions(points);
     let mut present = regions.iter().filter(|r| !r.is_empty()).rev();
     let Some(largest) = present.next() else { return Ruling::CannotTell };
+    if points.iter().any(Point::is_late) {
+        return Ruling::CannotTell;
+    }
     let all = rules_out(largest) && present.all(|r| rules_out(r) || width(r) > 2.0 * SLOWDOWN.ln());
     if all { Ruling::Healthy } else { Ruling::CannotTell }
 }

@@ -41,12 +41,16 @@ const BYTES: f64 = 4.0;
 /// A region is off if its median is this many bands away.
 pub(super) const BANDS: f64 = 1.15;
 
-/// The points of small, middle and large sizes.
+/// The points of small, middle and large sizes. Where the library changes its algorithm, a size may be expected
+/// to take longer than a larger one; it counts as that one then.
 pub(super) fn regions(points: &[Point]) -> [Vec<&Point>; 3] {
-    let fastest = points.iter().map(|p| p.expected.time.0).fold(f64::INFINITY, f64::min);
     let mut regions = [Vec::new(), Vec::new(), Vec::new()];
-    for p in points {
-        let times = p.expected.time.0 / fastest;
+    let mut levels: Vec<f64> = points.iter().map(|p| p.expected.time.0).collect();
+    for i in (1..levels.len()).rev() {
+        levels[i - 1] = levels[i - 1].min(levels[i]);
+    }
+    for (p, level) in points.iter().zip(&levels) {
+        let times = level / levels[0];
         let large = points.len() < 3 && p.size >= Bytes(1 << 20);
         let region = match () {
             () if large || times > BYTES => 2,
@@ -81,14 +85,18 @@ pub(super) fn is_part(points: &[Point]) -> bool {
     regions(points).iter().any(|r| !r.is_empty() && off(r).abs() <= 1.0)
 }
 
-/// None of a single size, with which no other can be compared.
-pub(super) fn side(points: &[Point]) -> Option<Side> {
+/// The sizes that make a run slow, or too fast; none of a single size, with which no other can be compared.
+pub(super) fn side(points: &[Point], health: Health) -> Option<Side> {
+    let sign = match health {
+        Health::Healthy => return None,
+        Health::TooFast => -1.0,
+        Health::Slow | Health::WrongResults => 1.0,
+    };
     if points.windows(2).all(|w| w[0].size == w[1].size) {
         return None;
     }
     let regions = regions(points);
-    let slow = regions.map(|r| off(&r).abs() > BANDS);
-    Some(match slow {
+    Some(match regions.map(|r| sign * off(&r) > BANDS) {
         [true, _, true] => Side::Both,
         [true, ..] => Side::Latency,
         [.., true] => Side::Bandwidth,
@@ -96,7 +104,7 @@ pub(super) fn side(points: &[Point]) -> Option<Side> {
         _ if cliff(points).is_some() => Side::Bandwidth,
         _ => {
             let errors = regions_errors(points);
-            if errors.0 > errors.1 { Side::Latency } else { Side::Bandwidth }
+            if sign * errors.0 > sign * errors.1 { Side::Latency } else { Side::Bandwidth }
         }
     })
 }

@@ -200,6 +200,11 @@ impl Draft {
     /// # Errors
     /// All missing keys by name; contradictions.
     pub fn job(&self, machines: &Machines<'_>, memory_only: bool) -> Result<Job> {
+        if self.serves() {
+            return Err(Error::input("the arguments start a server, which has no training step")
+                .help("`collcost plan FILE` answers for it; a budget takes its collectives, or a [step] \
+                       with mode = \"decoding\""));
+        }
         let mut inferred = self.inferred.clone();
         let mut missing: Vec<&str> = Vec::new();
         if self.model.is_none() {

@@ -3,11 +3,11 @@
 //! A decode step takes the time to read the weights that its tokens use and their cache once, or
 //! its computing time if that is longer; a prefill computes. Both wait for TP's two all-reduces per
 //! layer, as the inference engine runs them, and for dispatch and combine of experts, by DeepEP's
-//! kernels as measured where the server uses them inside a node. A pipeline stage passes its token
-//! on, so a token goes through all stages in series.
+//! kernels where the server uses them and they were measured on such ranks. A pipeline stage passes its
+//! token on, so a token goes through all stages in series.
 
 use super::draft::Draft;
-use super::wires::{Among, Wires};
+use super::wires::{Among, Span, Wires};
 use super::{Device, Framework, Precision, Transformer};
 use crate::base::collective::Collective::{AllGather, AllReduce, AllToAll, SendRecv};
 use crate::base::error::{Error, Result};
@@ -15,6 +15,7 @@ use crate::base::quantity::Bytes;
 use crate::library::engines::Kernel;
 use crate::measure::expect::Tokens;
 use crate::plan::Group;
+use crate::plan::moe::{LOW_LATENCY, NORMAL};
 use crate::plan::table::{MachineEntry, Machines};
 
 /// A model being served.
@@ -70,18 +71,24 @@ pub(crate) struct Served {
 pub(crate) struct Phase {
     /// Reading memory or computing, the longer of both.
     pub busy: f64,
-    pub messages: f64,
+    pub messages: Span,
     /// What runs TP's all-reduces, where the engine's rules and kernels are known.
     pub reduced: Option<Kernel>,
     /// Measured kernels of dispatch and combine.
     pub moved: Option<&'static str>,
+    /// The kernels that the server runs instead, which nobody measured on such ranks.
+    pub unmeasured: Option<&'static str>,
 }
 
 impl Phase {
     pub fn time(self) -> f64 {
-        self.busy + self.messages
+        self.busy + self.messages.time
     }
 }
+
+/// Tokens of a rank that a call of the low-latency kernels takes: longer prompts go in parts (vLLM:
+/// `VLLM_MOE_DP_CHUNK_SIZE`, vllm-project/vllm, vllm/envs.py).
+const BUFFER: f64 = 256.0;
 
 /// The additional memory of activations, graphs and libraries.
 const BESIDE: f64 = 2e9;
@@ -132,12 +139,11 @@ impl Draft {
         let device = self.device(machines)?;
         let gpus = u64::from(tp * dp * pp);
         let machine = self.links(machines, &device, gpus, &mut inferred)?;
-        let (ll, normal) = ("deepep-ll", "deepep-normal");
         let dispatch = match self.get("all2all") {
             None => None,
-            Some("deepep-ll") => Some([ll, ll]),
-            Some("deepep-normal") => Some([normal, normal]),
-            Some("deepep-auto") => Some([ll, normal]),
+            Some(LOW_LATENCY) => Some([LOW_LATENCY; 2]),
+            Some(NORMAL) => Some([NORMAL; 2]),
+            Some("deepep-auto") => Some([LOW_LATENCY, NORMAL]),
             Some(other) => {
                 return Err(Error::input(format!("`{other}` is not a kernel between experts"))
                     .at("all2all")
@@ -285,19 +291,20 @@ impl Serve {
         let by_engine = engine.and_then(|e| wires.by_engine(e, tp, (width, model.hidden)));
         let (reduced, each) = match by_engine {
             Some((kernel, each)) => (Some(kernel), each),
-            None => (None, wires.time(AllReduce, tp, width)?),
+            None => (None, wires.span(AllReduce, tp, width)?),
         };
-        let mut sum = (2.0 * layers - spread + 1.0) * each + wires.time(AllGather, tp, logits)?;
+        let mut sum = each * (2.0 * layers - spread + 1.0) + wires.span(AllGather, tp, logits)?;
         let mut moved = None;
         if self.ep > 1 && model.experts.is_some() {
             let (both, kernels) = self.experts(wires, tokens / f64::from(self.tp), dispatch)?;
-            sum += spread * both;
+            sum = sum + both * spread;
             moved = kernels;
         }
         if self.pp > 1 {
-            sum += f64::from(self.pp - 1) * wires.time(SendRecv, hop, width)?;
+            sum = sum + wires.span(SendRecv, hop, width)? * f64::from(self.pp - 1);
         }
-        Ok(Phase { messages: sum, reduced, moved, ..phase })
+        let unmeasured = dispatch.filter(|_| self.ep > 1 && moved.is_none());
+        Ok(Phase { messages: sum, reduced, moved, unmeasured, ..phase })
     }
 
     /// A dispatch and a combine of a rank's tokens, and the measured kernels that carry them.
@@ -306,30 +313,34 @@ impl Serve {
         wires: &Wires<'_>,
         tokens: f64,
         dispatch: Option<&'static str>,
-    ) -> Result<(f64, Option<&'static str>)> {
-        let Some(experts) = self.model.experts else { return Ok((0.0, None)) };
+    ) -> Result<(Span, Option<&'static str>)> {
+        let Some(experts) = self.model.experts else { return Ok((Span::default(), None)) };
         let world = u64::from(self.gpus());
         let ep = Among { world, group: Group { ranks: self.ep, stride: 1 } };
         let width = f64::from(self.model.hidden) * 2.0;
         if let Some(kernels) = dispatch {
+            let calls = match kernels {
+                LOW_LATENCY => (tokens / BUFFER).ceil().max(1.0),
+                _ => 1.0,
+            };
             let sent = Tokens {
-                each: tokens.round() as u64,
+                each: (tokens / calls).round() as u64,
                 width: Bytes(width as u64),
                 top_k: experts.top_k,
                 experts: experts.experts,
                 ranks: self.ep,
             };
             if let Some(both) = wires.by_kernels(ep, kernels, sent) {
-                return Ok((both, Some(kernels)));
+                return Ok((both * calls, Some(kernels)));
             }
         }
         // Over nodes the normal kernels forward inside them; low latency sends every copy.
-        let both = if dispatch == Some("deepep-normal") {
+        let both = if dispatch == Some(NORMAL) {
             let limited = (experts.experts, experts.top_k);
-            2.0 * wires.once_a_node(ep, (tokens, width, None), limited)?
+            wires.once_a_node(ep, (tokens, width, None), limited)?
         } else {
-            2.0 * wires.time(AllToAll, ep, tokens * width * f64::from(experts.top_k))?
+            wires.span(AllToAll, ep, tokens * width * f64::from(experts.top_k))?
         };
-        Ok((both, None))
+        Ok((both * 2.0, None))
     }
 }

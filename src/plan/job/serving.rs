@@ -38,9 +38,14 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     };
     draft.put("tp", attention.to_string())?;
     draft.put("dp", replicas.to_string())?;
-    let all = attention * replicas;
-    let spread = args.has("enable-expert-parallel") || args.has("enable-ep-moe");
-    draft.put("ep", ep.unwrap_or(if spread { all } else { 1 }).to_string())?;
+    let backend = args.any(&["all2all-backend", "moe-a2a-backend"]).unwrap_or("");
+    let deepep = backend.contains("deepep") || args.has("enable-deepep-moe");
+    let ep = match sglang {
+        true if deepep || args.has("enable-ep-moe") || spans_tp(backend) => tp,
+        false if args.has("enable-expert-parallel") => attention * replicas,
+        _ => ep.unwrap_or(1),
+    };
+    draft.put("ep", ep.to_string())?;
     let copies = [
         ("context", ["max-model-len", "context-length"].as_slice()),
         ("sequences", &["max-num-seqs"]),
@@ -59,8 +64,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         draft.put("sequences", (all / replicas).max(1).to_string())?;
     }
     draft.put("engine", if sglang { "sglang" } else { "vllm" })?;
-    let backend = args.any(&["all2all-backend", "moe-a2a-backend"]).unwrap_or("");
-    if backend.contains("deepep") {
+    if deepep {
         // vLLM's backends name the kernels, SGLang's have a mode, by default by phase.
         let mode = args.any(&["deepep-mode"]).unwrap_or(if sglang { "auto" } else { backend });
         draft.put(
@@ -73,6 +77,13 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         )?;
     }
     Ok(draft)
+}
+
+/// Whether SGLang spreads experts over all ranks of TP, whatever `--ep-size` says: every exchange of
+/// tokens does, except those that leave TP's all-reduce in place (`_A2A_EP_SPANNING_BACKENDS` in
+/// sgl-project/sglang, python/sglang/srt/arg_groups/overrides.py).
+fn spans_tp(backend: &str) -> bool {
+    !matches!(backend, "" | "none" | "ascend_tp")
 }
 
 /// The model after `vllm serve`.

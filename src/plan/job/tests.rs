@@ -19,6 +19,74 @@ fn job(name: &str, text: &'static str, keys: &[(&str, &str)]) -> Job {
     typed.over(&draft(name, text)).job(&machines, false).unwrap_or_else(|e| panic!("{e}"))
 }
 
+/// DeepEP's docs/legacy.md: dispatch and combine of 128 tokens on H800, over 58 layers.
+#[test]
+fn deepseek_decodes_over_nodes_as_deepep_was_measured() {
+    let served = |ranks: u32, machine: &str, sequences: &str| {
+        let text = format!(
+            "vllm serve deepseek-ai/DeepSeek-V3 --data-parallel-size {ranks} --enable-expert-parallel \
+             --all2all-backend deepep_low_latency --max-model-len 1024 --quantization fp8"
+        );
+        let mut typed = Draft::default();
+        typed.put("machine", machine).unwrap();
+        typed.put("sequences", sequences).unwrap();
+        let machines = Machines::new(&BuiltIn);
+        let draft = typed.over(&draft("serve.sh", Box::leak(text.into_boxed_str())));
+        let serve = draft.serve(&machines).unwrap();
+        serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap().decode
+    };
+    for (ranks, micros) in [(16, 313.0), (32, 428.0), (64, 487.0), (128, 561.0), (256, 554.0)] {
+        let decode = served(ranks, "hgx-h800", "128");
+        let expected = 58.0 * micros * 1e-6;
+        assert_eq!(decode.moved, Some("deepep-ll"), "{ranks}");
+        let ratio = decode.messages.time / expected;
+        assert!((ratio - 1.0).abs() < 0.01, "{ranks} ranks: {ratio}");
+        assert!(decode.messages.low < expected && expected < decode.messages.high);
+    }
+    // Between numbers of ranks, and for other tokens, with a wider band.
+    let between = served(48, "hgx-h800", "128").messages;
+    assert!((0.0248..0.0283).contains(&between.time), "{between:?}");
+    let half = served(64, "hgx-h800", "64").messages;
+    assert!(half.time < 0.6 * 0.0283 && half.high > 0.0283 && half.low < half.time, "{half:?}");
+    // The same network with other links inside nodes.
+    assert_eq!(served(64, "dgx-h100", "128").moved, Some("deepep-ll"));
+    for (ranks, machine, sequences) in
+        [(512, "hgx-h800", "128"), (64, "hgx-h800", "8"), (64, "dgx-a100", "128")]
+    {
+        let decode = served(ranks, machine, sequences);
+        assert_eq!(decode.unmeasured, Some("deepep-ll"), "{ranks} {machine} {sequences}");
+    }
+}
+
+/// SGLang's exchanges of tokens spread experts over all of TP, whatever `--ep-size` says.
+#[test]
+fn sglang_spreads_experts_as_its_exchange_does() {
+    let degrees = |more: &str| {
+        let text = format!(
+            "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 72 --dp 72 \
+             --enable-dp-attention --max-running-requests 18432 --context-length 4096 {more}"
+        );
+        let mut typed = Draft::default();
+        typed.put("machine", "hgx-h800").unwrap();
+        let draft = typed.over(&draft("serve.sh", Box::leak(text.into_boxed_str())));
+        let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap();
+        (serve.tp, serve.dp, serve.ep, serve.sequences, serve.dispatch)
+    };
+    let deepep = "--moe-a2a-backend deepep --deepep-mode low_latency";
+    assert_eq!(degrees(deepep), (1, 72, 72, 256, Some(["deepep-ll"; 2])));
+    for (more, ep) in [
+        ("--moe-a2a-backend deepep --ep-size 8", 72),
+        ("--enable-deepep-moe", 72),
+        ("--moe-a2a-backend mooncake", 72),
+        ("--enable-ep-moe", 72),
+        ("--ep-size 36", 36),
+        ("--moe-a2a-backend none --ep-size 36", 36),
+        ("--moe-a2a-backend ascend_tp", 1),
+    ] {
+        assert_eq!(degrees(more).2, ep, "{more}");
+    }
+}
+
 /// Parameters of public configurations, as their safetensors hold them.
 #[test]
 fn parameters_follow_from_configurations_to_the_last_one() {
@@ -409,6 +477,16 @@ fn budgets_know_jobs() {
     assert_eq!(checked.outcomes[1].value.unit(), "bytes");
 }
 
+/// A server has no training step.
+#[test]
+fn a_server_is_no_job() {
+    let mut typed = Draft::default();
+    typed.put("machine", "dgx-h100").unwrap();
+    let draft = typed.over(&draft("serve.sh", "vllm serve meta-llama/Llama-3.1-70B --tp 8"));
+    let error = draft.job(&Machines::new(&BuiltIn), false).err().unwrap().to_string();
+    assert!(error.contains("start a server") && error.contains("decoding"), "{error}");
+}
+
 /// A server's arguments say which kernels carry tokens to experts: those measured inside a node, and
 /// bytes over nodes. All-reduces are those of the server.
 #[test]
@@ -434,11 +512,13 @@ fn a_server_runs_the_kernels_of_its_arguments() {
         (Some("deepep-ll"), Some("deepep-normal"))
     );
     // What each kind is for.
-    assert!(low.decode.messages < normal.decode.messages);
-    assert!(normal.prefill.messages < low.prefill.messages);
+    assert!(low.decode.time() < normal.decode.time());
+    assert!(normal.prefill.time() < low.prefill.time());
     let nodes =
         "--data-parallel-size 16 --enable-expert-parallel --all2all-backend deepep_low_latency";
-    assert_eq!(served(nodes, &[]).unwrap().decode.moved, None);
+    let slow = served(nodes, &[("machine", "dgx-a100")]).unwrap().decode;
+    assert_eq!((slow.moved, slow.unmeasured), (None, Some("deepep-ll")));
+    assert!(slow.messages.low < slow.messages.time && slow.messages.time < slow.messages.high);
     // 16 rows of 7,168 columns are below FlashInfer's 512 KiB, 256 rows above.
     let by = |sequences| {
         let served = served("--tensor-parallel-size 8", &[("sequences", sequences)]);

@@ -140,7 +140,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
             Dispatcher::AllToAll => wires.wires.time(AllToAll, ep, copies)?,
             Dispatcher::OnceANode => {
                 let limited = (experts.experts, experts.top_k);
-                wires.wires.once_a_node(ep, (own, width, job.node_limit), limited)?
+                wires.wires.once_a_node(ep, (own, width, job.node_limit), limited)?.time
             }
         };
         let total = 4.0 * each * model.moe_layers() / f64::from(d.pp);

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result};
+use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Ratio};
 use crate::library::engines::{Conditions, Kernel};
 use crate::library::{self, Site, policy};
-use crate::measure::expect::{ExpertTimes, Kernels, Tokens, site};
+use crate::measure::expect::{Expectation, ExpertTimes, Kernels, Tokens, site};
 use crate::model::algorithm::Registry;
-use crate::plan::price::{Asked, SCALES, Tweak, World};
+use crate::plan::price::{Asked, SCALES, Tweak, World, once_a_node};
 use crate::plan::table::MachineEntry;
 use crate::plan::{Group, Routing};
 
@@ -27,6 +27,38 @@ pub(crate) struct Wires<'r> {
 pub(crate) struct Among {
     pub world: u64,
     pub group: Group,
+}
+
+/// Seconds: the expected ones, and the ends of their band. Errors on one machine are correlated, so ends are
+/// summed with ends.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Span {
+    pub time: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl From<Expectation> for Span {
+    fn from(expected: Expectation) -> Self {
+        Self { time: expected.time.0, low: expected.low.0, high: expected.high.0 }
+    }
+}
+
+impl std::ops::Add for Span {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let Self { time, low, high } = other;
+        Self { time: self.time + time, low: self.low + low, high: self.high + high }
+    }
+}
+
+impl std::ops::Mul<f64> for Span {
+    type Output = Self;
+
+    fn mul(self, times: f64) -> Self {
+        Self { time: self.time * times, low: self.low * times, high: self.high * times }
+    }
 }
 
 impl<'r> Wires<'r> {
@@ -53,15 +85,22 @@ impl<'r> Wires<'r> {
     /// # Errors
     /// Ranks that the machine does not join.
     pub fn time(&self, collective: Collective, among: Among, bytes: f64) -> Result<f64> {
-        if among.group.ranks < 2 || bytes <= 0.0 {
-            return Ok(0.0);
-        }
-        let asked = self.asked(collective, among)?;
-        Ok(asked.expected(Bytes(bytes.round() as u64)).time.0)
+        Ok(self.span(collective, among, bytes)?.time)
     }
 
-    /// Seconds of a dispatch that sends each of `tokens` once to every node that it needs: the
-    /// network and the links inside nodes at once.
+    /// The same with its band.
+    ///
+    /// # Errors
+    /// As [`Self::time`].
+    pub fn span(&self, collective: Collective, among: Among, bytes: f64) -> Result<Span> {
+        if among.group.ranks < 2 || bytes <= 0.0 {
+            return Ok(Span::default());
+        }
+        let asked = self.asked(collective, among)?;
+        Ok(asked.expected(Bytes(bytes.round() as u64)).into())
+    }
+
+    /// Seconds of a dispatch that sends each of `tokens` once to every node that it needs.
     ///
     /// # Errors
     /// As [`Self::time`]; an unknown rate.
@@ -70,7 +109,7 @@ impl<'r> Wires<'r> {
         among: Among,
         (tokens, width, node_limit): (f64, f64, Option<u32>),
         (experts, top_k): (u32, u32),
-    ) -> Result<f64> {
+    ) -> Result<Span> {
         let asked = self.asked(Collective::AllToAll, among)?;
         let routing = Routing {
             experts,
@@ -82,21 +121,7 @@ impl<'r> Wires<'r> {
         };
         let nodes = asked.lies.nodes;
         let traffic = routing.traffic(tokens, Bytes(width as u64), among.group.ranks, nodes);
-        let fabric = &asked.query.machine.fabric;
-        let unknown = || Error::unknown("a rate is unknown, and tokens need it");
-        let inner = fabric.tiers.first().and_then(|t| t.link.bandwidth).ok_or_else(unknown)?;
-        let mut data = (traffic.inside / inner).0;
-        if nodes > 1 {
-            let outer = fabric.tiers.last().ok_or_else(unknown)?;
-            let rate = outer.link.bandwidth.ok_or_else(unknown)?;
-            let own =
-                outer.nics.map_or(1.0, |n| f64::from(n.get()) / f64::from(asked.lies.per_node));
-            data = data.max((traffic.between / rate).0 * asked.sharing.0 / own.min(1.0));
-        }
-        // DeepEP reaches about 0.7 of the links (deepseek-ai/DeepEP, README: 43 to 58 of 50 GB/s with a
-        // token's own node counted).
-        const REACHED: f64 = 0.7;
-        Ok(fabric.launch.0 + data / REACHED)
+        Ok(once_a_node(&asked, &traffic, routing.skew)?.0.into())
     }
 
     /// Seconds of an all-reduce of `bytes` by an inference engine's rules in a graph, and what runs;
@@ -106,7 +131,7 @@ impl<'r> Wires<'r> {
         engine: &str,
         among: Among,
         (bytes, hidden): (f64, u32),
-    ) -> Option<(Kernel, f64)> {
+    ) -> Option<(Kernel, Span)> {
         if among.group.ranks < 2 {
             return None;
         }
@@ -118,23 +143,18 @@ impl<'r> Wires<'r> {
         let call = library::Call { element, size, ..library::Call::of(query) };
         let kernel = policy(engine, &site).ok()?.choose(&call).ok()?.kernel?;
         let told = Kernels::new(self.registry, query).ok()?.at(kernel, size)?;
-        Some((kernel, told.time.0))
+        Some((kernel, told.into()))
     }
 
     /// Seconds of a dispatch and a combine of tokens, whose width is that of bf16, as these kernels
-    /// were measured: FP8 with its scales out, bf16 back. `None` over nodes, and where nobody measured
-    /// them.
-    pub fn by_kernels(&self, among: Among, kernels: &str, tokens: Tokens) -> Option<f64> {
-        let asked = self.asked(Collective::AllToAll, among).ok().filter(|a| a.lies.nodes == 1)?;
+    /// were measured: FP8 with its scales out, bf16 back. `None` where nobody measured them.
+    pub fn by_kernels(&self, among: Among, kernels: &str, tokens: Tokens) -> Option<Span> {
+        let asked = self.asked(Collective::AllToAll, among).ok()?;
         let fp8 = Bytes((tokens.width.0 as f64 / 2.0 * SCALES).round() as u64);
-        let at = |phase, width| {
-            let told = ExpertTimes::built_in().at(
-                &asked.query,
-                kernels,
-                phase,
-                Tokens { width, ..tokens },
-            );
-            told.map(|told| told.time.0)
+        let at = |phase, width| -> Option<Span> {
+            let tokens = Tokens { width, ..tokens };
+            let told = ExpertTimes::built_in().at(&asked.query, kernels, phase, tokens);
+            told.map(Span::from)
         };
         Some(at("dispatch", fp8)? + at("combine", tokens.width)?)
     }

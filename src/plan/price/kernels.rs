@@ -41,7 +41,7 @@ pub(super) fn by_engine(
     Ok(taking(library, asked, expected, (name, ran.into())))
 }
 
-/// Tokens by kernels that were measured on such a node.
+/// Tokens by kernels that were measured on such ranks.
 pub(super) fn between_experts(
     registry: &Registry,
     step: &Step,
@@ -53,7 +53,7 @@ pub(super) fn between_experts(
         let what = format!("nobody measured {named} on {} such ranks", call.group.ranks);
         Error::unknown(what).help("leave `all2all` out: the links then say what tokens take")
     };
-    let routing = call.routed.filter(|_| asked.lies.nodes == 1).ok_or_else(unmeasured)?;
+    let routing = call.routed.ok_or_else(unmeasured)?;
     let traffic = traffic(step, &call, asked.lies.nodes);
     let each =
         step.tokens() / if step.parallel.sequence { f64::from(step.parallel.tp) } else { 1.0 };
