@@ -41,7 +41,8 @@ pub struct Cost {
     pub optimal: Option<Optimal>,
     /// The algorithms that apply, then those that do not, with a reason.
     pub algorithms: Vec<Row>,
-    /// The algorithm that represents what the library runs; absent if no algorithm prices that.
+    /// The algorithm that represents what the library runs; absent if no algorithm of this collective
+    /// prices that.
     pub runs: Option<&'static str>,
     /// The algorithm with the lowest ideal time that the machine's library ships.
     pub fastest_shipped: Option<&'static str>,

@@ -565,7 +565,8 @@ fn switch_alpha(shape: &Shape, tier: &Tier) -> Result<f64> {
         return Err(Error::unsupported(format!(
             "{} has no switch that adds or multicasts",
             tier.name
-        )));
+        ))
+        .help("of a network's switches --alpha-switch sharp says that they do"));
     };
     let (multicast, alu) = capabilities(shape.collective);
     if (multicast && !switch.multicast) || (alu && !switch.alu) {

@@ -435,6 +435,16 @@ fn block_flows(route: Route, n: u32, span: u32) -> u32 {
         Route::Grow(d) if 2 * d <= span => 0,
         Route::Grow(d) if d >= span => span,
         Route::Grow(d) => 2 * d - span,
+        Route::Split { of, by, .. } => {
+            // Edges of one length do not overlap, so at most one crosses the start of a domain.
+            let crosses = |domain: u32| {
+                let start = domain * span;
+                let (from, to) = (start - start % of, (start - start % of).saturating_add(by));
+                from < start && start <= to && to < n
+            };
+            let last = alike(of, span).saturating_add(1).min(n.div_ceil(span));
+            u32::from((1..last).any(crosses))
+        }
         Route::Tree | Route::Root => 1,
         Route::All => span.saturating_mul(n - span),
         Route::Switch => 0,
@@ -459,6 +469,13 @@ fn folded_partner(rank: u32, distance: u32, pairs: u32) -> u32 {
 fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
     let domains = n.div_ceil(span);
     let distance = match route {
+        Route::Split { of, by, apart } => {
+            let by = if by % domains == 0 { by - apart } else { by };
+            // Every so many ranks one that sends is in the first domain.
+            let period = num_integer::lcm(u64::from(of), u64::from(domains));
+            let senders = u64::from(n.saturating_sub(by)).div_ceil(period);
+            return if by % domains == 0 { 0 } else { senders.min(span.into()) as u32 };
+        }
         Route::Offset(d) | Route::Xor(d) | Route::Grow(d) => d,
         Route::Offsets { first, last } if first == last => first,
         Route::Offsets { .. } | Route::Folded { .. } => return span,
@@ -528,6 +545,28 @@ mod tests {
     fn counted(n: u32, span: u32, partner: impl Fn(u32) -> u32) -> u32 {
         let all = 0..n.div_ceil(span);
         most_crossing(n, span, std::slice::from_ref(&all), partner)
+    }
+
+    #[test]
+    fn edges_of_a_split_are_counted() {
+        for n in 3..=130_u32 {
+            for span in (2..40).filter(|&span| span < n) {
+                for near in [1, 2, 3, 4, 8, 9, 16, 27, 32, 64] {
+                    for (of, by) in (1..4).map(|c| (4 * near, c * near)) {
+                        let to = |r: u32| if r.is_multiple_of(of) { r + by } else { r };
+                        let split = Route::Split { of, by, apart: 0 };
+                        assert_eq!(block_flows(split, n, span), counted(n, span, to));
+                        let domains = n.div_ceil(span);
+                        let out = |d: u32| {
+                            let ranks = (d..n).step_by(domains as usize);
+                            ranks.filter(|&r| to(r) < n && to(r) % domains != d).count()
+                        };
+                        let most = (0..domains).map(out).max().unwrap_or(0);
+                        assert_eq!(cyclic_flows(split, n, span) as usize, most, "{n} {span} {of}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -215,8 +215,9 @@ impl Machine {
                 .map(|(e, b)| (b.value, e.value, e.how)),
             least: tier.efficiency.as_ref().and_then(|e| e.low),
         });
-        // This machine is used for nothing else.
-        let curves = profile.curves.iter().filter(|c| c.collective == collective);
+        // This machine is used for nothing else; a barrier may be an all-reduce.
+        let or = if collective == Collective::Barrier { Collective::AllReduce } else { collective };
+        let curves = profile.curves.iter().filter(|c| [collective, or].contains(&c.collective));
         Self {
             name: profile.name.clone(),
             title: profile.title.clone(),

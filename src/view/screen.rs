@@ -251,14 +251,30 @@ pub(super) fn switch_points(points: &[SwitchPoint]) -> String {
 
 /// A command for the next question.
 pub(super) fn next(page: &mut Page, report: &Cost) {
-    let (Some(on), Some(algorithm)) = (&report.on, report.runs.or(report.fastest)) else { return };
-    let q = &report.question;
+    let Some(on) = &report.on else { return };
+    let (q, runs) = (&report.question, &report.expect.runs);
     let size = match q.collective {
         Collective::Barrier => String::new(),
         // A `B` alone is refused as a size, but for powers of two.
         _ if q.size_bytes < 1000 => format!(" {}", q.size_bytes),
         _ => format!(" {}", Bytes(q.size_bytes).to_string().replace(' ', "")),
     };
-    let next = format!("collcost explain {} {algorithm}{size}{on}", q.collective.id());
+    let of = q.collective.id();
+    // A derivation needs all the links' parameters.
+    let known = report.bound_s.is_some();
+    let priced = |id: &&str| known && report.algorithms.iter().any(|r| r.applies && r.id == *id);
+    let next = match (report.runs.filter(priced), runs.library.filter(|_| runs.rules == Rules::Own))
+    {
+        (Some(own), _) => format!("collcost explain {of} {own}{size}{on}"),
+        // The rules say which operations it is made of, or why nothing prices it.
+        (None, Some(library)) if q.collective != Collective::Barrier && known => {
+            let version = runs.version.as_ref().map_or(String::new(), |v| format!("@{v}"));
+            format!("collcost choose {library}{version} {of}{size}{on}")
+        }
+        _ => match report.fastest.filter(priced) {
+            Some(least) => format!("collcost explain {of} {least}{size}{on}"),
+            None => format!("collcost explain {of}"),
+        },
+    };
     page.entry("  next: ", next.replace(' ', "\u{a0}"))
 }

@@ -126,6 +126,8 @@ fn every_algorithm_on_a_screen_is_typed_back() {
     for line in COLLECTIVES {
         let lines = screen(&format!("{line} --all"));
         let runs = lines.iter().filter_map(|l| l.strip_prefix("  runs        "));
+        // A barrier is an all-reduce there.
+        let runs = runs.filter(|_| !line.starts_with("barrier"));
         let runs = runs.filter_map(|l| l.split([',', ':']).next());
         let points = lines.iter().filter_map(|l| l.trim().strip_prefix("switch points of NCCL: "));
         let points = points
@@ -141,6 +143,42 @@ fn every_algorithm_on_a_screen_is_typed_back() {
         }
     }
     assert!(typed > 100, "{typed} names were found");
+}
+
+/// The command of the line `next:` answers, on every machine.
+#[test]
+fn what_is_suggested_next_is_answered() {
+    let run = |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
+        command.args(line.split_whitespace()).env("COLUMNS", "200").output().unwrap()
+    };
+    let places = ["-n 8", "-n 16 -g 8", "-n 128 -g 32", "-n 64 -g 1"];
+    let sizes = ["8", "64KiB", "16MiB"];
+    let mut asked: Vec<String> = Vec::new();
+    for (i, machine) in Profile::names().enumerate() {
+        for (j, collective) in Collective::ALL.iter().enumerate() {
+            // Each machine and each collective with all places and sizes in turn.
+            let (place, size) = (places[(i + j) % places.len()], sizes[(i / 2 + j) % sizes.len()]);
+            let size = if *collective == Collective::Barrier { "" } else { size };
+            asked.push(format!("{} {size} {place} --on {machine}", collective.id()));
+        }
+    }
+    // What is composed of other operations, or has no price.
+    asked.push("allreduce 64KiB -n 128 -g 32 --on ib-hdr".to_owned());
+    asked.push("reducescatter 128 -n 1024 --on ib-hdr".to_owned());
+    let mut followed = 0;
+    for line in &asked {
+        let screen = run(line);
+        let said = String::from_utf8(screen.stdout).unwrap();
+        let Some(next) = said.lines().find_map(|l| l.strip_prefix("  next: collcost ")) else {
+            continue;
+        };
+        let answer = run(next);
+        let why = String::from_utf8_lossy(&answer.stderr);
+        assert!(answer.status.success(), "{line}: {next}: {why}");
+        followed += 1;
+    }
+    assert!(followed > 100, "{followed} of {} were followed", asked.len());
 }
 
 #[test]

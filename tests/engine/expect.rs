@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use collcost::Collective;
 use collcost::base::quantity::{Bytes, Seconds};
+use collcost::machine::presets::{SWITCH_HOPS, find};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::measure::expect::{Basis, Clusters, Expecting, Learned, Study};
@@ -210,6 +211,49 @@ fn ranks_of_a_node_share_the_port_of_a_network_alone() {
     }
 }
 
+/// Switches add only where that is enabled, and then a call takes longer than one message between hosts.
+#[test]
+fn the_switches_of_a_network_add_only_where_it_is_asked_for() {
+    let registry = Registry::builtin();
+    for machine in ["ib-ndr", "ib-hdr", "ib-xdr"] {
+        let of = |collective, ranks| query(machine, collective, ranks, ranks);
+        let plain = of(Collective::AllReduce, 1024);
+        let expecting = Expecting::new(&registry, &plain).unwrap();
+        let message = Expecting::new(&registry, &of(Collective::SendRecv, 2)).unwrap();
+        assert_ne!(expecting.runs(Bytes(8)).algorithm, "inc", "{machine}");
+        assert!(expecting.time(Bytes(8)).0 > 5.0 * message.time(Bytes(8)).0, "{machine}");
+
+        let sharp = find(SWITCH_HOPS, "sharp").unwrap();
+        let given = Given { alpha_switch_inter: Some(sharp.low), ..Given::default() };
+        let named = Some((Profile::builtin(machine).unwrap(), "--on"));
+        let machine = Machine::new(named, &given, Collective::AllReduce).unwrap();
+        let asked = Query { machine, ..plain };
+        let adds = Expecting::of(&registry, &asked, Some("inc")).unwrap().time(Bytes(8));
+        assert!(adds.0 > 1.5 * message.time(Bytes(8)).0 && adds.0 < 3e-6, "{adds}");
+    }
+}
+
+/// NCCL has no barrier: it takes the time of PyTorch's, an all-reduce of one float.
+#[test]
+fn a_barrier_over_nccl_is_an_all_reduce_of_one_element() {
+    let registry = Registry::builtin();
+    for (machine, ranks, nodes) in [("dgx-h100", 64, 8), ("gb200-nvl72", 72, 1), ("mi300x", 8, 1)] {
+        let of = |collective| query(machine, collective, ranks, nodes);
+        let (barrier, reduce) = (of(Collective::Barrier), of(Collective::AllReduce));
+        let barrier = Expecting::new(&registry, &barrier).unwrap();
+        let reduce = Expecting::new(&registry, &reduce).unwrap();
+        assert_eq!(barrier.at(Bytes(0)), reduce.at(Bytes(4)), "{machine}");
+        assert_eq!(barrier.runs(Bytes(0)), reduce.runs(Bytes(4)), "{machine}");
+        let from = barrier.known_from(&barrier.at(Bytes(0)), Bytes(0));
+        assert!(from.starts_with("NCCL has no barrier"), "{from}");
+    }
+    let mpi = query("ib-hdr", Collective::Barrier, 8, 8);
+    assert_eq!(
+        Expecting::new(&registry, &mpi).unwrap().runs(Bytes(0)).algorithm,
+        "recursive_doubling"
+    );
+}
+
 /// What was seen is the answer at its own size, wherever it is; of what is far off other sizes take little.
 #[test]
 fn what_was_seen_is_the_answer_there() {
@@ -301,6 +345,8 @@ fn no_answer_is_faster_than_the_links() {
         let expected = Expecting::new(&registry, &query).unwrap().at(size);
         assert!(expected.low.0 >= size.0 as f64 / rate, "{machine}: {expected:?}");
     }
+}
+
 /// NCCL gathers over nodes of one GPU by PAT, also where its rules are not known.
 #[test]
 fn pat_runs_on_machines_with_one_gpu_per_node() {

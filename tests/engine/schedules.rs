@@ -44,6 +44,43 @@ fn built(ranks: u32) -> Vec<(String, Box<dyn Schedule>)> {
     found.into_iter().map(|(name, schedule, _)| (name, schedule)).collect()
 }
 
+/// The trees that ompi/mca/coll/base/coll_base_topo.c of Open MPI 4.1.6 and 5.0.9 draws: each parent
+/// with its children, who are sent to in this order; a reduce gets from them in the reverse order.
+#[test]
+fn trees_are_those_of_open_mpi() {
+    let drawn = |name: &str, collective, ranks, radix| {
+        let algorithm = Registry::builtin().find(collective, name).unwrap().algorithm;
+        let params = Params { radix, ..Params::default() };
+        let schedule = algorithm.schedule(&Shape { params, ..Shape::new(collective, ranks) });
+        let schedule = schedule.unwrap();
+        let mut below: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut sends = Sends::default();
+        for round in 0..schedule.rounds() {
+            for rank in 0..ranks {
+                sends.clear();
+                schedule.sends(round, Endpoint::Rank(rank), &mut sends);
+                for transfer in sends.iter() {
+                    let Endpoint::Rank(to) = transfer.to else { panic!("{name}") };
+                    let (parent, child) =
+                        if collective == Reduce { (to, rank) } else { (rank, to) };
+                    below.entry(parent).or_default().push(child);
+                }
+            }
+        }
+        let text = below.iter().map(|(parent, children)| format!("{parent}:{children:?}"));
+        text.collect::<Vec<_>>().join(" ")
+    };
+    let kmtree = |radix| drawn("in-order-knomial", Broadcast, 10, Some(radix));
+    assert_eq!(kmtree(2), "0:[8, 4, 2, 1] 2:[3] 4:[6, 5] 6:[7] 8:[9]");
+    assert_eq!(kmtree(3), "0:[9, 3, 6, 1, 2] 3:[4, 5] 6:[7, 8]");
+    assert_eq!(kmtree(4), "0:[4, 8, 1, 2, 3] 4:[5, 6, 7] 8:[9]");
+    let bmtree = drawn("binomial", Broadcast, 8, None);
+    assert_eq!(bmtree, "0:[1, 2, 4] 1:[3, 5] 2:[6] 3:[7]");
+    let in_order = drawn("in-order-binomial", Reduce, 8, None);
+    assert_eq!(in_order, "0:[1, 2, 4] 2:[3] 4:[5, 6] 6:[7]");
+    assert_eq!(drawn("in-order-knomial", Reduce, 8, Some(2)), in_order);
+}
+
 #[test]
 fn every_schedule_verifies() {
     // Large ones are most of the work.

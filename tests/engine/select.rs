@@ -3,15 +3,19 @@
 
 use collcost::Collective as C;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
+use collcost::cost::price::uses;
 use collcost::library::tuning_file::read_rules;
 use collcost::library::{
     Call, Choice, Entry, Flavour, Operation, POLICIES, Policy, Runs, Site, intervals, of_file,
     policy, priced,
 };
 use collcost::machine::fabric::Fabric;
+use collcost::machine::profile::Profile;
+use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::model::algorithm::Registry;
-use collcost::model::formula::Shape;
+use collcost::model::formula::{Params, Shape};
 use proptest::prelude::*;
+use std::num::NonZeroU32;
 
 fn site() -> Site {
     let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e10));
@@ -179,7 +183,34 @@ fn open_mpi_decides_the_halves_of_a_nonoverlapping_all_reduce_by_themselves() {
     assert_eq!(choice.name, "nonoverlapping");
     let Runs::Parts(parts) = &choice.runs else { panic!("{choice:?}") };
     let ids: Vec<_> = parts.iter().map(|p| (p.collective, p.algorithm)).collect();
-    assert_eq!(ids, [(C::Reduce, "binomial"), (C::Broadcast, "knomial")]);
+    assert_eq!(ids, [(C::Reduce, "in-order-binomial"), (C::Broadcast, "in-order-knomial")]);
+}
+
+/// Of trees whose subtrees are ranges of ranks one message at most leaves a node at once: 128 ranks,
+/// 32 on each of four nodes.
+#[test]
+fn few_messages_of_a_tree_leave_a_node_of_neighbours() {
+    let machine = |collective| {
+        let named = Some((Profile::builtin("ib-hdr").unwrap(), "--on"));
+        Machine::new(named, &Given::default(), collective).unwrap()
+    };
+    let between = |collective, name: &str| {
+        let nodes = NonZeroU32::new(128).zip(NonZeroU32::new(32));
+        let layout =
+            Layout { ranks: nodes.map(|n| n.0), per_node: nodes.map(|n| n.1), ..Layout::default() };
+        let params = Params::default();
+        let query = Query::new(machine(collective), collective, Bytes(1 << 20), layout, params);
+        let query = query.unwrap();
+        let algorithm = Registry::builtin().find(collective, name).unwrap().algorithm;
+        let uses = uses(algorithm, &query.shape, &query.machine.fabric).unwrap();
+        uses.last().unwrap().share.0
+    };
+    // To 64, 32 and 48 (64 + 32 goes beside the last); 64 and 32 in halves.
+    assert_eq!(between(C::Broadcast, "in-order-knomial"), 3.0);
+    assert_eq!(between(C::Reduce, "in-order-binomial"), 2.0);
+    assert_eq!(between(C::Scatter, "binomial"), 0.5 + 0.25);
+    // Open MPI's other binomial tree: all 32 ranks of a node, and then of two.
+    assert_eq!(between(C::Broadcast, "binomial"), 64.0);
 }
 
 #[test]

@@ -181,6 +181,7 @@ fn steps(name: &str, shape: Shape) -> String {
             Route::Xor(by) => format!("^{by}"),
             Route::Folded { distance, pairs } => format!("^{distance}@{pairs}"),
             Route::Grow(by) => format!("grow {by}"),
+            Route::Split { of, by, .. } => format!("split {of} {by}"),
             other => format!("{other:?}"),
         };
         let (share, added) = (step.share.exact(), step.reduced.exact());
@@ -210,8 +211,24 @@ fn steps_go_where_the_pattern_leads() {
             "3·1/3 grow 1, 3·1/3 grow 2, 3·1/3 grow 4, 3·1/3 grow 8",
         ),
         ("binomial", Reduce, 12, 3, Ports::Unbounded, "2·1/3 +1…8, 3·1/3 + 4/3 +1…8"),
-        ("binomial", Scatter, 6, 1, Ports::ONE, "1·1/3 grow 4, 1·1/3 grow 2, 1·1/6 grow 1"),
-        ("binomial", Gather, 6, 1, Ports::ONE, "1·1/3 grow 4, 1·1/3 grow 2, 1·1/6 grow 1"),
+        ("in-order-binomial", Reduce, 3, 1, Ports::ONE, "1·1 + 1 split 2 1, 1·1 + 1 split 4 2"),
+        (
+            "binomial",
+            Scatter,
+            6,
+            1,
+            Ports::ONE,
+            "1·1/3 split 8 4, 1·1/3 split 4 2, 1·1/6 split 2 1",
+        ),
+        ("binomial", Gather, 6, 1, Ports::ONE, "1·1/3 split 8 4, 1·1/3 split 4 2, 1·1/6 split 2 1"),
+        (
+            "in-order-knomial",
+            Broadcast,
+            10,
+            1,
+            Ports::ONE,
+            "1·1 split 4 1, 1·1 split 4 2, 1·1 split 4 3, 1·1 split 16 4, 1·1 split 16 8",
+        ),
         (
             "tree",
             AllReduce,

@@ -272,7 +272,10 @@ mod tests {
 
     #[test]
     fn ranks_that_start_apart_keep_to_the_order_in_a_ring_alone() {
-        let (ring, tree) = (ring::Ring::new(AllReduce, 4), binomial::Tree::new(Broadcast, 4, 1));
+        let (ring, tree) = (
+            ring::Ring::new(AllReduce, 4),
+            binomial::Tree::new(Broadcast, 4, 1, binomial::Edges::NearFirst),
+        );
         for starts in [[0.0, 0.0], [0.0, 1.0]] {
             let mut setup = Setup::new(Volume(1.0));
             setup.trouble.starts = starts.map(Seconds).to_vec();

@@ -737,8 +737,10 @@ mod tests {
     #[test]
     fn the_estimate_is_what_jobs_take() {
         // The first has few senders, all of which are sampled; those of the other are alike.
-        let schedules: [&dyn Schedule; 2] =
-            [&binomial::Tree::new(Broadcast, 6, 2), &ring::Ring::new(AllReduce, 10)];
+        let schedules: [&dyn Schedule; 2] = [
+            &binomial::Tree::new(Broadcast, 6, 2, binomial::Edges::NearFirst),
+            &ring::Ring::new(AllReduce, 10),
+        ];
         for schedule in schedules {
             let fabric = Fabric::flat(Seconds(1.0), Bandwidth(1.0));
             let costs = costs(schedule, &fabric);

@@ -68,7 +68,8 @@ pub(super) fn by_file(
 /// This crate's algorithm for a name of the library.
 fn known(collective: C, name: &str) -> Option<&'static str> {
     Some(match (collective, name) {
-        (C::Broadcast | C::Reduce | C::Gather | C::Scatter, "binomial") => "binomial",
+        (C::Broadcast | C::Reduce, "binomial") => "in-order-binomial",
+        (C::Gather | C::Scatter, "binomial") => "binomial",
         (C::Broadcast, "scatter_recursive_doubling_allgather") => "scatter-allgather",
         (C::Broadcast, "scatter_ring_allgather") => "scatter-ring",
         (C::AllReduce, "reduce_scatter_allgather") => "rabenseifner",

@@ -245,7 +245,7 @@ impl Policy for Mpich {
             (C::ReduceScatter, "ring") => "pairwise",
             (C::AllToAll, "direct") => "scattered",
             (C::AllToAll, "pairwise") => "pairwise",
-            (C::Broadcast | C::Reduce, "binomial") => "binomial",
+            (C::Broadcast | C::Reduce, "in-order-binomial") => "binomial",
             _ => {
                 return Err(Reason::new(
                     "the library has no name for this algorithm over all ranks",

@@ -49,9 +49,9 @@ pub(super) fn mpir(collective: C, ranks: u32, call: &Call) -> Option<Mpir> {
     let power = ranks.is_power_of_two();
     let shape = if power { "a power of two" } else { "not a power of two" };
     Some(match collective {
-        C::Broadcast if ranks < 8 => picked("binomial", "binomial", "below 8 ranks"),
+        C::Broadcast if ranks < 8 => picked("binomial", "in-order-binomial", "below 8 ranks"),
         C::Broadcast if bytes <= SHORT => {
-            picked("binomial", "binomial", format!("at most {SHORT} bytes"))
+            picked("binomial", "in-order-binomial", format!("at most {SHORT} bytes"))
         }
         C::Broadcast if power && bytes <= LONG => picked(
             "scatter_recursive_doubling_allgather",
@@ -65,11 +65,11 @@ pub(super) fn mpir(collective: C, ranks: u32, call: &Call) -> Option<Mpir> {
         }
         C::AllReduce => all_reduce(ranks, call),
         C::Reduce if bytes <= SHORT_REDUCE => {
-            picked("binomial", "binomial", format!("at most {SHORT_REDUCE} bytes"))
+            picked("binomial", "in-order-binomial", format!("at most {SHORT_REDUCE} bytes"))
         }
         C::Reduce => match folds(ranks, call) {
             Ok(rule) => picked("reduce_scatter_gather", "reduce-scatter-gather", rule),
-            Err(rule) => picked("binomial", "binomial", rule),
+            Err(rule) => picked("binomial", "in-order-binomial", rule),
         },
         C::AllGather if power && bytes < LONG => picked(
             "recursive_doubling",

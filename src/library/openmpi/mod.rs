@@ -289,7 +289,7 @@ pub(in crate::library) fn carry_out(
         let with_segments = |part: Part| Part {
             segment: (decision.segment > 0).then_some(Bytes(decision.segment)),
             // The default of coll_tuned_bcast_algorithm_knomial_radix is 4.
-            radix: (ours == "knomial").then_some(4),
+            radix: (ours == "in-order-knomial").then_some(4),
             ..part
         };
         parts.map_or_else(Runs::unpriced, |parts| {

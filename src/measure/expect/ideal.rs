@@ -17,7 +17,7 @@ use crate::model::formula::{Params, Shape};
 /// The time of one call over the machine's links, and its algorithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Priced {
-    /// The algorithm's id; [`NOTHING`] for one rank.
+    /// The algorithm's id; [`NOTHING`] for one rank, and if what runs is made of other operations.
     pub id: &'static str,
     /// Its name in a table.
     pub title: &'static str,
@@ -166,19 +166,28 @@ impl<'r> Ideal<'r> {
     /// The price of a choice; `None` if it has none.
     fn chosen(&self, choice: &Choice, size: Bytes) -> Option<Priced> {
         let mut slowest: Option<(&'static dyn Algorithm, Price)> = None;
+        let mut own = None;
         let (shape, fabric) = (&self.shape, &self.fabric);
         let time = library::priced_by(self.registry, choice, shape, fabric, size, |asked| {
             let price = asked.prepared.price(asked.wire);
             // On a tie, the last.
-            if slowest.is_none_or(|(_, most)| most.total().0.total_cmp(&price.total().0).is_le()) {
+            let is_slower = |than: Option<(&'static dyn Algorithm, Price)>| {
+                than.is_none_or(|(_, most)| most.total().0.total_cmp(&price.total().0).is_le())
+            };
+            if is_slower(slowest) {
                 slowest = Some((asked.algorithm, price));
+            }
+            if asked.shape.collective == shape.collective && is_slower(own) {
+                own = Some((asked.algorithm, price));
             }
             asked.on_links()
         });
         let time = time.ok()?.time()?;
-        let (algorithm, price) = slowest?;
-        let meta = algorithm.meta();
-        Some(Priced { id: meta.id, title: meta.title, price, time, stands_in: false })
+        let (_, price) = slowest?;
+        let (id, title) = own.map_or((NOTHING, NOTHING), |(algorithm, _)| {
+            (algorithm.meta().id, algorithm.meta().title)
+        });
+        Some(Priced { id, title, price, time, stands_in: false })
     }
 
     /// The fastest candidate.

@@ -43,7 +43,8 @@ use crate::machine::placement::Placement;
 use crate::machine::profile::Calibration;
 use crate::machine::query::{Machine, NodesAre, Query};
 use crate::machine::sample::DataType;
-use crate::model::algorithm::Registry;
+use crate::model::algorithm::{Library, Registry};
+use crate::model::formula::Shape;
 
 /// What an expectation is based on, the most certain first.
 #[derive(
@@ -148,6 +149,8 @@ fn octaves_apart(a: Bytes, b: Bytes) -> f64 {
 pub struct Expecting<'r> {
     placement: Placement,
     collective: Collective,
+    /// The bytes of the call that a program makes instead of this one, of another collective.
+    instead: Option<Bytes>,
     curve: Option<Curve>,
     /// What was learned from measured machines about this one.
     transfer: Option<Transfer>,
@@ -203,6 +206,9 @@ impl<'r> Expecting<'r> {
         algorithm: Option<&str>,
         dtype: Option<DataType>,
     ) -> Result<Self> {
+        let other = if algorithm.is_none() { instead(query) } else { None };
+        let instead = other.as_ref().map(|other| other.size);
+        let query = other.as_ref().unwrap_or(query);
         let machine = &query.machine;
         let placed = query.placement.placed();
         let curve = machine.curve(query.shape.collective, dtype, placed).cloned();
@@ -231,6 +237,7 @@ impl<'r> Expecting<'r> {
         Ok(Self {
             placement: query.placement,
             collective: query.shape.collective,
+            instead,
             curve,
             transfer,
             unseen: false,
@@ -273,6 +280,7 @@ impl<'r> Expecting<'r> {
     // A program asks a million sizes: inlined, what it does not read of each answer is not written.
     #[inline]
     pub fn at(&self, size: Bytes) -> Expectation {
+        let size = self.instead.unwrap_or(size);
         if self.idle(size).is_some() {
             return Expectation::sure(Seconds(0.0));
         }
@@ -309,6 +317,7 @@ impl<'r> Expecting<'r> {
     /// Why a call communicates nothing, if so. NCCL discards a call of 0 bytes (taskAppend in src/enqueue.cc),
     /// Open MPI and MPICH return from it at once; a barrier has none, and a message of 0 bytes is sent.
     pub(crate) fn idle(&self, size: Bytes) -> Option<&'static str> {
+        let size = self.instead.unwrap_or(size);
         let needs_bytes = !matches!(self.collective, Collective::Barrier | Collective::SendRecv);
         match (self.placement.ranks, size) {
             (0 | 1, _) => Some("one rank communicates nothing"),
@@ -410,6 +419,7 @@ impl<'r> Expecting<'r> {
     /// What the library runs for `size` bytes, and how that is known.
     #[must_use]
     pub fn runs(&self, size: Bytes) -> Runs {
+        let size = self.instead.unwrap_or(size);
         match &self.named {
             _ if self.idle(size).is_some() => Runs::nothing(),
             Some(named) => Runs::asked(named.at(size)),
@@ -420,12 +430,14 @@ impl<'r> Expecting<'r> {
     /// What the library runs by its rules, each from a size on; `None` if the rules are unknown.
     #[must_use]
     pub fn switch_points(&self) -> Vec<(Bytes, String)> {
-        if self.named.is_some() { Vec::new() } else { self.ideal.switch_points() }
+        let is_one = self.named.is_some() || self.instead.is_some();
+        if is_one { Vec::new() } else { self.ideal.switch_points() }
     }
 
     /// The library's own estimate of what it runs.
     #[must_use]
     pub fn estimate(&self, size: Bytes) -> Option<Seconds> {
+        let size = self.instead.unwrap_or(size);
         if self.named.is_some() { None } else { self.ideal.estimate(size) }
     }
 
@@ -434,12 +446,14 @@ impl<'r> Expecting<'r> {
     /// `None` if that is not known. It is an ideal time: nothing in it was measured on such calls.
     #[must_use]
     pub fn pipelined(&self, size: Bytes) -> Option<Seconds> {
+        let size = self.instead.unwrap_or(size);
         if self.named.is_some() { None } else { self.ideal.pipelined(size) }
     }
 
     /// The source of an expectation in words.
     #[must_use]
     pub fn known_from(&self, expected: &Expectation, size: Bytes) -> String {
+        let size = self.instead.unwrap_or(size);
         if let Some(why) = self.idle(size) {
             return why.to_owned();
         }
@@ -473,6 +487,12 @@ impl<'r> Expecting<'r> {
                 "the ideal price of what runs: nothing similar was measured".to_owned()
             }
         };
+        let from = match self.instead {
+            Some(size) => format!(
+                "NCCL has no barrier, PyTorch's is an all-reduce of one element ({size}): {from}"
+            ),
+            None => from,
+        };
         let from = match self.limited && self.estimate(size).is_none() {
             true => format!("{from}, by whatever protocol the library chose"),
             false => from,
@@ -503,7 +523,12 @@ impl<'r> Expecting<'r> {
     /// The ideal price of what runs.
     #[must_use]
     pub fn ideal(&self, size: Bytes) -> Priced {
-        self.named.as_ref().unwrap_or(&self.ideal).at(size)
+        let size = self.instead.unwrap_or(size);
+        let priced = self.named.as_ref().unwrap_or(&self.ideal).at(size);
+        match self.instead {
+            Some(_) => Priced { id: NOTHING, title: NOTHING, stands_in: false, ..priced },
+            None => priced,
+        }
     }
 
     /// The expectation from measurements of the unchanged machine.
@@ -600,6 +625,18 @@ const BEYOND_FADES: f64 = 0.5;
 
 /// Octaves over which the effect of a measurement fades, if the composition of a call's time is unknown.
 const SEEN_FADES: f64 = 3.0;
+
+/// NCCL has no barrier: PyTorch's is an all-reduce of one float over it (`barrier` in
+/// torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp).
+fn instead(query: &Query) -> Option<Query> {
+    let (of, library) = (query.shape.collective, query.library());
+    let shape = Shape { collective: Collective::AllReduce, ..query.shape };
+    (of == Collective::Barrier && library == Some(Library::Nccl)).then(|| Query {
+        shape,
+        size: Bytes(4),
+        ..query.clone()
+    })
+}
 
 /// What was learned from measured machines about the machine of `query`.
 fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {

@@ -12,19 +12,35 @@
 //! textbooks: the textbook prints ⌈lg N⌉ + P − 1 for any fabric; other schedules reach that, see
 //! `circulant`.) Scatter and gather halve the blocks: (N − 1)/N·M/BW.
 //!
+//! ```text
+//!   in order  round 0   0 ─► 4                               multiples r of 2^(k + 1)
+//!             round 1   0 ─► 2            4 ─► 6             send to r + 2^k, the
+//!             round 2   0 ─► 1   2 ─► 3   4 ─► 5   6 ─► 7    largest k first
+//! ```
+//!
+//! In the *in-order* tree every subtree is a range of ranks. It takes as long on equal links. Where
+//! ranks fill one node after another, one message at most leaves a node in a round, and in the last
+//! round of the other tree all ranks of a node send to another. MPICH broadcasts and reduces by it,
+//! and Open MPI reduces by it (`in_order_bmtree` in coll_base_topo.c); Open MPI and Gloo broadcast
+//! by the other. Scatter and gather are in order: their blocks are then consecutive.
+//!
 //! Sources: Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005; Chan, Heimlich, Purkayastha, van de
 //! Geijn, CCPE 19(13) 2007.
 
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, Broadcast, Gather, Reduce, Scatter};
 use crate::model::formula::{At, Cost, Field, Ports, Shape, ceil_lg, floor_lg};
-use crate::model::schedule::{Schedule, binomial};
+use crate::model::schedule::Schedule;
+use crate::model::schedule::binomial::{self, Edges};
 
 /// The binomial trees.
-pub static FAMILY: &[&dyn Algorithm] = &[&Tree, &Halving, &Both];
+pub static FAMILY: &[&dyn Algorithm] = &[&NEAR_FIRST, &IN_ORDER, &Halving, &Both];
 
 /// Broadcast and reduce of whole vectors.
-pub(super) struct Tree;
+pub(super) struct Tree(Edges);
+
+pub(super) static NEAR_FIRST: Tree = Tree(Edges::NearFirst);
+static IN_ORDER: Tree = Tree(Edges::InOrder);
 
 impl ClosedForm for Tree {
     fn meta(&self) -> &'static Meta {
@@ -33,15 +49,23 @@ impl ClosedForm for Tree {
             title: "binomial tree",
             collectives: &[Broadcast, Reduce],
             aliases: &["binomial_bcast", "binomial_reduce"],
-            known_as: &[
-                (Library::OpenMpi, &[Broadcast], "6 binomial"),
-                (Library::OpenMpi, &[Reduce], "5 binomial"),
-                (Library::Mpich, &[Broadcast, Reduce], "binomial"),
-            ],
+            known_as: &[(Library::OpenMpi, &[Broadcast], "6 binomial")],
             summary: "the number of ranks that have the vector doubles in every round",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
         };
-        &META
+        static IN_ORDER: Meta = Meta {
+            id: "in-order-binomial",
+            title: "in-order binomial tree",
+            collectives: &[Broadcast, Reduce],
+            aliases: &["in_order_binomial"],
+            known_as: &[
+                (Library::OpenMpi, &[Reduce], "5 binomial"),
+                (Library::Mpich, &[Broadcast, Reduce], "binomial"),
+            ],
+            summary: "a binomial tree whose subtrees are ranges of ranks, the largest ones first",
+            source: "Open MPI, coll/base: in-order binomial trees; MPICH, bcast_intra_binomial.c",
+        };
+        if self.0 == Edges::InOrder { &IN_ORDER } else { &META }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -85,7 +109,11 @@ impl ClosedForm for Tree {
             step(floor_lg(shape.ranks) - 1, all_edges(shape), 0);
             step(p, all_edges(shape), ceil_lg(shape.ranks));
         } else {
-            (0..ceil_lg(shape.ranks)).for_each(|k| step(p, Route::Grow(1 << k), 1));
+            let route = match self.0 {
+                Edges::NearFirst => Route::Grow,
+                Edges::InOrder => Route::halves,
+            };
+            (0..ceil_lg(shape.ranks)).for_each(|k| step(p, route(1 << k), 1));
         }
     }
 
@@ -104,7 +132,8 @@ impl ClosedForm for Tree {
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        Some(Box::new(binomial::Tree::new(shape.collective, shape.ranks, shape.segments())))
+        let Shape { collective, ranks, .. } = *shape;
+        Some(Box::new(binomial::Tree::new(collective, ranks, shape.segments(), self.0)))
     }
 }
 
@@ -153,7 +182,7 @@ impl ClosedForm for Halving {
         for k in (0..ceil_lg(n)).rev() {
             let w = 1 << k;
             let blocks = w.min(n - w);
-            emit(Step::new(1_u32, Share::new(blocks, n), Route::Grow(w)));
+            emit(Step::new(1_u32, Share::new(blocks, n), Route::halves(w)));
         }
     }
 
@@ -187,7 +216,7 @@ impl ClosedForm for Both {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        ClosedForm::guarantee(&Tree, shape)
+        ClosedForm::guarantee(&NEAR_FIRST, shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

@@ -19,11 +19,12 @@
 //! 1)/N·M/BW. k tiers of switches take 2k hops (`switch_hops`). Broadcast and all-gather need a
 //! switch that multicasts, reduce and reduce-scatter one that adds, all-reduce both. The ranks add
 //! nothing, except that in a reduce-scatter each adds its own block, which is not sent. The time
-//! α_sw is a parameter of the switch. The schedule is one message up and one down per rank; a
-//! switch forwards while it receives. Blocks of an all-gather or reduce-scatter over several tiers
-//! would share the links between switches, which the formula, made for a fat tree, does not price:
-//! there is no schedule for those. Other texts count one hop for some of these (K12). On one
-//! half-duplex port data going up and data coming down take turns.
+//! α_sw is a parameter of the switch; that of a network's includes what the hosts do. The schedule
+//! is one message up and one down per rank; a switch forwards while it receives. Blocks of an
+//! all-gather or reduce-scatter over several tiers would share the links between switches, which
+//! the formula, made for a fat tree, does not price: there is no schedule for those. Other texts
+//! count one hop for some of these (K12). On one half-duplex port data going up and data coming
+//! down take turns.
 //!
 //! A kernel with `multimem` instructions reads the sum of its own block and stores it to all: a
 //! reduce-scatter and an all-gather through the switch, (N − 1)/N and 1/N of the vector up, 1/N and

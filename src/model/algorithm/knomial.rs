@@ -12,32 +12,51 @@
 //! with c partners takes ⌈c/k⌉ messages on k ports, an upper bound where children start before the
 //! round is over. `radix` is K, 4 by default. Binomial is K = 2. The reduce is the mirror image,
 //! with additions, whose number does not depend on the ports. MPICH (`MPIR_CVAR_BCAST_TREE_KVAL`)
-//! and Open MPI ship it.
+//! ships it.
+//!
+//! ```text
+//!   in order  round 0   0 ─► 3, 6                              multiples r of K^(j + 1) send
+//!             round 1   0 ─► 1, 2    3 ─► 4, 5    6 ─► 7, 8    to r + c·K^j, the largest j first
+//! ```
+//!
+//! In the *in-order* tree (Open MPI, `ompi_coll_base_topo_build_kmtree`) the partners of the last
+//! round come first, and every subtree is a range of ranks: as many messages, of which one at most
+//! leaves a node at once whose ranks are neighbours, where all ranks of a node leave it in the other.
 
 use std::ops::RangeInclusive;
 
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{self, Broadcast, Reduce};
 use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape};
+use crate::model::schedule::binomial::Edges;
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// k-nomial trees.
-pub static FAMILY: &[&dyn Algorithm] = &[&Knomial];
+pub static FAMILY: &[&dyn Algorithm] = &[&Knomial(Edges::NearFirst), &Knomial(Edges::InOrder)];
 
-struct Knomial;
+struct Knomial(Edges);
 
 impl ClosedForm for Knomial {
     fn meta(&self) -> &'static Meta {
+        static IN_ORDER: Meta = Meta {
+            id: "in-order-knomial",
+            title: "in-order k-nomial tree",
+            collectives: &[Broadcast, Reduce],
+            aliases: &["in_order_knomial"],
+            known_as: &[(Library::OpenMpi, &[Broadcast], "7 knomial")],
+            summary: "a k-nomial tree whose subtrees are ranges of ranks, the largest ones first",
+            source: "Open MPI, coll/base: k-nomial trees",
+        };
         static META: Meta = Meta {
             id: "knomial",
             title: "k-nomial tree",
             collectives: &[Broadcast, Reduce],
             aliases: &["knomial_bcast", "knomial_reduce"],
-            known_as: &[(Library::OpenMpi, &[Broadcast], "7 knomial")],
+            known_as: &[],
             summary: "the number of ranks that have the vector grows K-fold in every round",
-            source: "MPICH, MPIR_CVAR_BCAST_TREE_KVAL; Open MPI coll/base",
+            source: "MPICH, MPIR_CVAR_BCAST_TREE_KVAL",
         };
-        &META
+        if self.0 == Edges::InOrder { &IN_ORDER } else { &META }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -94,7 +113,7 @@ impl ClosedForm for Knomial {
             let (partners, near) = (if j == rounds { children(&[k, n]) } else { k - 1 }, k.pow(j));
             for first in (1..=partners).step_by(usize::try_from(ports).unwrap_or(usize::MAX)) {
                 let last = (first + ports - 1).min(partners);
-                let step = Step::new(1_u32, Share::ALL, route(shape, near, first..=last));
+                let step = Step::new(1_u32, Share::ALL, self.route(shape, near, first..=last));
                 let added = Share::new(last + 1 - first, 1_u32);
                 emit(if shape.collective.reduces() { step.reducing_share(added) } else { step });
             }
@@ -107,27 +126,35 @@ impl ClosedForm for Knomial {
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         let Shape { collective, ranks, .. } = *shape;
-        Some(Box::new(Tree { collective, ranks, radix: radix(shape) }))
+        Some(Box::new(Tree { collective, ranks, radix: radix(shape), edges: self.0 }))
     }
 }
 
-/// The links of the messages to r + c·near, r < near, for all c in `partners` at once.
-///
-/// A doubling by d = (c + 1)·near/2 reaches as far in a block of ranks. Where ranks are assigned to
-/// domains in turn, they stay in their domain on whole turns around the domains: d is a whole turn
-/// only if all c·near are.
-fn route(shape: &Shape, near: u64, partners: RangeInclusive<u64>) -> Route {
-    let span = u64::from(shape.group());
-    let domains = u64::from(shape.ranks).div_ceil(span);
-    let reach = (partners.end() + 1) * near;
-    let leaves = partners.into_iter().any(|c| !(c * near).is_multiple_of(domains));
-    let half = reach.div_ceil(2);
-    let d = match half.is_multiple_of(domains) && leaves {
-        true if reach <= span => half - 1,
-        true => half + 1,
-        false => half,
-    };
-    Route::Grow(u32::try_from(d).unwrap_or(u32::MAX))
+impl Knomial {
+    /// The links of the messages to r + c·near for all c in `partners` at once.
+    ///
+    /// A doubling by d = (c + 1)·near/2 reaches as far in a block of ranks. Where ranks are assigned to
+    /// domains in turn, they stay in their domain on whole turns around the domains: d is a whole turn
+    /// only if all c·near are.
+    fn route(&self, shape: &Shape, near: u64, partners: RangeInclusive<u64>) -> Route {
+        let ranks = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        if self.0 == Edges::InOrder {
+            let of = ranks(near.saturating_mul(radix(shape).into()));
+            let apart = if partners.start() < partners.end() { ranks(near) } else { 0 };
+            return Route::Split { of, by: ranks(partners.end() * near), apart };
+        }
+        let span = u64::from(shape.group());
+        let domains = u64::from(shape.ranks).div_ceil(span);
+        let reach = (partners.end() + 1) * near;
+        let leaves = partners.into_iter().any(|c| !(c * near).is_multiple_of(domains));
+        let half = reach.div_ceil(2);
+        let d = match half.is_multiple_of(domains) && leaves {
+            true if reach <= span => half - 1,
+            true => half + 1,
+            false => half,
+        };
+        Route::Grow(ranks(d))
+    }
 }
 
 /// K.
@@ -161,6 +188,7 @@ struct Tree {
     collective: Collective,
     ranks: u32,
     radix: u32,
+    edges: Edges,
 }
 
 impl Schedule for Tree {
@@ -175,16 +203,29 @@ impl Schedule for Tree {
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         let Endpoint::Rank(rank) = from else { return };
         let reduces = self.collective == Reduce;
-        let level = if reduces { self.rounds() - 1 - round } else { round };
+        let grows = reduces == (self.edges == Edges::InOrder);
+        let level = if grows { round } else { self.rounds() - 1 - round };
         // Below N, which is a u32.
         let near = self.radix.pow(level as u32);
-        if reduces && near <= rank && rank / near < self.radix {
-            out.push(Endpoint::Rank(rank % near), Op::Reduce, [Run::one(0)]);
-        } else if !reduces && rank < near {
+        let Some(digit) = self.digit(rank, near) else { return };
+        if reduces && digit > 0 {
+            out.push(Endpoint::Rank(rank - digit * near), Op::Reduce, [Run::one(0)]);
+        } else if !reduces && digit == 0 {
             let children = (1..self.radix).map_while(|c| rank.checked_add(c.checked_mul(near)?));
             for child in children.take_while(|&child| child < self.ranks) {
                 out.push(Endpoint::Rank(child), Op::Copy, [Run::one(0)]);
             }
         }
+    }
+}
+
+impl Tree {
+    /// The digit of `rank` at K^j = `near` if it takes part in that round: 0 for a parent.
+    fn digit(self, rank: u32, near: u32) -> Option<u32> {
+        let (digit, other) = match self.edges {
+            Edges::NearFirst => (rank / near, 0),
+            Edges::InOrder => (rank / near % self.radix, rank % near),
+        };
+        (other == 0 && digit < self.radix).then_some(digit)
     }
 }

@@ -78,6 +78,16 @@ pub enum Route {
     },
     /// Rank r < d sends to r + d: a tree that doubles (or, backwards, halves) the active ranks.
     Grow(u32),
+    /// The first rank of every block of `of` ranks sends to the rank `by` < `of` after it, and with
+    /// more than one at once also to those `apart` nearer: a tree whose subtrees are ranges of ranks.
+    Split {
+        /// Ranks in a block.
+        of: u32,
+        /// The distance to the farthest.
+        by: u32,
+        /// The distance between two; 0 if there is one.
+        apart: u32,
+    },
     /// Between rank 0 and ranks of other domains, one after another.
     Root,
     /// Edges of a tree laid in rank order: few cross a domain at once.
@@ -109,6 +119,14 @@ pub struct Step {
     pub one_way: bool,
 }
 
+impl Route {
+    /// A round of a binomial tree whose subtrees are ranges of ranks, over the distance `by`.
+    #[must_use]
+    pub fn halves(by: u32) -> Self {
+        Self::Split { of: by.saturating_mul(2), by, apart: 0 }
+    }
+}
+
 impl Step {
     /// `count` messages of `share` between ranks.
     #[must_use]
@@ -128,7 +146,8 @@ impl Step {
     /// Whether sending ranks receive at the same time; along trees, and at a root, they take turns.
     #[must_use]
     pub fn goes_both_ways(&self) -> bool {
-        !self.one_way && !matches!(self.route, Route::Grow(_) | Route::Root | Route::Tree)
+        let tree = matches!(self.route, Route::Grow(_) | Route::Split { .. } | Route::Tree);
+        !(self.one_way || tree || self.route == Route::Root)
     }
 
     /// The same step, in which no rank sends while it receives.

@@ -41,7 +41,7 @@ fn two_phases<F: Field>(v: &At<F>, messages: F) -> Cost<F> {
 fn scatter(n: u32) -> impl DoubleEndedIterator<Item = Step> {
     (0..ceil_lg(n)).rev().map(move |k| {
         let w = 1 << k;
-        Step::new(1_u32, Share::new(w.min(n - w), n), Route::Grow(w))
+        Step::new(1_u32, Share::new(w.min(n - w), n), Route::halves(w))
     })
 }
 
