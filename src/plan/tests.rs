@@ -33,6 +33,17 @@ fn list(keys: &str) -> Vec<(String, Collective, u32, f64, f64)> {
     calls(&step(keys)).into_iter().map(of).collect()
 }
 
+/// Open MPI's nonoverlapping all-reduce is a reduce and a broadcast: no algorithm of the all-reduce.
+#[test]
+fn a_call_that_is_made_of_other_operations_is_priced() {
+    let keys = "profile = \"ib-hdr\"\ndp = 128\ngpus_per_node = 32\n[[step.x.call]]\nname = \"own\"\n\
+                collective = \"allreduce\"\nsize = \"64KiB\"";
+    let priced = priced(&step(keys));
+    let own = priced.calls.iter().find(|price| price.call.name == "own").unwrap();
+    assert_eq!((own.algorithm.as_str(), own.between), ("nonoverlapping", None));
+    assert!(own.time.0 > 0.0);
+}
+
 #[test]
 fn every_preset_is_read_and_priced() {
     let document = Document::parse(PRESETS).unwrap();
