@@ -164,8 +164,8 @@ fn domain_bound(
         share / (f64::from(tier.ports_of(own, span)) * each)
     };
     Ok(match collective {
-        // Only the root's domain passes it all, and that has the most ranks.
-        C::Scatter | C::Gather => through(most),
+        // Only the root's domain passes it all; others may hold fewer ranks.
+        C::Scatter | C::Gather => through(span),
         _ => through(most).max(through(fewest)),
     })
 }

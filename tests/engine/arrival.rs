@@ -89,7 +89,9 @@ fn random(number: u64) -> String {
 }
 
 /// Algorithms that came after LogGOPSim's times were taken: with them, the numbers would draw others.
-const LATER: [&str; 5] = [
+const LATER: [&str; 7] = [
+    "in-order-binomial",
+    "in-order-knomial",
     "one-shot-multimem",
     "one-shot-multicast",
     "two-shot-one-shot",

@@ -133,8 +133,10 @@ fn sendrecv_is_judged() {
     assert_eq!((code, verdict["verdict"].as_str()), (0, Some("healthy")), "{verdict}");
 }
 
+/// A price alone says nothing of half and twice, but no run is faster than its links: of 24 GB/s, 18.9 leave no
+/// room for a slowdown of 1.5, and 1.6 are not explained.
 #[test]
-fn a_price_alone_says_nothing_of_half_and_twice() {
+fn a_price_alone_is_judged_by_its_links() {
     let ask = |busbw: &str| {
         let words = [
             "compare",
@@ -152,9 +154,7 @@ fn a_price_alone_says_nothing_of_half_and_twice() {
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         (output.status.code().unwrap(), report["runs"][0]["verdict"].clone())
     };
-    // Links that carry 24 GB/s leave no room for a run that was slowed by a half.
     assert_eq!(ask("18.9GB/s"), (0, Value::from("healthy")));
-    assert_eq!(ask("14GB/s"), (3, Value::from("cannot tell")));
     assert_eq!(ask("1.6GB/s"), (1, Value::from("ill")));
 }
 
@@ -246,7 +246,8 @@ fn one_number_is_judged_with_its_band() {
     let (code, run, _) = ask(&["--size", "1GiB", "--busbw", "225GB/s"]);
     assert_eq!((code, run["health"].as_str()), (0, Some("healthy")));
     let (code, run, _) = ask(&["--size", "1GiB", "--busbw", "110GB/s"]);
-    assert_eq!((code, run["side"].as_str()), (1, Some("bandwidth")));
+    // One size has no side.
+    assert_eq!((code, run["side"].as_str()), (1, None));
     // algbw taken for busbw is 8/14 of it.
     let (_, run, _) = ask(&["--size", "1GiB", "--busbw", "128GB/s"]);
     let cause = &run["causes"][0];

@@ -175,8 +175,6 @@ pub struct Expecting<'r> {
     seen: Vec<(Bytes, Seconds)>,
     /// The least time per byte by the machine's parameters, in seconds.
     least: f64,
-    /// The same as a multiple of that before its parameters were changed.
-    links: Ratio,
 }
 
 impl<'r> Expecting<'r> {
@@ -223,9 +221,6 @@ impl<'r> Expecting<'r> {
             Some(stock) if known => Ideal::new(registry, query, stock, None).ok(),
             _ => None,
         };
-        let least_of = |fabric| least(query, fabric);
-        let least = least_of(&machine.fabric);
-        let before = changed.map_or(least, least_of);
         let free = machine.protocol.filter(|_| known).and_then(|_| {
             let machine = Machine { protocol: None, ..machine.clone() };
             Ruler::new(&Query { machine, ..query.clone() })
@@ -242,8 +237,7 @@ impl<'r> Expecting<'r> {
             transfer,
             unseen: false,
             seen: query.seen.iter().copied().filter(|s| s.0.0 > 0 && s.1.0 > 0.0).collect(),
-            links: Ratio(if least > 0.0 && before > 0.0 { least / before } else { 1.0 }),
-            least,
+            least: least(query, &machine.fabric),
             ideal,
             is_given: machine.stock.is_none(),
             on_hosts: matches!(query.nodes_are, Some(NodesAre::Hosts { .. })),
@@ -304,13 +298,14 @@ impl<'r> Expecting<'r> {
     }
 
     /// What the links take for the least data that any algorithm moves: at their line rate where that is
-    /// known, else by the machine's parameters, unless these were fitted and have errors of their own.
+    /// known and not changed, else by the machine's parameters, unless these were fitted and have errors of
+    /// their own.
     #[inline]
     fn floor(&self, size: Bytes) -> Seconds {
         match &self.transfer {
-            Some(transfer) => transfer.floor(size) * self.links,
-            None if self.fit.is_some() => Seconds(0.0),
-            None => Seconds(self.least * size.0 as f64),
+            Some(transfer) if self.stock.is_none() => transfer.floor(size),
+            _ if self.fit.is_some() => Seconds(0.0),
+            _ => Seconds(self.least * size.0 as f64),
         }
     }
 

@@ -11,8 +11,7 @@ use super::features::{Class, Net};
 use super::model::{Band, Bands, Gain, Learned, Model};
 use super::series::Series;
 
-pub(super) static LEARNED: Learned =
-    Learned { families: [COLLECTIVES, EXCHANGES, SENDS] };
+pub(super) static LEARNED: Learned = Learned { families: [COLLECTIVES, EXCHANGES, SENDS] };
 
 #[rustfmt::skip]
 const COLLECTIVES: Model = Model {
