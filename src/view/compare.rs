@@ -110,13 +110,14 @@ fn verdict(run: &RunView) -> String {
     let late = run.points.iter().filter(|p| p.measured_s > p.high_s).count();
     let health = match (run.verdict, run.health) {
         (Ruling::Healthy, _) => {
-            let excluded = run.points.iter().filter(|p| p.measured_s < SLOWDOWN * p.low_s).count();
+            let excluded =
+                run.points.iter().filter(|p| p.measured_s < SLOWDOWN.0 * p.low_s).count();
             let part = match excluded {
                 0 => " by the rate of the NICs".to_owned(),
                 part if part < all => format!(" at {part} of {all} sizes"),
                 _ => String::new(),
             };
-            format!(": a slowdown of {SLOWDOWN} would have been seen{part}")
+            format!(": a slowdown of {} would have been seen{part}", SLOWDOWN.0)
         }
         (_, Health::Slow) => ": slow".to_owned(),
         (_, Health::TooFast) => {
@@ -127,7 +128,7 @@ fn verdict(run: &RunView) -> String {
             format!(": less than one in ten healthy runs takes this long at {late} of {all} sizes")
         }
         (_, Health::Healthy) => {
-            format!(": a healthy run may take this long, and so may one slowed by {SLOWDOWN}")
+            format!(": a healthy run may take this long, and so may one slowed by {}", SLOWDOWN.0)
         }
     };
     format!(

@@ -21,8 +21,7 @@ mod suspects;
 mod two;
 
 pub use fleet::{Fleet, Host, LEAST_HOSTS, Threshold, fleet};
-pub use ruling::Ruling;
-pub(crate) use ruling::SLOWDOWN;
+pub use ruling::{Ruling, SLOWDOWN};
 pub use run::{Run, runs};
 pub use shape::{Break, Side};
 pub use two::{Region, Two, two};

@@ -7,7 +7,7 @@
 //! tell": half and twice the time are both possible.
 
 use super::{Facts, Health, Point, shape};
-use crate::base::quantity::Bytes;
+use crate::base::quantity::{Bytes, Ratio};
 use crate::base::stats::median;
 use crate::machine::profile::NetworkKind;
 use crate::measure::expect::Basis;
@@ -40,7 +40,7 @@ impl Ruling {
 }
 
 /// The slowdown that a healthy verdict rules out.
-pub(crate) const SLOWDOWN: f64 = 1.5;
+pub const SLOWDOWN: Ratio = Ratio(1.5);
 
 /// By how much two healthy machines of one kind differ at a size, as a logarithm; 0 for a machine's own
 /// runs.
@@ -80,13 +80,15 @@ pub(super) fn rule(points: &[Point], health: Health, facts: &Facts, no_call: boo
     if points.iter().any(Point::is_late) {
         return Ruling::CannotTell;
     }
-    let all = rules_out(largest) && present.all(|r| rules_out(r) || width(r) > 2.0 * SLOWDOWN.ln());
+    let all =
+        rules_out(largest) && present.all(|r| rules_out(r) || width(r) > 2.0 * SLOWDOWN.0.ln());
     if all { Ruling::Healthy } else { Ruling::CannotTell }
 }
 
 /// Whether sizes this far off cannot come from a slowed run.
 fn rules_out(region: &[&Point]) -> bool {
-    let over = |p: &&Point| p.error() - SLOWDOWN.ln() - (p.expected.low.0 / p.expected.time.0).ln();
+    let over =
+        |p: &&Point| p.error() - SLOWDOWN.0.ln() - (p.expected.low.0 / p.expected.time.0).ln();
     median(region.iter().map(over).collect()).is_some_and(|over| over < 0.0)
 }
 
