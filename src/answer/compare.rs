@@ -21,6 +21,8 @@ pub struct Compare {
     pub machine: String,
     /// How it was chosen: `default`, `--on` or `flags`.
     pub chosen: &'static str,
+    /// Parameters given in place of the machine's: `inter.bw 24 GB/s`.
+    pub given: Vec<String>,
     /// One for each collective, number of ranks and type of elements.
     pub runs: Vec<RunView>,
     /// Whether every run is healthy.
@@ -228,7 +230,7 @@ pub fn run(
 /// All runs of a comparison with `machine`.
 #[must_use]
 pub fn compare(
-    (machine, chosen): (String, &'static str),
+    (machine, chosen, given): (String, &'static str, Vec<String>),
     mut runs: Vec<RunView>,
     left_out: Vec<String>,
 ) -> Compare {
@@ -248,6 +250,7 @@ pub fn compare(
         schema: "collcost/compare/1",
         machine,
         chosen,
+        given,
         runs,
         healthy,
         verdict,

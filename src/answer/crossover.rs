@@ -28,6 +28,8 @@ pub struct Crossover {
     pub machine: String,
     /// How it was chosen: `default`, `--on` or `flags`.
     pub chosen: &'static str,
+    /// Parameters given in place of the machine's: `inter.bw 24 GB/s`.
+    pub given: Vec<String>,
     /// The id of the algorithm that wins below.
     pub below: &'static str,
     /// The id of the algorithm that wins above.
@@ -105,6 +107,8 @@ pub struct Intervals {
     pub machine: String,
     /// How it was chosen: `default`, `--on` or `flags`.
     pub chosen: &'static str,
+    /// Parameters given in place of the machine's: `inter.bw 24 GB/s`.
+    pub given: Vec<String>,
     /// The library commonly used on it.
     pub library: Option<String>,
     /// `size` or `ranks`.
@@ -142,6 +146,7 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
         ranks: query.shape.ranks,
         machine: query.machine.name.clone(),
         chosen: query.machine.chosen,
+        given: query.machine.given_in_words(),
         below: id(below),
         above: id(above),
         size_bytes: size.map(|s| s.0),
@@ -192,6 +197,7 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
         collective: query.shape.collective,
         machine: query.machine.name.clone(),
         chosen: query.machine.chosen,
+        given: query.machine.given_in_words(),
         library: query.machine.library.clone(),
         over: Over::Size,
         ranks: Some(query.shape.ranks),
@@ -235,6 +241,7 @@ pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Res
         collective: first.shape.collective,
         machine: first.machine.name.clone(),
         chosen: first.machine.chosen,
+        given: first.machine.given_in_words(),
         library: first.machine.library.clone(),
         over: Over::Ranks,
         ranks: None,

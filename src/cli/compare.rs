@@ -17,7 +17,7 @@ use collcost::answer;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use collcost::machine::query::DEFAULT_CHOSEN;
+use collcost::machine::query::{DEFAULT_CHOSEN, Machine};
 use collcost::machine::sample::DataType;
 use collcost::measure::logs::{Asked, Evidence, Imported};
 use collcost::measure::verdict::{Facts, Ruling, Run, Typed, judge, two};
@@ -147,11 +147,12 @@ impl Args {
             runs.iter_mut().for_each(|run| run.facts.evidence.add(&said));
         }
         let registry = Registry::builtin();
-        let mut machine = (String::new(), DEFAULT_CHOSEN);
+        let mut machine = (String::new(), DEFAULT_CHOSEN, Vec::new());
         let mut shown = Vec::with_capacity(runs.len());
         for run in runs {
             let query = self.query(&run)?;
-            machine = (query.machine.name.clone(), query.machine.chosen);
+            let Machine { name, chosen, .. } = &query.machine;
+            machine = (name.clone(), *chosen, query.machine.given_in_words());
             let place =
                 || run.file.clone().unwrap_or_else(|| format!("compare {}", run.collective));
             run.facts.refuse_default(&query).map_err(|e| {

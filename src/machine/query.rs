@@ -427,7 +427,8 @@ impl Machine {
     }
 
     /// What was given in place of the profile's: `inter.bw 24 GB/s`.
-    pub(crate) fn given_in_words(&self) -> Vec<String> {
+    #[must_use]
+    pub fn given_in_words(&self) -> Vec<String> {
         let fabric = &self.fabric;
         let in_words =
             |figure: Figure| Some(format!("{} {}", figure.name(fabric), figure.get(fabric)?));

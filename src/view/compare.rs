@@ -14,7 +14,7 @@ use super::gauges::{end, gauge, labels};
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::compare::{Compare, LostView, RegionView, RunView, TwoView};
-use crate::answer::named;
+use crate::answer::{named, with_given};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::machine::query::DEFAULT_CHOSEN;
 use crate::measure::verdict::{Health, Ruling, SLOWDOWN, Side};
@@ -44,11 +44,12 @@ const POINT: &[&str] = &[
 /// The verdict of every run.
 pub fn compare(report: &Compare) -> Page {
     let mut page = Page::default();
+    let machine = with_given(&report.machine, &report.given);
     for (i, run) in report.runs.iter().enumerate() {
         if i > 0 {
             page.gap();
         }
-        one(&mut page, run, &named(&report.machine, report.chosen == DEFAULT_CHOSEN));
+        one(&mut page, run, &named(&machine, report.chosen == DEFAULT_CHOSEN));
     }
     for lost in &report.lost {
         page.entry("lost     ", lost_words(lost));

@@ -4,7 +4,7 @@ use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::library;
 use super::{Look, counted};
-use crate::answer::{Crossover, Intervals, Over, named};
+use crate::answer::{Crossover, Intervals, Over, named, with_given};
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::machine::query::DEFAULT_CHOSEN;
 
@@ -12,7 +12,8 @@ use crate::machine::query::DEFAULT_CHOSEN;
 pub fn pair(report: &Crossover) -> Page {
     let mut page = Page::default();
     let Crossover { below, above, ranks, .. } = report;
-    let machine = named(&report.machine, report.chosen == DEFAULT_CHOSEN);
+    let machine = with_given(&report.machine, &report.given);
+    let machine = named(&machine, report.chosen == DEFAULT_CHOSEN);
     match (report.size_bytes, report.time_s) {
         (Some(size), Some(time)) => {
             let (size, time) = (Volume(size), Seconds(time));
@@ -48,7 +49,8 @@ pub fn intervals(report: &Intervals, look: Look) -> Page {
         _ => String::new(),
     };
     let name = report.collective.name();
-    let machine = named(&report.machine, report.chosen == DEFAULT_CHOSEN);
+    let machine = with_given(&report.machine, &report.given);
+    let machine = named(&machine, report.chosen == DEFAULT_CHOSEN);
     page.line(format!("{name} over {}, {at}, machine {machine}", report.over.id()));
     page.gap();
     if !report.runs.is_empty() {

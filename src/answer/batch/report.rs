@@ -16,7 +16,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::library::{Call, policy};
 use crate::machine::profile::Profile;
-use crate::machine::query::Query;
+use crate::machine::query::{Machine, Query};
 use crate::machine::sample::DataType;
 use crate::measure::expect::site;
 use crate::measure::verdict::{Facts, judge};
@@ -96,7 +96,8 @@ impl Batch {
         let facts = Facts::default();
         let verdict = judge(&self.registry, &query, dtype, false, &times, &facts)?;
         let run = answer::compare::run(verdict, &query, dtype, None, &[]);
-        let machine = (query.machine.name.clone(), query.machine.chosen);
+        let Machine { name, chosen, .. } = &query.machine;
+        let machine = (name.clone(), *chosen, query.machine.given_in_words());
         write(out, "compare", &answer::compare::compare(machine, vec![run], Vec::new()))
     }
 

@@ -106,8 +106,8 @@ pub struct Threshold {
 }
 
 /// The threshold of `gate` for each budget of a collective with a size: the rate at the slow end of
-/// the expectation, in the gate's own terms. A gate asks whether a machine is healthy, so the budget's limit, which
-/// may be lenient or out of reach, plays no part.
+/// the expectation, in the gate's own terms. A gate asks whether a machine is healthy, so the budget's
+/// limit, which may be lenient or out of reach, plays no part.
 ///
 /// # Errors
 /// A parameter that the expectation needs is unknown.

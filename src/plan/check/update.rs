@@ -15,7 +15,8 @@ pub struct Edited {
 }
 
 /// New texts for the files of `checked`, with limits `margin` beyond the worse end of what is judged,
-/// so that each budget holds until that moves by more: 0.1 is 10 %. `texts` are the files as they were read. Budgets of logs have no limit to write.
+/// so that each budget holds until that moves by more: 0.1 is 10 %. `texts` are the files as they were
+/// read. Budgets of logs have no limit to write.
 #[must_use]
 pub fn update(checked: &Checked, texts: &[(String, String)], margin: Ratio) -> Vec<Edited> {
     let mut edited = Vec::new();

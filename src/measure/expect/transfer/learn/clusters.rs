@@ -29,6 +29,8 @@ pub(super) struct Cluster {
     /// The source of the measurements.
     source: String,
     pub(super) old: bool,
+    /// Far from the others for an unknown reason: it teaches what its board does, and no constants.
+    pub(super) unlike: bool,
     pub(super) curves: Vec<Curve>,
 }
 
@@ -74,6 +76,8 @@ struct Entry {
     published: Option<String>,
     #[serde(default)]
     old: bool,
+    #[serde(default)]
+    unlike: bool,
     source: String,
     curves: Vec<Stored>,
 }
@@ -178,6 +182,7 @@ impl Entry {
             published: self.published,
             source: self.source,
             old: self.old,
+            unlike: self.unlike,
         })
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Line {
     pub(super) asked: Asked,
     /// Slower to start, like software from before 2024.
     pub(super) old: bool,
+    /// Without a part in the constants.
+    pub(super) unlike: bool,
     /// The series that will be learned; its residuals are still zero.
     pub(super) series: Series,
     /// The octaves with ln µs.
@@ -53,14 +55,15 @@ impl Evidence {
         for (i, cluster) in clusters.all.iter().enumerate() {
             for curve in &cluster.curves {
                 let Some(asked) = curve.asked(family) else { continue };
-                let key = (cluster.machine.clone(), asked.what, curve.ranks, curve.nodes);
+                let (own, is) = (cluster.machine.clone(), cluster.unlike);
+                let key = (own, asked.what, curve.ranks, curve.nodes, is);
                 found.entry(key).or_insert((i, Vec::new())).1.push((asked, curve));
             }
         }
         let mut machines: Vec<String> = found.keys().map(|k| k.0.clone()).collect();
         machines.dedup();
         let (mut lines, mut starts, mut count) = (Vec::new(), Vec::new(), 0);
-        for ((machine, what, ranks, nodes), (cluster, curves)) in found {
+        for ((machine, what, ranks, nodes, unlike), (cluster, curves)) in found {
             let cluster = &clusters.all[cluster];
             let features = features(&cluster.profile, ranks / nodes)
                 .map_err(|e| e.at(format!("evidence of {}", cluster.name)))?;
@@ -79,6 +82,7 @@ impl Evidence {
                 machine: machines.iter().position(|m| *m == machine).unwrap_or(0),
                 asked: curves[0].0,
                 old: cluster.old && features.generation > YOUNG,
+                unlike,
                 series: Series {
                     class: features.class,
                     generation: features.generation,

@@ -119,7 +119,8 @@ pub(super) fn ln_us(base: &Base, octave: f64) -> f64 {
 
 /// The constants of all lines for which `which` holds, begun at `from`.
 pub(super) fn fit(evidence: &Evidence, which: impl Fn(&Line) -> bool, from: &Logs) -> Logs {
-    let lines: Vec<&Line> = evidence.lines.iter().filter(|l| which(l)).collect();
+    let lines = evidence.lines.iter().filter(|l| !l.unlike && which(l));
+    let lines: Vec<&Line> = lines.collect();
     let mut crowd = vec![0.0; evidence.machines.len()];
     for line in &lines {
         crowd[line.machine] += line.values.len() as f64;
