@@ -61,15 +61,20 @@ impl Point {
     /// No healthy machine of the kind is known to take longer than this.
     #[must_use]
     pub fn limit(&self) -> Seconds {
-        let high = (self.expected.high.0 / self.expected.time.0).ln();
+        let high = self.slow_end();
         let reach = (SURE * high).max(LEAST_REACH).max(self.doubt);
         self.expected.time * Ratio((shape::BANDS * reach).exp())
+    }
+
+    /// How far the band extends to slower times, as a logarithm.
+    fn slow_end(&self) -> f64 {
+        (self.expected.high.0 / self.expected.time.0).ln()
     }
 
     /// Whether fewer than one in ten runs of healthy machines of the kind take as long. The band of a
     /// machine's own runs is their noise, which one size of ten leaves without a fault.
     fn is_late(&self) -> bool {
-        let high = (self.expected.high.0 / self.expected.time.0).ln().max(self.doubt);
+        let high = self.slow_end().max(self.doubt);
         match self.expected.basis {
             Basis::Measured => self.measured > self.limit(),
             _ => self.error() > high,

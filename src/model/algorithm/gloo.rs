@@ -35,7 +35,7 @@ mod binary_blocks;
 
 use super::rounds::{
     back, digit_steps, digits, exchange_turns, gather_cost, gather_sent, gather_steps, is_one_half,
-    lanes, on, repeat, shift_turns,
+    lanes, log, on, repeat, shift_turns,
 };
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllReduce;
@@ -424,8 +424,3 @@ fn levels(shape: &Shape) -> u32 {
 
 static LOG: Named =
     Named { name: "log", means: "log(B, N) = lg N/lg B, a whole number", rule: log };
-
-fn log(arguments: &[u64]) -> u64 {
-    let &[base, n] = arguments else { return 0 };
-    digits(n, base).unwrap_or(0).into()
-}

@@ -10,7 +10,7 @@
 //! per step; on K − 1 ports m(α + M/BW). `radix` is K, 4 by default; K = 2 is recursive doubling.
 //! One half-duplex port takes ×2 for pairs, ×3 at most otherwise. MPICH ships it as `recexch`.
 
-use super::rounds::{digit_steps, digits, exchange_turns, lanes, shift_turns};
+use super::rounds::{digit_steps, digits, exchange_turns, lanes, log, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Share, Step};
 use crate::base::collective::Collective::AllReduce;
 use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape};
@@ -103,8 +103,3 @@ fn levels(shape: &Shape) -> u32 {
 
 static LOG: Named =
     Named { name: "log", means: "log(k, N) = lg N/lg k, a whole number", rule: log };
-
-fn log(arguments: &[u64]) -> u64 {
-    let &[base, n] = arguments else { return 0 };
-    digits(n, base).unwrap_or(0).into()
-}

@@ -122,6 +122,12 @@ pub(super) fn digits(n: u64, base: u64) -> Option<u32> {
     (base >= 2 && last == n).then_some(m as u32)
 }
 
+/// The same as the rule of a function log(base, n) in formulas.
+pub(super) fn log(arguments: &[u64]) -> u64 {
+    let &[base, n] = arguments else { return 0 };
+    digits(n, base).unwrap_or(0).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -292,9 +292,11 @@ impl Transfer {
 /// benchmarks begin.
 fn rise(base: &Base, residual: &mut [f64; OCTAVES]) {
     let ln = |octave: usize| base.time((octave as f64).exp2()).ln();
+    let mut above = residual[SMALL] + ln(SMALL);
     for octave in (0..SMALL).rev() {
-        let most = residual[octave + 1] + ln(octave + 1) - ln(octave);
-        residual[octave] = residual[octave].min(most);
+        let own = ln(octave);
+        residual[octave] = residual[octave].min(above - own);
+        above = residual[octave] + own;
     }
 }
 

@@ -1,4 +1,4 @@
-//! The built-in measured clusters: the files of `evidence/`.
+//! The built-in measured clusters: the TOML files of `evidence/`.
 
 use serde::Deserialize;
 
