@@ -43,7 +43,13 @@ impl Estimate<f64> {
             return Self { value, low: value, high: value };
         }
         let (low, high) = (quantile(&draws, 0.025), quantile(&draws, 0.975));
-        Self { value, low: low.min(value), high: high.max(value) }
+        Self { value, low: low.min(value), high: high.max(value) }.positive()
+    }
+
+    /// Times, rates and their parts are never negative, however wide the interval; and their inverse is
+    /// never infinite.
+    fn positive(self) -> Self {
+        Self { low: self.low.max(1e-3 * self.value), ..self }
     }
 
     /// The same with the draws moved away from the value by [`widening`].
@@ -56,7 +62,7 @@ impl Estimate<f64> {
     pub(super) fn beside(self, part: f64) -> Self {
         let add = |half: f64| half.hypot(part * self.value);
         let Self { value, low, high } = self;
-        Self { value, low: value - add(value - low), high: value + add(high - value) }
+        Self { value, low: value - add(value - low), high: value + add(high - value) }.positive()
     }
 
     /// Half the width over the value.
@@ -111,4 +117,17 @@ pub(super) fn groups<K: PartialEq>(marks: impl Iterator<Item = K>) -> Vec<Vec<us
         }
     }
     groups.into_iter().map(|(_, places)| places).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cause_makes_an_interval_negative() {
+        let narrow = Estimate { value: 0.7, low: 0.6, high: 0.8 };
+        for wide in [narrow.beside(1.08), Estimate::widened(0.7, vec![0.1, 0.7, 1.3], 4.0)] {
+            assert!(wide.low > 0.0 && wide.low < 0.6 && wide.high > 0.8, "{wide:?}");
+        }
+    }
 }

@@ -23,12 +23,7 @@ impl DeviceFit {
     #[must_use]
     pub fn bandwidth(&self) -> Option<Estimate<Bandwidth>> {
         let slope = self.ladder.last()?;
-        let rate = |seconds: f64| Bandwidth(1.0 / seconds.max(1e-3 * slope.value.0));
-        (slope.value.0 > 0.0).then(|| Estimate {
-            value: rate(slope.value.0),
-            low: rate(slope.high.0),
-            high: rate(slope.low.0),
-        })
+        (slope.value.0 > 0.0).then(|| slope.bandwidth())
     }
 }
 

@@ -611,10 +611,7 @@ impl Work<'_> {
     /// A parameter with its interval, if the machine changed by a part of it.
     fn estimate(&self, of: impl Fn(&[f64; nnls::MOST]) -> f64, moved: f64) -> Estimate<f64> {
         let draws = self.draws.iter().map(|d| of(&d.x)).collect();
-        let Estimate { value, low, high } =
-            Estimate::widened(of(&self.model.x), draws, self.widening).beside(moved);
-        // A coefficient is never negative, however wide its interval; its inverse is never infinite.
-        Estimate { value, low: low.max(value * 1e-3), high }
+        Estimate::widened(of(&self.model.x), draws, self.widening).beside(moved)
     }
 
     fn line(&self) -> Line {

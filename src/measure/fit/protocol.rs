@@ -311,7 +311,6 @@ fn protocol(points: &[Point], times: u32, seed: u64) -> Option<Protocol> {
     draws(&groups, times, &mut Random::new(seed), |drawn| fits.push(rows.fit(drawn)));
     let estimate =
         |i: usize| Estimate::widened(x[i], fits.iter().map(|fit| fit[i]).collect(), wider);
-    let positive = |e: Estimate<f64>| Estimate { low: e.low.max(0.0), ..e };
     let mut algos: Vec<Algo> = points.iter().map(|p| p.chosen.algo).collect();
     algos.sort_unstable();
     algos.dedup();
@@ -319,10 +318,9 @@ fn protocol(points: &[Point], times: u32, seed: u64) -> Option<Protocol> {
     Some(Protocol {
         proto: points[0].chosen.proto,
         algos,
-        launch: positive(estimate(0)).map(Seconds),
-        alpha: (rows.p == 3).then(|| positive(estimate(2)).map(Seconds)),
-        // The interval of a rate must not reach infinity.
-        beta: Estimate { low: estimate(1).low.max(1e-3 * x[1]), ..estimate(1) }.map(SecondsPerByte),
+        launch: estimate(0).map(Seconds),
+        alpha: (rows.p == 3).then(|| estimate(2).map(Seconds)),
+        beta: estimate(1).map(SecondsPerByte),
         from: sizes().min()?,
         to: sizes().max()?,
         points: points.len(),
