@@ -445,10 +445,29 @@ fn block_flows(route: Route, n: u32, span: u32) -> u32 {
             let last = alike(of, span).saturating_add(1).min(n.div_ceil(span));
             u32::from((1..last).any(crosses))
         }
+        Route::Heap { first, end, both } => {
+            // The children of a domain's ranks are a range, and only the first domain has any of them.
+            // Those of the first domains that send in this range are as many as of any other.
+            let (n, first, end, span) = (u64::from(n), first.into(), end.into(), u64::from(span));
+            let leaves = |domain: u64| {
+                let own = if domain == 0 { span } else { 2 * domain * span + 1 };
+                let beyond = 2 * (domain + 1) * span + 1;
+                beyond.min(end).min(n).saturating_sub(own.max(first))
+            };
+            let sends = first.saturating_sub(1) / (2 * span);
+            let most = (sends..sends + 3).map(leaves).max().unwrap_or(0);
+            one_child_or_both(most, both)
+        }
         Route::Tree | Route::Root => 1,
         Route::All => span.saturating_mul(n - span),
         Route::Switch => 0,
     }
+}
+
+/// Messages at once of a heap, of which both children's leave a domain.
+fn one_child_or_both(leaving: u64, both: bool) -> u32 {
+    let at_once = if both { leaving } else { leaving.div_ceil(2) };
+    u32::try_from(at_once).unwrap_or(u32::MAX)
 }
 
 fn offset_flows(d: u32, n: u32, span: u32) -> u32 {
@@ -475,6 +494,12 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
             let period = num_integer::lcm(u64::from(of), u64::from(domains));
             let senders = u64::from(n.saturating_sub(by)).div_ceil(period);
             return if by % domains == 0 { 0 } else { senders.min(span.into()) as u32 };
+        }
+        Route::Heap { first, end, both } => {
+            let parents = (end.min(n) / 2).saturating_sub(first.saturating_sub(1) / 2);
+            // Of two domains, each rank has one of its children in its own.
+            let out = if domains == 2 { 1 } else { 2 };
+            return one_child_or_both(u64::from(parents.div_ceil(domains)) * out, both);
         }
         Route::Offset(d) | Route::Xor(d) | Route::Grow(d) => d,
         Route::Offsets { first, last } if first == last => first,
@@ -564,6 +589,36 @@ mod tests {
                         let most = (0..domains).map(out).max().unwrap_or(0);
                         assert_eq!(cyclic_flows(split, n, span) as usize, most, "{n} {span} {of}");
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn edges_of_a_heap_are_counted() {
+        for n in 3..=200_u32 {
+            for span in (2..40).filter(|&span| span < n) {
+                let levels = (1..=n.ilog2()).map(|k| ((1 << k) - 1, (2 << k) - 1));
+                for (first, end) in levels.chain([(1, n)]) {
+                    let edges = || (first..end.min(n)).map(|child| ((child - 1) / 2, child));
+                    let most = |domain: &dyn Fn(u32) -> u32| {
+                        let mut out = vec![0_u32; n as usize];
+                        for (parent, child) in edges() {
+                            out[domain(parent) as usize] +=
+                                u32::from(domain(parent) != domain(child));
+                        }
+                        out.into_iter().max().unwrap_or(0)
+                    };
+                    let heap = Route::Heap { first, end, both: true };
+                    assert_eq!(
+                        block_flows(heap, n, span),
+                        most(&|r| r / span),
+                        "{n} {span} {first}"
+                    );
+                    // In turn: one rank's two more at most, where a level does not fill all domains.
+                    let domains = n.div_ceil(span);
+                    let (said, counted) = (cyclic_flows(heap, n, span), most(&|r| r % domains));
+                    assert!((counted..=counted + 2).contains(&said), "{n} {span} {first}");
                 }
             }
         }

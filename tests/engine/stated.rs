@@ -182,6 +182,7 @@ fn steps(name: &str, shape: Shape) -> String {
             Route::Folded { distance, pairs } => format!("^{distance}@{pairs}"),
             Route::Grow(by) => format!("grow {by}"),
             Route::Split { of, by, .. } => format!("split {of} {by}"),
+            Route::Heap { first, end, .. } => format!("heap {first} {end}"),
             other => format!("{other:?}"),
         };
         let (share, added) = (step.share.exact(), step.reduced.exact());

@@ -95,7 +95,17 @@ impl ClosedForm for Heap {
             n if Self::waits(shape) => reach(n) + floor_lg(n) - 2,
             n => reach(n),
         };
-        one_way_steps(shape, Self::period(shape), length, emit);
+        let p = shape.segments();
+        let step = |count: u32, route| {
+            let step = Step::new(u64::from(count), Share::new(1_u32, p), route);
+            let added = if shape.collective == Reduce { added_at_once(shape) } else { 0 };
+            step.reducing_share(Share::new(added, p))
+        };
+        down(shape, length).for_each(|(count, route)| emit(step(count, route)));
+        if p > 1 {
+            let step = step(Self::period(shape), all_levels(shape));
+            emit(Step { count: step.count * u64::from(p - 1), ..step });
+        }
     }
 
     fn is_pipelined(&self) -> bool {
@@ -377,9 +387,32 @@ fn one_way<F: Field>(v: &At<F>, period: u32, length: F) -> Cost<F> {
     if v.shape.collective != Reduce {
         return cost;
     }
-    let at_once = if serves_both(&v.shape) { children(&v.shape) } else { 1 };
-    let added = F::int(at_once.into()) * cost.clone().total().beta;
+    let added = F::int(added_at_once(&v.shape).into()) * cost.clone().total().beta;
     cost.reducing(added)
+}
+
+/// Vectors that a rank of a reduce adds at once.
+fn added_at_once(shape: &Shape) -> u32 {
+    if serves_both(shape) { children(shape) } else { 1 }
+}
+
+/// All edges of a heap, in the slots in which every level works.
+fn all_levels(shape: &Shape) -> Route {
+    Route::Heap { first: 1, end: shape.ranks, both: serves_both(shape) }
+}
+
+/// The levels of a heap from the root down, with the slots that a segment takes from each to the next:
+/// `length` in all, at least one each.
+fn down(shape: &Shape, length: u32) -> impl DoubleEndedIterator<Item = (u32, Route)> + use<> {
+    let (ranks, both) = (shape.ranks, serves_both(shape));
+    let levels = floor_lg(ranks);
+    let more = length.div_ceil(levels.max(1)).saturating_sub(1);
+    (1..=levels).map(move |level| {
+        let first = (1_u32 << level) - 1;
+        let route = Route::Heap { first, end: ranks.min(2 * first + 1), both };
+        let left = length.saturating_sub(levels + more * (level - 1));
+        (1 + more.min(left), route)
+    })
 }
 
 fn one_way_steps(shape: &Shape, period: u32, length: u32, emit: &mut dyn FnMut(Step)) {
@@ -389,8 +422,7 @@ fn one_way_steps(shape: &Shape, period: u32, length: u32, emit: &mut dyn FnMut(S
     if shape.collective != Reduce {
         return emit(step);
     }
-    let at_once = if serves_both(shape) { children(shape) } else { 1 };
-    emit(step.reducing_share(Share::new(at_once, p)));
+    emit(step.reducing_share(Share::new(added_at_once(shape), p)));
 }
 
 /// Extra slots of the first segment where each message goes as soon as it can.
@@ -440,21 +472,37 @@ fn up_and_down<F: Field>(v: &At<F>, one_port: F) -> Cost<F> {
 }
 
 fn up_and_down_steps(shape: &Shape, one_port: u32, emit: &mut dyn FnMut(Step)) {
-    let (n, p) = (shape.ranks, u64::from(shape.segments()));
+    let (n, p) = (shape.ranks, shape.segments());
     let (period, length) = plan(shape);
     let (length, first) = match length {
         Length::Levels => (2 * floor_lg(n), children(shape) * floor_lg(n)),
         Length::Reach(times) => (times * reach(n), reach(n)),
         Length::OnePort => (one_port, reach(n)),
     };
-    let slots = u64::from(period) * (p - 1) + u64::from(length);
-    let added = u64::from(children(shape)) * (p - 1) + u64::from(first);
-    // Slots in which the busiest rank adds two, one or no segments.
+    // `first` of the additions come on the way up, the rest with every further segment.
+    let (up, mut left) = (length - length / 2, first);
+    let most = first.div_ceil(up);
+    for (slots, route) in down(shape, up).rev() {
+        let added = left.min(most * slots);
+        left -= added;
+        adding(slots.into(), added.into(), p, route, emit);
+    }
+    for (slots, route) in down(shape, length / 2) {
+        adding(slots.into(), 0, p, route, emit);
+    }
+    let further = u64::from(p - 1);
+    let added = further * u64::from(children(shape));
+    adding(further * u64::from(period), added, p, all_levels(shape), emit);
+}
+
+/// `slots` messages of one of `p` segments, in which a rank adds `added` segments: two, one or none at
+/// a time.
+fn adding(slots: u64, added: u64, p: u32, route: Route, emit: &mut dyn FnMut(Step)) {
     let two = added.saturating_sub(slots);
     let one = added - 2 * two;
     for (count, added) in [(two, 2_u32), (one, 1), (slots - two - one, 0)] {
         if count > 0 {
-            let step = Step::new(count, Share::new(1_u32, p), Route::Tree);
+            let step = Step::new(count, Share::new(1_u32, p), route);
             emit(step.reducing_share(Share::new(added, p)));
         }
     }

@@ -88,6 +88,15 @@ pub enum Route {
         /// The distance between two; 0 if there is one.
         apart: u32,
     },
+    /// Rank ⌊(i − 1)/2⌋ sends to rank i, for all i from `first` on and below `end`: levels of a heap.
+    Heap {
+        /// The first rank that is sent to.
+        first: u32,
+        /// The rank after the last.
+        end: u32,
+        /// Whether a rank sends to both of its children at once, instead of one after the other.
+        both: bool,
+    },
     /// Between rank 0 and ranks of other domains, one after another.
     Root,
     /// Edges of a tree laid in rank order: few cross a domain at once.
@@ -146,8 +155,11 @@ impl Step {
     /// Whether sending ranks receive at the same time; along trees, and at a root, they take turns.
     #[must_use]
     pub fn goes_both_ways(&self) -> bool {
-        let tree = matches!(self.route, Route::Grow(_) | Route::Split { .. } | Route::Tree);
-        !(self.one_way || tree || self.route == Route::Root)
+        let tree = matches!(
+            self.route,
+            Route::Grow(_) | Route::Split { .. } | Route::Heap { .. } | Route::Tree | Route::Root
+        );
+        !(self.one_way || tree)
     }
 
     /// The same step, in which no rank sends while it receives.
