@@ -6,10 +6,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Amount, BUILTIN, Call, Date, Figure, Links, Profile, Quality, letters, same};
+use super::{Amount, BUILTIN, Call, Date, Figure, Links, Profile, Quality, builtin, letters, same};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
 use crate::base::text_pos::{Document, Place, Refused, advice};
+use crate::model::algorithm::Library;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -201,6 +202,20 @@ impl Check<'_> {
                 let what = format!("`{alias}` is given twice");
                 self.say(Kind::Contradictory, &format!("aliases.{i}"), what, "");
             }
+        }
+        self.library();
+    }
+
+    /// A library that no machine here has may be a slip of the pen, or one of which nothing is known.
+    fn library(&mut self) {
+        let Some(library) = &self.profile.library else { return };
+        let mut known = builtin::libraries();
+        known.extend(Library::ALL.iter().map(|l| l.id().to_owned()));
+        if !known.contains(library) {
+            let known: Vec<&str> = known.iter().map(String::as_str).collect();
+            let what = format!("nothing is known of a library called `{library}`");
+            self.say(Kind::Suspicious, "library", what, &advice(library, &known));
+            self.last_is_a_warning();
         }
     }
 

@@ -7,7 +7,8 @@
 //!
 //! The file that names the parts overrides them. A parameter is replaced as a whole, with its
 //! source. A bandwidth also replaces the efficiency, which belongs to that rate only. Launch and
-//! curves belong to a library: a machine that runs another library does not take them over.
+//! curves belong to a library: a machine that runs another library does not take them over. NCCL finds
+//! the same graphs on machines of the same parts.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -15,9 +16,10 @@ use std::str::FromStr;
 
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
 
-use super::builtin::{self, NETWORKS, NODES};
+use super::builtin::{self, BUILTIN, NETWORKS, NODES};
 use super::{
-    Call, Discipline, Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves,
+    Call, Discipline, Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind,
+    curves, letters,
 };
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Ratio, Seconds, SecondsPerByte};
@@ -128,11 +130,35 @@ pub fn networks() -> impl Iterator<Item = &'static str> {
     NETWORKS.iter().map(|&(id, _)| id)
 }
 
+/// The name of NCCL's graphs on the built-in machine of the same node and NICs.
+fn graphs((node, nics): (&str, &Nics)) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Parts {
+        node: Option<String>,
+        nics: Option<Nics>,
+        nccl_graphs: Option<String>,
+    }
+    BUILTIN.iter().filter(|b| b.json.contains("\"nccl_graphs\"")).find_map(|b| {
+        let parts: Parts = builtin::read(b.names[0], b.json).ok()?;
+        let same = parts.node.as_deref() == Some(node) && parts.nics.as_ref() == Some(nics);
+        parts.nccl_graphs.filter(|_| same)
+    })
+}
+
 impl Profile {
     /// Fills in the parts that the file names; the file's own values win.
     pub(super) fn compose(&mut self) -> std::result::Result<(), NoPart> {
         let own = std::mem::take(&mut self.tiers);
         let own_notes = std::mem::take(&mut self.notes);
+        self.library =
+            self.library.take().map(|name| letters(&name).filter(|c| *c != ' ').collect());
+        let rewired = own.iter().any(Links::is_rewired) || self.nccl_topology.is_some();
+        if !rewired
+            && self.nccl_graphs.is_none()
+            && self.library.as_deref().is_none_or(|l| l == "nccl")
+        {
+            self.nccl_graphs = self.node_part.as_deref().zip(self.nics.as_ref()).and_then(graphs);
+        }
         if let Some(id) = self.node_part.take() {
             let node = part(NODES, "node", &id)?;
             self.contain(id, node);
@@ -184,6 +210,11 @@ impl Profile {
 }
 
 impl Links {
+    /// Whether it states how a part is wired, or at which rate: what NCCL's search reads.
+    fn is_rewired(&self) -> bool {
+        self.span.is_some() || self.nics.is_some() || self.bandwidth.is_some() || self.mesh
+    }
+
     /// Takes over every parameter that `over` has.
     fn replace(&mut self, over: Self) {
         if over.bandwidth.is_some() {

@@ -616,6 +616,38 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_a_machines_parts_is_that_machine_to_nccl() {
+        let of = |parts: &str| {
+            let text =
+                format!("schema = 1\nname = \"x\"\ntitle = \"x\"\nnode = \"hgx-h100\"\n{parts}");
+            Profile::parse(&text, "x.toml").unwrap()
+        };
+        let eight = "nics = \"8 x ndr-400g\"\n";
+        let graphs = |parts: &str| of(parts).nccl_graphs;
+        let dgx = Profile::builtin("dgx-h100").unwrap();
+        assert_eq!(graphs(eight), dgx.nccl_graphs);
+        assert_eq!(graphs("nics = \"4 x ndr-400g\"\n"), None);
+        assert_eq!(graphs(&format!("{eight}library = \"openmpi\"\n")), None);
+        let tier = |more: &str| format!("{eight}[[tier]]\nname = \"NDR 400G\"\n{more}");
+        assert_eq!(graphs(&tier("")), dgx.nccl_graphs);
+        assert_eq!(graphs(&tier("nics = 4\n")), None);
+        // A library's name is written as people write it.
+        let named = |library: &str| of(&format!("{eight}library = \"{library}\"\n"));
+        assert_eq!(named("NCCL").curves, dgx.curves[..named("nccl").curves.len()]);
+        assert_eq!(named("Open MPI").library.as_deref(), Some("openmpi"));
+        let text = |library: &str| {
+            format!(
+                "schema = 1\nname = \"x\"\ntitle = \"x\"\nlibrary = \"{library}\"\nnode = \"b60\"\n"
+            )
+        };
+        let found = |library: &str| check(&text(library), &Asked::default());
+        assert!(found("RCCL").is_empty() && found("oneCCL").is_empty());
+        let [slip] = &found("nccll")[..] else { panic!("{:?}", found("nccll")) };
+        assert_eq!((slip.severity, slip.place.line), (Severity::Warning, 4));
+        assert!(slip.help.as_ref().unwrap().contains("`nccl`"), "{slip:?}");
+    }
+
+    #[test]
     fn every_part_belongs_to_a_machine() {
         let used = |key: &str, id: &str| {
             BUILTIN.iter().any(|b| {
