@@ -211,10 +211,10 @@ fn view(priced: &CallPrice, all: f64) -> CallView {
         in_buckets: call.hides == Hides::Buckets,
         calls: priced.calls.0,
         algorithm: priced.algorithm.clone(),
-        expect: priced.expected.as_ref().map(|(expected, runs)| {
+        expect: priced.expected.as_ref().map(|(expected, runs, size)| {
             let factor = call.collective.busbw_factor(call.group.ranks);
-            let moves = call.size.0 > 0.0 && expected.time.0 > 0.0;
-            let busbw = moves.then(|| call.size / expected.time * factor);
+            let moves = size.0 > 0.0 && expected.time.0 > 0.0;
+            let busbw = moves.then(|| *size / expected.time * factor);
             Expect::stated(*expected, runs.clone(), busbw)
         }),
         time_s: priced.time.0,

@@ -41,7 +41,8 @@ pub(super) struct Args {
     /// List the names of the built-in layouts
     #[arg(long, conflicts_with_all = ["files", "preset"])]
     presets: bool,
-    /// Set a key of the step, such as tp=4, or a parameter of the machine, such as inter.bw=800Gb/s
+    /// Set a key of the step or job, such as tp=4, or a parameter of a step's machine, such as
+    /// inter.bw=800Gb/s
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Vary one key over several values, such as shard_size=8,16,32

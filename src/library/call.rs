@@ -116,10 +116,10 @@ impl Call {
         Self { size, ..self }
     }
 
-    /// Whole elements in M.
+    /// Whole elements in M; one if M is a part of one, since there are no smaller calls.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.size.0 / self.element.0.max(1)
+        (self.size.0 / self.element.0.max(1)).max(self.size.0.min(1))
     }
 
     /// The whole bytes of one rank's block: M over N.

@@ -21,8 +21,6 @@ pub struct Choice {
     pub rule: String,
     /// What runs as algorithms of this crate.
     pub runs: Runs,
-    /// If nothing prices everything that runs: parts of it, which take no longer than all of it.
-    pub at_least: Vec<Part>,
     /// The library's own estimate, if it makes one.
     pub estimate: Option<Seconds>,
     /// How the library pipelines it, if that is known.
@@ -83,6 +81,8 @@ pub struct Part {
     pub segment: Option<Bytes>,
     /// Bytes on the wire for each byte of data, including a protocol's flags.
     pub wire: Ratio,
+    /// The vector that it moves, over that of the call.
+    pub moves: Ratio,
     /// Whether a pipeline uses the best number of segments instead.
     pub best_segments: bool,
 }
@@ -111,7 +111,6 @@ impl Choice {
             fell_back: Vec::new(),
             rule: rule.into(),
             runs,
-            at_least: Vec::new(),
             estimate: None,
             pipeline: None,
             force: Vec::new(),
@@ -157,6 +156,7 @@ impl Part {
             radix: None,
             segment: None,
             wire: Ratio(1.0),
+            moves: Ratio(1.0),
             best_segments: false,
         }
     }

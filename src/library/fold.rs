@@ -9,14 +9,15 @@
 //!
 //! Both reduce N to p = 2^⌊lg N⌋ ranks before anything is halved. MPICH folds whole vectors. Open MPI
 //! folds halves in its all-reduce and reduce, and whole vectors in its reduce-scatter. There the
-//! remaining ranks have the blocks of two ranks or of one, and the halves are uneven: no closed form
-//! here describes that.
+//! remaining ranks have the blocks of two ranks or of one, so that the halves are uneven: of h ranks
+//! with r pairs the larger one has h + min(r, h) blocks. At the end each pair parts with a block.
 //!
 //! Source: pmodels/mpich v4.0.2 and v5.0.1, `src/mpi/coll/{allreduce,reduce,reduce_scatter}/`;
 //! open-mpi/ompi v4.1.6, `ompi/mca/coll/base/coll_base_{allreduce,reduce,reduce_scatter}.c`.
 
 use super::{Part, Where};
 use crate::base::collective::Collective as C;
+use crate::base::quantity::Ratio;
 
 /// How the ranks beyond a power of two pass on their data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,10 +41,18 @@ pub(super) fn folded(
         return Ok(vec![part(collective, ranks, ours)]);
     }
     match (collective, ours, fold) {
-        (C::ReduceScatter, "recursive-halving", _) => Err(
-            "with ranks that are not a power of two it first sends whole vectors and then halves \
-             unevenly: no closed form here describes that",
-        ),
+        (C::ReduceScatter, "recursive-halving" | "butterfly", _) => {
+            let (power, all) = (1_u32 << ranks.ilog2(), f64::from(ranks));
+            let halves = (0..ranks.ilog2()).map(|k| 1_u32 << k);
+            let blocks: u32 = halves.map(|h| h + (ranks - power).min(h)).sum();
+            let even = f64::from(power - 1) / f64::from(power);
+            let among = |part: Part, moves| Part { of: Some(ranks), moves: Ratio(moves), ..part };
+            Ok(vec![
+                among(part(C::Reduce, 2, "binomial"), 1.0),
+                among(part(collective, power, ours), f64::from(blocks) / all / even),
+                among(part(C::Broadcast, 2, "binomial"), 1.0 / all),
+            ])
+        }
         (C::Reduce, "reduce-scatter-gather", _) => {
             let among = |part: Part| Part { of: Some(ranks), ..part };
             let mut parts = match fold {
@@ -63,16 +72,29 @@ pub(super) fn folded(
     }
 }
 
-/// A lower bound for a reduce-scatter that halves over ranks that are not a power of two: the fold,
-/// and even halves among the remaining ranks. The real halves are no smaller.
-pub(super) fn at_least(collective: C, ranks: u32, place: Where, ours: &'static str) -> Vec<Part> {
-    let halves = (collective, ours) == (C::ReduceScatter, "recursive-halving");
-    if !halves || ranks.is_power_of_two() {
-        return Vec::new();
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::quantity::{Bandwidth, Bytes, Seconds};
+    use crate::library::{Choice, Runs, priced};
+    use crate::machine::fabric::Fabric;
+    use crate::model::algorithm::Registry;
+    use crate::model::formula::Shape;
+
+    /// Six ranks: two pairs fold the vector, four ranks halve 4 and 2 of 6 blocks, pairs part with one.
+    #[test]
+    fn a_reduce_scatter_of_six_folds_halves_and_parts() {
+        let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e9));
+        let shape = Shape::new(C::ReduceScatter, 6);
+        let time = |ours, size| {
+            let parts = folded(C::ReduceScatter, 6, Where::All, ours, Fold::Halves).unwrap();
+            let choice = Choice::new(ours, "", Runs::Parts(parts));
+            let size = Bytes(size);
+            priced(&Registry::builtin(), &choice, &shape, &fabric, size).unwrap().time().unwrap()
+        };
+        let near = |time: Seconds, us: f64| assert!((time.0 * 1e6 - us).abs() < 1e-6, "{time}");
+        near(time("recursive-halving", 6_000), 4.0 + 6.0 + 6.0 + 1.0);
+        // The butterfly puts its blocks in their places, too.
+        near(time("butterfly", 6_000), 5.0 + 6.0 + 8.0 + 1.0);
     }
-    let among = |collective, left, ours| Part {
-        of: Some(ranks),
-        ..Part::new(collective, left, place, ours)
-    };
-    vec![among(C::Reduce, 2, "binomial"), among(collective, 1 << ranks.ilog2(), ours)]
 }

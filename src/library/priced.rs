@@ -137,7 +137,7 @@ fn asked<'f>(
     let asked =
         Shape { group, params, ports: shape.ports, ..Shape::new(part.collective, part.ranks) };
     let prepared = Prepared::new(algorithm, &asked, &fabric)?;
-    let wire = Volume(Volume::from(size).0 * part.wire.0);
+    let wire = Volume(Volume::from(size).0 * part.wire.0 * part.moves.0);
     Ok(Asked { algorithm, prepared, shape: asked, fabric, wire })
 }
 

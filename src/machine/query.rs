@@ -603,15 +603,21 @@ impl Machine {
     /// memory of an x86 host.
     fn put_on_hosts(&mut self, ranks: u32, per_node: u32) -> Result<Option<NodesAre>> {
         let ports = self.fabric.tiers[0].nics.unwrap_or(NonZeroU32::MIN);
-        if per_node == 1 || per_node >= ranks {
-            return match self.nics_given {
-                true => Err(Error::input(
+        if self.nics_given && (per_node == 1 || per_node >= ranks) {
+            let (what, help) = match per_node {
+                1 => (
                     "each rank has a node, and a port, of its own: more change nothing",
-                )
-                .at(format!("--nics-per-node {ports}"))
-                .help("leave it out, or put several ranks on a node: --gpus-per-node 8")),
-                false => Ok(None),
+                    "leave it out, or put several ranks on a node: --gpus-per-node 8",
+                ),
+                _ => (
+                    "all ranks are on one node: no port is used",
+                    "leave it out, or use more nodes",
+                ),
             };
+            return Err(Error::input(what).at(format!("--nics-per-node {ports}")).help(help));
+        }
+        if per_node == 1 {
+            return Ok(None);
         }
         self.fabric.tiers[0].nics = Some(ports);
         let memory = Profile::builtin(MEMORY)?.fabric(Collective::AllReduce).tiers.swap_remove(0);
@@ -682,9 +688,8 @@ impl Layout {
                     .help(format!("use a multiple of {nodes} ranks")))
             }
             (Some(n), Some(nodes), _) => Ok((n, n / nodes)),
-            // All ranks on one node would leave nothing to do for a network without node links.
+            // All ranks on one node would leave nothing to do for a network, unless it is asked for.
             (Some(n), None, None) if alone => Ok((n, 1)),
-            (Some(n), None, Some(each)) if alone && each >= n => Ok((n, 1)),
             (Some(n), None, each) => Ok((n, each.or(node).unwrap_or(n).min(n))),
             (None, nodes, each) => {
                 let Some(each) = each.or(node) else {

@@ -38,6 +38,12 @@ pub struct Tweak {
     pub scale: Option<(String, Ratio)>,
 }
 
+impl Tweak {
+    fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.scale.is_none()
+    }
+}
+
 /// A collective with its price.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallPrice {
@@ -47,8 +53,8 @@ pub struct CallPrice {
     pub lies: Lies,
     /// The algorithm: the requested one, otherwise the library's choice.
     pub algorithm: String,
-    /// The expectation of one call, for buckets of the largest.
-    pub expected: Option<(Expectation, Runs)>,
+    /// The expectation of one call, for buckets of the largest; and its bytes.
+    pub expected: Option<(Expectation, Runs, Volume)>,
     /// Calls per step: one per bucket if gradients are sent in buckets.
     pub calls: Ratio,
     /// One call; for buckets the mean.
@@ -82,7 +88,7 @@ pub struct Priced {
     pub messages: Seconds,
     /// The part of them that computation does not hide.
     pub exposed: Seconds,
-    /// The whole step by an end-to-end rate, if one was given.
+    /// The whole step by an end-to-end rate, if one was given, on the machine as it is.
     pub end_to_end: Option<Seconds>,
     /// The whole step with every call at the short end of its band.
     pub low: Seconds,
@@ -165,7 +171,17 @@ fn price_at<'r>(
     let whole = passes.map(|p| p * Ratio(times));
     let end_to_end = whole.filter(|_| step.compute.is_some_and(|c| c.from == From::EndToEnd));
     let (compute, bubble) = match end_to_end {
-        Some(step) => (Some(Seconds((step.0 - exposed.0).max(0.0))), None),
+        // The rate is that of the machine as it is: what is changed does not change the computing.
+        Some(whole) => {
+            let exposed = match tweak.is_empty() {
+                true => exposed,
+                false => {
+                    let about = (end, &mut Known::new());
+                    price_at(registry, step, &Tweak::default(), about)?.exposed
+                }
+            };
+            (Some(Seconds((whole.0 - exposed.0).max(0.0))), None)
+        }
         None => (whole, passes.map(|p| p * Ratio(idle))),
     };
     let priced = Priced {
@@ -301,7 +317,7 @@ fn plain(registry: &Registry, call: Call, asked: &Asked<'_>, size: Volume) -> Re
     Ok(CallPrice {
         lies: asked.lies,
         algorithm: runs.name(),
-        expected: Some((expected, runs)),
+        expected: Some((expected, runs, size)),
         calls: call.count,
         time,
         total,
@@ -380,7 +396,7 @@ fn bucketed(step: &Step, call: Call, asked: &Asked<'_>) -> CallPrice {
     CallPrice {
         lies: asked.lies,
         algorithm: runs.name(),
-        expected: Some((asked.expecting.at(largest), runs)),
+        expected: Some((asked.expecting.at(largest), runs, Volume::from(largest))),
         calls: Ratio(call.count.0 * count),
         time: played.calls * Ratio(1.0 / count),
         total: played.calls * call.count,

@@ -83,6 +83,19 @@ fn a_rate_that_its_collectives_exceed_is_said() {
     assert!(priced.end_to_end.is_some_and(|whole| whole < priced.exposed));
 }
 
+/// A published rate is of the machine as it is: a slower network makes the step longer.
+#[test]
+fn a_changed_machine_computes_as_long_under_an_end_to_end_rate() {
+    let own = step("profile = \"dgx-h100\"\ntp = 8\ndp = 8\nmicrobatches = 4\ncompute = \"300TFLOP/s\"");
+    let on = |rate: &str| {
+        let set = vec![("inter.bw".to_owned(), rate.to_owned())];
+        price(&Registry::builtin(), &own, &Tweak { set, scale: None }).unwrap()
+    };
+    let (whole, slow, fast) = (priced(&own), on("100Gb/s"), on("800Gb/s"));
+    assert!(slow.time() > whole.time() && fast.time() < whole.time());
+    assert_eq!((slow.compute, fast.compute), (whole.compute, whole.compute));
+}
+
 #[test]
 fn tensor_parallelism_adds_twice_a_layer_each_way() {
     let act = 4096.0 * 4096.0 * 2.0;

@@ -250,6 +250,14 @@ pub fn vary(report: &PlanVary) -> Page {
         all => format!("; at most 1 % longer with {}", all.join(", ")),
     };
     page.entry("best     ", format!("{} = {}{also}", report.key, report.best));
+    let ranks = || report.values.iter().map(|v| v.step.ranks);
+    if let (Some(least), Some(most)) = (ranks().min(), ranks().max())
+        && least < most
+    {
+        let text =
+            format!("the values use {least} to {most} ranks: their steps are not of equal cost");
+        page.entry("note     ", text);
+    }
     let mut notes: Vec<&String> = report.values.iter().flat_map(|v| &v.step.notes).collect();
     notes.sort();
     notes.dedup();

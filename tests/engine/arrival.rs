@@ -89,7 +89,8 @@ fn random(number: u64) -> String {
 }
 
 /// Algorithms that came after LogGOPSim's times were taken: with them, the numbers would draw others.
-const LATER: [&str; 7] = [
+const LATER: [&str; 8] = [
+    "butterfly",
     "in-order-binomial",
     "in-order-knomial",
     "one-shot-multimem",

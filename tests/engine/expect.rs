@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use collcost::Collective;
-use collcost::base::quantity::{Bytes, Seconds};
+use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use collcost::machine::presets::{SWITCH_HOPS, find};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
@@ -360,4 +360,116 @@ fn pat_runs_on_machines_with_one_gpu_per_node() {
     // On one node NCCL does not have it.
     let query = query("l40s-pcie", Collective::AllGather, 8, 1);
     assert_ne!(Expecting::new(&registry, &query).unwrap().runs(Bytes(8 << 10)).algorithm, "pat");
+}
+
+/// A machine with a better parameter is never expected to be slower, whatever is known of it.
+#[test]
+fn a_better_machine_is_not_slower() {
+    let registry = Registry::builtin();
+    let mut slower = Vec::new();
+    let machines = [
+        ("dgx-h100", 64, 8),
+        ("dgx-h100", 8, 1),
+        ("dgx-b200", 8, 1),
+        ("p3dn.24xlarge", 64, 8),
+        ("p3dn.24xlarge", 512, 64),
+        ("l40s-pcie", 4, 1),
+        ("rtx-4090", 2, 1),
+        ("gb200-nvl72", 16, 1),
+        ("abci-a100", 8, 1),
+        ("mi300x", 8, 1),
+        ("ib-hdr", 64, 8),
+    ];
+    let collectives = [
+        Collective::AllReduce,
+        Collective::AllGather,
+        Collective::Reduce,
+        Collective::Scatter,
+        Collective::SendRecv,
+        Collective::AllToAll,
+    ];
+    for (name, ranks, nodes) in machines {
+        let profile = Profile::builtin(name).unwrap();
+        for collective in collectives {
+            let own = query(name, collective, ranks, nodes);
+            // As they are given: a mesh's rate is that of all of its links.
+            let stated = Machine::on(&profile, "profile", &Given::default(), collective).unwrap();
+            let tiers = &stated.fabric.tiers;
+            let (inner, outer) = (&tiers[0].link, &tiers[tiers.len() - 1].link);
+            let launch = stated.fabric.launch;
+            let mut better = vec![Given { launch: Some(launch * Ratio(0.5)), ..Given::default() }];
+            for factor in [1.02, 2.0] {
+                let faster = |rate: Option<Bandwidth>| rate.map(|r| r * Ratio(factor));
+                let sooner = |alpha: Option<Seconds>| alpha.map(|a| a * Ratio(1.0 / factor));
+                better.push(Given { bandwidth: faster(inner.bandwidth), ..Given::default() });
+                better.push(Given { alpha: sooner(inner.alpha), ..Given::default() });
+                if nodes > 1 && profile.tiers.len() > 1 {
+                    let rate = faster(outer.bandwidth);
+                    better.push(Given { bandwidth_inter: rate, ..Given::default() });
+                    better.push(Given { alpha_inter: sooner(outer.alpha), ..Given::default() });
+                }
+            }
+            let expecting = Expecting::new(&registry, &own).unwrap();
+            for given in &better {
+                let machine = Machine::on(&profile, "profile", given, collective).unwrap();
+                let layout = Layout {
+                    ranks: NonZeroU32::new(ranks),
+                    nodes: NonZeroU32::new(nodes),
+                    per_node: None,
+                };
+                let query =
+                    Query::new(machine, collective, Bytes(1), layout, Params::default()).unwrap();
+                let changed = Expecting::new(&registry, &query).unwrap();
+                for size in (3..35).step_by(3).map(|octave| Bytes(1 << octave)) {
+                    let (before, after) = (expecting.at(size).time, changed.at(size).time);
+                    if after.0 > before.0 * 1.000_001 {
+                        slower.push(format!(
+                            "{name} {collective} {size} on {ranks}: {before}, then {after} with {given:?}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(slower.is_empty(), "{} are slower:\n{}", slower.len(), slower.join("\n"));
+}
+
+/// A launch that is given is in the time, and a shorter one does not make a call longer.
+#[test]
+fn a_given_launch_is_in_the_time() {
+    let registry = Registry::builtin();
+    let profile = Profile::builtin("abci-a100").unwrap();
+    let mut before = Seconds(0.0);
+    for launch in [0.0, 2e-6, 5e-6, 10e-6, 12e-6, 20e-6, 31e-6, 40e-6] {
+        let given = Given { launch: Some(Seconds(launch)), ..Given::default() };
+        let machine = Machine::on(&profile, "profile", &given, Collective::AllReduce).unwrap();
+        let layout = Layout { ranks: NonZeroU32::new(8), ..Layout::default() };
+        let query = Query::new(machine, Collective::AllReduce, Bytes(1), layout, Params::default())
+            .unwrap();
+        let time = Expecting::new(&registry, &query).unwrap().at(Bytes(1024)).time;
+        assert!(time >= before && time.0 >= 0.999 * launch.min(21e-6), "{launch}: {time} after {before}");
+        before = time;
+    }
+}
+
+/// Ranks of one host that are asked for share its memory; they do not cross a network.
+#[test]
+fn all_ranks_of_one_host_are_not_on_a_network() {
+    for (ranks, per_node) in [(8, 8), (8, 16), (2, 2)] {
+        let profile = Profile::builtin("ib-hdr").unwrap();
+        let given = Given::default();
+        let machine = Machine::on(&profile, "profile", &given, Collective::AllReduce).unwrap();
+        let layout = Layout {
+            ranks: NonZeroU32::new(ranks),
+            nodes: None,
+            per_node: NonZeroU32::new(per_node),
+        };
+        let query = Query::new(machine, Collective::AllReduce, Bytes(1), layout, Params::default())
+            .unwrap();
+        assert_eq!(query.placement.nodes(), 1);
+        let time = Expecting::new(&Registry::builtin(), &query).unwrap().at(Bytes(8)).time;
+        assert!(time < Seconds(5e-6), "{ranks} of {per_node}: {time}");
+    }
+    assert_eq!(query("ib-hdr", Collective::AllReduce, 8, 1).placement.nodes(), 1);
+    assert_eq!(query("ib-hdr", Collective::AllReduce, 8, 8).placement.nodes(), 8);
 }

@@ -327,10 +327,10 @@ fn mpich_folds_whole_vectors_where_ranks_are_no_power_of_two() {
     let call = Call { nodes: 6, ..chars(C::Reduce, 24, 1 << 20) };
     let between = [("binomial", 2, Some(6)), ("reduce-scatter-gather", 4, Some(6))];
     assert_eq!(parts_of(&choose("mpich@4", &call))[1..], between);
-    // The reduce-scatter goes on with uneven blocks, which nothing prices.
+    // The reduce-scatter goes on with uneven blocks, and each pair parts with one at the end.
     let call = Call { nodes: 6, ..chars(C::ReduceScatter, 6, 6 << 10) };
-    let Runs::Unpriced(why) = choose("mpich@4", &call).runs else { panic!() };
-    assert!(why.contains("halves unevenly"), "{why}");
+    let halves = [fold, ("recursive-halving", 4, Some(6)), fold];
+    assert_eq!(parts_of(&choose("mpich@4", &call)), halves);
 }
 
 #[test]

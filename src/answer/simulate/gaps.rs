@@ -76,7 +76,10 @@ impl Facts<'_> {
             _ => time(schedule, &turns, &plain).map(|outcome| outcome.makespan),
         };
         if let Ok(base) = base {
-            gaps.extend(self.form_gap(base));
+            gaps.extend(self.form_gap(base).map(|gap| match shares {
+                true => format!("where ports take turns, {gap}"),
+                false => gap,
+            }));
         }
         gaps.extend(self.mode_gaps());
         let mut now = match (self.detailed == Mode::Flow, &base) {
@@ -220,6 +223,14 @@ impl Facts<'_> {
         let least = self.bound.time();
         if least.0 <= 0.0 {
             return None;
+        }
+        if is_more(least, makespan) {
+            return Some(format!(
+                "{} is {} below the lower bound, which lets a port start one message at a time: here \
+                 messages share it",
+                self.detailed,
+                difference(least, makespan)
+            ));
         }
         if !is_more(makespan, least) {
             return Some("the lower bound is met: nothing is faster on this machine".to_owned());

@@ -193,25 +193,13 @@ impl Compared<'_> {
         Ok(Some(time))
     }
 
-    /// The time of the library's own choice, or a lower bound of it.
-    fn own(&self, call: &Call) -> Result<Option<Seconds>> {
-        let own = self.policy.choose(call)?;
-        match self.time(&own, call.size)? {
-            None if !own.at_least.is_empty() => {
-                let runs = Runs::Parts(own.at_least.clone());
-                self.time(&Choice { runs, ..own }, call.size)
-            }
-            time => Ok(time),
-        }
-    }
-
     /// The times of all choices at a size.
     ///
     /// # Errors
     /// A parameter that a price needs is unknown; an operation that the policy does not know.
     pub fn point(&self, size: Bytes) -> Result<Point> {
         let call = self.call(size);
-        let own = self.own(&call)?;
+        let own = self.time(&self.policy.choose(&call)?, size)?;
         let mut offers = Vec::new();
         let is_short = |pick: &Pick| {
             self.rendezvous.as_ref().is_some_and(|rendezvous| rendezvous.is_short(pick.segment))

@@ -14,7 +14,7 @@ pub(super) mod operations;
 pub mod rules;
 mod tables;
 
-use super::fold::{Fold, at_least, folded};
+use super::fold::{Fold, folded};
 use super::{Call, Choice, Entry, Made, Meta, Operation, Part, Policy, Runs, Where};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
@@ -333,10 +333,6 @@ pub(in crate::library) fn carry_out(
         fell_back,
         force: vec![forced(rules, id, decision.segment)],
         notes,
-        at_least: match known.ours {
-            Ours::Is(ours) => at_least(call.collective, call.ranks, Where::All, ours),
-            _ => Vec::new(),
-        },
         ..Choice::new(known.name, rule.trim_end(), runs)
     })
 }

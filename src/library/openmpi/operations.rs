@@ -68,15 +68,6 @@ const fn no(name: &'static str, why: &'static str) -> Known {
     Known { name, ours: Ours::No(why) }
 }
 
-const BUTTERFLY: Known = Known {
-    name: "butterfly",
-    ours: Ours::Like(
-        "recursive-halving",
-        "a butterfly sends the same as recursive halving in another order, plus one block at the \
-         end, which is not priced",
-    ),
-};
-
 const NO_GATHER_BROADCAST: &str = "no closed form here gathers and then broadcasts";
 
 /// All of them.
@@ -138,7 +129,7 @@ pub(in crate::library) static RULES: &[Rules] = &[
             Known { name: "non-overlapping", ours: Ours::Reduce(Then::FlatScatter) },
             is("recursive_halving", "recursive-halving"),
             is("ring", "ring"),
-            BUTTERFLY,
+            is("butterfly", "butterfly"),
         ],
         in_order: Some(tables::REDUCE_SCATTER_IN_ORDER),
         table: tables::REDUCE_SCATTER,
@@ -152,7 +143,7 @@ pub(in crate::library) static RULES: &[Rules] = &[
             Known { name: "basic_linear", ours: Ours::Reduce(Then::Scatter) },
             no("recursive_doubling", "no closed form here doubles in a reduce-scatter"),
             is("recursive_halving", "recursive-halving"),
-            BUTTERFLY,
+            is("butterfly", "butterfly"),
         ],
         in_order: Some(tables::REDUCE_SCATTER_BLOCK_IN_ORDER),
         table: tables::REDUCE_SCATTER_BLOCK,

@@ -175,6 +175,8 @@ pub struct Expecting<'r> {
     seen: Vec<(Bytes, Seconds)>,
     /// The least time per byte by the machine's parameters, in seconds.
     least: f64,
+    /// The same before parameters were changed; absent if none was.
+    least_before: Option<f64>,
 }
 
 impl<'r> Expecting<'r> {
@@ -238,6 +240,7 @@ impl<'r> Expecting<'r> {
             unseen: false,
             seen: query.seen.iter().copied().filter(|s| s.0.0 > 0 && s.1.0 > 0.0).collect(),
             least: least(query, &machine.fabric),
+            least_before: stock.as_ref().and(changed).map(|stock| least(query, stock)),
             ideal,
             is_given: machine.stock.is_none(),
             on_hosts: matches!(query.nodes_are, Some(NodesAre::Hosts { .. })),
@@ -298,14 +301,17 @@ impl<'r> Expecting<'r> {
     }
 
     /// What the links take for the least data that any algorithm moves: at their line rate where that is
-    /// known and not changed, else by the machine's parameters, unless these were fitted and have errors of
-    /// their own.
+    /// known, else by the machine's parameters, unless these were fitted and have errors of their own. A
+    /// given rate is the one in use: a lower one is the limit, a higher one only beyond the line rate.
     #[inline]
     fn floor(&self, size: Bytes) -> Seconds {
-        match &self.transfer {
-            Some(transfer) if self.stock.is_none() => transfer.floor(size),
+        let least = Seconds(self.least * size.0 as f64);
+        match (&self.transfer, self.least_before) {
+            (Some(transfer), None) => transfer.floor(size),
+            (Some(_), Some(before)) if self.least > before => least,
+            (Some(transfer), Some(_)) => Seconds(least.0.min(transfer.floor(size).0)),
             _ if self.fit.is_some() => Seconds(0.0),
-            _ => Seconds(self.least * size.0 as f64),
+            _ => least,
         }
     }
 
@@ -529,9 +535,11 @@ impl<'r> Expecting<'r> {
     /// The expectation from measurements of the unchanged machine.
     #[inline]
     fn known(&self, size: Bytes) -> Option<Expectation> {
-        if size.0 == 0 {
-            return None;
-        }
+        // A message of no bytes takes what the smallest takes; a barrier has no size.
+        let size = match size {
+            Bytes(0) if self.collective == Collective::Barrier => return None,
+            size => size.max(Bytes(1)),
+        };
         self.measured(size).or_else(|| Some(self.transfer.as_ref()?.at(size)))
     }
 
@@ -557,11 +565,16 @@ impl<'r> Expecting<'r> {
     /// runs does.
     fn changed(&self, stock: &Ideal<'_>, known: Expectation, size: Bytes) -> Expectation {
         let (now, before) = self.ideal.on_both(stock, size);
-        // The cost of a call before its first message is added; the links' time is scaled.
+        // The cost of a call before its first message is added; the links' time is scaled, and is at least
+        // the ideal one, or half of it all: a measured call may take less than the machine's launch.
         let (launch, launched) = (self.ideal.launch().0, stock.launch().0);
         let links = (now.0 - launch) / (before.0 - launched);
-        let own = launched.min(known.time.0);
-        let time = (known.time.0 - own) * links + (own + launch - launched).max(0.0);
+        let own = launched.min(known.time.0 - (before.0 - launched).min(0.5 * known.time.0));
+        let starts = match launch < launched {
+            true => own * launch / launched,
+            false => own + launch - launched,
+        };
+        let time = ((known.time.0 - own) * links + starts).max(launch.min(known.time.0));
         let ratio = time / known.time.0;
         if !ratio.is_finite() || ratio <= 0.0 {
             return known;

@@ -11,6 +11,7 @@ mod binary_tree;
 mod bine;
 mod binomial;
 mod bruck;
+mod butterfly;
 mod chain;
 mod circulant;
 pub mod double_binary_tree;
@@ -61,6 +62,7 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     binary_tree::FAMILY,
     double_binary_tree::FAMILY,
     recursive_doubling::FAMILY,
+    butterfly::FAMILY,
     recursive_multiplying::FAMILY,
     rabenseifner::FAMILY,
     bruck::FAMILY,

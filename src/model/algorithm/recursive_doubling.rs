@@ -184,7 +184,7 @@ impl ClosedForm for Halving {
     }
 }
 
-fn power_of_two(shape: &Shape) -> Result<(), Reason> {
+pub(super) fn power_of_two(shape: &Shape) -> Result<(), Reason> {
     if shape.is_power_of_two() {
         return Ok(());
     }

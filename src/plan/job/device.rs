@@ -20,12 +20,24 @@ pub(crate) struct Device {
     pub peak_fp8_tflops: f64,
     #[serde(rename = "hbm_TB_s")]
     pub hbm_tb_s: f64,
+    /// The same GPU with another memory.
+    #[serde(default)]
+    also: Vec<Memory>,
     /// Its power limit.
     watts: f64,
     /// The power limit here over that one.
     #[serde(default = "whole")]
     power: f64,
     pub kernels: Kernels,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Memory {
+    #[serde(rename = "memory_GB")]
+    memory_gb: f64,
+    #[serde(rename = "hbm_TB_s")]
+    hbm_tb_s: f64,
 }
 
 fn whole() -> f64 {
@@ -76,6 +88,9 @@ impl Device {
         }
         if let Some(memory) = before(&plain, "gb").filter(|m| (10.0..1000.0).contains(m)) {
             device.memory_gb = memory;
+            if let Some(other) = device.also.iter().find(|m| m.memory_gb == memory) {
+                device.hbm_tb_s = other.hbm_tb_s;
+            }
         }
         Ok(device)
     }
@@ -126,7 +141,7 @@ impl Device {
 
     /// Whether it predates fused attention.
     pub fn is_early(&self) -> bool {
-        matches!(self.name.as_str(), "V100" | "A100")
+        ["V100", "A100"].iter().any(|early| self.name.starts_with(early))
     }
 }
 
@@ -135,4 +150,26 @@ fn before(text: &str, unit: &str) -> Option<f64> {
     let words: Vec<&str> = text.split([' ', ',', ';']).collect();
     let pairs = words.windows(2).filter(|pair| pair[1] == unit);
     pairs.filter_map(|pair| pair[0].parse().ok()).next_back()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::profile::Profile;
+
+    #[test]
+    fn machines_have_the_memory_of_their_gpus() {
+        let of = |machine: &str| {
+            let device = Device::named(&Profile::builtin(machine).unwrap().title).unwrap();
+            (device.name.clone(), device.memory_gb, device.hbm_tb_s)
+        };
+        for forty in ["p4d", "a2-highgpu-8g", "nd-a100-v4", "perlmutter", "polaris", "bm.gpu4.8"] {
+            assert_eq!(of(forty), ("A100".to_owned(), 40.0, 1.56), "{forty}");
+        }
+        assert_eq!(of("dgx-a100"), ("A100".to_owned(), 80.0, 2.04));
+        assert_eq!(of("a100-pcie"), ("A100 PCIe".to_owned(), 80.0, 1.94));
+        assert_eq!(of("h100-pcie"), ("H100 PCIe".to_owned(), 80.0, 2.0));
+        assert_eq!(of("abci-v100").1, 16.0);
+        assert_eq!(of("alps"), ("GH200".to_owned(), 96.0, 4.0));
+    }
 }

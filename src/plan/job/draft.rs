@@ -96,7 +96,11 @@ impl Draft {
         let known = KEYS.iter().find(|known| **known == key).ok_or_else(|| {
             let advice =
                 did_you_mean(key, KEYS.iter().copied(), || format!("known: {}", KEYS.join(", ")));
-            Error::input(format!("unknown key `{key}` of a job")).help(advice)
+            let error = Error::input(format!("unknown key `{key}` of a job"));
+            match key.contains('.') {
+                true => error.help("a job's machine is changed in its profile: --set machine=FILE"),
+                false => error.help(advice),
+            }
         })?;
         self.keys.insert((*known).to_owned(), value.into());
         Ok(())
@@ -360,7 +364,7 @@ impl Draft {
         if let Some(each) = self.count("layers_per_chunk")? {
             return Ok((model.layers / d.pp / each).max(1));
         }
-        if self.get("schedule").is_some() {
+        if self.get("schedule").is_some_and(|schedule| !schedule.contains("interleaved")) {
             return Ok(1);
         }
         let divides = |v: &u32| {

@@ -154,7 +154,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
     if d.pp > 1 {
         let hops = 2.0 * f64::from(d.chunks);
         let total = hops * wires.time(("pp", hops * times), SendRecv, hop, act / tps)?;
-        let beside = d.chunks > 1 || job.overlap.pp;
+        let beside = !job.overlap.none && d.chunks > 1 || job.overlap.pp;
         m.hops = total * if beside { HOPS_BESIDE } else { 1.0 };
         m.hops_hidden = total - m.hops;
     }

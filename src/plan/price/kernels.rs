@@ -90,6 +90,6 @@ fn taking(
     let time = asked.end.of(expected);
     let total = time * library.call.count;
     let latency = Seconds(library.latency.0.min(total.0));
-    let expected = Some((expected, runs));
+    let expected = Some((expected, runs, library.call.size));
     CallPrice { algorithm, expected, time, total, exposed: total, latency, ..library }
 }

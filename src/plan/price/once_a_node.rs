@@ -67,7 +67,7 @@ pub(super) fn routed(step: &Step, call: Call, asked: &Asked<'_>) -> Result<CallP
     Ok(CallPrice {
         lies: asked.lies,
         algorithm: NODE_LIMITED.to_owned(),
-        expected: Some((expected, asked.expecting.runs(whole(call.size)))),
+        expected: Some((expected, asked.expecting.runs(whole(call.size)), call.size)),
         calls: call.count,
         time,
         total,
