@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::basis::{Basis, Computed};
 use super::{ChoiceView, pair};
+use crate::base::order::rising;
 use crate::base::quantity::Bytes;
 use crate::library::nccl::log::{Choice, Detail, Log, Table};
 use crate::library::nccl::{
@@ -178,7 +179,7 @@ fn against_tuner(choice: &Choice, size: Bytes, computed: &Computed) -> Verdict {
         (Detail::Time(Micros(logged)), Some(Micros(time))) => (logged - time).abs(),
         _ => 0.0,
     };
-    nearly.sort_by(|(_, a), (_, b)| far(a).total_cmp(&far(b)));
+    rising(&mut nearly, |(_, decision)| far(decision).into());
     match (nearly.first(), other) {
         (Some((function, decision)), _) => {
             let functions = if known.is_empty() { Vec::new() } else { known };

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 use super::Run;
 use crate::base::collective::Collective;
+use crate::base::order::falling;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{median, student};
 use crate::machine::sample::DataType;
@@ -166,7 +167,7 @@ pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
             }
         })
         .collect();
-    found.sort_by(|a, b| b.score.0.total_cmp(&a.score.0));
+    falling(&mut found, |a| a.score.0);
     let thresholds = sizes.into_iter().map(|((collective, ranks, _, dtype, size), n, at, each)| {
         let over = (limit(n) * each).max(LEAST);
         let (time, limit) = (Seconds(at.exp()), Seconds((at + over).exp()));

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::point::Rates;
 use crate::base::error::Result;
+use crate::base::order::falling;
 use crate::base::quantity::{Bytes, Ratio};
 use crate::machine::link::Bucket;
 use crate::machine::sample::Op;
@@ -221,7 +222,7 @@ fn slow_links(late: &[Vec<f64>]) -> Vec<Slow> {
     let ends = (1..ranks).flat_map(|k| (0..ranks).map(move |rank| (k, rank)));
     let mut open: Vec<(f64, End)> = ends.map(|(k, r)| (late[k - 1][r], (k, r))).collect();
     open.retain(|(late, _)| *late > SLOW);
-    open.sort_by(|a, b| b.0.total_cmp(&a.0));
+    falling(&mut open, |a| a.0);
     let mut excused: HashSet<End> = HashSet::new();
     let mut found = Vec::new();
     for (late, (k, to)) in open {
