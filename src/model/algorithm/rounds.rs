@@ -1,6 +1,6 @@
 //! Shared by many families: rounds on few ports, and all-gathers that also run in reverse.
 
-use super::{Guarantee, Route, Share, Step};
+use super::{ClosedForm, Guarantee, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, ReduceScatter};
 use crate::model::formula::{At, Cost, Field, Ports, Shape};
 use crate::model::schedule::combine::{Then, reverse};
@@ -83,6 +83,40 @@ pub(super) fn gather_schedule(
         ReduceScatter => reverse(gather),
         AllReduce => Box::new(Then::new(AllReduce, reverse(gather.clone()), gather)),
         _ => Box::new(gather),
+    }
+}
+
+/// Such an all-gather of ⌈lg N⌉ rounds, and as much of it as its collectives need.
+pub(super) struct LogGather {
+    pub meta: &'static Meta,
+    /// The rounds over N ranks, with chunks of M/N.
+    pub rounds: fn(u32) -> Vec<Step>,
+    pub schedule: fn(&Shape) -> Box<dyn Schedule>,
+}
+
+impl ClosedForm for LogGather {
+    fn meta(&self) -> &'static Meta {
+        self.meta
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        gather_cost(v, v.ceil_lg(), shift_turns(&v.shape))
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        Guarantee::on_one_port(shape)
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        gather_sent(v)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        gather_steps(shape, &(self.rounds)(shape.ranks), shift_turns(shape), emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some((self.schedule)(shape))
     }
 }
 
