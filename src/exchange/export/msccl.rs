@@ -66,10 +66,7 @@ impl<'a> Places<'a> {
             )
             .help("export one-shot or two-shot, which send the same"));
         }
-        let blocks = matches!(
-            collective,
-            C::AllGather | C::ReduceScatter | C::AllToAll | C::Gather | C::Scatter
-        );
+        let blocks = collective.has_blocks();
         if blocks && !frame.parts.is_multiple_of(ranks) {
             return Err(Error::unsupported(format!(
                 "MSCCL needs equally many chunks per rank: {} do not divide by {ranks}",

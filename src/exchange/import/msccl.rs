@@ -298,10 +298,7 @@ fn head(element: &Attributes<'_>) -> Result<Head, Refused> {
         );
         return Err(Refused::at(element.line, what));
     }
-    let blocks = matches!(
-        collective,
-        C::AllGather | C::ReduceScatter | C::AllToAll | C::Gather | C::Scatter
-    );
+    let blocks = collective.has_blocks();
     if ranks == 0 || parts == 0 || blocks && parts % ranks != 0 {
         let what = format!("{parts} chunks per loop do not divide over {ranks} GPUs");
         return Err(Refused::at(element.line, what));
