@@ -42,11 +42,6 @@ fn micro(seconds: f64) -> String {
     format!("{:.2}", seconds * 1e6)
 }
 
-/// A size; whole bytes in the unit that was meant.
-fn bytes(size: f64) -> String {
-    if size.fract() == 0.0 { Bytes(size as u64).to_string() } else { Volume(size).to_string() }
-}
-
 /// A coefficient with as many decimals as it needs, at most four.
 fn short(value: f64) -> String {
     let text = format!("{value:.4}");
@@ -164,7 +159,7 @@ fn steps(view: &AlgorithmView) -> Block {
         vec![
             s.count.to_string(),
             format!("{plural} of {}", s.share),
-            bytes(s.message_bytes),
+            Volume(s.message_bytes).as_meant(),
             format!("{}{adds}{load}", s.over),
             micro(s.latency_s + s.bandwidth_s),
         ]

@@ -298,6 +298,13 @@ impl fmt::Display for Volume {
     }
 }
 
+impl Volume {
+    /// Whole bytes in the unit in which they were meant, as [`Bytes`] are written.
+    pub(crate) fn as_meant(self) -> String {
+        if self.0.fract() == 0.0 { Bytes(self.0 as u64).to_string() } else { self.to_string() }
+    }
+}
+
 /// A unit of time for a whole column, which has it in its head.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeUnit {
