@@ -3,6 +3,13 @@
 //! Every type and closure given to the standard library's sort makes it another copy there, of several
 //! thousand bytes. Here it sorts only numbers and places, once for all, and the values are moved after.
 
+/// The numbers, the smallest first.
+pub(crate) fn sorted(numbers: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut numbers: Vec<f64> = numbers.into_iter().collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers
+}
+
 /// The smallest number first; values of equal numbers keep their order.
 pub(crate) fn rising<T>(all: &mut [T], number: impl Fn(&T) -> f64) {
     all.sort_by_cached_key(|one| place(number(one)));

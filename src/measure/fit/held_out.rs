@@ -1,7 +1,7 @@
 //! How well the model predicts what it was not shown: held-out algorithms, held-out sizes.
 
 use super::model::{Basis, Design, Entry, Model};
-use crate::base::order::rising;
+use crate::base::order::{rising, sorted};
 use crate::base::quantity::{Ratio, Seconds};
 use crate::base::stats::quantile;
 use crate::machine::profile::{Regime, StatedBand, StatedBands};
@@ -21,8 +21,7 @@ impl Errors {
     /// From signed errors; `None` without any.
     #[must_use]
     pub fn of(errors: impl Iterator<Item = f64>) -> Option<Self> {
-        let mut sizes: Vec<f64> = errors.map(f64::abs).collect();
-        sizes.sort_by(f64::total_cmp);
+        let sizes = sorted(errors.map(f64::abs));
         let at = |part| Ratio(quantile(&sizes, part));
         let count = sizes.len();
         (count > 0).then(|| Self { median: at(0.5), p90: at(0.9), count })

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use super::Run;
 use crate::base::collective::Collective;
-use crate::base::order::falling;
+use crate::base::order::{falling, sorted};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{median, student};
 use crate::machine::sample::DataType;
@@ -97,8 +97,7 @@ fn limit(hosts: usize) -> f64 {
 /// The spread of numbers around their median, and that median.
 fn spread(numbers: &[f64]) -> Option<(f64, f64)> {
     let centre = median(numbers.to_vec())?;
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(numbers.iter().copied());
     let every = sorted.len().div_ceil(MOST);
     let some: Vec<f64> = sorted.into_iter().step_by(every).collect();
     let n = some.len();

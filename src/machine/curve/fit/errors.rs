@@ -8,7 +8,7 @@
 use super::parts::Parts;
 use super::row::{Row, placed};
 use super::{Asked, choose};
-use crate::base::order::rising;
+use crate::base::order::{rising, sorted};
 use crate::base::quantity::Bytes;
 use crate::base::stats::median;
 use crate::machine::curve::Placed;
@@ -82,8 +82,7 @@ fn knots(rows: &[Row]) -> Vec<f64> {
 
 /// The median distance of neighbouring sizes.
 fn octaves(rows: &[Row]) -> f64 {
-    let mut all: Vec<f64> = rows.iter().map(|r| r.lg).collect();
-    all.sort_by(f64::total_cmp);
+    let mut all = sorted(rows.iter().map(|r| r.lg));
     all.dedup();
     median(all.windows(2).map(|w| w[1] - w[0]).collect()).unwrap_or(f64::INFINITY)
 }
