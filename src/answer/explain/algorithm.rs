@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Explanation, NoteView, Subject};
+use super::{Explanation, Subject};
 use crate::answer::cost::{MachineView, QuestionView, machine, question, ships, with_launch};
-use crate::answer::notes;
+use crate::answer::notes::{self, Contradiction};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
@@ -82,7 +82,7 @@ pub struct AlgorithmView {
     /// The published costs of the algorithm; more than one if texts print another.
     pub forms: Vec<FormView>,
     /// The reason why they differ.
-    pub contradictions: Vec<NoteView>,
+    pub contradictions: Vec<&'static Contradiction>,
     /// What to know before trusting a number.
     pub notes: Vec<String>,
 }
@@ -313,7 +313,7 @@ pub fn algorithm(registry: &Registry, query: &Query, name: &str) -> Result<Expla
         bound: bound_view(query, total)?,
         rates: rates(algorithm, &shape, &price, size),
         forms: forms(algorithm, &shape, fabric, size),
-        contradictions: notes::about_algorithm(shape.collective, meta.id).map(Into::into).collect(),
+        contradictions: notes::about_algorithm(shape.collective, meta.id).collect(),
         notes: trust(query, &sum),
         steps_left_out: sum.groups.len().saturating_sub(MOST_STEPS),
         steps: sum.groups.into_iter().map(|g| g.view).take(MOST_STEPS).collect(),
