@@ -202,16 +202,22 @@ pub fn turns(schedule: &dyn Schedule) -> u64 {
     rounds.saturating_mul(u64::from(ranks) + u64::from(switches))
 }
 
-/// Whether there are more than `most` messages; stops counting when that is certain.
-pub fn sends_more_than(schedule: &dyn Schedule, most: u64) -> bool {
+/// The number of messages; `None` if there are more than `most`, as soon as that is certain.
+pub fn messages(schedule: &dyn Schedule, most: u64) -> Option<u64> {
     let (mut messages, mut sends) = (0, Sends::default());
-    (0..schedule.rounds()).any(|round| {
+    for round in 0..schedule.rounds() {
         let count = |_, _: Transfer<'_>| {
             messages += 1;
             if messages > most { Err(()) } else { Ok(()) }
         };
-        each_message(schedule, round, &mut sends, count).is_err()
-    })
+        each_message(schedule, round, &mut sends, count).ok()?;
+    }
+    Some(messages)
+}
+
+/// Whether there are more than `most` messages.
+pub fn sends_more_than(schedule: &dyn Schedule, most: u64) -> bool {
+    messages(schedule, most).is_none()
 }
 
 /// The rank, of `ranks`, whose block of `chunks` equal ones holds `chunk`; 0 if there are no ranks.
