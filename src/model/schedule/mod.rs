@@ -24,6 +24,7 @@ pub use list::{List, Message};
 pub use sends::{Op, Run, Sends, Transfer};
 pub use verify::{Fault, holds, verify, verify_by_fingerprints, wants};
 
+use std::convert::Infallible;
 use std::fmt;
 use std::ops::Range;
 
@@ -193,6 +194,19 @@ pub fn each_message<E>(
         first = end;
     }
     Ok(())
+}
+
+/// The same where nothing fails.
+pub fn every_message(
+    schedule: &dyn Schedule,
+    round: u64,
+    sends: &mut Sends,
+    mut each: impl FnMut(Endpoint, Transfer<'_>),
+) {
+    let Ok(()) = each_message(schedule, round, sends, |from, message| {
+        each(from, message);
+        Ok::<(), Infallible>(())
+    });
 }
 
 /// The number of sender queries, from the first round to the last: the minimum work to execute a
