@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::six;
+use crate::base::order::falling;
 use crate::measure::accuracy::answer::{Answered, Figures, Nodes, Pool, Sizes, by_cell, figures};
 use crate::measure::expect::Basis;
 
@@ -175,6 +176,6 @@ fn clusters(all: &[Answered]) -> Vec<ClusterView> {
         })
     };
     let mut views: Vec<ClusterView> = names.into_iter().filter_map(view).collect();
-    views.sort_by(|a, b| b.error.median.total_cmp(&a.error.median));
+    falling(&mut views, |a| a.error.median);
     views
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::check::{FaultView, fault};
 use crate::base::collective::Collective;
+use crate::base::order::falling;
 use crate::base::quantity::{Ratio, Seconds};
 use crate::machine::what_if::Figure;
 use crate::plan::check::{Budget, Checked, Level, Outcome, Standing, Subject, counts, is_waived};
@@ -178,7 +179,7 @@ fn moved_parts(old: &Outcome, new: &Outcome) -> Vec<String> {
     let mut moved: Vec<(&str, f64)> =
         all.map(|(what, _)| (*what, of(new, what) - of(old, what))).collect();
     moved.retain(|(_, by)| by.abs() > LEAST * step.0);
-    moved.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
+    falling(&mut moved, |a| a.1.abs());
     let sign = |by: f64| if by < 0.0 { "-" } else { "+" };
     moved.iter().map(|(what, by)| format!("{what} {}{}", sign(*by), Seconds(by.abs()))).collect()
 }

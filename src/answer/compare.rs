@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::six;
 use crate::base::collective::Collective;
+use crate::base::order::falling;
 use crate::base::quantity::{Bandwidth, Bytes, Volume};
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
@@ -242,8 +243,7 @@ pub fn compare(
     };
     let mut lost: Vec<LostView> =
         runs.iter_mut().flat_map(|r| std::mem::take(&mut r.lost)).collect();
-    let seconds = |l: &LostView| l.transfer_s + l.waiting_s;
-    lost.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
+    falling(&mut lost, |l| l.transfer_s + l.waiting_s);
     lost.truncate(WORST);
     let healthy = verdict == Ruling::Healthy;
     Compare {

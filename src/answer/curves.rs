@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::fit::ErrorView;
 use super::six;
 use crate::base::collective::Collective;
 use crate::base::quantity::Ratio;
@@ -75,18 +76,6 @@ pub struct ProtocolView {
     pub points: usize,
     /// The errors of the fit.
     pub error: ErrorView,
-}
-
-/// |prediction/time − 1|.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ErrorView {
-    /// The median: half of the errors are smaller.
-    pub median: f64,
-    /// The 90th percentile: nine of ten are smaller.
-    pub p90: f64,
-    /// The number of errors.
-    pub count: usize,
 }
 
 /// An algorithm of a collective that was held out of a fit.

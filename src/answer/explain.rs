@@ -22,8 +22,6 @@ pub(super) use collective::busbw_formula;
 pub use collective::{AlgorithmRow, CollectiveView, State, collective, state, used_by};
 pub use topic::{Block, TopicView, contradiction, topic};
 
-use crate::answer::notes::Contradiction;
-
 /// An answer to "why".
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -51,33 +49,5 @@ pub enum Subject {
 impl Explanation {
     fn of(subject: Subject) -> Self {
         Self { schema: "collcost/explain/1", subject }
-    }
-}
-
-/// A place where a text prints something that does not hold.
-#[derive(Debug, Clone, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct NoteView {
-    /// `K1` … `K26`.
-    pub id: &'static str,
-    /// The subject.
-    pub title: &'static str,
-    /// Where it is printed.
-    pub texts: Vec<&'static str>,
-    /// The printed statement.
-    pub printed: &'static str,
-    /// The correct statement.
-    pub holds: &'static str,
-}
-
-impl From<&'static Contradiction> for NoteView {
-    fn from(c: &'static Contradiction) -> Self {
-        Self {
-            id: c.id,
-            title: c.title,
-            texts: c.texts.iter().map(|t| t.name()).collect(),
-            printed: c.printed,
-            holds: c.holds,
-        }
     }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::nccl_diff::Taken;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
+use crate::base::order::rising;
 use crate::base::quantity::Bytes;
 use crate::library::nccl::search::{Job, search};
 use crate::library::nccl::topology::{Description, Knobs};
@@ -178,8 +179,7 @@ pub fn nccl_whatif(question: &Question<'_>) -> Result<NcclWhatif> {
     let table = Table::new(&comm, question.version, question.settings);
     let caveat = table.ok().and_then(|table| table.models()?.caveat());
     notes.extend(question.version.caveat().into_iter().chain(caveat).map(str::to_owned));
-    let key = |tried: &Tried| tried.ratio.unwrap_or(f64::INFINITY);
-    settings.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    rising(&mut settings, |tried| tried.ratio.unwrap_or(f64::INFINITY));
     Ok(NcclWhatif {
         schema: "collcost/nccl-whatif/1",
         machine: question.name.clone(),

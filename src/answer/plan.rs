@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::Expect;
 use crate::base::collective::Collective;
 use crate::base::error::Result;
+use crate::base::order::falling;
 use crate::base::quantity::{Ratio, Volume};
 use crate::machine::what_if::Figure;
 use crate::model::algorithm::Registry;
@@ -252,7 +253,7 @@ fn weights(
             weights.push(WeightView { figure: name, elasticity });
         }
     }
-    weights.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
+    falling(&mut weights, |a| a.elasticity.abs());
     Ok(weights)
 }
 

@@ -6,6 +6,7 @@ use super::crossover::chosen;
 use super::{Interval, MachineView, QuestionView};
 use crate::answer::cost::with_launch;
 use crate::base::error::{Error, Result};
+use crate::base::order::sorted;
 use crate::base::quantity::Volume;
 use crate::cost::bound::bound;
 use crate::cost::crossover::envelope_in_steps;
@@ -70,12 +71,12 @@ pub fn curves_over_sizes(
     };
     let (from, to) = ((first / BEYOND).max(SMALLEST.0), (last * BEYOND).min(LARGEST.0));
     let steps = (to / from).log2() * f64::from(POINTS);
-    let mut sizes: Vec<f64> = (0..=steps.floor() as u32)
-        .map(|i| from * 2.0_f64.powf(f64::from(i) / f64::from(POINTS)))
-        .chain([to])
-        .chain(changes())
-        .collect();
-    sizes.sort_by(f64::total_cmp);
+    let mut sizes = sorted(
+        (0..=steps.floor() as u32)
+            .map(|i| from * 2.0_f64.powf(f64::from(i) / f64::from(POINTS)))
+            .chain([to])
+            .chain(changes()),
+    );
     sizes.dedup();
     let (shape, fabric) = (&query.shape, &query.machine.fabric);
     let mut lowest = Vec::with_capacity(sizes.len());

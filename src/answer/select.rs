@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{Expect, six};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
+use crate::base::order::rising;
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::rank::{Candidate, candidates, fastest};
 use crate::library::{
@@ -466,8 +467,7 @@ fn beside(model: &Model<'_>, span: &mut Span, rivals: &[Box<dyn Policy>], call: 
         let engine = rival.meta().id.clone();
         span.rivals.push(Rival { engine, backend: kernel.backend, kernel: kernel.kernel, us });
     }
-    let time = |r: &Rival| r.us.unwrap_or(f64::INFINITY);
-    span.rivals.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    rising(&mut span.rivals, |r| r.us.unwrap_or(f64::INFINITY));
     let own = span.choice.expect.as_ref().map(|e| e.time_s * 1e6);
     let least = span.rivals.first().and_then(|r| r.us);
     if let (Some(own), Some(least)) = (own, least) {
@@ -503,8 +503,7 @@ fn under_settings(model: &Model<'_>, span: &mut Span, policy: &dyn Policy, call:
             certain: pair.is_some_and(|(a, b)| a.high_s < b.low_s || b.high_s < a.low_s),
         });
     }
-    let time = |w: &Way| w.us.unwrap_or(f64::INFINITY);
-    span.ways.sort_by(|a, b| time(a).total_cmp(&time(b)));
+    rising(&mut span.ways, |w| w.us.unwrap_or(f64::INFINITY));
 }
 
 fn view(policy: &dyn Policy) -> PolicyView {
@@ -599,6 +598,6 @@ fn alternatives(
         }
     };
     let mut found: Vec<Alternative> = model.ready.iter().map(one).collect();
-    found.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
+    rising(&mut found, |a| a.time_s);
     Ok(found)
 }

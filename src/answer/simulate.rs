@@ -21,6 +21,7 @@ use serde::Serialize;
 use super::End;
 use super::cost::{MachineView, QuestionView, machine, question};
 use crate::base::error::{Error, Result};
+use crate::base::order::falling;
 use crate::base::quantity::{Seconds, Volume};
 use crate::cost::bound::bound;
 use crate::cost::price::Price;
@@ -568,7 +569,7 @@ impl Details {
 
     fn busiest(&self) -> Vec<LinkView> {
         let mut links = self.traffic.links();
-        links.sort_by(|a, b| b.amount.bytes.0.total_cmp(&a.amount.bytes.0));
+        falling(&mut links, |a| a.amount.bytes.0);
         let view = |link: &Link| LinkView {
             from: link.from.into(),
             to: link.to.into(),

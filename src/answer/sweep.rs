@@ -8,6 +8,7 @@ use super::cost::{
     priceable, question, switch_points,
 };
 use crate::base::error::{Error, Result};
+use crate::base::order::falling;
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
 use crate::cost::price::{Prepared, Price};
 use crate::cost::rank::{Candidate, rank};
@@ -273,7 +274,7 @@ fn weights(registry: &Registry, query: &Query, only: Option<&str>) -> Result<Wei
             });
         }
     }
-    weights.sort_by(|a, b| b.elasticity.abs().total_cmp(&a.elasticity.abs()));
+    falling(&mut weights, |a| a.elasticity.abs());
     Ok((Some(weighed.algorithm.meta().title), weights))
 }
 

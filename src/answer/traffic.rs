@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::base::error::Result;
+use crate::base::order::falling;
 use crate::cost::traffic::{Jobs, simulate};
 use crate::machine::graph::Graph;
 
@@ -127,7 +128,7 @@ pub fn traffic(graph: &Graph, jobs: &Jobs) -> Result<Traffic> {
             LinkLoad { from: name(link.from), to: name(link.to), rate, bytes, busy }
         })
         .collect();
-    links.sort_by(|a, b| b.busy.total_cmp(&a.busy));
+    falling(&mut links, |a| a.busy);
     links.truncate(LINKS);
     Ok(Traffic {
         schema: "collcost/traffic/1",

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::cost::check::{Broken, COMPARED, Case, Compared, messages, try_out};
+use crate::cost::check::{Broken, COMPARED, Case, Compared, try_out};
 use crate::exchange::import::{Claim, Foreign};
 use crate::model::algorithm::Guarantee;
 use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
-use crate::model::schedule::{Fault, Schedule, verify as check};
+use crate::model::schedule::{Fault, Schedule, messages, verify as check};
 
 /// Schedules, with whether they do what they promise.
 #[derive(Debug, Serialize)]
@@ -173,7 +173,7 @@ pub fn verify_file(foreign: &Foreign, file: &str) -> Verification {
         collective: schedule.collective(),
         algorithm: file.to_owned(),
         schedules: 1,
-        transfers: messages(schedule),
+        transfers: messages(schedule, u64::MAX).unwrap_or(u64::MAX),
         ok: fault.is_none(),
         fault,
         closed_form: None,

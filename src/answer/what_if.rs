@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::base::collective::Collective;
 use crate::base::error::Result;
+use crate::base::order::rising;
 use crate::base::quantity::{Bytes, nearest};
 use crate::cost::optimum::optimum;
 use crate::cost::traffic::simulate_one;
@@ -119,8 +120,7 @@ pub fn what_if(
         }
         runs.extend(best);
     }
-    let key = |run: &RunView| run.built_s.unwrap_or(f64::INFINITY);
-    runs.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    rising(&mut runs, |run| run.built_s.unwrap_or(f64::INFINITY));
     Ok(WhatIf {
         faults: faults.iter().map(|(typed, _)| typed.clone()).collect(),
         size_bytes: size.0,

@@ -136,6 +136,11 @@ impl Collective {
         })
     }
 
+    /// Whether M is a block for each rank.
+    pub(crate) fn has_blocks(self) -> bool {
+        matches!(self, AllGather | ReduceScatter | AllToAll | Scatter | Gather)
+    }
+
     /// Whether ranks add what they receive.
     #[must_use]
     pub fn reduces(self) -> bool {

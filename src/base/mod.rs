@@ -5,6 +5,7 @@ pub mod dtype;
 pub mod encoding;
 pub mod error;
 pub mod format;
+pub(crate) mod order;
 pub(crate) mod protobuf;
 pub mod quantity;
 pub(crate) mod random;

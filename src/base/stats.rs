@@ -18,6 +18,15 @@ pub(crate) fn quantile(sorted: &[f64], part: f64) -> f64 {
     }
 }
 
+/// The height at `x` of the lines between points, which are in order; beyond their ends that of the nearest.
+pub(crate) fn along(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let (before, after) = points.split_at(points.partition_point(|p| p.0 <= x));
+    match (before.last(), after.first()) {
+        (Some((x0, y0)), Some((x1, y1))) => Some(y0 + (y1 - y0) * (x - x0) / (x1 - x0)),
+        (end, other) => end.or(other).map(|p| p.1),
+    }
+}
+
 /// The median of numbers in any order; `None` if there are no numbers.
 pub(crate) fn median(numbers: Vec<f64>) -> Option<f64> {
     (!numbers.is_empty()).then(|| Data::new(numbers).median())

@@ -1,6 +1,7 @@
 //! All algorithms of a collective, fastest first.
 
 use crate::base::error::{Error, Result};
+use crate::base::order::rising;
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::price::{OnLinks, Prepared, Price, price_elements};
 use crate::machine::fabric::Fabric;
@@ -170,5 +171,5 @@ pub fn contenders(
 }
 
 fn sort(ranked: &mut [Ranked]) {
-    ranked.sort_by(|a, b| a.price.total().0.total_cmp(&b.price.total().0));
+    rising(ranked, |a| a.price.total().0);
 }

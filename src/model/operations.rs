@@ -10,7 +10,7 @@
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds, SecondsPerByte};
-use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Sends, senders};
+use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Sends, every_message};
 use std::collections::HashMap;
 
 /// The most operations of a schedule that is converted.
@@ -137,27 +137,24 @@ impl Operations {
         let mut received: Vec<(u32, u32, u32, Bytes, Op, Vec<Run>)> = Vec::new();
         let mut number: u32 = 0;
         for round in 0..frame.rounds {
-            for from in senders(schedule) {
-                let Endpoint::Rank(source) = from else { continue };
-                sends.clear();
-                schedule.sends(round, from, &mut sends);
-                for message in sends.iter() {
-                    let Endpoint::Rank(to) = message.to else { continue };
-                    let bytes = bytes(&frame, size, message.runs);
-                    let send = all.push(source, Does::Send { to, tag: number, bytes });
-                    let (op, chunks) = (message.op, message.runs);
-                    tell(send, About::Message { number: number.into(), op, chunks });
-                    let mut before = Vec::new();
-                    for chunk in message.runs.iter().flat_map(|run| run.chunks()) {
-                        let (written, read) = uses.entry((source, chunk)).or_default();
-                        before.extend(*written);
-                        read.push(send);
-                    }
-                    all.require(send, before);
-                    received.push((source, to, number, bytes, message.op, message.runs.to_vec()));
-                    number += 1;
+            every_message(schedule, round, &mut sends, |from, message| {
+                let (Endpoint::Rank(source), Endpoint::Rank(to)) = (from, message.to) else {
+                    return;
+                };
+                let bytes = bytes(&frame, size, message.runs);
+                let send = all.push(source, Does::Send { to, tag: number, bytes });
+                let (op, chunks) = (message.op, message.runs);
+                tell(send, About::Message { number: number.into(), op, chunks });
+                let mut before = Vec::new();
+                for chunk in message.runs.iter().flat_map(|run| run.chunks()) {
+                    let (written, read) = uses.entry((source, chunk)).or_default();
+                    before.extend(*written);
+                    read.push(send);
                 }
-            }
+                all.require(send, before);
+                received.push((source, to, number, bytes, message.op, message.runs.to_vec()));
+                number += 1;
+            });
             if all.list.len() > MOST {
                 return Err(Error::input(format!("more than {MOST} sends and receives"))
                     .help("use fewer ranks or segments"));

@@ -9,7 +9,7 @@
 //! Messages of a round read what was there before it, as in [`verify`](crate::model::schedule::verify()).
 
 use crate::base::error::{Error, Result};
-use crate::model::schedule::{Endpoint, Op, Schedule, Sends, holds, senders, turns};
+use crate::model::schedule::{Endpoint, Op, Schedule, Sends, each_message, holds, turns};
 
 /// The most places, endpoints times chunks, of a [`Replay`].
 pub const MOST_PLACES: u64 = 1 << 22;
@@ -119,29 +119,24 @@ impl<'a, C: Content> Replay<'a, C> {
 
     /// Reads the contents of every message of the round.
     fn collect(&mut self, round: u64) -> Result<()> {
-        for from in senders(self.schedule) {
-            self.sends.clear();
-            self.schedule.sends(round, from, &mut self.sends);
-            for transfer in self.sends.iter() {
-                let ends = from.place(self.schedule).zip(transfer.to.place(self.schedule));
-                for chunk in transfer.runs.iter().flat_map(|run| run.chunks()) {
-                    let fault = || {
-                        Error::input(format!(
-                            "round {round}: {from} sends chunk {chunk} to {}, \
-                             but does not hold it or it does not exist",
-                            transfer.to
-                        ))
-                    };
-                    let chunk = chunk as usize;
-                    let (source, target) =
-                        ends.filter(|_| chunk < self.chunks).ok_or_else(fault)?;
-                    let content = self.places[source * self.chunks + chunk].as_ref();
-                    let content = content.ok_or_else(fault)?.clone();
-                    self.arriving.push((target * self.chunks + chunk, transfer.op, content));
-                }
+        each_message(self.schedule, round, &mut self.sends, |from, transfer| {
+            let ends = from.place(self.schedule).zip(transfer.to.place(self.schedule));
+            for chunk in transfer.runs.iter().flat_map(|run| run.chunks()) {
+                let fault = || {
+                    Error::input(format!(
+                        "round {round}: {from} sends chunk {chunk} to {}, \
+                         but does not hold it or it does not exist",
+                        transfer.to
+                    ))
+                };
+                let chunk = chunk as usize;
+                let (source, target) = ends.filter(|_| chunk < self.chunks).ok_or_else(fault)?;
+                let content = self.places[source * self.chunks + chunk].as_ref();
+                let content = content.ok_or_else(fault)?.clone();
+                self.arriving.push((target * self.chunks + chunk, transfer.op, content));
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// The contents of the endpoint at `place`, one entry per chunk; see [`Endpoint::place`].

@@ -59,19 +59,12 @@ impl Step {
         Group { ranks: ranks(axis), stride }
     }
 
-    /// Layers whose calls one rank waits for: its stage's in training, all of them for a token.
-    fn depth(&self) -> u32 {
+    /// How many of these layers have calls that one rank waits for: its stage's in training, all of them for
+    /// a token.
+    fn depth(&self, layers: u32) -> u32 {
         match self.mode {
-            Mode::Training => self.model.layers.div_ceil(self.parallel.pp),
-            Mode::Decoding => self.model.layers,
-        }
-    }
-
-    /// The same for layers with experts.
-    fn moe_depth(&self) -> u32 {
-        match self.mode {
-            Mode::Training => self.model.moe_layers.div_ceil(self.parallel.pp),
-            Mode::Decoding => self.model.moe_layers,
+            Mode::Training => layers.div_ceil(self.parallel.pp),
+            Mode::Decoding => layers,
         }
     }
 
@@ -129,7 +122,7 @@ fn tensor(step: &Step, calls: &mut Vec<Call>) {
     if group.ranks < 2 {
         return;
     }
-    let once = 2.0 * f64::from(step.depth()) * step.microbatches();
+    let once = 2.0 * f64::from(step.depth(step.model.layers)) * step.microbatches();
     let of = (Axis::Tp, group);
     let mut add = |name: &str, collective| {
         calls.push(call(name, of, collective, (step.activations(), once), Hides::Nothing));
@@ -157,7 +150,7 @@ fn context(step: &Step, calls: &mut Vec<Call>) {
     let tokens = step.tokens() * f64::from(group.ranks);
     let each = 2.0 * tokens * f64::from(step.model.kv_hidden) / f64::from(step.parallel.tp);
     let size = each * step.model.dtype.bytes().0 as f64;
-    let count = f64::from(step.depth()) * step.microbatches();
+    let count = f64::from(step.depth(step.model.layers)) * step.microbatches();
     let of = (Axis::Cp, group);
     calls.push(call("keys and values", of, AllGather, (size, count), Hides::Nothing));
     if step.mode == Mode::Training {
@@ -172,7 +165,7 @@ fn experts(step: &Step, calls: &mut Vec<Call>) {
     let elements = step.tokens() * f64::from(routing.top_k) * f64::from(step.model.hidden);
     // With sequence parallelism, each TP rank routes its part of the tokens.
     let part = if step.parallel.sequence { f64::from(step.parallel.tp) } else { 1.0 };
-    let count = f64::from(step.moe_depth()) * step.microbatches();
+    let count = f64::from(step.depth(step.model.moe_layers)) * step.microbatches();
     let of = (Axis::Ep, group);
     let mut add = |name: &str, bytes: u64| {
         let size = elements / part * bytes as f64;
@@ -239,7 +232,7 @@ fn agree(step: &Step, whose: &str, params: f64, all: Group, calls: &mut Vec<Call
     let shard = Group { ranks: part, ..all };
     let replicate = Group { ranks: all.ranks / part, stride: all.stride.saturating_mul(part) };
     let seldom = 1.0 / f64::from(sync.every);
-    let (layers, times) = (f64::from(step.depth()), step.microbatches());
+    let (layers, times) = (f64::from(step.depth(step.model.layers)), step.microbatches());
     let mut add = |what: &str, group: Group, collective, amount: (f64, f64), hides| {
         if group.ranks > 1 {
             let name = format!("{whose}{what}");

@@ -5,6 +5,7 @@ use super::sheet::{Cell, Column, Sheet};
 use super::table::machine;
 use super::{Look, counted};
 use crate::answer::arrival::{Arrival, RankView};
+use crate::base::order::falling;
 use crate::base::quantity::{Bytes, Seconds};
 
 /// The most ranks that a text shows.
@@ -37,7 +38,7 @@ pub fn arrival(report: &Arrival, look: Look) -> Page {
     page.gap();
     let mut ranks: Vec<&RankView> = report.rank_times.iter().collect();
     if !look.whole {
-        ranks.sort_by(|a, b| b.end_s.total_cmp(&a.end_s));
+        falling(&mut ranks, |a| a.end_s);
         if ranks.len() > SHOWN {
             page.line(format!("the {SHOWN} of {} ranks that finish last", ranks.len()));
             ranks.truncate(SHOWN);

@@ -21,9 +21,9 @@ pub fn bucket(report: &Buckets, detail: bool) -> Page {
     let count = report.buckets.len();
     let first = report.first_bytes.map_or(String::new(), |b| format!("{} first, then ", Bytes(b)));
     let tensors = report.tensors.map_or(String::new(), |t| format!(" in {t} tensors"));
-    let buckets = if count == 1 { "bucket" } else { "buckets" };
     page.line(format!(
-        "{count} {buckets} of {}{tensors}, by the rule of {}",
+        "{} of {}{tensors}, by the rule of {}",
+        counted(count, "bucket"),
         Bytes(report.gradients_bytes),
         report.rule_title
     ));
@@ -135,11 +135,10 @@ fn verdict(page: &mut Page, report: &Buckets) {
 }
 
 fn best(page: &mut Page, found: &Search) {
-    let buckets = if found.best_buckets == 1 { "bucket" } else { "buckets" };
     let text = format!(
-        "a cap of {}: {} {buckets}, {} exposed; from {} to {} the step ends at most 1 % later",
+        "a cap of {}: {}, {} exposed; from {} to {} the step ends at most 1 % later",
         Bytes(found.best_bytes),
-        found.best_buckets,
+        counted(found.best_buckets, "bucket"),
         Seconds(found.best_exposed_s),
         Bytes(found.flat_from_bytes),
         Bytes(found.flat_to_bytes)

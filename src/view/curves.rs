@@ -7,7 +7,8 @@
 
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::curves::{ComponentView, CurveView, ErrorView, Fitted, ProtocolView};
+use crate::answer::curves::{ComponentView, CurveView, Fitted, ProtocolView};
+use crate::answer::fit::ErrorView;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::machine::curve::Placed;
 use crate::machine::sample::DataType;

@@ -3,9 +3,10 @@
 use super::counted;
 use super::page::Page;
 use crate::answer::explain::{
-    AlgorithmRow, AlgorithmView, Block, CollectiveView, Explanation, NoteView, Pipeline, StepView,
-    Subject, TopicView,
+    AlgorithmRow, AlgorithmView, Block, CollectiveView, Explanation, Pipeline, StepView, Subject,
+    TopicView,
 };
+use crate::answer::notes::Contradiction;
 use crate::answer::{MachineView, QuestionView};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume, percent};
@@ -40,11 +41,6 @@ fn topic(view: &TopicView) -> Vec<Block> {
 
 fn micro(seconds: f64) -> String {
     format!("{:.2}", seconds * 1e6)
-}
-
-/// A size; whole bytes in the unit that was meant.
-fn bytes(size: f64) -> String {
-    if size.fract() == 0.0 { Bytes(size as u64).to_string() } else { Volume(size).to_string() }
 }
 
 /// A coefficient with as many decimals as it needs, at most four.
@@ -164,7 +160,7 @@ fn steps(view: &AlgorithmView) -> Block {
         vec![
             s.count.to_string(),
             format!("{plural} of {}", s.share),
-            bytes(s.message_bytes),
+            Volume(s.message_bytes).as_meant(),
             format!("{}{adds}{load}", s.over),
             micro(s.latency_s + s.bandwidth_s),
         ]
@@ -372,13 +368,13 @@ fn forms(view: &AlgorithmView) -> Vec<Block> {
     blocks
 }
 
-fn differences(notes: &[NoteView]) -> Vec<Block> {
+fn differences(notes: &[&Contradiction]) -> Vec<Block> {
     if notes.is_empty() {
         return Vec::new();
     }
     let mut blocks = vec![heading("Where texts differ, and why")];
     let rows = notes.iter().flat_map(|note| {
-        let title = format!("{} ({})", note.title, note.texts.join(", "));
+        let title = format!("{} ({})", note.title, note.cited());
         [
             vec![note.id.to_owned(), title],
             vec![String::new(), format!("Printed: {}", note.printed)],
@@ -462,7 +458,7 @@ fn collective(view: &CollectiveView) -> Vec<Block> {
         let rows = view
             .contradictions
             .iter()
-            .map(|n| vec![n.id.to_owned(), n.title.to_owned(), n.texts.join(", ")]);
+            .map(|n| vec![n.id.to_owned(), n.title.to_owned(), n.cited()]);
         blocks.push(Block::table(&["", "", ""], rows));
     }
     blocks.push(heading("Next"));

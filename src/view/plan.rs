@@ -7,6 +7,7 @@
 //! ```
 
 use super::Look;
+use super::counted;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::plan::{CallView, ExpertsView, Plan, PlanDiff, PlanVary, StepView};
@@ -48,12 +49,8 @@ fn one(page: &mut Page, step: &StepView, look: Look) {
         [] => String::new(),
         all => format!(", {}", all.join(", ")),
     };
-    let ranks = if step.ranks == 1 { "rank" } else { "ranks" };
-    let (name, mode) = (&step.name, step.mode.id());
-    page.line(format!(
-        "{name}: {mode} on {} {ranks}, machine {}{layout}",
-        step.ranks, step.machine
-    ));
+    let (name, mode, ranks) = (&step.name, step.mode.id(), counted(step.ranks, "rank"));
+    page.line(format!("{name}: {mode} on {ranks}, machine {}{layout}", step.machine));
     page.gap();
     page.table_within(look.width, sheet(step), &["algorithm", "calls", "nodes", "exposed_s"]);
     page.gap();

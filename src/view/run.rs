@@ -1,5 +1,6 @@
 //! A run for people.
 
+use super::counted;
 use super::page::Page;
 use super::screen::band;
 use super::table::heading;
@@ -67,8 +68,8 @@ pub fn run(report: &Run) -> Page {
         let off = 100.0 * error;
         page.entry("expect  ", format!("{time}{band} on machine {machine}, {off:+.0} %"));
     }
-    let results = if report.checked == 1 { "result" } else { "results" };
-    let text = format!("{} {results} at every rank compared bit by bit: correct", report.checked);
+    let results = counted(report.checked, "result");
+    let text = format!("{results} at every rank compared bit by bit: correct");
     page.entry("check   ", text);
     let (late, delay) = (report.late, 100.0 * report.run_delay_ratio);
     let text = format!(

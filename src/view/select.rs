@@ -2,6 +2,7 @@
 
 use super::Look;
 use super::columns::micro;
+use super::counted;
 use super::page::Page;
 use super::screen::{expected, label};
 use super::sheet::{Cell, Column, Sheet};
@@ -70,10 +71,7 @@ fn heading(report: &Select) -> String {
         (report.in_place, "in place"),
     ];
     call.extend(facts.iter().filter(|(holds, _)| *holds).map(|(_, word)| (*word).to_owned()));
-    let ranks = match report.ranks {
-        1 => "1 rank".to_owned(),
-        n => format!("{n} ranks"),
-    };
+    let ranks = counted(report.ranks, "rank");
     let ranks = match report.nodes {
         1 => format!("{ranks} on one node"),
         nodes => format!("{ranks} on {nodes} nodes"),

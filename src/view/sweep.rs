@@ -10,7 +10,6 @@ use super::screen::switch_points;
 use super::sheet::{Cell, Column, Raw, Sheet};
 use super::table::{heading, library, machine, name};
 use crate::answer::{Bands, Fastest, Pick, Point, Sweep};
-use crate::base::collective::Collective as C;
 use crate::base::quantity::{Bytes, Volume};
 
 /// A sweep for people: the range, the expected times, and the lowest ideal times.
@@ -217,18 +216,10 @@ pub fn nccl_tests(out: &mut impl Write, report: &Sweep) -> io::Result<()> {
         "#{:>11} {:>12} {:>8} {:>6} {:>6}  {units}  {units}",
         "(B)", "(elements)", "", "", ""
     )?;
-    let redop = if matches!(q.collective, C::AllReduce | C::Reduce | C::ReduceScatter) {
-        "sum"
-    } else {
-        "none"
-    };
+    let redop = if q.collective.reduces() { "sum" } else { "none" };
     let root = if q.collective.has_root() { "0" } else { "-1" };
     // nccl-tests counts the data that one rank contributes, or keeps, or has for one peer.
-    let parts = matches!(
-        q.collective,
-        C::AllGather | C::ReduceScatter | C::AllToAll | C::Scatter | C::Gather
-    );
-    let per_rank = if parts { u64::from(q.ranks.max(1)) } else { 1 };
+    let per_rank = if q.collective.has_blocks() { u64::from(q.ranks.max(1)) } else { 1 };
     let mut sum = 0.0;
     for point in &report.points {
         let expect = &point.expect;

@@ -1,5 +1,6 @@
 //! Verified schedules for people.
 
+use super::counted;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::verify::{Verification, VerifyLine};
@@ -43,10 +44,7 @@ pub fn verification(report: &Verification, all: bool) -> Page {
         0 => String::new(),
         forms => format!(", {forms} closed forms compared"),
     };
-    let schedules = match count(|l| l.schedules) {
-        1 => "1 schedule".to_owned(),
-        many => format!("{many} schedules"),
-    };
+    let schedules = counted(count(|l| l.schedules), "schedule");
     let transfers = count(|l| l.transfers);
     let text = format!("{schedules} with {transfers} transfers verified{compared}: {failed}");
     page.entry("", text);

@@ -6,6 +6,7 @@ use super::Batch;
 use super::question::{Question, needed, time};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
+use crate::base::order::rising;
 use crate::base::quantity::{Ratio, Volume};
 use crate::cost::crossover::Pipeline;
 use crate::model::algorithm::{Named, coefficients};
@@ -46,7 +47,7 @@ impl Batch {
             times.push((latency + bandwidth, name));
         }
         // A stable sort keeps the order of equal times.
-        times.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rising(&mut times, |a| a.0);
         let names: Vec<&str> = times.iter().map(|&(_, name)| name).collect();
         let (least, winner) = times[0];
         text(out, "winner", winner);

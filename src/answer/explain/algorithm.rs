@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::{Explanation, NoteView, Subject};
+use super::{Explanation, Subject};
 use crate::answer::cost::{MachineView, QuestionView, machine, question, ships, with_launch};
-use crate::answer::notes;
+use crate::answer::notes::{self, Contradiction};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
-use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
+use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
 use crate::cost::bound::{bound, least_messages, least_share};
 use crate::cost::price::{Prepared, Price, step_load, steps_in_turn};
 use crate::machine::fabric::Fabric;
@@ -82,7 +82,7 @@ pub struct AlgorithmView {
     /// The published costs of the algorithm; more than one if texts print another.
     pub forms: Vec<FormView>,
     /// The reason why they differ.
-    pub contradictions: Vec<NoteView>,
+    pub contradictions: Vec<&'static Contradiction>,
     /// What to know before trusting a number.
     pub notes: Vec<String>,
 }
@@ -313,7 +313,7 @@ pub fn algorithm(registry: &Registry, query: &Query, name: &str) -> Result<Expla
         bound: bound_view(query, total)?,
         rates: rates(algorithm, &shape, &price, size),
         forms: forms(algorithm, &shape, fabric, size),
-        contradictions: notes::about_algorithm(shape.collective, meta.id).map(Into::into).collect(),
+        contradictions: notes::about_algorithm(shape.collective, meta.id).collect(),
         notes: trust(query, &sum),
         steps_left_out: sum.groups.len().saturating_sub(MOST_STEPS),
         steps: sum.groups.into_iter().map(|g| g.view).take(MOST_STEPS).collect(),
@@ -487,7 +487,8 @@ impl Sum {
             add("latency", Some(&tier.name), numbers, tier.latency);
         }
         for tier in &self.tiers {
-            let numbers = format!("{} at {}", bytes(tier.bytes), Bandwidth(tier.rate));
+            let moved = Volume(tier.bytes).as_meant();
+            let numbers = format!("{moved} at {}", Bandwidth(tier.rate));
             add("bandwidth", Some(&tier.name), numbers, tier.bandwidth);
         }
         if let Some(compute) = price.compute {
@@ -599,11 +600,6 @@ fn shared(mut terms: Vec<Term>, total: Seconds) -> Vec<Term> {
         term.share = if total.0 > 0.0 { term.time_s / total.0 } else { 0.0 };
     }
     terms
-}
-
-/// A size: whole bytes are shown in the unit in which they were meant.
-fn bytes(size: f64) -> String {
-    if size.fract() == 0.0 { Bytes(size as u64).to_string() } else { Volume(size).to_string() }
 }
 
 /// `126 x 3.3 µs + 31.5 MiB at 48 GB/s`.

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Explanation, NoteView, Subject};
+use super::{Explanation, Subject};
 use crate::answer::cost::{MachineView, QuestionView, machine, question, ships};
-use crate::answer::notes;
+use crate::answer::notes::{self, Contradiction};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::Volume;
@@ -51,7 +51,7 @@ pub struct CollectiveView {
     /// Remarks that apply to the question.
     pub remarks: Vec<String>,
     /// Where texts print something else.
-    pub contradictions: Vec<NoteView>,
+    pub contradictions: Vec<&'static Contradiction>,
 }
 
 /// What the ranks have before and after.
@@ -137,7 +137,7 @@ pub fn collective(registry: &Registry, query: &Query, sized: bool) -> Result<Exp
         sized,
         algorithms: rows,
         remarks: remarks(query),
-        contradictions: notes::about_collective(collective).map(Into::into).collect(),
+        contradictions: notes::about_collective(collective).collect(),
     };
     Ok(Explanation::of(Subject::Collective(Box::new(view))))
 }

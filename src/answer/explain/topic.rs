@@ -134,10 +134,10 @@ fn meaning(word: &'static Word) -> Explanation {
 /// One of K1 to K26 as a page.
 #[must_use]
 pub fn contradiction(c: &'static Contradiction) -> Explanation {
-    let texts: Vec<&str> = c.texts.iter().map(|t| t.name()).collect();
+    let texts = c.cited();
     let mut blocks = vec![Block::table(
         &["", ""],
-        [vec!["printed in", &texts.join(", ")], vec!["printed", c.printed], vec!["holds", c.holds]],
+        [vec!["printed in", &texts], vec!["printed", c.printed], vec!["holds", c.holds]],
     )];
     if !c.about.is_empty() {
         let about = c.about.iter().map(|(collective, ids)| {
@@ -182,10 +182,7 @@ fn known(figures: Figures, ranks: u32) -> Block {
         Figures::Regimes => regimes(ranks.max(2)),
         Figures::Contradictions => Block::table(
             &["", "about", "printed in"],
-            CONTRADICTIONS.iter().map(|c| {
-                let texts: Vec<&str> = c.texts.iter().map(|t| t.name()).collect();
-                vec![c.id.to_owned(), c.title.to_owned(), texts.join(", ")]
-            }),
+            CONTRADICTIONS.iter().map(|c| vec![c.id.to_owned(), c.title.to_owned(), c.cited()]),
         ),
     }
 }

@@ -6,7 +6,7 @@ use super::AlgorithmView;
 use crate::base::collective::Collective;
 use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Shape;
-use crate::model::schedule::{Endpoint, Layout, Op, Run, Schedule, Sends, holds, senders};
+use crate::model::schedule::{Endpoint, Layout, Op, Run, Schedule, Sends, each_message, holds};
 
 /// Ranks of the schedules: two powers of two, and an odd number.
 const RANKS: [u32; 3] = [4, 5, 8];
@@ -102,15 +102,13 @@ fn rounds(schedule: &dyn Schedule) -> Option<Vec<Vec<Message>>> {
     let mut count = 0;
     for round in 0..schedule.rounds() {
         let mut messages = Vec::new();
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            for transfer in sends.iter() {
-                let (from, to, op, runs) =
-                    numbers(schedule, from, transfer.to, transfer.op, transfer.runs)?;
-                messages.push(Message(from, to, op, runs));
-            }
-        }
+        each_message(schedule, round, &mut sends, |from, transfer| {
+            let told = numbers(schedule, from, transfer.to, transfer.op, transfer.runs);
+            let (from, to, op, runs) = told.ok_or(())?;
+            messages.push(Message(from, to, op, runs));
+            Ok::<(), ()>(())
+        })
+        .ok()?;
         count += messages.len();
         if count > MOST {
             return None;

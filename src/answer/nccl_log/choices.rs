@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::basis::{Basis, Computed};
 use super::{ChoiceView, pair};
+use crate::base::order::rising;
 use crate::base::quantity::Bytes;
 use crate::library::nccl::log::{Choice, Detail, Log, Table};
 use crate::library::nccl::{
@@ -86,11 +87,9 @@ fn view(choice: &Choice, lines: u64, basis: &Basis) -> ChoiceView {
         Detail::Time(_) => None,
     };
     let algbw = time.zip(size).filter(|(t, _)| *t > 0.0).map(|(t, size)| size as f64 / (t * 1e-6));
+    let of = |function: &Function| ranks.map(|ranks| function.collective().busbw_factor(ranks).0);
     let factor = match found.functions.as_slice() {
-        [one] => ranks.map(|ranks| busbw_factor(*one, ranks)),
-        [one, rest @ ..] => ranks.map(|ranks| busbw_factor(*one, ranks)).filter(|factor| {
-            rest.iter().all(|other| ranks.map(|r| busbw_factor(*other, r)) == Some(*factor))
-        }),
+        [one, rest @ ..] => of(one).filter(|_| rest.iter().all(|other| of(other) == of(one))),
         [] => None,
     };
     ChoiceView {
@@ -110,16 +109,6 @@ fn view(choice: &Choice, lines: u64, basis: &Basis) -> ChoiceView {
         verdict: found.verdict,
         computed: found.computed,
         why: found.why,
-    }
-}
-
-/// From bytes of the largest buffer over time to nccl-tests' busbw.
-fn busbw_factor(function: Function, ranks: u32) -> f64 {
-    let n = f64::from(ranks);
-    match function {
-        Function::AllReduce => 2.0 * (n - 1.0) / n,
-        Function::AllGather | Function::ReduceScatter => (n - 1.0) / n,
-        Function::Broadcast | Function::Reduce => 1.0,
     }
 }
 
@@ -178,7 +167,7 @@ fn against_tuner(choice: &Choice, size: Bytes, computed: &Computed) -> Verdict {
         (Detail::Time(Micros(logged)), Some(Micros(time))) => (logged - time).abs(),
         _ => 0.0,
     };
-    nearly.sort_by(|(_, a), (_, b)| far(a).total_cmp(&far(b)));
+    rising(&mut nearly, |(_, decision)| far(decision).into());
     match (nearly.first(), other) {
         (Some((function, decision)), _) => {
             let functions = if known.is_empty() { Vec::new() } else { known };

@@ -4,6 +4,8 @@
 //! Found by replaying the schedules that texts describe; the tests of the checklist verify the
 //! numbers.
 
+use serde::{Serialize, Serializer};
+
 use crate::base::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, Barrier, Broadcast, Reduce, ReduceScatter,
 };
@@ -34,21 +36,39 @@ impl Text {
     }
 }
 
-/// A printed statement that does not hold as printed.
-#[derive(Debug)]
+/// A place where a text prints something that does not hold.
+#[derive(Debug, Serialize)]
+// Its schema has the name that was published.
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "NoteView"))]
 pub struct Contradiction {
     /// `K1` … `K26`.
     pub id: &'static str,
     /// The subject.
     pub title: &'static str,
     /// Where it is printed.
+    #[serde(serialize_with = "names")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub texts: &'static [Text],
     /// The printed statement.
     pub printed: &'static str,
     /// The correct statement.
     pub holds: &'static str,
     /// The collectives concerned, with their algorithms; no algorithms: the collective as a whole.
+    #[serde(skip)]
     pub about: &'static [(Collective, &'static [&'static str])],
+}
+
+impl Contradiction {
+    /// The names of the texts.
+    #[must_use]
+    pub fn cited(&self) -> String {
+        let names: Vec<&str> = self.texts.iter().map(|text| text.name()).collect();
+        names.join(", ")
+    }
+}
+
+fn names<S: Serializer>(texts: &[Text], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(texts.iter().map(|text| text.name()))
 }
 
 use Text::{Algorithms, Gloo, Often, Topologies};

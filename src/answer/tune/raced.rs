@@ -12,6 +12,7 @@
 
 use super::{Compared, Pick, Plan, Point, Question, plan as spans};
 use crate::base::error::Result;
+use crate::base::order::rising;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 
 /// So many algorithms are raced against the library's own choice.
@@ -62,7 +63,7 @@ impl Compared<'_> {
         };
         let mut others: Vec<&(Pick, Seconds)> =
             point.offers.iter().filter(|(pick, time)| !is_own(pick) && may_win(*time)).collect();
-        others.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        rising(&mut others, |a| a.1.0);
         let mut top: Vec<&(Pick, Seconds)> = Vec::new();
         for other in &others {
             if top.len() < TOP && top.iter().all(|(pick, _)| pick.name != other.0.name) {

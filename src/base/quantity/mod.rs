@@ -14,6 +14,7 @@ use std::str::FromStr;
 
 use crate::base::dtype::DataType;
 use crate::base::error::{Error, Result};
+use crate::base::order::sorted;
 pub use exact::{Rate, decimal, nearest};
 use parse::{Unit, scan};
 
@@ -298,6 +299,13 @@ impl fmt::Display for Volume {
     }
 }
 
+impl Volume {
+    /// Whole bytes in the unit in which they were meant, as [`Bytes`] are written.
+    pub(crate) fn as_meant(self) -> String {
+        if self.0.fract() == 0.0 { Bytes(self.0 as u64).to_string() } else { self.to_string() }
+    }
+}
+
 /// A unit of time for a whole column, which has it in its head.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimeUnit {
@@ -390,8 +398,7 @@ impl fmt::Display for Ratio {
 
 /// A time that is longer than a fifth of them.
 fn short(times: impl IntoIterator<Item = Seconds>) -> Seconds {
-    let mut times: Vec<f64> = times.into_iter().map(|t| t.0.abs()).filter(|t| *t > 0.0).collect();
-    times.sort_by(f64::total_cmp);
+    let times = sorted(times.into_iter().map(|t| t.0.abs()).filter(|t| *t > 0.0));
     Seconds(times.get(times.len() / 5).copied().unwrap_or(0.0))
 }
 

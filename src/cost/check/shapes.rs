@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use crate::base::collective::Collective;
 use crate::model::algorithm::Algorithm;
 use crate::model::formula::{Dims, Params, Ports, Relay, Shape, Tie, Trees};
-use crate::model::schedule::{Schedule, Sends, senders};
+use crate::model::schedule::{Schedule, Sends, every_message};
 
 /// A parameter besides ranks and segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,13 +142,9 @@ pub(super) fn print(schedule: &dyn Schedule) -> u64 {
     schedule.chunks().hash(&mut hasher);
     let mut sends = Sends::default();
     for round in 0..schedule.rounds() {
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            for message in sends.iter() {
-                (round, from, message.to, message.op, message.runs).hash(&mut hasher);
-            }
-        }
+        every_message(schedule, round, &mut sends, |from, message| {
+            (round, from, message.to, message.op, message.runs).hash(&mut hasher);
+        });
     }
     hasher.finish()
 }

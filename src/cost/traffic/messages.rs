@@ -14,7 +14,7 @@ use crate::model::algorithm::Registry;
 use crate::model::formula::Shape;
 use crate::model::operations::{Does, Once};
 use crate::model::schedule::direct::Direct;
-use crate::model::schedule::{Endpoint, Schedule, Sends, senders};
+use crate::model::schedule::{Endpoint, Schedule, Sends, each_message};
 
 /// The most messages of all jobs together.
 const MESSAGES: usize = 1 << 20;
@@ -360,54 +360,51 @@ impl Rounds<'_> {
         let mut barrier: Option<u32> = None;
         for round in 0..schedule.rounds() {
             let first = self.tasks.tasks.len() as u32;
-            for from in senders(schedule) {
-                sends.clear();
-                schedule.sends(round, from, &mut sends);
-                for message in sends.iter() {
-                    let (Endpoint::Rank(s), Endpoint::Rank(t)) = (from, message.to) else {
-                        return Err(Error::unsupported("the schedule has its own switches")
-                            .help("use an algorithm in which ranks send to ranks"));
-                    };
-                    let chunks: u32 = message.runs.iter().map(|run| run.len).sum();
-                    let task = self.tasks.push(Task {
-                        job: self.job,
-                        from: self.ranks[s as usize],
-                        to: self.ranks[t as usize],
-                        bytes: self.each * f64::from(chunks),
-                        ..Task::default()
-                    });
-                    if task as usize > MESSAGES {
-                        return Err(Error::unsupported(format!("more than {MESSAGES} messages"))
-                            .help("simulate fewer ranks, or a size with fewer segments"));
-                    }
-                    match self.mode {
-                        Mode::Flow => {
-                            for chunk in message.runs.iter().flat_map(|run| run.chunks()) {
-                                for &before in writers.get(&(s, chunk)).into_iter().flatten() {
-                                    self.tasks.after(before, task);
-                                }
-                                written.push(((t, chunk), task));
-                            }
-                            if let Some(before) = pairs.insert((s, t), task) {
+            each_message(schedule, round, &mut sends, |from, message| {
+                let (Endpoint::Rank(s), Endpoint::Rank(t)) = (from, message.to) else {
+                    return Err(Error::unsupported("the schedule has its own switches")
+                        .help("use an algorithm in which ranks send to ranks"));
+                };
+                let chunks: u32 = message.runs.iter().map(|run| run.len).sum();
+                let task = self.tasks.push(Task {
+                    job: self.job,
+                    from: self.ranks[s as usize],
+                    to: self.ranks[t as usize],
+                    bytes: self.each * f64::from(chunks),
+                    ..Task::default()
+                });
+                if task as usize > MESSAGES {
+                    return Err(Error::unsupported(format!("more than {MESSAGES} messages"))
+                        .help("simulate fewer ranks, or a size with fewer segments"));
+                }
+                match self.mode {
+                    Mode::Flow => {
+                        for chunk in message.runs.iter().flat_map(|run| run.chunks()) {
+                            for &before in writers.get(&(s, chunk)).into_iter().flatten() {
                                 self.tasks.after(before, task);
                             }
+                            written.push(((t, chunk), task));
                         }
-                        Mode::Local => {
-                            for end in [s, t] {
-                                for &before in &did[end as usize] {
-                                    self.tasks.after(before, task);
-                                }
-                                doing[end as usize].push(task);
-                            }
+                        if let Some(before) = pairs.insert((s, t), task) {
+                            self.tasks.after(before, task);
                         }
-                        Mode::Sync => {
-                            if let Some(barrier) = barrier {
-                                self.tasks.after(barrier, task);
+                    }
+                    Mode::Local => {
+                        for end in [s, t] {
+                            for &before in &did[end as usize] {
+                                self.tasks.after(before, task);
                             }
+                            doing[end as usize].push(task);
+                        }
+                    }
+                    Mode::Sync => {
+                        if let Some(barrier) = barrier {
+                            self.tasks.after(barrier, task);
                         }
                     }
                 }
-            }
+                Ok(())
+            })?;
             for (place, task) in written.drain(..) {
                 writers.entry(place).or_default().push(task);
             }

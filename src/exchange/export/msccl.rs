@@ -21,7 +21,7 @@ use quick_xml::escape::escape;
 use super::Job;
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
-use crate::model::schedule::{Endpoint, Layout, Op, Schedule, Sends, senders};
+use crate::model::schedule::{Endpoint, Layout, Op, Schedule, Sends, every_message};
 
 pub(super) fn write(job: &Job<'_>) -> Result<String> {
     let places = Places::new(job.schedule)?;
@@ -66,10 +66,7 @@ impl<'a> Places<'a> {
             )
             .help("export one-shot or two-shot, which send the same"));
         }
-        let blocks = matches!(
-            collective,
-            C::AllGather | C::ReduceScatter | C::AllToAll | C::Gather | C::Scatter
-        );
+        let blocks = collective.has_blocks();
         if blocks && !frame.parts.is_multiple_of(ranks) {
             return Err(Error::unsupported(format!(
                 "MSCCL needs equally many chunks per rank: {} do not divide by {ranks}",
@@ -220,19 +217,16 @@ impl<'a> Program<'a> {
         let mut sends = Sends::default();
         for round in 0..frame.rounds {
             let mut received = Vec::new();
-            for from in senders(schedule) {
-                sends.clear();
-                schedule.sends(round, from, &mut sends);
-                let Endpoint::Rank(source) = from else { continue };
-                for message in sends.iter() {
-                    let Endpoint::Rank(target) = message.to else { continue };
-                    let chunks = message.runs.iter().flat_map(|run| run.chunks());
-                    for (from, to, count) in self.pieces(source, target, chunks) {
-                        self.send(source, target, from, to, count);
-                        received.push((source, target, from, to, count, message.op));
-                    }
+            every_message(schedule, round, &mut sends, |from, message| {
+                let (Endpoint::Rank(source), Endpoint::Rank(target)) = (from, message.to) else {
+                    return;
+                };
+                let chunks = message.runs.iter().flat_map(|run| run.chunks());
+                for (from, to, count) in self.pieces(source, target, chunks) {
+                    self.send(source, target, from, to, count);
+                    received.push((source, target, from, to, count, message.op));
                 }
-            }
+            });
             // All sends of a round read the state before it.
             for (source, target, from, to, count, op) in received {
                 self.receive(source, target, from, to, count, op);

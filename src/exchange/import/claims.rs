@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::base::order::rising;
 use crate::model::schedule::{Endpoint, Op, Run};
 
 /// The relative difference up to which two instants count as equal.
@@ -144,7 +145,7 @@ fn ports(messages: &[Claimed], rules: &Rules) -> Option<Claim> {
     let mut faults: Vec<Claim> = Vec::new();
     for ((end, tier, _), mut those) in held {
         let count = rules.ports[tier].count as usize;
-        those.sort_by(|a, b| a.start.total_cmp(&b.start));
+        rising(&mut those, |a| a.start);
         let mut busy: Vec<f64> = Vec::new();
         for message in those {
             busy.retain(|&until| is_before(message.start, until));

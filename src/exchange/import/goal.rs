@@ -8,11 +8,11 @@ use std::collections::HashMap;
 
 use super::ends::Ends;
 use super::order::{Carried, Program};
-use super::{Bare, Foreign, Placed, Refused, runs};
+use super::{Bare, Foreign, Refused};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::model::operations::{About, Does, Once, Operation, Operations};
-use crate::model::schedule::{Endpoint, Frame, Layout, Op};
+use crate::model::schedule::{Frame, Layout, Op};
 
 /// The most chunks that are followed: each takes some bytes at its sender and its receiver.
 const MOST_CHUNKS: usize = 1 << 22;
@@ -349,20 +349,12 @@ impl Reader {
         let place: HashMap<usize, usize> =
             numbers.iter().enumerate().map(|(i, &(_, line))| (line, i)).collect();
         messages.sort_by_key(|message| place.get(&message.line).copied());
-        let rounds = program.rounds(&order, &messages)?;
+        let placed = program.placed(&order, messages)?;
         let Header { root, parts, owned, size, owners, .. } = self.header;
         let layout = if owned { Layout::Owned } else { Layout::Shared };
         let ranks = self.ranks.unwrap_or(0);
         let frame = Frame { root, layout, ..Frame::new(collective, ranks, parts, 0) };
-        let placed = messages.into_iter().zip(rounds).map(|(message, round)| Placed {
-            round,
-            from: Endpoint::Rank(message.from),
-            to: Endpoint::Rank(message.to),
-            op: message.op,
-            runs: runs(&message.chunks),
-            line: message.line,
-        });
-        let foreign = Foreign::new(frame, owners.as_deref(), placed.collect());
+        let foreign = Foreign::new(frame, owners.as_deref(), placed);
         Ok(Foreign { size: size.map(Bytes), ..foreign })
     }
 }

@@ -11,10 +11,10 @@ use std::str::FromStr;
 use quick_xml::events::Event;
 
 use super::order::{Carried, Order, Program};
-use super::{Foreign, Placed, Refused, runs};
+use super::{Foreign, Refused};
 use crate::base::collective::Collective as C;
 use crate::base::xml::{Attributes, Events};
-use crate::model::schedule::{Endpoint, Frame, Op};
+use crate::model::schedule::{Frame, Op};
 
 /// The most chunks at ranks that are followed, and the least bytes that one takes.
 const MOST_CHUNKS: u64 = 1 << 21;
@@ -118,18 +118,9 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
     let mut played = Played::new(head, &file, &matching, &order);
     played.run()?;
     played.check_outputs()?;
-    let messages = played.messages;
-    let rounds = program.rounds(&order, &messages)?;
+    let placed = program.placed(&order, played.messages)?;
     let frame = Frame { root: head.root, ..Frame::new(head.collective, head.ranks, head.parts, 0) };
-    let placed = messages.into_iter().zip(rounds).map(|(message, round)| Placed {
-        round,
-        from: Endpoint::Rank(message.from),
-        to: Endpoint::Rank(message.to),
-        op: message.op,
-        runs: runs(&message.chunks),
-        line: message.line,
-    });
-    Ok(Foreign::new(frame, None, placed.collect()))
+    Ok(Foreign::new(frame, None, placed))
 }
 
 fn number<T: FromStr>(element: &Attributes<'_>, name: &str) -> Result<T, Refused> {
@@ -298,10 +289,7 @@ fn head(element: &Attributes<'_>) -> Result<Head, Refused> {
         );
         return Err(Refused::at(element.line, what));
     }
-    let blocks = matches!(
-        collective,
-        C::AllGather | C::ReduceScatter | C::AllToAll | C::Gather | C::Scatter
-    );
+    let blocks = collective.has_blocks();
     if ranks == 0 || parts == 0 || blocks && parts % ranks != 0 {
         let what = format!("{parts} chunks per loop do not divide over {ranks} GPUs");
         return Err(Refused::at(element.line, what));

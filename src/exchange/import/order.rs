@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
+use super::{Placed, runs};
 use crate::base::refused::Refused;
-use crate::model::schedule::Op;
+use crate::model::schedule::{Endpoint, Op};
 
 /// Operations of all ranks, each with its dependencies.
 #[derive(Default)]
@@ -140,9 +141,23 @@ impl Program {
         false
     }
 
+    /// The messages in their rounds.
+    pub fn placed(&self, order: &Order, messages: Vec<Carried>) -> Result<Vec<Placed>, Refused> {
+        let rounds = self.rounds(order, &messages)?;
+        let placed = messages.into_iter().zip(rounds).map(|(message, round)| Placed {
+            round,
+            from: Endpoint::Rank(message.from),
+            to: Endpoint::Rank(message.to),
+            op: message.op,
+            runs: runs(&message.chunks),
+            line: message.line,
+        });
+        Ok(placed.collect())
+    }
+
     /// The round of each message: after the messages that wrote its data, and not before those that
     /// read the data that it overwrites.
-    pub fn rounds(&self, order: &Order, messages: &[Carried]) -> Result<Vec<u64>, Refused> {
+    fn rounds(&self, order: &Order, messages: &[Carried]) -> Result<Vec<u64>, Refused> {
         let edges = self.edges(order, messages)?;
         let mut rounds = vec![0_u64; messages.len()];
         let mut open: VecDeque<usize> = (0..messages.len()).collect();

@@ -126,35 +126,25 @@ fn one_shot_limit(ask: &Ask<'_>) -> Option<u64> {
 
 fn plain(ask: &Ask<'_>) -> Taken {
     let nccl = Taken::nccl("no other path accepts it");
-    match ask.since(0, 32, 0) {
-        true => first_of(
-            ask,
-            &[
-                ("nccl-symm", |ask| match flash(ask) {
-                    Ok(_) => Err("FlashInfer accepts it".to_owned()),
-                    Err(_) => nccl_symm(ask),
-                }),
-                ("quick-reduce", quick),
-                ("flashinfer", flash),
-                ("aiter", aiter),
-                ("custom", custom),
-                ("symm-mem", symmetric),
-            ],
-            nccl,
-        ),
-        false => first_of(
-            ask,
-            &[
-                ("nccl-symm", nccl_symm),
-                ("quick-reduce", quick),
-                ("flashinfer", flash),
-                ("aiter", aiter),
-                ("custom", custom),
-                ("symm-mem", symmetric),
-            ],
-            nccl,
-        ),
-    }
+    let symm: fn(&Ask<'_>) -> Tried = match ask.since(0, 32, 0) {
+        true => |ask: &Ask<'_>| match flash(ask) {
+            Ok(_) => Err("FlashInfer accepts it".to_owned()),
+            Err(_) => nccl_symm(ask),
+        },
+        false => nccl_symm,
+    };
+    first_of(
+        ask,
+        &[
+            ("nccl-symm", symm),
+            ("quick-reduce", quick),
+            ("flashinfer", flash),
+            ("aiter", aiter),
+            ("custom", custom),
+            ("symm-mem", symmetric),
+        ],
+        nccl,
+    )
 }
 
 fn gather(ask: &Ask<'_>) -> Taken {

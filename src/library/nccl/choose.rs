@@ -8,6 +8,7 @@ use super::cost_model::{Best, CostModel, Windows};
 use super::lanes::{CELLS, Cells, LANES, Lanes, Prepared, RING};
 use super::table::Table;
 use super::{Algo, Call, Decision, Function, Micros, Operation, Proto, Reduction, Version, since};
+use crate::base::order::rising;
 use crate::base::quantity::{Bytes, Ratio};
 
 /// A communicator's table, prepared for many decisions.
@@ -166,7 +167,7 @@ impl Chooser {
         let times = self.times(call, &prepared.bandwidths());
         let available = CELLS.iter().zip(times).filter(|&(_, t)| t < prepared.slowest);
         let mut ranked: Vec<_> = available.map(|(&(a, p), t)| (a, p, Micros(t))).collect();
-        ranked.sort_by(|a, b| a.2.0.total_cmp(&b.2.0));
+        rising(&mut ranked, |a| f64::from(a.2.0));
         ranked
     }
 

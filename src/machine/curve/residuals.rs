@@ -2,6 +2,7 @@
 
 use super::Placed;
 use crate::base::quantity::{Bytes, Ratio};
+use crate::base::stats::along;
 
 /// Logarithms of measured over computed, by ranks and size.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,12 +90,7 @@ impl Residuals {
 impl Line {
     /// Linear between two sizes, constant beyond the ends.
     fn at(&self, x: f64) -> f64 {
-        let above = self.points.partition_point(|p| p.0 <= x);
-        match (above.checked_sub(1).map(|i| self.points[i]), self.points.get(above)) {
-            (Some((x0, r0)), Some(&(x1, r1))) => r0 + (r1 - r0) * (x - x0) / (x1 - x0),
-            (Some((_, r)), None) | (None, Some(&(_, r))) => r,
-            (None, None) => 0.0,
-        }
+        along(&self.points, x).unwrap_or(0.0)
     }
 }
 

@@ -10,6 +10,7 @@
 //! Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987.
 
 use super::{Amount, Figure, Profile};
+use crate::base::order::rising;
 use crate::base::quantity::Ratio;
 use crate::base::stats::{HALF_WIDTH, as_far, as_large};
 
@@ -113,7 +114,7 @@ pub fn diff(old: &Profile, new: &Profile) -> Diff {
 /// of it, up to the first that is not significant.
 fn step_down(changes: &mut [Change], judged: usize) {
     let mut by_p: Vec<&mut Change> = changes.iter_mut().filter(|c| c.p.is_some()).collect();
-    by_p.sort_by(|a, b| a.p.partial_cmp(&b.p).unwrap_or(std::cmp::Ordering::Equal));
+    rising(&mut by_p, |change| change.p.map_or(0.0, |p| p.0));
     for (i, change) in by_p.into_iter().enumerate() {
         let level = FALSE_ALARMS / (judged - i) as f64;
         if change.p.is_none_or(|p| p.0 >= level) {

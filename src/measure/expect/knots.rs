@@ -1,5 +1,7 @@
 //! Piecewise linear curves between knots: octaves of bytes, and the logarithm of a time.
 
+use crate::base::stats::along;
+
 /// Tolerance for knots slightly off whole octaves.
 const ABOUT: f64 = 0.01;
 
@@ -9,12 +11,7 @@ pub(super) fn at(knots: &[(f64, f64)], octave: f64) -> Option<f64> {
     if octave < first.0 - ABOUT || octave > last.0 + ABOUT {
         return None;
     }
-    let above = knots.partition_point(|k| k.0 <= octave);
-    Some(match (above.checked_sub(1).map(|i| knots[i]), knots.get(above)) {
-        (Some((x0, y0)), Some(&(x1, y1))) => y0 + (y1 - y0) * (octave - x0) / (x1 - x0),
-        (Some((_, y)), None) | (None, Some(&(_, y))) => y,
-        (None, None) => return None,
-    })
+    along(knots, octave)
 }
 
 /// The whole octaves between their ends.

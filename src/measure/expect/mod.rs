@@ -34,6 +34,7 @@ use transfer::{Features, Transfer};
 
 use crate::base::collective::Collective;
 use crate::base::error::Result;
+use crate::base::order::sorted;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::base::stats::quantile;
 use crate::cost::bound::bound;
@@ -90,8 +91,7 @@ impl HeldOut {
     /// above the second.
     fn of(mut ratios: Vec<f64>) -> (Self, (f64, f64)) {
         ratios.sort_by(f64::total_cmp);
-        let mut errors: Vec<f64> = ratios.iter().map(|r| (1.0 / r - 1.0).abs()).collect();
-        errors.sort_by(f64::total_cmp);
+        let errors = sorted(ratios.iter().map(|r| (1.0 / r - 1.0).abs()));
         let part = |p| Ratio(quantile(&errors, p));
         let band = (quantile(&ratios, 0.1), quantile(&ratios, 0.9));
         (Self { median: part(0.5), p90: part(0.9) }, band)

@@ -1,6 +1,7 @@
 //! How well the model predicts what it was not shown: held-out algorithms, held-out sizes.
 
 use super::model::{Basis, Design, Entry, Model};
+use crate::base::order::{rising, sorted};
 use crate::base::quantity::{Ratio, Seconds};
 use crate::base::stats::quantile;
 use crate::machine::profile::{Regime, StatedBand, StatedBands};
@@ -20,8 +21,7 @@ impl Errors {
     /// From signed errors; `None` without any.
     #[must_use]
     pub fn of(errors: impl Iterator<Item = f64>) -> Option<Self> {
-        let mut sizes: Vec<f64> = errors.map(f64::abs).collect();
-        sizes.sort_by(f64::total_cmp);
+        let sizes = sorted(errors.map(f64::abs));
         let at = |part| Ratio(quantile(&sizes, part));
         let count = sizes.len();
         (count > 0).then(|| Self { median: at(0.5), p90: at(0.9), count })
@@ -128,7 +128,7 @@ pub(super) fn bands(told: &[Part], alpha: Seconds) -> StatedBands {
     let part = |wanted: &dyn Fn(Regime) -> bool| {
         let own = told.iter().filter(|t| wanted(Regime::of(t.predicted, alpha)));
         let mut parts: Vec<(f64, f64)> = own.map(|t| (t.part, t.weight)).collect();
-        parts.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rising(&mut parts, |a| a.0);
         let (low, high) = (outside(&parts, 0.1)?, outside(&parts, 0.9)?);
         Some(StatedBand { low: Ratio(low), high: Ratio(high) })
     };

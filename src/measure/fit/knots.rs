@@ -3,6 +3,7 @@
 use super::bootstrap::affordable;
 use super::lad;
 use super::model::{Basis, Design, Entry};
+use crate::base::order::sorted;
 
 /// The most knots.
 const MOST: usize = 3;
@@ -19,8 +20,7 @@ const LEAST_SIZES: usize = 3;
 /// The sizes of messages, each once, in order.
 fn sizes(entries: &[Entry]) -> Vec<f64> {
     let messages = entries.iter().flat_map(|e| &e.path.messages);
-    let mut sizes: Vec<f64> = messages.map(|sent| sent.bytes.0).filter(|b| *b > 0.0).collect();
-    sizes.sort_by(f64::total_cmp);
+    let mut sizes = sorted(messages.map(|sent| sent.bytes.0).filter(|b| *b > 0.0));
     sizes.dedup();
     sizes
 }

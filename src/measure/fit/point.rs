@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::stretches::STRETCHES;
+use crate::base::order::sorted;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{half_width, median, quantile};
 use crate::machine::sample::{self, Block, LEAST_QUIET, Mode, Op, Origin, Sample, Wait};
@@ -198,9 +199,7 @@ fn by_stretch(blocks: &[Placed<'_>], own_cpus: bool, typical: f64) -> Vec<(u32, 
 
 /// All of them, sorted.
 fn merged(spans: impl IntoIterator<Item = Vec<Seconds>>) -> Vec<f64> {
-    let mut all: Vec<f64> = spans.into_iter().flatten().map(|s| s.0).collect();
-    all.sort_by(f64::total_cmp);
-    all
+    sorted(spans.into_iter().flatten().map(|s| s.0))
 }
 
 /// The growth over a block by the Theil–Sen slope, over its median; for at least ten runs.

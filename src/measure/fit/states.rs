@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use super::held_out::{Part, bands, harder};
 use super::point::is_fitted;
 use super::{Fitted, gates};
+use crate::base::order::sorted;
 use crate::base::quantity::{Ratio, Seconds};
 use crate::base::stats::{median, quantile};
 use crate::machine::profile::StatedBands;
@@ -160,10 +161,7 @@ fn seen(blocks: &[Block]) -> Vec<Seen> {
 
 /// This quantile of numbers.
 fn quantile_of(part: f64) -> impl Fn(Vec<f64>) -> f64 {
-    move |mut numbers| {
-        numbers.sort_by(f64::total_cmp);
-        quantile(&numbers, part)
-    }
+    move |numbers| quantile(&sorted(numbers), part)
 }
 
 /// A first guess: slow where the neighbours took clearly longer than elsewhere, relative to what `usual`

@@ -12,13 +12,14 @@
 //!
 //! Source: NVIDIA/nccl-tests 2.17 to 2.19.6 `src/util.cu`.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, Read as _};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::draft::{Draft, Raw, Redop};
-use super::nccl_tests::name;
+use super::nccl_tests::{devices::divided, name};
 use super::{JSON, Measured};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Ratio, Seconds};
@@ -194,23 +195,13 @@ fn devices(draft: &mut Draft, config: &Config) {
         return;
     }
     let each = config.nthreads.unwrap_or(1).saturating_mul(config.ngpus.unwrap_or(1)).max(1);
-    let mut groups: Vec<u32> = devices.iter().map(|d| d.group.unwrap_or(0)).collect();
-    groups.sort_unstable();
-    groups.dedup();
     let all = (devices.len() as u32).saturating_mul(each);
     if devices.iter().filter(|d| d.rank == Some(0)).count() > 1 {
         draft.ranks.push((1, "list of devices"));
         return;
     }
-    if groups.len() > 1 {
-        draft.warn(format!("{} groups of ranks ran at once and share the machine", groups.len()));
-    }
-    if all.is_multiple_of(groups.len() as u32) {
-        draft.ranks.push((all / groups.len() as u32, "list of devices"));
-    }
-    let mut hosts: Vec<&str> = devices.iter().filter_map(|d| d.hostname.as_deref()).collect();
-    hosts.sort_unstable();
-    hosts.dedup();
+    divided(draft, devices.iter().map(|d| d.group.unwrap_or(0)).collect(), all);
+    let hosts: BTreeSet<&str> = devices.iter().filter_map(|d| d.hostname.as_deref()).collect();
     draft.nodes = (!hosts.is_empty()).then_some(hosts.len() as u32);
     for (i, one) in devices.iter().enumerate() {
         let shared = devices[i + 1..].iter().find(|o| {

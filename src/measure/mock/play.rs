@@ -24,7 +24,7 @@ use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Ports;
 use crate::model::schedule::chain::Chain;
 use crate::model::schedule::combine::Relabel;
-use crate::model::schedule::{Layout, Schedule, Sends, senders};
+use crate::model::schedule::{Layout, Schedule, messages, turns};
 
 /// Messages that are simulated for a whole table: a few seconds.
 const MESSAGES: u64 = 12_000_000;
@@ -279,9 +279,9 @@ impl Lab {
         let ranks = u64::from(bench.query.shape.ranks);
         let weight = if self.lost > 0 { 1 + ranks / 8 } else { 1 };
         let most = self.share / PLAYS / weight;
-        let counted = bench
-            .spelled(take)
-            .and_then(|(schedule, _)| Some(messages(&*schedule, most)? * weight));
+        // Senders with nothing to send also count.
+        let told = bench.spelled(take).filter(|(schedule, _)| turns(&**schedule) <= 2 * most);
+        let counted = told.and_then(|(schedule, _)| Some(messages(&*schedule, most)? * weight));
         self.counted.insert(key, counted);
         counted
     }
@@ -340,24 +340,6 @@ impl Lab {
         }
         Ok(Seconds(sum / f64::from(draws)))
     }
-}
-
-/// The number of messages in a schedule; `None` if there are more than `most`.
-fn messages(schedule: &dyn Schedule, most: u64) -> Option<u64> {
-    let (mut messages, mut asked, mut sends) = (0, 0_u64, Sends::default());
-    for round in 0..schedule.rounds() {
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            messages += sends.len() as u64;
-            asked += 1;
-        }
-        // Senders with nothing to send also count.
-        if messages > most || asked > 2 * most {
-            return None;
-        }
-    }
-    Some(messages)
 }
 
 /// The closed form with every link of a kind as slow as the slowest.

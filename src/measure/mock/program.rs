@@ -14,8 +14,6 @@ pub struct Program {
     pub name: &'static str,
     /// What it runs; in `sendrecv_perf` every rank sends to the next at once.
     pub collective: Collective,
-    /// Whether a size is divided into N blocks of whole 16 bytes, and `count` counts one of them.
-    blocks: bool,
     /// Whether the column `redop` names an operation.
     pub reduces: bool,
     /// Whether in-place results are checked.
@@ -24,27 +22,19 @@ pub struct Program {
 
 /// All that are known.
 pub static PROGRAMS: &[Program] = &[
-    program("all_reduce_perf", Collective::AllReduce, false, true),
-    program("all_gather_perf", Collective::AllGather, true, false),
-    program("reduce_scatter_perf", Collective::ReduceScatter, true, true),
-    program("broadcast_perf", Collective::Broadcast, false, false),
-    program("reduce_perf", Collective::Reduce, false, true),
-    Program {
-        checks_in_place: false,
-        ..program("alltoall_perf", Collective::AllToAll, true, false)
-    },
-    program("gather_perf", Collective::Gather, true, false),
-    program("scatter_perf", Collective::Scatter, true, false),
-    program("sendrecv_perf", Collective::SendRecv, false, true),
+    program("all_reduce_perf", Collective::AllReduce, true),
+    program("all_gather_perf", Collective::AllGather, false),
+    program("reduce_scatter_perf", Collective::ReduceScatter, true),
+    program("broadcast_perf", Collective::Broadcast, false),
+    program("reduce_perf", Collective::Reduce, true),
+    Program { checks_in_place: false, ..program("alltoall_perf", Collective::AllToAll, false) },
+    program("gather_perf", Collective::Gather, false),
+    program("scatter_perf", Collective::Scatter, false),
+    program("sendrecv_perf", Collective::SendRecv, true),
 ];
 
-const fn program(
-    name: &'static str,
-    collective: Collective,
-    blocks: bool,
-    reduces: bool,
-) -> Program {
-    Program { name, collective, blocks, reduces, checks_in_place: true }
+const fn program(name: &'static str, collective: Collective, reduces: bool) -> Program {
+    Program { name, collective, reduces, checks_in_place: true }
 }
 
 impl Program {
@@ -76,12 +66,13 @@ impl Program {
         })
     }
 
-    /// The size and the count that are printed for a test of `asked` bytes.
+    /// The size and the count that are printed for a test of `asked` bytes: where there are N blocks, they
+    /// are of whole 16 bytes, and the count is of one of them.
     #[must_use]
     pub fn sizes(self, asked: Bytes, dtype: DataType, ranks: u32) -> (Bytes, u64) {
         let each = dtype.bytes().0.max(1);
         let count = asked.0 / each;
-        if !self.blocks {
+        if !self.collective.has_blocks() {
             return (Bytes(count * each), count);
         }
         let ranks = u64::from(ranks.max(1));

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 use super::Run;
 use crate::base::collective::Collective;
+use crate::base::order::{falling, sorted};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{median, student};
 use crate::machine::sample::DataType;
@@ -96,8 +97,7 @@ fn limit(hosts: usize) -> f64 {
 /// The spread of numbers around their median, and that median.
 fn spread(numbers: &[f64]) -> Option<(f64, f64)> {
     let centre = median(numbers.to_vec())?;
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(numbers.iter().copied());
     let every = sorted.len().div_ceil(MOST);
     let some: Vec<f64> = sorted.into_iter().step_by(every).collect();
     let n = some.len();
@@ -166,7 +166,7 @@ pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
             }
         })
         .collect();
-    found.sort_by(|a, b| b.score.0.total_cmp(&a.score.0));
+    falling(&mut found, |a| a.score.0);
     let thresholds = sizes.into_iter().map(|((collective, ranks, _, dtype, size), n, at, each)| {
         let over = (limit(n) * each).max(LEAST);
         let (time, limit) = (Seconds(at.exp()), Seconds((at + over).exp()));

@@ -9,6 +9,7 @@ use super::lab::Lab;
 use super::likelihood::{Figures, Likelihood, sum_ln};
 use super::mechanism::{MECHANISMS, Wire};
 use super::{Cause, Facts, Point, Sizes, prior};
+use crate::base::order::falling;
 use crate::base::quantity::{Bytes, Ratio};
 use crate::base::stats::median;
 use crate::library::nccl::Algo;
@@ -295,7 +296,8 @@ pub(super) fn line_up(
         .map(|one| found.iter().filter(|s| s.id == one.id).map(|s| (s.score - sum).exp()).sum())
         .collect();
     found.iter_mut().zip(chances).for_each(|(suspect, chance)| suspect.chance = chance);
-    found.sort_by(|a, b| b.chance.total_cmp(&a.chance).then(b.score.total_cmp(&a.score)));
+    falling(&mut found, |s| s.score);
+    falling(&mut found, |s| s.chance);
     let mut suspects = said(facts, impossible, lab.run_by);
     suspects.extend(found);
     Lineup { suspects, odds: sum - healthy - prior::healthy(), named, set }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::base::order::sorted;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::median;
 use crate::measure::logs::{Imported, Measured};
@@ -83,8 +84,7 @@ fn times(log: &Imported) -> BTreeMap<Key, Seconds> {
 }
 
 fn region(what: String, of: &[(u64, f64)], noise: f64) -> Region {
-    let mut sorted: Vec<f64> = of.iter().map(|o| o.1).collect();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(of.iter().map(|o| o.1));
     let middle = median(sorted.clone()).unwrap_or(0.0);
     let (low, high) = interval(&sorted, noise);
     let size = |pick: fn(u64, u64) -> u64| of.iter().map(|o| o.0).reduce(pick).unwrap_or(0);

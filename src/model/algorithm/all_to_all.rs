@@ -26,7 +26,7 @@ mod schedule;
 
 use self::schedule::{Order, Posted, Relayed, Switched};
 use super::in_network::{hops, switch_steps};
-use super::rounds::{exchange_turns, is_one_half, lanes, repeat, shift_turns};
+use super::rounds::{exchange_turns, is_one_half, lanes, repeat, ring_turns, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllToAll;
 use crate::model::formula::{At, Cost, Field, Ports, Relay as Style, Shape, Tie};
@@ -250,7 +250,7 @@ impl ClosedForm for Relay {
             (Style::Chunk, false, false) if even => h.clone() * h,
             (Style::Chunk, false, _) => int(2) * triangle,
         };
-        let turns = int(turns(&v.shape).into());
+        let turns = int(ring_turns(&v.shape).into());
         Cost::new(turns.clone() * alpha, turns * beta)
     }
 
@@ -268,7 +268,7 @@ impl ClosedForm for Relay {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let n = u64::from(shape.ranks);
-        let (two, turns) = (two_ways(shape), turns(shape));
+        let (two, turns) = (two_ways(shape), ring_turns(shape));
         let mut emit = |step: Step| repeat(step, turns, emit);
         match shape.params.relay {
             Style::Aggregated => relay_steps(shape.ranks, shape.params.tie, two, &mut emit),
@@ -310,10 +310,6 @@ fn relayed<F: Field>(v: &At<F>) -> F {
 /// Whether a rank serves both neighbours at once; two ranks share one link each way.
 fn two_ways(shape: &Shape) -> bool {
     lanes(shape.ports, 2) == 2 && (shape.ranks > 2 || shape.params.tie == Tie::Right)
-}
-
-fn turns(shape: &Shape) -> u32 {
-    if shape.ranks.is_multiple_of(2) { exchange_turns(shape) } else { shift_turns(shape) }
 }
 
 /// The aggregated relay on a ring of n ranks: step t forwards blocks with t or more hops to go.

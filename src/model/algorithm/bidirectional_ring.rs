@@ -24,7 +24,7 @@
 //! ports and for odd N (even N: N·α); the split has 2(N−1) steps (K2 of the notes on the textbooks).
 //! [`Form::Paper`](crate::model::formula::Form::Paper) gives the printed formula.
 
-use super::rounds::{back, gather_schedule, on};
+use super::rounds::{back, gather_schedule, gather_sent, on, passes};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, AllReduce, ReduceScatter};
 use crate::model::formula::{At, Cost, Field, Ports, Shape};
@@ -123,7 +123,7 @@ impl ClosedForm for Arc {
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
-        F::int(passes(&v.shape).into()) * v.others_share()
+        gather_sent(v)
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
@@ -156,11 +156,6 @@ impl ClosedForm for Arc {
         shape.ranks.checked_mul(pieces)?;
         Some(gather_schedule(shape, HalfWay { ranks: shape.ranks, pieces }))
     }
-}
-
-/// How often data go around the ring: twice in an all-reduce.
-fn passes(shape: &Shape) -> u32 {
-    if shape.collective == AllReduce { 2 } else { 1 }
 }
 
 /// Whether a rank sends right and left at once: it needs two ports and two neighbours.

@@ -20,16 +20,14 @@
 //! Exact on one full-duplex port. With further ports rounds that share no block may overlap, so the
 //! formula is an upper bound there. One half-duplex port: ×3 at most.
 
-use super::rounds::{
-    back, gather_cost, gather_schedule, gather_sent, gather_steps, on, repeat, shift_turns,
-};
+use super::rounds::{LogGather, back, gather_schedule, on, repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, AllToAll, ReduceScatter};
 use crate::model::formula::{At, Cost, Field, Function, Named, Shape, ceil_lg};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// Bruck's algorithms.
-pub static FAMILY: &[&dyn Algorithm] = &[&Exchange, &Gather];
+pub static FAMILY: &[&dyn Algorithm] = &[&Exchange, &GATHER];
 
 const SOURCE: &str = "Bruck, Ho, Kipnis, Upfal, Weathersby, IEEE TPDS 8(11) 1997";
 
@@ -55,10 +53,6 @@ fn popcounts(arguments: &[u64]) -> u64 {
 fn volume<F: Field>(v: &At<F>) -> F {
     let value = popcounts(&[v.shape.ranks.into()]);
     F::call(Function::Named(&POPCOUNTS), &[&v.n], value) / v.n.clone()
-}
-
-fn guarantee(shape: &Shape) -> Guarantee {
-    Guarantee::on_one_port(shape)
 }
 
 /// The all-to-all.
@@ -92,7 +86,7 @@ impl ClosedForm for Exchange {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::on_one_port(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -120,45 +114,22 @@ impl ClosedForm for Exchange {
 }
 
 /// The all-gather, and its reversal, the reduce-scatter.
-struct Gather;
-
-impl ClosedForm for Gather {
-    fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
-            id: "bruck",
-            title: "Bruck",
-            collectives: &[AllGather, ReduceScatter],
-            aliases: &["bruck_ag", "bruck_rs", "brucks"],
-            known_as: &[
-                (Library::OpenMpi, &[AllGather], "2 bruck"),
-                (Library::Mpich, &[AllGather], "brucks"),
-            ],
-            summary: "in round b rank i sends everything it has to rank i − 2^b",
-            source: SOURCE,
-        };
-        &META
-    }
-
-    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        gather_cost(v, v.ceil_lg(), shift_turns(&v.shape))
-    }
-
-    fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
-    }
-
-    fn sent<F: Field>(&self, v: &At<F>) -> F {
-        gather_sent(v)
-    }
-
-    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        gather_steps(shape, &gather_rounds(shape.ranks), shift_turns(shape), emit);
-    }
-
-    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        Some(gather_schedule(shape, Doubling::backwards(shape.ranks)))
-    }
-}
+static GATHER: LogGather = LogGather {
+    meta: &Meta {
+        id: "bruck",
+        title: "Bruck",
+        collectives: &[AllGather, ReduceScatter],
+        aliases: &["bruck_ag", "bruck_rs", "brucks"],
+        known_as: &[
+            (Library::OpenMpi, &[AllGather], "2 bruck"),
+            (Library::Mpich, &[AllGather], "brucks"),
+        ],
+        summary: "in round b rank i sends everything it has to rank i − 2^b",
+        source: SOURCE,
+    },
+    rounds: gather_rounds,
+    schedule: |shape| gather_schedule(shape, Doubling::backwards(shape.ranks)),
+};
 
 /// The rounds of the all-gather, with chunks of M/N.
 pub(super) fn gather_rounds(n: u32) -> Vec<Step> {

@@ -25,9 +25,7 @@
 mod pipeline;
 
 use super::bruck::{Doubling, gather_rounds};
-use super::rounds::{
-    exchange_turns, gather_cost, gather_schedule, gather_sent, gather_steps, repeat, shift_turns,
-};
+use super::rounds::{LogGather, exchange_turns, gather_schedule, repeat, shift_turns};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, Broadcast, Reduce};
 use crate::model::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
@@ -36,7 +34,8 @@ use crate::model::schedule::combine::Then;
 use pipeline::{Blocks, Hypercube};
 
 /// The circulant algorithms.
-pub static FAMILY: &[&dyn Algorithm] = &[&Circulant, &BinomialPipeline, &ScatterGather, &Pipelined];
+pub static FAMILY: &[&dyn Algorithm] =
+    &[&Circulant, &BinomialPipeline, &SCATTER_GATHER, &Pipelined];
 
 fn guarantee(shape: &Shape) -> Guarantee {
     Guarantee::on_one_port(shape)
@@ -198,42 +197,19 @@ impl ClosedForm for BinomialPipeline {
 }
 
 /// Reduce-scatter, then all-gather.
-struct ScatterGather;
-
-impl ClosedForm for ScatterGather {
-    fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
-            id: "circulant-rs-ag",
-            title: "circulant",
-            collectives: &[AllReduce],
-            aliases: &["circulant", "circulant_rs_ag", "circulant_ar"],
-            known_as: &[],
-            summary: "Bruck's all-gather reversed, with additions, then Bruck's all-gather",
-            source: "Träff, Optimal, non-pipelined reduce-scatter and allreduce, 2024",
-        };
-        &META
-    }
-
-    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        gather_cost(v, v.ceil_lg(), shift_turns(&v.shape))
-    }
-
-    fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
-    }
-
-    fn sent<F: Field>(&self, v: &At<F>) -> F {
-        gather_sent(v)
-    }
-
-    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        gather_steps(shape, &gather_rounds(shape.ranks), shift_turns(shape), emit);
-    }
-
-    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        Some(gather_schedule(shape, Doubling::backwards(shape.ranks)))
-    }
-}
+static SCATTER_GATHER: LogGather = LogGather {
+    meta: &Meta {
+        id: "circulant-rs-ag",
+        title: "circulant",
+        collectives: &[AllReduce],
+        aliases: &["circulant", "circulant_rs_ag", "circulant_ar"],
+        known_as: &[],
+        summary: "Bruck's all-gather reversed, with additions, then Bruck's all-gather",
+        source: "Träff, Optimal, non-pipelined reduce-scatter and allreduce, 2024",
+    },
+    rounds: gather_rounds,
+    schedule: |shape| gather_schedule(shape, Doubling::backwards(shape.ranks)),
+};
 
 /// Reduce of P blocks, then broadcast.
 struct Pipelined;

@@ -34,22 +34,17 @@
 mod binary_blocks;
 
 use super::rounds::{
-    back, digit_steps, digits, exchange_turns, gather_cost, gather_sent, gather_steps, is_one_half,
-    lanes, log, on, repeat, shift_turns,
+    back, digit_guarantee, digit_steps, digit_waves, digits, exchange_turns, gather_cost,
+    gather_sent, gather_steps, levels, log, on, repeat, ring_turns,
 };
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllReduce;
-use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape, floor_lg};
+use crate::model::formula::{At, Cost, Field, Function, Named, Shape, floor_lg};
 use crate::model::schedule::digits::{Order, Shares};
 use crate::model::schedule::{Endpoint, Frame, Layout, Op, Run, Schedule, Sends, modulo};
 
 /// Gloo's all-reduces.
 pub static FAMILY: &[&dyn Algorithm] = &[&Ring, &Chunked, &HalvingDoubling, &Bcube];
-
-/// Turns of a ring: neighbours alternate if their number is even.
-fn ring_turns(shape: &Shape) -> u32 {
-    if shape.ranks.is_multiple_of(2) { exchange_turns(shape) } else { shift_turns(shape) }
-}
 
 /// Whole vectors around the ring.
 struct Ring;
@@ -220,9 +215,8 @@ impl ClosedForm for HalvingDoubling {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        let known = !shape.ports.is_half() || is_one_half(shape.ports);
-        match shape.is_power_of_two() && known {
-            true => Guarantee::Equal,
+        match shape.is_power_of_two() {
+            true => Guarantee::in_pairs(shape),
             false => Guarantee::UpperBound,
         }
     }
@@ -358,24 +352,16 @@ impl ClosedForm for Bcube {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let partners = base(&v.shape) - 1;
-        let waves = waves(&v.shape);
-        let levels = F::call(
-            Function::Named(&LOG),
-            &[&F::int(base(&v.shape).into()), &v.n],
-            levels(&v.shape).into(),
-        );
-        let repeats = F::int((2 * waves).into());
-        let beta = repeats.clone() * v.others() / v.n.clone() / F::int(partners.into());
+        let b = base(&v.shape);
+        let known = levels(&v.shape, b).into();
+        let levels = F::call(Function::Named(&LOG), &[&F::int(b.into()), &v.n], known);
+        let repeats = F::int((2 * digit_waves(&v.shape, b)).into());
+        let beta = repeats.clone() * v.others() / v.n.clone() / F::int((b - 1).into());
         Cost::new(repeats * levels, beta).reducing(v.others_share())
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        match shape.ports {
-            Ports::Half(k) if k.get() == 1 && base(shape) == 2 => Guarantee::Equal,
-            Ports::Half(_) => Guarantee::UpperBound,
-            _ => Guarantee::Equal,
-        }
+        digit_guarantee(shape, base(shape))
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -383,15 +369,14 @@ impl ClosedForm for Bcube {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        let (b, turns) = (base(shape), turns(shape));
-        let (lanes, n) = (lanes(shape.ports, b - 1), u64::from(shape.ranks));
+        let (b, n) = (base(shape), u64::from(shape.ranks));
         let mut step = |s: u32, adds: bool| {
             let place = b.pow(s);
             let each = Share::new(n / u64::from(place * b), n);
-            digit_steps(b, place, lanes, turns, each, adds, emit);
+            digit_steps(shape, b, place, each, adds, emit);
         };
-        (0..levels(shape)).for_each(|s| step(s, true));
-        (0..levels(shape)).rev().for_each(|s| step(s, false));
+        (0..levels(shape, b)).for_each(|s| step(s, true));
+        (0..levels(shape, b)).rev().for_each(|s| step(s, false));
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
@@ -406,20 +391,6 @@ impl ClosedForm for Bcube {
 /// B.
 fn base(shape: &Shape) -> u32 {
     shape.params.radix.unwrap_or(2)
-}
-
-/// Messages one after another where a rank exchanges with B − 1 others.
-fn waves(shape: &Shape) -> u32 {
-    let partners = base(shape) - 1;
-    turns(shape) * partners.div_ceil(lanes(shape.ports, partners))
-}
-
-fn turns(shape: &Shape) -> u32 {
-    if base(shape) == 2 { exchange_turns(shape) } else { shift_turns(shape) }
-}
-
-fn levels(shape: &Shape) -> u32 {
-    digits(shape.ranks.into(), base(shape).into()).unwrap_or(0)
 }
 
 static LOG: Named =

@@ -20,7 +20,7 @@
 use super::k_ring::{Grid, Lines};
 use super::pat::FarFirst;
 use super::rounds::{
-    back, gather_cost, gather_schedule, gather_sent, gather_steps, repeat, shift_turns,
+    LogGather, back, gather_cost, gather_schedule, gather_sent, gather_steps, repeat, shift_turns,
 };
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use super::{bruck, sparbit};
@@ -32,7 +32,7 @@ use crate::model::schedule::combine::Then;
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The rings of HCCL with few steps.
-pub static FAMILY: &[&dyn Algorithm] = &[&Nhr, &NhrV1, &Nb];
+pub static FAMILY: &[&dyn Algorithm] = &[&Nhr, &NhrV1, &NB];
 
 const SOURCE: &str = "Huawei CANN, HCCL user guide, hcclug_000114; HCCL_ALGO, envref_07_0079";
 
@@ -166,42 +166,19 @@ static SIDE: Named = Named {
 };
 
 /// Nonuniform Bruck.
-struct Nb;
-
-impl ClosedForm for Nb {
-    fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
-            id: "nb",
-            title: "NB",
-            collectives: &[AllReduce, AllGather, ReduceScatter],
-            aliases: &["nonuniform-bruck"],
-            known_as: &[],
-            summary: "Bruck's all-gather, its reversal, and both for an all-reduce",
-            source: SOURCE,
-        };
-        &META
-    }
-
-    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        gather_cost(v, v.ceil_lg(), shift_turns(&v.shape))
-    }
-
-    fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
-    }
-
-    fn sent<F: Field>(&self, v: &At<F>) -> F {
-        gather_sent(v)
-    }
-
-    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        gather_steps(shape, &bruck::gather_rounds(shape.ranks), shift_turns(shape), emit);
-    }
-
-    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        Some(gather_schedule(shape, bruck::Doubling::onwards(shape.ranks)))
-    }
-}
+static NB: LogGather = LogGather {
+    meta: &Meta {
+        id: "nb",
+        title: "NB",
+        collectives: &[AllReduce, AllGather, ReduceScatter],
+        aliases: &["nonuniform-bruck"],
+        known_as: &[],
+        summary: "Bruck's all-gather, its reversal, and both for an all-reduce",
+        source: SOURCE,
+    },
+    rounds: bruck::gather_rounds,
+    schedule: |shape| gather_schedule(shape, bruck::Doubling::onwards(shape.ranks)),
+};
 
 /// The scatter of NHR's broadcast: in round k the ranks less than 2^k before the root send the
 /// chunks at intervals of 2^(k+1) from there 2^k ranks back.

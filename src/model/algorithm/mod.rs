@@ -121,6 +121,11 @@ impl Guarantee {
         if shape.ports.is_half() { Self::UpperBound } else { Self::Equal }
     }
 
+    /// The same of a form whose rounds are exchanges in pairs: two ranks take turns on one port.
+    fn in_pairs(shape: &Shape) -> Self {
+        if rounds::is_one_half(shape.ports) { Self::Equal } else { Self::on_ports(shape) }
+    }
+
     /// Of a form that is worked out for one port: equal there, else an upper bound.
     fn on_one_port(shape: &Shape) -> Self {
         if shape.ports == Ports::ONE { Self::Equal } else { Self::UpperBound }

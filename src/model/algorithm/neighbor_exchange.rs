@@ -9,7 +9,7 @@
 //! N/2·α + (N − 1)/N·M/BW (Chen et al. 2005). Exact on full-duplex ports, ×2 on one half-duplex
 //! port.
 
-use super::rounds::{back, exchange_turns, gather_sent, is_one_half, on, repeat};
+use super::rounds::{back, exchange_turns, gather_sent, on, repeat};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllGather;
 use crate::model::formula::{At, Cost, Field, Shape};
@@ -48,8 +48,7 @@ impl ClosedForm for NeighborExchange {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        let known = !shape.ports.is_half() || is_one_half(shape.ports);
-        if known { Guarantee::Equal } else { Guarantee::UpperBound }
+        Guarantee::in_pairs(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

@@ -10,10 +10,10 @@
 //! per step; on K − 1 ports m(α + M/BW). `radix` is K, 4 by default; K = 2 is recursive doubling.
 //! One half-duplex port takes ×2 for pairs, ×3 at most otherwise. MPICH ships it as `recexch`.
 
-use super::rounds::{digit_steps, digits, exchange_turns, lanes, log, shift_turns};
+use super::rounds::{digit_guarantee, digit_steps, digit_waves, digits, levels, log};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Share, Step};
 use crate::base::collective::Collective::AllReduce;
-use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape};
+use crate::model::formula::{At, Cost, Field, Function, Named, Shape};
 use crate::model::schedule::Schedule;
 use crate::model::schedule::digits::Whole;
 
@@ -47,29 +47,26 @@ impl ClosedForm for RecursiveMultiplying {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let radix = F::int(i64::from(radix(&v.shape)));
-        let steps = F::call(Function::Named(&LOG), &[&radix, &v.n], levels(&v.shape).into());
-        let messages = F::int(waves(&v.shape).into()) * steps.clone();
-        Cost::new(messages.clone(), messages).reducing((radix - F::int(1)) * steps)
+        let k = radix(&v.shape);
+        let known = levels(&v.shape, k).into();
+        let steps = F::call(Function::Named(&LOG), &[&F::int(k.into()), &v.n], known);
+        let messages = F::int(digit_waves(&v.shape, k).into()) * steps.clone();
+        Cost::new(messages.clone(), messages).reducing((F::int(k.into()) - F::int(1)) * steps)
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        match shape.ports {
-            Ports::Half(k) if k.get() == 1 && radix(shape) == 2 => Guarantee::Equal,
-            Ports::Half(_) => Guarantee::UpperBound,
-            _ => Guarantee::Equal,
-        }
+        digit_guarantee(shape, radix(shape))
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
-        F::int((levels(&v.shape) * (radix(&v.shape) - 1)).into())
+        let k = radix(&v.shape);
+        F::int((levels(&v.shape, k) * (k - 1)).into())
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        let (k, turns) = (radix(shape), turns(shape));
-        let lanes = lanes(shape.ports, k - 1);
-        for s in 0..levels(shape) {
-            digit_steps(k, k.pow(s), lanes, turns, Share::ALL, true, emit);
+        let k = radix(shape);
+        for s in 0..levels(shape, k) {
+            digit_steps(shape, k, k.pow(s), Share::ALL, true, emit);
         }
     }
 
@@ -85,20 +82,6 @@ impl ClosedForm for RecursiveMultiplying {
 /// K.
 fn radix(shape: &Shape) -> u32 {
     shape.params.radix.unwrap_or(4)
-}
-
-/// Messages one after another in a step.
-fn waves(shape: &Shape) -> u32 {
-    let partners = radix(shape) - 1;
-    turns(shape) * partners.div_ceil(lanes(shape.ports, partners))
-}
-
-fn turns(shape: &Shape) -> u32 {
-    if radix(shape) == 2 { exchange_turns(shape) } else { shift_turns(shape) }
-}
-
-fn levels(shape: &Shape) -> u32 {
-    digits(shape.ranks.into(), radix(shape).into()).unwrap_or(0)
 }
 
 static LOG: Named =

@@ -1,6 +1,6 @@
 //! Shared by many families: rounds on few ports, and all-gathers that also run in reverse.
 
-use super::{Route, Share, Step};
+use super::{ClosedForm, Guarantee, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, ReduceScatter};
 use crate::model::formula::{At, Cost, Field, Ports, Shape};
 use crate::model::schedule::combine::{Then, reverse};
@@ -17,6 +17,11 @@ pub(super) fn shift_turns(shape: &Shape) -> u32 {
 /// How often a round in which ranks exchange in pairs is repeated.
 pub(super) fn exchange_turns(shape: &Shape) -> u32 {
     if is_one_half(shape.ports) { 2 } else { 1 }
+}
+
+/// The same around a ring: neighbours alternate if their number is even.
+pub(super) fn ring_turns(shape: &Shape) -> u32 {
+    if shape.ranks.is_multiple_of(2) { exchange_turns(shape) } else { shift_turns(shape) }
 }
 
 /// Whether a rank makes one transfer at a time.
@@ -81,6 +86,40 @@ pub(super) fn gather_schedule(
     }
 }
 
+/// Such an all-gather of ⌈lg N⌉ rounds, and as much of it as its collectives need.
+pub(super) struct LogGather {
+    pub meta: &'static Meta,
+    /// The rounds over N ranks, with chunks of M/N.
+    pub rounds: fn(u32) -> Vec<Step>,
+    pub schedule: fn(&Shape) -> Box<dyn Schedule>,
+}
+
+impl ClosedForm for LogGather {
+    fn meta(&self) -> &'static Meta {
+        self.meta
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        gather_cost(v, v.ceil_lg(), shift_turns(&v.shape))
+    }
+
+    fn guarantee(&self, shape: &Shape) -> Guarantee {
+        Guarantee::on_one_port(shape)
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        gather_sent(v)
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        gather_steps(shape, &(self.rounds)(shape.ranks), shift_turns(shape), emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some((self.schedule)(shape))
+    }
+}
+
 /// The rank `by` ranks after `rank`, modulo n; n ≥ 1.
 pub(super) fn on(rank: u32, by: u32, n: u32) -> u32 {
     modulo(u64::from(rank) + u64::from(by), n)
@@ -91,17 +130,32 @@ pub(super) fn back(rank: u32, by: u32, n: u32) -> u32 {
     on(rank, n - by % n, n)
 }
 
-/// The exchanges of a rank with those that differ in one digit of value `place`: `lanes` partners
-/// at once, each exchange in `turns` turns, `each` of the vector to every partner.
+/// The turns of an exchange among the `base` ranks that differ in one digit.
+fn digit_turns(shape: &Shape, base: u32) -> u32 {
+    if base == 2 { exchange_turns(shape) } else { shift_turns(shape) }
+}
+
+/// The messages of such an exchange, one after another.
+pub(super) fn digit_waves(shape: &Shape, base: u32) -> u32 {
+    digit_turns(shape, base) * (base - 1).div_ceil(lanes(shape.ports, base - 1))
+}
+
+/// Of a form whose rounds are such exchanges.
+pub(super) fn digit_guarantee(shape: &Shape, base: u32) -> Guarantee {
+    if base == 2 { Guarantee::in_pairs(shape) } else { Guarantee::on_ports(shape) }
+}
+
+/// The exchanges of a rank with those that differ in one digit of value `place`, with `each` of the
+/// vector to every partner.
 pub(super) fn digit_steps(
+    shape: &Shape,
     base: u32,
     place: u32,
-    lanes: u32,
-    turns: u32,
     each: Share,
     adds: bool,
     emit: &mut dyn FnMut(Step),
 ) {
+    let (lanes, turns) = (lanes(shape.ports, base - 1), digit_turns(shape, base));
     for first in (1..base).step_by(lanes as usize) {
         let farthest = (first + lanes - 1).min(base - 1);
         let distance = farthest * place;
@@ -126,6 +180,11 @@ pub(super) fn digits(n: u64, base: u64) -> Option<u32> {
 pub(super) fn log(arguments: &[u64]) -> u64 {
     let &[base, n] = arguments else { return 0 };
     digits(n, base).unwrap_or(0).into()
+}
+
+/// The digits of the ranks' numbers; 0 where N is not a power of the base.
+pub(super) fn levels(shape: &Shape, base: u32) -> u32 {
+    digits(shape.ranks.into(), base.into()).unwrap_or(0)
 }
 
 #[cfg(test)]

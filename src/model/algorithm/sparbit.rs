@@ -9,14 +9,13 @@
 //! full-duplex port, an upper bound on more; one half-duplex port takes ×3 at most.
 
 use super::pat::{FarFirst, chunks};
-use super::rounds::{gather_cost, gather_schedule, gather_sent, gather_steps, shift_turns};
-use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
+use super::rounds::{LogGather, gather_schedule};
+use super::{Algorithm, Meta, Route, Share, Step};
 use crate::base::collective::Collective::AllGather;
-use crate::model::formula::{At, Cost, Field, Shape, ceil_lg};
-use crate::model::schedule::Schedule;
+use crate::model::formula::ceil_lg;
 
 /// Sparbit.
-pub static FAMILY: &[&dyn Algorithm] = &[&Sparbit];
+pub static FAMILY: &[&dyn Algorithm] = &[&SPARBIT];
 
 /// The rounds of an all-gather, farthest first, with chunks of M/N.
 pub(super) fn gather_rounds(n: u32) -> Vec<Step> {
@@ -24,39 +23,16 @@ pub(super) fn gather_rounds(n: u32) -> Vec<Step> {
     (0..ceil_lg(n)).rev().map(round).collect()
 }
 
-struct Sparbit;
-
-impl ClosedForm for Sparbit {
-    fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
-            id: "sparbit",
-            title: "Sparbit",
-            collectives: &[AllGather],
-            aliases: &["sparbit_ag"],
-            known_as: &[],
-            summary: "every block goes down its own binomial tree, farthest ranks first",
-            source: "Loch, Koslovski, Sparbit, arXiv:2109.08751, 2021",
-        };
-        &META
-    }
-
-    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        gather_cost(v, v.ceil_lg(), shift_turns(&v.shape))
-    }
-
-    fn guarantee(&self, shape: &Shape) -> Guarantee {
-        Guarantee::on_one_port(shape)
-    }
-
-    fn sent<F: Field>(&self, v: &At<F>) -> F {
-        gather_sent(v)
-    }
-
-    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        gather_steps(shape, &gather_rounds(shape.ranks), shift_turns(shape), emit);
-    }
-
-    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        Some(gather_schedule(shape, FarFirst::new(shape.ranks, None)))
-    }
-}
+static SPARBIT: LogGather = LogGather {
+    meta: &Meta {
+        id: "sparbit",
+        title: "Sparbit",
+        collectives: &[AllGather],
+        aliases: &["sparbit_ag"],
+        known_as: &[],
+        summary: "every block goes down its own binomial tree, farthest ranks first",
+        source: "Loch, Koslovski, Sparbit, arXiv:2109.08751, 2021",
+    },
+    rounds: gather_rounds,
+    schedule: |shape| gather_schedule(shape, FarFirst::new(shape.ranks, None)),
+};

@@ -12,7 +12,7 @@
 //! 2^m here; the paper has variants for even N. Exact on full-duplex ports, ×2 on one half-duplex
 //! port.
 
-use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, is_one_half, repeat};
+use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, repeat};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllReduce;
 use crate::model::formula::{At, Cost, Field, Shape, ceil_lg};
@@ -30,11 +30,6 @@ fn applies(shape: &Shape) -> Result<(), Reason> {
         return Ok(());
     }
     Err(Reason::from(format!("{} ranks are not a power of two", shape.ranks)))
-}
-
-fn guarantee(shape: &Shape) -> Guarantee {
-    let known = !shape.ports.is_half() || is_one_half(shape.ports);
-    if known { Guarantee::Equal } else { Guarantee::UpperBound }
 }
 
 /// |Σ_{i ≤ s} (−2)^i|.
@@ -79,7 +74,7 @@ impl ClosedForm for Latency {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::in_pairs(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -124,7 +119,7 @@ impl ClosedForm for Bandwidth {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        guarantee(shape)
+        Guarantee::in_pairs(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

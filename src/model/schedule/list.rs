@@ -1,6 +1,6 @@
 //! A schedule as a list of messages.
 
-use super::{Endpoint, Frame, Op, Run, Schedule, Sends, senders};
+use super::{Endpoint, Frame, Op, Run, Schedule, Sends, every_message};
 
 /// A schedule as data: from other programs, from tests, or without a short rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,13 +51,9 @@ impl List {
         let mut list = Self::new(schedule.frame()).owned_as(schedule);
         let mut sends = Sends::default();
         for round in 0..schedule.rounds() {
-            for from in senders(schedule) {
-                sends.clear();
-                schedule.sends(round, from, &mut sends);
-                for message in sends.iter() {
-                    list.push(round, from, message.to, message.op, message.runs);
-                }
-            }
+            every_message(schedule, round, &mut sends, |from, message| {
+                list.push(round, from, message.to, message.op, message.runs);
+            });
         }
         list
     }

@@ -24,6 +24,7 @@ pub use list::{List, Message};
 pub use sends::{Op, Run, Sends, Transfer};
 pub use verify::{Fault, holds, verify, verify_by_fingerprints, wants};
 
+use std::convert::Infallible;
 use std::fmt;
 use std::ops::Range;
 
@@ -195,6 +196,19 @@ pub fn each_message<E>(
     Ok(())
 }
 
+/// The same where nothing fails.
+pub fn every_message(
+    schedule: &dyn Schedule,
+    round: u64,
+    sends: &mut Sends,
+    mut each: impl FnMut(Endpoint, Transfer<'_>),
+) {
+    let Ok(()) = each_message(schedule, round, sends, |from, message| {
+        each(from, message);
+        Ok::<(), Infallible>(())
+    });
+}
+
 /// The number of sender queries, from the first round to the last: the minimum work to execute a
 /// schedule.
 pub fn turns(schedule: &dyn Schedule) -> u64 {
@@ -202,16 +216,22 @@ pub fn turns(schedule: &dyn Schedule) -> u64 {
     rounds.saturating_mul(u64::from(ranks) + u64::from(switches))
 }
 
-/// Whether there are more than `most` messages; stops counting when that is certain.
-pub fn sends_more_than(schedule: &dyn Schedule, most: u64) -> bool {
+/// The number of messages; `None` if there are more than `most`, as soon as that is certain.
+pub fn messages(schedule: &dyn Schedule, most: u64) -> Option<u64> {
     let (mut messages, mut sends) = (0, Sends::default());
-    (0..schedule.rounds()).any(|round| {
+    for round in 0..schedule.rounds() {
         let count = |_, _: Transfer<'_>| {
             messages += 1;
             if messages > most { Err(()) } else { Ok(()) }
         };
-        each_message(schedule, round, &mut sends, count).is_err()
-    })
+        each_message(schedule, round, &mut sends, count).ok()?;
+    }
+    Some(messages)
+}
+
+/// Whether there are more than `most` messages.
+pub fn sends_more_than(schedule: &dyn Schedule, most: u64) -> bool {
+    messages(schedule, most).is_none()
 }
 
 /// The rank, of `ranks`, whose block of `chunks` equal ones holds `chunk`; 0 if there are no ranks.

@@ -15,6 +15,7 @@ use super::super::Job;
 use super::super::device::Kernels;
 use super::super::row::rows;
 use super::*;
+use crate::base::order::rising;
 use crate::model::algorithm::Registry;
 use crate::plan::table::{BuiltIn, Machines};
 
@@ -157,7 +158,7 @@ fn fitted(rates: &[Rate], runs: &[&Run]) -> Vec<f64> {
 /// The quantile of errors, with equal weight for each source.
 fn quantile(errors: &[(f64, f64)], q: f64) -> f64 {
     let mut errors = errors.to_vec();
-    errors.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rising(&mut errors, |a| a.0);
     let all: f64 = errors.iter().map(|e| e.1).sum();
     let mut sum = 0.0;
     let found = errors.iter().find(|e| {

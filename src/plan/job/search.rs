@@ -9,6 +9,7 @@
 
 use super::{Estimate, Framework, Job, Memory, Recompute, Sharding, Wires, estimate, memory};
 use crate::base::error::{Error, Result};
+use crate::base::order::rising;
 use crate::plan::Shard;
 
 /// A layout with its price.
@@ -178,10 +179,8 @@ pub(crate) fn search(
         return Err(Error::unsupported(what).help("use more GPUs, more memory, or another batch"));
     }
     let fitting = found.len();
-    found.sort_by(|a, b| {
-        let memory = |f: &Found| f.memory.allocated();
-        a.priced.step.total_cmp(&b.priced.step).then(memory(a).total_cmp(&memory(b)))
-    });
+    rising(&mut found, |f| f.memory.allocated());
+    rising(&mut found, |f| f.priced.step);
     let mut pareto: Vec<Found> = Vec::new();
     for one in found {
         match pareto.last() {

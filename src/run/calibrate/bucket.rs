@@ -18,6 +18,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::base::error::Result;
+use crate::base::order::sorted;
 use crate::base::quantity::{Bandwidth, Bytes};
 use crate::base::stats::quantile;
 use crate::machine::link::Bucket;
@@ -184,8 +185,7 @@ fn held(readings: &[Reading], latency: f64) -> Option<Bucket> {
 
 /// Of the rates.
 fn upper_quartile<'a>(readings: impl Iterator<Item = &'a Reading>) -> f64 {
-    let mut rates: Vec<f64> = readings.map(Reading::rate).collect();
-    rates.sort_by(f64::total_cmp);
+    let rates = sorted(readings.map(Reading::rate));
     if rates.is_empty() { 0.0 } else { quantile(&rates, 0.75) }
 }
 

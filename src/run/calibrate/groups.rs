@@ -13,6 +13,7 @@ use super::bucket::{self, Care};
 use super::measure::LOOK;
 use super::plan::Plan;
 use crate::base::error::Result;
+use crate::base::order::sorted;
 use crate::base::quantity::Bytes;
 use crate::base::stats::median;
 use crate::machine::link::Bucket;
@@ -294,8 +295,7 @@ fn waited(samples: &[Sample]) -> f64 {
 
 /// The finest groups within which all times are short, and between which all are long.
 fn apart(times: &[Met], ranks: u32) -> Option<Groups> {
-    let mut sorted: Vec<f64> = times.iter().map(|met| met.time).collect();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(times.iter().map(|met| met.time));
     let gaps = sorted.windows(2).filter(|two| two[1] > APART * two[0]).map(|two| two[0]);
     gaps.into_iter().find_map(|longest| within(times, ranks, longest))
 }

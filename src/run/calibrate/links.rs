@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::point::Rates;
 use crate::base::error::Result;
+use crate::base::order::{falling, sorted};
 use crate::base::quantity::{Bytes, Ratio};
 use crate::machine::link::Bucket;
 use crate::machine::sample::Op;
@@ -132,8 +133,7 @@ pub(super) fn slow(
 /// From the time of each rank in each round.
 fn told(ends: &[Vec<f64>]) -> Vec<Slow> {
     // The ranks that are not slow: one slow rank of three makes four of six times late.
-    let mut all: Vec<f64> = ends.iter().flatten().copied().collect();
-    all.sort_by(f64::total_cmp);
+    let all = sorted(ends.iter().flatten().copied());
     let Some(&usual) = all.get(all.len().saturating_sub(1) / 4).filter(|usual| **usual > 0.0)
     else {
         return Vec::new();
@@ -167,8 +167,7 @@ impl Suspect {
         let own = round(&|_| rank);
         let (to, from) = (round(&|k| rank + k), round(&|k| rank + ranks - k));
         let suspect = |slow: fn(u32, Ratio) -> Slow, must: Vec<End>, may| {
-            let mut times: Vec<f64> = must.iter().map(|&(k, rank)| late[k - 1][rank]).collect();
-            times.sort_by(f64::total_cmp);
+            let times = sorted(must.iter().map(|&(k, rank)| late[k - 1][rank]));
             // The lower of the two middle values: with two rounds, another slow rank makes one late.
             let level = times[(times.len() - 1) / 2];
             (level > SLOW).then(|| Self { slow: slow(rank as u32, Ratio(1.0 / level)), must, may })
@@ -221,7 +220,7 @@ fn slow_links(late: &[Vec<f64>]) -> Vec<Slow> {
     let ends = (1..ranks).flat_map(|k| (0..ranks).map(move |rank| (k, rank)));
     let mut open: Vec<(f64, End)> = ends.map(|(k, r)| (late[k - 1][r], (k, r))).collect();
     open.retain(|(late, _)| *late > SLOW);
-    open.sort_by(|a, b| b.0.total_cmp(&a.0));
+    falling(&mut open, |a| a.0);
     let mut excused: HashSet<End> = HashSet::new();
     let mut found = Vec::new();
     for (late, (k, to)) in open {

@@ -3,6 +3,7 @@
 //! As SKaMPI does (Reussner et al., "SKaMPI: a detailed, accurate MPI benchmark", 1998): if the
 //! time of a size is not on the line between its neighbours, the range needs a closer look.
 
+use crate::base::order::falling;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 
 /// How far a time may deviate from the line between its neighbours.
@@ -32,7 +33,7 @@ pub(super) fn between(known: &[Known]) -> Vec<Bytes> {
             places.push((off, i + 1));
         }
     }
-    places.sort_by(|a, b| b.0.total_cmp(&a.0));
+    falling(&mut places, |a| a.0);
     let mut sizes: Vec<Bytes> = Vec::new();
     for (_, i) in places {
         let (low, high) = (known[i].size.0 as f64, known[i + 1].size.0 as f64);

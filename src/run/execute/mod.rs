@@ -23,11 +23,12 @@ mod spill;
 pub use clocks::{Clock, align};
 pub use contents::{Element, Source, Wrong};
 pub use operation::{programs, runs};
-pub use perform::{Check, Failure, Record, Stage, Start, Work, perform};
+pub use perform::{Check, Failure, Record, Repeats, Stage, Start, Work, perform};
 pub use program::{Patch, Program, compile};
 pub use spill::MOST_SPILLED;
 
 use crate::base::error::Result;
+use crate::base::order::sorted;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::base::stats::quantile;
 use crate::machine::sample::{Op, Sample};
@@ -163,8 +164,7 @@ impl Timed {
     }
 
     fn quantile(&self, part: f64) -> Option<Seconds> {
-        let mut times: Vec<f64> = self.samples.iter().map(|sample| sample.span.0).collect();
-        times.sort_by(f64::total_cmp);
+        let times = sorted(self.samples.iter().map(|sample| sample.span.0));
         (!times.is_empty()).then(|| Seconds(quantile(&times, part)))
     }
 

@@ -53,6 +53,14 @@ pub enum Check {
 pub struct Work {
     /// Its steps.
     pub program: Program,
+    /// How it repeats them.
+    #[serde(flatten)]
+    pub repeats: Repeats,
+}
+
+/// How a rank repeats its steps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeats {
     /// Repetitions before the first that counts.
     pub warm: u32,
     /// Repetitions that count.
@@ -137,7 +145,7 @@ impl fmt::Display for Stage {
 /// # Errors
 /// A step that did not end, or a wrong result.
 pub fn perform(transport: &mut dyn Transport, work: &Work) -> Result<Record, Failure> {
-    let program = &work.program;
+    let Work { program, repeats: work } = work;
     // Other ranks may still be filling or checking a buffer of the same size.
     let handling = Duration::from_secs_f64(program.bytes as f64 / SLOWEST);
     let mut meeting = Meeting::new(transport, program.bytes, work.patience + handling);

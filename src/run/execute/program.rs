@@ -10,7 +10,8 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::model::schedule::{
-    Endpoint, Frame, Layout, Op, Schedule, Sends, holds, senders, sends_more_than, verify, wants,
+    Endpoint, Frame, Layout, Op, Schedule, Sends, every_message, holds, sends_more_than, verify,
+    wants,
 };
 use crate::run::transport::{Action, Incoming, Landing, Local, Outgoing, Part, Step};
 
@@ -76,22 +77,12 @@ pub fn compile(schedule: &dyn Schedule, size: Bytes) -> Result<Vec<Program>> {
     let mut sends = Sends::default();
     for round in 0..frame.rounds {
         let mut steps: BTreeMap<u32, Step> = BTreeMap::new();
-        for from in senders(schedule) {
-            sends.clear();
-            schedule.sends(round, from, &mut sends);
-            for transfer in sends.iter() {
-                let (Endpoint::Rank(from), Endpoint::Rank(to)) = (from, transfer.to) else {
-                    continue;
-                };
-                let spans = transfer
-                    .runs
-                    .iter()
-                    .flat_map(|run| run.chunks())
-                    .map(|chunk| room.span(chunk))
-                    .filter(|span| !span.is_empty());
-                send(&mut steps, (from, to), transfer.op, spans);
-            }
-        }
+        every_message(schedule, round, &mut sends, |from, transfer| {
+            let (Endpoint::Rank(from), Endpoint::Rank(to)) = (from, transfer.to) else { return };
+            let chunks = transfer.runs.iter().flat_map(|run| run.chunks());
+            let spans = chunks.map(|chunk| room.span(chunk)).filter(|span| !span.is_empty());
+            send(&mut steps, (from, to), transfer.op, spans);
+        });
         for (rank, mut step) in steps {
             land(&mut step);
             programs[rank as usize].steps.push(step);

@@ -78,7 +78,7 @@ mod tests {
     use crate::machine::sample::Op;
     use crate::model::algorithm::Registry;
     use crate::run::execute::perform::now;
-    use crate::run::execute::{Check, Record, Start, Work, perform, programs};
+    use crate::run::execute::{Check, Record, Repeats, Start, Work, perform, programs};
 
     /// Rank 0 of two, whose messages all arrive; notes how many bytes leave in each step, and until when.
     #[derive(Default)]
@@ -131,8 +131,7 @@ mod tests {
 
     fn performed(spill: u64, warm: u32) -> (Record, Vec<(usize, u64)>) {
         let program = programs(&Registry::builtin(), &Op::Shift, 2, Bytes(SIZE as u64)).unwrap();
-        let work = Work {
-            program: program.into_iter().next().unwrap(),
+        let repeats = Repeats {
             warm,
             reps: 2,
             inner: 1,
@@ -142,6 +141,7 @@ mod tests {
             patience: Duration::from_secs(1),
             apart: Vec::new(),
         };
+        let work = Work { program: program.into_iter().next().unwrap(), repeats };
         let mut transport = Noting { own: 2 * SIZE, ..Noting::default() };
         (perform(&mut transport, &work).unwrap(), transport.sent)
     }

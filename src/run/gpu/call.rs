@@ -4,7 +4,6 @@ use std::ffi::c_int;
 
 use crate::base::collective::Collective;
 use crate::base::quantity::Bytes;
-use crate::library::nccl::Function;
 use crate::machine::sample::DataType;
 
 /// The possible calls: those that NCCL's tuner chooses for, and groups of messages.
@@ -25,11 +24,6 @@ pub(super) fn element(dtype: DataType) -> Option<(c_int, usize)> {
         DataType::Bf16 => Some((9, 2)),
         _ => None,
     }
-}
-
-/// Whether M is one block per rank, as nccl-tests counts it.
-fn is_of_blocks(collective: Collective) -> bool {
-    collective == Collective::AllToAll || Function::of(collective).is_some_and(Function::gathers)
 }
 
 /// One call.
@@ -53,7 +47,7 @@ impl Call {
     ) -> Option<Self> {
         let (_, bytes) = element(dtype)?;
         let all = usize::try_from(size.0).ok()? / bytes;
-        let count = if is_of_blocks(collective) { all / ranks.max(1) as usize } else { all };
+        let count = if collective.has_blocks() { all / ranks.max(1) as usize } else { all };
         Some(Self { collective, dtype, count })
     }
 
@@ -61,7 +55,7 @@ impl Call {
     /// each.
     pub(super) fn whole(collective: Collective, dtype: DataType, size: Bytes, ranks: u32) -> Bytes {
         let number = element(dtype).map_or(1, |(_, bytes)| bytes as u64);
-        let blocks = if is_of_blocks(collective) { u64::from(ranks.max(1)) } else { 1 };
+        let blocks = if collective.has_blocks() { u64::from(ranks.max(1)) } else { 1 };
         let unit = number * blocks;
         Bytes((size.0 / unit * unit).max(unit))
     }
@@ -75,7 +69,7 @@ impl Call {
 
     /// The bytes that it needs in a buffer at most.
     pub(super) fn bytes(self, ranks: u32) -> usize {
-        let blocks = if is_of_blocks(self.collective) { ranks as usize } else { 1 };
+        let blocks = if self.collective.has_blocks() { ranks as usize } else { 1 };
         element(self.dtype).map_or(0, |(_, bytes)| bytes * self.count * blocks)
     }
 

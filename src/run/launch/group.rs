@@ -18,8 +18,8 @@ use crate::base::quantity::Bytes;
 use crate::machine::sample::Op;
 use crate::model::algorithm::Registry;
 use crate::run::execute::{
-    Block, Element, Failure, MOST_SPILLED, Program, Record, Runner, Stage, Timed, Work, align,
-    programs, runs,
+    Block, Element, Failure, MOST_SPILLED, Program, Record, Repeats, Runner, Stage, Timed, Work,
+    align, programs, runs,
 };
 use crate::run::transport::shm::Shared;
 use crate::run::transport::{Cause, Delay, Fault, Kind, Wait, tcp};
@@ -281,8 +281,8 @@ impl Group {
         for (rank, program) in programs.into_iter().enumerate() {
             let Block { warm, reps, inner, start, check, spill: Bytes(spill), .. } = *block;
             let apart = self.apart.clone();
-            let work = Work { program, warm, reps, inner, start, check, spill, patience, apart };
-            let given = self.seats[rank].work(work, what);
+            let repeats = Repeats { warm, reps, inner, start, check, spill, patience, apart };
+            let given = self.seats[rank].work(Work { program, repeats }, what);
             given.map_err(|e| self.lose_rank(rank, name, &e.to_string()))?;
         }
         let until = Instant::now() + Duration::from_secs_f64(longest.min(1e6));

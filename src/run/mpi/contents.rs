@@ -35,7 +35,7 @@ impl Contents {
     pub(super) fn size(&mut self, operation: Operation, size: Bytes) {
         let elements = usize::try_from(size.0 / 4).unwrap_or(0);
         self.block = elements / self.ranks.max(1);
-        let in_blocks = !matches!(operation.collective, C::AllReduce | C::Broadcast | C::Reduce);
+        let in_blocks = operation.collective.has_blocks();
         self.whole = if in_blocks { self.block * self.ranks } else { elements };
         if self.from.len() < self.whole {
             self.from.resize(self.whole, 0.0);

@@ -2,12 +2,11 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::run::calibrate::Host;
-use crate::run::execute::{Check, Start};
+use crate::run::execute::Repeats;
 use crate::run::launch::Answer;
 use crate::run::transport::Wait;
 use crate::run::transport::tcp::RunId;
@@ -82,22 +81,9 @@ pub struct Task {
     pub op: String,
     /// M, in bytes.
     pub size: u64,
-    /// Repetitions before the first that counts.
-    pub warm: u32,
-    /// Repetitions that count.
-    pub reps: u32,
-    /// How often it runs between two readings of the clock.
-    pub inner: u32,
-    /// How repetitions start.
-    pub start: Start,
-    /// When results are checked.
-    pub check: Check,
-    /// How many bytes are sent before the first repetition that counts, to empty a token bucket.
-    pub spill: u64,
-    /// How long a step may be silent.
-    pub patience: Duration,
-    /// Ranks whose clock differs from rank 0's.
-    pub apart: Vec<u32>,
+    /// How it is repeated.
+    #[serde(flatten)]
+    pub repeats: Repeats,
 }
 
 /// From a worker with messages of type `T`.

@@ -100,9 +100,8 @@ impl Seat for Far {
     fn work(&mut self, work: Work, what: Option<(&Op, Bytes)>) -> io::Result<()> {
         let (op, size) = what
             .ok_or_else(|| io::Error::other("only operations with a name run on several hosts"))?;
-        let Work { warm, reps, inner, start, check, spill, patience, apart, .. } = work;
         let (op, size) = (op.to_string(), size.0);
-        let task = Task { op, size, warm, reps, inner, start, check, spill, patience, apart };
+        let task = Task { op, size, repeats: work.repeats };
         self.send(Order::Work(task))
     }
 

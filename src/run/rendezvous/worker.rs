@@ -15,7 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::Op;
 use crate::model::algorithm::Registry;
-use crate::run::execute::{MOST_SPILLED, Work, programs};
+use crate::run::execute::{MOST_SPILLED, Repeats, Work, programs};
 use crate::run::launch::{Answer, CONNECT, Hello, Process, Seat, check_memory, usable};
 use crate::run::transport::Kind;
 use crate::run::transport::tcp;
@@ -66,7 +66,7 @@ struct Running {
 
 /// Whether a block is no larger than one that a coordinator asks for.
 fn is_bounded(task: &Task) -> bool {
-    let Task { warm, reps, inner, spill, patience, .. } = *task;
+    let Repeats { warm, reps, inner, spill, patience, .. } = task.repeats;
     let counts = [warm, reps, inner].into_iter().all(|count| count <= MOST);
     counts && spill <= MOST_SPILLED.0 && patience <= LONGEST
 }
@@ -109,7 +109,6 @@ impl Worker<'_> {
 
     /// The block described by a task, if this host agrees to run it.
     fn work(task: &Task, (rank, ranks): (u32, u32)) -> Result<Work> {
-        let Task { warm, reps, inner, start, check, spill, patience, .. } = *task;
         if !is_bounded(task) {
             return Err(Error::environment(format!(
                 "the block is larger than rank {rank} may run at once"
@@ -123,8 +122,9 @@ impl Worker<'_> {
         }
         let program = programs.swap_remove(own);
         check_memory(program.bytes)?;
-        let apart = task.apart.iter().copied().filter(|&other| other < ranks).collect();
-        Ok(Work { program, warm, reps, inner, start, check, spill, patience, apart })
+        let mut repeats = task.repeats.clone();
+        repeats.apart.retain(|&other| other < ranks);
+        Ok(Work { program, repeats })
     }
 
     /// Forwards an order; a process that does not take it is found to have ended.
@@ -211,9 +211,7 @@ mod tests {
 
     #[test]
     fn a_block_larger_than_any_that_is_asked_for_is_refused() {
-        let task = Task {
-            op: "shift".to_owned(),
-            size: 8,
+        let least = Repeats {
             warm: 0,
             reps: 1,
             inner: 1,
@@ -223,9 +221,10 @@ mod tests {
             patience: Duration::from_secs(2),
             apart: Vec::new(),
         };
-        assert!(is_bounded(&task));
-        assert!(!is_bounded(&Task { spill: MOST_SPILLED.0 + 1, ..task.clone() }));
-        assert!(!is_bounded(&Task { reps: MOST + 1, ..task.clone() }));
-        assert!(!is_bounded(&Task { patience: 2 * LONGEST, ..task }));
+        let runs = |repeats| is_bounded(&Task { op: "shift".to_owned(), size: 8, repeats });
+        assert!(runs(least.clone()));
+        assert!(!runs(Repeats { spill: MOST_SPILLED.0 + 1, ..least.clone() }));
+        assert!(!runs(Repeats { reps: MOST + 1, ..least.clone() }));
+        assert!(!runs(Repeats { patience: 2 * LONGEST, ..least }));
     }
 }

@@ -7,6 +7,7 @@
 //! ```
 
 use super::super::Look;
+use super::super::counted;
 use super::super::page::Page;
 use super::super::sheet::{Cell, Column, Sheet};
 use crate::answer::check::{BudgetView, Check, Inputs, Thresholds};
@@ -45,9 +46,8 @@ pub fn table(report: &Check, look: Look) -> Page {
         }
     }
     if !report.faults.is_empty() {
-        let count = report.faults.len();
-        let faults = if count == 1 { "fault" } else { "faults" };
-        page.line(format!("{count} {faults} in {}; no budget was judged", report.file));
+        let faults = counted(report.faults.len(), "fault");
+        page.line(format!("{faults} in {}; no budget was judged", report.file));
         page.record(report, "faults", &["file", "line", "column", "what", "help"]);
         return page;
     }

@@ -4,6 +4,7 @@
 use super::{Axis, Hue, Mark, Picture, Series, Unit};
 use crate::answer::job::{JobView, SentView};
 use crate::answer::plan::{CallView, StepView};
+use crate::base::order::falling;
 use crate::base::quantity::{Seconds, Volume};
 
 /// More collectives than this are drawn as one for each part, except the longest.
@@ -103,7 +104,7 @@ fn repeated(calls: f64, bytes: f64) -> String {
 /// The longest collectives, and for each part one for all others.
 fn fewer(parts: &mut [Part]) {
     let mut totals: Vec<f64> = parts.iter().flat_map(|p| &p.calls).map(|c| c.total).collect();
-    totals.sort_by(|a, b| b.total_cmp(a));
+    falling(&mut totals, |total| *total);
     let Some(&least) = totals.get(MOST) else { return };
     for part in parts {
         let calls = std::mem::take(&mut part.calls);

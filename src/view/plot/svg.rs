@@ -5,6 +5,7 @@
 //! distinguish them (jfly.uni-koeln.de/color), darker on white and lighter on black where contrast
 //! needs it. Lines also differ in their dashes.
 
+use crate::base::order::rising;
 use std::fmt::Write as _;
 
 use quick_xml::escape::escape;
@@ -414,7 +415,7 @@ fn line_labels(out: &mut String, plane: &Plane<'_>) {
         ends.retain(|end| end.3 != *series);
         ends.push((plane.x(x), plane.y(y), plane.y(y), *series));
     }
-    ends.sort_by(|a, b| a.1.total_cmp(&b.1));
+    rising(&mut ends, |a| a.1);
     let apart = LETTER + 3.0;
     for i in 1..ends.len() {
         ends[i].2 = ends[i].2.max(ends[i - 1].2 + apart);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Axis, Hue, Mark, Picture, Series, Unit};
 use crate::answer::End;
 use crate::answer::timeline::{Message, Timeline};
+use crate::base::order::rising;
 use crate::base::quantity::{Seconds, Volume};
 use crate::model::schedule::Op;
 use crate::view::table::{asked, name};
@@ -22,7 +23,7 @@ pub fn timeline(report: &Timeline) -> Picture {
         let mut ends: Vec<f64> = Vec::new();
         let mut lane_of = Vec::with_capacity(messages.len());
         let mut sorted = messages.clone();
-        sorted.sort_by(|a, b| a.start_s.total_cmp(&b.start_s));
+        rising(&mut sorted, |a| a.start_s);
         for message in &sorted {
             let free = ends.iter().position(|end| *end <= message.start_s * (1.0 + 1e-9));
             let lane = free.unwrap_or_else(|| {

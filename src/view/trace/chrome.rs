@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{carried, verb};
 use crate::answer::End;
 use crate::answer::trace::{Trace, Transfer};
+use crate::base::order::rising;
 
 /// An event of the format; fields that do not apply are left out.
 #[derive(Serialize)]
@@ -74,7 +75,7 @@ pub fn chrome(out: &mut impl Write, trace: &Trace) -> io::Result<()> {
             file.meta("process_name", (pid, 0), Args::Name { name: &process })?;
             file.meta("process_sort_index", (pid, 0), Args::Order { sort_index: pid })?;
         }
-        messages.sort_by(|(_, a), (_, b)| a.start_s.total_cmp(&b.start_s));
+        rising(messages, |(_, message)| message.start_s);
         // Messages in flight at the same time need separate tracks.
         let mut lanes: Vec<f64> = Vec::new();
         for &(step, t) in messages.iter() {

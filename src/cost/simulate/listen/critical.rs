@@ -13,6 +13,7 @@
 
 use super::Trace;
 use crate::base::error::Result;
+use crate::base::order::rising;
 use crate::base::quantity::{Seconds, Volume};
 use crate::cost::simulate::costs::Costs;
 use crate::cost::simulate::jobs::Message;
@@ -158,7 +159,7 @@ impl CriticalPath {
     /// All messages, sorted by one of their instants.
     fn sorted(&self, instant: impl Fn(&Timed<'_>) -> f64) -> Vec<(f64, usize)> {
         let mut sorted: Vec<_> = self.trace.iter().map(|m| instant(&m)).zip(0..).collect();
-        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rising(&mut sorted, |a| a.0);
         sorted
     }
 

@@ -1,6 +1,7 @@
 //! How much of the time ports are busy.
 
 use crate::base::error::Result;
+use crate::base::order::rising;
 use crate::base::quantity::{Ratio, Seconds};
 use crate::cost::simulate::{Listener, Timed};
 use crate::machine::fabric::{Discipline, Fabric};
@@ -115,7 +116,7 @@ impl Side {
 /// How long at least one of the intervals lasts.
 fn union(times: &[(f64, f64)]) -> f64 {
     let mut sorted = times.to_vec();
-    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rising(&mut sorted, |a| a.0);
     let (mut sum, mut until) = (0.0, 0.0_f64);
     for (start, end) in sorted {
         sum += (end - start.max(until)).max(0.0);

@@ -9,6 +9,7 @@ use super::enabled::Enabled;
 use super::figures::{Figures, is_rubin};
 use super::{Candidate, Kernel, Reach, Release, Variables, general};
 use crate::base::error::Result;
+use crate::base::order::rising;
 use crate::base::quantity::{Bytes, Ratio};
 
 /// A communicator's candidates, prepared for many decisions.
@@ -196,7 +197,7 @@ impl CostModel {
         if self.version.has(since::COST_MODELS) {
             all.reverse();
         }
-        all.sort_by(|a, b| a.rank.total_cmp(&b.rank));
+        rising(&mut all, |a| f64::from(a.rank));
         all
     }
 

@@ -4,6 +4,7 @@ use super::Asked;
 use super::parts::{EACH, MOST, Parts};
 use super::row::{Row, placed};
 use super::solve::solve;
+use crate::base::order::rising;
 use crate::machine::curve::Steps;
 
 /// A further component must reduce the error on held-out ranks by a tenth.
@@ -67,7 +68,7 @@ fn of_count(count: usize, rows: &[Row], curved: bool) -> Parts {
             (solve(&mut parts, rows, &home, 12), parts)
         })
         .collect();
-    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rising(&mut all, |a| a.0);
     // Only the best start of each form.
     let mut finalists: Vec<Parts> = Vec::with_capacity(FINALISTS);
     for (_, parts) in all {

@@ -8,6 +8,7 @@
 use super::parts::Parts;
 use super::row::{Row, placed};
 use super::{Asked, choose};
+use crate::base::order::{rising, sorted};
 use crate::base::quantity::Bytes;
 use crate::base::stats::median;
 use crate::machine::curve::Placed;
@@ -81,8 +82,7 @@ fn knots(rows: &[Row]) -> Vec<f64> {
 
 /// The median distance of neighbouring sizes.
 fn octaves(rows: &[Row]) -> f64 {
-    let mut all: Vec<f64> = rows.iter().map(|r| r.lg).collect();
-    all.sort_by(f64::total_cmp);
+    let mut all = sorted(rows.iter().map(|r| r.lg));
     all.dedup();
     median(all.windows(2).map(|w| w[1] - w[0]).collect()).unwrap_or(f64::INFINITY)
 }
@@ -94,7 +94,7 @@ fn apart(far: usize, parts: &Parts, rows: &[Row]) -> Errors {
     for ranks in placed(rows) {
         let mut own: Vec<(f64, f64)> =
             rows.iter().filter(|r| r.placed == ranks).map(|r| (r.lg, r.residual(parts))).collect();
-        own.sort_by(|a, b| a.0.total_cmp(&b.0));
+        rising(&mut own, |a| a.0);
         errors.extend(own.windows(2 * far + 1).map(|w| {
             let ((x0, a), (x, r), (x1, b)) = (w[0], w[far], w[2 * far]);
             (x, r - (a + (b - a) * (x - x0) / (x1 - x0)))
@@ -129,7 +129,7 @@ fn straight(rows: &[Row]) -> Vec<(Placed, Errors)> {
         let line = |of: Placed| -> Vec<(f64, f64)> {
             let mut line: Vec<_> =
                 rows.iter().filter(|r| r.placed == of).map(|r| (r.lg, r.time.ln())).collect();
-            line.sort_by(|a, b| a.0.total_cmp(&b.0));
+            rising(&mut line, |a| a.0);
             line
         };
         let (a, b) = (line(fewer), line(more));
@@ -241,7 +241,7 @@ fn near(errors: &Errors, x: f64, by: f64) -> Band {
         .iter()
         .map(|&(y, e)| (e * by, FAR + (-(x - y).powi(2) / (2.0 * NEAR * NEAR)).exp()))
         .collect();
-    weighed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    rising(&mut weighed, |a| a.0);
     let total: f64 = weighed.iter().map(|w| w.1).sum();
     // The i-th of n errors is the quantile i/(n + 1); n is the effective number of the weights.
     let n = total * total / weighed.iter().map(|w| w.1 * w.1).sum::<f64>();

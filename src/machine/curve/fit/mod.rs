@@ -12,6 +12,7 @@ mod solve;
 use super::{Component, Curve, Observation, Placed, Residuals};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
+use crate::base::order::rising;
 use crate::base::quantity::{Bytes, Ratio};
 use crate::machine::sample::DataType;
 
@@ -100,6 +101,6 @@ fn components(parts: &Parts, placed: &[Placed]) -> Vec<Component> {
     let between = placed.iter().any(|p| p.between());
     let mut components: Vec<Component> =
         (0..parts.count()).map(|k| parts.component(k, inside, between)).collect();
-    components.sort_by(|a, b| a.launch.0.total_cmp(&b.launch.0));
+    rising(&mut components, |a| a.launch.0);
     components
 }

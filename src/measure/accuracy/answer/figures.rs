@@ -1,6 +1,7 @@
 //! The error over many answers.
 
 use super::Answered;
+use crate::base::order::sorted;
 use crate::base::quantity::{Ratio, Seconds};
 use crate::base::stats::{median, quantile};
 use crate::measure::expect::Expectation;
@@ -45,8 +46,7 @@ pub fn figures<'a>(
     clusters.sort_unstable();
     clusters.dedup();
     let signed = median(off.clone())?;
-    let mut far: Vec<f64> = off.iter().map(|e| e.abs()).collect();
-    far.sort_by(f64::total_cmp);
+    let far = sorted(off.iter().map(|e| e.abs()));
     let share = Ratio(inside as f64 / widths.len().max(1) as f64);
     Some(Figures {
         points: off.len(),

@@ -27,6 +27,19 @@ pub(in crate::measure::logs) fn after<'a>(text: &'a str, key: &str) -> Option<&'
     rest.split_ascii_whitespace().next()
 }
 
+/// Adds the ranks of each of the groups that `all` are divided into, and returns how many groups there are:
+/// the communicators of a split run at the same time, each with its own ranks.
+pub(in crate::measure::logs) fn divided(draft: &mut Draft, groups: BTreeSet<u32>, all: u32) -> u32 {
+    let groups = groups.len().max(1) as u32;
+    if groups > 1 {
+        draft.warn(format!("{groups} groups of ranks ran at once and share the machine"));
+    }
+    if all.is_multiple_of(groups) {
+        draft.ranks.push((all / groups, "list of devices"));
+    }
+    groups
+}
+
 impl Devices {
     /// Reads `Rank  0 Group  0 Pid   1000 on node1 device  0 [0000:07:00] NVIDIA …`, which may be
     /// cut off anywhere.
@@ -61,15 +74,7 @@ impl Devices {
             return;
         }
         let Some(all) = highest.checked_add(1) else { return };
-        // Communicators of a split run at the same time, each with its own ranks.
-        let groups: BTreeSet<u32> = self.listed.iter().map(|d| d.group).collect();
-        let groups = groups.len() as u32;
-        if groups > 1 {
-            draft.warn(format!("{groups} groups of ranks ran at once and share the machine"));
-        }
-        if all.is_multiple_of(groups.max(1)) {
-            draft.ranks.push((all / groups.max(1), "list of devices"));
-        }
+        let groups = divided(draft, self.listed.iter().map(|d| d.group).collect(), all);
         if self.listed.len() as u32 == all {
             let hosts: BTreeSet<&str> = self.listed.iter().map(|d| d.host.as_str()).collect();
             draft.nodes = Some(hosts.len() as u32).filter(|_| !hosts.contains(""));

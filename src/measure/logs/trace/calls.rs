@@ -13,6 +13,7 @@ use std::collections::HashMap;
 
 use super::order::Order;
 use crate::base::collective::Collective;
+use crate::base::order::sorted;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{median, quantile};
 use crate::machine::sample::{DataType, Mode};
@@ -394,8 +395,7 @@ fn row(kind: &Kind, calls: &[Call], group: &Group, at_most: bool) -> Row {
     let last = last.into_iter().max_by_key(|&(rank, times)| (times, u32::MAX - rank));
     let exposed: Vec<f64> =
         calls.iter().map(|c| f64::from(c.exposed) / c.shortest).filter(|x| x.is_finite()).collect();
-    let mut sorted = times(calls);
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(times(calls));
     Row {
         line: 1,
         size: kind.size,

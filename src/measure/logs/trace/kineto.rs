@@ -24,6 +24,7 @@ use super::json::{Stream, elements, fields, number, text, whole};
 use super::torch::{Called, called, dtype, size};
 use super::{Fault, Head, Input};
 use crate::base::collective::Collective;
+use crate::base::order::rising;
 use crate::base::quantity::Seconds;
 
 /// The longest event, including the stack and shapes of its operation.
@@ -399,7 +400,7 @@ impl Trace {
         }
         drop(std::mem::take(&mut self.host));
         let busy = union(std::mem::take(&mut self.busy));
-        self.comms.sort_unstable_by(|a, b| a.start.total_cmp(&b.start));
+        rising(&mut self.comms, |a| a.start);
         let rank = self.rank.unwrap_or(calls.file.saturating_sub(1));
         let mut order: HashMap<u32, u32> = HashMap::new();
         for comm in &self.comms {
@@ -428,7 +429,7 @@ const SILENT: &str = "a kernel without metadata: neither it nor a call of the ho
 
 /// Disjoint intervals in order, start and end.
 fn union(mut busy: Vec<(f64, f32)>) -> Vec<(f64, f64)> {
-    busy.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    rising(&mut busy, |a| a.0);
     let mut all: Vec<(f64, f64)> = Vec::new();
     for (start, time) in busy {
         let end = start + f64::from(time);

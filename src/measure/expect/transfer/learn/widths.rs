@@ -9,6 +9,7 @@
 use super::super::model::{Band, Bands, Gains};
 use super::super::{SEEN_TRUST, far};
 use super::gains::Losses;
+use crate::base::order::sorted;
 use crate::base::stats::quantile;
 
 /// What was held out.
@@ -81,12 +82,8 @@ struct Errors {
 impl FromIterator<(usize, f64)> for Errors {
     fn from_iter<I: IntoIterator<Item = (usize, f64)>>(from: I) -> Self {
         let (mut machines, errors): (Vec<usize>, Vec<f64>) = from.into_iter().unzip();
-        let sorted = |of: fn(f64) -> f64| {
-            let mut all: Vec<f64> = errors.iter().map(|e| of(*e)).collect();
-            all.sort_by(f64::total_cmp);
-            all
-        };
-        let (all, off) = (sorted(f64::abs), sorted(|e| ((-e).exp() - 1.0).abs()));
+        let all = sorted(errors.iter().map(|e| e.abs()));
+        let off = sorted(errors.iter().map(|e| ((-e).exp() - 1.0).abs()));
         machines.sort_unstable();
         machines.dedup();
         Self { all, off, machines }
