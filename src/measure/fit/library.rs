@@ -73,8 +73,8 @@ pub fn library(samples: &Samples, asked: &Logs, hardware: Option<&Hardware>) -> 
         cells.entry((collective, dtype)).or_default()[usize::from(in_place)].push(observation);
     }
     let source = source(samples);
-    let mut found =
-        Curves { curves: Vec::new(), plain: Vec::new(), left_out: Vec::new(), notes: Vec::new() };
+    let notes = samples.notes.clone();
+    let mut found = Curves { curves: Vec::new(), plain: Vec::new(), left_out: Vec::new(), notes };
     for ((collective, dtype), [out_of_place, in_place]) in cells {
         let name = Library { collective, dtype, in_place: false };
         let name = Op::Library(name).to_string().replace("library/", "").replace("/any", "");
@@ -148,6 +148,7 @@ impl Curves {
         profile.curves.retain(new);
         profile.curves.extend(self.curves);
         profile.curves.sort_by_key(|c| (c.collective.id(), c.dtype));
+        profile.notes.extend(samples.notes.iter().cloned());
         profile
     }
 

@@ -1,0 +1,127 @@
+//! Logs that are not what a command expects, through the command: of other GPUs and libraries, of calls without a
+//! launch, predicted, contradictory, damaged, packed.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn collcost(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output().expect("it starts")
+}
+
+/// The exit code, and all that was written.
+fn told(words: &[&str]) -> (i32, String) {
+    let output = collcost(words);
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code().unwrap(), String::from_utf8_lossy(&said).into_owned())
+}
+
+/// The exit code and the report.
+fn report(words: &[&str]) -> (i32, Value) {
+    let output = collcost(&[words, &["--format", "json"]].concat());
+    let report = serde_json::from_slice(&output.stdout);
+    let report = report.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    (output.status.code().unwrap(), report)
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("odd_logs").join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn file(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> String {
+    let path = folder.join(name);
+    fs::write(&path, content).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A log of eight GPUs that says of itself that they were measured.
+fn log() -> String {
+    let words = [
+        "mock",
+        "all_reduce_perf",
+        "-n",
+        "8",
+        "--on",
+        "dgx-h100",
+        "-b",
+        "1K",
+        "-e",
+        "1G",
+        "-f",
+        "4",
+    ];
+    let mock = String::from_utf8(collcost(&words).stdout).unwrap();
+    let plain = mock.replace("PREDICTED by", "written by");
+    plain.replace("predicted dgx-h100", "NVIDIA H100 80GB HBM3")
+}
+
+fn says(list: &Value, words: &str) -> bool {
+    list.as_array().is_some_and(|all| all.iter().any(|one| one.as_str().unwrap().contains(words)))
+}
+
+#[test]
+/// Times without a launch, parts of merged calls, and predictions are no plain measurements.
+#[test]
+#[test]
+/// One damaged log of several is named, and the others are used; the exit code says so.
+#[test]
+fn the_good_of_several_logs_are_used() {
+    let folder = folder("several");
+    let good = file(&folder, "good.log", log());
+    let empty = file(&folder, "empty.log", "");
+    let on = ["--on", "dgx-h100"];
+    let (code, of) = report(&[&["compare", &good, &empty], &on[..]].concat());
+    assert!(code == 2 && of["runs"].as_array().unwrap().len() == 1, "{of}");
+    assert!(says(&of["left_out"], "empty.log: "), "{of}");
+    let profile = folder.join("site.toml");
+    let (code, of) = report(&["fit", &good, &empty, "--out", profile.to_str().unwrap()]);
+    assert!(code == 2 && profile.is_file() && says(&of["notes"], "left out: empty.log"), "{of}");
+    let (code, said) = told(&["compare", &empty, "--on", "dgx-h100"]);
+    assert!(code == 2 && said.contains("empty.log"), "{said}");
+}
+
+/// Hosts that ran something else, or whose logs are damaged, do not vanish from a fleet.
+#[test]
+fn hosts_that_cannot_be_compared_are_named() {
+    let folder = folder("fleet");
+    let host = |name: &str, title: &str, slow: f64| {
+        let rows: String = (10..20)
+            .map(|k| format!("{} {:.2}\n", 1 << k, slow * (12.0 + f64::from(1 << k) / 8000.0)))
+            .collect();
+        let text =
+            format!("# OSU MPI {title} Latency Test v7.5\n# Size       Avg Latency(us)\n{rows}");
+        file(&folder, name, text)
+    };
+    let mut hosts: Vec<String> = (0..6)
+        .map(|i| host(&format!("n{i}.log"), "Allreduce", 1.0 + f64::from(i) / 1000.0))
+        .collect();
+    let run = |hosts: &[String]| {
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        report(&[&["compare", "--fleet", "-n", "16"], hosts.as_slice()].concat())
+    };
+    assert_eq!(run(&hosts).0, 0);
+    hosts.push(host("other.log", "Broadcast", 1.0));
+    let (code, of) = run(&hosts);
+    assert!(code == 3 && of["hosts"] == 6 && says(&of["left_out"], "other.log: no size"), "{of}");
+    hosts.push(file(&folder, "empty.log", ""));
+    let (code, of) = run(&hosts);
+    assert!(code == 3 && says(&of["left_out"], "empty.log: "), "{of}");
+    hosts.remove(6);
+    assert_eq!(run(&hosts).0, 2);
+    hosts.push(host("slow.log", "Allreduce", 1.5));
+    assert_eq!(run(&hosts).0, 1);
+}
+
+/// The trace of one rank of `of`, with two calls.
+#[test]
+/// `nccl log` reads a log as `import` does: packed, from a pipe, with colours.
+#[test]
+#[test]
+/// Stamps of a launcher that change their names of days do not hide rows, nor do entities of a page.
+#[test]
