@@ -68,6 +68,56 @@ fn says(list: &Value, words: &str) -> bool {
 #[test]
 /// Times without a launch, parts of merged calls, and predictions are no plain measurements.
 #[test]
+fn what_times_are_is_said_wherever_they_are_used() {
+    let folder = folder("caveats");
+    let plain = file(&folder, "plain.log", log());
+    let graph = file(&folder, "graph.log", log().replace("graph: 0", "graph: 20"));
+    let merged = file(&folder, "merged.log", log().replace("agg iters: 1", "agg iters: 5"));
+    let mock = log().replace("# written by", "# PREDICTED by");
+    let mock = file(&folder, "mock.log", mock);
+    let words = [
+        "mock",
+        "all_reduce_perf",
+        "-n",
+        "8",
+        "--on",
+        "dgx-h100",
+        "-b",
+        "1K",
+        "-e",
+        "1G",
+        "--json",
+    ];
+    let words = [&words[..], &["-f", "4"]].concat();
+    let json = String::from_utf8(collcost(&words).stdout).unwrap();
+    let json_graph = json.replace("\"graph\":0", "\"graph\":20");
+    assert_ne!(json, json_graph);
+    let json = file(&folder, "graph.json", json_graph);
+
+    let launch = "from a CUDA graph: times do not include the launch";
+    let predicted = "predicted by collcost mock, not measured";
+    let cases = [
+        (&graph, launch),
+        (&merged, "5 calls were merged into one launch"),
+        (&mock, predicted),
+        (&json, launch),
+        (&json, predicted),
+    ];
+    for (log, words) in cases {
+        let (_, of) = report(&["compare", log, "--on", "dgx-h100"]);
+        assert!(says(&of["runs"][0]["notes"], words), "{log}: {of}");
+        let (_, of) = report(&["fit", log]);
+        assert!(says(&of["notes"], words), "{log}: {of}");
+        let (_, of) = report(&["import", log]);
+        assert!(says(&of["files"][0]["tables"][0]["warnings"], words), "{log}: {of}");
+    }
+    let (_, of) = report(&["compare", &plain, "--on", "dgx-h100"]);
+    assert!(!says(&of["runs"][0]["notes"], "launch"), "{of}");
+    let profile = folder.join("site.toml");
+    told(&["fit", &graph, "--out", profile.to_str().unwrap()]);
+    assert!(fs::read_to_string(profile).unwrap().contains(launch));
+}
+
 #[test]
 /// One damaged log of several is named, and the others are used; the exit code says so.
 #[test]

@@ -88,6 +88,8 @@ pub(super) struct Draft {
     pub left_out: Vec<LeftOut>,
     pub refused: Option<Refusal>,
     pub warnings: Vec<String>,
+    /// As [`Table::caveats`].
+    pub caveats: Vec<String>,
     /// Whether the table should end with a closing line that is missing.
     pub unended: bool,
     pub shares_gpus: bool,
@@ -118,6 +120,7 @@ impl Draft {
             left_out: Vec::new(),
             refused: None,
             warnings: Vec::new(),
+            caveats: Vec::new(),
             unended: false,
             shares_gpus: false,
         }
@@ -147,6 +150,23 @@ impl Draft {
         if !self.warnings.contains(&warning) {
             self.warnings.push(warning);
         }
+    }
+
+    /// The times are those of calls that a CUDA graph launched together.
+    pub fn launched_by_graph(&mut self) {
+        self.caveats.push("run from a CUDA graph: times do not include the launch".to_owned());
+    }
+
+    /// Each time is the part of one call in the time of several, which were merged.
+    pub fn merged(&mut self, calls: u32) {
+        self.caveats.push(format!(
+            "{calls} calls were merged into one launch (agg iters): a time is the part of one of them"
+        ));
+    }
+
+    /// The times are those of `collcost mock`.
+    pub fn predicted(&mut self) {
+        self.caveats.push("the times were predicted by collcost mock, not measured".to_owned());
     }
 
     /// The finished table, with everything determined that can be.
@@ -185,6 +205,7 @@ impl Draft {
             left_out: self.left_out,
             refused: self.refused,
             warnings: self.warnings,
+            caveats: self.caveats,
         }
     }
 

@@ -376,6 +376,9 @@ pub struct Table {
     pub refused: Option<Refusal>,
     /// Warnings about the table.
     pub warnings: Vec<String>,
+    /// In what its times differ from measured times of whole, separate calls: without a launch, of several
+    /// merged calls, predicted. Whoever uses the times must know it.
+    pub caveats: Vec<String>,
 }
 
 /// A log.

@@ -135,6 +135,8 @@ pub struct Facts {
     pub sizes: Sizes,
     /// The kind of library that ran it; absent: the machine's.
     pub run_by: Option<RunBy>,
+    /// What else to know before trusting the times.
+    pub caveats: Vec<String>,
 }
 
 impl Facts {
@@ -411,6 +413,7 @@ fn ruled(
         }
     }
     let mut notes = notes(query, &points, basis);
+    notes.extend(facts.caveats.iter().cloned());
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
         notes.extend(impossible.map(|(_, why)| why));
     }

@@ -436,6 +436,7 @@ fn table(format: &'static str, mode: Mode, collective: Collective, group: &Group
         left_out: Vec::new(),
         refused: None,
         warnings: Vec::new(),
+        caveats: Vec::new(),
     }
 }
 
