@@ -160,7 +160,10 @@ impl Args {
             let place =
                 || run.file.clone().unwrap_or_else(|| format!("compare {}", run.collective));
             run.facts.refuse_default(&query).map_err(|e| {
-                e.at(place()).or_help("name the machine that ran it: --on ib-hdr, or its profile")
+                e.at(place()).or_help(
+                    "name the machine that ran it: --on mi300x, --on ib-hdr, or its profile; collcost \
+                     profiles lists them",
+                )
             })?;
             let verdict =
                 judge(&registry, &query, run.dtype, self.unseen_tier, &run.times, &run.facts)

@@ -210,6 +210,7 @@ impl Args {
                 Ok(false) | Err(_) => files.push(file.clone()),
             }
         }
+        let base = self.on.as_deref().map(find).transpose()?;
         let logs = Sorted::read(&files, &asked);
         refused.extend(logs.refused);
         for (file, log) in &logs.logs {
@@ -219,6 +220,7 @@ impl Args {
             }
             let mut one = log.samples();
             one.origin.files = vec![file.clone()];
+            one.notes.extend(base.iter().flat_map(|base| log.contradictions(base)));
             one.notes.iter_mut().for_each(|note| note.insert_str(0, &format!("{file}: ")));
             each.push(one);
         }

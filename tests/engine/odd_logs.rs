@@ -66,6 +66,48 @@ fn says(list: &Value, words: &str) -> bool {
 }
 
 #[test]
+fn gpus_and_libraries_that_a_machine_lacks_are_named() {
+    let folder = folder("gpus");
+    let h100 = file(&folder, "h100.log", log());
+    let a100 = file(&folder, "a100.log", log().replace("H100 80GB HBM3", "A100-SXM4-80GB"));
+    let amd = log().replace("NVIDIA H100 80GB HBM3", "AMD Instinct MI300X");
+    let amd = file(
+        &folder,
+        "amd.log",
+        amd.replace("# Using devices", "rccl-tests: Version x:1\n# Using devices"),
+    );
+
+    // Nobody named a machine: the default one is not that of the log.
+    let (code, said) = told(&["compare", &a100]);
+    let what = "the log lists NVIDIA A100-SXM4-80GB, and the default machine, dgx-h100, has H100";
+    assert!(code == 2 && said.contains(what) && said.contains("--on"), "{said}");
+    let (code, said) = told(&["compare", &amd]);
+    assert!(
+        code == 2 && said.contains("ran on AMD Instinct MI300X, and the default machine"),
+        "{said}"
+    );
+    assert_ne!(told(&["compare", &h100]).0, 2);
+
+    // A named one gets a note.
+    let note = "and dgx-h100 has H100: name the machine that ran it with --on";
+    let (_, of) = report(&["compare", &a100, "--on", "dgx-h100"]);
+    assert!(says(&of["runs"][0]["notes"], note), "{of}");
+    let (_, of) = report(&["compare", &h100, "--on", "dgx-h100"]);
+    assert!(!says(&of["runs"][0]["notes"], "lists"), "{of}");
+    let (_, of) = report(&["compare", &amd, "--on", "mi300x"]);
+    assert!(!says(&of["runs"][0]["notes"], "lists"), "{of}");
+
+    // The same in a fit, which does not take one library for the other without a word.
+    let (_, of) = report(&["fit", &amd, "--on", "dgx-h100"]);
+    assert!(says(&of["notes"], " ran, and dgx-h100 runs NCCL"), "{of}");
+    assert!(says(&of["notes"], "amd.log: the log lists AMD Instinct MI300X"), "{of}");
+    let profile = folder.join("site.toml");
+    told(&["fit", &amd, "--out", profile.to_str().unwrap()]);
+    assert!(fs::read_to_string(profile).unwrap().contains("library = \"rccl\""));
+    let rows = told(&["import", &amd, "--to", "csv"]).1;
+    assert!(rows.lines().nth(1).unwrap().contains(",RCCL 0.0.0,nccl-tests,"), "{rows}");
+}
+
 /// Times without a launch, parts of merged calls, and predictions are no plain measurements.
 #[test]
 fn what_times_are_is_said_wherever_they_are_used() {

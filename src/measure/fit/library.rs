@@ -191,7 +191,7 @@ impl Curves {
         let library = samples.origin.library.as_deref();
         let title = format!("fitted to logs: {}", samples.origin.files.join(", "));
         Profile {
-            library: library.and_then(|l| l.split([' ', ',']).next()).map(str::to_owned),
+            library: library.and_then(|l| l.split([' ', ',']).next()).map(str::to_ascii_lowercase),
             tiers,
             launch: launch.collect(),
             ..Profile::bare(about.name.clone(), title)

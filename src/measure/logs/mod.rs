@@ -19,6 +19,7 @@ mod field;
 mod flashinfer_bench;
 mod fused_bench;
 mod gloo;
+mod gpus;
 mod hccl;
 mod imb;
 mod infer;
@@ -54,6 +55,7 @@ use launcher::Launcher;
 use line::{Line, Lines};
 
 pub use evidence::{Evidence, Sign};
+pub use gpus::other_gpus;
 pub use line::LONGEST;
 pub use run_by::RunBy;
 pub use samples::libraries;
@@ -364,6 +366,8 @@ pub struct Table {
     pub library: Option<String>,
     /// The machine, if the log states it.
     pub system: Option<String>,
+    /// The GPUs as their driver calls them, each model once, if the log lists them.
+    pub gpus: Option<String>,
     /// The number of operations between two readings of the clock.
     pub iterations: u32,
     /// How runs followed each other.

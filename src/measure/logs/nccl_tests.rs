@@ -31,6 +31,17 @@ use crate::measure::mock::PREDICTED;
 use columns::Columns;
 use devices::Devices;
 
+/// AMD's library, which rccl-tests calls.
+const RCCL: &str = "RCCL";
+
+/// The library of AMD's GPUs, which reports its version as that of NCCL.
+fn rccl(reported: Option<String>) -> String {
+    match reported.as_deref().and_then(|library| library.strip_prefix("NCCL ")) {
+        Some(version) => format!("{RCCL} {version}"),
+        None => reported.filter(|library| library.starts_with(RCCL)).unwrap_or(RCCL.to_owned()),
+    }
+}
+
 /// What a run prints before its table.
 #[derive(Debug, Clone, Default)]
 struct Run {
@@ -119,8 +130,19 @@ impl Table {
                 self.run.library = number("nccl-library=").or(number("nccl-headers="));
                 Taken::Yes
             }
+            b'r' if text.starts_with("rccl-tests: Version ") => {
+                // It is the version of the tests, not of the library.
+                self.run.library = Some(rccl(self.run.library.take()));
+                Taken::Yes
+            }
             b'P' if text.starts_with(PREDICTED) => {
                 self.predicted = true;
+                Taken::Yes
+            }
+            b'R' if text.starts_with("RCCL version ") => {
+                let version = text["RCCL version ".len()..].trim_start_matches([':', ' ']);
+                let version = version.split(['+', '-', ' ']).next().unwrap_or_default();
+                self.run.library = Some(format!("{RCCL} {version}"));
                 Taken::Yes
             }
             b'N' if text.starts_with("NCCL version ") => {
@@ -248,12 +270,12 @@ impl Table {
             name(&mut draft, &program);
         }
         let run = &self.run;
+        draft.library.clone_from(&run.library);
         run.devices.tell(&mut draft);
         if let Some(ranks) = command.and_then(|c| self.started(c)) {
             draft.ranks.push((ranks, "command"));
             draft.nodes = draft.nodes.or(command.and_then(|c| c.nodes));
         }
-        draft.library.clone_from(&run.library);
         draft.iterations = run.iterations.max(1);
         caveats(&mut draft, run.merged, run.graph, run.predicted);
         draft.mode = if run.blocking { Mode::Isolated } else { Mode::Stream };

@@ -18,6 +18,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::draft::{Draft, Raw, Redop};
+use super::nccl_tests::devices::gpus;
 use super::nccl_tests::{between_readings, caveats, name};
 use super::{JSON, Measured};
 use crate::base::error::{Error, Result};
@@ -60,6 +61,7 @@ struct Device {
     group: Option<u32>,
     hostname: Option<String>,
     device_hex: Option<String>,
+    device_info: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -159,11 +161,11 @@ fn draft(document: &Document, text: &str, first: usize, file: &str) -> Result<Dr
     let program = args.first().map_or("", |p| p.rsplit('/').next().unwrap_or(p));
     let mut draft = Draft::new(JSON, first, program);
     name(&mut draft, program);
-    devices(&mut draft, config);
     draft.library = nccl_version.map(|v| {
         let base = if v < 10_000 { 1000 } else { 10_000 };
         format!("NCCL {}.{}.{}", v / base, v % base / 100, v % 100)
     });
+    devices(&mut draft, config);
     let (merged, graph) = (config.aggregated_iterations.unwrap_or(1), config.graph.unwrap_or(0));
     draft.iterations = between_readings(config.iterations.unwrap_or(1), merged, graph);
     caveats(&mut draft, merged, graph, !predicted.is_empty());
@@ -213,6 +215,7 @@ fn devices(draft: &mut Draft, config: &Config) {
     if all.is_multiple_of(groups.len() as u32) {
         draft.ranks.push((all / groups.len() as u32, "list of devices"));
     }
+    gpus(draft, devices.iter().filter_map(|d| d.device_info.as_deref()));
     let mut hosts: Vec<&str> = devices.iter().filter_map(|d| d.hostname.as_deref()).collect();
     hosts.sort_unstable();
     hosts.dedup();

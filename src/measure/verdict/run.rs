@@ -62,6 +62,11 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
             run.facts.shared_gpu |= table.shares_gpus;
             run.facts.sizes = sizes(table.format);
             run.facts.run_by = run.facts.run_by.or(table.run_by());
+            run.facts.gpus = run
+                .facts
+                .gpus
+                .take()
+                .or_else(|| table.gpus.clone().or_else(|| table.system.clone()));
             for caveat in &table.caveats {
                 if !run.facts.caveats.contains(caveat) {
                     run.facts.caveats.push(caveat.clone());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::rccl;
 use crate::measure::logs::draft::Draft;
 
 /// A rank's line, as far as it was printed.
@@ -12,6 +13,8 @@ struct Device {
     host: String,
     device: String,
     bus: String,
+    /// What the GPU is.
+    model: String,
 }
 
 /// The list.
@@ -25,6 +28,19 @@ pub(in crate::measure::logs) struct Devices {
 pub(in crate::measure::logs) fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(key)?;
     rest.split_ascii_whitespace().next()
+}
+
+/// Adds to a table what its GPUs are; on AMD's GPUs the library is RCCL.
+pub(in crate::measure::logs) fn gpus<'a>(
+    draft: &mut Draft,
+    models: impl IntoIterator<Item = &'a str>,
+) {
+    let models: BTreeSet<&str> = models.into_iter().filter(|m| !m.is_empty()).collect();
+    if models.iter().any(|model| model.starts_with("AMD ")) {
+        draft.library = Some(rccl(draft.library.take()));
+    }
+    let models: Vec<&str> = models.into_iter().collect();
+    draft.gpus = Some(models.join(", ")).filter(|all| !all.is_empty());
 }
 
 impl Devices {
@@ -44,6 +60,7 @@ impl Devices {
             host: word(" on "),
             device: word(" device "),
             bus: bus.map_or(String::new(), |(bus, _)| bus.to_owned()),
+            model: bus.map_or(String::new(), |(_, model)| model.trim().to_owned()),
         });
         true
     }
@@ -51,6 +68,7 @@ impl Devices {
     /// Adds to a table what the list says about its ranks.
     pub fn tell(&self, draft: &mut Draft) {
         let Some(highest) = self.highest else { return };
+        gpus(draft, self.listed.iter().map(|d| d.model.as_str()));
         let first = self.listed.iter().filter(|d| d.rank == 0).count();
         if first > 1 {
             draft.warn(format!(

@@ -430,6 +430,7 @@ fn table(format: &'static str, mode: Mode, collective: Collective, group: &Group
         nodes: group.nodes,
         library: None,
         system: None,
+        gpus: None,
         iterations: 1,
         mode,
         rows: Vec::new(),
