@@ -161,6 +161,28 @@ fn what_times_are_is_said_wherever_they_are_used() {
 }
 
 #[test]
+fn measurements_that_contradict_each_other_are_named() {
+    let folder = folder("contradictions");
+    let table = |times: [&str; 3]| {
+        let rows = ["1048576", "16777216", "268435456"].iter().zip(times);
+        let rows: String =
+            rows.map(|(size, time)| format!("allreduce,8,1,{size},{time}\n")).collect();
+        format!("collective,ranks,nodes,bytes,time_us\n{rows}")
+    };
+    let a = file(&folder, "a.csv", table(["117", "140", "1100"]));
+    let b = file(&folder, "b.csv", table(["572", "150", "1150"]));
+    let both =
+        table(["117", "140", "1100"]) + table(["572", "150", "1150"]).split_once('\n').unwrap().1;
+    let both = file(&folder, "both.csv", both);
+    let words = "contradict each other: 1 MiB on 8 ranks took 117 µs and 572 µs;";
+    let (_, of) = report(&["fit", &a, &b]);
+    assert!(says(&of["notes"], words), "{of}");
+    let (_, of) = report(&["compare", &both, "--on", "dgx-h100"]);
+    assert!(says(&of["runs"][0]["notes"], words), "{of}");
+    let (_, of) = report(&["fit", &a, &a]);
+    assert!(!says(&of["notes"], "contradict"), "{of}");
+}
+
 /// One damaged log of several is named, and the others are used; the exit code says so.
 #[test]
 fn the_good_of_several_logs_are_used() {

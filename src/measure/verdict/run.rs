@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Facts, Sizes};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
-use crate::machine::curve::{Observation, Placed, observations};
+use crate::machine::curve::{Observation, Placed, contradiction, observations};
 use crate::machine::sample::DataType;
 use crate::measure::logs::{Imported, Measured, Traced};
 
@@ -100,6 +100,8 @@ fn sizes(format: &str) -> Sizes {
 fn medians(mut run: Run) -> Run {
     let placed = Placed { ranks: run.ranks.unwrap_or(1), nodes: run.nodes.unwrap_or(1) };
     let each = run.times.iter().map(|&(size, time)| Observation { placed, size, time });
+    let each: Vec<Observation> = each.collect();
+    run.facts.caveats.extend(contradiction(&each));
     run.times = observations(each).into_iter().map(|o| (o.size, o.time)).collect();
     run
 }
