@@ -233,7 +233,37 @@ fn hosts_that_cannot_be_compared_are_named() {
 }
 
 /// The trace of one rank of `of`, with two calls.
+fn trace(rank: u32, of: u32) -> String {
+    let event = |seq: u32| {
+        format!(
+            r#"{{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ts": {seq}00.0, "dur": 9{rank}0.5, "args": {{"Collective name": "allreduce", "In msg nelems": 1048576, "Out msg nelems": 1048576, "Group size": {of}, "dtype": "Float", "Process Group Name": "0", "Process Group Ranks": "[]", "Seq": {seq}}}}}"#
+        )
+    };
+    format!(
+        r#"{{"distributedInfo": {{"backend": "nccl", "rank": {rank}, "world_size": {of}}}, "traceEvents": [{},{}]}}"#,
+        event(1),
+        event(2)
+    )
+}
+
 #[test]
+fn traces_say_what_is_unknown_and_which_is_cut_off() {
+    let folder = folder("traces");
+    let one = file(&folder, "rank0.json", trace(0, 2));
+    let (_, of) = report(&["compare", &one, "--on", "dgx-h100"]);
+    assert!(of["lost"][0]["waiting_s"].is_null(), "{of}");
+    assert!(of["runs"][0]["points"][0]["skew_s"].is_null(), "{of}");
+    let (_, said) = told(&["compare", &one, "--on", "dgx-h100"]);
+    assert!(said.contains("– of waiting"), "{said}");
+
+    let whole = trace(1, 2);
+    let cut = file(&folder, "rank1.json", &whole[..whole.len() - 60]);
+    let (_, of) = report(&["compare", &one, &cut, "--on", "dgx-h100"]);
+    assert!(says(&of["runs"][0]["notes"], "rank1.json is cut off"), "{of}");
+    let (_, said) = told(&["import", &one, &cut]);
+    assert!(said.contains("rank1.json is cut off"), "{said}");
+}
+
 /// `nccl log` reads a log as `import` does: packed, from a pipe, with colours.
 #[test]
 #[test]

@@ -310,10 +310,11 @@ pub struct Traced {
     pub present: u32,
     /// The fastest tenth of the calls took at most this.
     pub fast: Seconds,
-    /// The median of the longest minus the shortest time over the ranks: the wait for the last rank.
-    pub skew: Seconds,
+    /// The median of the longest minus the shortest time over the ranks: the wait for the last rank;
+    /// absent if no call was recorded by more than one rank, which says nothing of waiting.
+    pub skew: Option<Seconds>,
     /// The sum of that over all calls.
-    pub waited: Seconds,
+    pub waited: Option<Seconds>,
     /// The rank that most often arrived last, and in which part of the calls.
     pub latest: Option<(u32, Ratio)>,
     /// The part of the time without computation; absent if it is unknown.
