@@ -266,6 +266,30 @@ fn traces_say_what_is_unknown_and_which_is_cut_off() {
 
 /// `nccl log` reads a log as `import` does: packed, from a pipe, with colours.
 #[test]
+fn debug_logs_are_read_as_all_logs_are() {
+    let folder = folder("nccl");
+    let text = include_str!("../data/nccl_logs/h100-2x8.log");
+    let plain = file(&folder, "a.log", text);
+    let (code, expected) = told(&["nccl", "log", &plain]);
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(text.as_bytes()).unwrap();
+    let packed = file(&folder, "b.log", packer.finish().unwrap());
+    let coloured: String = text.lines().map(|line| format!("\x1b[36m{line}\x1b[0m\n")).collect();
+    let coloured = file(&folder, "c.log", coloured);
+    for other in [&packed, &coloured] {
+        let said = told(&["nccl", "log", other]);
+        assert_eq!((said.0, said.1.replace(other, &plain)), (code, expected.clone()));
+    }
+    let mut child = Command::new(env!("CARGO_BIN_EXE_collcost"))
+        .args(["nccl", "log", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(code));
+}
+
 #[test]
 /// Stamps of a launcher that change their names of days do not hide rows, nor do entities of a page.
 #[test]

@@ -43,6 +43,24 @@ impl<'a> Line<'a> {
     }
 }
 
+/// The text of a log without what launchers, terminals and other programs put around its lines, which keep their
+/// numbers.
+///
+/// # Errors
+/// A line is too long, the bytes are not text, or the text has another encoding.
+pub fn plain_text(input: impl BufRead, file: &str) -> Result<String> {
+    let mut lines = Lines::new(input, file);
+    let mut text = String::new();
+    while let Some(line) = lines.next()? {
+        text.push_str(line.text);
+        // A last line without a line feed may be cut off.
+        if line.whole {
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
 /// The lines of `input`.
 pub(super) struct Lines<'f, R> {
     input: R,

@@ -56,7 +56,7 @@ use line::{Line, Lines};
 
 pub use evidence::{Evidence, Sign};
 pub use gpus::other_gpus;
-pub use line::LONGEST;
+pub use line::{LONGEST, plain_text};
 pub use run_by::RunBy;
 pub use samples::libraries;
 pub use trace::{Input, SeekRead, TRACES, Trace, TraceFormat, format_of};
