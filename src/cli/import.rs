@@ -27,8 +27,8 @@ Examples:
   collcost import trace_rank*.json --to csv
   collcost import pingpong.txt --to jsonl > run.jsonl && collcost fit run.jsonl
 
-Reads nccl-tests and rccl-tests (text and -J), OSU, Intel's MPI benchmarks, perftest,
-nccom-test, oneCCL, mscclpp-test, NVSHMEM, HCCL, Gloo, PARAM, all_reduce_bench.py,
+Reads nccl-tests and rccl-tests (text, -J, and -Z json or csv), OSU, Intel's MPI benchmarks,
+perftest, nccom-test, oneCCL, mscclpp-test, NVSHMEM, HCCL, Gloo, PARAM, all_reduce_bench.py,
 DeepSpeed's comms logger, aiconfigurator's tables, the benchmarks of all-reduces of vLLM,
 SGLang, TensorRT-LLM and FlashInfer, and CSV;
 and traces of jobs: NCCL's and RCCL's Inspector (JSON),

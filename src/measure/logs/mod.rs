@@ -35,6 +35,7 @@ mod oneccl;
 mod osu;
 mod param;
 mod perftest;
+mod rccl_tests;
 mod run_by;
 mod samples;
 mod sglang_bench;
@@ -75,6 +76,11 @@ pub struct Format {
 /// The JSON of nccl-tests is one document and is recognised by its first byte.
 pub static FORMATS: &[Format] = &[
     // Their headings are also parts of other formats' headings, so they come first.
+    Format {
+        id: "rccl-tests",
+        summary: "files that rccl-tests writes: -x FILE -Z json or csv",
+        reader: || Box::new(rccl_tests::Table::default()),
+    },
     Format {
         id: "oneccl",
         summary: "oneCCL's benchmark",
