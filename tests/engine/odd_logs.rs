@@ -291,5 +291,25 @@ fn debug_logs_are_read_as_all_logs_are() {
 }
 
 #[test]
+fn folders_and_other_compressions_are_refused_with_what_to_do() {
+    let folder = folder("packed");
+    let name = folder.to_str().unwrap().to_owned();
+    for verb in [&["import"][..], &["compare"], &["compare", "--fleet"], &["fit"]] {
+        let (code, said) = told(&[verb, &[name.as_str()]].concat());
+        assert!(code == 2 && said.contains(&format!("name its files: {name}/*")), "{said}");
+    }
+    for (begins, name, command) in [
+        (&b"\x28\xb5\x2f\xfd\x04\0"[..], "zstd", "zstd -d"),
+        (b"\xfd7zXZ\0\0", "xz", "xz -dk"),
+        (b"BZh91AY&SY\0", "bzip2", "bzip2 -dk"),
+        (b"PK\x03\x04\x14\0", "zip", "unzip"),
+    ] {
+        let log = file(&folder, name, begins);
+        let (code, said) = told(&["import", &log]);
+        let words = format!("compressed with {name}");
+        assert!(code == 2 && said.contains(&words) && said.contains(command), "{said}");
+    }
+}
+
 /// Stamps of a launcher that change their names of days do not hide rows, nor do entities of a page.
 #[test]

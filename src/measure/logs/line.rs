@@ -144,7 +144,7 @@ impl<'f, R: BufRead> Lines<'f, R> {
         }
         Error::input("the file is binary, not text")
             .at(self.place())
-            .help("give the text that the benchmark printed; it may be gzipped")
+            .help("give the text that the benchmark printed")
     }
 }
 
