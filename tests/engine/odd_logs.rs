@@ -313,3 +313,18 @@ fn folders_and_other_compressions_are_refused_with_what_to_do() {
 
 /// Stamps of a launcher that change their names of days do not hide rows, nor do entities of a page.
 #[test]
+fn rows_after_midnight_and_from_pages_are_read() {
+    let folder = folder("lines");
+    let (log, mut row) = (log(), 0);
+    let stamped = log.lines().map(|line| {
+        row += 1;
+        let day = if row < 24 { "Thu Jul 18 23:59:59 2026" } else { "Fri Jul 19 00:00:00 2026" };
+        format!("{day}[1,0]<stdout>:{line}\n")
+    });
+    let stamped = file(&folder, "stamped.log", stamped.collect::<String>());
+    let page = log.replace('#', "&#35;").replace("  ", "&nbsp; ");
+    let page = file(&folder, "page.log", page);
+    let plain = file(&folder, "plain.log", &log);
+    let rows = |log: &str| report(&["import", log]).1["rows"].clone();
+    assert_eq!((rows(&stamped), rows(&page)), (rows(&plain), rows(&plain)));
+}
