@@ -115,7 +115,8 @@ pub struct PointView {
     pub basis: Basis,
     /// The number of calls; absent in a benchmark's log.
     pub calls: Option<u32>,
-    /// The wait for the last rank, as the median over calls; absent in a benchmark's log.
+    /// The wait for the last rank, as the median over calls; absent in a benchmark's log, and if only one
+    /// rank's trace is known.
     pub skew_s: Option<f64>,
     /// The share of the time in which nothing was computed; absent if it was not observed.
     pub exposed: Option<f64>,
@@ -135,8 +136,8 @@ pub struct LostView {
     pub calls: u32,
     /// The time of the transfer beyond the expected one, over all calls.
     pub transfer_s: f64,
-    /// The wait for the last rank to arrive, over all calls.
-    pub waiting_s: f64,
+    /// The wait for the last rank to arrive, over all calls; absent if only one rank's trace is known.
+    pub waiting_s: Option<f64>,
     /// The rank that arrived last most often.
     pub late_rank: Option<u32>,
     /// The share of calls in which it did.
@@ -179,7 +180,7 @@ pub fn run(
         let first = of_size().next();
         PointView {
             calls: first.map(|_| of_size().map(|t| t.calls).sum()),
-            skew_s: first.map(|t| six(t.skew.0)),
+            skew_s: first.and_then(|t| t.skew).map(|skew| six(skew.0)),
             exposed: first.and_then(|t| t.exposed).map(|e| six(e.0)),
             size_bytes: p.size.0,
             measured_s: six(p.measured.0),
@@ -243,7 +244,7 @@ pub fn compare(
     };
     let mut lost: Vec<LostView> =
         runs.iter_mut().flat_map(|r| std::mem::take(&mut r.lost)).collect();
-    falling(&mut lost, |l| l.transfer_s + l.waiting_s);
+    falling(&mut lost, |l| l.transfer_s + l.waiting_s.unwrap_or(0.0));
     lost.truncate(WORST);
     let healthy = verdict == Ruling::Healthy;
     Compare {
@@ -267,13 +268,13 @@ fn lost(verdict: &Verdict, query: &Query, traced: &[(Bytes, Traced)]) -> Vec<Los
     let one = |&(size, t): &(Bytes, Traced)| {
         let point = verdict.points.iter().find(|p| p.size == size)?;
         let over = (point.measured.0 - point.expected.time.0).max(0.0) * f64::from(t.calls);
-        (over + t.waited.0 > 0.0).then(|| LostView {
+        (over + t.waited.map_or(0.0, |w| w.0) > 0.0).then(|| LostView {
             collective: query.shape.collective,
             ranks: query.shape.ranks,
             size_bytes: size.0,
             calls: t.calls,
             transfer_s: six(over),
-            waiting_s: six(t.waited.0),
+            waiting_s: t.waited.map(|waited| six(waited.0)),
             late_rank: t.latest.map(|(rank, _)| rank),
             late_share: t.latest.map(|(_, share)| six(share.0)),
         })

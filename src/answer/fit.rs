@@ -82,6 +82,9 @@ pub struct Fit {
     pub quality: Verdict,
     /// Operations in the samples that the fit does not know, with the number of blocks.
     pub left_out: Vec<LeftOutView>,
+    /// What to know before trusting it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Links inside groups of ranks, if they were measured by themselves; all else is about links between
     /// groups then.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -388,6 +391,7 @@ pub fn fit(fitted: &Fitted, samples: &Samples, residuals: bool, written: Option<
         gates: fitted.gates.iter().map(gate).collect(),
         quality: fitted.verdict(),
         left_out: left_out(samples),
+        notes: samples.notes.clone(),
         inside: None,
         written,
         residuals: if residuals { table(fitted) } else { Vec::new() },

@@ -6,7 +6,7 @@ use super::six;
 use crate::base::collective::Collective;
 use crate::base::quantity::Volume;
 use crate::machine::sample::DataType;
-use crate::measure::verdict::{Fleet, Host, Threshold};
+use crate::measure::verdict::{Fleet, Host, LEAST_HOSTS, Threshold};
 
 /// Which hosts are slower than the others.
 #[derive(Debug, Serialize)]
@@ -69,7 +69,13 @@ pub struct ThresholdView {
 
 /// A fleet as shown.
 #[must_use]
-pub fn fleet(fleet: Fleet, left_out: Vec<String>) -> FleetView {
+pub fn fleet(fleet: Fleet, mut left_out: Vec<String>) -> FleetView {
+    let alone = |host: &String| {
+        format!(
+            "{host}: no size of it was timed on {LEAST_HOSTS} hosts with the same collective, ranks and type"
+        )
+    };
+    left_out.extend(fleet.alone.iter().map(alone));
     FleetView {
         schema: "collcost/fleet/1",
         hosts: fleet.hosts.len(),

@@ -136,7 +136,7 @@ fn table(table: &Table) -> TableView {
             .collect(),
         refused: table.refused.as_ref().map(|r| r.what.clone()),
         help: table.refused.as_ref().map(|r| r.help.clone()),
-        warnings: table.warnings.clone(),
+        warnings: table.caveats.iter().chain(&table.warnings).cloned().collect(),
     }
 }
 

@@ -9,7 +9,7 @@ use super::Stop;
 use super::fit::short;
 use super::flags::{MachineFlags, OnFlags, ParamFlags, RankFlags, size, value};
 use super::format::{FormatFlag, OfRuns, write};
-use super::import::logs;
+use super::import::{Sorted, besides, left_out as refused_logs};
 use super::input;
 use super::picture::PictureFlags;
 use collcost::Collective;
@@ -19,7 +19,7 @@ use collcost::base::format::Format;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use collcost::machine::query::{DEFAULT_CHOSEN, Machine};
 use collcost::machine::sample::DataType;
-use collcost::measure::logs::{Asked, Evidence, Imported};
+use collcost::measure::logs::{Asked, Evidence};
 use collcost::measure::verdict::{Facts, Ruling, Run, Typed, judge, two};
 use collcost::model::algorithm::Registry;
 use collcost::view;
@@ -37,7 +37,8 @@ Examples:
   mpirun -np 16 all_reduce_perf -b 8 -e 8G -f 2 | collcost compare - --on site.toml
 
 Reads the formats that import reads, including traces of all ranks at once. Exit code 0: every run
-is healthy. 1: a run is ill, or two runs differ. 3: the data do not suffice for a verdict.
+is healthy. 1: a run is ill, or two runs differ. 2: a log cannot be used; the others are judged.
+3: the data do not suffice for a verdict, or a host ran nothing that the others ran.
 A narrow band needs a profile that was fitted to healthy logs: collcost fit LOG --out site.toml")]
 pub(super) struct Args {
     /// Logs, or a collective for one measured number
@@ -93,7 +94,7 @@ impl Args {
             return self.two(out);
         }
         if self.fleet {
-            return fleet::hosts(&self.read()?, self.format.get()?, out);
+            return fleet::hosts(self.read()?, self.format.get()?, out);
         }
         if let Some(idle) = &self.watch {
             return self.watched(idle, out);
@@ -106,9 +107,11 @@ impl Args {
                 .help("write compare allreduce --n 8 --size 1GiB --busbw 200GB/s")
                 .into()),
             (false, _) => {
+                let mut read = self.read()?;
                 let mut left_out = Vec::new();
-                let runs = runs_of(self.read()?, &mut left_out)?;
-                self.judged(runs, left_out, out)
+                let runs = runs_of(&mut read, &mut left_out)?;
+                left_out.extend(refused_logs(&read.refused));
+                besides(self.judged(runs, left_out, out), read.refusal())
             }
         }
     }
@@ -124,7 +127,8 @@ impl Args {
         };
         watch::follow(file, &self.asked()?, idle, |log| {
             let mut left_out = Vec::new();
-            let runs = runs_of(vec![(short(file), log)], &mut left_out)?;
+            let mut read = Sorted { logs: vec![(short(file), log)], refused: Vec::new() };
+            let runs = runs_of(&mut read, &mut left_out)?;
             self.judged(runs, left_out, out)
         })
     }
@@ -156,7 +160,10 @@ impl Args {
             let place =
                 || run.file.clone().unwrap_or_else(|| format!("compare {}", run.collective));
             run.facts.refuse_default(&query).map_err(|e| {
-                e.at(place()).or_help("name the machine that ran it: --on ib-hdr, or its profile")
+                e.at(place()).or_help(
+                    "name the machine that ran it: --on mi300x, --on ib-hdr, or its profile; collcost \
+                     profiles lists them",
+                )
             })?;
             let verdict =
                 judge(&registry, &query, run.dtype, self.unseen_tier, &run.times, &run.facts)
@@ -259,16 +266,14 @@ impl Args {
         run(time)
     }
 
-    fn read(&self) -> Result<Vec<(String, Imported)>> {
+    /// The logs, at least one.
+    fn read(&self) -> Result<Sorted> {
         if let Some(word) = self.what.iter().find(|w| w.parse::<Collective>().is_ok()) {
             return Err(Error::input(format!("`{word}` is not a log"))
                 .at(format!("compare {}", self.what.join(" ")))
                 .help("give its number: --size 1GiB --busbw 200GB/s, --algbw or --time"));
         }
-        logs(&self.what, &self.asked()?)
-            .into_iter()
-            .map(|(file, log)| Ok((short(&file), log?)))
-            .collect()
+        Sorted::read(&self.what, &self.asked()?).some()
     }
 
     /// What the flags say about the logs.
@@ -280,9 +285,12 @@ impl Args {
     }
 
     fn two(&self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let logs = self.read()?;
-        let [(first, a), (second, b)] = logs.as_slice() else {
-            return Err(Error::input(format!("--two compares two logs, not {}", logs.len()))
+        let read = self.read()?;
+        if let Some(error) = read.refusal() {
+            return Err(error.into());
+        }
+        let [(first, a), (second, b)] = read.logs.as_slice() else {
+            return Err(Error::input(format!("--two compares two logs, not {}", read.logs.len()))
                 .at(self.what.join(" "))
                 .help("write compare BEFORE AFTER --two")
                 .into());
@@ -301,30 +309,35 @@ impl Args {
     }
 }
 
-/// The runs of all logs: rows of the same file, collective, ranks and type form one run.
-fn runs_of(logs: Vec<(String, Imported)>, left_out: &mut Vec<String>) -> Result<Vec<Run>> {
+/// The runs of all logs: rows of the same file, collective, ranks and type form one run. A log without times
+/// is refused.
+fn runs_of(read: &mut Sorted, left_out: &mut Vec<String>) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
-    let several = logs.len() > 1;
-    for (file, log) in logs {
-        let found = collcost::measure::verdict::runs(&file, &log, left_out);
-        if found.is_empty() {
-            // A recorder without times still tells the order of calls, beside a trace that has times.
-            let order = log.tables.iter().flat_map(|t| t.warnings.clone());
-            let order: Vec<String> = order.map(|what| format!("{file}: {what}")).collect();
-            if several && !order.is_empty() && log.is_trace() {
-                left_out.extend(order);
-                continue;
-            }
-            log.usable()?;
-            return Err(Error::input("the log holds no collective's times").at(file).help(
-                "compare needs times of collectives; collcost import shows what a log holds",
-            ));
+    let several = read.logs.len() > 1;
+    for (file, log) in &read.logs {
+        let found = collcost::measure::verdict::runs(file, log, left_out);
+        if !found.is_empty() {
+            runs.extend(found);
+            continue;
         }
-        runs.extend(found);
+        // A recorder without times still tells the order of calls, beside a trace that has times.
+        let order = log.tables.iter().flat_map(|t| &t.warnings);
+        let order: Vec<String> = order.map(|what| format!("{file}: {what}")).collect();
+        if several && !order.is_empty() && log.is_trace() {
+            left_out.extend(order);
+            continue;
+        }
+        let none = || {
+            Error::input("the log holds no collective's times")
+                .at(file.clone())
+                .help("compare needs times of collectives; collcost import shows what a log holds")
+        };
+        read.refused.push((file.clone(), log.usable().err().unwrap_or_else(none)));
     }
-    if runs.is_empty() {
-        return Err(Error::input("no file has times")
-            .help("compare needs times of collectives; collcost import shows what a log holds"));
+    match read.refusal() {
+        _ if !runs.is_empty() => Ok(runs),
+        Some(error) => Err(error),
+        None => Err(Error::input("no file has times")
+            .help("compare needs times of collectives; collcost import shows what a log holds")),
     }
-    Ok(runs)
 }

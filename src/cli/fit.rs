@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Stop;
 use super::flags::{count, value};
 use super::format::{self, FormatFlag, Report};
-use super::import::log;
+use super::import::{Sorted, besides, left_out, refusal};
 use super::input;
 use super::output::write_whole;
 use super::picture::PictureFlags;
@@ -105,7 +105,17 @@ enum HoldOut {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let (inside, samples) = self.samples()?;
+        let (inside, samples, refused) = self.samples()?;
+        besides(self.fitted(inside, samples, out), refused)
+    }
+
+    /// Fits, writes and shows the samples.
+    fn fitted(
+        &self,
+        inside: Option<Samples>,
+        samples: Samples,
+        out: &mut impl Write,
+    ) -> std::result::Result<(), Stop> {
         let of_library = |b: &Block| matches!(b.op, Op::Library(_) | Op::Forced(_));
         let moves = |b: &Block| b.op.moves_data() && !of_library(b);
         if has_library(&samples) {
@@ -176,39 +186,66 @@ impl Args {
         Ok(Logs { per_node, residuals: !self.no_residuals })
     }
 
-    /// The samples; apart from them those of links inside groups of ranks, if there are both.
-    fn samples(&self) -> Result<(Option<Samples>, Samples)> {
+    /// The samples; apart from them those of links inside groups of ranks, if there are both; and why logs
+    /// are refused, if others are not.
+    fn samples(&self) -> Result<(Option<Samples>, Samples, Option<Error>)> {
         let asked = logs::Asked {
             ranks: count("--n", "ranks", self.n.as_ref())?.map(Into::into),
             collective: value::<Collective>("--collective", self.collective.as_ref())?,
         };
-        let (mut inside, mut all): (Option<Samples>, Option<Samples>) = (None, None);
+        let (mut each, mut files, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for file in &self.files {
-            let mut one = match is_samples(file)? {
-                false => {
-                    let log = log(file, &asked)?;
-                    log.usable()?;
-                    log.samples()
+            match is_samples(file) {
+                Ok(true) => {
+                    let text = input::log_text(file).map_err(|e| unreadable(file, &e));
+                    match text.and_then(|text| sample::read(&text, file)) {
+                        Ok((_, mut one)) => {
+                            one.origin.files = vec![short(file)];
+                            each.push(one);
+                        }
+                        Err(error) => refused.push((short(file), error)),
+                    }
                 }
-                true => {
-                    let text = input::log_text(file).map_err(|e| unreadable(file, &e))?;
-                    sample::read(&text, file)?.1
-                }
-            };
-            one.origin.files = vec![short(file)];
+                // A file that cannot be read is refused as a log.
+                Ok(false) | Err(_) => files.push(file.clone()),
+            }
+        }
+        let base = self.on.as_deref().map(find).transpose()?;
+        let logs = Sorted::read(&files, &asked);
+        refused.extend(logs.refused);
+        for (file, log) in &logs.logs {
+            if let Err(error) = log.usable() {
+                refused.push((file.clone(), error));
+                continue;
+            }
+            let mut one = log.samples();
+            one.origin.files = vec![file.clone()];
+            one.notes.extend(base.iter().flat_map(|base| log.contradictions(base)));
+            one.notes.iter_mut().for_each(|note| note.insert_str(0, &format!("{file}: ")));
+            each.push(one);
+        }
+        if let Some(one) = each.last_mut() {
+            one.notes
+                .extend(left_out(&refused).into_iter().map(|what| format!("left out: {what}")));
+        }
+        let (mut inside, mut all): (Option<Samples>, Option<Samples>) = (None, None);
+        for one in each {
             let known = if one.origin.span.is_some() { &mut inside } else { &mut all };
             *known = Some(match known.take() {
                 None => one,
                 Some(known) => known.join(one)?,
             });
         }
+        let refused: Vec<Error> = refused.into_iter().map(|(_, error)| error).collect();
+        let refused = refusal(&refused, self.files.len());
         match (inside, all) {
             (inside, Some(all)) => {
                 inside.iter().try_for_each(|inside| inside.is_of(&all))?;
-                Ok((inside, all))
+                Ok((inside, all, refused))
             }
-            (Some(only), None) => Ok((None, only)),
-            (None, None) => Err(Error::input("no file of samples").help("name at least one")),
+            (Some(only), None) => Ok((None, only, refused)),
+            (None, None) => Err(refused
+                .unwrap_or_else(|| Error::input("no file of samples").help("name at least one"))),
         }
     }
 

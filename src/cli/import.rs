@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
-use super::fit::TOOL;
+use super::fit::{TOOL, short};
 use super::flags::{count, value};
 use super::format::{FormatFlag, OfLogs};
 use super::input;
@@ -27,8 +27,8 @@ Examples:
   collcost import trace_rank*.json --to csv
   collcost import pingpong.txt --to jsonl > run.jsonl && collcost fit run.jsonl
 
-Reads nccl-tests and rccl-tests (text and -J), OSU, Intel's MPI benchmarks, perftest,
-nccom-test, oneCCL, mscclpp-test, NVSHMEM, HCCL, Gloo, PARAM, all_reduce_bench.py,
+Reads nccl-tests and rccl-tests (text, -J, and -Z json or csv), OSU, Intel's MPI benchmarks,
+perftest, nccom-test, oneCCL, mscclpp-test, NVSHMEM, HCCL, Gloo, PARAM, all_reduce_bench.py,
 DeepSpeed's comms logger, aiconfigurator's tables, the benchmarks of all-reduces of vLLM,
 SGLang, TensorRT-LLM and FlashInfer, and CSV;
 and traces of jobs: NCCL's and RCCL's Inspector (JSON),
@@ -76,15 +76,14 @@ impl Args {
             }
         }
         out.flush()?;
-        refused(read).map_or(Ok(()), |error| Err(Stop::Refused(error)))
+        let all = read.len();
+        let errors = read.into_iter().filter_map(|(_, log)| log.and_then(|log| log.usable()).err());
+        besides(Ok(()), refusal(&errors.collect::<Vec<_>>(), all))
     }
 }
 
-/// Why files were refused, if any were: the full reason of the first one.
-fn refused(read: Vec<(String, Result<Imported>)>) -> Option<Error> {
-    let all = read.len();
-    let errors = read.into_iter().filter_map(|(_, log)| log.and_then(|log| log.usable()).err());
-    let errors: Vec<Error> = errors.collect();
+/// Why logs of `all` were refused, if any were: the full reason of the first one.
+pub(super) fn refusal(errors: &[Error], all: usize) -> Option<Error> {
     let first = errors.first()?.clone();
     Some(match errors.len() {
         1 => first,
@@ -94,6 +93,66 @@ fn refused(read: Vec<(String, Result<Imported>)>) -> Option<Error> {
             Error::input(lines)
         }
     })
+}
+
+/// The end of a command whose answer is written, though some of its logs were refused: only success
+/// becomes an error.
+pub(super) fn besides(
+    done: std::result::Result<(), Stop>,
+    refused: Option<Error>,
+) -> std::result::Result<(), Stop> {
+    match (done, refused) {
+        (Ok(()), Some(error)) => Err(Stop::Refused(error)),
+        (done, Some(error)) => {
+            say(format_args!("note: {error}"));
+            done
+        }
+        (done, None) => done,
+    }
+}
+
+/// What a report says of files that are refused.
+pub(super) fn left_out(refused: &[(String, Error)]) -> Vec<String> {
+    refused.iter().map(|(file, error)| format!("{file}: {}", error.what())).collect()
+}
+
+/// Logs that can be used, and the reasons why others cannot.
+pub(super) struct Sorted {
+    /// The logs, with the names of their files.
+    pub(super) logs: Vec<(String, Imported)>,
+    /// For each file that is refused, its name and the reason.
+    pub(super) refused: Vec<(String, Error)>,
+}
+
+impl Sorted {
+    /// Reads files as [`logs`] does.
+    pub(super) fn read(files: &[String], asked: &Asked) -> Self {
+        let mut sorted = Self { logs: Vec::new(), refused: Vec::new() };
+        for (file, read) in logs(files, asked) {
+            // A recorder without times still tells the order of calls.
+            let usable = read
+                .and_then(|log| if log.is_trace() { Ok(log) } else { log.usable().map(|()| log) });
+            match usable {
+                Ok(log) => sorted.logs.push((short(&file), log)),
+                Err(error) => sorted.refused.push((short(&file), error)),
+            }
+        }
+        sorted
+    }
+
+    /// Why files are refused, if any are.
+    pub(super) fn refusal(&self) -> Option<Error> {
+        let errors: Vec<Error> = self.refused.iter().map(|(_, error)| error.clone()).collect();
+        refusal(&errors, self.logs.len() + errors.len())
+    }
+
+    /// An error if there is no log.
+    pub(super) fn some(self) -> Result<Self> {
+        match self.refusal() {
+            Some(error) if self.logs.is_empty() => Err(error),
+            _ => Ok(self),
+        }
+    }
 }
 
 /// Reads a file, unpacked where it is gzip.
@@ -138,7 +197,7 @@ fn samples(
 ) -> std::result::Result<(), Stop> {
     let logs = || read.iter().filter_map(|(_, log)| log.as_ref().ok());
     let ranks = logs().flat_map(|log| &log.tables).filter_map(|t| t.ranks).max();
-    let files: Vec<String> = read.iter().map(|(file, _)| super::fit::short(file)).collect();
+    let files: Vec<String> = read.iter().map(|(file, _)| short(file)).collect();
     let mut writer = Writer::new(out);
     writer.write(&Record::Header(Header {
         run: "import".to_owned(),

@@ -126,7 +126,9 @@ pub(super) fn trace(file: &str) -> Result<Input<'static>> {
     }
     let opened = File::open(file).map_err(|e| unreadable(file, &e))?;
     let mut input = BufReader::with_capacity(ROOM, opened);
-    match input.fill_buf().map_err(|e| unreadable(file, &e))?.starts_with(GZIP) {
+    let head = input.fill_buf().map_err(|e| unreadable(file, &e))?;
+    refuse_packed(head).map_err(|e| unreadable(file, &e))?;
+    match head.starts_with(GZIP) {
         true => log(file).map(Input::Stream),
         false => Ok(Input::File(Box::new(input))),
     }
@@ -157,9 +159,47 @@ pub(super) fn line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bo
 }
 
 fn unreadable(file: &str, e: &io::Error) -> Error {
-    Error::input(format!("the log cannot be read: {e}"))
-        .at(file.to_owned())
-        .help("name a file that exists and can be read, or - for standard input")
+    let error = Error::input(format!("the log cannot be read: {e}")).at(file.to_owned());
+    if e.kind() == ErrorKind::IsADirectory {
+        return error.help(format!("name its files: {}/*", file.trim_end_matches('/')));
+    }
+    match e.get_ref().and_then(|inner| inner.downcast_ref::<Packed>()) {
+        Some(packed) => error.help(format!("unpack it first: {}", packed.command)),
+        None => error.help("name a file that exists and can be read, or - for standard input"),
+    }
+}
+
+/// A compression that is not unpacked here.
+#[derive(Debug, Clone, Copy)]
+struct Packed {
+    /// The first bytes of its files.
+    begins: &'static [u8],
+    name: &'static str,
+    command: &'static str,
+}
+
+/// Compressions that people use for logs.
+const PACKERS: [Packed; 4] = [
+    Packed { begins: &[0x28, 0xb5, 0x2f, 0xfd], name: "zstd", command: "zstd -d FILE" },
+    Packed { begins: b"\xfd7zXZ\0", name: "xz", command: "xz -dk FILE" },
+    Packed { begins: b"BZh", name: "bzip2", command: "bzip2 -dk FILE" },
+    Packed { begins: b"PK\x03\x04", name: "zip", command: "unzip FILE" },
+];
+
+impl std::fmt::Display for Packed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "it is compressed with {}, and only gzip is unpacked here", self.name)
+    }
+}
+
+impl std::error::Error for Packed {}
+
+/// Refuses the beginning of a file that is compressed otherwise than with gzip.
+fn refuse_packed(head: &[u8]) -> io::Result<()> {
+    match PACKERS.iter().find(|packed| head.starts_with(packed.begins)) {
+        Some(packed) => Err(io::Error::new(ErrorKind::InvalidData, *packed)),
+        None => Ok(()),
+    }
 }
 
 /// The same as one text.
@@ -175,7 +215,9 @@ fn unpacked(input: Box<dyn Read>) -> io::Result<Box<dyn BufRead>> {
     let taken = Rc::new(Cell::new(0));
     let counted = Counted { inner: Bounded::new(input, LOG), taken: taken.clone() };
     let mut input = BufReader::with_capacity(ROOM, counted);
-    if !input.fill_buf()?.starts_with(GZIP) {
+    let head = input.fill_buf()?;
+    refuse_packed(head)?;
+    if !head.starts_with(GZIP) {
         return Ok(Box::new(input));
     }
     let unpacked = Unpacked { inner: flate2::bufread::MultiGzDecoder::new(input), taken, given: 0 };

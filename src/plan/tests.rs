@@ -86,7 +86,8 @@ fn a_rate_that_its_collectives_exceed_is_said() {
 /// A published rate is of the machine as it is: a slower network makes the step longer.
 #[test]
 fn a_changed_machine_computes_as_long_under_an_end_to_end_rate() {
-    let own = step("profile = \"dgx-h100\"\ntp = 8\ndp = 8\nmicrobatches = 4\ncompute = \"300TFLOP/s\"");
+    let own =
+        step("profile = \"dgx-h100\"\ntp = 8\ndp = 8\nmicrobatches = 4\ncompute = \"300TFLOP/s\"");
     let on = |rate: &str| {
         let set = vec![("inter.bw".to_owned(), rate.to_owned())];
         price(&Registry::builtin(), &own, &Tweak { set, scale: None }).unwrap()

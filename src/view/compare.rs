@@ -145,10 +145,10 @@ fn lost_words(lost: &LostView) -> String {
         (Some(rank), Some(share)) => format!("; rank {rank} comes last in {:.0} %", 100.0 * share),
         _ => String::new(),
     };
+    let waiting = lost.waiting_s.map_or("–".to_owned(), |s| Seconds(s).to_string());
     format!(
-        "{} beyond the expected transfer and {} of waiting in {}: {} of {} on {} ranks{late}",
+        "{} beyond the expected transfer and {waiting} of waiting in {}: {} of {} on {} ranks{late}",
         Seconds(lost.transfer_s),
-        Seconds(lost.waiting_s),
         counted(lost.calls, "call"),
         lost.collective.id(),
         Bytes(lost.size_bytes),

@@ -167,6 +167,7 @@ fn tier(page: &mut Page, report: &Fit) {
         );
         page.entry("note       ", text);
     }
+    page.entries("note       ", &report.notes);
     if !report.residuals.is_empty() {
         page.gap();
         page.table(residuals(&report.residuals));

@@ -150,7 +150,7 @@ pub fn csv(out: &mut impl Write, rows: impl Iterator<Item = Measurement>) -> io:
             row.file,
             row.line.to_string(),
             row.traced.map_or(String::new(), |t| t.calls.to_string()),
-            row.traced.map_or(String::new(), |t| ((t.skew.0 * 1e9).round() / 1e3).to_string()),
+            text(row.traced.and_then(|t| t.skew).map(|skew| (skew.0 * 1e9).round() / 1e3)),
             row.traced.and_then(|t| t.latest).map_or(String::new(), |(rank, _)| rank.to_string()),
             row.traced.map_or(String::new(), |t| t.at_most.to_string()),
         ])?;

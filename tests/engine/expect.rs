@@ -447,7 +447,10 @@ fn a_given_launch_is_in_the_time() {
         let query = Query::new(machine, Collective::AllReduce, Bytes(1), layout, Params::default())
             .unwrap();
         let time = Expecting::new(&registry, &query).unwrap().at(Bytes(1024)).time;
-        assert!(time >= before && time.0 >= 0.999 * launch.min(21e-6), "{launch}: {time} after {before}");
+        assert!(
+            time >= before && time.0 >= 0.999 * launch.min(21e-6),
+            "{launch}: {time} after {before}"
+        );
         before = time;
     }
 }

@@ -63,17 +63,20 @@ fn the_shortest_time_over_the_ranks_is_the_transfer() {
     assert_eq!(micros(table), [(4096, 105.0)]);
     let traced = table.rows[0].traced.unwrap();
     assert_eq!((traced.calls, traced.present, traced.at_most), (3, 2, false));
-    assert_eq!((traced.latest.unwrap().0, (traced.waited.0 * 1e6).round()), (0, 75.0));
+    assert_eq!((traced.latest.unwrap().0, (traced.waited.unwrap().0 * 1e6).round()), (0, 75.0));
     // The API counts a rank's block of an all-gather.
     assert_eq!(micros(of(&log, Collective::AllGather)), [(2048, 50.0)]);
     assert_eq!((left_out(&log, "timed by the CPU"), left_out(&log, "cut off")), (2, 2));
+    let cut = &log.tables[0].caveats;
+    assert!(cut.len() == 2 && cut[1].contains("b.log is cut off"), "{cut:?}");
 }
 
 #[test]
 fn one_rank_of_several_is_an_upper_bound() {
     let log = join(&[("a.log", &inspector(0, "AllReduce", 1, 4096, 100, "kernel_gpu"))]);
     let table = of(&log, Collective::AllReduce);
-    assert!(table.rows[0].traced.unwrap().at_most);
+    let traced = table.rows[0].traced.unwrap();
+    assert!(traced.at_most && traced.skew.is_none() && traced.waited.is_none(), "{traced:?}");
     assert!(
         table.warnings[0].contains("1 of 2 ranks") && table.warnings[0].contains("upper bounds")
     );

@@ -38,6 +38,7 @@ mod nccl_releases;
 mod nccl_search;
 mod nccl_seen;
 mod nccl_symmetric;
+mod odd_logs;
 mod one_answer;
 mod one_choice;
 mod pipelined;

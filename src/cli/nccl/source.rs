@@ -6,7 +6,6 @@ use std::path::Path;
 use super::super::flags::{count, value};
 use super::super::input;
 use collcost::base::collective::Collective;
-use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::log::Log;
@@ -17,6 +16,7 @@ use collcost::library::nccl::{
     Capability, Communicator, Function, Place, Processor, Settings, Told, Version,
 };
 use collcost::library::nccl::{comms, envs};
+use collcost::measure::logs::plain_text;
 
 /// The flags that name a communicator and its job's environment.
 #[derive(clap::Args)]
@@ -396,13 +396,9 @@ pub(super) fn text(flag: &str, file: &str) -> Result<String> {
     input::text_at(format!("{flag} {file}"), file)
 }
 
-/// A whole file that other programs wrote into; bytes that are not text are replaced.
+/// A log of NCCL, which may be packed, as all logs are read; `-` is standard input.
 pub(super) fn log(file: &str) -> Result<String> {
-    input::lossy(file).map_err(|e| {
-        Error::input(format!("the file cannot be read: {e}"))
-            .at(file)
-            .help(encoding::mend(&e, "name a log file that exists"))
-    })
+    plain_text(input::log(file)?, file)
 }
 
 /// The communicators of `--comms`.

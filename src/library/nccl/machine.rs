@@ -23,6 +23,7 @@ const GPUS: &[(&str, u32)] = &[
     ("a6000", 86),
     ("rtx3090", 86),
     ("l4", 89),
+    ("l20", 89),
     ("l40", 89),
     ("l40s", 89),
     ("rtx4090", 89),
@@ -37,8 +38,41 @@ const GPUS: &[(&str, u32)] = &[
     ("b300", 103),
     ("gb300", 103),
     ("rtx5090", 120),
+    ("rtxpro6000", 120),
     ("gb10", 121),
 ];
+
+/// The GPUs that a text names, in small letters, such as `a100` in `NVIDIA A100-SXM4-80GB` and `mi300` in
+/// `8 x MI300X on xGMI`: NVIDIA's that are known, and AMD's MI of any number.
+#[must_use]
+pub fn gpus_named(text: &str) -> Vec<String> {
+    let text = text.to_ascii_lowercase();
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let known = |name: &str| GPUS.iter().any(|(gpu, _)| *gpu == name);
+    let mut named: Vec<String> = Vec::new();
+    for at in 0..words.len() {
+        // `RTX PRO 6000`, `RTX 5090`, `A100`.
+        let most = if words[at] == "rtx" { 3 } else { 1 };
+        for length in 1..=most {
+            let Some(part) = words.get(at..at + length) else { continue };
+            let whole = part.concat();
+            // V100S is a V100.
+            let plain = whole.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+            let amd = plain.strip_prefix("mi").is_some_and(|number| {
+                number.len() > 1 && number.bytes().all(|b| b.is_ascii_digit())
+            });
+            if known(&whole) {
+                named.push(whole);
+            } else if amd || known(plain) {
+                named.push(plain.to_owned());
+            }
+        }
+    }
+    named.sort_unstable();
+    named.dedup();
+    named
+}
 
 impl FromStr for Capability {
     type Err = Error;
@@ -108,6 +142,23 @@ pub struct Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gpus_are_known_in_the_names_of_drivers_and_in_titles() {
+        for (text, expected) in [
+            ("NVIDIA A100-SXM4-80GB", &["a100"][..]),
+            ("Tesla V100S-PCIE-32GB", &["v100"]),
+            ("NVIDIA GeForce RTX 5090", &["rtx5090"]),
+            ("NVIDIA RTX PRO 6000 Blackwell Server Edition", &["rtxpro6000"]),
+            ("NVIDIA A10G", &["a10g"]),
+            ("AMD Instinct MI300X", &["mi300"]),
+            ("8 x H20 SXM on NVSwitch, 8 x NDR 400G per node", &["h20"]),
+            ("GB200 NVL72: 72 x B200 in one NVLink domain", &["b200", "gb200"]),
+            ("Azure ND96asr_v4, p5.48xlarge, Graphics Device", &[]),
+        ] {
+            assert_eq!(gpus_named(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn gpus_by_name_and_by_number() {

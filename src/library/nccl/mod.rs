@@ -54,7 +54,7 @@ pub use call::{Call, Decision, Operation, Reduction, element};
 pub use choose::Chooser;
 pub use communicator::{Communicator, Graph, PathType};
 pub use fabric::fabric;
-pub use machine::{Capability, Processor, Told};
+pub use machine::{Capability, Processor, Told, gpus_named};
 pub use machines::{Place, names as machines};
 pub use printed::{Printed, Tenths};
 pub use ranges::{Range, ranges};

@@ -26,7 +26,7 @@ mod residuals;
 pub use bands::{Bands, Held};
 pub use component::{Component, Steps};
 pub use fit::{Asked, fit};
-pub use observed::{Observation, observations};
+pub use observed::{Observation, contradiction, observations};
 pub use residuals::Residuals;
 
 use bands::Away;

@@ -260,6 +260,8 @@ pub struct Samples {
     pub nics: Option<NonZeroU32>,
     /// Blocks of the ranks of all groups, if links between one rank of each were measured.
     pub whole: Vec<Block>,
+    /// What to know before trusting the times, each with the log that it is about.
+    pub notes: Vec<String>,
 }
 
 /// Ends the words for a machine that runs under a hypervisor.
@@ -321,6 +323,7 @@ impl Samples {
         self.nics = self.nics.or(other.nics);
         self.whole.extend(other.whole);
         self.slow.extend(other.slow);
+        self.notes.extend(other.notes);
         let (own, new) = (&mut self.origin, other.origin);
         own.files.extend(new.files);
         own.command = own.command.take().or(new.command);

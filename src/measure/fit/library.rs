@@ -10,7 +10,7 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Seconds;
 use crate::base::stats::median;
-use crate::machine::curve::{self, Curve, Observation, Placed, observations};
+use crate::machine::curve::{self, Curve, Observation, Placed, contradiction, observations};
 use crate::machine::profile::{Call, Hardware, Links, Profile, TierKind};
 use crate::machine::sample::{Block, Clock, DataType, Library, Op, Samples};
 
@@ -73,8 +73,8 @@ pub fn library(samples: &Samples, asked: &Logs, hardware: Option<&Hardware>) -> 
         cells.entry((collective, dtype)).or_default()[usize::from(in_place)].push(observation);
     }
     let source = source(samples);
-    let mut found =
-        Curves { curves: Vec::new(), plain: Vec::new(), left_out: Vec::new(), notes: Vec::new() };
+    let notes = samples.notes.clone();
+    let mut found = Curves { curves: Vec::new(), plain: Vec::new(), left_out: Vec::new(), notes };
     for ((collective, dtype), [out_of_place, in_place]) in cells {
         let name = Library { collective, dtype, in_place: false };
         let name = Op::Library(name).to_string().replace("library/", "").replace("/any", "");
@@ -90,6 +90,7 @@ pub fn library(samples: &Samples, asked: &Logs, hardware: Option<&Hardware>) -> 
             }
             out_of_place
         };
+        found.notes.extend(contradiction(&rows).map(|note| format!("{name}: {note}")));
         let rows = observations(rows);
         let whole = curve::Asked {
             residuals: asked.residuals,
@@ -148,6 +149,7 @@ impl Curves {
         profile.curves.retain(new);
         profile.curves.extend(self.curves);
         profile.curves.sort_by_key(|c| (c.collective.id(), c.dtype));
+        profile.notes.extend(samples.notes.iter().cloned());
         profile
     }
 
@@ -190,7 +192,7 @@ impl Curves {
         let library = samples.origin.library.as_deref();
         let title = format!("fitted to logs: {}", samples.origin.files.join(", "));
         Profile {
-            library: library.and_then(|l| l.split([' ', ',']).next()).map(str::to_owned),
+            library: library.and_then(|l| l.split([' ', ',']).next()).map(str::to_ascii_lowercase),
             tiers,
             launch: launch.collect(),
             ..Profile::bare(about.name.clone(), title)

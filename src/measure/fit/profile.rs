@@ -132,7 +132,7 @@ impl Fitted {
     }
 
     fn notes(&self, samples: &Samples) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = samples.notes.clone();
         if let Some(bucket) = &self.bucket {
             notes.push(format!(
                 "a token bucket of about {} lets smaller messages leave at once: the rate is the \

@@ -82,12 +82,15 @@ pub(super) struct Draft {
     pub nodes: Option<u32>,
     pub library: Option<String>,
     pub system: Option<String>,
+    pub gpus: Option<String>,
     pub iterations: u32,
     pub mode: Mode,
     pub rows: Vec<Raw>,
     pub left_out: Vec<LeftOut>,
     pub refused: Option<Refusal>,
     pub warnings: Vec<String>,
+    /// As [`Table::caveats`].
+    pub caveats: Vec<String>,
     /// Whether the table should end with a closing line that is missing.
     pub unended: bool,
     pub shares_gpus: bool,
@@ -112,12 +115,14 @@ impl Draft {
             nodes: None,
             library: None,
             system: None,
+            gpus: None,
             iterations: 1,
             mode: Mode::Isolated,
             rows: Vec::new(),
             left_out: Vec::new(),
             refused: None,
             warnings: Vec::new(),
+            caveats: Vec::new(),
             unended: false,
             shares_gpus: false,
         }
@@ -149,6 +154,23 @@ impl Draft {
         }
     }
 
+    /// The times are those of calls that a CUDA graph launched together.
+    pub fn launched_by_graph(&mut self) {
+        self.caveats.push("run from a CUDA graph: times do not include the launch".to_owned());
+    }
+
+    /// Each time is the part of one call in the time of several, which were merged.
+    pub fn merged(&mut self, calls: u32) {
+        self.caveats.push(format!(
+            "{calls} calls were merged into one launch (agg iters): a time is the part of one of them"
+        ));
+    }
+
+    /// The times are those of `collcost mock`.
+    pub fn predicted(&mut self) {
+        self.caveats.push("the times were predicted by collcost mock, not measured".to_owned());
+    }
+
     /// The finished table, with everything determined that can be.
     pub fn finish(mut self, asked: &Asked, file: &str) -> Table {
         let tested = self.tested(asked, file);
@@ -178,6 +200,7 @@ impl Draft {
             nodes: self.nodes,
             library: self.library,
             system: self.system,
+            gpus: self.gpus,
             shares_gpus: self.shares_gpus,
             iterations: self.iterations,
             mode: self.mode,
@@ -185,6 +208,7 @@ impl Draft {
             left_out: self.left_out,
             refused: self.refused,
             warnings: self.warnings,
+            caveats: self.caveats,
         }
     }
 

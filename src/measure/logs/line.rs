@@ -5,8 +5,11 @@
 //! 0:            8             2     float …                 srun -l
 //! 2026-11-20T06:00:00.123Z            8             2 …     kubectl logs --timestamps
 //! >            8             2     float …                  a quotation in an issue
+//! Thu Jul 18 10:00:00 2026[1,0]<stdout>:   8            2 …  mpirun --timestamp-output
 //! {"log":"            8             2 …\n","stream":…}      the files of Docker's json-file driver
 //! ```
+//!
+//! Entities of HTML, in text that was copied from a page, are replaced by their characters.
 //!
 //! Other prefixes, of loggers and of tools that join the logs of pods, are learned from a table's head:
 //! what is in front of `# nThread 1 …` is in front of its rows too, with other digits.
@@ -41,6 +44,24 @@ impl<'a> Line<'a> {
         let bare = self.bare();
         bare.strip_prefix('-').unwrap_or(bare).starts_with(|c: char| c.is_ascii_digit())
     }
+}
+
+/// The text of a log without what launchers, terminals and other programs put around its lines, which keep their
+/// numbers.
+///
+/// # Errors
+/// A line is too long, the bytes are not text, or the text has another encoding.
+pub fn plain_text(input: impl BufRead, file: &str) -> Result<String> {
+    let mut lines = Lines::new(input, file);
+    let mut text = String::new();
+    while let Some(line) = lines.next()? {
+        text.push_str(line.text);
+        // A last line without a line feed may be cut off.
+        if line.whole {
+            text.push('\n');
+        }
+    }
+    Ok(text)
 }
 
 /// The lines of `input`.
@@ -95,12 +116,12 @@ impl<'f, R: BufRead> Lines<'f, R> {
             self.buffer.pop();
         }
         // On a terminal, the text after the last carriage return overwrites what is before it.
-        let terminal = self.buffer.contains(&b'\x1b') || self.buffer.contains(&b'\r');
+        let odd = [b'\x1b', b'\r', b'&'].iter().any(|byte| self.buffer.contains(byte));
         let text = match (docker(&self.buffer), std::str::from_utf8(&self.buffer)) {
-            (None, Ok(text)) if !terminal => strip(text),
+            (None, Ok(text)) if !odd => strip(text),
             (inside, _) => {
                 let text = inside.unwrap_or_else(|| String::from_utf8_lossy(&self.buffer).into());
-                self.changed = plain(&text);
+                self.changed = decoded(plain(&text));
                 strip(&self.changed)
             }
         };
@@ -126,7 +147,7 @@ impl<'f, R: BufRead> Lines<'f, R> {
         }
         Error::input("the file is binary, not text")
             .at(self.place())
-            .help("give the text that the benchmark printed; it may be gzipped")
+            .help("give the text that the benchmark printed")
     }
 }
 
@@ -156,6 +177,25 @@ fn plain(text: &str) -> String {
     match out.rsplit('\r').find(|part| !part.trim().is_empty()) {
         Some(last) if last.len() < out.len() => last.to_owned(),
         _ => out,
+    }
+}
+
+/// The text with the entities that editors of pages write for characters of a log: blanks, `#`, `<` and `>`.
+fn decoded(text: String) -> String {
+    const ENTITIES: [(&str, &str); 8] = [
+        ("&nbsp;", " "),
+        ("&#160;", " "),
+        ("&#35;", "#"),
+        ("&num;", "#"),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        // The last one, so that nothing is replaced twice.
+        ("&amp;", "&"),
+    ];
+    match text.contains('&') {
+        true => ENTITIES.iter().fold(text, |text, (entity, c)| text.replace(entity, c)),
+        false => text,
     }
 }
 
@@ -220,6 +260,7 @@ fn strip(text: &str) -> &str {
             Some(b'[') => bracket(rest),
             Some(b'0'..=b'9') => numbered(rest),
             Some(b'>') => Some(&rest[1..]),
+            Some(b'M' | b'T' | b'W' | b'F' | b'S') => day(rest),
             _ => None,
         };
         let Some(next) = next else { return rest };
@@ -230,12 +271,32 @@ fn strip(text: &str) -> &str {
 /// `[1,0]<stdout>:`, `[0] `, `[pod/name/launcher] `, `[2026-11-20 06:00:00] `.
 fn bracket(text: &str) -> Option<&str> {
     let (inside, rest) = text[1..].split_once(']')?;
-    if let Some(rest) = rest.strip_prefix("<stdout>").or_else(|| rest.strip_prefix("<stderr>")) {
-        return Some(rest.strip_prefix(':').unwrap_or(rest));
+    if let Some(rest) = stream(rest) {
+        return Some(rest);
     }
     let is_rank = !inside.is_empty() && inside.bytes().all(|b| b.is_ascii_digit() || b == b',');
     let is_time = inside.len() > 7 && date(inside).is_some();
     (is_rank || is_time || inside.starts_with("pod/")).then_some(rest)
+}
+
+/// `<stdout>:` of mpirun.
+fn stream(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("<stdout>").or_else(|| text.strip_prefix("<stderr>"))?;
+    Some(rest.strip_prefix(':').unwrap_or(rest))
+}
+
+/// `Thu Jul 18 10:00:00 2026`, perhaps with `<stdout>:`.
+fn day(text: &str) -> Option<&str> {
+    const PATTERN: &[u8; 24] = b"Aaa Aaa 00 00:00:00 0000";
+    let (head, rest) = text.split_at_checked(PATTERN.len())?;
+    let fits = head.bytes().zip(PATTERN).all(|(b, p)| match p {
+        b'A' => b.is_ascii_uppercase(),
+        b'a' => b.is_ascii_lowercase(),
+        // A day of one digit is behind two blanks.
+        b'0' => b.is_ascii_digit() || b == b' ',
+        p => b == *p,
+    });
+    fits.then(|| stream(rest).unwrap_or(rest))
 }
 
 /// `0: ` of srun, `2026-11-20T06:00:00.1Z ` and similar.
@@ -301,6 +362,9 @@ mod tests {
             "2026-11-20 06:00:00,283 8  2 float",
             "[2026-11-20 06:00:00] [1,0]<stdout>: 8  2 float",
             "[pod/nccl-launcher/main] 8  2 float",
+            "Thu Jul 18 23:59:59 2026<stdout>:   8  2 float",
+            "Fri Jul  9 00:00:01 2026[1,0]<stdout>:   8  2 float",
+            "&nbsp;&nbsp;8&nbsp;&nbsp;2 float",
             "\u{1b}[32m8  2 float\u{1b}[0m",
             "working 1 %\rworking 2 %\r8  2 float",
         ] {
@@ -340,6 +404,21 @@ mod tests {
         // A comment behind a command is no head.
         let same = "mpirun -np 8 ./all_reduce_perf # both nodes";
         assert_eq!(all(same.as_bytes()).unwrap(), [same]);
+    }
+
+    /// What a page shows as `#` and `<` begins tables and prefixes too.
+    #[test]
+    fn entities_of_html_are_decoded() {
+        let log = "&#35; nThread 1 nGpus 8\n[1,0]&lt;stdout&gt;:&nbsp;8&#160;2 a &amp;&amp; b\n";
+        assert_eq!(all(log.as_bytes()).unwrap(), ["# nThread 1 nGpus 8", "8 2 a && b"]);
+    }
+
+    /// Text around lines goes, the numbers of lines stay.
+    #[test]
+    fn a_whole_log_is_plain_text() {
+        let log = b"\x1b[1mn1:1:2 [0] NCCL INFO a\x1b[0m\n\n[1,0]<stdout>:n1:1:2 [0] NCCL INFO b";
+        let text = plain_text(&log[..], "x.log").unwrap();
+        assert_eq!(text, "n1:1:2 [0] NCCL INFO a\n\nn1:1:2 [0] NCCL INFO b");
     }
 
     #[test]

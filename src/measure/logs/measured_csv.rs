@@ -5,20 +5,30 @@
 //! all_reduce,8,1,1048576,float,27.76,37.78,66.11
 //! ```
 //!
-//! `collective`, `n_ranks` (or `ranks`), `bytes` as nccl-tests counts them, and `time_us` are required;
-//! `dtype`, `nodes`, `in_place`, `library`, `version` and `system` are read if present.
+//! `collective`, `n_ranks` (or `ranks`), `bytes` as nccl-tests counts them, and `time_us` are required, in any
+//! case; `dtype`, `nodes`, `in_place`, `library`, `version` and `system` are read if present. Commas, semicolons
+//! or tabs separate the fields. Numbers may be grouped in quotes (`"1,024"`), and sizes have a unit (`2K`, `2KiB`).
 //! Rows with the same collective, N and library form a table. A table of rates without times is refused:
 //! its sizes are mostly in `MB` of one kind or the other, which differ by 4.9 %.
 
+use std::borrow::Cow;
+
 use super::draft::{Draft, Raw};
 use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
-use crate::base::quantity::Bandwidth;
+use crate::base::quantity::{Bandwidth, Bytes};
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
+
+/// What may separate fields.
+const SEPARATORS: [char; 3] = [',', ';', '\t'];
+
+/// The columns that a table must have, for a message.
+const NEEDED: &str = "collective, ranks, bytes and time_us";
 
 /// The positions of the columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
+    separator: char,
     count: usize,
     collective: usize,
     ranks: usize,
@@ -43,47 +53,14 @@ pub(super) struct Table {
 
 impl Reader for Table {
     fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
-        let text = line.text;
-        if let Some(columns) = self.columns {
-            return if text.contains(',') { self.row(line, log, columns) } else { Ok(Taken::No) };
-        }
-        let is_heading = text.starts_with(|c: char| c.is_ascii_alphabetic())
-            && (text.contains("time_us") || text.contains("algbw"))
-            && text.contains(',');
-        if !is_heading {
-            return Ok(Taken::No);
-        }
-        let names: Vec<&str> = text.split(',').map(str::trim).collect();
-        let column = |all: &[&str]| names.iter().position(|n| all.contains(n));
-        let rates = names.iter().any(|n| n.contains("algbw"));
-        let time = column(&["time_us"]);
-        let needed =
-            (column(&["collective"]), column(&["n_ranks", "ranks"]), column(&["bytes"]), time);
-        let (Some(collective), Some(ranks), Some(bytes), Some(time)) = needed else {
-            let untimed = rates && !names.contains(&"time");
-            if untimed && names.len() > 3 && names.iter().any(|n| n.starts_with("size")) {
-                let what = "the table has rates without times, for sizes in an unknown kind of MB \
-                            (10^6 or 2^20 bytes)";
-                return Err(Refused::at(line.number, what)
-                    .help("write the columns collective, ranks, bytes and time_us"));
+        match self.columns {
+            Some(columns) if line.text.contains(columns.separator) => self.row(line, log, columns),
+            Some(_) => Ok(Taken::No),
+            None => {
+                self.columns = heading(line)?;
+                Ok(if self.columns.is_some() { Taken::Yes } else { Taken::No })
             }
-            return Ok(Taken::No);
-        };
-        self.columns = Some(Columns {
-            count: names.len(),
-            collective,
-            ranks,
-            bytes,
-            time,
-            nodes: column(&["nodes"]),
-            dtype: column(&["dtype"]),
-            in_place: column(&["in_place"]),
-            library: column(&["library"]),
-            version: column(&["version"]),
-            system: column(&["system"]),
-            rate: column(&["algbw_GBps"]),
-        });
-        Ok(Taken::Yes)
+        }
     }
 
     fn leave(&mut self) {
@@ -91,17 +68,77 @@ impl Reader for Table {
     }
 }
 
+/// The columns of a heading, if the line is one.
+///
+/// # Errors
+/// It names some of the columns that a table must have, but not all.
+fn heading(line: &Line) -> Read<Option<Columns>> {
+    let text = line.text;
+    // Most lines of logs are none, and are recognised as such without being split.
+    if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '"') || text.len() > LONGEST {
+        return Ok(None);
+    }
+    let separator = SEPARATORS.into_iter().max_by_key(|&by| text.matches(by).count());
+    let Some(separator) = separator.filter(|&by| text.contains(by)) else { return Ok(None) };
+    let names: Vec<String> =
+        fields(text, separator).iter().map(|name| name.to_ascii_lowercase()).collect();
+    let column = |all: &[&str]| names.iter().position(|n| all.contains(&n.as_str()));
+    let needed = [
+        ("collective", column(&["collective"])),
+        ("ranks", column(&["n_ranks", "ranks"])),
+        ("bytes", column(&["bytes"])),
+        ("time_us", column(&["time_us"])),
+    ];
+    let [(_, Some(collective)), (_, Some(ranks)), (_, Some(bytes)), (_, Some(time))] = needed
+    else {
+        let has = |part: &str| names.iter().any(|n| n.contains(part));
+        let untimed = has("algbw") && !names.iter().any(|n| n == "time");
+        if untimed && names.len() > 3 && names.iter().any(|n| n.starts_with("size")) {
+            let what = "the table has rates without times, for sizes in an unknown kind of MB \
+                        (10^6 or 2^20 bytes)";
+            return Err(Refused::at(line.number, what).help(format!("write the columns {NEEDED}")));
+        }
+        let missing = needed.iter().filter(|(_, at)| at.is_none()).map(|(name, _)| *name);
+        let missing: Vec<&str> = missing.collect();
+        if missing.len() > 2 {
+            return Ok(None);
+        }
+        let what = format!("the table has no column {}", missing.join(" and no "));
+        return Err(Refused::at(line.number, what)
+            .help(format!("a table of measured times needs the columns {NEEDED}")));
+    };
+    Ok(Some(Columns {
+        separator,
+        count: names.len(),
+        collective,
+        ranks,
+        bytes,
+        time,
+        nodes: column(&["nodes"]),
+        dtype: column(&["dtype"]),
+        in_place: column(&["in_place"]),
+        library: column(&["library"]),
+        version: column(&["version"]),
+        system: column(&["system"]),
+        rate: column(&["algbw_gbps"]),
+    }))
+}
+
+/// A heading is shorter.
+const LONGEST: usize = 4096;
+
 impl Table {
     fn row(&mut self, line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
         let at = |what: String| {
             Refused::at(line.number, what)
                 .help("write numbers: whole ranks and bytes, time_us above 0")
         };
-        let quoted = line.text.contains('"').then(|| unquoted(line.text));
-        let fields: Vec<&str> = match &quoted {
-            Some(record) => record.iter().map(str::trim).collect(),
-            None => line.text.split(',').map(str::trim).collect(),
-        };
+        let mut fields = fields(line.text, columns.separator);
+        // Blanks at the end of a line are not seen, and tabs are blanks.
+        if columns.separator == '\t' && fields.len() < columns.count {
+            fields.resize(columns.count, Cow::Borrowed(""));
+        }
+        let fields: Vec<&str> = fields.iter().map(AsRef::as_ref).collect();
         if fields.len() != columns.count {
             return Err(at(format!("{} fields, not {}", fields.len(), columns.count)));
         }
@@ -140,8 +177,12 @@ impl Table {
             taken = Taken::Began;
         }
         let (bytes, time) = (fields[columns.bytes], fields[columns.time]);
-        let size =
-            field::whole(bytes).ok_or_else(|| at(format!("`{bytes}` is not a number of bytes")))?;
+        let plain = ungrouped(bytes);
+        let size = field::whole(&plain).or_else(|| Some(plain.parse::<Bytes>().ok()?.0));
+        let size = size.ok_or_else(|| at(format!("`{bytes}` is not a number of bytes")))?;
+        // Where semicolons separate fields, a comma may be the decimal one.
+        let grouped = columns.separator != ';';
+        let time = if grouped { ungrouped(time) } else { Cow::Borrowed(time) };
         let Some(draft) = log.last() else { return Ok(taken) };
         let measured = match draft.tested {
             Some(Tested::Rate { .. }) => {
@@ -150,7 +191,7 @@ impl Table {
                 Measured::Rate(read.ok_or_else(|| at(format!("`{rate}` is not a rate in GB/s")))?)
             }
             _ => {
-                let span = field::micros(time, line.number)?;
+                let span = field::micros(&time, line.number)?;
                 let what = || at(format!("`{time}` is not a time in microseconds"));
                 Measured::Time(span.ok_or_else(what)?)
             }
@@ -171,8 +212,72 @@ impl Table {
     }
 }
 
-/// The fields of a line with quoted fields; `None` if the line is not valid CSV.
-fn unquoted(text: &str) -> csv::StringRecord {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
-    reader.records().next().and_then(std::result::Result::ok).unwrap_or_default()
+/// The fields of a line, without quotes and the blanks around them; none if the line is not valid CSV.
+fn fields(text: &str, separator: char) -> Vec<Cow<'_, str>> {
+    if !text.contains('"') {
+        return text.split(separator).map(|field| Cow::Borrowed(field.trim())).collect();
+    }
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .delimiter(separator as u8)
+        .trim(csv::Trim::All)
+        .from_reader(text.as_bytes());
+    let record = reader.records().next().and_then(std::result::Result::ok).unwrap_or_default();
+    record.iter().map(|field| Cow::Owned(field.to_owned())).collect()
+}
+
+/// A number without the commas between groups of three digits: 1,024 is 1024.
+fn ungrouped(field: &str) -> Cow<'_, str> {
+    let whole = field.split('.').next().unwrap_or(field);
+    let mut groups = whole.split(',');
+    let digits = |group: &str| group.bytes().all(|b| b.is_ascii_digit());
+    let first = groups.next().is_some_and(|g| (1..=3).contains(&g.len()) && digits(g));
+    match whole.contains(',') && first && groups.all(|g| g.len() == 3 && digits(g)) {
+        true => Cow::Owned(field.replace(',', "")),
+        false => Cow::Borrowed(field),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::base::error::Result;
+    use crate::measure::logs::{Asked, Measured, read};
+
+    /// Sizes and times of a table.
+    fn rows(text: &str) -> Result<Vec<(u64, f64)>> {
+        let log = read(text.as_bytes(), "x.csv", &Asked::default())?;
+        let rows = log.tables.iter().flat_map(|t| &t.rows).map(|row| match row.measured {
+            Measured::Time(time) => (row.size.0, (time.0 * 1e9).round() / 1e3),
+            Measured::Rate(_) => panic!("{row:?}"),
+        });
+        Ok(rows.collect())
+    }
+
+    #[test]
+    fn spreadsheets_write_the_same_table_in_many_ways() {
+        let expected = [(2048, 10.5), (1_048_576, 1024.5)];
+        for text in [
+            "collective,ranks,bytes,time_us\nallreduce,8,2048,10.5\nallreduce,8,1048576,1024.5\n",
+            "Collective;N_Ranks;Bytes;Time_us\nallreduce;8;2048;10.5\nallreduce;8;1048576;1024.5\n",
+            "collective\tranks\tbytes\ttime_us\tdtype\nallreduce\t8\t2K\t10.5\t\n\
+             allreduce\t8\t1MiB\t1024.5\tfloat\n",
+            "\"collective\",\"ranks\",\"bytes\",\"time_us\"\nallreduce,8,\"2,048\",10.5\n\
+             \"allreduce\",8,\"1,048,576\",\"1,024.5\"\n",
+        ] {
+            assert_eq!(rows(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_unclear_is_named() {
+        for (text, said) in [
+            ("collective,ranks,size,time_us\nallreduce,8,1,1\n", "no column bytes"),
+            ("Collective,Ranks,Size,Time\nallreduce,8,1,1\n", "no column bytes and no time_us"),
+            ("collective;ranks;bytes;time_us\nallreduce;8;1024;27,76\n", "`27,76` is not a time"),
+            ("collective,ranks,bytes,time_us\nallreduce,8,2x,1\n", "`2x` is not a number of bytes"),
+        ] {
+            let error = rows(text).unwrap_err().to_string();
+            assert!(error.contains(said) && error.contains("time_us"), "{error}");
+        }
+    }
 }

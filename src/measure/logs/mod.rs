@@ -19,6 +19,7 @@ mod field;
 mod flashinfer_bench;
 mod fused_bench;
 mod gloo;
+mod gpus;
 mod hccl;
 mod imb;
 mod infer;
@@ -34,6 +35,7 @@ mod oneccl;
 mod osu;
 mod param;
 mod perftest;
+mod rccl_tests;
 mod run_by;
 mod samples;
 mod sglang_bench;
@@ -54,7 +56,8 @@ use launcher::Launcher;
 use line::{Line, Lines};
 
 pub use evidence::{Evidence, Sign};
-pub use line::LONGEST;
+pub use gpus::other_gpus;
+pub use line::{LONGEST, plain_text};
 pub use run_by::RunBy;
 pub use samples::libraries;
 pub use trace::{Input, SeekRead, TRACES, Trace, TraceFormat, format_of};
@@ -73,6 +76,11 @@ pub struct Format {
 /// The JSON of nccl-tests is one document and is recognised by its first byte.
 pub static FORMATS: &[Format] = &[
     // Their headings are also parts of other formats' headings, so they come first.
+    Format {
+        id: "rccl-tests",
+        summary: "files that rccl-tests writes: -x FILE -Z json or csv",
+        reader: || Box::new(rccl_tests::Table::default()),
+    },
     Format {
         id: "oneccl",
         summary: "oneCCL's benchmark",
@@ -308,10 +316,11 @@ pub struct Traced {
     pub present: u32,
     /// The fastest tenth of the calls took at most this.
     pub fast: Seconds,
-    /// The median of the longest minus the shortest time over the ranks: the wait for the last rank.
-    pub skew: Seconds,
+    /// The median of the longest minus the shortest time over the ranks: the wait for the last rank;
+    /// absent if no call was recorded by more than one rank, which says nothing of waiting.
+    pub skew: Option<Seconds>,
     /// The sum of that over all calls.
-    pub waited: Seconds,
+    pub waited: Option<Seconds>,
     /// The rank that most often arrived last, and in which part of the calls.
     pub latest: Option<(u32, Ratio)>,
     /// The part of the time without computation; absent if it is unknown.
@@ -364,6 +373,8 @@ pub struct Table {
     pub library: Option<String>,
     /// The machine, if the log states it.
     pub system: Option<String>,
+    /// The GPUs as their driver calls them, each model once, if the log lists them.
+    pub gpus: Option<String>,
     /// The number of operations between two readings of the clock.
     pub iterations: u32,
     /// How runs followed each other.
@@ -376,6 +387,9 @@ pub struct Table {
     pub refused: Option<Refusal>,
     /// Warnings about the table.
     pub warnings: Vec<String>,
+    /// In what its times differ from measured times of whole, separate calls: without a launch, of several
+    /// merged calls, predicted. Whoever uses the times must know it.
+    pub caveats: Vec<String>,
 }
 
 /// A log.

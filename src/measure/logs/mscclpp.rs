@@ -52,7 +52,7 @@ impl Reader for Table {
             draft.mode = Mode::Stream;
             draft.library = Some("MSCCL++".to_owned());
             if text.contains("graph: 1") {
-                draft.warn("run from a CUDA graph: times do not include the launch");
+                draft.launched_by_graph();
             }
             log.tables.push(draft);
             return Ok(Taken::Began);

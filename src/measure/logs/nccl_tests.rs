@@ -27,8 +27,20 @@ use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
+use crate::measure::mock::PREDICTED;
 use columns::Columns;
 use devices::Devices;
+
+/// AMD's library, which rccl-tests calls.
+const RCCL: &str = "RCCL";
+
+/// The library of AMD's GPUs, which reports its version as that of NCCL.
+fn rccl(reported: Option<String>) -> String {
+    match reported.as_deref().and_then(|library| library.strip_prefix("NCCL ")) {
+        Some(version) => format!("{RCCL} {version}"),
+        None => reported.filter(|library| library.starts_with(RCCL)).unwrap_or(RCCL.to_owned()),
+    }
+}
 
 /// What a run prints before its table.
 #[derive(Debug, Clone, Default)]
@@ -39,10 +51,16 @@ struct Run {
     gpus: Option<u32>,
     /// The number of calls between two readings of the clock.
     iterations: u32,
+    /// How many calls are merged into one launch.
+    merged: u32,
+    /// How often a CUDA graph of the calls is launched; 0: there is none.
+    graph: u32,
     devices: Devices,
     library: Option<String>,
     /// Whether there is a barrier between the calls.
     blocking: bool,
+    /// Whether `collcost mock` wrote it.
+    predicted: bool,
 }
 
 /// Reads tables.
@@ -56,6 +74,8 @@ pub(super) struct Table {
     open: bool,
     /// A program named since the last run began.
     next: Option<String>,
+    /// Whether `collcost mock` wrote the run that begins next.
+    predicted: bool,
     /// Whether commas separate the fields.
     commas: bool,
 }
@@ -108,6 +128,21 @@ impl Table {
                 self.open = false;
                 let number = |key: &str| devices::after(text, key).and_then(version);
                 self.run.library = number("nccl-library=").or(number("nccl-headers="));
+                Taken::Yes
+            }
+            b'r' if text.starts_with("rccl-tests: Version ") => {
+                // It is the version of the tests, not of the library.
+                self.run.library = Some(rccl(self.run.library.take()));
+                Taken::Yes
+            }
+            b'P' if text.starts_with(PREDICTED) => {
+                self.predicted = true;
+                Taken::Yes
+            }
+            b'R' if text.starts_with("RCCL version ") => {
+                let version = text["RCCL version ".len()..].trim_start_matches([':', ' ']);
+                let version = version.split(['+', '-', ' ']).next().unwrap_or_default();
+                self.run.library = Some(format!("{RCCL} {version}"));
                 Taken::Yes
             }
             b'N' if text.starts_with("NCCL version ") => {
@@ -186,25 +221,22 @@ impl Table {
 
     fn begin_run(&mut self, text: &str) {
         let number = |key: &str| devices::after(text, key).and_then(|n| n.parse::<u32>().ok());
-        // `warmup iters: 5 iters: 20 agg iters: 1`
-        let iterations = |before: &str| {
-            let (_, rest) = text.split_once(before)?;
-            rest.split_ascii_whitespace().next()?.parse::<u32>().ok()
-        };
+        // `warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0`
         let timed = text.split_once("warmup iters:").and_then(|(_, rest)| {
             let (_, rest) = rest.split_once(" iters:")?;
             rest.split_ascii_whitespace().next()?.parse::<u32>().ok()
         });
         self.open = false;
         self.columns = None;
+        let (merged, graph) = (number("agg iters:").unwrap_or(1), number("graph:").unwrap_or(0));
         self.run = Run {
             program: self.next.take(),
             threads: number("nThread "),
             gpus: number("nGpus "),
-            iterations: timed
-                .unwrap_or(1)
-                .saturating_mul(iterations("agg iters:").unwrap_or(1))
-                .max(1),
+            iterations: between_readings(timed.unwrap_or(1), merged, graph),
+            merged,
+            graph,
+            predicted: std::mem::take(&mut self.predicted),
             library: self.run.library.take(),
             ..Run::default()
         };
@@ -238,13 +270,14 @@ impl Table {
             name(&mut draft, &program);
         }
         let run = &self.run;
+        draft.library.clone_from(&run.library);
         run.devices.tell(&mut draft);
         if let Some(ranks) = command.and_then(|c| self.started(c)) {
             draft.ranks.push((ranks, "command"));
             draft.nodes = draft.nodes.or(command.and_then(|c| c.nodes));
         }
-        draft.library.clone_from(&run.library);
         draft.iterations = run.iterations.max(1);
+        caveats(&mut draft, run.merged, run.graph, run.predicted);
         draft.mode = if run.blocking { Mode::Isolated } else { Mode::Stream };
         draft.unended = !self.commas;
         log.tables.push(draft);
@@ -334,6 +367,24 @@ impl Table {
             });
         }
         Ok(if began { Taken::Began } else { Taken::Yes })
+    }
+}
+
+/// The number of calls between two readings of the clock.
+pub(super) fn between_readings(iterations: u32, merged: u32, graph: u32) -> u32 {
+    iterations.saturating_mul(merged).saturating_mul(graph.max(1)).max(1)
+}
+
+/// Notes how the times of a run differ from those of separate calls that were measured.
+pub(super) fn caveats(draft: &mut Draft, merged: u32, graph: u32, predicted: bool) {
+    if graph > 0 {
+        draft.launched_by_graph();
+    }
+    if merged > 1 {
+        draft.merged(merged);
+    }
+    if predicted {
+        draft.predicted();
     }
 }
 

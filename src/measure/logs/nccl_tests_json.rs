@@ -19,7 +19,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::draft::{Draft, Raw, Redop};
-use super::nccl_tests::{devices::divided, name};
+use super::nccl_tests::devices::{divided, gpus};
+use super::nccl_tests::{between_readings, caveats, name};
 use super::{JSON, Measured};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Ratio, Seconds};
@@ -30,6 +31,9 @@ const LARGEST: u64 = 256 << 20;
 
 #[derive(Deserialize)]
 struct Document<'a> {
+    /// What `collcost mock` says of itself.
+    #[serde(default)]
+    predicted: Vec<String>,
     #[serde(default)]
     args: Vec<String>,
     nccl_version: Option<u64>,
@@ -46,6 +50,7 @@ struct Config {
     ngpus: Option<u32>,
     iterations: Option<u32>,
     aggregated_iterations: Option<u32>,
+    graph: Option<u32>,
     blocking_collectives: Option<String>,
     #[serde(default)]
     devices: Vec<Device>,
@@ -57,6 +62,7 @@ struct Device {
     group: Option<u32>,
     hostname: Option<String>,
     device_hex: Option<String>,
+    device_info: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -152,17 +158,18 @@ fn line_of(text: &str, part: &str) -> usize {
 }
 
 fn draft(document: &Document, text: &str, first: usize, file: &str) -> Result<Draft> {
-    let Document { args, nccl_version, config, results, out_of_bounds } = document;
+    let Document { predicted, args, nccl_version, config, results, out_of_bounds } = document;
     let program = args.first().map_or("", |p| p.rsplit('/').next().unwrap_or(p));
     let mut draft = Draft::new(JSON, first, program);
     name(&mut draft, program);
-    devices(&mut draft, config);
     draft.library = nccl_version.map(|v| {
         let base = if v < 10_000 { 1000 } else { 10_000 };
         format!("NCCL {}.{}.{}", v / base, v % base / 100, v % 100)
     });
-    let iterations = config.iterations.unwrap_or(1);
-    draft.iterations = iterations.saturating_mul(config.aggregated_iterations.unwrap_or(1)).max(1);
+    devices(&mut draft, config);
+    let (merged, graph) = (config.aggregated_iterations.unwrap_or(1), config.graph.unwrap_or(0));
+    draft.iterations = between_readings(config.iterations.unwrap_or(1), merged, graph);
+    caveats(&mut draft, merged, graph, !predicted.is_empty());
     let blocking = config.blocking_collectives.as_deref() == Some("true");
     draft.mode = if blocking { Mode::Isolated } else { Mode::Stream };
     if let Some(OutOfBounds { count }) = out_of_bounds
@@ -201,6 +208,7 @@ fn devices(draft: &mut Draft, config: &Config) {
         return;
     }
     divided(draft, devices.iter().map(|d| d.group.unwrap_or(0)).collect(), all);
+    gpus(draft, devices.iter().filter_map(|d| d.device_info.as_deref()));
     let hosts: BTreeSet<&str> = devices.iter().filter_map(|d| d.hostname.as_deref()).collect();
     draft.nodes = (!hosts.is_empty()).then_some(hosts.len() as u32);
     for (i, one) in devices.iter().enumerate() {

@@ -53,6 +53,11 @@ impl Imported {
             ..Samples::default()
         };
         for (launch, table) in (0..).zip(&self.tables) {
+            for caveat in &table.caveats {
+                if !samples.notes.contains(caveat) {
+                    samples.notes.push(caveat.clone());
+                }
+            }
             let mut left_out = 0;
             for (block, row) in (0..).zip(&table.rows) {
                 let (Some(op), Some(ranks), Measured::Time(span)) =

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Device, Mock, Place, Row, Step, ranges};
+use super::{Device, Mock, PREDICTED, Place, Row, Step, ranges};
 use crate::base::quantity::{Bytes, Ratio};
 
 /// The version whose layout is used.
@@ -50,7 +50,7 @@ impl Mock {
         let Self { machine, ranks, nodes, per_node, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         let mut lines = vec![format!(
-            "PREDICTED by collcost {version}, not measured: no GPU ran, no network carried anything"
+            "{PREDICTED} {version}, not measured: no GPU ran, no network carried anything"
         )];
         let laid = match nodes {
             1 => "one node".to_owned(),

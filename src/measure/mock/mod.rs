@@ -38,6 +38,9 @@ use crate::model::algorithm::Registry;
 use fault::Broken;
 use play::{Bench, Lab, Take, Way};
 
+/// How the first line of such an output begins.
+pub(super) const PREDICTED: &str = "PREDICTED by collcost";
+
 /// The most rows of a table.
 pub const MOST_ROWS: usize = 10_000;
 

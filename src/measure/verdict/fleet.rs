@@ -83,6 +83,8 @@ pub struct Fleet {
     pub limit: Ratio,
     /// For checks that see one size of one host.
     pub thresholds: Vec<Threshold>,
+    /// The hosts that ran no size which enough others ran.
+    pub alone: Vec<String>,
 }
 
 type What = (Collective, Option<u32>, Option<u32>, Option<DataType>, Bytes);
@@ -177,6 +179,10 @@ pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
         spread: Ratio(spread),
         limit: Ratio(most),
         thresholds: thresholds.collect(),
+        alone: (0..hosts.len())
+            .filter(|&i| apart[i].is_empty())
+            .map(|i| hosts[i].0.clone())
+            .collect(),
     })
 }
 

@@ -33,7 +33,7 @@ use crate::cost::bound::bound;
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
-use crate::measure::logs::{Evidence, RunBy};
+use crate::measure::logs::{Evidence, RunBy, other_gpus};
 use crate::model::algorithm::{Library, Registry};
 
 /// A measured time and the expected one.
@@ -135,6 +135,10 @@ pub struct Facts {
     pub sizes: Sizes,
     /// The kind of library that ran it; absent: the machine's.
     pub run_by: Option<RunBy>,
+    /// The GPUs, if the log lists them.
+    pub gpus: Option<String>,
+    /// What else to know before trusting the times.
+    pub caveats: Vec<String>,
 }
 
 impl Facts {
@@ -148,21 +152,38 @@ impl Facts {
         })
     }
 
-    /// Refuses to compare a run of another library with the default machine, which nobody named.
+    /// Refuses to compare a run of another library, or of other GPUs, with the default machine, which
+    /// nobody named.
     ///
     /// # Errors
-    /// The log says that something other than NCCL ran.
+    /// The log says that something other than NCCL ran, or on other GPUs.
     pub fn refuse_default(&self, query: &Query) -> Result<()> {
-        let other = match self.run_by {
-            None | Some(RunBy::Nccl) => return Ok(()),
-            Some(other) => other.words(),
-        };
         let machine = &query.machine;
         if !machine.is_default() {
             return Ok(());
         }
         let name = &machine.name;
-        Err(Error::input(format!("{other} ran, and the default machine, {name}, runs NCCL")))
+        if let Some(other) = self.run_by.filter(|by| *by != RunBy::Nccl) {
+            let what = match &self.gpus {
+                Some(gpus) => format!("{} ran on {gpus}", other.words()),
+                None => format!("{} ran", other.words()),
+            };
+            return Err(Error::input(format!(
+                "{what}, and the default machine, {name}, runs NCCL"
+            )));
+        }
+        match self.other_gpus(query) {
+            Some((gpus, own)) => Err(Error::input(format!(
+                "the log lists {gpus}, and the default machine, {name}, has {own}"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// The GPUs that ran it and those of the machine, if they are others.
+    fn other_gpus(&self, query: &Query) -> Option<(&str, String)> {
+        let gpus = self.gpus.as_deref()?;
+        Some((gpus, other_gpus(gpus, &query.machine)?))
     }
 }
 
@@ -411,6 +432,13 @@ fn ruled(
         }
     }
     let mut notes = notes(query, &points, basis);
+    notes.extend(facts.other_gpus(query).map(|(gpus, own)| {
+        let name = &query.machine.name;
+        format!(
+            "the log lists {gpus}, and {name} has {own}: name the machine that ran it with --on"
+        )
+    }));
+    notes.extend(facts.caveats.iter().cloned());
     if ill && !causes.iter().any(|c: &Cause| c.id == "not-one-call") {
         notes.extend(impossible.map(|(_, why)| why));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Facts, Sizes};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
-use crate::machine::curve::{Observation, Placed, observations};
+use crate::machine::curve::{Observation, Placed, contradiction, observations};
 use crate::machine::sample::DataType;
 use crate::measure::logs::{Imported, Measured, Traced};
 
@@ -62,6 +62,16 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
             run.facts.shared_gpu |= table.shares_gpus;
             run.facts.sizes = sizes(table.format);
             run.facts.run_by = run.facts.run_by.or(table.run_by());
+            run.facts.gpus = run
+                .facts
+                .gpus
+                .take()
+                .or_else(|| table.gpus.clone().or_else(|| table.system.clone()));
+            for caveat in &table.caveats {
+                if !run.facts.caveats.contains(caveat) {
+                    run.facts.caveats.push(caveat.clone());
+                }
+            }
             if row.in_place == in_place {
                 run.times.push((row.size, time));
             } else {
@@ -90,6 +100,8 @@ fn sizes(format: &str) -> Sizes {
 fn medians(mut run: Run) -> Run {
     let placed = Placed { ranks: run.ranks.unwrap_or(1), nodes: run.nodes.unwrap_or(1) };
     let each = run.times.iter().map(|&(size, time)| Observation { placed, size, time });
+    let each: Vec<Observation> = each.collect();
+    run.facts.caveats.extend(contradiction(&each));
     run.times = observations(each).into_iter().map(|o| (o.size, o.time)).collect();
     run
 }

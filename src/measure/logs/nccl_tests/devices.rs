@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::rccl;
 use crate::measure::logs::draft::Draft;
 
 /// A rank's line, as far as it was printed.
@@ -12,6 +13,8 @@ struct Device {
     host: String,
     device: String,
     bus: String,
+    /// What the GPU is.
+    model: String,
 }
 
 /// The list.
@@ -40,6 +43,19 @@ pub(in crate::measure::logs) fn divided(draft: &mut Draft, groups: BTreeSet<u32>
     groups
 }
 
+/// Adds to a table what its GPUs are; on AMD's GPUs the library is RCCL.
+pub(in crate::measure::logs) fn gpus<'a>(
+    draft: &mut Draft,
+    models: impl IntoIterator<Item = &'a str>,
+) {
+    let models: BTreeSet<&str> = models.into_iter().filter(|m| !m.is_empty()).collect();
+    if models.iter().any(|model| model.starts_with("AMD ")) {
+        draft.library = Some(rccl(draft.library.take()));
+    }
+    let models: Vec<&str> = models.into_iter().collect();
+    draft.gpus = Some(models.join(", ")).filter(|all| !all.is_empty());
+}
+
 impl Devices {
     /// Reads `Rank  0 Group  0 Pid   1000 on node1 device  0 [0000:07:00] NVIDIA …`, which may be
     /// cut off anywhere.
@@ -57,6 +73,7 @@ impl Devices {
             host: word(" on "),
             device: word(" device "),
             bus: bus.map_or(String::new(), |(bus, _)| bus.to_owned()),
+            model: bus.map_or(String::new(), |(_, model)| model.trim().to_owned()),
         });
         true
     }
@@ -64,6 +81,7 @@ impl Devices {
     /// Adds to a table what the list says about its ranks.
     pub fn tell(&self, draft: &mut Draft) {
         let Some(highest) = self.highest else { return };
+        gpus(draft, self.listed.iter().map(|d| d.model.as_str()));
         let first = self.listed.iter().filter(|d| d.rank == 0).count();
         if first > 1 {
             draft.warn(format!(

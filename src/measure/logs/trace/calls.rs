@@ -109,6 +109,8 @@ pub(super) struct Calls {
     thinned: u32,
     left_out: Vec<LeftOut>,
     pub warnings: Vec<String>,
+    /// As [`Table::caveats`](super::super::Table::caveats).
+    caveats: Vec<String>,
     pub library: Option<String>,
     /// What was called when, with times or without.
     pub order: Order,
@@ -154,6 +156,15 @@ impl Calls {
     /// Counts something that is not used, and why; `line` is 0 if the format has no lines.
     pub fn leave_out(&mut self, why: &str, line: usize) {
         leave_out(&mut self.left_out, why, line, 1);
+    }
+
+    /// A record of `file` that is cut off; `line` is 0 if the format has no lines.
+    pub fn cut_off(&mut self, file: &str, line: usize) {
+        self.leave_out("a record that is cut off", line);
+        let caveat = format!("{file} is cut off: what it lacks is not counted");
+        if !self.caveats.contains(&caveat) {
+            self.caveats.push(caveat);
+        }
     }
 
     pub fn warn(&mut self, warning: impl Into<String>) {
@@ -346,6 +357,7 @@ impl Calls {
         if let Some(first) = tables.first_mut() {
             first.left_out.append(&mut self.left_out);
             first.warnings.append(&mut self.warnings);
+            first.caveats.append(&mut self.caveats);
         }
     }
 }
@@ -385,9 +397,9 @@ fn row(kind: &Kind, calls: &[Call], group: &Group, at_most: bool) -> Row {
     let cold = calls.len() > 2 && calls[0].shortest > WARM_UP * middle;
     let calls = if cold { &calls[1..] } else { calls };
     let of = |x: Vec<f64>| Seconds(median(x).unwrap_or(0.0));
-    let skews: Vec<f64> =
-        calls.iter().map(|c| (f64::from(c.longest) - c.shortest).max(0.0)).collect();
-    let waited = Seconds(skews.iter().sum());
+    let compared = calls.iter().filter(|c| c.seen > 1);
+    let skews: Vec<f64> = compared.map(|c| (f64::from(c.longest) - c.shortest).max(0.0)).collect();
+    let waited = (!skews.is_empty()).then(|| Seconds(skews.iter().sum()));
     let mut last: HashMap<u32, usize> = HashMap::new();
     for call in calls.iter().filter(|c| c.seen > 1) {
         *last.entry(call.last).or_default() += 1;
@@ -407,7 +419,7 @@ fn row(kind: &Kind, calls: &[Call], group: &Group, at_most: bool) -> Row {
             calls: calls.len() as u32,
             present: calls.iter().map(|c| c.seen).max().unwrap_or(0),
             fast: Seconds(quantile(&sorted, 0.1)),
-            skew: of(skews),
+            skew: waited.map(|_| of(skews)),
             waited,
             latest: last.map(|(rank, n)| (rank, Ratio(n as f64 / calls.len() as f64))),
             exposed: (!exposed.is_empty()).then(|| {
@@ -430,12 +442,14 @@ fn table(format: &'static str, mode: Mode, collective: Collective, group: &Group
         nodes: group.nodes,
         library: None,
         system: None,
+        gpus: None,
         iterations: 1,
         mode,
         rows: Vec::new(),
         left_out: Vec::new(),
         refused: None,
         warnings: Vec::new(),
+        caveats: Vec::new(),
     }
 }
 

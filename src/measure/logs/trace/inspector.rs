@@ -26,7 +26,7 @@ pub(super) fn is(head: &Head) -> bool {
     head.has("\"coll_perf\"") || head.has("\"p2p_perf\"")
 }
 
-pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault> {
+pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fault> {
     let mut input = input.stream();
     let mut line = Vec::new();
     let mut number = 0;
@@ -46,7 +46,7 @@ pub(super) fn read(input: Input, _: &str, calls: &mut Calls) -> Result<(), Fault
             continue;
         }
         if !object.ends_with(b"}") {
-            calls.leave_out("a record that is cut off", number);
+            calls.cut_off(file, number);
             continue;
         }
         match record(object, calls, number) {

@@ -177,7 +177,7 @@ impl Trace {
         match read {
             Ok(()) => Ok(()),
             Err(Fault::Cut) => {
-                self.calls.leave_out("the last record of the file, which is cut off", 0);
+                self.calls.cut_off(file, 0);
                 Ok(())
             }
             Err(Fault::Bad(at)) => Err(damaged(format!("byte {at} is not part of a trace"))),
