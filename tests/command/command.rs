@@ -568,6 +568,12 @@ fn budgets_come_from_standard_input_too() {
     let (code, said) = asked("check -", "[[budget]]\n");
     assert!(code == Some(2) && said.contains("-:1"), "{code:?} {said}");
     assert!(refusal("check - --update").contains("cannot be updated"));
+    // Before the file is read: 10 is neither taken for 10 % nor for 1000 %.
+    let said = refusal("check gone.toml --update --margin 10");
+    assert!(
+        said.contains("may mean 10 % or 1000 %") && said.contains("write 10%, or 0.1"),
+        "{said}"
+    );
 }
 
 #[cfg(unix)]

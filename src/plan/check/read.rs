@@ -11,7 +11,7 @@ use super::policy::{AtRisk, Level, Policy, waive};
 use super::{At, Budget, CallSubject, Exposed, JobSubject, Limit, Options, Spans, Subject, Within};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::base::quantity::{Bandwidth, Bytes, Percent, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
 use crate::base::text_pos::advice;
 use crate::plan::job::{Draft, Job, beside, drafts};
@@ -73,21 +73,20 @@ pub(super) struct From<'a, 'm> {
 /// number of steps grows with the ranks.
 const RANKS: u64 = 1 << 23;
 
-/// A ratio without unit, or a percentage if `percent` allows it: `1.2`, `5%`.
-pub(super) struct Plain(pub f64);
+/// A ratio without unit: `1.2`, or `120%`.
+struct Plain(pub f64);
 
 impl FromStr for Plain {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (number, scale) = match text.trim().strip_suffix('%') {
-            Some(number) => (number, 0.01),
-            None => (text, 1.0),
-        };
-        match number.trim().parse::<f64>() {
-            Ok(x) if x.is_finite() && x >= 0.0 => Ok(Self(x * scale)),
+        if text.contains('%') {
+            return text.parse().map(|Percent(part)| Self(part));
+        }
+        match text.trim().parse::<f64>() {
+            Ok(x) if x.is_finite() && x >= 0.0 => Ok(Self(x)),
             _ => Err(Error::input(format!("`{text}` is not a ratio"))
-                .help("write a number such as 1.5, or 5%")),
+                .help("write a number such as 1.5, or 150%")),
         }
     }
 }
@@ -98,7 +97,7 @@ impl FromStr for Exposed {
 
     fn from_str(text: &str) -> Result<Self> {
         match text.contains('%') {
-            true => text.parse::<Plain>().map(|part| Self::Part(Ratio(part.0))),
+            true => text.parse().map(|Percent(part)| Self::Part(Ratio(part))),
             false => text
                 .parse()
                 .map(Self::Time)
@@ -116,8 +115,8 @@ impl FromStr for Within {
             Error::input(format!("`{text}` does not name another budget"))
                 .help("write within = \"2% of NAME\"")
         })?;
-        let most = most.trim().parse::<Plain>()?;
-        Ok(Self { most: Ratio(most.0), of: of.trim().to_owned() })
+        let Percent(most) = most.parse()?;
+        Ok(Self { most: Ratio(most), of: of.trim().to_owned() })
     }
 }
 
@@ -271,13 +270,14 @@ fn limit(fields: &Fields<'_>, options: Options) -> Option<Limit> {
         }
     }
     let ratio = |key: &str| fields.read::<Plain>(key).map(|p| Ratio(p.0));
+    let percent = |key: &str| fields.read::<Percent>(key).map(|p| Ratio(p.0));
     // All given limits are read, so that their faults are reported too.
     let read = |key: &str| {
         Some(match key {
             "max_time" => Limit::MaxTime(fields.read::<Seconds>("max_time")?),
             "min_busbw" => Limit::MinBusbw(fields.read::<Bandwidth>("min_busbw")?),
             "max_bound_ratio" => Limit::MaxBoundRatio(ratio("max_bound_ratio")?),
-            "max_regret" => Limit::MaxRegret(ratio("max_regret")?),
+            "max_regret" => Limit::MaxRegret(percent("max_regret")?),
             "max_memory" => Limit::MaxMemory(fields.read::<Bytes>("max_memory")?),
             "max_exposed" => Limit::MaxExposed(fields.read::<Exposed>("max_exposed")?),
             "within" => Limit::Within(fields.read::<Within>("within")?),

@@ -270,6 +270,8 @@ fn a_budget_is_held_against_another_one() {
         let ratio = checked.outcomes[1].value.base().0;
         assert!((ratio - 1.764 / 1.506).abs() < 1e-9, "{ratio}");
     }
+    let bare = faults(&[("b.toml", with("2"))]);
+    assert_eq!(bare, ["b.toml:18:10: `2` may mean 2 % or 200 %"]);
     let gone = with("2%").replace("of ring", "of rings");
     let found = faults(&[("b.toml", Box::leak(gone.into_boxed_str()))]);
     assert_eq!(found, ["b.toml:18:10: there is no budget `rings`"]);
