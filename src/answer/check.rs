@@ -52,7 +52,8 @@ pub struct BudgetView {
     pub standing: Standing,
     /// The kind of limit, such as `max_time`; absent if an update is to write it.
     pub kind: Option<&'static str>,
-    /// The limit, in its base unit.
+    /// The limit, in its base unit; absent if there is none yet, or if logs were judged by more than
+    /// the time of one size.
     pub limit: Option<f64>,
     /// The present value, in the same unit.
     pub value: f64,
@@ -285,6 +286,8 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
     };
     let limit = match (&budget.limit, outcome.limit) {
         (Some(limit), Some(number)) => format!(", limit {} ({})", of(number), limit.key()),
+        // A log whose verdict rests on more than the time of one size.
+        (Some(limit @ Limit::Measured(_)), None) => format!(" ({})", limit.key()),
         _ => ", no limit".to_owned(),
     };
     let was = budget.expected.as_ref();

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use toml::de::DeValue;
 
 use super::lists::{One, each};
+use super::measured::collective_of;
 use super::policy::{AtRisk, Level, Policy, waive};
 use super::{At, Budget, CallSubject, Exposed, JobSubject, Limit, Options, Spans, Subject, Within};
 use crate::base::collective::Collective;
@@ -385,14 +386,20 @@ fn of_job(
 
 fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Option<Subject> {
     let log = matches!(limit, Some(Limit::Measured(_)));
-    if !fields.has("collective") {
-        fields.fault(
-            "collective",
-            "the budget has no `collective`",
-            "write it, or step = \"NAME\"",
-        );
-    }
-    let collective = fields.read::<Collective>("collective");
+    let machine = from.machines.entry(&fields);
+    let ranks = machine.as_ref().and_then(|m| m.said.layout.ranks).map(Into::into);
+    let collective = match limit {
+        _ if fields.has("collective") => fields.read::<Collective>("collective"),
+        // The log names it.
+        Some(Limit::Measured(patterns)) => collective_of(from.machines.files, patterns, ranks)
+            .map_err(|error| fields.error("measured", &error))
+            .ok(),
+        _ => {
+            let help = "write it, or step = \"NAME\"";
+            fields.fault("collective", "the budget has no `collective`", help);
+            None
+        }
+    };
     let barrier = collective == Some(Collective::Barrier);
     if !fields.has("size") && !log && !barrier && collective.is_some() {
         fields.fault("size", "the budget has no `size`", "write size = \"1GiB\"");
@@ -402,7 +409,6 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
     }
     let size = if barrier { Some(Bytes(0)) } else { fields.read::<Bytes>("size") };
     let counts = fields.read::<SizeIs>("size_is").unwrap_or_default();
-    let machine = from.machines.entry(&fields);
     let (collective, machine) = (collective?, machine?);
     let layout = machine.said.layout;
     // The ranks that follow from nodes are known once the machine is known.

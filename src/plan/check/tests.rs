@@ -148,6 +148,50 @@ fn a_log_of_mpi_is_not_compared_with_the_default_machine() {
     );
 }
 
+/// A budget of logs stands as `compare` rules on them, and its figures agree with that.
+#[test]
+fn logs_stand_as_their_verdict() {
+    let judged = |name: &'static str, more: &str| {
+        let path = format!("{}/tests/data/logs/{name}", env!("CARGO_MANIFEST_DIR"));
+        let log: &'static str = Box::leak(std::fs::read_to_string(path).unwrap().into_boxed_str());
+        let text = format!("[[budget]]\nname = \"m\"\nmeasured = \"{name}\"\n{more}\n");
+        let text: &'static str = Box::leak(text.into_boxed_str());
+        let files = Memory(BTreeMap::from([("b.toml", text), (name, log)]));
+        check(&files, "b.toml", &Options::default())
+    };
+    use Level::{Error as E, None as N, Warning as W};
+    let gpus = "profile = \"dgx-h100\"\nn = 2";
+    let nodes = "profile = \"abci-v100\"";
+    for (name, more, standing, levels, shown) in [
+        ("twelve_nodes_before.txt", nodes, Standing::Holds, [N, N], true),
+        ("twelve_nodes_after.txt", nodes, Standing::Fails, [E, E], true),
+        // A size above the band, and not beyond what healthy machines take.
+        ("all_reduce.txt", "profile = \"dgx-h100\"", Standing::AtRisk, [W, E], true),
+        // Beyond it, but at one size only: that is not what the verdict rests on.
+        ("two_to_eight_gpus.csv", gpus, Standing::AtRisk, [W, E], false),
+    ] {
+        let checked = judged(name, more);
+        assert_eq!(checked.faults, [], "{name}");
+        let outcome = &checked.outcomes[0];
+        assert_eq!(outcome.standing, standing, "{name}: {}", outcome.note);
+        assert_eq!(outcome.used.0 > 1.0, standing == Standing::Fails, "{name}: {outcome:?}");
+        assert_eq!(outcome.used_most.0 <= 1.0, standing == Standing::Holds, "{name}: {outcome:?}");
+        assert_eq!([false, true].map(|strict| counted(&checked, strict)[0]), levels, "{name}");
+        let says = outcome.note.starts_with("cannot tell: ");
+        assert_eq!(says, standing == Standing::AtRisk, "{name}: {}", outcome.note);
+        assert_eq!(outcome.limit.is_some(), shown, "{name}: {outcome:?}");
+        let Subject::Call(call) = &checked.budgets[0].subject else { panic!("{name}") };
+        assert_eq!(call.collective, Collective::AllReduce, "{name}");
+    }
+    // What the log leaves open is asked for.
+    let fault = |name, more: &str| judged(name, more).faults.remove(0);
+    let collectives = fault("measured.csv", "");
+    assert!(collectives.what.contains("of several collectives: "), "{collectives}");
+    assert_eq!(collectives.help.as_deref(), Some("write collective = \"allreduce\""));
+    let ranks = fault("two_to_eight_gpus.csv", "profile = \"dgx-h100\"");
+    assert_eq!(ranks.what, "two_to_eight_gpus.csv has runs on 2, 3, 4, 5, 6, 7, 8 ranks");
+}
+
 #[test]
 fn a_step_of_a_plan_has_a_budget() {
     let text = "[[budget]]\nname = \"step\"\nstep = \"x\"\nmax_time = \"3s\"\n\

@@ -45,7 +45,7 @@ pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
             "| {mark} | {} | {} | {} | `{}` |",
             markdown_cell(&budget.name),
             markdown_cell(&budget.message),
-            part(budget),
+            part(budget).as_deref().unwrap_or("–"),
             markdown_cell(&place)
         )?;
     }

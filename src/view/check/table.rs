@@ -63,35 +63,48 @@ pub fn table(report: &Check, look: Look) -> Page {
             line(&mut page, &format!("{:<9}", budget.words()), budget, look);
         }
     }
+    page.line(look.strong(&verdict(report)));
+    page.record(report, "budgets", BUDGET);
+    page
+}
+
+/// All budgets in one line: `2 of 4 budgets fail, 1 is at risk`.
+fn verdict(report: &Check) -> String {
     let all = report.budgets.len();
     let verdict = match (report.failed, report.at_risk) {
         (0, 0) if all == 1 => "the budget holds".to_owned(),
         (0, 0) => format!("all {all} budgets hold"),
-        (0, 1) if all == 1 => "the budget is at risk: its limit is inside the band".to_owned(),
-        (0, risk) => format!("{risk} of {all} budgets are at risk: the limit is inside the band"),
+        (0, 1) if all == 1 => format!("the budget is at risk: {}", why_at_risk(report)),
+        (0, risk) => format!("{risk} of {all} budgets are at risk: {}", why_at_risk(report)),
         (failed, 0) => format!("{failed} of {all} budgets fail"),
         (failed, risk) => format!("{failed} of {all} budgets fail, {risk} are at risk"),
     };
-    let verdict = match report.waived {
+    match report.waived {
         0 => verdict,
         waived if waived == all => "every budget fails and is waived".to_owned(),
         waived if report.failed + report.at_risk == 0 => {
             format!("{} of {all} budgets hold, {waived} waived", all - waived)
         }
         waived => format!("{verdict}, {waived} waived"),
-    };
-    page.line(look.strong(&verdict));
-    page.record(report, "budgets", BUDGET);
-    page
+    }
+}
+
+/// Logs have no limit: what is known of the machine decides or does not.
+fn why_at_risk(report: &Check) -> &'static str {
+    let is_log = |budget: &BudgetView| budget.kind == Some("measured");
+    let (logs, limits): (Vec<_>, Vec<_>) =
+        report.standing(Standing::AtRisk).partition(|b| is_log(b));
+    match (logs.is_empty(), limits.is_empty()) {
+        (false, true) => "the times in the log are no proof either way",
+        (false, false) => "the limit is inside the band, or a log is no proof either way",
+        (true, _) => "the limit is inside the band",
+    }
 }
 
 fn line(page: &mut Page, mark: &str, budget: &BudgetView, look: Look) {
     let BudgetView { name, file, line, column, message, .. } = budget;
     let mark = if budget.holds { look.good(mark) } else { look.strong(mark) };
-    let part = match budget.kind {
-        None => String::new(),
-        Some(_) => format!(", {} of the limit", part(budget)),
-    };
+    let part = part(budget).map_or(String::new(), |part| format!(", {part} of the limit"));
     let level = match (budget.standing, budget.counts, budget.waived) {
         (Standing::Fails, Level::Warning, _) => ", a warning",
         (Standing::Fails, Level::Note, false) => ", a note",
@@ -101,13 +114,14 @@ fn line(page: &mut Page, mark: &str, budget: &BudgetView, look: Look) {
     page.entry("         ", message)
 }
 
-/// The share of the limit that is used, at both ends of what is judged: `58 to 120 %`.
-pub(super) fn part(budget: &BudgetView) -> String {
+/// The share of the limit that is used, at both ends of what is judged: `58 to 120 %`; `None` without a
+/// limit.
+pub(super) fn part(budget: &BudgetView) -> Option<String> {
     let (least, most) = (100.0 * budget.used, 100.0 * budget.used_most);
-    match format!("{least:.0}") == format!("{most:.0}") {
+    budget.limit.map(|_| match format!("{least:.0}") == format!("{most:.0}") {
         true => format!("{most:.0} %"),
         false => format!("{least:.0} to {most:.0} %"),
-    }
+    })
 }
 
 /// Writes the files that results depend on, one a line.
