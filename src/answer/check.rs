@@ -258,6 +258,21 @@ fn view(budget: &Budget, outcome: &Outcome, today: Option<Date>) -> BudgetView {
     }
 }
 
+/// A number in the terms of a limit.
+pub(super) fn shown(limit: Option<&Limit>, number: Number) -> String {
+    match (limit, number) {
+        (Some(Limit::MaxBoundRatio(_)), Number::Ratio(r)) => format!("{r:.2} times the bound"),
+        (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => {
+            format!("{:.1} % above the best", 100.0 * r.0)
+        }
+        (Some(Limit::MaxExposed(Exposed::Part(_))), Number::Ratio(r)) => {
+            format!("{:.1} % of the step", 100.0 * r.0)
+        }
+        (Some(Limit::Within(within)), Number::Ratio(r)) => format!("{r:.3} times {}", within.of),
+        (_, number) => number.to_string(),
+    }
+}
+
 /// `all-reduce of 1 GiB on 64 ranks of dgx-h100 by ring: 9.1 ms, limit 5 ms (max_time), written when 4.6 ms was
 /// expected`.
 fn message(budget: &Budget, outcome: &Outcome) -> String {
@@ -273,17 +288,7 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
             format!("{} on {} ranks of {machine}", outcome.by, outcome.ranks)
         }
     };
-    let of = |n: Number| match (&budget.limit, n) {
-        (Some(Limit::MaxBoundRatio(_)), Number::Ratio(r)) => format!("{r:.2} times the bound"),
-        (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => {
-            format!("{:.1} % above the best", 100.0 * r.0)
-        }
-        (Some(Limit::MaxExposed(Exposed::Part(_))), Number::Ratio(r)) => {
-            format!("{:.1} % of the step", 100.0 * r.0)
-        }
-        (Some(Limit::Within(within)), Number::Ratio(r)) => format!("{r:.3} times {}", within.of),
-        (_, n) => n.to_string(),
-    };
+    let of = |n: Number| shown(budget.limit.as_ref(), n);
     let limit = match (&budget.limit, outcome.limit) {
         (Some(limit), Some(number)) => format!(", limit {} ({})", of(number), limit.key()),
         // A log whose verdict rests on more than the time of one size.

@@ -98,6 +98,18 @@ impl FromStr for AtRisk {
     }
 }
 
+impl AtRisk {
+    /// The word in files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Warns => "warns",
+            Self::Fails => "fails",
+        }
+    }
+}
+
 /// The severity of a budget that does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {

@@ -109,6 +109,18 @@ pub enum At {
     High,
 }
 
+impl At {
+    /// The word in files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Mid => "mid",
+            Self::High => "high",
+        }
+    }
+}
+
 impl std::str::FromStr for At {
     type Err = Error;
 
