@@ -26,8 +26,10 @@ pub struct Check {
     pub at_risk: usize,
     /// Whether those count as failing.
     pub strict: bool,
-    /// The number that fail, without those that are waived.
+    /// The number that fail, without those that are waived or only warn.
     pub failed: usize,
+    /// The number that fail only as a warning or a note: the check passes.
+    pub warned: usize,
     /// The number that fail and are waived.
     pub waived: usize,
     /// Faults in the files.
@@ -177,6 +179,9 @@ pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
     };
     let budgets: Vec<BudgetView> = pairs.map(one).collect();
     let waived = budgets.iter().filter(|b| b.waived).count();
+    let only_warns =
+        |b: &&BudgetView| b.standing == Standing::Fails && !b.waived && b.counts != Level::Error;
+    let warned = budgets.iter().filter(only_warns).count();
     let count = |standing| budgets.iter().filter(|b| b.standing == standing).count();
     Check {
         schema: "collcost/check/1",
@@ -184,7 +189,8 @@ pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
         strict,
         held: count(Standing::Holds),
         at_risk: count(Standing::AtRisk),
-        failed: count(Standing::Fails) - waived,
+        failed: count(Standing::Fails) - waived - warned,
+        warned,
         waived,
         budgets,
         faults: checked.faults.iter().map(fault).collect(),

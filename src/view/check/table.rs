@@ -68,37 +68,68 @@ pub fn table(report: &Check, look: Look) -> Page {
     page
 }
 
-/// All budgets in one line: `2 of 4 budgets fail, 1 is at risk`.
+/// All budgets in one line: `1 of 4 budgets fail, 1 more only as a warning, 1 at risk`.
 fn verdict(report: &Check) -> String {
+    let Check { failed, warned, at_risk, waived, .. } = *report;
     let all = report.budgets.len();
-    let verdict = match (report.failed, report.at_risk) {
-        (0, 0) if all == 1 => "the budget holds".to_owned(),
-        (0, 0) => format!("all {all} budgets hold"),
-        (0, 1) if all == 1 => format!("the budget is at risk: {}", why_at_risk(report)),
-        (0, risk) => format!("{risk} of {all} budgets are at risk: {}", why_at_risk(report)),
-        (failed, 0) => format!("{failed} of {all} budgets fail"),
-        (failed, risk) => format!("{failed} of {all} budgets fail, {risk} are at risk"),
-    };
-    match report.waived {
-        0 => verdict,
-        waived if waived == all => "every budget fails and is waived".to_owned(),
-        waived if report.failed + report.at_risk == 0 => {
-            format!("{} of {all} budgets hold, {waived} waived", all - waived)
+    if waived == all && all > 0 {
+        return "every budget fails and is waived".to_owned();
+    }
+    let mut said = Vec::new();
+    if failed > 0 {
+        said.push(format!("{failed} of {all} budgets fail"));
+    }
+    match (failed, warned) {
+        (_, 0) => {}
+        (0, _) => {
+            said.push(format!("{warned} of {all} budgets fail only as a {}", warning(report)))
         }
-        waived => format!("{verdict}, {waived} waived"),
+        _ => said.push(format!("{warned} more only as a {}", warning(report))),
+    }
+    match (said.len(), at_risk) {
+        (_, 0) => {}
+        (0, 1) if all == 1 => {
+            said.push(format!("the budget is at risk: {}", why_at_risk(report)));
+        }
+        (0, _) => {
+            said.push(format!("{at_risk} of {all} budgets are at risk: {}", why_at_risk(report)))
+        }
+        (_, 1) => said.push("1 is at risk".to_owned()),
+        _ => said.push(format!("{at_risk} are at risk")),
+    }
+    match (said.len(), waived) {
+        (0, 0) if all == 1 => said.push("the budget holds".to_owned()),
+        (0, 0) => said.push(format!("all {all} budgets hold")),
+        (0, _) => said.push(format!("{} of {all} budgets hold", report.held)),
+        _ => {}
+    }
+    if waived > 0 {
+        said.push(format!("{waived} waived"));
+    }
+    said.join(", ")
+}
+
+/// What budgets count as that fail and let the check pass.
+fn warning(report: &Check) -> &'static str {
+    let is_warning = |b: &BudgetView| b.counts == Level::Warning;
+    match report.standing(Standing::Fails).any(is_warning) {
+        true => "warning",
+        false => "note",
     }
 }
 
-/// Logs have no limit: what is known of the machine decides or does not.
-fn why_at_risk(report: &Check) -> &'static str {
-    let is_log = |budget: &BudgetView| budget.kind == Some("measured");
-    let (logs, limits): (Vec<_>, Vec<_>) =
-        report.standing(Standing::AtRisk).partition(|b| is_log(b));
-    match (logs.is_empty(), limits.is_empty()) {
-        (false, true) => "the times in the log are no proof either way",
-        (false, false) => "the limit is inside the band, or a log is no proof either way",
-        (true, _) => "the limit is inside the band",
-    }
+/// Why budgets are at risk, and whether that fails the check.
+fn why_at_risk(report: &Check) -> String {
+    let at_risk = || report.standing(Standing::AtRisk);
+    let logs = at_risk().filter(|b| b.kind == Some("measured")).count();
+    let why = match (logs, report.budgets.len()) {
+        (0, 1) => "its limit is inside the band",
+        (0, _) => "the limit is inside the band",
+        _ if logs == report.at_risk => "the log decides neither way",
+        _ => "the limit is inside the band, or the log decides neither way",
+    };
+    let fails = at_risk().any(|b| b.counts == Level::Error);
+    format!("{why}{}", if fails { ", which fails the check" } else { "" })
 }
 
 fn line(page: &mut Page, mark: &str, budget: &BudgetView, look: Look) {
