@@ -225,6 +225,7 @@ fn view(budget: &Budget, outcome: &Outcome, today: Option<Date>) -> BudgetView {
         Subject::Call(call) => (Some(call.collective), None),
         Subject::Step(step) => (None, Some(step.name.clone())),
         Subject::Job(job) => (None, Some(job.from.clone())),
+        Subject::Served(served) => (None, Some(served.from.clone())),
     };
     BudgetView {
         name: budget.name.clone(),
@@ -290,7 +291,7 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
             let (name, ranks) = (call.collective.name(), outcome.ranks);
             format!("{name}{size} on {ranks} ranks of {machine} by {}", outcome.by)
         }
-        Subject::Step(_) | Subject::Job(_) => {
+        Subject::Step(_) | Subject::Job(_) | Subject::Served(_) => {
             format!("{} on {} ranks of {machine}", outcome.by, outcome.ranks)
         }
     };

@@ -259,6 +259,10 @@ fn facts(budget: &Budget) -> Vec<(String, String)> {
             facts.extend(subject.facts());
             facts.extend(figures(subject.machine(), Collective::AllReduce));
         }
+        Subject::Served(subject) => {
+            facts.extend(subject.facts());
+            facts.extend(figures(subject.machine(), Collective::AllReduce));
+        }
     }
     facts
 }

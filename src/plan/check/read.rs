@@ -9,13 +9,16 @@ use toml::de::DeValue;
 use super::lists::{One, each};
 use super::measured::collective_of;
 use super::policy::{AtRisk, Level, Policy, waive};
-use super::{At, Budget, CallSubject, Exposed, JobSubject, Limit, Options, Spans, Subject, Within};
+use super::{
+    At, Budget, CallSubject, Exposed, JobSubject, Limit, Options, ServedSubject, Spans, Subject,
+    Within,
+};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Percent, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
 use crate::base::text_pos::advice;
-use crate::plan::job::{Draft, Job, beside, drafts};
+use crate::plan::job::{Draft, beside, drafts};
 use crate::plan::table::{Fault, Faults, Fields, Layer, Machines, joined, parameters};
 use crate::plan::{layered, read as read_step};
 
@@ -31,6 +34,7 @@ pub const KEYS: &[&str] = &[
     "gpus",
     "set",
     "max_time",
+    "max_prefill",
     "max_memory",
     "min_busbw",
     "max_bound_ratio",
@@ -45,8 +49,9 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// The keys of limits; a budget has one of them.
-const LIMITS: [&str; 8] = [
+const LIMITS: [&str; 9] = [
     "max_time",
+    "max_prefill",
     "min_busbw",
     "max_bound_ratio",
     "max_regret",
@@ -276,6 +281,7 @@ fn limit(fields: &Fields<'_>, options: Options) -> Option<Limit> {
     let read = |key: &str| {
         Some(match key {
             "max_time" => Limit::MaxTime(fields.read::<Seconds>("max_time")?),
+            "max_prefill" => Limit::MaxPrefill(fields.read::<Seconds>("max_prefill")?),
             "min_busbw" => Limit::MinBusbw(fields.read::<Bandwidth>("min_busbw")?),
             "max_bound_ratio" => Limit::MaxBoundRatio(ratio("max_bound_ratio")?),
             "max_regret" => Limit::MaxRegret(percent("max_regret")?),
@@ -327,23 +333,19 @@ fn of_step<'a>(
     Some(Subject::Step(Box::new(step)))
 }
 
-/// A job of the files that `from` names, under the budget's machine, `gpus` and `set = "tp=4, pp=2"`.
+/// Limits of what trains …
+const OF_JOBS: [&str; 4] = ["max_time", "max_memory", "max_exposed", "within"];
+/// … and of what serves.
+const OF_SERVERS: [&str; 3] = ["max_time", "max_prefill", "max_memory"];
+
+/// A job, or a served model, of the files that `from` names, under the budget's machine, `gpus` and
+/// `set = "tp=4, pp=2"`.
 fn of_job(
     fields: Fields<'_>,
     files: &str,
     limit: Option<&Limit>,
     from: &From<'_, '_>,
 ) -> Option<Subject> {
-    let allowed = |l: &&Limit| {
-        matches!(
-            l,
-            Limit::MaxTime(_) | Limit::MaxMemory(_) | Limit::MaxExposed(_) | Limit::Within(_)
-        )
-    };
-    if let Some(limit) = limit.filter(|l| !allowed(l)) {
-        let help = "write max_time, max_memory, max_exposed or within";
-        fields.fault(limit.key(), format!("a job has no `{}`", limit.key()), help);
-    }
     for key in ["collective", "size", "size_is", "algorithm", "n", "nodes"] {
         if fields.says(key) {
             fields.fault(
@@ -355,7 +357,7 @@ fn of_job(
     }
     let (file, _) = fields.place("from");
     let names: Vec<String> = files.split(',').map(|name| joined(&file, name.trim())).collect();
-    let read = || -> Result<Job> {
+    let read = || -> Result<Subject> {
         let mut typed = Draft::default();
         for key in ["gpus", "profile"] {
             if let Some(value) = fields.text(key) {
@@ -372,15 +374,32 @@ fn of_job(
         let row = drafts(from.machines.files, &names)?.into_iter().next();
         let row = row.ok_or_else(|| Error::input("the files hold no job"))?;
         let memory_only = matches!(limit, Some(Limit::MaxMemory(_)));
-        let typed = beside(from.machines.files, &file, typed)?;
-        typed.over(&row.draft).job(from.machines, memory_only)
-    };
-    match read() {
-        Ok(job) => Some(Subject::Job(Box::new(JobSubject { from: files.to_owned(), job }))),
-        Err(error) => {
-            fields.error("from", &error);
-            None
+        let draft = beside(from.machines.files, &file, typed)?.over(&row.draft);
+        let from_files = files.to_owned();
+        if draft.serves() {
+            let serve = draft.serve(from.machines)?;
+            return Ok(Subject::Served(Box::new(ServedSubject { from: from_files, serve })));
         }
+        let job = draft.job(from.machines, memory_only)?;
+        Ok(Subject::Job(Box::new(JobSubject { from: from_files, job })))
+    };
+    let subject = read().map_err(|error| fields.error("from", &error)).ok();
+    let (what, limits) = match &subject {
+        Some(Subject::Served(_)) => ("server", OF_SERVERS.as_slice()),
+        _ => ("job", OF_JOBS.as_slice()),
+    };
+    if let Some(limit) = limit.filter(|l| !limits.contains(&l.key())) {
+        let help = format!("write {}", one_of(limits));
+        fields.fault(limit.key(), format!("a {what} has no `{}`", limit.key()), help);
+    }
+    subject
+}
+
+/// `a, b or c`.
+fn one_of(words: &[&str]) -> String {
+    match words {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => words.concat(),
     }
 }
 

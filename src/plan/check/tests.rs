@@ -201,6 +201,50 @@ fn a_step_of_a_plan_has_a_budget() {
     assert!(checked.outcomes[0].standing == Standing::Holds && checked.outcomes[0].ranks == 64);
 }
 
+/// A server's arguments have a time of a decode step, one of a prefill, and a memory.
+#[test]
+fn a_served_model_has_budgets() {
+    let server = "vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2 --max-model-len 8192 \
+                  --max-num-seqs 64";
+    let files = |limits: &[&str]| {
+        let one = |(i, limit): (usize, &&str)| {
+            format!(
+                "[[budget]]\nname = \"{i}\"\nfrom = \"serve.sh\"\nprofile = \"dgx-h100\"\n{limit}\n"
+            )
+        };
+        let text: String = limits.iter().enumerate().map(one).collect();
+        let text: &'static str = Box::leak(text.into_boxed_str());
+        Memory(BTreeMap::from([("b.toml", text), ("serve.sh", server)]))
+    };
+    let judged = |limits: &[&str]| check(&files(limits), "b.toml", &Options::default());
+    let checked = judged(&[
+        "max_time = \"1s\"",
+        "max_prefill = \"1s\"",
+        "max_memory = \"80GB\"",
+        "max_prefill = \"10ms\"",
+        "max_memory = \"20GB\"",
+        "max_memory = \"20GB\"\nset = \"sequences=8\"",
+    ]);
+    assert_eq!(checked.faults, []);
+    let standing: Vec<Standing> = checked.outcomes.iter().map(|o| o.standing).collect();
+    use Standing::{Fails as F, Holds as H};
+    assert_eq!(standing, [H, H, H, F, F, H]);
+    let [decode, prefill, memory, ..] = checked.outcomes.as_slice() else { panic!() };
+    assert!(decode.value.base().0 < prefill.value.base().0);
+    let (low, high) = decode.band.unwrap();
+    assert!(low.base().0 < decode.value.base().0 && decode.value.base().0 < high.base().0);
+    // 8 G of weights at 2 bytes over 2 GPUs, 2 GB beside, and 64 times 4096 tokens at 64 KiB.
+    let least = 16e9 / 2.0 + 2e9 + 64.0 * 4096.0 * 65536.0;
+    assert!((memory.value.base().0 / least - 1.0).abs() < 0.02, "{}", memory.value);
+    let what = |limit: &str| -> Vec<(String, Option<String>)> {
+        judged(&[limit]).faults.into_iter().map(|f| (f.what, f.help)).collect()
+    };
+    let help = Some("write max_time, max_prefill or max_memory".to_owned());
+    assert_eq!(what("max_exposed = \"5%\""), [("a server has no `max_exposed`".to_owned(), help)]);
+    let gpus = what("max_time = \"1s\"\ngpus = 8");
+    assert_eq!(gpus[0].0, "the arguments serve on 2 GPUs, not on 8");
+}
+
 #[test]
 fn limits_are_written_where_they_stand() {
     let text = "# ours\n[[budget]] # one\nname = \"a\"\ncollective = \"allreduce\"\nn = 4\n\
