@@ -68,6 +68,9 @@ class Cause(TypedDict):
     next: str
 
 class Verdict(TypedDict):
+    """`verdict` is `healthy`, `ill` or `cannot tell`; `health` is what the times look like."""
+
+    verdict: str
     health: str
     points: list[Point]
     causes: list[Cause]

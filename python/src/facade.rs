@@ -1,4 +1,4 @@
-//! The library's ten functions, with a question as keywords, and reports as plain dictionaries.
+//! The library's functions but for `price`, with a question as keywords, and reports as plain dictionaries.
 
 use collcost_core::base::error::Error as Fault;
 use collcost_core::base::quantity::{Bytes, Seconds};
@@ -133,7 +133,8 @@ pub fn explain(
     report(py, collcost_core::explain(&asked, algorithm))
 }
 
-/// Whether measured times are healthy, and if not, why: `health`, `points`, `causes`, `notes`.
+/// Whether measured times are healthy, and if not, why: `verdict` as the command prints it, `health` (what
+/// the times look like), `points`, `causes`, `notes`.
 #[pyfunction]
 #[pyo3(signature = (collective, sizes, times, **with_))]
 pub fn compare(
@@ -178,7 +179,13 @@ pub fn compare(
                     })
                 })
                 .collect();
-            json!({ "health": v.health, "points": points, "causes": causes, "notes": v.notes })
+            json!({
+                "verdict": v.ruling,
+                "health": v.health,
+                "points": points,
+                "causes": causes,
+                "notes": v.notes,
+            })
         }),
     )
 }

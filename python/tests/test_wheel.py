@@ -57,7 +57,10 @@ def test_every_function_of_the_facade_answers():
     assert collcost.choose("allreduce", 64 << 20, on="dgx-h100", n=8)["name"] == "NVLS/Simple"
     assert collcost.explain("allreduce", "1MiB", "ring", on="dgx-h100", n=8)["schema"] == "collcost/explain/1"
     slow = collcost.compare("allreduce", [1 << 30], [50e-3], on="dgx-h100", n=8)
-    assert slow["health"] == "slow" and len(slow["points"]) == 1, slow
+    assert (slow["verdict"], slow["health"], len(slow["points"])) == ("ill", "slow", 1), slow
+    # One small size shows no fault and proves no health: the command ends with 3.
+    vague = collcost.compare("allreduce", [4096], [25e-6], on="dgx-h100", n=8)
+    assert (vague["verdict"], vague["health"]) == ("cannot tell", "healthy"), vague
     assert len(collcost.crossover("allreduce", **on)["runs"]) > 1
     assert len(collcost.bucket([4 << 20] * 20, "ddp", **on)["buckets"]) > 1
     with tempfile.TemporaryDirectory() as folder:

@@ -26,8 +26,10 @@ pub struct Check {
     pub at_risk: usize,
     /// Whether those count as failing.
     pub strict: bool,
-    /// The number that fail, without those that are waived.
+    /// The number that fail, without those that are waived or only warn.
     pub failed: usize,
+    /// The number that fail only as a warning or a note: the check passes.
+    pub warned: usize,
     /// The number that fail and are waived.
     pub waived: usize,
     /// Faults in the files.
@@ -52,7 +54,8 @@ pub struct BudgetView {
     pub standing: Standing,
     /// The kind of limit, such as `max_time`; absent if an update is to write it.
     pub kind: Option<&'static str>,
-    /// The limit, in its base unit.
+    /// The limit, in its base unit; absent if there is none yet, or if logs were judged by more than
+    /// the time of one size.
     pub limit: Option<f64>,
     /// The present value, in the same unit.
     pub value: f64,
@@ -176,6 +179,9 @@ pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
     };
     let budgets: Vec<BudgetView> = pairs.map(one).collect();
     let waived = budgets.iter().filter(|b| b.waived).count();
+    let only_warns =
+        |b: &&BudgetView| b.standing == Standing::Fails && !b.waived && b.counts != Level::Error;
+    let warned = budgets.iter().filter(only_warns).count();
     let count = |standing| budgets.iter().filter(|b| b.standing == standing).count();
     Check {
         schema: "collcost/check/1",
@@ -183,7 +189,8 @@ pub fn check(file: &str, checked: &Checked, strict: bool) -> Check {
         strict,
         held: count(Standing::Holds),
         at_risk: count(Standing::AtRisk),
-        failed: count(Standing::Fails) - waived,
+        failed: count(Standing::Fails) - waived - warned,
+        warned,
         waived,
         budgets,
         faults: checked.faults.iter().map(fault).collect(),
@@ -218,6 +225,7 @@ fn view(budget: &Budget, outcome: &Outcome, today: Option<Date>) -> BudgetView {
         Subject::Call(call) => (Some(call.collective), None),
         Subject::Step(step) => (None, Some(step.name.clone())),
         Subject::Job(job) => (None, Some(job.from.clone())),
+        Subject::Served(served) => (None, Some(served.from.clone())),
     };
     BudgetView {
         name: budget.name.clone(),
@@ -257,6 +265,21 @@ fn view(budget: &Budget, outcome: &Outcome, today: Option<Date>) -> BudgetView {
     }
 }
 
+/// A number in the terms of a limit.
+pub(super) fn shown(limit: Option<&Limit>, number: Number) -> String {
+    match (limit, number) {
+        (Some(Limit::MaxBoundRatio(_)), Number::Ratio(r)) => format!("{r:.2} times the bound"),
+        (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => {
+            format!("{:.1} % above the best", 100.0 * r.0)
+        }
+        (Some(Limit::MaxExposed(Exposed::Part(_))), Number::Ratio(r)) => {
+            format!("{:.1} % of the step", 100.0 * r.0)
+        }
+        (Some(Limit::Within(within)), Number::Ratio(r)) => format!("{r:.3} times {}", within.of),
+        (_, number) => number.to_string(),
+    }
+}
+
 /// `all-reduce of 1 GiB on 64 ranks of dgx-h100 by ring: 9.1 ms, limit 5 ms (max_time), written when 4.6 ms was
 /// expected`.
 fn message(budget: &Budget, outcome: &Outcome) -> String {
@@ -268,23 +291,15 @@ fn message(budget: &Budget, outcome: &Outcome) -> String {
             let (name, ranks) = (call.collective.name(), outcome.ranks);
             format!("{name}{size} on {ranks} ranks of {machine} by {}", outcome.by)
         }
-        Subject::Step(_) | Subject::Job(_) => {
+        Subject::Step(_) | Subject::Job(_) | Subject::Served(_) => {
             format!("{} on {} ranks of {machine}", outcome.by, outcome.ranks)
         }
     };
-    let of = |n: Number| match (&budget.limit, n) {
-        (Some(Limit::MaxBoundRatio(_)), Number::Ratio(r)) => format!("{r:.2} times the bound"),
-        (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => {
-            format!("{:.1} % above the best", 100.0 * r.0)
-        }
-        (Some(Limit::MaxExposed(Exposed::Part(_))), Number::Ratio(r)) => {
-            format!("{:.1} % of the step", 100.0 * r.0)
-        }
-        (Some(Limit::Within(within)), Number::Ratio(r)) => format!("{r:.3} times {}", within.of),
-        (_, n) => n.to_string(),
-    };
+    let of = |n: Number| shown(budget.limit.as_ref(), n);
     let limit = match (&budget.limit, outcome.limit) {
         (Some(limit), Some(number)) => format!(", limit {} ({})", of(number), limit.key()),
+        // A log whose verdict rests on more than the time of one size.
+        (Some(limit @ Limit::Measured(_)), None) => format!(" ({})", limit.key()),
         _ => ", no limit".to_owned(),
     };
     let was = budget.expected.as_ref();

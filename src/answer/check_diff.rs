@@ -1,14 +1,16 @@
-//! Budgets of two versions side by side: what changed, by how much, and which settings were
-//! changed.
+//! Budgets of two versions side by side: what changed, by how much, which settings were changed, and
+//! whether the budget itself was: its limit, severity or waiver.
 
 use serde::Serialize;
 
-use super::check::{FaultView, fault};
+use super::check::{FaultView, fault, shown};
 use crate::base::collective::Collective;
 use crate::base::order::falling;
 use crate::base::quantity::{Ratio, Seconds};
 use crate::machine::what_if::Figure;
-use crate::plan::check::{Budget, Checked, Level, Outcome, Standing, Subject, counts, is_waived};
+use crate::plan::check::{
+    At, Budget, Checked, Level, Limit, Outcome, Standing, Subject, counts, is_waived,
+};
 use crate::plan::table::MachineEntry;
 
 /// Two versions of budgets.
@@ -37,7 +39,7 @@ pub struct BudgetDiff {
     pub name: String,
     /// `seconds`, `bytes_per_second`, `ratio` or `bytes`.
     pub unit: &'static str,
-    /// The value before; absent if the budget is new.
+    /// The value before; absent if the budget is new, or if its limit was of another unit.
     pub old: Option<f64>,
     /// The value now; absent if the budget was removed.
     pub new: Option<f64>,
@@ -53,6 +55,8 @@ pub struct BudgetDiff {
     pub waived: bool,
     /// Keys and parameters that were changed: `tp 4 to 8`.
     pub changed: Vec<String>,
+    /// What was changed of the budget itself, its limit, severity and waiver: `max_time 9 ms to 90 ms`.
+    pub gate: Vec<String>,
     /// Parts of the step that changed, the largest first: `tp +0.48 s`.
     pub parts: Vec<String>,
 }
@@ -71,34 +75,44 @@ impl BudgetDiff {
         (old != 0.0).then(|| Ratio(new / old - 1.0))
     }
 
-    /// Whether it is new or removed, its value changed, or its inputs did.
+    /// Whether it is new or removed, its value changed, its inputs did, or the budget itself did.
     #[must_use]
     pub fn is_moved(&self) -> bool {
+        self.is_other_value() || !self.changed.is_empty() || !self.gate.is_empty()
+    }
+
+    /// Whether it is new or removed, or its value changed.
+    #[must_use]
+    pub fn is_other_value(&self) -> bool {
         /// Smaller changes do not count.
         const NOTHING: f64 = 5e-4;
         match self.change() {
-            Some(change) => change.0.abs() > NOTHING || !self.changed.is_empty(),
+            Some(change) => change.0.abs() > NOTHING,
             None => self.old != self.new,
         }
     }
 
-    /// The reason: what was changed, and which parts changed with it.
+    /// The reason: what was changed of the budget and of its inputs, and which parts changed with it.
     #[must_use]
     pub fn why(&self) -> String {
-        let words: Vec<String> = [self.changed.join("; "), self.parts.join(", ")]
+        let changed: Vec<&str> =
+            self.gate.iter().chain(&self.changed).map(String::as_str).collect();
+        let words: Vec<String> = [changed.join("; "), self.parts.join(", ")]
             .into_iter()
             .filter(|words| !words.is_empty())
             .collect();
         words.join(": ")
     }
 
-    /// `before 6.21 s, +10.1 %: tp 4 to 8`; absent if nothing changed.
+    /// `before 6.21 s, +10.1 %: tp 4 to 8`; absent if nothing changed, or if it is new.
     #[must_use]
     pub fn moved(&self) -> Option<String> {
-        let (change, before) = (self.change()?, self.old_text.as_ref()?);
+        let before =
+            self.old_text.as_ref().filter(|_| self.is_moved() && self.new_text.is_some())?;
+        let change = self.change().map_or(String::new(), |c| format!(", {:+.1} %", 100.0 * c.0));
         let why = self.why();
         let why = if why.is_empty() { why } else { format!(": {why}") };
-        self.is_moved().then(|| format!("before {before}, {:+.1} %{why}", 100.0 * change.0))
+        Some(format!("before {before}{change}{why}"))
     }
 }
 
@@ -134,21 +148,17 @@ pub fn check_diff(against: &str, old: &Checked, new: &Checked, strict: bool) -> 
 }
 
 fn pair(old: Option<&(Budget, Outcome)>, new: Option<&(Budget, Outcome)>) -> BudgetDiff {
-    let value = |one: Option<&(Budget, Outcome)>| one.map(|(_, o)| o.value.base().0);
-    let text = |one: Option<&(Budget, Outcome)>| one.map(|(_, o)| o.value.to_string());
     let (name, unit) =
         new.or(old).map_or((String::new(), ""), |(b, o)| (b.name.clone(), o.value.unit()));
-    let (mut changed, mut parts) = (Vec::new(), Vec::new());
+    // Seconds are no change of bytes per second.
+    let value = |one: Option<&(Budget, Outcome)>| {
+        one.filter(|(_, o)| o.value.unit() == unit).map(|(_, o)| o.value.base().0)
+    };
+    let text = |one: Option<&(Budget, Outcome)>| one.map(|(_, o)| o.value.to_string());
+    let (mut changed, mut gate, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     if let (Some(old), Some(new)) = (old, new) {
-        let (before, now) = (facts(&old.0), facts(&new.0));
-        for (key, value) in &now {
-            let was = before.iter().find(|(k, _)| k == key).map_or("nothing", |(_, v)| v);
-            if was != value {
-                changed.push(format!("{key} {was} to {value}"));
-            }
-        }
-        let gone = before.iter().filter(|(key, _)| now.iter().all(|(k, _)| k != key));
-        changed.extend(gone.map(|(key, value)| format!("{key} {value} to nothing")));
+        changed = differences(&facts(&old.0), &facts(&new.0));
+        gate = differences(&rules(old), &rules(new));
         parts = moved_parts(&old.1, &new.1);
     }
     BudgetDiff {
@@ -162,8 +172,23 @@ fn pair(old: Option<&(Budget, Outcome)>, new: Option<&(Budget, Outcome)>) -> Bud
         counts: None,
         waived: false,
         changed,
+        gate,
         parts,
     }
+}
+
+/// Keys with the values before and now: `tp 4 to 8`.
+fn differences(before: &[(String, String)], now: &[(String, String)]) -> Vec<String> {
+    let mut changed = Vec::new();
+    for (key, value) in now {
+        let was = before.iter().find(|(k, _)| k == key).map_or("nothing", |(_, v)| v);
+        if was != value {
+            changed.push(format!("{key} {was} to {value}"));
+        }
+    }
+    let gone = before.iter().filter(|(key, _)| now.iter().all(|(k, _)| k != key));
+    changed.extend(gone.map(|(key, value)| format!("{key} {value} to nothing")));
+    changed
 }
 
 /// The parts of a step that changed by more than a hundredth of it.
@@ -182,6 +207,27 @@ fn moved_parts(old: &Outcome, new: &Outcome) -> Vec<String> {
     falling(&mut moved, |a| a.1.abs());
     let sign = |by: f64| if by < 0.0 { "-" } else { "+" };
     moved.iter().map(|(what, by)| format!("{what} {}{}", sign(*by), Seconds(by.abs()))).collect()
+}
+
+/// What decides whether the value of a budget fails the check: its limit, its severity, its waiver.
+fn rules((budget, outcome): &(Budget, Outcome)) -> Vec<(String, String)> {
+    let mut rules: Vec<(&str, String)> = Vec::new();
+    if let Some(limit) = &budget.limit {
+        let value = match limit {
+            // The limit of logs is the machine's.
+            Limit::Measured(patterns) => Some(patterns.join(", ")),
+            _ => outcome.limit.map(|number| shown(Some(limit), number)),
+        };
+        rules.extend(value.map(|value| (limit.key(), value)));
+    }
+    rules.push(("at", budget.at.map_or("whole band", At::word).to_owned()));
+    rules.push(("level", budget.policy.level.word().to_owned()));
+    rules.push(("at_risk", budget.policy.at_risk.word().to_owned()));
+    if let Some(waiver) = &budget.waiver {
+        let most = waiver.up_to.map_or(String::new(), |m| format!(", up to {:.0} %", 100.0 * m.0));
+        rules.push(("waiver", format!("until {}{most} ({})", waiver.until, waiver.reason)));
+    }
+    rules.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// The inputs of a budget's value.
@@ -210,6 +256,10 @@ fn facts(budget: &Budget) -> Vec<(String, String)> {
             facts.extend(figures(&step.machine, Collective::AllReduce));
         }
         Subject::Job(subject) => {
+            facts.extend(subject.facts());
+            facts.extend(figures(subject.machine(), Collective::AllReduce));
+        }
+        Subject::Served(subject) => {
             facts.extend(subject.facts());
             facts.extend(figures(subject.machine(), Collective::AllReduce));
         }

@@ -98,7 +98,7 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         handoff_bytes: served.handoff,
         handoff_s: served.handing,
         capacity_bytes: serve.device.memory_gb * 1e9,
-        fits: served.tokens >= f64::from(serve.context),
+        fits: serve.fits(served),
         sequences: served.sequences,
         context: serve.context,
         decode: phase(served.decode),

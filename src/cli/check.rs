@@ -17,7 +17,7 @@ use collcost::answer::check::Check;
 use collcost::answer::check_diff::CheckDiff;
 use collcost::base::error::{Error, Result, did_you_mean};
 use collcost::base::format::Format;
-use collcost::base::quantity::Ratio;
+use collcost::base::quantity::{Percent, Ratio};
 use collcost::machine::profile::Date;
 use collcost::plan::check::{At as Point, Checked, Gate, Options, check, thresholds, update};
 use collcost::view::Look;
@@ -90,6 +90,7 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let format = self.format.get()?;
         let writes = self.writes()?;
+        let margin = margin(&self.margin)?;
         if self.update && self.file == "-" {
             return Err(Error::input("standard input cannot be updated")
                 .at("check - --update")
@@ -122,7 +123,7 @@ impl Args {
             return self.thresholds(gate, &checked, out);
         }
         if self.update && checked.faults.is_empty() {
-            let changed = self.update(&checked)?;
+            let changed = update_files(&checked, margin)?;
             let after = check(&Here, &self.file, &Options { updating: false, ..options });
             report = answer::check::check(&self.file, &after, self.strict);
             match changed {
@@ -172,22 +173,6 @@ impl Args {
         Ok(all)
     }
 
-    fn update(&self, checked: &Checked) -> Result<usize> {
-        let margin = margin(&self.margin)?;
-        let mut texts: Vec<(String, String)> = Vec::new();
-        for budget in &checked.budgets {
-            if !texts.iter().any(|(file, _)| *file == budget.file) {
-                let text = input::text_at(&budget.file, &budget.file)?;
-                texts.push((budget.file.clone(), text));
-            }
-        }
-        let edited = update(checked, &texts, margin);
-        for one in &edited {
-            write_whole("--update", Path::new(&one.file), &one.text)?;
-        }
-        Ok(edited.iter().map(|e| e.changed).sum())
-    }
-
     fn thresholds(
         &self,
         gate: &str,
@@ -233,17 +218,29 @@ fn known(id: &str) -> Result<Format> {
     })
 }
 
-fn margin(text: &str) -> Result<Ratio> {
-    let (number, scale) = match text.trim().strip_suffix('%') {
-        Some(number) => (number, 0.01),
-        None => (text, 1.0),
-    };
-    match number.trim().parse::<f64>() {
-        Ok(x) if (0.0..=10.0).contains(&(x * scale)) => Ok(Ratio(x * scale)),
-        _ => Err(Error::input(format!("`{text}` is not a margin"))
-            .at(format!("--margin {text}"))
-            .help("write 10%, or 0.1")),
+/// Writes limits into the files of `checked`; the number of limits that changed.
+fn update_files(checked: &Checked, margin: Ratio) -> Result<usize> {
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for budget in &checked.budgets {
+        if !texts.iter().any(|(file, _)| *file == budget.file) {
+            let text = input::text_at(&budget.file, &budget.file)?;
+            texts.push((budget.file.clone(), text));
+        }
     }
+    let edited = update(checked, &texts, margin);
+    for one in &edited {
+        write_whole("--update", Path::new(&one.file), &one.text)?;
+    }
+    Ok(edited.iter().map(|e| e.changed).sum())
+}
+
+fn margin(text: &str) -> Result<Ratio> {
+    let place = |e: Error| e.at(format!("--margin {text}"));
+    let Percent(part) = text.parse().map_err(place)?;
+    if part > 10.0 {
+        return Err(place(Error::input("the margin is above 1000 %").help("write 10%, or 0.1")));
+    }
+    Ok(Ratio(part))
 }
 
 /// A summary belongs to a whole job, whose other steps write to the same file.

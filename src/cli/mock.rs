@@ -7,7 +7,7 @@ use super::Stop;
 use super::flags::{MachineFlags, OnFlags, ParamFlags, RankFlags, count, size, value, whole};
 use super::output;
 use collcost::base::error::{Error, Result};
-use collcost::base::quantity::{Bytes, Ratio};
+use collcost::base::quantity::{Bytes, Percent, Ratio};
 use collcost::machine::sample::DataType;
 use collcost::measure::mock::{Ask, Fault, OPERATIONS, Program, Sizes, Step, mock};
 use collcost::model::algorithm::Registry;
@@ -219,12 +219,8 @@ impl Args {
 
 /// `3%` or `0.03`.
 fn noise(text: &str) -> Result<Ratio> {
-    let (number, scale) = match text.trim().strip_suffix('%') {
-        Some(percent) => (percent, 100.0),
-        None => (text.trim(), 1.0),
-    };
-    match number.trim().parse::<f64>() {
-        Ok(x) if (0.0..=0.5).contains(&(x / scale)) => Ok(Ratio(x / scale)),
+    match text.parse() {
+        Ok(Percent(part)) if part <= 0.5 => Ok(Ratio(part)),
         _ => Err(Error::input(format!("`{text}` is not a noise from 0 to 50 %"))
             .at(format!("--noise {text}"))
             .help("write it as 3% or 0.03")),

@@ -32,7 +32,7 @@ pub fn check_diff(report: &CheckDiff) -> Page {
             page.line(format!("  {}", place(fault)));
         }
     }
-    page.record(report, "budgets", &["name", "unit", "old", "new", "standing", "changed"]);
+    page.record(report, "budgets", &["name", "unit", "old", "new", "standing", "changed", "gate"]);
     page
 }
 
@@ -116,17 +116,22 @@ fn headline(report: &CheckDiff) -> String {
         (_, faults @ 1..) => format!("the files have {faults} faults"),
         (n, _) => format!("{n} of {} fail", report.budgets.len()),
     };
-    let most = moved.iter().filter(|d| d.change().is_some()).max_by(|a, b| {
-        let size = |d: &BudgetDiff| d.change().map_or(0.0, |c| c.0.abs());
-        size(a).total_cmp(&size(b))
-    });
+    let most =
+        moved.iter().filter(|d| d.change().is_some() && d.is_other_value()).max_by(|a, b| {
+            let size = |d: &BudgetDiff| d.change().map_or(0.0, |c| c.0.abs());
+            size(a).total_cmp(&size(b))
+        });
     let most = most.map_or(String::new(), |one| {
         let text = |t: &Option<String>| t.clone().unwrap_or_default();
         let (before, now) = (text(&one.old_text), text(&one.new_text));
         format!("; largest change: {} {before} to {now}, {} %", one.name, change(one))
     });
+    let gates = match moved.iter().filter(|d| !d.gate.is_empty()).count() {
+        0 => String::new(),
+        gates => format!(" ({gates} in limit, severity or waiver)"),
+    };
     format!(
-        "budgets against {}: {} of {} changed, {failed}{most}",
+        "budgets against {}: {} of {} changed{gates}, {failed}{most}",
         report.against,
         moved.len(),
         report.budgets.len()
@@ -138,7 +143,7 @@ fn place(fault: &FaultView) -> String {
 }
 
 fn change(one: &BudgetDiff) -> String {
-    match (one.change(), one.old, one.new) {
+    match (one.change(), &one.old_text, &one.new_text) {
         (Some(change), ..) => format!("{:+.1}", 100.0 * change.0),
         (None, None, _) => "new".to_owned(),
         (None, _, None) => "gone".to_owned(),

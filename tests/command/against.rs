@@ -170,6 +170,73 @@ fn each_format_is_read_by_a_parser_of_others_and_says_the_same() {
     }
 }
 
+/// A pull request that loosens its own gate changes no expected time, and is named all the same.
+#[test]
+fn a_gate_that_is_loosened_is_named_with_both_values() {
+    let held = tempfile::tempdir().unwrap();
+    let folder = held.path();
+    let budget = |name: &str, more: &str| {
+        format!(
+            "[[budget]]\nname = \"{name}\"\ncollective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\n\
+             profile = \"dgx-h100\"\n{more}\n"
+        )
+    };
+    let [limit, tight, rate] =
+        ["max_time = \"9ms\"", "max_time = \"6ms\"", "min_busbw = \"9GB/s\""];
+    let waiver = "[[waive]]\nbudget = \"waived\"\nuntil = 2026-12-31\nreason = \"cables\"\n";
+    let old = [
+        budget("limit", limit),
+        budget("level", tight),
+        budget("point", limit),
+        budget("waived", tight),
+        budget("kind", limit),
+        budget("same", limit),
+    ];
+    let new = [
+        budget("limit", "max_time = \"90ms\""),
+        budget("level", &format!("{tight}\nlevel = \"warning\"\nat_risk = \"holds\"")),
+        budget("point", &format!("{limit}\nat = \"low\"")),
+        budget("waived", tight) + waiver,
+        budget("kind", rate),
+        budget("same", limit),
+    ];
+    fs::write(folder.join("old.toml"), old.concat()).unwrap();
+    fs::write(folder.join("new.toml"), new.concat()).unwrap();
+    let words = ["check", "new.toml", "--against", "old.toml", "--today", "2026-06-01"];
+    let said = |format: &str| {
+        let output = collcost(folder, &[&words[..], &["--format", format]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let gates = [
+        "max_time 9 ms to 90 ms",
+        "level error to warning; at_risk warns to holds",
+        "at whole band to low",
+        "waiver nothing to until 2026-12-31 (cables)",
+        "min_busbw nothing to 9 GB/s; max_time 9 ms to nothing",
+    ];
+    for format in ["text", "markdown", "csv", "github"] {
+        let said = said(format);
+        for gate in gates.iter().flat_map(|gate| gate.split("; ")) {
+            assert!(said.contains(gate), "{format}: {gate}: {said}");
+        }
+    }
+    let headline = "5 of 6 changed (5 in limit, severity or waiver), none fails";
+    assert!(said("text").contains(headline), "{}", said("text"));
+    let report = json(said("json").as_bytes());
+    let found: Vec<String> = report["budgets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|b| {
+            let gate = b["gate"].as_array().unwrap().iter().map(|g| g.as_str().unwrap());
+            gate.collect::<Vec<_>>().join("; ")
+        })
+        .collect();
+    assert_eq!(found[..5], gates);
+    assert_eq!(found[5], "");
+}
+
 /// The published schema, from github.com/oasis-tcs/sarif-spec.
 fn sarif_schema() -> Value {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sarif-2.1.0.schema.json.gz");

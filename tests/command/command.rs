@@ -564,10 +564,31 @@ fn budgets_come_from_standard_input_too() {
                   size = \"1GiB\"\nprofile = \"dgx-h100\"\nmax_time = \"60ms\"\n";
     let (code, said) = asked("check -", budget);
     assert!(code == Some(0) && said.contains("gradients"), "{code:?} {said}");
-    assert_eq!(asked("check -", &budget.replace("60ms", "60us")).0, Some(1));
+    let short = budget.replace("60ms", "60us");
+    let (code, said) = asked("check -", &short);
+    assert!(code == Some(1) && said.contains("\n1 of 1 budgets fail\n"), "{code:?} {said}");
+    // What the last line says is what the exit code says.
+    let warned = format!("{short}level = \"warning\"\n");
+    let (code, said) = asked("check -", &warned);
+    let line = "\n1 of 1 budgets fail only as a warning\n";
+    assert!(code == Some(0) && said.contains(line), "{code:?} {said}");
+    let (_, said) = asked("check - --format summary", &warned);
+    assert!(said.starts_with("### Collective budgets: 0 hold, 1 only warn, 0 fail\n"), "{said}");
+    let risk = budget.replace("60ms", "7ms");
+    let line = "the budget is at risk: its limit is inside the band";
+    for (flags, code, end) in [("", 0, "\n"), (" --strict", 1, ", which fails the check\n")] {
+        let (found, said) = asked(&format!("check -{flags}"), &risk);
+        assert!(found == Some(code) && said.contains(&format!("{line}{end}")), "{found:?} {said}");
+    }
     let (code, said) = asked("check -", "[[budget]]\n");
     assert!(code == Some(2) && said.contains("-:1"), "{code:?} {said}");
     assert!(refusal("check - --update").contains("cannot be updated"));
+    // Before the file is read: 10 is neither taken for 10 % nor for 1000 %.
+    let said = refusal("check gone.toml --update --margin 10");
+    assert!(
+        said.contains("may mean 10 % or 1000 %") && said.contains("write 10%, or 0.1"),
+        "{said}"
+    );
 }
 
 #[cfg(unix)]

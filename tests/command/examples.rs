@@ -21,9 +21,23 @@ mod plan_a_training_step;
 #[test]
 fn budgets_are_held_from_a_program() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/budgets");
-    let held = embed_in_ci::budgets(&format!("{folder}/collcost.toml")).map(|c| c.outcomes.len());
-    assert_eq!(held, Ok(5));
-    let faults = embed_in_ci::budgets(&format!("{folder}/wrong.toml")).err().unwrap();
+    let budgets = |name: &str, day: &str| {
+        embed_in_ci::budgets(&format!("{folder}/{name}"), Some(day.parse().unwrap()))
+    };
+    let held = |name: &str, day: &str| budgets(name, day).map(|report| report.held);
+    assert_eq!(held("collcost.toml", "2026-06-01"), Ok(5));
+    // Two of six are waived until the end of the year; one only warns, whatever it does.
+    assert_eq!(held("review.toml", "2026-12-31"), Ok(4));
+    let late = held("review.toml", "2027-01-01").unwrap_err();
+    assert_eq!(late.lines().filter(|line| line.contains("its waiver ended")).count(), 2, "{late}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("warns.toml");
+    let budget = "[[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nn = 64\nsize = \"1GiB\"\n\
+                  profile = \"dgx-h100\"\nmax_time = \"1ms\"\nlevel = \"warning\"\n";
+    std::fs::write(&file, budget).unwrap();
+    let warns = embed_in_ci::budgets(file.to_str().unwrap(), None).unwrap();
+    assert_eq!((warns.held, warns.failed, warns.warned), (0, 0, 1));
+    let faults = budgets("wrong.toml", "2026-06-01").err().unwrap();
     assert!(faults.contains("wrong.toml:5:1: unknown key `collectiv`"), "{faults}");
 }
 

@@ -130,6 +130,25 @@ fn every_link_and_anchor_resolves() {
     assert!(wrong.is_empty(), "links that lead nowhere, or out of the book:\n{}", wrong.join("\n"));
 }
 
+/// A command that is pasted into a shell is the command that the test runs.
+#[test]
+fn a_shell_reads_the_commands_as_they_stand() {
+    let all = ["docs", "tests/cmd"].into_iter().flat_map(pages).chain([root().join("README.md")]);
+    let mut wrong = Vec::new();
+    for page in all {
+        let text = read(&page);
+        for line in text.lines().filter_map(|line| line.strip_prefix("$ collcost ")) {
+            // What stands between quotes is one word for a shell, and `$` is read there, too.
+            let quoted = |quote: char| line.split(quote).step_by(2).collect::<String>();
+            let plain = if line.contains('\'') { quoted('\'') } else { quoted('"') };
+            if plain.contains(|c| ";&|<>()*?[]{}`$#!~".contains(c)) {
+                wrong.push(format!("{}: {line}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "put these between quotes:\n{}", wrong.join("\n"));
+}
+
 /// What the README says of NCCL's and PyTorch's estimates is what the page about errors measured.
 #[test]
 fn the_readme_states_the_errors_of_the_page() {

@@ -6,6 +6,7 @@
 
 mod exact;
 mod parse;
+mod percent;
 
 use std::fmt;
 use std::iter::Sum;
@@ -17,6 +18,7 @@ use crate::base::error::{Error, Result};
 use crate::base::order::sorted;
 pub use exact::{Rate, decimal, nearest};
 use parse::{Unit, scan};
+pub use percent::Percent;
 
 /// A whole number of bytes, as a user gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

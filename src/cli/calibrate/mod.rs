@@ -23,7 +23,7 @@ use crate::cli::profiles::today;
 use crate::cli::progress::{Bar, Show};
 use collcost::answer::calibrate as report;
 use collcost::base::error::{Error, Result};
-use collcost::base::quantity::{Bytes, Ratio, Seconds};
+use collcost::base::quantity::{Bytes, Percent, Ratio, Seconds};
 use collcost::machine::sample::{Header, LaunchRecord, Op, Record, Samples};
 use collcost::measure::fit::{Gate, Verdict};
 use collcost::model::algorithm::Registry;
@@ -285,11 +285,8 @@ impl Args {
     /// `2%` or `0.02`.
     fn precision(&self) -> Result<Ratio> {
         let text = self.precision.trim();
-        let part = match text.strip_suffix('%') {
-            Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-            None => text.parse(),
-        };
-        part.ok().filter(|part| (1e-4..=1.0).contains(part)).map(Ratio).ok_or_else(|| {
+        let part = text.parse().map(|Percent(part)| part).ok();
+        part.filter(|part| (1e-4..=1.0).contains(part)).map(Ratio).ok_or_else(|| {
             Error::input(format!("`{text}` is not between 0.01 % and 100 %"))
                 .at(format!("--precision {text}"))
                 .help("write 2%")

@@ -71,14 +71,19 @@ impl Point {
         (self.expected.high.0 / self.expected.time.0).ln()
     }
 
-    /// Whether fewer than one in ten runs of healthy machines of the kind take as long. The band of a
+    /// Fewer than one in ten runs of healthy machines of the kind take longer than this. The band of a
     /// machine's own runs is their noise, which one size of ten leaves without a fault.
-    fn is_late(&self) -> bool {
-        let high = self.slow_end().max(self.doubt);
+    #[must_use]
+    pub fn late(&self) -> Seconds {
         match self.expected.basis {
-            Basis::Measured => self.measured > self.limit(),
-            _ => self.error() > high,
+            Basis::Measured => self.limit(),
+            _ => self.expected.time * Ratio(self.slow_end().max(self.doubt).exp()),
         }
+    }
+
+    /// Whether it took longer than that.
+    fn is_late(&self) -> bool {
+        self.measured > self.late()
     }
 
     /// ln of the ratio.

@@ -43,7 +43,7 @@ use crate::machine::profile::Date;
 use crate::machine::query::Layout;
 use crate::model::algorithm::Registry;
 use crate::plan::Step;
-use crate::plan::job::Job;
+use crate::plan::job::{Job, Serve};
 use crate::plan::table::{
     Faults, MachineEntry, Machines, documents, in_order, layer, settings, texts,
 };
@@ -69,7 +69,9 @@ pub enum Limit {
     MaxRegret(Ratio),
     /// Logs whose times must be within the expected band.
     Measured(Vec<String>),
-    /// The most memory of a job's fullest rank.
+    /// The most time of a server's prefill.
+    MaxPrefill(Seconds),
+    /// The most memory of the fullest rank of a job or server.
     MaxMemory(Bytes),
     /// The most exposed time of a step's collectives.
     MaxExposed(Exposed),
@@ -105,6 +107,7 @@ impl Limit {
             Self::MaxBoundRatio(_) => "max_bound_ratio",
             Self::MaxRegret(_) => "max_regret",
             Self::Measured(_) => "measured",
+            Self::MaxPrefill(_) => "max_prefill",
             Self::MaxMemory(_) => "max_memory",
             Self::MaxExposed(_) => "max_exposed",
             Self::Within(_) => "within",
@@ -121,6 +124,8 @@ pub enum Subject {
     Step(Box<Step>),
     /// A job of a configuration.
     Job(Box<JobSubject>),
+    /// A model that a server of such arguments serves.
+    Served(Box<ServedSubject>),
 }
 
 /// A job of a configuration.
@@ -129,6 +134,14 @@ pub struct JobSubject {
     /// The files.
     pub from: String,
     pub(crate) job: Job,
+}
+
+/// A served model.
+#[derive(Clone)]
+pub struct ServedSubject {
+    /// The files.
+    pub from: String,
+    pub(crate) serve: Serve,
 }
 
 /// One collective on a machine.
@@ -189,6 +202,20 @@ impl JobSubject {
     #[must_use]
     pub fn machine(&self) -> &MachineEntry {
         &self.job.machine
+    }
+}
+
+impl ServedSubject {
+    /// Its keys with their values.
+    #[must_use]
+    pub fn facts(&self) -> Vec<(String, String)> {
+        self.serve.facts()
+    }
+
+    /// Its links.
+    #[must_use]
+    pub fn machine(&self) -> &MachineEntry {
+        &self.serve.machine
     }
 }
 

@@ -11,8 +11,8 @@ use crate::cost::rank::{candidates, fastest};
 use crate::machine::query::Query;
 use crate::measure::expect::{Expectation, Expecting, Rules, Runs};
 use crate::model::algorithm::Registry;
-use crate::plan::job::{Job, MEMORY_BAND, Wires, estimate, memory};
-use crate::plan::table::Faults;
+use crate::plan::job::{Job, MEMORY_BAND, Serve, Wires, estimate, memory};
+use crate::plan::table::{Faults, MachineEntry};
 use crate::plan::{Tweak, price};
 
 /// The result of one budget.
@@ -77,6 +77,9 @@ pub(super) fn outcome(
     let at = options.at.or(budget.at);
     let found = match (&budget.subject, &budget.limit) {
         (Subject::Job(subject), limit) => of_job(registry, &subject.job, limit.as_ref(), at),
+        (Subject::Served(subject), limit) => {
+            of_served(registry, &subject.serve, limit.as_ref(), at)
+        }
         (Subject::Step(step), limit) => of_step(registry, step, limit.as_ref(), at),
         (Subject::Call(call), Some(Limit::Measured(patterns))) => {
             measured(registry, files, call, patterns)
@@ -100,8 +103,10 @@ const FAR: f64 = 100.0;
 /// Refuses a budget that can never fail or never hold.
 pub(super) fn useful(budget: &Budget, outcome: Outcome) -> Result<Outcome> {
     let never = |why: String| Err(Error::input(format!("the budget can never fail: {why}")));
-    let measured = matches!(budget.limit, Some(Limit::Measured(_)));
-    if outcome.ranks < 2 && !measured {
+    // A server's GPU computes and reads, too.
+    let alone = matches!(budget.limit, Some(Limit::Measured(_)))
+        || matches!(budget.subject, Subject::Served(_));
+    if outcome.ranks < 2 && !alone {
         return never("one rank sends nothing".to_owned())
             .map_err(|e: Error| e.help("use 2 ranks or more"));
     }
@@ -172,27 +177,8 @@ fn of_job(
 ) -> Result<Outcome> {
     let peak = memory(job);
     let stated = peak.stated(job.stated);
-    let mut outcome = Outcome {
-        standing: Standing::Holds,
-        limit: None,
-        value: Number::Memory(Volume(stated)),
-        worst: Number::Memory(Volume(stated)),
-        band: None,
-        expected: None,
-        used: Ratio(0.0),
-        used_most: Ratio(0.0),
-        time: None,
-        busbw: None,
-        bound_ratio: None,
-        machine: job.machine.said.profile.clone().unwrap_or_default(),
-        given: Vec::new(),
-        is_default: false,
-        ranks: job.degrees.gpus(),
-        size: None,
-        by: format!("job {}", job.name),
-        note: String::new(),
-        parts: Vec::new(),
-    };
+    let (gpus, by) = (job.degrees.gpus(), format!("job {}", job.name));
+    let mut outcome = Outcome::of_memory(Volume(stated), &job.machine, gpus, by);
     if !peak.fits(job) {
         outcome.note = format!("it does not fit into {:.0} GB", job.device.memory_gb);
     }
@@ -212,6 +198,52 @@ fn of_job(
         return Ok(outcome.exposed(*most, Seconds(priced.exposed()), Seconds(priced.step)));
     }
     let times = [priced.low, priced.step, priced.high];
+    Ok(outcome.judged(times.map(|s| Number::Time(Seconds(s))), at))
+}
+
+/// A served model: a step of decode, a prefill, or the memory of a GPU.
+fn of_served(
+    registry: &Registry,
+    serve: &Serve,
+    limit: Option<&Limit>,
+    at: Option<At>,
+) -> Result<Outcome> {
+    let served = serve.priced(&Wires::new(registry, &serve.machine))?;
+    let peak = Volume(serve.peak(&served));
+    let (gpus, by) = (serve.gpus().into(), format!("serving {}", serve.name));
+    let mut outcome = Outcome::of_memory(peak, &serve.machine, gpus, by);
+    outcome.given = serve.machine.machine(Collective::AllReduce)?.given_in_words();
+    if let Some(Limit::MaxMemory(most)) = limit {
+        outcome.limit = Some(Number::Memory(Volume::from(*most)));
+        outcome.note = format!("{} sequences of {} tokens", serve.sequences, serve.context);
+        outcome = outcome.judged([Number::Memory(peak); 3], None);
+        outcome.band = None;
+        return Ok(outcome);
+    }
+    let phase = match limit {
+        Some(Limit::MaxPrefill(most)) => {
+            outcome.limit = Some(Number::Time(*most));
+            outcome.note = format!("prefill, {} tokens", serve.chunk);
+            served.prefill
+        }
+        _ => {
+            if let Some(Limit::MaxTime(most)) = limit {
+                outcome.limit = Some(Number::Time(*most));
+            }
+            outcome.note = format!("decode, one token for {} sequences", served.sequences);
+            served.decode
+        }
+    };
+    if !serve.fits(&served) {
+        outcome.note += &format!("; it does not fit into {:.0} GB", serve.device.memory_gb);
+    }
+    outcome.time = Some(Seconds(phase.time()));
+    outcome.parts = vec![
+        ("memory and kernels", Seconds(phase.busy)),
+        ("collectives", Seconds(phase.messages.time)),
+    ];
+    let messages = phase.messages;
+    let times = [messages.low, messages.time, messages.high].map(|m| phase.busy + m);
     Ok(outcome.judged(times.map(|s| Number::Time(Seconds(s))), at))
 }
 
@@ -275,7 +307,7 @@ fn of_call(
             outcome.limit = Some(Number::Ratio(*most));
             times.map(|time| Number::Ratio(over(time)))
         }
-        Some(limit @ (Limit::MaxMemory(_) | Limit::MaxExposed(_))) => {
+        Some(limit @ (Limit::MaxPrefill(_) | Limit::MaxMemory(_) | Limit::MaxExposed(_))) => {
             let what = format!("a collective has no `{}`", limit.key());
             return Err(Error::input(what).help("write max_time"));
         }
@@ -296,6 +328,31 @@ fn of_call(
 }
 
 impl Outcome {
+    /// The memory of a job or server, not compared yet.
+    fn of_memory(memory: Volume, machine: &MachineEntry, ranks: u64, by: String) -> Self {
+        Self {
+            standing: Standing::Holds,
+            limit: None,
+            value: Number::Memory(memory),
+            worst: Number::Memory(memory),
+            band: None,
+            expected: None,
+            used: Ratio(0.0),
+            used_most: Ratio(0.0),
+            time: None,
+            busbw: None,
+            bound_ratio: None,
+            machine: machine.said.profile.clone().unwrap_or_default(),
+            given: Vec::new(),
+            is_default: false,
+            ranks,
+            size: None,
+            by,
+            note: String::new(),
+            parts: Vec::new(),
+        }
+    }
+
     /// Compares with the most that may be exposed, by the expected value: the ends of a step's band
     /// do not apply to its collectives alone.
     fn exposed(mut self, most: Exposed, exposed: Seconds, step: Seconds) -> Self {

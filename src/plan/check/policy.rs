@@ -18,7 +18,7 @@ use toml::de::DeValue;
 
 use super::{Budget, Outcome, Standing};
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Ratio;
+use crate::base::quantity::{Percent, Ratio};
 use crate::base::text_pos::advice;
 use crate::machine::profile::Date;
 use crate::plan::table::{Fault, Faults, Fields, Layer};
@@ -94,6 +94,18 @@ impl FromStr for AtRisk {
                 Err(Error::input(format!("`{text}` is not a way to treat a limit inside the band"))
                     .help("write holds, warns or fails"))
             }
+        }
+    }
+}
+
+impl AtRisk {
+    /// The word in files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Warns => "warns",
+            Self::Fails => "fails",
         }
     }
 }
@@ -276,6 +288,6 @@ fn waiver(fields: &Fields<'_>) -> Option<Waiver> {
         },
         Some(_) => fields.read::<Date>("until"),
     };
-    let up_to = fields.read::<super::read::Plain>("up_to").map(|p| Ratio(p.0));
+    let up_to = fields.read::<Percent>("up_to").map(|p| Ratio(p.0));
     Some(Waiver { until: until?, reason: reason?, by: fields.text("by"), up_to })
 }

@@ -7,14 +7,18 @@ use std::str::FromStr;
 use toml::de::DeValue;
 
 use super::lists::{One, each};
+use super::measured::collective_of;
 use super::policy::{AtRisk, Level, Policy, waive};
-use super::{At, Budget, CallSubject, Exposed, JobSubject, Limit, Options, Spans, Subject, Within};
+use super::{
+    At, Budget, CallSubject, Exposed, JobSubject, Limit, Options, ServedSubject, Spans, Subject,
+    Within,
+};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::base::quantity::{Bandwidth, Bytes, Percent, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
 use crate::base::text_pos::advice;
-use crate::plan::job::{Draft, Job, beside, drafts};
+use crate::plan::job::{Draft, beside, drafts};
 use crate::plan::table::{Fault, Faults, Fields, Layer, Machines, joined, parameters};
 use crate::plan::{layered, read as read_step};
 
@@ -30,6 +34,7 @@ pub const KEYS: &[&str] = &[
     "gpus",
     "set",
     "max_time",
+    "max_prefill",
     "max_memory",
     "min_busbw",
     "max_bound_ratio",
@@ -44,8 +49,9 @@ pub const KEYS: &[&str] = &[
 ];
 
 /// The keys of limits; a budget has one of them.
-const LIMITS: [&str; 8] = [
+const LIMITS: [&str; 9] = [
     "max_time",
+    "max_prefill",
     "min_busbw",
     "max_bound_ratio",
     "max_regret",
@@ -73,21 +79,20 @@ pub(super) struct From<'a, 'm> {
 /// number of steps grows with the ranks.
 const RANKS: u64 = 1 << 23;
 
-/// A ratio without unit, or a percentage if `percent` allows it: `1.2`, `5%`.
-pub(super) struct Plain(pub f64);
+/// A ratio without unit: `1.2`, or `120%`.
+struct Plain(pub f64);
 
 impl FromStr for Plain {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (number, scale) = match text.trim().strip_suffix('%') {
-            Some(number) => (number, 0.01),
-            None => (text, 1.0),
-        };
-        match number.trim().parse::<f64>() {
-            Ok(x) if x.is_finite() && x >= 0.0 => Ok(Self(x * scale)),
+        if text.contains('%') {
+            return text.parse().map(|Percent(part)| Self(part));
+        }
+        match text.trim().parse::<f64>() {
+            Ok(x) if x.is_finite() && x >= 0.0 => Ok(Self(x)),
             _ => Err(Error::input(format!("`{text}` is not a ratio"))
-                .help("write a number such as 1.5, or 5%")),
+                .help("write a number such as 1.5, or 150%")),
         }
     }
 }
@@ -98,7 +103,7 @@ impl FromStr for Exposed {
 
     fn from_str(text: &str) -> Result<Self> {
         match text.contains('%') {
-            true => text.parse::<Plain>().map(|part| Self::Part(Ratio(part.0))),
+            true => text.parse().map(|Percent(part)| Self::Part(Ratio(part))),
             false => text
                 .parse()
                 .map(Self::Time)
@@ -116,8 +121,8 @@ impl FromStr for Within {
             Error::input(format!("`{text}` does not name another budget"))
                 .help("write within = \"2% of NAME\"")
         })?;
-        let most = most.trim().parse::<Plain>()?;
-        Ok(Self { most: Ratio(most.0), of: of.trim().to_owned() })
+        let Percent(most) = most.parse()?;
+        Ok(Self { most: Ratio(most), of: of.trim().to_owned() })
     }
 }
 
@@ -271,13 +276,15 @@ fn limit(fields: &Fields<'_>, options: Options) -> Option<Limit> {
         }
     }
     let ratio = |key: &str| fields.read::<Plain>(key).map(|p| Ratio(p.0));
+    let percent = |key: &str| fields.read::<Percent>(key).map(|p| Ratio(p.0));
     // All given limits are read, so that their faults are reported too.
     let read = |key: &str| {
         Some(match key {
             "max_time" => Limit::MaxTime(fields.read::<Seconds>("max_time")?),
+            "max_prefill" => Limit::MaxPrefill(fields.read::<Seconds>("max_prefill")?),
             "min_busbw" => Limit::MinBusbw(fields.read::<Bandwidth>("min_busbw")?),
             "max_bound_ratio" => Limit::MaxBoundRatio(ratio("max_bound_ratio")?),
-            "max_regret" => Limit::MaxRegret(ratio("max_regret")?),
+            "max_regret" => Limit::MaxRegret(percent("max_regret")?),
             "max_memory" => Limit::MaxMemory(fields.read::<Bytes>("max_memory")?),
             "max_exposed" => Limit::MaxExposed(fields.read::<Exposed>("max_exposed")?),
             "within" => Limit::Within(fields.read::<Within>("within")?),
@@ -326,23 +333,19 @@ fn of_step<'a>(
     Some(Subject::Step(Box::new(step)))
 }
 
-/// A job of the files that `from` names, under the budget's machine, `gpus` and `set = "tp=4, pp=2"`.
+/// Limits of what trains …
+const OF_JOBS: [&str; 4] = ["max_time", "max_memory", "max_exposed", "within"];
+/// … and of what serves.
+const OF_SERVERS: [&str; 3] = ["max_time", "max_prefill", "max_memory"];
+
+/// A job, or a served model, of the files that `from` names, under the budget's machine, `gpus` and
+/// `set = "tp=4, pp=2"`.
 fn of_job(
     fields: Fields<'_>,
     files: &str,
     limit: Option<&Limit>,
     from: &From<'_, '_>,
 ) -> Option<Subject> {
-    let allowed = |l: &&Limit| {
-        matches!(
-            l,
-            Limit::MaxTime(_) | Limit::MaxMemory(_) | Limit::MaxExposed(_) | Limit::Within(_)
-        )
-    };
-    if let Some(limit) = limit.filter(|l| !allowed(l)) {
-        let help = "write max_time, max_memory, max_exposed or within";
-        fields.fault(limit.key(), format!("a job has no `{}`", limit.key()), help);
-    }
     for key in ["collective", "size", "size_is", "algorithm", "n", "nodes"] {
         if fields.says(key) {
             fields.fault(
@@ -354,7 +357,7 @@ fn of_job(
     }
     let (file, _) = fields.place("from");
     let names: Vec<String> = files.split(',').map(|name| joined(&file, name.trim())).collect();
-    let read = || -> Result<Job> {
+    let read = || -> Result<Subject> {
         let mut typed = Draft::default();
         for key in ["gpus", "profile"] {
             if let Some(value) = fields.text(key) {
@@ -371,28 +374,51 @@ fn of_job(
         let row = drafts(from.machines.files, &names)?.into_iter().next();
         let row = row.ok_or_else(|| Error::input("the files hold no job"))?;
         let memory_only = matches!(limit, Some(Limit::MaxMemory(_)));
-        let typed = beside(from.machines.files, &file, typed)?;
-        typed.over(&row.draft).job(from.machines, memory_only)
-    };
-    match read() {
-        Ok(job) => Some(Subject::Job(Box::new(JobSubject { from: files.to_owned(), job }))),
-        Err(error) => {
-            fields.error("from", &error);
-            None
+        let draft = beside(from.machines.files, &file, typed)?.over(&row.draft);
+        let from_files = files.to_owned();
+        if draft.serves() {
+            let serve = draft.serve(from.machines)?;
+            return Ok(Subject::Served(Box::new(ServedSubject { from: from_files, serve })));
         }
+        let job = draft.job(from.machines, memory_only)?;
+        Ok(Subject::Job(Box::new(JobSubject { from: from_files, job })))
+    };
+    let subject = read().map_err(|error| fields.error("from", &error)).ok();
+    let (what, limits) = match &subject {
+        Some(Subject::Served(_)) => ("server", OF_SERVERS.as_slice()),
+        _ => ("job", OF_JOBS.as_slice()),
+    };
+    if let Some(limit) = limit.filter(|l| !limits.contains(&l.key())) {
+        let help = format!("write {}", one_of(limits));
+        fields.fault(limit.key(), format!("a {what} has no `{}`", limit.key()), help);
+    }
+    subject
+}
+
+/// `a, b or c`.
+fn one_of(words: &[&str]) -> String {
+    match words {
+        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+        _ => words.concat(),
     }
 }
 
 fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Option<Subject> {
     let log = matches!(limit, Some(Limit::Measured(_)));
-    if !fields.has("collective") {
-        fields.fault(
-            "collective",
-            "the budget has no `collective`",
-            "write it, or step = \"NAME\"",
-        );
-    }
-    let collective = fields.read::<Collective>("collective");
+    let machine = from.machines.entry(&fields);
+    let ranks = machine.as_ref().and_then(|m| m.said.layout.ranks).map(Into::into);
+    let collective = match limit {
+        _ if fields.has("collective") => fields.read::<Collective>("collective"),
+        // The log names it.
+        Some(Limit::Measured(patterns)) => collective_of(from.machines.files, patterns, ranks)
+            .map_err(|error| fields.error("measured", &error))
+            .ok(),
+        _ => {
+            let help = "write it, or step = \"NAME\"";
+            fields.fault("collective", "the budget has no `collective`", help);
+            None
+        }
+    };
     let barrier = collective == Some(Collective::Barrier);
     if !fields.has("size") && !log && !barrier && collective.is_some() {
         fields.fault("size", "the budget has no `size`", "write size = \"1GiB\"");
@@ -402,7 +428,6 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
     }
     let size = if barrier { Some(Bytes(0)) } else { fields.read::<Bytes>("size") };
     let counts = fields.read::<SizeIs>("size_is").unwrap_or_default();
-    let machine = from.machines.entry(&fields);
     let (collective, machine) = (collective?, machine?);
     let layout = machine.said.layout;
     // The ranks that follow from nodes are known once the machine is known.

@@ -94,6 +94,11 @@ fn effort(budget: &Budget, outcome: &Outcome) -> Result<Effort> {
         }
         Subject::Step(step) => step.tokens_of_all(),
         Subject::Job(subject) => subject.tokens(),
+        Subject::Served(_) => {
+            return Err(Error::input(format!("`{}` is for a server", budget.name)).help(
+                "compare collectives, steps and jobs: give the server a max_time of its own",
+            ));
+        }
     };
     let note = "GPU-time per token, by expected times of both";
     Ok(Effort { value: time.0 * outcome.ranks as f64 / tokens, what: "step", note })

@@ -86,6 +86,16 @@ impl Standing {
             (false, false) => Self::Fails,
         }
     }
+
+    /// The nearest parts with this standing, for a verdict that rests on more than the two.
+    pub(super) fn nearest(self, better: f64, worse: f64) -> (f64, f64) {
+        const ABOVE: f64 = 1.01;
+        match self {
+            Self::Holds => (better.min(1.0), worse.min(1.0)),
+            Self::AtRisk => (better.min(1.0), worse.max(ABOVE)),
+            Self::Fails => (better.max(ABOVE), worse.max(ABOVE)),
+        }
+    }
 }
 
 /// The point of the band at which a budget is judged, instead of the whole band.
@@ -97,6 +107,18 @@ pub enum At {
     Mid,
     /// At the largest.
     High,
+}
+
+impl At {
+    /// The word in files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Mid => "mid",
+            Self::High => "high",
+        }
+    }
 }
 
 impl std::str::FromStr for At {

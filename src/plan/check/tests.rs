@@ -148,6 +148,50 @@ fn a_log_of_mpi_is_not_compared_with_the_default_machine() {
     );
 }
 
+/// A budget of logs stands as `compare` rules on them, and its figures agree with that.
+#[test]
+fn logs_stand_as_their_verdict() {
+    let judged = |name: &'static str, more: &str| {
+        let path = format!("{}/tests/data/logs/{name}", env!("CARGO_MANIFEST_DIR"));
+        let log: &'static str = Box::leak(std::fs::read_to_string(path).unwrap().into_boxed_str());
+        let text = format!("[[budget]]\nname = \"m\"\nmeasured = \"{name}\"\n{more}\n");
+        let text: &'static str = Box::leak(text.into_boxed_str());
+        let files = Memory(BTreeMap::from([("b.toml", text), (name, log)]));
+        check(&files, "b.toml", &Options::default())
+    };
+    use Level::{Error as E, None as N, Warning as W};
+    let gpus = "profile = \"dgx-h100\"\nn = 2";
+    let nodes = "profile = \"abci-v100\"";
+    for (name, more, standing, levels, shown) in [
+        ("twelve_nodes_before.txt", nodes, Standing::Holds, [N, N], true),
+        ("twelve_nodes_after.txt", nodes, Standing::Fails, [E, E], true),
+        // A size above the band, and not beyond what healthy machines take.
+        ("all_reduce.txt", "profile = \"dgx-h100\"", Standing::AtRisk, [W, E], true),
+        // Beyond it, but at one size only: that is not what the verdict rests on.
+        ("two_to_eight_gpus.csv", gpus, Standing::AtRisk, [W, E], false),
+    ] {
+        let checked = judged(name, more);
+        assert_eq!(checked.faults, [], "{name}");
+        let outcome = &checked.outcomes[0];
+        assert_eq!(outcome.standing, standing, "{name}: {}", outcome.note);
+        assert_eq!(outcome.used.0 > 1.0, standing == Standing::Fails, "{name}: {outcome:?}");
+        assert_eq!(outcome.used_most.0 <= 1.0, standing == Standing::Holds, "{name}: {outcome:?}");
+        assert_eq!([false, true].map(|strict| counted(&checked, strict)[0]), levels, "{name}");
+        let says = outcome.note.starts_with("cannot tell: ");
+        assert_eq!(says, standing == Standing::AtRisk, "{name}: {}", outcome.note);
+        assert_eq!(outcome.limit.is_some(), shown, "{name}: {outcome:?}");
+        let Subject::Call(call) = &checked.budgets[0].subject else { panic!("{name}") };
+        assert_eq!(call.collective, Collective::AllReduce, "{name}");
+    }
+    // What the log leaves open is asked for.
+    let fault = |name, more: &str| judged(name, more).faults.remove(0);
+    let collectives = fault("measured.csv", "");
+    assert!(collectives.what.contains("of several collectives: "), "{collectives}");
+    assert_eq!(collectives.help.as_deref(), Some("write collective = \"allreduce\""));
+    let ranks = fault("two_to_eight_gpus.csv", "profile = \"dgx-h100\"");
+    assert_eq!(ranks.what, "two_to_eight_gpus.csv has runs on 2, 3, 4, 5, 6, 7, 8 ranks");
+}
+
 #[test]
 fn a_step_of_a_plan_has_a_budget() {
     let text = "[[budget]]\nname = \"step\"\nstep = \"x\"\nmax_time = \"3s\"\n\
@@ -155,6 +199,50 @@ fn a_step_of_a_plan_has_a_budget() {
     let checked = run(text);
     assert_eq!(checked.faults, []);
     assert!(checked.outcomes[0].standing == Standing::Holds && checked.outcomes[0].ranks == 64);
+}
+
+/// A server's arguments have a time of a decode step, one of a prefill, and a memory.
+#[test]
+fn a_served_model_has_budgets() {
+    let server = "vllm serve meta-llama/Llama-3.1-8B --tensor-parallel-size 2 --max-model-len 8192 \
+                  --max-num-seqs 64";
+    let files = |limits: &[&str]| {
+        let one = |(i, limit): (usize, &&str)| {
+            format!(
+                "[[budget]]\nname = \"{i}\"\nfrom = \"serve.sh\"\nprofile = \"dgx-h100\"\n{limit}\n"
+            )
+        };
+        let text: String = limits.iter().enumerate().map(one).collect();
+        let text: &'static str = Box::leak(text.into_boxed_str());
+        Memory(BTreeMap::from([("b.toml", text), ("serve.sh", server)]))
+    };
+    let judged = |limits: &[&str]| check(&files(limits), "b.toml", &Options::default());
+    let checked = judged(&[
+        "max_time = \"1s\"",
+        "max_prefill = \"1s\"",
+        "max_memory = \"80GB\"",
+        "max_prefill = \"10ms\"",
+        "max_memory = \"20GB\"",
+        "max_memory = \"20GB\"\nset = \"sequences=8\"",
+    ]);
+    assert_eq!(checked.faults, []);
+    let standing: Vec<Standing> = checked.outcomes.iter().map(|o| o.standing).collect();
+    use Standing::{Fails as F, Holds as H};
+    assert_eq!(standing, [H, H, H, F, F, H]);
+    let [decode, prefill, memory, ..] = checked.outcomes.as_slice() else { panic!() };
+    assert!(decode.value.base().0 < prefill.value.base().0);
+    let (low, high) = decode.band.unwrap();
+    assert!(low.base().0 < decode.value.base().0 && decode.value.base().0 < high.base().0);
+    // 8 G of weights at 2 bytes over 2 GPUs, 2 GB beside, and 64 times 4096 tokens at 64 KiB.
+    let least = 16e9 / 2.0 + 2e9 + 64.0 * 4096.0 * 65536.0;
+    assert!((memory.value.base().0 / least - 1.0).abs() < 0.02, "{}", memory.value);
+    let what = |limit: &str| -> Vec<(String, Option<String>)> {
+        judged(&[limit]).faults.into_iter().map(|f| (f.what, f.help)).collect()
+    };
+    let help = Some("write max_time, max_prefill or max_memory".to_owned());
+    assert_eq!(what("max_exposed = \"5%\""), [("a server has no `max_exposed`".to_owned(), help)]);
+    let gpus = what("max_time = \"1s\"\ngpus = 8");
+    assert_eq!(gpus[0].0, "the arguments serve on 2 GPUs, not on 8");
 }
 
 #[test]
@@ -270,6 +358,8 @@ fn a_budget_is_held_against_another_one() {
         let ratio = checked.outcomes[1].value.base().0;
         assert!((ratio - 1.764 / 1.506).abs() < 1e-9, "{ratio}");
     }
+    let bare = faults(&[("b.toml", with("2"))]);
+    assert_eq!(bare, ["b.toml:18:10: `2` may mean 2 % or 200 %"]);
     let gone = with("2%").replace("of ring", "of rings");
     let found = faults(&[("b.toml", Box::leak(gone.into_boxed_str()))]);
     assert_eq!(found, ["b.toml:18:10: there is no budget `rings`"]);

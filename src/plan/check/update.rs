@@ -90,8 +90,10 @@ fn moved(limit: Option<&Limit>, value: Number, margin: Ratio) -> Number {
 /// In the file's form: quantities in quotes with their unit, ratios as numbers.
 fn written(limit: Option<&Limit>, number: Number) -> String {
     match (limit, number) {
-        // The percent sign distinguishes a part of the step from a time.
-        (Some(Limit::MaxExposed(_)), Number::Ratio(r)) => format!("\"{:.2}%\"", 100.0 * r.0),
+        // The percent sign distinguishes a part of the step from a time, and 150 % from 1.5 %.
+        (Some(Limit::MaxExposed(_) | Limit::MaxRegret(_)), Number::Ratio(r)) => {
+            format!("\"{:.2}%\"", 100.0 * r.0)
+        }
         (_, Number::Ratio(r)) => format!("{:.4}", r.0),
         (_, other) => format!("\"{}\"", other.to_string().replace('µ', "u").replace(' ', "")),
     }

@@ -206,8 +206,9 @@ impl Draft {
     pub fn job(&self, machines: &Machines<'_>, memory_only: bool) -> Result<Job> {
         if self.serves() {
             return Err(Error::input("the arguments start a server, which has no training step")
-                .help("`collcost plan FILE` answers for it; a budget takes its collectives, or a [step] \
-                       with mode = \"decoding\""));
+                .help(
+                    "`collcost plan FILE` and budgets answer for its decode, prefill and memory",
+                ));
         }
         let mut inferred = self.inferred.clone();
         let mut missing: Vec<&str> = Vec::new();

@@ -19,6 +19,7 @@ use crate::plan::moe::{LOW_LATENCY, NORMAL};
 use crate::plan::table::{MachineEntry, Machines};
 
 /// A model being served.
+#[derive(Clone)]
 pub(crate) struct Serve {
     pub name: String,
     pub model: Transformer,
@@ -125,9 +126,16 @@ impl Draft {
             Ok(found.unwrap_or(absent))
         };
         let (tp, pp, dp, ep) = (count("tp", 1)?, count("pp", 1)?, count("dp", 1)?, count("ep", 1)?);
-        // A cache is half full on average.
-        let context = count("context", 4096)? / 2;
+        let longest = count("context", 4096)?;
+        let context = (longest / 2).max(1);
         let (sequences, chunk) = (count("sequences", 256)?, count("chunk", 8192)?);
+        inferred.push(format!(
+            "{context} tokens of context a sequence: half of the {longest} that it may have"
+        ));
+        if let Some(gpus) = self.count("gpus")?.filter(|gpus| *gpus != tp * dp * pp) {
+            let what = format!("the arguments serve on {} GPUs, not on {gpus}", tp * dp * pp);
+            return Err(Error::input(what).at("gpus").help("leave it out, or set tp, dp or pp"));
+        }
         let small = |key: &str| {
             self.get(key).is_some_and(|t| t.contains("fp8") || t.contains("int8") || t == "float8")
         };
@@ -164,7 +172,7 @@ impl Draft {
             dp,
             ep,
             sequences,
-            context: context.max(1),
+            context,
             chunk,
             utilization: share.filter(|u| (0.05..=1.0).contains(u)).unwrap_or(0.9),
             weight,
@@ -216,6 +224,38 @@ impl Serve {
             handoff,
             handing: self.handing(wires, per_token),
         })
+    }
+
+    /// Bytes on a GPU with the cache of all sequences.
+    pub fn peak(&self, served: &Served) -> f64 {
+        let tokens = f64::from(self.sequences) * f64::from(self.context);
+        served.weights + BESIDE + served.cache_a_token * tokens
+    }
+
+    /// Whether weights and the cache of one sequence fit.
+    pub fn fits(&self, served: &Served) -> bool {
+        served.tokens >= f64::from(self.context)
+    }
+
+    /// The keys that determine its times and its memory, with their values.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let facts = [
+            ("params", self.model.params().to_string()),
+            ("tp", self.tp.to_string()),
+            ("pp", self.pp.to_string()),
+            ("dp", self.dp.to_string()),
+            ("ep", self.ep.to_string()),
+            ("sequences", self.sequences.to_string()),
+            ("context", self.context.to_string()),
+            ("chunk", self.chunk.to_string()),
+            ("utilization", self.utilization.to_string()),
+            ("bytes of a weight", self.weight.to_string()),
+            ("bytes of the cache", self.cache.to_string()),
+            ("engine", self.engine.clone().unwrap_or_default()),
+            ("all2all", self.dispatch.map_or(String::new(), |[decode, _]| decode.to_owned())),
+            ("device", self.device.name.clone()),
+        ];
+        facts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     /// Every GPU sends what it holds of a sequence's cache to its counterpart on another node.

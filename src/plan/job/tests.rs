@@ -484,7 +484,7 @@ fn a_server_is_no_job() {
     typed.put("machine", "dgx-h100").unwrap();
     let draft = typed.over(&draft("serve.sh", "vllm serve meta-llama/Llama-3.1-70B --tp 8"));
     let error = draft.job(&Machines::new(&BuiltIn), false).err().unwrap().to_string();
-    assert!(error.contains("start a server") && error.contains("decoding"), "{error}");
+    assert!(error.contains("start a server") && error.contains("decode"), "{error}");
 }
 
 /// A server's arguments say which kernels carry tokens to experts: those measured inside a node, and

@@ -23,7 +23,7 @@ const RULES: &[Rule] = &[
     Rule { id: "CC000", kinds: &["fault"], name: "FileFault", what: "A file of budgets is wrong" },
     Rule {
         id: "CC001",
-        kinds: &["max_time", "measured"],
+        kinds: &["max_time", "max_prefill", "measured"],
         name: "TimeOverBudget",
         what: "A collective or a step takes longer than its budget",
     },

@@ -8,16 +8,11 @@ use crate::plan::check::Level;
 use crate::view::sheet::markdown_cell;
 
 pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
-    let risk = match report.at_risk {
-        0 => String::new(),
-        risk => format!(", {risk} at risk"),
-    };
-    let risk = match report.waived {
-        0 => risk,
-        waived => format!("{risk}, {waived} waived"),
-    };
-    let (held, failed) = (report.held, report.failed);
-    writeln!(out, "### Collective budgets: {held} hold{risk}, {failed} fail\n")?;
+    let Check { held, at_risk, waived, warned, failed, .. } = *report;
+    let others = [(at_risk, "at risk"), (waived, "waived"), (warned, "only warn")];
+    let others = others.iter().filter(|(count, _)| *count > 0);
+    let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
+    writeln!(out, "### Collective budgets: {held} hold{others}, {failed} fail\n")?;
     if !report.faults.is_empty() {
         writeln!(out, "| place | fault | accepted |\n| --- | --- | --- |")?;
         for fault in &report.faults {
@@ -45,7 +40,7 @@ pub(super) fn summary(out: &mut impl Write, report: &Check) -> io::Result<()> {
             "| {mark} | {} | {} | {} | `{}` |",
             markdown_cell(&budget.name),
             markdown_cell(&budget.message),
-            part(budget),
+            part(budget).as_deref().unwrap_or("–"),
             markdown_cell(&place)
         )?;
     }

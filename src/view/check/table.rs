@@ -63,35 +63,79 @@ pub fn table(report: &Check, look: Look) -> Page {
             line(&mut page, &format!("{:<9}", budget.words()), budget, look);
         }
     }
-    let all = report.budgets.len();
-    let verdict = match (report.failed, report.at_risk) {
-        (0, 0) if all == 1 => "the budget holds".to_owned(),
-        (0, 0) => format!("all {all} budgets hold"),
-        (0, 1) if all == 1 => "the budget is at risk: its limit is inside the band".to_owned(),
-        (0, risk) => format!("{risk} of {all} budgets are at risk: the limit is inside the band"),
-        (failed, 0) => format!("{failed} of {all} budgets fail"),
-        (failed, risk) => format!("{failed} of {all} budgets fail, {risk} are at risk"),
-    };
-    let verdict = match report.waived {
-        0 => verdict,
-        waived if waived == all => "every budget fails and is waived".to_owned(),
-        waived if report.failed + report.at_risk == 0 => {
-            format!("{} of {all} budgets hold, {waived} waived", all - waived)
-        }
-        waived => format!("{verdict}, {waived} waived"),
-    };
-    page.line(look.strong(&verdict));
+    page.line(look.strong(&verdict(report)));
     page.record(report, "budgets", BUDGET);
     page
+}
+
+/// All budgets in one line: `1 of 4 budgets fail, 1 more only as a warning, 1 at risk`.
+fn verdict(report: &Check) -> String {
+    let Check { failed, warned, at_risk, waived, .. } = *report;
+    let all = report.budgets.len();
+    if waived == all && all > 0 {
+        return "every budget fails and is waived".to_owned();
+    }
+    let mut said = Vec::new();
+    if failed > 0 {
+        said.push(format!("{failed} of {all} budgets fail"));
+    }
+    match (failed, warned) {
+        (_, 0) => {}
+        (0, _) => {
+            said.push(format!("{warned} of {all} budgets fail only as a {}", warning(report)))
+        }
+        _ => said.push(format!("{warned} more only as a {}", warning(report))),
+    }
+    match (said.len(), at_risk) {
+        (_, 0) => {}
+        (0, 1) if all == 1 => {
+            said.push(format!("the budget is at risk: {}", why_at_risk(report)));
+        }
+        (0, _) => {
+            said.push(format!("{at_risk} of {all} budgets are at risk: {}", why_at_risk(report)))
+        }
+        (_, 1) => said.push("1 is at risk".to_owned()),
+        _ => said.push(format!("{at_risk} are at risk")),
+    }
+    match (said.len(), waived) {
+        (0, 0) if all == 1 => said.push("the budget holds".to_owned()),
+        (0, 0) => said.push(format!("all {all} budgets hold")),
+        (0, _) => said.push(format!("{} of {all} budgets hold", report.held)),
+        _ => {}
+    }
+    if waived > 0 {
+        said.push(format!("{waived} waived"));
+    }
+    said.join(", ")
+}
+
+/// What budgets count as that fail and let the check pass.
+fn warning(report: &Check) -> &'static str {
+    let is_warning = |b: &BudgetView| b.counts == Level::Warning;
+    match report.standing(Standing::Fails).any(is_warning) {
+        true => "warning",
+        false => "note",
+    }
+}
+
+/// Why budgets are at risk, and whether that fails the check.
+fn why_at_risk(report: &Check) -> String {
+    let at_risk = || report.standing(Standing::AtRisk);
+    let logs = at_risk().filter(|b| b.kind == Some("measured")).count();
+    let why = match (logs, report.budgets.len()) {
+        (0, 1) => "its limit is inside the band",
+        (0, _) => "the limit is inside the band",
+        _ if logs == report.at_risk => "the log decides neither way",
+        _ => "the limit is inside the band, or the log decides neither way",
+    };
+    let fails = at_risk().any(|b| b.counts == Level::Error);
+    format!("{why}{}", if fails { ", which fails the check" } else { "" })
 }
 
 fn line(page: &mut Page, mark: &str, budget: &BudgetView, look: Look) {
     let BudgetView { name, file, line, column, message, .. } = budget;
     let mark = if budget.holds { look.good(mark) } else { look.strong(mark) };
-    let part = match budget.kind {
-        None => String::new(),
-        Some(_) => format!(", {} of the limit", part(budget)),
-    };
+    let part = part(budget).map_or(String::new(), |part| format!(", {part} of the limit"));
     let level = match (budget.standing, budget.counts, budget.waived) {
         (Standing::Fails, Level::Warning, _) => ", a warning",
         (Standing::Fails, Level::Note, false) => ", a note",
@@ -101,13 +145,14 @@ fn line(page: &mut Page, mark: &str, budget: &BudgetView, look: Look) {
     page.entry("         ", message)
 }
 
-/// The share of the limit that is used, at both ends of what is judged: `58 to 120 %`.
-pub(super) fn part(budget: &BudgetView) -> String {
+/// The share of the limit that is used, at both ends of what is judged: `58 to 120 %`; `None` without a
+/// limit.
+pub(super) fn part(budget: &BudgetView) -> Option<String> {
     let (least, most) = (100.0 * budget.used, 100.0 * budget.used_most);
-    match format!("{least:.0}") == format!("{most:.0}") {
+    budget.limit.map(|_| match format!("{least:.0}") == format!("{most:.0}") {
         true => format!("{most:.0} %"),
         false => format!("{least:.0} to {most:.0} %"),
-    }
+    })
 }
 
 /// Writes the files that results depend on, one a line.
