@@ -409,7 +409,7 @@ fn messages(size: Bytes, part: &Part) -> Vec<u64> {
     list.iter().map(|m| chunks(m.runs) * chunk).collect()
 }
 
-/// What MPICH's reduce-scatter sends where ranks are no power of two, which nothing prices: whole
+/// What MPICH's reduce-scatter sends where ranks are no power of two, the smaller halves too: whole
 /// vectors, halves of blocks of two ranks and of one, and a block to each that stood by.
 fn halved_unevenly(size: Bytes, ranks: u32) -> Vec<u64> {
     let (block, left) = (size.0 / u64::from(ranks), 1 << ranks.ilog2());
