@@ -40,23 +40,16 @@ fn file(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// What `mock` writes of eight GPUs, with further words.
+fn mock(more: &[&str]) -> String {
+    let words = "mock all_reduce_perf -n 8 --on dgx-h100 -b 1K -e 1G -f 4".split(' ');
+    let words: Vec<&str> = words.chain(more.iter().copied()).collect();
+    String::from_utf8(collcost(&words).stdout).unwrap()
+}
+
 /// A log of eight GPUs that says of itself that they were measured.
 fn log() -> String {
-    let words = [
-        "mock",
-        "all_reduce_perf",
-        "-n",
-        "8",
-        "--on",
-        "dgx-h100",
-        "-b",
-        "1K",
-        "-e",
-        "1G",
-        "-f",
-        "4",
-    ];
-    let mock = String::from_utf8(collcost(&words).stdout).unwrap();
+    let mock = mock(&[]);
     let plain = mock.replace("PREDICTED by", "written by");
     plain.replace("predicted dgx-h100", "NVIDIA H100 80GB HBM3")
 }
@@ -117,21 +110,7 @@ fn what_times_are_is_said_wherever_they_are_used() {
     let merged = file(&folder, "merged.log", log().replace("agg iters: 1", "agg iters: 5"));
     let mock = log().replace("# written by", "# PREDICTED by");
     let mock = file(&folder, "mock.log", mock);
-    let words = [
-        "mock",
-        "all_reduce_perf",
-        "-n",
-        "8",
-        "--on",
-        "dgx-h100",
-        "-b",
-        "1K",
-        "-e",
-        "1G",
-        "--json",
-    ];
-    let words = [&words[..], &["-f", "4"]].concat();
-    let json = String::from_utf8(collcost(&words).stdout).unwrap();
+    let json = self::mock(&["--json"]);
     let json_graph = json.replace("\"graph\":0", "\"graph\":20");
     assert_ne!(json, json_graph);
     let json = file(&folder, "graph.json", json_graph);
