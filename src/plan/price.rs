@@ -128,21 +128,34 @@ impl End {
 /// # Errors
 /// Ranks that the machine does not join, an algorithm that does not apply, an unknown parameter.
 pub fn price(registry: &Registry, step: &Step, tweak: &Tweak) -> Result<Priced> {
-    let mut known = Known::new();
-    let low = price_at(registry, step, tweak, (End::Low, &mut known))?.time();
-    let high = price_at(registry, step, tweak, (End::High, &mut known))?.time();
-    let mid = price_at(registry, step, tweak, (End::Mid, &mut known))?;
-    Ok(Priced { low, high, ..mid })
+    let (mut known, mut unchanged) = (Known::new(), Known::new());
+    let end_to_end = step.compute.is_some_and(|c| c.from == From::EndToEnd);
+    let mut at = |end| {
+        // The rate is that of the machine as it is: what is changed does not change the computing.
+        let before = match end_to_end && !tweak.is_empty() {
+            true => {
+                let none = Tweak::default();
+                Some(price_at(registry, step, &none, (end, &mut unchanged), None)?.exposed)
+            }
+            false => None,
+        };
+        price_at(registry, step, tweak, (end, &mut known), before)
+    };
+    let (low, high) = (at(End::Low)?.time(), at(End::High)?.time());
+    Ok(Priced { low, high, ..at(End::Mid)? })
 }
 
 /// Questions by their subject.
 type Known<'r> = HashMap<(Collective, Group, Option<String>), Asked<'r>>;
 
+/// The time at one end of the bands; `before` is what is exposed on the machine as it is, if `tweak` changes
+/// it.
 fn price_at<'r>(
     registry: &'r Registry,
     step: &Step,
     tweak: &Tweak,
     (end, known): (End, &mut Known<'r>),
+    before: Option<Seconds>,
 ) -> Result<Priced> {
     let mut priced = Vec::new();
     for call in calls(step) {
@@ -171,17 +184,7 @@ fn price_at<'r>(
     let whole = passes.map(|p| p * Ratio(times));
     let end_to_end = whole.filter(|_| step.compute.is_some_and(|c| c.from == From::EndToEnd));
     let (compute, bubble) = match end_to_end {
-        // The rate is that of the machine as it is: what is changed does not change the computing.
-        Some(whole) => {
-            let exposed = match tweak.is_empty() {
-                true => exposed,
-                false => {
-                    let about = (end, &mut Known::new());
-                    price_at(registry, step, &Tweak::default(), about)?.exposed
-                }
-            };
-            (Some(Seconds((whole.0 - exposed.0).max(0.0))), None)
-        }
+        Some(whole) => (Some(Seconds((whole.0 - before.unwrap_or(exposed).0).max(0.0))), None),
         None => (whole, passes.map(|p| p * Ratio(idle))),
     };
     let priced = Priced {
