@@ -79,7 +79,8 @@ pub(super) fn edges(call: &Call) -> Vec<Bytes> {
     let each = call.element.0.max(1);
     let elements = [call.ranks.into(), greatest_power(call.ranks), 1, 2];
     let sizes = elements.into_iter().filter_map(|count: u64| count.checked_mul(each));
-    sizes.map(Bytes).collect()
+    // A part of an element counts as one.
+    sizes.chain([1]).map(Bytes).collect()
 }
 
 /// The same for tests of segments of `each` bytes.
