@@ -54,6 +54,8 @@ pub(super) struct Asked {
     /// Ranks on a node, and on the one with the fewest.
     pub(super) per_node: f64,
     pub(super) fewest: f64,
+    /// Of software from before 2024: evidence only, never a query.
+    pub(super) old: bool,
 }
 
 /// The fitted constants, by name.
@@ -77,8 +79,18 @@ pub(super) struct Constants {
     /// µs that a network adds; multiples of that for slower kinds; growth with nodes and ranks.
     pub(super) network: f64,
     pub(super) efa: f64,
+    /// As a multiple of that, where GPUs are older than Hopper.
+    pub(super) efa_before: f64,
     pub(super) tcp: f64,
     pub(super) rack: f64,
+    /// The same of all-reduce on Slingshot, with its growth with nodes; of the others, with that with ranks;
+    /// c there, as a multiple, and the part of the NICs' rate.
+    pub(super) slingshot: f64,
+    pub(super) slingshot_nodes: f64,
+    pub(super) slingshot_others: f64,
+    pub(super) slingshot_ranks: f64,
+    pub(super) slingshot_overlap: f64,
+    pub(super) slingshot_reached: f64,
     pub(super) by_nodes: f64,
     pub(super) by_ranks: f64,
     /// Parts of the links' rates that are reached.
@@ -91,8 +103,9 @@ pub(super) struct Constants {
     pub(super) reached_host: f64,
     pub(super) reached_socket: f64,
     pub(super) reached_nic: f64,
-    /// Vectors over the NICs in a tree over two nodes; a gather's last copy.
+    /// Vectors over the NICs in a tree over two nodes, with NVLS and with chains inside; a gather's last copy.
     pub(super) two_nodes: f64,
+    pub(super) two_nodes_chains: f64,
     pub(super) copy: f64,
     /// c on one node and on several, and its growth with nodes.
     pub(super) overlap: f64,
@@ -144,7 +157,15 @@ impl Asked {
             nodes: f64::from(placement.nodes()),
             per_node: f64::from(most),
             fewest: f64::from(fewest),
+            old: false,
         })
+    }
+
+    /// Whether sums go through a tree over two nodes, which sends M over the NICs and not a ring's
+    /// 2(N − 1)/N·M. Old NCCL without NVLS sent the ring's.
+    fn tree(&self, machine: &Features) -> bool {
+        let known = machine.nvls || (machine.class == Class::NvLink && !self.old);
+        self.what == What::AllReduce && self.nodes == 2.0 && known
     }
 
     /// The busiest node, of the full ones and the one with the fewest ranks.
@@ -176,20 +197,9 @@ impl Base {
             latency: latency(k, machine, &asked),
             bytes: bytes(k, machine, &asked),
             channel: channel(k, machine, &asked),
-            overlap: match (asked.nodes > 1.0, asked.what) {
-                (false, _) => k.overlap,
-                (true, What::AllReduce) => {
-                    k.overlap_nodes * (asked.nodes / 2.0).powf(k.overlap_growth)
-                }
-                (true, _) => k.overlap_nodes,
-            },
+            overlap: overlap(k, machine, &asked),
             least: least(machine, &asked),
         }
-    }
-
-    /// The same with a floor that is `times` as high.
-    pub(super) fn slower(self, by: f64) -> Self {
-        Self { latency: self.latency * by, ..self }
     }
 
     pub(super) fn asked(&self) -> Asked {
@@ -219,6 +229,13 @@ impl Base {
 
 /// L in µs.
 fn latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
+    // Old software starts no slower on a board that is as old.
+    let times = if asked.old && machine.generation > 2 { k.old } else { 1.0 };
+    times * recent_latency(k, machine, asked)
+}
+
+/// L in µs with recent software.
+fn recent_latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     let own = match machine.class {
         Class::NvLink => {
             let device = match machine.generation {
@@ -251,18 +268,39 @@ fn latency(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     }
     let kind = match machine.net {
         Net::Ib | Net::Roce => 1.0,
+        Net::Efa if machine.generation < 4 => k.efa * k.efa_before,
         Net::Efa | Net::Tcpxo => k.efa,
         Net::Tcpx | Net::Tcp => k.efa * k.tcp,
+        Net::Slingshot => k.slingshot,
         Net::Rack => k.rack,
     };
     let more = match asked.what {
+        What::AllReduce if machine.net == Net::Slingshot => {
+            kind * (1.0 + k.slingshot_nodes * asked.nodes.log2())
+        }
         What::AllReduce => kind * (1.0 + k.by_nodes * asked.nodes.log2()),
         What::SendRecv => kind,
         // What joins racks is slow to start, and no slower for each rank.
         _ if machine.net == Net::Rack => kind + k.by_ranks * (asked.ranks - 1.0),
+        _ if machine.net == Net::Slingshot => {
+            k.slingshot_others * (1.0 + k.slingshot_ranks * (asked.ranks - 1.0))
+        }
         _ => kind * (1.0 + k.by_ranks * (asked.ranks - 1.0)),
     };
     inside + k.network * more
+}
+
+/// c.
+fn overlap(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
+    if asked.nodes <= 1.0 {
+        return k.overlap;
+    }
+    k.overlap_nodes
+        * match asked.what {
+            _ if machine.net == Net::Slingshot => k.slingshot_overlap,
+            What::AllReduce => (asked.nodes / 2.0).powf(k.overlap_growth),
+            _ => 1.0,
+        }
 }
 
 /// b in µs per byte: the slower of both links, plus a little of the faster.
@@ -272,6 +310,8 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     let inside = match asked.what {
         _ if each <= 1.0 => 0.0,
         _ if asked.whole => 1.0,
+        // A GPU in a chain sends sums one way and results the other.
+        What::AllReduce if asked.tree(machine) && !machine.nvls && each > 2.0 => 2.0,
         What::AllReduce => 2.0 * (each - 1.0) / each,
         What::SendRecv => 1.0,
         What::AllToAll if several => 1.0,
@@ -281,7 +321,8 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     };
     let reached = match machine.class {
         Class::NvLink => match asked.what {
-            What::AllReduce if machine.nvls && each > 2.0 => k.reached_nvls,
+            // Among fewer, NCCL runs a ring.
+            What::AllReduce if machine.nvls && each > 5.0 => k.reached_nvls,
             What::AllReduce => k.reached_all_reduce,
             What::AllToAll => k.reached_all_to_all,
             What::SendRecv | What::Gather | What::Scatter => k.reached_sends,
@@ -299,7 +340,8 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
     let between = asked.busiest(|own| {
         let share = match asked.what {
             _ if asked.whole => 1.0,
-            What::AllReduce if nodes == 2.0 && machine.nvls => k.two_nodes,
+            What::AllReduce if asked.tree(machine) && machine.nvls => k.two_nodes,
+            What::AllReduce if asked.tree(machine) => k.two_nodes_chains,
             What::AllReduce => 2.0 * (n - 1.0) / n,
             What::AllToAll => own * (n - own) / n,
             What::SendRecv => 1.0 / left(k, asked),
@@ -314,7 +356,11 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
         };
         share / nics
     });
-    slower(inside, between / (k.reached_nic * 1e3))
+    let reached = match machine.net {
+        Net::Slingshot => k.slingshot_reached,
+        _ => k.reached_nic,
+    };
+    slower(inside, between / (reached * 1e3))
 }
 
 /// The part of a NIC's rate that is left to a message: over 8 nodes it was seen to take twice as long as over

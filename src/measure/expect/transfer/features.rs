@@ -19,6 +19,7 @@ pub(super) enum Net {
     Tcpx,
     Tcpxo,
     Tcp,
+    Slingshot,
     /// Between racks that are one NVLink domain each.
     Rack,
 }
@@ -47,7 +48,30 @@ pub(in crate::measure::expect) struct Features {
     pub(super) one: f64,
 }
 
+/// Machines that err alike, with bands of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Group {
+    #[default]
+    Usual,
+    /// Each box has its own topology.
+    Pcie,
+    /// Over several nodes.
+    Slingshot,
+}
+
+impl Group {
+    pub(super) const ALL: [Self; 3] = [Self::Usual, Self::Pcie, Self::Slingshot];
+}
+
 impl Features {
+    pub(super) fn group(&self, nodes: f64) -> Group {
+        match (self.class, self.net) {
+            (Class::Pcie, _) => Group::Pcie,
+            (_, Net::Slingshot) if nodes > 1.0 => Group::Slingshot,
+            _ => Group::Usual,
+        }
+    }
+
     /// With so many ranks on a node; `None` for a machine if nothing similar was measured: no GPUs, TPUs, only
     /// a network.
     pub(in crate::measure::expect) fn of(hardware: &Hardware, per_node: u32) -> Option<Self> {
@@ -75,6 +99,7 @@ impl Features {
             Some(NetworkKind::Tcpx) => Net::Tcpx,
             Some(NetworkKind::Tcpxo) => Net::Tcpxo,
             Some(NetworkKind::Tcp) => Net::Tcp,
+            Some(NetworkKind::Slingshot) => Net::Slingshot,
             _ => Net::Ib,
         };
         let nic = hardware.between.map_or(UNKNOWN_NIC, |b| b.0 / 1e9);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! T = d · e^(Σ κ·A)          never faster than the links allow
-//! d   a launch floor and a pipelined hierarchy: 39 constants (base)
+//! d   a launch floor and a pipelined hierarchy: 47 constants (base)
 //! A   the residual of one measured series (machine, collective, ranks, nodes) over d, by size
 //! κ   the similarity of that series: collective, ranks, nodes, generation, network
 //! ```
@@ -25,7 +25,6 @@ pub use learn::{Clusters, Smooth, Study, smooth};
 pub use model::Learned;
 
 use base::{Asked, Base};
-use features::Class;
 use model::{Model, Widths};
 use series::likeness;
 
@@ -140,7 +139,7 @@ impl Transfer {
         rise(&base, &mut residual);
         let several = asked.nodes > 1.0;
         let domain = !several && asked.ranks > MEASURED_DOMAIN;
-        let widths = learned.widths(features.class == Class::Pcie, several, domain);
+        let widths = learned.widths(features.group(asked.nodes), several, domain);
         let mut own = Self { base, residual, covered, speaks, widths, bands: Vec::new() };
         own.bands = own.bands();
         own
@@ -322,6 +321,7 @@ fn region(size: Bytes) -> usize {
 #[cfg(test)]
 mod tests {
     use super::base::Family;
+    use super::features::Class;
     use super::*;
     use crate::machine::fabric::Order;
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::base::{Constants, Family};
+use super::features::Group;
 use super::series::Series;
 
 /// What was learned from measured machines.
@@ -54,20 +55,23 @@ impl Gain {
     }
 }
 
-/// By PCIe or not, one node or several, smaller or larger than the seen size.
-pub(super) type Gains = [[[Gain; 2]; 2]; 2];
+/// How many groups of machines there are.
+pub(super) const GROUPS: usize = Group::ALL.len();
 
-/// The widths of every kind of query, first by PCIe or not, then by one node or several.
+/// By group, one node or several, smaller or larger than the seen size.
+pub(super) type Gains = [[[Gain; 2]; 2]; GROUPS];
+
+/// The widths of every kind of query, first by group, then by one node or several.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Bands {
     /// By nearness of evidence and region of size.
-    pub(super) near: [[[[Band; 3]; 4]; 2]; 2],
+    pub(super) near: [[[[Band; 3]; 4]; 2]; GROUPS],
     /// By smaller or larger than the seen size, and the distance in octaves.
-    pub(super) seen: [[[[Band; 3]; 2]; 2]; 2],
+    pub(super) seen: [[[[Band; 3]; 2]; 2]; GROUPS],
     /// What a seen size implies for others.
     pub(super) gains: Gains,
     /// By 2, 4 or 8 times the measured ranks, and region.
-    pub(super) beyond: [[[[Band; 3]; 3]; 2]; 2],
+    pub(super) beyond: [[[[Band; 3]; 3]; 2]; GROUPS],
 }
 
 /// The widths of one query.
@@ -94,8 +98,8 @@ impl Learned {
 impl Model {
     /// `domain`: more ranks on one node than were ever measured together; beyond the measured ranks they
     /// use the widths of several nodes.
-    pub(super) fn widths(&self, pcie: bool, several: bool, domain: bool) -> Widths {
-        let (class, nodes) = (usize::from(pcie), usize::from(several));
+    pub(super) fn widths(&self, group: Group, several: bool, domain: bool) -> Widths {
+        let (class, nodes) = (group as usize, usize::from(several));
         Widths {
             near: self.bands.near[class][nodes],
             seen: self.bands.seen[class][nodes],

@@ -33,6 +33,8 @@ pub(super) struct Series {
     pub(super) board: Cow<'static, str>,
     pub(super) net: Net,
     pub(super) nic: f32,
+    /// Whether each two GPUs of a node have a link of their own.
+    pub(super) mesh: bool,
     pub(super) what: What,
     pub(super) ranks: u32,
     pub(super) nodes: u32,
@@ -54,7 +56,8 @@ pub(super) fn likeness(asked: &Asked, machine: &Features, series: &Series) -> f6
     let tier = if several == theirs { 1.0 } else { TIER };
     let both = several && theirs;
     let placed = here * tier * if both { near } else { 1.0 };
-    let same = machine.class == series.class;
+    let slingshot = |net: Net| both && net == Net::Slingshot;
+    let same = machine.class == series.class && slingshot(machine.net) == slingshot(series.net);
     let mut sum = COMMON * placed * if same { 1.0 } else { CLASS };
     if same {
         sum += BOARD * placed * generations(machine, series);
@@ -88,6 +91,11 @@ fn generations(machine: &Features, series: &Series) -> f64 {
 }
 
 impl Series {
+    /// Whether it is of the same network.
+    pub(super) fn is_on(&self, machine: &Features) -> bool {
+        machine.net == self.net && (machine.nic - f64::from(self.nic)).abs() < 0.01
+    }
+
     /// Whether it is of the same collective, and like the query of one node or of several.
     pub(super) fn is_of(&self, asked: &Asked) -> bool {
         asked.what == self.what && (asked.nodes > 1.0) == (self.nodes > 1)
@@ -97,9 +105,10 @@ impl Series {
     /// over nodes, the same network; `None` otherwise.
     pub(super) fn nearness(&self, asked: &Asked, machine: &Features) -> Option<usize> {
         let several = asked.nodes > 1.0;
-        let board = machine.class == self.class && generations(machine, self) > 0.999;
-        let network = machine.net == self.net && (machine.nic - f64::from(self.nic)).abs() < 0.01;
-        if !board || several != (self.nodes > 1) || (several && !network) {
+        let board = machine.class == self.class
+            && machine.mesh.is_some() == self.mesh
+            && generations(machine, self) > 0.999;
+        if !board || several != (self.nodes > 1) || (several && !self.is_on(machine)) {
             return None;
         }
         let (ranks, nodes) = (f64::from(self.ranks), f64::from(self.nodes));

@@ -18,8 +18,6 @@ pub(super) struct Line {
     pub(super) machine: usize,
     pub(super) features: Features,
     pub(super) asked: Asked,
-    /// Slower to start, like software from before 2024.
-    pub(super) old: bool,
     /// Without a part in the constants.
     pub(super) unlike: bool,
     /// The series that will be learned; its residuals are still zero.
@@ -35,9 +33,6 @@ pub(super) struct Evidence {
     pub(super) lines: Vec<Line>,
     pub(super) starts: Vec<usize>,
 }
-
-/// Old software is not slower if the board is as old.
-const YOUNG: i32 = 2;
 
 /// The hardware of a built-in machine.
 pub(super) fn features(profile: &str, per_node: u32) -> Result<Features> {
@@ -80,8 +75,7 @@ impl Evidence {
             count += values.len();
             lines.push(Line {
                 machine: machines.iter().position(|m| *m == machine).unwrap_or(0),
-                asked: curves[0].0,
-                old: cluster.old && features.generation > YOUNG,
+                asked: Asked { old: cluster.old, ..curves[0].0 },
                 unlike,
                 series: Series {
                     class: features.class,
@@ -89,6 +83,7 @@ impl Evidence {
                     board: Cow::Owned(features.board.clone()),
                     net: features.net,
                     nic: features.nic as f32,
+                    mesh: features.mesh.is_some(),
                     what,
                     ranks,
                     nodes,

@@ -30,7 +30,7 @@ macro_rules! unknown {
 }
 
 /// How many constants there are.
-pub(super) const COUNT: usize = 39;
+pub(super) const COUNT: usize = 47;
 
 pub(super) const UNKNOWNS: [Unknown; COUNT] = unknown![
     launch 20.0 1.0
@@ -47,8 +47,15 @@ pub(super) const UNKNOWNS: [Unknown; COUNT] = unknown![
     all_to_all 0.6 0.5
     network 9.0 1.0
     efa 4.5 1.0
+    efa_before 1.5 0.7
     tcp 1.5 0.7
     rack 2.0 1.0
+    slingshot 1.5 0.7
+    slingshot_nodes 0.5 0.7
+    slingshot_others 1.5 0.7
+    slingshot_ranks 0.1 1.0
+    slingshot_overlap 3.0 0.7
+    slingshot_reached 0.9 0.3
     by_nodes 0.5 0.7
     by_ranks 0.05 1.0
     reached_all_reduce 0.79 0.3
@@ -61,6 +68,7 @@ pub(super) const UNKNOWNS: [Unknown; COUNT] = unknown![
     reached_socket 0.4 0.7
     reached_nic 0.8 0.3
     two_nodes 1.0 0.3
+    two_nodes_chains 1.0 0.3
     copy 0.5 1.0
     overlap 0.66 0.7
     overlap_nodes 1.35 0.7
@@ -108,8 +116,7 @@ const STEP: f64 = 1e-6;
 
 /// The base of a line.
 pub(super) fn base(k: &Constants, line: &Line) -> Base {
-    let base = Base::new(k, &line.features, line.asked);
-    if line.old { base.slower(k.old) } else { base }
+    Base::new(k, &line.features, line.asked)
 }
 
 /// ln µs of a base.

@@ -1,12 +1,12 @@
 //! How much of the error at a seen size remains at others, by how it fades with octaves.
 //!
-//! For every machine, by PCIe or not, one node or several, smaller sizes or larger: the losses of all
+//! For every machine, by group, one node or several, smaller sizes or larger: the losses of all
 //! [`Gain`]s of a grid on the errors of the model without that machine, Σ √(1 + (left/0.1)²) − 1. The
 //! gain with the least loss on other machines is used; all kinds of machines together weigh as one
 //! additional machine.
 
 use super::widths::Point;
-use crate::measure::expect::transfer::model::{Gain, Gains};
+use crate::measure::expect::transfer::model::{GROUPS, Gain, Gains};
 
 const KEPT: usize = 15;
 const FADES: [f64; 7] = [1.5, 2.5, 4.0, 6.0, 10.0, 20.0, 1e9];
@@ -14,8 +14,8 @@ const FADES: [f64; 7] = [1.5, 2.5, 4.0, 6.0, 10.0, 20.0, 1e9];
 /// By the part that is kept, and how it fades.
 type Table = [[f64; FADES.len()]; KEPT];
 
-/// By PCIe or not, one node or several, smaller or larger; `None` if a machine has no such points.
-type Tables = [[[Option<Table>; 2]; 2]; 2];
+/// By group, one node or several, smaller or larger; `None` if a machine has no such points.
+type Tables = [[[Option<Table>; 2]; 2]; GROUPS];
 
 /// The losses of each machine.
 #[derive(Debug, Clone, Default)]
@@ -35,7 +35,7 @@ impl Losses {
         let mut all = vec![Tables::default(); machines];
         for (point, known) in points.iter().zip(known) {
             let Some(seen) = point.seen else { continue };
-            let of = &mut all[point.machine][usize::from(point.pcie)][usize::from(point.several)];
+            let of = &mut all[point.machine][point.group as usize][usize::from(point.several)];
             let table = of[usize::from(seen.apart > 0.0)].get_or_insert_default();
             for (kept, row) in table.iter_mut().enumerate() {
                 for (fades, loss) in row.iter_mut().enumerate() {
@@ -50,9 +50,9 @@ impl Losses {
     /// The gains of all machines but those of `skip`.
     pub(super) fn gains(&self, skip: &[usize]) -> Gains {
         let others = || self.0.iter().enumerate().filter(|(m, _)| !skip.contains(m)).map(|m| m.1);
-        let class = |pcie: usize, several: usize, larger: usize| {
-            let own = || others().filter_map(|t| t[pcie][several][larger].as_ref());
-            // Without measurements of PCIe boxes, those of other links are used.
+        let class = |group: usize, several: usize, larger: usize| {
+            let own = || others().filter_map(|t| t[group][several][larger].as_ref());
+            // Without measurements of a group, those of usual machines are used.
             let is_empty = own().next().is_none();
             let own = || {
                 let link = others().filter_map(|t| t[0][several][larger].as_ref());
@@ -72,9 +72,9 @@ impl Losses {
             let best = cells.min_by(|a, b| loss(a).total_cmp(&loss(b)));
             best.map_or_else(Gain::default, |(kept, fades)| grid(kept, fades))
         };
-        std::array::from_fn(|pcie| {
+        std::array::from_fn(|group| {
             std::array::from_fn(|several| {
-                std::array::from_fn(|larger| class(pcie, several, larger))
+                std::array::from_fn(|larger| class(group, several, larger))
             })
         })
     }

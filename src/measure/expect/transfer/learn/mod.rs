@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! evidence   ln t of every curve at every octave; versions of one machine averaged
-//! base       39 constants, by least squares                              (fit)
+//! base       47 constants, by least squares                              (fit)
 //! series     the residuals by a Gaussian process                         (process)
 //! bands      quantiles of a machine's errors by the model without it     (widths)
 //! ```
@@ -33,7 +33,6 @@ use process::Inverse;
 use widths::{Held, Point, Seen};
 
 use super::base::Family;
-use super::features::Class;
 use super::model::{Bands, Learned, Model};
 use super::series::Series;
 use super::{Transfer, region};
@@ -156,7 +155,7 @@ impl Part {
                         let near = transfer.near(octave);
                         Some(Point {
                             machine: g,
-                            pcie: features.class == Class::Pcie,
+                            group: features.group(asked.nodes),
                             several: asked.nodes > 1.0,
                             domain: transfer.domain(),
                             near: near as usize,
@@ -203,7 +202,7 @@ impl Part {
                     };
                     all.push(widths::Beyond {
                         machine: g,
-                        pcie: line.features.class == Class::Pcie,
+                        group: line.features.group(line.asked.nodes),
                         several,
                         step,
                         region: region(Bytes(octave.exp2() as u64)),

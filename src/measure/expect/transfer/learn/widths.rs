@@ -6,7 +6,8 @@
 
 #![allow(clippy::needless_range_loop, reason = "tables are filled by what their indices mean")]
 
-use super::super::model::{Band, Bands, Gains};
+use super::super::features::Group;
+use super::super::model::{Band, Bands, GROUPS, Gains};
 use super::super::{SEEN_TRUST, far};
 use super::gains::Losses;
 use crate::base::order::sorted;
@@ -26,7 +27,7 @@ pub(super) struct Held {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Point {
     pub(super) machine: usize,
-    pub(super) pcie: bool,
+    pub(super) group: Group,
     pub(super) several: bool,
     pub(super) domain: bool,
     pub(super) near: usize,
@@ -51,7 +52,7 @@ pub(super) struct Seen {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beyond {
     pub(super) machine: usize,
-    pub(super) pcie: bool,
+    pub(super) group: Group,
     pub(super) several: bool,
     pub(super) step: usize,
     pub(super) region: usize,
@@ -64,8 +65,8 @@ const FEW: f64 = 0.3;
 const MOST: f64 = 0.98;
 /// The weight of all cells of a size relative to a cell's own machines, as a number of machines.
 const LEAN: f64 = 1.0;
-/// The same for PCIe boxes, which have little in common.
-const LEAN_PCIE: f64 = 0.5;
+/// The same for groups whose machines have little in common.
+const LEAN_APART: f64 = 0.5;
 /// The width if nothing was held out: a factor of three.
 const UNKNOWN: f64 = 1.1;
 
@@ -157,27 +158,31 @@ impl Held {
         kept.map(|p| (p.machine, p.error.hypot(p.scatter).copysign(p.error))).collect()
     }
 
-    fn near(&self, skip: Option<usize>) -> [[[[Band; 3]; 4]; 2]; 2] {
-        let mut bands = [[[[Band::default(); 3]; 4]; 2]; 2];
+    fn near(&self, skip: Option<usize>) -> [[[[Band; 3]; 4]; 2]; GROUPS] {
+        let mut bands = [[[[Band::default(); 3]; 4]; 2]; GROUPS];
         for several in 0..2 {
             for region in 0..3 {
-                let of = |pcie: bool, near: Option<usize>| {
+                let of = |group: Group, near: Option<usize>| {
                     self.errors(skip, |p| {
-                        (usize::from(p.several), p.region, p.pcie) == (several, region, pcie)
+                        (usize::from(p.several), p.region, p.group) == (several, region, group)
                             && near.is_none_or(|near| near == p.near)
                     })
                 };
-                let parent = of(false, None).half().unwrap_or(UNKNOWN);
-                let own = [0, 1, 2, 3].map(|near| of(false, Some(near)).leaning(parent, LEAN));
+                let parent = of(Group::Usual, None).half().unwrap_or(UNKNOWN);
+                let own =
+                    [0, 1, 2, 3].map(|near| of(Group::Usual, Some(near)).leaning(parent, LEAN));
                 // An unmeasured board is never more certain.
                 let none = own[1..].iter().copied().fold(0.0, f64::max);
-                let boxes = of(true, None).leaning(none, LEAN_PCIE);
-                for near in 0..4 {
-                    let link = if near == 3 { none } else { own[near] };
-                    // No two boxes of one board were measured, and some of a board differ by tens.
-                    let boxed = boxes.max(own[near]);
-                    for (pcie, half) in [(false, link), (true, boxed)] {
-                        let figures = |near| self.figures(skip, pcie, several == 1, near, region);
+                for group in Group::ALL {
+                    let apart = of(group, None).leaning(none, LEAN_APART);
+                    for near in 0..4 {
+                        let half = match group {
+                            Group::Usual if near == 3 => none,
+                            Group::Usual => own[near],
+                            // Its machines of one board differ by tens.
+                            _ => apart.max(own[near]),
+                        };
+                        let figures = |near| self.figures(skip, group, several == 1, near, region);
                         // As the width: an unmeasured board is never more certain.
                         let (median, p90) = match near {
                             3 => (1..4).map(figures).fold((0.0, 0.0), |most: (f64, f64), of| {
@@ -185,8 +190,7 @@ impl Held {
                             }),
                             _ => figures(near),
                         };
-                        bands[usize::from(pcie)][several][near][region] =
-                            Band::new(half, median, p90);
+                        bands[group as usize][several][near][region] = Band::new(half, median, p90);
                     }
                 }
             }
@@ -195,38 +199,38 @@ impl Held {
     }
 
     /// The median and the 90th percentile of the errors there; if nothing was held out, those at the
-    /// most similar nearness, then at other sizes, then on other links.
+    /// most similar nearness, then at other sizes, then on usual machines.
     fn figures(
         &self,
         skip: Option<usize>,
-        pcie: bool,
+        group: Group,
         several: bool,
         near: usize,
         region: usize,
     ) -> (f64, f64) {
-        let mut alike: Vec<(bool, usize, usize)> = [pcie, false]
+        let mut alike: Vec<(Group, usize, usize)> = [group, Group::Usual]
             .into_iter()
-            .flat_map(|link| (0..4).map(move |n| (link, n)))
-            .flat_map(|(link, n)| (0..3).map(move |r| (link, n, r)))
+            .flat_map(|of| (0..4).map(move |n| (of, n)))
+            .flat_map(|(of, n)| (0..3).map(move |r| (of, n, r)))
             .collect();
-        alike.sort_by_key(|&(link, n, r)| (link != pcie, r.abs_diff(region), n.abs_diff(near)));
-        let of = |(link, n, r): (bool, usize, usize)| {
-            let alike = |p: &Point| (p.pcie, p.several, p.near, p.region) == (link, several, n, r);
+        alike.sort_by_key(|&(of, n, r)| (of != group, r.abs_diff(region), n.abs_diff(near)));
+        let of = |(of, n, r): (Group, usize, usize)| {
+            let alike = |p: &Point| (p.group, p.several, p.near, p.region) == (of, several, n, r);
             self.errors(skip, alike).figures()
         };
         alike.into_iter().find_map(of).unwrap_or((UNKNOWN, UNKNOWN))
     }
 
-    fn more(&self, skip: Option<usize>) -> [[[[Band; 3]; 3]; 2]; 2] {
-        let mut all = [[[[Band::default(); 3]; 3]; 2]; 2];
-        for pcie in [false, true] {
+    fn more(&self, skip: Option<usize>) -> [[[[Band; 3]; 3]; 2]; GROUPS] {
+        let mut all = [[[[Band::default(); 3]; 3]; 2]; GROUPS];
+        for group in Group::ALL {
             for several in [false, true] {
                 let mut last = [Band::default(); 3];
                 for step in 0..3 {
                     let of = |region: Option<usize>| -> Errors {
                         let kept = self.beyond.iter().filter(|b| {
                             Some(b.machine) != skip
-                                && (b.pcie, b.several, b.step) == (pcie, several, step)
+                                && (b.group, b.several, b.step) == (group, several, step)
                                 && region.is_none_or(|region| region == b.region)
                         });
                         kept.map(|b| (b.machine, b.error)).collect()
@@ -239,7 +243,7 @@ impl Held {
                         }
                         let link = all[0][usize::from(several)][step][region];
                         let own = if last[region].half > 0.0 { last[region] } else { link };
-                        all[usize::from(pcie)][usize::from(several)][step][region] = own;
+                        all[group as usize][usize::from(several)][step][region] = own;
                     }
                 }
             }
@@ -253,7 +257,7 @@ impl Held {
         self.losses.gains(&skip)
     }
 
-    fn seen(&self, skip: Option<usize>) -> [[[[Band; 3]; 2]; 2]; 2] {
+    fn seen(&self, skip: Option<usize>) -> [[[[Band; 3]; 2]; 2]; GROUPS] {
         let machines = self.points.iter().map(|p| p.machine + 1).max().unwrap_or(0);
         let gains: Vec<Gains> = (0..machines).map(|own| self.gains(skip, Some(own))).collect();
         let errors = |which: &dyn Fn(&Point, &Seen) -> bool| -> Errors {
@@ -262,28 +266,31 @@ impl Held {
             asked
                 .filter(|(p, s, _)| which(p, s))
                 .map(|(p, s, known)| {
-                    let of = gains[p.machine][usize::from(p.pcie)][usize::from(p.several)];
+                    let of = gains[p.machine][p.group as usize][usize::from(p.several)];
                     let told = of[usize::from(s.apart > 0.0)].at(s.apart) * known;
                     let error = p.error - told;
                     (p.machine, error.hypot(p.scatter).copysign(error))
                 })
                 .collect()
         };
-        let mut all = [[[[Band::default(); 3]; 2]; 2]; 2];
+        let mut all = [[[[Band::default(); 3]; 2]; 2]; GROUPS];
         for larger in 0..2 {
             for class in 0..3 {
                 let at = |s: &Seen| (usize::from(s.apart > 0.0), far(s.apart)) == (larger, class);
-                let parent = errors(&|p, s| !p.pcie && at(s));
+                let parent = errors(&|p, s| p.group == Group::Usual && at(s));
                 for several in 0..2 {
-                    let own = |pcie: bool| {
-                        errors(&|p, s| (p.pcie, usize::from(p.several)) == (pcie, several) && at(s))
+                    let own = |group: Group| {
+                        let asked = (group, several);
+                        errors(&|p, s| (p.group, usize::from(p.several)) == asked && at(s))
                     };
-                    let link = own(false).band(&parent, LEAN);
-                    all[0][several][larger][class] = link;
-                    all[1][several][larger][class] = match several {
-                        0 => own(true).band(&parent, LEAN_PCIE),
-                        _ => link,
-                    };
+                    let usual = own(Group::Usual).band(&parent, LEAN);
+                    for group in Group::ALL {
+                        let own = own(group);
+                        all[group as usize][several][larger][class] = match group {
+                            _ if group == Group::Usual || own.all.is_empty() => usual,
+                            _ => own.band(&parent, LEAN_APART),
+                        };
+                    }
                 }
             }
         }
@@ -297,7 +304,7 @@ impl Held {
             (0..machines).map(|g| (self.near(Some(g)), self.more(Some(g)))).collect();
         let half = |p: &Point| {
             let (near, beyond) = &bands[p.machine];
-            let (class, several) = (usize::from(p.pcie), usize::from(p.several));
+            let (class, several) = (p.group as usize, usize::from(p.several));
             let own = near[class][several][p.near][p.region].half;
             let row = usize::from(p.several || p.domain);
             own.max(p.step.map_or(0.0, |step| beyond[class][row][step][p.region].half))

@@ -82,6 +82,7 @@ impl Model {
             write!(out, "    Series {{ class: Class::{:?}, ", s.class)?;
             write!(out, "generation: {}, board: Cow::Borrowed({:?}), ", s.generation, s.board)?;
             write!(out, "net: Net::{:?}, nic: {}, ", s.net, number(f64::from(s.nic), 5))?;
+            write!(out, "mesh: {}, ", s.mesh)?;
             write!(out, "what: What::{:?}, ranks: {}, nodes: {}, ", s.what, s.ranks, s.nodes)?;
             let left = list(&s.left, |v| number(f64::from(*v), 5));
             writeln!(out, "from: {}, to: {}, left: {left} }},", s.from, s.to)?;
