@@ -695,6 +695,15 @@ fn quick_reduce_begins_where_its_codec_pays() {
     assert_eq!(with(aiter, DataType::F32, 3, M), NCCL);
 }
 
+/// Two DGX Sparks: one GPU a node, which only NCCL joins.
+#[test]
+fn a_node_of_one_gpu_has_nccl() {
+    for engine in ["vllm", "sglang"] {
+        let two = Asked { nodes: 2, ..asked(engine, "dgx-spark", 2, M) };
+        assert_eq!(two.told(), NCCL, "{engine}");
+    }
+}
+
 /// NVIDIA/nccl v2.30.7-1, src/scheduler/symmetric_sched.cc: the model by hand for one call. H100, 8
 /// ranks, 1 MiB: the switch moves 1.125 MiB at 480 GiB/s; the kernels that read or pack move more.
 #[test]
