@@ -128,9 +128,11 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     let on = if minor >= 32 {
         !q.is("VLLM_ALLREDUCE_USE_FLASHINFER=0") && !invariant
     } else {
-        q.is("VLLM_ALLREDUCE_USE_FLASHINFER=1")
+        minor >= 19 && q.is("VLLM_ALLREDUCE_USE_FLASHINFER=1")
     };
     let entry = match (sm, n) {
+        (103, _) if minor < 19 => 0,
+        (100 | 103, 16) if minor < 27 => 0,
         (90, 2) | (100, 2) | (103, 2) | (103, 4) | (100, 16) | (103, 16) => 64 * M,
         (90, 4) => 2 * M,
         (90, 8) => M / 2,
@@ -142,9 +144,9 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     };
     let spans = multicast && n <= domain;
     let backend = match nodes {
-        1 if spans => Some(true),
+        1 if spans && minor >= 27 => Some(true),
         1 => Some(false),
-        _ if spans && sm >= 100 => Some(true),
+        _ if spans && sm >= 100 && minor >= 19 => Some(true),
         _ => None,
     };
     let tuned = match (minor, sm, n, nodes) {
@@ -159,14 +161,28 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     let limit = if backend == Some(true) { tuned } else { entry };
     let row = q.hidden * q.dtype.bytes().0;
     let holds = entry > 0 && s <= entry && q.rows() <= entry / row;
-    if q.is("fuse_allreduce_rms=1") && is_float(q.dtype) && holds && backend == Some(true) {
-        return mnnvl(n, s);
+    let trtllm = !q.is("p2p=0") && [2, 4, 8].contains(&n);
+    if q.is("fuse_allreduce_rms=1") && is_float(q.dtype) && holds {
+        let one = match (sm, n) {
+            (_, 2) => 32 * M,
+            (90, 4) => 2 * M,
+            (_, 4) => 4 * M,
+            (90, _) => M / 2,
+            (100, _) => M,
+            _ => 2 * M,
+        };
+        match backend {
+            Some(true) => return mnnvl(n, s),
+            Some(false) if trtllm && s <= one => return ("flashinfer-trtllm", "one-shot-push"),
+            Some(false) if trtllm => return ("flashinfer-trtllm", "two-shot-pull"),
+            _ => {}
+        }
     }
     let flash = if on && is_float(q.dtype) && entry > 0 && s <= limit && q.rows() <= limit / row {
         match backend {
             Some(true) => Some(mnnvl(n, s)),
-            Some(false) => fused(n, s),
-            None => None,
+            Some(false) if trtllm => fused(n, s),
+            _ => None,
         }
     } else {
         None
@@ -175,8 +191,9 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     let symmetric = q.is("VLLM_USE_NCCL_SYMM_MEM=1")
         && !invariant
         && (n > 8
-            || n == 4 && (s <= 16 * K || s >= 512 * K)
-            || n == 8 && (s <= 16 * K || s >= 128 * K));
+            || minor < 19 && (n == 4 && s >= 2 * M || n == 8 && s >= M)
+            || minor >= 19 && n == 4 && (s <= 16 * K || s >= 512 * K)
+            || minor >= 19 && n == 8 && (s <= 16 * K || s >= 128 * K));
     if minor >= 32 {
         if let Some(flash) = flash {
             return flash;
