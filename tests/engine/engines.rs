@@ -286,8 +286,24 @@ fn rows_of(sm: u32, n: u32, newest: bool) -> Option<(Row, Row, u64)> {
     })
 }
 
+/// Whether SGLang's MSCCL++ has a kernel.
+fn has_mscclpp(q: &Asked, patch: u32, (tray, domain): (u32, u32)) -> bool {
+    let (n, s) = (q.ranks, q.size);
+    let nodes = if domain > tray { 1 } else { q.nodes.max(n.div_ceil(tray)) };
+    let sized = match (patch, nodes) {
+        (22.., 1) => [4, 8, 16].contains(&n) && s <= 8 * M,
+        (22.., 2) => [4, 8, 16].contains(&n) && (K..=2 * M).contains(&s),
+        (14.., 1) => n == 8 && s <= 8 * M,
+        (14.., 2) => n == 16 && (K..=8 * M).contains(&s),
+        (_, 1) => n == 8 && s <= M,
+        (_, 2) => n == 16 && s <= M,
+        _ => false,
+    };
+    q.is("enable_mscclpp=1") && q.graph && is_float(q.dtype) && sized
+}
+
 fn sglang(q: &Asked) -> (&'static str, &'static str) {
-    let (sm, multicast, full, tray, _) = board(q.machine);
+    let (sm, multicast, full, tray, domain) = board(q.machine);
     let (n, s) = (q.ranks, q.size);
     let one_node = q.nodes == 1 && n <= tray;
     let patch: u32 = q.engine.rsplit('.').next().unwrap().parse().unwrap();
@@ -296,7 +312,19 @@ fn sglang(q: &Asked) -> (&'static str, &'static str) {
     } else {
         patch == 10 && q.is("SGLANG_USE_JIT_ALL_REDUCE=1")
     };
-    let disabled = q.is("disable_custom_all_reduce=1");
+    if q.is("enable_flashinfer_allreduce_fusion=1") && q.rows() <= 2048 {
+        let taken = match (patch, sm) {
+            (14.., 100 | 103) if multicast && n <= domain => Some(mnnvl(n, s)),
+            (14.., 100 | 103) => None,
+            (_, 90 | 100 | 103) if one_node && !q.is("p2p=0") => fused(n, s),
+            _ => None,
+        };
+        if let Some(taken) = taken {
+            return taken;
+        }
+    }
+    let others = has_mscclpp(q, patch, (tray, domain));
+    let disabled = q.is("disable_custom_all_reduce=1") || others && patch >= 14;
     let own = if disabled || q.is("p2p=0") || !one_node {
         None
     } else if v2 && full {
@@ -313,6 +341,9 @@ fn sglang(q: &Asked) -> (&'static str, &'static str) {
     };
     if let Some(own) = own {
         return own;
+    }
+    if others {
+        return ("mscclpp", "library");
     }
     let most = [(2, 64 * M), (4, 64 * M), (6, 128 * M), (8, 128 * M)];
     let most = most.iter().find(|m| m.0 == n).map_or(0, |m| m.1);
@@ -486,6 +517,8 @@ const READINGS: [Reading; 6] = [
             "SGLANG_USE_JIT_ALL_REDUCE=1",
             "enable_torch_symm_mem=1",
             "disable_custom_all_reduce=1",
+            "enable_mscclpp=1",
+            "enable_flashinfer_allreduce_fusion=1",
         ],
         sglang,
     ),
@@ -710,6 +743,47 @@ fn quick_reduce_begins_where_its_codec_pays() {
     assert_eq!(with(aiter, DataType::F32, 8, 64 * M), ("aiter", "library"));
     assert_eq!(with(aiter, DataType::F32, 8, 64 * M + 16), NCCL);
     assert_eq!(with(aiter, DataType::F32, 3, M), NCCL);
+}
+
+/// sgl-project/sglang 0.5.23, custom_all_reduce.py (`dispatch_custom_allreduce`) and parallel_state.py.
+#[test]
+fn sglang_runs_aiter_on_amd() {
+    let aiter = ("aiter", "library");
+    let with = |env: &[&'static str], ranks, size| {
+        let env = env.to_vec();
+        Asked { env, ..asked("sglang@0.5.23", "mi300x", ranks, size) }.told()
+    };
+    assert_eq!(with(&[], 8, 64 * M), aiter);
+    assert_eq!(with(&[], 8, 64 * M + 16), NCCL);
+    assert_eq!(with(&[], 3, M), NCCL);
+    assert_eq!(with(&["SGLANG_USE_AITER_AR=0"], 8, 16 * M), ("custom", "two-shot-pull"));
+    assert_eq!(with(&["SGLANG_USE_1STAGE_ALLREDUCE=1"], 8, 32 * M), ("custom", "one-shot-pull"));
+    assert_eq!(with(&["--enable-deterministic-inference"], 8, M), ("custom", "one-shot-pull"));
+    assert_eq!(with(&["--disable-custom-all-reduce"], 8, M), NCCL);
+    let part = |engine, collective, size| {
+        let asked = asked(engine, "mi300x", 8, size);
+        let call = Call::new(collective, 8, Bytes(8 * size));
+        policy(engine, &asked.site()).unwrap().choose(&call).unwrap().kernel.unwrap().backend
+    };
+    for (collective, most, since, before) in [
+        (Collective::AllGather, 4 * M, "sglang@0.5.14", "sglang@0.5.10"),
+        (Collective::ReduceScatter, 8 * M, "sglang@0.5.22", "sglang@0.5.14"),
+    ] {
+        assert_eq!(part(since, collective, most), "aiter");
+        assert_eq!(part(since, collective, most + 16), "nccl");
+        assert_eq!(part(before, collective, most), "nccl");
+    }
+}
+
+/// microsoft/mscclpp, algorithm_selector.cc: AMD's GPUs have one kernel for an all-gather.
+#[test]
+fn mscclpp_gathers_on_amd_with_one_kernel() {
+    let told = |machine| {
+        let asked = asked("mscclpp", machine, 8, 64 * M);
+        let call = Call::new(Collective::AllGather, 8, Bytes(512 * M));
+        policy("mscclpp", &asked.site()).unwrap().choose(&call).unwrap().kernel.unwrap().kernel
+    };
+    assert_eq!((told("mi300x"), told("h100")), ("fullmesh2", "fullmesh"));
 }
 
 /// Two DGX Sparks: one GPU a node, which only NCCL joins.

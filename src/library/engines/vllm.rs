@@ -14,7 +14,7 @@
 //! `vllm/envs.py`.
 
 use super::ask::{Ask, FLOATS, KIB, MIB, Release};
-use super::{Engine, Taken, Tried, first_of, flashinfer, legacy, quick_reduce, symm_mem};
+use super::{Engine, Taken, Tried, aiter, first_of, flashinfer, legacy, quick_reduce, symm_mem};
 use crate::base::collective::Collective;
 use crate::machine::sample::DataType;
 
@@ -142,7 +142,7 @@ fn plain(ask: &Ask<'_>) -> Taken {
             ("nccl-symm", symm),
             ("quick-reduce", quick),
             ("flashinfer", flash),
-            ("aiter", aiter),
+            ("aiter", by_aiter),
             ("custom", custom),
             ("symm-mem", symmetric),
         ],
@@ -304,20 +304,13 @@ fn has_aiter(ask: &Ask<'_>) -> bool {
         && ask.env.is_on("VLLM_ROCM_USE_AITER_CUSTOM_AR", true)
 }
 
-fn aiter(ask: &Ask<'_>) -> Tried {
+fn by_aiter(ask: &Ask<'_>) -> Tried {
     if !has_aiter(ask) {
         return Err("VLLM_ROCM_USE_AITER is not set, or these are not AMD's GPUs".to_owned());
     }
     may_be_custom(ask)?;
     variant(ask, Release(0, 32, 0))?;
-    ask.one_node()?;
-    ask.ranks_of(&[2, 4, 6, 8])?;
-    ask.blocks_of(16)?;
-    let most = ask.env.number("AITER_CUSTOM_AR_MAX_SIZE").unwrap_or(64 * MIB);
-    match ask.at_most(most) {
-        true => Ok(Taken::new("aiter", "library", format!("at most {most} B"))),
-        false => Err(format!("above {most} B")),
-    }
+    aiter::take(ask, 1)
 }
 
 /// The cap of custom if torch symmetric memory is available: in KiB, for 2, 4, 6 and 8 ranks.
