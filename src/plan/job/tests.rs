@@ -530,3 +530,44 @@ fn a_server_runs_the_kernels_of_its_arguments() {
     }
     assert!(low.handing.is_some_and(|seconds| seconds > 0.0));
 }
+
+/// A server and its prices.
+fn serving(text: &str, machine: &str) -> (Serve, Served) {
+    let mut typed = Draft::default();
+    typed.put("machine", machine).unwrap();
+    let draft = typed.over(&draft("serve.sh", text.to_owned().leak()));
+    let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let served = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
+    (serve, served)
+}
+
+/// vllm/engine/arg_utils.py: short names, readable numbers; the image starts the same server.
+#[test]
+fn a_server_is_the_same_by_other_spellings() {
+    let facts = |text: &str| serving(text, "dgx-h100").0.facts();
+    let long = facts(
+        "vllm serve meta-llama/Llama-3.3-70B-Instruct --tensor-parallel-size 8 --data-parallel-size 2 \
+         --pipeline-parallel-size 2 --decode-context-parallel-size 1 --quantization fp8 \
+         --max-model-len 131072 --max-num-batched-tokens 16000",
+    );
+    for (start, rest) in [
+        ("vllm serve meta-llama/Llama-3.3-70B-Instruct", ""),
+        ("vllm serve", "meta-llama/Llama-3.3-70B-Instruct"),
+        (
+            "docker run --gpus all -p 80:80 vllm/vllm-openai:v1 meta-llama/Llama-3.3-70B-Instruct",
+            "",
+        ),
+        ("docker run vllm/vllm-openai --model meta-llama/Llama-3.3-70B-Instruct", ""),
+    ] {
+        let flags =
+            "-tp 8 -dp 2 -pp=2 -dcp 1 -q fp8 --max-model-len 128K --max-num-batched-tokens 16k";
+        assert_eq!(facts(&format!("{start} {flags} {rest}")), long, "{start}");
+    }
+    let (serve, _) = serving("vllm serve llama3-8b -tp 2 -pcp 2 --max-model-len auto", "dgx-h100");
+    let named = |what: &str| serve.inferred.iter().any(|said| said.contains(what));
+    assert!(
+        named("context parallelism of prefills") && named("context 4096"),
+        "{:?}",
+        serve.inferred
+    );
+}
