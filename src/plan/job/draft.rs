@@ -57,6 +57,7 @@ pub(crate) const KEYS: &[&str] = &[
     "serve",
     "engine",
     "all2all",
+    "dcp",
     "context",
     "sequences",
     "chunk",

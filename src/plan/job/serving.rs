@@ -5,6 +5,7 @@
 
 use super::arguments::Arguments;
 use super::draft::Draft;
+use super::serve::{COPIES, GATHER, REDUCE};
 use crate::base::error::Result;
 
 /// Whether a text contains such arguments.
@@ -18,6 +19,9 @@ pub(super) fn is(text: &str) -> bool {
 
 /// vLLM's image, which starts the server with the arguments behind it.
 const IMAGE: &str = "vllm-openai";
+
+/// Tokens of SGLang's chunks by default, on GPUs of 60 to 160 GB.
+const CHUNK: u32 = 8192;
 
 /// Flags that change what runs, but are priced as if they were absent.
 const UNPRICED: [(&[&str], &str); 2] = [
@@ -65,7 +69,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     };
     draft.put("ep", ep.to_string())?;
     let copies = [
-        ("sequences", ["max-num-seqs"].as_slice()),
+        ("dcp", ["decode-context-parallel-size", "dcp-size", "-dcp"].as_slice()),
+        ("sequences", &["max-num-seqs"]),
         ("utilization", &["gpu-memory-utilization", "mem-fraction-static"]),
         ("cache_type", &["kv-cache-dtype"]),
         ("weights_type", &["quantization", "-q"]),
@@ -82,26 +87,33 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         Some(text) => draft.put("context", counted(text))?,
         None => {}
     }
-    if let Some(text) = args.any(&["max-num-batched-tokens", "chunked-prefill-size"]) {
-        draft.put("chunk", counted(text))?;
-    }
-    // SGLang counts the sequences of all its groups.
+    // SGLang counts what all groups of its data-parallel attention run at once.
+    let groups = if inside { replicas } else { 1 };
+    let share = |all: u32| (all / groups).max(1).to_string();
     if let Some(all) = args.number(&["max-running-requests"]) {
-        draft.put("sequences", (all / replicas).max(1).to_string())?;
+        draft.put("sequences", share(all))?;
+    }
+    if let Some(text) = args.any(&["max-num-batched-tokens", "chunked-prefill-size"]) {
+        let all = counted(text);
+        draft.put("chunk", all.parse().map_or(all, share))?;
+    } else if inside {
+        draft.put("chunk", share(CHUNK))?;
+        draft.inferred.push(format!("chunk {}: {CHUNK} of all groups", share(CHUNK)));
     }
     draft.put("engine", if sglang { "sglang" } else { "vllm" })?;
-    if deepep {
-        // vLLM's backends name the kernels, SGLang's have a mode, by default by phase.
-        let mode = args.any(&["deepep-mode"]).unwrap_or(if sglang { "auto" } else { backend });
-        draft.put(
-            "all2all",
-            match mode {
-                "auto" => "deepep-auto",
-                low if low.replace('-', "_").contains("low_latency") => "deepep-ll",
-                _ => "deepep-normal",
-            },
-        )?;
-    }
+    // vLLM's backends name the kernels, SGLang's have a mode, by default by phase.
+    let mode = args.any(&["deepep-mode"]).unwrap_or(if sglang { "auto" } else { backend });
+    let exchange = match (sglang, backend) {
+        _ if deepep && mode == "auto" => "deepep-auto",
+        _ if deepep && mode.replace('-', "_").contains("low_latency") => "deepep-ll",
+        _ if deepep => "deepep-normal",
+        (true, named) if spans_tp(named) => COPIES,
+        (true, _) if inside => GATHER,
+        (true, _) => REDUCE,
+        (false, "" | "naive" | "allgather_reducescatter") => GATHER,
+        (false, _) => COPIES,
+    };
+    draft.put("all2all", exchange)?;
     for (flags, what) in UNPRICED {
         if flags.iter().any(|flag| args.has(flag)) {
             draft.inferred.push(format!("without {what}, which has no price here"));
