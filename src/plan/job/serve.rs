@@ -225,15 +225,18 @@ impl Draft {
         inferred.push(format!(
             "{context} tokens of context a sequence: half of the {longest} that it may have"
         ));
-        if let Some(gpus) = self.count("gpus")?.filter(|gpus| *gpus != tp * dp * pp) {
-            let what = format!("the arguments serve on {} GPUs, not on {gpus}", tp * dp * pp);
+        let world = tp.checked_mul(dp).and_then(|n| n.checked_mul(pp)).ok_or_else(|| {
+            Error::input(format!("tp {tp} · dp {dp} · pp {pp} is too many GPUs"))
+                .help("write smaller degrees")
+        })?;
+        if let Some(gpus) = self.count("gpus")?.filter(|gpus| *gpus != world) {
+            let what = format!("the arguments serve on {world} GPUs, not on {gpus}");
             return Err(Error::input(what).at("gpus").help("leave it out, or set tp, dp or pp"));
         }
         let weights = Weights::stored(self.get("weights_type"), model.experts.is_some());
         let small = self.get("cache_type").is_some_and(|t| t.contains("fp8") || t.contains("int8"));
         let device = self.device(machines)?;
-        let gpus = u64::from(tp * dp * pp);
-        let machine = self.links(machines, &device, gpus, &mut inferred)?;
+        let machine = self.links(machines, &device, u64::from(world), &mut inferred)?;
         if !tp.is_multiple_of(dcp) {
             return Err(Error::input(format!("dcp {dcp} does not divide tp {tp}"))
                 .at("dcp")

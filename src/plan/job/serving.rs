@@ -56,7 +56,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     draft.put("pp", pp.to_string())?;
     // SGLang's data-parallel attention is inside its TP; otherwise replicas are outside it.
     let inside = sglang && args.has("enable-dp-attention");
-    let (attention, replicas) = if inside { ((tp / dp).max(1), dp) } else { (tp, dp) };
+    let (attention, replicas) = if inside { ((tp / dp.max(1)).max(1), dp) } else { (tp, dp) };
     draft.put("tp", attention.to_string())?;
     draft.put("dp", replicas.to_string())?;
     let backend = args.any(&["all2all-backend", "moe-a2a-backend"]).unwrap_or("");
@@ -64,7 +64,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let spread = args.has("enable-expert-parallel") || args.has("-ep");
     let ep = match sglang {
         true if deepep || args.has("enable-ep-moe") || spans_tp(backend) => tp,
-        false if spread => attention * replicas,
+        false if spread => attention.saturating_mul(replicas),
         _ => ep.unwrap_or(1),
     };
     draft.put("ep", ep.to_string())?;
@@ -88,7 +88,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         None => {}
     }
     // SGLang counts what all groups of its data-parallel attention run at once.
-    let groups = if inside { replicas } else { 1 };
+    let groups = if inside { replicas.max(1) } else { 1 };
     let share = |all: u32| (all / groups).max(1).to_string();
     if let Some(all) = args.number(&["max-running-requests"]) {
         draft.put("sequences", share(all))?;

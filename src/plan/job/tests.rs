@@ -629,6 +629,14 @@ fn chunks_hold_prompts() {
     let sglang = "python3 -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 32 --dp 32 \
                   --enable-dp-attention --chunked-prefill-size 524288 --context-length 8192";
     assert_eq!(serving(sglang, "dgx-h200").0.chunk, 16384);
+    let refused = |text: String| {
+        let machine = draft("job.toml", "machine = \"dgx-h200\"\nmodel = \"deepseek-v3\"\n");
+        let asked = draft("serve.sh", text.leak()).over(&machine);
+        asked.serve(&Machines::new(&BuiltIn)).err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    assert!(refused(format!("{sglang} --dp 0")).contains("not a count"));
+    let replicas = sglang.replace("--enable-dp-attention", "--tp 100000 --dp 100000");
+    assert!(refused(replicas).contains("too many GPUs"));
     let default = sglang.replace("--chunked-prefill-size 524288", "");
     assert_eq!(serving(&default, "dgx-h200").0.chunk, 256);
     let busy = |chunk: u32| {
