@@ -65,7 +65,8 @@ pub struct PhaseView {
     pub messages_high_s: f64,
     /// The kernel of TP's all-reduces, where the engine's rules and kernels are known.
     pub allreduce: Option<String>,
-    /// The measured kernels of dispatch and combine; null: priced from their bytes.
+    /// The measured kernels of dispatch and combine, or the collectives in their place; null: TP's
+    /// all-reduce, or kernels that nobody measured.
     pub experts: Option<&'static str>,
     /// The kernels of dispatch and combine that the server runs if nobody measured them on such ranks;
     /// they are priced from their bytes.

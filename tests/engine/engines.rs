@@ -128,9 +128,11 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     let on = if minor >= 32 {
         !q.is("VLLM_ALLREDUCE_USE_FLASHINFER=0") && !invariant
     } else {
-        q.is("VLLM_ALLREDUCE_USE_FLASHINFER=1")
+        minor >= 19 && q.is("VLLM_ALLREDUCE_USE_FLASHINFER=1")
     };
     let entry = match (sm, n) {
+        (103, _) if minor < 19 => 0,
+        (100 | 103, 16) if minor < 27 => 0,
         (90, 2) | (100, 2) | (103, 2) | (103, 4) | (100, 16) | (103, 16) => 64 * M,
         (90, 4) => 2 * M,
         (90, 8) => M / 2,
@@ -142,9 +144,9 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     };
     let spans = multicast && n <= domain;
     let backend = match nodes {
-        1 if spans => Some(true),
+        1 if spans && minor >= 27 => Some(true),
         1 => Some(false),
-        _ if spans && sm >= 100 => Some(true),
+        _ if spans && sm >= 100 && minor >= 19 => Some(true),
         _ => None,
     };
     let tuned = match (minor, sm, n, nodes) {
@@ -159,14 +161,28 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     let limit = if backend == Some(true) { tuned } else { entry };
     let row = q.hidden * q.dtype.bytes().0;
     let holds = entry > 0 && s <= entry && q.rows() <= entry / row;
-    if q.is("fuse_allreduce_rms=1") && is_float(q.dtype) && holds && backend == Some(true) {
-        return mnnvl(n, s);
+    let trtllm = !q.is("p2p=0") && [2, 4, 8].contains(&n);
+    if q.is("fuse_allreduce_rms=1") && is_float(q.dtype) && holds {
+        let one = match (sm, n) {
+            (_, 2) => 32 * M,
+            (90, 4) => 2 * M,
+            (_, 4) => 4 * M,
+            (90, _) => M / 2,
+            (100, _) => M,
+            _ => 2 * M,
+        };
+        match backend {
+            Some(true) => return mnnvl(n, s),
+            Some(false) if trtllm && s <= one => return ("flashinfer-trtllm", "one-shot-push"),
+            Some(false) if trtllm => return ("flashinfer-trtllm", "two-shot-pull"),
+            _ => {}
+        }
     }
     let flash = if on && is_float(q.dtype) && entry > 0 && s <= limit && q.rows() <= limit / row {
         match backend {
             Some(true) => Some(mnnvl(n, s)),
-            Some(false) => fused(n, s),
-            None => None,
+            Some(false) if trtllm => fused(n, s),
+            _ => None,
         }
     } else {
         None
@@ -175,8 +191,9 @@ fn vllm(q: &Asked) -> (&'static str, &'static str) {
     let symmetric = q.is("VLLM_USE_NCCL_SYMM_MEM=1")
         && !invariant
         && (n > 8
-            || n == 4 && (s <= 16 * K || s >= 512 * K)
-            || n == 8 && (s <= 16 * K || s >= 128 * K));
+            || minor < 19 && (n == 4 && s >= 2 * M || n == 8 && s >= M)
+            || minor >= 19 && n == 4 && (s <= 16 * K || s >= 512 * K)
+            || minor >= 19 && n == 8 && (s <= 16 * K || s >= 128 * K));
     if minor >= 32 {
         if let Some(flash) = flash {
             return flash;
@@ -269,8 +286,24 @@ fn rows_of(sm: u32, n: u32, newest: bool) -> Option<(Row, Row, u64)> {
     })
 }
 
+/// Whether SGLang's MSCCL++ has a kernel.
+fn has_mscclpp(q: &Asked, patch: u32, (tray, domain): (u32, u32)) -> bool {
+    let (n, s) = (q.ranks, q.size);
+    let nodes = if domain > tray { 1 } else { q.nodes.max(n.div_ceil(tray)) };
+    let sized = match (patch, nodes) {
+        (22.., 1) => [4, 8, 16].contains(&n) && s <= 8 * M,
+        (22.., 2) => [4, 8, 16].contains(&n) && (K..=2 * M).contains(&s),
+        (14.., 1) => n == 8 && s <= 8 * M,
+        (14.., 2) => n == 16 && (K..=8 * M).contains(&s),
+        (_, 1) => n == 8 && s <= M,
+        (_, 2) => n == 16 && s <= M,
+        _ => false,
+    };
+    q.is("enable_mscclpp=1") && q.graph && is_float(q.dtype) && sized
+}
+
 fn sglang(q: &Asked) -> (&'static str, &'static str) {
-    let (sm, multicast, full, tray, _) = board(q.machine);
+    let (sm, multicast, full, tray, domain) = board(q.machine);
     let (n, s) = (q.ranks, q.size);
     let one_node = q.nodes == 1 && n <= tray;
     let patch: u32 = q.engine.rsplit('.').next().unwrap().parse().unwrap();
@@ -279,7 +312,19 @@ fn sglang(q: &Asked) -> (&'static str, &'static str) {
     } else {
         patch == 10 && q.is("SGLANG_USE_JIT_ALL_REDUCE=1")
     };
-    let disabled = q.is("disable_custom_all_reduce=1");
+    if q.is("enable_flashinfer_allreduce_fusion=1") && q.rows() <= 2048 {
+        let taken = match (patch, sm) {
+            (14.., 100 | 103) if multicast && n <= domain => Some(mnnvl(n, s)),
+            (14.., 100 | 103) => None,
+            (_, 90 | 100 | 103) if one_node && !q.is("p2p=0") => fused(n, s),
+            _ => None,
+        };
+        if let Some(taken) = taken {
+            return taken;
+        }
+    }
+    let others = has_mscclpp(q, patch, (tray, domain));
+    let disabled = q.is("disable_custom_all_reduce=1") || others && patch >= 14;
     let own = if disabled || q.is("p2p=0") || !one_node {
         None
     } else if v2 && full {
@@ -296,6 +341,9 @@ fn sglang(q: &Asked) -> (&'static str, &'static str) {
     };
     if let Some(own) = own {
         return own;
+    }
+    if others {
+        return ("mscclpp", "library");
     }
     let most = [(2, 64 * M), (4, 64 * M), (6, 128 * M), (8, 128 * M)];
     let most = most.iter().find(|m| m.0 == n).map_or(0, |m| m.1);
@@ -469,6 +517,8 @@ const READINGS: [Reading; 6] = [
             "SGLANG_USE_JIT_ALL_REDUCE=1",
             "enable_torch_symm_mem=1",
             "disable_custom_all_reduce=1",
+            "enable_mscclpp=1",
+            "enable_flashinfer_allreduce_fusion=1",
         ],
         sglang,
     ),
@@ -693,6 +743,56 @@ fn quick_reduce_begins_where_its_codec_pays() {
     assert_eq!(with(aiter, DataType::F32, 8, 64 * M), ("aiter", "library"));
     assert_eq!(with(aiter, DataType::F32, 8, 64 * M + 16), NCCL);
     assert_eq!(with(aiter, DataType::F32, 3, M), NCCL);
+}
+
+/// sgl-project/sglang 0.5.23, custom_all_reduce.py (`dispatch_custom_allreduce`) and parallel_state.py.
+#[test]
+fn sglang_runs_aiter_on_amd() {
+    let aiter = ("aiter", "library");
+    let with = |env: &[&'static str], ranks, size| {
+        let env = env.to_vec();
+        Asked { env, ..asked("sglang@0.5.23", "mi300x", ranks, size) }.told()
+    };
+    assert_eq!(with(&[], 8, 64 * M), aiter);
+    assert_eq!(with(&[], 8, 64 * M + 16), NCCL);
+    assert_eq!(with(&[], 3, M), NCCL);
+    assert_eq!(with(&["SGLANG_USE_AITER_AR=0"], 8, 16 * M), ("custom", "two-shot-pull"));
+    assert_eq!(with(&["SGLANG_USE_1STAGE_ALLREDUCE=1"], 8, 32 * M), ("custom", "one-shot-pull"));
+    assert_eq!(with(&["--enable-deterministic-inference"], 8, M), ("custom", "one-shot-pull"));
+    assert_eq!(with(&["--disable-custom-all-reduce"], 8, M), NCCL);
+    let part = |engine, collective, size| {
+        let asked = asked(engine, "mi300x", 8, size);
+        let call = Call::new(collective, 8, Bytes(8 * size));
+        policy(engine, &asked.site()).unwrap().choose(&call).unwrap().kernel.unwrap().backend
+    };
+    for (collective, most, since, before) in [
+        (Collective::AllGather, 4 * M, "sglang@0.5.14", "sglang@0.5.10"),
+        (Collective::ReduceScatter, 8 * M, "sglang@0.5.22", "sglang@0.5.14"),
+    ] {
+        assert_eq!(part(since, collective, most), "aiter");
+        assert_eq!(part(since, collective, most + 16), "nccl");
+        assert_eq!(part(before, collective, most), "nccl");
+    }
+}
+
+/// microsoft/mscclpp, algorithm_selector.cc: AMD's GPUs have one kernel for an all-gather.
+#[test]
+fn mscclpp_gathers_on_amd_with_one_kernel() {
+    let told = |machine| {
+        let asked = asked("mscclpp", machine, 8, 64 * M);
+        let call = Call::new(Collective::AllGather, 8, Bytes(512 * M));
+        policy("mscclpp", &asked.site()).unwrap().choose(&call).unwrap().kernel.unwrap().kernel
+    };
+    assert_eq!((told("mi300x"), told("h100")), ("fullmesh2", "fullmesh"));
+}
+
+/// Two DGX Sparks: one GPU a node, which only NCCL joins.
+#[test]
+fn a_node_of_one_gpu_has_nccl() {
+    for engine in ["vllm", "sglang"] {
+        let two = Asked { nodes: 2, ..asked(engine, "dgx-spark", 2, M) };
+        assert_eq!(two.told(), NCCL, "{engine}");
+    }
 }
 
 /// NVIDIA/nccl v2.30.7-1, src/scheduler/symmetric_sched.cc: the model by hand for one call. H100, 8

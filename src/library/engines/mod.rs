@@ -8,6 +8,7 @@
 //! To add an engine, add a file here and a line in [`ENGINES`]. To add a release, add its name to the
 //! engine's `releases`, and a branch where its rules differ.
 
+mod aiter;
 mod ask;
 mod board;
 mod flashinfer;

@@ -41,6 +41,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
     let has_nccl = ask.env.get("MSCCLPP_NCCL_LIB_PATH").is_some_and(|path| !path.is_empty());
     if ask.collective == Collective::AllGather {
         return match (ask.at_most(32 * MIB), has_nccl) {
+            _ if ask.board.cdna => own("fullmesh2", "AMD's GPUs, at any size"),
             (true, _) => own("fullmesh2", "at most 32 MiB"),
             (false, true) => Taken::nccl("above 32 MiB, and an NCCL library is set"),
             (false, false) => own("fullmesh", "above 32 MiB, and no NCCL library is set"),

@@ -2,15 +2,15 @@
 //!
 //! The order, with or without a graph: NCCL on symmetric buffers if neither custom nor MSCCL++
 //! accepts the call, FlashInfer if fusion created its workspace, custom unless MSCCL++ accepts the
-//! call, quick reduce, MSCCL++, torch symmetric memory, NCCL. By default only custom and NCCL are
-//! enabled.
+//! call, quick reduce, MSCCL++, torch symmetric memory, NCCL. By default only custom, which is AITER's on
+//! AMD's GPUs, and NCCL are enabled. Up to 0.5.10 custom comes before MSCCL++.
 //!
 //! Source: sgl-project/sglang 0.5.9 to 0.5.23, `sglang/srt/distributed/parallel_state.py`,
-//! `…/device_communicators/{custom_all_reduce_v2,custom_all_reduce,torch_symm_mem}.py`,
-//! `…/configs/custom_all_reduce_v2.py`.
+//! `…/device_communicators/{custom_all_reduce_v2,custom_all_reduce,torch_symm_mem,pymscclpp}.py`,
+//! `…/configs/custom_all_reduce_v2.py`, `sglang/srt/layers/flashinfer_comm_fusion.py`.
 
-use super::ask::{Ask, KIB, MIB, Release};
-use super::{Engine, Taken, Tried, first_of, flashinfer, legacy, quick_reduce, symm_mem};
+use super::ask::{Ask, FLOATS, KIB, MIB, Release};
+use super::{Engine, Taken, Tried, aiter, first_of, flashinfer, legacy, quick_reduce, symm_mem};
 use crate::base::collective::Collective;
 use crate::machine::sample::DataType;
 
@@ -35,6 +35,12 @@ pub(super) static ENGINE: Engine = Engine {
         "PYTORCH_CUDA_ALLOC_CONF",
         "PYTORCH_ALLOC_CONF",
         "expandable_segments",
+        "SGLANG_USE_AITER_AR",
+        "SGLANG_USE_AITER_AG",
+        "SGLANG_DP_USE_REDUCE_SCATTER",
+        "AITER_CUSTOM_AR_MAX_SIZE",
+        "SGLANG_USE_1STAGE_ALLREDUCE",
+        "enable_deterministic_inference",
         "ROCM_QUICK_REDUCE_QUANTIZATION",
         "ROCM_QUICK_REDUCE_CAST_BF16_TO_FP16",
         "ROCM_QUICK_REDUCE_MAX_SIZE_BYTES_MB",
@@ -42,10 +48,14 @@ pub(super) static ENGINE: Engine = Engine {
     ],
     force: &[
         ("custom-v2", "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=1; 0 selects the older kernel"),
-        ("custom", "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=0"),
+        (
+            "custom",
+            "SGLANG_OPT_USE_CUSTOM_ALL_REDUCE_V2=0, and SGLANG_USE_AITER_AR=0 on AMD's GPUs",
+        ),
         ("symm-mem", "--enable-torch-symm-mem with --disable-custom-all-reduce"),
         ("mscclpp", "--enable-mscclpp"),
         ("nccl-symm", "--enable-symm-mem with --disable-custom-all-reduce"),
+        ("aiter", "SGLANG_USE_AITER_AR=1; 0 selects SGLang's own kernel"),
         ("quick-reduce", "ROCM_QUICK_REDUCE_QUANTIZATION=FP|INT8|INT6|INT4"),
         ("nccl", "--disable-custom-all-reduce"),
     ],
@@ -62,19 +72,21 @@ pub(super) static ENGINE: Engine = Engine {
 
 fn choose(ask: &Ask<'_>) -> Taken {
     if ask.collective != Collective::AllReduce {
-        return match ask.env.is_on("enable_symm_mem", false) && ask.board.cuda() {
+        let last = match ask.env.is_on("enable_symm_mem", false) && ask.board.cuda() {
             true => Taken::new("nccl-symm", "library", "--enable-symm-mem"),
             false => Taken::nccl("pynccl, at any size"),
         };
+        return if ask.board.cdna { first_of(ask, &[("aiter", part)], last) } else { last };
     }
     first_of(
         ask,
         &[
             ("nccl-symm", nccl_symm),
             ("flashinfer", fused),
+            ("aiter", by_aiter),
             ("custom", |ask| match mscclpp(ask) {
-                Ok(_) => Err("MSCCL++ accepts it".to_owned()),
-                Err(_) => custom(ask),
+                Ok(_) if ask.since(0, 5, 14) => Err("MSCCL++ accepts it".to_owned()),
+                _ => custom(ask),
             }),
             ("quick-reduce", |ask| quick_reduce::take(ask, "", false)),
             ("mscclpp", mscclpp),
@@ -107,8 +119,10 @@ fn fused(ask: &Ask<'_>) -> Tried {
     if !ask.rows_at_most(FUSED_ROWS) {
         return Err(format!("{} rows, above {FUSED_ROWS}", ask.rows()));
     }
-    let taken = match ask.board.spans(ask.ranks) {
-        true => flashinfer::mnnvl(ask),
+    // Pull requests 23402 and 28789: MNNVL on Blackwell alone, where TensorRT-LLM's kernels were before.
+    let taken = match ask.since(0, 5, 14) && ask.board.sm >= Some(100) {
+        true if ask.board.spans(ask.ranks) => flashinfer::mnnvl(ask),
+        true => return Err("no multicast address spans the group".to_owned()),
         false => flashinfer::trtllm(ask)?,
     };
     Ok(taken.note("where the residual and the norm follow, they are in the kernel"))
@@ -118,10 +132,31 @@ fn mscclpp(ask: &Ask<'_>) -> Tried {
     if !ask.env.is_on("enable_mscclpp", false) {
         return Err("--enable-mscclpp is not given".to_owned());
     }
-    ask.one_node()?;
-    match ask.at_least(512) && ask.at_most(8 * MIB) {
-        true => Ok(Taken::new("mscclpp", "library", "512 B to 8 MiB: the fastest at its startup")),
-        false => Err("outside 512 B to 8 MiB, the range it measures at startup".to_owned()),
+    if !ask.graph {
+        return Err("outside graphs it is off".to_owned());
+    }
+    ask.dtype_of(FLOATS)?;
+    // Groups of ranks that share memory: a node, or a rack that is one domain.
+    let rack = ask.board.domain > ask.board.tray;
+    let domains = if rack { ask.ranks.div_ceil(ask.board.domain) } else { ask.nodes };
+    let (ranks, from, to): (&[u32], u64, u64) = match (domains, ask.release) {
+        (1, release) if release >= Release(0, 5, 22) => (&[4, 8, 16, 32], 0, 8 * MIB),
+        (2 | 4 | 8, release) if release >= Release(0, 5, 22) => {
+            (&[4, 8, 16, 32, 64], KIB, u64::from(domains) * MIB)
+        }
+        (1, release) if release >= Release(0, 5, 14) => (&[8], 0, 8 * MIB),
+        (2 | 4, release) if release >= Release(0, 5, 14) => (&[16, 32], KIB, 8 * MIB),
+        (1, _) => (&[8], 0, MIB),
+        (2, _) => (&[16], 0, MIB),
+        _ => return Err(format!("the ranks are on {domains} nodes")),
+    };
+    ask.ranks_of(ranks)?;
+    let range = format!("{from} B to {to} B");
+    match ask.at_least(from) && ask.at_most(to) {
+        true => {
+            Ok(Taken::new("mscclpp", "library", format!("{range}: the fastest at its startup")))
+        }
+        false => Err(format!("outside {range}, the sizes it has a kernel for")),
     }
 }
 
@@ -149,19 +184,65 @@ fn custom(ask: &Ask<'_>) -> Tried {
     if ask.env.is_on("disable_custom_all_reduce", false) {
         return Err("--disable-custom-all-reduce".to_owned());
     }
-    match has_v2(ask) {
-        true => v2(ask),
-        false => old(ask),
+    match () {
+        () if has_v2(ask) => v2(ask),
+        () if has_aiter(ask) => Err("AITER's kernel replaces it".to_owned()),
+        () => old(ask),
     }
+}
+
+/// Whether AMD's GPUs add in rank order, which AITER has no kernel for.
+fn in_order(ask: &Ask<'_>) -> bool {
+    let deterministic = ask.env.is_on("enable_deterministic_inference", false);
+    ask.board.cdna && ask.env.is_on("SGLANG_USE_1STAGE_ALLREDUCE", deterministic)
+}
+
+/// Whether AITER's kernel replaces SGLang's own.
+fn has_aiter(ask: &Ask<'_>) -> bool {
+    ask.board.cdna && !in_order(ask) && ask.env.is_on("SGLANG_USE_AITER_AR", true)
+}
+
+fn by_aiter(ask: &Ask<'_>) -> Tried {
+    if !has_aiter(ask) {
+        return Err("it is for AMD's GPUs, unless SGLANG_USE_AITER_AR=0".to_owned());
+    }
+    if ask.env.is_on("disable_custom_all_reduce", false) {
+        return Err("--disable-custom-all-reduce".to_owned());
+    }
+    if mscclpp(ask).is_ok() && ask.since(0, 5, 14) {
+        return Err("MSCCL++ accepts it".to_owned());
+    }
+    aiter::take(ask, 1)
+}
+
+/// An all-gather or a reduce-scatter by AITER, whose buffers hold the parts of all ranks.
+fn part(ask: &Ask<'_>) -> Tried {
+    let gathers = ask.collective == Collective::AllGather;
+    let (name, since) = match gathers {
+        true => ("SGLANG_USE_AITER_AG", Release(0, 5, 14)),
+        false => ("SGLANG_DP_USE_REDUCE_SCATTER", Release(0, 5, 22)),
+    };
+    if !has_aiter(ask) || ask.release < since || !ask.env.is_on(name, true) {
+        return Err(format!("SGLANG_USE_AITER_AR or {name} is off, or the release has it not"));
+    }
+    if ask.env.is_on("disable_custom_all_reduce", false) {
+        return Err("--disable-custom-all-reduce".to_owned());
+    }
+    ask.dtype_of(FLOATS)?;
+    let ranks = u64::from(ask.ranks);
+    aiter::take(ask, if gathers { 2 * ranks } else { ranks })
 }
 
 fn old(ask: &Ask<'_>) -> Tried {
     legacy::applies(ask)?;
+    if in_order(ask) && ask.since(0, 5, 14) {
+        return Ok(Taken::new("custom", "one-shot-pull", "in rank order, at any size"));
+    }
     let cap = if ask.board.cdna { 16 * MIB } else { 8 * MIB };
     if !ask.at_most(cap) {
         return Err(format!("above {} MiB", cap / MIB));
     }
-    let (kernel, rule) = legacy::kernel(ask, None);
+    let (kernel, rule) = legacy::kernel(ask, in_order(ask).then_some("1stage"));
     Ok(Taken::new("custom", kernel, format!("at most {} MiB; {rule}", cap / MIB)))
 }
 

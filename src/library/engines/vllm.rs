@@ -6,12 +6,15 @@
 //! to 0.27    NCCL symmetric, quick reduce, FlashInfer (off), AITER, custom, torch symmetric, NCCL
 //! ```
 //!
+//! FlashInfer on one node is MNNVL from 0.27 on (pull request 47219) and TensorRT-LLM's kernels before
+//! (35793, 38136); 0.14 has the latter alone, with the norm alone.
+//!
 //! Source: vllm-project/vllm 0.14.0 to 0.33.0, `vllm/distributed/device_communicators/`
 //! `{cuda_communicator,all_reduce_utils,custom_all_reduce,symm_mem,flashinfer_all_reduce}.py`,
 //! `vllm/envs.py`.
 
 use super::ask::{Ask, FLOATS, KIB, MIB, Release};
-use super::{Engine, Taken, Tried, first_of, flashinfer, legacy, quick_reduce, symm_mem};
+use super::{Engine, Taken, Tried, aiter, first_of, flashinfer, legacy, quick_reduce, symm_mem};
 use crate::base::collective::Collective;
 use crate::machine::sample::DataType;
 
@@ -139,7 +142,7 @@ fn plain(ask: &Ask<'_>) -> Taken {
             ("nccl-symm", symm),
             ("quick-reduce", quick),
             ("flashinfer", flash),
-            ("aiter", aiter),
+            ("aiter", by_aiter),
             ("custom", custom),
             ("symm-mem", symmetric),
         ],
@@ -176,11 +179,12 @@ fn may_be_custom(ask: &Ask<'_>) -> Result<(), String> {
 /// FlashInfer's table of fused kernels, in KiB for 2, 4, 8 and 16 ranks.
 fn fusion_limit(ask: &Ask<'_>) -> Option<u64> {
     let at_8 = if ask.since(0, 32, 0) { 4096 } else { 2048 };
+    let at_16 = if ask.since(0, 27, 0) { 65_536 } else { 0 };
     let row = match ask.board.sm? {
         90 => [65_536, 2048, 512, 0],
-        100 => [65_536, 32_768, 1024, 65_536],
-        103 => [65_536, 65_536, at_8, 65_536],
-        107 => [65_536, 65_536, 2048, 0],
+        100 => [65_536, 32_768, 1024, at_16],
+        103 if ask.since(0, 19, 0) => [65_536, 65_536, at_8, at_16],
+        107 if ask.since(0, 27, 0) => [65_536, 65_536, 2048, 0],
         _ => return None,
     };
     let column = [2, 4, 8, 16].iter().position(|&n| n == ask.ranks)?;
@@ -223,6 +227,9 @@ fn flash(ask: &Ask<'_>) -> Tried {
     if !ask.board.cuda() {
         return Err("it is for NVIDIA's GPUs".to_owned());
     }
+    if !ask.since(0, 19, 0) {
+        return Err("this release has it for calls with the norm only".to_owned());
+    }
     if !ask.env.is_on("VLLM_ALLREDUCE_USE_FLASHINFER", ask.since(0, 32, 0)) {
         return Err("VLLM_ALLREDUCE_USE_FLASHINFER is off".to_owned());
     }
@@ -239,11 +246,12 @@ fn flash(ask: &Ask<'_>) -> Tried {
 fn flash_backend(ask: &Ask<'_>) -> Result<bool, String> {
     let multicast = ask.board.spans(ask.ranks);
     let asked = ask.env.get("VLLM_FLASHINFER_ALLREDUCE_BACKEND").unwrap_or("auto");
-    match (asked.to_ascii_lowercase().as_str(), ask.nodes) {
+    let asked = if ask.since(0, 19, 0) { asked.to_ascii_lowercase() } else { "trtllm".to_owned() };
+    match (asked.as_str(), ask.nodes) {
         ("trtllm", 1) => Ok(false),
         ("trtllm", _) => Err("TensorRT-LLM's kernels run on one node only".to_owned()),
-        ("mnnvl", _) | ("auto", 1) if multicast => Ok(true),
-        ("auto", 1) => Ok(false),
+        ("mnnvl", _) if multicast => Ok(true),
+        ("auto", 1) => Ok(multicast && ask.since(0, 27, 0)),
         ("auto", _) if multicast && ask.board.sm >= Some(100) => Ok(true),
         _ => Err("no multicast address spans the group".to_owned()),
     }
@@ -254,14 +262,29 @@ fn nccl_symm(ask: &Ask<'_>) -> Tried {
         return Err("VLLM_USE_NCCL_SYMM_MEM is not set".to_owned());
     }
     variant(ask, Release(0, 0, 0))?;
+    // The ranges came with pull request 33839.
+    let ranges = ask.since(0, 19, 0);
     let from = match ask.ranks {
         9.. => return Ok(Taken::new("nccl-symm", "library", "more than 8 ranks: always")),
-        4 => 512 * KIB,
-        8 => 128 * KIB,
+        4 => {
+            if ranges {
+                512 * KIB
+            } else {
+                2 * MIB
+            }
+        }
+        8 => {
+            if ranges {
+                128 * KIB
+            } else {
+                MIB
+            }
+        }
         n => return Err(format!("never with {n} ranks")),
     };
-    let words = format!("{} ranks: at most 16 KiB or from {} KiB", ask.ranks, from / KIB);
-    match ask.at_most(16 * KIB) || ask.at_least(from) {
+    let small = if ranges { "at most 16 KiB or " } else { "" };
+    let words = format!("{} ranks: {small}from {} KiB", ask.ranks, from / KIB);
+    match ranges && ask.at_most(16 * KIB) || ask.at_least(from) {
         true => Ok(Taken::new("nccl-symm", "library", words)),
         false => Err(words),
     }
@@ -281,20 +304,13 @@ fn has_aiter(ask: &Ask<'_>) -> bool {
         && ask.env.is_on("VLLM_ROCM_USE_AITER_CUSTOM_AR", true)
 }
 
-fn aiter(ask: &Ask<'_>) -> Tried {
+fn by_aiter(ask: &Ask<'_>) -> Tried {
     if !has_aiter(ask) {
         return Err("VLLM_ROCM_USE_AITER is not set, or these are not AMD's GPUs".to_owned());
     }
     may_be_custom(ask)?;
     variant(ask, Release(0, 32, 0))?;
-    ask.one_node()?;
-    ask.ranks_of(&[2, 4, 6, 8])?;
-    ask.blocks_of(16)?;
-    let most = ask.env.number("AITER_CUSTOM_AR_MAX_SIZE").unwrap_or(64 * MIB);
-    match ask.at_most(most) {
-        true => Ok(Taken::new("aiter", "library", format!("at most {most} B"))),
-        false => Err(format!("above {most} B")),
-    }
+    aiter::take(ask, 1)
 }
 
 /// The cap of custom if torch symmetric memory is available: in KiB, for 2, 4, 6 and 8 ranks.

@@ -85,10 +85,12 @@ impl Profile {
         });
         let rate = |tier: &Links| tier.bandwidth.as_ref().map(|b| b.value);
         let first = inside().next().and_then(rate);
+        // A lone GPU has no links: what is inside its node is its memory.
+        let alone = (span == 1 && self.generation.is_some()).then_some(LinkKind::Memory);
         let joined = inside().next().and_then(|t| t.span).map(|s| s.get());
         let beyond = joined.filter(|&ranks| ranks < span).zip(inside().next_back().and_then(rate));
         Some(Hardware {
-            link: self.link?,
+            link: self.link.or(alone)?,
             generation: self.generation,
             board: self.board.clone(),
             // A node of one rank has no links inside.

@@ -19,7 +19,7 @@ impl Arguments {
         for line in plain.lines().filter(|l| !l.trim_start().starts_with('#')) {
             let mut words = words(&expanded(line, &variables)).into_iter().peekable();
             while let Some(word) = words.next() {
-                let Some(key) = word.strip_prefix("--").filter(|k| !k.is_empty()) else { continue };
+                let Some(key) = key(&word) else { continue };
                 let key = key.trim_end_matches(')');
                 if let Some((key, value)) = key.split_once('=') {
                     found.insert(named(key), value.trim_end_matches(')').to_owned());
@@ -63,6 +63,16 @@ impl Arguments {
 
     pub fn number(&self, keys: &[&str]) -> Option<u32> {
         self.any(keys)?.parse().ok()
+    }
+}
+
+/// The key of a word: `--key`, or `-k`, which keeps its dash.
+fn key(word: &str) -> Option<&str> {
+    match word.strip_prefix("--") {
+        Some(key) => Some(key).filter(|key| !key.is_empty()),
+        None => Some(word).filter(|word| {
+            word.strip_prefix('-').is_some_and(|k| k.starts_with(|c: char| c.is_ascii_alphabetic()))
+        }),
     }
 }
 
@@ -180,5 +190,10 @@ mod tests {
         assert_eq!(found.get("cp"), Some("4"));
         assert_eq!(found.get("lr"), Some("1e-4"));
         assert!(found.has("flag"));
+        let short = Arguments::of("serve -tp 4 -pp=2 -ep --x - -1");
+        assert_eq!(
+            (short.get("-tp"), short.get("-pp"), short.get("-ep")),
+            (Some("4"), Some("2"), Some(""))
+        );
     }
 }

@@ -28,6 +28,9 @@ pub(crate) struct Device {
     /// The power limit here over that one.
     #[serde(default = "whole")]
     power: f64,
+    /// The GPU whose kernels' parts these are, where none of this one's were measured.
+    #[serde(default)]
+    pub like: Option<String>,
     pub kernels: Kernels,
 }
 
@@ -171,5 +174,17 @@ mod tests {
         assert_eq!(of("h100-pcie"), ("H100 PCIe".to_owned(), 80.0, 2.0));
         assert_eq!(of("abci-v100").1, 16.0);
         assert_eq!(of("alps"), ("GH200".to_owned(), 96.0, 4.0));
+        assert_eq!(of("dgx-h200").0, "H200");
+        for (machine, name, like) in [
+            ("hgx-h20", "H20", "H100"),
+            ("l40s-pcie", "L40S", "A100"),
+            ("rtx-4090", "RTX 4090", "A100"),
+            ("mi300x", "MI300X", "H100"),
+        ] {
+            let device = Device::named(&Profile::builtin(machine).unwrap().title).unwrap();
+            let other = Device::named(like).unwrap();
+            assert_eq!((device.name.as_str(), device.like.as_deref()), (name, Some(like)));
+            assert_eq!((device.kernels, device.profile.as_str()), (other.kernels, machine));
+        }
     }
 }

@@ -57,6 +57,7 @@ pub(crate) const KEYS: &[&str] = &[
     "serve",
     "engine",
     "all2all",
+    "dcp",
     "context",
     "sequences",
     "chunk",
@@ -430,6 +431,10 @@ impl Draft {
         gpus: u64,
         inferred: &mut Vec<String>,
     ) -> Result<crate::plan::table::MachineEntry> {
+        if let Some(like) = &device.like {
+            let name = &device.name;
+            inferred.push(format!("kernels reach the part of {name}'s peaks that {like}'s reach"));
+        }
         let named = self.get("profile").or(self.get("machine"));
         let known = named.filter(|name| machines.profile(name).is_ok());
         let name = known.unwrap_or(&device.profile);

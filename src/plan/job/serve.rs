@@ -2,14 +2,19 @@
 //!
 //! A decode step takes the time to read the weights that its tokens use and their cache once, or
 //! its computing time if that is longer; a prefill computes. Both wait for TP's two all-reduces per
-//! layer, as the inference engine runs them, and for dispatch and combine of experts, by DeepEP's
-//! kernels where the server uses them and they were measured on such ranks. A pipeline stage passes its
-//! token on, so a token goes through all stages in series.
+//! layer, as the inference engine runs them, and for what carries tokens to experts ([`Exchange`]). A
+//! pipeline stage passes its token on, so a token goes through all stages in series.
+//!
+//! Sources: vllm-project/vllm, `vllm/model_executor/layers/fused_moe/{config,runner/moe_runner}.py`,
+//! `vllm/distributed/device_communicators/all2all.py`; sgl-project/sglang, `layers/dp_attention.py`.
 
 use super::draft::Draft;
+use super::model::Attention;
 use super::wires::{Among, Span, Wires};
 use super::{Device, Framework, Precision, Transformer};
-use crate::base::collective::Collective::{AllGather, AllReduce, AllToAll, SendRecv};
+use crate::base::collective::Collective::{
+    AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
+};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::engines::Kernel;
@@ -23,8 +28,10 @@ use crate::plan::table::{MachineEntry, Machines};
 pub(crate) struct Serve {
     pub name: String,
     pub model: Transformer,
-    /// TP of attention, and of everything else if experts are not spread.
+    /// TP of attention, and of everything else that is not spread further.
     pub tp: u32,
+    /// Ranks of TP that divide the tokens of a cache for decoding.
+    pub dcp: u32,
     pub pp: u32,
     /// Groups with their own sequences.
     pub dp: u32,
@@ -33,20 +40,105 @@ pub(crate) struct Serve {
     pub sequences: u32,
     /// Tokens of context of each.
     pub context: u32,
+    /// The most tokens that a sequence may have.
+    pub longest: u32,
     /// Tokens of a prefill at once.
     pub chunk: u32,
     /// The part of the memory that may be filled.
     pub utilization: f64,
-    /// Bytes of a weight, and of an element of the cache.
-    pub weight: f64,
+    pub weights: Weights,
+    /// Bytes of an element of the cache.
     pub cache: f64,
     /// The server, whose rules say what all-reduces run; none: what the library runs.
     pub engine: Option<String>,
-    /// DeepEP's kernels, of decode and of prefill; none: an all-to-all of copies.
-    pub dispatch: Option<[&'static str; 2]>,
+    pub exchange: Exchange,
     pub device: Device,
     pub machine: MachineEntry,
     pub inferred: Vec<String>,
+}
+
+/// How tokens reach experts, and what these give comes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exchange {
+    /// Every rank of TP has its group's tokens, and TP's all-reduce adds what the experts give.
+    Reduce,
+    /// An all-gather of all groups' tokens, and a reduce-scatter of the sums.
+    Gather,
+    /// An all-to-all of a copy for each expert.
+    Copies,
+    /// DeepEP's kernels, of decode and of prefill.
+    Kernels([&'static str; 2]),
+}
+
+/// The words for the first three.
+pub(super) const REDUCE: &str = "allreduce";
+pub(super) const GATHER: &str = "allgather-reducescatter";
+pub(super) const COPIES: &str = "alltoall";
+
+impl Exchange {
+    fn read(text: Option<&str>) -> Result<Self> {
+        Ok(match text {
+            Some(REDUCE) => Self::Reduce,
+            Some(GATHER) => Self::Gather,
+            Some(COPIES) | None => Self::Copies,
+            Some(LOW_LATENCY) => Self::Kernels([LOW_LATENCY; 2]),
+            Some(NORMAL) => Self::Kernels([NORMAL; 2]),
+            Some("deepep-auto") => Self::Kernels([LOW_LATENCY, NORMAL]),
+            Some(other) => {
+                return Err(Error::input(format!("`{other}` does not carry tokens to experts"))
+                    .at("all2all")
+                    .help(format!(
+                        "write deepep-normal, deepep-ll, deepep-auto, {COPIES}, {GATHER} or {REDUCE}"
+                    )));
+            }
+        })
+    }
+
+    fn id(self) -> &'static str {
+        match self {
+            Self::Reduce => REDUCE,
+            Self::Gather => GATHER,
+            Self::Copies => COPIES,
+            Self::Kernels([decode, _]) => decode,
+        }
+    }
+}
+
+/// Bytes of a weight, with its share of scales.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Weights {
+    /// Of routed experts; of all products, if there are none.
+    pub experts: f64,
+    /// Of other products.
+    pub products: f64,
+    /// Of embeddings: no method shortens them.
+    pub ends: f64,
+}
+
+impl Weights {
+    /// As a quantization stores them: NVFP4 and MXFP4 with a scale of 8 bits for 16 and 32 weights, of
+    /// experts alone (the checkpoints of DeepSeek-R1-0528-NVFP4 and gpt-oss leave attention in 16 bits);
+    /// W4AFP8 with 16 bits for 128 weights, beside products in FP8; AWQ and GPTQ with those and a zero.
+    fn stored(quantization: Option<&str>, of_experts: bool) -> Self {
+        let text = quantization.unwrap_or_default();
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        let (experts, products) = match () {
+            () if has(&["w4afp8"]) => (0.5 + 2.0 / 128.0, 1.0),
+            () if has(&["mxfp4"]) => (0.5 + 1.0 / 32.0, 2.0),
+            () if has(&["fp4"]) => (0.5 + 1.0 / 16.0, 2.0),
+            () if has(&["awq", "gptq"]) => (0.5 + 2.5 / 128.0, 0.5 + 2.5 / 128.0),
+            () if has(&["fp8", "int8", "float8"]) => (1.0, 1.0),
+            () => (2.0, 2.0),
+        };
+        Self { experts, products: if of_experts { products } else { experts }, ends: 2.0 }
+    }
+}
+
+/// A phase of serving.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Decode,
+    Prefill,
 }
 
 /// The memory and times of serving, per GPU.
@@ -75,7 +167,7 @@ pub(crate) struct Phase {
     pub messages: Span,
     /// What runs TP's all-reduces, where the engine's rules and kernels are known.
     pub reduced: Option<Kernel>,
-    /// Measured kernels of dispatch and combine.
+    /// Measured kernels of dispatch and combine, or the collectives in their place.
     pub moved: Option<&'static str>,
     /// The kernels that the server runs instead, which nobody measured on such ranks.
     pub unmeasured: Option<&'static str>,
@@ -120,65 +212,70 @@ impl Draft {
         }
         let mut count = |key: &'static str, absent: u32| -> Result<u32> {
             let found = self.count(key)?;
-            if found.is_none() && !matches!(key, "tp" | "pp" | "dp" | "ep") {
+            if found.is_none() && !matches!(key, "tp" | "pp" | "dp" | "ep" | "dcp") {
                 inferred.push(format!("{key} {absent}"));
             }
             Ok(found.unwrap_or(absent))
         };
         let (tp, pp, dp, ep) = (count("tp", 1)?, count("pp", 1)?, count("dp", 1)?, count("ep", 1)?);
+        let dcp = count("dcp", 1)?;
         let longest = count("context", 4096)?;
         let context = (longest / 2).max(1);
         let (sequences, chunk) = (count("sequences", 256)?, count("chunk", 8192)?);
         inferred.push(format!(
             "{context} tokens of context a sequence: half of the {longest} that it may have"
         ));
-        if let Some(gpus) = self.count("gpus")?.filter(|gpus| *gpus != tp * dp * pp) {
-            let what = format!("the arguments serve on {} GPUs, not on {gpus}", tp * dp * pp);
+        let world = tp.checked_mul(dp).and_then(|n| n.checked_mul(pp)).ok_or_else(|| {
+            Error::input(format!("tp {tp} · dp {dp} · pp {pp} is too many GPUs"))
+                .help("write smaller degrees")
+        })?;
+        if let Some(gpus) = self.count("gpus")?.filter(|gpus| *gpus != world) {
+            let what = format!("the arguments serve on {world} GPUs, not on {gpus}");
             return Err(Error::input(what).at("gpus").help("leave it out, or set tp, dp or pp"));
         }
-        let small = |key: &str| {
-            self.get(key).is_some_and(|t| t.contains("fp8") || t.contains("int8") || t == "float8")
-        };
-        let weight = match self.get("weights_type") {
-            Some(text) if ["awq", "gptq", "mxfp4", "fp4"].iter().any(|w| text.contains(w)) => 0.5,
-            _ if small("weights_type") => 1.0,
-            _ => 2.0,
-        };
+        let weights = Weights::stored(self.get("weights_type"), model.experts.is_some());
+        let small = self.get("cache_type").is_some_and(|t| t.contains("fp8") || t.contains("int8"));
         let device = self.device(machines)?;
-        let gpus = u64::from(tp * dp * pp);
-        let machine = self.links(machines, &device, gpus, &mut inferred)?;
-        let dispatch = match self.get("all2all") {
-            None => None,
-            Some(LOW_LATENCY) => Some([LOW_LATENCY; 2]),
-            Some(NORMAL) => Some([NORMAL; 2]),
-            Some("deepep-auto") => Some([LOW_LATENCY, NORMAL]),
-            Some(other) => {
-                return Err(Error::input(format!("`{other}` is not a kernel between experts"))
-                    .at("all2all")
-                    .help("write deepep-normal, deepep-ll or deepep-auto"));
-            }
-        };
+        let machine = self.links(machines, &device, u64::from(world), &mut inferred)?;
+        if !tp.is_multiple_of(dcp) {
+            return Err(Error::input(format!("dcp {dcp} does not divide tp {tp}"))
+                .at("dcp")
+                .help("write a divisor of the tp that attention has"));
+        }
         if let Some(other) = self.get("engine").filter(|e| !crate::library::is_engine(e)) {
             return Err(Error::input(format!("`{other}` is not an inference engine"))
                 .at("engine")
                 .help("write one such as vllm or sglang@0.5.23"));
         }
+        let vllm = self.get("engine").is_some_and(|e| e.starts_with("vllm"));
+        let exchange = match Exchange::read(self.get("all2all").or(vllm.then_some(GATHER)))? {
+            _ if model.experts.is_none() => Exchange::Reduce,
+            // With one group all of its ranks have its tokens. vLLM then calls no exchange.
+            _ if vllm && dp == 1 => Exchange::Reduce,
+            Exchange::Gather if dp == 1 => Exchange::Reduce,
+            // Kernels that send tokens to whole experts need expert parallelism.
+            Exchange::Copies | Exchange::Kernels(_) if ep == 1 && vllm => Exchange::Gather,
+            Exchange::Copies | Exchange::Kernels(_) if ep == 1 => Exchange::Reduce,
+            read => read,
+        };
         let share = self.get("utilization").and_then(|t| t.parse::<f64>().ok());
         Ok(Serve {
             name: self.name.clone(),
             model,
             tp,
+            dcp,
             pp,
             dp,
             ep,
             sequences,
             context,
+            longest,
             chunk,
             utilization: share.filter(|u| (0.05..=1.0).contains(u)).unwrap_or(0.9),
-            weight,
-            cache: if small("cache_type") { 1.0 } else { 2.0 },
+            weights,
+            cache: if small { 1.0 } else { 2.0 },
             engine: self.get("engine").map(str::to_owned),
-            dispatch,
+            exchange,
             device,
             machine,
             inferred,
@@ -193,7 +290,18 @@ impl Serve {
 
     /// Ranks over which experts are distributed or divided.
     fn experts_over(&self) -> f64 {
-        f64::from(if self.ep > 1 { self.ep } else { self.tp })
+        let gathered = if self.exchange == Exchange::Gather { self.tp * self.dp } else { 1 };
+        f64::from(self.ep.max(self.tp).max(gathered))
+    }
+
+    /// Groups whose tokens go to the same experts.
+    fn meeting(&self) -> f64 {
+        let groups = match self.exchange {
+            Exchange::Reduce => 1,
+            Exchange::Gather => self.dp,
+            Exchange::Copies | Exchange::Kernels(_) => (self.ep / self.tp).max(1),
+        };
+        f64::from(groups)
     }
 
     /// Its memory and times.
@@ -205,9 +313,9 @@ impl Serve {
         let layers = f64::from(model.layers);
         let (tp, pp) = (f64::from(self.tp), f64::from(self.pp));
         let ends = (if model.tied { 1.0 } else { 2.0 }) * model.embedding();
-        let dense = (model.dense_body() / pp + ends) / tp;
-        let routed = model.routed_body() / pp / self.experts_over();
-        let weights = self.weight * (dense + routed);
+        let bytes = self.weights;
+        let dense = (bytes.products * model.dense_body() / pp + bytes.ends * ends) / tp;
+        let weights = dense + bytes.experts * model.routed_body() / pp / self.experts_over();
         let per_token = layers / pp * self.cache * model.cache_width() / self.cut();
         let room = self.utilization * self.device.memory_gb * 1e9 - weights - BESIDE;
         let handoff = f64::from(self.context) * layers * self.cache * model.cache_width();
@@ -242,6 +350,7 @@ impl Serve {
         let facts = [
             ("params", self.model.params().to_string()),
             ("tp", self.tp.to_string()),
+            ("dcp", self.dcp.to_string()),
             ("pp", self.pp.to_string()),
             ("dp", self.dp.to_string()),
             ("ep", self.ep.to_string()),
@@ -249,10 +358,10 @@ impl Serve {
             ("context", self.context.to_string()),
             ("chunk", self.chunk.to_string()),
             ("utilization", self.utilization.to_string()),
-            ("bytes of a weight", self.weight.to_string()),
+            ("bytes of a weight", self.weights.experts.to_string()),
             ("bytes of the cache", self.cache.to_string()),
             ("engine", self.engine.clone().unwrap_or_default()),
-            ("all2all", self.dispatch.map_or(String::new(), |[decode, _]| decode.to_owned())),
+            ("all2all", self.exchange.id().to_owned()),
             ("device", self.device.name.clone()),
         ];
         facts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
@@ -266,12 +375,14 @@ impl Serve {
         wires.time(SendRecv, pair, per_token * f64::from(self.context)).ok()
     }
 
-    /// The factor by which TP divides the cache: at most by heads, a latent not at all.
+    /// The factor by which TP divides the cache: at most by heads, a latent not at all; of what is then
+    /// the same on several ranks, DCP gives each a part of the tokens.
     fn cut(&self) -> f64 {
-        match self.model.attention {
-            super::model::Attention::Grouped { kv_heads, .. } => f64::from(self.tp.min(kv_heads)),
-            super::model::Attention::Latent { .. } => 1.0,
-        }
+        let heads = match self.model.attention {
+            Attention::Grouped { kv_heads, .. } => self.tp.min(kv_heads),
+            Attention::Latent { .. } => 1,
+        };
+        f64::from((heads * self.dcp).min(self.tp))
     }
 
     fn decode(&self, wires: &Wires<'_>, per_token: f64, tokens: f64) -> Result<Phase> {
@@ -279,27 +390,29 @@ impl Serve {
         let tp = f64::from(self.tp);
         let met = model.experts.map_or(1.0, |e| {
             let all = f64::from(e.experts);
-            // Experts that the tokens of all groups use.
+            // Experts that the tokens of the groups use.
             let each = f64::from(e.top_k) / all;
-            1.0 - (1.0 - each).powf(tokens * f64::from(self.dp))
+            1.0 - (1.0 - each).powf(tokens * self.meeting())
         });
-        let read = self.weight
-            * ((model.dense_body() + model.embedding()) / tp
-                + met * model.routed_body() / self.experts_over());
+        let bytes = self.weights;
+        let dense = bytes.products * model.dense_body() + bytes.ends * model.embedding();
+        let read = dense / tp + met * bytes.experts * model.routed_body() / self.experts_over();
         let cache = per_token * f64::from(self.pp) * tokens * f64::from(self.context);
         let compute = self.compute(tokens) / tp;
         let busy = ((read + cache) / self.device.stream()).max(compute);
         let phase = Phase { busy, ..Phase::default() };
-        self.messages(wires, tokens, self.dispatch.map(|d| d[0]), phase)
+        self.messages(wires, tokens, Doing::Decode, phase)
     }
 
     fn prefill(&self, wires: &Wires<'_>) -> Result<Phase> {
         let tokens = f64::from(self.chunk);
-        let core = 2.0 * self.model.core_width() * tokens * tokens * f64::from(self.model.layers);
+        // A chunk is one prompt, or as many of the longest as it holds.
+        let prompt = f64::from(self.chunk.min(self.longest));
+        let core = 2.0 * self.model.core_width() * tokens * prompt * f64::from(self.model.layers);
         let attention = core / self.device.attention(false, Framework::Megatron);
         let busy = (self.compute(tokens) + attention) / f64::from(self.tp);
         let phase = Phase { busy, ..Phase::default() };
-        self.messages(wires, tokens, self.dispatch.map(|d| d[1]), phase)
+        self.messages(wires, tokens, Doing::Prefill, phase)
     }
 
     /// The time in seconds of the products of `tokens` on one GPU.
@@ -307,7 +420,7 @@ impl Serve {
         let model = &self.model;
         let routed = model.experts.map_or(0.0, |e| f64::from(e.top_k) * model.expert());
         let weights = model.dense_body() + model.moe_layers() * routed + model.embedding();
-        let precision = if self.weight <= 1.0 { Precision::Fp8 } else { Precision::Bf16 };
+        let precision = if self.weights.experts <= 1.0 { Precision::Fp8 } else { Precision::Bf16 };
         2.0 * weights * tokens / self.device.body(precision, Framework::Megatron)
     }
 
@@ -316,35 +429,91 @@ impl Serve {
         &self,
         wires: &Wires<'_>,
         tokens: f64,
-        dispatch: Option<&'static str>,
+        doing: Doing,
         phase: Phase,
     ) -> Result<Phase> {
         let model = &self.model;
-        let world = u64::from(self.gpus());
-        let among = |ranks, stride| Among { world, group: Group { ranks, stride } };
         let layers = f64::from(model.layers);
         let width = tokens * f64::from(model.hidden) * 2.0;
-        let (tp, hop) = (among(self.tp, 1), among(2, self.tp * self.dp));
+        let (tp, hop) = (self.among(self.tp, 1), self.among(2, self.tp * self.dp));
         let logits = tokens * f64::from(model.vocab) * 2.0;
-        let spread = if self.ep > 1 { model.moe_layers() } else { 0.0 };
         let engine = self.engine.as_deref();
         let by_engine = engine.and_then(|e| wires.by_engine(e, tp, (width, model.hidden)));
         let (reduced, each) = match by_engine {
             Some((kernel, each)) => (Some(kernel), each),
             None => (None, wires.span(AllReduce, tp, width)?),
         };
-        let mut sum = each * (2.0 * layers - spread + 1.0) + wires.span(AllGather, tp, logits)?;
-        let mut moved = None;
-        if self.ep > 1 && model.experts.is_some() {
-            let (both, kernels) = self.experts(wires, tokens / f64::from(self.tp), dispatch)?;
-            sum = sum + both * spread;
-            moved = kernels;
+        let mut sum = each * (2.0 * layers + 1.0) + wires.span(AllGather, tp, logits)?;
+        let (mut moved, mut unmeasured) = (None, None);
+        let (both, replaced) = match self.exchange {
+            Exchange::Reduce => (Span::default(), 0.0),
+            Exchange::Gather => {
+                moved = Some(GATHER);
+                self.gathered(wires, width, doing)?
+            }
+            Exchange::Copies => {
+                moved = Some(COPIES);
+                (self.experts(wires, tokens / f64::from(self.tp), None)?.0, 1.0)
+            }
+            Exchange::Kernels([decode, prefill]) => {
+                let kernels = if doing == Doing::Decode { decode } else { prefill };
+                let each = tokens / f64::from(self.tp);
+                let (both, known) = self.experts(wires, each, Some(kernels))?;
+                (moved, unmeasured) = (known, known.is_none().then_some(kernels));
+                (both, 1.0)
+            }
+        };
+        sum = sum + (both + each * -replaced) * model.moe_layers();
+        if doing == Doing::Decode {
+            sum = sum + self.divided(wires, tokens)? * layers;
         }
         if self.pp > 1 {
             sum = sum + wires.span(SendRecv, hop, width)? * f64::from(self.pp - 1);
         }
-        let unmeasured = dispatch.filter(|_| self.ep > 1 && moved.is_none());
         Ok(Phase { messages: sum, reduced, moved, unmeasured, ..phase })
+    }
+
+    /// So many of all ranks, this far apart.
+    fn among(&self, ranks: u32, stride: u32) -> Among {
+        Among { world: u64::from(self.gpus()), group: Group { ranks, stride } }
+    }
+
+    /// An all-gather of the tokens of all groups for a layer of experts and a reduce-scatter of what
+    /// these give, and how many of TP's all-reduces they replace.
+    fn gathered(&self, wires: &Wires<'_>, width: f64, doing: Doing) -> Result<(Span, f64)> {
+        let all = width * f64::from(self.dp);
+        let sglang = self.engine.as_deref().is_some_and(|e| e.starts_with("sglang"));
+        // vLLM without expert parallelism gathers among the ranks of one place in each group: every rank
+        // of a group has all of its tokens, and the group adds the parts of its ranks as ever.
+        if self.ep == 1 && !sglang {
+            let groups = self.among(self.dp, self.tp);
+            let both =
+                wires.span(AllGather, groups, all)? + wires.span(ReduceScatter, groups, all)?;
+            return Ok((both, 0.0));
+        }
+        let every = self.among(self.tp * self.dp, 1);
+        // SGLang gathers prompts, whose lengths differ, by adding them into zeros (`SUM_LEN`).
+        let both = match sglang && doing == Doing::Prefill {
+            true => wires.span(AllReduce, every, all)? * 2.0,
+            false => wires.span(AllGather, every, all)? + wires.span(ReduceScatter, every, all)?,
+        };
+        Ok((both + wires.span(AllGather, self.among(self.tp, 1), width)?, 1.0))
+    }
+
+    /// What DCP adds to a layer of decoding: an all-gather of queries over its ranks, one of the scores'
+    /// sums, and a reduce-scatter of what each found in its tokens (`cp_lse_ag_out_rs`,
+    /// vllm/v1/attention/ops/common.py).
+    fn divided(&self, wires: &Wires<'_>, tokens: f64) -> Result<Span> {
+        let ranks = self.among(self.dcp, 1);
+        let heads = f64::from(self.model.heads) * f64::from(self.dcp) / f64::from(self.tp);
+        let (query, found) = match self.model.attention {
+            Attention::Grouped { head, .. } => (head, head),
+            Attention::Latent { latent, rope, .. } => (latent + rope, latent),
+        };
+        let bytes = |width: u32, each: f64| tokens * heads * f64::from(width) * each;
+        Ok(wires.span(AllGather, ranks, bytes(query, 2.0))?
+            + wires.span(AllGather, ranks, bytes(1, 4.0))?
+            + wires.span(ReduceScatter, ranks, bytes(found, 2.0))?)
     }
 
     /// A dispatch and a combine of a rank's tokens, and the measured kernels that carry them.
@@ -355,8 +524,7 @@ impl Serve {
         dispatch: Option<&'static str>,
     ) -> Result<(Span, Option<&'static str>)> {
         let Some(experts) = self.model.experts else { return Ok((Span::default(), None)) };
-        let world = u64::from(self.gpus());
-        let ep = Among { world, group: Group { ranks: self.ep, stride: 1 } };
+        let ep = self.among(self.ep, 1);
         let width = f64::from(self.model.hidden) * 2.0;
         if let Some(kernels) = dispatch {
             let calls = match kernels {

@@ -1,18 +1,41 @@
 //! Arguments of vLLM and SGLang: a command line, in a script or inside a page, or SGLang's YAML.
 //!
-//! Sources: docs.vllm.ai (engine arguments); docs.sglang.io/advanced_features/server_arguments.html.
+//! Sources: docs.vllm.ai (engine arguments); vllm-project/vllm, vllm/engine/arg_utils.py;
+//! docs.sglang.io/advanced_features/server_arguments.html.
 
 use super::arguments::Arguments;
 use super::draft::Draft;
+use super::serve::{COPIES, GATHER, REDUCE};
 use crate::base::error::Result;
 
 /// Whether a text contains such arguments.
 pub(super) fn is(text: &str) -> bool {
     text.contains("vllm serve")
         || text.contains("vllm.entrypoints")
+        || text.contains(IMAGE)
         || text.contains("sglang")
         || text.contains("model-path")
 }
+
+/// vLLM's image, which starts the server with the arguments behind it.
+const IMAGE: &str = "vllm-openai";
+
+/// Tokens of SGLang's chunks by default, on GPUs of 60 to 160 GB.
+const CHUNK: u32 = 8192;
+
+/// Flags that change what runs, but are priced as if they were absent.
+const UNPRICED: [(&[&str], &str); 2] = [
+    (
+        &[
+            "prefill-context-parallel-size",
+            "-pcp",
+            "attention-context-parallel-size",
+            "attn-cp-size",
+        ],
+        "context parallelism of prefills",
+    ),
+    (&["speculative-config", "-sc", "speculative-algorithm"], "speculative decoding"),
+];
 
 /// Reads arguments of either server.
 ///
@@ -26,55 +49,75 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let sglang = text.contains("sglang") || args.any(&["model-path"]).is_some();
     draft.model_name =
         args.any(&["model-path", "model"]).map(str::to_owned).or_else(|| named(text));
-    let tp = args.number(&["tensor-parallel-size", "tp-size", "tp"]).unwrap_or(1);
-    let dp = args.number(&["data-parallel-size", "dp-size", "dp"]).unwrap_or(1);
-    let pp = args.number(&["pipeline-parallel-size", "pp-size", "pp"]).unwrap_or(1);
+    let tp = args.number(&["tensor-parallel-size", "tp-size", "tp", "-tp"]).unwrap_or(1);
+    let dp = args.number(&["data-parallel-size", "dp-size", "dp", "-dp"]).unwrap_or(1);
+    let pp = args.number(&["pipeline-parallel-size", "pp-size", "pp", "-pp"]).unwrap_or(1);
     let ep = args.number(&["expert-parallel-size", "ep-size", "ep"]);
     draft.put("pp", pp.to_string())?;
     // SGLang's data-parallel attention is inside its TP; otherwise replicas are outside it.
-    let (attention, replicas) = match sglang && args.has("enable-dp-attention") {
-        true => ((tp / dp).max(1), dp),
-        false => (tp, dp),
-    };
+    let inside = sglang && args.has("enable-dp-attention");
+    let (attention, replicas) = if inside { ((tp / dp.max(1)).max(1), dp) } else { (tp, dp) };
     draft.put("tp", attention.to_string())?;
     draft.put("dp", replicas.to_string())?;
     let backend = args.any(&["all2all-backend", "moe-a2a-backend"]).unwrap_or("");
     let deepep = backend.contains("deepep") || args.has("enable-deepep-moe");
+    let spread = args.has("enable-expert-parallel") || args.has("-ep");
     let ep = match sglang {
         true if deepep || args.has("enable-ep-moe") || spans_tp(backend) => tp,
-        false if args.has("enable-expert-parallel") => attention * replicas,
+        false if spread => attention.saturating_mul(replicas),
         _ => ep.unwrap_or(1),
     };
     draft.put("ep", ep.to_string())?;
     let copies = [
-        ("context", ["max-model-len", "context-length"].as_slice()),
+        ("dcp", ["decode-context-parallel-size", "dcp-size", "-dcp"].as_slice()),
         ("sequences", &["max-num-seqs"]),
-        ("chunk", &["max-num-batched-tokens", "chunked-prefill-size"]),
         ("utilization", &["gpu-memory-utilization", "mem-fraction-static"]),
         ("cache_type", &["kv-cache-dtype"]),
-        ("weights_type", &["quantization"]),
+        ("weights_type", &["quantization", "-q"]),
     ];
     for (key, names) in copies {
         if let Some(value) = args.any(names) {
             draft.put(key, value)?;
         }
     }
-    // SGLang counts the sequences of all its groups.
+    match args.any(&["max-model-len", "context-length"]) {
+        Some("auto" | "-1") => {
+            draft.inferred.push("the length that fits is asked for: set context".to_owned());
+        }
+        Some(text) => draft.put("context", counted(text))?,
+        None => {}
+    }
+    // SGLang counts what all groups of its data-parallel attention run at once.
+    let groups = if inside { replicas.max(1) } else { 1 };
+    let share = |all: u32| (all / groups).max(1).to_string();
     if let Some(all) = args.number(&["max-running-requests"]) {
-        draft.put("sequences", (all / replicas).max(1).to_string())?;
+        draft.put("sequences", share(all))?;
+    }
+    if let Some(text) = args.any(&["max-num-batched-tokens", "chunked-prefill-size"]) {
+        let all = counted(text);
+        draft.put("chunk", all.parse().map_or(all, share))?;
+    } else if inside {
+        draft.put("chunk", share(CHUNK))?;
+        draft.inferred.push(format!("chunk {}: {CHUNK} of all groups", share(CHUNK)));
     }
     draft.put("engine", if sglang { "sglang" } else { "vllm" })?;
-    if deepep {
-        // vLLM's backends name the kernels, SGLang's have a mode, by default by phase.
-        let mode = args.any(&["deepep-mode"]).unwrap_or(if sglang { "auto" } else { backend });
-        draft.put(
-            "all2all",
-            match mode {
-                "auto" => "deepep-auto",
-                low if low.replace('-', "_").contains("low_latency") => "deepep-ll",
-                _ => "deepep-normal",
-            },
-        )?;
+    // vLLM's backends name the kernels, SGLang's have a mode, by default by phase.
+    let mode = args.any(&["deepep-mode"]).unwrap_or(if sglang { "auto" } else { backend });
+    let exchange = match (sglang, backend) {
+        _ if deepep && mode == "auto" => "deepep-auto",
+        _ if deepep && mode.replace('-', "_").contains("low_latency") => "deepep-ll",
+        _ if deepep => "deepep-normal",
+        (true, named) if spans_tp(named) => COPIES,
+        (true, _) if inside => GATHER,
+        (true, _) => REDUCE,
+        (false, "" | "naive" | "allgather_reducescatter") => GATHER,
+        (false, _) => COPIES,
+    };
+    draft.put("all2all", exchange)?;
+    for (flags, what) in UNPRICED {
+        if flags.iter().any(|flag| args.has(flag)) {
+            draft.inferred.push(format!("without {what}, which has no price here"));
+        }
     }
     Ok(draft)
 }
@@ -86,8 +129,26 @@ fn spans_tp(backend: &str) -> bool {
     !matches!(backend, "" | "none" | "ascend_tp")
 }
 
-/// The model after `vllm serve`.
+/// A count as vLLM reads it: `128k` is 128,000 and `128K` is 131,072 (`human_readable_int`,
+/// vllm/utils/argparse_utils.py). What is no such count is unchanged.
+fn counted(text: &str) -> String {
+    let scaled = |unit: char, by: f64| {
+        let number: f64 = text.strip_suffix(unit)?.parse().ok()?;
+        Some((number * by).floor().to_string())
+    };
+    let found = [('k', 1e3), ('K', 1024.0), ('m', 1e6), ('M', 1_048_576.0)];
+    found.into_iter().find_map(|(unit, by)| scaled(unit, by)).unwrap_or_else(|| text.to_owned())
+}
+
+/// The model after `vllm serve`, or after vLLM's image: not the value of a flag, unless it has the
+/// slash of a repository.
 fn named(text: &str) -> Option<String> {
-    let behind = text.split("vllm serve").nth(1)?;
-    behind.split_whitespace().find(|word| !word.starts_with(['-', '\\'])).map(str::to_owned)
+    let (_, behind) = text.split_once("vllm serve").or_else(|| text.split_once(IMAGE))?;
+    let mut last = "";
+    let model =
+        behind.split_whitespace().filter(|word| !word.starts_with(['\\', ':', '@'])).find(|word| {
+            let flag = std::mem::replace(&mut last, word).starts_with('-');
+            !word.starts_with('-') && (!flag || word.contains('/'))
+        });
+    model.map(str::to_owned)
 }

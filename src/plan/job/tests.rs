@@ -1,5 +1,6 @@
 use super::files::known;
 use super::search::{Pins, layouts};
+use super::serve::Exchange;
 use super::*;
 use crate::base::collective::Collective;
 use crate::model::algorithm::Registry;
@@ -70,10 +71,10 @@ fn sglang_spreads_experts_as_its_exchange_does() {
         typed.put("machine", "hgx-h800").unwrap();
         let draft = typed.over(&draft("serve.sh", Box::leak(text.into_boxed_str())));
         let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap();
-        (serve.tp, serve.dp, serve.ep, serve.sequences, serve.dispatch)
+        (serve.tp, serve.dp, serve.ep, serve.sequences, serve.exchange)
     };
     let deepep = "--moe-a2a-backend deepep --deepep-mode low_latency";
-    assert_eq!(degrees(deepep), (1, 72, 72, 256, Some(["deepep-ll"; 2])));
+    assert_eq!(degrees(deepep), (1, 72, 72, 256, Exchange::Kernels(["deepep-ll"; 2])));
     for (more, ep) in [
         ("--moe-a2a-backend deepep --ep-size 8", 72),
         ("--enable-deepep-moe", 72),
@@ -529,4 +530,152 @@ fn a_server_runs_the_kernels_of_its_arguments() {
         assert!(served(node, &[wrong]).is_err(), "{wrong:?}");
     }
     assert!(low.handing.is_some_and(|seconds| seconds > 0.0));
+}
+
+/// A server and its prices.
+fn serving(text: &str, machine: &str) -> (Serve, Served) {
+    let mut typed = Draft::default();
+    typed.put("machine", machine).unwrap();
+    let draft = typed.over(&draft("serve.sh", text.to_owned().leak()));
+    let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let served = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
+    (serve, served)
+}
+
+/// vllm/engine/arg_utils.py: short names, readable numbers; the image starts the same server.
+#[test]
+fn a_server_is_the_same_by_other_spellings() {
+    let facts = |text: &str| serving(text, "dgx-h100").0.facts();
+    let long = facts(
+        "vllm serve meta-llama/Llama-3.3-70B-Instruct --tensor-parallel-size 8 --data-parallel-size 2 \
+         --pipeline-parallel-size 2 --decode-context-parallel-size 1 --quantization fp8 \
+         --max-model-len 131072 --max-num-batched-tokens 16000",
+    );
+    for (start, rest) in [
+        ("vllm serve meta-llama/Llama-3.3-70B-Instruct", ""),
+        ("vllm serve", "meta-llama/Llama-3.3-70B-Instruct"),
+        (
+            "docker run --gpus all -p 80:80 vllm/vllm-openai:v1 meta-llama/Llama-3.3-70B-Instruct",
+            "",
+        ),
+        ("docker run vllm/vllm-openai --model meta-llama/Llama-3.3-70B-Instruct", ""),
+    ] {
+        let flags =
+            "-tp 8 -dp 2 -pp=2 -dcp 1 -q fp8 --max-model-len 128K --max-num-batched-tokens 16k";
+        assert_eq!(facts(&format!("{start} {flags} {rest}")), long, "{start}");
+    }
+    let (serve, _) = serving("vllm serve llama3-8b -tp 2 -pcp 2 --max-model-len auto", "dgx-h100");
+    let named = |what: &str| serve.inferred.iter().any(|said| said.contains(what));
+    assert!(
+        named("context parallelism of prefills") && named("context 4096"),
+        "{:?}",
+        serve.inferred
+    );
+}
+
+/// Experts are divided over the ranks of all groups that share them, which vLLM's data parallelism and
+/// SGLang's data-parallel attention do; their tokens are gathered for it.
+#[test]
+fn groups_share_their_experts() {
+    let sglang = "python3 -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 8 --dp 8 \
+                  --context-length 8192 --max-running-requests 512 --enable-dp-attention";
+    let vllm = "vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --max-model-len 8192 --max-num-seqs 64";
+    let spread = format!("{vllm} -ep");
+    for text in [sglang, vllm, &spread] {
+        let (serve, served) = serving(text, "dgx-h200");
+        assert!((served.weights / 100.8e9 - 1.0).abs() < 0.01, "{text}: {}", served.weights);
+        assert_eq!((serve.tp, serve.dp, serve.sequences), (1, 8, 64), "{text}");
+        assert_eq!(served.decode.moved, Some("allgather-reducescatter"), "{text}");
+        assert!(served.decode.messages.time > 1e-3, "{text}");
+    }
+    // DeepEP's kernels need expert parallelism.
+    let narrow = format!("{vllm} --all2all-backend deepep_low_latency");
+    assert_eq!(serving(&narrow, "dgx-h200").0.exchange, Exchange::Gather);
+    // Copies of all tokens of a prompt are more than one of each on every rank.
+    let copies =
+        serving(&format!("{spread} --all2all-backend pplx"), "dgx-h200").1.prefill.messages;
+    assert!(serving(&spread, "dgx-h200").1.prefill.messages.time < copies.time);
+    // SGLang's replicas without data-parallel attention share nothing, and have the requests each.
+    let (serve, _) = serving(
+        "python3 -m sglang.launch_server --model-path llama3-70b --tp 4 --dp 2 --max-running-requests 128",
+        "dgx-h100",
+    );
+    assert_eq!((serve.gpus(), serve.sequences), (8, 128));
+}
+
+/// Without data parallelism neither engine has an exchange of tokens by default: TP's all-reduce adds
+/// what the experts of all ranks give.
+#[test]
+fn one_group_reduces_what_its_experts_give() {
+    let collectives = |more: &str| {
+        let vllm = format!("vllm serve deepseek-ai/DeepSeek-V3 -tp 16 --max-model-len 8192 {more}");
+        serving(&vllm, "dgx-h200").1.decode
+    };
+    let plain = collectives("");
+    assert_eq!((collectives("-ep").messages, plain.moved), (plain.messages, None));
+    assert_eq!(collectives("-ep --all2all-backend deepep_low_latency").messages, plain.messages);
+    let sglang = "python3 -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 8";
+    let of = |more: &str| serving(&format!("{sglang} {more}"), "dgx-h200").1;
+    assert_eq!(of("--ep 8").decode.messages, of("").decode.messages);
+    // Ranks of TP that share experts divide each.
+    assert_eq!(of("--ep 2").weights, of("--ep 8").weights);
+    assert_eq!(of("--moe-a2a-backend deepep").decode.moved, Some("deepep-ll"));
+}
+
+/// A chunk is of all groups of SGLang's data-parallel attention, and holds prompts of at most the
+/// longest length.
+#[test]
+fn chunks_hold_prompts() {
+    let sglang = "python3 -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 32 --dp 32 \
+                  --enable-dp-attention --chunked-prefill-size 524288 --context-length 8192";
+    assert_eq!(serving(sglang, "dgx-h200").0.chunk, 16384);
+    let refused = |text: String| {
+        let machine = draft("job.toml", "machine = \"dgx-h200\"\nmodel = \"deepseek-v3\"\n");
+        let asked = draft("serve.sh", text.leak()).over(&machine);
+        asked.serve(&Machines::new(&BuiltIn)).err().map(|e| e.to_string()).unwrap_or_default()
+    };
+    assert!(refused(format!("{sglang} --dp 0")).contains("not a count"));
+    let replicas = sglang.replace("--enable-dp-attention", "--tp 100000 --dp 100000");
+    assert!(refused(replicas).contains("too many GPUs"));
+    let default = sglang.replace("--chunked-prefill-size 524288", "");
+    assert_eq!(serving(&default, "dgx-h200").0.chunk, 256);
+    let busy = |chunk: u32| {
+        let text =
+            format!("vllm serve llama3-8b --max-model-len 8192 --max-num-batched-tokens {chunk}");
+        serving(&text, "dgx-h100").1.prefill.busy
+    };
+    assert!((busy(131_072) / busy(8192) - 16.0).abs() < 1e-9);
+    assert!(busy(8192) / busy(4096) > 2.0);
+}
+
+/// vllm/config/parallel.py: DCP gives each rank a part of the tokens of what is otherwise the same on all.
+#[test]
+fn decode_context_parallelism_divides_the_cache() {
+    let of = |model: &str, dcp: u32| {
+        serving(&format!("vllm serve {model} -tp 8 -dcp {dcp} --max-model-len 8192"), "dgx-h200").1
+    };
+    let (whole, parts) = (of("deepseek-ai/DeepSeek-V3", 1), of("deepseek-ai/DeepSeek-V3", 8));
+    assert!((whole.cache_a_token / parts.cache_a_token - 8.0).abs() < 1e-9);
+    assert!(parts.decode.messages.time > whole.decode.messages.time);
+    // Four heads of keys and values are divided by four ranks as they are.
+    let cache = |dcp| of("Qwen/Qwen3-30B-A3B", dcp).cache_a_token;
+    assert!((cache(1) / cache(2) - 2.0).abs() < 1e-9);
+    assert_eq!(cache(2), cache(4));
+}
+
+/// The safetensors of DeepSeek-R1-0528-NVFP4 hold 396.8e9 elements of a byte or more; W4AFP8 has
+/// experts in 4 bits and the rest in FP8.
+#[test]
+fn four_bits_have_scales_and_are_not_of_all_weights() {
+    let weights = |text: &str| serving(&format!("vllm serve {text}"), "dgx-h200").1.weights;
+    let nvfp4 = weights("nvidia/DeepSeek-R1-0528-NVFP4 -tp 4");
+    assert!(nvfp4 > 99e9 && nvfp4 < 103e9, "{nvfp4}");
+    let w4afp8 = weights("deepseek-ai/DeepSeek-V3 -tp 8 -q w4afp8");
+    let fp8 = weights("deepseek-ai/DeepSeek-V3 -tp 8 -q fp8");
+    assert!(
+        (w4afp8 / 45e9 - 1.0).abs() < 0.03 && (fp8 / 84e9 - 1.0).abs() < 0.03,
+        "{w4afp8} {fp8}"
+    );
+    // Embeddings stay in 16 bits.
+    assert!((weights("llama3-8b -q fp8") - (8.03e9 + 1.05e9)).abs() < 0.01e9);
 }
