@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `draft` | given keys in layers; missing ones are reported by name |
 //! | `row` | a job in TOML: `[model]`, `layout`, `batch`, `machine` |
+//! | `arguments`, `shell` | command arguments in scripts, whose variables and branches are followed |
 //! | `model` | widths of a transformer: parameters, arithmetic |
 //! | `device` | the rates of a GPU by measured kernels, and its memory |
 //! | `work` | arithmetic and bytes of a pipeline's stage |
@@ -19,6 +20,7 @@
 //! attention's 2.5-fold backward pass).
 
 mod arguments;
+mod arithmetic;
 mod deepspeed;
 mod device;
 mod draft;
@@ -32,6 +34,7 @@ mod search;
 mod sent;
 mod serve;
 mod serving;
+mod shell;
 mod time;
 mod torchtitan;
 mod wires;
