@@ -282,7 +282,7 @@ fn anchor(files: &dyn Files, asked: &Asked<'_>) -> Result<Option<Box<Draft>>> {
 fn layout(job: &Job) -> Vec<String> {
     let d = job.degrees;
     let degrees = [("tp", d.tp), ("pp", d.pp), ("cp", d.cp), ("dp", d.dp), ("ep", d.ep)];
-    let all = degrees.into_iter().chain([("chunks", d.chunks)]);
+    let all = degrees.into_iter().chain([("etp", d.etp), ("chunks", d.chunks)]);
     all.filter(|(_, degree)| *degree > 1).map(|(axis, degree)| format!("{axis} {degree}")).collect()
 }
 

@@ -78,13 +78,13 @@ impl Args {
             return Ok(preset_names().try_for_each(|name| writeln!(out, "{name}"))?);
         }
         let registry = Registry::builtin();
+        if self.pictures.asked() && (self.vary.is_some() || self.diff.is_some()) {
+            return Err(Error::input("a picture shows one step, not several").at("--svg").into());
+        }
         if let Some(first) = self.files.first()
             && is_job(first, &Here.text(first)?)
         {
             return self.job(&registry, out);
-        }
-        if self.pictures.asked() && (self.vary.is_some() || self.diff.is_some()) {
-            return Err(Error::input("a picture shows one step, not several").at("--svg").into());
         }
         if let Some(extra) = self.files.get(1) {
             return Err(Error::input(format!("`{extra}` is a second file of steps"))
@@ -138,8 +138,23 @@ impl Args {
     fn job(&self, registry: &Registry, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let set: Result<Pairs> = self.set.iter().map(|text| pair(text)).collect();
         let mut set = set?;
-        if let ([one], false) = (self.gpus.as_slice(), self.search) {
-            set.push(("gpus".to_owned(), one.to_string()));
+        self.only_of_steps()?;
+        match self.gpus.as_slice() {
+            [one] if !self.search => set.push(("gpus".to_owned(), one.to_string())),
+            [_, _, ..] if !self.search => {
+                return Err(Error::input("a job has one number of GPUs")
+                    .at("--gpus")
+                    .help("write --vary gpus=64,128, or --search")
+                    .into());
+            }
+            _ => {}
+        }
+        let varied = self.varied()?;
+        if varied.is_some() && self.search {
+            return Err(Error::input("a search varies the layout itself")
+                .at("--vary")
+                .help("leave out --vary or --search")
+                .into());
         }
         let asked = job::Asked { files: &self.files, set: &set, anchor: self.anchor.as_deref() };
         if self.search {
@@ -147,7 +162,31 @@ impl Args {
             return self.format.write(out, &report, |_| view::job::search(&report));
         }
         if let Some(served) = job::served(registry, &Here, &asked)? {
+            if varied.is_some() {
+                return Err(Error::input("the key of a server is not varied")
+                    .at("--vary")
+                    .help("write --set KEY=VALUE, once for each value")
+                    .into());
+            }
             return self.format.write(out, &served, |look| view::serve::serve(&served, look));
+        }
+        if let Some((key, values)) = varied {
+            let mut all: Option<job::Jobs> = None;
+            for value in values {
+                let mut set = set.clone();
+                set.push((key.clone(), value.clone()));
+                let mut found =
+                    job::jobs(registry, &Here, &job::Asked { set: &set, ..asked.clone() })?;
+                for job in &mut found.jobs {
+                    job.name = format!("{}, {key} {value}", job.name);
+                }
+                match &mut all {
+                    Some(all) => all.jobs.append(&mut found.jobs),
+                    None => all = Some(found),
+                }
+            }
+            let Some(report) = all else { return Ok(()) };
+            return self.format.write(out, &report, |_| view::job::jobs(&report));
         }
         let mut report = job::jobs(registry, &Here, &asked)?;
         if let [_] = report.jobs.as_slice()
@@ -167,6 +206,23 @@ impl Args {
             return self.format.write(out, &one, |look| view::job::job(&one, look));
         }
         self.format.write(out, &report, |_| view::job::jobs(&report))
+    }
+
+    /// Refuses what a job does not have.
+    fn only_of_steps(&self) -> Result<()> {
+        let flags = [
+            ("--step", self.step.is_some()),
+            ("--sensitivity", self.sensitivity),
+            ("--diff", self.diff.is_some()),
+        ];
+        match flags.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) => {
+                Err(Error::input(format!("{flag} is for files of steps, and this is a job"))
+                    .at(flag)
+                    .help("leave it out; --vary KEY=A,B compares values of a job's key"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn plan(&self, registry: &Registry, file: Option<&str>, set: &[String]) -> Result<Plan> {

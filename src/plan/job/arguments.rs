@@ -3,24 +3,30 @@
 
 use std::collections::BTreeMap;
 
+use super::shell::{Statement, statements};
+
 /// `--key value` pairs of a text; a key without value has an empty one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Arguments {
     found: BTreeMap<String, String>,
+    /// Keys in branches of which it is not known whether they run, by the condition.
+    open: BTreeMap<String, Vec<String>>,
 }
 
 impl Arguments {
-    /// The arguments of a script, with its variables replaced. What is known only at run time
-    /// (`$1`, `$(…)`) is unchanged.
+    /// The arguments of a script, of all branches that may run.
     pub fn of(text: &str) -> Self {
-        let plain = joined(text);
-        let variables = variables(&plain);
         let mut found = BTreeMap::new();
-        for line in plain.lines().filter(|l| !l.trim_start().starts_with('#')) {
-            let mut words = words(&expanded(line, &variables)).into_iter().peekable();
+        let mut undecided: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for Statement { text, open } in statements(text) {
+            let mut words = words(&text).into_iter().peekable();
             while let Some(word) = words.next() {
                 let Some(key) = key(&word) else { continue };
                 let key = key.trim_end_matches(')');
+                if let Some(condition) = &open {
+                    let key = named(key.split('=').next().unwrap_or(key));
+                    undecided.entry(condition.clone()).or_default().push(key);
+                }
                 if let Some((key, value)) = key.split_once('=') {
                     found.insert(named(key), value.trim_end_matches(')').to_owned());
                     continue;
@@ -31,7 +37,14 @@ impl Arguments {
                 found.insert(named(key), value.trim_end_matches(')').to_owned());
             }
         }
-        Self { found }
+        Self { found, open: undecided }
+    }
+
+    /// What was read although only a run of the script decides it.
+    pub fn open(&self) -> impl Iterator<Item = String> {
+        self.open.iter().map(|(condition, keys)| {
+            format!("all branches of `if {condition}`: --{}", keys.join(", --"))
+        })
     }
 
     /// The same for a flat table in YAML: `key: value`.
@@ -45,7 +58,7 @@ impl Arguments {
             // A switch that is off counts as absent.
             (plain && !key.is_empty() && value != "false").then(|| (named(key), value.to_owned()))
         });
-        Self { found: lines.collect() }
+        Self { found: lines.collect(), ..Self::default() }
     }
 
     pub fn get(&self, key: &str) -> Option<&str> {
@@ -78,99 +91,6 @@ fn key(word: &str) -> Option<&str> {
 
 fn named(key: &str) -> String {
     key.trim().replace('_', "-")
-}
-
-/// Joins lines that end in a backslash; text between parentheses is one line.
-fn joined(text: &str) -> String {
-    let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
-    let mut out = String::with_capacity(text.len());
-    let mut depth = 0_i32;
-    for c in text.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = (depth - 1).max(0),
-            _ => {}
-        }
-        out.push(if c == '\n' && depth > 0 { ' ' } else { c });
-    }
-    out
-}
-
-/// `NAME=value` and `NAME=(a b c)`.
-fn variables(text: &str) -> BTreeMap<String, String> {
-    let mut known = BTreeMap::new();
-    for line in text.lines() {
-        for part in statements(line) {
-            let part = part.trim().trim_start_matches("export ").trim_start_matches("local ");
-            let Some((name, value)) = part.split_once('=') else { continue };
-            let name = name.trim_end_matches('+');
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty() || !name.chars().all(plain) {
-                continue;
-            }
-            let value = value.trim().trim_start_matches('(').trim_end_matches(')');
-            let value = value.trim_matches(['"', '\'']).to_owned();
-            let value = expanded(&value, &known);
-            known.insert(name.to_owned(), value);
-        }
-    }
-    known
-}
-
-/// Statements of a line: cut at `;` outside quotes and parentheses.
-fn statements(line: &str) -> Vec<&str> {
-    let (mut depth, mut quote, mut start) = (0_i32, None, 0);
-    let mut parts = Vec::new();
-    for (i, c) in line.char_indices() {
-        match (quote, c) {
-            (Some(open), _) if open == c => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '(') => depth += 1,
-            (None, ')') => depth -= 1,
-            (None, ';') if depth <= 0 => {
-                parts.push(&line[start..i]);
-                start = i + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.push(&line[start..]);
-    parts
-}
-
-/// Replaces `$NAME`, `${NAME}`, `${NAME[@]}` and `${NAME:-absent}` by their values.
-fn expanded(line: &str, known: &BTreeMap<String, String>) -> String {
-    let mut out = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        let (inner, end) = match after.strip_prefix('{') {
-            Some(braced) => match braced.find('}') {
-                Some(close) => (&braced[..close], close + 2),
-                None => (after, after.len()),
-            },
-            None => {
-                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-                let end = end.unwrap_or(after.len());
-                (&after[..end], end)
-            }
-        };
-        let (name, absent) = inner.split_once(":-").unwrap_or((inner, ""));
-        let name = name.trim_end_matches("[@]").trim_end_matches("[*]");
-        match known.get(name) {
-            Some(value) => out.push_str(value),
-            None if !absent.is_empty() => out.push_str(absent),
-            None => {
-                out.push('$');
-                out.push_str(&after[..end.min(after.len())]);
-            }
-        }
-        rest = &after[end.min(after.len())..];
-    }
-    out.push_str(rest);
-    out
 }
 
 fn words(line: &str) -> Vec<String> {

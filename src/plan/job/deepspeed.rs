@@ -71,6 +71,11 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if let Some(ranks) = zero["zero_hpz_partition_size"].as_u64().filter(|p| *p > 1 && stage == 3) {
         draft.put("reshard", ranks.to_string())?;
     }
+    for key in ["zero_quantized_weights", "zero_quantized_gradients"] {
+        if zero[key].as_bool() == Some(true) {
+            draft.unread.push(key.to_owned());
+        }
+    }
     if let Some(tp) = json["tensor_parallel"]["autotp_size"].as_u64().filter(|t| *t > 1) {
         draft.put("tp", tp.to_string())?;
     }

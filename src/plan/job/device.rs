@@ -142,6 +142,11 @@ impl Device {
         self.hbm_tb_s * 1e12 * REACHED
     }
 
+    /// Whether it is a Blackwell.
+    pub fn is_blackwell(&self) -> bool {
+        self.name.contains("B200") || self.name.contains("B300")
+    }
+
     /// Whether it predates fused attention.
     pub fn is_early(&self) -> bool {
         ["V100", "A100"].iter().any(|early| self.name.starts_with(early))

@@ -23,6 +23,7 @@ pub(crate) const KEYS: &[&str] = &[
     "cp",
     "dp",
     "ep",
+    "etp",
     "sequence_parallel",
     "chunks_per_stage",
     "layers_per_chunk",
@@ -114,11 +115,10 @@ impl Draft {
     /// The same without the layout, which a search varies.
     #[must_use]
     pub fn without_layout(mut self) -> Self {
-        for key in
-            ["tp", "pp", "cp", "dp", "ep", "chunks_per_stage", "layers_per_chunk", "micro_batch"]
-                .iter()
-                .chain(&["gpus", "recompute", "shard_size", "replicate"])
-                .chain(&["sequence_parallel", "accumulation"])
+        for key in ["tp", "pp", "cp", "dp", "ep", "etp", "chunks_per_stage", "layers_per_chunk"]
+            .iter()
+            .chain(&["gpus", "recompute", "shard_size", "replicate", "micro_batch"])
+            .chain(&["sequence_parallel", "accumulation"])
         {
             self.keys.remove(*key);
         }
@@ -135,9 +135,10 @@ impl Draft {
             pp: self.count("pp")?,
             cp: self.count("cp")?,
             ep: self.count("ep")?,
+            etp: self.count("etp")?,
             chunks: self.count("chunks_per_stage")?,
             micro: self.count("micro_batch")?,
-            recompute: self.get("recompute").map(Recompute::read),
+            recompute: self.read("recompute")?,
             sharding: self.get("sharding").is_some(),
         })
     }
@@ -178,8 +179,14 @@ impl Draft {
         self.get(key).map(read).transpose()
     }
 
-    fn flag(&self, key: &str) -> Option<bool> {
-        self.get(key).map(|text| text == "true")
+    fn flag(&self, key: &str) -> Result<bool> {
+        match self.get(key).map(str::to_ascii_lowercase).as_deref() {
+            Some("true" | "yes" | "on" | "1") => Ok(true),
+            None | Some("false" | "no" | "off" | "0") => Ok(false),
+            Some(text) => Err(Error::input(format!("`{text}` is neither true nor false"))
+                .at(format!("{key} = {text}"))
+                .help("write true or false")),
+        }
     }
 
     /// Whether it gives the number of sequences per step.
@@ -235,21 +242,30 @@ impl Draft {
         }
         // A value that a file left open may have been given since.
         let batch = self.get("global_batch").is_some() && self.get("micro_batch").is_some();
-        let open = |asked: &&String| {
-            let key = asked.split(' ').next().unwrap_or("");
-            self.get(key).is_none() && !(batch && key == "accumulation")
+        fn first(what: &str) -> &str {
+            what.split(' ').next().unwrap_or("")
+        }
+        let open = |asked: &&String| match first(asked) {
+            "model" => self.model.is_none(),
+            key => self.get(key).is_none() && !(batch && key == "accumulation"),
         };
         let open = self.asked.iter().filter(open).map(String::as_str);
-        missing.retain(|key| !self.asked.iter().any(|asked| asked.starts_with(key)));
+        missing.retain(|key| !self.asked.iter().any(|asked| first(asked) == first(key)));
         let missing: Vec<&str> = missing.into_iter().chain(open).collect();
         let (Some(model), Some(sequence), []) = (&self.model, sequence, missing.as_slice()) else {
             let what = format!("the job does not say {}", missing.join(", "));
-            let first = missing.first().and_then(|m| m.split(' ').next()).unwrap_or("gpus");
+            let first = missing.first().map_or("gpus", |missing| first(missing));
             return Err(Error::input(what)
                 .help(format!("write --set {first}=…, or a job in TOML before it")));
         };
         let device = self.device(machines)?;
         let sharding = self.sharding(&mut inferred)?;
+        if sharding.offload {
+            inferred.push(
+                "offload: its copies to the host and its optimizer are not in the time, which is too short"
+                    .to_owned(),
+            );
+        }
         let micro = micro.unwrap_or_else(|| {
             let each = global.zip(accumulation).map(|(g, a)| (g / a / degrees.dp).max(1));
             if each.is_none() {
@@ -260,7 +276,8 @@ impl Draft {
         if self.get("chunks_per_stage").is_none() {
             degrees.chunks = self.chunks(model, degrees, &mut inferred)?;
         }
-        let recompute = self.get("recompute").map_or(Recompute::Unstated, Recompute::read);
+        degrees.etp = self.experts_divided(model, degrees, sharding.framework, &mut inferred)?;
+        let recompute = self.read("recompute")?.unwrap_or(Recompute::Unstated);
         let schedule =
             self.read::<Schedule>("schedule")?.unwrap_or(Schedule::OneForwardOneBackward);
         let unfused = match self.get("attention") {
@@ -296,13 +313,13 @@ impl Draft {
             sequence,
             precision: self.read("precision")?.unwrap_or(Precision::Bf16),
             recompute,
-            fused_loss: self.flag("fused_loss").unwrap_or(false)
+            fused_loss: self.flag("fused_loss")?
                 || self.get("recompute").is_some_and(|r| r.contains("fused")),
             overlap: self.read::<Overlap>("overlap")?.unwrap_or_default(),
             schedule,
             dispatcher,
             node_limit,
-            compiled: self.flag("compiled").unwrap_or(false),
+            compiled: self.flag("compiled")?,
             unfused_attention: unfused,
             device,
             machine,
@@ -354,8 +371,32 @@ impl Draft {
             }
         };
         let chunks = self.count("chunks_per_stage")?.unwrap_or(1);
-        let sequence = self.flag("sequence_parallel").unwrap_or(false);
-        Ok(Degrees { tp, pp, cp, dp, ep, chunks, sequence })
+        let sequence = self.flag("sequence_parallel")?;
+        Ok(Degrees { tp, pp, cp, dp, ep, etp: 1, chunks, sequence })
+    }
+
+    /// Ranks that divide each expert: in Megatron-LM those of TP unless told otherwise
+    /// (`expert_tensor_parallel_size`, megatron/training/arguments.py), elsewhere one.
+    fn experts_divided(
+        &self,
+        model: &Transformer,
+        d: Degrees,
+        framework: Framework,
+        inferred: &mut Vec<String>,
+    ) -> Result<u32> {
+        if let Some(etp) = self.count("etp")? {
+            return Ok(etp);
+        }
+        if model.experts.is_none() || d.tp == 1 {
+            return Ok(1);
+        }
+        let fits = (d.dp * d.cp).is_multiple_of(d.ep);
+        let etp = if framework == Framework::Megatron && fits { d.tp } else { 1 };
+        inferred.push(match etp {
+            1 => "etp 1: experts are not divided by TP".to_owned(),
+            _ => format!("etp {etp}: experts are divided by TP, as in Megatron"),
+        });
+        Ok(etp)
     }
 
     /// Chunks per stage if not given: one, or the number that follows from `layers_per_chunk`.
@@ -498,9 +539,13 @@ fn check(job: &Job) -> Result<()> {
             "write always, never, or a divisor",
         );
     }
-    if u64::from(d.dp) * u64::from(d.cp) * u64::from(d.tp) % u64::from(d.ep) != 0 {
+    if model.experts.is_none() && d.etp > 1 {
+        return refuse(format!("etp {}, but the model has no experts", d.etp), "leave out etp");
+    }
+    let places = u64::from(d.dp) * u64::from(d.cp) * u64::from(d.tp);
+    if !places.is_multiple_of(u64::from(d.ep) * u64::from(d.etp)) {
         return refuse(
-            format!("ep {} does not divide tp · cp · dp", d.ep),
+            format!("ep {} · etp {} does not divide the {places} ranks of a stage", d.ep, d.etp),
             "write a divisor of them",
         );
     }

@@ -18,7 +18,8 @@ pub(super) fn is(text: &str) -> bool {
 /// None from this reader itself.
 pub(super) fn read(text: &str) -> Result<Draft> {
     let args = Arguments::of(text);
-    let mut draft = Draft { model: model(&args), ..Draft::default() };
+    let mut draft = Draft { inferred: args.open().collect(), ..Draft::default() };
+    model(&args, &mut draft);
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
     let pp = args.number(&["pipeline-model-parallel-size"]).unwrap_or(1);
     let counts = [
@@ -26,6 +27,7 @@ pub(super) fn read(text: &str) -> Result<Draft> {
         ("pp", "pipeline-model-parallel-size"),
         ("cp", "context-parallel-size"),
         ("ep", "expert-model-parallel-size"),
+        ("etp", "expert-tensor-parallel-size"),
         ("micro_batch", "micro-batch-size"),
         ("global_batch", "global-batch-size"),
         ("sequence", "seq-length"),
@@ -60,6 +62,12 @@ pub(super) fn read(text: &str) -> Result<Draft> {
     if let Some(limit) = args.number(&["moe-router-group-topk"]) {
         draft.inferred.push(format!("tokens go to at most {limit} groups of experts"));
     }
+    // Stages of its own design, and states in fewer bits.
+    for key in ["pipeline-model-parallel-layout", "exp-avg-dtype", "exp-avg-sq-dtype"] {
+        if args.has(key) {
+            draft.unread.push(format!("--{key}"));
+        }
+    }
     if args.has("cross-entropy-loss-fusion") {
         draft.put("fused_loss", "true")?;
     }
@@ -71,12 +79,55 @@ pub(super) fn read(text: &str) -> Result<Draft> {
     Ok(draft)
 }
 
-fn model(args: &Arguments) -> Option<Transformer> {
+/// Widths that count if they are given.
+const WIDTHS: &[&str] = &[
+    "num-layers",
+    "hidden-size",
+    "num-attention-heads",
+    "ffn-hidden-size",
+    "kv-channels",
+    "num-query-groups",
+    "max-position-embeddings",
+    "vocab-size",
+    "make-vocab-size-divisible-by",
+    "num-experts",
+    "moe-router-topk",
+    "moe-ffn-hidden-size",
+    "moe-shared-expert-intermediate-size",
+    "q-lora-rank",
+    "kv-lora-rank",
+    "qk-pos-emb-head-dim",
+    "qk-head-dim",
+    "v-head-dim",
+];
+
+/// Puts the model into the draft, or asks for what the text does not say.
+fn model(args: &Arguments, draft: &mut Draft) {
+    let open: Vec<_> =
+        WIDTHS.iter().filter(|k| args.has(k) && args.number(&[k]).is_none()).collect();
+    let asked = open.iter().map(|key| format!("--{key} {}", args.get(key).unwrap_or("")));
+    let asked: Vec<String> = asked.map(|one| one.trim_end().to_owned()).collect();
+    if !asked.is_empty() {
+        draft.asked.push(format!("model ({})", asked.join(", ")));
+        return;
+    }
+    draft.model = widths(args);
+    if draft.model.is_some() && !args.has("vocab-size") {
+        draft.inferred.push(format!("{WORDS} words, as in GPT-2: the tokenizer is not read"));
+    }
+}
+
+/// The size of GPT-2's vocabulary, which Megatron's recipes train with.
+const WORDS: u32 = 50257;
+
+fn widths(args: &Arguments) -> Option<Transformer> {
     let layers = args.number(&["num-layers"])?;
     let hidden = args.number(&["hidden-size"])?;
     let heads = args.number(&["num-attention-heads"])?;
     let gated = args.has("swiglu");
-    let ffn = args.number(&["ffn-hidden-size"]).unwrap_or(4 * hidden);
+    // With a gate, as many parameters as without.
+    let absent = if gated { (u64::from(hidden) * 8 / 3 / 64 * 64) as u32 } else { 4 * hidden };
+    let ffn = args.number(&["ffn-hidden-size"]).unwrap_or(absent);
     let head = args.number(&["kv-channels"]).unwrap_or(hidden / heads.max(1));
     let groups = args.number(&["num-query-groups"]).filter(|_| args.has("group-query-attention"));
     let attention = if args.has("multi-latent-attention") {
@@ -93,8 +144,6 @@ fn model(args: &Arguments) -> Option<Transformer> {
     };
     let rope = args.any(&["position-embedding-type"]) == Some("rope");
     let positions = if rope { 0 } else { args.number(&["max-position-embeddings"]).unwrap_or(0) };
-    // The size of GPT-2's vocabulary, which Megatron's recipes train with.
-    const WORDS: u32 = 50257;
     let words = args.number(&["vocab-size"]).unwrap_or(WORDS);
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
     let multiple = args.number(&["make-vocab-size-divisible-by"]).unwrap_or(128) * tp;
@@ -137,7 +186,8 @@ fn model(args: &Arguments) -> Option<Transformer> {
 fn moe_layers(args: &Arguments, layers: u32) -> u32 {
     let Some(text) = args.any(&["moe-layer-freq"]) else { return layers };
     if let Ok(every) = text.parse::<u32>() {
-        return layers / every.max(1);
+        // The first of each so many.
+        return layers.div_ceil(every.max(1));
     }
     let ones = text.split('+').filter_map(|part| {
         let (kind, times) = part.split_once('*').unwrap_or((part, "1"));
@@ -149,9 +199,13 @@ fn moe_layers(args: &Arguments, layers: u32) -> u32 {
 
 fn precision(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let fp8 = args.any(&["fp8-format"]).is_some() || args.has("fp8-hybrid");
+    let fp4 = args.any(&["fp4-format"]).is_some();
+    if fp4 {
+        draft.inferred.push("products in FP4 at the rate of FP8".to_owned());
+    }
     draft.put(
         "precision",
-        if fp8 {
+        if fp8 || fp4 {
             "fp8"
         } else if args.has("fp16") {
             "fp16"
@@ -167,13 +221,16 @@ fn recompute(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let selective = args.has("recompute-activations")
         || args.any(&["recompute-granularity"]) == Some("selective");
     let modules = args.any(&["recompute-modules"]).filter(|m| !m.contains("core_attn"));
+    let block = args.any(&["recompute-method"]) == Some("block");
+    let layers = args.number(&["recompute-num-layers"]).filter(|_| block);
     draft.put(
         "recompute",
-        match (full, selective, modules) {
-            (true, _, _) => "full",
-            (_, true, Some(_)) => "modules",
-            (_, true, None) => "selective",
-            _ => "none",
+        match (full, selective, modules, layers) {
+            (true, _, _, Some(layers)) => format!("block {layers}"),
+            (true, ..) => "full".to_owned(),
+            (_, true, Some(_), _) => "modules".to_owned(),
+            (_, true, None, _) => "selective".to_owned(),
+            _ => "none".to_owned(),
         },
     )
 }
@@ -184,7 +241,9 @@ fn sharding(args: &Arguments, draft: &mut Draft) -> Result<()> {
         || args.any(&["main-grads-dtype"]) == Some("bf16"));
     let gradients = if wide { "gradients in fp32" } else { "gradients in 16 bits" };
     let strategy = args.any(&["data-parallel-sharding-strategy"]);
-    let kind = match (args.has("use-megatron-fsdp"), strategy) {
+    // The last is an older name.
+    let fsdp = ["use-megatron-fsdp", "use-torch-fsdp2", "use-custom-fsdp"];
+    let kind = match (fsdp.iter().any(|key| args.has(key)), strategy) {
         (true, Some("optim_grads_params") | None) => "Megatron FSDP, zero3",
         (true, Some("optim_grads")) => "zero2",
         (true, Some("no_shard")) => "none",
@@ -196,7 +255,8 @@ fn sharding(args: &Arguments, draft: &mut Draft) -> Result<()> {
             _ => "none",
         },
     };
-    draft.put("sharding", format!("{kind}, {gradients}"))?;
+    let host = if args.has("optimizer-cpu-offload") { ", offload to the host" } else { "" };
+    draft.put("sharding", format!("{kind}, {gradients}{host}"))?;
     let mut overlap = Vec::new();
     if args.has("overlap-grad-reduce") {
         // The gather of updated parameters is exposed unless that is set too.

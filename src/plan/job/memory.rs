@@ -84,7 +84,7 @@ fn with(job: &Job, recompute: Recompute) -> Memory {
     let per_layer = layer(job, recompute);
     let layers = f64::from(job.model.layers) / f64::from(d.pp);
     let whole = layer(job, Recompute::Nothing) + scores(job);
-    let last = if recompute == Recompute::Full { whole } else { 0.0 };
+    let last = if matches!(recompute, Recompute::Full | Recompute::Block(_)) { whole } else { 0.0 };
     let flight = in_flight(job);
     let logits = logits(job);
     // The first stage holds the most micro-batches, the last one the logits.
@@ -109,6 +109,7 @@ fn in_flight(job: &Job) -> f64 {
         Schedule::GPipe => f64::INFINITY,
         Schedule::ZeroBubbleV => 2.0 * p,
         Schedule::DualPipe => p + 1.0,
+        Schedule::DualPipeV => p + 0.5,
         Schedule::OneForwardOneBackward if d.chunks > 1 => p * (1.0 + (p - 1.0) / (p * v)),
         Schedule::OneForwardOneBackward | Schedule::ZeroBubble => p,
     };
@@ -120,8 +121,14 @@ fn layer(job: &Job, recompute: Recompute) -> f64 {
     let (d, model) = (job.degrees, &job.model);
     let (tokens, h, t) = (job.tokens(), f64::from(model.hidden), f64::from(d.tp));
     let outer_over = if d.sequence { t } else { 1.0 };
-    if recompute == Recompute::Full {
-        return 2.0 * tokens * h / outer_over;
+    let input = 2.0 * tokens * h / outer_over;
+    match recompute {
+        Recompute::Full => return input,
+        Recompute::Block(_) => {
+            let again = job.again();
+            return again * input + (1.0 - again) * layer(job, Recompute::Nothing);
+        }
+        _ => {}
     }
     let (outer, inner) = widths(job);
     let mut bytes = tokens * h * (outer / outer_over + inner / t);
@@ -179,7 +186,7 @@ fn logits(job: &Job) -> f64 {
 /// Parameters, gradients, state of the optimizer.
 fn states(job: &Job) -> (f64, f64, f64) {
     let (dense, routed) = held(job);
-    let (n, experts) = (f64::from(job.shard_size), f64::from(job.degrees.expert_replicas()));
+    let (n, experts) = (f64::from(job.shard_size), f64::from(job.expert_shard_size()));
     let sharding = job.sharding;
     let add = |a: (f64, f64, f64), b: (f64, f64, f64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
     let (mut parameters, mut gradients, mut optimizer) = if sharding.gathers {
@@ -193,6 +200,8 @@ fn states(job: &Job) -> (f64, f64, f64) {
     } else {
         add(kept(job, dense, n), kept(job, routed, experts))
     };
+    // Copies of a stage share one state of the optimizer.
+    (parameters, gradients) = (parameters * job.copies(), gradients * job.copies());
     if sharding.offload {
         optimizer = 0.0;
         gradients *= 0.5;
@@ -206,7 +215,7 @@ fn gathered(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
     let copy = match job.reshards() {
         Reshard::After => 0.0,
         Reshard::Never => 2.0,
-        Reshard::Among(ranks) => 2.0 / f64::from(ranks),
+        Reshard::Among(ranks) => 2.0 / f64::from(ranks).min(n),
     };
     let gradients = match job.sharding.shard {
         Shard::Gradients => 2.0 / n,

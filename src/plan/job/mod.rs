@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `draft` | given keys in layers; missing ones are reported by name |
 //! | `row` | a job in TOML: `[model]`, `layout`, `batch`, `machine` |
+//! | `arguments`, `shell` | command arguments in scripts, whose variables and branches are followed |
 //! | `model` | widths of a transformer: parameters, arithmetic |
 //! | `device` | the rates of a GPU by measured kernels, and its memory |
 //! | `work` | arithmetic and bytes of a pipeline's stage |
@@ -19,6 +20,7 @@
 //! attention's 2.5-fold backward pass).
 
 mod arguments;
+mod arithmetic;
 mod deepspeed;
 mod device;
 mod draft;
@@ -32,6 +34,7 @@ mod search;
 mod sent;
 mod serve;
 mod serving;
+mod shell;
 mod time;
 mod torchtitan;
 mod wires;
@@ -65,6 +68,8 @@ pub(crate) struct Degrees {
     pub dp: u32,
     /// Ranks of experts, out of those of TP, CP and DP.
     pub ep: u32,
+    /// Neighbouring ranks that divide each expert.
+    pub etp: u32,
     /// Pieces of the model on a stage, one after another (interleaving).
     pub chunks: u32,
     /// Whether TP splits the rest of a layer by tokens.
@@ -83,7 +88,7 @@ impl Degrees {
 
     /// Ranks that hold the same experts.
     pub fn expert_replicas(self) -> u32 {
-        (self.dp * self.cp * self.tp / self.ep).max(1)
+        (self.dp * self.cp * self.tp / (self.ep * self.etp)).max(1)
     }
 }
 
@@ -156,9 +161,34 @@ impl Job {
         self.sharding.framework == Framework::Fsdp2 && self.degrees.pp > 1
     }
 
+    /// Ranks that share one set of an expert's shards: those of a set that hold the same expert.
+    pub fn expert_shard_size(&self) -> u32 {
+        let d = self.degrees;
+        (self.shard_size * d.tp / (d.ep * d.etp)).clamp(1, d.expert_replicas())
+    }
+
     /// Tokens of a micro-batch on a rank.
     pub fn tokens(&self) -> f64 {
         f64::from(self.micro) * f64::from(self.sequence) / f64::from(self.degrees.cp)
+    }
+
+    /// The share of layers whose forward pass runs again. Megatron-LM counts those of a block in each
+    /// chunk of a stage (`--recompute-num-layers`).
+    pub fn again(&self) -> f64 {
+        let d = self.degrees;
+        match self.recompute {
+            Recompute::Full => 1.0,
+            Recompute::Block(layers) => {
+                let chunks = f64::from(d.pp) * f64::from(d.chunks);
+                (f64::from(layers) * chunks / f64::from(self.model.layers)).min(1.0)
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// How often the model is on the ranks of a pipeline: twice with DualPipe (arXiv 2412.19437, table 2).
+    pub fn copies(&self) -> f64 {
+        if self.schedule == Schedule::DualPipe && self.degrees.pp > 1 { 2.0 } else { 1.0 }
     }
 
     /// Whether another job runs the same kernels on the same number of ranks.
@@ -180,6 +210,7 @@ impl Job {
             ("cp", d.cp.to_string()),
             ("dp", d.dp.to_string()),
             ("ep", d.ep.to_string()),
+            ("etp", d.etp.to_string()),
             ("chunks_per_stage", d.chunks.to_string()),
             ("sequence_parallel", d.sequence.to_string()),
             ("global_batch", self.global.unwrap_or(0).to_string()),

@@ -5,7 +5,7 @@
 //! and head counted as layers or not), context parallelism down to 4,096 tokens per rank, experts
 //! over a power of two, micro-batches up to 16 sequences, interleaving up to 8 chunks,
 //! recomputation of nothing or all, ZeRO-1, and FSDP without pipeline over all replicas or a
-//! node's.
+//! node's. Experts are whole, or divided as the rest is by TP.
 
 use super::{Estimate, Framework, Job, Memory, Recompute, Sharding, Wires, estimate, memory};
 use crate::base::error::{Error, Result};
@@ -26,6 +26,7 @@ pub(crate) struct Pins {
     pub pp: Option<u32>,
     pub cp: Option<u32>,
     pub ep: Option<u32>,
+    pub etp: Option<u32>,
     pub chunks: Option<u32>,
     pub micro: Option<u32>,
     pub recompute: Option<Recompute>,
@@ -92,13 +93,15 @@ fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
     let each = global / d.dp;
     let experts = job.model.experts.map_or(1, |e| e.experts);
     let places = d.dp * d.cp * d.tp;
-    let ranks = |ep: &u32| {
-        experts.is_multiple_of(*ep)
-            && places.is_multiple_of(*ep)
-            && (*ep == 1 || ep.is_multiple_of(d.tp))
-    };
+    let mut etps = vec![1, if job.model.experts.is_some() { d.tp } else { 1 }];
+    etps.dedup();
+    let etps = list(pins.etp, etps.into_iter());
+    let ranks =
+        |(ep, etp): &(u32, u32)| experts.is_multiple_of(*ep) && places.is_multiple_of(ep * etp);
     let per_stage = (job.deepest() as u32).max(1);
-    for ep in list(pins.ep, powers(experts.min(places)).filter(ranks)) {
+    let eps = list(pins.ep, powers(experts.min(places)));
+    let both = eps.iter().flat_map(|ep| etps.iter().map(|etp| (*ep, *etp)));
+    for (ep, etp) in both.filter(ranks) {
         for micro in list(pins.micro, powers(MOST_MICRO.min(each))) {
             if !each.is_multiple_of(micro) {
                 continue;
@@ -108,13 +111,11 @@ fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
                 *v == 1 || (d.pp > 1 && per_stage.is_multiple_of(*v) && times.is_multiple_of(d.pp))
             };
             for chunks in list(pins.chunks, (1..=MOST_CHUNKS).filter(divides)) {
-                for recompute in [Recompute::Nothing, Recompute::Full] {
-                    if pins.recompute.is_some_and(|pin| pin != recompute) {
-                        continue;
-                    }
+                let free = [Recompute::Nothing, Recompute::Full];
+                for recompute in pins.recompute.map_or(free.to_vec(), |one| vec![one]) {
                     for (sharding, shard_size) in shardings(job, domain, pins) {
                         let mut one = job.clone();
-                        (one.degrees.ep, one.degrees.chunks) = (ep, chunks);
+                        (one.degrees.ep, one.degrees.etp, one.degrees.chunks) = (ep, etp, chunks);
                         (one.micro, one.recompute) = (micro, recompute);
                         (one.sharding, one.shard_size) = (sharding, shard_size);
                         if one.copies_divide() {

@@ -48,7 +48,7 @@ fn everything(job: &Job, gpus: u32, domain: u32) -> Vec<Job> {
                                 one.sharding.shard =
                                     if gathers { Shard::Parameters } else { Shard::Optimizer };
                                 one.shard_size = size;
-                                found.push(one);
+                                found.extend(experts(&one, tp));
                             }
                         }
                     }
@@ -59,11 +59,31 @@ fn everything(job: &Job, gpus: u32, domain: u32) -> Vec<Job> {
     found
 }
 
+/// A layout with its experts on every number of ranks, whole or divided by TP.
+fn experts(job: &Job, tp: u32) -> Vec<Job> {
+    let Some(experts) = job.model.experts else { return vec![job.clone()] };
+    let places = job.degrees.replicas() * tp;
+    let mut found = Vec::new();
+    for ep in (1..=experts.experts).filter(|ep| experts.experts.is_multiple_of(*ep)) {
+        for etp in [1, tp] {
+            if places.is_multiple_of(ep * etp) {
+                let mut one = job.clone();
+                (one.degrees.ep, one.degrees.etp) = (ep, etp);
+                found.push(one);
+            }
+        }
+    }
+    found
+}
+
 #[test]
 fn a_search_finds_the_best_of_loops_over_everything() {
-    for (model, gpus, global) in
-        [("llama3-8b", 8, 24), ("llama3-8b", 16, 64), ("llama3-70b", 32, 64)]
-    {
+    for (model, gpus, global) in [
+        ("llama3-8b", 8, 24),
+        ("llama3-8b", 16, 64),
+        ("llama3-70b", 32, 64),
+        ("mixtral-8x7b", 16, 16),
+    ] {
         let text = format!(
             "model = \"{model}\"\nmachine = \"dgx-h100\"\ngpus = {gpus}\nsharding = \"zero1\"\n\
              batch = {{ global = {global}, micro = 1, sequence = 8192 }}\n"

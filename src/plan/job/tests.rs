@@ -248,6 +248,195 @@ fn megatrons_arguments_are_followed_through_arrays() {
     assert!(self::job("train.sh", ahead.leak(), &[("machine", "dgx-h100")]).overlap.gathers);
 }
 
+/// Options as scripts have them: commented out in an array, or in a branch that does not run.
+#[test]
+fn what_a_script_does_not_run_is_not_read() {
+    let plain = job("train.sh", MEGATRON, &[("machine", "dgx-h100")]);
+    let with = |more: &str| {
+        let text = format!("DTYPE=bf16\n{}", MEGATRON.replace("PAR=(", more));
+        draft("train.sh", text.leak())
+    };
+    let idle = [
+        "PAR=(\n # --recompute-granularity full\n ",
+        "if [[ \"$DTYPE\" == \"fp8\" ]]; then\n MORE=(--recompute-granularity full)\nfi\nPAR=(",
+    ];
+    for text in idle {
+        let found = with(text);
+        assert_eq!(found.get("recompute"), Some("none"), "{text}");
+        assert_eq!(found.model.as_ref(), Some(&plain.model));
+    }
+    let open = with("if [ $1 = full ]; then\n MORE=(--recompute-granularity full)\nfi\nPAR=(");
+    assert_eq!(open.get("recompute"), Some("full"));
+    assert_eq!(open.inferred, ["all branches of `if [ $1 = full ]`: --recompute-granularity"]);
+}
+
+/// A width that a script computes elsewhere is no reason for another one.
+#[test]
+fn widths_that_are_not_known_are_asked_for() {
+    for (was, open) in [
+        ("--num-query-groups 8", "--num-query-groups $GROUPS"),
+        ("--ffn-hidden-size 14336", "--ffn-hidden-size $(cat width)"),
+        ("--swiglu", "--swiglu --num-experts ${EXPERTS}"),
+    ] {
+        let found = draft("train.sh", MEGATRON.replace(was, open).leak());
+        let refused = found.job(&Machines::new(&BuiltIn), false).err().unwrap();
+        let name = open.trim_start_matches("--swiglu ").split(' ').next().unwrap();
+        assert!(refused.what().contains(&format!("model ({name} $")), "{refused}");
+        // A configuration of the model answers.
+        let known =
+            found.over(&Draft { model: draft("train.sh", MEGATRON).model, ..Draft::default() });
+        let refused = known.job(&Machines::new(&BuiltIn), false).err().unwrap();
+        assert_eq!(refused.what(), "the job does not say machine");
+    }
+}
+
+#[test]
+fn megatrons_other_words_are_read() {
+    let of = |was: &str, now: &str| draft("train.sh", MEGATRON.replace(was, now).leak());
+    for flag in [
+        "--use-torch-fsdp2",
+        "--use-custom-fsdp --data-parallel-sharding-strategy optim_grads_params",
+    ] {
+        let found = of("--use-distributed-optimizer", flag);
+        assert!(found.get("sharding").unwrap().starts_with("Megatron FSDP, zero3"), "{flag}");
+    }
+    // The gated width of a model of 4,096 channels has as many parameters as 4·4096 without a gate.
+    let model = of("--ffn-hidden-size 14336", "").model.unwrap();
+    assert_eq!(model.ffn, 10880);
+    let without = of("--vocab-size 128256", "");
+    assert!(without.model.unwrap().vocab == 50432 && without.inferred[0].contains("50257 words"));
+    assert_eq!(of("--fp8-format hybrid", "--fp4-format e2m1").get("precision"), Some("fp8"));
+    let moe = of("--swiglu", "--swiglu --num-experts 8 --moe-layer-freq 3");
+    assert_eq!(moe.model.unwrap().experts.unwrap().layers, 11);
+    let laid = of("--swiglu", "--swiglu --pipeline-model-parallel-layout Et*32L");
+    assert_eq!(laid.unread, ["--pipeline-model-parallel-layout"]);
+    let host = of("--swiglu", "--swiglu --optimizer-cpu-offload");
+    assert!(host.get("sharding").unwrap().contains("offload"));
+}
+
+/// `--recompute-method block` names layers of a chunk of a stage.
+#[test]
+fn a_block_recomputes_a_part_of_the_layers() {
+    let of = |words: &str| {
+        let text = MEGATRON.replace("--swiglu", &format!("--swiglu {words}"));
+        let job = job("train.sh", text.leak(), &[("machine", "dgx-h100")]);
+        let registry = Registry::builtin();
+        let step = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().step;
+        (step, memory(&job).activations)
+    };
+    let full = "--recompute-granularity full --recompute-method block --recompute-num-layers";
+    let (none, half, all) = (of(""), of(&format!("{full} 16")), of(&format!("{full} 32")));
+    assert_eq!(all, of("--recompute-granularity full --recompute-method uniform"));
+    assert!((half.0 / (none.0 + all.0) - 0.5).abs() < 0.01, "{none:?} {half:?} {all:?}");
+    assert!(all.1 < half.1 && half.1 < none.1);
+}
+
+const MIXTRAL: &str = "model = \"mistralai/Mixtral-8x7B-v0.1\"\nmachine = \"dgx-h100\"\n\
+    gpus = 64\nbatch = { global = 1024, micro = 1, sequence = 4096 }\nrecompute = \"full\"\n";
+
+/// Calls and bytes of the replicas' collectives in a step.
+fn replicated(text: &str, keys: &[(&str, &str)], collective: Collective) -> (f64, f64) {
+    let job = job("job.toml", text.to_owned().leak(), keys);
+    let registry = Registry::builtin();
+    let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
+    let own = sent.iter().filter(|s| s.part == "dp" && s.collective == collective);
+    own.fold((0.0, 0.0), |(calls, bytes), s| (calls + s.calls, bytes + s.calls * s.bytes))
+}
+
+/// Experts are gathered with their layers, in each of 16 micro-batches forward and back.
+#[test]
+fn experts_are_sharded_as_the_rest_is() {
+    // Norms and routers' biases are not counted.
+    let params = known("mixtral-8x7b").unwrap().model.unwrap().params();
+    for sharding in ["zero3, deepspeed", "FSDP2"] {
+        let (calls, bytes) = replicated(MIXTRAL, &[("sharding", sharding)], Collective::AllGather);
+        assert_eq!(calls, 2.0 * 2.0 * 32.0 * 16.0, "{sharding}");
+        assert!((bytes / (2.0 * 16.0 * 2.0 * params) - 1.0).abs() < 1e-4, "{sharding}: {bytes}");
+    }
+    // In the same sets of shards.
+    let job = job("job.toml", MIXTRAL, &[("sharding", "FSDP2"), ("shard_size", "8"), ("ep", "4")]);
+    assert_eq!((job.degrees.expert_replicas(), job.expert_shard_size()), (16, 2));
+}
+
+/// DeepSpeed's ZeRO 2 sums the gradients of each micro-batch, Megatron's once for all.
+#[test]
+fn zero_2_sums_gradients_when_its_framework_does() {
+    let dense = MIXTRAL.replace("mistralai/Mixtral-8x7B-v0.1", "llama3-8b");
+    let calls =
+        |sharding| replicated(&dense, &[("sharding", sharding)], Collective::ReduceScatter).0;
+    assert_eq!([calls("zero2, deepspeed"), calls("zero2"), calls("zero1")], [16.0, 1.0, 1.0]);
+}
+
+/// Megatron divides experts by TP unless told otherwise, torchtitan does not.
+#[test]
+fn experts_are_divided_by_tp() {
+    let of = |keys: &[(&str, &str)]| {
+        let keys: Vec<_> =
+            [("tp", "8"), ("sequence_parallel", "true")].iter().chain(keys).copied().collect();
+        let job = job("job.toml", MIXTRAL, &keys);
+        (job.degrees.etp, time::held(&job).1)
+    };
+    let routed = known("mixtral-8x7b").unwrap().model.unwrap().routed_body();
+    assert_eq!(of(&[("sharding", "zero1")]), (8, routed / 8.0));
+    assert_eq!(of(&[("sharding", "zero1"), ("ep", "2")]), (8, routed / 16.0));
+    assert_eq!(of(&[("sharding", "zero1"), ("etp", "1"), ("ep", "8")]), (1, routed / 8.0));
+    assert_eq!(of(&[("sharding", "FSDP2")]), (1, routed));
+    // 8 experts over all ranks of TP and two of dp.
+    assert_eq!(of(&[("sharding", "zero1"), ("dp", "2"), ("gpus", "16"), ("ep", "8")]).0, 1);
+    let script =
+        MEGATRON.replace("--swiglu", "--swiglu --num-experts 8 --expert-tensor-parallel-size 1");
+    assert_eq!(draft("train.sh", script.leak()).get("etp"), Some("1"));
+}
+
+#[test]
+fn impossible_batches_and_words_are_refused() {
+    let refused = |keys: &[(&str, &str)]| {
+        let mut typed = Draft::default();
+        for (key, value) in keys {
+            typed.put(key, *value).unwrap();
+        }
+        let job = typed.over(&draft("job.toml", MIXTRAL)).job(&Machines::new(&BuiltIn), false)?;
+        let registry = Registry::builtin();
+        estimate(&job, &Wires::new(&registry, &job.machine), None).map(|_| ())
+    };
+    assert!(refused(&[]).is_ok());
+    for key in [
+        ("global_batch", "32"),
+        ("global_batch", "700"),
+        ("recompute", "fulll"),
+        ("recompute", "true"),
+        ("recompute", "block"),
+        ("sequence_parallel", "ture"),
+    ] {
+        let error = refused(&[key]).expect_err(key.1).to_string();
+        assert!(error.contains(key.1), "{error}");
+    }
+    for text in ["True", "1", "yes"] {
+        assert!(job("job.toml", MIXTRAL, &[("sequence_parallel", text)]).degrees.sequence);
+    }
+    assert_eq!(job("job.toml", MIXTRAL, &[("recompute", "false")]).recompute, Recompute::Nothing);
+}
+
+/// DualPipe has two stages on a rank (arXiv 2412.19437, table 2), and folded only one.
+#[test]
+fn dualpipe_keeps_its_parameters_twice() {
+    let of = |schedule| {
+        let job =
+            job("job.toml", MIXTRAL, &[("pp", "8"), ("sharding", "zero1"), ("schedule", schedule)]);
+        let Memory { parameters, gradients, optimizer, .. } = memory(&job);
+        (parameters, gradients, optimizer)
+    };
+    let (one, both) = (of("1f1b"), of("dualpipe"));
+    assert_eq!(both, (2.0 * one.0, 2.0 * one.1, one.2));
+    assert_eq!(of("dualpipev"), one);
+}
+
+#[test]
+fn offloading_is_said_to_be_free() {
+    let job = job("job.toml", MIXTRAL, &[("sharding", "zero3, deepspeed, offload")]);
+    assert!(job.inferred.iter().any(|line| line.contains("offload")), "{:?}", job.inferred);
+}
+
 #[test]
 fn torchtitans_sets_of_shards_include_context_and_what_is_left() {
     let sets = |shard: i32, cp: u32| {
@@ -364,6 +553,22 @@ fn torchtitans_degrees_and_batches_are_its_own() {
     assert_eq!((job.degrees.gpus(), job.microbatches(), job.micro), (512, 32.0, 1));
     assert_eq!((job.recompute, job.precision), (Recompute::Full, Precision::Fp8));
     assert!(job.overlap.tp && job.degrees.chunks == 2);
+    // Options of FP8 do not switch it on.
+    let options = text.replace("converters = [\"float8\"]", "# converters = [\"float8\"]")
+        + "[quantize.linear.float8]\nenable_fsdp_float8_all_gather = false\n";
+    assert_eq!(draft("train.toml", options.leak()).get("precision"), Some("bf16"));
+}
+
+/// Degrees as files of 2024 have them (commit 08e53794, train_configs/llama3_70b.toml).
+#[test]
+fn torchtitans_earlier_sections_are_read() {
+    let text = "[model]\nname = \"llama3\"\nflavor = \"70B\"\n[training]\nbatch_size = 8\n\
+        seq_len = 8192\ndata_parallel_degree = -1\ntensor_parallel_degree = 8\n[experimental]\n\
+        pipeline_parallel_degree = 4\npipeline_parallel_schedule = \"gpipe\"\n";
+    let job = job("train.toml", text, &[("machine", "dgx-h100"), ("gpus", "64")]);
+    let d = job.degrees;
+    assert_eq!((d.tp, d.pp, d.dp, job.micro, job.microbatches()), (8, 4, 2, 2, 4.0));
+    assert_eq!(job.schedule, Schedule::GPipe);
 }
 
 #[test]
@@ -678,4 +883,16 @@ fn four_bits_have_scales_and_are_not_of_all_weights() {
     );
     // Embeddings stay in 16 bits.
     assert!((weights("llama3-8b -q fp8") - (8.03e9 + 1.05e9)).abs() < 0.01e9);
+}
+
+/// What nobody measured well has a wider band.
+#[test]
+fn experts_on_blackwell_have_a_wider_band() {
+    let half = |machine| {
+        let job = job("job.toml", MIXTRAL, &[("machine", machine), ("sharding", "zero1")]);
+        let registry = Registry::builtin();
+        let found = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap();
+        (found.high / found.step).ln()
+    };
+    assert!((half("gb200-nvl72") / half("dgx-h100") - 0.44 / 0.28).abs() < 1e-9);
 }

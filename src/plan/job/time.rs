@@ -8,7 +8,7 @@ use super::{Dispatcher, Framework, Job, Recompute, Reshard, Schedule, Wires};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
 };
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::plan::{Group, Shard};
 
 /// A part of the step, in seconds.
@@ -58,6 +58,9 @@ const ADAM: f64 = 36.0;
 /// source left out.
 const BAND: f64 = 0.16;
 const BAND_EXPERTS: f64 = 0.28;
+/// That of experts on Blackwell, whose products were fitted on Hopper in 16 bits: it contains 46 of 57 steps of
+/// Megatron-Bridge's tables, none of which fitted it (docs/background/accuracy.md, steps of jobs).
+const BAND_EXPERTS_BLACKWELL: f64 = 0.44;
 const BAND_UNSTATED: f64 = 0.04;
 const BAND_ANCHORED: f64 = 0.08;
 
@@ -78,34 +81,44 @@ struct Messages {
     dp_hidden: f64,
 }
 
-fn groups(job: &Job) -> [Among; 6] {
+fn groups(job: &Job) -> [Among; 7] {
     let d = job.degrees;
     let world = d.gpus();
     let of = |ranks, stride| Among { world, group: Group { ranks, stride } };
     let all = of(d.replicas(), d.tp);
-    let expert_stride = if d.ep.is_multiple_of(d.tp) { 1 } else { d.tp };
-    let experts = of(d.ep, expert_stride);
-    let rest = of(d.expert_replicas(), d.ep.max(d.tp));
+    let experts = of(d.ep, d.etp);
+    let rest = of(d.expert_replicas(), d.ep * d.etp);
     let hop = of(2.min(d.pp), d.tp * d.cp * d.dp);
-    [of(d.tp, 1), of(d.cp, d.tp), experts, hop, all, rest]
+    [of(d.tp, 1), of(d.cp, d.tp), of(d.etp, 1), experts, hop, all, rest]
 }
 
 fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Sent>)> {
     let wires = Log::new(wires);
     let times = job.microbatches();
-    let [tp, cp, ep, hop, all, rest] = groups(job);
+    let [tp, cp, etp, ep, hop, ..] = groups(job);
     let (d, model) = (job.degrees, &job.model);
-    let again = job.recompute == Recompute::Full;
+    let again = job.again();
     let layers = job.deepest();
     let (tokens, tps) = (job.tokens(), f64::from(d.tp));
     let act = tokens * f64::from(model.hidden) * 2.0;
+    // Passes that send activations: those forward may run again.
+    let passes = 2.0 + again;
     let mut m = Messages::default();
     if d.tp > 1 {
+        // Attention, and a feed-forward part that TP divides. With tokens divided too, routed experts have
+        // their own messages.
+        let shared = !d.sequence || model.experts.is_none_or(|e| e.shared > 0);
+        let dense = 1.0 - model.moe_layers() / f64::from(model.layers);
+        let layers = layers * if shared { 1.0 } else { (1.0 + dense) / 2.0 };
         let mut beside = 0.0;
         let each = if d.sequence {
-            // The full input of products is not kept, so it is gathered once more in the backward
-            // pass.
-            let (gathers, scatters) = if again { (6.0, 6.0) } else { (6.0, 4.0) };
+            // Attention and the feed-forward part each gather and scatter once a pass. Megatron does
+            // not keep the full input of products, so it is gathered once more in the backward pass;
+            // neither does PyTorch where it recomputes what is between products.
+            let torch = job.sharding.framework.is_torch();
+            let kept = torch && job.recompute != Recompute::Operators;
+            let gathers = 2.0 * passes + if kept { 0.0 } else { 2.0 };
+            let scatters = 2.0 * passes;
             let calls = |each: f64| ("tp", each * layers * times);
             let gather = wires.time(calls(gathers), AllGather, tp, act)?;
             let scatter = wires.time(calls(scatters), ReduceScatter, tp, act)?;
@@ -114,7 +127,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
             }
             gathers * gather + scatters * scatter
         } else {
-            let sums = if again { 6.0 } else { 4.0 };
+            let sums = 2.0 * passes;
             sums * wires.time(("tp", sums * layers * times), AllReduce, tp, act)?
         };
         // Published runs of Megatron with user buffers show no gain beyond `beside`.
@@ -123,7 +136,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
     }
     if d.cp > 1 {
         let size = f64::from(job.micro) * f64::from(job.sequence) * model.kv_width() * 2.0 / tps;
-        let gathers = if again { 3.0 } else { 2.0 };
+        let gathers = 2.0 + again;
         let calls = |each: f64| ("cp", each * layers * times);
         let each = gathers * wires.time(calls(gathers), AllGather, cp, size)?
             + wires.time(calls(1.0), ReduceScatter, cp, size)?;
@@ -132,9 +145,20 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
         m.cp = (total - core).max(DISTURBS * total);
         m.cp_hidden = total - m.cp;
     }
+    let width = f64::from(model.hidden) * 2.0;
+    let own = tokens / if d.sequence { tps } else { 1.0 };
+    let moe_layers = model.moe_layers() / f64::from(d.pp);
+    if let Some(experts) = model.experts.filter(|_| d.etp > 1 && d.sequence) {
+        // The ranks that divide an expert gather its tokens after the dispatch and scatter sums before the
+        // combine (`MoEAlltoAllTokenDispatcher`, megatron/core/transformer/moe/token_dispatcher.py of
+        // Megatron-LM).
+        let gathered = f64::from(experts.top_k) * own * width * f64::from(d.etp);
+        for collective in [AllGather, ReduceScatter] {
+            let calls = ("tp", passes * moe_layers * times);
+            m.tp += passes * moe_layers * wires.time(calls, collective, etp, gathered)?;
+        }
+    }
     if let Some(experts) = model.experts.filter(|_| d.ep > 1) {
-        let own = tokens / if d.sequence { tps } else { 1.0 };
-        let width = f64::from(model.hidden) * 2.0;
         let copies = f64::from(experts.top_k) * own * width;
         let each = match job.dispatcher {
             Dispatcher::AllToAll => wires.wires.time(AllToAll, ep, copies)?,
@@ -143,11 +167,13 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
                 wires.wires.once_a_node(ep, (own, width, job.node_limit), limited)?.time
             }
         };
-        let total = 4.0 * each * model.moe_layers() / f64::from(d.pp);
-        let calls = 4.0 * model.moe_layers() / f64::from(d.pp) * times;
+        // A dispatch and a combine.
+        let total = 2.0 * passes * each * moe_layers;
+        let calls = 2.0 * passes * moe_layers * times;
         let (part, collective, ranks) = ("ep", AllToAll, d.ep);
         wires.keep(Sent { part, collective, ranks, bytes: copies, calls, each });
-        let beside = job.overlap.ep || job.schedule == Schedule::DualPipe;
+        let both = matches!(job.schedule, Schedule::DualPipe | Schedule::DualPipeV);
+        let beside = job.overlap.ep || both;
         m.ep = total * if beside { EP_BESIDE } else { 1.0 };
         m.ep_hidden = total - m.ep;
     }
@@ -158,7 +184,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
         m.hops = total * if beside { HOPS_BESIDE } else { 1.0 };
         m.hops_hidden = total - m.hops;
     }
-    replicas(job, &wires, (all, rest), &mut m)?;
+    replicas(job, &wires, &mut m)?;
     Ok((m, wires.into_sent()))
 }
 
@@ -170,63 +196,78 @@ pub(super) fn held(job: &Job) -> (f64, f64) {
     // In a balanced split, a stage with the embedding or the head has one layer less.
     let layers = if job.balanced() { part * (1.0 - 1.0 / job.deepest()) } else { part };
     let dense = model.dense_body() * layers + ends * model.embedding();
-    (dense / f64::from(d.tp), model.routed_body() * part / f64::from(d.ep))
+    (dense / f64::from(d.tp), model.routed_body() * part / f64::from(d.ep * d.etp))
 }
 
-fn replicas(
-    job: &Job,
-    wires: &Log<'_, '_>,
-    groups: (Among, Among),
-    m: &mut Messages,
-) -> Result<()> {
-    let (all, rest) = groups;
+/// Parameters that the same ranks hold.
+struct Held {
+    params: f64,
+    /// Parts of them that FSDP gathers at once: one a layer.
+    units: f64,
+    /// Ranks that share a set of shards.
+    shard: Among,
+    /// Ranks that hold the same shard of different sets.
+    others: Among,
+}
+
+/// Dense parameters, and those of experts.
+fn sets(job: &Job) -> [Held; 2] {
+    let [.., all, rest] = groups(job);
+    let set = |params, units: f64, whole: Among, ranks: u32| {
+        let Group { ranks: most, stride } = whole.group;
+        let ranks = ranks.clamp(1, most);
+        let of = |ranks, stride| Among { group: Group { ranks, stride }, ..whole };
+        let (shard, others) = (of(ranks, stride), of(most / ranks, stride * ranks));
+        Held { params, units: units.max(1.0), shard, others }
+    };
     let (dense, routed) = held(job);
+    let layers = job.deepest();
+    let moe = layers * job.model.moe_layers() / f64::from(job.model.layers);
+    [set(dense, layers, all, job.shard_size), set(routed, moe, rest, job.expert_shard_size())]
+}
+
+fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
     let (q, w) = (job.sharding.gradient, 2.0);
-    let shard =
-        Among { group: Group { ranks: job.shard_size.min(all.group.ranks), ..all.group }, ..all };
-    let copies = all.group.ranks / shard.group.ranks.max(1);
-    let stride = all.group.stride * shard.group.ranks;
-    let others = Among { group: Group { ranks: copies, stride }, ..all };
+    let times = job.microbatches();
     let ahead = job.sharding.gathers && !job.overlap.none;
     let left = |hidden: bool| if hidden || ahead { BUCKET_ENDS } else { 1.0 };
-    // What sums gradients, and what gathers parameters.
-    let once = |dense: f64, group: Among| -> Result<[f64; 2]> {
-        match job.sharding.shard {
-            Shard::Nothing => Ok([wires.time(("dp", 1.0), AllReduce, group, q * dense)?, 0.0]),
-            _ => Ok([
-                wires.time(("dp", 1.0), ReduceScatter, group, q * dense)?,
-                wires.time(("dp", 1.0), AllGather, group, w * dense)?,
-            ]),
-        }
-    };
-    let [mut summed, mut gathered] = [0.0; 2];
     let again = job.reshards();
-    if job.sharding.gathers && !(job.accumulates() && again == Reshard::Never) {
-        let units = job.deepest().max(1.0);
-        let unit = dense / units;
-        let calls = |each: f64| ("dp", each * units * job.microbatches());
-        let gathers = if again == Reshard::After { 2.0 } else { 1.0 };
-        let mut each = gathers * wires.time(calls(gathers), AllGather, shard, w * unit)?;
-        if let Reshard::Among(ranks) = again {
-            let near = Among { group: Group { ranks, ..shard.group }, ..shard };
-            each += wires.time(calls(1.0), AllGather, near, w * unit)?;
+    // DeepSpeed's ZeRO 2 keeps no whole gradients, so it sums those of each micro-batch
+    // (`allreduce_gradients`, deepspeed/runtime/engine.py of <https://github.com/deepspeedai/DeepSpeed>).
+    let at_once =
+        job.sharding.shard == Shard::Gradients && job.sharding.framework == Framework::DeepSpeed;
+    let sums = if at_once { times } else { 1.0 };
+    // What sums gradients, and what gathers parameters.
+    let [mut summed, mut gathered] = [0.0; 2];
+    for Held { params, units, shard, others } in sets(job).into_iter().filter(|h| h.params > 0.0) {
+        if job.sharding.gathers && !(job.accumulates() && again == Reshard::Never) {
+            let unit = params / units;
+            let calls = |each: f64| ("dp", each * units * times);
+            let gathers = if again == Reshard::After { 2.0 } else { 1.0 };
+            let mut each = gathers * wires.time(calls(gathers), AllGather, shard, w * unit)?;
+            if let Reshard::Among(ranks) = again {
+                let ranks = ranks.min(shard.group.ranks);
+                let near = Among { group: Group { ranks, ..shard.group }, ..shard };
+                each += wires.time(calls(1.0), AllGather, near, w * unit)?;
+            }
+            if job.accumulates() {
+                summed += units * wires.time(("dp", units), ReduceScatter, shard, q * unit)?;
+            } else {
+                each += wires.time(calls(1.0), ReduceScatter, shard, q * unit)?;
+            }
+            m.units += units * each;
+            let part = q * unit / f64::from(shard.group.ranks);
+            summed += units * wires.time(("dp", units), AllReduce, others, part)?;
+            continue;
         }
-        if job.accumulates() {
-            summed += units * wires.time(("dp", units), ReduceScatter, shard, q * unit)?;
+        if job.sharding.shard == Shard::Nothing {
+            summed += wires.time(("dp", 1.0), AllReduce, shard, q * params)?;
         } else {
-            each += wires.time(calls(1.0), ReduceScatter, shard, q * unit)?;
+            summed += sums * wires.time(("dp", sums), ReduceScatter, shard, q * params)?;
+            gathered += wires.time(("dp", 1.0), AllGather, shard, w * params)?;
         }
-        m.units = units * each;
-        let part = q * unit / f64::from(shard.group.ranks);
-        summed += units * wires.time(("dp", units), AllReduce, others, part)?;
-    } else {
-        [summed, gathered] = once(dense, shard)?;
-        let part = q * dense / f64::from(shard.group.ranks.max(1));
+        let part = q * params / f64::from(shard.group.ranks);
         summed += wires.time(("dp", 1.0), AllReduce, others, part)?;
-    }
-    if routed > 0.0 {
-        let [sum, gather] = once(routed, rest)?;
-        (summed, gathered) = (summed + sum, gathered + gather);
     }
     m.dp = summed * left(job.overlap.gradients) + gathered * left(job.overlap.gathers);
     m.dp_hidden = summed + gathered - m.dp;
@@ -256,7 +297,7 @@ fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
     let (dense, routed) = held(job);
     let shares = match job.sharding.shard {
         Shard::Nothing => (1.0, 1.0),
-        _ => (f64::from(job.shard_size), f64::from(d.expert_replicas())),
+        _ => (f64::from(job.shard_size), f64::from(job.expert_shard_size())),
     };
     let adam = (dense / shares.0 + routed / shares.1) * ADAM / job.device.stream();
     let part = |what, seconds, hidden| Part { what, seconds, hidden };
@@ -289,18 +330,34 @@ fn sum(parts: &[Part]) -> f64 {
 /// says.
 ///
 /// # Errors
-/// Ranks that the machine does not join.
+/// Ranks that the machine does not join; a batch that does not divide.
 pub(crate) fn estimate(job: &Job, wires: &Wires<'_>, slower: Option<f64>) -> Result<Estimate> {
+    divides(job)?;
     let (parts, sent) = step(job, wires, slower.unwrap_or(1.0))?;
     let step = sum(&parts);
     let wide = half(job, slower.is_some()).exp();
     Ok(Estimate { step, low: step / wide, high: step * wide, parts, sent })
 }
 
+/// Frameworks refuse a batch whose micro-batches differ between ranks.
+fn divides(job: &Job) -> Result<()> {
+    let Some(global) = job.global else { return Ok(()) };
+    let (dp, micro) = (job.degrees.dp, job.micro);
+    let each = u64::from(dp) * u64::from(micro);
+    if u64::from(global).is_multiple_of(each) {
+        return Ok(());
+    }
+    let what = format!("{global} sequences do not divide into micro-batches of {micro} on dp {dp}");
+    Err(Error::input(what)
+        .at(format!("global_batch = {global}"))
+        .help(format!("write a multiple of {each}, or another micro_batch")))
+}
+
 /// Half the width of the band as a logarithm.
 fn half(job: &Job, anchored: bool) -> f64 {
     let known = match (anchored, job.model.experts) {
         (true, _) => BAND_ANCHORED,
+        (false, Some(_)) if job.device.is_blackwell() => BAND_EXPERTS_BLACKWELL,
         (false, Some(_)) => BAND_EXPERTS,
         (false, None) => BAND,
     };

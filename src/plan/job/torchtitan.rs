@@ -1,5 +1,6 @@
 //! torchtitan's TOML, as the project read it until its configuration became Python (commit 9810191bb):
-//! `[training]`, `[parallelism]`, `[activation_checkpoint]`, `[quantize]`.
+//! `[training]`, `[parallelism]`, `[activation_checkpoint]`, `converters`. Files of 2024 have the degrees
+//! in `[training]` and `[experimental]`.
 //!
 //! FSDP2 shards over the remaining ranks, TP also splits the sequence, gradients are summed in 32
 //! bits, and prefetch is always on. Source: github.com/pytorch/torchtitan,
@@ -27,6 +28,10 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let word = |section: &str, key: &str| find(section, key).and_then(Value::as_str);
     let flag =
         |section: &str, key: &str| find(section, key).and_then(Value::as_bool).unwrap_or(false);
+    let parallel = |key: &str| {
+        ["parallelism", "training", "experimental"].into_iter().find_map(|s| find(s, key))
+    };
+    let degree = |key: &str| parallel(key).and_then(Value::as_integer);
     let mut draft = Draft::default();
     if let (Some(name), Some(flavor)) = (word("model", "name"), word("model", "flavor")) {
         draft.model_name = Some(format!("{name} {flavor}"));
@@ -36,17 +41,19 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         ("pp", "pipeline_parallel_degree"),
         ("cp", "context_parallel_degree"),
         ("ep", "expert_parallel_degree"),
+        ("etp", "expert_tensor_parallel_degree"),
     ];
     for (key, own) in degrees {
-        if let Some(n) = number("parallelism", own).filter(|n| *n > 0) {
+        if let Some(n) = degree(own).filter(|n| *n > 0) {
             draft.put(key, n.to_string())?;
         }
     }
-    let tp = number("parallelism", "tensor_parallel_degree").unwrap_or(1);
-    let pp = number("parallelism", "pipeline_parallel_degree").unwrap_or(1);
+    let tp = degree("tensor_parallel_degree").unwrap_or(1);
+    let pp = degree("pipeline_parallel_degree").unwrap_or(1);
     draft.put("sequence_parallel", if tp > 1 { "true" } else { "false" })?;
-    let replicate = number("parallelism", "data_parallel_replicate_degree").unwrap_or(1);
-    let shard = number("parallelism", "data_parallel_shard_degree").unwrap_or(-1);
+    let replicate = degree("data_parallel_replicate_degree").unwrap_or(1);
+    let shard =
+        degree("data_parallel_shard_degree").or(degree("data_parallel_degree")).unwrap_or(-1);
     if shard > 0 {
         draft.put("dp", (shard * replicate).to_string())?;
     }
@@ -87,7 +94,12 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         overlap.push("tp");
     }
     draft.put("overlap", overlap.join(","))?;
-    schedule(&mut draft, word("parallelism", "pipeline_parallel_schedule"), &number, pp)?;
+    schedule(
+        &mut draft,
+        parallel("pipeline_parallel_schedule").and_then(Value::as_str),
+        &number,
+        pp,
+    )?;
     Ok(draft)
 }
 
@@ -95,8 +107,12 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
 fn batch(draft: &mut Draft, number: &dyn Fn(&str, &str) -> Option<i64>, pp: i64) -> Result<()> {
     let local = number("training", "local_batch_size").or(number("training", "batch_size"));
     let Some(local) = local else { return Ok(()) };
-    let micro = match pp {
-        1 => local,
+    // Earlier files say how many micro-batches, one for each stage unless told otherwise.
+    let early = number("experimental", "pipeline_parallel_degree");
+    let times = number("experimental", "pipeline_parallel_microbatches").or(early);
+    let micro = match (pp, times) {
+        (1, _) => local,
+        (_, Some(times)) => (local / times.max(1)).max(1),
         _ => number("parallelism", "pipeline_parallel_microbatch_size").unwrap_or(1),
     };
     draft.put("micro_batch", micro.to_string())?;
@@ -106,6 +122,7 @@ fn batch(draft: &mut Draft, number: &dyn Fn(&str, &str) -> Option<i64>, pp: i64)
     }
 }
 
+/// Tables such as `[quantize.linear.float8]` hold options; a converter switches them on.
 fn precision(whole: &Table) -> &'static str {
     let words = |value: Option<&Value>| match value {
         Some(Value::Array(list)) => {
@@ -115,13 +132,8 @@ fn precision(whole: &Table) -> &'static str {
     };
     let model = whole.get("model").and_then(Value::as_table);
     let converted = words(model.and_then(|m| m.get("converters")));
-    let quantized = whole.get("quantize").is_some()
-        || whole.get("float8").is_some_and(|f| {
-            f.as_table().is_some_and(|f| {
-                f.get("enable_float8_linear").and_then(Value::as_bool) == Some(true)
-            })
-        });
-    if converted || quantized { "fp8" } else { "bf16" }
+    let switch = whole.get("float8").and_then(|f| f.get("enable_float8_linear"));
+    if converted || switch.and_then(Value::as_bool) == Some(true) { "fp8" } else { "bf16" }
 }
 
 fn schedule(

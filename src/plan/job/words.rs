@@ -44,6 +44,8 @@ pub(crate) enum Recompute {
     Modules,
     /// Whole layers.
     Full,
+    /// Whole layers, so many of each chunk of a stage.
+    Block(u32),
     /// Not stated: time without recomputation, memory with the least that fits.
     Unstated,
 }
@@ -56,20 +58,31 @@ impl Recompute {
             Self::Operators => "selective-op",
             Self::Modules => "modules",
             Self::Full => "full",
+            Self::Block(_) => "block",
             Self::Unstated => "unstated",
         }
     }
+}
 
-    /// Any other word names modules that some framework recomputes.
-    pub fn read(text: &str) -> Self {
-        let text = text.to_ascii_lowercase();
-        match text.split([',', ' ']).next().unwrap_or("") {
-            "full" => Self::Full,
-            "none" | "no" | "" => Self::Nothing,
-            "unstated" => Self::Unstated,
-            "selective-op" | "op" => Self::Operators,
-            "selective" | "core-attention" | "core_attn" => Self::Selective,
-            _ => Self::Modules,
+impl FromStr for Recompute {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        // Parts of the names of modules that Megatron-LM recomputes (`--recompute-modules`).
+        const MODULES: [&str; 5] = ["modules", "norm", "mla", "mlp", "moe"];
+        let lower = text.to_ascii_lowercase();
+        let mut words = lower.split([',', ' ']).filter(|word| !word.is_empty());
+        match (words.next().unwrap_or(""), words.next().map(str::parse)) {
+            ("full", _) => Ok(Self::Full),
+            ("block", Some(Ok(layers))) => Ok(Self::Block(layers)),
+            ("none" | "no" | "off" | "false" | "", _) => Ok(Self::Nothing),
+            ("unstated", _) => Ok(Self::Unstated),
+            ("selective-op" | "op", _) => Ok(Self::Operators),
+            ("selective" | "core-attention" | "core_attn", _) => Ok(Self::Selective),
+            (word, _) if MODULES.iter().any(|module| word.contains(module)) => Ok(Self::Modules),
+            _ => Err(Error::input(format!("`{text}` does not say what is recomputed")).help(
+                "write none, selective, selective-op, modules, full, or block 4: four layers of a stage",
+            )),
         }
     }
 }
@@ -168,8 +181,11 @@ pub(crate) enum Schedule {
     ZeroBubble,
     /// They fill all of it, with twice the activations (ZB-V, ZB-H2).
     ZeroBubbleV,
-    /// Micro-batches from both ends, which also hides experts' collectives.
+    /// Micro-batches from both ends, which also hides experts' collectives. Each rank has a stage
+    /// from either end, so the model is there twice.
     DualPipe,
+    /// The same folded: the stages from either end are different ones.
+    DualPipeV,
 }
 
 impl FromStr for Schedule {
@@ -183,9 +199,10 @@ impl FromStr for Schedule {
             "gpipe" => Ok(Self::GPipe),
             "zerobubble" | "zbh1" | "interleavedzerobubble" => Ok(Self::ZeroBubble),
             "zbvzerobubble" | "zbv" | "zbh2" => Ok(Self::ZeroBubbleV),
-            "dualpipe" | "dualpipev" => Ok(Self::DualPipe),
+            "dualpipe" => Ok(Self::DualPipe),
+            "dualpipev" => Ok(Self::DualPipeV),
             _ => Err(Error::input(format!("`{text}` is not a pipeline schedule"))
-                .help("write 1f1b, interleaved, gpipe, zb-h1, zbv or dualpipe")),
+                .help("write 1f1b, interleaved, gpipe, zb-h1, zbv, dualpipe or dualpipev")),
         }
     }
 }
@@ -193,7 +210,7 @@ impl FromStr for Schedule {
 impl Schedule {
     /// The idle time of a rank, in forward and backward passes of one micro-batch through a stage.
     /// The weights' part W is a third of that: ZB-H1 idles (p − 1)(F + B − 2W), DualPipe
-    /// (p/2 − 1)(F&B + B − 3W).
+    /// (p/2 − 1)(F&B + B − 3W), and folded over p ranks (p − 1) times that of half a stage.
     pub fn idle(self, pp: f64, chunks: f64) -> f64 {
         match self {
             Self::OneForwardOneBackward => (pp - 1.0) / chunks,
@@ -201,6 +218,7 @@ impl Schedule {
             Self::ZeroBubble => (pp - 1.0) / 3.0 / chunks,
             Self::ZeroBubbleV => 0.0,
             Self::DualPipe => (pp / 2.0 - 1.0).max(0.0) * 2.0 / 3.0,
+            Self::DualPipeV => (pp - 1.0) / 2.0 * 2.0 / 3.0,
         }
     }
 }

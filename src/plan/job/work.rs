@@ -54,9 +54,9 @@ const EAGER: f64 = 0.894;
 const HOST: f64 = 0.6e-3;
 const HOST_EXPERTS: f64 = 2.1e-3;
 
-fn passes(recompute: Recompute) -> f64 {
-    match recompute {
-        Recompute::Full => 4.0,
+fn passes(job: &Job) -> f64 {
+    match job.recompute {
+        Recompute::Full | Recompute::Block(_) => 3.0 + job.again(),
         Recompute::Operators => 3.5,
         Recompute::Modules => 3.1,
         Recompute::Nothing | Recompute::Selective | Recompute::Unstated => 3.0,
@@ -70,23 +70,20 @@ fn work(job: &Job, layers: f64) -> Work {
     let moe = model.moe_layers() / all;
     let weights = model.dense_body() / all;
     let routed = moe * model.expert() * model.experts.map_or(0.0, |e| f64::from(e.top_k));
-    let passes = passes(job.recompute);
-    let again = job.recompute == Recompute::Full;
+    let (passes, again) = (passes(job), job.again());
     let sequence = f64::from(job.sequence);
     let (scores, core) = match job.unfused_attention {
-        true => {
-            (sequence, 3.0 + if job.recompute == Recompute::Selective || again { 1.0 } else { 0.0 })
-        }
-        false => (sequence / 2.0, 3.5 + if again { 1.0 } else { 0.0 }),
+        true => (sequence, 3.0 + if job.recompute == Recompute::Selective { 1.0 } else { again }),
+        false => (sequence / 2.0, 3.5 + again),
     };
     // Without sequence parallelism, every rank has all norms and the whole residual stream.
     let parts = if job.degrees.sequence { tp } else { (tp + 1.0) / 2.0 };
     let mut bytes = tokens * h * layers * POINTWISE * passes / 3.0 / parts;
     if job.device.casts(job.precision) {
-        bytes += CAST * tokens * layers * cast(job, if again { 2.0 } else { 1.0 });
+        bytes += CAST * tokens * layers * cast(job, 1.0 + again);
     }
     if job.unfused_attention {
-        let written = SCORE + if core > 3.0 { SCORE_AGAIN } else { 0.0 };
+        let written = SCORE + SCORE_AGAIN * (core - 3.0);
         let score = f64::from(job.micro) * f64::from(model.heads) * sequence * sequence;
         bytes += score / f64::from(job.degrees.cp) / tp * layers * written;
     }
@@ -135,9 +132,11 @@ impl Work {
             self.products / rate + self.core_seconds(job) + self.bytes / job.device.stream();
         let mut host = HOST;
         if let Some(experts) = job.model.experts {
-            let each = job.tokens() * f64::from(job.degrees.ep) * f64::from(experts.top_k)
+            // Tokens of an expert: those of all ranks that exchange them, and each of TP has its part.
+            let (ep, etp) = (f64::from(job.degrees.ep), f64::from(job.degrees.etp));
+            let each = job.tokens() * ep * etp / tp * f64::from(experts.top_k)
                 / f64::from(experts.experts);
-            let small = 1.0 + FEW_A_EXPERT / each + NARROW / f64::from(experts.ffn);
+            let small = 1.0 + FEW_A_EXPERT / each + NARROW * etp / f64::from(experts.ffn);
             busy += self.grouped * small / (job.device.matmul(framework) * GROUPED);
             host = HOST_EXPERTS;
         }
