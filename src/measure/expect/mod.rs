@@ -45,7 +45,7 @@ use crate::machine::profile::Calibration;
 use crate::machine::query::{Machine, NodesAre, Query};
 use crate::machine::sample::DataType;
 use crate::model::algorithm::{Library, Registry};
-use crate::model::formula::Shape;
+use crate::model::formula::{Params, Shape};
 
 /// What an expectation is based on, the most certain first.
 #[derive(
@@ -171,6 +171,9 @@ pub struct Expecting<'r> {
     free: Option<Ruler>,
     /// Only this algorithm: its price, to compare with that of what the library runs.
     named: Option<Ideal<'r>>,
+    /// Whether neither the machine nor an algorithm was given other parameters, of which the library's own
+    /// latencies know nothing.
+    as_it_is: bool,
     /// Measurements of this very call.
     seen: Vec<(Bytes, Seconds)>,
     /// The least time per byte by the machine's parameters, in seconds.
@@ -248,6 +251,7 @@ impl<'r> Expecting<'r> {
             stock,
             limited: machine.protocol.is_some() && known,
             free,
+            as_it_is: changed.is_none() && query.given == Params::default(),
             named,
         })
     }
@@ -632,7 +636,8 @@ impl<'r> Expecting<'r> {
         let own = self.ideal.counted(size).filter(|time| time.0 > 0.0);
         match own.zip(self.ideal.counted_only(id, size)) {
             _ if expected.basis == Basis::Modelled => Shift::Prices,
-            Some((own, asked)) => Shift::Model(asked / own),
+            Some((own, asked)) if self.as_it_is => Shift::Model(asked / own),
+            Some(_) => Shift::Prices,
             None if self.ideal.is_ruled(size) => Shift::Prices,
             None => Shift::Unknown,
         }
