@@ -26,6 +26,8 @@ class Error(ValueError):
 
 class Runs(TypedDict, total=False):
     algorithm: str
+    protocol: str | None
+    channels: int | None
     library: str | None
     version: str | None
     rules: str

@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::cost::simulate::{Outcome, Setup};
 use crate::library::{Call, Choice, policy};
-use crate::machine::parameters::{Parameter, Parameters};
+use crate::machine::parameters::{Parameter, Parameters, count};
 use crate::machine::profile::Profile;
 use crate::machine::query::Query;
 use crate::measure::expect::{Expect, Expecting, site};
@@ -40,13 +40,16 @@ pub struct Question {
     machine: Option<Profile>,
     said: Parameters,
     seen: Vec<(Bytes, Seconds)>,
+    /// The first count that is none.
+    refused: Option<Error>,
 }
 
 impl Question {
     /// On one node of the default machine; `size` counts as nccl-tests counts it.
     #[must_use]
     pub fn new(collective: Collective, size: Bytes) -> Self {
-        Self { collective, size, machine: None, said: Parameters::default(), seen: Vec::new() }
+        let said = Parameters::default();
+        Self { collective, size, machine: None, said, seen: Vec::new(), refused: None }
     }
 
     /// The same of another size.
@@ -73,15 +76,20 @@ impl Question {
     /// With this number of ranks.
     #[must_use]
     pub fn ranks(mut self, ranks: u32) -> Self {
-        self.said.layout.ranks = NonZeroU32::new(ranks);
+        self.said.layout.ranks = self.counted("ranks", ranks);
         self
     }
 
     /// With this number of ranks on each node.
     #[must_use]
     pub fn per_node(mut self, ranks: u32) -> Self {
-        self.said.layout.per_node = NonZeroU32::new(ranks);
+        self.said.layout.per_node = self.counted("ranks per node", ranks);
         self
+    }
+
+    fn counted(&mut self, what: &str, number: u32) -> Option<NonZeroU32> {
+        let counted = count(what, &number.to_string());
+        counted.map_err(|error| self.refused.get_or_insert(error)).ok()
     }
 
     /// With any parameter, by its key in `collcost.toml`: `with("alpha_inter", "2.4us")`.
@@ -107,11 +115,16 @@ impl Question {
     /// The question in the form that the internal modules use.
     ///
     /// # Errors
-    /// More ranks than the machine connects; ranks that do not fill whole nodes.
+    /// No ranks, or more than the machine connects; ranks that do not fill whole nodes; measurements that say
+    /// nothing.
     pub fn query(&self) -> Result<Query> {
+        if let Some(refused) = &self.refused {
+            return Err(refused.clone());
+        }
         let named = self.machine.clone().map(|profile| (profile, "on"));
-        let query = self.said.query(named, self.collective, self.size)?;
-        Ok(Query { seen: self.seen.clone(), ..query })
+        let mut query = self.said.query(named, self.collective, self.size)?;
+        query.see(self.seen.iter().copied())?;
+        Ok(query)
     }
 }
 
@@ -236,8 +249,13 @@ pub fn explain(question: &Question, algorithm: &str) -> Result<Explanation> {
 /// ```
 ///
 /// # Errors
-/// As [`expect`].
+/// As [`expect`]; a time that is not above 0.
 pub fn compare(question: &Question, times: &[(Bytes, Seconds)]) -> Result<Verdict> {
+    let is_time = |time: Seconds| time.0 > 0.0 && time.0.is_finite();
+    if let Some((size, time)) = times.iter().find(|(_, time)| !is_time(*time)) {
+        return Err(Error::input(format!("`{}` s at {size} is not a measured time", time.0))
+            .help("give times above 0, in seconds"));
+    }
     let facts = Facts::default();
     judge(&Registry::builtin(), &question.query()?, None, false, times, &facts)
 }
@@ -323,4 +341,31 @@ pub fn simulate(question: &Question, algorithm: Option<&str>) -> Result<Outcome>
     let spelled = schedule_of(&Registry::builtin(), &query, algorithm, None)?;
     let setup = Setup::new(Volume::from(query.size));
     crate::cost::simulate::simulate(&*spelled.schedule, &query.machine.fabric, &setup)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the command refuses, the library refuses too, instead of answering another question.
+    #[test]
+    fn what_says_nothing_is_refused() {
+        let question = Question::new(Collective::AllReduce, Bytes(1 << 20));
+        for n in [0, 1 << 30] {
+            assert!(question.clone().ranks(n).query().is_err(), "{n}");
+        }
+        assert!(question.clone().per_node(0).query().is_err());
+        let question = question.ranks(8);
+        assert!(question.query().is_ok());
+        let second = Seconds(1.0);
+        let seen = [(0, 1.0), (1 << 20, 0.0), (1 << 20, f64::NAN), (1 << 20, f64::INFINITY)];
+        for (size, time) in seen {
+            assert!(question.clone().seen(Bytes(size), Seconds(time)).query().is_err(), "{time}");
+        }
+        let seen = question.clone().seen(Bytes(8), second);
+        assert!(seen.query().is_ok() && seen.seen(Bytes(8), second).query().is_err());
+        for time in [f64::NAN, -1.0, 0.0, f64::INFINITY] {
+            assert!(compare(&question, &[(Bytes(1 << 30), Seconds(time))]).is_err(), "{time}");
+        }
+    }
 }

@@ -3,11 +3,11 @@
 mod facade;
 mod sizes;
 
-use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use collcost_core::base::error::Error as Fault;
 use collcost_core::base::quantity::Bytes;
+use collcost_core::machine::parameters::count;
 use collcost_core::machine::profile::Date;
 use collcost_core::machine::query::{Given, Layout, Machine, Query};
 use collcost_core::model::algorithm::Registry;
@@ -61,9 +61,12 @@ fn price(
         };
         let named = on.map(|name| Disk.profile(name)).transpose()?.map(|p| (p, "on"));
         let machine = Machine::new(named, &given, collective)?;
-        let count = |n: Option<u32>| n.and_then(NonZeroU32::new);
-        let layout =
-            Layout { ranks: count(Some(n)), nodes: count(nodes), per_node: count(gpus_per_node) };
+        let some = |what, n: Option<u32>| n.map(|n| count(what, &n.to_string())).transpose();
+        let layout = Layout {
+            ranks: some("ranks", Some(n))?,
+            nodes: some("nodes", nodes)?,
+            per_node: some("ranks per node", gpus_per_node)?,
+        };
         let query = Query::new(machine, collective, size, layout, Params::default())?;
         let cost = answer::cost(&Registry::builtin(), &query, algorithm, true)?;
         Ok(serde_json::to_string(&cost).unwrap_or_default())

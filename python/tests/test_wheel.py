@@ -24,6 +24,21 @@ def test_it_prices_the_main_question():
     assert abs(ring["expect"]["time_s"] - 20.3175e-3) < 1e-9, ring["expect"]
 
 
+def test_what_says_nothing_is_refused():
+    for wrong in ({"n": 0}, {"n": 8, "nodes": 0}, {"n": 8, "gpus_per_node": 0}, {"n": 10**8}):
+        try:
+            collcost.price("allreduce", "16MiB", on="dgx-h100", **wrong)
+        except collcost.Error:
+            continue
+        raise AssertionError(wrong)
+    for time in (float("nan"), -1.0, 0.0):
+        try:
+            collcost.compare("allreduce", [1 << 30], [time], on="dgx-h100", n=8)
+        except collcost.Error:
+            continue
+        raise AssertionError(time)
+
+
 def test_it_checks_budgets():
     result = collcost.check(str(ROOT / "tests/data/budgets/collcost.toml"))
     assert result["faults"] == [] and result["failed"] == 0 and result["held"] == 5

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Expect, six};
 use crate::base::collective::Collective;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::order::rising;
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::rank::{Candidate, candidates, fastest};
@@ -235,6 +235,8 @@ pub struct Alternative {
     pub time_s: f64,
     /// Its time divided by the choice's.
     pub over_choice: Option<f64>,
+    /// The library's own estimate of it, if it is known.
+    pub estimate_s: Option<f64>,
     /// Whether it is what the policy chooses.
     pub chosen: bool,
     /// Options or variables that force it.
@@ -404,6 +406,11 @@ pub fn select(
     let rivals = policy.rivals();
     let of_engine = !rivals.is_empty() || versus.is_some_and(|v| !v.rivals().is_empty());
     let model = Model::new(registry, query, of_engine)?;
+    if let (Bytes(0), Some(expecting)) = (last, &model.expecting)
+        && let Some(why) = expecting.idle(last)
+    {
+        return Err(Error::input(format!("nothing is chosen: {why}")).help("give a size above 0"));
+    }
     let own = intervals(policy, call, first, last)?;
     let mut spans = Vec::new();
     match versus {
@@ -592,6 +599,7 @@ fn alternatives(
             known_as,
             time_s: time.0,
             over_choice: own.filter(|t| t.0 > 0.0).map(|t| time.0 / t.0),
+            estimate_s: policy.only(call, meta.id).and_then(|c| c.estimate).map(|t| t.0),
             chosen: matches!(&runs[..], [only] if only.algorithm == meta.id),
             force: force.ok(),
             refused: why.filter(|_| known_as.is_some()),

@@ -27,7 +27,9 @@ impl Args {
         while input::line(&mut questions, &mut line)? {
             let text = String::from_utf8_lossy(&line);
             if !text.trim().is_empty() {
-                match batch.answer(text.trim_end(), &mut answers) {
+                // Some editors begin a file with a byte-order mark.
+                let question = text.strip_prefix('\u{feff}').unwrap_or(&text);
+                match batch.answer(question.trim_end(), &mut answers) {
                     true => answered += 1,
                     false => failed += 1,
                 }

@@ -254,7 +254,9 @@ impl Args {
         let size = self.typed_size()?;
         query.size = counted(query, size.unwrap_or_default(), self.size_is.as_ref())?;
         for seen in &self.seen {
-            query.seen.extend(self::seen(seen, query).map_err(|e| e.at(format!("--seen {seen}")))?);
+            let times = self::seen(seen, query);
+            let told = times.and_then(|times| query.see(times));
+            told.map_err(|e| e.at(format!("--seen {seen}")))?;
         }
         query.element =
             value::<DataType>("--elements", self.elements.as_ref())?.map(DataType::bytes);
@@ -465,11 +467,7 @@ fn refuse_idle(figure: Figure, query: &Query) -> Result<()> {
 /// `1MiB=88us`, or the times of the query's collective and ranks in a log.
 fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     if let Some((size, time)) = text.split_once('=') {
-        let time: Seconds = time.trim().parse()?;
-        if time.0 <= 0.0 {
-            return Err(Error::input("a measured time must be above 0"));
-        }
-        return Ok(vec![(size.trim().parse()?, time)]);
+        return Ok(vec![(size.trim().parse()?, time.trim().parse()?)]);
     }
     let seen = super::input::lossy(text).map_err(|e| {
         Error::input(format!("the log cannot be read: {e}")).help(encoding::mend(
@@ -484,7 +482,13 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
         run.collective == query.shape.collective && run.ranks.is_none_or(|n| n == query.shape.ranks)
     };
     let runs = runs(text, &log, &mut Vec::new());
-    let times: Vec<_> = runs.iter().filter(|r| same(r)).flat_map(|r| r.times.clone()).collect();
+    // A log may hold a size several times, and the first counts; calls of 0 bytes say nothing.
+    let mut times: Vec<(Bytes, Seconds)> = Vec::new();
+    for (size, time) in runs.iter().filter(|r| same(r)).flat_map(|r| r.times.clone()) {
+        if size.0 > 0 && time.0 > 0.0 && times.iter().all(|(known, _)| *known != size) {
+            times.push((size, time));
+        }
+    }
     if times.is_empty() {
         let (name, n) = (query.shape.collective.name(), query.shape.ranks);
         return Err(Error::input(format!("the log has no times of {name} on {n} ranks"))

@@ -6,16 +6,20 @@ use collcost::view::Look;
 
 /// The width and colour that suit standard output.
 ///
-/// `COLUMNS` overrides the terminal's own width; without either, nothing is cut. Colour follows
-/// `NO_COLOR` and `CLICOLOR_FORCE`, and is off in pipes.
+/// `COLUMNS` overrides the terminal's own width; without either, nothing is cut.
 pub(super) fn look() -> Look {
-    let set = |name: &str| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
     let terminal = io::stdout().is_terminal();
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     let own = || terminal.then(terminal_size::terminal_size).flatten();
     let width = columns.or_else(|| own().map(|(width, _)| usize::from(width.0)));
-    let color = !set("NO_COLOR") && (terminal || set("CLICOLOR_FORCE"));
-    Look { width, color, whole: false }
+    Look { width, color: is_coloured(terminal, |name| std::env::var(name).ok()), whole: false }
+}
+
+/// Colour follows `NO_COLOR` and `CLICOLOR_FORCE`, and is off in pipes and on terminals that call themselves dumb.
+fn is_coloured(terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &str| variable(name).is_some_and(|v| !v.is_empty() && v != "0");
+    let able = terminal && variable("TERM").as_deref() != Some("dumb");
+    !set("NO_COLOR") && (able || set("CLICOLOR_FORCE"))
 }
 
 /// Whether the locale allows only ASCII; a locale without a character set allows everything.
@@ -51,6 +55,7 @@ fn spelled(c: char) -> &'static str {
         'Σ' => "S",
         'β' => "b",
         'γ' => "g",
+        'δ' => "d",
         'η' => "n",
         'µ' | 'μ' => "u",
         '∂' => "d",
@@ -125,6 +130,19 @@ mod tests {
     fn texts_are_spelled_and_documents_are_not() {
         assert_eq!(written(&["α 5 µs ≤ …".as_bytes()]), "a 5 us < ~");
         assert_eq!(written(&["{\"x\":\"α\"}".as_bytes()]), "{\"x\":\"α\"}");
+    }
+
+    #[test]
+    fn colour_needs_a_terminal_that_can_show_it() {
+        let coloured = |terminal, set: &[(&str, &str)]| {
+            let value =
+                |name: &str| set.iter().find(|(known, _)| *known == name).map(|v| v.1.into());
+            is_coloured(terminal, value)
+        };
+        assert!(coloured(true, &[]) && coloured(true, &[("TERM", "xterm")]));
+        assert!(!coloured(true, &[("TERM", "dumb")]) && !coloured(false, &[]));
+        assert!(coloured(false, &[("TERM", "dumb"), ("CLICOLOR_FORCE", "1")]));
+        assert!(!coloured(true, &[("NO_COLOR", "1")]) && coloured(true, &[("NO_COLOR", "")]));
     }
 
     #[test]

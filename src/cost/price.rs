@@ -15,7 +15,7 @@ use std::num::NonZeroU32;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
-use crate::machine::fabric::{Fabric, Tier};
+use crate::machine::fabric::{Crossing, Fabric, Tier};
 use crate::model::algorithm::{Algorithm, Reason, Route, Stages, Step};
 use crate::model::formula::{At, Form, Level, Phase, Shape};
 
@@ -497,14 +497,14 @@ pub fn uses(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result
     let none = |tier| Use { tier, messages: Ratio(0.0), share: Ratio(0.0) };
     let mut uses: Vec<Use> = (0..depth).map(none).collect();
     let mut fault = None;
-    algorithm.steps(&shape, &mut |step| match fabric.crossing(&step, shape.ranks) {
-        Ok(crossing) => {
+    algorithm.steps(&shape, &mut |step| match busy(&step, &shape, fabric) {
+        Ok(busy) => {
             let count = step.count as f64;
-            let one = &mut uses[crossing.tier];
+            let one = &mut uses[busy.tier];
             one.messages.0 += count;
-            one.share.0 += count * step.share.value() * crossing.load;
-            if crossing.tier > 0 {
-                uses[0].share.0 += count * step.share.value() * crossing.inner_load;
+            one.share.0 += count * step.share.value() * busy.load;
+            if busy.tier > 0 {
+                uses[0].share.0 += count * step.share.value() * busy.inner_load;
             }
         }
         Err(e) => fault = Some(e),
@@ -531,32 +531,67 @@ fn flat_load(phase: &Phase<f64>, shape: &Shape, fabric: &Fabric) -> Result<Load>
     Ok(load)
 }
 
+/// The links that a step keeps busy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Busy {
+    /// The tier that its messages cross, from the innermost out.
+    pub tier: usize,
+    /// Whether they go through the switch of that tier.
+    pub switch: bool,
+    /// Messages through the busiest port there.
+    pub load: f64,
+    /// The same of the innermost tier, for those that stay inside at the same time.
+    pub inner_load: f64,
+}
+
+/// The links that a step keeps busy.
+///
+/// # Errors
+/// More ranks than the machine joins, or than a switch does.
+pub(crate) fn busy(step: &Step, shape: &Shape, fabric: &Fabric) -> Result<Busy> {
+    let depth = fabric.depth(shape.ranks)?;
+    if step.route == Route::Switch {
+        let (tier, load) = match step.level {
+            Level::Flat if depth > 1 => return Err(beyond_switch(shape, fabric)),
+            Level::Outer => (depth - 1, fabric.crossing(step, shape.ranks)?.load),
+            Level::Flat | Level::Inner => (0, 1.0),
+        };
+        return Ok(Busy { tier, switch: true, load, inner_load: 0.0 });
+    }
+    let Crossing { tier, load, inner_load } = fabric.crossing(step, shape.ranks)?;
+    Ok(Busy { tier, switch: false, load, inner_load })
+}
+
+impl Busy {
+    /// The tier whose port is busy the longest, the messages through it, and the inverse of its rate.
+    ///
+    /// # Errors
+    /// An unknown rate.
+    pub(crate) fn longest(&self, fabric: &Fabric) -> Result<(usize, f64, f64)> {
+        let tier = &fabric.tiers[self.tier];
+        let inverse = if self.switch { tier.switch_inverse()? } else { tier.inverse()? };
+        if self.inner_load > 0.0 {
+            let inner = fabric.tiers[0].inverse()?;
+            if self.inner_load * inner > self.load * inverse * (1.0 + 1e-12) {
+                return Ok((0, self.inner_load, inner));
+            }
+        }
+        Ok((self.tier, self.load, inverse))
+    }
+}
+
 /// The load of one message of a step.
 pub(crate) fn step_load(step: &Step, shape: &Shape, fabric: &Fabric, gamma: f64) -> Result<Load> {
     let share = step.share.value();
-    let compute = step.reduced.value() * gamma;
-    if step.route == Route::Switch {
-        let depth = fabric.depth(shape.ranks)?;
-        let (tier, load) = match step.level {
-            Level::Flat if depth > 1 => return Err(beyond_switch(shape, fabric)),
-            Level::Outer => (&fabric.tiers[depth - 1], fabric.crossing(step, shape.ranks)?.load),
-            Level::Flat | Level::Inner => (&fabric.tiers[0], 1.0),
-        };
-        let latency = switch_alpha(shape, tier)?;
-        let transfer = if share > 0.0 { share * load * tier.switch_inverse()? } else { 0.0 };
-        return Ok(Load { latency, transfer, compute });
-    }
-    let crossing = fabric.crossing(step, shape.ranks)?;
-    let tier = &fabric.tiers[crossing.tier];
-    let latency = tier.alpha()?;
+    let busy = busy(step, shape, fabric)?;
+    let tier = &fabric.tiers[busy.tier];
+    let latency = if busy.switch { switch_alpha(shape, tier)? } else { tier.alpha()? };
     let mut transfer = 0.0;
     if share > 0.0 {
-        transfer = share * crossing.load * tier.inverse()?;
-        if crossing.inner_load > 0.0 {
-            transfer = transfer.max(share * crossing.inner_load * fabric.tiers[0].inverse()?);
-        }
+        let (_, load, inverse) = busy.longest(fabric)?;
+        transfer = share * load * inverse;
     }
-    Ok(Load { latency, transfer, compute })
+    Ok(Load { latency, transfer, compute: step.reduced.value() * gamma })
 }
 
 /// α_sw of a tier, if its switch has the functions that the collective needs.

@@ -68,6 +68,13 @@ pub trait Policy {
     /// A collective for which it has no rule; a call that the library refuses.
     fn choose(&self, call: &Call) -> Result<Choice>;
 
+    /// The choice if the library may run only the algorithm of this crate called `algorithm`; `None` if it
+    /// has none, or that is not known.
+    fn only(&self, call: &Call, algorithm: &str) -> Option<Choice> {
+        let _ = (call, algorithm);
+        None
+    }
+
     /// Every M at which the choice may differ from the choice one byte below, with the other fields of
     /// `call`. The sizes are in any order and may include sizes at which nothing changes.
     ///

@@ -6,7 +6,6 @@ pub mod graph;
 pub mod link;
 pub mod nccl;
 pub mod parameters;
-pub mod peers;
 pub mod placement;
 pub mod presets;
 pub mod profile;

@@ -76,6 +76,8 @@ pub struct Machine {
     pub library: Option<String>,
     /// The name under which NCCL's graphs on it are known; `None` if rates or NICs were changed.
     pub nccl_graphs: Option<String>,
+    /// The same for the ranks of one node, where those of several nodes are not known.
+    pub(crate) nccl_inside: Option<String>,
     /// What NCCL ran on it when it was measured, under the same conditions.
     pub nccl_measured: Option<Arc<Nccl>>,
     /// The input of NCCL's search, under the same conditions.
@@ -224,6 +226,7 @@ impl Machine {
             chosen,
             library: profile.library.clone(),
             nccl_graphs: profile.nccl_graphs.clone(),
+            nccl_inside: profile.nccl_inside.clone(),
             nccl_measured: profile.nccl.clone().map(Arc::new),
             topology: profile.topology.clone(),
             graph: profile.graph.clone(),
@@ -271,6 +274,7 @@ impl Machine {
             chosen: "flags",
             library: None,
             nccl_graphs: None,
+            nccl_inside: None,
             nccl_measured: None,
             topology: None,
             graph: None,
@@ -458,7 +462,8 @@ impl Machine {
 
     /// The link-by-link description no longer matches the machine.
     fn forget_graphs(&mut self) {
-        (self.nccl_graphs, self.topology, self.graph) = (None, None, None);
+        (self.nccl_graphs, self.nccl_inside) = (None, None);
+        (self.topology, self.graph) = (None, None);
         self.nccl_measured = None;
     }
 
@@ -558,6 +563,9 @@ impl Query {
         if placement.nodes() > 1 && machine.other_nics().is_some() {
             machine.forget_graphs();
         }
+        if placement.nodes() == 1 {
+            machine.nccl_graphs = machine.nccl_graphs.or(machine.nccl_inside.take());
+        }
         Ok(Self {
             machine,
             shape,
@@ -568,6 +576,28 @@ impl Query {
             given,
             seen: Vec::new(),
         })
+    }
+
+    /// Adds measured times of the call.
+    ///
+    /// # Errors
+    /// A time or a size that says nothing of other sizes; a size that has another time.
+    pub fn see(&mut self, seen: impl IntoIterator<Item = (Bytes, Seconds)>) -> Result<()> {
+        for (size, time) in seen {
+            if size.0 == 0 {
+                return Err(Error::input("a call of 0 bytes says nothing of others")
+                    .help("write a size above 0, as in 1MiB=88us"));
+            }
+            if !(time.0 > 0.0 && time.0.is_finite()) {
+                return Err(Error::input("a measured time must be above 0"));
+            }
+            if let Some((_, other)) = self.seen.iter().find(|(known, _)| *known == size) {
+                return Err(Error::input(format!("{size} was seen twice, at {other} and {time}"))
+                    .help("give one time for each size"));
+            }
+            self.seen.push((size, time));
+        }
+        Ok(())
     }
 
     /// Refuses the given parameter `name` for links that no message uses.

@@ -1,7 +1,7 @@
 //! Conversions as pages.
 
-use super::counted;
 use super::page::Page;
+use super::{counted, giga};
 use crate::answer::convert::Converted;
 use crate::answer::explain::Block;
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
@@ -53,10 +53,6 @@ pub fn converted(report: &Converted) -> Page {
     let mut page = Page::from(blocks);
     page.record(report, "", MEASURED);
     page
-}
-
-fn giga(rate: f64) -> String {
-    format!("{:.2}", rate / 1e9)
 }
 
 fn measurement(report: &Converted) -> Block {

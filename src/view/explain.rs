@@ -1,7 +1,7 @@
 //! Explanations as pages.
 
-use super::counted;
 use super::page::Page;
+use super::{counted, giga};
 use crate::answer::explain::{
     AlgorithmRow, AlgorithmView, Block, CollectiveView, Explanation, Pipeline, StepView, Subject,
     TopicView,
@@ -323,10 +323,6 @@ fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
         ));
     }
     blocks
-}
-
-fn giga(rate: f64) -> String {
-    format!("{:.2}", rate / 1e9)
 }
 
 /// What texts print, compared with what holds, if they differ.

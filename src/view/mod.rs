@@ -61,6 +61,11 @@ fn counted<N: fmt::Display + PartialEq + From<u8>>(n: N, word: &str) -> String {
     format!("{n} {word}{plural}")
 }
 
+/// A rate in GB/s.
+fn giga(rate: f64) -> String {
+    format!("{:.2}", rate / 1e9)
+}
+
 /// How wide a text may be, and whether it is coloured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Look {

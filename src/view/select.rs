@@ -124,6 +124,7 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
     if let Some(best) = shipped
         && !best.chosen
         && best.over_choice.is_none_or(|over| over < 1.0)
+        && best.estimate_s.zip(span.choice.estimate_s).is_none_or(|(its, own)| its < own)
         && let (Some(name), Some(force)) = (best.known_as, &best.force)
     {
         page.gap();

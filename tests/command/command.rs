@@ -317,6 +317,35 @@ fn batch_exits_by_how_many_of_its_lines_are_answered() {
     }
 }
 
+/// What is no number is no answer, and a file may begin with a byte-order mark.
+#[test]
+fn batch_writes_json_or_an_error() {
+    let pipeline =
+        r#"{"kind":"pipeline","depth":7,"n":8,"size_bytes":1e6,"alpha_s":0,"bandwidth_Bps":1e11}"#;
+    let cost = r#"{"kind":"cost","algorithm":"ring","n":8,"size_bytes":1e300,"alpha_s":1e300,"bandwidth_Bps":1e-300}"#;
+    let seen = |seen: &str| {
+        format!(
+            r#"{{"kind":"expect","collective":"allreduce","n":8,"size_bytes":8,"profile":"dgx-h100","seen":"{seen}"}}"#
+        )
+    };
+    let lines = [
+        format!("\u{feff}{}", seen("1MiB=88us")),
+        pipeline.to_owned(),
+        cost.to_owned(),
+        seen("1MiB=0us"),
+        seen("0=1us"),
+    ];
+    let mut batch = Command::new(env!("CARGO_BIN_EXE_collcost"));
+    let mut batch =
+        batch.arg("batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    batch.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
+    let answers = text(&batch.wait_with_output().unwrap().stdout);
+    let answers: Vec<serde_json::Value> =
+        answers.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let refused: Vec<bool> = answers.iter().map(|answer| answer.get("error").is_some()).collect();
+    assert_eq!(refused, [false, true, true, true, true], "{answers:?}");
+}
+
 /// Files of NCCL that are damaged, or contradict themselves: the line, and how to mend it.
 #[test]
 fn damaged_files_of_nccl_are_refused_at_their_line() {

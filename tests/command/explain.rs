@@ -480,3 +480,20 @@ fn completions_and_pages_know_every_verb() {
         "{nested}"
     );
 }
+
+/// Of an empty message the rate is still that of its links, and the switches between nodes are theirs.
+#[test]
+fn links_are_named_and_rated_as_they_are() {
+    let explained = |line: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_collcost"));
+        let answer = command.args(line.split_whitespace()).output().unwrap();
+        String::from_utf8(answer.stdout).unwrap()
+    };
+    let ring = explained("explain allreduce ring 0 -n 8 --on dgx-h100");
+    assert!(ring.contains("0 B/(360 GB/s)") && !ring.contains("inf"), "{ring}");
+    let rails = explained("explain allreduce ring-rails 0 -n 16 --on dgx-h100");
+    assert!(!rails.contains("inf") && !rails.contains("411"), "{rails}");
+    let sharp =
+        explained("explain allreduce nvls-sharp 16MiB -n 64 --on dgx-h100 --alpha-switch sharp");
+    assert!(sharp.contains("the switch of NDR 400G"), "{sharp}");
+}

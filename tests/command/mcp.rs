@@ -45,9 +45,11 @@ fn both_eras_find_the_same_tools() {
             r#"{"jsonrpc":"2.0","id":3,"method":"server/discover"}"#,
             r#"{"jsonrpc":"2.0","id":4,"method":"tools/list"}"#,
             r#"{"jsonrpc":"2.0","id":5,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":6,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}"#,
         ],
     );
-    assert_eq!(found.len(), 5, "a notification has no reply");
+    assert_eq!(found.len(), 6, "a notification has no reply");
+    assert_eq!(found[5]["result"]["protocolVersion"], "2025-11-25", "that one needs batches");
     assert_eq!(found[0]["id"], "a");
     assert_eq!(found[0]["result"]["protocolVersion"], "2025-06-18");
     assert_eq!(found[1]["result"]["protocolVersion"], "2025-11-25", "the latest that it knows");

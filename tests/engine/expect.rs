@@ -274,6 +274,39 @@ fn what_was_seen_is_the_answer_there() {
     }
 }
 
+/// An algorithm that the library runs anyway takes what it takes, whichever NICs the node has; one that it does not
+/// run differs by the library's own latencies, at least.
+#[test]
+fn an_algorithm_that_is_asked_for_is_moved_as_the_library_counts() {
+    let registry = Registry::builtin();
+    let time = |machine: &str, algorithm: Option<&str>, size: u64| {
+        let query = query(machine, Collective::AllReduce, 8, 1);
+        Expecting::of(&registry, &query, algorithm).unwrap().at(Bytes(size)).time.0
+    };
+    let runs = |machine: &str| {
+        let query = query(machine, Collective::AllReduce, 8, 1);
+        Expecting::new(&registry, &query).unwrap().runs(Bytes(1 << 16)).name()
+    };
+    for machine in
+        ["p5.48xlarge", "p5en", "a3-megagpu-8g", "a3-highgpu-8g", "bm.gpu.h100.8", "p6-b200"]
+    {
+        assert_eq!(runs(machine), "Ring/LL", "{machine}");
+        assert_eq!(time(machine, Some("ring"), 1 << 16), time(machine, None, 1 << 16), "{machine}");
+    }
+    // Nobody has searched these: what they run may be the ring.
+    for machine in ["dgx-b300", "hgx-h20", "hgx-h800"] {
+        let (own, ring) = (time(machine, None, 1 << 16), time(machine, Some("ring"), 1 << 16));
+        assert_eq!(ring, own, "{machine}");
+    }
+    // NVLS waits for the slowest of all ranks twice (NVIDIA/nccl issue 1259); the ring moves more bytes.
+    for size in [8, 1 << 16] {
+        let ratio = time("dgx-h100", Some("inc"), size) / time("dgx-h100", None, size);
+        assert!((1.2..2.0).contains(&ratio), "{size} {ratio}");
+    }
+    let ratio = time("dgx-h100", Some("ring"), 1 << 30) / time("dgx-h100", None, 1 << 30);
+    assert!((1.15..1.35).contains(&ratio), "{ratio}");
+}
+
 /// A protocol limits what NCCL may choose. It changes nothing where it is the one that runs.
 #[test]
 fn a_protocol_limits_what_runs() {

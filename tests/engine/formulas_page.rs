@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use collcost::Collective;
-use collcost::model::algorithm::{Algorithm, Registry};
+use collcost::model::algorithm::{Algorithm, Guarantee, Registry};
 use collcost::model::formula::{At, Dims, Notation, Params, Shape};
 use collcost::model::schedule::{Endpoint, Op, Sends, senders};
 
@@ -16,8 +16,8 @@ Written from the registry by `TRYCMD=overwrite cargo test --test engine formulas
 `cargo test`. Formulas are for one send and one receive at a time; α is the time of an empty message,
 BW the rate of a port, M the size (`collcost explain` says what it counts), N the ranks, P the
 segments, G the ranks of a node; ₁ is inside a node, ₂ between nodes. What depends on N beyond the
-formula stands as a second line. `collcost explain` derives each with numbers put in, and says what
-texts print instead; γ, the time to add, is left out here.
+formula stands as a second line; `T ≤` is an upper bound. `collcost explain` derives each with numbers
+put in, and says what texts print instead; γ, the time to add, is left out here.
 
 A drawing has a line for each step of few ranks: who sends to whom, `+` where the receiver adds;
 `sN` is a switch. `collcost trace` shows what ranks hold, `collcost explore` plays it.
@@ -45,15 +45,16 @@ fn shape(algorithm: &dyn Algorithm, collective: Collective, ranks: u32) -> Optio
     [shape, nodes, groups].into_iter().chain(tori).find(applies)
 }
 
-/// The formula for a power of two, and beside it those for other ranks or sides where they differ;
-/// then the functions that they name.
+/// The formula for a power of two, and beside it those for other ranks or sides where they differ, and for few
+/// ranks where trees are shorter; then the functions that they name.
 fn formulas(algorithm: &dyn Algorithm, collective: Collective) -> Vec<String> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     let mut functions: Vec<&str> = Vec::new();
     for (ranks, name) in [(16, "a power of two"), (12, "another even N"), (7, "an odd N")] {
         let Some(shape) = shape(algorithm, collective, ranks) else { continue };
         let formula = algorithm.print(&At::symbols(shape)).formula(false);
-        let text = formula.write(Notation::Text);
+        let sign = if algorithm.guarantee(&shape) == Guarantee::UpperBound { '≤' } else { '=' };
+        let text = format!("{sign} {}", formula.write(Notation::Text));
         let name = shape.params.dims.map_or(name.to_owned(), |dims| sides(&dims));
         match found.iter_mut().find(|(known, _)| *known == text) {
             Some((_, of)) => of.push(name),
@@ -61,11 +62,26 @@ fn formulas(algorithm: &dyn Algorithm, collective: Collective) -> Vec<String> {
         }
         functions.extend(formula.named_functions().iter().map(|named| named.means));
     }
+    for ranks in [4, 3, 2] {
+        let shape = Shape { params: Params::default(), ..Shape::new(collective, ranks) };
+        let shape = if algorithm.is_pipelined() { shape.with_segments(2) } else { shape };
+        if algorithm.applies(&shape).is_err() {
+            continue;
+        }
+        let sign = if algorithm.guarantee(&shape) == Guarantee::UpperBound { '≤' } else { '=' };
+        let text = algorithm.print(&At::symbols(shape)).formula(false).write(Notation::Text);
+        let (text, name) = (format!("{sign} {text}"), format!("N = {ranks}"));
+        match found.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, of)) if of[0].starts_with("N = ") => of.push(name),
+            Some(_) => {}
+            None => found.push((text, vec![name])),
+        }
+    }
     let on_sides = |(_, of): &(String, Vec<String>)| of[0].starts_with("sides");
     let several = found.len() > 1 || found.iter().any(on_sides);
     let line = |(text, of): &(String, Vec<String>)| match several {
-        true => format!("T = {text}   ({})", of.join(", ")),
-        false => format!("T = {text}"),
+        true => format!("T {text}   ({})", of.join(", ")),
+        false => format!("T {text}"),
     };
     let mut lines: Vec<String> = found.iter().map(line).collect();
     for means in functions {
@@ -177,6 +193,6 @@ fn the_page_of_formulas_is_fresh() {
     let sections: Vec<&str> = page.split("\n## ").skip(1).collect();
     assert_eq!(sections.len(), Registry::builtin().iter().count());
     for section in sections {
-        assert!(section.contains("T = "), "{section}");
+        assert!(section.contains("T = ") || section.contains("T ≤ "), "{section}");
     }
 }

@@ -12,7 +12,6 @@ use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::machine::sample::DataType;
 use collcost::measure::expect::{Expecting, Rules, site};
-use collcost::measure::mock;
 use collcost::measure::verdict::{Facts, judge};
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::Params;
@@ -165,7 +164,6 @@ fn every_verb_gives_one_answer() {
         let times = [(size, Seconds(expected.time.0))];
         let verdict = judge(&registry, &query, None, false, &times, &Facts::default()).unwrap();
         same("compare", verdict.points[0].expected.time.0, &runs);
-        same("mock", mock::expected(&query, &expecting, size).0, &runs);
 
         if screen.expect.runs.rules == Rules::Own {
             let library = screen.expect.runs.library.unwrap();

@@ -29,11 +29,11 @@ impl Batch {
         };
         let phase = stated(Named { form, ..named }, &q.shape(collective)?)?;
         let (latency, bandwidth) = terms(&phase, q)?;
-        number(out, "time_s", latency + bandwidth);
-        number(out, "latency_s", latency);
-        number(out, "bandwidth_s", bandwidth);
-        number(out, "n_alpha", phase.alpha + phase.switch);
-        number(out, "n_beta", phase.beta);
+        number(out, "time_s", latency + bandwidth)?;
+        number(out, "latency_s", latency)?;
+        number(out, "bandwidth_s", bandwidth)?;
+        number(out, "n_alpha", phase.alpha + phase.switch)?;
+        number(out, "n_beta", phase.beta)?;
         Ok(())
     }
 
@@ -52,7 +52,7 @@ impl Batch {
         let (least, winner) = times[0];
         text(out, "winner", winner);
         text(out, "order", &names.join(","));
-        number(out, "time_s", least);
+        number(out, "time_s", least)?;
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl Batch {
         let (a_latency, _) = terms_at(&a, q, Volume(0.0))?;
         let (b_latency, _) = terms_at(&b, q, Volume(0.0))?;
         let size = (b_latency - a_latency) * q.bandwidth()?.0 / (a.beta - b.beta);
-        number(out, "size_bytes", size);
+        number(out, "size_bytes", size)?;
         Ok(())
     }
 
@@ -98,8 +98,8 @@ impl Batch {
         let shape = q.shape(collective)?.with_ports(Ports::ONE);
         applies(named, &shape)?;
         let sent = named.algorithm.sent(&At::numbers(shape));
-        number(out, "max_sent", sent * q.size()?.0);
-        number(out, "steps", coefficients(named.algorithm, shape).alpha);
+        number(out, "max_sent", sent * q.size()?.0)?;
+        number(out, "steps", coefficients(named.algorithm, shape).alpha)?;
         Ok(())
     }
 }
@@ -147,12 +147,12 @@ pub(super) fn pipeline(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     };
     let pipeline = Pipeline { depth, alpha: q.alpha()?, transfer: q.size()? / q.bandwidth()? };
     let best = pipeline.best();
-    number(out, "pstar_real", pipeline.best_real().0);
-    number(out, "pstar_int", f64::from(best));
-    number(out, "time_at_int_s", pipeline.time(best).0);
-    number(out, "time_at_real_s", pipeline.time_at_real().0);
-    number(out, "correction_s", pipeline.correction().0);
-    number(out, "asymptotic_s", pipeline.asymptotic().0);
+    number(out, "pstar_real", pipeline.best_real().0)?;
+    number(out, "pstar_int", f64::from(best))?;
+    number(out, "time_at_int_s", pipeline.time(best).0)?;
+    number(out, "time_at_real_s", pipeline.time_at_real().0)?;
+    number(out, "correction_s", pipeline.correction().0)?;
+    number(out, "asymptotic_s", pipeline.asymptotic().0)?;
     Ok(())
 }
 
@@ -176,9 +176,9 @@ pub(super) fn pipeline_table(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> 
     let depth = q.depth.as_ref().map_or(Ok(1), |d| d.whole("depth", 1))?;
     let segments = q.segments()?;
     let slots = f64::from(depth) + f64::from(segments) - 1.0;
-    number(out, "n_alpha", slots);
-    number(out, "n_beta", slots / f64::from(segments));
-    number(out, "slots", slots);
+    number(out, "n_alpha", slots)?;
+    number(out, "n_beta", slots / f64::from(segments))?;
+    number(out, "slots", slots)?;
     Ok(())
 }
 
@@ -190,7 +190,7 @@ pub(super) fn crossover_approx(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()
         return Ok(());
     }
     let size = q.alpha()?.0 * q.bandwidth()?.0 * f64::from(n) / f64::from(ceil_lg(n) - 1);
-    number(out, "size_bytes", size);
+    number(out, "size_bytes", size)?;
     Ok(())
 }
 
@@ -198,7 +198,7 @@ pub(super) fn crossover_approx(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()
 pub(super) fn busbw(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let collective = q.collective()?.unwrap_or(Collective::AllReduce);
     let algbw = super::question::rate(q.algbw.as_ref(), "algbw_Bps")?;
-    number(out, "busbw_Bps", (algbw * collective.busbw_factor(q.ranks()?)).0);
+    number(out, "busbw_Bps", (algbw * collective.busbw_factor(q.ranks()?)).0)?;
     Ok(())
 }
 
@@ -243,12 +243,19 @@ pub(super) fn eta(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
     let n_beta = time(q.n_beta.as_ref(), "n_beta")?.0;
     let latency = q.alpha()? * Ratio(n_alpha * eta_alpha);
     let bandwidth = q.size()? / (q.bandwidth()? * Ratio(eta_beta)) * Ratio(n_beta);
-    number(out, "time_s", (latency + bandwidth).0);
+    number(out, "time_s", (latency + bandwidth).0)?;
     Ok(())
 }
 
 /// `,"name":value`, in the fewest digits that parse back to the same value.
-pub(super) fn number(out: &mut Vec<u8>, name: &str, value: f64) {
+///
+/// # Errors
+/// A value that JSON cannot write.
+pub(super) fn number(out: &mut Vec<u8>, name: &str, value: f64) -> Result<()> {
+    if !value.is_finite() {
+        return Err(Error::input(format!("`{name}` would not be a finite number"))
+            .help("give times, rates and sizes above 0 that machines have"));
+    }
     let _ = match value.abs() {
         whole if whole == whole.trunc() && whole < 1e15 => {
             write!(out, ",\"{name}\":{}", value as i64)
@@ -256,6 +263,7 @@ pub(super) fn number(out: &mut Vec<u8>, name: &str, value: f64) {
         1e-3..1e15 => write!(out, ",\"{name}\":{value}"),
         _ => write!(out, ",\"{name}\":{value:e}"),
     };
+    Ok(())
 }
 
 /// `,"name":"value"`.

@@ -16,8 +16,8 @@ impl Batch {
         let shape = q.shape(collective)?;
         applies(named, &shape)?;
         let (alpha, bandwidth) = line(named.algorithm, &shape, &points(q)?)?;
-        number(out, "alpha_s", alpha.0);
-        number(out, "bandwidth_Bps", bandwidth.0);
+        number(out, "alpha_s", alpha.0)?;
+        number(out, "bandwidth_Bps", bandwidth.0)?;
         Ok(())
     }
 }

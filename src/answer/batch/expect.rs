@@ -26,7 +26,9 @@ impl Batch {
     pub(super) fn expect(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
         let fields = Fields::read(line, &OWN)?;
         let (mut query, size) = self.query(&fields, None)?;
-        query.seen = fields.seen()?;
+        if let Some(seen) = fields.seen()? {
+            query.see([seen]).map_err(|e| fields.at(e, "seen"))?;
+        }
         let expecting =
             Expecting::of(&self.registry, &query, fields.text("algorithm")?.as_deref())?;
         let expect = Expect::new(&expecting, size);
@@ -171,13 +173,13 @@ impl<'a> Fields<'a> {
     }
 
     /// `1MiB=88us`.
-    fn seen(&self) -> Result<Vec<(Bytes, Seconds)>> {
+    fn seen(&self) -> Result<Option<(Bytes, Seconds)>> {
         let place = |e: Error| self.at(e, "seen");
-        let Some(text) = self.text("seen")? else { return Ok(Vec::new()) };
+        let Some(text) = self.text("seen")? else { return Ok(None) };
         let (size, time) = text.split_once('=').ok_or_else(|| {
             place(Error::input("this is not a size with its time").help("write 1MiB=88us"))
         })?;
-        Ok(vec![(size.trim().parse().map_err(place)?, time.trim().parse().map_err(place)?)])
+        Ok(Some((size.trim().parse().map_err(place)?, time.trim().parse().map_err(place)?)))
     }
 
     /// The error with the field that caused it.

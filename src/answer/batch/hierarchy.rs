@@ -53,7 +53,7 @@ pub(super) fn answer(q: &Question<'_>, out: &mut Vec<u8>) -> Result<()> {
         let _ = serde_json::to_writer(&mut *out, phase);
     }
     out.push(b']');
-    number(out, "time_s", phases.iter().sum());
+    number(out, "time_s", phases.iter().sum())?;
     Ok(())
 }
 

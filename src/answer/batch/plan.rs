@@ -29,8 +29,8 @@ impl Batch {
             Ok(latency + bandwidth)
         };
         let last = if rest > 0.0 { time(rest * each)? } else { 0.0 };
-        number(out, "buckets", calls + f64::from(u8::from(rest > 0.0)));
-        number(out, "time_s", calls * time(full * each)? + last);
+        number(out, "buckets", calls + f64::from(u8::from(rest > 0.0)))?;
+        number(out, "time_s", calls * time(full * each)? + last)?;
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl Batch {
             let size = needed(&q.pp_bytes, "pp_bytes")?.at_least("pp_bytes", 0.0)?;
             sum += f64::from(stages - 1) * self.call(q, (SendRecv, "p2p", 2), size)?;
         }
-        number(out, "time_s", sum);
+        number(out, "time_s", sum)?;
         Ok(())
     }
 

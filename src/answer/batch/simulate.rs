@@ -49,13 +49,13 @@ impl Batch {
         let fabric = q.fabric()?;
         let mode = q.mode.as_deref().unwrap_or("flow").parse()?;
         let outcome = simulate(&*schedule, &fabric, &Setup::new(q.size()?).in_mode(mode))?;
-        number(out, "makespan_s", outcome.makespan.0);
-        number(out, "max_sent_bytes", outcome.max_sent.0);
-        number(out, "max_recv_bytes", outcome.max_received.0);
-        number(out, "total_bytes", outcome.total.0);
-        number(out, "messages", outcome.messages as f64);
-        number(out, "max_messages_per_rank", outcome.max_messages as f64);
-        number(out, "rounds", outcome.rounds as f64);
+        number(out, "makespan_s", outcome.makespan.0)?;
+        number(out, "max_sent_bytes", outcome.max_sent.0)?;
+        number(out, "max_recv_bytes", outcome.max_received.0)?;
+        number(out, "total_bytes", outcome.total.0)?;
+        number(out, "messages", outcome.messages as f64)?;
+        number(out, "max_messages_per_rank", outcome.max_messages as f64)?;
+        number(out, "rounds", outcome.rounds as f64)?;
         Ok(())
     }
 

@@ -9,12 +9,12 @@ use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
 use crate::cost::bound::{bound, least_messages, least_share};
-use crate::cost::price::{Prepared, Price, step_load, steps_in_turn};
+use crate::cost::price::{Prepared, Price, busy, step_load, steps_in_turn};
 use crate::machine::fabric::Fabric;
 use crate::machine::presets::PORT_BUDGETS;
 use crate::machine::query::Query;
 use crate::model::algorithm::Guarantee;
-use crate::model::algorithm::{Algorithm, Named, Registry, Route, Step};
+use crate::model::algorithm::{Algorithm, Named, Registry, Step};
 use crate::model::formula::{At, Cost, Expr, Form, Level, Notation, Phase, Shape, Values};
 
 /// One algorithm on a machine.
@@ -345,8 +345,6 @@ struct Group {
 struct Sum {
     groups: Vec<Group>,
     tiers: Vec<TierSum>,
-    switch: f64,
-    hops: u64,
     size: f64,
 }
 
@@ -358,6 +356,9 @@ struct TierSum {
     rate: f64,
     messages: u64,
     latency: f64,
+    /// Messages through its switch, and their latency.
+    hops: u64,
+    hopping: f64,
     /// Bytes through the busiest port while this tier is the bottleneck.
     bytes: f64,
     bandwidth: f64,
@@ -376,8 +377,7 @@ impl Sum {
             rate: t.link.bandwidth.map_or(0.0, |b| b.0),
             ..TierSum::default()
         });
-        let mut sum =
-            Self { groups: Vec::new(), tiers: tiers.collect(), switch: 0.0, hops: 0, size: size.0 };
+        let mut sum = Self { groups: Vec::new(), tiers: tiers.collect(), size: size.0 };
         let mut fault = None;
         steps_in_turn(algorithm, shape, fabric, size, &mut |step| {
             if fault.is_none() {
@@ -393,39 +393,28 @@ impl Sum {
         let count = step.count as f64;
         let (latency, bandwidth) = (count * one.latency, count * one.transfer * self.size);
         let share = step.share.value() * self.size;
-        let through_switch = step.route == Route::Switch;
-        let (tier, load) = if through_switch {
-            self.hops += step.count;
-            self.switch += latency;
-            let rate = fabric.tiers[0].switch_inverse().map_or(0.0, |inverse| 1.0 / inverse);
-            let inner = &mut self.tiers[0];
-            inner.bandwidth += bandwidth;
-            inner.bytes += count * share;
-            if share > 0.0 {
-                inner.rate = rate;
-            }
-            (0, 1.0)
+        let busy = busy(&step, shape, fabric)?;
+        let crossed = &mut self.tiers[busy.tier];
+        if busy.switch {
+            crossed.hops += step.count;
+            crossed.hopping += latency;
         } else {
-            let crossing = fabric.crossing(&step, shape.ranks)?;
-            let crossed = &mut self.tiers[crossing.tier];
             crossed.messages += step.count;
             crossed.latency += latency;
-            // The traffic that stays inside at the same time may take longer than what leaves.
-            let outer = if share > 0.0 {
-                step.share.value() * crossing.load * fabric.tiers[crossing.tier].inverse()?
-            } else {
-                0.0
-            };
-            let inside = one.transfer > outer * (1.0 + 1e-12);
-            let (tier, load) =
-                if inside { (0, crossing.inner_load) } else { (crossing.tier, crossing.load) };
+        }
+        let (mut tier, mut load) = (busy.tier, busy.load);
+        if step.share.value() > 0.0 {
+            let inverse;
+            (tier, load, inverse) = busy.longest(fabric)?;
             let binding = &mut self.tiers[tier];
             binding.bandwidth += bandwidth;
             binding.bytes += count * share * load;
-            (tier, load)
-        };
+            if busy.switch {
+                binding.rate = 1.0 / inverse;
+            }
+        }
         let name = &self.tiers[tier].name;
-        let over = if through_switch { format!("the switch of {name}") } else { name.clone() };
+        let over = if busy.switch { format!("the switch of {name}") } else { name.clone() };
         let view = StepView {
             count: step.count,
             share: share_text(&step),
@@ -437,7 +426,7 @@ impl Sum {
             bandwidth_s: bandwidth,
         };
         let compute = count * one.compute * self.size;
-        let tier = (!through_switch).then_some(tier);
+        let tier = (!busy.switch).then_some(tier);
         self.push(Group { step, view, tier, compute });
         Ok(())
     }
@@ -477,10 +466,10 @@ impl Sum {
             }
         };
         add("launch", None, "once per call".to_owned(), price.launch.0);
-        if self.switch > 0.0 {
-            let (hops, each) = (self.hops, Seconds(self.switch / self.hops.max(1) as f64));
-            let name = format!("the switch of {}", self.tiers[0].name);
-            add("latency", Some(&name), format!("{hops} hops x {each}"), self.switch);
+        for tier in self.tiers.iter().filter(|tier| tier.hops > 0) {
+            let (hops, each) = (tier.hops, Seconds(tier.hopping / tier.hops as f64));
+            let name = format!("the switch of {}", tier.name);
+            add("latency", Some(&name), format!("{hops} hops x {each}"), tier.hopping);
         }
         for tier in &self.tiers {
             let numbers = format!("{} x {}", tier.messages, Seconds(tier.alpha));
@@ -506,7 +495,7 @@ impl Sum {
         size: Volume,
     ) -> Option<Values> {
         let flat = cost.phases().any(|p| p.level == Level::Flat && !nothing(p));
-        let switched = self.hops > 0;
+        let switched = self.tiers.iter().any(|tier| tier.hops > 0);
         let moves = |g: &&Group| g.step.share.chunks > 0;
         // A letter must have one value: the tier and load of all its steps.
         let one = |level: Level| -> Option<Option<(usize, f64)>> {

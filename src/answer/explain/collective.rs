@@ -12,7 +12,7 @@ use crate::cost::bound::{least_messages, least_share};
 use crate::cost::price::{Prepared, uses};
 use crate::machine::query::Query;
 use crate::model::algorithm::{Algorithm, Registry};
-use crate::model::formula::{At, Cost, Expr, Level, Links, Notation, Number, Shape, Symbol};
+use crate::model::formula::{At, Cost, Expr, Notation, Number, Shape, Symbol};
 
 /// A collective with its algorithms.
 #[derive(Debug, Serialize)]
@@ -218,16 +218,8 @@ fn written(cost: &Cost<Expr>) -> (String, String) {
     let letter = Expr::symbol;
     let (mut latency, mut bandwidth) = (Terms::default(), Terms::default());
     for phase in cost.phases() {
-        let links = match phase.level {
-            Level::Flat => Links::Any,
-            Level::Inner => Links::Inner,
-            Level::Outer => Links::Outer,
-        };
+        let (links, hop) = phase.level.letters();
         let transfer = letter(Symbol::M) / letter(Symbol::Bandwidth(links));
-        let hop = match phase.level {
-            Level::Outer => Symbol::AlphaSwitchOuter,
-            Level::Flat | Level::Inner => Symbol::AlphaSwitch,
-        };
         latency.add(phase.switch.clone() * letter(hop));
         latency.add(phase.alpha.clone() * letter(Symbol::Alpha(links)));
         bandwidth.add(phase.beta.clone() * transfer);

@@ -49,7 +49,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with = "emit")]
     registered: bool,
     /// Print the settings that force this choice, and their pitfalls; WHAT is env
-    #[arg(long, value_name = "WHAT", requires = "size")]
+    #[arg(long, value_name = "WHAT", requires = "size", conflicts_with = "format")]
     emit: Option<Emit>,
     #[command(flatten)]
     source: SourceFlags,

@@ -10,12 +10,12 @@
 //! closed form do not tell which port rests meanwhile, so the bytes that a bucket saves then are
 //! not counted here; simulations count them.
 
-use super::{Prepared, step_load};
+use super::{Busy, Prepared, busy, step_load};
 use crate::base::error::Result;
 use crate::base::quantity::{Ratio, Seconds, Volume};
-use crate::machine::fabric::{Crossing, Fabric};
+use crate::machine::fabric::Fabric;
 use crate::machine::link::{Times, Traffic};
-use crate::model::algorithm::{Algorithm, Route, Step};
+use crate::model::algorithm::{Algorithm, Step};
 use crate::model::formula::{At, Form, Params, Shape};
 
 /// An algorithm on measured links, with all values inserted except M.
@@ -213,13 +213,13 @@ fn parts(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Ve
 }
 
 fn kind(step: &Step, shape: &Shape, fabric: &Fabric) -> Result<Kind> {
-    if step.route == Route::Switch {
+    let Busy { tier, switch, load, inner_load } = busy(step, shape, fabric)?;
+    if switch {
         let latency = step_load(step, shape, fabric, 0.0)?.latency;
-        let inverse =
-            if step.share.value() > 0.0 { fabric.tiers[0].switch_inverse()? } else { 0.0 };
+        let moves = step.share.value() > 0.0;
+        let inverse = if moves { load * fabric.tiers[tier].switch_inverse()? } else { 0.0 };
         return Ok(Kind::Switch { latency, inverse });
     }
-    let Crossing { tier, load, inner_load } = fabric.crossing(step, shape.ranks)?;
     // For a port that cannot do both at once the steps already take turns.
     let both_ways = step.goes_both_ways() && !shape.ports.is_half();
     Ok(Kind::Links { tier, load, inner_load, both_ways })

@@ -63,11 +63,7 @@ impl Limit {
             channels: channels as u16,
             least: if matters { 1 } else { channels as u16 },
             threads: threads as u16,
-            helpers: match (algo, proto) {
-                (Algo::Ring, Proto::Simple) => 32,
-                (Algo::Tree, Proto::Simple) => 128,
-                _ => 0,
-            },
+            helpers: helpers(algo, proto),
             fixed: match algo {
                 Algo::Tree | Algo::Pat if version.has(since::ONE_TABLE) => 640,
                 _ => 0,
@@ -89,6 +85,15 @@ impl Limit {
     pub fn helped(&self, threads: u32) -> u32 {
         let threads = (threads + u32::from(self.helpers)).max(96);
         if self.fixed > 0 { self.fixed.into() } else { threads }
+    }
+}
+
+/// Threads of a block besides those that move data.
+pub(super) fn helpers(algo: Algo, proto: Proto) -> u16 {
+    match (algo, proto) {
+        (Algo::Ring, Proto::Simple) => 32,
+        (Algo::Tree, Proto::Simple) => 128,
+        _ => 0,
     }
 }
 

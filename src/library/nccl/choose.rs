@@ -96,6 +96,15 @@ impl Chooser {
         Decision { algo, proto, channels, threads, time: Some(Micros(time)) }
     }
 
+    /// The decision if no other algorithm may run; `None` if this one is not available, or cost models decide.
+    #[must_use]
+    pub fn only(&self, call: &Call, algo: Algo) -> Option<Decision> {
+        let ranked = if self.rare.models.is_some() { Vec::new() } else { self.ranked(call) };
+        let (_, proto, time) = ranked.into_iter().find(|found| found.0 == algo)?;
+        let lane = CELLS.iter().position(|&cell| cell == (algo, proto))?;
+        Some(self.decision(call, (lane, time.0)))
+    }
+
     /// Whether a cell takes part in the choice.
     #[must_use]
     pub fn considers(&self, function: Function, algo: Algo, proto: Proto) -> bool {

@@ -102,9 +102,7 @@ impl Nccl {
     /// # Errors
     /// A collective that the tuner does not decide.
     pub fn decide(&self, call: &Call) -> Result<Option<Decision>> {
-        let function = function(call)?;
-        let size = Bytes(call.size.0 / grain(call, function) * grain(call, function));
-        Ok(self.chooser.decide(&nccl::Call { function, size, pipelined: 1 }))
+        Ok(self.chooser.decide(&tuned(call)?))
     }
 
     /// The version whose rules are used.
@@ -120,6 +118,38 @@ impl Nccl {
         } else {
             String::new()
         }
+    }
+
+    /// A decision as algorithms, with NCCL's own estimate and what forces it.
+    fn choice(&self, call: &Call, decision: &Decision) -> Result<Choice> {
+        let name = format!("{}/{}", decision.algo, decision.proto);
+        let rule = match self.chooser.models() {
+            None => "the least latency + size / bandwidth of its table".to_owned(),
+            Some(_) => "the least estimate of its cost models".to_owned(),
+        };
+        let choice = Choice::new(name, rule, self.runs(call.collective, decision));
+        let scope = self.scope(call.collective);
+        let size = Bytes(call.size.0);
+        let function = function(call)?;
+        let latency = self.chooser.latency(
+            &nccl::Call { function, size, pipelined: 1 },
+            decision.algo,
+            decision.proto,
+        );
+        let micro = |t: Micros| Seconds(f64::from(t.0) * 1e-6);
+        Ok(Choice {
+            pipeline: latency.map(|latency| Pipeline {
+                segment: chunks::segment(&self.comm, decision, size),
+                latency: micro(latency),
+            }),
+            notes: self.version.caveat().map(|note| note.to_owned().into()).into_iter().collect(),
+            estimate: decision.time.map(micro),
+            force: vec![
+                format!("NCCL_ALGO={scope}{}", decision.algo),
+                format!("NCCL_PROTO={scope}{}", decision.proto),
+            ],
+            ..choice
+        })
     }
 
     /// The algorithms of the decision, as far as closed forms have them.
@@ -184,6 +214,27 @@ fn grain(call: &Call, function: Function) -> u64 {
     blocks * call.element.0.max(1)
 }
 
+/// The call as the tuner sees it.
+fn tuned(call: &Call) -> Result<nccl::Call> {
+    let function = function(call)?;
+    let size = Bytes(call.size.0 / grain(call, function) * grain(call, function));
+    Ok(nccl::Call { function, size, pipelined: 1 })
+}
+
+/// NCCL's algorithm that the one called `algorithm` here stands for.
+fn named(algorithm: &str) -> Option<Algo> {
+    Some(match algorithm {
+        "ring" | "ring-rails" | "chain" | "chain-rails" => Algo::Ring,
+        "double-binary-tree" | "tree-rails" => Algo::Tree,
+        "nvlstree" => Algo::NvlsTree,
+        "inc" | "nvls-sharp" => Algo::Nvls,
+        "collnet-direct" => Algo::CollNetDirect,
+        "collnet-chain" => Algo::CollNetChain,
+        "pat" => Algo::Pat,
+        _ => return None,
+    })
+}
+
 /// The tuner's function for a call; an error for a barrier.
 pub(super) fn function(call: &Call) -> Result<Function> {
     Function::of(call.collective).ok_or_else(no_barrier)
@@ -201,54 +252,20 @@ impl Policy for Nccl {
         let Some(decision) = self.decide(call)? else {
             return Err(Error::unsupported(format!("NCCL {} returns an error here", self.version)));
         };
-        let name = format!("{}/{}", decision.algo, decision.proto);
-        let rule = match self.chooser.models() {
-            None => "the least latency + size / bandwidth of its table".to_owned(),
-            Some(_) => "the least estimate of its cost models".to_owned(),
-        };
-        let choice = Choice::new(name, rule, self.runs(call.collective, &decision));
-        // Since 2.24 a list can be limited to one collective.
-        let scope = if self.version.has(since::LISTS_BY_COLLECTIVE) {
-            format!("{}:", call.collective.id())
-        } else {
-            String::new()
-        };
-        let size = Bytes(call.size.0);
-        let function = function(call)?;
-        let latency = self.chooser.latency(
-            &nccl::Call { function, size, pipelined: 1 },
-            decision.algo,
-            decision.proto,
-        );
-        let micro = |t: Micros| Seconds(f64::from(t.0) * 1e-6);
-        Ok(Choice {
-            pipeline: latency.map(|latency| Pipeline {
-                segment: chunks::segment(&self.comm, &decision, size),
-                latency: micro(latency),
-            }),
-            notes: self.version.caveat().map(|note| note.to_owned().into()).into_iter().collect(),
-            estimate: decision.time.map(micro),
-            force: vec![
-                format!("NCCL_ALGO={scope}{}", decision.algo),
-                format!("NCCL_PROTO={scope}{}", decision.proto),
-            ],
-            ..choice
-        })
+        self.choice(call, &decision)
+    }
+
+    fn only(&self, call: &Call, algorithm: &str) -> Option<Choice> {
+        let decision = self.chooser.only(&tuned(call).ok()?, named(algorithm)?)?;
+        self.choice(call, &decision).ok()
     }
 
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
         if sends(call.collective) {
             return Err(ALWAYS);
         }
-        let algo = match algorithm {
-            "ring" | "ring-rails" | "chain" | "chain-rails" => Algo::Ring,
-            "double-binary-tree" | "tree-rails" => Algo::Tree,
-            "nvlstree" => Algo::NvlsTree,
-            "inc" | "nvls-sharp" => Algo::Nvls,
-            "collnet-direct" => Algo::CollNetDirect,
-            "collnet-chain" => Algo::CollNetChain,
-            "pat" => Algo::Pat,
-            _ => return Err(Reason::new("NCCL has no such algorithm")),
+        let Some(algo) = named(algorithm) else {
+            return Err(Reason::new("NCCL has no such algorithm"));
         };
         let function = function(call).map_err(|e| Reason::from(e.what().to_owned()))?;
         let left = Proto::ALL.iter().any(|&p| self.chooser.considers(function, algo, p));

@@ -150,9 +150,10 @@ fn threads(comm: &Communicator, settings: &Settings) -> [[i32; 3]; 7] {
     threads
 }
 
-fn thresholds(ranks: u32, settings: &Settings) -> [[u32; 3]; 7] {
+/// Bytes per thread below which channels are given up.
+pub(super) fn thresholds(ranks: u32, settings: &Settings) -> [[u32; 3]; 7] {
     let mut thresholds = [[8, 8, 64]; 7];
-    thresholds[RING][LL] = 8 * ranks;
+    thresholds[RING][LL] = ranks.wrapping_mul(8);
     for algo in [Algo::CollNetDirect, Algo::CollNetChain] {
         thresholds[algo as usize][SIMPLE] = 512;
     }

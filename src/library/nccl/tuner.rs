@@ -33,6 +33,16 @@ pub(super) struct Tuner<'a> {
     pub overhead: f32,
 }
 
+/// Messages that a ring sends one after another.
+pub(super) fn ring_steps(comm: &Communicator, function: Function) -> i32 {
+    let ranks = comm.ranks as i32;
+    match function {
+        Function::AllReduce => 2 * (ranks - 1),
+        Function::AllGather | Function::ReduceScatter => ranks - 1,
+        Function::Broadcast | Function::Reduce => ranks,
+    }
+}
+
 impl<'a> Tuner<'a> {
     pub fn new(comm: &'a Communicator, version: Version, settings: &'a Settings) -> Self {
         let overhead = match settings.net_overhead() {
@@ -51,16 +61,6 @@ impl<'a> Tuner<'a> {
             whole_per_node: (comm.ranks / comm.nodes) as i32,
             log_nodes: comm.nodes.ilog2() as i32,
             overhead,
-        }
-    }
-
-    /// Messages that a ring sends one after another.
-    fn ring_steps(&self, function: Function) -> i32 {
-        let ranks = self.comm.ranks as i32;
-        match function {
-            Function::AllReduce => 2 * (ranks - 1),
-            Function::AllGather | Function::ReduceScatter => ranks - 1,
-            Function::Broadcast | Function::Reduce => ranks,
         }
     }
 
@@ -235,7 +235,7 @@ impl<'a> Tuner<'a> {
 
     /// The ratio of the largest buffer over time to the busiest link's rate.
     fn ratio(&self, function: Function, algo: Algo) -> f32 {
-        let ring = || f64::from(self.comm.ranks) / f64::from(self.ring_steps(function));
+        let ring = || f64::from(self.comm.ranks) / f64::from(ring_steps(self.comm, function));
         let gathers = function.gathers();
         let has = |rule| self.version.has(rule);
         let ratio = match algo {
@@ -314,7 +314,7 @@ impl<'a> Tuner<'a> {
         inter: f32,
     ) -> f32 {
         let nodes = self.comm.nodes as i32;
-        let steps = self.ring_steps(function);
+        let steps = ring_steps(self.comm, function);
         if matches!(function, Function::Broadcast | Function::Reduce) {
             let link = if nodes == 1 { link } else { NET };
             if self.comm.ring.same_channels {

@@ -130,8 +130,9 @@ pub fn networks() -> impl Iterator<Item = &'static str> {
     NETWORKS.iter().map(|&(id, _)| id)
 }
 
-/// The name of NCCL's graphs on the built-in machine of the same node and NICs.
-fn graphs((node, nics): (&str, &Nics)) -> Option<String> {
+/// The name of NCCL's graphs on the built-in machine of the same node, and of the same NICs if they are given:
+/// between the GPUs of one node its search takes no NIC.
+fn graphs(node: &str, nics: Option<&Nics>) -> Option<String> {
     #[derive(serde::Deserialize)]
     struct Parts {
         node: Option<String>,
@@ -140,7 +141,8 @@ fn graphs((node, nics): (&str, &Nics)) -> Option<String> {
     }
     BUILTIN.iter().filter(|b| b.json.contains("\"nccl_graphs\"")).find_map(|b| {
         let parts: Parts = builtin::read(b.names[0], b.json).ok()?;
-        let same = parts.node.as_deref() == Some(node) && parts.nics.as_ref() == Some(nics);
+        let same = parts.node.as_deref() == Some(node)
+            && nics.is_none_or(|nics| parts.nics.as_ref() == Some(nics));
         parts.nccl_graphs.filter(|_| same)
     })
 }
@@ -157,7 +159,12 @@ impl Profile {
             && self.nccl_graphs.is_none()
             && self.library.as_deref().is_none_or(|l| l == "nccl")
         {
-            self.nccl_graphs = self.node_part.as_deref().zip(self.nics.as_ref()).and_then(graphs);
+            let node = self.node_part.as_deref();
+            let both = node.zip(self.nics.as_ref());
+            self.nccl_graphs = both.and_then(|(node, nics)| graphs(node, Some(nics)));
+            if self.nccl_graphs.is_none() {
+                self.nccl_inside = node.and_then(|node| graphs(node, None));
+            }
         }
         if let Some(id) = self.node_part.take() {
             let node = part(NODES, "node", &id)?;

@@ -93,6 +93,9 @@ pub struct Profile {
     /// The name under which NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
     #[serde(default)]
     pub nccl_graphs: Option<String>,
+    /// The same of its nodes alone, where those of several nodes are not known.
+    #[serde(skip)]
+    pub(crate) nccl_inside: Option<String>,
     /// A topology file, as for `NCCL_TOPO_FILE`, next to this one: the input of NCCL's search.
     #[serde(default)]
     pub nccl_topology: Option<String>,
@@ -326,6 +329,7 @@ impl Profile {
             nics: None,
             library: None,
             nccl_graphs: None,
+            nccl_inside: None,
             nccl_topology: None,
             topology: None,
             fabric_file: None,
@@ -627,6 +631,9 @@ mod tests {
         let dgx = Profile::builtin("dgx-h100").unwrap();
         assert_eq!(graphs(eight), dgx.nccl_graphs);
         assert_eq!(graphs("nics = \"4 x ndr-400g\"\n"), None);
+        // Inside a node its NICs do not matter.
+        let inside = of("nics = \"4 x ndr-400g\"\n").nccl_inside;
+        assert_eq!((inside, of(eight).nccl_inside), (dgx.nccl_graphs.clone(), None));
         assert_eq!(graphs(&format!("{eight}library = \"openmpi\"\n")), None);
         let tier = |more: &str| format!("{eight}[[tier]]\nname = \"NDR 400G\"\n{more}");
         assert_eq!(graphs(&tier("")), dgx.nccl_graphs);

@@ -150,15 +150,46 @@ impl<'r> Ideal<'r> {
     /// not known.
     pub(super) fn pipelined(&self, size: Bytes) -> Option<Seconds> {
         let choice = self.ruler.as_ref()?.choose(size)?;
+        self.as_pipelined(&choice, size, |ideal, own| Seconds(ideal.0.max(own.0)))
+    }
+
+    /// The time of what runs as the library counts it, but for the rates: its own latency, then its segments
+    /// over ideal links.
+    pub(super) fn counted(&self, size: Bytes) -> Option<Seconds> {
+        self.as_pipelined(&self.ruler.as_ref()?.choose(size)?, size, |_, own| own)
+    }
+
+    /// The same if the library may run only the algorithm called `id`; `None` also if it would not run just
+    /// that.
+    pub(super) fn counted_only(&self, id: &str, size: Bytes) -> Option<Seconds> {
+        let choice = self.ruler.as_ref()?.only(id, size)?;
+        self.chosen(&choice, size).filter(|priced| priced.id == id)?;
+        self.as_pipelined(&choice, size, |_, own| own)
+    }
+
+    /// Whether rules say what runs.
+    pub(super) fn is_ruled(&self, size: Bytes) -> bool {
+        self.ruler.as_ref().is_some_and(|ruler| ruler.choose(size).is_some())
+    }
+
+    /// The time of a choice as it is pipelined, if the data start `before`, of the ideal latency and the
+    /// library's own.
+    fn as_pipelined(
+        &self,
+        choice: &Choice,
+        size: Bytes,
+        before: fn(Seconds, Seconds) -> Seconds,
+    ) -> Option<Seconds> {
         let Pipeline { segment, latency } = choice.pipeline?;
         let (shape, fabric) = (&self.shape, &self.fabric);
-        let time = library::priced_by(self.registry, &choice, shape, fabric, size, |asked| {
+        let time = library::priced_by(self.registry, choice, shape, fabric, size, |asked| {
             let price = match segment {
                 Some(segment) => asked.prepared.sent_ahead(asked.wire, Volume::from(segment)),
                 None => asked.prepared.price(asked.wire),
             };
-            let before = Seconds((price.launch + price.latency).0.max(latency.0));
-            Ok(before + price.bandwidth + price.compute.unwrap_or_default())
+            Ok(before(price.launch + price.latency, latency)
+                + price.bandwidth
+                + price.compute.unwrap_or_default())
         });
         time.ok()?.time()
     }

@@ -45,7 +45,7 @@ use crate::machine::profile::Calibration;
 use crate::machine::query::{Machine, NodesAre, Query};
 use crate::machine::sample::DataType;
 use crate::model::algorithm::{Library, Registry};
-use crate::model::formula::Shape;
+use crate::model::formula::{Params, Shape};
 
 /// What an expectation is based on, the most certain first.
 #[derive(
@@ -171,6 +171,9 @@ pub struct Expecting<'r> {
     free: Option<Ruler>,
     /// Only this algorithm: its price, to compare with that of what the library runs.
     named: Option<Ideal<'r>>,
+    /// Whether neither the machine nor an algorithm was given other parameters, of which the library's own
+    /// latencies know nothing.
+    as_it_is: bool,
     /// Measurements of this very call.
     seen: Vec<(Bytes, Seconds)>,
     /// The least time per byte by the machine's parameters, in seconds.
@@ -238,7 +241,7 @@ impl<'r> Expecting<'r> {
             curve,
             transfer,
             unseen: false,
-            seen: query.seen.iter().copied().filter(|s| s.0.0 > 0 && s.1.0 > 0.0).collect(),
+            seen: query.seen.clone(),
             least: least(query, &machine.fabric),
             least_before: stock.as_ref().and(changed).map(|stock| least(query, stock)),
             ideal,
@@ -248,6 +251,7 @@ impl<'r> Expecting<'r> {
             stock,
             limited: machine.protocol.is_some() && known,
             free,
+            as_it_is: changed.is_none() && query.given == Params::default(),
             named,
         })
     }
@@ -478,8 +482,15 @@ impl<'r> Expecting<'r> {
                 "the ideal price over the given parameters: no machine, no band".to_owned()
             }
             Basis::Modelled if self.named.is_some() && self.is_learned() => {
-                "the time of what the library runs by default, shifted as the ideal prices differ"
-                    .to_owned()
+                let asked = self.named.as_ref().map_or(NOTHING, |named| named.at(size).id);
+                let by = match self.shift(asked, &self.unmoved(size), size) {
+                    Shift::Model(_) => {
+                        "shifted as its own latencies and the ideal rates of both differ"
+                    }
+                    Shift::Prices => "shifted as the ideal prices differ",
+                    Shift::Unknown => "whose rules are not known here: it may run this algorithm",
+                };
+                format!("the time of what the library runs by default, {by}")
             }
             Basis::Modelled if self.fit.is_some() => {
                 "what runs, over this machine's links as measured".to_owned()
@@ -595,25 +606,56 @@ impl<'r> Expecting<'r> {
         Expectation { low, high, ..Expectation::sure(time) }
     }
 
-    /// An algorithm that the library does not run by default: as far from what the library runs as its
-    /// ideal price is, by difference (the cost of a call besides its messages) or by ratio (the rate that
-    /// links do not reach), whichever applies.
+    /// An algorithm that was asked for.
     fn forced(&self, named: &Ideal<'_>, expected: Expectation, size: Bytes) -> Expectation {
         let (own, asked) = (self.ideal.at(size), named.at(size));
         if own.id == asked.id {
             return expected;
         }
-        let by_ratio = expected.time.0 * asked.time.0 / own.time.0;
-        let by_difference = (expected.time.0 + asked.time.0 - own.time.0).max(asked.time.0);
-        let time = (by_ratio * by_difference).sqrt();
+        let by_prices = asked.time / own.time;
+        let (time, apart) = match self.shift(asked.id, &expected, size) {
+            Shift::Model(ratio) => (expected.time.0 * ratio.0, ratio),
+            Shift::Prices => {
+                let by_ratio = expected.time.0 * by_prices.0;
+                let by_difference = (expected.time.0 + asked.time.0 - own.time.0).max(asked.time.0);
+                ((by_ratio * by_difference).sqrt(), Ratio(by_ratio / by_difference))
+            }
+            Shift::Unknown => (expected.time.0.max(asked.time.0), by_prices),
+        };
         if !time.is_finite() || time <= 0.0 {
             return self.modelled(size);
         }
-        let apart = (by_ratio / by_difference).max(by_difference / by_ratio).sqrt();
+        let apart = apart.0.max(1.0 / apart.0).sqrt();
         let moved = expected.times(Ratio(time / expected.time.0)).wider(apart);
         let moved = self.on_links(moved, size);
         Expectation { basis: Basis::Modelled, error: None, ..moved }
     }
+
+    /// How the time of the algorithm called `id` follows from that of what the library runs.
+    fn shift(&self, id: &str, expected: &Expectation, size: Bytes) -> Shift {
+        let own = self.ideal.counted(size).filter(|time| time.0 > 0.0);
+        match own.zip(self.ideal.counted_only(id, size)) {
+            _ if expected.basis == Basis::Modelled => Shift::Prices,
+            Some((own, asked)) if self.as_it_is => Shift::Model(asked / own),
+            Some(_) => Shift::Prices,
+            None if self.ideal.is_ruled(size) => Shift::Prices,
+            None => Shift::Unknown,
+        }
+    }
+}
+
+/// How the time of an algorithm that was asked for follows from that of what the library runs.
+enum Shift {
+    /// By the ratio of both times with the library's own latencies, and the data over ideal links. An ideal
+    /// price has too little latency for kernels that synchronise in switches: with 8 GPUs NVLS may take longer
+    /// than a ring (NVIDIA/nccl issue 1259).
+    Model(Ratio),
+    /// As the ideal prices differ, by difference (the cost of a call besides its messages) or by ratio (the
+    /// rate that links do not reach), whichever applies.
+    Prices,
+    /// What the library runs is not known, and may be the algorithm: the same time, unless its own price is
+    /// longer.
+    Unknown,
 }
 
 /// The multiples of an ideal price between which 8 of 10 real times are: over 750 published times of

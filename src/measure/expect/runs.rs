@@ -152,6 +152,11 @@ impl Ruler {
         self.policy().choose(&call).ok()
     }
 
+    /// What runs if the library may run only the algorithm called `id`.
+    pub(super) fn only(&self, id: &str, size: Bytes) -> Option<Choice> {
+        self.policy().only(&Call { size, ..self.call }, id)
+    }
+
     /// The choices, each from a size on, in the library's terms.
     pub(super) fn switch_points(&self) -> Vec<(Bytes, String)> {
         let found = intervals(self.policy(), &self.call, Bytes(1), LARGEST).unwrap_or_default();

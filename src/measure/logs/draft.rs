@@ -29,13 +29,18 @@ pub(super) struct Raw {
 impl Raw {
     /// A row of which the log states only the time.
     pub fn timed(line: usize, size: u64, time: Seconds) -> Self {
+        Self::of(line, size, Measured::Time(time))
+    }
+
+    /// A row of which the log states only what was measured.
+    pub fn of(line: usize, size: u64, measured: Measured) -> Self {
         Self {
             line,
             size,
             count: None,
             dtype: None,
             in_place: false,
-            measured: Measured::Time(time),
+            measured,
             wrong: None,
             factor: None,
             redop: None,

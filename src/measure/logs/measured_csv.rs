@@ -197,16 +197,9 @@ impl Table {
             }
         };
         draft.rows.push(Raw {
-            line: line.number,
-            size,
-            count: None,
             dtype: DataType::named(text(columns.dtype)),
             in_place: matches!(text(columns.in_place), "true" | "1"),
-            measured,
-            wrong: None,
-            factor: None,
-            redop: None,
-            root: None,
+            ..Raw::of(line.number, size, measured)
         });
         Ok(taken)
     }

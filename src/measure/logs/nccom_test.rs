@@ -12,7 +12,7 @@
 
 use super::draft::{Draft, Raw};
 use super::nccl_tests::factor;
-use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
+use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
 
@@ -115,16 +115,10 @@ fn row(line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
         return Ok(Taken::Yes);
     }
     draft.rows.push(Raw {
-        line: line.number,
-        size,
         count: fields.get(1).and_then(|f| field::whole(f)),
         dtype: DataType::named(fields[columns.dtype]),
-        in_place: false,
-        measured: Measured::Time(time),
-        wrong: None,
         factor: factor(fields[columns.algbw], fields[columns.busbw]),
-        redop: None,
-        root: None,
+        ..Raw::timed(line.number, size, time)
     });
     Ok(Taken::Yes)
 }

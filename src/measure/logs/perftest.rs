@@ -152,17 +152,6 @@ fn row(line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
     let iterations = fields.get(1).and_then(|f| field::whole(f));
     let iterations = iterations.and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
     draft.iterations = draft.iterations.max(iterations);
-    draft.rows.push(Raw {
-        line: line.number,
-        size,
-        count: None,
-        dtype: Some(DataType::Byte),
-        in_place: false,
-        measured,
-        wrong: None,
-        factor: None,
-        redop: None,
-        root: None,
-    });
+    draft.rows.push(Raw { dtype: Some(DataType::Byte), ..Raw::of(line.number, size, measured) });
     Ok(Taken::Yes)
 }

@@ -11,12 +11,11 @@
 //!            8             2     float     sum      -1    11.49    0.00    0.00       0    11.49 …
 //! ```
 //!
-//! A time is the expected one ([`expected`]) times a ratio of two simulations of the chosen algorithm's
-//! schedule: on the faulty machine over the healthy one (`play`). Noise is drawn for each rank, once per
+//! A time is the expected one times a ratio of two simulations of the chosen algorithm's
+//! schedule: on the faulty machine over the healthy one (`play`), and the wait for late ranks. Noise is drawn for each rank, once per
 //! run and once per iteration. The mean over the iterations is printed, as by nccl-tests. Equal seeds give
 //! equal bytes.
 
-mod expected;
 mod fault;
 mod json;
 mod layout;
@@ -25,7 +24,6 @@ mod program;
 mod rails;
 mod tuner;
 
-pub use expected::expected;
 pub use fault::{Fault, Link};
 pub use program::{OPERATIONS, PROGRAMS, Program};
 
@@ -33,7 +31,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
-use crate::measure::expect::Expecting;
+use crate::measure::expect::{Expecting, Rules};
 use crate::model::algorithm::Registry;
 use fault::Broken;
 use play::{Bench, Lab, Take, Way};
@@ -226,7 +224,7 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
         .iter()
         .map(|&each| {
             let (size, _) = ask.program.sizes(each, ask.dtype, ranks);
-            healthy.run(expecting.ideal(size).id, size)
+            took(&healthy, &expecting, size)
         })
         .collect();
     let drawn = (ask.noise, ask.iterations, ask.seed);
@@ -235,11 +233,10 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
     let mut told = Told::default();
     for (i, (&each, take)) in sizes.iter().zip(&takes).enumerate() {
         let (size, count) = ask.program.sizes(each, ask.dtype, ranks);
-        let found = lab.look(i, size, take)?;
-        let protocol = tuner.as_ref().filter(|_| size.0 > 0).map_or(1.0, |t| t.factor(size).0);
+        let protocol = tuner.as_ref().filter(|_| size.0 > 0).map_or(Ratio(1.0), |t| t.factor(size));
+        let found = lab.look(i, size, take, expecting.time(size) * protocol)?;
         let place = |in_place: bool| {
-            let ratio = found.ratios[usize::from(in_place)].0 * protocol;
-            let time = Seconds(expected(query, &expecting, size).0 * ratio);
+            let time = found.times[usize::from(in_place)];
             let looked = ask.check > 0 && (!in_place || ask.program.checks_in_place);
             figures(query, size, time, looked)
         };
@@ -269,7 +266,7 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
 /// Messages that are simulated for one suspected fault: there are some twenty, and the user waits.
 const SUSPECTED: u64 = 500_000;
 
-/// How much longer calls of `sizes` take with a fault: the same ratio of two simulations, without noise.
+/// How much longer calls of `sizes` take with a fault, without noise.
 ///
 /// # Errors
 /// A fault that the machine cannot have; an unknown parameter of the machine.
@@ -287,8 +284,7 @@ pub fn slowdown(
     };
     let healthy = Bench::new(registry, query, 0)?;
     let expecting = Expecting::new(registry, query)?;
-    let takes: Vec<Take> =
-        sizes.iter().map(|&size| healthy.run(expecting.ideal(size).id, size)).collect();
+    let takes: Vec<Take> = sizes.iter().map(|&size| took(&healthy, &expecting, size)).collect();
     let lab = Lab::new(registry, (healthy, &broken), (Ratio(0.0), 1, 1), sizes.len())?;
     let mut lab = lab.within(SUSPECTED, sizes.len());
     let mut ratios = Vec::with_capacity(sizes.len());
@@ -296,9 +292,17 @@ pub fn slowdown(
         let protocol = tuner.as_ref().map_or(1.0, |t| t.factor(size).0);
         // Whole elements: the requested size may be for another type.
         let whole = Bytes(size.0 - size.0 % dtype.bytes().0.max(1));
-        ratios.push(Ratio(lab.look(i, whole, take)?.ratios[0].0 * protocol));
+        let usual = expecting.time(whole);
+        let time = lab.look(i, whole, take, usual)?.times[0];
+        ratios.push(Ratio(if usual.0 > 0.0 { time.0 / usual.0 * protocol } else { protocol }));
     }
     Ok(ratios)
+}
+
+/// What the library runs for `size` bytes on the healthy machine.
+fn took(healthy: &Bench, expecting: &Expecting<'_>, size: Bytes) -> Take {
+    let guessed = expecting.runs(size).rules == Rules::Unknown;
+    Take { guessed, ..healthy.run(expecting.ideal(size).id, size) }
 }
 
 fn check(query: &Query, ask: &Ask) -> Result<Asked> {

@@ -2,7 +2,8 @@
 //! the healthy one.
 //!
 //! The expected time is multiplied by the ratio of both, so a fault has its own shape over sizes: calls
-//! that only wait for latency do not notice a missing NIC. If there is no explicit schedule, or it is too
+//! that only wait for latency do not notice a missing NIC. The time for which a call waits for a late rank
+//! is added, since it does not depend on how fast the links are. If there is no explicit schedule, or it is too
 //! long for repeated simulation, the closed form is priced twice instead, with every link of a kind as
 //! slow as the slowest of them: rings and pipelines run at that pace.
 
@@ -36,6 +37,8 @@ const PLAYS: u64 = 6;
 pub(super) struct Take {
     pub algorithm: &'static dyn Algorithm,
     pub price: Price,
+    /// Whether the library's rules are unknown, so that it may run another.
+    pub guessed: bool,
 }
 
 /// A machine with the algorithms that its library may run.
@@ -64,7 +67,8 @@ impl Bench {
     pub(super) fn run(&self, id: &str, size: Bytes) -> Take {
         match self.ready.iter().find(|one| one.algorithm.meta().id == id) {
             Some(Candidate { algorithm, prepared, .. }) => {
-                Take { algorithm: *algorithm, price: prepared.price(Volume::from(size)) }
+                let price = prepared.price(Volume::from(size));
+                Take { algorithm: *algorithm, price, guessed: false }
             }
             None => self.take(size),
         }
@@ -80,14 +84,14 @@ impl Bench {
             }
         }
         let Candidate { algorithm, prepared, .. } = self.ready[best];
-        Take { algorithm, price: prepared.price(size) }
+        Take { algorithm, price: prepared.price(size), guessed: false }
     }
 
     /// The algorithm named `id`, with the best number of segments on this machine.
     fn same(&self, take: &Take, size: Bytes) -> Take {
         let found = self.ready.iter().find(|c| c.algorithm.meta().id == take.algorithm.meta().id);
         let price = found.map_or(take.price, |c| c.prepared.price(Volume::from(size)));
-        Take { algorithm: take.algorithm, price: Price { segments: take.price.segments, ..price } }
+        Take { price: Price { segments: take.price.segments, ..price }, ..*take }
     }
 
     /// The schedule, and how many of its rings run in parallel over nodes, 1 in most cases.
@@ -171,8 +175,8 @@ pub(super) struct Lab {
 
 /// The result for one size.
 pub(super) struct Found {
-    /// The time over the expected one, out of place and in place.
-    pub ratios: [Ratio; 2],
+    /// The time, out of place and in place.
+    pub times: [Seconds; 2],
     /// How.
     pub way: Option<Way>,
     /// The library's choice on the faulty machine, if it chooses again.
@@ -219,13 +223,20 @@ impl Lab {
         self.trouble.is_none() && self.lost == 0 && !self.chooses && self.noise.0 == 0.0
     }
 
-    /// How much longer a call of `size` takes, the `row`-th of the table.
+    /// How long a call of `size` takes, the `row`-th of the table, that is `expected` to take so long on the
+    /// healthy machine.
     ///
     /// # Errors
     /// An unknown parameter of the machine.
-    pub(super) fn look(&mut self, row: usize, size: Bytes, take: &Take) -> Result<Found> {
+    pub(super) fn look(
+        &mut self,
+        row: usize,
+        size: Bytes,
+        take: &Take,
+        expected: Seconds,
+    ) -> Result<Found> {
         if self.is_plain() || size.0 == 0 {
-            return Ok(Found { ratios: [Ratio(1.0); 2], way: None, chosen: None });
+            return Ok(Found { times: [expected; 2], way: None, chosen: None });
         }
         let other = match self.chooses {
             // An algorithm that needs nothing missing is kept.
@@ -233,20 +244,31 @@ impl Lab {
             false => self.broken.same(take, size),
         };
         let way = self.way([take, &other]);
-        let (none, trouble) = (Trouble::default(), self.trouble.clone());
-        let healthy = Conditions { trouble: &none, lost: 0 };
-        let broken = Conditions { trouble: &trouble, lost: self.lost };
+        let (none, late) = (Trouble::default(), self.trouble.clone());
+        let prompt = Trouble { starts: Vec::new(), ..late.clone() };
+        let most = late.starts.iter().map(|start| start.0).fold(0.0, f64::max);
+        let at = |trouble, lost| Conditions { trouble, lost };
         // A machine's parameters come from runs with the usual noise, so both sides have it. The healthy
         // one's does not depend on the seed.
-        let usual = self.mean(false, take, size, way, (0, u64::MAX, true), &healthy)?;
-        let mut ratios = [Ratio(1.0); 2];
-        for (place, ratio) in ratios.iter_mut().enumerate() {
-            let thing = (row as u64) << 1 | place as u64;
-            let time = self.mean(true, &other, size, way, (self.seed, thing, false), &broken)?;
-            *ratio = Ratio(if usual.0 > 0.0 { time.0 / usual.0 } else { 1.0 });
+        let usual = self.mean(false, take, size, way, (0, u64::MAX, true), &at(&none, 0))?;
+        let mut times = [expected; 2];
+        for (place, found) in times.iter_mut().enumerate() {
+            let drawn = (self.seed, (row as u64) << 1 | place as u64, false);
+            let time = self.mean(true, &other, size, way, drawn, &at(&prompt, self.lost))?;
+            *found = match take.guessed && other.algorithm.meta().id != take.algorithm.meta().id {
+                // Nothing says that the library ran what is missing.
+                true => Seconds(expected.0.max(time.0)),
+                false if usual.0 > 0.0 => expected * Ratio(time.0 / usual.0),
+                false => expected,
+            };
+            if most > 0.0 {
+                let waited = self.mean(true, &other, size, way, drawn, &at(&late, self.lost))?;
+                // All ranks could begin as late as the last.
+                found.0 += (waited.0 - time.0).clamp(0.0, most);
+            }
         }
         let chosen = self.chooses.then_some(other.algorithm.meta().title);
-        Ok(Found { ratios, way: Some(way), chosen })
+        Ok(Found { times, way: Some(way), chosen })
     }
 
     /// Whether the schedules of both machines can be simulated, and how often.

@@ -122,8 +122,7 @@ impl ClosedForm for PairwiseXor {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        let one = shape.ports == Ports::ONE || is_one_half(shape.ports);
-        if one { Guarantee::Equal } else { Guarantee::UpperBound }
+        Guarantee::in_pairs_on_one_port(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

@@ -14,13 +14,13 @@
 //! Given here for N = 2^m, where the partners are those of `swing`. The paper extends the trees to
 //! other N. On one half-duplex port the trees take no longer and the butterflies ×2.
 
-use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, is_one_half, repeat};
+use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, repeat};
 use super::swing::{self, distance, gather_rounds};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
 };
-use crate::model::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
+use crate::model::formula::{At, Cost, Field, Shape, ceil_lg};
 use crate::model::schedule::Schedule;
 
 mod schedule;
@@ -78,8 +78,7 @@ impl ClosedForm for Bine {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        let known = shape.ports == Ports::ONE || is_one_half(shape.ports);
-        if known { Guarantee::Equal } else { Guarantee::UpperBound }
+        Guarantee::in_pairs_on_one_port(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {

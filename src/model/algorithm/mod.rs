@@ -131,6 +131,11 @@ impl Guarantee {
         if shape.ports == Ports::ONE { Self::Equal } else { Self::UpperBound }
     }
 
+    /// The same of a form whose rounds are exchanges in pairs.
+    fn in_pairs_on_one_port(shape: &Shape) -> Self {
+        if rounds::is_one_half(shape.ports) { Self::Equal } else { Self::on_one_port(shape) }
+    }
+
     /// The name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -47,6 +47,17 @@ pub struct Values {
     pub alpha_switch_outer: Seconds,
 }
 
+impl Level {
+    /// The letters of its links, and of a hop through its switch.
+    pub(crate) fn letters(self) -> (Links, Symbol) {
+        match self {
+            Self::Flat => (Links::Any, Symbol::AlphaSwitch),
+            Self::Inner => (Links::Inner, Symbol::AlphaSwitch),
+            Self::Outer => (Links::Outer, Symbol::AlphaSwitchOuter),
+        }
+    }
+}
+
 impl Cost<Expr> {
     /// The whole formula: Σ n_α·α + n_β·M/BW + n_γ·M·γ + n_sw·α_sw over the phases.
     ///
@@ -55,15 +66,7 @@ impl Cost<Expr> {
     pub fn formula(&self, gamma: bool) -> Expr {
         let letter = Expr::symbol;
         let add = |sum: Expr, phase: &Phase<Expr>| {
-            let links = match phase.level {
-                Level::Flat => Links::Any,
-                Level::Inner => Links::Inner,
-                Level::Outer => Links::Outer,
-            };
-            let hop = match phase.level {
-                Level::Outer => Symbol::AlphaSwitchOuter,
-                Level::Flat | Level::Inner => Symbol::AlphaSwitch,
-            };
+            let (links, hop) = phase.level.letters();
             let sum = sum + phase.switch.clone() * letter(hop);
             let sum = sum + phase.alpha.clone() * letter(Symbol::Alpha(links));
             let transfer = letter(Symbol::M) / letter(Symbol::Bandwidth(links));

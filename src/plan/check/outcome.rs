@@ -110,12 +110,28 @@ pub(super) fn useful(budget: &Budget, outcome: Outcome) -> Result<Outcome> {
         return never("one rank sends nothing".to_owned())
             .map_err(|e: Error| e.help("use 2 ranks or more"));
     }
+    if outcome.size == Some(Bytes(0)) && outcome.time == Some(Seconds(0.0)) {
+        return never("a call of 0 bytes returns at once".to_owned())
+            .map_err(|e: Error| e.help("write a size above 0"));
+    }
     match (&budget.limit, outcome.limit) {
         (Some(Limit::MaxBoundRatio(most)), _) if most.0 < 1.0 => {
             let what = format!("the budget can never hold: {most} times a lower bound");
             return Err(Error::input(what).help("write at least 1"));
         }
-        (Some(Limit::Measured(_)), _) => {}
+        (
+            Some(
+                limit @ (Limit::MaxTime(Seconds(0.0))
+                | Limit::MaxPrefill(Seconds(0.0))
+                | Limit::MaxMemory(Bytes(0))),
+            ),
+            _,
+        ) => {
+            let what = format!("the budget can never hold: `{}` is 0", limit.key());
+            return Err(Error::input(what).help("write a limit near the model's"));
+        }
+        // Regret may be far below what is accepted.
+        (Some(Limit::Measured(_) | Limit::MaxRegret(_)), _) => {}
         (_, Some(limit)) if outcome.used_most.0 < 1.0 / FAR && outcome.value.base().0 > 0.0 => {
             let what = format!("{limit} is over {FAR:.0} times off {}", outcome.value);
             return never(what).map_err(|e: Error| {
@@ -315,10 +331,13 @@ fn of_call(
             let (lost, by) = regret(registry, call, &query)?;
             outcome.by = by;
             outcome.limit = Some(Number::Ratio(*most));
-            // Regret may be 0, so the used part refers to the whole time.
             outcome.note = "by ideal prices of both".to_owned();
             (outcome.value, outcome.worst) = (Number::Ratio(lost), Number::Ratio(lost));
-            outcome.used = Ratio((1.0 + lost.0) / (1.0 + most.0));
+            // Of a limit of 0 there is no part: then it is that of the whole time.
+            outcome.used = match most.0 {
+                0.0 => Ratio(1.0 + lost.0),
+                most => Ratio(lost.0 / most),
+            };
             outcome.used_most = outcome.used;
             outcome.standing = Standing::of(outcome.used.0, outcome.used.0);
             return Ok(outcome);

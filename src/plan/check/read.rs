@@ -148,18 +148,24 @@ pub(super) fn budgets<'a>(files: &[Layer<'a>], from: &From<'a, '_>) -> Vec<Budge
                 continue;
             };
             let own = Layer { table, start: item.span().start, ..*file };
-            found.extend(listed(own, *policy, from));
+            let made = listed(own, *policy, from);
             // A budget with other faults also occupies its name.
-            let Some(name) = table.get("name") else { continue };
-            let Some(text) = name.get_ref().as_str() else { continue };
-            if let Some(first) = names.get(text) {
-                let fields = Fields::new(vec![own], "[[budget]]", from.faults);
-                let what = format!("`{text}` is the name of another budget: {first}");
-                fields.fault("name", what, "give it a different name");
-                continue;
+            let heading = table.get("name").and_then(|name| name.get_ref().as_str());
+            let mut own_names: Vec<String> = heading.into_iter().map(str::to_owned).collect();
+            own_names.extend(made.iter().filter(|b| b.name != b.heading).map(|b| b.name.clone()));
+            found.extend(made);
+            for name in own_names {
+                if let Some(first) = names.get(&name) {
+                    let fields = Fields::new(vec![own], "[[budget]]", from.faults);
+                    let what = format!("`{name}` is the name of another budget: {first}");
+                    let help = "give it a different name, and write each value of a list once";
+                    fields.fault("name", what, help);
+                    break;
+                }
+                let span = table.get("name").map_or(own.start..own.start, |name| name.span());
+                let line = file.document.place(&span).line;
+                names.insert(name, format!("{}:{line}", file.file));
             }
-            let line = file.document.place(&name.span()).line;
-            names.insert(text.to_owned(), format!("{}:{line}", file.file));
         }
     }
     let known: Vec<String> = names.into_keys().collect();

@@ -6,7 +6,7 @@
 
 use super::outcome::{Outcome, useful};
 use super::standing::Number;
-use super::{Budget, Fault, Limit, Options, Subject};
+use super::{Budget, Fault, Limit, Options, Subject, Within};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Ratio;
 use crate::plan::table::Faults;
@@ -60,6 +60,11 @@ fn held(budget: &Budget, outcome: &Outcome, all: &[(&Budget, Option<Outcome>)]) 
         }
     };
     let (own, theirs) = (effort(budget, outcome)?, effort(other, known)?);
+    if is_circle(budget, all) {
+        let what =
+            format!("the budget can never fail: it depends on itself, by way of `{}`", within.of);
+        return Err(Error::input(what).help("name a budget that has a limit of its own"));
+    }
     if own.what != theirs.what {
         return Err(Error::input(format!(
             "a {} cannot be compared with a {}",
@@ -73,6 +78,22 @@ fn held(budget: &Budget, outcome: &Outcome, all: &[(&Budget, Option<Outcome>)]) 
     let mut outcome = outcome.judged([Number::Ratio(Ratio(own.value / theirs.value)); 3], None);
     outcome.band = None;
     Ok(outcome)
+}
+
+/// Whether budgets that are within each other lead from one back to itself.
+fn is_circle(budget: &Budget, all: &[(&Budget, Option<Outcome>)]) -> bool {
+    let mut at = budget;
+    for _ in all {
+        let Some(Limit::Within(Within { of, .. })) = &at.limit else { return false };
+        let Some((next, _)) = all.iter().find(|(b, _)| b.name == *of || b.heading == *of) else {
+            return false;
+        };
+        if std::ptr::eq(*next, budget) {
+            return true;
+        }
+        at = next;
+    }
+    false
 }
 
 /// The compared quantity.

@@ -62,6 +62,43 @@ fn limits_hold_up_to_their_own_value() {
     // Rabenseifner saves two messages of six: the ring loses 2 µs of 1.504 ms.
     let (held, lost) = with("max_regret = \"1%\"");
     assert!(held && lost > 0.0 && lost < 0.01, "{lost}");
+    // The part of a limit is that of the loss.
+    let text: &'static str = Box::leak(format!("{RING}max_regret = \"0.1%\"\n").into_boxed_str());
+    let used = run(text).outcomes[0].used.0;
+    near(used, lost / 1e-3);
+    assert!(used > 1.0, "{used}");
+}
+
+/// Each budget of a list has a name of its own, and a budget that cannot fail, or hold, is a fault.
+#[test]
+fn lists_circles_and_zeros_are_refused() {
+    let with = |more: &str| -> Vec<String> {
+        let text = format!("[defaults]\nprofile = \"dgx-h100\"\n{more}");
+        faults(&[("b.toml", Box::leak(text.into_boxed_str()))])
+    };
+    let budget = |name: &str, more: &str| {
+        format!("[[budget]]\nname = \"{name}\"\ncollective = \"allreduce\"\n{more}\n")
+    };
+    let one = "n = 8\nsize = \"1GiB\"\nmax_time = \"9ms\"";
+    for list in ["n = [8, 8]\nsize = \"1GiB\"", "n = [8, \"8\"]\nsize = \"1GiB\""] {
+        let said = with(&budget("g", &format!("{list}\nmax_time = \"9ms\"")));
+        assert_eq!(said, ["b.toml:4:8: `g (n 8)` is the name of another budget: b.toml:4"]);
+    }
+    let list = budget("g", "n = [8, 16]\nsize = \"1GiB\"\nmax_time = \"9ms\"");
+    let said = with(&format!("{}{list}", budget("g (n 16)", one)));
+    assert_eq!(said, ["b.toml:10:8: `g (n 16)` is the name of another budget: b.toml:4"]);
+
+    let within = |of: &str| format!("n = 8\nsize = \"1GiB\"\nwithin = \"10% of {of}\"");
+    let never = "the budget can never fail: it depends on itself, by way of";
+    assert_eq!(with(&budget("a", &within("a"))), [format!("b.toml:7:10: {never} `a`")]);
+    let both = format!("{}{}", budget("a", &within("b")), budget("b", &within("a")));
+    let said = [format!("b.toml:7:10: {never} `b`"), format!("b.toml:12:10: {never} `a`")];
+    assert_eq!(with(&both), said);
+
+    let said = with(&budget("a", "n = 8\nsize = \"0\"\nmax_time = \"9ms\""));
+    assert_eq!(said, ["b.toml:7:12: the budget can never fail: a call of 0 bytes returns at once"]);
+    let said = with(&budget("a", "n = 8\nsize = \"1GiB\"\nmax_time = \"0ms\""));
+    assert_eq!(said, ["b.toml:7:12: the budget can never hold: `max_time` is 0"]);
 }
 
 #[test]

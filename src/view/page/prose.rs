@@ -216,6 +216,7 @@ const SIGNS: &[(char, &str)] = &[
     ('α', "$\\alpha$"),
     ('β', "$\\beta$"),
     ('γ', "$\\gamma$"),
+    ('δ', "$\\delta$"),
     ('η', "$\\eta$"),
     ('Σ', "$\\Sigma$"),
     ('µ', "$\\mu$"),
@@ -287,7 +288,7 @@ mod tests {
         let text = written(Format::Latex);
         assert!(text.starts_with("\\section{One \\& two}\n"), "{text}");
         assert!(text.contains("$\\alpha$ & 1.5 \\\\") && text.contains("\\[ 2 \\cdot \\alpha \\]"));
-        assert!(text.is_ascii(), "{text}");
+        assert!(text.is_ascii() && tex("αβγδη").is_ascii(), "{text}");
     }
 
     #[test]

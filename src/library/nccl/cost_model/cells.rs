@@ -4,6 +4,7 @@
 
 use super::super::Version;
 use super::super::communicator::{Graph, PATTERN_TREE, PathType};
+use super::super::tuner::ring_steps;
 use super::super::{Algo, Arch, Communicator, Function, Gbps, Micros, Proto, Settings, Vendor};
 use super::Candidate;
 use super::enabled::Enabled;
@@ -305,15 +306,5 @@ impl Filler<'_> {
         let steps =
             f64::from(comm.nodes.ilog2()) * (f64::from(step) / 3.5) + f64::from(comm.ranks) * 2.8;
         ((8.0 + steps) as f32, (f64::from(bus) * 0.75) as f32)
-    }
-}
-
-/// Messages that a ring sends one after another.
-pub(super) fn ring_steps(comm: &Communicator, function: Function) -> i32 {
-    let ranks = comm.ranks as i32;
-    match function {
-        Function::AllReduce => 2 * (ranks - 1),
-        Function::AllGather | Function::ReduceScatter => ranks - 1,
-        Function::Broadcast | Function::Reduce => ranks,
     }
 }

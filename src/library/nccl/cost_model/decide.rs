@@ -1,6 +1,7 @@
 //! The choice: copy engines, then symmetric kernels, then the cheapest of the algorithms.
 
 use super::super::settings::Settings;
+use super::super::table::thresholds;
 use super::super::{
     Algo, Call, Communicator, Decision, Function, Micros, Proto, Reduction, Version, since,
 };
@@ -266,18 +267,4 @@ fn threads(settings: &Settings, release: Release) -> [[u32; 3]; 7] {
     let simple = [0, 0, 640];
     let ring = [blocks, ll128, blocks];
     [ring, ring, simple, simple, simple, simple, [0, 0, pat]]
-}
-
-fn thresholds(ranks: u32, settings: &Settings) -> [[u32; 3]; 7] {
-    let mut thresholds = [[8, 8, 64]; 7];
-    thresholds[Algo::Ring as usize][Proto::Ll as usize] = ranks.wrapping_mul(8);
-    for algo in [Algo::CollNetDirect, Algo::CollNetChain] {
-        thresholds[algo as usize][Proto::Simple as usize] = 512;
-    }
-    for (i, set) in settings.thresholds().iter().enumerate() {
-        if let Some(bytes) = set {
-            thresholds[i / 3][i % 3] = *bytes;
-        }
-    }
-    thresholds
 }

@@ -1,10 +1,10 @@
 //! The time of an algorithm and protocol at a size, and its numbers of channels and threads.
 
-use super::super::blocks::{collnet_direct_channels, is_short};
+use super::super::blocks::{collnet_direct_channels, helpers, is_short};
 use super::super::communicator::PathType;
 use super::super::constants::TREE_FACTORS;
+use super::super::tuner::ring_steps;
 use super::super::{Algo, Arch, Call, Function, Proto, Reduction};
-use super::cells::ring_steps;
 use super::decide::{CostModel, Windows};
 use super::{Best, Candidate, Release};
 use crate::base::quantity::Bytes;
@@ -156,11 +156,7 @@ impl CostModel {
         let (a, p) = (algo as usize, proto as usize);
         let own_threads = self.threads[a][p];
         let (channels, threads) = self.lowered(size, algo, (own_threads, self.thresholds[a][p]));
-        let helpers = match (algo, proto) {
-            (Algo::Ring, Proto::Simple) => 32,
-            (Algo::Tree, Proto::Simple) => 128,
-            _ => 0,
-        };
+        let helpers = u32::from(helpers(algo, proto));
         let fixed = matches!(algo, Algo::Tree | Algo::Pat);
         (channels, if fixed { 640 } else { (threads + helpers).max(96) })
     }

@@ -3,8 +3,9 @@
 
 use super::super::communicator::PathType;
 use super::super::schedule::used_channels;
+use super::super::tuner::ring_steps;
 use super::super::{Algo, Call, Function, Proto};
-use super::cells::{NET, NVLINK, PCI, ring_steps};
+use super::cells::{NET, NVLINK, PCI};
 use super::decide::{CostModel, Windows};
 use super::lsa::soft_min;
 
