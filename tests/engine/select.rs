@@ -219,6 +219,48 @@ fn open_mpi_5_says_that_han_stands_before_it() {
     let notes = |name| choose(name, &call).notes.concat();
     assert!(notes("openmpi@5.0").contains("coll/han"));
     assert!(!notes("openmpi@4.1").contains("coll/han"));
+    // v5.0.9, ompi/mca/coll/han/coll_han_module.c: what han leaves to tuned.
+    for operation in ["alltoall", "alltoallv", "allgatherv", "reducescatter", "reducescatter-block"]
+    {
+        let Operation { collective, flavour } = operation.parse().unwrap();
+        let call = Call { collective, flavour, ..call };
+        assert!(!choose("openmpi@5.0", &call).notes.concat().contains("coll/han"), "{operation}");
+    }
+}
+
+/// coll_base_alltoall.c and coll_base_alltoallv.c: the first test of each function is `MPI_IN_PLACE`.
+#[test]
+fn open_mpi_runs_one_all_to_all_in_place() {
+    for (operation, decided) in [("alltoall", "modified_bruck"), ("alltoallv", "basic_linear")] {
+        let Operation { collective, flavour } = operation.parse().unwrap();
+        let out = Call { flavour, ..chars(collective, 128, 1024) };
+        let call = Call { in_place: true, ..out };
+        let choice = choose("openmpi@4.1", &call);
+        assert_eq!((choice.name.as_ref(), &*choice.fell_back[0].from), ("pairwise", decided));
+        let Runs::Parts(parts) = &choice.runs else { panic!("{choice:?}") };
+        assert_eq!(parts[0].algorithm, "pairwise");
+        let policy = named("openmpi@4.1");
+        assert!(policy.force(&call, "direct").is_err() && policy.force(&out, "direct").is_ok());
+        assert!(policy.force(&call, "pairwise").is_ok());
+    }
+}
+
+/// Recursive doubling takes as long as a dissemination only at powers of two.
+#[test]
+fn the_number_of_a_barrier_is_that_of_its_name() {
+    let call = Call { nodes: 100, ..Call::new(C::Barrier, 100, Bytes(0)) };
+    let line = named("openmpi@4.1").force(&call, "dissemination").unwrap();
+    assert!(line.ends_with("coll_tuned_barrier_algorithm 4"), "{line}");
+}
+
+#[test]
+fn one_rank_runs_nothing_in_an_mpi_library() {
+    for library in ["openmpi@4.0", "openmpi@4.1", "openmpi@5.0"] {
+        let call = chars(C::AllReduce, 1, 8);
+        let choice = choose(library, &call);
+        assert_eq!(choice.runs, Runs::Parts(Vec::new()), "{library}");
+        assert!(named(library).force(&call, "recursive-doubling").is_err(), "{library}");
+    }
 }
 
 #[test]
@@ -653,7 +695,7 @@ proptest! {
         let Ok(choice) = policy.choose(&call) else { return Ok(()) };
         let registry = Registry::builtin();
         if let Runs::Parts(parts) = &choice.runs {
-            prop_assert!(!parts.is_empty());
+            prop_assert!(!parts.is_empty() || call.ranks < 2);
             for part in parts {
                 prop_assert!(registry.find(part.collective, part.algorithm).is_ok(), "{:?}", part);
             }
