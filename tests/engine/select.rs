@@ -245,6 +245,18 @@ fn open_mpi_runs_one_all_to_all_in_place() {
     }
 }
 
+/// coll_algorithms.txt: `restrictions: noinplace`.
+#[test]
+fn mpich_is_told_to_run_in_place_only_what_it_may() {
+    let call = Call { in_place: true, ..chars(C::AllToAll, 16, 1024) };
+    let policy = named("mpich@4");
+    assert!(policy.force(&call, "bruck").is_err() && policy.force(&call, "direct").is_err());
+    let line = policy.force(&call, "pairwise").unwrap();
+    assert!(line.ends_with("=pairwise_sendrecv_replace"), "{line}");
+    let line = policy.force(&Call { in_place: false, ..call }, "bruck").unwrap();
+    assert!(line.ends_with("=brucks"), "{line}");
+}
+
 /// Recursive doubling takes as long as a dissemination only at powers of two.
 #[test]
 fn the_number_of_a_barrier_is_that_of_its_name() {
@@ -255,7 +267,7 @@ fn the_number_of_a_barrier_is_that_of_its_name() {
 
 #[test]
 fn one_rank_runs_nothing_in_an_mpi_library() {
-    for library in ["openmpi@4.0", "openmpi@4.1", "openmpi@5.0"] {
+    for library in ["openmpi@4.0", "openmpi@4.1", "openmpi@5.0", "mpich@4"] {
         let call = chars(C::AllReduce, 1, 8);
         let choice = choose(library, &call);
         assert_eq!(choice.runs, Runs::Parts(Vec::new()), "{library}");
@@ -417,6 +429,31 @@ fn mpich_composes_broadcasts_by_size() {
     assert_eq!(name(524_287), "beta: scatter_recursive_doubling_allgather, release_gather");
     assert_eq!(name(524_288), "scatter_recursive_doubling_allgather");
     assert_eq!(name(524_289), "scatter_ring_allgather");
+}
+
+/// src/mpi/comm/commutil.c: only a communicator of one rank a node has no node communicators.
+#[test]
+fn mpich_composes_on_one_node_as_on_several() {
+    for (collective, ranks, size, name) in [
+        (C::Broadcast, 4, 4096, "release_gather"),
+        (C::Broadcast, 7, 1 << 20, "release_gather"),
+        (C::Broadcast, 8, 524_287, "release_gather"),
+        (C::Broadcast, 8, 524_288, "scatter_recursive_doubling_allgather"),
+        (C::Broadcast, 12, 12_287, "release_gather"),
+        (C::Broadcast, 12, 12_288, "binomial"),
+        (C::Reduce, 4, 2048, "release_gather"),
+        (C::Reduce, 4, 1 << 20, "release_gather"),
+        (C::Barrier, 4, 0, "release_gather, release_gather"),
+    ] {
+        let choice = choose("mpich@4", &chars(collective, ranks, size));
+        let one = choice.name.trim_start_matches("alpha: ");
+        assert_eq!(one, name, "{collective} {ranks} {size}");
+        // What runs where MPICH was built without shared-memory modules.
+        let notes = choice.notes.concat();
+        assert_eq!(notes.contains("ch4:ucx"), name.contains("release_gather"), "{notes}");
+    }
+    let in_order = Call { commutative: false, builtin_op: false, ..chars(C::Reduce, 4, 4096) };
+    assert_eq!(choose("mpich@4", &in_order).name, "binomial");
 }
 
 // Gloo at cc44198, gloo/allreduce.cc: segments of at most 1 MiB, at least two a rank.
