@@ -749,6 +749,10 @@ proptest! {
 
 #[test]
 fn bad_questions_are_refused() {
+    let uneven = Site { ranks: 1024, nodes: 15, ..site() };
+    let nccl = policy("nccl", &uneven).unwrap();
+    let error = nccl.choose(&Call::new(C::Reduce, 1024, Bytes(1 << 30))).unwrap_err().to_string();
+    assert!(error.contains("15 nodes") && error.contains("--gpus-per-node"), "{error}");
     assert!(policy("openmpy", &site()).err().unwrap().to_string().contains("`openmpi`"));
     let none = policy("textbook", &Site::default()).err().unwrap();
     assert!(none.is_unknown());
