@@ -2,6 +2,7 @@
 //! hand from their sources, and every size looked at by itself.
 
 use collcost::Collective as C;
+use collcost::answer::cost;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
 use collcost::cost::price::uses;
 use collcost::library::tuning_file::read_rules;
@@ -226,6 +227,24 @@ fn open_mpi_5_says_that_han_stands_before_it() {
         let call = Call { collective, flavour, ..call };
         assert!(!choose("openmpi@5.0", &call).notes.concat().contains("coll/han"), "{operation}");
     }
+}
+
+#[test]
+fn what_an_expectation_does_not_count_is_on_the_first_screen() {
+    let trust = |collective, per_node| {
+        let named = Some((Profile::builtin("ib-edr").unwrap(), "--on"));
+        let machine = Machine::new(named, &Given::default(), collective).unwrap();
+        let (ranks, per_node) = (NonZeroU32::new(144), NonZeroU32::new(per_node));
+        let layout = Layout { ranks, per_node, ..Layout::default() };
+        let query =
+            Query::new(machine, collective, Bytes(1 << 20), layout, Params::default()).unwrap();
+        cost(&Registry::builtin(), &query, None, false).unwrap().trust.concat()
+    };
+    assert!(trust(C::AllReduce, 36).contains("coll/han"));
+    assert!(!trust(C::AllToAll, 36).contains("coll/han"));
+    assert!(!trust(C::AllReduce, 1).contains("coll/han"));
+    assert!(trust(C::AllToAll, 36).contains("36 ranks share a host's memory"));
+    assert!(!trust(C::AllToAll, 4).contains("4 ranks share a host's memory"));
 }
 
 /// coll_base_alltoall.c and coll_base_alltoallv.c: the first test of each function is `MPI_IN_PLACE`.
