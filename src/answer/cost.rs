@@ -647,7 +647,7 @@ fn crowded(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
         format!(
             "{} ranks share a host's memory, which need not carry all of them at this rate: only the upper end of \
              the band counts that",
-            query.placement.per_node.min(query.shape.ranks)
+            query.shape.ranks
         )
     })
 }

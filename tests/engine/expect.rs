@@ -224,9 +224,8 @@ fn many_ranks_of_a_host_widen_the_band_upwards() {
     // 36 and 128 times 11 GB/s and six bytes for each, over 281.6 GB/s.
     assert!((ends("shm-x86", 36, 1).1 / (2.0 * 8.4375) - 1.0).abs() < 1e-9);
     assert!((ends("shm-x86", 128, 1).1 / 60.0 - 1.0).abs() < 1e-9);
-    // A network's own band, and beyond it.
-    assert_eq!(ends("ib-edr", 16, 4).1, 5.0);
-    assert!((ends("ib-edr", 128, 2).1 / 30.0 - 1.0).abs() < 1e-9);
+    // That of several hosts was measured with many ranks on each.
+    assert_eq!(ends("ib-edr", 128, 2).1, 5.0);
     assert_eq!(ends("ib-edr", 4, 4).1, 2.0);
     assert!(ends("shm-x86", 128, 1).0 >= 0.5);
 }

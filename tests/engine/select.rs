@@ -231,20 +231,22 @@ fn open_mpi_5_says_that_han_stands_before_it() {
 
 #[test]
 fn what_an_expectation_does_not_count_is_on_the_first_screen() {
-    let trust = |collective, per_node| {
-        let named = Some((Profile::builtin("ib-edr").unwrap(), "--on"));
+    let trust = |name, collective, ranks, per_node| {
+        let named = Some((Profile::builtin(name).unwrap(), "--on"));
         let machine = Machine::new(named, &Given::default(), collective).unwrap();
-        let (ranks, per_node) = (NonZeroU32::new(144), NonZeroU32::new(per_node));
+        let (ranks, per_node) = (NonZeroU32::new(ranks), NonZeroU32::new(per_node));
         let layout = Layout { ranks, per_node, ..Layout::default() };
         let query =
             Query::new(machine, collective, Bytes(1 << 20), layout, Params::default()).unwrap();
         cost(&Registry::builtin(), &query, None, false).unwrap().trust.concat()
     };
-    assert!(trust(C::AllReduce, 36).contains("coll/han"));
-    assert!(!trust(C::AllToAll, 36).contains("coll/han"));
-    assert!(!trust(C::AllReduce, 1).contains("coll/han"));
-    assert!(trust(C::AllToAll, 36).contains("36 ranks share a host's memory"));
-    assert!(!trust(C::AllToAll, 4).contains("4 ranks share a host's memory"));
+    assert!(trust("ib-edr", C::AllReduce, 144, 36).contains("coll/han"));
+    assert!(!trust("ib-edr", C::AllToAll, 144, 36).contains("coll/han"));
+    assert!(!trust("ib-edr", C::AllReduce, 144, 1).contains("coll/han"));
+    let crowded = "36 ranks share a host's memory";
+    assert!(trust("shm-x86", C::AllToAll, 36, 36).contains(crowded));
+    assert!(!trust("ib-edr", C::AllToAll, 144, 36).contains(crowded));
+    assert!(!trust("shm-x86", C::AllToAll, 4, 4).contains("share a host's memory"));
 }
 
 /// coll_base_alltoall.c and coll_base_alltoallv.c: the first test of each function is `MPI_IN_PLACE`.

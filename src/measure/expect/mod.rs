@@ -637,10 +637,14 @@ const HOST_MEMORY: Bandwidth = Bandwidth(281.6e9);
 /// allocated in a cache and written ("Counting Bytes and FLOPS" on STREAM's pages).
 const MOVED: f64 = 2.0 * 3.0;
 
-/// How much more than its memory moves the ranks of a host ask for, if each copies at the rate of its port; 1 if
-/// that is enough, or ranks do not share a memory. Rates of a few ranks do not show it.
+/// How much more than its memory moves the ranks of one host ask for, if each copies at the rate of its port; 1
+/// if that is enough, or ranks do not share a memory. Rates of a few ranks do not show it; the band of several
+/// hosts does, since it was measured with many ranks on each.
 pub(crate) fn crowd(query: &Query) -> Ratio {
-    let ranks = query.placement.per_node.min(query.shape.ranks);
+    if query.placement.nodes() > 1 {
+        return Ratio(1.0);
+    }
+    let ranks = query.shape.ranks;
     let tier = query.machine.fabric.tiers.first().filter(|t| t.kind == TierKind::Memory);
     let port = tier.and_then(|tier| tier.link.bandwidth).map_or(0.0, |rate| rate.0);
     Ratio((f64::from(ranks) * port * MOVED / HOST_MEMORY.0).max(1.0))
