@@ -12,10 +12,11 @@ use crate::cost::optimum::optimum;
 use crate::cost::price::{Use, uses};
 use crate::cost::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
 use crate::cost::simulate::{Setup, simulate};
+use crate::library::{Call, openmpi};
 use crate::machine::fabric::Order;
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, NodesAre, Query};
-use crate::measure::expect::{Expecting, NOTHING};
+use crate::measure::expect::{Expecting, NOTHING, Rules, crowd};
 use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::model::formula::{At, Form, Notation, Shape};
 
@@ -433,7 +434,12 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         switch_points: switch_points(&expecting),
         estimate_s: of_detail(&|| expecting.estimate(query.size)),
         pipelined_s: of_detail(&|| expecting.pipelined(query.size)),
-        trust: trust(query).into_iter().chain(by_rank(query, &expecting)).collect(),
+        trust: trust(query)
+            .into_iter()
+            .chain(by_rank(query, &expecting))
+            .chain(crowded(query, &expecting))
+            .chain(han(query, &expecting))
+            .collect(),
         notes: unpriced.or(stands_in).into_iter().chain(notes(query, &algorithms)).collect(),
         algorithms,
         on: None,
@@ -631,6 +637,29 @@ fn by_rank(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
              their node, which the ideal price counts",
             collective.name()
         )
+    })
+}
+
+/// Why the upper end of the band is far where many ranks share a host's memory.
+fn crowded(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
+    let modelled = expecting.is_around_ideal() && expecting.idle(query.size).is_none();
+    (modelled && crowd(query).0 > 1.0).then(|| {
+        format!(
+            "{} ranks share a host's memory, which need not carry all of them at this rate: only the upper end of \
+             the band counts that",
+            query.shape.ranks
+        )
+    })
+}
+
+/// Who decides instead of the rules that are shown.
+fn han(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
+    let runs = expecting.runs(query.size);
+    let tuned = runs.library == Some(Library::OpenMpi.id()) && runs.rules == Rules::Own;
+    (tuned && openmpi::han_decides(&Call::of(query))).then(|| {
+        "Open MPI 5.0 asks coll/han first on several nodes with several ranks; its rules are not modelled, \
+         what runs is by those of coll/tuned"
+            .to_owned()
     })
 }
 

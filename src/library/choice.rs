@@ -118,6 +118,11 @@ impl Choice {
         }
     }
 
+    /// The choice for one rank, which has nobody to send to.
+    pub(crate) fn alone(rule: &str) -> Self {
+        Self::new("nothing", format!("one rank: {rule}"), Runs::Parts(Vec::new()))
+    }
+
     /// Whether the same algorithm runs for the same reason, as for two sizes of one interval.
     #[must_use]
     pub fn is_alike(&self, other: &Self) -> bool {

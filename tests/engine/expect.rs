@@ -211,6 +211,25 @@ fn ranks_of_a_node_share_the_port_of_a_network_alone() {
     }
 }
 
+/// A host's memory carries a few ranks at the rate of one; the upper end of the band counts what many ask for.
+#[test]
+fn many_ranks_of_a_host_widen_the_band_upwards() {
+    let registry = Registry::builtin();
+    let ends = |machine, ranks, nodes| {
+        let query = query(machine, Collective::AllGather, ranks, nodes);
+        let expected = Expecting::new(&registry, &query).unwrap().at(Bytes(64 << 20));
+        (expected.low.0 / expected.time.0, expected.high.0 / expected.time.0)
+    };
+    assert_eq!(ends("shm-x86", 4, 1).1, 2.0);
+    // 36 and 128 times 11 GB/s and six bytes for each, over 281.6 GB/s.
+    assert!((ends("shm-x86", 36, 1).1 / (2.0 * 8.4375) - 1.0).abs() < 1e-9);
+    assert!((ends("shm-x86", 128, 1).1 / 60.0 - 1.0).abs() < 1e-9);
+    // That of several hosts was measured with many ranks on each.
+    assert_eq!(ends("ib-edr", 128, 2).1, 5.0);
+    assert_eq!(ends("ib-edr", 4, 4).1, 2.0);
+    assert!(ends("shm-x86", 128, 1).0 >= 0.5);
+}
+
 /// Switches add only where that is enabled, and then a call takes longer than one message between hosts.
 #[test]
 fn the_switches_of_a_network_add_only_where_it_is_asked_for() {

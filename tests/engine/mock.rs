@@ -242,6 +242,18 @@ fn a_healthy_row_is_what_is_expected() {
     }
 }
 
+/// A machine without an α of its NICs: measurements of others tell the time, and a fault needs a simulation.
+#[test]
+fn a_machine_without_prices_has_a_healthy_run() {
+    let plain = ask("all_reduce_perf", sizes(GIB, GIB, 2));
+    let row = on("a3-megagpu-8g", 16, &plain).rows[0];
+    let query = Query { size: Bytes(GIB), ..query(Collective::AllReduce, "a3-megagpu-8g", 16) };
+    let cost = collcost::answer::cost(&Registry::builtin(), &query, None, false).unwrap();
+    assert_eq!(row.out_of_place.time.0, cost.expect.time_s);
+    let broken = mock(&Registry::builtin(), &query, &with(&["slow-rank=3:2"], plain));
+    assert!(broken.unwrap_err().is_unknown());
+}
+
 /// Four nodes: over two, NVLink is what NVLSTree waits for, and a NIC less is not felt.
 #[test]
 fn a_missing_nic_is_felt_by_data_alone() {

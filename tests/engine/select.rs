@@ -2,6 +2,7 @@
 //! hand from their sources, and every size looked at by itself.
 
 use collcost::Collective as C;
+use collcost::answer::cost;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
 use collcost::cost::price::uses;
 use collcost::library::tuning_file::read_rules;
@@ -219,6 +220,80 @@ fn open_mpi_5_says_that_han_stands_before_it() {
     let notes = |name| choose(name, &call).notes.concat();
     assert!(notes("openmpi@5.0").contains("coll/han"));
     assert!(!notes("openmpi@4.1").contains("coll/han"));
+    // v5.0.9, ompi/mca/coll/han/coll_han_module.c: what han leaves to tuned.
+    for operation in ["alltoall", "alltoallv", "allgatherv", "reducescatter", "reducescatter-block"]
+    {
+        let Operation { collective, flavour } = operation.parse().unwrap();
+        let call = Call { collective, flavour, ..call };
+        assert!(!choose("openmpi@5.0", &call).notes.concat().contains("coll/han"), "{operation}");
+    }
+}
+
+#[test]
+fn what_an_expectation_does_not_count_is_on_the_first_screen() {
+    let trust = |name, collective, ranks, per_node| {
+        let named = Some((Profile::builtin(name).unwrap(), "--on"));
+        let machine = Machine::new(named, &Given::default(), collective).unwrap();
+        let (ranks, per_node) = (NonZeroU32::new(ranks), NonZeroU32::new(per_node));
+        let layout = Layout { ranks, per_node, ..Layout::default() };
+        let query =
+            Query::new(machine, collective, Bytes(1 << 20), layout, Params::default()).unwrap();
+        cost(&Registry::builtin(), &query, None, false).unwrap().trust.concat()
+    };
+    assert!(trust("ib-edr", C::AllReduce, 144, 36).contains("coll/han"));
+    assert!(!trust("ib-edr", C::AllToAll, 144, 36).contains("coll/han"));
+    assert!(!trust("ib-edr", C::AllReduce, 144, 1).contains("coll/han"));
+    let crowded = "36 ranks share a host's memory";
+    assert!(trust("shm-x86", C::AllToAll, 36, 36).contains(crowded));
+    assert!(!trust("ib-edr", C::AllToAll, 144, 36).contains(crowded));
+    assert!(!trust("shm-x86", C::AllToAll, 4, 4).contains("share a host's memory"));
+}
+
+/// coll_base_alltoall.c and coll_base_alltoallv.c: the first test of each function is `MPI_IN_PLACE`.
+#[test]
+fn open_mpi_runs_one_all_to_all_in_place() {
+    for (operation, decided) in [("alltoall", "modified_bruck"), ("alltoallv", "basic_linear")] {
+        let Operation { collective, flavour } = operation.parse().unwrap();
+        let out = Call { flavour, ..chars(collective, 128, 1024) };
+        let call = Call { in_place: true, ..out };
+        let choice = choose("openmpi@4.1", &call);
+        assert_eq!((choice.name.as_ref(), &*choice.fell_back[0].from), ("pairwise", decided));
+        let Runs::Parts(parts) = &choice.runs else { panic!("{choice:?}") };
+        assert_eq!(parts[0].algorithm, "pairwise");
+        let policy = named("openmpi@4.1");
+        assert!(policy.force(&call, "direct").is_err() && policy.force(&out, "direct").is_ok());
+        assert!(policy.force(&call, "pairwise").is_ok());
+    }
+}
+
+/// coll_algorithms.txt: `restrictions: noinplace`.
+#[test]
+fn mpich_is_told_to_run_in_place_only_what_it_may() {
+    let call = Call { in_place: true, ..chars(C::AllToAll, 16, 1024) };
+    let policy = named("mpich@4");
+    assert!(policy.force(&call, "bruck").is_err() && policy.force(&call, "direct").is_err());
+    let line = policy.force(&call, "pairwise").unwrap();
+    assert!(line.ends_with("=pairwise_sendrecv_replace"), "{line}");
+    let line = policy.force(&Call { in_place: false, ..call }, "bruck").unwrap();
+    assert!(line.ends_with("=brucks"), "{line}");
+}
+
+/// Recursive doubling takes as long as a dissemination only at powers of two.
+#[test]
+fn the_number_of_a_barrier_is_that_of_its_name() {
+    let call = Call { nodes: 100, ..Call::new(C::Barrier, 100, Bytes(0)) };
+    let line = named("openmpi@4.1").force(&call, "dissemination").unwrap();
+    assert!(line.ends_with("coll_tuned_barrier_algorithm 4"), "{line}");
+}
+
+#[test]
+fn one_rank_runs_nothing_in_an_mpi_library() {
+    for library in ["openmpi@4.0", "openmpi@4.1", "openmpi@5.0", "mpich@4"] {
+        let call = chars(C::AllReduce, 1, 8);
+        let choice = choose(library, &call);
+        assert_eq!(choice.runs, Runs::Parts(Vec::new()), "{library}");
+        assert!(named(library).force(&call, "recursive-doubling").is_err(), "{library}");
+    }
 }
 
 #[test]
@@ -375,6 +450,31 @@ fn mpich_composes_broadcasts_by_size() {
     assert_eq!(name(524_287), "beta: scatter_recursive_doubling_allgather, release_gather");
     assert_eq!(name(524_288), "scatter_recursive_doubling_allgather");
     assert_eq!(name(524_289), "scatter_ring_allgather");
+}
+
+/// src/mpi/comm/commutil.c: only a communicator of one rank a node has no node communicators.
+#[test]
+fn mpich_composes_on_one_node_as_on_several() {
+    for (collective, ranks, size, name) in [
+        (C::Broadcast, 4, 4096, "release_gather"),
+        (C::Broadcast, 7, 1 << 20, "release_gather"),
+        (C::Broadcast, 8, 524_287, "release_gather"),
+        (C::Broadcast, 8, 524_288, "scatter_recursive_doubling_allgather"),
+        (C::Broadcast, 12, 12_287, "release_gather"),
+        (C::Broadcast, 12, 12_288, "binomial"),
+        (C::Reduce, 4, 2048, "release_gather"),
+        (C::Reduce, 4, 1 << 20, "release_gather"),
+        (C::Barrier, 4, 0, "release_gather, release_gather"),
+    ] {
+        let choice = choose("mpich@4", &chars(collective, ranks, size));
+        let one = choice.name.trim_start_matches("alpha: ");
+        assert_eq!(one, name, "{collective} {ranks} {size}");
+        // What runs where MPICH was built without shared-memory modules.
+        let notes = choice.notes.concat();
+        assert_eq!(notes.contains("ch4:ucx"), name.contains("release_gather"), "{notes}");
+    }
+    let in_order = Call { commutative: false, builtin_op: false, ..chars(C::Reduce, 4, 4096) };
+    assert_eq!(choose("mpich@4", &in_order).name, "binomial");
 }
 
 // Gloo at cc44198, gloo/allreduce.cc: segments of at most 1 MiB, at least two a rank.
@@ -653,7 +753,7 @@ proptest! {
         let Ok(choice) = policy.choose(&call) else { return Ok(()) };
         let registry = Registry::builtin();
         if let Runs::Parts(parts) = &choice.runs {
-            prop_assert!(!parts.is_empty());
+            prop_assert!(!parts.is_empty() || call.ranks < 2);
             for part in parts {
                 prop_assert!(registry.find(part.collective, part.algorithm).is_ok(), "{:?}", part);
             }
@@ -670,6 +770,10 @@ proptest! {
 
 #[test]
 fn bad_questions_are_refused() {
+    let uneven = Site { ranks: 1024, nodes: 15, ..site() };
+    let nccl = policy("nccl", &uneven).unwrap();
+    let error = nccl.choose(&Call::new(C::Reduce, 1024, Bytes(1 << 30))).unwrap_err().to_string();
+    assert!(error.contains("15 nodes") && error.contains("--gpus-per-node"), "{error}");
     assert!(policy("openmpy", &site()).err().unwrap().to_string().contains("`openmpi`"));
     let none = policy("textbook", &Site::default()).err().unwrap();
     assert!(none.is_unknown());

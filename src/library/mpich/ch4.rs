@@ -19,17 +19,18 @@ pub(super) struct Composition {
 pub(super) fn composition(call: &Call) -> Composition {
     let (bytes, ranks) = (call.size.0, call.ranks);
     let several = call.nodes > 1;
-    // A communicator has node communicators only if nodes have several of its ranks.
-    let tiered = several && call.per_node() > 1;
+    let nodes = if several { "several nodes" } else { "one node" };
+    // A communicator has node communicators only if nodes have several of its ranks: that of one node,
+    // too (`MPIR_Comm_create_subcomms` in src/mpi/comm/commutil.c).
+    let tiered = call.per_node() > 1;
     let flat = |number, rule: &str| Composition {
         number,
         rule: rule.to_owned(),
         parts: vec![(call.collective, Where::All)],
     };
-    let tiers = |number, rule: String, parts: &[(C, Where)]| Composition {
-        number,
-        rule,
-        parts: parts.to_vec(),
+    let tiers = |number, rule: String, parts: &[(C, Where)]| {
+        let takes_part = |(_, place): &&(C, Where)| several || *place != Where::Leaders;
+        Composition { number, rule, parts: parts.iter().filter(takes_part).copied().collect() }
     };
     match call.collective {
         C::AllReduce if !several => Composition {
@@ -39,7 +40,7 @@ pub(super) fn composition(call: &Call) -> Composition {
         },
         C::AllReduce if tiered && call.commutative => tiers(
             1,
-            "several nodes with several ranks, commutative, any size".into(),
+            format!("{nodes} with several ranks, commutative, any size"),
             &[
                 (C::Reduce, Where::InNode),
                 (C::AllReduce, Where::Leaders),
@@ -49,7 +50,7 @@ pub(super) fn composition(call: &Call) -> Composition {
         C::AllReduce => flat(2, "one rank per node, or an operation that does not commute"),
         C::Reduce if tiered && call.commutative => {
             let (number, what) = if bytes <= SHORT_REDUCE { (2, "at most") } else { (1, "above") };
-            let rule = format!("several nodes with several ranks, {what} {SHORT_REDUCE} bytes");
+            let rule = format!("{nodes} with several ranks, {what} {SHORT_REDUCE} bytes");
             tiers(number, rule, &[(C::Reduce, Where::InNode), (C::Reduce, Where::Leaders)])
         }
         C::Reduce => flat(3, "no nodes with several ranks, or does not commute"),
@@ -57,19 +58,19 @@ pub(super) fn composition(call: &Call) -> Composition {
             let power = ranks.is_power_of_two();
             let parts = [(C::Broadcast, Where::Leaders), (C::Broadcast, Where::InNode)];
             if ranks < 8 {
-                tiers(1, "several nodes, below 8 ranks".into(), &parts)
+                tiers(1, format!("{nodes}, below 8 ranks"), &parts)
             } else if bytes < SHORT {
-                tiers(1, format!("several nodes, below {SHORT} bytes"), &parts)
+                tiers(1, format!("{nodes}, below {SHORT} bytes"), &parts)
             } else if power && bytes < LONG {
-                tiers(2, format!("several nodes, a power of two, below {LONG} bytes"), &parts)
+                tiers(2, format!("{nodes}, a power of two, below {LONG} bytes"), &parts)
             } else {
-                flat(3, "several nodes, larger")
+                flat(3, &format!("{nodes}, larger"))
             }
         }
         C::Broadcast => flat(3, "no nodes with several ranks"),
         C::Barrier if tiered => tiers(
             1,
-            "several nodes with several ranks".into(),
+            format!("{nodes} with several ranks"),
             &[
                 (C::Barrier, Where::InNode),
                 (C::Barrier, Where::Leaders),

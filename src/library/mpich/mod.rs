@@ -152,6 +152,9 @@ impl Policy for Mpich {
         if call.collective == C::SendRecv {
             return Err(self.no_rule(call));
         }
+        if call.ranks < 2 {
+            return Ok(Choice::alone("no algorithm has anything to send"));
+        }
         let composition = composition(call);
         let greek = GREEK[composition.number as usize - 1];
         let mut names = Vec::new();
@@ -181,7 +184,8 @@ impl Policy for Mpich {
         if !early.is_empty() {
             let note = format!(
                 "before the sixth broadcast, reduce, all-reduce or barrier of a communicator \
-                 (MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=5) nodes run {} instead",
+                 (MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=5) nodes run {} instead, and in all calls if \
+                 MPICH was built for UCX (ch4:ucx, such as Debian's) without --with-ch4-shmmods",
                 early.join(", ")
             );
             notes.push(note.into());
@@ -224,6 +228,9 @@ impl Policy for Mpich {
     }
 
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
+        if call.ranks < 2 {
+            return Err(Reason::new("one rank sends nothing"));
+        }
         let halves = matches!(algorithm, "rabenseifner" | "reduce-scatter-gather");
         if let (true, Err(why)) = (halves, folds(call.ranks, call)) {
             return Err(Reason::from(why));
@@ -239,6 +246,11 @@ impl Policy for Mpich {
             (C::Broadcast, "scatter-allgather") => "scatter_recursive_doubling_allgather",
             (C::Broadcast, "scatter-ring") => "scatter_ring_allgather",
             (C::AllReduce | C::AllGather, "recursive-doubling") => "recursive_doubling",
+            // `noinplace` in src/mpi/coll/coll_algorithms.txt.
+            (C::AllToAll, "pairwise") if call.in_place => "pairwise_sendrecv_replace",
+            (C::AllToAll, "bruck" | "direct") if call.in_place => {
+                return Err(Reason::new("MPICH has it only for calls that are not in place"));
+            }
             (C::AllGather | C::AllToAll, "bruck") => "brucks",
             (C::AllGather, "ring") => "ring",
             (C::ReduceScatter, "recursive-halving") => "recursive_halving",

@@ -78,7 +78,8 @@ impl Nccl {
             return Err(Error::unsupported(format!(
                 "{} ranks do not spread evenly over {nodes} nodes",
                 site.ranks
-            )));
+            ))
+            .help("give --gpus-per-node a number of ranks by which every node has equally many"));
         }
         let (comm, place) = communicator(site, site.ranks / nodes, nodes, version)?;
         let mut settings = Settings::default();

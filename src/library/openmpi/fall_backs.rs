@@ -1,7 +1,7 @@
 //! The algorithms that Open MPI's algorithms fall back to when they see the call.
 //!
 //! Source: open-mpi/ompi v4.1.6, `ompi/mca/coll/base/coll_base_{allreduce,bcast,reduce,allgather,
-//! allgatherv,reduce_scatter_block}.c`: the tests at the head of each function.
+//! allgatherv,reduce_scatter_block,alltoall,alltoallv}.c`: the tests at the head of each function.
 
 use std::borrow::Cow;
 
@@ -66,6 +66,10 @@ fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, Strin
         }
         ("allgather" | "allgatherv", "neighbor") if call.ranks % 2 == 1 => {
             Some((to("ring")?, format!("{ranks} ranks are an odd number")))
+        }
+        // Every algorithm calls the same function in place, which exchanges with one rank after another.
+        ("alltoall" | "alltoallv", name) if call.in_place && name != "pairwise" => {
+            Some((to("pairwise")?, "in place, ranks exchange with one after another".to_owned()))
         }
         ("reduce_scatter_block", "recursive_halving") if !call.commutative => {
             Some((to("basic_linear")?, "the operation does not commute".to_owned()))

@@ -15,7 +15,7 @@ pub mod rules;
 mod tables;
 
 use super::fold::{Fold, folded};
-use super::{Call, Choice, Entry, Made, Meta, Operation, Part, Policy, Runs, Where};
+use super::{Call, Choice, Entry, Flavour, Made, Meta, Operation, Part, Policy, Runs, Where};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -106,15 +106,24 @@ impl OpenMpi {
         }
     }
 
-    /// In 5.0 han decides before tuned if there are several nodes with several ranks.
     fn han(&self, call: &Call) -> Option<&'static str> {
-        let several = call.nodes > 1 && call.per_node() > 1;
-        (self.version == Version::V50 && several).then_some(
+        (self.version == Version::V50 && han_decides(call)).then_some(
             "5.0 gives coll/han priority 35 and coll/tuned 30: on several nodes han splits the call \
              into a node and a network part, and tuned decides for each; han's own rules are not \
              modelled (with --mca coll_han_priority 0 tuned decides alone)",
         )
     }
+}
+
+/// Whether coll/han decides in 5.0, before coll/tuned: on several nodes with several ranks, if it has the
+/// operation (v5.0.9, `ompi/mca/coll/han/coll_han_module.c`).
+pub(crate) fn han_decides(call: &Call) -> bool {
+    let has = match call.collective {
+        Collective::AllToAll | Collective::ReduceScatter => false,
+        Collective::AllGather => call.flavour != Flavour::Vector,
+        _ => true,
+    };
+    call.nodes > 1 && call.per_node() > 1 && has
 }
 
 /// Decides by the row and pair of the tables that apply, and names the sizes between which they
@@ -193,6 +202,9 @@ impl Policy for OpenMpi {
             _ => Reason::new("the library has no number for this algorithm"),
         };
         let rules = Rules::of(call.operation()).ok_or_else(none)?;
+        if call.ranks < 2 {
+            return Err(Reason::new("one rank sends nothing"));
+        }
         // With a number of ranks that is not a power of two, the library's own fold is the half
         // one.
         let number = match algorithm {
@@ -260,8 +272,7 @@ fn refused(meta: &Meta, call: &Call, known: impl Fn(&Rules) -> bool) -> Error {
 
 /// The reduce and the operation after it, as calls.
 fn parts_of(call: &Call, then: Then) -> Vec<Call> {
-    use super::Flavour::Plain;
-    let one = |collective| Call { collective, flavour: Plain, in_place: false, ..*call };
+    let one = |collective| Call { collective, flavour: Flavour::Plain, in_place: false, ..*call };
     match then {
         Then::Broadcast => vec![one(Collective::Reduce), one(Collective::Broadcast)],
         Then::Scatter => vec![one(Collective::Reduce), one(Collective::Scatter)],
@@ -278,12 +289,16 @@ pub(in crate::library) fn carry_out(
     decision: &Decision,
     call: &Call,
 ) -> Result<Choice> {
+    if call.ranks < 2 {
+        return Ok(Choice::alone("coll/tuned has no module below two ranks"));
+    }
     let (id, fell_back) = fall_backs::settle(rules, decision, call);
     let known = rules.algorithm(id).ok_or_else(|| {
         Error::input(format!("{} has no algorithm {id}", rules.name))
             .help(format!("write a number from 1 to {}", rules.algorithms.len()))
     })?;
     let mut notes: Vec<std::borrow::Cow<'static, str>> = Vec::new();
+    notes.extend(in_place(rules, call).map(Into::into));
     let whole = |ours: &'static str| {
         let parts = folded(call.collective, call.ranks, Where::All, ours, Fold::Halves);
         let with_segments = |part: Part| Part {
@@ -322,6 +337,13 @@ pub(in crate::library) fn carry_out(
                 }
             }
             if matches!(then, Then::FlatScatter) {
+                if call.count() < u64::from(call.ranks) {
+                    notes.push(
+                        "its scatter skips ranks without an element: priced as if all got some, which \
+                         is too long"
+                            .into(),
+                    );
+                }
                 parts.push(Part::new(Collective::Scatter, call.ranks, Where::All, "flat"));
             }
             missing.map_or(Runs::Parts(parts), Runs::Unpriced)
@@ -335,6 +357,21 @@ pub(in crate::library) fn carry_out(
         notes,
         ..Choice::new(known.name, rule.trim_end(), runs)
     })
+}
+
+/// What an in-place call changes.
+fn in_place(rules: &Rules, call: &Call) -> Option<&'static str> {
+    match rules.name {
+        "alltoall" | "alltoallv" if call.in_place => Some(
+            "in place, every algorithm makes N − 1 exchanges, one after another; those of Open MPI \
+             4.0 wait for each other, and take up to 2N − 3 in turn",
+        ),
+        "allgather" if call.in_place => Some(
+            "in place, Open MPI decides by the send count, which MPI lets callers leave at 0: then as \
+             for 0 bytes",
+        ),
+        _ => None,
+    }
 }
 
 /// The parameter without which Open MPI ignores the others, and tuning files.

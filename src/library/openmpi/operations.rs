@@ -272,9 +272,9 @@ impl Rules {
         self.algorithms.get(usize::try_from(id).ok()?.checked_sub(1)?)
     }
 
-    /// The number of the first algorithm that is `ours`.
+    /// The number of the first algorithm that is `ours` for any number of ranks.
     pub(in crate::library) fn number_of(&self, ours: &str) -> Option<u32> {
-        let same = |k: &Known| matches!(k.ours, Ours::Is(id) | Ours::Like(id, _) if id == ours);
+        let same = |k: &Known| matches!(k.ours, Ours::Is(id) if id == ours);
         self.algorithms.iter().position(same).and_then(|i| u32::try_from(i + 1).ok())
     }
 

@@ -108,7 +108,7 @@ impl<'r> Ideal<'r> {
     #[must_use]
     pub fn at(&self, size: Bytes) -> Priced {
         let choice = self.ruler.as_ref().and_then(|r| r.choose(size));
-        let stands_in = choice.is_some();
+        let stands_in = choice.is_some() && self.shape.ranks > 1;
         let by_rules = choice.and_then(|choice| self.chosen(&choice, size));
         by_rules.unwrap_or_else(|| Priced { stands_in, ..self.fastest(Volume::from(size)) })
     }

@@ -39,7 +39,7 @@ use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::base::stats::quantile;
 use crate::cost::bound::bound;
 use crate::machine::curve::{Curve, Reach};
-use crate::machine::fabric::Fabric;
+use crate::machine::fabric::{Fabric, TierKind};
 use crate::machine::placement::Placement;
 use crate::machine::profile::Calibration;
 use crate::machine::query::{Machine, NodesAre, Query};
@@ -159,8 +159,8 @@ pub struct Expecting<'r> {
     ideal: Ideal<'r>,
     /// Whether the user gave all parameters of the machine: then their price is the answer.
     is_given: bool,
-    /// Whether what is in a node is assumed.
-    on_hosts: bool,
+    /// The multiples of an ideal price between which 8 of 10 real times are.
+    around: (Ratio, Ratio),
     /// The fit of its links, and the α of the outermost.
     fit: Option<(Calibration, Seconds)>,
     /// The same on the machine before its parameters were changed.
@@ -246,7 +246,7 @@ impl<'r> Expecting<'r> {
             least_before: stock.as_ref().and(changed).map(|stock| least(query, stock)),
             ideal,
             is_given: machine.stock.is_none(),
-            on_hosts: matches!(query.nodes_are, Some(NodesAre::Hosts { .. })),
+            around: around(query),
             fit: machine.fit.clone().zip(machine.fabric.tiers.last().and_then(|t| t.link.alpha)),
             stock,
             limited: machine.protocol.is_some() && known,
@@ -594,6 +594,11 @@ impl<'r> Expecting<'r> {
         Expectation { basis: known.basis.max(Basis::Transferred), error: None, ..moved }
     }
 
+    /// Whether the band of what is expected is that of ideal prices.
+    pub(crate) fn is_around_ideal(&self) -> bool {
+        !(self.is_learned() || self.is_given) && self.fit.is_none()
+    }
+
     /// What runs over the machine's links, with the band of their fit, or else that of ideal prices.
     fn modelled(&self, size: Bytes) -> Expectation {
         let time = self.ideal.at(size).time;
@@ -601,8 +606,7 @@ impl<'r> Expecting<'r> {
             return Expectation::sure(time);
         }
         let fitted = self.fit.as_ref().and_then(|(fit, alpha)| fit.band(time, *alpha));
-        let ideal = if self.on_hosts { ON_HOSTS } else { IDEAL };
-        let (low, high) = fitted.unwrap_or((time * ideal.0, time * ideal.1));
+        let (low, high) = fitted.unwrap_or((time * self.around.0, time * self.around.1));
         Expectation { low, high, ..Expectation::sure(time) }
     }
 
@@ -666,6 +670,34 @@ pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 /// The same where what is in a node is assumed: two published logs of Open MPI on four nodes, with 36 and with
 /// 96 ranks on each (OCI, RoCE 100G; Azure, HDR), took 0.85 to 4.4 times the price.
 const ON_HOSTS: (Ratio, Ratio) = (Ratio(0.5), Ratio(5.0));
+
+/// What the memory of a host moves: two sockets with six channels of DDR4-2933 each (Intel Xeon Scalable,
+/// second generation, by its data sheet), of which many networks without a node in their profile are made.
+const HOST_MEMORY: Bandwidth = Bandwidth(281.6e9);
+
+/// What it moves for each byte of a message: copied into a shared segment and out of it, each time read,
+/// allocated in a cache and written ("Counting Bytes and FLOPS" on STREAM's pages).
+const MOVED: f64 = 2.0 * 3.0;
+
+/// How much more than its memory moves the ranks of one host ask for, if each copies at the rate of its port; 1
+/// if that is enough, or ranks do not share a memory. Rates of a few ranks do not show it; the band of several
+/// hosts does, since it was measured with many ranks on each.
+pub(crate) fn crowd(query: &Query) -> Ratio {
+    if query.placement.nodes() > 1 {
+        return Ratio(1.0);
+    }
+    let ranks = query.shape.ranks;
+    let tier = query.machine.fabric.tiers.first().filter(|t| t.kind == TierKind::Memory);
+    let port = tier.and_then(|tier| tier.link.bandwidth).map_or(0.0, |rate| rate.0);
+    Ratio((f64::from(ranks) * port * MOVED / HOST_MEMORY.0).max(1.0))
+}
+
+/// The multiples of an ideal price on the machine of `query`.
+fn around(query: &Query) -> (Ratio, Ratio) {
+    let on_hosts = matches!(query.nodes_are, Some(NodesAre::Hosts { .. }));
+    let (low, high) = if on_hosts { ON_HOSTS } else { IDEAL };
+    (low, Ratio(high.0.max(IDEAL.1.0 * crowd(query).0)))
+}
 
 /// A measurement shifts the expectations of other sizes by at most this many half widths of its band.
 const SEEN_TRUST: f64 = 1.5;

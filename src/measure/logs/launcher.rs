@@ -109,13 +109,22 @@ impl Launcher {
         let options = starter.map_or(&[][..], |s| &before[s + 1..]);
         let (processes, nodes) =
             starter.map_or((None, None), |s| started(&name(before[s]), options));
-        self.command = Some(Command {
+        let command = Command {
             program: name(words[at]),
             processes,
             nodes,
             scattered: options.iter().any(|option| scatters(option)),
             arguments: words[at + 1..].iter().map(|&w| w.to_owned()).collect(),
-        });
+        };
+        // IMB prints its own command again, without the launcher.
+        let is_again = |known: &Command| {
+            starter.is_none()
+                && known.program == command.program
+                && known.arguments.starts_with(&command.arguments)
+        };
+        if !self.command.as_ref().is_some_and(is_again) {
+            self.command = Some(command);
+        }
     }
 
     /// A job as Flux describes it after its output.
@@ -129,7 +138,20 @@ impl Launcher {
     }
 }
 
-const STARTERS: &[&str] = &["mpirun", "mpiexec", "mpiexec.hydra", "srun", "orterun", "prterun"];
+const STARTERS: &[&str] = &[
+    "mpirun",
+    "mpiexec",
+    "mpiexec.hydra",
+    "mpirun_rsh",
+    "srun",
+    "orterun",
+    "prterun",
+    "prun",
+    "flux",
+    "ibrun",
+    "aprun",
+    "jsrun",
+];
 
 /// Whether a line may contain a benchmark's name: one pass over its bytes, as most lines have none.
 fn may_name_program(text: &str) -> bool {
@@ -161,17 +183,32 @@ fn started(starter: &str, options: &[&str]) -> (Option<u32>, Option<u32>) {
         })
     };
     let value = |names: &[&str]| read(names, |text| text.parse().ok().filter(|&n| n > 0));
-    if starter == "srun" {
+    if matches!(starter, "srun" | "flux") {
         let nodes = value(&["-N", "--nodes"]);
-        let each = value(&["--ntasks-per-node"]);
+        let each = value(&["--ntasks-per-node", "--tasks-per-node"]);
         let all = value(&["-n", "--ntasks"]).or_else(|| nodes?.checked_mul(each?));
         return (all, nodes.or_else(|| full_nodes(all?, each?)));
     }
-    // Open MPI's `-N` is a number of processes, not of nodes.
+    if starter == "jsrun" {
+        // Resource sets, each with so many tasks, and so many of them on a host.
+        let (sets, tasks) = (value(&["-n", "--nrs"]), value(&["-a", "--tasks_per_rs"]));
+        let all = value(&["-p", "--np"]).or_else(|| sets?.checked_mul(tasks?));
+        let each = value(&["-r", "--rs_per_host"]);
+        return (all, sets.zip(each).and_then(|(sets, each)| full_nodes(sets, each)));
+    }
+    // `-N` of Open MPI and aprun is a number of processes, not of nodes.
     let each = value(&["-npernode", "--npernode", "-N", "-ppn", "--ppn", "-perhost"])
-        .or_else(|| read(&["--map-by", "-map-by"], ranks_per_node));
+        .or_else(|| read(&["--map-by", "-map-by"], ranks_per_node))
+        .or_else(|| read(&["-H", "-host", "--host", "-hosts"], slots));
     let all = value(&["-np", "--np", "-n"]);
     (all, all.zip(each).and_then(|(all, each)| full_nodes(all, each)))
+}
+
+/// `36` in `a:36,b:36` of Open MPI and Hydra.
+fn slots(hosts: &str) -> Option<u32> {
+    let mut each = hosts.split(',').map(|host| host.split_once(':')?.1.parse().ok());
+    let first = each.next()?.filter(|&n| n > 0)?;
+    each.all(|other| other == Some(first)).then_some(first)
 }
 
 /// `cyclic` and `plane=` of srun's `-m`, `node` of `--map-by`, `--rank-by`, Hydra's `-rr`.
@@ -246,6 +283,10 @@ mod tests {
             ("~> mpiexec -n 6 -ppn 6 /x/osu_allreduce -m 2048:2048 -i 10000", "osu_allreduce", 6),
             ("srun -N2 --ntasks-per-node=4 --mpi=pmi2 ./osu_alltoall", "osu_alltoall", 8),
             ("srun --ntasks=32 IMB-MPI1 Allreduce", "IMB-MPI1", 32),
+            ("mpirun_rsh --export-all -np 144 -hostfile h ./osu_allreduce", "osu_allreduce", 144),
+            ("ibrun -n 144 ./osu_allreduce", "osu_allreduce", 144),
+            ("flux run -N4 -n144 ./osu_allreduce", "osu_allreduce", 144),
+            ("jsrun -n 24 -a 6 -c 6 ./osu_allreduce", "osu_allreduce", 144),
         ] {
             assert_eq!(told(text), Some((program.to_owned(), Some(processes))), "{text}");
         }
@@ -277,9 +318,27 @@ mod tests {
             ("srun -N 2 -n 8", Some(2)),
             ("srun -n 8 --ntasks-per-node=4", Some(2)),
             ("srun -n 8", None),
+            ("flux run -N 4 -n 144", Some(4)),
+            ("flux run -n 144 --tasks-per-node=36", Some(4)),
+            ("aprun -n 144 -N 36", Some(4)),
+            ("jsrun --nrs 24 --tasks_per_rs 6 --rs_per_host 6", Some(4)),
+            ("prun -n 144 --map-by ppr:36:node", Some(4)),
+            ("mpirun -np 144 -H a:36,b:36,c:36,d:36", Some(4)),
+            ("mpirun -np 64 --host a:36,b:28", None),
+            ("mpirun -np 2 -H a,b", None),
         ] {
             assert_eq!(nodes(&format!("$ {options} ./osu_allreduce")), expected, "{options}");
         }
+        // IMB prints its own command; another program or other arguments are another run.
+        let again = |text: &str| {
+            let mut launcher = Launcher::default();
+            launcher.take("$ mpirun -n 144 -N 36 /x/IMB-MPI1 -npmin 144 allreduce > log", &mut []);
+            launcher.take(text, &mut []);
+            launcher.command.unwrap().nodes
+        };
+        assert_eq!(again("# /x/IMB-MPI1 -npmin 144 allreduce"), Some(4));
+        assert_eq!(again("# /x/IMB-MPI1 -npmin 2 allreduce"), None);
+        assert_eq!(again("./osu_allreduce"), None);
         let first = |options: &str, ranks| {
             let mut launcher = Launcher::default();
             launcher.take(&format!("$ {options} ./IMB-MPI1"), &mut []);

@@ -158,7 +158,7 @@ pub(super) enum Way {
 
 /// The healthy and the faulty machine.
 pub(super) struct Lab {
-    healthy: Bench,
+    pub healthy: Bench,
     broken: Bench,
     trouble: Trouble,
     lost: u32,
@@ -181,6 +181,13 @@ pub(super) struct Found {
     pub way: Option<Way>,
     /// The library's choice on the faulty machine, if it chooses again.
     pub chosen: Option<&'static str>,
+}
+
+impl Found {
+    /// The expected time, unchanged.
+    pub(super) fn as_expected(time: Seconds) -> Self {
+        Self { times: [time; 2], way: None, chosen: None }
+    }
 }
 
 /// The conditions of the simulation.
@@ -236,7 +243,7 @@ impl Lab {
         expected: Seconds,
     ) -> Result<Found> {
         if self.is_plain() || size.0 == 0 {
-            return Ok(Found { times: [expected; 2], way: None, chosen: None });
+            return Ok(Found::as_expected(expected));
         }
         let other = match self.chooses {
             // An algorithm that needs nothing missing is kept.

@@ -108,12 +108,10 @@ impl Devices {
     /// GPUs that several ranks use.
     fn shared(&self, draft: &mut Draft) {
         for (i, one) in self.listed.iter().enumerate() {
-            // The short form, [0x10], can be the same for GPUs behind one switch.
-            let same = |o: &&Device| {
-                let whole = one.bus.contains(':') || o.device == one.device;
-                o.host == one.host && o.bus == one.bus && whole
-            };
-            let known = !one.bus.is_empty() && !one.host.is_empty() && one.bus != "0x00";
+            // The short form, [0x10], is the same for GPUs behind one switch, and for those of other PCI
+            // domains; each rank may see its GPU as device 0.
+            let same = |o: &&Device| o.host == one.host && o.bus == one.bus;
+            let known = one.bus.contains(':') && !one.host.is_empty();
             if let Some(other) = self.listed[i + 1..].iter().find(same).filter(|_| known) {
                 draft.shares_gpus = true;
                 draft.warn(format!(
