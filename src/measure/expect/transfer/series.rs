@@ -56,8 +56,9 @@ pub(super) fn likeness(asked: &Asked, machine: &Features, series: &Series) -> f6
     let tier = if several == theirs { 1.0 } else { TIER };
     let both = several && theirs;
     let placed = here * tier * if both { near } else { 1.0 };
-    let slingshot = |net: Net| both && net == Net::Slingshot;
-    let same = machine.class == series.class && slingshot(machine.net) == slingshot(series.net);
+    let slingshot = |over_nodes: bool, net: Net| over_nodes && net == Net::Slingshot;
+    let same = machine.class == series.class
+        && slingshot(several, machine.net) == slingshot(theirs, series.net);
     let mut sum = COMMON * placed * if same { 1.0 } else { CLASS };
     if same {
         sum += BOARD * placed * generations(machine, series);
