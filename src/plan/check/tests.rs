@@ -203,9 +203,9 @@ fn logs_stand_as_their_verdict() {
         ("twelve_nodes_before.txt", nodes, Standing::Holds, [N, N], true),
         ("twelve_nodes_after.txt", nodes, Standing::Fails, [E, E], true),
         // A size above the band, and not beyond what healthy machines take.
-        ("all_reduce_2.8.txt", "profile = \"p4d.24xlarge\"", Standing::AtRisk, [W, E], true),
+        ("two_to_eight_gpus.csv", gpus, Standing::AtRisk, [W, E], true),
         // Beyond it, but at one size only: that is not what the verdict rests on.
-        ("two_to_eight_gpus.csv", gpus, Standing::AtRisk, [W, E], false),
+        ("all_reduce.txt", "profile = \"dgx-h100\"", Standing::AtRisk, [W, E], false),
     ] {
         let checked = judged(name, more);
         assert_eq!(checked.faults, [], "{name}");
