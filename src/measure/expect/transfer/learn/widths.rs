@@ -1,6 +1,6 @@
 //! The widths of bands: quantiles of a machine's errors by models without it.
 //!
-//! With k machines it is the quantile at 0.78·(1 + 0.3/k) of |ln(measured/expected)|: the sign of a few
+//! With k machines it is the quantile at 0.75·(1 + 0.3/k) of |ln(measured/expected)|: the sign of a few
 //! machines' errors does not generalise, and few machines show smaller errors than more would. A cell with
 //! few machines is combined with all cells of its size.
 
@@ -60,7 +60,7 @@ pub(super) struct Beyond {
 }
 
 /// The part of the errors that a band should contain, before it is widened for few machines.
-const PART: f64 = 0.78;
+const PART: f64 = 0.75;
 const FEW: f64 = 0.3;
 const MOST: f64 = 0.98;
 /// The weight of all cells of a size relative to a cell's own machines, as a number of machines.
