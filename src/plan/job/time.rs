@@ -59,7 +59,8 @@ const ADAM: f64 = 36.0;
 const BAND: f64 = 0.16;
 const BAND_EXPERTS: f64 = 0.28;
 /// That of experts on Blackwell, whose products were fitted on Hopper in 16 bits: it contains 46 of 57 steps of
-/// Megatron-Bridge's tables, none of which fitted it (docs/background/accuracy.md, steps of jobs).
+/// Megatron-Bridge's tables; some may be among those that fitted its rates (docs/background/accuracy.md, steps
+/// of jobs).
 const BAND_EXPERTS_BLACKWELL: f64 = 0.44;
 const BAND_UNSTATED: f64 = 0.04;
 const BAND_ANCHORED: f64 = 0.08;
