@@ -1,6 +1,7 @@
 //! What a shell script runs, as far as its text says: comments left out, variables replaced, branches
 //! followed whose conditions compare known values.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::arithmetic::arithmetic;
@@ -44,9 +45,35 @@ struct Branch {
     may: bool,
 }
 
+/// The values of variables, until so much text was replaced: a value that names itself twice doubles with
+/// every line.
+#[derive(Debug)]
+struct Known {
+    values: BTreeMap<String, String>,
+    left: Cell<usize>,
+}
+
+/// Bytes of values in all places of a script.
+const MOST_REPLACED: usize = 1 << 24;
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { values: BTreeMap::new(), left: Cell::new(MOST_REPLACED) }
+    }
+}
+
+impl Known {
+    /// A variable's value, if it is known and may still be inserted.
+    fn take(&self, name: &str) -> Option<&str> {
+        let value = self.values.get(name)?;
+        self.left.set(self.left.get().checked_sub(value.len())?);
+        Some(value)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Script {
-    variables: BTreeMap<String, String>,
+    variables: Known,
     /// Variables with several values in branches of which it is not known whether they run.
     torn: BTreeSet<String>,
     branches: Vec<Branch>,
@@ -112,19 +139,22 @@ impl Script {
         }
         let value = expanded(value.trim(), &self.variables);
         let value = value.trim_start_matches('(').trim_end_matches(')').trim_matches(['"', '\'']);
-        let before = self.variables.get(name);
+        let before = self.variables.values.get(name);
         let value = match before {
-            Some(before) if more => format!("{before} {value}"),
+            Some(_) if more => match self.variables.take(name) {
+                Some(before) => format!("{before} {value}"),
+                None => return,
+            },
             _ => value.to_owned(),
         };
         if !open {
             self.torn.remove(name);
         } else if before.is_some_and(|before| !value.starts_with(before.as_str())) {
-            self.variables.remove(name);
+            self.variables.values.remove(name);
             self.torn.insert(name.to_owned());
         }
         if !self.torn.contains(name) {
-            self.variables.insert(name.to_owned(), value);
+            self.variables.values.insert(name.to_owned(), value);
         }
     }
 }
@@ -209,7 +239,7 @@ fn parts(line: &str) -> Vec<&str> {
 }
 
 /// Replaces `$NAME`, `${NAME}`, `${NAME[@]}`, `${NAME:-absent}` and `$((a * b))` by their values.
-fn expanded(line: &str, known: &BTreeMap<String, String>) -> String {
+fn expanded(line: &str, known: &Known) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find('$') {
@@ -223,7 +253,7 @@ fn expanded(line: &str, known: &BTreeMap<String, String>) -> String {
                 _ => (inside.to_owned(), behind),
             };
             let inside = expanded(&inside, known);
-            match arithmetic(&inside, known) {
+            match arithmetic(&inside, &known.values) {
                 Some(value) => out.push_str(&value.to_string()),
                 None => {
                     // One word, so that it stays one argument.
@@ -248,7 +278,7 @@ fn expanded(line: &str, known: &BTreeMap<String, String>) -> String {
         };
         let (name, absent) = inner.split_once(":-").unwrap_or((inner, ""));
         let name = name.trim_end_matches("[@]").trim_end_matches("[*]");
-        match known.get(name) {
+        match known.take(name) {
             Some(value) => out.push_str(value),
             None if !absent.is_empty() => out.push_str(absent),
             None => {
@@ -264,7 +294,7 @@ fn expanded(line: &str, known: &BTreeMap<String, String>) -> String {
 
 /// Whether a condition holds: `[ $A = b ]`, `[[ "$A" == b && $N -gt 1 ]]`, `[ -z "$A" ]`; `None` if that
 /// is known only at run time.
-fn holds(condition: &str, known: &BTreeMap<String, String>) -> Option<bool> {
+fn holds(condition: &str, known: &Known) -> Option<bool> {
     let words = words(&expanded(condition, known));
     let joins = |word: &String| matches!(word.as_str(), "&&" | "||" | "-a" | "-o");
     let mut terms = words.split(joins).map(term);
@@ -403,6 +433,13 @@ mod tests {
         assert_eq!(texts(nested), ["A=1", "y", "z"]);
         // A sentence is no branch.
         assert_eq!(texts("if you like:\nrun --tp 2"), ["if you like:", "run --tp 2"]);
+    }
+
+    #[test]
+    fn a_value_that_doubles_with_every_line_stops_growing() {
+        let text = format!("A=0123456789\n{}x $A", "A=$A$A\nA+=$A\n".repeat(60));
+        let size: usize = texts(&text).iter().map(String::len).sum();
+        assert!(size < 4 * MOST_REPLACED, "{size}");
     }
 
     #[test]
