@@ -637,14 +637,15 @@ impl<'r> Expecting<'r> {
 
     /// How the time of the algorithm called `id` follows from that of what the library runs.
     fn shift(&self, id: &str, expected: &Expectation, size: Bytes) -> Shift {
-        let own = self.ideal.counted(size).filter(|time| time.0 > 0.0);
-        match own.zip(self.ideal.counted_only(id, size)) {
-            _ if expected.basis == Basis::Modelled => Shift::Prices,
-            Some((own, asked)) if self.as_it_is => Shift::Model(asked / own),
-            Some(_) => Shift::Prices,
-            None if self.ideal.is_ruled(size) => Shift::Prices,
-            None => Shift::Unknown,
+        if expected.basis == Basis::Modelled {
+            return Shift::Prices;
         }
+        if !self.ideal.is_ruled(size) {
+            return Shift::Unknown;
+        }
+        let own = self.ideal.counted(size).filter(|time| time.0 > 0.0 && self.as_it_is);
+        let both = own.zip(self.ideal.counted_only(id, size));
+        both.map_or(Shift::Prices, |(own, asked)| Shift::Model(asked / own))
     }
 }
 

@@ -11,10 +11,10 @@
 //!            8             2     float     sum      -1    11.49    0.00    0.00       0    11.49 …
 //! ```
 //!
-//! A time is the expected one times a ratio of two simulations of the chosen algorithm's
-//! schedule: on the faulty machine over the healthy one (`play`), and the wait for late ranks. Noise is drawn for each rank, once per
-//! run and once per iteration. The mean over the iterations is printed, as by nccl-tests. Equal seeds give
-//! equal bytes.
+//! A time is the expected one times a ratio of two simulations of the chosen algorithm's schedule, on the
+//! faulty machine over the healthy one (`play`), and the wait for late ranks. Noise is drawn for each rank,
+//! once per run and once per iteration. The mean over the iterations is printed, as by nccl-tests. Equal
+//! seeds give equal bytes.
 
 mod fault;
 mod json;
@@ -290,17 +290,17 @@ pub fn slowdown(
     };
     let healthy = Bench::new(registry, query, 0)?;
     let expecting = Expecting::new(registry, query)?;
-    let takes: Vec<Take> = sizes.iter().map(|&size| took(&healthy, &expecting, size)).collect();
     let lab = Lab::new(registry, (healthy, &broken), (Ratio(0.0), 1, 1), sizes.len())?;
     let mut lab = lab.within(SUSPECTED, sizes.len());
     let mut ratios = Vec::with_capacity(sizes.len());
-    for (i, (&size, take)) in sizes.iter().zip(&takes).enumerate() {
-        let protocol = tuner.as_ref().map_or(1.0, |t| t.factor(size).0);
+    for (i, &size) in sizes.iter().enumerate() {
+        let take = took(&lab.healthy, &expecting, size);
+        let protocol = tuner.as_ref().map_or(Ratio(1.0), |t| t.factor(size));
         // Whole elements: the requested size may be for another type.
         let whole = Bytes(size.0 - size.0 % dtype.bytes().0.max(1));
         let usual = expecting.time(whole);
-        let time = lab.look(i, whole, take, usual)?.times[0];
-        ratios.push(Ratio(if usual.0 > 0.0 { time.0 / usual.0 * protocol } else { protocol }));
+        let time = lab.look(i, whole, &take, usual * protocol)?.times[0];
+        ratios.push(if usual.0 > 0.0 { time / usual } else { protocol });
     }
     Ok(ratios)
 }

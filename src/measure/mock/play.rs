@@ -3,8 +3,8 @@
 //!
 //! The expected time is multiplied by the ratio of both, so a fault has its own shape over sizes: calls
 //! that only wait for latency do not notice a missing NIC. The time for which a call waits for a late rank
-//! is added, since it does not depend on how fast the links are. If there is no explicit schedule, or it is too
-//! long for repeated simulation, the closed form is priced twice instead, with every link of a kind as
+//! is added, since it does not depend on how fast the links are. If there is no explicit schedule, or it is
+//! too long for repeated simulation, the closed form is priced twice instead, with every link of a kind as
 //! slow as the slowest of them: rings and pipelines run at that pace.
 
 use std::collections::HashMap;
