@@ -26,8 +26,7 @@
 //! `docs/background/design.md` in the repository explains why it is built this way.
 
 #![deny(missing_docs)]
-// Shared memory needs a little unsafe code, in `transport/raw.rs`, and so do the GPU libraries, in
-// `gpu/driver.rs` and `gpu/nccl.rs`.
+// Shared memory and libraries that are loaded need a little unsafe code: SECURITY.md lists the files.
 #![deny(unsafe_code)]
 #![cfg_attr(not(feature = "exec"), forbid(unsafe_code))]
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -9,8 +9,8 @@ use crate::base::quantity::Bytes;
 use crate::model::algorithm::Registry;
 use crate::plan;
 use crate::plan::job::{
-    Draft, Estimate, Job, MEMORY_BAND, Memory, Part, Searched, Sent, Stated, Wires, anchored,
-    drafts, estimate, memory,
+    Draft, Estimate, Job, MEMORY_BAND, Memory, Part, SIMILAR, Searched, Sent, Stated, Wires,
+    anchored, drafts, estimate, memory,
 };
 use crate::plan::table::{Files, Machines};
 
@@ -365,9 +365,8 @@ fn slower(
     let slower = anchored(&like, &Wires::new(registry, &like.machine), measured)?;
     // A step of the same job determines the factor; with a similar job, a large deviation is not
     // due to the kernels.
-    const MOST: f64 = 1.5;
     let own = draft.job(machines, false)?;
-    Ok(if own.runs_as(&like) { slower } else { slower.clamp(1.0 / MOST, MOST) })
+    Ok(if own.runs_as(&like) { slower } else { slower.clamp(1.0 / SIMILAR, SIMILAR) })
 }
 
 fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f64>) -> JobView {

@@ -293,9 +293,10 @@ fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
         0.0 => String::new(),
         launch => format!("with the launch of {}, ", Seconds(launch)),
     };
+    let switched = if b.switch_adds { ", or one through the switch" } else { "" };
     let mut text = format!(
         "Through these ports no algorithm takes fewer than {} messages between ranks one after \
-         another{least}: {launch}{} at least.",
+         another{switched}{least}: {launch}{} at least.",
         b.messages,
         Seconds(b.time_s),
     );

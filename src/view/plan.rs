@@ -110,12 +110,14 @@ fn total(step: &StepView) -> String {
         parts.push(format!("pipeline bubble {}", Seconds(bubble)));
     }
     let hidden = 100.0 * (1.0 - step.exposed_s / step.messages_s.max(f64::MIN_POSITIVE));
-    let exposed = format!(
-        "exposed {} of {} of collectives ({hidden:.0} % hidden)",
-        Seconds(step.exposed_s),
-        Seconds(step.messages_s)
-    );
-    parts.push(exposed);
+    parts.push(match step.calls.is_empty() {
+        true => "no collectives".to_owned(),
+        false => format!(
+            "exposed {} of {} of collectives ({hidden:.0} % hidden)",
+            Seconds(step.exposed_s),
+            Seconds(step.messages_s)
+        ),
+    });
     let share = 100.0 * step.exposed_s / step.step_s.max(f64::MIN_POSITIVE);
     let end = match step.compute_s {
         Some(_) => format!("; {share:.0} % of the step is waiting for collectives"),

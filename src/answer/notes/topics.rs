@@ -167,9 +167,11 @@ pub static TOPICS: &[Topic] = &[
             ),
             Command("collcost convert 1GiB size allgather -n 16"),
             Text(
-                "NCCL's API counts elements per rank for these (sendcount, recvcount). Open MPI's \
-                 tuned rules count the block, MPICH's the total. OSU's all-gather and all-to-all \
-                 print one block. Convert before you compare two tools.",
+                "NCCL's API counts elements per rank for these (sendcount, recvcount). Rules of Open \
+                 MPI's tuned count the block of an all-gather, all-to-all or gather and the whole \
+                 vector of a reduce-scatter; MPICH's the block of an all-to-all and the total of an \
+                 all-gather or reduce-scatter. OSU's all-gather and all-to-all print one block. \
+                 Convert before you compare two tools.",
             ),
         ],
         next: &["collcost convert 1GiB size alltoall -n 16"],
@@ -390,8 +392,8 @@ pub static TOPICS: &[Topic] = &[
                  is in all of them (NVIDIA/nccl-tests 123): fit both.",
             ),
             Text(
-                "A time below launch + ⌈lg N⌉·α is not that of one call: CUDA graphs remove the \
-                 launch, and `-m` aggregates several operations into one (NVIDIA/nccl 1984, \
+                "A time below launch + ⌈lg N⌉·α (launch and one hop where a switch adds or copies) is \
+                 not that of one call: CUDA graphs remove the launch, and `-m` aggregates several operations into one (NVIDIA/nccl 1984, \
                  NVIDIA/nccl-tests 68). The least latency is the first line of the bound.",
             ),
         ],
@@ -404,7 +406,8 @@ pub static TOPICS: &[Topic] = &[
         pieces: &[
             Table(&[
                 &["collective", "messages at least", "busiest rank sends at least"],
-                &["all-reduce", "⌈lg N⌉", "2(N − 1)/N·M; M where a switch adds"],
+                &["all-reduce", "⌈lg N⌉", "2(N − 1)/N·M"],
+                &["the same where a switch adds", "1, through it", "M"],
                 &[
                     "all-gather, reduce-scatter, all-to-all, scatter, gather",
                     "⌈lg N⌉",

@@ -48,7 +48,7 @@ pub static WORDS: &[Word] = &[
         "accuracy --help",
     ),
     is(
-        &["held-out error", "held-out", "held out", "off", "|error|, median / p90"],
+        &["held-out error", "held-out", "held out", "off", "|error|", "median / p90"],
         "The error of predictions on measurements that were left out when they were made: \
          |predicted/measured − 1|, median and 90th percentile.",
         "accuracy --help",

@@ -499,7 +499,8 @@ impl Sub for Seconds {
 
 impl Sum for Seconds {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
-        Self(iter.map(|s| s.0).sum())
+        // Not f64's own sum, which is −0 of nothing.
+        iter.fold(Self(0.0), Add::add)
     }
 }
 

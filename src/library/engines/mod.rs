@@ -253,8 +253,11 @@ fn release(engine: &Engine, version: Option<&str>) -> Result<(&'static str, Rele
     for text in engine.releases {
         known.push((*text, text.parse::<Release>()?));
     }
-    let oldest = known[known.len() - 1];
-    let (text, release) = known.into_iter().find(|(_, r)| *r <= wanted).unwrap_or(oldest);
+    let (text, release) = known.into_iter().find(|(_, r)| *r <= wanted).ok_or_else(|| {
+        let oldest = engine.releases[engine.releases.len() - 1];
+        Error::unsupported(format!("the rules of {} {asked} are not known here", engine.id))
+            .help(format!("the oldest whose rules are known: {oldest}"))
+    })?;
     let exact = release == wanted;
     let note = || format!("{text} is used for {asked}, whose rules are not known here");
     Ok((text, release, if exact { Vec::new() } else { vec![note()] }))
@@ -417,12 +420,16 @@ mod tests {
 
     #[test]
     fn a_release_between_is_answered_by_the_one_before() {
-        let asked = |name| release(named(name).unwrap().0, named(name).unwrap().1).unwrap();
+        let answer = |name| release(named(name).unwrap().0, named(name).unwrap().1);
+        let asked = |name| answer(name).unwrap();
         assert_eq!(asked("vllm").0, "0.33.0");
         assert_eq!(asked("vllm@0.29.1").0, "0.27.0");
         assert_eq!(asked("sglang@0.5.10.post1").0, "0.5.10");
         assert_eq!(asked("trtllm@1.3.0rc20").0, "1.3.0");
-        assert_eq!(asked("vllm@0.6.0").0, "0.14.0");
+        // Kernels of NCCL that came with 2.27 are none of 2.26.
+        for older in ["vllm@0.6.0", "nccl-symm@2.26.2"] {
+            assert!(answer(older).unwrap_err().to_string().contains("not known here"), "{older}");
+        }
         assert!(asked("vllm@0.27.0").2.is_empty() && !asked("vllm@0.29.1").2.is_empty());
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn is(text: &str) -> bool {
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let json: Value = serde_json::from_str(text)
         .map_err(|e| Error::input(format!("this is not JSON: {e}")).at(file.to_owned()))?;
-    let mut draft = Draft::default();
+    let mut draft = Draft { starts: true, ..Draft::default() };
     let counts = [
         ("global_batch", "train_batch_size"),
         ("micro_batch", "train_micro_batch_size_per_gpu"),

@@ -83,6 +83,8 @@ pub(crate) struct Draft {
     pub asked: Vec<String>,
     /// A measured step that fixes the rate of kernels.
     pub anchor: Option<Box<Draft>>,
+    /// It is what starts a run, which today's release runs; a job in figures may be of its GPU's years.
+    pub starts: bool,
 }
 
 impl Draft {
@@ -160,6 +162,7 @@ impl Draft {
             self.name.clone_from(&base.name);
         }
         self.anchor = self.anchor.or_else(|| base.anchor.clone());
+        self.starts |= base.starts;
         self
     }
 
@@ -280,15 +283,17 @@ impl Draft {
         let recompute = self.read("recompute")?.unwrap_or(Recompute::Unstated);
         let schedule =
             self.read::<Schedule>("schedule")?.unwrap_or(Schedule::OneForwardOneBackward);
+        let early = device.is_early() && !self.starts && !sharding.framework.is_torch();
         let unfused = match self.get("attention") {
             Some("flash" | "fused") => false,
             Some("unfused") => true,
             _ => {
-                let early = device.is_early() && !sharding.framework.is_torch();
-                if early {
-                    inferred.push(format!("attention unfused, as in Megatron on {}", device.name));
+                // Transformer Engine's fused kernels begin with Ampere.
+                let volta = device.name.starts_with("V100") && !sharding.framework.is_torch();
+                if early || volta {
+                    inferred.push(format!("attention unfused, as on {} before 2023", device.name));
                 }
-                early
+                early || volta
             }
         };
         let node_limit = self.count("node_limit")?;
@@ -321,6 +326,7 @@ impl Draft {
             node_limit,
             compiled: self.flag("compiled")?,
             unfused_attention: unfused,
+            early,
             device,
             machine,
             stated,

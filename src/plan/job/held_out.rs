@@ -81,8 +81,7 @@ impl Run {
 
     /// How much slower its kernels were than rates of `values`, within the limits for an anchor.
     fn slower(&self, rates: &[Rate], values: &[f64]) -> f64 {
-        const MOST: f64 = 1.5;
-        let (mut low, mut high) = (1.0 / MOST, MOST);
+        let (mut low, mut high) = (1.0 / SIMILAR, SIMILAR);
         for _ in 0..30 {
             let mid = f64::sqrt(low * high);
             let ends =

@@ -18,7 +18,8 @@ pub(super) fn is(text: &str) -> bool {
 /// None from this reader itself.
 pub(super) fn read(text: &str) -> Result<Draft> {
     let args = Arguments::of(text);
-    let mut draft = Draft { inferred: args.open().collect(), ..Draft::default() };
+    let mut draft =
+        Draft { inferred: args.open().collect(), starts: !old(&args), ..Draft::default() };
     model(&args, &mut draft);
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
     let pp = args.number(&["pipeline-model-parallel-size"]).unwrap_or(1);
@@ -71,12 +72,26 @@ pub(super) fn read(text: &str) -> Result<Draft> {
     if args.has("cross-entropy-loss-fusion") {
         draft.put("fused_loss", "true")?;
     }
-    let flash =
-        args.has("use-flash-attn") || args.any(&["transformer-impl"]) == Some("transformer_engine");
-    if flash {
-        draft.put("attention", "flash")?;
-    }
+    attention(&args, &mut draft)?;
     Ok(draft)
+}
+
+/// Whether it is of before 2022, with the name that recomputation had then.
+fn old(args: &Arguments) -> bool {
+    args.has("checkpoint-activations")
+}
+
+/// `auto`, the default, leaves it to Transformer Engine.
+fn attention(args: &Arguments, draft: &mut Draft) -> Result<()> {
+    let local = args.any(&["transformer-impl"]) == Some("local");
+    let how = match args.any(&["attention-backend"]) {
+        Some("unfused" | "local") => "unfused",
+        Some(_) => "flash",
+        None if args.has("use-flash-attn") => "flash",
+        None if local || old(args) => "unfused",
+        None => return Ok(()),
+    };
+    draft.put("attention", how)
 }
 
 /// Widths that count if they are given.

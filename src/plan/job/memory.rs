@@ -58,11 +58,7 @@ impl Memory {
     /// Whether it fits into `capacity` bytes; it does not only if even the low end of the band does
     /// not fit.
     pub fn fits(&self, job: &Job) -> bool {
-        let needed = if job.device.is_early() && !job.sharding.framework.is_torch() {
-            self.stated(Stated::Driver)
-        } else {
-            self.allocated()
-        };
+        let needed = if job.early { self.stated(Stated::Driver) } else { self.allocated() };
         needed * (1.0 - BAND) <= job.device.memory_gb * 1e9
     }
 }
@@ -228,7 +224,7 @@ fn gathered(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
 
 /// States of `params` that a rank keeps in full, except those sharded over `n` replicas.
 fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
-    let early = job.device.is_early();
+    let early = job.early;
     let wide = job.sharding.gradient > 2.0;
     let master = if wide || !early { 12.0 } else { 16.0 };
     match job.sharding.shard {

@@ -53,7 +53,7 @@ pub(crate) use row::Row;
 pub(crate) use search::{Found, Pins, Searched, search};
 pub(crate) use sent::Sent;
 pub(crate) use serve::{Phase, Serve, Served};
-pub(crate) use time::{Estimate, Part, anchored, estimate};
+pub(crate) use time::{Estimate, Part, SIMILAR, anchored, estimate};
 pub(crate) use wires::Wires;
 pub(crate) use words::{
     Dispatcher, Framework, Overlap, Precision, Recompute, Reshard, Schedule, Sharding, Stated,
@@ -121,6 +121,8 @@ pub(crate) struct Job {
     pub compiled: bool,
     /// Whether scores of attention are written to memory.
     pub unfused_attention: bool,
+    /// Whether it runs with software of before 2023.
+    pub early: bool,
     pub device: Device,
     pub machine: MachineEntry,
     /// Which measure of memory is computed.

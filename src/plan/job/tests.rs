@@ -648,6 +648,36 @@ fn an_anchor_meets_its_own_measurement() {
     let held = estimate(&job, &wires, Some(slower)).unwrap();
     assert!((held.step / plain.step - 1.2).abs() < 1e-6 && slower > 1.2);
     assert!(held.high / held.low < plain.high / plain.low);
+    for times in [0.2, 5.0] {
+        let error = anchored(&job, &wires, times * plain.step).unwrap_err();
+        assert!(error.to_string().contains("no rate of kernels"), "{error}");
+    }
+}
+
+/// A script runs with today's Megatron, whose attention is fused from Ampere on; a run in figures with that of
+/// its year.
+#[test]
+fn a_script_on_a100_runs_fused() {
+    let of = |more: &str, machine| {
+        let text = MEGATRON.replace("--swiglu", &format!("--swiglu {more}"));
+        let job = job("train.sh", text.leak(), &[("machine", machine)]);
+        (job.unfused_attention, memory(&job).gradients / memory(&job).parameters)
+    };
+    let newer = of("", "dgx-h100");
+    for (more, machine, unfused) in [
+        ("", "dgx-a100", false),
+        ("--attention-backend auto", "dgx-a100", false),
+        ("--attention-backend unfused", "dgx-a100", true),
+        ("--transformer-impl local", "dgx-a100", true),
+        ("--transformer-impl local --use-flash-attn", "dgx-a100", false),
+        ("", "dgx-1v", true),
+        ("--attention-backend unfused", "dgx-h100", true),
+    ] {
+        assert_eq!(of(more, machine), (unfused, newer.1), "{more} {machine}");
+    }
+    assert_ne!(of("--checkpoint-activations", "dgx-a100"), of("", "dgx-a100"));
+    let zero = r#"{"zero_optimization": {"stage": 2}, "train_batch_size": 64}"#;
+    assert!(draft("zero.json", zero).starts);
 }
 
 /// A budget names a job's configuration, and judges its time or its memory.

@@ -9,6 +9,7 @@ use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
 };
 use crate::base::error::{Error, Result};
+use crate::base::quantity::Seconds;
 use crate::plan::{Group, Shard};
 
 /// A part of the step, in seconds.
@@ -365,12 +366,29 @@ fn half(job: &Job, anchored: bool) -> f64 {
     if job.recompute == Recompute::Unstated { known + BAND_UNSTATED } else { known }
 }
 
+/// The most by which a step of a similar job moves the rate of kernels, either way: larger differences have
+/// other causes.
+pub(crate) const SIMILAR: f64 = 1.5;
+
 /// How much longer kernels take than the table of GPUs says, from a measured step of `job`.
 ///
 /// # Errors
-/// As [`estimate`].
+/// As [`estimate`]; a step that kernels of a quarter or of four times the rate do not explain.
 pub(crate) fn anchored(job: &Job, wires: &Wires<'_>, measured: f64) -> Result<f64> {
     let (mut low, mut high) = (0.25_f64, 4.0_f64);
+    let mut ends = [0.0; 2];
+    for (end, slower) in ends.iter_mut().zip([low, high]) {
+        *end = sum(&step(job, wires, slower)?.0);
+    }
+    if measured < ends[0] || ends[1] < measured {
+        let what = format!("no rate of kernels explains a step of {}", Seconds(measured));
+        return Err(Error::input(what).at("anchor").help(format!(
+            "four times faster or slower, it takes {} to {}: is step_s in seconds, and are the keys those of \
+             the run?",
+            Seconds(ends[0]),
+            Seconds(ends[1])
+        )));
+    }
     for _ in 0..40 {
         let mid = (low * high).sqrt();
         if sum(&step(job, wires, mid)?.0) < measured { low = mid } else { high = mid }
