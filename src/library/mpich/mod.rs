@@ -13,6 +13,7 @@
 
 mod ch4;
 mod mpir;
+mod names;
 pub mod rules;
 
 use std::borrow::Cow;
@@ -25,7 +26,10 @@ use crate::base::quantity::Bytes;
 use crate::library::mpich::rules::{Tree, Version, builtin};
 use crate::model::algorithm::{Library, Reason};
 use ch4::{composition, in_shared_memory};
-use mpir::{Mpir, edges, file_name, no_halves, picked};
+use mpir::{Mpir, edges, no_halves, picked};
+
+pub use names::name;
+pub(crate) use names::{NAMES, Named};
 
 /// MPICH 4.
 pub(super) const V4: Entry = Entry {
@@ -58,8 +62,7 @@ pub fn parameter(operation: Operation) -> String {
 }
 
 fn named(operation: Operation, what: &str) -> String {
-    let name = file_name(operation.collective, operation.flavour).to_ascii_uppercase();
-    format!("MPIR_CVAR_{name}_{what}")
+    format!("MPIR_CVAR_{}_{what}", name(operation).to_ascii_uppercase())
 }
 
 /// The compositions of the device over the rules of a file.
@@ -207,38 +210,25 @@ impl Policy for Mpich {
         if call.ranks < 2 {
             return Err(Reason::new("one rank sends nothing"));
         }
-        let halves = matches!(algorithm, "rabenseifner" | "reduce-scatter-gather");
-        if let (true, Some(why)) = (halves, no_halves(call)) {
-            return Err(Reason::from(why));
-        }
         let tiered = call.nodes > 1 && call.per_node() > 1;
         if (call.collective, algorithm, tiered) == (C::AllReduce, "leader-doubling", true) {
             let name = variable(C::AllReduce, "INTRA_ALGORITHM", "recursive_doubling");
             return Ok(format!("{} {name}", variable(C::AllReduce, "COMPOSITION", 1)));
         }
-        let name = match (call.collective, algorithm) {
-            (C::AllReduce, "rabenseifner") => "reduce_scatter_allgather",
-            (C::Reduce, "reduce-scatter-gather") => "reduce_scatter_gather",
-            (C::Broadcast, "scatter-allgather") => "scatter_recursive_doubling_allgather",
-            (C::Broadcast, "scatter-ring") => "scatter_ring_allgather",
-            (C::AllReduce | C::AllGather, "recursive-doubling") => "recursive_doubling",
+        let known = NAMES.iter().find(|k| (k.collective, k.ours) == (call.collective, algorithm));
+        let known = known.ok_or_else(|| {
+            Reason::new("the library has no name for this algorithm over all ranks")
+        })?;
+        if let (true, Some(why)) = (known.halves, no_halves(call)) {
+            return Err(Reason::from(why));
+        }
+        let name = match (call.collective, known.name) {
             // `noinplace` in src/mpi/coll/coll_algorithms.txt.
             (C::AllToAll, "pairwise") if call.in_place => "pairwise_sendrecv_replace",
-            (C::AllToAll, "bruck" | "direct") if call.in_place => {
+            (C::AllToAll, _) if call.in_place => {
                 return Err(Reason::new("MPICH has it only for calls that are not in place"));
             }
-            (C::AllGather | C::AllToAll, "bruck") => "brucks",
-            (C::AllGather, "ring") => "ring",
-            (C::ReduceScatter, "recursive-halving") => "recursive_halving",
-            (C::ReduceScatter, "ring") => "pairwise",
-            (C::AllToAll, "direct") => "scattered",
-            (C::AllToAll, "pairwise") => "pairwise",
-            (C::Broadcast | C::Reduce, "in-order-binomial") => "binomial",
-            _ => {
-                return Err(Reason::new(
-                    "the library has no name for this algorithm over all ranks",
-                ));
-            }
+            (_, name) => name,
         };
         // The composition that runs one algorithm over all ranks.
         let flat = match call.collective {

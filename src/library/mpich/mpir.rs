@@ -9,12 +9,13 @@
 use std::borrow::Cow;
 
 use super::ch4::{LONG, SHORT, SHORT_REDUCE, composition};
+use super::names::{name, ours};
 use super::ranks_at;
 use crate::base::collective::Collective as C;
 use crate::base::error::Result;
 use crate::base::quantity::Bytes;
 use crate::library::mpich::rules::{self as rules, Limit, Node, Passed, Test, Tree};
-use crate::library::{Call, Flavour, Where};
+use crate::library::{Call, Flavour, Operation, Where};
 
 /// An algorithm of the MPIR layer, and the tests that led to it.
 pub(super) struct Mpir {
@@ -25,18 +26,6 @@ pub(super) struct Mpir {
     pub note: Option<&'static str>,
     /// The algorithm in the first calls of a communicator.
     pub early: Option<Cow<'static, str>>,
-}
-
-/// The names of MPICH's collectives in its files, as far as calls can have them.
-pub(super) fn file_name(collective: C, flavour: Flavour) -> &'static str {
-    match (collective, flavour) {
-        (C::Broadcast, _) => "bcast",
-        (C::AllGather, Flavour::Vector) => "allgatherv",
-        (C::AllToAll, Flavour::Vector) => "alltoallv",
-        (C::ReduceScatter, Flavour::Block) => "reduce_scatter_block",
-        (C::ReduceScatter, _) => "reduce_scatter",
-        (other, _) => other.id(),
-    }
 }
 
 /// A call of a part as the tests of a file see it.
@@ -65,7 +54,7 @@ fn seen(collective: C, place: Where, ranks: u32, call: &Call) -> rules::Call {
 /// The entry of a tree for a part of a call.
 fn entry(collective: C, call: &Call) -> &'static str {
     let flavour = if collective == call.collective { call.flavour } else { Flavour::Plain };
-    file_name(collective, flavour)
+    name(Operation { collective, flavour })
 }
 
 /// What the tree picks for a part; `file` if it is a file's.
@@ -90,12 +79,9 @@ pub(super) fn picked(
             if words.is_empty() { "any call".to_owned() } else { words.join(", ") }
         }
     };
-    let (ours, note) = match known(collective, short) {
-        Some((ours, note)) => (Ok(ours), note),
-        None => (Err("no closed form here describes this algorithm"), None),
-    };
+    let ours = ours(collective, short).ok_or("no closed form here describes this algorithm");
     let slips = path.iter().any(|passed| !passed.test.holds(&seen));
-    let note = note.or(slips.then_some(SLIP));
+    let note = caveat(collective, short).or(slips.then_some(SLIP));
     Ok(Mpir { name: Cow::Owned(short.to_owned()), ours, rule, note, early: None })
 }
 
@@ -149,35 +135,17 @@ fn words(passed: &Passed, call: &rules::Call) -> Option<String> {
     })
 }
 
-/// This crate's algorithm for a name of the library, and what to know about its price.
-fn known(collective: C, name: &str) -> Option<(&'static str, Option<&'static str>)> {
-    let ours = match (collective, name) {
-        (C::Broadcast | C::Reduce, "binomial") => "in-order-binomial",
-        (C::Gather | C::Scatter, "binomial") => "binomial",
-        (C::Broadcast, "scatter_recursive_doubling_allgather") => "scatter-allgather",
-        (C::Broadcast, "scatter_ring_allgather") => "scatter-ring",
-        (C::AllReduce, "reduce_scatter_allgather") => "rabenseifner",
-        (C::AllReduce | C::AllGather, "recursive_doubling") => "recursive-doubling",
-        (C::AllReduce | C::AllGather, "ring") => "ring",
-        (C::Reduce, "reduce_scatter_gather") => "reduce-scatter-gather",
-        (C::AllGather | C::AllToAll, "brucks") => "bruck",
-        (C::ReduceScatter, "recursive_halving") => "recursive-halving",
-        (C::ReduceScatter, "pairwise") => "ring",
-        (C::AllToAll, "scattered") => "direct",
-        (C::AllToAll, "pairwise" | "pairwise_sendrecv_replace") => "pairwise",
-        (C::Barrier, "dissemination" | "k_dissemination") => "dissemination",
-        _ => return None,
-    };
-    let note = match name {
-        "pairwise" if collective == C::ReduceScatter => {
+/// What to know about the price of an algorithm.
+fn caveat(collective: C, name: &str) -> Option<&'static str> {
+    match (collective, name) {
+        (C::ReduceScatter, "pairwise") => {
             Some("pairwise sends N − 1 blocks, each to another rank: priced as the ring")
         }
-        "pairwise_sendrecv_replace" => {
+        (_, "pairwise_sendrecv_replace") => {
             Some("in place, the pairs exchange one after another: priced as pairwise")
         }
         _ => None,
-    };
-    Some((ours, note))
+    }
 }
 
 /// Every M at which a test of the tree may change its answer, for each communicator.
