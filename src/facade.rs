@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::cost::simulate::{Outcome, Setup};
 use crate::library::{Call, Choice, policy};
-use crate::machine::parameters::{Parameter, Parameters, count};
+use crate::machine::parameters::{Parameter, Parameters, counted};
 use crate::machine::profile::Profile;
 use crate::machine::query::Query;
 use crate::measure::expect::{Expect, Expecting, site};
@@ -88,8 +88,7 @@ impl Question {
     }
 
     fn counted(&mut self, what: &str, number: u32) -> Option<NonZeroU32> {
-        let counted = count(what, &number.to_string());
-        counted.map_err(|error| self.refused.get_or_insert(error)).ok()
+        counted(what, number).map_err(|error| self.refused.get_or_insert(error)).ok()
     }
 
     /// With any parameter, by its key in `collcost.toml`: `with("alpha_inter", "2.4us")`.

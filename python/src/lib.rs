@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use collcost_core::base::error::Error as Fault;
 use collcost_core::base::quantity::Bytes;
-use collcost_core::machine::parameters::count;
+use collcost_core::machine::parameters::counted;
 use collcost_core::machine::profile::Date;
 use collcost_core::machine::query::{Given, Layout, Machine, Query};
 use collcost_core::model::algorithm::Registry;
@@ -61,7 +61,7 @@ fn price(
         };
         let named = on.map(|name| Disk.profile(name)).transpose()?.map(|p| (p, "on"));
         let machine = Machine::new(named, &given, collective)?;
-        let some = |what, n: Option<u32>| n.map(|n| count(what, &n.to_string())).transpose();
+        let some = |what, n: Option<u32>| n.map(|n| counted(what, n)).transpose();
         let layout = Layout {
             ranks: some("ranks", Some(n))?,
             nodes: some("nodes", nodes)?,

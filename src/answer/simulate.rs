@@ -164,54 +164,13 @@ pub struct PathView {
     pub hops: Vec<HopView>,
 }
 
-/// What a message waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum WaitedFor {
-    /// Nothing: it starts when the whole starts.
-    Nothing,
-    /// A rank that started late.
-    Start,
-    /// The data that it carries.
-    Data,
-    /// A port of its sender.
-    SendPort,
-    /// A port of its receiver.
-    ReceivePort,
-    /// The directed link between its two ends.
-    Link,
-    /// A NIC that ranks share.
-    Nic,
-    /// Earlier rounds of its own ranks.
-    Rounds,
-    /// The barrier after the previous round.
-    Barrier,
-}
-
-impl From<Wait> for WaitedFor {
-    fn from(wait: Wait) -> Self {
-        match wait {
-            Wait::Nothing => Self::Nothing,
-            Wait::Start(_) => Self::Start,
-            Wait::Data => Self::Data,
-            Wait::SendPort => Self::SendPort,
-            Wait::ReceivePort => Self::ReceivePort,
-            Wait::Link => Self::Link,
-            Wait::Nic => Self::Nic,
-            Wait::Rounds => Self::Rounds,
-            Wait::Barrier => Self::Barrier,
-        }
-    }
-}
-
 /// How often messages waited for something.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitView {
     /// `data`, `send-port`, `receive-port`, `link`, `nic`, `rounds` (of its own ranks), `barrier`
     /// or `start` (of a rank).
-    pub waited_for: WaitedFor,
+    pub waited_for: Wait,
     /// The number of messages.
     pub messages: u64,
 }
@@ -237,7 +196,7 @@ pub struct HopView {
     /// When it ended, or, through a switch, was forwarded.
     pub end_s: f64,
     /// What it waited for; `nothing` at the start of the whole.
-    pub waited_for: WaitedFor,
+    pub waited_for: Wait,
 }
 
 /// The share of the time in which the ports of one tier are busy, over all ranks.
@@ -595,14 +554,13 @@ fn path(path: &Path, fabric: &Fabric) -> PathView {
         tier: hop.tier.map(|tier| fabric.tiers[tier].name.clone()),
         start_s: hop.start.0,
         end_s: hop.end.0,
-        waited_for: WaitedFor::from(hop.waited),
+        waited_for: hop.waited,
     };
     let mut waits: Vec<WaitView> = Vec::new();
     for hop in path.hops.iter().filter(|hop| hop.waited != Wait::Nothing) {
-        let waited_for = WaitedFor::from(hop.waited);
-        match waits.iter_mut().find(|wait| wait.waited_for == waited_for) {
+        match waits.iter_mut().find(|wait| wait.waited_for == hop.waited) {
             Some(wait) => wait.messages += 1,
-            None => waits.push(WaitView { waited_for, messages: 1 }),
+            None => waits.push(WaitView { waited_for: hop.waited, messages: 1 }),
         }
     }
     waits.sort_by_key(|wait| std::cmp::Reverse(wait.messages));

@@ -27,7 +27,6 @@ pub use call::{Call, Flavour, Operation, Site};
 pub use choice::{Choice, FellBack, Part, Pipeline, Runs, Where};
 pub use file_policy::of_file;
 pub use intervals::{Interval, intervals};
-pub(crate) use mpich::leaf as mpich_leaf;
 pub use nccl::policy::Nccl;
 pub(crate) use openmpi::numbered;
 pub(crate) use priced::priced_by;

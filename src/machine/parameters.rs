@@ -531,20 +531,39 @@ const MOST: u32 = 1 << 24;
 /// # Errors
 /// Any other text, with the numbers that would be accepted.
 pub fn count(what: &str, text: &str) -> Result<NonZeroU32> {
-    let most = if matches!(what, "ranks" | "nodes") { MOST } else { u32::MAX };
-    let refuse = |why: &str| {
-        Err(Error::input(format!("`{text}` {what}: {why}"))
-            .help(format!("write a whole number from 1 to {most}")))
-    };
     match text.trim().replace('_', "").parse::<i128>() {
-        Ok(0) => refuse("there must be at least one"),
-        Ok(n) if n < 0 => refuse("it cannot be negative"),
-        Ok(n) => match u32::try_from(n).ok().filter(|&n| n <= most).and_then(NonZeroU32::new) {
-            Some(n) => Ok(n),
-            None => refuse("that is more than any machine has"),
-        },
-        Err(_) => refuse("that is not a whole number"),
+        Ok(number) => counted(what, number),
+        Err(_) => Err(no_count(what, text, "that is not a whole number")),
     }
+}
+
+/// The same of a number.
+///
+/// # Errors
+/// 0, a negative number, or more than any machine has.
+pub fn counted(what: &str, number: impl Into<i128>) -> Result<NonZeroU32> {
+    let number = number.into();
+    match u32::try_from(number).ok().filter(|&n| n <= most(what)).and_then(NonZeroU32::new) {
+        Some(n) => Ok(n),
+        None => Err(no_count(
+            what,
+            &number.to_string(),
+            match number {
+                0 => "there must be at least one",
+                ..0 => "it cannot be negative",
+                _ => "that is more than any machine has",
+            },
+        )),
+    }
+}
+
+fn most(what: &str) -> u32 {
+    if matches!(what, "ranks" | "nodes") { MOST } else { u32::MAX }
+}
+
+fn no_count(what: &str, given: &str, why: &str) -> Error {
+    Error::input(format!("`{given}` {what}: {why}"))
+        .help(format!("write a whole number from 1 to {}", most(what)))
 }
 
 /// A finite number above 0.

@@ -26,6 +26,10 @@ pub struct Figure<T> {
     pub source: &'static str,
 }
 
+const fn exactly<T: Copy>(name: &'static str, value: T, source: &'static str) -> Figure<T> {
+    Figure { name, low: value, high: value, source }
+}
+
 /// α_sw: one hop through a switch that adds or multicasts.
 pub const SWITCH_HOPS: &[Figure<Seconds>] = &[
     Figure {
@@ -34,12 +38,11 @@ pub const SWITCH_HOPS: &[Figure<Seconds>] = &[
         high: Seconds(200e-9),
         source: "spiceMonkey/collective-comm 01 §3.3: cut-through of NVSwitch Gen3 and Gen4",
     },
-    Figure {
-        name: "tomahawk-ultra",
-        low: Seconds(250e-9),
-        high: Seconds(250e-9),
-        source: "spiceMonkey/collective-comm 01 §3.3: Broadcom Tomahawk Ultra",
-    },
+    exactly(
+        "tomahawk-ultra",
+        Seconds(250e-9),
+        "spiceMonkey/collective-comm 01 §3.3: Broadcom Tomahawk Ultra",
+    ),
     Figure {
         name: "sharp",
         low: Seconds(1.19e-6),
@@ -51,36 +54,27 @@ pub const SWITCH_HOPS: &[Figure<Seconds>] = &[
 
 /// The rate of one port, as published.
 pub const RATES: &[Figure<Bandwidth>] = &[
-    Figure {
-        name: "nvlink4",
-        low: Bandwidth(450e9),
-        high: Bandwidth(450e9),
-        source: "NVIDIA H100 data sheet: 900 GB/s in both directions together",
-    },
-    Figure {
-        name: "nvlink4-both-ways",
-        low: Bandwidth(900e9),
-        high: Bandwidth(900e9),
-        source: "NVIDIA H100 data sheet: 900 GB/s NVLink, both directions of all links together",
-    },
-    Figure {
-        name: "nvlink5",
-        low: Bandwidth(900e9),
-        high: Bandwidth(900e9),
-        source: "spiceMonkey/collective-comm 02 §2: 1800 GB/s in both directions together",
-    },
-    Figure {
-        name: "ndr",
-        low: Bandwidth(50e9),
-        high: Bandwidth(50e9),
-        source: "NVIDIA ConnectX-7 data sheet: one InfiniBand NDR port, 400 Gb/s",
-    },
-    Figure {
-        name: "xdr",
-        low: Bandwidth(100e9),
-        high: Bandwidth(100e9),
-        source: "spiceMonkey/collective-comm 03 §1.2: ConnectX-8, 800 Gb/s",
-    },
+    exactly(
+        "nvlink4",
+        Bandwidth(450e9),
+        "NVIDIA H100 data sheet: 900 GB/s in both directions together",
+    ),
+    exactly(
+        "nvlink4-both-ways",
+        Bandwidth(900e9),
+        "NVIDIA H100 data sheet: 900 GB/s NVLink, both directions of all links together",
+    ),
+    exactly(
+        "nvlink5",
+        Bandwidth(900e9),
+        "spiceMonkey/collective-comm 02 §2: 1800 GB/s in both directions together",
+    ),
+    exactly(
+        "ndr",
+        Bandwidth(50e9),
+        "NVIDIA ConnectX-7 data sheet: one InfiniBand NDR port, 400 Gb/s",
+    ),
+    exactly("xdr", Bandwidth(100e9), "spiceMonkey/collective-comm 03 §1.2: ConnectX-8, 800 Gb/s"),
 ];
 
 /// Partners that a rank can talk to at once, by fabric.
@@ -150,10 +144,7 @@ pub const CONTENTION: &[Contention] = &[
 /// # Errors
 /// An unknown name, with the nearest known one.
 pub fn find<T>(figures: &'static [Figure<T>], name: &str) -> Result<&'static Figure<T>> {
-    figures
-        .iter()
-        .find(|f| f.name == name)
-        .ok_or_else(|| unknown(name, &figures.iter().map(|f| f.name).collect::<Vec<_>>()))
+    named(figures, |figure| figure.name, name)
 }
 
 /// The contention profile called `name`.
@@ -161,18 +152,16 @@ pub fn find<T>(figures: &'static [Figure<T>], name: &str) -> Result<&'static Fig
 /// # Errors
 /// An unknown name, with the nearest known one.
 pub fn contention(name: &str) -> Result<&'static Contention> {
-    CONTENTION
-        .iter()
-        .find(|c| c.name == name)
-        .ok_or_else(|| unknown(name, &CONTENTION.iter().map(|c| c.name).collect::<Vec<_>>()))
+    named(CONTENTION, |contention| contention.name, name)
 }
 
-fn unknown(name: &str, known: &[&'static str]) -> Error {
-    Error::input(format!("`{name}` is not a preset")).help(did_you_mean(
-        name,
-        known.iter().copied(),
-        || format!("known: {}", known.join(", ")),
-    ))
+fn named<T>(all: &'static [T], of: fn(&T) -> &'static str, name: &str) -> Result<&'static T> {
+    all.iter().find(|one| of(one) == name).ok_or_else(|| {
+        let known: Vec<&str> = all.iter().map(of).collect();
+        let help = || format!("known: {}", known.join(", "));
+        let nearest = did_you_mean(name, known.iter().copied(), help);
+        Error::input(format!("`{name}` is not a preset")).help(nearest)
+    })
 }
 
 #[cfg(test)]

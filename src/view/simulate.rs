@@ -5,10 +5,11 @@ use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{heading, machine};
 use super::{Look, counted};
-use crate::answer::simulate::{HopView, PathView, ScheduleView, ShareView, Simulation, WaitedFor};
+use crate::answer::simulate::{HopView, PathView, ScheduleView, ShareView, Simulation};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Seconds, Volume};
 use crate::cost::simulate::Mode;
+use crate::cost::simulate::listen::Wait;
 use crate::model::algorithm::Guarantee;
 
 /// The most messages of the path that a text shows.
@@ -161,17 +162,17 @@ fn summary(path: &PathView, mode: Mode) -> String {
 }
 
 /// The reason why a message waits, in words.
-fn words(waited_for: WaitedFor) -> &'static str {
+fn words(waited_for: Wait) -> &'static str {
     match waited_for {
-        WaitedFor::SendPort => "a send port",
-        WaitedFor::ReceivePort => "a receive port",
-        WaitedFor::Link => "a link",
-        WaitedFor::Nic => "a NIC",
-        WaitedFor::Rounds => "rounds before",
-        WaitedFor::Barrier => "the barrier",
-        WaitedFor::Start => "a late rank",
-        WaitedFor::Data => "data",
-        WaitedFor::Nothing => "",
+        Wait::SendPort => "a send port",
+        Wait::ReceivePort => "a receive port",
+        Wait::Link => "a link",
+        Wait::Nic => "a NIC",
+        Wait::Rounds => "rounds before",
+        Wait::Barrier => "the barrier",
+        Wait::Start => "a late rank",
+        Wait::Data => "data",
+        Wait::Nothing => "",
     }
 }
 

@@ -630,6 +630,30 @@ fn a_selection_tree_decides_below_the_compositions() {
     assert!(missing.err().unwrap().to_string().contains("bcast"));
 }
 
+/// src/mpi/coll/src/csel.c compares `comm_size<N` with `<=` at the call, in a file as in the own tree.
+#[test]
+fn a_bound_that_lets_its_own_number_pass_is_noted() {
+    let at = |policy: &dyn Policy, collective, ranks| {
+        policy.choose(&Call { nodes: ranks, ..chars(collective, ranks, 64) }).unwrap()
+    };
+    let noted = |choice: &Choice| choice.notes.concat().contains("csel.c");
+    let own = policy("mpich@4", &site()).unwrap();
+    let (eight, nine) = (at(&*own, C::AllToAll, 8), at(&*own, C::AllToAll, 9));
+    assert!(eight.rule.contains(": at most 8 ranks, at most 32768 bytes: "), "{}", eight.rule);
+    assert!(nine.rule.contains(": not below 8 ranks, at most 256 bytes: "), "{}", nine.rule);
+    assert_eq!((noted(&eight), noted(&nine)), (true, false));
+    let tree = file(
+        r#"{"collective=allreduce": {
+          "is_commutative=yes": {
+            "comm_size<4": {"algorithm=MPIR_Allreduce_intra_ring": {}},
+            "comm_size=any": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}}},
+          "is_commutative=no": {"algorithm=MPIR_Allreduce_intra_recursive_doubling": {}}}}"#,
+    );
+    let (four, five) = (at(&*tree, C::AllReduce, 4), at(&*tree, C::AllReduce, 5));
+    assert_eq!((&*four.name, &*five.name), ("ring", "recursive_doubling"));
+    assert_eq!((noted(&four), noted(&five)), (true, false));
+}
+
 #[test]
 fn the_first_line_of_the_plugins_table_decides() {
     let policy = file(CSV);

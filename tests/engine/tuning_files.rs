@@ -9,7 +9,7 @@ use collcost::answer::tune::{
     Timed, compared,
 };
 use collcost::base::quantity::{Bytes, Ratio, Seconds};
-use collcost::library::mpich::rules as mpich;
+use collcost::library::mpich::{name as mpich_name, rules as mpich};
 use collcost::library::nccl::rules as nccl;
 use collcost::library::nccl::{
     Algo, Chooser, Function, Place, Proto, Reduction, Settings, Table, Version,
@@ -395,7 +395,7 @@ fn leaf_name(tree: &mpich::Tree, collective: &str, call: &mpich::Call) -> String
 fn the_own_tree_is_that_of_the_policy() {
     let (tree, policy) = (mpich::builtin(mpich::Version::V4_0), own("mpich@4"));
     for operation in tune::mpich::operations() {
-        let name = tune::mpich::name(operation).unwrap();
+        let name = mpich_name(operation);
         for ranks in 2..=20 {
             let Operation { collective, flavour } = operation;
             let call = Call { flavour, nodes: ranks, ..Call::new(collective, ranks, Bytes(0)) };
@@ -403,9 +403,13 @@ fn the_own_tree_is_that_of_the_policy() {
             let sizes = edges.iter().flat_map(|e| [e.0.saturating_sub(4), e.0, e.0 + 4]);
             for size in sizes.filter(|&size| size > 0).map(|size| Bytes(size / 4 * 4)) {
                 let call = call.with_size(size);
-                let (says, tree) =
-                    (policy.choose(&call).unwrap().name, leaf_name(&tree, name, &seen(&call)));
-                assert_eq!(says, tree, "{name} {ranks} {size}");
+                let own = policy.choose(&call).unwrap();
+                assert_eq!(own.name, leaf_name(&tree, name, &seen(&call)), "{name} {ranks} {size}");
+                // What is offered by a name runs as what is chosen by it.
+                let offers = tune::mpich::offers(&call).unwrap();
+                for same in offers.iter().filter(|offer| offer.pick.name == own.name) {
+                    assert_eq!(same.choice.runs, own.runs, "{name} {ranks} {size}");
+                }
             }
         }
     }
@@ -468,7 +472,7 @@ fn the_tree_says_what_the_model_chose_and_guards_the_rest() {
         assert_eq!(back, tree);
         assert!(back.missing().is_empty());
         for plan in &plans {
-            let name = tune::mpich::name(plan.operation).unwrap();
+            let name = mpich_name(plan.operation);
             let Operation { collective, flavour } = plan.operation;
             for size in compared(collective, ranks) {
                 let call =

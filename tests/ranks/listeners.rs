@@ -120,7 +120,7 @@ fn adds_up(name: &str, schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) 
         now = hop.end.0;
     }
     if let Some(first) = path.hops.first() {
-        let late = matches!(first.waited, Wait::Start(_));
+        let late = first.waited == Wait::Start;
         assert_eq!(path.idle.0 > 0.0, late, "{name}: {path:#?}");
     }
 }
@@ -151,7 +151,7 @@ fn each_message_names_what_it_waited_for() {
     assert_eq!(waits(&flow), [Wait::Nothing, Wait::SendPort, Wait::Data]);
     let late = Trouble { starts: vec![Seconds(0.0), Seconds(5.0)], ..Trouble::default() };
     let late = Setup { trouble: late, ..flow.clone() };
-    assert_eq!(waits(&late), [Wait::Start(1), Wait::SendPort, Wait::Data]);
+    assert_eq!(waits(&late), [Wait::Start, Wait::SendPort, Wait::Data]);
     let slow = Trouble { slow_links: vec![(1, 2, Ratio(3.0))], ..Trouble::default() };
     let slow = Setup { trouble: slow, ..flow.in_mode(Mode::Sync) };
     assert_eq!(waits(&slow), [Wait::Nothing, Wait::Data, Wait::SendPort]);
@@ -180,7 +180,7 @@ fn a_switch_passes_on_while_it_receives() {
 fn waits_have_the_names_of_reports() {
     let all = [
         (Wait::Nothing, "nothing"),
-        (Wait::Start(3), "start"),
+        (Wait::Start, "start"),
         (Wait::Data, "data"),
         (Wait::SendPort, "send-port"),
         (Wait::ReceivePort, "receive-port"),
@@ -190,7 +190,7 @@ fn waits_have_the_names_of_reports() {
         (Wait::Barrier, "barrier"),
     ];
     for (wait, name) in all {
-        assert_eq!(wait.name(), name);
+        assert_eq!(serde_json::to_value(wait).unwrap(), name);
     }
 }
 

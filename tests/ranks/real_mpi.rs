@@ -11,7 +11,7 @@ use std::process::Command;
 
 use collcost::answer::tune;
 use collcost::base::quantity::Bytes;
-use collcost::library::mpich::rules as mpich;
+use collcost::library::mpich::{name as mpich_name, rules as mpich};
 use collcost::library::openmpi::rules as openmpi;
 use collcost::library::tuning_file;
 use collcost::library::{Call, Flavour, Operation, Part, Runs, Site, policy};
@@ -437,7 +437,7 @@ fn leaf(tree: &mpich::Tree, asked: &Asked, ranks: u32) -> String {
     let blocks = u64::from(ranks);
     let is_all_to_all = call.collective == collcost::Collective::AllToAll;
     let average = if is_all_to_all { call.block() } else { call.size };
-    let name = tune::mpich::name(asked.operation).unwrap();
+    let name = mpich_name(asked.operation);
     let seen = mpich::Call {
         inter: false,
         ranks,
@@ -564,6 +564,6 @@ fn every_operation_has_its_name_in_both_libraries() {
         assert!(openmpi::Coll::all().any(|known| known == coll));
     }
     for operation in tune::mpich::operations() {
-        assert!(mpich::COLLECTIVES.contains(&tune::mpich::name(operation).unwrap()));
+        assert!(mpich::COLLECTIVES.contains(&mpich_name(operation)));
     }
 }

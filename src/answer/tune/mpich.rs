@@ -5,45 +5,9 @@ use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::mpich::rules::{Kind, Limit, Node, Test, Tree, Version, builtin, runs, tests};
-use crate::library::{Call, Choice, Flavour, Operation, mpich_leaf};
+use crate::library::mpich::{NAMES, Named, leaf as leaf_runs, name};
+use crate::library::{Call, Choice, Flavour, Operation};
 use crate::machine::query::Query;
-
-/// An algorithm of the MPIR layer.
-struct Known {
-    collective: C,
-    name: &'static str,
-    /// The algorithm of this crate that prices it.
-    ours: &'static str,
-    /// Whether the operation must be predefined, with an element for each rank of a power of two.
-    halves: bool,
-}
-
-const fn known(collective: C, name: &'static str, ours: &'static str) -> Known {
-    Known { collective, name, ours, halves: false }
-}
-
-const fn halving(collective: C, name: &'static str, ours: &'static str) -> Known {
-    Known { collective, name, ours, halves: true }
-}
-
-/// The algorithms that 4.0 has and the closed forms price exactly.
-const KNOWN: &[Known] = &[
-    known(C::AllReduce, "recursive_doubling", "recursive-doubling"),
-    halving(C::AllReduce, "reduce_scatter_allgather", "rabenseifner"),
-    known(C::Broadcast, "binomial", "binomial"),
-    known(C::Broadcast, "scatter_recursive_doubling_allgather", "scatter-allgather"),
-    known(C::Broadcast, "scatter_ring_allgather", "scatter-ring"),
-    known(C::Reduce, "binomial", "binomial"),
-    halving(C::Reduce, "reduce_scatter_gather", "reduce-scatter-gather"),
-    known(C::AllGather, "brucks", "bruck"),
-    known(C::AllGather, "recursive_doubling", "recursive-doubling"),
-    known(C::AllGather, "ring", "ring"),
-    known(C::ReduceScatter, "recursive_halving", "recursive-halving"),
-    known(C::ReduceScatter, "pairwise", "ring"),
-    known(C::AllToAll, "brucks", "bruck"),
-    known(C::AllToAll, "scattered", "direct"),
-    known(C::AllToAll, "pairwise", "pairwise"),
-];
 
 /// The operations for which rules are made.
 pub fn operations() -> impl Iterator<Item = Operation> {
@@ -62,21 +26,21 @@ pub fn operations() -> impl Iterator<Item = Operation> {
 pub fn offers(call: &Call) -> Result<Vec<Offer>> {
     let power = call.ranks.is_power_of_two();
     let enough = call.size.0 >= u64::from(call.ranks.next_power_of_two()) * WIDEST.0;
-    let fits = |k: &&Known| {
+    let fits = |k: &&Named| {
         let doubles =
             matches!(k.name, "recursive_doubling" | "scatter_recursive_doubling_allgather");
         let needs_power = doubles && k.collective != C::AllReduce;
         k.collective == call.collective && (power || !needs_power) && (enough || !k.halves)
     };
-    let offer = |k: &Known| Offer {
+    let offer = |k: &Named| Offer {
         pick: Pick { id: None, name: k.name.into(), segment: Bytes(0) },
         choice: Choice::new(
             k.name,
             "a leaf of the file",
-            mpich_leaf(call.collective, call.ranks, k.ours),
+            leaf_runs(call.collective, call.ranks, k.ours),
         ),
     };
-    Ok(KNOWN.iter().filter(fits).map(offer).collect())
+    Ok(NAMES.iter().filter(fits).map(offer).collect())
 }
 
 /// Refuses what the rules of one communicator cannot express.
@@ -105,21 +69,6 @@ pub fn reaches(operation: Operation, query: &Query) -> bool {
     query.placement.is_spread() || !in_memory
 }
 
-/// MPICH's name for an operation.
-#[must_use]
-pub fn name(operation: Operation) -> Option<&'static str> {
-    Some(match (operation.collective, operation.flavour) {
-        (C::AllReduce, _) => "allreduce",
-        (C::AllGather, Flavour::Plain) => "allgather",
-        (C::ReduceScatter, Flavour::Plain) => "reduce_scatter",
-        (C::ReduceScatter, Flavour::Block) => "reduce_scatter_block",
-        (C::AllToAll, Flavour::Plain) => "alltoall",
-        (C::Broadcast, _) => "bcast",
-        (C::Reduce, _) => "reduce",
-        _ => return None,
-    })
-}
-
 /// MPICH's own tree with the plans inserted, each for communicators with exactly its ranks.
 ///
 /// # Errors
@@ -129,7 +78,7 @@ pub fn tree(plans: &[Plan], version: Version) -> Result<Tree> {
     for (collective, node, _) in &mut tree.collectives {
         let mut of: Vec<&Plan> = plans
             .iter()
-            .filter(|plan| name(plan.operation) == Some(collective) && plan.has_rules())
+            .filter(|plan| name(plan.operation) == *collective && plan.has_rules())
             .collect();
         of.sort_by_key(|plan| plan.ranks);
         if of.is_empty() {

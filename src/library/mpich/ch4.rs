@@ -3,9 +3,14 @@
 //! Source: pmodels/mpich v4.2.3, `maint/tuning/coll/ch4/generic.json`, `posix_generic.json`,
 //! `src/mpid/ch4/src/ch4_coll_impl.h`.
 
-use super::mpir::{LONG, SHORT, SHORT_REDUCE};
 use crate::base::collective::Collective as C;
 use crate::library::{Call, Where};
+
+/// Bytes of the thresholds of the broadcast.
+pub(super) const SHORT: u64 = 12_288;
+pub(super) const LONG: u64 = 524_288;
+/// Bytes up to which a reduce is short.
+pub(super) const SHORT_REDUCE: u64 = 2048;
 
 /// How the device runs a call over nodes.
 pub(super) struct Composition {

@@ -12,8 +12,8 @@
 //! `src/mpid/ch4/src/ch4_coll_impl.h`; the first is the same tree from 4.0 to 5.0.
 
 mod ch4;
-mod file;
 mod mpir;
+mod names;
 pub mod rules;
 
 use std::borrow::Cow;
@@ -23,11 +23,13 @@ use super::{Call, Choice, Entry, Made, Meta, Operation, Part, Policy, Runs, Wher
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::library::mpich::rules::Tree;
+use crate::library::mpich::rules::{Tree, Version, builtin};
 use crate::model::algorithm::{Library, Reason};
 use ch4::{composition, in_shared_memory};
-use file::{by_file, file_edges, file_name};
-use mpir::{LONG, LONG_BRUCK, Mpir, SHORT, SHORT_REDUCE, TO_EACH, folds, mpir};
+use mpir::{Mpir, edges, no_halves, picked};
+
+pub use names::name;
+pub(crate) use names::{NAMES, Named};
 
 /// MPICH 4.
 pub(super) const V4: Entry = Entry {
@@ -41,14 +43,16 @@ pub(super) const V4: Entry = Entry {
                  other, M/N",
         source: "pmodels/mpich v4.2.3, maint/tuning/coll/{mpir,ch4}/generic.json, \
                  src/mpid/ch4/src/ch4_coll_impl.h",
-        make: |meta, _| Ok(Box::new(Mpich { meta, file: None })),
+        make: |meta, _| Ok(Box::new(Mpich { meta, tree: builtin(Version::V4_1), file: None })),
     },
 };
 
 struct Mpich {
     meta: Meta,
-    /// The tree of a file that replaces the MPIR layer's rules, and the file's name.
-    file: Option<(Tree, String)>,
+    /// The rules of the MPIR layer.
+    tree: Tree,
+    /// The file that they are from, if they are not the library's own.
+    file: Option<String>,
 }
 
 /// The variable that forces an algorithm of an operation within one communicator.
@@ -58,13 +62,12 @@ pub fn parameter(operation: Operation) -> String {
 }
 
 fn named(operation: Operation, what: &str) -> String {
-    let name = file_name(operation.collective, operation.flavour).to_ascii_uppercase();
-    format!("MPIR_CVAR_{name}_{what}")
+    format!("MPIR_CVAR_{}_{what}", name(operation).to_ascii_uppercase())
 }
 
 /// The compositions of the device over the rules of a file.
 pub(super) fn of_file(meta: Meta, tree: Tree, file: String) -> Box<dyn Policy> {
-    Box::new(Mpich { meta, file: Some((tree, file)) })
+    Box::new(Mpich { meta, tree, file: Some(file) })
 }
 
 const GREEK: [&str; 3] = ["alpha", "beta", "gamma"];
@@ -82,14 +85,14 @@ impl Mpich {
                 C::Barrier => ours = Err("a barrier in shared memory has no messages to price"),
                 _ => {}
             }
-            let early = Some(self.mpir_layer(collective, place, ranks, call)?.name);
+            let early = Some(self.mpir_layer(collective, place, call)?.name);
             let note = "release_gather works in shared memory, without messages: priced as \
                         binomial trees inside the node";
             let rule = "shared memory, one thread".to_owned();
             let name = "release_gather";
             return Ok((Mpir { name: name.into(), ours, rule, note: Some(note), early }, parts));
         }
-        let mut found = self.mpir_layer(collective, place, ranks, call)?;
+        let mut found = self.mpir_layer(collective, place, call)?;
         let parts = found.ours.and_then(|ours| parts_of(collective, ranks, place, ours));
         if let Err(why) = parts {
             found.ours = Err(why);
@@ -97,13 +100,9 @@ impl Mpich {
         Ok((found, parts.unwrap_or_default()))
     }
 
-    /// The algorithm that the rules for messages pick for a part: the library's own rules, or a
-    /// file's.
-    fn mpir_layer(&self, collective: C, place: Where, ranks: u32, call: &Call) -> Result<Mpir> {
-        match &self.file {
-            Some((tree, file)) => by_file(tree, file, collective, place, ranks, call),
-            None => mpir(collective, ranks, call).ok_or_else(|| self.no_rule(call)),
-        }
+    /// The algorithm that the rules for messages pick for a part.
+    fn mpir_layer(&self, collective: C, place: Where, call: &Call) -> Result<Mpir> {
+        picked(&self.tree, self.file.as_deref(), collective, place, call)
     }
 
     fn no_rule(&self, call: &Call) -> Error {
@@ -204,65 +203,32 @@ impl Policy for Mpich {
         if call.collective == C::SendRecv {
             return Err(self.no_rule(call));
         }
-        let element = call.element.0.max(1);
-        if let Some((tree, _)) = &self.file {
-            return Ok(file_edges(tree, call));
-        }
-        let mut sizes: Vec<Option<u64>> = match call.collective {
-            C::Broadcast => vec![Some(SHORT), Some(SHORT + 1), Some(LONG), Some(LONG + 1)],
-            C::AllReduce => vec![Some(9)],
-            C::Reduce => vec![Some(SHORT_REDUCE + 1)],
-            C::AllGather => vec![Some(LONG), Some(LONG_BRUCK)],
-            C::ReduceScatter => vec![Some(LONG)],
-            // The last block for which a test holds, and one more byte for each peer.
-            C::AllToAll => {
-                TO_EACH.iter().map(|most| (most + 1).checked_mul(call.ranks.into())).collect()
-            }
-            _ => Vec::new(),
-        };
-        // As many elements as the largest power of two in each communicator.
-        for ranks in [call.ranks, call.nodes, call.per_node()] {
-            sizes.push((1_u64 << ranks.max(1).ilog2()).checked_mul(element));
-        }
-        Ok(sizes.into_iter().flatten().map(Bytes).collect())
+        Ok(edges(&self.tree, call))
     }
 
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
         if call.ranks < 2 {
             return Err(Reason::new("one rank sends nothing"));
         }
-        let halves = matches!(algorithm, "rabenseifner" | "reduce-scatter-gather");
-        if let (true, Err(why)) = (halves, folds(call.ranks, call)) {
-            return Err(Reason::from(why));
-        }
         let tiered = call.nodes > 1 && call.per_node() > 1;
         if (call.collective, algorithm, tiered) == (C::AllReduce, "leader-doubling", true) {
             let name = variable(C::AllReduce, "INTRA_ALGORITHM", "recursive_doubling");
             return Ok(format!("{} {name}", variable(C::AllReduce, "COMPOSITION", 1)));
         }
-        let name = match (call.collective, algorithm) {
-            (C::AllReduce, "rabenseifner") => "reduce_scatter_allgather",
-            (C::Reduce, "reduce-scatter-gather") => "reduce_scatter_gather",
-            (C::Broadcast, "scatter-allgather") => "scatter_recursive_doubling_allgather",
-            (C::Broadcast, "scatter-ring") => "scatter_ring_allgather",
-            (C::AllReduce | C::AllGather, "recursive-doubling") => "recursive_doubling",
+        let known = NAMES.iter().find(|k| (k.collective, k.ours) == (call.collective, algorithm));
+        let known = known.ok_or_else(|| {
+            Reason::new("the library has no name for this algorithm over all ranks")
+        })?;
+        if let (true, Some(why)) = (known.halves, no_halves(call)) {
+            return Err(Reason::from(why));
+        }
+        let name = match (call.collective, known.name) {
             // `noinplace` in src/mpi/coll/coll_algorithms.txt.
             (C::AllToAll, "pairwise") if call.in_place => "pairwise_sendrecv_replace",
-            (C::AllToAll, "bruck" | "direct") if call.in_place => {
+            (C::AllToAll, _) if call.in_place => {
                 return Err(Reason::new("MPICH has it only for calls that are not in place"));
             }
-            (C::AllGather | C::AllToAll, "bruck") => "brucks",
-            (C::AllGather, "ring") => "ring",
-            (C::ReduceScatter, "recursive-halving") => "recursive_halving",
-            (C::ReduceScatter, "ring") => "pairwise",
-            (C::AllToAll, "direct") => "scattered",
-            (C::AllToAll, "pairwise") => "pairwise",
-            (C::Broadcast | C::Reduce, "in-order-binomial") => "binomial",
-            _ => {
-                return Err(Reason::new(
-                    "the library has no name for this algorithm over all ranks",
-                ));
-            }
+            (_, name) => name,
         };
         // The composition that runs one algorithm over all ranks.
         let flat = match call.collective {

@@ -1,18 +1,23 @@
-//! The layer that picks algorithms: rules of ranks, bytes and the operation.
+//! The layer that picks algorithms, by a tree of tests: MPICH's own, or a file's in its place.
 //!
-//! Source: pmodels/mpich v4.2.3, `maint/tuning/coll/mpir/generic.json`; the same tree from 4.0 to
-//! 5.0. The tree is not everything: when a communicator is created, `src/mpi/coll/src/csel.c` walks it
-//! as far as the communicator decides, and it walks the rest at the call. The second walk, in every
-//! version from 4.0 to 5.0.1, treats `comm_size<8` as `comm_size<=8`. Among blocking calls this affects
-//! only the all-to-all, whose first test is of the call (`is_sendbuf_inplace`). The broadcast's
-//! `comm_size<8` is decided in the first walk and works as written. Debian's 4.0.2 was seen to do both.
+//! When a communicator is created, `src/mpi/coll/src/csel.c` walks the tree as far as the communicator
+//! decides, and it walks the rest at the call. The second walk, in every version from 4.0 to 5.0.1,
+//! treats `comm_size<8` as `comm_size<=8`. Among blocking calls of the own tree this affects only the
+//! all-to-all, whose first test is of the call (`is_sendbuf_inplace`). The broadcast's `comm_size<8`
+//! is decided in the first walk and works as written. Debian's 4.0.2 was seen to do both.
 
 use std::borrow::Cow;
 
+use super::ch4::{LONG, SHORT, SHORT_REDUCE, composition};
+use super::names::{name, ours};
+use super::ranks_at;
 use crate::base::collective::Collective as C;
-use crate::library::{Call, Flavour};
+use crate::base::error::Result;
+use crate::base::quantity::Bytes;
+use crate::library::mpich::rules::{self as rules, Limit, Node, Passed, Test, Tree};
+use crate::library::{Call, Flavour, Operation, Where};
 
-/// An algorithm of the MPIR layer, and the test that led to it.
+/// An algorithm of the MPIR layer, and the tests that led to it.
 pub(super) struct Mpir {
     pub name: Cow<'static, str>,
     /// This crate's algorithm, or the reason why there is none.
@@ -23,144 +28,166 @@ pub(super) struct Mpir {
     pub early: Option<Cow<'static, str>>,
 }
 
-/// Bytes of the thresholds of the broadcast on both layers.
-pub(super) const SHORT: u64 = 12_288;
-pub(super) const LONG: u64 = 524_288;
-/// Bytes up to which a reduce is short, on both layers.
-pub(super) const SHORT_REDUCE: u64 = 2048;
-/// The total of an all-gather over a number of ranks that is not a power of two.
-pub(super) const LONG_BRUCK: u64 = 81_920;
-/// The most ranks for which no all-to-all is Bruck's: `comm_size<8` in the tree, treated as `<=8`.
-const FEW: u32 = 8;
-/// Bytes for each peer of an all-to-all: Bruck up to the first, all at once up to the second.
-pub(super) const TO_EACH: [u64; 2] = [256, 32_768];
-
-fn picked(name: &'static str, ours: &'static str, rule: impl Into<String>) -> Mpir {
-    Mpir { name: name.into(), ours: Ok(ours), rule: rule.into(), note: None, early: None }
+/// A call of a part as the tests of a file see it.
+fn seen(collective: C, place: Where, ranks: u32, call: &Call) -> rules::Call {
+    let whole = matches!(collective, C::AllReduce | C::Broadcast | C::Reduce | C::Barrier);
+    let (size, n) = (call.size.0, u64::from(ranks.max(1)));
+    let average = if whole { size } else { size / n };
+    let tiered = place == Where::All && call.nodes > 1 && call.per_node() > 1;
+    rules::Call {
+        inter: false,
+        ranks,
+        nodes: if place == Where::InNode { 1 } else { call.nodes },
+        parent: tiered,
+        consecutive: true,
+        average: Bytes(average),
+        total: Bytes(if whole { size.saturating_mul(n) } else { size }),
+        count: if whole { call.count() } else { average / call.element.0.max(1) },
+        commutative: call.commutative,
+        builtin_op: call.builtin_op,
+        in_place: call.in_place,
+        regular: call.flavour != Flavour::Vector,
+        threads: false,
+    }
 }
 
-fn unpriced(name: &'static str, why: &'static str, rule: impl Into<String>) -> Mpir {
-    Mpir { name: name.into(), ours: Err(why), rule: rule.into(), note: None, early: None }
+/// The entry of a tree for a part of a call.
+fn entry(collective: C, call: &Call) -> &'static str {
+    let flavour = if collective == call.collective { call.flavour } else { Flavour::Plain };
+    name(Operation { collective, flavour })
 }
 
-/// The algorithm that the MPIR layer picks over `ranks` ranks; `None` if it has no rule.
-pub(super) fn mpir(collective: C, ranks: u32, call: &Call) -> Option<Mpir> {
-    let bytes = call.size.0;
-    let power = ranks.is_power_of_two();
-    let shape = if power { "a power of two" } else { "not a power of two" };
-    Some(match collective {
-        C::Broadcast if ranks < 8 => picked("binomial", "in-order-binomial", "below 8 ranks"),
-        C::Broadcast if bytes <= SHORT => {
-            picked("binomial", "in-order-binomial", format!("at most {SHORT} bytes"))
+/// What the tree picks for a part; `file` if it is a file's.
+pub(super) fn picked(
+    tree: &Tree,
+    file: Option<&str>,
+    collective: C,
+    place: Where,
+    call: &Call,
+) -> Result<Mpir> {
+    let seen = seen(collective, place, ranks_at(place, call), call);
+    let found = tree.leaf(entry(collective, call), &seen);
+    let (leaf, path) = found.map_err(|e| if let Some(file) = file { e.at(file) } else { e })?;
+    let short = leaf.algorithm.rsplit_once("intra_").map_or(&*leaf.algorithm, |(_, name)| name);
+    let rule = match file {
+        Some(file) => {
+            let keys: Vec<String> = path.iter().map(|passed| passed.test.key()).collect();
+            format!("{file}:{}: {}", leaf.line.0, keys.join(" > "))
         }
-        C::Broadcast if power && bytes <= LONG => picked(
-            "scatter_recursive_doubling_allgather",
-            "scatter-allgather",
-            format!("{shape}, at most {LONG} bytes"),
-        ),
-        C::Broadcast => {
-            let from = if power { LONG } else { SHORT };
-            let rule = format!("{shape}, above {from} bytes");
-            picked("scatter_ring_allgather", "scatter-ring", rule)
+        None => {
+            let words: Vec<String> = path.iter().filter_map(|p| words(p, &seen)).collect();
+            if words.is_empty() { "any call".to_owned() } else { words.join(", ") }
         }
-        C::AllReduce => all_reduce(ranks, call),
-        C::Reduce if bytes <= SHORT_REDUCE => {
-            picked("binomial", "in-order-binomial", format!("at most {SHORT_REDUCE} bytes"))
+    };
+    let ours = ours(collective, short).ok_or("no closed form here describes this algorithm");
+    let slips = path.iter().any(|passed| !passed.test.holds(&seen));
+    let note = caveat(collective, short).or(slips.then_some(SLIP));
+    Ok(Mpir { name: Cow::Owned(short.to_owned()), ours, rule, note, early: None })
+}
+
+const SLIP: &str = "the tree tests for fewer ranks (comm_size<N), but at the call csel.c compares \
+                    with <=: N ranks follow the rule for fewer";
+
+/// Why a vector cannot be halved among the ranks, if it cannot: MPICH would abort.
+pub(super) fn no_halves(call: &Call) -> Option<String> {
+    let seen = seen(call.collective, Where::All, call.ranks, call);
+    let against = [Test::BuiltIn(false), Test::CountBelowPower];
+    let test = against.into_iter().find(|test| test.holds(&seen))?;
+    words(&Passed { test, failed: None }, &seen)
+}
+
+/// A passed test in words; `None` if it says nothing about the call.
+fn words(passed: &Passed, call: &rules::Call) -> Option<String> {
+    // Where any call passes, the test before it has failed.
+    let (test, holds) = match (passed.test, passed.failed) {
+        (Test::Any(_), failed) => (failed?, false),
+        (test, _) => (test, true),
+    };
+    let within = |limit: Limit| match (limit, holds) {
+        (Limit::AtMost(most), true) => format!("at most {most}"),
+        (Limit::AtMost(most), false) => format!("above {most}"),
+        (Limit::Below(bound), true) => format!("below {bound}"),
+        (Limit::Below(bound), false) => format!("not below {bound}"),
+    };
+    let is = |yes: bool, words: [&str; 2]| words[usize::from(yes != holds)].to_owned();
+    Some(match test {
+        Test::Ranks(limit) if holds && !limit.holds(call.ranks.into()) => {
+            format!("at most {} ranks", call.ranks)
         }
-        C::Reduce => match folds(ranks, call) {
-            Ok(rule) => picked("reduce_scatter_gather", "reduce-scatter-gather", rule),
-            Err(rule) => picked("binomial", "in-order-binomial", rule),
-        },
-        C::AllGather if power && bytes < LONG => picked(
-            "recursive_doubling",
-            "recursive-doubling",
-            format!("{shape}, below {LONG} bytes in all"),
-        ),
-        C::AllGather if !power && bytes < LONG_BRUCK => {
-            picked("brucks", "bruck", format!("{shape}, below {LONG_BRUCK} bytes in all"))
+        Test::Ranks(limit) => format!("{} ranks", within(limit)),
+        Test::Average(limit) => format!("{} bytes", within(limit)),
+        Test::Total(limit) => format!("{} bytes in all", within(limit)),
+        Test::PowerOfTwo => is(true, ["a power of two", "not a power of two"]),
+        Test::Commutative(yes) => is(yes, ["commutative", "does not commute"]),
+        Test::BuiltIn(yes) => is(yes, ["a predefined operation", "a user-defined operation"]),
+        Test::InPlace(yes) if yes == holds => "in place".to_owned(),
+        Test::CountBelowPower => {
+            let rules::Call { count, ranks, .. } = call;
+            let power = 1_u64 << ranks.max(&1).ilog2();
+            match holds {
+                true => format!(
+                    "{count} elements are fewer than {power}, the largest power of two in {ranks}"
+                ),
+                false => format!("{count} elements are not fewer than {power}"),
+            }
         }
-        C::AllGather => {
-            let from = if power { LONG } else { LONG_BRUCK };
-            picked("ring", "ring", format!("{shape}, {from} bytes in all or more"))
-        }
-        C::ReduceScatter => reduce_scatter(power, call),
-        C::AllToAll => all_to_all(ranks, call),
-        C::Gather | C::Scatter => picked("binomial", "binomial", "any size"),
-        C::Barrier => picked("k_dissemination", "dissemination", "any ranks, k = 2"),
         _ => return None,
     })
 }
 
-fn all_reduce(ranks: u32, call: &Call) -> Mpir {
-    let doubling = |rule: String| picked("recursive_doubling", "recursive-doubling", rule);
-    if call.size.0 <= 8 {
-        return doubling("at most 8 bytes".into());
-    }
-    match folds(ranks, call) {
-        Ok(rule) => picked("reduce_scatter_allgather", "rabenseifner", rule),
-        Err(rule) => doubling(rule),
-    }
-}
-
-/// Whether a vector can be halved among the ranks: a predefined operation, and enough elements.
-pub(super) fn folds(ranks: u32, call: &Call) -> std::result::Result<String, String> {
-    let power = 1_u64 << ranks.max(1).ilog2();
-    let count = call.count();
-    if !call.builtin_op {
-        return Err("a user-defined operation".into());
-    }
-    if count < power {
-        return Err(format!(
-            "{count} elements are fewer than {power}, the largest power of two in {ranks}"
-        ));
-    }
-    Ok(format!("a predefined operation, {count} elements are not fewer than {power}"))
-}
-
-fn reduce_scatter(power: bool, call: &Call) -> Mpir {
-    let rule = |what: &str| format!("commutative, {what} {LONG} bytes in all");
-    match (call.commutative, call.size.0 < LONG) {
-        (true, true) => picked("recursive_halving", "recursive-halving", rule("below")),
-        (true, false) => Mpir {
-            note: Some("pairwise sends N − 1 blocks, each to another rank: priced as the ring"),
-            ..picked("pairwise", "ring", rule("not below"))
-        },
-        (false, _) if power => unpriced(
-            "noncommutative",
-            "no closed form here keeps the order in a reduce-scatter",
-            "does not commute, a power of two",
-        ),
-        (false, _) => unpriced(
-            "recursive_doubling",
-            "no closed form here doubles in a reduce-scatter",
-            "does not commute, not a power of two",
-        ),
+/// What to know about the price of an algorithm.
+fn caveat(collective: C, name: &str) -> Option<&'static str> {
+    match (collective, name) {
+        (C::ReduceScatter, "pairwise") => {
+            Some("pairwise sends N − 1 blocks, each to another rank: priced as the ring")
+        }
+        (_, "pairwise_sendrecv_replace") => {
+            Some("in place, the pairs exchange one after another: priced as pairwise")
+        }
+        _ => None,
     }
 }
 
-fn all_to_all(ranks: u32, call: &Call) -> Mpir {
-    let block = call.block().0;
-    let [bruck, scattered] = TO_EACH;
-    if call.in_place {
-        let note = "in place, the pairs exchange one after another: priced as pairwise";
-        return Mpir {
-            note: Some(note),
-            ..picked("pairwise_sendrecv_replace", "pairwise", "in place")
-        };
+/// Every M at which a test of the tree may change its answer, for each communicator.
+pub(super) fn edges(tree: &Tree, call: &Call) -> Vec<Bytes> {
+    let mut sizes = Vec::new();
+    for &(collective, place) in &composition(call).parts {
+        collect(tree, (collective, place), call, &mut sizes);
     }
-    if call.flavour == Flavour::Vector {
-        return picked("scattered", "direct", "a separate count for each peer");
+    // At the device's own thresholds the parts may change.
+    for size in [SHORT, LONG, SHORT_REDUCE + 1] {
+        sizes.push(size);
+        for &(collective, place) in &composition(&call.with_size(Bytes(size))).parts {
+            collect(tree, (collective, place), call, &mut sizes);
+        }
     }
-    if ranks > FEW && block <= bruck {
-        let rule = format!("more than {FEW} ranks, at most {bruck} bytes per peer");
-        return picked("brucks", "bruck", rule);
+    sizes.into_iter().map(Bytes).collect()
+}
+
+fn collect(tree: &Tree, (collective, place): (C, Where), call: &Call, sizes: &mut Vec<u64>) {
+    let ranks = ranks_at(place, call);
+    let mut open: Vec<&Node> = tree.of(entry(collective, call)).into_iter().collect();
+    let n = u64::from(ranks.max(1));
+    let element = call.element.0.max(1);
+    // For whole vectors and for blocks: the first bytes past a limit, and the limit itself.
+    let mut add = |number: u64, unit: u64| {
+        for past in [number, number.saturating_add(1)] {
+            let size = past.saturating_mul(unit);
+            sizes.extend([size, size.saturating_mul(n), size.div_ceil(n)]);
+        }
+    };
+    while let Some(node) = open.pop() {
+        let Node::Tests(branches) = node else { continue };
+        for branch in branches {
+            match branch.test {
+                Test::Average(limit) | Test::Total(limit) => {
+                    add(limit.last().unwrap_or(0).into(), 1);
+                }
+                Test::Count(most) => add(most.into(), element),
+                Test::CountBelowPower => add(1 << ranks.max(1).ilog2(), element),
+                _ => {}
+            }
+            open.push(&branch.then);
+        }
     }
-    if block <= scattered {
-        let slip = "MPICH's tree has Bruck's from 8 ranks on (comm_size<8 comes before it), but at \
-                    the call csel.c compares with <=: 8 ranks follow the rule for fewer";
-        let rule = format!("at most {scattered} bytes per peer");
-        let note = (ranks == FEW && block <= bruck).then_some(slip);
-        return Mpir { note, ..picked("scattered", "direct", rule) };
-    }
-    picked("pairwise", "pairwise", format!("above {scattered} bytes per peer"))
 }

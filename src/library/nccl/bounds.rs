@@ -1,8 +1,8 @@
 //! Choices from a printed table: with only one decimal digit, some of them remain open.
 
 use super::{
-    Algo, Arch, Call, Chooser, Communicator, Function, Graph, Printed, Proto, Reduction, Settings,
-    Table, Vendor, Version, logged_channels,
+    Algo, Call, Chooser, Communicator, Function, Graph, Printed, Proto, Reduction, Settings, Table,
+    Version, logged_channels,
 };
 use crate::base::error::Result;
 
@@ -135,8 +135,6 @@ fn bare(behind: &Behind, nodes: u32, channels: u32, min_cc: u32) -> Communicator
         local_ranks: ranks.div_ceil(nodes).min(8),
         min_cc,
         max_cc: min_cc,
-        arch: Arch::X86,
-        vendor: Vendor::Other,
         channels,
         call_channels: channels,
         nvls_channels: behind.nvls_channels.unwrap_or(0),
@@ -150,7 +148,7 @@ fn bare(behind: &Behind, nodes: u32, channels: u32, min_cc: u32) -> Communicator
         collnet_direct_graph: graph,
         collnet_chain_graph: graph,
         nvls_graph: graph,
-        reach: None,
+        ..Communicator::default()
     }
 }
 

@@ -8,7 +8,7 @@ use super::{Arch, Vendor};
 use crate::base::error::{Error, Result};
 
 /// A communicator as the tuner sees it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Communicator {
     /// Ranks.
     pub ranks: u32,

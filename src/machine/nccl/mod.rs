@@ -18,9 +18,10 @@ pub use names::{Algo, Function, Proto};
 pub struct Micros(pub f32);
 
 /// A processor's instruction set, under NCCL's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Arch {
     /// `x86_64`.
+    #[default]
     X86,
     /// `arm64`.
     Arm,
@@ -29,7 +30,7 @@ pub enum Arch {
 }
 
 /// The maker of a processor, as far as NCCL distinguishes them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Vendor {
     /// Intel.
     Intel,
@@ -40,6 +41,7 @@ pub enum Vendor {
     /// Nodes differ; used since 2.27.
     Mixed,
     /// Any other.
+    #[default]
     Other,
 }
 

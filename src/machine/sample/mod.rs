@@ -19,11 +19,22 @@ use crate::machine::link::Bucket;
 
 /// How the runs of a block followed each other.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Default,
+    serde::Deserialize,
+    serde::Serialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Each run starts when all ranks have ended the one before.
+    #[default]
     #[serde(rename = "iso")]
     Isolated,
     /// One run follows the other without a pause.

@@ -71,7 +71,7 @@ impl Redop {
 }
 
 /// A table while it is read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Draft {
     pub format: &'static str,
     pub line: usize,
@@ -109,28 +109,7 @@ const SAY_RANKS: &str = "set it: --n N";
 
 impl Draft {
     pub fn new(format: &'static str, line: usize, title: impl Into<String>) -> Self {
-        Self {
-            format,
-            line,
-            title: title.into(),
-            tested: None,
-            size_is: SizeIs::Total,
-            ranks: Vec::new(),
-            any_ranks: false,
-            nodes: None,
-            library: None,
-            system: None,
-            gpus: None,
-            iterations: 1,
-            mode: Mode::Isolated,
-            rows: Vec::new(),
-            left_out: Vec::new(),
-            refused: None,
-            warnings: Vec::new(),
-            caveats: Vec::new(),
-            unended: false,
-            shares_gpus: false,
-        }
+        Self { format, line, title: title.into(), iterations: 1, ..Self::default() }
     }
 
     /// A row that is not used.

@@ -512,6 +512,13 @@ impl Draft {
 fn check(job: &Job) -> Result<()> {
     let (d, model) = (job.degrees, &job.model);
     let refuse = |what: String, help: &str| Err(Error::input(what).help(help));
+    // NVIDIA/TransformerEngine, transformer_engine/pytorch/fp8.py: `check_fp8_support`.
+    if job.precision == Precision::Fp8 && !job.device.casts(job.precision) {
+        return refuse(
+            format!("precision fp8, which {} does not have", job.device.name),
+            "write precision = bf16, or a machine with Ada, Hopper or later GPUs",
+        );
+    }
     if d.pp > model.layers {
         return refuse(
             format!("{} stages for {} layers", d.pp, model.layers),

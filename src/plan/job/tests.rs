@@ -411,6 +411,10 @@ fn impossible_batches_and_words_are_refused() {
         let error = refused(&[key]).expect_err(key.1).to_string();
         assert!(error.contains(key.1), "{error}");
     }
+    // FP8 needs Ada or Hopper (Transformer Engine's `check_fp8_support`).
+    let error = refused(&[("precision", "fp8"), ("machine", "dgx-a100")]).unwrap_err().to_string();
+    assert!(error.contains("precision fp8, which A100"), "{error}");
+    assert!(refused(&[("precision", "fp8"), ("machine", "dgx-h100")]).is_ok());
     for text in ["True", "1", "yes"] {
         assert!(job("job.toml", MIXTRAL, &[("sequence_parallel", text)]).degrees.sequence);
     }

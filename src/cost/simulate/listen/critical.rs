@@ -33,14 +33,16 @@ pub struct CriticalPath {
     trace: Trace,
 }
 
-/// The reason why a message waited before it started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// What a message waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WaitedFor"))]
+#[serde(rename_all = "kebab-case")]
 pub enum Wait {
-    /// None: it starts when everything starts.
+    /// Nothing: it starts when the whole starts.
     Nothing,
     /// A rank that started late.
-    Start(u32),
-    /// Its data, which had to arrive first.
+    Start,
+    /// The data that it carries.
     Data,
     /// A port of its sender.
     SendPort,
@@ -48,30 +50,12 @@ pub enum Wait {
     ReceivePort,
     /// The directed link between its two ends.
     Link,
-    /// A NIC that the ranks of a node share.
+    /// A NIC that ranks share.
     Nic,
-    /// In mode local, the earlier rounds of one of its two ranks.
+    /// Earlier rounds of its own ranks.
     Rounds,
-    /// In mode sync, the barrier after the previous round.
+    /// The barrier after the previous round.
     Barrier,
-}
-
-impl Wait {
-    /// The word in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Start(_) => "start",
-            Self::Data => "data",
-            Self::SendPort => "send-port",
-            Self::ReceivePort => "receive-port",
-            Self::Link => "link",
-            Self::Nic => "nic",
-            Self::Rounds => "rounds",
-            Self::Barrier => "barrier",
-        }
-    }
 }
 
 /// One message of the path.
@@ -298,17 +282,13 @@ impl CriticalPath {
         rounds.then_some(Wait::Rounds)
     }
 
-    /// The rank whose start delayed the message, if one did.
+    /// Whether a rank's late start delayed the message.
     fn start_of(&self, message: &Timed<'_>) -> Wait {
-        let start = |end: Endpoint| self.costs.start(self.costs.place(end));
-        let late = [message.from, message.to].into_iter().find(|&end| {
-            let start = start(end);
+        let late = [message.from, message.to].into_iter().any(|end| {
+            let start = self.costs.start(self.costs.place(end));
             start > 0.0 && is_same(start, message.start.0)
         });
-        match late {
-            Some(Endpoint::Rank(rank)) => Wait::Start(rank),
-            _ => Wait::Nothing,
-        }
+        if late { Wait::Start } else { Wait::Nothing }
     }
 
     /// The message as a part of the path, up to an instant.
@@ -370,7 +350,7 @@ fn rank_of(wait: Wait) -> u8 {
         Wait::SendPort | Wait::ReceivePort | Wait::Link => 1,
         Wait::Nic => 2,
         Wait::Rounds | Wait::Barrier => 3,
-        Wait::Start(_) | Wait::Nothing => 4,
+        Wait::Start | Wait::Nothing => 4,
     }
 }
 

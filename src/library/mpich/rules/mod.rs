@@ -92,6 +92,15 @@ pub enum Test {
     Any(Kind),
 }
 
+/// A test that held, and the one before it, which did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Passed {
+    /// The test that held.
+    pub test: Test,
+    /// The last one that was tried before it.
+    pub failed: Option<Test>,
+}
+
 /// An inclusive or exclusive upper limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
@@ -329,7 +338,7 @@ impl Tree {
     ///
     /// # Errors
     /// The file has no rules for the collective, or no test holds: the library aborts there.
-    pub fn leaf(&self, collective: &str, call: &Call) -> Result<(&Leaf, Vec<Test>)> {
+    pub fn leaf(&self, collective: &str, call: &Call) -> Result<(&Leaf, Vec<Passed>)> {
         let mut path = Vec::new();
         let mut node = self.of(collective).ok_or_else(|| {
             Error::unsupported(format!(
@@ -343,20 +352,21 @@ impl Tree {
                 Node::Runs(leaf) => return Ok((leaf, path)),
                 Node::Tests(branches) => branches,
             };
-            let taken = branches.iter().find(|branch| {
+            let taken = branches.iter().position(|branch| {
                 let behind = needs_call;
                 needs_call |= branch.test.needs_call();
                 at_call(branch.test, behind).holds(call)
             });
-            let Some(branch) = taken else {
+            let Some(taken) = taken else {
                 let line = branches.first().map_or(0, |branch| branch.line.0);
                 return Err(Error::unsupported(format!(
                     "no test of {collective} holds from line {line} on: MPICH aborts there"
                 ))
                 .help("end each list of tests with `=any`, or with both `=yes` and `=no`"));
             };
-            path.push(branch.test);
-            node = &branch.then;
+            let failed = branches[..taken].last().map(|branch| branch.test);
+            path.push(Passed { test: branches[taken].test, failed });
+            node = &branches[taken].then;
         }
     }
 }

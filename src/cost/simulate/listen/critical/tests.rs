@@ -81,12 +81,12 @@ fn rounds_are_those_of_the_two_ranks() {
     assert_eq!(waits(&ports, &setup(Mode::Local), &[(0, 0, 1, 0), (1, 0, 2, 1)]), held);
     // The sender's own additions do not matter to it: rank 2 starts when they are done.
     let late = |start| late(2, start, Mode::Local);
-    assert_eq!(waits(&ports, &late(3.0), &[(0, 0, 1, 0), (1, 0, 2, 1)]), [Wait::Start(2)]);
+    assert_eq!(waits(&ports, &late(3.0), &[(0, 0, 1, 0), (1, 0, 2, 1)]), [Wait::Start]);
     // Rounds of others, and the round itself.
     let ports = flat(Ports::Unbounded);
-    assert_eq!(waits(&ports, &late(1.0), &[(0, 0, 1, 0), (1, 2, 3, 1)]), [Wait::Start(2)]);
-    assert_eq!(waits(&ports, &late(1.0), &[(0, 0, 1, 0), (0, 0, 2, 1)]), [Wait::Start(2)]);
-    assert_eq!(waits(&ports, &late(1.0), &[(0, 0, 1, 0), (0, 2, 0, 1)]), [Wait::Start(2)]);
+    assert_eq!(waits(&ports, &late(1.0), &[(0, 0, 1, 0), (1, 2, 3, 1)]), [Wait::Start]);
+    assert_eq!(waits(&ports, &late(1.0), &[(0, 0, 1, 0), (0, 0, 2, 1)]), [Wait::Start]);
+    assert_eq!(waits(&ports, &late(1.0), &[(0, 0, 1, 0), (0, 2, 0, 1)]), [Wait::Start]);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_barrier_is_behind_all_ranks() {
     let sent = [(0, 0, 1, 0), (1, 2, 3, 1)];
     assert_eq!(waits(&flat(Ports::ONE), &setup(Mode::Sync), &sent), [Wait::Nothing, Wait::Barrier]);
     let late = |mode| late(2, 1.0, mode);
-    assert_eq!(waits(&flat(Ports::ONE), &late(Mode::Flow), &sent), [Wait::Start(2)]);
+    assert_eq!(waits(&flat(Ports::ONE), &late(Mode::Flow), &sent), [Wait::Start]);
 }
 
 /// Elements of a byte, fewer than chunks: the last chunks are empty.
@@ -104,7 +104,7 @@ fn what_takes_no_time_holds_nothing() {
     let sent = [(0, 0, 1, 5), (1, 0, 1, 0)];
     assert_eq!(waits(&flat(Ports::ONE), &one, &sent), [Wait::Nothing]);
     let late = Setup { trouble: late(0, 1.0, Mode::Flow).trouble, ..one };
-    assert_eq!(waits(&flat(Ports::ONE), &late, &sent), [Wait::Start(0)]);
+    assert_eq!(waits(&flat(Ports::ONE), &late, &sent), [Wait::Start]);
 }
 
 /// Data that exist at the start have not been waited for, even if they had to come.
@@ -122,7 +122,7 @@ fn nothing_is_waited_for_at_the_start() {
 fn the_path_never_turns_round() {
     let setup = late(0, 1e12, Mode::Flow);
     let sent = [(0, 0, 1, 0), (1, 0, 1, 1), (2, 0, 1, 2)];
-    assert_eq!(waits(&flat(Ports::ONE), &setup, &sent), [Wait::Start(0)]);
+    assert_eq!(waits(&flat(Ports::ONE), &setup, &sent), [Wait::Start]);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn rounds_wait_for_what_a_switch_passes_on() {
     for (mode, from, to) in [(Mode::Local, 2, 3), (Mode::Flow, 2, 3), (Mode::Flow, 1, 0)] {
         let sent = [up, (1, Rank(from), Rank(to), run(0))];
         let path = switched(3.0, &late(from as usize, 3.0, mode), &sent).0;
-        assert_eq!(path, [(Rank(from), Wait::Start(from))], "{mode} {from}");
+        assert_eq!(path, [(Rank(from), Wait::Start)], "{mode} {from}");
     }
 }
 

@@ -1,0 +1,66 @@
+//! The names of the MPIR layer, and the algorithms of this crate that price them.
+
+use crate::base::collective::Collective as C;
+use crate::library::{Flavour, Operation};
+
+/// The name of an operation, as files and variables have it.
+#[must_use]
+pub fn name(operation: Operation) -> &'static str {
+    match (operation.collective, operation.flavour) {
+        (C::Broadcast, _) => "bcast",
+        (C::AllGather, Flavour::Vector) => "allgatherv",
+        (C::AllToAll, Flavour::Vector) => "alltoallv",
+        (C::ReduceScatter, Flavour::Block) => "reduce_scatter_block",
+        (C::ReduceScatter, _) => "reduce_scatter",
+        (other, _) => other.id(),
+    }
+}
+
+/// An algorithm of the MPIR layer.
+pub(crate) struct Named {
+    pub collective: C,
+    pub name: &'static str,
+    /// The algorithm of this crate that prices it.
+    pub ours: &'static str,
+    /// Whether the operation must be predefined, with an element for each rank of a power of two.
+    pub halves: bool,
+}
+
+const fn named(collective: C, name: &'static str, ours: &'static str) -> Named {
+    Named { collective, name, ours, halves: false }
+}
+
+const fn halving(collective: C, name: &'static str, ours: &'static str) -> Named {
+    Named { collective, name, ours, halves: true }
+}
+
+/// The algorithms that 4.0 has, that may be requested for any call, and that the closed forms price.
+pub(crate) const NAMES: &[Named] = &[
+    named(C::AllReduce, "recursive_doubling", "recursive-doubling"),
+    halving(C::AllReduce, "reduce_scatter_allgather", "rabenseifner"),
+    named(C::Broadcast, "binomial", "in-order-binomial"),
+    named(C::Broadcast, "scatter_recursive_doubling_allgather", "scatter-allgather"),
+    named(C::Broadcast, "scatter_ring_allgather", "scatter-ring"),
+    named(C::Reduce, "binomial", "in-order-binomial"),
+    halving(C::Reduce, "reduce_scatter_gather", "reduce-scatter-gather"),
+    named(C::AllGather, "brucks", "bruck"),
+    named(C::AllGather, "recursive_doubling", "recursive-doubling"),
+    named(C::AllGather, "ring", "ring"),
+    named(C::ReduceScatter, "recursive_halving", "recursive-halving"),
+    named(C::ReduceScatter, "pairwise", "ring"),
+    named(C::AllToAll, "brucks", "bruck"),
+    named(C::AllToAll, "scattered", "direct"),
+    named(C::AllToAll, "pairwise", "pairwise"),
+];
+
+/// The algorithm of a name, also of those that rules pick without a choice.
+pub(super) fn ours(collective: C, name: &str) -> Option<&'static str> {
+    let found = NAMES.iter().find(|known| (known.collective, known.name) == (collective, name));
+    found.map(|known| known.ours).or(match (collective, name) {
+        (C::AllReduce, "ring") => Some("ring"),
+        (C::AllToAll, "pairwise_sendrecv_replace") => Some("pairwise"),
+        (C::Gather | C::Scatter, "binomial") => Some("binomial"),
+        (C::Barrier, "dissemination" | "k_dissemination") => Some("dissemination"),
+        _ => None,
+    })
+}
