@@ -800,9 +800,9 @@ fn a_node_of_one_gpu_has_nccl() {
 #[test]
 fn nccl_picks_the_switch_for_a_mebibyte() {
     let told = |size| asked("nccl-symm", "h100", 8, size).told();
-    assert_eq!(told(M), ("nccl-symm", "AllReduce_RSxLDMC_AGxSTMC"));
+    assert_eq!(told(M), ("nccl-symm", "RSxLDMC_AGxSTMC"));
     assert_eq!(told(64).0, "nccl-symm");
-    assert!(told(64).1.starts_with("AllReduce_AGxLL"));
+    assert!(told(64).1.starts_with("AGxLL"));
     let off = Asked { env: vec!["NCCL_WIN_ENABLE=0"], ..asked("nccl-symm", "h100", 8, M) };
     assert_eq!(off.told(), NCCL);
     assert_eq!(asked("nccl-symm", "h100", 16, M).told(), NCCL);
@@ -815,14 +815,14 @@ fn nccl_s_symmetric_kernels_keep_to_its_mask() {
     let fp8 = |machine| {
         Asked { dtype: DataType::F8e4m3, ..asked("nccl-symm", machine, 8, 64 * M) }.told().1
     };
-    assert_eq!((fp8("h100"), fp8("b200")), ("AllReduce_RSxLD_AGxST", "AllReduce_RSxLDMC_AGxSTMC"));
+    assert_eq!((fp8("h100"), fp8("b200")), ("RSxLD_AGxST", "RSxLDMC_AGxSTMC"));
     let with = |env, size| Asked { env: vec![env], ..asked("nccl-symm", "h100", 8, size) }.told();
     let packets = "NCCL_SYM_KERNEL=AllReduce_AGxLL_R";
-    assert_eq!(with(packets, 64 * M), ("nccl-symm", "AllReduce_AGxLL_R"));
+    assert_eq!(with(packets, 64 * M), ("nccl-symm", "AGxLL_R"));
     assert_eq!(with(packets, 2048 * M), NCCL);
     assert_eq!(with("NCCL_SYM_KERNEL=AGxLL_R", M), NCCL);
     assert_eq!(with("NCCL_SYM_KERNEL=AllGather_LL", M), NCCL);
-    assert_eq!(with("NCCL_SYM_KERNEL=^", M), ("nccl-symm", "AllReduce_RSxLDMC_AGxSTMC"));
+    assert_eq!(with("NCCL_SYM_KERNEL=^", M), ("nccl-symm", "RSxLDMC_AGxSTMC"));
 }
 
 /// What teaches never holds the table, the ranks, the size or the board that it is held against. By

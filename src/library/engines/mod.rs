@@ -373,12 +373,12 @@ fn runs(call: &Call, kernel: Kernel, norm: bool) -> Runs {
         "one-shot-push" if norm => of("one-shot-norm", 1.0),
         "two-shot-push" | "two-shot-pull" if norm => of("two-shot-norm", 1.0),
         "one-shot-pull" | "one-shot-push" => of("one-shot", 1.0),
-        "two-shot-pull" | "two-shot-push" | "two-shot-push-fp" | "AllReduce_RSxLD_AGxST" => {
+        "two-shot-pull" | "two-shot-push" | "two-shot-push-fp" | "RSxLD_AGxST" => {
             of("two-shot", 1.0)
         }
         "rsag" | "rsag-zero-copy" | "rsag-pipeline" | "fullmesh" => of("two-shot", 1.0),
         "one-shot-multimem" => of("one-shot-multimem", 1.0),
-        "two-shot-multimem" | "AllReduce_RSxLDMC_AGxSTMC" => of("inc", 1.0),
+        "two-shot-multimem" | "RSxLDMC_AGxSTMC" => of("inc", 1.0),
         "nvls-zero-copy" | "nvls-warp-pipeline" | "nvls-block-pipeline" => of("inc", 1.0),
         // Eight bytes on the wire carry four bytes of data.
         name => match in_packets(name) {
@@ -392,9 +392,9 @@ fn runs(call: &Call, kernel: Kernel, norm: bool) -> Runs {
 #[must_use]
 pub fn in_packets(kernel: &str) -> Option<&'static str> {
     Some(match kernel {
-        "allpair-packet" | "one-shot-packet" | "AllReduce_AGxLL_R" => "one-shot",
+        "allpair-packet" | "one-shot-packet" | "AGxLL_R" => "one-shot",
         "packet" | "two-shot-packet" => "two-shot",
-        "nvls-packet" | "AllReduce_AGxLLMC_R" => "one-shot-multicast",
+        "nvls-packet" | "AGxLLMC_R" => "one-shot-multicast",
         _ => return None,
     })
 }

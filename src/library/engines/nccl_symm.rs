@@ -20,7 +20,10 @@ pub(super) static ENGINE: Engine = Engine {
     source: "NVIDIA/nccl v2.30.7-1, src/sym_kernels.cc",
     variables: &["NCCL_SYM_KERNEL", "NCCL_SYM_CTAS", "NCCL_WIN_ENABLE", "p2p"],
     force: &[
-        ("nccl-symm", "NCCL_SYM_KERNEL=NAME; buffers registered with ncclCommWindowRegister"),
+        (
+            "nccl-symm",
+            "NCCL_SYM_KERNEL=AllReduce_NAME, AllGather_NAME …; buffers registered with ncclCommWindowRegister",
+        ),
         ("nccl", "NCCL_WIN_ENABLE=0"),
     ],
     ways: &[&["NCCL_WIN_ENABLE=1"], &["NCCL_WIN_ENABLE=0"]],
@@ -40,7 +43,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
         model.best(ask.size())
     });
     match (found, named) {
-        (Some((name, _)), Some(text)) if name == text => {
+        (Some((name, _)), Some(text)) if name == short(text) => {
             Taken::new("nccl-symm", name, format!("{KERNEL} names it"))
         }
         (Some((name, best)), _) => {
@@ -57,6 +60,11 @@ fn choose(ask: &Ask<'_>) -> Taken {
 
 /// The variable that names a kernel, which takes the whole name and no other spelling.
 const KERNEL: &str = "NCCL_SYM_KERNEL";
+
+/// A kernel's name without the collective's: `AllReduce_AGxLL_R` is `AGxLL_R`.
+fn short(name: &str) -> &str {
+    name.split_once('_').map_or(name, |(_, kernel)| kernel)
+}
 
 fn applies(ask: &Ask<'_>) -> Result<(), String> {
     use DataType as D;
@@ -116,7 +124,7 @@ impl Model {
         let call = nccl::Call { function: self.function, size, pipelined: 1 };
         let best = self.kernels.on_windows(&call)?;
         let Candidate::Symmetric(kernel) = best.candidate else { return None };
-        Some((kernel.name(self.version), best))
+        Some((short(kernel.name(self.version)), best))
     }
 
     /// Finds by halving where the kernel changes between two sizes, and notes it.

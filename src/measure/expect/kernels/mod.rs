@@ -194,9 +194,9 @@ fn kin(kernel: Kernel) -> Option<(Kernel, f64)> {
         ("flashinfer-trtllm", "two-shot-pull") => like("trtllm", "two-shot-pull", 1.0),
         (_, "one-shot-push") => like("trtllm", "one-shot-push", 1.0),
         (_, "one-shot-pull") => like("custom", "one-shot-pull", 1.0),
-        (_, "two-shot-push" | "AllReduce_RSxLD_AGxST") => like("custom-v2", "two-shot-pull", 1.0),
+        (_, "two-shot-push" | "RSxLD_AGxST") => like("custom-v2", "two-shot-pull", 1.0),
         (_, "two-shot-pull") => like("custom", "two-shot-pull", 1.0),
-        (_, "two-shot-multimem" | "AllReduce_RSxLDMC_AGxSTMC" | "nvls-zero-copy")
+        (_, "two-shot-multimem" | "RSxLDMC_AGxSTMC" | "nvls-zero-copy")
         | (_, "nvls-warp-pipeline" | "nvls-block-pipeline") => {
             like("symm-mem", "two-shot-multimem", 1.0)
         }
@@ -204,7 +204,7 @@ fn kin(kernel: Kernel) -> Option<(Kernel, f64)> {
             like("custom-v2", "two-shot-pull", 1.0)
         }
         // With or without multicast as many bytes come in.
-        (_, "allpair-packet" | "nvls-packet" | "AllReduce_AGxLL_R" | "AllReduce_AGxLLMC_R") => {
+        (_, "allpair-packet" | "nvls-packet" | "AGxLL_R" | "AGxLLMC_R") => {
             like("custom-v2", "one-shot-push", 2.0)
         }
         (_, "packet") => like("custom-v2", "two-shot-pull", 2.0),
