@@ -46,7 +46,7 @@ struct Pairwise;
 
 impl ClosedForm for Pairwise {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "pairwise",
             title: "pairwise",
             collectives: &[AllToAll],
@@ -58,8 +58,7 @@ impl ClosedForm for Pairwise {
             ],
             summary: "in step t rank i sends rank i + t its block",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
-        };
-        &META
+        }
     }
 
     /// NCCL serves the ranks of a node first.
@@ -98,7 +97,7 @@ struct PairwiseXor;
 
 impl ClosedForm for PairwiseXor {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "pairwise-xor",
             title: "pairwise (XOR)",
             collectives: &[AllToAll],
@@ -106,8 +105,7 @@ impl ClosedForm for PairwiseXor {
             known_as: &[],
             summary: "in step t ranks i and i xor t exchange their blocks",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -147,7 +145,7 @@ struct Direct;
 
 impl ClosedForm for Direct {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "direct",
             title: "direct (all at once)",
             collectives: &[AllToAll],
@@ -159,8 +157,7 @@ impl ClosedForm for Direct {
             ],
             summary: "every rank posts its blocks for all others at once, nearest offset first",
             source: "MPICH and Open MPI, linear all-to-all",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -214,7 +211,7 @@ struct Relay;
 
 impl ClosedForm for Relay {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "ring-relay",
             title: "ring relay",
             collectives: &[AllToAll],
@@ -222,8 +219,7 @@ impl ClosedForm for Relay {
             known_as: &[],
             summary: "every block travels the shorter way around a ring, forwarded by each rank",
             source: "spiceMonkey/collective-comm 01 §7.1, corrected: K13",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -339,7 +335,7 @@ struct Hardware;
 
 impl ClosedForm for Hardware {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "hw-all-to-all",
             title: "all-to-all through a switch",
             collectives: &[AllToAll],
@@ -347,8 +343,7 @@ impl ClosedForm for Hardware {
             known_as: &[],
             summary: "every rank sends its buffer to the switch once; the switch delivers the blocks",
             source: "spiceMonkey/collective-comm 04 §1.4",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

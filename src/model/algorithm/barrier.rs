@@ -38,7 +38,7 @@ struct Dissemination;
 
 impl ClosedForm for Dissemination {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "dissemination",
             title: "dissemination",
             collectives: &[Barrier],
@@ -50,8 +50,7 @@ impl ClosedForm for Dissemination {
             ],
             summary: "in round k rank i signals rank i + 2^k",
             source: "Hensgen, Finkel, Manber, IJPP 17(1) 1988",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -83,7 +82,7 @@ struct AllToAll;
 
 impl ClosedForm for AllToAll {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "all-to-all",
             title: "all to all",
             collectives: &[Barrier],
@@ -91,8 +90,7 @@ impl ClosedForm for AllToAll {
             known_as: &[(Library::Gloo, &[Barrier], "barrier_all_to_all")],
             summary: "every rank signals all others and waits for all of them",
             source: "Gloo (facebookincubator/gloo), barrier_all_to_all.h",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -133,7 +131,7 @@ struct AllToOne;
 
 impl ClosedForm for AllToOne {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "all-to-one",
             title: "all to one",
             collectives: &[Barrier],
@@ -144,8 +142,7 @@ impl ClosedForm for AllToOne {
             ],
             summary: "every rank signals rank 0, which answers all once it has heard from all",
             source: "Gloo (facebookincubator/gloo), barrier_all_to_one.h",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

@@ -77,7 +77,7 @@ pub(super) struct InNetwork;
 
 impl ClosedForm for InNetwork {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "inc",
             title: "in-network",
             collectives: &[AllReduce, AllGather, ReduceScatter, Broadcast, Reduce],
@@ -92,8 +92,7 @@ impl ClosedForm for InNetwork {
             known_as: &[(Library::Nccl, &[AllReduce, AllGather, ReduceScatter], "NVLS")],
             summary: "the switch adds what the ranks send and multicasts what they share",
             source: "Graham et al., SHARP, COMHPC 2016; spiceMonkey/collective-comm 04",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -254,7 +253,7 @@ impl OneShot {
 
 impl ClosedForm for OneShot {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "one-shot-multimem",
             title: "one shot, the switch adds",
             collectives: &[AllReduce],
@@ -262,8 +261,7 @@ impl ClosedForm for OneShot {
             known_as: &[],
             summary: "every rank reads the sum of all vectors from the switch, which reads all for each",
             source: "pytorch/pytorch, CUDASymmetricMemoryOps.cu, multimem_one_shot_all_reduce",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -344,7 +342,7 @@ impl Multicast {
 
 impl ClosedForm for Multicast {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "one-shot-multicast",
             title: "one shot, the switch multicasts",
             collectives: &[AllReduce],
@@ -352,8 +350,7 @@ impl ClosedForm for Multicast {
             known_as: &[],
             summary: "every rank stores its vector once, the switch hands it to all others, which add it",
             source: "microsoft/mscclpp, nvls-packet all-reduce; NVIDIA/nccl, symmetric AGxLLMC_R",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

@@ -44,7 +44,7 @@ struct OneShotNorm;
 
 impl ClosedForm for OneShotNorm {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "one-shot-norm",
             title: "one shot, fused with the norm",
             collectives: &[AllReduce],
@@ -52,8 +52,7 @@ impl ClosedForm for OneShotNorm {
             known_as: &[],
             summary: "every rank gets all vectors at once, adds them and its residual and applies the norm",
             source: "FlashInfer, trtllm_allreduce_fusion.cuh; NVIDIA/TensorRT-LLM, allReduceFusionKernels.cu",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -86,7 +85,7 @@ struct TwoShotNorm;
 
 impl ClosedForm for TwoShotNorm {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "two-shot-norm",
             title: "two shots, fused with the norm",
             collectives: &[AllReduce],
@@ -98,8 +97,7 @@ impl ClosedForm for TwoShotNorm {
             known_as: &[],
             summary: "every rank adds its rows and sends the sums to all, which add the residual and apply the norm",
             source: "FlashInfer, trtllm_allreduce_fusion.cuh; NVIDIA/TensorRT-LLM, allReduceFusionKernels.cu",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

@@ -81,7 +81,7 @@ pub(super) struct OneShot;
 
 impl ClosedForm for OneShot {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "one-shot",
             title: "one shot",
             collectives: &[AllReduce],
@@ -89,8 +89,7 @@ impl ClosedForm for OneShot {
             known_as: &[],
             summary: "every rank gets the vectors of all others at once and adds them itself",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -123,7 +122,7 @@ pub(super) struct TwoShot;
 
 impl ClosedForm for TwoShot {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "two-shot",
             title: "two shots",
             collectives: &[AllReduce],
@@ -140,8 +139,7 @@ impl ClosedForm for TwoShot {
             known_as: &[],
             summary: "every rank adds its block of all vectors, then sends the sum to all others",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -179,7 +177,7 @@ pub(super) struct Half;
 
 impl ClosedForm for Half {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "half-of-two-shot",
             title: "half of two shots",
             collectives: &[AllGather, ReduceScatter],
@@ -187,8 +185,7 @@ impl ClosedForm for Half {
             known_as: &[],
             summary: "every rank sends a block to each other rank at once",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

@@ -54,7 +54,7 @@ struct ScatterRing;
 
 impl ClosedForm for ScatterRing {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "scatter-ring",
             title: "scatter + ring all-gather",
             collectives: &[Broadcast],
@@ -65,8 +65,7 @@ impl ClosedForm for ScatterRing {
             ],
             summary: "the root scatters the vector down a tree, then a ring gathers it everywhere",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -118,7 +117,7 @@ struct ScatterLog;
 
 impl ClosedForm for ScatterLog {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "scatter-allgather",
             title: "scatter + logarithmic all-gather",
             collectives: &[Broadcast],
@@ -129,8 +128,7 @@ impl ClosedForm for ScatterLog {
             ],
             summary: "the root scatters the vector down a tree, then ⌈lg N⌉ rounds gather it everywhere",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -175,7 +173,7 @@ struct ScatterGather;
 
 impl ClosedForm for ScatterGather {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "reduce-scatter-gather",
             title: "reduce-scatter + gather",
             collectives: &[Reduce],
@@ -186,8 +184,7 @@ impl ClosedForm for ScatterGather {
             ],
             summary: "every rank reduces its chunk, then a tree gathers the chunks at the root",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
