@@ -26,10 +26,11 @@ mod schedule;
 
 use self::schedule::{Order, Posted, Relayed, Switched};
 use super::in_network::{hops, switch_steps};
-use super::rounds::{exchange_turns, is_one_half, lanes, repeat, ring_turns, shift_turns};
+use super::rounds::{exchange_turns, is_one_half, lanes, repeat, ring_turns, shift_turns, waves};
+use super::shots::{Adds, exchange};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllToAll;
-use crate::model::formula::{At, Cost, Field, Ports, Relay as Style, Shape, Tie};
+use crate::model::formula::{At, Cost, Field, Relay as Style, Shape, Tie};
 use crate::model::schedule::Schedule;
 
 /// The all-to-all algorithms that are not Bruck's.
@@ -161,16 +162,8 @@ impl ClosedForm for Direct {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let k = lanes(v.shape.ports, v.shape.ranks - 1);
-        match (v.shape.ports, k) {
-            (Ports::Unbounded, _) => Cost::new(F::int(1), F::int(1) / v.n.clone()),
-            (_, 1) => pairwise_cost(v, shift_turns(&v.shape)),
-            _ => {
-                let value = (v.shape.ranks - 1).div_ceil(k).into();
-                let messages = v.ceil(&(v.others() / F::int(k.into())), value);
-                Cost::new(messages.clone(), messages / v.n.clone())
-            }
-        }
+        let messages = waves(v);
+        Cost::new(messages.clone(), messages / v.n.clone())
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
@@ -182,19 +175,8 @@ impl ClosedForm for Direct {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        let n = shape.ranks;
-        let lanes = lanes(shape.ports, n - 1);
-        let chunk = Share::new(1_u32, n);
-        if lanes >= n - 1 {
-            repeat(Step::new(1_u32, chunk, Route::All), shift_turns(shape), emit);
-            return;
-        }
         // With few ports the partners are served by offset, as in the pairwise exchange.
-        for first in (1..n).step_by(lanes as usize) {
-            let last = (first + lanes - 1).min(n - 1);
-            let route = Route::Offsets { first, last };
-            repeat(Step::new(1_u32, chunk, route), shift_turns(shape), emit);
-        }
+        exchange(shape, Share::new(1_u32, shape.ranks), Adds::Nothing, emit);
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {

@@ -30,7 +30,8 @@
 //! apply the norm at the owner, with the adding switch between, and leave the residual there until
 //! the last layer: on the links that is `inc`.
 
-use super::shots::{Adds, OneShot, TwoShot, exchange, waves};
+use super::rounds::waves;
+use super::shots::{Adds, OneShot, TwoShot, exchange};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Share, Step};
 use crate::base::collective::Collective::AllReduce;
 use crate::model::formula::{At, Cost, Field, Shape};

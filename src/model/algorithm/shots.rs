@@ -24,27 +24,14 @@
 //! Source: vllm-project/vllm `csrc/custom_all_reduce.cuh`; NVIDIA/TensorRT-LLM
 //! `cpp/tensorrt_llm/kernels/customAllReduceKernels.cu`; pytorch/pytorch `CUDASymmetricMemoryOps.cu`.
 
-use super::rounds::{gather_schedule, lanes, on, repeat, shift_turns};
+use super::rounds::{gather_schedule, lanes, on, repeat, shift_turns, waves};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, AllReduce, ReduceScatter};
-use crate::model::formula::{At, Cost, Field, Ports, Shape};
+use crate::model::formula::{At, Cost, Field, Shape};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The all-reduces in which every rank communicates with every other at once.
 pub static FAMILY: &[&dyn Algorithm] = &[&OneShot, &TwoShot];
-
-/// Messages one after another to all others.
-pub(super) fn waves<F: Field>(v: &At<F>) -> F {
-    let k = lanes(v.shape.ports, v.shape.ranks - 1);
-    match (v.shape.ports, k) {
-        (Ports::Unbounded, _) => F::int(1),
-        (_, 1) => F::int(shift_turns(&v.shape).into()) * v.others(),
-        _ => {
-            let value = (v.shape.ranks - 1).div_ceil(k).into();
-            v.ceil(&(v.others() / F::int(k.into())), value)
-        }
-    }
-}
 
 /// What ranks add to what they have while they exchange.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -45,10 +45,6 @@ fn scatter(n: u32) -> impl DoubleEndedIterator<Item = Step> {
     })
 }
 
-fn on_one_port(shape: &Shape) -> Guarantee {
-    Guarantee::on_one_port(shape)
-}
-
 /// Scatter, then a ring.
 struct ScatterRing;
 
@@ -73,7 +69,7 @@ impl ClosedForm for ScatterRing {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        on_one_port(shape)
+        Guarantee::on_one_port(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -140,7 +136,7 @@ impl ClosedForm for ScatterLog {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.is_power_of_two() { on_one_port(shape) } else { Guarantee::UpperBound }
+        if shape.is_power_of_two() { Guarantee::on_one_port(shape) } else { Guarantee::UpperBound }
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -192,7 +188,7 @@ impl ClosedForm for ScatterGather {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        on_one_port(shape)
+        Guarantee::on_one_port(shape)
     }
 
     /// All ranks scatter alike; then rank 2^(⌈lg N⌉−1), or the one half way to it, sends the most.
