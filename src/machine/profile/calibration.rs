@@ -12,16 +12,12 @@ pub struct Calibration {
     /// The program with its version.
     pub tool: String,
     /// The machine in words.
-    #[serde(default)]
     pub machine: Option<String>,
     /// Identifies the machine: samples of one machine have the same fingerprint.
-    #[serde(default)]
     pub fingerprint: Option<String>,
     /// How data moved: `shm`, `tcp`.
-    #[serde(default)]
     pub transport: Option<String>,
     /// How ranks waited: `spin`, `poll`.
-    #[serde(default)]
     pub wait: Option<String>,
     /// Which time of a point was fitted: `typical`, `floor`.
     pub statistic: String,
@@ -45,10 +41,8 @@ pub struct Calibration {
     /// The errors of predictions against measurements.
     pub errors: StatedErrors,
     /// A token bucket on the path, if the ladder of sizes shows one.
-    #[serde(default)]
     pub bucket: Option<Bucket>,
     /// α and the rate of the statistic that was not chosen.
-    #[serde(default)]
     pub other: Option<OtherLink>,
 }
 
@@ -92,19 +86,14 @@ pub struct StatedError {
 #[serde(deny_unknown_fields)]
 pub struct StatedErrors {
     /// On held-out algorithms.
-    #[serde(default)]
     pub algorithms: Option<StatedError>,
     /// The same where bytes dominate: times above 10 α.
-    #[serde(default)]
     pub algorithms_bulk: Option<StatedError>,
     /// On held-out sizes.
-    #[serde(default)]
     pub sizes: Option<StatedError>,
     /// Of α and the rate alone, without knots, as ideal prices use them.
-    #[serde(default)]
     pub line: Option<StatedError>,
     /// The same where bytes decide.
-    #[serde(default)]
     pub line_bulk: Option<StatedError>,
     /// The bands that contain 8 of 10 times, on held-out algorithms.
     #[serde(default)]

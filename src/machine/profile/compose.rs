@@ -58,18 +58,13 @@ impl<'de> Deserialize<'de> for Nics {
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Node {
-    #[serde(default)]
     generation: Option<Generation>,
     /// Absent if a node has one rank.
-    #[serde(default)]
     link: Option<LinkKind>,
     /// False if NICs cannot access the GPUs' memory.
-    #[serde(default)]
     gpu_direct: Option<bool>,
-    #[serde(default)]
     library: Option<String>,
     /// The upper part of a machine's picture.
-    #[serde(default)]
     picture: Option<String>,
     notes: Vec<String>,
     /// Empty if a node has one rank.
@@ -77,9 +72,7 @@ struct Node {
     tiers: Vec<Links>,
     #[serde(default)]
     launch: BTreeMap<Call, Measured<Seconds>>,
-    #[serde(default)]
     gamma: Option<Measured<SecondsPerByte>>,
-    #[serde(default)]
     c_real: Option<Measured<Ratio>>,
     #[serde(default, rename = "measured", deserialize_with = "curves::read")]
     curves: Vec<Curve>,

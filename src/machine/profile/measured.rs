@@ -48,10 +48,8 @@ pub struct Measured<T> {
     /// The value.
     pub value: T,
     /// The least that is likely.
-    #[serde(default = "none")]
     pub low: Option<T>,
     /// The most that is likely.
-    #[serde(default = "none")]
     pub high: Option<T>,
     /// How it was obtained.
     pub how: How,
@@ -59,12 +57,7 @@ pub struct Measured<T> {
     #[serde(default)]
     pub source: String,
     /// When.
-    #[serde(default)]
     pub date: Option<Date>,
-}
-
-fn none<T>() -> Option<T> {
-    None
 }
 
 /// A day, written as ISO 8601 does: 2026-08-21.
