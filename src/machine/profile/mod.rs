@@ -53,7 +53,7 @@ use compose::Nics;
 pub const DEFAULT: &str = "dgx-h100";
 
 /// A machine.
-#[derive(Debug, Clone, serde::Deserialize)]
+#[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The version of this format: 1.
@@ -180,7 +180,7 @@ impl<'de> Deserialize<'de> for Flows {
 }
 
 /// Links of one kind.
-#[derive(Debug, Clone, serde::Deserialize)]
+#[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Links {
     /// The name in reports.
@@ -289,36 +289,7 @@ impl Profile {
     /// A machine of which nothing else is known.
     #[must_use]
     pub fn bare(name: String, title: String) -> Self {
-        Self {
-            schema: 1,
-            name,
-            title,
-            aliases: Vec::new(),
-            board: None,
-            generation: None,
-            link: None,
-            network: None,
-            gpu_direct: None,
-            node_part: None,
-            nics: None,
-            library: None,
-            nccl_graphs: None,
-            nccl_inside: None,
-            nccl_topology: None,
-            topology: None,
-            fabric_file: None,
-            graph: None,
-            picture: None,
-            notes: Vec::new(),
-            tiers: Vec::new(),
-            launch: BTreeMap::new(),
-            gamma: None,
-            c_real: None,
-            fit: None,
-            curves: Vec::new(),
-            nccl: None,
-            devices: Vec::new(),
-        }
+        Self { schema: 1, name, title, ..Self::default() }
     }
 
     /// The first impossible statement, with its path.
@@ -417,23 +388,7 @@ impl Links {
     /// Links of which only the name is known.
     #[must_use]
     pub fn bare(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind: None,
-            span: None,
-            mesh: false,
-            nics: None,
-            ports: None,
-            discipline: Discipline::default(),
-            alpha: None,
-            bandwidth: None,
-            efficiency: None,
-            duplex_factor: None,
-            duplex_above: None,
-            knots: Vec::new(),
-            sharing: BTreeMap::new(),
-            switch: None,
-        }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 
     /// The time of a message on one of them; a token bucket belongs to the whole fit.
