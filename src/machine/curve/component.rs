@@ -48,7 +48,8 @@ impl Steps {
 }
 
 /// One of the things that a library does: an algorithm with a protocol, mostly.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Component {
     /// The number of successive steps.
     pub steps: Steps,
