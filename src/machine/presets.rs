@@ -9,7 +9,7 @@
 //! assert_eq!((hop.low.0, hop.high.0), (100e-9, 200e-9));
 //! ```
 
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
 use crate::model::formula::Ports;
 
@@ -168,11 +168,7 @@ pub fn contention(name: &str) -> Result<&'static Contention> {
 }
 
 fn unknown(name: &str, known: &[&'static str]) -> Error {
-    Error::input(format!("`{name}` is not a preset")).help(did_you_mean(
-        name,
-        known.iter().copied(),
-        || format!("known: {}", known.join(", ")),
-    ))
+    Error::input(format!("`{name}` is not a preset")).help(advice(name, known))
 }
 
 #[cfg(test)]

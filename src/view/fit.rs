@@ -100,7 +100,7 @@ fn tier(page: &mut Page, report: &Fit) {
         report.runs,
         report.points,
         report.fitted_points,
-        report.statistic.name()
+        report.statistic.id()
     );
     page.entry("fitted     ", head);
     page.entry("alpha      ", interval(report.alpha_s, |s| Seconds(s).to_string()));
@@ -141,7 +141,7 @@ fn tier(page: &mut Page, report: &Fit) {
     }
     let other = &report.other;
     let (alpha, rate) = (Seconds(other.alpha_s.value), rate(other.bandwidth.value));
-    page.entry(format!("{:11}", other.statistic.name()), format!("{alpha}, {rate}"));
+    page.entry(format!("{:11}", other.statistic.id()), format!("{alpha}, {rate}"));
     page.gap();
     errors(page, report);
     page.gap();

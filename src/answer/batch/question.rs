@@ -8,7 +8,7 @@ use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor}
 use serde_json::value::RawValue;
 
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, Volume};
 use crate::model::formula::{Params, Ports, Relay, Shape, Tie, Trees};
 
@@ -226,16 +226,11 @@ pub(super) fn refuse_unknown<'a, K: Iterator<Item = &'static str>>(
 ) -> Result<()> {
     let unknown = keys.find(|key| !is_of_cases(key) && !known().any(|known| known == *key));
     let Some(key) = unknown else { return Ok(()) };
-    let all = || format!("known: {}", known().collect::<Vec<_>>().join(", "));
-    Err(Error::input(format!("unknown key `{key}`")).help(did_you_mean(key, known(), all)))
+    Err(Error::input(format!("unknown key `{key}`")).help(advice(key, known())))
 }
 
 pub(super) fn unknown_kind(kind: &str) -> Error {
-    Error::input(format!("`{kind}` is not a kind of question")).help(did_you_mean(
-        kind,
-        KINDS.iter().copied(),
-        || format!("known: {}", KINDS.join(", ")),
-    ))
+    Error::input(format!("`{kind}` is not a kind of question")).help(advice(kind, KINDS))
 }
 
 /// The text of a required field.

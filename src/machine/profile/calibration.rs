@@ -1,6 +1,7 @@
 //! The origin of a fitted profile, and how far it may be trusted.
 
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::base::words::words;
 use crate::machine::link::Bucket;
 
 /// The origin of fitted parameters, with the errors that the fit states.
@@ -46,28 +47,16 @@ pub struct Calibration {
     pub other: Option<OtherLink>,
 }
 
-/// How the gates judged a fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Quality {
-    /// No gate objects.
-    Good,
-    /// It may be used; the marks say what to consider.
-    Marked,
-    /// It was refused, but written anyway.
-    Rejected,
-}
-
-impl Quality {
-    /// The name in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Marked => "marked",
-            Self::Rejected => "rejected",
-        }
+words! {
+    /// How the gates judged a fit.
+    #[derive(serde::Deserialize)]
+    pub enum Quality {
+        /// No gate objects.
+        Good = "good",
+        /// It may be used; the marks say what to consider.
+        Marked = "marked",
+        /// It was refused, but written anyway.
+        Rejected = "rejected",
     }
 }
 

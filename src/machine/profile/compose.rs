@@ -21,9 +21,8 @@ use super::{
     Call, Discipline, Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind,
     curves, letters,
 };
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Ratio, Seconds, SecondsPerByte};
-use crate::base::text_pos::advice;
 use crate::machine::curve::Curve;
 
 /// The ports of a node into a network: `8 x ndr-400g`, or `tcp-25g` if each rank has its own.
