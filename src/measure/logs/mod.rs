@@ -262,14 +262,15 @@ pub struct Traced {
     pub at_most: bool,
 }
 
-/// Rows that are not used, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Rows that were left out for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Their lines, if the format has lines; only some of very many.
+    /// Their lines, if the format has lines; of very many only some.
     pub lines: Vec<usize>,
-    /// How many there are.
+    /// The number of rows.
     pub count: usize,
 }
 
