@@ -127,7 +127,7 @@ impl Layer {
             }
             if ![DEFAULTS, MACHINE].contains(&name) {
                 let what = format!("unknown section `{name}`");
-                return refuse(what, &place, advice(name, &[DEFAULTS, MACHINE]));
+                return refuse(what, &place, advice(name, [DEFAULTS, MACHINE]));
             }
             let Some(table) = table.get_ref().as_table() else {
                 let what = format!("`{name}` is a section");

@@ -47,13 +47,16 @@ fn figures(report: &NcclDiff) -> Sheet {
         .sheet
 }
 
+/// What one of the releases chose.
+type Side = fn(&ChoiceDiff) -> Option<&Taken>;
+
 fn choices(report: &NcclDiff) -> Sheet {
     let size = |bytes: u64| Cell::number(Some(bytes as f64), |_| Bytes(bytes).to_string());
     let mut rows = Sheet::of(&report.choices)
         .words("collective", "collective", |c| c.collective.id())
         .numbers("from", "", "from_bytes", |c| size(c.from_bytes))
         .numbers("to", "", "to_bytes", |c| size(c.to_bytes));
-    let sides: [(&str, &str, fn(&ChoiceDiff) -> Option<&Taken>); 2] = [
+    let sides: [(&str, &str, Side); 2] = [
         (report.before, "before", |c| c.before.as_ref()),
         (report.after, "after", |c| c.after.as_ref()),
     ];

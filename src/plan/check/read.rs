@@ -189,7 +189,7 @@ fn sections(file: &Layer<'_>, faults: &Faults) {
         if !KNOWN.contains(&typed) {
             let place = file.document.place(&key.span());
             let what = format!("unknown section `{typed}`");
-            let help = Some(advice(typed, &KNOWN));
+            let help = Some(advice(typed, KNOWN));
             faults.borrow_mut().push(Fault::new(file.file, place, what, help));
         }
     }
