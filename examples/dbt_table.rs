@@ -1,4 +1,4 @@
-//! Prints the tables of `src/model/algorithm/double_binary_tree/lengths.rs`.
+//! Prints the table of `src/model/algorithm/double_binary_tree/lengths.rs`.
 //!
 //! About eight minutes on one core in release; arguments narrow it down to single sizes, as in
 //! `cargo run --release --example dbt_table -- 64 512`. With the argument `colours`, writes the
@@ -22,10 +22,10 @@ fn length(ranks: u32) -> u32 {
     lengths.min().unwrap_or(0)
 }
 
-fn print(name: &str, value: impl Fn(u32) -> u32) {
-    println!("#[rustfmt::skip]\nstatic {name}: [u8; {}] = [", LAST + 1);
+fn print() {
+    println!("#[rustfmt::skip]\nstatic LENGTH: [u8; {}] = [", LAST + 1);
     for line in (0..=LAST).collect::<Vec<u32>>().chunks(PER_LINE) {
-        let cells: Vec<String> = line.iter().map(|&n| format!("{},", value(n))).collect();
+        let cells: Vec<String> = line.iter().map(|&n| format!("{},", length(n))).collect();
         println!("    {}", cells.join(" "));
     }
     println!("];");
@@ -50,8 +50,7 @@ fn main() -> std::io::Result<()> {
     }
     let sizes: Vec<u32> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     if sizes.is_empty() {
-        print("LENGTH", length);
-        print("STEPS", unsegmented_flow);
+        print();
     }
     for ranks in sizes {
         println!("{ranks}: {} {}", length(ranks), unsegmented_flow(ranks));

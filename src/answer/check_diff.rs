@@ -220,9 +220,9 @@ fn rules((budget, outcome): &(Budget, Outcome)) -> Vec<(String, String)> {
         };
         rules.extend(value.map(|value| (limit.key(), value)));
     }
-    rules.push(("at", budget.at.map_or("whole band", At::word).to_owned()));
-    rules.push(("level", budget.policy.level.word().to_owned()));
-    rules.push(("at_risk", budget.policy.at_risk.word().to_owned()));
+    rules.push(("at", budget.at.map_or("whole band", At::id).to_owned()));
+    rules.push(("level", budget.policy.level.id().to_owned()));
+    rules.push(("at_risk", budget.policy.at_risk.id().to_owned()));
     if let Some(waiver) = &budget.waiver {
         let most = waiver.up_to.map_or(String::new(), |m| format!(", up to {:.0} %", 100.0 * m.0));
         rules.push(("waiver", format!("until {}{most} ({})", waiver.until, waiver.reason)));

@@ -95,13 +95,10 @@ impl FromStr for Kind {
         let plain = text.to_ascii_lowercase().replace('_', "-");
         let found = KINDS.iter().find(|(names, _)| names.contains(&plain.as_str()));
         found.map(|(_, kind)| *kind).ok_or_else(|| {
-            Error::input(format!("`{text}` is not a quantity that can be converted")).help(
-                did_you_mean(
-                    &plain,
-                    KINDS.iter().flat_map(|(names, _)| names.iter().copied()),
-                    || format!("known: {}", Kind::names().collect::<Vec<_>>().join(", ")),
-                ),
-            )
+            let spelled = KINDS.iter().flat_map(|(names, _)| names.iter().copied());
+            let known = || format!("known: {}", Kind::names().collect::<Vec<_>>().join(", "));
+            Error::input(format!("`{text}` is not a quantity that can be converted"))
+                .help(did_you_mean(&plain, spelled, known))
         })
     }
 }

@@ -191,11 +191,11 @@ impl Promise {
     pub fn name(self) -> &'static str {
         match self {
             Self::AsPrinted => "as-printed",
-            Self::Equal => Guarantee::Equal.name(),
-            Self::EqualInRounds => Guarantee::EqualInRounds.name(),
-            Self::UpperBound => Guarantee::UpperBound.name(),
-            Self::Asymptotic => Guarantee::Asymptotic.name(),
-            Self::Pipelined => Guarantee::Pipelined.name(),
+            Self::Equal => Guarantee::Equal.id(),
+            Self::EqualInRounds => Guarantee::EqualInRounds.id(),
+            Self::UpperBound => Guarantee::UpperBound.id(),
+            Self::Asymptotic => Guarantee::Asymptotic.id(),
+            Self::Pipelined => Guarantee::Pipelined.id(),
         }
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::base::error::Error;
 use crate::machine::sample::DataType;
-use crate::measure::logs::{Imported, Measured, Table, Traced};
+use crate::measure::logs::{Imported, LeftOut, Measured, Table, Traced};
 
 /// Logs that were read.
 #[derive(Debug, Serialize)]
@@ -67,25 +67,13 @@ pub struct TableView {
     /// The largest M.
     pub most_bytes: Option<u64>,
     /// Rows that were left out, by reason.
-    pub left_out: Vec<LeftOutView>,
+    pub left_out: Vec<LeftOut>,
     /// Why nothing in the table is used; absent if something is.
     pub refused: Option<String>,
     /// What to do about that.
     pub help: Option<String>,
     /// What to know before trusting it.
     pub warnings: Vec<String>,
-}
-
-/// Rows that were left out for one reason.
-#[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LeftOutView {
-    /// The reason.
-    pub why: String,
-    /// Their lines, if the format has lines; of very many only some.
-    pub lines: Vec<usize>,
-    /// The number of rows.
-    pub count: usize,
 }
 
 /// The report of files, each read or refused.
@@ -129,11 +117,7 @@ fn table(table: &Table) -> TableView {
         in_place_rows: table.rows.iter().filter(|r| r.in_place).count(),
         least_bytes: sizes.map(|(least, _)| least.0),
         most_bytes: sizes.map(|(_, most)| most.0),
-        left_out: table
-            .left_out
-            .iter()
-            .map(|l| LeftOutView { why: l.why.clone(), lines: l.lines.clone(), count: l.count })
-            .collect(),
+        left_out: table.left_out.clone(),
         refused: table.refused.as_ref().map(|r| r.what.clone()),
         help: table.refused.as_ref().map(|r| r.help.clone()),
         warnings: table.caveats.iter().chain(&table.warnings).cloned().collect(),

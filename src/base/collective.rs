@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::Ratio;
 
 /// A collective operation over N ranks.
@@ -178,14 +178,8 @@ impl FromStr for Collective {
             .help(format!("if all counts are equal, name {id}")));
         }
         named(plain).ok_or_else(|| {
-            Error::input(format!("`{text}` is not a collective")).help(did_you_mean(
-                plain,
-                Self::ALL.iter().map(|c| c.id()),
-                || {
-                    let ids: Vec<_> = Self::ALL.iter().map(|c| c.id()).collect();
-                    format!("known: {}", ids.join(", "))
-                },
-            ))
+            let known = Self::ALL.iter().map(|c| c.id());
+            Error::input(format!("`{text}` is not a collective")).help(advice(plain, known))
         })
     }
 }

@@ -221,6 +221,13 @@ pub fn did_you_mean<'a>(
     nearest(typed, known).map_or_else(otherwise, |near| format!("did you mean `{near}`?"))
 }
 
+/// The same with all known names, if none is near.
+pub(crate) fn advice<N: AsRef<str>>(typed: &str, known: impl IntoIterator<Item = N>) -> String {
+    let known: Vec<N> = known.into_iter().collect();
+    let names = || known.iter().map(AsRef::as_ref);
+    did_you_mean(typed, names(), || format!("known: {}", names().collect::<Vec<_>>().join(", ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::error::{Error, did_you_mean};
+use super::error::{Error, advice};
 
 /// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,9 +135,8 @@ impl FromStr for Format {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::named(text).ok_or_else(|| {
-            let ids = || FORMATS.iter().map(|e| e.id);
-            let known = || format!("known: {}", ids().collect::<Vec<_>>().join(", "));
-            Error::input(format!("`{text}` is not a format")).help(did_you_mean(text, ids(), known))
+            let known = FORMATS.iter().map(|e| e.id);
+            Error::input(format!("`{text}` is not a format")).help(advice(text, known))
         })
     }
 }

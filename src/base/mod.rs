@@ -15,5 +15,6 @@ pub mod secret;
 pub mod size_is;
 pub(crate) mod stats;
 pub mod text_pos;
+pub mod words;
 pub(crate) mod xml;
 pub(crate) mod yaml;

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
+use crate::base::words::one_of;
 
 /// What a given size counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -47,13 +48,9 @@ impl FromStr for SizeIs {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "total" => Ok(Self::Total),
-            "per-rank" => Ok(Self::PerRank),
-            "per-peer" => Ok(Self::PerPeer),
-            _ => Err(Error::input(format!("`{text}` is not a way to count a size"))
-                .help("write total, per-rank or per-peer")),
-        }
+        let words =
+            [("total", Self::Total), ("per-rank", Self::PerRank), ("per-peer", Self::PerPeer)];
+        one_of(text, "a way to count a size", words)
     }
 }
 

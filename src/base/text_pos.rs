@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::base::error::{Error, did_you_mean};
+use crate::base::error::{Error, advice};
 
 /// A position in a text, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,11 +92,6 @@ fn said(message: &str) -> (String, Option<String>) {
     }
     let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
     (what.to_owned(), Some(advice(what.split('`').nth(1).unwrap_or(""), &known)))
-}
-
-/// The nearest of the known names, or all of them.
-pub(crate) fn advice(typed: &str, known: &[&str]) -> String {
-    did_you_mean(typed, known.iter().copied(), || format!("known: {}", known.join(", ")))
 }
 
 /// A TOML text with the positions of its keys and values.

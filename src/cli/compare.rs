@@ -172,8 +172,7 @@ impl Args {
             shown.push(answer::compare::run(verdict, &query, dtype, run.file, &run.traced));
         }
         let report = answer::compare::compare(machine, shown, left_out);
-        let drawn =
-            self.picture.asked() && self.picture.draw(out, &view::plot::measured(&report))?;
+        let drawn = self.picture.draw(out, || Ok(view::plot::measured(&report)))?;
         match self.format.get()? {
             _ if drawn => {}
             Format::Prometheus => view::compare::prometheus(out, &report)?,

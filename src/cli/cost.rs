@@ -177,11 +177,9 @@ impl Args {
             if only.is_some() || self.simulates() {
                 self.need_size(sized, collective)?;
             }
-            if self.picture.asked() {
-                let curves = answer::curves_over_sizes(&registry, &first, &[])?;
-                if self.picture.draw(out, &plot::algorithms(&curves))? {
-                    return Ok(());
-                }
+            let curves = || answer::curves_over_sizes(&registry, &first, &[]);
+            if self.picture.draw(out, || Ok(plot::algorithms(&curves()?)))? {
+                return Ok(());
             }
             let bands = answer::bands(&registry, &first)?;
             self.no_sweep("the winners over all sizes are")?;
@@ -331,18 +329,16 @@ impl Args {
     }
 
     fn map(&self, out: &mut impl Write, map: &Map) -> std::result::Result<(), Stop> {
-        if self.picture.asked() {
-            let of_all = self.output.all || self.algorithm.is_some();
-            if self.picture.draw(out, &plot::winners(map, of_all))? {
-                return Ok(());
-            }
+        let of_all = self.output.all || self.algorithm.is_some();
+        if self.picture.draw(out, || Ok(plot::winners(map, of_all)))? {
+            return Ok(());
         }
         self.no_sweep("sizes and ranks at once are")?;
         self.output.format.write(out, map, |look| view::map::map(map, look))
     }
 
     fn sweep(&self, out: &mut impl Write, sweep: &Sweep) -> std::result::Result<(), Stop> {
-        if self.picture.asked() && self.picture.draw(out, &plot::sweep(sweep))? {
+        if self.picture.draw(out, || Ok(plot::sweep(sweep)))? {
             return Ok(());
         }
         if sweep.over == "size" && self.output.format.get()? == Format::NcclTests {
@@ -353,7 +349,7 @@ impl Args {
     }
 
     fn one(&self, out: &mut impl Write, report: &answer::Cost) -> std::result::Result<(), Stop> {
-        if self.picture.asked() && self.picture.draw(out, &plot::bars(report, self.output.all))? {
+        if self.picture.draw(out, || Ok(plot::bars(report, self.output.all)))? {
             return Ok(());
         }
         let asked = self.output.columns.as_deref().map(columns::parse).transpose();

@@ -48,23 +48,18 @@ impl Args {
                     .help("give --size, such as 16MiB")
                     .into());
             }
-            if self.picture.asked() {
-                let curves =
-                    answer::curves_over_ranks(&registry, &queries, &names).map_err(place)?;
-                if self.picture.draw(out, &plot::algorithms(&curves))? {
-                    return Ok(());
-                }
+            let curves = || answer::curves_over_ranks(&registry, &queries, &names).map_err(place);
+            if self.picture.draw(out, || Ok(plot::algorithms(&curves()?)))? {
+                return Ok(());
             }
             let report = answer::over_ranks(&registry, &queries, &names).map_err(place)?;
             return self.intervals(out, &report);
         }
         let query: Query =
             queries.pop().ok_or_else(|| Error::input("no number of ranks is given"))?;
-        if self.picture.asked() {
-            let curves = answer::curves_over_sizes(&registry, &query, &names).map_err(place)?;
-            if self.picture.draw(out, &plot::algorithms(&curves))? {
-                return Ok(());
-            }
+        let curves = || answer::curves_over_sizes(&registry, &query, &names).map_err(place);
+        if self.picture.draw(out, || Ok(plot::algorithms(&curves()?)))? {
+            return Ok(());
         }
         if let [a, b] = names[..] {
             let report = answer::crossover(&registry, &query, a, b).map_err(place)?;

@@ -156,11 +156,8 @@ impl Args {
                 row.held_out_algorithm_error = None;
             }
         }
-        let drawn = self.picture.asked() && {
-            let all = tiers.report(true, None);
-            self.picture.draw(out, &view::plot::residuals(&all))?
-        };
-        if !drawn {
+        let all = || tiers.report(true, None);
+        if !self.picture.draw(out, || Ok(view::plot::residuals(&all())))? {
             self.format.write(out, &shown, |_| view::fit::fit(&shown))?;
         }
         refusal.map_or(Ok(()), Err)
@@ -323,9 +320,7 @@ pub(super) fn measured_library(
         profile.nccl = found.map(|found| found.stored(library)).or(profile.nccl);
         write(file, &profile.to_toml())?;
     }
-    let drawn =
-        asked.picture.asked() && asked.picture.draw(out, &view::plot::measured_curves(&shown))?;
-    if !drawn {
+    if !asked.picture.draw(out, || Ok(view::plot::measured_curves(&shown)))? {
         format::write(asked.format, out, &shown, |_| view::curves::curves(&shown))?;
     }
     refusal.map_or(Ok(()), |error| Err(Stop::FitRefused(error)))

@@ -11,6 +11,7 @@ use super::config::settings;
 use super::terminal::look;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
+use collcost::base::words::either;
 use collcost::view::{Look, page, page::Page};
 
 /// The formats that a verb has.
@@ -97,10 +98,7 @@ pub(super) struct FormatFlag<V: Formats> {
 /// `text, markdown, csv or json`.
 pub(super) fn names<V: Formats>() -> String {
     let names: Vec<&str> = V::ALL.iter().map(|format| format.id()).collect();
-    match names.split_last() {
-        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-        None => String::new(),
-    }
+    either(&names)
 }
 
 /// Reads the name of one of a verb's formats.

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::Stop;
 use super::output::write_whole;
 use super::terminal::look;
+use collcost::base::error::Error;
 use collcost::view::plot::{self, Picture};
 
 #[derive(Clone, Default, clap::Args)]
@@ -30,13 +31,22 @@ impl PictureFlags {
         self.svg.as_deref()
     }
 
-    /// Draws what the flags ask for. True if it is in the terminal, so that no table is needed.
-    pub(super) fn draw(&self, out: &mut impl Write, picture: &Picture) -> Result<bool, Stop> {
+    /// Draws what the flags ask for, if anything. True if it is in the terminal, so that no table is
+    /// needed.
+    pub(super) fn draw(
+        &self,
+        out: &mut impl Write,
+        picture: impl FnOnce() -> Result<Picture, Error>,
+    ) -> Result<bool, Stop> {
+        if !self.asked() {
+            return Ok(false);
+        }
+        let picture = picture()?;
         if let Some(file) = &self.svg {
-            write_whole("--svg", Path::new(file), &plot::svg(picture))?;
+            write_whole("--svg", Path::new(file), &plot::svg(&picture))?;
         }
         if self.plot {
-            plot::terminal(out, picture, look())?;
+            plot::terminal(out, &picture, look())?;
         }
         Ok(self.plot)
     }

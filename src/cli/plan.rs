@@ -118,7 +118,7 @@ impl Args {
                     .help("name one with --step")
                     .into());
             };
-            if self.pictures.draw(out, &view::plot::of_plan(step))? {
+            if self.pictures.draw(out, || Ok(view::plot::of_plan(step)))? {
                 return Ok(());
             }
         }
@@ -192,16 +192,16 @@ impl Args {
         if let [_] = report.jobs.as_slice()
             && let Some(one) = report.jobs.pop()
         {
-            if self.pictures.asked() {
-                let picture = view::plot::step(&one).ok_or_else(|| {
+            let picture = || {
+                view::plot::step(&one).ok_or_else(|| {
                     Error::input(
                         "only the memory of this job is known, and a picture shows its step",
                     )
                     .help("write batch = { global = 512, … } in it")
-                })?;
-                if self.pictures.draw(out, &picture)? {
-                    return Ok(());
-                }
+                })
+            };
+            if self.pictures.draw(out, picture)? {
+                return Ok(());
             }
             return self.format.write(out, &one, |look| view::job::job(&one, look));
         }

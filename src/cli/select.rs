@@ -122,7 +122,7 @@ impl Args {
         let mut reports = reports.collect::<Result<Vec<Select>>>()?;
         if self.picture.asked() {
             let map = select_map(reports);
-            if self.picture.draw(out, &plot::policy(&map))? {
+            if self.picture.draw(out, || Ok(plot::policy(&map)))? {
                 return Ok(());
             }
             reports = map.by_ranks;

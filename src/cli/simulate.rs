@@ -185,11 +185,9 @@ impl Args {
         }
         let ask = self.timing.ask(query.shape.ranks)?;
         let place = |e: Error| e.at(format!("simulate {}", plan.asked()));
-        if self.picture.asked() {
-            let times = timeline(&query, &plan, &ask).map_err(place)?;
-            if self.picture.draw(out, &plot::timeline(&times))? {
-                return Ok(());
-            }
+        let times = || timeline(&query, &plan, &ask).map_err(place);
+        if self.picture.draw(out, || Ok(plot::timeline(&times()?)))? {
+            return Ok(());
         }
         let mut report = simulate(&query, &plan, &ask).map_err(place)?;
         if self.on.ranks.is_silent() {

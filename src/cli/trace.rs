@@ -86,7 +86,7 @@ impl Args {
                 Some(_) => e.at("--data"),
                 None => place(e),
             })?;
-        if self.picture.asked() && self.picture.draw(out, &space_time(&trace).map_err(place)?)? {
+        if self.picture.draw(out, || space_time(&trace).map_err(place))? {
             return Ok(());
         }
         match self.format.get()? {

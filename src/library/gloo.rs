@@ -90,10 +90,6 @@ impl Policy for Gloo {
         };
         Ok(choice)
     }
-
-    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
-        self.choose(call).map(|_| Vec::new())
-    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@
 use super::{Call, Choice, Entry, Made, Meta, Policy, Runs, Site};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Seconds};
+use crate::base::quantity::Seconds;
 
 /// The GPUs that it distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,9 +152,5 @@ impl Policy for Inductor {
         notes.push("the estimate only orders work: NCCL chooses by its own rules".into());
         let estimate = Some(self.estimate(call.collective, call.ranks, bytes));
         Ok(Choice { estimate, notes, ..Choice::new("Ring, LL", rule, runs) })
-    }
-
-    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
-        self.choose(call).map(|_| Vec::new())
     }
 }

@@ -75,11 +75,14 @@ pub trait Policy {
     }
 
     /// Every M at which the choice may differ from the choice one byte below, with the other fields of
-    /// `call`. The sizes are in any order and may include sizes at which nothing changes.
+    /// `call`: none, if its rules do not ask for the size. The sizes are in any order and may include
+    /// sizes at which nothing changes.
     ///
     /// # Errors
     /// As [`Self::choose`].
-    fn edges(&self, call: &Call) -> Result<Vec<Bytes>>;
+    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
+        self.choose(call).map(|_| Vec::new())
+    }
 
     /// Alternative policies under the same conditions: other engines.
     fn rivals(&self) -> Vec<Box<dyn Policy>> {

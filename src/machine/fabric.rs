@@ -1,6 +1,5 @@
 //! A machine as the engine sees it: tiers of links with their rates, and the placement of ranks.
 
-use std::fmt;
 use std::num::NonZeroU32;
 use std::ops::Range;
 use std::str::FromStr;
@@ -8,6 +7,7 @@ use std::str::FromStr;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
+use crate::base::words::{one_of, words};
 use crate::machine::link::{Link, Times};
 use crate::model::algorithm::{Route, Step};
 use crate::model::formula::{Level, Params, Ports, Shape};
@@ -39,29 +39,17 @@ pub struct Tier {
     pub switch: Option<Switch>,
 }
 
-/// The kind of link between ranks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum TierKind {
-    /// Memory that they share.
-    Memory,
-    /// Links inside a node: NVLink, PCIe, xGMI, ICI.
-    #[default]
-    Node,
-    /// A network between nodes.
-    Network,
-}
-
-impl TierKind {
-    /// The word in files.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Node => "node",
-            Self::Network => "network",
-        }
+words! {
+    /// The kind of link between ranks.
+    #[derive(Default, serde::Deserialize)]
+    pub enum TierKind {
+        /// Memory that they share.
+        Memory = "memory",
+        /// Links inside a node: NVLink, PCIe, xGMI, ICI.
+        #[default]
+        Node = "node",
+        /// A network between nodes.
+        Network = "network",
     }
 }
 
@@ -78,21 +66,15 @@ pub struct Switch {
     pub alu: bool,
 }
 
-/// How transfers that meet at a port share it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Discipline {
-    /// One after the other.
-    #[default]
-    Serial,
-    /// All at once, each with its share of the rate.
-    Fair,
-}
-
-impl fmt::Display for Discipline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::Serial { "serial" } else { "fair" })
+words! {
+    /// How transfers that meet at a port share it.
+    #[derive(Default, serde::Deserialize)]
+    pub enum Discipline {
+        /// One after the other.
+        #[default]
+        Serial = "serial",
+        /// All at once, each with its share of the rate.
+        Fair = "fair",
     }
 }
 
@@ -105,14 +87,16 @@ pub enum Links {
     Between,
 }
 
-/// The order in which ranks are placed on domains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Order {
-    /// Ranks 0 … G − 1 in the first domain, the next G in the second.
-    #[default]
-    Block,
-    /// Rank r in domain r mod D.
-    Cyclic,
+words! {
+    /// The order in which ranks are placed on domains.
+    #[derive(Hash, Default)]
+    pub enum Order {
+        /// Ranks 0 … G − 1 in the first domain, the next G in the second.
+        #[default]
+        Block = "block",
+        /// Rank r in domain r mod D.
+        Cyclic = "cyclic",
+    }
 }
 
 impl Order {
@@ -130,20 +114,7 @@ impl FromStr for Order {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "block" => Ok(Self::Block),
-            "cyclic" => Ok(Self::Cyclic),
-            _ => {
-                Err(Error::input(format!("`{text}` is not a placement"))
-                    .help("write block or cyclic"))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Order {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == Self::Block { "block" } else { "cyclic" })
+        one_of(text, "a placement", Self::ALL.map(|order| (order.id(), order)))
     }
 }
 

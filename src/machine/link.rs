@@ -42,7 +42,6 @@ pub struct Knot {
     /// The bytes of a message before this one …
     pub below: Bytes,
     /// … and after the knot before it move at this rate; absent: they cost nothing measurable.
-    #[serde(default)]
     pub bandwidth: Option<Bandwidth>,
 }
 

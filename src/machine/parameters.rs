@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::machine::fabric::Links;
 use crate::machine::presets;
@@ -422,13 +422,8 @@ impl Parameter {
     /// An unknown key, with the nearest known one.
     pub fn named(key: &str) -> Result<&'static Self> {
         Self::find(key).ok_or_else(|| {
-            let known = || PARAMETERS.iter().map(|p| p.key);
-            let all = || format!("known: {}", known().collect::<Vec<_>>().join(", "));
-            Error::input(format!("`{key}` is not a parameter")).help(did_you_mean(
-                key,
-                known(),
-                all,
-            ))
+            let known = PARAMETERS.iter().map(|p| p.key);
+            Error::input(format!("`{key}` is not a parameter")).help(advice(key, known))
         })
     }
 }

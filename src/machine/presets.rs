@@ -9,7 +9,7 @@
 //! assert_eq!((hop.low.0, hop.high.0), (100e-9, 200e-9));
 //! ```
 
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
 use crate::model::formula::Ports;
 
@@ -158,9 +158,7 @@ pub fn contention(name: &str) -> Result<&'static Contention> {
 fn named<T>(all: &'static [T], of: fn(&T) -> &'static str, name: &str) -> Result<&'static T> {
     all.iter().find(|one| of(one) == name).ok_or_else(|| {
         let known: Vec<&str> = all.iter().map(of).collect();
-        let help = || format!("known: {}", known.join(", "));
-        let nearest = did_you_mean(name, known.iter().copied(), help);
-        Error::input(format!("`{name}` is not a preset")).help(nearest)
+        Error::input(format!("`{name}` is not a preset")).help(advice(name, &known))
     })
 }
 

@@ -179,7 +179,9 @@ impl Machine {
     ) -> Result<Self> {
         let mut machine = match (named, given.alpha, given.bandwidth) {
             (Some((profile, by)), ..) => return Self::on(&profile, by, given, collective),
-            (None, Some(alpha), Some(bandwidth)) => Self::plain(alpha, bandwidth, given),
+            (None, Some(alpha), Some(bandwidth)) => {
+                Self::plain(alpha, bandwidth, given, collective)
+            }
             (None, ..) => Self::of(
                 &Profile::builtin(crate::machine::profile::DEFAULT)?,
                 DEFAULT_CHOSEN,
@@ -246,7 +248,7 @@ impl Machine {
     }
 
     /// One tier of the given α and BW; two if parameters between nodes are given.
-    fn plain(alpha: Seconds, bandwidth: Bandwidth, given: &Given) -> Self {
+    fn plain(alpha: Seconds, bandwidth: Bandwidth, given: &Given, collective: Collective) -> Self {
         let mut tiers = vec![Tier::new("link", alpha, bandwidth)];
         if given.alpha_inter.is_some() || given.bandwidth_inter.is_some() {
             tiers[0].name = "intra".to_owned();
@@ -268,28 +270,12 @@ impl Machine {
             tier.switch =
                 Some(Switch { alpha: Some(hop), bandwidth: None, multicast: true, alu: true });
         }
+        let unknown = Profile::bare("the given parameters".to_owned(), String::new());
         Self {
-            name: "the given parameters".to_owned(),
-            title: String::new(),
-            chosen: "flags",
-            library: None,
-            nccl_graphs: None,
-            nccl_inside: None,
-            nccl_measured: None,
-            topology: None,
-            graph: None,
             origins: vec![Origin::default(); tiers.len()],
-            launch: None,
             stock: None,
-            protocol: None,
-            nics_given: false,
-            left_out: Vec::new(),
-            fit: None,
-            hardware: None,
-            network: None,
-            gpu_direct: true,
-            curves: Vec::new(),
             fabric: Fabric { node, ..Fabric::new(tiers) },
+            ..Self::of(&unknown, "flags", collective)
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 use crate::machine::fabric::{Fabric, Links, Tier};
 
@@ -50,12 +50,9 @@ impl Figure {
         let lower = name.to_ascii_lowercase();
         let found = all.iter().find(|f| f.names(fabric).contains(&lower));
         found.copied().ok_or_else(|| {
-            let names: Vec<String> = all.iter().flat_map(|f| f.names(fabric)).collect();
-            Error::input(format!("`{name}` is not a parameter of this machine")).help(did_you_mean(
-                &lower,
-                names.iter().map(String::as_str),
-                || format!("known: {}", names.join(", ")),
-            ))
+            let known = all.iter().flat_map(|f| f.names(fabric));
+            Error::input(format!("`{name}` is not a parameter of this machine"))
+                .help(advice(&lower, known))
         })
     }
 

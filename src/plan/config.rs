@@ -19,9 +19,9 @@ use std::path::Path;
 
 use toml::de::DeValue;
 
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::{Error, Result, advice, nearest};
 use crate::base::format::Format;
-use crate::base::text_pos::{Document, Place, advice};
+use crate::base::text_pos::{Document, Place};
 use crate::machine::parameters::{PARAMETERS, Parameter, Parameters};
 
 /// Other contents of a project's file, which other commands read.
@@ -127,7 +127,7 @@ impl Layer {
             }
             if ![DEFAULTS, MACHINE].contains(&name) {
                 let what = format!("unknown section `{name}`");
-                return refuse(what, &place, advice(name, &[DEFAULTS, MACHINE]));
+                return refuse(what, &place, advice(name, [DEFAULTS, MACHINE]));
             }
             let Some(table) = table.get_ref().as_table() else {
                 let what = format!("`{name}` is a section");

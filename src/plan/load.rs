@@ -1,7 +1,8 @@
 //! Steps from a file and its includes, or from a preset, overridden by the command line.
 
 use super::{PRESETS, Step, read, steps};
-use crate::base::text_pos::{Document, Place, advice};
+use crate::base::error::advice;
+use crate::base::text_pos::{Document, Place};
 use crate::plan::table::{
     Fault, Faults, Fields, Layer, Machines, documents, in_order, layer, settings, texts,
 };

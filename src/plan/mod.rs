@@ -23,12 +23,12 @@ mod price;
 mod read;
 pub mod table;
 
-use std::fmt;
 use std::str::FromStr;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
+use crate::base::words::{one_of, words};
 use crate::machine::sample::DataType;
 use crate::plan::bucket::Limit;
 use crate::plan::table::MachineEntry;
@@ -42,23 +42,15 @@ pub use presets::{PRESETS, preset_names};
 pub use price::{CallPrice, NODE_LIMITED, Priced, Tweak, price};
 pub use read::{KEYS, read, steps};
 
-/// What a step does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// Forward, backward, and gradients summed.
-    #[default]
-    Training,
-    /// One more token for each sequence.
-    Decoding,
-}
-
-impl Mode {
-    /// The name in files.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        if self == Self::Training { "training" } else { "decoding" }
+words! {
+    /// What a step does.
+    #[derive(Default)]
+    pub enum Mode {
+        /// Forward, backward, and gradients summed.
+        #[default]
+        Training = "training",
+        /// One more token for each sequence.
+        Decoding = "decoding",
     }
 }
 
@@ -66,14 +58,9 @@ impl FromStr for Mode {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "training" | "train" => Ok(Self::Training),
-            "decoding" | "decode" | "inference" => Ok(Self::Decoding),
-            _ => {
-                Err(Error::input(format!("`{text}` is not a mode"))
-                    .help("write training or decoding"))
-            }
-        }
+        let words =
+            [("training|train", Self::Training), ("decoding|decode|inference", Self::Decoding)];
+        one_of(text, "a mode", words)
     }
 }
 
@@ -108,47 +95,28 @@ impl FromStr for Shard {
     }
 }
 
-/// A kind of parallelism.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Axis {
-    /// Tensor.
-    Tp,
-    /// Context: the sequence over ranks, keys and values gathered.
-    Cp,
-    /// Expert.
-    Ep,
-    /// Data.
-    Dp,
-    /// Pipeline.
-    Pp,
-    /// Calls that the file defines itself.
-    Own,
+words! {
+    /// A kind of parallelism.
+    #[derive(Hash)]
+    pub enum Axis {
+        /// Tensor.
+        Tp = "tp",
+        /// Context: the sequence over ranks, keys and values gathered.
+        Cp = "cp",
+        /// Expert.
+        Ep = "ep",
+        /// Data.
+        Dp = "dp",
+        /// Pipeline.
+        Pp = "pp",
+        /// Calls that the file defines itself.
+        Own = "own",
+    }
 }
 
 impl Axis {
     /// The axes that multiply to the number of ranks, in the usual order from the innermost.
     pub const ORDER: [Self; 4] = [Self::Tp, Self::Cp, Self::Dp, Self::Pp];
-
-    /// The name in files.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Tp => "tp",
-            Self::Cp => "cp",
-            Self::Ep => "ep",
-            Self::Dp => "dp",
-            Self::Pp => "pp",
-            Self::Own => "own",
-        }
-    }
-}
-
-impl fmt::Display for Axis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.id())
-    }
 }
 
 /// A model, as far as its messages depend on it.

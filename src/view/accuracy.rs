@@ -7,43 +7,36 @@
 //! ```
 
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use crate::answer::accuracy::{Accuracy, ScoreView};
 use crate::measure::accuracy::Model;
 
 /// The table.
 #[must_use]
 pub fn sheet(report: &Accuracy) -> Sheet {
-    let mut columns = vec![
-        Column::words("held out", "split"),
-        Column::words("machines", "family"),
-        Column::numbers("cells", "", "cells"),
-    ];
-    for model in Model::ALL {
-        columns.push(Column::numbers(model.id(), "%", model.id()));
-        if model == Model::Profile {
-            columns.push(Column::numbers("in band", "%", "inside"));
-        }
-    }
     let lines = report.splits.chunk_by(|a, b| (a.split, a.family) == (b.split, b.family));
-    let rows = lines.map(|of| {
-        let cells = of.iter().map(|s| s.cells + s.refused).max().unwrap_or(0);
-        let mut row = vec![
-            Cell::same(of[0].split.id()),
-            Cell::same(of[0].family.id()),
-            Cell::same(cells.to_string()),
-        ];
-        for model in Model::ALL {
-            let score = of.iter().find(|s| s.model == model);
-            row.push(score.map_or_else(|| Cell::same("–"), |s| error(s, cells)));
-            if model == Model::Profile {
-                let inside = score.and_then(|s| s.inside);
-                row.push(Cell::number(inside.map(|i| 100.0 * i), |i| format!("{i:.0}")));
-            }
-        }
-        row
-    });
-    Sheet { columns, rows: rows.collect() }
+    let cells = |of: &[ScoreView]| of.iter().map(|s| s.cells + s.refused).max().unwrap_or(0);
+    let mut rows = Sheet::of(lines)
+        .words("held out", "split", |of| of[0].split.id())
+        .words("machines", "family", |of| of[0].family.id())
+        .numbers("cells", "", "cells", cells);
+    for model in Model::ALL {
+        rows = rows
+            .numbers(model.id(), "%", model.id(), |of| {
+                score(of, model).map_or_else(|| Cell::same("–"), |s| error(s, cells(of)))
+            })
+            .when(model == Model::Profile, |rows| {
+                rows.numbers("in band", "%", "inside", |of| {
+                    let inside = score(of, model).and_then(|s| s.inside);
+                    Cell::number(inside.map(|i| 100.0 * i), |i| format!("{i:.0}"))
+                })
+            });
+    }
+    rows.sheet
+}
+
+fn score(of: &[ScoreView], model: Model) -> Option<&ScoreView> {
+    of.iter().find(|s| s.model == model)
 }
 
 /// `1.9/9.3`; with the number of cells if it is not all.

@@ -45,13 +45,6 @@ pub fn sheet(report: &AnswerAccuracy) -> Sheet {
 /// The default answer and others on the same points.
 #[must_use]
 pub fn beside(answers: &[AnswerView], of: &str) -> Sheet {
-    let columns = vec![
-        Column::words(of, "answer"),
-        Column::numbers("points", "", "points"),
-        Column::numbers("off", "%", "off"),
-        Column::numbers("signed", "%", "signed"),
-        Column::numbers("the default there", "%", "default_off"),
-    ];
     let words = |id: &str| match id {
         "default" => "the default answer",
         "nccl" => "NCCL's own estimate",
@@ -59,16 +52,15 @@ pub fn beside(answers: &[AnswerView], of: &str) -> Sheet {
         "pipelined" => "the ideal price, as NCCL pipelines",
         _ => "the ideal price",
     };
-    let row = |a: &AnswerView| {
-        vec![
-            Cell::named(words(a.answer), a.answer),
-            Cell::same(a.error.points.to_string()),
-            Cell::same(both(&a.error)),
-            Cell::number(Some(100.0 * a.error.signed), |s| format!("{s:+.0}")),
-            Cell::same(both(&a.default)),
-        ]
-    };
-    Sheet { columns, rows: answers.iter().map(row).collect() }
+    Sheet::of(answers)
+        .words(of, "answer", |a| Cell::named(words(a.answer), a.answer))
+        .numbers("points", "", "points", |a| a.error.points)
+        .numbers("off", "%", "off", |a| both(&a.error))
+        .numbers("signed", "%", "signed", |a| {
+            Cell::number(Some(100.0 * a.error.signed), |s| format!("{s:+.0}"))
+        })
+        .numbers("the default there", "%", "default_off", |a| both(&a.default))
+        .sheet
 }
 
 fn band(of: Option<&FiguresView>) -> [Cell; 2] {

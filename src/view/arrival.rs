@@ -1,7 +1,7 @@
 //! Operations in the order of arrival, for people.
 
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use super::table::machine;
 use super::{Look, counted};
 use crate::answer::arrival::{Arrival, RankView};
@@ -49,24 +49,11 @@ pub fn arrival(report: &Arrival, look: Look) -> Page {
 }
 
 fn sheet(ranks: &[&RankView]) -> Sheet {
-    let time = |seconds: f64| Cell::seconds(seconds);
-    let row = |times: &&RankView| {
-        vec![
-            Cell::same(times.rank.to_string()),
-            time(times.end_s),
-            time(times.computes_s),
-            time(times.moves_s),
-            time(times.waits_s),
-        ]
-    };
-    Sheet {
-        columns: vec![
-            Column::words("rank", "rank"),
-            Column::numbers("ends", "", "end_s"),
-            Column::numbers("computes", "", "computes_s"),
-            Column::numbers("messages", "", "moves_s"),
-            Column::numbers("waits", "", "waits_s"),
-        ],
-        rows: ranks.iter().map(row).collect(),
-    }
+    Sheet::of(ranks.iter().copied())
+        .words("rank", "rank", |rank| rank.rank)
+        .numbers("ends", "", "end_s", |rank| Cell::seconds(rank.end_s))
+        .numbers("computes", "", "computes_s", |rank| Cell::seconds(rank.computes_s))
+        .numbers("messages", "", "moves_s", |rank| Cell::seconds(rank.moves_s))
+        .numbers("waits", "", "waits_s", |rank| Cell::seconds(rank.waits_s))
+        .sheet
 }

@@ -8,8 +8,8 @@
 
 use super::counted;
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
-use crate::answer::bucket::{BucketView, Buckets, Search};
+use super::sheet::{Cell, Sheet};
+use crate::answer::bucket::{Buckets, Search};
 use crate::base::quantity::{Bytes, Seconds, Volume};
 
 /// Rows shown by default.
@@ -51,47 +51,27 @@ pub fn bucket(report: &Buckets, detail: bool) -> Page {
 fn sheet(report: &Buckets, shown: usize) -> Sheet {
     let timed = report.cost.is_some();
     let played = report.cost.as_ref().is_some_and(|c| c.backward_s.is_some());
-    let mut columns = vec![
-        Column::numbers("#", "", "bucket"),
-        Column::numbers("bytes", "", "bytes"),
-        Column::numbers("", "", "size"),
-        Column::numbers("closed at", "", "limit_bytes"),
-        Column::numbers("tensors", "", "tensors"),
-    ];
-    if timed {
-        columns.push(Column::numbers("time", "", "time_s"));
-    }
-    if played {
-        let named = [("ready", "ready_s"), ("start", "start_s"), ("end", "end_s")];
-        columns.extend(named.map(|(heading, key)| Column::numbers(heading, "", key)));
-    }
-    if timed {
-        columns.push(Column::words("algorithm", "algorithm"));
-    }
-    let row = |(i, b): (usize, &BucketView)| {
-        let mut cells = vec![
-            Cell::same((i + 1).to_string()),
-            Cell::same(b.bytes.to_string()),
-            Cell::volume(b.bytes as f64),
-            b.limit_bytes.map_or(Cell::named("the end", ""), Cell::bytes),
-            Cell::same(match report.tensors {
-                Some(_) => b.tensors.len().to_string(),
-                None => "–".to_owned(),
-            }),
-        ];
-        if timed {
-            cells.push(Cell::seconds(b.time_s));
-        }
-        if played {
-            cells.extend([b.ready_s, b.start_s, b.end_s].map(Cell::seconds));
-        }
-        if timed {
-            cells.push(Cell::same(b.algorithm.clone().unwrap_or_default()));
-        }
-        cells
-    };
-    let rows = report.buckets.iter().enumerate().take(shown).map(row).collect();
-    Sheet { columns, rows }
+    Sheet::of(report.buckets.iter().enumerate().take(shown))
+        .numbers("#", "", "bucket", |(i, _)| i + 1)
+        .numbers("bytes", "", "bytes", |(_, b)| b.bytes)
+        .numbers("", "", "size", |(_, b)| Cell::volume(b.bytes as f64))
+        .numbers("closed at", "", "limit_bytes", |(_, b)| {
+            b.limit_bytes.map_or(Cell::named("the end", ""), Cell::bytes)
+        })
+        .numbers("tensors", "", "tensors", |(_, b)| match report.tensors {
+            Some(_) => b.tensors.len().to_string(),
+            None => "–".to_owned(),
+        })
+        .when(timed, |rows| rows.numbers("time", "", "time_s", |(_, b)| Cell::seconds(b.time_s)))
+        .when(played, |rows| {
+            rows.numbers("ready", "", "ready_s", |(_, b)| Cell::seconds(b.ready_s))
+                .numbers("start", "", "start_s", |(_, b)| Cell::seconds(b.start_s))
+                .numbers("end", "", "end_s", |(_, b)| Cell::seconds(b.end_s))
+        })
+        .when(timed, |rows| {
+            rows.words("algorithm", "algorithm", |(_, b)| b.algorithm.as_deref().unwrap_or(""))
+        })
+        .sheet
 }
 
 fn verdict(page: &mut Page, report: &Buckets) {
@@ -153,30 +133,19 @@ fn best(page: &mut Page, found: &Search) {
 
 /// The caps at powers of two round the best one, and the rule's own.
 fn caps(found: &Search) -> Sheet {
-    let columns = vec![
-        Column::numbers("cap", "", "cap_bytes"),
-        Column::numbers("buckets", "", "buckets"),
-        Column::numbers("calls", "", "calls_s"),
-        Column::numbers("exposed", "", "exposed_s"),
-        Column::words("", "mark"),
-    ];
     let last = found.tried.len().saturating_sub(1);
     let shown = found.tried.iter().enumerate().filter(|(i, c)| {
         c.cap_bytes.is_power_of_two() || *i == last || c.cap_bytes == found.best_bytes
     });
-    let rows = shown.map(|(_, c)| {
-        let mark = match c.cap_bytes {
+    Sheet::of(shown.map(|(_, cap)| cap))
+        .numbers("cap", "", "cap_bytes", |c| Cell::bytes(c.cap_bytes))
+        .numbers("buckets", "", "buckets", |c| c.buckets)
+        .numbers("calls", "", "calls_s", |c| Cell::seconds(c.calls_s))
+        .numbers("exposed", "", "exposed_s", |c| Cell::seconds(c.exposed_s))
+        .words("", "mark", |c| match c.cap_bytes {
             cap if cap == found.best_bytes => "best",
             cap if (found.flat_from_bytes..=found.flat_to_bytes).contains(&cap) => "as good",
             _ => "",
-        };
-        vec![
-            Cell::bytes(c.cap_bytes),
-            Cell::same(c.buckets.to_string()),
-            Cell::seconds(c.calls_s),
-            Cell::seconds(c.exposed_s),
-            Cell::same(mark),
-        ]
-    });
-    Sheet { columns, rows: rows.collect() }
+        })
+        .sheet
 }

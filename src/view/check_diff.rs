@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use super::check::summary::mark;
 use super::page::Page;
+use super::sheet::Sheet;
 use super::sheet::markdown_cell;
-use super::sheet::{Cell, Column, Sheet};
 use crate::answer::check::FaultView;
 use crate::answer::check_diff::{BudgetDiff, CheckDiff};
 use crate::plan::check::Level;
@@ -152,24 +152,12 @@ fn change(one: &BudgetDiff) -> String {
 }
 
 fn table(moved: &[&BudgetDiff]) -> Sheet {
-    let columns = vec![
-        Column::words("budget", "name"),
-        Column::numbers("before", "", "old"),
-        Column::numbers("now", "", "new"),
-        Column::numbers("change", "%", "change"),
-        Column::words("stands", "standing"),
-        Column::words("why", "changed"),
-    ];
-    let row = |b: &&BudgetDiff| {
-        let text = |t: &Option<String>| Cell::same(t.clone().unwrap_or_else(|| "–".to_owned()));
-        vec![
-            Cell::same(b.name.clone()),
-            text(&b.old_text),
-            text(&b.new_text),
-            Cell::same(change(b)),
-            Cell::same(b.words()),
-            Cell::same(b.why()),
-        ]
-    };
-    Sheet { columns, rows: moved.iter().map(row).collect() }
+    Sheet::of(moved.iter().copied())
+        .words("budget", "name", |b| &b.name)
+        .numbers("before", "", "old", |b| b.old_text.as_deref().unwrap_or("–"))
+        .numbers("now", "", "new", |b| b.new_text.as_deref().unwrap_or("–"))
+        .numbers("change", "%", "change", change)
+        .words("stands", "standing", BudgetDiff::words)
+        .words("why", "changed", BudgetDiff::why)
+        .sheet
 }

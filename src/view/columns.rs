@@ -13,129 +13,55 @@ struct Kind {
     cell: fn(&Row) -> Cell,
 }
 
+const fn kind(
+    name: &'static str,
+    heading: &'static str,
+    unit: &'static str,
+    key: &'static str,
+    cell: fn(&Row) -> Cell,
+) -> Kind {
+    Kind { name, heading, unit, key, cell }
+}
+
 /// Every column, in the order in which they are listed.
 static KINDS: &[Kind] = &[
-    Kind {
-        name: "steps",
-        heading: "steps",
-        unit: "",
-        key: "n_alpha",
-        cell: |r| {
-            Cell::number(r.n_alpha, |n| {
-                if n.fract() == 0.0 { format!("{n:.0}") } else { format!("{n:.1}") }
-            })
-        },
-    },
-    Kind {
-        name: "volume",
-        heading: "volume",
-        unit: "of M",
-        key: "n_beta",
-        cell: |r| Cell::number(r.n_beta, |n| format!("{n:.3}")),
-    },
-    Kind {
-        name: "sent",
-        heading: "sent",
-        unit: "MiB",
-        key: "bytes_sent",
-        cell: |r| mebi(r.bytes_sent),
-    },
-    Kind {
-        name: "nic",
-        heading: "NIC MiB",
-        unit: "per port",
-        key: "nic_port_bytes",
-        cell: |r| {
-            let outer = r.tiers.iter().skip(1).map(|t| t.port_bytes);
-            mebi(outer.reduce(f64::max))
-        },
-    },
-    Kind {
-        name: "latency",
-        heading: "latency",
-        unit: "µs",
-        key: "latency_s",
-        cell: |r| micro(r.latency_s),
-    },
-    Kind {
-        name: "bandwidth",
-        heading: "bandwidth",
-        unit: "µs",
-        key: "bandwidth_s",
-        cell: |r| micro(r.bandwidth_s),
-    },
-    Kind {
-        name: "compute",
-        heading: "compute",
-        unit: "µs",
-        key: "compute_s",
-        cell: |r| micro(r.compute_s),
-    },
-    Kind { name: "ideal", heading: "ideal", unit: "µs", key: "time_s", cell: |r| micro(r.time_s) },
-    Kind {
-        name: "simulated",
-        heading: "simulated",
-        unit: "µs",
-        key: "simulated_s",
-        cell: |r| micro(r.simulated_s),
-    },
-    Kind {
-        name: "difference",
-        heading: "differs",
-        unit: "%",
-        key: "simulated_difference",
-        cell: |r| {
-            let over = r.simulated_s.zip(r.time_s).filter(|(_, form)| *form > 0.0);
-            Cell::number(over.map(|(simulated, form)| simulated / form - 1.0), |d| {
-                // A difference in the last bit counts as 0.0, which has no sign.
-                let percent = 100.0 * d;
-                if percent.abs() < 0.05 { "0.0".to_owned() } else { format!("{percent:+.1}") }
-            })
-        },
-    },
-    Kind {
-        name: "bound",
-        heading: "× bound",
-        unit: "",
-        key: "bound_ratio",
-        cell: |r| Cell::number(r.bound_ratio, |x| format!("{x:.1}")),
-    },
-    Kind {
-        name: "algbw",
-        heading: "algbw",
-        unit: "GB/s",
-        key: "algbw_Bps",
-        cell: |r| giga(r.algbw),
-    },
-    Kind {
-        name: "busbw",
-        heading: "busbw",
-        unit: "GB/s",
-        key: "busbw_Bps",
-        cell: |r| giga(r.busbw),
-    },
-    Kind {
-        name: "segments",
-        heading: "P",
-        unit: "",
-        key: "segments",
-        cell: |r| Cell::number(r.segments.map(f64::from), |p| format!("{p:.0}")),
-    },
-    Kind { name: "id", heading: "id", unit: "", key: "id", cell: |r| Cell::same(r.id) },
-    Kind {
-        name: "guarantee",
-        heading: "the form is",
-        unit: "",
-        key: "guarantee",
-        cell: |r| Cell::same(r.guarantee.map_or("", Promise::name)),
-    },
-    Kind {
-        name: "ships",
-        heading: "shipped as",
-        unit: "",
-        key: "ships",
-        cell: |r| Cell::same(r.ships.join("; ")),
-    },
+    kind("steps", "steps", "", "n_alpha", |r| {
+        Cell::number(r.n_alpha, |n| {
+            if n.fract() == 0.0 { format!("{n:.0}") } else { format!("{n:.1}") }
+        })
+    }),
+    kind("volume", "volume", "of M", "n_beta", |r| Cell::number(r.n_beta, |n| format!("{n:.3}"))),
+    kind("sent", "sent", "MiB", "bytes_sent", |r| mebi(r.bytes_sent)),
+    kind("nic", "NIC MiB", "per port", "nic_port_bytes", |r| {
+        let outer = r.tiers.iter().skip(1).map(|t| t.port_bytes);
+        mebi(outer.reduce(f64::max))
+    }),
+    kind("latency", "latency", "µs", "latency_s", |r| micro(r.latency_s)),
+    kind("bandwidth", "bandwidth", "µs", "bandwidth_s", |r| micro(r.bandwidth_s)),
+    kind("compute", "compute", "µs", "compute_s", |r| micro(r.compute_s)),
+    kind("ideal", "ideal", "µs", "time_s", |r| micro(r.time_s)),
+    kind("simulated", "simulated", "µs", "simulated_s", |r| micro(r.simulated_s)),
+    kind("difference", "differs", "%", "simulated_difference", |r| {
+        let over = r.simulated_s.zip(r.time_s).filter(|(_, form)| *form > 0.0);
+        Cell::number(over.map(|(simulated, form)| simulated / form - 1.0), |d| {
+            // A difference in the last bit counts as 0.0, which has no sign.
+            let percent = 100.0 * d;
+            if percent.abs() < 0.05 { "0.0".to_owned() } else { format!("{percent:+.1}") }
+        })
+    }),
+    kind("bound", "× bound", "", "bound_ratio", |r| {
+        Cell::number(r.bound_ratio, |x| format!("{x:.1}"))
+    }),
+    kind("algbw", "algbw", "GB/s", "algbw_Bps", |r| giga(r.algbw)),
+    kind("busbw", "busbw", "GB/s", "busbw_Bps", |r| giga(r.busbw)),
+    kind("segments", "P", "", "segments", |r| {
+        Cell::number(r.segments.map(f64::from), |p| format!("{p:.0}"))
+    }),
+    kind("id", "id", "", "id", |r| Cell::same(r.id)),
+    kind("guarantee", "the form is", "", "guarantee", |r| {
+        Cell::same(r.guarantee.map_or("", Promise::name))
+    }),
+    kind("ships", "shipped as", "", "ships", |r| Cell::same(r.ships.join("; "))),
 ];
 
 /// The default columns of the main table; `nic` only over several tiers.

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use super::counted;
 use super::gauges::{end, gauge, labels};
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use crate::answer::compare::{Compare, LostView, RegionView, RunView, TwoView};
 use crate::answer::{named, with_given};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
@@ -157,84 +157,53 @@ fn lost_words(lost: &LostView) -> String {
 }
 
 fn sheet(run: &RunView) -> Sheet {
-    let mut columns = vec![
-        Column::numbers("size", "", "size_bytes"),
-        Column::numbers("measured", "", "measured_s"),
-        Column::numbers("expected", "", "expected_s"),
-        Column::numbers("p10", "", "low_s"),
-        Column::numbers("p90", "", "high_s"),
-        Column::numbers("ratio", "", "ratio"),
-        Column::numbers("busbw", "GB/s", "busbw_Bps"),
-        Column::numbers("expected", "GB/s", "expected_busbw_Bps"),
-        Column::words("", "inside"),
-    ];
     // For the calls of a job, their waiting time and the delay that they cause count too.
     let of_calls = run.points.iter().any(|p| p.calls.is_some());
-    if of_calls {
-        columns.extend([
-            Column::numbers("calls", "", "calls"),
-            Column::numbers("waiting", "", "skew_s"),
-            Column::numbers("exposed", "%", "exposed"),
-        ]);
-    }
     let rate = |b: f64| Cell::number(Some(b), |b| format!("{:.2}", b / 1e9));
-    let rows = run.points.iter().map(|p| {
-        let mark = match () {
+    Sheet::of(&run.points)
+        .numbers("size", "", "size_bytes", |p| Cell::bytes(p.size_bytes))
+        .numbers("measured", "", "measured_s", |p| Cell::seconds(p.measured_s))
+        .numbers("expected", "", "expected_s", |p| Cell::seconds(p.expected_s))
+        .numbers("p10", "", "low_s", |p| Cell::seconds(p.low_s))
+        .numbers("p90", "", "high_s", |p| Cell::seconds(p.high_s))
+        .numbers("ratio", "", "ratio", |p| Cell::number(Some(p.ratio), |r| format!("{r:.2}")))
+        .numbers("busbw", "GB/s", "busbw_Bps", |p| rate(p.busbw))
+        .numbers("expected", "GB/s", "expected_busbw_Bps", |p| rate(p.expected_busbw))
+        .words("", "inside", |p| match () {
             () if p.measured_s > p.limit_s => "slow",
             () if p.measured_s > p.high_s => "above p90",
             () if p.measured_s < p.low_s => "fast",
             () => "",
-        };
-        let mut row = vec![
-            Cell::bytes(p.size_bytes),
-            Cell::seconds(p.measured_s),
-            Cell::seconds(p.expected_s),
-            Cell::seconds(p.low_s),
-            Cell::seconds(p.high_s),
-            Cell::number(Some(p.ratio), |r| format!("{r:.2}")),
-            rate(p.busbw),
-            rate(p.expected_busbw),
-            Cell::same(mark),
-        ];
-        if of_calls {
-            row.extend([
-                Cell::number(p.calls.map(f64::from), |n| n.to_string()),
-                Cell::seconds(p.skew_s),
-                Cell::number(p.exposed, |part| format!("{:.0}", 100.0 * part)),
-            ]);
-        }
-        row
-    });
-    Sheet { columns, rows: rows.collect() }
+        })
+        .when(of_calls, |rows| {
+            rows.numbers("calls", "", "calls", |p| {
+                Cell::number(p.calls.map(f64::from), |n| n.to_string())
+            })
+            .numbers("waiting", "", "skew_s", |p| Cell::seconds(p.skew_s))
+            .numbers("exposed", "%", "exposed", |p| {
+                Cell::number(p.exposed, |part| format!("{:.0}", 100.0 * part))
+            })
+        })
+        .sheet
 }
 
 /// Writes how two runs differ.
 pub fn two(report: &TwoView) -> Page {
     let mut page = Page::default();
-    let columns = vec![
-        Column::words("measured", "what"),
-        Column::words("sizes", "sizes"),
-        Column::numbers("pairs", "", "pairs"),
-        Column::numbers("second/first", "", "ratio"),
-        Column::numbers("95 %", "", "interval"),
-        Column::words("", "verdict"),
-    ];
-    let rows = report.regions.iter().map(|r| {
-        let word = match (r.differs, r.ratio > 1.0) {
+    let regions = Sheet::of(&report.regions)
+        .words("measured", "what", |r| &r.what)
+        .words("sizes", "sizes", |r| format!("{} to {}", Bytes(r.from_bytes), Bytes(r.to_bytes)))
+        .numbers("pairs", "", "pairs", |r| r.pairs)
+        .numbers("second/first", "", "ratio", |r| {
+            Cell::number(Some(r.ratio), |x| format!("{x:.3}"))
+        })
+        .numbers("95 %", "", "interval", |r| format!("{:.3} to {:.3}", r.low, r.high))
+        .words("", "verdict", |r| match (r.differs, r.ratio > 1.0) {
             (false, _) => "the same within noise",
             (true, true) => "slower",
             (true, false) => "faster",
-        };
-        vec![
-            Cell::same(&r.what),
-            Cell::same(format!("{} to {}", Bytes(r.from_bytes), Bytes(r.to_bytes))),
-            Cell::same(r.pairs.to_string()),
-            Cell::number(Some(r.ratio), |x| format!("{x:.3}")),
-            Cell::same(format!("{:.3} to {:.3}", r.low, r.high)),
-            Cell::same(word),
-        ]
-    });
-    page.table(Sheet { columns, rows: rows.collect() });
+        });
+    page.table(regions.sheet);
     let noise = format!("{:.1} % per size, from neighbouring sizes", 100.0 * report.noise);
     page.entry("noise    ", noise);
     let keys = ["what", "from_bytes", "to_bytes", "pairs", "ratio", "low", "high", "differs"];

@@ -6,8 +6,8 @@
 //! ```
 
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
-use crate::answer::curves::{ComponentView, CurveView, Fitted, ProtocolView};
+use super::sheet::{Cell, Sheet};
+use crate::answer::curves::{ComponentView, CurveView, Fitted};
 use crate::answer::fit::ErrorView;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds};
 use crate::machine::curve::Placed;
@@ -48,30 +48,17 @@ fn protocols(page: &mut Page, report: &Fitted) {
     if report.protocols.is_empty() {
         return;
     }
-    let columns = vec![
-        Column::words("protocol", "protocol"),
-        Column::words("algorithms", "algorithms"),
-        Column::numbers("launch", "", "launch_s"),
-        Column::numbers("α", "", "alpha_s"),
-        Column::numbers("BW", "", "bandwidth_Bps"),
-        Column::words("sizes", "sizes"),
-        Column::numbers("points", "", "points"),
-        Column::numbers("error", "%", "error"),
-    ];
-    let row = |p: &ProtocolView| {
-        vec![
-            Cell::same(p.protocol),
-            Cell::same(p.algorithms.join(", ")),
-            Cell::seconds(p.launch_s),
-            Cell::seconds(p.alpha_s),
-            Cell::rate(p.bandwidth),
-            Cell::same(format!("{} to {}", Bytes(p.from_bytes), Bytes(p.to_bytes))),
-            Cell::same(p.points.to_string()),
-            Cell::same(format!("{:.1}", 100.0 * p.error.median)),
-        ]
-    };
+    let protocols = Sheet::of(&report.protocols)
+        .words("protocol", "protocol", |p| p.protocol)
+        .words("algorithms", "algorithms", |p| p.algorithms.join(", "))
+        .numbers("launch", "", "launch_s", |p| Cell::seconds(p.launch_s))
+        .numbers("α", "", "alpha_s", |p| Cell::seconds(p.alpha_s))
+        .numbers("BW", "", "bandwidth_Bps", |p| Cell::rate(p.bandwidth))
+        .words("sizes", "sizes", |p| format!("{} to {}", Bytes(p.from_bytes), Bytes(p.to_bytes)))
+        .numbers("points", "", "points", |p| p.points)
+        .numbers("error", "%", "error", |p| format!("{:.1}", 100.0 * p.error.median));
     page.gap();
-    page.table(Sheet { columns, rows: report.protocols.iter().map(row).collect() });
+    page.table(protocols.sheet);
     let percent = |e: &ErrorView| {
         format!("{:.1} % in the median, {:.1} % in nine of ten", 100.0 * e.median, 100.0 * e.p90)
     };
@@ -106,40 +93,24 @@ const BAND: &str = "last three columns: p10 and p90 of measured over expected fo
                     held-out number of ranks between others, and one beyond all others";
 
 fn sheet(report: &Fitted) -> Sheet {
-    let columns = vec![
-        Column::words("collective", "collective"),
-        Column::words("type", "dtype"),
-        Column::words("N", "placed"),
-        Column::numbers("rows", "", "rows"),
-        Column::words("sizes", "sizes"),
-        Column::numbers("δ", "", "delta"),
-        Column::numbers("c", "", "shape"),
-        Column::numbers("size", "%", "held_size"),
-        Column::numbers("N between", "%", "held_between"),
-        Column::numbers("N beyond", "%", "held_more"),
-    ];
-    let rows = report.curves.iter().map(row);
-    Sheet { columns, rows: rows.collect() }
-}
-
-fn row(curve: &CurveView) -> Vec<Cell> {
-    let held = |kind: &str| {
+    let held = |curve: &CurveView, kind: &str| {
         let found = curve.held_out.iter().find(|h| h.held == kind);
-        Cell::same(found.map_or("–".to_owned(), |h| {
+        found.map_or("–".to_owned(), |h| {
             format!("{:+.0} {:+.0}", 100.0 * (h.low - 1.0), 100.0 * (h.high - 1.0))
-        }))
+        })
     };
-    let mut cells = vec![
-        Cell::same(curve.collective.id()),
-        Cell::same(curve.dtype.map_or("any", DataType::id)),
-        Cell::same(placed(&curve.placed)),
-        Cell::same(curve.rows.to_string()),
-        Cell::same(format!("{} to {}", Bytes(curve.from_bytes), Bytes(curve.to_bytes))),
-        Cell::same(format!("{:.2}", curve.delta)),
-        Cell::same(format!("{:.2}", curve.shape)),
-    ];
-    cells.extend(SHOWN.map(held));
-    cells
+    Sheet::of(&report.curves)
+        .words("collective", "collective", |c| c.collective.id())
+        .words("type", "dtype", |c| c.dtype.map_or("any", DataType::id))
+        .words("N", "placed", |c| placed(&c.placed))
+        .numbers("rows", "", "rows", |c| c.rows)
+        .words("sizes", "sizes", |c| format!("{} to {}", Bytes(c.from_bytes), Bytes(c.to_bytes)))
+        .numbers("δ", "", "delta", |c| format!("{:.2}", c.delta))
+        .numbers("c", "", "shape", |c| format!("{:.2}", c.shape))
+        .numbers("size", "%", "held_size", |c| held(c, SHOWN[0]))
+        .numbers("N between", "%", "held_between", |c| held(c, SHOWN[1]))
+        .numbers("N beyond", "%", "held_more", |c| held(c, SHOWN[2]))
+        .sheet
 }
 
 /// `2, 4, 8`, `16 on 2, 32 on 4`.

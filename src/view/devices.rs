@@ -6,8 +6,8 @@
 //! ```
 
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
-use crate::answer::devices::{Devices, FigureView};
+use super::sheet::Sheet;
+use crate::answer::devices::Devices;
 use crate::base::quantity::{Bandwidth, Seconds};
 
 /// The fields of an operation for programs.
@@ -58,30 +58,18 @@ pub fn devices(report: &Devices) -> Page {
 }
 
 fn sheet(report: &Devices) -> Sheet {
-    let columns = vec![
-        Column::words("operation", "operation"),
-        Column::numbers("start", "", "start_s"),
-        Column::numbers("95 %", "", "start_low_s"),
-        Column::numbers("rate", "", "bandwidth_Bps"),
-        Column::numbers("95 %", "", "bandwidth_low_Bps"),
-        Column::numbers("sizes", "", "sizes"),
-    ];
-    Sheet { columns, rows: report.figures.iter().map(row).collect() }
-}
-
-fn row(figure: &FigureView) -> Vec<Cell> {
-    let time = |s: f64| Seconds(s).to_string();
     let rate = |b: Option<f64>| b.map_or("–".to_owned(), |b| Bandwidth(b).to_string());
-    let range = match (figure.low, figure.high) {
-        (Some(low), Some(high)) => format!("{} to {}", rate(Some(low)), rate(Some(high))),
-        _ => "–".to_owned(),
-    };
-    vec![
-        Cell::same(&figure.operation),
-        Cell::same(time(figure.start_s)),
-        Cell::same(format!("{} to {}", time(figure.start_low_s), time(figure.start_high_s))),
-        Cell::same(rate(figure.bandwidth)),
-        Cell::same(range),
-        Cell::same(figure.sizes.to_string()),
-    ]
+    Sheet::of(&report.figures)
+        .words("operation", "operation", |figure| &figure.operation)
+        .numbers("start", "", "start_s", |figure| Seconds(figure.start_s).to_string())
+        .numbers("95 %", "", "start_low_s", |figure| {
+            format!("{} to {}", Seconds(figure.start_low_s), Seconds(figure.start_high_s))
+        })
+        .numbers("rate", "", "bandwidth_Bps", |figure| rate(figure.bandwidth))
+        .numbers("95 %", "", "bandwidth_low_Bps", |figure| match (figure.low, figure.high) {
+            (Some(low), Some(high)) => format!("{} to {}", Bandwidth(low), Bandwidth(high)),
+            _ => "–".to_owned(),
+        })
+        .numbers("sizes", "", "sizes", |figure| figure.sizes)
+        .sheet
 }

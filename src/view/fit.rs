@@ -100,7 +100,7 @@ fn tier(page: &mut Page, report: &Fit) {
         report.runs,
         report.points,
         report.fitted_points,
-        report.statistic.name()
+        report.statistic.id()
     );
     page.entry("fitted     ", head);
     page.entry("alpha      ", interval(report.alpha_s, |s| Seconds(s).to_string()));
@@ -141,7 +141,7 @@ fn tier(page: &mut Page, report: &Fit) {
     }
     let other = &report.other;
     let (alpha, rate) = (Seconds(other.alpha_s.value), rate(other.bandwidth.value));
-    page.entry(format!("{:11}", other.statistic.name()), format!("{alpha}, {rate}"));
+    page.entry(format!("{:11}", other.statistic.id()), format!("{alpha}, {rate}"));
     page.gap();
     errors(page, report);
     page.gap();
@@ -210,47 +210,29 @@ fn errors(page: &mut Page, report: &Fit) {
 }
 
 fn operations(page: &mut Page, report: &Fit) {
-    let columns = vec![
-        Column::words("predicted without itself", "op"),
-        Column::numbers("points", "", "points"),
-        Column::numbers("error", "", "error"),
-        Column::numbers("t > 10 α", "", "bulk_error"),
-        Column::words("", "apart"),
-    ];
-    let row = |o: &crate::answer::fit::Operation| {
-        let why = match (&o.apart, o.off) {
-            (Some(why), _) => why.clone(),
-            (None, true) => "the model does not fit it".to_owned(),
-            (None, false) => String::new(),
-        };
-        vec![
-            Cell::same(o.op.clone()),
-            Cell::same(o.points.to_string()),
-            Cell::number(o.error, signed),
-            Cell::number(o.bulk_error, signed),
-            Cell::same(why),
-        ]
-    };
-    page.table(Sheet { columns, rows: report.operations.iter().map(row).collect() });
+    let operations = Sheet::of(&report.operations)
+        .words("predicted without itself", "op", |o| &o.op)
+        .numbers("points", "", "points", |o| o.points)
+        .numbers("error", "", "error", |o| Cell::number(o.error, signed))
+        .numbers("t > 10 α", "", "bulk_error", |o| Cell::number(o.bulk_error, signed))
+        .words("", "apart", |o| match (&o.apart, o.off) {
+            (Some(why), _) => why,
+            (None, true) => "the model does not fit it",
+            (None, false) => "",
+        });
+    page.table(operations.sheet);
 }
 
 fn residuals(rows: &[Residual]) -> Sheet {
-    let mut columns = vec![Column::words("point", "op")];
-    for heading in ["N", "M", "runs", "time", "model", "error", "algo out", "size out"] {
-        columns.push(Column::numbers(heading, "", heading));
-    }
-    let row = |r: &Residual| {
-        vec![
-            Cell::same(r.op.clone()),
-            Cell::same(r.ranks.to_string()),
-            Cell::bytes(r.size_bytes),
-            Cell::same(r.runs.to_string()),
-            Cell::seconds(r.time_s),
-            Cell::seconds(r.predicted_s),
-            Cell::number(r.error, signed),
-            Cell::number(r.held_out_algorithm_error, signed),
-            Cell::number(r.held_out_size_error, signed),
-        ]
-    };
-    Sheet { columns, rows: rows.iter().map(row).collect() }
+    Sheet::of(rows)
+        .words("point", "op", |r| &r.op)
+        .numbers("N", "", "N", |r| r.ranks)
+        .numbers("M", "", "M", |r| Cell::bytes(r.size_bytes))
+        .numbers("runs", "", "runs", |r| r.runs)
+        .numbers("time", "", "time", |r| Cell::seconds(r.time_s))
+        .numbers("model", "", "model", |r| Cell::seconds(r.predicted_s))
+        .numbers("error", "", "error", |r| Cell::number(r.error, signed))
+        .numbers("algo out", "", "algo out", |r| Cell::number(r.held_out_algorithm_error, signed))
+        .numbers("size out", "", "size out", |r| Cell::number(r.held_out_size_error, signed))
+        .sheet
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::gauges::{end, gauge, labels};
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use crate::answer::fleet::{FleetView, HostView, ThresholdView};
 
 /// The most hosts that are not slow in a text.
@@ -13,24 +13,18 @@ const SHOWN: usize = 5;
 /// The slow hosts, and the slowest of the others.
 pub fn fleet(report: &FleetView) -> Page {
     let mut page = Page::default();
-    let hosts = vec![
-        Column::words("host", "host"),
-        Column::numbers("times the median", "", "factor"),
-        Column::numbers("spreads above it", "", "score"),
-        Column::numbers("sizes", "", "sizes"),
-        Column::words("", "slow"),
-    ];
     let shown = report.slow.len() + SHOWN;
-    let rows = report.scores.iter().take(shown).map(|h| {
-        vec![
-            Cell::same(&h.host),
-            Cell::number(Some(h.factor), |x| format!("{x:.3}")),
-            Cell::number(Some(h.score), |x| format!("{x:.1}")),
-            Cell::same(h.sizes.to_string()),
-            Cell::same(if h.slow { "slow" } else { "" }),
-        ]
-    });
-    page.table(Sheet { columns: hosts, rows: rows.collect() });
+    let hosts = Sheet::of(report.scores.iter().take(shown))
+        .words("host", "host", |h| &h.host)
+        .numbers("times the median", "", "factor", |h| {
+            Cell::number(Some(h.factor), |x| format!("{x:.3}"))
+        })
+        .numbers("spreads above it", "", "score", |h| {
+            Cell::number(Some(h.score), |x| format!("{x:.1}"))
+        })
+        .numbers("sizes", "", "sizes", |h| h.sizes)
+        .words("", "slow", |h| if h.slow { "slow" } else { "" });
+    page.table(hosts.sheet);
     page.gap();
     let named = match report.slow.as_slice() {
         [] => "no host is slower than healthy hosts can be".to_owned(),
@@ -45,25 +39,16 @@ pub fn fleet(report: &FleetView) -> Page {
     );
     page.entry("limit    ", limit);
     page.gap();
-    let columns = vec![
-        Column::words("collective", "collective"),
-        Column::numbers("ranks", "", "ranks"),
-        Column::numbers("size", "", "size_bytes"),
-        Column::numbers("median", "", "median_s"),
-        Column::numbers("at most", "", "limit_s"),
-        Column::numbers("busbw at least", "GB/s", "least_busbw_Bps"),
-    ];
-    let rows = report.thresholds.iter().map(|t| {
-        vec![
-            Cell::same(t.collective.id()),
-            Cell::same(t.ranks.map_or(String::new(), |n| n.to_string())),
-            Cell::bytes(t.size_bytes),
-            Cell::seconds(t.median_s),
-            Cell::seconds(t.limit_s),
-            Cell::number(t.least_busbw, |b| format!("{:.2}", b / 1e9)),
-        ]
-    });
-    page.table(Sheet { columns, rows: rows.collect() });
+    let thresholds = Sheet::of(&report.thresholds)
+        .words("collective", "collective", |t| t.collective.id())
+        .numbers("ranks", "", "ranks", |t| t.ranks.map_or(String::new(), |n| n.to_string()))
+        .numbers("size", "", "size_bytes", |t| Cell::bytes(t.size_bytes))
+        .numbers("median", "", "median_s", |t| Cell::seconds(t.median_s))
+        .numbers("at most", "", "limit_s", |t| Cell::seconds(t.limit_s))
+        .numbers("busbw at least", "GB/s", "least_busbw_Bps", |t| {
+            Cell::number(t.least_busbw, |b| format!("{:.2}", b / 1e9))
+        });
+    page.table(thresholds.sheet);
     page.entries("left out ", &report.left_out);
     page.record(report, "scores", &["host", "factor", "score", "sizes", "slow"]);
     page

@@ -2,9 +2,9 @@
 
 use super::Look;
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
-use crate::answer::job::{JobSearch, JobView, Jobs, LayoutView, SearchView};
-use crate::base::quantity::{Seconds, Volume};
+use super::sheet::{Cell, Sheet};
+use crate::answer::job::{JobSearch, JobView, Jobs, SearchView};
+use crate::base::quantity::Seconds;
 
 /// Columns of jobs for programs.
 const JOB: &[&str] = &[
@@ -72,21 +72,14 @@ pub fn job(report: &JobView, look: Look) -> Page {
 }
 
 fn parts(report: &JobView) -> Sheet {
-    let columns = vec![
-        Column::words("part", "what"),
-        Column::numbers("exposed", "", "exposed_s"),
-        Column::numbers("hidden", "", "hidden_s"),
-        Column::numbers("share", "%", "share"),
-    ];
-    let row = |p: &crate::answer::job::PartView| {
-        vec![
-            Cell::same(p.what),
-            Cell::seconds(p.exposed_s),
-            Cell::seconds(p.hidden_s),
-            Cell::number(Some(p.share), |s| format!("{:.1}", 100.0 * s)),
-        ]
-    };
-    Sheet { columns, rows: report.parts.iter().map(row).collect() }
+    Sheet::of(&report.parts)
+        .words("part", "what", |p| p.what)
+        .numbers("exposed", "", "exposed_s", |p| Cell::seconds(p.exposed_s))
+        .numbers("hidden", "", "hidden_s", |p| Cell::seconds(p.hidden_s))
+        .numbers("share", "%", "share", |p| {
+            Cell::number(Some(p.share), |s| format!("{:.1}", 100.0 * s))
+        })
+        .sheet
 }
 
 fn memory(report: &JobView) -> String {
@@ -121,29 +114,16 @@ fn memory(report: &JobView) -> String {
 /// Writes several jobs, one line each.
 pub fn jobs(report: &Jobs) -> Page {
     let mut page = Page::default();
-    let columns = vec![
-        Column::words("job", "name"),
-        Column::numbers("GPUs", "", "gpus"),
-        Column::numbers("step", "expected", "step_s"),
-        Column::numbers("low", "", "low_s"),
-        Column::numbers("high", "", "high_s"),
-        Column::numbers("MFU", "%", "mfu"),
-        Column::numbers("memory", "", "memory_bytes"),
-        Column::words("fits", "fits"),
-    ];
-    let row = |job: &JobView| {
-        vec![
-            Cell::same(job.name.clone()),
-            Cell::same(job.gpus.to_string()),
-            Cell::seconds(job.step_s),
-            Cell::seconds(job.low_s),
-            Cell::seconds(job.high_s),
-            Cell::number(job.mfu, |m| format!("{:.1}", 100.0 * m)),
-            Cell::volume(Volume(job.memory_bytes).0),
-            Cell::same(if job.fits { "true" } else { "false" }),
-        ]
-    };
-    page.table(Sheet { columns, rows: report.jobs.iter().map(row).collect() });
+    let jobs = Sheet::of(&report.jobs)
+        .words("job", "name", |job| &job.name)
+        .numbers("GPUs", "", "gpus", |job| job.gpus)
+        .numbers("step", "expected", "step_s", |job| Cell::seconds(job.step_s))
+        .numbers("low", "", "low_s", |job| Cell::seconds(job.low_s))
+        .numbers("high", "", "high_s", |job| Cell::seconds(job.high_s))
+        .numbers("MFU", "%", "mfu", |job| Cell::number(job.mfu, |m| format!("{:.1}", 100.0 * m)))
+        .numbers("memory", "", "memory_bytes", |job| Cell::volume(job.memory_bytes))
+        .words("fits", "fits", |job| if job.fits { "true" } else { "false" });
+    page.table(jobs.sheet);
     page.record(report, "jobs", JOB);
     page
 }
@@ -184,31 +164,21 @@ pub fn search(report: &JobSearch) -> Page {
 }
 
 fn layouts(search: &SearchView) -> Sheet {
-    let columns = vec![
-        Column::words("layout", "layout"),
-        Column::numbers("micro", "batch", "micro_batch"),
-        Column::words("recompute", "recompute"),
-        Column::words("sharding", "sharding"),
-        Column::numbers("step", "expected", "step_s"),
-        Column::numbers("low", "", "low_s"),
-        Column::numbers("high", "", "high_s"),
-        Column::numbers("GPU-hours", "", "gpu_hours"),
-        Column::numbers("memory", "GB", "memory_bytes"),
-    ];
-    let row = |l: &LayoutView| {
-        vec![
-            Cell::same(l.layout.join(", ")),
-            Cell::same(l.micro_batch.to_string()),
-            Cell::same(l.recompute),
-            Cell::same(l.sharding.clone()),
-            Cell::seconds(l.step_s),
-            Cell::seconds(l.low_s),
-            Cell::seconds(l.high_s),
-            Cell::number(Some(l.gpu_hours), |h| format!("{h:.3}")),
-            Cell::number(Some(l.memory_bytes), |b| format!("{:.1}", b / 1e9)),
-        ]
-    };
-    Sheet { columns, rows: search.pareto.iter().take(SHOWN).map(row).collect() }
+    Sheet::of(search.pareto.iter().take(SHOWN))
+        .words("layout", "layout", |l| l.layout.join(", "))
+        .numbers("micro", "batch", "micro_batch", |l| l.micro_batch.to_string())
+        .words("recompute", "recompute", |l| l.recompute)
+        .words("sharding", "sharding", |l| &l.sharding)
+        .numbers("step", "expected", "step_s", |l| Cell::seconds(l.step_s))
+        .numbers("low", "", "low_s", |l| Cell::seconds(l.low_s))
+        .numbers("high", "", "high_s", |l| Cell::seconds(l.high_s))
+        .numbers("GPU-hours", "", "gpu_hours", |l| {
+            Cell::number(Some(l.gpu_hours), |h| format!("{h:.3}"))
+        })
+        .numbers("memory", "GB", "memory_bytes", |l| {
+            Cell::number(Some(l.memory_bytes), |b| format!("{:.1}", b / 1e9))
+        })
+        .sheet
 }
 
 /// The layouts in a table: the fastest ones.

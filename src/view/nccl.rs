@@ -1,10 +1,10 @@
 //! NCCL's choices as tables.
 
-use super::columns::micro;
+use super::columns::{giga, micro};
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use super::{Look, counted};
-use crate::answer::nccl::{CellView, Choose, RangeView};
+use crate::answer::nccl::Choose;
 use crate::base::quantity::Bytes;
 
 /// The choices, for people.
@@ -43,39 +43,27 @@ const SPARE: &[&str] =
 
 /// The ranges as a table.
 fn ranges(report: &Choose) -> Sheet {
-    let row = |r: &RangeView| {
-        let size = |bytes: u64| Cell::number(Some(bytes as f64), |_| Bytes(bytes).to_string());
-        let words = |w: Option<&str>| Cell::same(w.unwrap_or("error"));
-        vec![
-            size(r.from_bytes),
-            size(r.to_bytes),
-            words(r.kernel.or(r.algorithm)),
-            words(r.kernel.map_or(r.protocol, |_| Some(""))),
-            span(r.channels_from, r.channels_to),
-            span(r.logged_channels_from, r.logged_channels_to),
-            span(r.threads_from, r.threads),
-            micro(r.time_from_s),
-            micro(r.time_to_s),
-            Cell::same(r.second.clone().unwrap_or_default()),
-            Cell::number(r.margin, |m| format!("{:.1}", m * 100.0)),
-        ]
-    };
-    Sheet {
-        columns: vec![
-            Column::numbers("from", "", "from_bytes"),
-            Column::numbers("to", "", "to_bytes"),
-            Column::words("algorithm", "algorithm"),
-            Column::words("protocol", "protocol"),
-            Column::numbers("channels", "at most", "channels"),
-            Column::numbers("used", "by one call", "logged_channels"),
-            Column::numbers("threads", "", "threads"),
-            Column::numbers("its time", "from, µs", "time_from_s"),
-            Column::numbers("its time", "to, µs", "time_to_s"),
-            Column::words("second", "second"),
-            Column::numbers("margin", "%", "margin"),
-        ],
-        rows: report.ranges.iter().map(row).collect(),
-    }
+    let size = |bytes: u64| Cell::number(Some(bytes as f64), |_| Bytes(bytes).to_string());
+    Sheet::of(&report.ranges)
+        .numbers("from", "", "from_bytes", |r| size(r.from_bytes))
+        .numbers("to", "", "to_bytes", |r| size(r.to_bytes))
+        .words("algorithm", "algorithm", |r| r.kernel.or(r.algorithm).unwrap_or("error"))
+        .words("protocol", "protocol", |r| match r.kernel {
+            Some(_) => "",
+            None => r.protocol.unwrap_or("error"),
+        })
+        .numbers("channels", "at most", "channels", |r| span(r.channels_from, r.channels_to))
+        .numbers("used", "by one call", "logged_channels", |r| {
+            span(r.logged_channels_from, r.logged_channels_to)
+        })
+        .numbers("threads", "", "threads", |r| span(r.threads_from, r.threads))
+        .numbers("its time", "from, µs", "time_from_s", |r| micro(r.time_from_s))
+        .numbers("its time", "to, µs", "time_to_s", |r| micro(r.time_to_s))
+        .words("second", "second", |r| r.second.as_deref().unwrap_or(""))
+        .numbers("margin", "%", "margin", |r| {
+            Cell::number(r.margin, |m| format!("{:.1}", m * 100.0))
+        })
+        .sheet
 }
 
 fn span(from: Option<u32>, to: Option<u32>) -> Cell {
@@ -88,25 +76,12 @@ fn span(from: Option<u32>, to: Option<u32>) -> Cell {
 
 /// The cells of one size as a table.
 fn cells(report: &Choose) -> Sheet {
-    let row = |c: &CellView| {
-        vec![
-            Cell::same(format!("{}/{}", c.algorithm, c.protocol)),
-            micro(Some(c.latency_s)),
-            Cell::number(Some(c.bandwidth), |b| format!("{:.1}", b / 1e9)),
-            Cell::number(Some(c.factor), |f| format!("{f:.2}")),
-            micro(c.time_s),
-            Cell::same(c.out.clone().unwrap_or_default()),
-        ]
-    };
-    Sheet {
-        columns: vec![
-            Column::words("cell", "cell"),
-            Column::numbers("latency", "µs", "latency_s"),
-            Column::numbers("bandwidth", "GB/s", "bandwidth_Bps"),
-            Column::numbers("reached", "", "factor"),
-            Column::numbers("its time", "µs", "time_s"),
-            Column::words("out because", "out"),
-        ],
-        rows: report.cells.iter().map(row).collect(),
-    }
+    Sheet::of(&report.cells)
+        .words("cell", "cell", |c| format!("{}/{}", c.algorithm, c.protocol))
+        .numbers("latency", "µs", "latency_s", |c| micro(Some(c.latency_s)))
+        .numbers("bandwidth", "GB/s", "bandwidth_Bps", |c| giga(Some(c.bandwidth)))
+        .numbers("reached", "", "factor", |c| Cell::number(Some(c.factor), |f| format!("{f:.2}")))
+        .numbers("its time", "µs", "time_s", |c| micro(c.time_s))
+        .words("out because", "out", |c| c.out.as_deref().unwrap_or(""))
+        .sheet
 }

@@ -2,7 +2,7 @@
 
 use super::columns::micro;
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use super::{Look, counted};
 use crate::answer::nccl_diff::{ChoiceDiff, NcclDiff, Taken};
 use crate::base::quantity::Bytes;
@@ -40,58 +40,44 @@ pub fn page(report: &NcclDiff, look: Look) -> Page {
 }
 
 fn figures(report: &NcclDiff) -> Sheet {
-    let rows = report.figures.iter().map(|figure| {
-        vec![
-            Cell::same(figure.figure.clone()),
-            Cell::same(figure.before.clone()),
-            Cell::same(figure.after.clone()),
-        ]
-    });
-    Sheet {
-        columns: vec![
-            Column::words("parameter", "figure"),
-            Column::words(report.before, "before"),
-            Column::words(report.after, "after"),
-        ],
-        rows: rows.collect(),
-    }
+    Sheet::of(&report.figures)
+        .words("parameter", "figure", |figure| &figure.figure)
+        .words(report.before, "before", |figure| &figure.before)
+        .words(report.after, "after", |figure| &figure.after)
+        .sheet
 }
+
+/// What one of the releases chose.
+type Side = fn(&ChoiceDiff) -> Option<&Taken>;
 
 fn choices(report: &NcclDiff) -> Sheet {
     let size = |bytes: u64| Cell::number(Some(bytes as f64), |_| Bytes(bytes).to_string());
-    let row = |c: &ChoiceDiff| {
-        let mut row = vec![Cell::same(c.collective.id()), size(c.from_bytes), size(c.to_bytes)];
-        for taken in [&c.before, &c.after] {
-            row.push(Cell::same(name(taken.as_ref())));
-            let channels = taken.as_ref().map(|taken| span(taken.channels_from, taken.channels_to));
-            row.push(Cell::same(channels.unwrap_or_default()));
-            let threads = taken.as_ref().map(|taken| span(taken.threads_from, taken.threads_to));
-            row.push(Cell::same(threads.unwrap_or_default()));
-            row.push(micro(taken.as_ref().and_then(|taken| taken.time_from_s)));
-            row.push(micro(taken.as_ref().and_then(|taken| taken.time_to_s)));
-        }
-        row.push(Cell::number(c.ratio, |ratio| format!("{ratio:.3}")));
-        row
-    };
-    let mut columns = vec![
-        Column::words("collective", "collective"),
-        Column::numbers("from", "", "from_bytes"),
-        Column::numbers("to", "", "to_bytes"),
+    let mut rows = Sheet::of(&report.choices)
+        .words("collective", "collective", |c| c.collective.id())
+        .numbers("from", "", "from_bytes", |c| size(c.from_bytes))
+        .numbers("to", "", "to_bytes", |c| size(c.to_bytes));
+    let sides: [(&str, &str, Side); 2] = [
+        (report.before, "before", |c| c.before.as_ref()),
+        (report.after, "after", |c| c.after.as_ref()),
     ];
-    columns.extend([
-        Column::words(report.before, "before"),
-        Column::numbers("channels", "", "before_channels"),
-        Column::numbers("threads", "", "before_threads"),
-        Column::numbers("its time", "from, µs", "before_time_from_s"),
-        Column::numbers("its time", "to, µs", "before_time_to_s"),
-        Column::words(report.after, "after"),
-        Column::numbers("channels", "", "after_channels"),
-        Column::numbers("threads", "", "after_threads"),
-        Column::numbers("its time", "from, µs", "after_time_from_s"),
-        Column::numbers("its time", "to, µs", "after_time_to_s"),
-        Column::numbers("x", "", "ratio"),
-    ]);
-    Sheet { columns, rows: report.choices.iter().map(row).collect() }
+    for (release, side, taken) in sides {
+        let key = |of: &str| format!("{side}_{of}");
+        rows = rows
+            .words(release, side, |c| name(taken(c)))
+            .numbers("channels", "", &key("channels"), |c| {
+                taken(c).map_or(String::new(), |t| span(t.channels_from, t.channels_to))
+            })
+            .numbers("threads", "", &key("threads"), |c| {
+                taken(c).map_or(String::new(), |t| span(t.threads_from, t.threads_to))
+            })
+            .numbers("its time", "from, µs", &key("time_from_s"), |c| {
+                micro(taken(c).and_then(|t| t.time_from_s))
+            })
+            .numbers("its time", "to, µs", &key("time_to_s"), |c| {
+                micro(taken(c).and_then(|t| t.time_to_s))
+            });
+    }
+    rows.numbers("x", "", "ratio", |c| Cell::number(c.ratio, |ratio| format!("{ratio:.3}"))).sheet
 }
 
 /// `Ring/LL`, or that it fails.

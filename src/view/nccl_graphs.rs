@@ -11,8 +11,8 @@ use std::fmt;
 use std::io::{self, Write};
 
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
-use crate::library::nccl::search::{Attempt, Found, Searched};
+use super::sheet::{Cell, Sheet};
+use crate::library::nccl::search::{Found, Searched};
 use crate::library::nccl::{Version, float, since};
 
 /// The graphs as the version's log prints them, with the searches in order if `explain` is set; for
@@ -216,37 +216,22 @@ pub fn sheet(machine: &str, searched: &Searched) -> Sheet {
 
 /// The searches in order: the limits of each, the best result when it ended, and the steps left.
 fn attempts(searched: &Searched) -> Sheet {
-    let row = |attempt: &Attempt| {
-        let best = match attempt.channels {
+    Sheet::of(&searched.attempts)
+        .words("graph", "graph", |a| NAMES[a.id as usize])
+        .numbers("pattern", "", "pattern", |a| a.pattern.to_string())
+        .numbers("rates", "GB/s", "rates", |a| format!("{}/{}", a.intra.0, a.inter.0))
+        .words("types", "types", |a| format!("{}/{}", a.type_intra, a.type_inter))
+        .numbers("crossNic", "", "cross_nic", |a| a.cross_nic.to_string())
+        .numbers("same", "", "same_channels", |a| u32::from(a.same_channels))
+        .numbers("channels", "", "channels", |a| format!("{}..{}", a.least, a.most))
+        .words("best so far", "best", |a| match a.channels {
             0 => "nothing".to_owned(),
-            n => format!("{n} x {}/{}", attempt.best_intra.0, attempt.best_inter.0),
-        };
-        vec![
-            Cell::same(NAMES[attempt.id as usize]),
-            Cell::same(attempt.pattern.to_string()),
-            Cell::same(format!("{}/{}", attempt.intra.0, attempt.inter.0)),
-            Cell::same(format!("{}/{}", attempt.type_intra, attempt.type_inter)),
-            Cell::same(attempt.cross_nic.to_string()),
-            Cell::same(u8::from(attempt.same_channels).to_string()),
-            Cell::same(format!("{}..{}", attempt.least, attempt.most)),
-            Cell::same(best),
-            Cell::same(attempt.left.map_or("perfect".to_owned(), |left| left.to_string())),
-        ]
-    };
-    Sheet {
-        columns: vec![
-            Column::words("graph", "graph"),
-            Column::numbers("pattern", "", "pattern"),
-            Column::numbers("rates", "GB/s", "rates"),
-            Column::words("types", "types"),
-            Column::numbers("crossNic", "", "cross_nic"),
-            Column::numbers("same", "", "same_channels"),
-            Column::numbers("channels", "", "channels"),
-            Column::words("best so far", "best"),
-            Column::numbers("steps left", "", "left"),
-        ],
-        rows: searched.attempts.iter().map(row).collect(),
-    }
+            n => format!("{n} x {}/{}", a.best_intra.0, a.best_inter.0),
+        })
+        .numbers("steps left", "", "left", |a| {
+            a.left.map_or("perfect".to_owned(), |left| left.to_string())
+        })
+        .sheet
 }
 
 /// Names of graphs by their numbers.

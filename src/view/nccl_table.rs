@@ -13,7 +13,7 @@ use std::io::{self, Write};
 
 use super::Look;
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use crate::answer::nccl_tables::NcclTables;
 use crate::library::nccl::{Algo, Function, Gbps, Micros, Proto, Table, Version, since};
 
@@ -56,29 +56,18 @@ pub fn page(report: &NcclTables, printed: Option<(&Table, Version)>, look: Look)
 
 fn sheet(report: &NcclTables) -> Sheet {
     let figure = |number: f32| Cell::number(Some(number.into()), |x| format!("{x:.1}"));
-    let rows = report.tables.iter().flat_map(|table| {
-        table.cells.iter().map(move |c| {
-            vec![
-                Cell::same(&table.communicator),
-                Cell::same(table.nccl),
-                Cell::same(&table.environment),
-                Cell::same(c.function),
-                Cell::same(c.algorithm),
-                Cell::same(c.protocol),
-                figure(c.latency_us),
-                figure(c.bandwidth_gb_per_s),
-                Cell::same(c.max_threads.to_string()),
-            ]
-        })
-    });
-    let words = ["communicator", "nccl", "environment", "function", "algorithm", "protocol"];
-    let mut columns = words.map(|name| Column::words(name, name)).to_vec();
-    columns.extend([
-        Column::numbers("latency", "µs", "latency_us"),
-        Column::numbers("bandwidth", "GB/s", "bandwidth_GBps"),
-        Column::numbers("threads", "", "max_threads"),
-    ]);
-    Sheet { columns, rows: rows.collect() }
+    let cells = report.tables.iter().flat_map(|table| table.cells.iter().map(move |c| (table, c)));
+    Sheet::of(cells)
+        .words("communicator", "communicator", |(table, _)| &table.communicator)
+        .words("nccl", "nccl", |(table, _)| table.nccl)
+        .words("environment", "environment", |(table, _)| &table.environment)
+        .words("function", "function", |(_, c)| c.function)
+        .words("algorithm", "algorithm", |(_, c)| c.algorithm)
+        .words("protocol", "protocol", |(_, c)| c.protocol)
+        .numbers("latency", "µs", "latency_us", |(_, c)| figure(c.latency_us))
+        .numbers("bandwidth", "GB/s", "bandwidth_GBps", |(_, c)| figure(c.bandwidth_gb_per_s))
+        .numbers("threads", "", "max_threads", |(_, c)| c.max_threads)
+        .sheet
 }
 
 /// Writes a table as the version's log prints it, with `prefix` (such as `host:1:2 [0] NCCL INFO `)

@@ -3,9 +3,9 @@
 use super::columns::micro;
 use super::nccl_diff::name;
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use super::{Look, counted};
-use crate::answer::nccl_whatif::{NcclWhatif, Tried};
+use crate::answer::nccl_whatif::NcclWhatif;
 use crate::base::quantity::Bytes;
 
 /// What would change, for people.
@@ -35,34 +35,27 @@ pub fn page(report: &NcclWhatif, look: Look) -> Page {
 }
 
 fn sheet(report: &NcclWhatif) -> Sheet {
-    let row = |tried: &Tried| {
-        let taken = tried.taken.as_ref();
-        let count = |count: Option<u32>| Cell::number(count.map(f64::from), |n| format!("{n:.0}"));
-        let settings = if tried.settings.is_empty() { "unchanged" } else { &tried.settings };
-        vec![
-            Cell::same(settings.to_owned()),
-            Cell::same(name(taken)),
-            count(taken.map(|taken| taken.channels_to)),
-            count(taken.map(|taken| taken.threads_to)),
-            micro(taken.and_then(|taken| taken.time_to_s)),
-            Cell::number(tried.ratio, |ratio| format!("{:+.1}", (ratio - 1.0) * 100.0)),
-            count(tried.channels),
-            count(tried.nvls_channels),
-            Cell::same(tried.refused.clone().unwrap_or_default()),
-        ]
-    };
-    Sheet {
-        columns: vec![
-            Column::words("settings", "settings"),
-            Column::words("takes", "takes"),
-            Column::numbers("channels", "", "channels"),
-            Column::numbers("threads", "", "threads"),
-            Column::numbers("its time", "µs", "time_s"),
-            Column::numbers("change", "%", "ratio"),
-            Column::numbers("communicator", "channels", "communicator_channels"),
-            Column::numbers("NVLS", "channels", "nvls_channels"),
-            Column::words("refused because", "refused"),
-        ],
-        rows: std::iter::once(&report.now).chain(&report.settings).map(row).collect(),
-    }
+    let count = |count: Option<u32>| Cell::number(count.map(f64::from), |n| format!("{n:.0}"));
+    Sheet::of(std::iter::once(&report.now).chain(&report.settings))
+        .words("settings", "settings", |tried| match tried.settings.as_str() {
+            "" => "unchanged",
+            settings => settings,
+        })
+        .words("takes", "takes", |tried| name(tried.taken.as_ref()))
+        .numbers("channels", "", "channels", |tried| {
+            count(tried.taken.as_ref().map(|taken| taken.channels_to))
+        })
+        .numbers("threads", "", "threads", |tried| {
+            count(tried.taken.as_ref().map(|taken| taken.threads_to))
+        })
+        .numbers("its time", "µs", "time_s", |tried| {
+            micro(tried.taken.as_ref().and_then(|taken| taken.time_to_s))
+        })
+        .numbers("change", "%", "ratio", |tried| {
+            Cell::number(tried.ratio, |ratio| format!("{:+.1}", (ratio - 1.0) * 100.0))
+        })
+        .numbers("communicator", "channels", "communicator_channels", |t| count(t.channels))
+        .numbers("NVLS", "channels", "nvls_channels", |tried| count(tried.nvls_channels))
+        .words("refused because", "refused", |tried| tried.refused.as_deref().unwrap_or(""))
+        .sheet
 }

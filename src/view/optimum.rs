@@ -3,7 +3,7 @@
 use super::counted;
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::optimum::{Optimum, ProofKind};
+use crate::answer::optimum::{Optimum, ProofKind, TreeView};
 use crate::answer::what_if::WhatIf;
 use crate::base::quantity::{Bandwidth, Bytes};
 use crate::model::algorithm::Library;
@@ -43,49 +43,34 @@ pub fn optimum(report: &Optimum) -> Page {
     }
     if let Some(trees) = &report.trees {
         page.gap();
-        let rows = trees.iter().map(|tree| {
+        let ways = |tree: &TreeView| {
             let joined = |paths: &Vec<Vec<String>>| {
                 paths.iter().map(|path| path.join(">")).collect::<Vec<_>>().join(" ")
             };
             let ways = [&tree.up, &tree.edges, &tree.down].into_iter().flatten().map(joined);
-            let ways: Vec<String> =
-                ways.chain(tree.path.iter().map(|path| path.join(">"))).collect();
-            vec![
-                Cell::same(tree.root.clone().unwrap_or_default()),
-                Cell::same(tree.weight.clone()),
-                Cell::same(ways.join(" then ")),
-            ]
-        });
-        let columns = vec![
-            Column::words("root", "root"),
-            Column::words("part", "weight"),
-            Column::words("ways", "ways"),
-        ];
-        page.table(Sheet { columns, rows: rows.collect() });
+            let ways = ways.chain(tree.path.iter().map(|path| path.join(">")));
+            ways.collect::<Vec<_>>().join(" then ")
+        };
+        let trees = Sheet::of(trees)
+            .words("root", "root", |tree| tree.root.as_deref().unwrap_or(""))
+            .words("part", "weight", |tree| &tree.weight)
+            .words("ways", "ways", ways);
+        page.table(trees.sheet);
     }
     if let (Some(points), Some(low)) = (&report.frontier, &report.frontier_low) {
         page.entry("frontier   ", format!("steps against rounds per chunk, at least {low}"));
-        let rows = points.iter().map(|point| {
-            let by_step: Vec<String> =
-                point.rounds_by_step.iter().map(|rounds| format!("{rounds:.3}")).collect();
-            vec![
-                Cell::same(point.steps.to_string()),
-                Cell::same(point.rounds.to_string()),
-                Cell::same(point.chunks.to_string()),
-                Cell::same(by_step.join(" + ")),
-                Cell::number(Some(point.rounds as f64 / point.chunks as f64), |x| {
-                    format!("{x:.3}")
-                }),
-            ]
-        });
-        let columns = vec![
-            Column::numbers("steps", "", "steps"),
-            Column::numbers("rounds", "", "rounds"),
-            Column::numbers("chunks", "", "chunks"),
-            Column::words("by step", "rounds_by_step"),
-            Column::numbers("rounds per chunk", "", "rounds_per_chunk"),
-        ];
-        page.beside(Sheet { columns, rows: rows.collect() });
+        let points = Sheet::of(points)
+            .numbers("steps", "", "steps", |point| point.steps)
+            .numbers("rounds", "", "rounds", |point| point.rounds.to_string())
+            .numbers("chunks", "", "chunks", |point| point.chunks.to_string())
+            .words("by step", "rounds_by_step", |point| {
+                let rounds = point.rounds_by_step.iter().map(|rounds| format!("{rounds:.3}"));
+                rounds.collect::<Vec<_>>().join(" + ")
+            })
+            .numbers("rounds per chunk", "", "rounds_per_chunk", |point| {
+                Cell::number(Some(point.rounds as f64 / point.chunks as f64), |x| format!("{x:.3}"))
+            });
+        page.beside(points.sheet);
     }
     if let Some(what_if) = &report.what_if {
         page.gap();

@@ -9,8 +9,8 @@
 use super::Look;
 use super::counted;
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
-use crate::answer::plan::{CallView, ExpertsView, Plan, PlanDiff, PlanVary, StepView};
+use super::sheet::{Cell, Sheet};
+use crate::answer::plan::{ExpertsView, Plan, PlanDiff, PlanVary, StepView};
 use crate::base::quantity::{Bandwidth, Seconds, Volume};
 use crate::plan::Axis;
 
@@ -135,37 +135,22 @@ fn total(step: &StepView) -> String {
 }
 
 fn sheet(step: &StepView) -> Sheet {
-    let columns = vec![
-        Column::words("axis", "axis"),
-        Column::words("what", "name"),
-        Column::words("collective", "collective"),
-        Column::numbers("ranks", "", "ranks"),
-        Column::numbers("nodes", "", "nodes"),
-        Column::numbers("size", "", "size_bytes"),
-        Column::numbers("calls", "", "calls"),
-        Column::numbers("time", "", "time_s"),
-        Column::numbers("total", "", "total_s"),
-        Column::numbers("exposed", "", "exposed_s"),
-        Column::numbers("share", "%", "share"),
-        Column::words("algorithm", "algorithm"),
-    ];
-    let row = |c: &CallView| {
-        vec![
-            Cell::same(c.axis.id()),
-            Cell::same(c.name.clone()),
-            Cell::same(c.collective.id()),
-            Cell::same(c.ranks.to_string()),
-            Cell::same(c.nodes.to_string()),
-            Cell::volume(c.size_bytes),
-            Cell::number(Some(c.calls), count),
-            Cell::seconds(c.time_s),
-            Cell::seconds(c.total_s),
-            Cell::seconds(c.exposed_s),
-            Cell::number(Some(c.share), |s| format!("{:.1}", 100.0 * s)),
-            Cell::same(c.algorithm.clone()),
-        ]
-    };
-    Sheet { columns, rows: step.calls.iter().map(row).collect() }
+    Sheet::of(&step.calls)
+        .words("axis", "axis", |c| c.axis.id())
+        .words("what", "name", |c| &c.name)
+        .words("collective", "collective", |c| c.collective.id())
+        .numbers("ranks", "", "ranks", |c| c.ranks)
+        .numbers("nodes", "", "nodes", |c| c.nodes)
+        .numbers("size", "", "size_bytes", |c| Cell::volume(c.size_bytes))
+        .numbers("calls", "", "calls", |c| Cell::number(Some(c.calls), count))
+        .numbers("time", "", "time_s", |c| Cell::seconds(c.time_s))
+        .numbers("total", "", "total_s", |c| Cell::seconds(c.total_s))
+        .numbers("exposed", "", "exposed_s", |c| Cell::seconds(c.exposed_s))
+        .numbers("share", "%", "share", |c| {
+            Cell::number(Some(c.share), |s| format!("{:.1}", 100.0 * s))
+        })
+        .words("algorithm", "algorithm", |c| &c.algorithm)
+        .sheet
 }
 
 /// Whole counts unchanged; fractions as 1 over a number of steps.
@@ -216,33 +201,25 @@ pub fn vary(report: &PlanVary) -> Page {
     let mut page = Page::default();
     page.line(format!("{} over {}", report.step, report.key));
     page.gap();
-    let columns = vec![
-        Column::numbers(&report.key, "", "value"),
-        Column::numbers("collectives", "", "messages_s"),
-        Column::numbers("exposed", "", "exposed_s"),
-        Column::numbers("step", "", "step_s"),
-        Column::words("by axis and collective", "parts"),
-    ];
-    let rows = report.values.iter().map(|v| {
+    let parts = |step: &StepView| {
         let mut parts: Vec<(String, f64)> = Vec::new();
-        for call in &v.step.calls {
+        for call in &step.calls {
             let name = format!("{} {}", call.axis.id(), call.collective.id());
             match parts.iter_mut().find(|(n, _)| *n == name) {
                 Some((_, sum)) => *sum += call.total_s,
                 None => parts.push((name, call.total_s)),
             }
         }
-        let parts: Vec<String> =
-            parts.into_iter().map(|(name, s)| format!("{name} {}", Seconds(s))).collect();
-        vec![
-            Cell::same(v.value.clone()),
-            Cell::seconds(v.step.messages_s),
-            Cell::seconds(v.step.exposed_s),
-            Cell::seconds(v.step.step_s),
-            Cell::same(parts.join(", ")),
-        ]
-    });
-    page.table(Sheet { columns, rows: rows.collect() });
+        let parts = parts.into_iter().map(|(name, s)| format!("{name} {}", Seconds(s)));
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    let values = Sheet::of(&report.values)
+        .numbers(&report.key, "", "value", |v| &v.value)
+        .numbers("collectives", "", "messages_s", |v| Cell::seconds(v.step.messages_s))
+        .numbers("exposed", "", "exposed_s", |v| Cell::seconds(v.step.exposed_s))
+        .numbers("step", "", "step_s", |v| Cell::seconds(v.step.step_s))
+        .words("by axis and collective", "parts", |v| parts(&v.step));
+    page.table(values.sheet);
     page.gap();
     let also = match report.as_good.as_slice() {
         [] => String::new(),

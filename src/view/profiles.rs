@@ -1,12 +1,12 @@
 //! Machines and settings for people.
 
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use super::{Look, counted};
 use crate::answer::{
-    ChangeView, Config, FigureView, LinksView, ProfileView, Profiles, ProfilesCheck, ProfilesDiff,
-    RateView, SettingView,
+    Config, FigureView, LinksView, ProfileView, Profiles, ProfilesCheck, ProfilesDiff, SettingView,
 };
+
 use crate::base::quantity::Bandwidth;
 use crate::machine::profile::Severity;
 
@@ -16,14 +16,12 @@ const WIDTH: usize = 80;
 /// The list of machines as a sheet; on a terminal, columns that do not fit are left out.
 #[must_use]
 pub fn list(report: &Profiles, width: Option<usize>) -> Sheet {
-    let columns = ["name", "library", "links", "title"].map(|name| Column::words(name, name));
-    let mut sheet = Sheet { columns: columns.to_vec(), rows: Vec::new() };
-    for entry in &report.profiles {
-        let links = entry.tiers.join(", ");
-        let library = entry.library.clone().unwrap_or_default();
-        let cells = [entry.name.clone(), library, links, entry.title.clone()].map(Cell::same);
-        sheet.rows.push(cells.to_vec());
-    }
+    let mut sheet = Sheet::of(&report.profiles)
+        .words("name", "name", |entry| &entry.name)
+        .words("library", "library", |entry| entry.library.as_deref().unwrap_or(""))
+        .words("links", "links", |entry| entry.tiers.join(", "))
+        .words("title", "title", |entry| &entry.title)
+        .sheet;
     let Some(width) = width else { return sheet };
     for key in ["links", "library"] {
         if sheet.width() > width {
@@ -109,20 +107,15 @@ fn tier(page: &mut Page, links: &LinksView) {
     if links.rates.is_empty() {
         return;
     }
-    let mut sheet =
-        Sheet { columns: vec![Column::words("  GB/s (1 is 8 Gb/s)", "counted")], rows: Vec::new() };
-    sheet
-        .columns
-        .extend(["per port", "per rank", "per node"].map(|of| Column::numbers(of, "", of)));
     let number = |rate: Option<f64>| {
         Cell::number(rate, |r| format!("{:#}", Bandwidth(r)).trim_end_matches(" GB/s").to_owned())
     };
-    for RateView { counted, port, rank, node } in &links.rates {
-        let cells =
-            [Cell::same(format!("  {counted}")), number(*port), number(*rank), number(*node)];
-        sheet.rows.push(cells.to_vec());
-    }
-    page.beside(sheet);
+    let rates = Sheet::of(&links.rates)
+        .words("  GB/s (1 is 8 Gb/s)", "counted", |rate| format!("  {}", rate.counted))
+        .numbers("per port", "", "per port", |rate| number(rate.port))
+        .numbers("per rank", "", "per rank", |rate| number(rate.rank))
+        .numbers("per node", "", "per node", |rate| number(rate.node));
+    page.beside(rates.sheet);
 }
 
 /// A figure in one line, its source below.
@@ -164,24 +157,16 @@ pub fn check(report: &ProfilesCheck, look: Look) -> Page {
 /// What changed.
 pub fn diff(report: &ProfilesDiff) -> Page {
     let mut page = Page::default();
-    let mut columns = vec![Column::words("parameter", "figure")];
-    for heading in [report.old.as_str(), report.new.as_str(), "new / old", "z", "p"] {
-        columns.push(Column::numbers(heading, "", heading));
-    }
-    columns.push(Column::words("", "moved"));
-    let words = |text: &Option<String>| Cell::same(text.clone().unwrap_or_else(|| "–".to_owned()));
-    let row = |c: &ChangeView| {
-        vec![
-            Cell::same(c.figure.clone()),
-            words(&c.old),
-            words(&c.new),
-            Cell::number(c.ratio, |r| format!("{r:.4}")),
-            Cell::number(c.z, |z| format!("{z:+.1}")),
-            Cell::number(c.p, |p| format!("{p:.2}")),
-            Cell::same(if c.moved == "unknown" { "" } else { c.moved }),
-        ]
-    };
-    page.table(Sheet { columns, rows: report.figures.iter().map(row).collect() });
+    let (old, new) = (report.old.as_str(), report.new.as_str());
+    let figures = Sheet::of(&report.figures)
+        .words("parameter", "figure", |c| &c.figure)
+        .numbers(old, "", old, |c| c.old.as_deref().unwrap_or("–"))
+        .numbers(new, "", new, |c| c.new.as_deref().unwrap_or("–"))
+        .numbers("new / old", "", "new / old", |c| Cell::number(c.ratio, |r| format!("{r:.4}")))
+        .numbers("z", "", "z", |c| Cell::number(c.z, |z| format!("{z:+.1}")))
+        .numbers("p", "", "p", |c| Cell::number(c.p, |p| format!("{p:.2}")))
+        .words("", "moved", |c| if c.moved == "unknown" { "" } else { c.moved });
+    page.table(figures.sheet);
     page.gap();
     let (count, judged) = (report.significant, counted(report.judged, "parameter"));
     let said = match report.p {
@@ -203,11 +188,11 @@ pub fn diff(report: &ProfilesDiff) -> Page {
 /// The settings and where each comes from.
 pub fn config(report: &Config) -> Page {
     let mut page = Page::default();
-    let columns = ["setting", "value", "from"].map(|name| Column::words(name, name)).to_vec();
-    let row = |s: &SettingView| {
-        [s.key.to_owned(), s.value.clone(), s.from.clone()].map(Cell::same).to_vec()
-    };
-    page.table(Sheet { columns, rows: report.settings.iter().map(row).collect() });
+    let settings = Sheet::of(&report.settings)
+        .words("setting", "setting", |s| s.key)
+        .words("value", "value", |s| &s.value)
+        .words("from", "from", |s| &s.from);
+    page.table(settings.sheet);
     page.gap();
     for left in &report.left_out {
         let SettingView { key, value, from, .. } = &left.setting;

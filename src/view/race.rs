@@ -3,9 +3,9 @@
 use super::columns::micro;
 use super::counted;
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use crate::answer::race::{ContenderView, HeatView, Race};
-use crate::base::quantity::{Bytes, Seconds};
+use crate::base::quantity::Seconds;
 
 /// The heats as a table, and what follows from them.
 #[must_use]
@@ -38,43 +38,35 @@ pub fn race(report: &Race) -> Page {
 }
 
 fn sheet(heats: &[HeatView]) -> Sheet {
-    let columns = vec![
-        Column::words("collective", "operation"),
-        Column::numbers("size", "", "size_B"),
-        Column::words("own choice", "own"),
-        Column::numbers("time", "µs", "own_s"),
-        Column::words("fastest other", "algorithm"),
-        Column::numbers("segment", "", "segment_B"),
-        Column::numbers("time", "µs", "time_s"),
-        Column::numbers("of own", "", "ratio"),
-        Column::words("95 %", "interval"),
-        Column::words("rule", "rule"),
-    ];
-    Sheet { columns, rows: heats.iter().map(row).collect() }
+    let time = |c: Option<&ContenderView>| micro(c.and_then(shown));
+    Sheet::of(heats)
+        .words("collective", "operation", |heat| &heat.operation)
+        .numbers("size", "", "size_B", |heat| Cell::bytes(heat.size_bytes))
+        .words("own choice", "own", |heat| heat.contenders.first().map_or("", |c| &c.algorithm))
+        .numbers("time", "µs", "own_s", |heat| time(heat.contenders.first()))
+        .words("fastest other", "algorithm", |heat| fastest(heat).map_or("", |c| &c.algorithm))
+        .numbers("segment", "", "segment_B", |heat| {
+            fastest(heat).and_then(|c| c.segment_bytes).map_or(Cell::same(""), Cell::bytes)
+        })
+        .numbers("time", "µs", "time_s", |heat| time(fastest(heat)))
+        .numbers("of own", "", "ratio", |heat| {
+            Cell::number(fastest(heat).and_then(|c| c.ratio), |ratio| format!("{ratio:.3}"))
+        })
+        .words("95 %", "interval", |heat| {
+            let interval = fastest(heat).and_then(|c| Some((c.ratio_low?, c.ratio_high?)));
+            interval.map_or(String::new(), |(low, high)| format!("{low:.2} to {high:.2}"))
+        })
+        .words("rule", "rule", |heat| if heat.winner.is_some() { "yes" } else { "" })
+        .sheet
 }
 
-fn row(heat: &HeatView) -> Vec<Cell> {
-    let own = heat.contenders.first();
-    let others = heat.contenders.get(1..).unwrap_or(&[]);
-    // Of a dry run, the fastest expected.
-    let time = |c: &ContenderView| c.time_s.or(c.expected_s).unwrap_or(f64::INFINITY);
-    let fastest = others.iter().min_by(|a, b| time(a).total_cmp(&time(b)));
-    let interval = fastest.and_then(|c| Some((c.ratio_low?, c.ratio_high?)));
-    let interval = interval.map_or(String::new(), |(low, high)| format!("{low:.2} to {high:.2}"));
-    let shown = |c: Option<&ContenderView>| c.and_then(|c| c.time_s.or(c.expected_s));
-    vec![
-        Cell::same(&heat.operation),
-        Cell::bytes(heat.size_bytes),
-        Cell::same(own.map_or("", |c| &c.algorithm)),
-        micro(shown(own)),
-        Cell::same(fastest.map_or("", |c| &c.algorithm)),
-        match fastest.and_then(|c| c.segment_bytes) {
-            Some(segment) => Cell::named(&Bytes(segment).to_string(), &segment.to_string()),
-            None => Cell::same(""),
-        },
-        micro(shown(fastest)),
-        Cell::number(fastest.and_then(|c| c.ratio), |ratio| format!("{ratio:.3}")),
-        Cell::same(interval),
-        Cell::same(if heat.winner.is_some() { "yes" } else { "" }),
-    ]
+/// The time; of a dry run, the expected one.
+fn shown(contender: &ContenderView) -> Option<f64> {
+    contender.time_s.or(contender.expected_s)
+}
+
+/// The fastest besides the own choice.
+fn fastest(heat: &HeatView) -> Option<&ContenderView> {
+    let time = |c: &ContenderView| shown(c).unwrap_or(f64::INFINITY);
+    heat.contenders.iter().skip(1).min_by(|a, b| time(a).total_cmp(&time(b)))
 }

@@ -12,7 +12,7 @@
 //! ```
 
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::Sheet;
 use super::table::{library, name, ships};
 use super::{Look, counted};
 use crate::answer::{
@@ -192,42 +192,40 @@ fn chosen<'a>(report: &Cost, applies: &[&'a Row]) -> Vec<&'a Row> {
 
 fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
     let unit = TimeUnit::common(rows.iter().filter_map(|r| r.time_s).map(Seconds));
-    let columns = vec![
-        Column::words("  algorithm", "algorithm"),
-        Column::words("runs as", "runs_as"),
-        Column::numbers("steps", "", "n_alpha"),
-        Column::numbers("latency", unit.name, "latency_s"),
-        Column::numbers("bandwidth", unit.name, "bandwidth_s"),
-        Column::numbers("ideal", unit.name, "time_s"),
-        Column::numbers("× bound", "", "bound_ratio"),
-    ];
     let own = report.machine.library.as_deref().and_then(Library::named);
-    let line = |row: &&Row| {
-        let here = report.runs == Some(row.id);
-        let time =
-            |t: Option<f64>| Cell::same(t.map_or("–".to_owned(), |t| unit.number(Seconds(t))));
-        let bound = match row.guarantee {
-            Some(Promise::UpperBound) => "≤ ",
-            Some(Promise::Asymptotic) => "→ ",
-            _ => "",
-        };
-        let shipped = row.ships.iter().find_map(|s| {
+    let here = |row: &Row| report.runs == Some(row.id);
+    let time = |t: Option<f64>| t.map_or("–".to_owned(), |t| unit.number(Seconds(t)));
+    let shipped = |row: &Row| {
+        row.ships.iter().find_map(|s| {
             let (library, name) = s.split_once(':')?;
             own.is_none_or(|own| own.id() == library).then(|| name.to_owned())
-        });
-        let runs_as = if here { report.expect.runs.name() } else { shipped.unwrap_or_default() };
-        let mark = if here { "*" } else { " " };
-        vec![
-            Cell::same(format!("{mark} {}", row.title)),
-            Cell::same(runs_as),
-            Cell::same(row.n_alpha.map_or(String::new(), |n| format!("{n:.0}"))),
-            time(row.latency_s),
-            time(row.bandwidth_s),
-            Cell { text: format!("{bound}{}", time(row.time_s).text), ..Cell::default() },
-            Cell::same(row.bound_ratio.map_or(String::new(), |r| format!("{r:.1}"))),
-        ]
+        })
     };
-    Sheet { columns, rows: rows.iter().map(line).collect() }
+    Sheet::of(rows.iter().copied())
+        .words("  algorithm", "algorithm", |row| {
+            format!("{} {}", if here(row) { "*" } else { " " }, row.title)
+        })
+        .words("runs as", "runs_as", |row| match here(row) {
+            true => report.expect.runs.name(),
+            false => shipped(row).unwrap_or_default(),
+        })
+        .numbers("steps", "", "n_alpha", |row| {
+            row.n_alpha.map_or(String::new(), |n| format!("{n:.0}"))
+        })
+        .numbers("latency", unit.name, "latency_s", |row| time(row.latency_s))
+        .numbers("bandwidth", unit.name, "bandwidth_s", |row| time(row.bandwidth_s))
+        .numbers("ideal", unit.name, "time_s", |row| {
+            let bound = match row.guarantee {
+                Some(Promise::UpperBound) => "≤ ",
+                Some(Promise::Asymptotic) => "→ ",
+                _ => "",
+            };
+            format!("{bound}{}", time(row.time_s))
+        })
+        .numbers("× bound", "", "bound_ratio", |row| {
+            row.bound_ratio.map_or(String::new(), |r| format!("{r:.1}"))
+        })
+        .sheet
 }
 
 /// The lines below the table.

@@ -6,7 +6,7 @@ use super::counted;
 use super::page::Page;
 use super::screen::{expected, label};
 use super::sheet::{Cell, Column, Sheet};
-use crate::answer::select::{ChoiceView, PartView, Rival, Select, Span, Way};
+use crate::answer::select::{ChoiceView, PartView, Select, Span};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::library::Where;
@@ -180,25 +180,15 @@ fn choice(page: &mut Page, policy: &str, view: &ChoiceView, explain: bool) {
 
 /// What the same engine could run, with the settings for it.
 fn ways(span: &Span) -> Sheet {
-    let row = |way: &Way| {
-        vec![
-            Cell::same(format!("{}/{}", way.backend, way.kernel)),
-            micro(way.us.map(|us| us * 1e-6)),
-            Cell::number(way.regret.map(f64::recip), times),
-            Cell::same(if way.certain { "yes" } else { "no" }),
-            Cell::same(&way.force),
-        ]
-    };
-    Sheet {
-        columns: vec![
-            Column::words("it could run", "kernel"),
-            Column::numbers("expected", "µs", "us"),
-            Column::numbers("× choice", "", "over_choice"),
-            Column::words("certain", "certain"),
-            Column::words("by", "force"),
-        ],
-        rows: span.ways.iter().map(row).collect(),
-    }
+    Sheet::of(&span.ways)
+        .words("it could run", "kernel", |way| format!("{}/{}", way.backend, way.kernel))
+        .numbers("expected", "µs", "us", |way| micro(way.us.map(|us| us * 1e-6)))
+        .numbers("× choice", "", "over_choice", |way| {
+            Cell::number(way.regret.map(f64::recip), times)
+        })
+        .words("certain", "certain", |way| if way.certain { "yes" } else { "no" })
+        .words("by", "force", |way| &way.force)
+        .sheet
 }
 
 /// Where the same engine could run something that is expected to be at least 5 % faster.
@@ -220,23 +210,14 @@ fn better_ways(report: &Select) -> Vec<String> {
 /// What other engines run for the call.
 fn rivals(span: &Span) -> Sheet {
     let own = span.choice.expect.as_ref().map(|e| e.time_s * 1e6);
-    let row = |rival: &Rival| {
-        vec![
-            Cell::same(&rival.engine),
-            Cell::same(format!("{}/{}", rival.backend, rival.kernel)),
-            micro(rival.us.map(|us| us * 1e-6)),
-            Cell::number(rival.us.zip(own).map(|(us, own)| us / own), times),
-        ]
-    };
-    Sheet {
-        columns: vec![
-            Column::words("other engines", "engine"),
-            Column::words("run", "kernel"),
-            Column::numbers("expected", "µs", "us"),
-            Column::numbers("× choice", "", "over_choice"),
-        ],
-        rows: span.rivals.iter().map(row).collect(),
-    }
+    Sheet::of(&span.rivals)
+        .words("other engines", "engine", |rival| &rival.engine)
+        .words("run", "kernel", |rival| format!("{}/{}", rival.backend, rival.kernel))
+        .numbers("expected", "µs", "us", |rival| micro(rival.us.map(|us| us * 1e-6)))
+        .numbers("× choice", "", "over_choice", |rival| {
+            Cell::number(rival.us.zip(own).map(|(us, own)| us / own), times)
+        })
+        .sheet
 }
 
 fn turns(page: &mut Page, view: &ChoiceView) {
@@ -463,25 +444,12 @@ fn summary(report: &Select) -> Vec<String> {
 fn alternatives(report: &Select) -> Sheet {
     let shipped = report.alternatives.iter().enumerate();
     let shown = shipped.filter(|(i, a)| *i == 0 || a.known_as.is_some() || a.chosen);
-    let rows = shown.map(|(_, a)| {
-        vec![
-            Cell::same(if a.chosen { "*" } else { "" }),
-            Cell::named(a.title, a.id),
-            Cell::same(a.known_as.unwrap_or("")),
-            micro(Some(a.time_s)),
-            Cell::number(a.over_choice, times),
-            Cell::same(a.refused.as_deref().unwrap_or("")),
-        ]
-    });
-    Sheet {
-        columns: vec![
-            Column::words("", "chosen"),
-            Column::words("algorithm", "algorithm"),
-            Column::words("the library's name", "known_as"),
-            Column::numbers("time", "µs", "time_s"),
-            Column::numbers("× choice", "", "over_choice"),
-            Column::words("not for this call", "refused"),
-        ],
-        rows: rows.collect(),
-    }
+    Sheet::of(shown.map(|(_, a)| a))
+        .words("", "chosen", |a| if a.chosen { "*" } else { "" })
+        .words("algorithm", "algorithm", |a| Cell::named(a.title, a.id))
+        .words("the library's name", "known_as", |a| a.known_as.unwrap_or(""))
+        .numbers("time", "µs", "time_s", |a| micro(Some(a.time_s)))
+        .numbers("× choice", "", "over_choice", |a| Cell::number(a.over_choice, times))
+        .words("not for this call", "refused", |a| a.refused.as_deref().unwrap_or(""))
+        .sheet
 }

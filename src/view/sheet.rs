@@ -92,6 +92,19 @@ impl Cell {
     }
 }
 
+/// The same text for both.
+macro_rules! same {
+    ($($text:ty),*) => {$(
+        impl From<$text> for Cell {
+            fn from(text: $text) -> Self {
+                Self::same(text.to_string())
+            }
+        }
+    )*};
+}
+
+same!(&str, String, &String, u32, u64, usize);
+
 impl Cell {
     /// A time.
     #[must_use]
@@ -147,7 +160,52 @@ pub struct Sheet {
     pub rows: Vec<Vec<Cell>>,
 }
 
+/// A table in the making: a row for each thing, and column after column what it holds of them.
+pub(in crate::view) struct Rows<T> {
+    of: Vec<T>,
+    /// What has been made.
+    pub sheet: Sheet,
+}
+
+impl<T: Copy> Rows<T> {
+    /// A column of numbers.
+    pub fn numbers<C: Into<Cell>>(
+        self,
+        heading: &str,
+        unit: &str,
+        key: &str,
+        cell: impl Fn(T) -> C,
+    ) -> Self {
+        self.column(Column::numbers(heading, unit, key), cell)
+    }
+
+    /// A column of words.
+    pub fn words<C: Into<Cell>>(self, heading: &str, key: &str, cell: impl Fn(T) -> C) -> Self {
+        self.column(Column::words(heading, key), cell)
+    }
+
+    /// Columns that the table has only under this condition.
+    pub fn when(self, holds: bool, columns: impl FnOnce(Self) -> Self) -> Self {
+        if holds { columns(self) } else { self }
+    }
+
+    fn column<C: Into<Cell>>(mut self, column: Column, cell: impl Fn(T) -> C) -> Self {
+        self.sheet.columns.push(column);
+        for (row, &of) in self.sheet.rows.iter_mut().zip(&self.of) {
+            row.push(cell(of).into());
+        }
+        self
+    }
+}
+
 impl Sheet {
+    /// A table with a row for each of these; its columns follow.
+    pub(in crate::view) fn of<T: Copy>(rows: impl IntoIterator<Item = T>) -> Rows<T> {
+        let of: Vec<T> = rows.into_iter().collect();
+        let rows = vec![Vec::new(); of.len()];
+        Rows { of, sheet: Self { columns: Vec::new(), rows } }
+    }
+
     /// One row of named figures.
     #[must_use]
     pub fn record(figures: Vec<(&str, Cell)>) -> Self {

@@ -97,7 +97,7 @@ pub fn times(report: &Simulation) -> Sheet {
     let mut rows: Vec<_> = report
         .modes
         .iter()
-        .map(|m| line(Cell::same(m.mode.name()), m.makespan_s, m.form_ratio, m.bound_ratio))
+        .map(|m| line(Cell::same(m.mode.id()), m.makespan_s, m.form_ratio, m.bound_ratio))
         .collect();
     let over = |time: f64, of: f64| (of > 0.0).then_some(time / of);
     let bound = report.bound.time_s;

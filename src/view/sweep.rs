@@ -7,9 +7,9 @@ use super::columns::giga;
 use super::map::{columns, winners};
 use super::page::Page;
 use super::screen::switch_points;
-use super::sheet::{Cell, Column, Raw, Sheet};
+use super::sheet::{Cell, Raw, Sheet};
 use super::table::{heading, library, machine, name};
-use crate::answer::{Bands, Fastest, Pick, Point, Sweep};
+use crate::answer::{Bands, Fastest, Point, Sweep};
 use crate::base::quantity::{Bytes, Volume};
 
 /// A sweep for people: the range, the expected times, and the lowest ideal times.
@@ -82,19 +82,22 @@ fn sheet(report: &Sweep) -> Sheet {
         "ranks" => ("ranks", "ranks"),
         other => (other, other),
     };
-    let columns = vec![
-        Column::words(name, key),
-        Column::words("runs", "runs"),
-        Column::numbers("expected", "", "expected_s"),
-        Column::numbers("8 of 10", "from", "low_s"),
-        Column::numbers("runs", "to", "high_s"),
-        Column::numbers("busbw", "GB/s", "busbw_Bps"),
-        Column::words("lowest ideal time", "fastest"),
-        Column::numbers("ideal", "", "fastest_time_s"),
-        Column::numbers("bound", "", "bound_s"),
-    ];
-    let rows = report.points.iter().map(|p| row(report, p)).collect();
-    Sheet { columns, rows }
+    Sheet::of(&report.points)
+        .words(name, key, |p| place(report, p))
+        .words("runs", "runs", |p| p.expect.runs.name())
+        .numbers("expected", "", "expected_s", |p| Cell::seconds(p.expect.time_s))
+        .numbers("8 of 10", "from", "low_s", |p| Cell::seconds(p.expect.low_s))
+        .numbers("runs", "to", "high_s", |p| Cell::seconds(p.expect.high_s))
+        .numbers("busbw", "GB/s", "busbw_Bps", |p| giga(p.expect.busbw))
+        .words("lowest ideal time", "fastest", |p| match &p.fastest {
+            Some(pick) => Cell::named(pick.title, pick.id),
+            None => Cell::number(None, |_| String::new()),
+        })
+        .numbers("ideal", "", "fastest_time_s", |p| {
+            Cell::seconds(p.fastest.as_ref().map(|pick| pick.time_s))
+        })
+        .numbers("bound", "", "bound_s", |p| Cell::seconds(p.bound_s))
+        .sheet
 }
 
 /// The size, the ranks or the parameter's value.
@@ -107,24 +110,6 @@ fn place(report: &Sweep, point: &Point) -> Cell {
         ("ranks", _) => Cell::same(point.ranks.to_string()),
         (_, value) => Cell::number(value, |_| point.shown.clone().unwrap_or_default()),
     }
-}
-
-fn row(report: &Sweep, point: &Point) -> Vec<Cell> {
-    let expect = &point.expect;
-    vec![
-        place(report, point),
-        Cell::same(expect.runs.name()),
-        Cell::seconds(expect.time_s),
-        Cell::seconds(expect.low_s),
-        Cell::seconds(expect.high_s),
-        giga(expect.busbw),
-        match &point.fastest {
-            Some(pick) => Cell::named(pick.title, pick.id),
-            None => Cell::number(None, |_| String::new()),
-        },
-        Cell::seconds(point.fastest.as_ref().map(|p: &Pick| p.time_s)),
-        Cell::seconds(point.bound_s),
-    ]
 }
 
 /// What runs at each size, and what would be the fastest, for people.

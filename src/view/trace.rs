@@ -14,7 +14,7 @@ pub use events::{Lost, events};
 pub use mermaid::mermaid;
 
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use super::table::{heading, machine};
 use super::{Look, counted};
 use crate::answer::End;
@@ -198,32 +198,23 @@ fn roles(trees: &[Tree]) -> Sheet {
     let mut ends: Vec<_> = trees.iter().flat_map(|t| t.roles.iter().map(|r| &r.of)).collect();
     ends.sort();
     ends.dedup();
-    let mut columns = vec![Column::words("rank", "rank")];
-    for i in 0..trees.len() {
+    let mut rows = Sheet::of(ends).words("rank", "rank", End::to_string);
+    for (i, tree) in trees.iter().enumerate() {
         let name = if trees.len() > 1 { format!("in tree {}", i + 1) } else { "role".to_owned() };
-        columns.push(Column::words(&name, "role"));
-        columns.push(Column::words("parent", "parent"));
-        columns.push(Column::words("children", "children"));
+        let role = |end: &End| tree.roles.iter().find(|role| role.of == *end);
+        rows = rows
+            .words(&name, "role", |end| role(end).map_or("–", |role| role.role.id()))
+            .words("parent", "parent", |end| {
+                let parent = role(end).and_then(|role| role.parent.as_ref());
+                parent.map_or("–".to_owned(), ToString::to_string)
+            })
+            .words("children", "children", |end| {
+                let children = role(end).map_or(&[][..], |role| &role.children);
+                let children: Vec<String> = children.iter().map(ToString::to_string).collect();
+                if children.is_empty() { "–".into() } else { children.join(" ") }
+            });
     }
-    let row = |end: &End| {
-        let mut row = vec![Cell::same(end.to_string())];
-        for tree in trees {
-            let role = tree.roles.iter().find(|role| role.of == *end);
-            let parent = role.and_then(|role| role.parent.as_ref());
-            let children = role.map_or(&[][..], |role| &role.children);
-            let children: Vec<String> = children.iter().map(ToString::to_string).collect();
-            row.push(Cell::same(role.map_or("–", |role| role.role.id())));
-            row.push(Cell::same(parent.map_or("–".to_owned(), ToString::to_string)));
-            row.push(Cell::same(if children.is_empty() {
-                "–".into()
-            } else {
-                children.join(" ")
-            }));
-        }
-        row
-    };
-    let rows = ends.into_iter().map(row).collect();
-    Sheet { columns, rows }
+    rows.sheet
 }
 
 /// The messages of a step: `add 0 → 1 c0, 1 → 2 c1`; only a few if there are many, unless `all` is
@@ -301,43 +292,29 @@ fn runs(numbers: &[u32], least: usize) -> String {
 /// A line per step.
 fn steps(trace: &Trace) -> Sheet {
     let data = trace.totals.sent_bytes > 0.0;
-    let mut columns = vec![
-        Column::numbers("step", "", "step"),
-        Column::words("does", "ops"),
-        Column::numbers("senders", "", "senders"),
-        Column::numbers("messages", "", "messages"),
-    ];
-    if data {
-        columns.push(Column::numbers("one sends", "at most", "max_sent_bytes"));
-        columns.push(Column::numbers("so far", "of all", "share_so_far"));
-    }
-    columns.push(Column::numbers("starts", "µs", "start_s"));
-    columns.push(Column::numbers("ends", "µs", "end_s"));
-    if trace.steps.iter().any(|step| step.pattern.is_some()) {
-        columns.push(Column::words("who", "pattern"));
-    }
     let micro = |s: f64| Cell::number(Some(s), |s| format!("{:.2}", s * 1e6));
-    let row = |step: &Step| {
-        let ops: Vec<&str> = step.ops.iter().map(|op| verb(*op)).collect();
-        let whole = |n: u64| Cell::number(Some(n as f64), |n| format!("{n:.0}"));
-        let mut row = vec![
-            whole(step.step),
-            Cell::same(ops.join(", ")),
-            whole(step.senders.into()),
-            whole(step.messages),
-        ];
-        if data {
-            row.push(Cell::volume(step.max_sent_bytes));
-            row.push(Cell::number(step.share_so_far, |s| format!("{:.1} %", s * 100.0)));
-        }
-        row.push(micro(step.start_s));
-        row.push(micro(step.end_s));
-        row.push(Cell::same(step.pattern.as_deref().unwrap_or("")));
-        row.truncate(columns.len());
-        row
-    };
-    let rows = trace.steps.iter().map(row).collect();
-    Sheet { columns, rows }
+    let whole = |n: u64| Cell::number(Some(n as f64), |n| format!("{n:.0}"));
+    Sheet::of(&trace.steps)
+        .numbers("step", "", "step", |step| whole(step.step))
+        .words("does", "ops", |step| {
+            step.ops.iter().map(|op| verb(*op)).collect::<Vec<_>>().join(", ")
+        })
+        .numbers("senders", "", "senders", |step| whole(step.senders.into()))
+        .numbers("messages", "", "messages", |step| whole(step.messages))
+        .when(data, |rows| {
+            rows.numbers("one sends", "at most", "max_sent_bytes", |step| {
+                Cell::volume(step.max_sent_bytes)
+            })
+            .numbers("so far", "of all", "share_so_far", |step| {
+                Cell::number(step.share_so_far, |s| format!("{:.1} %", s * 100.0))
+            })
+        })
+        .numbers("starts", "µs", "start_s", |step| micro(step.start_s))
+        .numbers("ends", "µs", "end_s", |step| micro(step.end_s))
+        .when(trace.steps.iter().any(|step| step.pattern.is_some()), |rows| {
+            rows.words("who", "pattern", |step| step.pattern.as_deref().unwrap_or(""))
+        })
+        .sheet
 }
 
 /// The totals of all steps, and where a reduction is complete.

@@ -2,7 +2,7 @@
 
 use super::counted;
 use super::page::Page;
-use super::sheet::{Cell, Column, Sheet};
+use super::sheet::{Cell, Sheet};
 use crate::answer::traffic::Traffic;
 use crate::base::quantity::Seconds;
 
@@ -36,54 +36,33 @@ pub fn traffic(report: &Traffic) -> Page {
 }
 
 fn jobs(report: &Traffic) -> Sheet {
-    let rows = report.jobs.iter().map(|job| {
-        let took = job.finish_s - job.start_s;
-        let held = job.bound_by.clone().unwrap_or_default();
-        let mut cells = vec![
-            Cell::same(job.name.clone()),
-            Cell::seconds(job.start_s),
-            Cell::seconds(job.finish_s),
-            Cell::seconds(took),
-        ];
-        cells.extend(report.built_makespan_s.map(|_| Cell::seconds(job.built_s)));
-        cells.extend([
-            Cell::seconds(job.alone_s),
-            Cell::number(job.alone_s.map(|alone| took / alone), |x| format!("{x:.2}")),
-            Cell::same(held),
-            Cell::number(job.bound_share, |x| format!("{:.0} %", x * 100.0)),
-        ]);
-        cells
-    });
-    let mut columns = vec![
-        Column::words("job", "job"),
-        Column::numbers("start", "", "start_s"),
-        Column::numbers("finish", "", "finish_s"),
-        Column::numbers("takes", "", "takes_s"),
-    ];
-    columns.extend(report.built_makespan_s.map(|_| Column::numbers("as built", "", "built_s")));
-    columns.extend([
-        Column::numbers("alone", "", "alone_s"),
-        Column::numbers("slowdown", "", "slowdown"),
-        Column::words("held back by", "bound_by"),
-        Column::numbers("of its time", "", "bound_share"),
-    ]);
-    Sheet { columns, rows: rows.collect() }
+    Sheet::of(&report.jobs)
+        .words("job", "job", |job| &job.name)
+        .numbers("start", "", "start_s", |job| Cell::seconds(job.start_s))
+        .numbers("finish", "", "finish_s", |job| Cell::seconds(job.finish_s))
+        .numbers("takes", "", "takes_s", |job| Cell::seconds(job.finish_s - job.start_s))
+        .when(report.built_makespan_s.is_some(), |rows| {
+            rows.numbers("as built", "", "built_s", |job| Cell::seconds(job.built_s))
+        })
+        .numbers("alone", "", "alone_s", |job| Cell::seconds(job.alone_s))
+        .numbers("slowdown", "", "slowdown", |job| {
+            let times = job.alone_s.map(|alone| (job.finish_s - job.start_s) / alone);
+            Cell::number(times, |x| format!("{x:.2}"))
+        })
+        .words("held back by", "bound_by", |job| job.bound_by.as_deref().unwrap_or(""))
+        .numbers("of its time", "", "bound_share", |job| {
+            Cell::number(job.bound_share, |x| format!("{:.0} %", x * 100.0))
+        })
+        .sheet
 }
 
 fn links(report: &Traffic) -> Sheet {
-    let rows = report.links.iter().map(|link| {
-        vec![
-            Cell::same(format!("{}>{}", link.from, link.to)),
-            Cell::rate(link.rate),
-            Cell::volume(link.bytes),
-            Cell::number(Some(link.busy), |x| format!("{:.0} %", x * 100.0)),
-        ]
-    });
-    let columns = vec![
-        Column::words("busiest links", "link"),
-        Column::numbers("rate", "", "rate_Bps"),
-        Column::numbers("carries", "", "bytes"),
-        Column::numbers("busy", "", "busy"),
-    ];
-    Sheet { columns, rows: rows.collect() }
+    Sheet::of(&report.links)
+        .words("busiest links", "link", |link| format!("{}>{}", link.from, link.to))
+        .numbers("rate", "", "rate_Bps", |link| Cell::rate(link.rate))
+        .numbers("carries", "", "bytes", |link| Cell::volume(link.bytes))
+        .numbers("busy", "", "busy", |link| {
+            Cell::number(Some(link.busy), |x| format!("{:.0} %", x * 100.0))
+        })
+        .sheet
 }

@@ -2,13 +2,14 @@
 //! comment and in the formats of programs that gather results, each read by a parser of others.
 
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use quick_xml::events::Event;
 use serde_json::Value;
+
+use crate::gzip::inflate;
 
 const BUDGETS: &str = "[[budget]]\nname = \"train\"\nfrom = \"job.toml\"\nmax_time = \"20s\"\n\n\
     [[budget]]\nname = \"memory\"\nfrom = \"job.toml\"\nmax_memory = \"80GB\"\n\n\
@@ -240,9 +241,7 @@ fn a_gate_that_is_loosened_is_named_with_both_values() {
 /// The published schema, from github.com/oasis-tcs/sarif-spec.
 fn sarif_schema() -> Value {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sarif-2.1.0.schema.json.gz");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(fs::File::open(file).unwrap()).read_to_string(&mut text).unwrap();
-    let mut schema = json(text.as_bytes());
+    let mut schema = json(inflate(&fs::read(file).unwrap()).as_bytes());
     // A pattern of a key that is not written here is no regular expression.
     for place in ["run", "toolComponent"] {
         let language = &mut schema["definitions"][place]["properties"]["language"];

@@ -10,6 +10,8 @@ mod explain;
 mod explorer;
 mod formats;
 mod glossary;
+#[path = "../support/gzip.rs"]
+mod gzip;
 mod mcp;
 mod outputs;
 mod pages;

@@ -2,19 +2,11 @@
 
 use crate::full::one_in;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::command::{collcost, text};
 use crate::cores;
-
-fn collcost(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output().expect("it starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn file(name: &str, content: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compare");

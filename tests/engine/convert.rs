@@ -1,20 +1,16 @@
 //! `collcost convert`: rates, times and sizes, against values that are known.
 
-use std::process::Command;
-
 use collcost::Collective;
 use collcost::answer::convert::{Amount, Conversion, Converted, Kind, convert};
 use collcost::base::quantity::{Bandwidth, Bytes};
 use collcost::model::algorithm::Registry;
 
+use crate::command::{self, text};
+
 fn collcost(line: &str) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_collcost"))
-        .args(line.split_whitespace())
-        .output()
-        .unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "collcost {line}: {error}");
-    String::from_utf8(output.stdout).unwrap()
+    let output = command::collcost(&line.split_whitespace().collect::<Vec<_>>());
+    assert!(output.status.success(), "collcost {line}: {}", text(&output.stderr));
+    text(&output.stdout)
 }
 
 fn json(line: &str) -> serde_json::Value {
@@ -154,12 +150,9 @@ fn slips_get_three_lines() {
         ("1GiB size torch gather -n 8", "has no size"),
     ];
     for (line, part) in cases {
-        let output = Command::new(env!("CARGO_BIN_EXE_collcost"))
-            .arg("convert")
-            .args(line.split_whitespace())
-            .output()
-            .unwrap();
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        let words: Vec<&str> = ["convert"].into_iter().chain(line.split_whitespace()).collect();
+        let output = command::collcost(&words);
+        let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{line}: {message}");
         assert!(message.contains(part), "{line}: {message}");
         assert!(message.lines().count() <= 3, "{line}: {message}");

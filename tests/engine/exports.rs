@@ -14,6 +14,8 @@ use collcost::model::formula::Shape;
 use collcost::model::schedule::combine::Relabel;
 use collcost::model::schedule::{Endpoint, Frame, Layout, List, Op, Schedule, verify};
 
+use crate::command;
+
 /// Every schedule of some shapes, with another root where there is one.
 fn schedules() -> Vec<(String, Box<dyn Schedule>)> {
     let mut found: Vec<(String, Box<dyn Schedule>)> = Vec::new();
@@ -276,8 +278,7 @@ fn file(name: &str, text: &str) -> std::path::PathBuf {
 }
 
 fn collcost(words: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_collcost"));
-    let output = command.args(words).output().unwrap();
+    let output = command::collcost(words);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }

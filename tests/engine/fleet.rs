@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-fn collcost(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output().expect("it starts")
-}
+use crate::command::collcost;
 
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fleet").join(name);

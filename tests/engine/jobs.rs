@@ -5,13 +5,14 @@
 //! out in turn and is off by 7.0 % in the median and 15 % at p80.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 
 use collcost::Result;
 use collcost::answer::job::{Asked, JobView, jobs};
 use collcost::machine::profile::Profile;
 use collcost::model::algorithm::Registry;
 use collcost::plan::table::Files;
+
+use crate::gzip::inflate;
 use toml::{Table, Value};
 
 /// Runs that are off by more than 35 %, with the reason.
@@ -37,10 +38,7 @@ impl Files for Published {
 }
 
 fn published() -> String {
-    let file = std::fs::File::open("tests/data/published_steps.toml.gz").unwrap();
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
-    text
+    inflate(&std::fs::read("tests/data/published_steps.toml.gz").unwrap())
 }
 
 fn priced(text: &str) -> BTreeMap<String, JobView> {

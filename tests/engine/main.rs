@@ -9,6 +9,8 @@ mod arrival;
 mod chakra;
 mod checklist;
 mod closed_forms;
+#[path = "../support/command.rs"]
+mod command;
 mod compare;
 mod convert;
 #[path = "../support/cores.rs"]
@@ -27,6 +29,8 @@ mod formulas;
 mod formulas_page;
 #[path = "../support/full.rs"]
 mod full;
+#[path = "../support/gzip.rs"]
+mod gzip;
 mod import_logs;
 mod import_traces;
 mod jobs;

@@ -9,7 +9,6 @@
 mod plain_nccl;
 
 use std::collections::HashMap;
-use std::io::Read;
 
 use collcost::answer::batch::nccl::{Replay, write_tables};
 use collcost::base::quantity::Bytes;
@@ -18,7 +17,8 @@ use collcost::library::nccl::{
     self, Algo, Call, Chooser, Function, Place, Proto, Range, Reduction, Settings, Table, Version,
     envs, ranges, why_not,
 };
-use flate2::read::GzDecoder;
+
+use crate::gzip::inflate;
 
 /// The releases of the tables here; those of others are in `nccl_releases`.
 const KNOWN: [&str; 4] = ["2.18.3", "2.21.5", "2.27.3", "2.30.7"];
@@ -30,12 +30,6 @@ fn release(tag: &str) -> Version {
 /// Some releases for each of many communicators, and all for eight of them.
 fn some(turn: usize) -> impl Iterator<Item = Version> {
     Version::ALL.into_iter().skip(turn % 8).step_by(8)
-}
-
-fn inflate(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    GzDecoder::new(bytes).read_to_string(&mut text).expect("it is gzip");
-    text
 }
 
 fn communicators() -> Vec<Named> {

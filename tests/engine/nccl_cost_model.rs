@@ -6,7 +6,6 @@
 //! buffers in symmetric windows, with and without settings.
 
 use std::collections::HashMap;
-use std::io::Read;
 
 use collcost::answer::batch::nccl::{Replay, write_tables};
 use collcost::answer::nccl::{Question, choose};
@@ -19,13 +18,8 @@ use collcost::library::nccl::topology_merge::{Machine, lint, merge};
 use collcost::library::nccl::{
     Call, Function, Place, Reduction, Settings, Version, comms, envs, topology_file,
 };
-use flate2::read::GzDecoder;
 
-fn inflate(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    GzDecoder::new(bytes).read_to_string(&mut text).expect("it is gzip");
-    text
-}
+use crate::gzip::inflate;
 
 fn communicators() -> Vec<comms::Named> {
     let text = inflate(include_bytes!("../data/nccl_cost_model_communicators.csv.gz"));

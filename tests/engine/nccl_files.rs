@@ -7,7 +7,6 @@
 //! wrote for four ranks that shared an H200 (`scripts/gpu-acceptance`), without lines of other kinds.
 
 use std::fmt::Write as _;
-use std::io::Read as _;
 
 use collcost::answer::nccl_log::{Asked, Given, NcclLog, communicator, nccl_log};
 use collcost::library::nccl::comms::{self, Named};
@@ -20,6 +19,8 @@ use collcost::library::nccl::{
 use collcost::view::nccl_table::table;
 use proptest::prelude::*;
 
+use crate::gzip::inflate;
+
 fn release(tag: &str) -> Version {
     tag.parse().expect(tag)
 }
@@ -30,9 +31,7 @@ const T4: &str = include_str!("../data/nccl_logs/t4-4x1.log");
 const H200: &str = include_str!("../data/nccl_logs/h200-4x1.log");
 
 fn communicators() -> Vec<(Named, String)> {
-    let mut text = String::new();
-    let packed = &include_bytes!("../data/nccl_communicators.csv.gz")[..];
-    flate2::read::GzDecoder::new(packed).read_to_string(&mut text).unwrap();
+    let text = inflate(include_bytes!("../data/nccl_communicators.csv.gz"));
     let sources = text.lines().skip(1).map(|l| l.split(',').nth(2).unwrap().to_owned());
     comms::read(&text).unwrap().into_iter().zip(sources).collect()
 }

@@ -10,7 +10,6 @@ mod truth;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::Read as _;
 
 use collcost::base::quantity::Bytes;
 use collcost::library::nccl::comms;
@@ -22,13 +21,9 @@ use collcost::library::nccl::{
 };
 use truth::{Asked, Held, release};
 
-use super::full::one_in;
+use crate::gzip::inflate;
 
-fn inflate(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(bytes).read_to_string(&mut text).expect("it is gzip");
-    text
-}
+use super::full::one_in;
 
 type Communicators = HashMap<String, Communicator>;
 

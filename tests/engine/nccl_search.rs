@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 
 use collcost::library::nccl::described::{MACHINES, Machine, RACKS};
 use collcost::library::nccl::graphs_file::Graphs;
@@ -18,6 +18,8 @@ use collcost::library::nccl::topology_file::read;
 use collcost::library::nccl::{Capability, Gbps, Graph, PathType, Processor, Told, Version, comms};
 use collcost::view::nccl_graphs as view;
 use proptest::prelude::*;
+
+use crate::gzip::inflate;
 
 const TWO_SOCKETS: &str = include_str!("../data/nccl_topologies/two-sockets.xml");
 
@@ -56,12 +58,6 @@ fn line(machine: &Machine, searched: &Searched) -> String {
     String::from_utf8(text).unwrap().lines().nth(1).unwrap().to_owned()
 }
 
-fn unpacked(file: &[u8]) -> String {
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
-    text
-}
-
 const SEARCHES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/nccl_searches.csv.gz");
 
 /// Every job of the table: machine, ranks a node, version, nodes.
@@ -86,7 +82,7 @@ fn jobs() -> Vec<(&'static Machine, usize, Version, u32)> {
 /// Searches the jobs whose known number of steps is asked for, and compares.
 fn compare(asked: impl Fn(u64) -> bool) {
     let overwrite = std::env::var_os("TRYCMD").is_some_and(|value| value == "overwrite");
-    let known = if overwrite { String::new() } else { unpacked(&std::fs::read(SEARCHES).unwrap()) };
+    let known = if overwrite { String::new() } else { inflate(&std::fs::read(SEARCHES).unwrap()) };
     let known: Vec<(&str, u64)> = known
         .lines()
         .map(|line| line.rsplit_once(',').unwrap())
@@ -128,7 +124,7 @@ fn it_does_where_that_takes_long() {
 /// were taken with.
 #[test]
 fn communicators_start_as_those_that_decide() {
-    let text = unpacked(include_bytes!("../data/nccl_communicators.csv.gz"));
+    let text = inflate(include_bytes!("../data/nccl_communicators.csv.gz"));
     let rows = text.lines().skip(1).map(|line| line.split(',').take(3).collect::<Vec<_>>());
     let mut known: HashMap<(String, u32, Version, bool), Searched> = HashMap::new();
     let mut compared = 0;

@@ -6,7 +6,6 @@
 //! and its time, or nothing.
 
 use std::collections::HashMap;
-use std::io::Read as _;
 
 use collcost::answer::batch::nccl::Replay;
 use collcost::answer::nccl::{Choose, Question, choose};
@@ -17,13 +16,8 @@ use collcost::library::nccl::cost_model::{CostModel, Windows};
 use collcost::library::nccl::{
     Call, Communicator, Function, Operation, Place, Reduction, Settings, Version, float,
 };
-use flate2::read::GzDecoder;
 
-fn inflate(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    GzDecoder::new(bytes).read_to_string(&mut text).expect("it is gzip");
-    text
-}
+use crate::gzip::inflate;
 
 fn release(tag: &str) -> Version {
     tag.parse().expect(tag)

@@ -4,13 +4,11 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-fn collcost(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output().expect("it starts")
-}
+use crate::command::collcost;
 
 /// The exit code, and all that was written.
 fn told(words: &[&str]) -> (i32, String) {

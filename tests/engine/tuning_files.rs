@@ -1,6 +1,6 @@
 //! Tuning files: what is written is read back, says what the model chose, and steps over no trap.
 
-use std::process::{Command, Output};
+use std::process::Output;
 
 use collcost::Collective;
 use collcost::answer::tune::nccl::Own;
@@ -31,6 +31,8 @@ use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::machine::sample::{DataType, Mode};
 use collcost::model::algorithm::Registry;
 use proptest::prelude::*;
+
+use crate::command::{self, text};
 
 fn own(name: &str) -> Box<dyn Policy> {
     policy(name, &Site::default()).unwrap()
@@ -605,12 +607,7 @@ proptest! {
 }
 
 fn collcost(line: &str) -> Output {
-    let words = line.split_whitespace();
-    Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+    command::collcost(&line.split_whitespace().collect::<Vec<_>>())
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn rate(table: &mut Table, run: &Run, fitted: &Fitted, limits: (f64, f64)) {
     let marks = fitted.gates.iter().filter(|gate| gate.verdict != Verdict::Good);
     let marks: Vec<&str> = marks.map(|gate| gate.name).collect();
     let marks = if marks.is_empty() { String::new() } else { format!("; {}", marks.join(", ")) };
-    let statistic = fitted.link.statistic.name();
+    let statistic = fitted.link.statistic.id();
     table.within(format!("β, {}, {statistic}", run.place()), limits, far, seen + &marks);
 }
 

@@ -64,7 +64,7 @@ pub fn injected(table: &mut Table) {
                 1e6 * with,
                 1e6 * held
             );
-            let name = statistic.name();
+            let name = statistic.id();
             let quantity = format!("injected α, 500 µs {way}, N = {n}, {name}");
             let aim = if how == Wait::Spin { 0.03 } else { 0.05 };
             table.within(quantity, (0.10, aim), error, seen);

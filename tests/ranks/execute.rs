@@ -139,7 +139,7 @@ fn every_schedule_is_right_over_tcp() {
 /// More than a ring of slots or a socket holds: nobody waits in a circle.
 #[test]
 fn large_messages_go_both_ways_at_once() {
-    for &transport in Kind::ALL {
+    for transport in Kind::ALL {
         let mut group = group(4, transport);
         for name in ["ring", "recursive-doubling", "rabenseifner"] {
             let named = Registry::builtin().find(Collective::AllReduce, name).unwrap();

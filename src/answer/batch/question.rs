@@ -8,7 +8,7 @@ use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor}
 use serde_json::value::RawValue;
 
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, Volume};
 use crate::model::formula::{Params, Ports, Relay, Shape, Tie, Trees};
 
@@ -48,133 +48,75 @@ pub(super) enum Value<'a> {
 /// One line of any kind but `expect`, whose fields are the parameters of a question.
 #[derive(Debug, serde::Deserialize)]
 pub(super) struct Question<'a> {
+    /// All fields may borrow from the line: said of one, it holds for the struct.
     #[serde(borrow)]
     pub id: Option<&'a RawValue>,
-    #[serde(borrow)]
     kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     primitive: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     collective: Option<Cow<'a, str>>,
     /// Kind `choose` of a library; the fields of reports are read separately.
-    #[serde(borrow)]
     pub library: Option<&'a RawValue>,
     /// Kind `choose` or `select` of an inference engine, whose fields are read separately.
-    #[serde(borrow)]
     pub engine: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub algorithm: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     pub algorithm_a: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     pub algorithm_b: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     pub candidates: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     pub preset: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     pub unit: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     style: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     tie: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     fold: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     ag: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     tree: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     first: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     params: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     pub mode: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     duplex: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     pub n: Option<Value<'a>>,
-    #[serde(borrow)]
     size_bytes: Option<Value<'a>>,
-    #[serde(borrow)]
     alpha_s: Option<Value<'a>>,
-    #[serde(borrow, alias = "bw_Bps")]
-    #[serde(rename = "bandwidth_Bps")]
+    #[serde(rename = "bandwidth_Bps", alias = "bw_Bps")]
     bandwidth: Option<Value<'a>>,
-    #[serde(borrow)]
     alpha_switch_s: Option<Value<'a>>,
-    #[serde(borrow)]
     pub ports: Option<Value<'a>>,
-    #[serde(borrow)]
     pub segments: Option<Value<'a>>,
-    #[serde(borrow)]
     pub depth: Option<Value<'a>>,
-    #[serde(borrow)]
     c_real: Option<Value<'a>>,
-    #[serde(borrow)]
     agg: Option<Value<'a>>,
-    #[serde(borrow, rename = "K", alias = "B", alias = "radix")]
+    #[serde(rename = "K", alias = "B", alias = "radix")]
     radix: Option<Value<'a>>,
-    #[serde(borrow)]
     pub gpus_per_node: Option<Value<'a>>,
-    #[serde(borrow)]
     pub nodes: Option<Value<'a>>,
-    #[serde(borrow, alias = "intra_alpha_s")]
+    #[serde(alias = "intra_alpha_s")]
     pub alpha_intra_s: Option<Value<'a>>,
-    #[serde(
-        borrow,
-        rename = "bw_intra_Bps",
-        alias = "bandwidth_intra_Bps",
-        alias = "intra_bw_Bps"
-    )]
+    #[serde(rename = "bw_intra_Bps", alias = "bandwidth_intra_Bps", alias = "intra_bw_Bps")]
     pub bw_intra: Option<Value<'a>>,
-    #[serde(borrow)]
     pub alpha_inter_s: Option<Value<'a>>,
-    #[serde(borrow, rename = "bw_inter_Bps", alias = "bandwidth_inter_Bps")]
+    #[serde(rename = "bw_inter_Bps", alias = "bandwidth_inter_Bps")]
     pub bw_inter: Option<Value<'a>>,
-    #[serde(borrow)]
     pub points: Option<&'a RawValue>,
-    #[serde(borrow, rename = "algbw_Bps")]
+    #[serde(rename = "algbw_Bps")]
     pub algbw: Option<Value<'a>>,
-    #[serde(borrow)]
     pub n_alpha: Option<Value<'a>>,
-    #[serde(borrow)]
     pub n_beta: Option<Value<'a>>,
-    #[serde(borrow)]
     pub eta_alpha: Option<Value<'a>>,
-    #[serde(borrow)]
     pub eta_beta: Option<Value<'a>>,
-    #[serde(borrow)]
     pub data: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub step: Option<Value<'a>>,
-    #[serde(borrow)]
     pub tensors: Option<Value<'a>>,
-    #[serde(borrow)]
     pub tensor_bytes: Option<Value<'a>>,
-    #[serde(borrow)]
     pub bucket_cap_bytes: Option<Value<'a>>,
-    #[serde(borrow)]
     pub tp: Option<Value<'a>>,
-    #[serde(borrow)]
     pub tp_layers: Option<Value<'a>>,
-    #[serde(borrow)]
     pub tp_bytes: Option<Value<'a>>,
-    #[serde(borrow)]
     pub sp: Option<Value<'a>>,
-    #[serde(borrow)]
     pub sp_layers: Option<Value<'a>>,
-    #[serde(borrow)]
     pub sp_bytes: Option<Value<'a>>,
-    #[serde(borrow)]
     pub ep: Option<Value<'a>>,
-    #[serde(borrow)]
     pub moe_layers: Option<Value<'a>>,
-    #[serde(borrow)]
     pub ep_bytes: Option<Value<'a>>,
-    #[serde(borrow)]
     pub pp: Option<Value<'a>>,
-    #[serde(borrow)]
     pub pp_bytes: Option<Value<'a>>,
 }
 
@@ -284,16 +226,11 @@ pub(super) fn refuse_unknown<'a, K: Iterator<Item = &'static str>>(
 ) -> Result<()> {
     let unknown = keys.find(|key| !is_of_cases(key) && !known().any(|known| known == *key));
     let Some(key) = unknown else { return Ok(()) };
-    let all = || format!("known: {}", known().collect::<Vec<_>>().join(", "));
-    Err(Error::input(format!("unknown key `{key}`")).help(did_you_mean(key, known(), all)))
+    Err(Error::input(format!("unknown key `{key}`")).help(advice(key, known())))
 }
 
 pub(super) fn unknown_kind(kind: &str) -> Error {
-    Error::input(format!("`{kind}` is not a kind of question")).help(did_you_mean(
-        kind,
-        KINDS.iter().copied(),
-        || format!("known: {}", KINDS.join(", ")),
-    ))
+    Error::input(format!("`{kind}` is not a kind of question")).help(advice(kind, KINDS))
 }
 
 /// The text of a required field.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::{End, Step, Transfer};
+use crate::base::words::words;
 use crate::cost::simulate::Timed;
 use crate::machine::query::Query;
 use crate::model::schedule::{Endpoint, Op, Schedule};
@@ -60,28 +61,15 @@ pub enum Flow {
     Both,
 }
 
-/// The role of a rank in a tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Part {
-    /// It has no parent.
-    Root,
-    /// It has a parent and children.
-    Internal,
-    /// It has no children.
-    Leaf,
-}
-
-impl Part {
-    /// The word in reports.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Root => "root",
-            Self::Internal => "internal",
-            Self::Leaf => "leaf",
-        }
+words! {
+    /// The role of a rank in a tree.
+    pub enum Part {
+        /// It has no parent.
+        Root = "root",
+        /// It has a parent and children.
+        Internal = "internal",
+        /// It has no children.
+        Leaf = "leaf",
     }
 }
 

@@ -86,11 +86,8 @@ fn known(name: &str) -> Result<Profile> {
 struct Message<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     id: Option<&'a RawValue>,
-    #[serde(borrow)]
     method: Option<Cow<'a, str>>,
-    #[serde(borrow)]
     params: Option<&'a RawValue>,
 }
 

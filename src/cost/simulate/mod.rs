@@ -48,12 +48,12 @@ mod waiting;
 
 pub use tally::Outcome;
 
-use std::fmt;
 use std::str::FromStr;
 
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
+use crate::base::words::{one_of, words};
 use crate::machine::fabric::Fabric;
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule};
 use cells::Cells;
@@ -65,38 +65,18 @@ pub const MEMORY: u64 = 1 << 30;
 /// The most ranks times rounds of a simulation, each a query of a rank for its sends: minutes.
 pub const SENDERS: u64 = 20_000_000_000;
 
-/// When a message may start, apart from its ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// A barrier after every round.
-    Sync,
-    /// A rank starts a round when it has ended its own rounds before.
-    Local,
-    /// Only data dependencies.
-    #[default]
-    Flow,
-}
-
-impl Mode {
-    /// All modes, the slowest first.
-    pub const ALL: [Self; 3] = [Self::Sync, Self::Local, Self::Flow];
-
-    /// The name on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sync => "sync",
-            Self::Local => "local",
-            Self::Flow => "flow",
-        }
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+words! {
+    /// When a message may start, apart from its ports.
+    #[derive(Hash, Default)]
+    pub enum Mode {
+        // The slowest first.
+        /// A barrier after every round.
+        Sync = "sync",
+        /// A rank starts a round when it has ended its own rounds before.
+        Local = "local",
+        /// Only data dependencies.
+        #[default]
+        Flow = "flow",
     }
 }
 
@@ -104,9 +84,7 @@ impl FromStr for Mode {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|mode| mode.name() == text).ok_or_else(|| {
-            Error::input(format!("`{text}` is not a mode")).help("write sync, local or flow")
-        })
+        one_of(text, "a mode", Self::ALL.map(|mode| (mode.id(), mode)))
     }
 }
 

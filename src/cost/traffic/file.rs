@@ -115,7 +115,7 @@ impl Jobs {
             collective: Some(id.to_owned()),
             algorithm: Some(algorithm.to_owned()),
             size: Some(size),
-            mode: mode.map(|mode| mode.name().to_owned()),
+            mode: mode.map(|mode| mode.id().to_owned()),
             ..Job::default()
         }])
     }
@@ -127,7 +127,7 @@ impl Jobs {
             name: name.to_owned(),
             ranks: Some((0..list.ranks()).collect()),
             size: Some(Amount::Number(size.0 as f64)),
-            mode: mode.map(|mode| mode.name().to_owned()),
+            mode: mode.map(|mode| mode.id().to_owned()),
             list: Some(list),
             ..Job::default()
         }])

@@ -145,12 +145,7 @@ struct Placed {
 impl Foreign {
     /// The messages of a frame in schedule order; the sort is stable.
     fn new(frame: Frame, owners: Option<&[u32]>, mut messages: Vec<Placed>) -> Self {
-        let sender = |from: Endpoint| match from {
-            Endpoint::Rank(rank) if frame.last_first => (0, u32::MAX - rank),
-            Endpoint::Rank(rank) => (0, rank),
-            Endpoint::Switch(switch) => (1, switch),
-        };
-        messages.sort_by_key(|message| (message.round, sender(message.from)));
+        messages.sort_by_key(|message| (message.round, frame.turn_of(message.from)));
         let mut list = List::new(frame);
         if let Some(owners) = owners {
             list = list.owned_as(&Owned { frame, owners });

@@ -15,7 +15,7 @@ use super::described::Machine;
 use super::search::{Job, Searched, search};
 use super::topology::Knobs;
 use super::{Communicator, Version};
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 
 // `COLUMNS`, the first line of machines.csv, and `LINES`, the others.
 include!(concat!(env!("OUT_DIR"), "/nccl_machines.rs"));
@@ -133,9 +133,7 @@ impl<'a> Place<'a> {
         let names = names();
         if !names.contains(&self.machine) {
             return Error::input(format!("`{}` is not a machine with known graphs", self.machine))
-                .help(did_you_mean(self.machine, names.iter().copied(), || {
-                    format!("known: {}", names.join(", "))
-                }));
+                .help(advice(self.machine, names));
         }
         Error::unsupported(format!(
             "no graphs of {} are known for {} ranks per node on {} nodes (search of {})",

@@ -102,10 +102,6 @@ impl Policy for PointToPoint {
         })
     }
 
-    fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
-        self.choose(call).map(|_| Vec::new())
-    }
-
     fn force(&self, call: &Call, _: &str) -> std::result::Result<String, Reason> {
         Err(unforced(call.collective))
     }

@@ -1,51 +1,36 @@
 //! The error of a fit on held-out data, by what was held out and by size.
 
 use crate::base::quantity::{Bytes, Ratio};
+use crate::base::words::words;
 
 use super::residuals::lg;
 
-/// What was held out, and so what an expectation of this kind lacks.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize, serde::Serialize,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Held {
-    /// A size, between others of the same ranks.
-    Size,
-    /// A number of ranks, between others.
-    Between,
-    /// The most ranks.
-    More,
-    /// The fewest ranks.
-    Fewer,
-    /// Sizes above all others.
-    Larger,
-    /// Sizes below all others.
-    Smaller,
-    /// All other ranks of a tier: one number of them was measured.
-    Alone,
-    /// A tier.
-    Tier,
+words! {
+    /// What was held out, and so what an expectation of this kind lacks.
+    #[derive(PartialOrd, Ord, serde::Deserialize)]
+    pub enum Held {
+        /// A size, between others of the same ranks.
+        Size = "size",
+        /// A number of ranks, between others.
+        Between = "between",
+        /// The most ranks.
+        More = "more",
+        /// The fewest ranks.
+        Fewer = "fewer",
+        /// Sizes above all others.
+        Larger = "larger",
+        /// Sizes below all others.
+        Smaller = "smaller",
+        /// All other ranks of a tier: one number of them was measured.
+        Alone = "alone",
+        /// A tier.
+        Tier = "tier",
+    }
 }
 
 impl Held {
     /// The kinds that a fit holds out; the others follow from them.
     pub(super) const FITTED: [Self; 4] = [Self::Size, Self::Between, Self::More, Self::Fewer];
-
-    /// The name in files.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Size => "size",
-            Self::Between => "between",
-            Self::More => "more",
-            Self::Fewer => "fewer",
-            Self::Larger => "larger",
-            Self::Smaller => "smaller",
-            Self::Alone => "alone",
-            Self::Tier => "tier",
-        }
-    }
 }
 
 /// The tenth and the ninetieth percentile of ln(measured/expected).

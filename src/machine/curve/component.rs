@@ -2,37 +2,24 @@
 
 use super::Placed;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use crate::base::words::words;
 
-/// The number of successive steps, as a function of N.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Steps {
-    /// N − D inside the D nodes, D − 1 between them.
-    Ring,
-    /// N/D − 1 inside a node, lg D between nodes: NCCL's tree.
-    Tree,
-    /// lg(N/D) inside, lg D between.
-    Log,
-    /// No steps: only the launch.
-    Const,
+words! {
+    /// The number of successive steps, as a function of N.
+    #[derive(serde::Deserialize)]
+    pub enum Steps {
+        /// N − D inside the D nodes, D − 1 between them.
+        Ring = "ring",
+        /// N/D − 1 inside a node, lg D between nodes: NCCL's tree.
+        Tree = "tree",
+        /// lg(N/D) inside, lg D between.
+        Log = "log",
+        /// No steps: only the launch.
+        Const = "const",
+    }
 }
 
 impl Steps {
-    /// All forms.
-    pub const ALL: [Self; 4] = [Self::Ring, Self::Tree, Self::Log, Self::Const];
-
-    /// The name in files.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Ring => "ring",
-            Self::Tree => "tree",
-            Self::Log => "log",
-            Self::Const => "const",
-        }
-    }
-
     /// Steps inside nodes and between them.
     #[must_use]
     pub fn count(self, placed: Placed) -> (Ratio, Ratio) {
@@ -48,7 +35,8 @@ impl Steps {
 }
 
 /// One of the things that a library does: an algorithm with a protocol, mostly.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Component {
     /// The number of successive steps.
     pub steps: Steps,

@@ -1,6 +1,7 @@
 //! The origin of a fitted profile, and how far it may be trusted.
 
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::base::words::words;
 use crate::machine::link::Bucket;
 
 /// The origin of fitted parameters, with the errors that the fit states.
@@ -12,16 +13,12 @@ pub struct Calibration {
     /// The program with its version.
     pub tool: String,
     /// The machine in words.
-    #[serde(default)]
     pub machine: Option<String>,
     /// Identifies the machine: samples of one machine have the same fingerprint.
-    #[serde(default)]
     pub fingerprint: Option<String>,
     /// How data moved: `shm`, `tcp`.
-    #[serde(default)]
     pub transport: Option<String>,
     /// How ranks waited: `spin`, `poll`.
-    #[serde(default)]
     pub wait: Option<String>,
     /// Which time of a point was fitted: `typical`, `floor`.
     pub statistic: String,
@@ -45,35 +42,21 @@ pub struct Calibration {
     /// The errors of predictions against measurements.
     pub errors: StatedErrors,
     /// A token bucket on the path, if the ladder of sizes shows one.
-    #[serde(default)]
     pub bucket: Option<Bucket>,
     /// α and the rate of the statistic that was not chosen.
-    #[serde(default)]
     pub other: Option<OtherLink>,
 }
 
-/// How the gates judged a fit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Quality {
-    /// No gate objects.
-    Good,
-    /// It may be used; the marks say what to consider.
-    Marked,
-    /// It was refused, but written anyway.
-    Rejected,
-}
-
-impl Quality {
-    /// The name in files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Marked => "marked",
-            Self::Rejected => "rejected",
-        }
+words! {
+    /// How the gates judged a fit.
+    #[derive(serde::Deserialize)]
+    pub enum Quality {
+        /// No gate objects.
+        Good = "good",
+        /// It may be used; the marks say what to consider.
+        Marked = "marked",
+        /// It was refused, but written anyway.
+        Rejected = "rejected",
     }
 }
 
@@ -92,19 +75,14 @@ pub struct StatedError {
 #[serde(deny_unknown_fields)]
 pub struct StatedErrors {
     /// On held-out algorithms.
-    #[serde(default)]
     pub algorithms: Option<StatedError>,
     /// The same where bytes dominate: times above 10 α.
-    #[serde(default)]
     pub algorithms_bulk: Option<StatedError>,
     /// On held-out sizes.
-    #[serde(default)]
     pub sizes: Option<StatedError>,
     /// Of α and the rate alone, without knots, as ideal prices use them.
-    #[serde(default)]
     pub line: Option<StatedError>,
     /// The same where bytes decide.
-    #[serde(default)]
     pub line_bulk: Option<StatedError>,
     /// The bands that contain 8 of 10 times, on held-out algorithms.
     #[serde(default)]

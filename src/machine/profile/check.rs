@@ -3,13 +3,13 @@
 //! Every fault is reported at its line. A text that cannot be parsed stops the reader and is the
 //! only finding.
 
-use std::fmt;
 use std::str::FromStr;
 
 use super::{Amount, BUILTIN, Call, Date, Figure, Links, Profile, Quality, builtin, letters, same};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
-use crate::base::text_pos::{Document, Place, Refused, advice};
+use crate::base::text_pos::{Document, Place, Refused};
+use crate::base::words::words;
 use crate::model::algorithm::Library;
 
 /// How bad a finding is.
@@ -23,32 +23,19 @@ pub enum Severity {
     Warning,
 }
 
-/// The kind of fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// It is not a profile.
-    Unreadable,
-    /// A missing parameter.
-    Missing,
-    /// Two statements that cannot both hold.
-    Contradictory,
-    /// No known machine has such a value.
-    Suspicious,
-    /// A parameter without a source.
-    Unsourced,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unreadable => "unreadable",
-            Self::Missing => "missing",
-            Self::Contradictory => "contradictory",
-            Self::Suspicious => "suspicious",
-            Self::Unsourced => "unsourced",
-        })
+words! {
+    /// The kind of fault.
+    pub enum Kind {
+        /// It is not a profile.
+        Unreadable = "unreadable",
+        /// A missing parameter.
+        Missing = "missing",
+        /// Two statements that cannot both hold.
+        Contradictory = "contradictory",
+        /// No known machine has such a value.
+        Suspicious = "suspicious",
+        /// A parameter without a source.
+        Unsourced = "unsourced",
     }
 }
 

@@ -21,9 +21,8 @@ use super::{
     Call, Discipline, Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind,
     curves, letters,
 };
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Ratio, Seconds, SecondsPerByte};
-use crate::base::text_pos::advice;
 use crate::machine::curve::Curve;
 
 /// The ports of a node into a network: `8 x ndr-400g`, or `tcp-25g` if each rank has its own.
@@ -58,18 +57,13 @@ impl<'de> Deserialize<'de> for Nics {
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Node {
-    #[serde(default)]
     generation: Option<Generation>,
     /// Absent if a node has one rank.
-    #[serde(default)]
     link: Option<LinkKind>,
     /// False if NICs cannot access the GPUs' memory.
-    #[serde(default)]
     gpu_direct: Option<bool>,
-    #[serde(default)]
     library: Option<String>,
     /// The upper part of a machine's picture.
-    #[serde(default)]
     picture: Option<String>,
     notes: Vec<String>,
     /// Empty if a node has one rank.
@@ -77,9 +71,7 @@ struct Node {
     tiers: Vec<Links>,
     #[serde(default)]
     launch: BTreeMap<Call, Measured<Seconds>>,
-    #[serde(default)]
     gamma: Option<Measured<SecondsPerByte>>,
-    #[serde(default)]
     c_real: Option<Measured<Ratio>>,
     #[serde(default, rename = "measured", deserialize_with = "curves::read")]
     curves: Vec<Curve>,

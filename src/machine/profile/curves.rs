@@ -29,8 +29,8 @@ use serde::de::{self, Deserialize, Deserializer};
 
 use super::write::{Written, bytes, digits, line, list_of, quoted, text};
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
-use crate::machine::curve::{Bands, Component, Curve, Held, Placed, Residuals, Steps};
+use crate::base::quantity::{Bytes, Ratio};
+use crate::machine::curve::{Bands, Component, Curve, Held, Placed, Residuals};
 use crate::machine::sample::DataType;
 
 #[derive(serde::Deserialize)]
@@ -47,7 +47,7 @@ struct Stored {
     delta: f64,
     #[serde(default)]
     shape: f64,
-    component: Vec<StoredComponent>,
+    component: Vec<Component>,
     #[serde(default)]
     residuals: Vec<StoredResiduals>,
     /// Whether times of ranks between measured ones are interpolated linearly.
@@ -55,17 +55,6 @@ struct Stored {
     straight: bool,
     #[serde(default)]
     band: Vec<StoredBand>,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct StoredComponent {
-    steps: Steps,
-    launch: Seconds,
-    alpha: Seconds,
-    alpha_between: Option<Seconds>,
-    bandwidth: Option<Bandwidth>,
-    bandwidth_between: Option<Bandwidth>,
 }
 
 #[derive(serde::Deserialize)]
@@ -106,7 +95,7 @@ impl Stored {
         if let Some((ranks, nodes)) = self.placed.iter().find(|(n, d)| *d == 0 || d > n) {
             return Err(format!("the measured {name} has {ranks} ranks on {nodes} nodes"));
         }
-        let within = |c: &StoredComponent| {
+        let within = |c: &Component| {
             let times = [Some(c.launch), Some(c.alpha), c.alpha_between];
             let rates = [c.bandwidth, c.bandwidth_between];
             times.iter().flatten().all(|t| t.0 >= 0.0 && t.0.is_finite())
@@ -125,7 +114,7 @@ impl Stored {
         Ok(Curve {
             collective,
             dtype,
-            components: self.component.into_iter().map(StoredComponent::component).collect(),
+            components: self.component,
             delta: Ratio(self.delta),
             shape: Ratio(self.shape),
             placed: self.placed.iter().map(|&(ranks, nodes)| Placed { ranks, nodes }).collect(),
@@ -136,13 +125,6 @@ impl Stored {
             rows: self.rows,
             source: self.source,
         })
-    }
-}
-
-impl StoredComponent {
-    fn component(self) -> Component {
-        let Self { steps, launch, alpha, alpha_between, bandwidth, bandwidth_between } = self;
-        Component { steps, launch, alpha, alpha_between, bandwidth, bandwidth_between }
     }
 }
 

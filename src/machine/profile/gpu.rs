@@ -50,13 +50,10 @@ pub struct Interval<T> {
 #[serde(deny_unknown_fields)]
 pub struct Nccl {
     /// The library with its version.
-    #[serde(default)]
     pub version: Option<String>,
     /// The error on algorithms that were held out of the fit.
-    #[serde(default)]
     pub held_out: Option<StatedError>,
     /// The error of the cheapest protocol against NCCL's own times.
-    #[serde(default)]
     pub envelope: Option<StatedError>,
     /// The protocols.
     #[serde(default, rename = "protocol")]
@@ -77,7 +74,6 @@ pub struct Protocol {
     /// The time of a call before its first step.
     pub launch: Interval<Seconds>,
     /// α; absent if it cannot be distinguished from the launch.
-    #[serde(default)]
     pub alpha: Option<Interval<Seconds>>,
     /// BW.
     pub bandwidth: Interval<Bandwidth>,
@@ -116,7 +112,6 @@ pub struct Device {
     /// The time of no bytes.
     pub start: Interval<Seconds>,
     /// The rate for many bytes; absent if none was found.
-    #[serde(default)]
     pub bandwidth: Option<Interval<Bandwidth>>,
 }
 

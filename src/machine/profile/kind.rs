@@ -1,42 +1,12 @@
 //! The kinds of a machine's parts, in words that a program can compare.
 
-use std::fmt;
-
-/// An enum whose variants have one word each, in files as in reports.
-macro_rules! words {
-    ($(#[$about:meta])* $name:ident { $($(#[$meta:meta])* $variant:ident = $word:tt,)* }) => {
-        $(#[$about])*
-        #[derive(
-            Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord,
-            serde::Deserialize, serde::Serialize,
-        )]
-        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-        #[non_exhaustive]
-        pub enum $name {
-            $($(#[$meta])* #[serde(rename = $word)] $variant,)*
-        }
-
-        impl $name {
-            /// The word in files.
-            #[must_use]
-            pub fn id(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)*
-                }
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.id())
-            }
-        }
-    };
-}
+use crate::base::words::words;
 
 words! {
     /// The kind of link between the ranks of a node.
-    LinkKind {
+    #[derive(Hash, PartialOrd, Ord, serde::Deserialize)]
+    #[non_exhaustive]
+    pub enum LinkKind {
         /// NVLink, over switches or from GPU to GPU.
         NvLink = "nvlink",
         /// PCIe, over switches or the host.
@@ -55,7 +25,9 @@ words! {
 words! {
     /// The kind of network between nodes. Floors and shares of the line rate differ more between
     /// these than between two rates of one of them.
-    NetworkKind {
+    #[derive(Hash, PartialOrd, Ord, serde::Deserialize)]
+    #[non_exhaustive]
+    pub enum NetworkKind {
         /// InfiniBand.
         Ib = "ib",
         /// RDMA over Ethernet.
@@ -83,7 +55,9 @@ words! {
 
 words! {
     /// The generation of chips: measurements on one are informative for others of it.
-    Generation {
+    #[derive(Hash, PartialOrd, Ord, serde::Deserialize)]
+    #[non_exhaustive]
+    pub enum Generation {
         /// V100.
         Volta = "volta",
         /// A100, A40, A30, RTX 3090.
@@ -113,7 +87,9 @@ words! {
 
 words! {
     /// Who makes the chips.
-    Vendor {
+    #[derive(Hash, PartialOrd, Ord, serde::Deserialize)]
+    #[non_exhaustive]
+    pub enum Vendor {
         /// NVIDIA.
         Nvidia = "nvidia",
         /// AMD.

@@ -7,37 +7,25 @@ use serde::de::{self, Deserialize, Deserializer};
 
 use crate::base::error::{Error, Result as Parsed};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::base::words::words;
 use crate::model::formula::Ports;
 
-/// How a parameter was obtained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum How {
-    /// Timed on such a machine.
-    Measured,
-    /// A parameter of a model fitted to measurements.
-    Fitted,
-    /// Stated by the vendor's staff.
-    Vendor,
-    /// Printed in a data sheet.
-    Datasheet,
-    /// Printed in a paper or text.
-    Paper,
-    /// Taken over from a similar machine, or guessed.
-    Assumed,
-}
-
-impl fmt::Display for How {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Measured => "measured",
-            Self::Fitted => "fitted",
-            Self::Vendor => "vendor",
-            Self::Datasheet => "datasheet",
-            Self::Paper => "paper",
-            Self::Assumed => "assumed",
-        })
+words! {
+    /// How a parameter was obtained.
+    #[derive(serde::Deserialize)]
+    pub enum How {
+        /// Timed on such a machine.
+        Measured = "measured",
+        /// A parameter of a model fitted to measurements.
+        Fitted = "fitted",
+        /// Stated by the vendor's staff.
+        Vendor = "vendor",
+        /// Printed in a data sheet.
+        Datasheet = "datasheet",
+        /// Printed in a paper or text.
+        Paper = "paper",
+        /// Taken over from a similar machine, or guessed.
+        Assumed = "assumed",
     }
 }
 
@@ -48,10 +36,8 @@ pub struct Measured<T> {
     /// The value.
     pub value: T,
     /// The least that is likely.
-    #[serde(default = "none")]
     pub low: Option<T>,
     /// The most that is likely.
-    #[serde(default = "none")]
     pub high: Option<T>,
     /// How it was obtained.
     pub how: How,
@@ -59,12 +45,7 @@ pub struct Measured<T> {
     #[serde(default)]
     pub source: String,
     /// When.
-    #[serde(default)]
     pub date: Option<Date>,
-}
-
-fn none<T>() -> Option<T> {
-    None
 }
 
 /// A day, written as ISO 8601 does: 2026-08-21.

@@ -53,7 +53,7 @@ use compose::Nics;
 pub const DEFAULT: &str = "dgx-h100";
 
 /// A machine.
-#[derive(Debug, Clone, serde::Deserialize)]
+#[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// The version of this format: 1.
@@ -66,50 +66,40 @@ pub struct Profile {
     #[serde(default)]
     pub aliases: Vec<String>,
     /// The kind of its nodes: machines with the same board share the measurements inside it.
-    #[serde(default)]
     pub board: Option<String>,
     /// The generation of its chips.
-    #[serde(default)]
     pub generation: Option<Generation>,
     /// The kind of link between the ranks of a node.
-    #[serde(default)]
     pub link: Option<LinkKind>,
     /// The kind of network between its nodes.
-    #[serde(default)]
     pub network: Option<NetworkKind>,
     /// Whether its NICs can access the memory of its GPUs (GPUDirect RDMA); absent: they can, or nobody
     /// knows.
-    #[serde(default)]
     pub gpu_direct: Option<bool>,
     /// The node kind to take over; absent once that is done.
-    #[serde(default, rename = "node")]
+    #[serde(rename = "node")]
     pub(crate) node_part: Option<String>,
     /// The network to take over; absent once that is done.
-    #[serde(default)]
     pub(crate) nics: Option<Nics>,
     /// The communication library that people run on it.
-    #[serde(default)]
     pub library: Option<String>,
     /// The name under which NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
-    #[serde(default)]
     pub nccl_graphs: Option<String>,
     /// The same of its nodes alone, where those of several nodes are not known.
     #[serde(skip)]
     pub(crate) nccl_inside: Option<String>,
     /// A topology file, as for `NCCL_TOPO_FILE`, next to this one: the input of NCCL's search.
-    #[serde(default)]
     pub nccl_topology: Option<String>,
     /// What that file describes; whoever reads the profile's file reads that one too.
     #[serde(skip)]
     pub topology: Option<Arc<Description>>,
     /// A fabric file next to this one: the links between its ranks, one by one.
-    #[serde(default, rename = "fabric")]
+    #[serde(rename = "fabric")]
     pub fabric_file: Option<String>,
     /// What that file describes; whoever reads the profile's file reads that one too.
     #[serde(skip)]
     pub graph: Option<Arc<Graph>>,
     /// A drawing of the connections.
-    #[serde(default)]
     pub picture: Option<String>,
     /// What to know before its parameters are used.
     #[serde(default)]
@@ -121,19 +111,15 @@ pub struct Profile {
     #[serde(default)]
     pub launch: BTreeMap<Call, Measured<Seconds>>,
     /// γ: the time to reduce one byte.
-    #[serde(default)]
     pub gamma: Option<Measured<SecondsPerByte>>,
     /// The measured n_β of the double binary tree, instead of the derived one.
-    #[serde(default)]
     pub c_real: Option<Measured<Ratio>>,
     /// How the parameters were fitted, and how far to trust them.
-    #[serde(default)]
     pub fit: Option<Calibration>,
     /// The measured times of its library's collectives.
     #[serde(default, rename = "measured", deserialize_with = "curves::read")]
     pub curves: Vec<Curve>,
     /// The costs of NCCL's protocols on it, and where NCCL switches between them.
-    #[serde(default)]
     pub nccl: Option<Nccl>,
     /// The times of GPU operations outside collectives.
     #[serde(default, rename = "device")]
@@ -194,45 +180,36 @@ impl<'de> Deserialize<'de> for Flows {
 }
 
 /// Links of one kind.
-#[derive(Debug, Clone, serde::Deserialize)]
+#[derive(Debug, Clone, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Links {
     /// The name in reports.
     pub name: String,
     /// Where they are; absent: as [`Profile::tier_kind`] derives it from the other tiers.
-    #[serde(default)]
     pub kind: Option<TierKind>,
     /// Ranks in one domain; absent: no limit.
-    #[serde(default)]
     pub span: Option<NonZeroU32>,
     /// Whether each two ranks of a domain have a link of their own: a port's rate is that of all its
     /// links, of which fewer ranks leave some idle.
     #[serde(default)]
     pub mesh: bool,
     /// Ports that the ranks of a domain of the tier below share; absent: each has its own.
-    #[serde(default)]
     pub nics: Option<NonZeroU32>,
     /// Transfers a rank can make at once; absent: one each way.
-    #[serde(default)]
     pub ports: Option<Ports>,
     /// How transfers share a port; simulations use it, ideal prices do not.
     #[serde(default)]
     pub discipline: Discipline,
     /// α.
-    #[serde(default)]
     pub alpha: Option<Measured<Seconds>>,
     /// The rate of one port, one way.
-    #[serde(default)]
     pub bandwidth: Option<Measured<Bandwidth>>,
     /// The part of that rate which transfers reach; absent: the rate is what they reach.
-    #[serde(default)]
     pub efficiency: Option<Measured<Ratio>>,
     /// The rate of an exchange over the rate one way; absent: 1 is assumed.
     /// Expectations and simulations use it, ideal prices do not.
-    #[serde(default)]
     pub duplex_factor: Option<Measured<Ratio>>,
     /// The bytes of a message after which that factor holds, of a tier that has one; absent: of all.
-    #[serde(default)]
     pub duplex_above: Option<Bytes>,
     /// The bytes of a message below which another rate applies, in ascending order. Expectations
     /// and simulations use them, ideal prices use the one rate.
@@ -242,7 +219,6 @@ pub struct Links {
     #[serde(default)]
     pub sharing: BTreeMap<Flows, Measured<Ratio>>,
     /// A switch that computes or multicasts.
-    #[serde(default)]
     pub switch: Option<SwitchLinks>,
 }
 
@@ -255,10 +231,8 @@ pub struct SwitchLinks {
     /// It can add.
     pub alu: bool,
     /// α_sw.
-    #[serde(default)]
     pub alpha: Option<Measured<Seconds>>,
     /// The part of the tier's rate that in-network collectives reach; absent: the tier's own.
-    #[serde(default)]
     pub efficiency: Option<Measured<Ratio>>,
 }
 
@@ -315,36 +289,7 @@ impl Profile {
     /// A machine of which nothing else is known.
     #[must_use]
     pub fn bare(name: String, title: String) -> Self {
-        Self {
-            schema: 1,
-            name,
-            title,
-            aliases: Vec::new(),
-            board: None,
-            generation: None,
-            link: None,
-            network: None,
-            gpu_direct: None,
-            node_part: None,
-            nics: None,
-            library: None,
-            nccl_graphs: None,
-            nccl_inside: None,
-            nccl_topology: None,
-            topology: None,
-            fabric_file: None,
-            graph: None,
-            picture: None,
-            notes: Vec::new(),
-            tiers: Vec::new(),
-            launch: BTreeMap::new(),
-            gamma: None,
-            c_real: None,
-            fit: None,
-            curves: Vec::new(),
-            nccl: None,
-            devices: Vec::new(),
-        }
+        Self { schema: 1, name, title, ..Self::default() }
     }
 
     /// The first impossible statement, with its path.
@@ -443,23 +388,7 @@ impl Links {
     /// Links of which only the name is known.
     #[must_use]
     pub fn bare(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            kind: None,
-            span: None,
-            mesh: false,
-            nics: None,
-            ports: None,
-            discipline: Discipline::default(),
-            alpha: None,
-            bandwidth: None,
-            efficiency: None,
-            duplex_factor: None,
-            duplex_above: None,
-            knots: Vec::new(),
-            sharing: BTreeMap::new(),
-            switch: None,
-        }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 
     /// The time of a message on one of them; a token bucket belongs to the whole fit.

@@ -239,7 +239,7 @@ fn calibration(out: &mut String, fit: &Calibration) {
     line(out, "to", &bytes(fit.to));
     line(out, "points", &fit.points.to_string());
     line(out, "runs", &fit.runs.to_string());
-    line(out, "quality", &quoted(fit.quality.name()));
+    line(out, "quality", &quoted(fit.quality.id()));
     if fit.quality != Quality::Good {
         line(out, "marks", &list(&fit.marks));
     }

@@ -15,6 +15,7 @@ use std::num::NonZeroU32;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::base::stats::quantile;
+use crate::base::words::{one_of, words};
 use crate::machine::link::Bucket;
 
 /// How the runs of a block followed each other.
@@ -54,25 +55,14 @@ pub enum Clock {
     Event,
 }
 
-/// How a rank waits for data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Wait {
-    /// It polls without a pause; right only if every rank has its own CPU.
-    Spin,
-    /// It yields to others, and sleeps until data arrives.
-    Poll,
-}
-
-impl Wait {
-    /// The name in files and on the command line.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Spin => "spin",
-            Self::Poll => "poll",
-        }
+words! {
+    /// How a rank waits for data.
+    #[derive(Hash, serde::Deserialize)]
+    pub enum Wait {
+        /// It polls without a pause; right only if every rank has its own CPU.
+        Spin = "spin",
+        /// It yields to others, and sleeps until data arrives.
+        Poll = "poll",
     }
 }
 
@@ -80,14 +70,7 @@ impl std::str::FromStr for Wait {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "spin" => Ok(Self::Spin),
-            "poll" => Ok(Self::Poll),
-            _ => {
-                Err(Error::input(format!("`{text}` is not a way to wait"))
-                    .help("write spin or poll"))
-            }
-        }
+        one_of(text, "a way to wait", Self::ALL.map(|wait| (wait.id(), wait)))
     }
 }
 

@@ -4,38 +4,25 @@ use std::collections::BTreeMap;
 
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Volume};
+use crate::base::words::words;
 use crate::machine::curve::{Observation, Placed, observations};
 use crate::machine::sample::DataType;
 use crate::measure::logs::{Imported, Measured, Table, Tested};
 
-/// Machines whose times can be predicted about equally well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// A GPU library on one node, faster than PCIe: NVLink and similar links.
-    Nvlink,
-    /// A GPU library on one node, over PCIe.
-    Pcie,
-    /// A GPU library on several nodes.
-    NcclMultinode,
-    /// MPI on a cluster.
-    Mpi,
-    /// MPI on rented machines, where others share the network.
-    Cloud,
-}
-
-impl Family {
-    /// The name in reports.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Nvlink => "nvlink",
-            Self::Pcie => "pcie",
-            Self::NcclMultinode => "nccl-multinode",
-            Self::Mpi => "mpi",
-            Self::Cloud => "cloud",
-        }
+words! {
+    /// Machines whose times can be predicted about equally well.
+    #[derive(PartialOrd, Ord)]
+    pub enum Family {
+        /// A GPU library on one node, faster than PCIe: NVLink and similar links.
+        Nvlink = "nvlink",
+        /// A GPU library on one node, over PCIe.
+        Pcie = "pcie",
+        /// A GPU library on several nodes.
+        NcclMultinode = "nccl-multinode",
+        /// MPI on a cluster.
+        Mpi = "mpi",
+        /// MPI on rented machines, where others share the network.
+        Cloud = "cloud",
     }
 }
 

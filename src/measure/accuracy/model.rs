@@ -6,29 +6,30 @@ use super::{Cell, curve};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::base::stats::median;
+use crate::base::words::words;
 use crate::library::{Call, Site, policy};
 use crate::machine::curve::{Asked, Observation, Placed, fit};
 use crate::machine::profile::Profile;
 
-/// A way to predict a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Model {
-    /// What `collcost fit` fits to the training rows.
-    Profile,
-    /// o + α·steps + f·M/BW, fitted to them.
-    AlphaBeta,
-    /// α a ring's step and f·M/BW, fitted to them: Hockney's model of a textbook ring.
-    TextbookRing,
-    /// Their logarithms, straight between sizes and between numbers of ranks.
-    Lookup,
-    /// Their logarithms by monotone cubic splines between sizes, and straight between numbers of ranks.
-    Spline,
-    /// NCCL's own tuner, if the machine's graphs are known. It is made to rank, not to predict times.
-    NcclTuner,
-    /// PyTorch inductor's estimate.
-    Pytorch,
+words! {
+    /// A way to predict a time.
+    #[derive(PartialOrd, Ord)]
+    pub enum Model {
+        /// What `collcost fit` fits to the training rows.
+        Profile = "profile",
+        /// o + α·steps + f·M/BW, fitted to them.
+        AlphaBeta = "alpha-beta",
+        /// α a ring's step and f·M/BW, fitted to them: Hockney's model of a textbook ring.
+        TextbookRing = "textbook-ring",
+        /// Their logarithms, straight between sizes and between numbers of ranks.
+        Lookup = "lookup",
+        /// Their logarithms by monotone cubic splines between sizes, and straight between numbers of ranks.
+        Spline = "spline",
+        /// NCCL's own tuner, if the machine's graphs are known. It is made to rank, not to predict times.
+        NcclTuner = "nccl-tuner",
+        /// PyTorch inductor's estimate.
+        Pytorch = "pytorch",
+    }
 }
 
 /// A time, and its band if the model has one.
@@ -47,31 +48,6 @@ impl Told {
 }
 
 impl Model {
-    /// All of them, in the order of reports.
-    pub const ALL: [Self; 7] = [
-        Self::Profile,
-        Self::AlphaBeta,
-        Self::TextbookRing,
-        Self::Lookup,
-        Self::Spline,
-        Self::NcclTuner,
-        Self::Pytorch,
-    ];
-
-    /// The name in reports.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Profile => "profile",
-            Self::AlphaBeta => "alpha-beta",
-            Self::TextbookRing => "textbook-ring",
-            Self::Lookup => "lookup",
-            Self::Spline => "spline",
-            Self::NcclTuner => "nccl-tuner",
-            Self::Pytorch => "pytorch",
-        }
-    }
-
     /// Its predictions for `test`, of which it sees only ranks, nodes and sizes; `None` if it predicts
     /// nothing for the cell, and for each row that it cannot predict.
     #[must_use]

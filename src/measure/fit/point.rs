@@ -6,27 +6,17 @@ use super::stretches::STRETCHES;
 use crate::base::order::sorted;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{half_width, median, quantile};
+use crate::base::words::words;
 use crate::machine::sample::{self, Block, LEAST_QUIET, Mode, Op, Origin, Sample, Wait};
 
-/// Which of a point's times is fitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Statistic {
-    /// The median over undisturbed runs: a typical call.
-    Typical,
-    /// The fastest tenth of all runs: what the machine can do, whatever else runs on it.
-    Floor,
-}
-
-impl Statistic {
-    /// The name in files and flags.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Typical => "typical",
-            Self::Floor => "floor",
-        }
+words! {
+    /// Which of a point's times is fitted.
+    #[derive(serde::Deserialize)]
+    pub enum Statistic {
+        /// The median over undisturbed runs: a typical call.
+        Typical = "typical",
+        /// The fastest tenth of all runs: what the machine can do, whatever else runs on it.
+        Floor = "floor",
     }
 }
 

@@ -71,11 +71,8 @@ impl Fitted {
             ..Links::bare(&way)
         };
         let gamma = self.gamma.map(|g| measured.of(g));
-        let title = format!(
-            "fitted: {way}, {} ranks, {} time",
-            shown.join(", "),
-            self.link.statistic.name()
-        );
+        let title =
+            format!("fitted: {way}, {} ranks, {} time", shown.join(", "), self.link.statistic.id());
         Profile {
             notes: self.notes(samples),
             tiers: vec![tier],
@@ -88,7 +85,7 @@ impl Fitted {
                 fingerprint: origin.fingerprint.clone(),
                 transport: origin.transport.clone(),
                 wait: origin.wait.map(|w| w.id().to_owned()),
-                statistic: self.link.statistic.name().to_owned(),
+                statistic: self.link.statistic.id().to_owned(),
                 samples: origin.files.clone(),
                 ranks,
                 from,
@@ -109,7 +106,7 @@ impl Fitted {
                 errors: self.stated(),
                 bucket: self.bucket,
                 other: (self.other.beta.value.0 > 0.0).then(|| OtherLink {
-                    statistic: self.other.statistic.name().to_owned(),
+                    statistic: self.other.statistic.id().to_owned(),
                     alpha: self.other.alpha.value,
                     bandwidth: self.other.beta.bandwidth().value,
                 }),

@@ -37,7 +37,7 @@ pub fn two_tiers(
         across.name,
         near.origin.span.map_or(1, NonZeroU32::get),
         within.name,
-        statistic.name()
+        statistic.id()
     );
     let notes = inner.notes.iter().map(|note| format!("inside groups: {note}"));
     outer.notes = notes.chain(outer.notes).chain(cut(&within, &mut across)).collect();

@@ -17,7 +17,7 @@
 
 use super::draft::{Draft, Raw};
 use super::osu::size_is;
-use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
+use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective as C;
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
@@ -246,18 +246,7 @@ impl Table {
             (_, true) => self.added.or(Some(DataType::F32)),
             _ => self.moved.or(Some(DataType::Byte)),
         };
-        draft.rows.push(Raw {
-            line: line.number,
-            size,
-            count: None,
-            dtype,
-            in_place: false,
-            measured: Measured::Time(span),
-            wrong: None,
-            factor: None,
-            redop: None,
-            root: None,
-        });
+        draft.rows.push(Raw { dtype, ..Raw::timed(line.number, size, span) });
         Ok(Taken::Yes)
     }
 }

@@ -71,112 +71,45 @@ pub struct Format {
     reader: fn() -> Box<dyn Reader>,
 }
 
+const fn of<R: Reader + Default + 'static>(id: &'static str, summary: &'static str) -> Format {
+    Format { id, summary, reader: || Box::new(R::default()) }
+}
+
 /// Every format that is read line by line, with one entry each.
 ///
 /// The JSON of nccl-tests is one document and is recognised by its first byte.
 pub static FORMATS: &[Format] = &[
     // Their headings are also parts of other formats' headings, so they come first.
-    Format {
-        id: "rccl-tests",
-        summary: "files that rccl-tests writes: -x FILE -Z json or csv",
-        reader: || Box::new(rccl_tests::Table::default()),
-    },
-    Format {
-        id: "oneccl",
-        summary: "oneCCL's benchmark",
-        reader: || Box::new(oneccl::Table::default()),
-    },
-    Format {
-        id: "mscclpp",
-        summary: "mscclpp-test, its table and its lines of JSON",
-        reader: || Box::new(mscclpp::Table::default()),
-    },
-    Format {
-        id: "nccl-tests",
-        summary: "nccl-tests and rccl-tests: all_reduce_perf and others",
-        reader: || Box::new(nccl_tests::Table::default()),
-    },
-    Format {
-        id: "osu",
-        summary: "OSU micro-benchmarks: osu_allreduce, osu_latency, osu_bw …",
-        reader: || Box::new(osu::Table::default()),
-    },
-    Format {
-        id: "imb",
-        summary: "Intel MPI Benchmarks: IMB-MPI1",
-        reader: || Box::new(imb::Table::default()),
-    },
-    Format {
-        id: "perftest",
-        summary: "perftest: ib_write_bw, ib_read_lat and others",
-        reader: || Box::new(perftest::Table::default()),
-    },
-    Format {
-        id: "nccom-test",
-        summary: "nccom-test of AWS Neuron",
-        reader: || Box::new(nccom_test::Table::default()),
-    },
-    Format {
-        id: "aiconfigurator",
-        summary: "all-reduces of inference engines as aiconfigurator keeps them, as CSV",
-        reader: || Box::new(aiconfigurator::Table::default()),
-    },
-    Format {
-        id: "vllm-bench",
-        summary: "vLLM's benchmark of its device communicators",
-        reader: || Box::new(vllm_bench::Table::default()),
-    },
-    Format {
-        id: "sglang-bench",
-        summary: "SGLang's benchmarks of all-reduces",
-        reader: || Box::new(sglang_bench::Table::default()),
-    },
-    Format {
-        id: "tensorrt-llm-bench",
-        summary: "TensorRT-LLM's microbenchmark of all-reduces",
-        reader: || Box::new(tensorrt_llm_bench::Table::default()),
-    },
-    Format {
-        id: "flashinfer-bench",
-        summary: "FlashInfer's benchmark of all-reduces",
-        reader: || Box::new(flashinfer_bench::Table::default()),
-    },
-    Format {
-        id: "fused-bench",
-        summary: "vLLM's and SGLang's benchmark of all-reduces fused with the norm",
-        reader: || Box::new(fused_bench::Table::default()),
-    },
-    Format {
-        id: "all-reduce-bench",
-        summary: "all_reduce_bench.py of ml-engineering",
-        reader: || Box::new(all_reduce_bench::Table::default()),
-    },
-    Format {
-        id: "deepspeed",
-        summary: "DeepSpeed's comms logger and ds_bench",
-        reader: || Box::new(deepspeed::Table::default()),
-    },
-    Format {
-        id: "param",
-        summary: "PARAM's benchmark of collectives",
-        reader: || Box::new(param::Table::default()),
-    },
-    Format {
-        id: "nvshmem",
-        summary: "collectives of NVSHMEM's perftest",
-        reader: || Box::new(nvshmem::Table::default()),
-    },
-    Format {
-        id: "hccl",
-        summary: "HCCL's tests, of Ascend",
-        reader: || Box::new(hccl::Table::default()),
-    },
-    Format { id: "gloo", summary: "Gloo's benchmark", reader: || Box::new(gloo::Table::default()) },
-    Format {
-        id: "csv",
-        summary: "measurements by columns: collective, ranks, bytes, time_us",
-        reader: || Box::new(measured_csv::Table::default()),
-    },
+    of::<rccl_tests::Table>("rccl-tests", "files that rccl-tests writes: -x FILE -Z json or csv"),
+    of::<oneccl::Table>("oneccl", "oneCCL's benchmark"),
+    of::<mscclpp::Table>("mscclpp", "mscclpp-test, its table and its lines of JSON"),
+    of::<nccl_tests::Table>("nccl-tests", "nccl-tests and rccl-tests: all_reduce_perf and others"),
+    of::<osu::Table>("osu", "OSU micro-benchmarks: osu_allreduce, osu_latency, osu_bw …"),
+    of::<imb::Table>("imb", "Intel MPI Benchmarks: IMB-MPI1"),
+    of::<perftest::Table>("perftest", "perftest: ib_write_bw, ib_read_lat and others"),
+    of::<nccom_test::Table>("nccom-test", "nccom-test of AWS Neuron"),
+    of::<aiconfigurator::Table>(
+        "aiconfigurator",
+        "all-reduces of inference engines as aiconfigurator keeps them, as CSV",
+    ),
+    of::<vllm_bench::Table>("vllm-bench", "vLLM's benchmark of its device communicators"),
+    of::<sglang_bench::Table>("sglang-bench", "SGLang's benchmarks of all-reduces"),
+    of::<tensorrt_llm_bench::Table>(
+        "tensorrt-llm-bench",
+        "TensorRT-LLM's microbenchmark of all-reduces",
+    ),
+    of::<flashinfer_bench::Table>("flashinfer-bench", "FlashInfer's benchmark of all-reduces"),
+    of::<fused_bench::Table>(
+        "fused-bench",
+        "vLLM's and SGLang's benchmark of all-reduces fused with the norm",
+    ),
+    of::<all_reduce_bench::Table>("all-reduce-bench", "all_reduce_bench.py of ml-engineering"),
+    of::<deepspeed::Table>("deepspeed", "DeepSpeed's comms logger and ds_bench"),
+    of::<param::Table>("param", "PARAM's benchmark of collectives"),
+    of::<nvshmem::Table>("nvshmem", "collectives of NVSHMEM's perftest"),
+    of::<hccl::Table>("hccl", "HCCL's tests, of Ascend"),
+    of::<gloo::Table>("gloo", "Gloo's benchmark"),
+    of::<measured_csv::Table>("csv", "measurements by columns: collective, ranks, bytes, time_us"),
 ];
 
 /// The id of nccl-tests' JSON, which is not read line by line.
@@ -329,14 +262,15 @@ pub struct Traced {
     pub at_most: bool,
 }
 
-/// Rows that are not used, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Rows that were left out for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOut {
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Their lines, if the format has lines; only some of very many.
+    /// Their lines, if the format has lines; of very many only some.
     pub lines: Vec<usize>,
-    /// How many there are.
+    /// The number of rows.
     pub count: usize,
 }
 

@@ -249,18 +249,7 @@ impl Table {
             draft.iterations = draft.iterations.max(u32::try_from(iterations).unwrap_or(1));
         }
         let wrong = figures.iter().any(|f| f.eq_ignore_ascii_case("fail")).then_some(1);
-        draft.rows.push(Raw {
-            line: line.number,
-            size,
-            count: None,
-            dtype,
-            in_place: false,
-            measured,
-            wrong,
-            factor: None,
-            redop: None,
-            root: None,
-        });
+        draft.rows.push(Raw { dtype, wrong, ..Raw::of(line.number, size, measured) });
         Ok(Taken::Yes)
     }
 }

@@ -17,7 +17,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Ratio, Seconds};
 use crate::base::random::Random;
 use crate::cost::simulate::Trouble;
@@ -103,14 +103,8 @@ impl FromStr for Fault {
             None => (text.trim(), None),
         };
         let Some(&(_, form)) = FORMS.iter().find(|(known, _)| *known == name) else {
-            return Err(Error::input(format!("there is no fault `{name}`")).help(did_you_mean(
-                name,
-                FORMS.iter().map(|(known, _)| *known),
-                || {
-                    let names: Vec<&str> = FORMS.iter().map(|(known, _)| *known).collect();
-                    format!("known: {}", names.join(", "))
-                },
-            )));
+            return Err(Error::input(format!("there is no fault `{name}`"))
+                .help(advice(name, FORMS.iter().map(|(known, _)| known))));
         };
         let fault = Self::of(name, value);
         fault.map_err(|e| e.or_help(format!("write {form}")))

@@ -3,7 +3,7 @@
 //! Source: NVIDIA/nccl-tests 2.19.6 `src/*.cu`, the functions `…GetCollByteCount` and `…RunTest`.
 
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::DataType;
 
@@ -55,14 +55,8 @@ impl Program {
             {
                 return error;
             }
-            Error::input(format!("nccl-tests has no known program `{name}`")).help(did_you_mean(
-                plain,
-                PROGRAMS.iter().map(|p| p.name),
-                || {
-                    let names: Vec<_> = PROGRAMS.iter().map(|p| p.name).collect();
-                    format!("known: {}", names.join(", "))
-                },
-            ))
+            Error::input(format!("nccl-tests has no known program `{name}`"))
+                .help(advice(plain, PROGRAMS.iter().map(|p| p.name)))
         })
     }
 

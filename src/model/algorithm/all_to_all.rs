@@ -26,10 +26,11 @@ mod schedule;
 
 use self::schedule::{Order, Posted, Relayed, Switched};
 use super::in_network::{hops, switch_steps};
-use super::rounds::{exchange_turns, is_one_half, lanes, repeat, ring_turns, shift_turns};
+use super::rounds::{exchange_turns, is_one_half, lanes, repeat, ring_turns, shift_turns, waves};
+use super::shots::{Adds, exchange};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::AllToAll;
-use crate::model::formula::{At, Cost, Field, Ports, Relay as Style, Shape, Tie};
+use crate::model::formula::{At, Cost, Field, Relay as Style, Shape, Tie};
 use crate::model::schedule::Schedule;
 
 /// The all-to-all algorithms that are not Bruck's.
@@ -46,7 +47,7 @@ struct Pairwise;
 
 impl ClosedForm for Pairwise {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "pairwise",
             title: "pairwise",
             collectives: &[AllToAll],
@@ -58,8 +59,7 @@ impl ClosedForm for Pairwise {
             ],
             summary: "in step t rank i sends rank i + t its block",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
-        };
-        &META
+        }
     }
 
     /// NCCL serves the ranks of a node first.
@@ -98,7 +98,7 @@ struct PairwiseXor;
 
 impl ClosedForm for PairwiseXor {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "pairwise-xor",
             title: "pairwise (XOR)",
             collectives: &[AllToAll],
@@ -106,8 +106,7 @@ impl ClosedForm for PairwiseXor {
             known_as: &[],
             summary: "in step t ranks i and i xor t exchange their blocks",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -147,7 +146,7 @@ struct Direct;
 
 impl ClosedForm for Direct {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "direct",
             title: "direct (all at once)",
             collectives: &[AllToAll],
@@ -159,21 +158,12 @@ impl ClosedForm for Direct {
             ],
             summary: "every rank posts its blocks for all others at once, nearest offset first",
             source: "MPICH and Open MPI, linear all-to-all",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let k = lanes(v.shape.ports, v.shape.ranks - 1);
-        match (v.shape.ports, k) {
-            (Ports::Unbounded, _) => Cost::new(F::int(1), F::int(1) / v.n.clone()),
-            (_, 1) => pairwise_cost(v, shift_turns(&v.shape)),
-            _ => {
-                let value = (v.shape.ranks - 1).div_ceil(k).into();
-                let messages = v.ceil(&(v.others() / F::int(k.into())), value);
-                Cost::new(messages.clone(), messages / v.n.clone())
-            }
-        }
+        let messages = waves(v);
+        Cost::new(messages.clone(), messages / v.n.clone())
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
@@ -185,19 +175,8 @@ impl ClosedForm for Direct {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        let n = shape.ranks;
-        let lanes = lanes(shape.ports, n - 1);
-        let chunk = Share::new(1_u32, n);
-        if lanes >= n - 1 {
-            repeat(Step::new(1_u32, chunk, Route::All), shift_turns(shape), emit);
-            return;
-        }
         // With few ports the partners are served by offset, as in the pairwise exchange.
-        for first in (1..n).step_by(lanes as usize) {
-            let last = (first + lanes - 1).min(n - 1);
-            let route = Route::Offsets { first, last };
-            repeat(Step::new(1_u32, chunk, route), shift_turns(shape), emit);
-        }
+        exchange(shape, Share::new(1_u32, shape.ranks), Adds::Nothing, emit);
     }
 
     fn ports_needed(&self, shape: &Shape) -> u32 {
@@ -214,7 +193,7 @@ struct Relay;
 
 impl ClosedForm for Relay {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "ring-relay",
             title: "ring relay",
             collectives: &[AllToAll],
@@ -222,8 +201,7 @@ impl ClosedForm for Relay {
             known_as: &[],
             summary: "every block travels the shorter way around a ring, forwarded by each rank",
             source: "spiceMonkey/collective-comm 01 §7.1, corrected: K13",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -339,7 +317,7 @@ struct Hardware;
 
 impl ClosedForm for Hardware {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "hw-all-to-all",
             title: "all-to-all through a switch",
             collectives: &[AllToAll],
@@ -347,8 +325,7 @@ impl ClosedForm for Hardware {
             known_as: &[],
             summary: "every rank sends its buffer to the switch once; the switch delivers the blocks",
             source: "spiceMonkey/collective-comm 04 §1.4",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

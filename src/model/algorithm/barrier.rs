@@ -12,33 +12,21 @@
 //! all-to-one takes no longer, since a rank only waits for one thing at a time; the others take ×3
 //! at most.
 
-use super::rounds::{lanes, on, repeat, shift_turns};
+use super::rounds::{in_waves, lanes, on, repeat, shift_turns, waves};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::Barrier;
-use crate::model::formula::{At, Cost, Field, Ports, Shape, ceil_lg};
+use crate::model::formula::{At, Cost, Field, Shape, ceil_lg};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The barriers.
 pub static FAMILY: &[&dyn Algorithm] = &[&Dissemination, &AllToAll, &AllToOne];
-
-/// ⌈(N − 1)/k⌉.
-fn waves<F: Field>(v: &At<F>, k: u32) -> F {
-    match (v.shape.ports, k) {
-        (Ports::Unbounded, _) => F::int(1),
-        (_, 1) => v.others(),
-        _ => {
-            let value = (v.shape.ranks - 1).div_ceil(k).into();
-            v.ceil(&(v.others() / F::int(k.into())), value)
-        }
-    }
-}
 
 /// Rounds of doubling distance.
 struct Dissemination;
 
 impl ClosedForm for Dissemination {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "dissemination",
             title: "dissemination",
             collectives: &[Barrier],
@@ -50,8 +38,7 @@ impl ClosedForm for Dissemination {
             ],
             summary: "in round k rank i signals rank i + 2^k",
             source: "Hensgen, Finkel, Manber, IJPP 17(1) 1988",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -83,7 +70,7 @@ struct AllToAll;
 
 impl ClosedForm for AllToAll {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "all-to-all",
             title: "all to all",
             collectives: &[Barrier],
@@ -91,13 +78,11 @@ impl ClosedForm for AllToAll {
             known_as: &[(Library::Gloo, &[Barrier], "barrier_all_to_all")],
             summary: "every rank signals all others and waits for all of them",
             source: "Gloo (facebookincubator/gloo), barrier_all_to_all.h",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let k = lanes(v.shape.ports, v.shape.ranks - 1);
-        Cost::new(F::int(shift_turns(&v.shape).into()) * waves(v, k), F::int(0))
+        Cost::new(waves(v), F::int(0))
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
@@ -133,7 +118,7 @@ struct AllToOne;
 
 impl ClosedForm for AllToOne {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "all-to-one",
             title: "all to one",
             collectives: &[Barrier],
@@ -144,13 +129,13 @@ impl ClosedForm for AllToOne {
             ],
             summary: "every rank signals rank 0, which answers all once it has heard from all",
             source: "Gloo (facebookincubator/gloo), barrier_all_to_one.h",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        let k = v.shape.ports.sends(v.shape.ranks - 1);
-        Cost::new(F::int(2) * waves(v, k), F::int(0))
+        let others = v.shape.ranks - 1;
+        let waves = in_waves(v, v.others(), others, v.shape.ports.sends(others));
+        Cost::new(F::int(2) * waves, F::int(0))
     }
 
     fn sent<F: Field>(&self, _: &At<F>) -> F {

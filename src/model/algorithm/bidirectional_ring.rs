@@ -40,7 +40,7 @@ struct Split;
 
 impl ClosedForm for Split {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "bidirectional-ring-split",
             title: "bidirectional ring (halves)",
             collectives: &[AllReduce],
@@ -48,8 +48,7 @@ impl ClosedForm for Split {
             known_as: &[],
             summary: "two rings in opposite directions, each with half of every chunk",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -88,7 +87,7 @@ struct Arc;
 
 impl ClosedForm for Arc {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "bidirectional-ring-arc",
             title: "bidirectional ring (half way)",
             collectives: &[AllReduce, AllGather, ReduceScatter],
@@ -102,8 +101,7 @@ impl ClosedForm for Arc {
             known_as: &[],
             summary: "every chunk travels around the ring both ways at once, half way each",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

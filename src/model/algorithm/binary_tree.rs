@@ -50,7 +50,7 @@ struct Heap;
 
 impl ClosedForm for Heap {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "binary-tree",
             title: "binary tree",
             collectives: &[Broadcast, Reduce],
@@ -61,8 +61,7 @@ impl ClosedForm for Heap {
             ],
             summary: "in a heap-shaped tree each rank sends segments to two children, left first",
             source: "Open MPI, coll/base: binary trees",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -148,7 +147,7 @@ struct InOrder;
 
 impl ClosedForm for InOrder {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "in-order-binary-tree",
             title: "in-order binary tree",
             collectives: &[Broadcast, Reduce],
@@ -156,8 +155,7 @@ impl ClosedForm for InOrder {
             known_as: &[(Library::OpenMpi, &[Reduce], "6 in-order_binary")],
             summary: "a binary tree whose subtrees are ranges of ranks, keeping operands in order",
             source: "Open MPI, coll/base: in-order binary trees; NCCL src/graph/trees.cc",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -228,7 +226,7 @@ struct Single;
 
 impl ClosedForm for Single {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "single-binary-tree",
             title: "single binary tree",
             collectives: &[AllReduce],
@@ -236,8 +234,7 @@ impl ClosedForm for Single {
             known_as: &[],
             summary: "segments are summed up a heap-shaped tree and broadcast down it, overlapping",
             source: "spiceMonkey/collective-comm 01 §5.2: the single tree",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -281,7 +278,7 @@ struct Coloured;
 
 impl ClosedForm for Coloured {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "binary-tree-colored",
             title: "coloured binary tree",
             collectives: &[AllReduce],
@@ -289,8 +286,7 @@ impl ClosedForm for Coloured {
             known_as: &[],
             summary: "up and down a heap-shaped tree in slots of three colours: no port conflicts",
             source: "this project: an edge colouring of the tree's messages, period 3",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

@@ -32,7 +32,7 @@ struct Bine;
 
 impl ClosedForm for Bine {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "bine",
             title: "Bine trees",
             collectives: &[
@@ -49,8 +49,7 @@ impl ClosedForm for Bine {
             known_as: &[],
             summary: "binomial trees and butterflies with partners a third nearer, on both sides",
             source: "De Sensi et al., Bine Trees, SC 2025, arXiv:2508.17311",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

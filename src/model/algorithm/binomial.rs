@@ -142,7 +142,7 @@ struct Halving;
 
 impl ClosedForm for Halving {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "binomial",
             title: "binomial tree",
             collectives: &[Scatter, Gather],
@@ -153,8 +153,7 @@ impl ClosedForm for Halving {
             ],
             summary: "every rank sends half of the blocks it holds to the rank half its range away",
             source: "Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -196,7 +195,7 @@ pub(super) struct Both;
 
 impl ClosedForm for Both {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "tree",
             title: "binomial reduce + broadcast",
             collectives: &[AllReduce],
@@ -204,8 +203,7 @@ impl ClosedForm for Both {
             known_as: &[(Library::OpenMpi, &[AllReduce], "2 nonoverlapping")],
             summary: "a binomial tree reduces to rank 0, then the same tree broadcasts the result",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

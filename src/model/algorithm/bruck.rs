@@ -60,7 +60,7 @@ struct Exchange;
 
 impl ClosedForm for Exchange {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "bruck",
             title: "Bruck",
             collectives: &[AllToAll],
@@ -71,8 +71,7 @@ impl ClosedForm for Exchange {
             ],
             summary: "in round b the blocks whose remaining distance has bit b set move on by 2^b ranks",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

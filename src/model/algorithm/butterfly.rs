@@ -28,7 +28,7 @@ struct Butterfly;
 
 impl ClosedForm for Butterfly {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "butterfly",
             title: "butterfly (nearest first)",
             collectives: &[ReduceScatter],
@@ -37,8 +37,7 @@ impl ClosedForm for Butterfly {
             summary: "partners at doubling distances exchange half of what is left and add; then each \
                       block goes to its rank",
             source: "Träff, EuroPVM/MPI 2005; Open MPI, coll/base: butterfly",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

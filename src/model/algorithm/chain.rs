@@ -23,7 +23,7 @@ struct Chain;
 
 impl ClosedForm for Chain {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "chain",
             title: "pipelined chain",
             collectives: &[Broadcast, Reduce],
@@ -34,8 +34,7 @@ impl ClosedForm for Chain {
             ],
             summary: "each rank forwards the vector to the next, segment by segment",
             source: "Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007",
-        };
-        &META
+        }
     }
 
     /// Across nodes NCCL runs one chain per rail instead.
@@ -80,7 +79,7 @@ struct Rails;
 
 impl ClosedForm for Rails {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "chain-rails",
             title: "Chain (one per rail)",
             collectives: &[Broadcast, Reduce],
@@ -89,8 +88,7 @@ impl ClosedForm for Rails {
             summary: "one chain per rail, each with its own part of the vector and its own rank order",
             source: "NCCL src/graph/rings.cc, src/device/broadcast.h: a ring per channel, each leaving \
                      a node by its own NIC",
-        };
-        &META
+        }
     }
 
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {

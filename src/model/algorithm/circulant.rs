@@ -106,7 +106,7 @@ struct Circulant;
 
 impl ClosedForm for Circulant {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "circulant",
             title: "circulant (pipelined)",
             collectives: &[Broadcast, Reduce],
@@ -114,8 +114,7 @@ impl ClosedForm for Circulant {
             known_as: &[],
             summary: "in round i rank r sends one block to rank r + skip[i mod ⌈lg N⌉]",
             source: "Träff, arXiv:2312.11236 and arXiv:2407.18004",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -148,7 +147,7 @@ struct BinomialPipeline;
 
 impl ClosedForm for BinomialPipeline {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "binomial-pipeline",
             title: "binomial pipeline",
             collectives: &[Broadcast, Reduce],
@@ -156,8 +155,7 @@ impl ClosedForm for BinomialPipeline {
             known_as: &[],
             summary: "in round t ranks exchange their newest blocks along dimension t mod d",
             source: "Ganesan, Seshadri, ICDCS 2005",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -216,7 +214,7 @@ struct Pipelined;
 
 impl ClosedForm for Pipelined {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "circulant-pipelined",
             title: "circulant reduce + broadcast",
             collectives: &[AllReduce],
@@ -224,8 +222,7 @@ impl ClosedForm for Pipelined {
             known_as: &[],
             summary: "a circulant reduce of P blocks to rank 0, then the broadcast of the sums",
             source: "Träff, arXiv:2312.11236 and arXiv:2407.18004",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

@@ -63,7 +63,7 @@ pub(super) struct DoubleTree;
 
 impl ClosedForm for DoubleTree {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "double-binary-tree",
             title: "double binary tree",
             collectives: &[AllReduce],
@@ -78,8 +78,7 @@ impl ClosedForm for DoubleTree {
             known_as: &[(Library::Nccl, &[AllReduce], "Tree")],
             summary: "half of the vector goes up and down each of two trees, in segments",
             source: "Sanders, Speck, Träff, Parallel Computing 35(12) 2009; NCCL src/graph/trees.cc",
-        };
-        &META
+        }
     }
 
     /// Across nodes of several ranks NCCL's trees connect rails, with chains inside the nodes.
@@ -179,7 +178,7 @@ struct TwoTree;
 
 impl ClosedForm for TwoTree {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "two-tree",
             title: "two trees",
             collectives: &[Broadcast],
@@ -187,8 +186,7 @@ impl ClosedForm for TwoTree {
             known_as: &[],
             summary: "the root feeds half of the vector to each of two trees, in segments",
             source: "Sanders, Speck, Träff, Parallel Computing 35(12) 2009",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

@@ -30,7 +30,7 @@ struct Naive;
 
 impl ClosedForm for Naive {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "naive",
             title: "naive (through the root)",
             collectives: &[AllReduce],
@@ -38,8 +38,7 @@ impl ClosedForm for Naive {
             known_as: &[(Library::OpenMpi, &[AllReduce], "1 basic_linear")],
             summary: "every rank sends its vector to rank 0, which sends the sum to every rank",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -76,7 +75,7 @@ struct Flat;
 
 impl ClosedForm for Flat {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "flat",
             title: "linear (root and each rank)",
             collectives: &[Broadcast, Reduce, Scatter, Gather],
@@ -98,8 +97,7 @@ impl ClosedForm for Flat {
             ],
             summary: "the root sends to, or receives from, every other rank directly",
             source: "Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

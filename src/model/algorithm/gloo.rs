@@ -51,7 +51,7 @@ struct Ring;
 
 impl ClosedForm for Ring {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "gloo-ring",
             title: "Gloo ring",
             collectives: &[AllReduce],
@@ -59,8 +59,7 @@ impl ClosedForm for Ring {
             known_as: &[(Library::Gloo, &[AllReduce], "allreduce_ring")],
             summary: "every rank forwards the vector it received last and adds it to its own",
             source: "Gloo (facebookincubator/gloo), allreduce_ring.h",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -116,7 +115,7 @@ struct Chunked;
 
 impl ClosedForm for Chunked {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "gloo-ring-chunked",
             title: "Gloo chunked ring",
             collectives: &[AllReduce],
@@ -124,8 +123,7 @@ impl ClosedForm for Chunked {
             known_as: &[(Library::Gloo, &[AllReduce], "allreduce_ring_chunked")],
             summary: "a ring reduce-scatter and all-gather of 2N chunks, two per rank",
             source: "Gloo (facebookincubator/gloo), allreduce_ring_chunked.h",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -187,7 +185,7 @@ struct HalvingDoubling;
 
 impl ClosedForm for HalvingDoubling {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "gloo-halving-doubling",
             title: "Gloo halving-doubling",
             collectives: &[AllReduce],
@@ -195,8 +193,7 @@ impl ClosedForm for HalvingDoubling {
             known_as: &[(Library::Gloo, &[AllReduce], "allreduce_halving_doubling")],
             summary: "blocks of 2^k ranks halve, pass their sums to the largest block, then double",
             source: "Gloo (facebookincubator/gloo), allreduce_halving_doubling.h",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -329,7 +326,7 @@ struct Bcube;
 
 impl ClosedForm for Bcube {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "bcube",
             title: "bcube",
             collectives: &[AllReduce],
@@ -337,8 +334,7 @@ impl ClosedForm for Bcube {
             known_as: &[(Library::Gloo, &[AllReduce], "allreduce_bcube")],
             summary: "in step s ranks that differ in digit s reduce-scatter, then all-gather in reverse",
             source: "Gloo (facebookincubator/gloo), allreduce_bcube.h",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

@@ -354,7 +354,7 @@ struct TieredPairwise;
 
 impl ClosedForm for TieredPairwise {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "pairwise-by-tier",
             title: "pairwise (nearest first)",
             collectives: &[AllToAll],
@@ -362,8 +362,7 @@ impl ClosedForm for TieredPairwise {
             known_as: &[(Library::Nccl, &[AllToAll], "SendRecv")],
             summary: "pairwise exchanges inside the domain, then with every rank of the others",
             source: "spiceMonkey/collective-comm 03 §2.2",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

@@ -41,12 +41,12 @@
 //! vector once, the switch hands it to all others, and each adds N − 1 vectors. A rank sends M and
 //! receives (N − 1)·M, so on k ports it takes ⌈(N − 1)/k⌉(α_sw + M/BW) + α_sw.
 
-use super::rounds::{exchange_turns, lanes, on};
+use super::rounds::{exchange_turns, in_waves, lanes, on};
 use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{
     self, AllGather, AllReduce, Broadcast, Reduce, ReduceScatter,
 };
-use crate::model::formula::{At, Cost, Field, Ports, Shape};
+use crate::model::formula::{At, Cost, Field, Shape};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The in-network collectives.
@@ -77,7 +77,7 @@ pub(super) struct InNetwork;
 
 impl ClosedForm for InNetwork {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "inc",
             title: "in-network",
             collectives: &[AllReduce, AllGather, ReduceScatter, Broadcast, Reduce],
@@ -92,8 +92,7 @@ impl ClosedForm for InNetwork {
             known_as: &[(Library::Nccl, &[AllReduce, AllGather, ReduceScatter], "NVLS")],
             summary: "the switch adds what the ranks send and multicasts what they share",
             source: "Graham et al., SHARP, COMHPC 2016; spiceMonkey/collective-comm 04",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -233,28 +232,19 @@ impl Schedule for Switched {
     }
 }
 
-/// Turns of a port for this many vectors, as a formula and as their number.
-fn in_waves<F: Field>(v: &At<F>, vectors: F, count: u32) -> F {
-    match (v.shape.ports, lanes(v.shape.ports, count)) {
-        (Ports::Unbounded, _) => F::int(1),
-        (_, 1) => vectors,
-        (_, k) => v.ceil(&(vectors / F::int(k.into())), count.div_ceil(k).into()),
-    }
-}
-
 /// All-reduce in which every rank reads the sum of all vectors from the switch.
 struct OneShot;
 
 impl OneShot {
     /// Vectors that a rank sends one after another: one for each reader, its own sum included.
     fn waves<F: Field>(v: &At<F>) -> F {
-        in_waves(v, v.n.clone(), v.shape.ranks)
+        in_waves(v, v.n.clone(), v.shape.ranks, lanes(v.shape.ports, v.shape.ranks))
     }
 }
 
 impl ClosedForm for OneShot {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "one-shot-multimem",
             title: "one shot, the switch adds",
             collectives: &[AllReduce],
@@ -262,8 +252,7 @@ impl ClosedForm for OneShot {
             known_as: &[],
             summary: "every rank reads the sum of all vectors from the switch, which reads all for each",
             source: "pytorch/pytorch, CUDASymmetricMemoryOps.cu, multimem_one_shot_all_reduce",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -338,13 +327,14 @@ struct Multicast;
 impl Multicast {
     /// Vectors that a rank receives one after another: one from each other rank.
     fn waves<F: Field>(v: &At<F>) -> F {
-        in_waves(v, v.others(), v.shape.ranks - 1)
+        let others = v.shape.ranks - 1;
+        in_waves(v, v.others(), others, lanes(v.shape.ports, others))
     }
 }
 
 impl ClosedForm for Multicast {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "one-shot-multicast",
             title: "one shot, the switch multicasts",
             collectives: &[AllReduce],
@@ -352,8 +342,7 @@ impl ClosedForm for Multicast {
             known_as: &[],
             summary: "every rank stores its vector once, the switch hands it to all others, which add it",
             source: "microsoft/mscclpp, nvls-packet all-reduce; NVIDIA/nccl, symmetric AGxLLMC_R",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

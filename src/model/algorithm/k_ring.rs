@@ -31,7 +31,7 @@ struct KRing;
 
 impl ClosedForm for KRing {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "k-ring",
             title: "k-ring",
             collectives: &[AllReduce, AllGather, ReduceScatter],
@@ -39,8 +39,7 @@ impl ClosedForm for KRing {
             known_as: &[],
             summary: "rings between groups of k ranks, then rings inside them",
             source: "generalized collective algorithms, IEEE CLUSTER 2023",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

@@ -45,7 +45,7 @@ struct Nhr;
 
 impl ClosedForm for Nhr {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "nhr",
             title: "NHR",
             collectives: &[AllReduce, AllGather, ReduceScatter, Broadcast],
@@ -53,8 +53,7 @@ impl ClosedForm for Nhr {
             known_as: &[],
             summary: "in step k rank r sends every 2^(k+1)th chunk to rank r + 2^k",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -102,7 +101,7 @@ struct NhrV1;
 
 impl ClosedForm for NhrV1 {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "nhr-v1",
             title: "NHR_V1",
             collectives: &[AllReduce, AllGather, ReduceScatter],
@@ -110,8 +109,7 @@ impl ClosedForm for NhrV1 {
             known_as: &[],
             summary: "rings along the rows of a square of ranks, then along its columns",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

@@ -47,6 +47,7 @@ pub use registry::{Named, Registry};
 pub use stage::Stages;
 pub use step::{Route, Share, Step};
 
+use crate::base::words::words;
 use crate::model::formula::{At, Cost, Expr, Field, Form, Number, Phase, Ports, Rational, Shape};
 use crate::model::schedule::Schedule;
 
@@ -86,29 +87,29 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     barrier::FAMILY,
 ];
 
-/// How a closed form relates to the cost of its schedule on the given ports.
-///
-/// Additions (γ) take time while the receiver's ports keep working: with γ, an equal form is an
-/// upper bound on full-duplex ports, and nothing is guaranteed about half-duplex ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Guarantee {
-    /// It is the makespan, event by event: messages wait only for data and ports.
-    Equal,
-    /// It is the makespan with a barrier after every round. Data that run ahead of the rounds may
-    /// make it shorter, or longer where they hold a port that another message needs.
-    EqualInRounds,
-    /// The makespan is at most this: event by event, or with a barrier after every round where
-    /// running ahead makes it longer.
-    UpperBound,
-    /// The ratio to the makespan tends to 1 as the vector grows and is cut into more segments.
-    Asymptotic,
-    /// Segments flow through several stages. The makespan, event by event, is at least the time of
-    /// the busiest port for all segments, and at most what this form gives for [`Guarantee::WAITS`]
-    /// more segments. A message that comes back to a port waits there for those under way, once per
-    /// pipeline, not once per segment.
-    Pipelined,
+words! {
+    /// How a closed form relates to the cost of its schedule on the given ports.
+    ///
+    /// Additions (γ) take time while the receiver's ports keep working: with γ, an equal form is an
+    /// upper bound on full-duplex ports, and nothing is guaranteed about half-duplex ones.
+    #[derive(Hash)]
+    pub enum Guarantee {
+        /// It is the makespan, event by event: messages wait only for data and ports.
+        Equal = "equal",
+        /// It is the makespan with a barrier after every round. Data that run ahead of the rounds may
+        /// make it shorter, or longer where they hold a port that another message needs.
+        EqualInRounds = "equal-in-rounds",
+        /// The makespan is at most this: event by event, or with a barrier after every round where
+        /// running ahead makes it longer.
+        UpperBound = "upper-bound",
+        /// The ratio to the makespan tends to 1 as the vector grows and is cut into more segments.
+        Asymptotic = "asymptotic",
+        /// Segments flow through several stages. The makespan, event by event, is at least the time of
+        /// the busiest port for all segments, and at most what this form gives for [`Guarantee::WAITS`]
+        /// more segments. A message that comes back to a port waits there for those under way, once per
+        /// pipeline, not once per segment.
+        Pipelined = "pipelined",
+    }
 }
 
 impl Guarantee {
@@ -134,18 +135,6 @@ impl Guarantee {
     /// The same of a form whose rounds are exchanges in pairs.
     fn in_pairs_on_one_port(shape: &Shape) -> Self {
         if rounds::is_one_half(shape.ports) { Self::Equal } else { Self::on_one_port(shape) }
-    }
-
-    /// The name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Equal => "equal",
-            Self::EqualInRounds => "equal-in-rounds",
-            Self::UpperBound => "upper-bound",
-            Self::Asymptotic => "asymptotic",
-            Self::Pipelined => "pipelined",
-        }
     }
 }
 

@@ -22,7 +22,7 @@ struct NeighborExchange;
 
 impl ClosedForm for NeighborExchange {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "neighbor-exchange",
             title: "neighbour exchange",
             collectives: &[AllGather],
@@ -30,8 +30,7 @@ impl ClosedForm for NeighborExchange {
             known_as: &[(Library::OpenMpi, &[AllGather], "5 neighbor")],
             summary: "ranks exchange the pair of chunks received last with their two neighbours in turn",
             source: "Chen et al., Performance evaluation of allgather algorithms, HPC Asia 2005",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

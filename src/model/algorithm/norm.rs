@@ -30,7 +30,8 @@
 //! apply the norm at the owner, with the adding switch between, and leave the residual there until
 //! the last layer: on the links that is `inc`.
 
-use super::shots::{Adds, OneShot, TwoShot, exchange, waves};
+use super::rounds::waves;
+use super::shots::{Adds, OneShot, TwoShot, exchange};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Share, Step};
 use crate::base::collective::Collective::AllReduce;
 use crate::model::formula::{At, Cost, Field, Shape};
@@ -44,7 +45,7 @@ struct OneShotNorm;
 
 impl ClosedForm for OneShotNorm {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "one-shot-norm",
             title: "one shot, fused with the norm",
             collectives: &[AllReduce],
@@ -52,8 +53,7 @@ impl ClosedForm for OneShotNorm {
             known_as: &[],
             summary: "every rank gets all vectors at once, adds them and its residual and applies the norm",
             source: "FlashInfer, trtllm_allreduce_fusion.cuh; NVIDIA/TensorRT-LLM, allReduceFusionKernels.cu",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -86,7 +86,7 @@ struct TwoShotNorm;
 
 impl ClosedForm for TwoShotNorm {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "two-shot-norm",
             title: "two shots, fused with the norm",
             collectives: &[AllReduce],
@@ -98,8 +98,7 @@ impl ClosedForm for TwoShotNorm {
             known_as: &[],
             summary: "every rank adds its rows and sends the sums to all, which add the residual and apply the norm",
             source: "FlashInfer, trtllm_allreduce_fusion.cuh; NVIDIA/TensorRT-LLM, allReduceFusionKernels.cu",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

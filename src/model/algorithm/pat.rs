@@ -34,7 +34,7 @@ struct Pat;
 
 impl ClosedForm for Pat {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "pat",
             title: "PAT",
             collectives: &[AllGather, ReduceScatter],
@@ -42,8 +42,7 @@ impl ClosedForm for Pat {
             known_as: &[(Library::Nccl, &[AllGather, ReduceScatter], "PAT")],
             summary: "one tree per rank, farthest partners first, at most a chunks per message",
             source: "Jeaugey, PAT, arXiv:2506.20252, 2025; NCCL 2.23",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

@@ -19,7 +19,7 @@ struct Message;
 
 impl ClosedForm for Message {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "p2p",
             title: "one message",
             collectives: &[SendRecv],
@@ -27,8 +27,7 @@ impl ClosedForm for Message {
             known_as: &[(Library::Nccl, &[SendRecv], "SendRecv")],
             summary: "the sender's vector goes to the receiver in one message",
             source: "Hockney, Parallel Computing 20(3) 1994",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, _: &At<F>) -> Cost<F> {

@@ -51,7 +51,7 @@ pub(super) struct Near;
 
 impl ClosedForm for Near {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "rabenseifner",
             title: "Rabenseifner (nearest first)",
             collectives: &[AllReduce],
@@ -62,8 +62,7 @@ impl ClosedForm for Near {
             ],
             summary: "partners at doubling distances exchange halves of the rest, then all-gather back",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -102,7 +101,7 @@ struct Far;
 
 impl ClosedForm for Far {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "rabenseifner-far",
             title: "Rabenseifner (farthest first)",
             collectives: &[AllReduce],
@@ -110,8 +109,7 @@ impl ClosedForm for Far {
             known_as: &[],
             summary: "Rabenseifner's algorithm with the largest messages at the longest distances",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -208,7 +206,7 @@ struct Padded;
 
 impl ClosedForm for Padded {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "rabenseifner-padded",
             title: "Rabenseifner (padded)",
             collectives: &[AllReduce],
@@ -216,8 +214,7 @@ impl ClosedForm for Padded {
             known_as: &[],
             summary: "ghost ranks hosted by real ranks pad N to the next power of two",
             source: "padding as taught in courses, but with ghost ranks hosted by real ranks",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

@@ -36,7 +36,7 @@ pub(super) struct Whole;
 
 impl ClosedForm for Whole {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "recursive-doubling",
             title: "recursive doubling",
             collectives: &[AllReduce],
@@ -47,8 +47,7 @@ impl ClosedForm for Whole {
             ],
             summary: "partners at doubling distances exchange whole vectors and add",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -102,7 +101,7 @@ pub(super) struct Doubling;
 
 impl ClosedForm for Doubling {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "recursive-doubling",
             title: "recursive doubling",
             collectives: &[AllGather],
@@ -113,8 +112,7 @@ impl ClosedForm for Doubling {
             ],
             summary: "partners at doubling distances exchange everything they have",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -146,7 +144,7 @@ pub(super) struct Halving;
 
 impl ClosedForm for Halving {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "recursive-halving",
             title: "recursive halving",
             collectives: &[ReduceScatter],
@@ -157,8 +155,7 @@ impl ClosedForm for Halving {
             ],
             summary: "partners at halving distances exchange half of what is left, and add",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

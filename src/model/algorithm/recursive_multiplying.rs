@@ -24,7 +24,7 @@ struct RecursiveMultiplying;
 
 impl ClosedForm for RecursiveMultiplying {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "recursive-multiplying",
             title: "recursive multiplying",
             collectives: &[AllReduce],
@@ -32,8 +32,7 @@ impl ClosedForm for RecursiveMultiplying {
             known_as: &[(Library::Mpich, &[AllReduce], "recexch")],
             summary: "in each step the K ranks that differ in one digit exchange whole vectors",
             source: "MPICH recexch; generalized collective algorithms, IEEE CLUSTER 2023",
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

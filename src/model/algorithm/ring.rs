@@ -27,7 +27,7 @@ pub(super) struct Ring;
 
 impl ClosedForm for Ring {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "ring",
             title: "ring",
             collectives: COLLECTIVES,
@@ -41,8 +41,7 @@ impl ClosedForm for Ring {
             ],
             summary: "every rank sends one chunk of M/N to its right neighbour in each step",
             source: "Patarasuk, Yuan, JPDC 69(2) 2009",
-        };
-        &META
+        }
     }
 
     /// Across nodes NCCL runs one ring per rail instead.
@@ -96,7 +95,7 @@ struct Rails;
 
 impl ClosedForm for Rails {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "ring-rails",
             title: "Ring (one per rail)",
             collectives: COLLECTIVES,
@@ -104,8 +103,7 @@ impl ClosedForm for Rails {
             known_as: &[(Library::Nccl, COLLECTIVES, "Ring")],
             summary: "one ring per rail, each with its own part of the vector and its own rank order",
             source: "NCCL src/graph/rings.cc: a ring per channel, each leaving a node by its own NIC",
-        };
-        &META
+        }
     }
 
     fn is_withheld(&self, library: Library, shape: &Shape) -> bool {

@@ -37,6 +37,22 @@ pub(super) fn lanes(ports: Ports, partners: u32) -> u32 {
     }
 }
 
+/// Rounds of `k` each for this many messages, as a formula and as their number.
+pub(super) fn in_waves<F: Field>(v: &At<F>, messages: F, count: u32, k: u32) -> F {
+    match (v.shape.ports, k) {
+        (Ports::Unbounded, _) => F::int(1),
+        (_, 1) => messages,
+        _ => v.ceil(&(messages / F::int(k.into())), count.div_ceil(k).into()),
+    }
+}
+
+/// Messages one after another to all others.
+pub(super) fn waves<F: Field>(v: &At<F>) -> F {
+    let others = v.shape.ranks - 1;
+    let turns = F::int(shift_turns(&v.shape).into());
+    turns * in_waves(v, v.others(), others, lanes(v.shape.ports, others))
+}
+
 /// Emits `step`, and again for each further turn; its data are reduced only once.
 pub(super) fn repeat(step: Step, turns: u32, emit: &mut dyn FnMut(Step)) {
     emit(step);

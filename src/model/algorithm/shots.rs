@@ -24,27 +24,14 @@
 //! Source: vllm-project/vllm `csrc/custom_all_reduce.cuh`; NVIDIA/TensorRT-LLM
 //! `cpp/tensorrt_llm/kernels/customAllReduceKernels.cu`; pytorch/pytorch `CUDASymmetricMemoryOps.cu`.
 
-use super::rounds::{gather_schedule, lanes, on, repeat, shift_turns};
+use super::rounds::{gather_schedule, lanes, on, repeat, shift_turns, waves};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllGather, AllReduce, ReduceScatter};
-use crate::model::formula::{At, Cost, Field, Ports, Shape};
+use crate::model::formula::{At, Cost, Field, Shape};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The all-reduces in which every rank communicates with every other at once.
 pub static FAMILY: &[&dyn Algorithm] = &[&OneShot, &TwoShot];
-
-/// Messages one after another to all others.
-pub(super) fn waves<F: Field>(v: &At<F>) -> F {
-    let k = lanes(v.shape.ports, v.shape.ranks - 1);
-    match (v.shape.ports, k) {
-        (Ports::Unbounded, _) => F::int(1),
-        (_, 1) => F::int(shift_turns(&v.shape).into()) * v.others(),
-        _ => {
-            let value = (v.shape.ranks - 1).div_ceil(k).into();
-            v.ceil(&(v.others() / F::int(k.into())), value)
-        }
-    }
-}
 
 /// What ranks add to what they have while they exchange.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,7 +68,7 @@ pub(super) struct OneShot;
 
 impl ClosedForm for OneShot {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "one-shot",
             title: "one shot",
             collectives: &[AllReduce],
@@ -89,8 +76,7 @@ impl ClosedForm for OneShot {
             known_as: &[],
             summary: "every rank gets the vectors of all others at once and adds them itself",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -123,7 +109,7 @@ pub(super) struct TwoShot;
 
 impl ClosedForm for TwoShot {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "two-shot",
             title: "two shots",
             collectives: &[AllReduce],
@@ -140,8 +126,7 @@ impl ClosedForm for TwoShot {
             known_as: &[],
             summary: "every rank adds its block of all vectors, then sends the sum to all others",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -179,7 +164,7 @@ pub(super) struct Half;
 
 impl ClosedForm for Half {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "half-of-two-shot",
             title: "half of two shots",
             collectives: &[AllGather, ReduceScatter],
@@ -187,8 +172,7 @@ impl ClosedForm for Half {
             known_as: &[],
             summary: "every rank sends a block to each other rank at once",
             source: "vllm-project/vllm, csrc/custom_all_reduce.cuh; NVIDIA/TensorRT-LLM, customAllReduceKernels.cu",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {

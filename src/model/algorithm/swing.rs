@@ -52,7 +52,7 @@ struct Latency;
 
 impl ClosedForm for Latency {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "swing-latency",
             title: "Swing (latency)",
             collectives: &[AllReduce],
@@ -60,8 +60,7 @@ impl ClosedForm for Latency {
             known_as: &[],
             summary: "ranks exchange whole vectors with partners on alternating sides",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -98,7 +97,7 @@ struct Bandwidth;
 
 impl ClosedForm for Bandwidth {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "swing",
             title: "Swing",
             collectives: &[AllReduce],
@@ -106,8 +105,7 @@ impl ClosedForm for Bandwidth {
             known_as: &[],
             summary: "ranks exchange the chunks the partner can still reach, on alternating sides",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

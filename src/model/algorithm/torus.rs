@@ -91,7 +91,7 @@ struct Rings;
 
 impl ClosedForm for Rings {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "torus",
             title: "torus, ring by ring",
             collectives: &[AllReduce, AllGather, ReduceScatter],
@@ -100,8 +100,7 @@ impl ClosedForm for Rings {
             summary: "rings along each side dᵢ in turn, each on what the previous one left: Σ(dᵢ − 1) steps, \
                       twice for an all-reduce",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
@@ -143,7 +142,7 @@ struct Rabenseifner;
 
 impl ClosedForm for Rabenseifner {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "torus-rabenseifner",
             title: "torus, Rabenseifner",
             collectives: &[AllReduce],
@@ -152,8 +151,7 @@ impl ClosedForm for Rabenseifner {
             summary: "a logarithmic reduce-scatter along each side dᵢ in turn, then all-gathers back: \
                       2·Σ⌈lg dᵢ⌉ steps",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {

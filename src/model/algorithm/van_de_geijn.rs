@@ -45,16 +45,12 @@ fn scatter(n: u32) -> impl DoubleEndedIterator<Item = Step> {
     })
 }
 
-fn on_one_port(shape: &Shape) -> Guarantee {
-    Guarantee::on_one_port(shape)
-}
-
 /// Scatter, then a ring.
 struct ScatterRing;
 
 impl ClosedForm for ScatterRing {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "scatter-ring",
             title: "scatter + ring all-gather",
             collectives: &[Broadcast],
@@ -65,8 +61,7 @@ impl ClosedForm for ScatterRing {
             ],
             summary: "the root scatters the vector down a tree, then a ring gathers it everywhere",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -74,7 +69,7 @@ impl ClosedForm for ScatterRing {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        on_one_port(shape)
+        Guarantee::on_one_port(shape)
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -118,7 +113,7 @@ struct ScatterLog;
 
 impl ClosedForm for ScatterLog {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "scatter-allgather",
             title: "scatter + logarithmic all-gather",
             collectives: &[Broadcast],
@@ -129,8 +124,7 @@ impl ClosedForm for ScatterLog {
             ],
             summary: "the root scatters the vector down a tree, then ⌈lg N⌉ rounds gather it everywhere",
             source: SOURCE,
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -142,7 +136,7 @@ impl ClosedForm for ScatterLog {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        if shape.is_power_of_two() { on_one_port(shape) } else { Guarantee::UpperBound }
+        if shape.is_power_of_two() { Guarantee::on_one_port(shape) } else { Guarantee::UpperBound }
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
@@ -175,7 +169,7 @@ struct ScatterGather;
 
 impl ClosedForm for ScatterGather {
     fn meta(&self) -> &'static Meta {
-        static META: Meta = Meta {
+        &Meta {
             id: "reduce-scatter-gather",
             title: "reduce-scatter + gather",
             collectives: &[Reduce],
@@ -186,8 +180,7 @@ impl ClosedForm for ScatterGather {
             ],
             summary: "every rank reduces its chunk, then a tree gathers the chunks at the root",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
-        };
-        &META
+        }
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -195,7 +188,7 @@ impl ClosedForm for ScatterGather {
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        on_one_port(shape)
+        Guarantee::on_one_port(shape)
     }
 
     /// All ranks scatter alike; then rank 2^(⌈lg N⌉−1), or the one half way to it, sends the most.

@@ -119,6 +119,16 @@ impl Frame {
         }
     }
 
+    /// The position of `from` in that order; a rank that does not exist has one of its own.
+    pub(crate) fn turn_of(&self, from: Endpoint) -> u64 {
+        let n = u64::from(self.ranks);
+        match from {
+            Endpoint::Rank(rank) if self.last_first => (n.max(1) - 1).wrapping_sub(rank.into()),
+            Endpoint::Rank(rank) => rank.into(),
+            Endpoint::Switch(switch) => n + u64::from(switch),
+        }
+    }
+
     /// The total number of chunks.
     #[must_use]
     pub fn chunks(&self) -> u32 {

@@ -108,19 +108,7 @@ impl List {
 
     /// Round and sender in schedule order.
     fn key(&self, entry: &Entry) -> (u64, u64) {
-        (entry.round, self.turn_of(entry.from))
-    }
-
-    /// The position of `from` among the senders of a round.
-    fn turn_of(&self, from: Endpoint) -> u64 {
-        let n = u64::from(self.frame.ranks);
-        match from {
-            Endpoint::Rank(rank) if self.frame.last_first => {
-                (n.max(1) - 1).wrapping_sub(u64::from(rank))
-            }
-            Endpoint::Rank(rank) => rank.into(),
-            Endpoint::Switch(switch) => n + u64::from(switch),
-        }
+        (entry.round, self.frame.turn_of(entry.from))
     }
 }
 
@@ -137,7 +125,7 @@ impl Schedule for List {
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         debug_assert!(self.sorted, "a list must be sorted");
-        let key = (round, self.turn_of(from));
+        let key = (round, self.frame.turn_of(from));
         let first = self.messages.partition_point(|entry| self.key(entry) < key);
         let mine = self.messages[first..].iter().take_while(|entry| self.key(entry) == key);
         for entry in mine.filter(|entry| entry.from == from) {

@@ -103,41 +103,30 @@ pub trait Schedule: Send + Sync {
     }
 }
 
-impl<S: Schedule + ?Sized> Schedule for Box<S> {
-    fn frame(&self) -> Frame {
-        (**self).frame()
-    }
+/// A pointer to a schedule is that schedule.
+macro_rules! pointers {
+    ($($pointer:ty),*) => {$(
+        impl<S: Schedule + ?Sized> Schedule for $pointer {
+            fn frame(&self) -> Frame {
+                (**self).frame()
+            }
 
-    fn owner(&self, chunk: u32) -> u32 {
-        (**self).owner(chunk)
-    }
+            fn owner(&self, chunk: u32) -> u32 {
+                (**self).owner(chunk)
+            }
 
-    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
-        (**self).sends(round, from, out);
-    }
+            fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+                (**self).sends(round, from, out);
+            }
 
-    fn sends_of(&self, round: u64, turns: Range<u32>, out: &mut Sends) {
-        (**self).sends_of(round, turns, out);
-    }
+            fn sends_of(&self, round: u64, turns: Range<u32>, out: &mut Sends) {
+                (**self).sends_of(round, turns, out);
+            }
+        }
+    )*};
 }
 
-impl<S: Schedule + ?Sized> Schedule for &S {
-    fn frame(&self) -> Frame {
-        (**self).frame()
-    }
-
-    fn owner(&self, chunk: u32) -> u32 {
-        (**self).owner(chunk)
-    }
-
-    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
-        (**self).sends(round, from, out);
-    }
-
-    fn sends_of(&self, round: u64, turns: Range<u32>, out: &mut Sends) {
-        (**self).sends_of(round, turns, out);
-    }
-}
+pointers!(Box<S>, &S);
 
 impl Endpoint {
     /// Its index among the ranks and, after them, the switches, if the schedule has it.

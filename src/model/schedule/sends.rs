@@ -1,29 +1,18 @@
 //! The sends of one sender in one round.
 
 use super::Endpoint;
+use crate::base::words::words;
 
-/// What the receiver does with arriving data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Op {
-    /// Stores it.
-    Copy,
-    /// Adds it to the present data; a contribution may be added only once.
-    Reduce,
-    /// Joins it with the present data: the notifications of a barrier.
-    Or,
-}
-
-impl Op {
-    /// The word in reports.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Copy => "copy",
-            Self::Reduce => "reduce",
-            Self::Or => "or",
-        }
+words! {
+    /// What the receiver does with arriving data.
+    #[derive(Hash, PartialOrd, Ord)]
+    pub enum Op {
+        /// Stores it.
+        Copy = "copy",
+        /// Adds it to the present data; a contribution may be added only once.
+        Reduce = "reduce",
+        /// Joins it with the present data: the notifications of a barrier.
+        Or = "or",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::DataType;
 
@@ -145,13 +145,9 @@ impl Rule {
     /// # Errors
     /// An unknown name, with the nearest known one.
     pub fn named(name: &str) -> Result<Self> {
-        let known = || RULES.iter().map(|rule| rule.id);
         RULES.iter().find(|rule| rule.id == name).cloned().ok_or_else(|| {
-            Error::input(format!("`{name}` is not a bucket rule")).help(did_you_mean(
-                name,
-                known(),
-                || format!("known: {}", known().collect::<Vec<_>>().join(", ")),
-            ))
+            let known = RULES.iter().map(|rule| rule.id);
+            Error::input(format!("`{name}` is not a bucket rule")).help(advice(name, known))
         })
     }
 

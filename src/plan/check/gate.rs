@@ -1,7 +1,7 @@
 //! The threshold for another gate, derived for each budget's size instead of one for all.
 
 use super::{Budget, Limit, Subject};
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Volume};
 use crate::measure::expect::Expecting;
 use crate::model::algorithm::Registry;
@@ -81,13 +81,9 @@ impl Gate {
     /// # Errors
     /// An unknown name, with the nearest known one.
     pub fn named(name: &str) -> Result<&'static Self> {
-        let known = || GATES.iter().map(|gate| gate.id);
         GATES.iter().find(|gate| gate.id == name).ok_or_else(|| {
-            Error::input(format!("`{name}` is not a gate")).help(did_you_mean(
-                name,
-                known(),
-                || format!("known: {}", known().collect::<Vec<_>>().join(", ")),
-            ))
+            let known = GATES.iter().map(|gate| gate.id);
+            Error::input(format!("`{name}` is not a gate")).help(advice(name, known))
         })
     }
 }

@@ -17,9 +17,9 @@ use std::str::FromStr;
 use toml::de::DeValue;
 
 use super::{Budget, Outcome, Standing};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Percent, Ratio};
-use crate::base::text_pos::advice;
+use crate::base::words::{one_of, words};
 use crate::machine::profile::Date;
 use crate::plan::table::{Fault, Faults, Fields, Layer};
 
@@ -28,85 +28,50 @@ const POLICY: [&str; 3] = ["level", "at_risk", "at"];
 /// The keys of `[[waive]]`.
 const WAIVE: [&str; 5] = ["budget", "until", "reason", "by", "up_to"];
 
-/// The severity of a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Level {
-    /// Nothing to report.
-    None,
-    /// For information only: a waived budget, or one with this level.
-    Note,
-    /// Should be looked at; the check passes.
-    Warning,
-    /// The check fails.
-    Error,
+words! {
+    /// The severity of a result.
+    #[derive(PartialOrd, Ord)]
+    pub enum Level {
+        /// Nothing to report.
+        None = "none",
+        /// For information only: a waived budget, or one with this level.
+        Note = "note",
+        /// Should be looked at; the check passes.
+        Warning = "warning",
+        /// The check fails.
+        Error = "error",
+    }
 }
 
 impl FromStr for Level {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "note" => Ok(Self::Note),
-            "warning" | "warn" => Ok(Self::Warning),
-            "error" => Ok(Self::Error),
-            _ => Err(Error::input(format!("`{text}` is not a level"))
-                .help("write error, warning or note")),
-        }
+        let words = [("error", Self::Error), ("warning|warn", Self::Warning), ("note", Self::Note)];
+        one_of(text, "a level", words)
     }
 }
 
-impl Level {
-    /// The word in reports.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Note => "note",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
+words! {
+    /// How a limit inside the band counts.
+    #[derive(Default)]
+    pub enum AtRisk {
+        /// As if it held.
+        Holds = "holds",
+        /// A warning.
+        #[default]
+        Warns = "warns",
+        /// As if it failed.
+        Fails = "fails",
     }
-}
-
-/// How a limit inside the band counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AtRisk {
-    /// As if it held.
-    Holds,
-    /// A warning.
-    #[default]
-    Warns,
-    /// As if it failed.
-    Fails,
 }
 
 impl FromStr for AtRisk {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "holds" => Ok(Self::Holds),
-            "warns" => Ok(Self::Warns),
-            "fails" => Ok(Self::Fails),
-            _ => {
-                Err(Error::input(format!("`{text}` is not a way to treat a limit inside the band"))
-                    .help("write holds, warns or fails"))
-            }
-        }
-    }
-}
-
-impl AtRisk {
-    /// The word in files.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Warns => "warns",
-            Self::Fails => "fails",
-        }
+        let words = Self::ALL.map(|counts| (counts.id(), counts));
+        one_of(text, "a way to treat a limit inside the band", words)
     }
 }
 

@@ -14,10 +14,10 @@ use super::{
     Within,
 };
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Bytes, Percent, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
-use crate::base::text_pos::advice;
+use crate::base::words::either;
 use crate::plan::job::{Draft, beside, drafts};
 use crate::plan::table::{Fault, Faults, Fields, Layer, Machines, joined, parameters};
 use crate::plan::{layered, read as read_step};
@@ -189,7 +189,7 @@ fn sections(file: &Layer<'_>, faults: &Faults) {
         if !KNOWN.contains(&typed) {
             let place = file.document.place(&key.span());
             let what = format!("unknown section `{typed}`");
-            let help = Some(advice(typed, &KNOWN));
+            let help = Some(advice(typed, KNOWN));
             faults.borrow_mut().push(Fault::new(file.file, place, what, help));
         }
     }
@@ -395,18 +395,10 @@ fn of_job(
         _ => ("job", OF_JOBS.as_slice()),
     };
     if let Some(limit) = limit.filter(|l| !limits.contains(&l.key())) {
-        let help = format!("write {}", one_of(limits));
+        let help = format!("write {}", either(limits));
         fields.fault(limit.key(), format!("a {what} has no `{}`", limit.key()), help);
     }
     subject
-}
-
-/// `a, b or c`.
-fn one_of(words: &[&str]) -> String {
-    match words {
-        [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
-        _ => words.concat(),
-    }
 }
 
 fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Option<Subject> {

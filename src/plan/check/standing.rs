@@ -3,6 +3,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, Volume};
+use crate::base::words::{one_of, words};
 
 /// A value with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -98,26 +99,15 @@ impl Standing {
     }
 }
 
-/// The point of the band at which a budget is judged, instead of the whole band.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum At {
-    /// At the least value of the band.
-    Low,
-    /// At the expected value.
-    Mid,
-    /// At the largest.
-    High,
-}
-
-impl At {
-    /// The word in files.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Mid => "mid",
-            Self::High => "high",
-        }
+words! {
+    /// The point of the band at which a budget is judged, instead of the whole band.
+    pub enum At {
+        /// At the least value of the band.
+        Low = "low",
+        /// At the expected value.
+        Mid = "mid",
+        /// At the largest.
+        High = "high",
     }
 }
 
@@ -125,12 +115,6 @@ impl std::str::FromStr for At {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "low" => Ok(Self::Low),
-            "mid" => Ok(Self::Mid),
-            "high" => Ok(Self::High),
-            _ => Err(Error::input(format!("`{text}` is not a point of a band"))
-                .help("write low, mid or high")),
-        }
+        one_of(text, "a point of a band", Self::ALL.map(|at| (at.id(), at)))
     }
 }

@@ -29,7 +29,6 @@ pub(crate) struct Device {
     #[serde(default = "whole")]
     power: f64,
     /// The GPU whose kernels' parts these are, where none of this one's were measured.
-    #[serde(default)]
     pub like: Option<String>,
     pub kernels: Kernels,
 }

@@ -10,7 +10,7 @@ use super::{
     Sharding, Stated, Transformer,
 };
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, did_you_mean};
+use crate::base::error::{Error, Result, advice};
 use crate::machine::parameters::{Parameter, Parameters};
 use crate::plan::table::Machines;
 
@@ -98,12 +98,10 @@ impl Draft {
             return Ok(());
         }
         let known = KEYS.iter().find(|known| **known == key).ok_or_else(|| {
-            let advice =
-                did_you_mean(key, KEYS.iter().copied(), || format!("known: {}", KEYS.join(", ")));
             let error = Error::input(format!("unknown key `{key}` of a job"));
             match key.contains('.') {
                 true => error.help("a job's machine is changed in its profile: --set machine=FILE"),
-                false => error.help(advice),
+                false => error.help(advice(key, KEYS)),
             }
         })?;
         self.keys.insert((*known).to_owned(), value.into());

@@ -15,8 +15,8 @@ use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::base::error::Error;
-use crate::base::text_pos::{Document, Place, Refused, advice};
+use crate::base::error::{Error, advice};
+use crate::base::text_pos::{Document, Place, Refused};
 use crate::machine::parameters::{PARAMETERS, Parameter};
 
 #[cfg(test)]

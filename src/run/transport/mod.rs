@@ -24,6 +24,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::base::error::{Error, did_you_mean};
+use crate::base::words::words;
 pub use crate::machine::sample::Wait;
 pub use delay::Delay;
 pub(crate) use delay::{Delayed, Spent};
@@ -138,29 +139,18 @@ pub trait Transport {
     fn step(&mut self, step: &Step, patience: Duration) -> Result<(), Fault>;
 }
 
-/// The available transports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// Processes of one host over shared memory.
-    Shm,
-    /// Processes over TCP.
-    Tcp,
+words! {
+    /// The available transports.
+    #[derive(Hash, Deserialize)]
+    pub enum Kind {
+        /// Processes of one host over shared memory.
+        Shm = "shm",
+        /// Processes over TCP.
+        Tcp = "tcp",
+    }
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: &[Self] = &[Self::Shm, Self::Tcp];
-
-    /// The name on the command line.
-    #[must_use]
-    pub fn id(self) -> &'static str {
-        match self {
-            Self::Shm => "shm",
-            Self::Tcp => "tcp",
-        }
-    }
-
     /// The name in a sentence.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -114,7 +114,7 @@ fn of_budget(budget: &BudgetView) -> Value {
     let text = format!("budget {} {}: {}", budget.name, budget.words(), budget.message);
     let id = format!("budget:{}", budget.name);
     let place = (budget.file.as_str(), budget.line, budget.column);
-    let mut found = result(kind, budget.counts.word(), &text, &id, place);
+    let mut found = result(kind, budget.counts.id(), &text, &id, place);
     if let (true, Some(waiver)) = (budget.waived, &budget.waiver) {
         found["suppressions"] = json!([{
             "kind": "external",

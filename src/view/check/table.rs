@@ -9,7 +9,7 @@
 use super::super::Look;
 use super::super::counted;
 use super::super::page::Page;
-use super::super::sheet::{Cell, Column, Sheet};
+use super::super::sheet::{Cell, Sheet};
 use crate::answer::check::{BudgetView, Check, Inputs, Thresholds};
 use crate::plan::check::{Level, Standing};
 
@@ -166,22 +166,13 @@ pub fn inputs(report: &Inputs) -> Page {
 /// Writes the thresholds for a gate.
 pub fn thresholds(report: &Thresholds) -> Page {
     let mut page = Page::default();
-    let columns = vec![
-        Column::words("budget", "budget"),
-        Column::numbers("size", "", "size_bytes"),
-        Column::words("setting", "setting"),
-        Column::words("expectation", "basis"),
-    ];
-    let rows = report.thresholds.iter().map(|t| {
-        let none = || "none: only latency, so a rate has no meaning".to_owned();
-        vec![
-            Cell::same(t.budget.clone()),
-            Cell::bytes(t.size_bytes),
-            Cell::same(t.setting.clone().unwrap_or_else(none)),
-            Cell::same(t.basis),
-        ]
-    });
-    page.table(Sheet { columns, rows: rows.collect() });
+    let none = "none: only latency, so a rate has no meaning";
+    let thresholds = Sheet::of(&report.thresholds)
+        .words("budget", "budget", |t| &t.budget)
+        .numbers("size", "", "size_bytes", |t| Cell::bytes(t.size_bytes))
+        .words("setting", "setting", |t| t.setting.as_deref().unwrap_or(none))
+        .words("expectation", "basis", |t| t.basis);
+    page.table(thresholds.sheet);
     page.entry("note     ", report.note);
     page.entry("source   ", report.source);
     page

@@ -1,11 +1,12 @@
 //! The command: files in, a profile out that every other command reads, exit codes.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use collcost::base::quantity::{Ratio, Seconds};
 use collcost::machine::profile::{Asked, Profile, Quality, check};
 use collcost::machine::sample::{Header, Record, Samples, Wait};
+
+use crate::command::{collcost, text};
 
 use super::synthetic::{Truth, ladder, operations};
 
@@ -44,14 +45,6 @@ fn lines(samples: &Samples, fingerprint: &str) -> String {
     };
     let blocks = samples.blocks.iter().map(|b| Record::Block(b.clone()).line());
     std::iter::once(Record::Header(header).line()).chain(blocks).collect()
-}
-
-fn collcost(words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_collcost")).args(words).output().expect("it starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::base::error::did_you_mean;
+use crate::base::error::advice;
 use crate::base::refused::Refused;
 use crate::library::mpich::rules::{Branch, COLLECTIVES, Kind, Leaf, Limit, Node, Test, Tree};
 use crate::library::tuning_file::Line;
@@ -26,11 +26,8 @@ pub(in crate::library) fn read(text: &str) -> Result<Tree, Refused> {
                 .help("write tests inside each `collective=…`"));
         };
         if !COLLECTIVES.contains(&name) {
-            return Err(Refused::at(entry.line, format!("MPICH has no collective `{name}`")).help(
-                did_you_mean(name, COLLECTIVES.iter().copied(), || {
-                    format!("known: {}", COLLECTIVES.join(", "))
-                }),
-            ));
+            return Err(Refused::at(entry.line, format!("MPICH has no collective `{name}`"))
+                .help(advice(name, COLLECTIVES)));
         }
         let node = node(name, entry.inside, entry.line)?;
         tree.collectives.push((name.to_owned(), node, Line(entry.line)));

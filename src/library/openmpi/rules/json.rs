@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-use crate::base::error::did_you_mean;
+use crate::base::error::advice;
 use crate::base::quantity::Bytes;
 use crate::base::refused::Refused;
 use crate::library::openmpi::rules::{Coll, CollectiveRules, CommRules, MessageRule, Rules};
@@ -157,10 +157,8 @@ fn collective(name: &str, line: usize) -> Result<Coll, Refused> {
     let plain = |name: &str| name.replace('_', "");
     let ruled = || Coll::all().filter(|c| !c.algorithms().is_empty());
     ruled().find(|c| plain(c.name()) == plain(name)).ok_or_else(|| {
-        let help = did_you_mean(name, ruled().map(Coll::name), || {
-            format!("known: {}", ruled().map(Coll::name).collect::<Vec<_>>().join(", "))
-        });
-        Refused::at(line, format!("rules have no effect on `{name}`")).help(help)
+        Refused::at(line, format!("rules have no effect on `{name}`"))
+            .help(advice(name, ruled().map(Coll::name)))
     })
 }
 

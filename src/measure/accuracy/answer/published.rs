@@ -42,7 +42,6 @@ struct Line {
     time_us: f64,
     #[serde(default)]
     published: String,
-    #[serde(default)]
     judged: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use super::colouring::{Forest, Phase, Transfer};
 
 /// Rounds of one pair, event by event: [`unsegmented_steps`](super::lengths::unsegmented_steps)
-/// tabulates them.
+/// gives them without playing it out.
 #[must_use]
 pub fn unsegmented_flow(ranks: u32) -> u32 {
     flow(ranks).iter().map(|transfer| transfer.slot + 1).max().unwrap_or(0)
