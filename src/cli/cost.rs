@@ -264,7 +264,7 @@ impl Args {
                     .at(format!("--ships {name}"))
                     .help("write nccl, openmpi, mpich or gloo")
             })?;
-            query.machine.library = Some(library.id().to_owned());
+            query.machine.run(library);
         }
         for change in &self.range.set {
             let place = |e: Error| e.at(format!("--set {change}"));

@@ -446,6 +446,14 @@ impl Machine {
         Some(format!("{left_out} for another machine, and not applied to {}", self.name))
     }
 
+    /// Runs `library` in place of the profile's, of which the measured times are.
+    pub fn run(&mut self, library: Library) {
+        if self.library.as_deref().and_then(Library::named) != Some(library) {
+            self.curves.clear();
+        }
+        self.library = Some(library.id().to_owned());
+    }
+
     /// The link-by-link description no longer matches the machine.
     fn forget_graphs(&mut self) {
         (self.nccl_graphs, self.nccl_inside) = (None, None);

@@ -8,7 +8,7 @@ use collcost::machine::presets::{SWITCH_HOPS, find};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::measure::expect::{Basis, Clusters, Expecting, Learned, Study};
-use collcost::model::algorithm::Registry;
+use collcost::model::algorithm::{Library, Registry};
 use collcost::model::formula::{Params, Protocol};
 
 fn query(machine: &str, collective: Collective, ranks: u32, nodes: u32) -> Query {
@@ -324,6 +324,44 @@ fn an_algorithm_that_is_asked_for_is_moved_as_the_library_counts() {
     }
     let ratio = time("dgx-h100", Some("ring"), 1 << 30) / time("dgx-h100", None, 1 << 30);
     assert!((1.15..1.35).contains(&ratio), "{ratio}");
+}
+
+/// What NCCL and its kin were measured to take says nothing of MPI between the same GPUs, which may copy through
+/// the host: 32 MiB take eight A100 43.7 ms by Open MPI 4.0.5 (aistabci/abci2.0benchmark), 0.36 ms by NCCL.
+#[test]
+fn another_library_does_not_take_what_nccl_takes() {
+    let registry = Registry::builtin();
+    let of = |query: &Query, size| Expecting::new(&registry, query).unwrap().at(Bytes(size));
+    let on = |library: &str| {
+        let text =
+            format!("schema = 1\nname = \"x\"\ntitle = \"x\"\nnode = \"hgx-a100\"\n{library}");
+        let profile = Profile::parse(&text, "x.toml").unwrap();
+        let given = Given::default();
+        let machine = Machine::on(&profile, "profile", &given, Collective::AllReduce).unwrap();
+        let layout = Layout { ranks: NonZeroU32::new(8), ..Layout::default() };
+        Query::new(machine, Collective::AllReduce, Bytes(1), layout, Params::default()).unwrap()
+    };
+    for library in ["", "library = \"nccl\"", "library = \"NCCL 2.27\"", "library = \"msccl\""] {
+        let expected = of(&on(library), 32 << 20);
+        assert_eq!(expected.basis, Basis::SameBoard, "{library}");
+    }
+    for library in ["Open MPI", "mpich", "gloo", "hpcx"] {
+        let query = on(&format!("library = \"{library}\""));
+        for (size, measured) in [(4, 30.2e-6), (1 << 16, 119.1e-6), (1 << 19, 626.2e-6)] {
+            let expected = of(&query, size);
+            assert_eq!(expected.basis, Basis::Modelled, "{library} {size}");
+            assert!(expected.low.0 < measured && measured < expected.high.0, "{library} {size}");
+        }
+    }
+    // `--ships` asks what it would take there.
+    let mut shipped = query("dgx-h100", Collective::AllReduce, 8, 1);
+    shipped.machine.run(Library::OpenMpi);
+    assert_eq!(of(&shipped, 1 << 20).basis, Basis::Modelled);
+    // People run NCCL at ABCI, too.
+    let abci = query("abci-a100", Collective::AllReduce, 8, 1);
+    let (expected, dgx) = (of(&abci, 32 << 20), query("dgx-a100", Collective::AllReduce, 8, 1));
+    assert_eq!(expected, of(&dgx, 32 << 20));
+    assert!(expected.low.0 < 360.6e-6 && 360.6e-6 < expected.high.0, "{expected:?}");
 }
 
 /// A protocol limits what NCCL may choose. It changes nothing where it is the one that runs.

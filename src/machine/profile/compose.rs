@@ -144,8 +144,7 @@ impl Profile {
     pub(super) fn compose(&mut self) -> std::result::Result<(), NoPart> {
         let own = std::mem::take(&mut self.tiers);
         let own_notes = std::mem::take(&mut self.notes);
-        self.library =
-            self.library.take().map(|name| letters(&name).filter(|c| *c != ' ').collect());
+        self.library = self.library.take().map(|name| letters(&name).collect());
         let rewired = own.iter().any(Links::is_rewired) || self.nccl_topology.is_some();
         if !rewired
             && self.nccl_graphs.is_none()

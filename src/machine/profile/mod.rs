@@ -13,6 +13,7 @@ mod gpu;
 mod hardware;
 mod kind;
 mod measured;
+mod names;
 mod write;
 
 pub use crate::machine::link::{Bucket, Knot};
@@ -28,6 +29,7 @@ pub use hardware::Hardware;
 pub(crate) use hardware::line_rate;
 pub use kind::{Generation, LinkKind, NetworkKind, Vendor};
 pub use measured::{Date, How, Measured};
+pub use names::{same, unknown};
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -36,7 +38,7 @@ use std::sync::Arc;
 use serde::de::{self, Deserialize, Deserializer};
 
 use crate::base::collective::Collective;
-use crate::base::error::{Error, Result, nearest};
+use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
 use crate::base::text_pos::{Document, Refused};
 use crate::machine::curve::Curve;
@@ -46,8 +48,9 @@ use crate::machine::graph::Graph;
 use crate::machine::link::{Link, Share};
 use crate::machine::nccl::Description;
 use crate::model::formula::Ports;
-use builtin::{BUILTIN, Builtin};
+use builtin::BUILTIN;
 use compose::Nics;
+use names::{find, letters};
 
 /// The machine that is used if none is named.
 pub const DEFAULT: &str = "dgx-h100";
@@ -431,71 +434,9 @@ impl Links {
     }
 }
 
-/// The built-in machine of that name.
-fn find(name: &str) -> Option<&'static Builtin> {
-    BUILTIN.iter().find(|b| b.names.iter().any(|known| same(known, name)))
-}
-
-/// Whether two names mean the same machine: only letters and digits matter, in either case.
-#[must_use]
-pub fn same(a: &str, b: &str) -> bool {
-    letters(a).eq(letters(b))
-}
-
-fn letters(name: &str) -> impl Iterator<Item = char> + '_ {
-    name.chars().filter(|c| !matches!(c, '-' | '_' | '.')).map(|c| c.to_ascii_lowercase())
-}
-
-/// The error about a name that neither a built-in machine nor one of `others` has.
-pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Error {
-    let known = BUILTIN.iter().flat_map(|b| b.names.iter().copied());
-    let lower = name.to_ascii_lowercase().replace('_', "-");
-    Error::input(format!("`{name}` is not a machine")).help(
-        match nearest(&lower, others.chain(known)) {
-            // What `calibrate` writes where no other name is given.
-            _ if same(name, "local") => {
-                "`collcost calibrate` measures this machine and writes it".to_owned()
-            }
-            Some(near) => format!("did you mean `{near}`? `collcost profiles` lists all"),
-            None => "`collcost profiles` lists the known machines".to_owned(),
-        },
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_built_in_machine_is_found_under_the_names_in_its_file() {
-        for Builtin { names, .. } in BUILTIN {
-            let root = env!("CARGO_MANIFEST_DIR");
-            let text = format!("{root}/profiles/machines/{}.toml", names[0]);
-            let text = std::fs::read_to_string(text).unwrap();
-            let profile = Profile::parse(&text, names[0]).unwrap();
-            assert_eq!(Profile::builtin(names[0]).unwrap().to_toml(), profile.to_toml());
-            assert_eq!(profile.name, names[0]);
-            assert_eq!(profile.aliases, names[1..], "{}", names[0]);
-            for name in *names {
-                assert_eq!(Profile::builtin(name).unwrap().name, names[0]);
-                let typed = name.to_uppercase().replace('-', "_");
-                assert_eq!(Profile::builtin(&typed).unwrap().name, names[0]);
-            }
-        }
-        assert!(Profile::builtin("dgx-h1000").unwrap_err().to_string().contains("`dgx-h100`"));
-        assert!(Profile::names().is_sorted());
-    }
-
-    #[test]
-    fn a_name_means_one_machine() {
-        for (i, one) in BUILTIN.iter().enumerate() {
-            for other in &BUILTIN[i + 1..] {
-                for name in one.names {
-                    assert!(!other.names.iter().any(|n| same(n, name)), "{name}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn faults_name_their_place() {
@@ -543,9 +484,10 @@ mod tests {
         assert_eq!((h100.network, a3.network), (Some(NetworkKind::Ib), Some(NetworkKind::Tcpxo)));
         assert!(h100.has_nvls() && !of("dgx-a100").has_nvls() && !of("ib-ndr").has_nvls());
         // Open MPI's times are not NCCL's.
-        let abci = of("abci-a100");
-        assert!(abci.curves.is_empty() && abci.launch.len() == 1);
-        assert_eq!(abci.tiers[0].efficiency.as_ref().unwrap().how, How::Assumed);
+        let text =
+            "schema = 1\nname = \"x\"\ntitle = \"x\"\nnode = \"hgx-a100\"\nlibrary = \"openmpi\"\n";
+        let mpi = Profile::parse(text, "x.toml").unwrap();
+        assert!(mpi.curves.is_empty() && mpi.launch.is_empty());
     }
 
     #[test]

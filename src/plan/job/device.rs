@@ -173,12 +173,19 @@ mod tests {
         for forty in ["p4d", "a2-highgpu-8g", "nd-a100-v4", "perlmutter", "polaris", "bm.gpu4.8"] {
             assert_eq!(of(forty), ("A100".to_owned(), 40.0, 1.56), "{forty}");
         }
-        assert_eq!(of("dgx-a100"), ("A100".to_owned(), 80.0, 2.04));
+        for eighty in ["dgx-a100", "p4de", "a2-ultragpu-8g", "ND96amsr_A100_v4", "bm.gpu.a100-v2.8"]
+        {
+            assert_eq!(of(eighty), ("A100".to_owned(), 80.0, 2.04), "{eighty}");
+        }
+        for h200 in ["dgx-h200", "p5e", "p5en", "nd-h200-v5", "bm.gpu.h200.8"] {
+            assert_eq!(of(h200), ("H200".to_owned(), 141.0, 4.8), "{h200}");
+        }
+        assert_eq!(of("hgx-h20"), ("H20".to_owned(), 96.0, 4.0));
+        assert_eq!(of("h20-3e"), ("H20".to_owned(), 141.0, 4.8));
         assert_eq!(of("a100-pcie"), ("A100 PCIe".to_owned(), 80.0, 1.94));
         assert_eq!(of("h100-pcie"), ("H100 PCIe".to_owned(), 80.0, 2.0));
         assert_eq!(of("abci-v100").1, 16.0);
         assert_eq!(of("alps"), ("GH200".to_owned(), 96.0, 4.0));
-        assert_eq!(of("dgx-h200").0, "H200");
         for (machine, name, like) in [
             ("hgx-h20", "H20", "H100"),
             ("l40s-pcie", "L40S", "A100"),
