@@ -13,7 +13,7 @@ use crate::cost::price::{Use, uses};
 use crate::cost::rank::{Candidate, Ranked, Refused, candidates, rank, rank_elements};
 use crate::cost::simulate::{Setup, simulate};
 use crate::library::{Call, openmpi};
-use crate::machine::fabric::Order;
+use crate::machine::fabric::{Discipline, Fabric, Order, Tier};
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, NodesAre, Query};
 use crate::measure::expect::{Expecting, NOTHING, Rules, crowd};
@@ -171,6 +171,26 @@ pub enum Promise {
     Asymptotic,
     /// As [`Guarantee::Pipelined`].
     Pipelined,
+    /// The sum of its steps. The schedule may take less or more: over several tiers ranks run ahead of
+    /// those that wait for the slower one, and transfers may share a port's rate or bend with their size.
+    SumOfSteps,
+}
+
+impl Promise {
+    /// What a guarantee says on a machine: forms are proven on one tier of links of which only α and the
+    /// rate count, and whose ports take turns.
+    #[must_use]
+    pub fn on(guarantee: Guarantee, shape: &Shape, fabric: &Fabric) -> Self {
+        let used = &fabric.tiers[..fabric.depth(shape.ranks).unwrap_or(fabric.tiers.len())];
+        let differs = |t: &Tier| t.discipline == Discipline::Fair || !t.link.is_ideal();
+        match guarantee {
+            _ if shape.params.root_speedup.is_some() || used.iter().any(differs) => {
+                Self::SumOfSteps
+            }
+            Guarantee::Equal | Guarantee::EqualInRounds if used.len() > 1 => Self::SumOfSteps,
+            proven => proven.into(),
+        }
+    }
 }
 
 impl From<Guarantee> for Promise {
@@ -196,6 +216,7 @@ impl Promise {
             Self::UpperBound => Guarantee::UpperBound.id(),
             Self::Asymptotic => Guarantee::Asymptotic.id(),
             Self::Pipelined => Guarantee::Pipelined.id(),
+            Self::SumOfSteps => "sum-of-steps",
         }
     }
 }
@@ -343,7 +364,7 @@ impl Cost {
             let algorithm = registry.find(query.shape.collective, row.id)?.algorithm;
             let segments = row.segments;
             let shape = segments.map_or(query.shape, |p| query.shape_of(p));
-            let Some(schedule) = algorithm.schedule(&shape) else {
+            let Some(schedule) = fabric.schedule(algorithm, &shape) else {
                 without += 1;
                 continue;
             };
@@ -485,7 +506,7 @@ pub(super) fn priceable(
 /// unknown.
 pub(super) fn bound_of(query: &Query, expecting: &Expecting<'_>) -> Result<Option<Seconds>> {
     let Query { shape, machine, size, .. } = query;
-    match bound(shape.collective, shape.ranks, Volume::from(*size), &machine.fabric) {
+    match bound(shape, Volume::from(*size), &machine.fabric) {
         Err(_) if expecting.is_learned() => Ok(None),
         found => Ok(Some(with_launch(found?.time(), query))),
     }
@@ -575,7 +596,7 @@ fn row(ranked: &Ranked, query: &Query, bound: Seconds, detail: bool) -> Result<R
         guarantee: Some(match ranked.form {
             Form::Paper => Promise::AsPrinted,
             Form::Asymptotic => Promise::Asymptotic,
-            Form::Exact => algorithm.guarantee(&shape).into(),
+            Form::Exact => Promise::on(algorithm.guarantee(&shape), &shape, fabric),
         }),
         formula: printed.map(|cost| cost.formula(false).write(Notation::Text)),
         ..named(algorithm, query)

@@ -261,7 +261,7 @@ impl Optimum {
     }
 }
 
-/// The schedule that reaches the best rate, verified, in MSCCL's XML.
+/// The trees or paths of the best rate as a schedule of one piece, verified, in MSCCL's XML.
 ///
 /// # Errors
 /// The errors of [`optimum`]; parts that no vector can be cut into.
@@ -269,8 +269,8 @@ pub fn schedule_of(graph: &Graph, collective: Collective, root: Node) -> Result<
     let found = optimum(graph, collective, root, true)?;
     let list = schedule(graph, collective, root, &found.patterns.unwrap_or_default());
     let list = list.ok_or_else(|| {
-        Error::unsupported("the schedule would cut the vector into more than 2^20 chunks")
-            .help("round the links' rates, or ask for --trees alone")
+        Error::unsupported("the schedule would have more than 2^21 chunks at its ranks")
+            .help("ask for --trees alone, or, where the links' rates differ, round them")
     })?;
     verify(&list).map_err(|fault| Error::unsupported(format!("the schedule is wrong: {fault}")))?;
     let job = Job { schedule: &list, name: "optimum", size: Bytes(0), gamma: None };

@@ -81,7 +81,7 @@ pub fn curves_over_sizes(
     let (shape, fabric) = (&query.shape, &query.machine.fabric);
     let mut lowest = Vec::with_capacity(sizes.len());
     for &size in &sizes {
-        let least = bound(shape.collective, shape.ranks, Volume(size), fabric)?.time();
+        let least = bound(shape, Volume(size), fabric)?.time();
         lowest.push((size, with_launch(least, query).0));
     }
     let curve = |c: &Candidate| PricedCurve {
@@ -138,7 +138,7 @@ pub fn curves_over_ranks(
             }
         }
         let (shape, fabric) = (&query.shape, &query.machine.fabric);
-        let least = bound(shape.collective, shape.ranks, size, fabric)?.time();
+        let least = bound(shape, size, fabric)?.time();
         lowest.push((n, with_launch(least, query).0));
     }
     Ok(PricedCurves {

@@ -19,7 +19,7 @@ mod gaps;
 use serde::Serialize;
 
 use super::End;
-use super::cost::{MachineView, QuestionView, machine, question};
+use super::cost::{MachineView, Promise, QuestionView, machine, question};
 use crate::base::error::{Error, Result};
 use crate::base::order::falling;
 use crate::base::quantity::{Seconds, Volume};
@@ -122,8 +122,9 @@ pub struct FormView {
     /// All terms except the launch.
     pub time_s: f64,
     /// `equal`: it is the time in mode flow; `equal-in-rounds`: that in mode sync; `upper-bound`: it
-    /// is at least one of them; `asymptotic`: the ratio of both tends to 1 for large vectors.
-    pub guarantee: Guarantee,
+    /// is at least one of them; `asymptotic`: the ratio of both tends to 1 for large vectors;
+    /// `sum-of-steps`: neither is proven on these links.
+    pub guarantee: Promise,
     /// n_α·α.
     pub latency_s: f64,
     /// n_β·M/BW.
@@ -381,8 +382,9 @@ pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
         };
         makespans.push((mode, makespan));
     }
-    let least = bound(shape.collective, shape.ranks, size, fabric)?;
-    let form = plan.form.as_ref().map(|(price, guarantee)| form(price, *guarantee));
+    let least = bound(&shape, size, fabric)?;
+    let form =
+        plan.form.as_ref().map(|(price, proven)| form(price, Promise::on(*proven, &shape, fabric)));
     let details = match outcome.messages <= ask.most_messages() {
         true => Some(Details::new(schedule, fabric, &setup(detailed))?),
         false => None,
@@ -467,7 +469,7 @@ impl Plan {
     }
 }
 
-fn form(price: &Price, guarantee: Guarantee) -> FormView {
+fn form(price: &Price, guarantee: Promise) -> FormView {
     FormView {
         time_s: without_launch(price).0,
         guarantee,

@@ -32,8 +32,8 @@ pub(super) struct Args {
     /// Also show the trees or routes that reach the rate
     #[arg(long)]
     trees: bool,
-    /// Write the schedule that reaches the rate as MSCCL XML, for --schedule of verify, trace and
-    /// simulate
+    /// Write the trees or routes as a schedule in MSCCL XML, for --schedule of verify, trace and
+    /// simulate; a vector sent in one piece takes longer than at the rate
     #[arg(long, value_name = "FILE", requires = "trees")]
     schedule: Option<String>,
     /// Also show steps against rounds, for small vectors on fabrics without switches

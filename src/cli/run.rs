@@ -110,7 +110,8 @@ impl Args {
         let spelled = schedule_of(&registry, &query, self.call.algorithm.as_deref(), root);
         let place = format!("{place}, {} ranks", query.shape.ranks);
         let spelled = spelled.map_err(|e| e.at(place.clone()))?;
-        let id = spelled.algorithm.meta().id;
+        let algorithm = spelled.algorithm;
+        let id = algorithm.meta().id;
         let named = query.machine.chosen != "default";
         let expect = named.then(|| Expecting::of(&registry, &query, Some(id))).transpose();
         let expect = expect.map_err(|e| e.at(place.clone()))?.map(|e| Expect::new(&e, query.size));
@@ -134,7 +135,12 @@ impl Args {
         }
         if self.call.algorithm.is_none() && !named {
             let machine = &query.machine.name;
-            let note = format!("no algorithm is given: {id} is the fastest on {machine}");
+            let library = query.library().filter(|&l| algorithm.is_shipped(Some(l), &query.shape));
+            let why = match library {
+                Some(library) => format!("what {library} runs"),
+                None => "the fastest".to_owned(),
+            };
+            let note = format!("no algorithm is given: {id} is {why} on {machine}");
             report.notes.insert(0, note);
         }
         Ok(report)

@@ -232,8 +232,10 @@ impl Args {
         let registry = Registry::builtin();
         let asked = self.sort(&registry)?;
         let typed = size("--size", self.call.size.as_ref())?;
-        let sized = |size: Option<Bytes>| {
-            size.ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB"))
+        let sized = |collective, size: Option<Bytes>| match collective {
+            Collective::Barrier => Ok(Bytes(0)),
+            _ => size
+                .ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB")),
         };
         if let Some(file) = &self.schedule {
             if chakra::is(file) {
@@ -245,7 +247,8 @@ impl Args {
             }
             let foreign = import::read(&text, file)?;
             Plan::foreign(foreign.clone(), file)?;
-            return Ok(Jobs::of_schedule(file, foreign.list, sized(typed.or(foreign.size))?, mode));
+            let size = sized(foreign.list.collective(), typed.or(foreign.size))?;
+            return Ok(Jobs::of_schedule(file, foreign.list, size, mode));
         }
         let collective = asked.unwrap_or(Collective::AllReduce);
         let algorithm = self.call.algorithm.as_deref().ok_or_else(|| {
@@ -253,7 +256,7 @@ impl Args {
                 .at(format!("simulate {collective} on a fabric"))
                 .help("name one, such as ring or direct; collcost optimum shows the best")
         })?;
-        Ok(Jobs::of_collective(collective, algorithm, sized(typed)?, mode))
+        Ok(Jobs::of_collective(collective, algorithm, sized(collective, typed)?, mode))
     }
 
     /// Refuses flags that say nothing about what runs on a fabric, and `other`.

@@ -18,7 +18,7 @@ use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Ratio, Seconds, Volume};
 use crate::machine::fabric::{Fabric, Order, Tier};
-use crate::model::formula::Ports;
+use crate::model::formula::{Ports, Shape};
 
 /// The minimum cost of any algorithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -74,14 +74,16 @@ pub fn least_share(collective: Collective, parties: u32, adds: bool) -> Ratio {
     }
 }
 
-/// The bound for `size` bytes over `ranks` ranks of a machine.
+/// The bound for `size` bytes over the ranks of a shape on a machine. If its root's links are faster,
+/// no data take longer than on such links.
 ///
 /// # Errors
 /// More ranks than the machine joins, or an unknown parameter of a tier in use.
-pub fn bound(collective: Collective, ranks: u32, size: Volume, fabric: &Fabric) -> Result<Bound> {
+pub fn bound(shape: &Shape, size: Volume, fabric: &Fabric) -> Result<Bound> {
+    let Shape { collective, ranks, .. } = *shape;
     let depth = fabric.depth(ranks)?;
     let tiers = &fabric.tiers[..depth];
-    let switch = tiers[0].switch.filter(|s| s.alu && s.multicast);
+    let adds = switch_adds(fabric);
     let mut alpha = f64::INFINITY;
     for tier in tiers {
         alpha = alpha.min(tier.alpha()?);
@@ -94,23 +96,29 @@ pub fn bound(collective: Collective, ranks: u32, size: Volume, fabric: &Fabric) 
         let among = f64::from(least_messages(collective, domains, widest(tiers))) * alpha;
         latency = latency.min(hop + among);
     }
-    let mut bandwidth = rank_bound(collective, ranks, tiers, switch.is_some())?;
+    let mut bandwidth = rank_bound(collective, ranks, tiers, adds)?;
     for (below, tier) in tiers.iter().zip(&tiers[1..]) {
         let Some(span) = below.span else { continue };
         bandwidth = bandwidth.max(domain_bound(collective, ranks, fabric.order, tier, span.get())?);
         // Whatever happens inside domains, one message must cross.
         latency = latency.max(tier.alpha()?);
     }
+    bandwidth /= shape.params.root_speedup.map_or(1.0, |r| r.0.max(1.0));
     if size.0 == 0.0 {
         bandwidth = 0.0;
     }
-    let gamma = fabric.gamma.filter(|_| collective.reduces() && switch.is_none());
+    let gamma = fabric.gamma.filter(|_| collective.reduces() && !adds);
     let additions = least_share(Collective::AllGather, ranks, false).0 * size.0;
     Ok(Bound {
         latency: Seconds(latency),
         bandwidth: Seconds(bandwidth * size.0),
         compute: Seconds(gamma.map_or(0.0, |g| additions * g.0)),
     })
+}
+
+/// Whether a switch adds for the ranks of a domain and multicasts the sums.
+pub(crate) fn switch_adds(fabric: &Fabric) -> bool {
+    fabric.tiers[0].switch.is_some_and(|s| s.alu && s.multicast)
 }
 
 fn widest(tiers: &[Tier]) -> Ports {
@@ -177,7 +185,7 @@ mod tests {
 
     fn flat(collective: Collective, ranks: u32, bytes: f64) -> Bound {
         let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e11));
-        bound(collective, ranks, Volume(bytes), &fabric).unwrap()
+        bound(&Shape::new(collective, ranks), Volume(bytes), &fabric).unwrap()
     }
 
     #[test]

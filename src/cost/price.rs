@@ -152,7 +152,7 @@ impl Prepared {
             Pipeline::Fixed { segments: shape.segments(), load: load(0)? }
         };
         let compute_unknown = fabric.gamma.is_none() && shape.collective.reduces();
-        Ok(Self { pipeline, launch: fabric.launch.0, compute_unknown })
+        Ok(Self { pipeline, launch: launch(shape, fabric), compute_unknown })
     }
 
     /// The same for another stated cost, which applies only to equal links.
@@ -182,7 +182,7 @@ impl Prepared {
         let load = flat_load(&cost.total(), shape, fabric)?;
         let pipeline = Pipeline::Fixed { segments: shape.segments(), load };
         let compute_unknown = fabric.gamma.is_none() && shape.collective.reduces();
-        Ok(Self { pipeline, launch: fabric.launch.0, compute_unknown })
+        Ok(Self { pipeline, launch: launch(shape, fabric), compute_unknown })
     }
 
     /// The price for `size` bytes.
@@ -447,6 +447,11 @@ fn best(first: Load, fixed: Load, varying: Load, size: f64) -> (u32, Load) {
         }
     }
     winner
+}
+
+/// One rank calls nothing.
+fn launch(shape: &Shape, fabric: &Fabric) -> f64 {
+    if shape.ranks > 1 { fabric.launch.0 } else { 0.0 }
 }
 
 fn refuse(algorithm: &dyn Algorithm, why: &Reason) -> Error {

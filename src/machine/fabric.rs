@@ -11,6 +11,7 @@ use crate::base::words::{one_of, words};
 use crate::machine::link::{Link, Times};
 use crate::model::algorithm::{Route, Step};
 use crate::model::formula::{Level, Params, Ports, Shape};
+use crate::model::schedule::modulo;
 
 /// Links of one kind: inside a node, or between nodes.
 #[derive(Debug, Clone, PartialEq)]
@@ -403,6 +404,11 @@ fn block_flows(route: Route, n: u32, span: u32) -> u32 {
             let windows = [0..alike(d.saturating_mul(2), span), last.saturating_sub(4)..last];
             most_crossing(n, span, &windows, |r| r ^ d)
         }
+        Route::Pairs(d) => {
+            // Domains that start with the same parity are alike, except the last.
+            let last = n.div_ceil(span);
+            most_crossing(n, span, &[0..2, last - 1..last], |r| paired(r, d, n))
+        }
         Route::Grow(d) if 2 * d <= span => 0,
         Route::Grow(d) if d >= span => span,
         Route::Grow(d) => 2 * d - span,
@@ -445,6 +451,12 @@ fn offset_flows(d: u32, n: u32, span: u32) -> u32 {
     (d % n).min(n - d % n).min(span)
 }
 
+/// The partner of a rank in an exchange of even ranks with those d further.
+fn paired(rank: u32, d: u32, n: u32) -> u32 {
+    let by = if rank.is_multiple_of(2) { d % n } else { n - d % n };
+    modulo(u64::from(rank) + u64::from(by), n)
+}
+
 /// The partner of a rank after a fold; the rank itself if it sits out.
 fn folded_partner(rank: u32, distance: u32, pairs: u32) -> u32 {
     let number = match rank {
@@ -472,7 +484,7 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
             let out = if domains == 2 { 1 } else { 2 };
             return one_child_or_both(u64::from(parents.div_ceil(domains)) * out, both);
         }
-        Route::Offset(d) | Route::Xor(d) | Route::Grow(d) => d,
+        Route::Offset(d) | Route::Xor(d) | Route::Pairs(d) | Route::Grow(d) => d,
         Route::Offsets { first, last } if first == last => first,
         Route::Offsets { .. } | Route::Folded { .. } => return span,
         Route::Tree => return span,
@@ -590,6 +602,25 @@ mod tests {
                     let domains = n.div_ceil(span);
                     let (said, counted) = (cyclic_flows(heap, n, span), most(&|r| r % domains));
                     assert!((counted..=counted + 2).contains(&said), "{n} {span} {first}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn exchanges_of_even_with_odd_ranks_are_counted() {
+        for n in (4..=64_u32).step_by(2) {
+            for span in 2..n {
+                for d in (1..n).step_by(2) {
+                    let all = counted(n, span, |r| paired(r, d, n));
+                    assert_eq!(block_flows(Route::Pairs(d), n, span), all, "{n} {span} {d}");
+                    let domains = n.div_ceil(span);
+                    let out = |first: u32| {
+                        let ranks = (first..n).step_by(domains as usize);
+                        ranks.filter(|&r| paired(r, d, n) % domains != first).count() as u32
+                    };
+                    let most = (0..domains).map(out).max().unwrap_or(0);
+                    assert!(cyclic_flows(Route::Pairs(d), n, span) >= most, "{n} {span} {d}");
                 }
             }
         }

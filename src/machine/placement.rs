@@ -3,7 +3,11 @@
 //! The question creates it once; everything else reads it.
 
 use crate::machine::curve::Placed;
-use crate::machine::fabric::Order;
+use crate::machine::fabric::{Fabric, Order};
+use crate::model::algorithm::Algorithm;
+use crate::model::formula::{Level, Shape};
+use crate::model::schedule::combine::Relabel;
+use crate::model::schedule::{Layout, Schedule};
 
 /// Ranks on nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,5 +61,22 @@ impl Placement {
     #[must_use]
     pub fn placed(self) -> Placed {
         Placed { ranks: self.ranks, nodes: self.nodes() }
+    }
+}
+
+impl Fabric {
+    /// The schedule of `algorithm`, its domains where the machine's ranks are. There is none where
+    /// ranks are dealt to domains and chunks are named by ranks, as in an all-to-all; and none in which
+    /// the root's links are faster.
+    #[must_use]
+    pub fn schedule(&self, algorithm: &dyn Algorithm, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        let schedule = algorithm.schedule(shape).filter(|_| shape.params.root_speedup.is_none())?;
+        let mut between = false;
+        algorithm.steps(shape, &mut |step| between |= step.level == Level::Outer);
+        let Some(group) = shape.group.filter(|_| between && self.order == Order::Cyclic) else {
+            return Some(schedule);
+        };
+        let shared = schedule.frame().layout == Layout::Shared;
+        shared.then(|| Box::new(Relabel::dealt(schedule, group)) as Box<dyn Schedule>)
     }
 }

@@ -39,6 +39,11 @@ pub fn schedule_of(
     root: Option<u32>,
 ) -> Result<ScheduleOf> {
     check_root(query, root)?;
+    if query.shape.params.root_speedup.is_some() {
+        return Err(Error::unsupported("no schedule knows a root with faster links")
+            .at("--root-speedup")
+            .help("leave it out, or ask for the price alone"));
+    }
     let mut spelled = match name {
         Some(name) => named(registry, query, name)?,
         None => runs(registry, query)?,
@@ -92,7 +97,7 @@ fn written(algorithm: &'static dyn Algorithm, price: Price, query: &Query) -> Op
         true => query.shape.with_segments(price.segments),
         false => query.shape,
     };
-    let schedule = algorithm.schedule(&shape)?;
+    let schedule = query.machine.fabric.schedule(algorithm, &shape)?;
     Some(ScheduleOf { algorithm, shape, price, schedule, passed_over: Vec::new() })
 }
 

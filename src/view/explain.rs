@@ -7,10 +7,9 @@ use crate::answer::explain::{
     TopicView,
 };
 use crate::answer::notes::Contradiction;
-use crate::answer::{MachineView, QuestionView};
+use crate::answer::{MachineView, Promise, QuestionView};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume, percent};
-use crate::model::algorithm::Guarantee;
 
 /// An explanation.
 #[must_use]
@@ -248,16 +247,18 @@ fn segments(pipeline: &Pipeline) -> Vec<Block> {
 fn ports(view: &AlgorithmView) -> Vec<Block> {
     let ports = &view.ports;
     let guarantee = match ports.guarantee {
-        Guarantee::Equal => "Under these ports the schedule takes exactly this time.",
-        Guarantee::EqualInRounds => {
+        Promise::Equal => "Under these ports the schedule takes exactly this time.",
+        Promise::EqualInRounds => {
             "Under these ports the schedule takes exactly this time with a barrier after every round."
         }
-        Guarantee::UpperBound => "Under these ports the schedule takes at most this time.",
-        Guarantee::Pipelined => {
+        Promise::UpperBound => "Under these ports the schedule takes at most this time.",
+        Promise::Pipelined => {
             "The schedule takes this time, except that its first segments wait for each other."
         }
-        Guarantee::Asymptotic => {
-            "The formula is the schedule's time in the limit of large vectors."
+        Promise::Asymptotic => "The formula is the schedule's time in the limit of large vectors.",
+        Promise::SumOfSteps | Promise::AsPrinted => {
+            "This is the sum of the steps. The schedule may take less or more, as collcost simulate \
+             shows: here links are of several kinds, or messages share a port's rate."
         }
     };
     let fits = if ports.fits { "it fits" } else { "steps wait for a port" };
@@ -406,9 +407,10 @@ fn collective(view: &CollectiveView) -> Vec<Block> {
         format!("algbw x {} = {} at {n} ranks", view.busbw_factor, short(view.busbw_factor_here));
     rows.push(vec!["busbw".to_owned(), factor]);
     let least = format!(
-        "{} messages one after another; the busiest rank sends {} M",
+        "{} messages one after another; the busiest rank sends {} M{}",
         view.least_messages,
-        short(view.least_share)
+        short(view.least_share),
+        if view.switch_adds { ", since a switch adds" } else { "" }
     );
     rows.push(vec!["at least".to_owned(), least]);
     if !view.aliases.is_empty() {
@@ -461,9 +463,10 @@ fn collective(view: &CollectiveView) -> Vec<Block> {
     blocks.push(heading("Next"));
     let first = applies.first().map_or("ring", |r| r.id);
     let example = applies.iter().find(|r| !r.ships.is_empty()).map_or(first, |r| r.id);
+    let size = if view.question.collective == Collective::Barrier { "" } else { " 16MiB" };
     blocks.push(Block::Lines(vec![
         format!("collcost explain {} {example}", view.id),
-        format!("collcost {} 16MiB", view.id),
+        format!("collcost {}{size}", view.id),
         "collcost explain collectives".to_owned(),
     ]));
     blocks

@@ -56,6 +56,9 @@ pub fn optimum(report: &Optimum) -> Page {
             .words("part", "weight", |tree| &tree.weight)
             .words("ways", "ways", ways);
         page.table(trees.sheet);
+        page.line(
+            "They reach the rate with large vectors in many pieces, one right after the other.",
+        );
     }
     if let (Some(points), Some(low)) = (&report.frontier, &report.frontier_low) {
         page.entry("frontier   ", format!("steps against rounds per chunk, at least {low}"));
@@ -79,6 +82,9 @@ pub fn optimum(report: &Optimum) -> Page {
     }
     let keys = ["collective", "fabric", "ranks", "root", "rate", "rate_Bps", "time_per_byte_s"];
     page.record(report, "", &keys);
+    if let Some(what_if) = &report.what_if {
+        page.programs(compared(what_if));
+    }
     page
 }
 
@@ -117,6 +123,41 @@ fn runs(what_if: &WhatIf) -> Sheet {
         columns.push(Column::numbers("times as long", "", "ratio"));
     }
     columns.push(Column::words("held back by", "bound_by"));
+    Sheet { columns, rows: std::iter::once(best).chain(runs).collect() }
+}
+
+/// The same for programs: the optimum, then what libraries run, each with the faults.
+fn compared(what_if: &WhatIf) -> Sheet {
+    let row = |[algorithm, library, segments]: [String; 3], built, time, held: Option<&String>| {
+        vec![
+            Cell::same(what_if.faults.join(" ")),
+            Cell::same(what_if.size_bytes.to_string()),
+            Cell::same(algorithm),
+            Cell::same(library),
+            Cell::same(segments),
+            Cell::seconds(built),
+            Cell::seconds(time),
+            Cell::same(held.cloned().unwrap_or_default()),
+        ]
+    };
+    let best = ["optimal".to_owned(), String::new(), String::new()];
+    let best = row(best, Some(what_if.built_least_s), Some(what_if.least_s), None);
+    let runs = what_if.runs.iter().map(|run| {
+        let segments = run.segments.map_or(String::new(), |p| p.to_string());
+        let what = [run.algorithm.to_owned(), run.library.to_owned(), segments];
+        row(what, run.built_s, run.time_s, run.bound_by.as_ref())
+    });
+    let keys = [
+        "faults",
+        "size_bytes",
+        "algorithm",
+        "library",
+        "segments",
+        "built_s",
+        "time_s",
+        "bound_by",
+    ];
+    let columns = keys.map(|key| Column::words(key, key)).to_vec();
     Sheet { columns, rows: std::iter::once(best).chain(runs).collect() }
 }
 

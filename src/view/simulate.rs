@@ -5,12 +5,12 @@ use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::{heading, machine};
 use super::{Look, counted};
+use crate::answer::Promise;
 use crate::answer::simulate::{HopView, PathView, ScheduleView, ShareView, Simulation};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Seconds, Volume};
 use crate::cost::simulate::Mode;
 use crate::cost::simulate::listen::Wait;
-use crate::model::algorithm::Guarantee;
 
 /// The most messages of the path that a text shows.
 const SHOWN: usize = 10;
@@ -103,11 +103,12 @@ pub fn times(report: &Simulation) -> Sheet {
     let bound = report.bound.time_s;
     if let Some(form) = &report.closed_form {
         let says = match form.guarantee {
-            Guarantee::Equal => "closed form",
-            Guarantee::EqualInRounds => "closed form, sync",
-            Guarantee::UpperBound => "closed form, at most",
-            Guarantee::Pipelined => "closed form, pipelined",
-            Guarantee::Asymptotic => "closed form, in the limit",
+            Promise::Equal => "closed form",
+            Promise::EqualInRounds => "closed form, sync",
+            Promise::UpperBound => "closed form, at most",
+            Promise::Pipelined => "closed form, pipelined",
+            Promise::Asymptotic => "closed form, in the limit",
+            Promise::SumOfSteps | Promise::AsPrinted => "closed form, sum of steps",
         };
         let name = Cell::named(says, "closed_form");
         rows.push(line(name, form.time_s, None, over(form.time_s, bound)));

@@ -196,6 +196,7 @@ fn wrong_input_gets_three_lines() {
         ("export goal allreduce ring 3 -n 4", "do not divide into"),
         ("export goal allreduce ring -n 4 --output /nowhere/x", "cannot be written"),
         ("simulate --schedule /nowhere/x", "cannot be read"),
+        ("simulate gather flat 1MiB -n 4 --root-speedup 2", "a root with faster links"),
         ("verify --schedule Cargo.toml", "holds no schedule"),
         ("torus --n 8", "unrecognized"),
         ("trace alreduce", "did you mean `allreduce`?"),
@@ -578,6 +579,35 @@ fn files_of_another_kind_are_refused_as_what_they_are() {
                       global = 1\nbw = \"50GB/s\"\n";
     let error = said(&format!("optimum allreduce --fabric {}", file("d.toml", dragonfly)));
     assert!(error.contains("add local_bw"), "{error}");
+}
+
+/// A barrier has no size on a fabric either, and faults are in CSV what they are on the page.
+#[test]
+fn fabrics_answer_as_machines_do() {
+    let said = |line: &str| {
+        let answer = output(line);
+        assert!(answer.status.success(), "{line}: {}", text(&answer.stderr));
+        text(&answer.stdout)
+    };
+    let barrier = "simulate barrier dissemination --fabric tests/data/fabrics/ring.toml";
+    assert_eq!(said(barrier), said(&format!("{barrier} --size 16MiB")));
+    let csv = said(
+        "optimum allreduce --fabric tests/data/fabrics/two_boxes.toml --fault link=nv0-ib:0.5 \
+         --format csv",
+    );
+    let (best, compared) = csv.split_once("\n\n").unwrap();
+    assert_eq!(best.lines().count(), 2, "{csv}");
+    let rows: Vec<&str> = compared.lines().collect();
+    assert!(rows[0].starts_with("faults,size_bytes,algorithm,library,segments,built_s,time_s"));
+    assert!(rows[1].starts_with("link=nv0-ib:0.5,67108864,optimal,,,"), "{csv}");
+    assert!(rows[2..].iter().any(|row| row.contains(",ring,nccl,")), "{csv}");
+}
+
+#[test]
+fn without_an_algorithm_the_librarys_own_runs() {
+    let answer = output("run allreduce 1KiB -n 2 --reps 1");
+    let said = text(&answer.stdout) + &text(&answer.stderr);
+    assert!(said.contains("is what NCCL runs on dgx-h100"), "{said}");
 }
 
 #[test]

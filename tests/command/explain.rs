@@ -497,3 +497,44 @@ fn links_are_named_and_rated_as_they_are() {
         explained("explain allreduce nvls-sharp 16MiB -n 64 --on dgx-h100 --alpha-switch sharp");
     assert!(sharp.contains("the switch of NDR 400G"), "{sharp}");
 }
+
+/// What pages say of a time, a minimum and a next step is what the other verbs answer.
+#[test]
+fn pages_agree_with_the_other_verbs() {
+    let exactly = "exactly this time";
+    let alike = "explain allreduce ring 16MiB -n 16 --alpha 1us --bw 100GB/s";
+    assert!(collcost(alike).contains(exactly));
+    for line in [
+        "explain broadcast chain 4KiB -n 16",
+        "explain scatter binomial 1GB -n 17 --on tcp-25g",
+        "explain gather flat 16MiB -n 12 --alpha 1us --bw 100GB/s --root-speedup 2",
+    ] {
+        let page = collcost(line);
+        assert!(page.contains("sum of the steps") && !page.contains(exactly), "{line}: {page}");
+    }
+    let json = |line: &str| -> serde_json::Value {
+        serde_json::from_str(&collcost(&format!("{line} --format json"))).unwrap()
+    };
+    let tiers = json("simulate broadcast chain 4KiB -n 16");
+    assert_eq!(tiers["closed_form"]["guarantee"], "sum-of-steps");
+    // A root with faster links: no price is below the bound.
+    let fast =
+        json("gather 16MiB --algorithm flat -n 12 --alpha 1us --bw 100GB/s --root-speedup 2");
+    let ratio = fast["algorithms"][0]["bound_ratio"].as_f64().unwrap();
+    assert!(ratio >= 1.0, "{ratio}");
+    // On a switch that adds all rows have the same minimum.
+    let page = json("explain allreduce -n 8");
+    let row = |id: &str| {
+        let rows = page["algorithms"].as_array().unwrap();
+        rows.iter().find(|row| row["id"] == id).unwrap()["bandwidth_ratio"].as_f64().unwrap()
+    };
+    assert_eq!((page["least_share"].as_f64(), row("inc"), row("ring")), (Some(1.0), 1.0, 1.75));
+    assert_eq!(json("explain allreduce ring 16MiB -n 1")["time_s"], 0.0);
+    let barrier = collcost("explain barrier -n 8");
+    let next = barrier.lines().filter_map(|line| line.trim().strip_prefix("collcost "));
+    let next: Vec<&str> = next.filter(|line| !line.contains('`')).collect();
+    assert!(next.len() > 2, "{barrier}");
+    for line in next {
+        collcost(line);
+    }
+}

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
 
 use collcost::Collective;
-use collcost::answer::optimum::{Optimum, ProofKind, TreeView, best};
+use collcost::answer::optimum::{Optimum, ProofKind, TreeView, best, schedule_of};
 use collcost::answer::what_if::what_if;
 use collcost::base::quantity::Bytes;
 use collcost::cost::traffic;
+use collcost::exchange::import;
 use collcost::library::nccl::{self, topology_file};
 use collcost::machine::graph::{Fault, Graph, Link};
 use flate2::read::GzDecoder;
@@ -87,6 +88,18 @@ fn rates_are_exact_and_proven() {
         }
     }
     assert!(seen > 150, "{seen}");
+}
+
+/// What is written is read again: a schedule with more chunks than a reader follows is refused.
+#[test]
+fn schedules_of_trees_are_read_again() {
+    let mesh = |sides: Value| {
+        graph(&json!({"generate": {"kind": "mesh", "sides": sides, "bw": "10GB/s"}}))
+    };
+    let text = schedule_of(&mesh(json!([2, 2])), Collective::AllReduce, 0).unwrap();
+    assert!(import::read(&text, "a.xml").is_ok());
+    let error = schedule_of(&mesh(json!([3, 3])), Collective::AllReduce, 0).unwrap_err();
+    assert!(error.what().contains("more than 2^21 chunks"), "{error}");
 }
 
 /// The rate that a cut allows, by its definition.

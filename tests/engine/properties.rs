@@ -333,7 +333,7 @@ proptest! {
         fabric in fabrics(), n in 1_u32..=80, params in params(), size in spread(1.0, 1e11),
     ) {
         for (algorithm, shape, ready) in prepared(&fabric, n, params) {
-            let least = bound(shape.collective, n, Volume(size), &fabric).unwrap();
+            let least = bound(&shape, Volume(size), &fabric).unwrap();
             let time = ready.time(Volume(size));
             let name = called(algorithm, &shape);
             prop_assert!(time.0 >= least.time().0 * (1.0 - 1e-9), "{name}: {time:?} {least:?}");
@@ -436,7 +436,7 @@ fn no_price_is_below_the_bound_of_these_machines() {
             let settings = [Params::default(), rails(4)].map(|params| prepared(&fabric, n, params));
             for (algorithm, shape, ready) in settings.into_iter().flatten() {
                 for size in [1.0, 1e10].map(Volume) {
-                    let least = bound(shape.collective, n, size, &fabric).unwrap().time();
+                    let least = bound(&shape, size, &fabric).unwrap().time();
                     let time = ready.time(size);
                     if time.0 < least.0 * (1.0 - 1e-9) {
                         let name = format!("{} {}", algorithm.meta().id, shape.collective);

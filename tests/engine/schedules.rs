@@ -547,7 +547,7 @@ fn faults_say_what_and_where() {
             Listed::new(Barrier, 2, 1).with(0, 0, 1, Or, 0).with(0, 0, 1, Copy, 0),
             "round 0: chunk 0 of rank 1 is written twice, the second time by rank 0",
         ),
-        (Listed::new(SendRecv, 3, 1), "at the end rank 1 does not hold chunk 0"),
+        (Listed::new(SendRecv, 3, 1), "at the end rank 2 does not hold chunk 0"),
         (Listed::new(Broadcast, 0, 1), "the schedule has no ranks"),
         (Listed::new(AllGather, 2, 0), "the schedule has no chunks"),
     ];
@@ -666,8 +666,8 @@ fn a_switch_starts_with_nothing_and_adds_what_comes() {
 }
 
 #[test]
-fn send_recv_ends_at_the_next_rank() {
-    let schedule = Listed::new(SendRecv, 3, 1).with(0, 0, 1, Op::Copy, 0);
+fn send_recv_ends_at_the_rank_before() {
+    let schedule = Listed::new(SendRecv, 3, 1).with(0, 0, 2, Op::Copy, 0);
     assert_eq!(verify(&schedule), Ok(()));
     assert_eq!(verify(&Relabel::new(schedule, 2)), Ok(()));
 }

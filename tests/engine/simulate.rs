@@ -6,12 +6,13 @@ use std::num::NonZeroU32;
 use collcost::Collective;
 use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, Volume};
 use collcost::cost::bound::bound;
+use collcost::cost::price::Prepared;
 use collcost::cost::simulate::{
     Mode, Outcome, Setup, Simulator, Timed, Trouble, simulate, simulate_with,
 };
 use collcost::machine::fabric::{Discipline, Fabric, Order, Switch, Tier};
 use collcost::model::algorithm::{Algorithm, Registry};
-use collcost::model::formula::{Ports, Shape};
+use collcost::model::formula::{Level, Ports, Shape};
 use collcost::model::schedule::combine::Relabel;
 use collcost::model::schedule::ring::Ring;
 use collcost::model::schedule::{Endpoint, Frame, Layout, List, Op, Run, Schedule, verify};
@@ -52,6 +53,83 @@ fn schedules(n: u32) -> Vec<(&'static dyn Algorithm, Box<dyn Schedule>)> {
 /// Whoever listens hears of every rank, so all of them are simulated.
 fn all_ranks(schedule: &dyn Schedule, fabric: &Fabric, setup: &Setup) -> Outcome {
     simulate_with(schedule, fabric, setup, &mut |_: &Timed<'_>| {}).unwrap()
+}
+
+/// Nodes of four ranks with switches, and a network ten times slower.
+fn nodes(order: Order) -> Fabric {
+    let switch = Switch { alpha: Some(Seconds(1e-6)), bandwidth: None, multicast: true, alu: true };
+    let tier = |name, rate| Tier {
+        switch: Some(switch),
+        ..Tier::new(name, Seconds(1e-6), Bandwidth(rate))
+    };
+    let inside = Tier { span: NonZeroU32::new(4), ..tier("inside", 1e10) };
+    Fabric { order, ..Fabric::new(vec![inside, tier("between", 1e9)]) }
+}
+
+/// Ranks that are dealt to nodes in turn have the roles of those that are on the nodes one after another.
+#[test]
+fn schedules_of_nodes_follow_the_placement() {
+    let (block, cyclic) = (nodes(Order::Block), nodes(Order::Cyclic));
+    let mut compared = 0;
+    for algorithm in Registry::builtin().iter() {
+        for &collective in algorithm.meta().collectives {
+            for n in [12, 16] {
+                let shape = block.shape(collective, n).unwrap().with_segments(3);
+                let mut between = false;
+                if algorithm.applies(&shape).is_ok() {
+                    algorithm.steps(&shape, &mut |step| between |= step.level == Level::Outer);
+                }
+                let Some(plain) = algorithm.schedule(&shape).filter(|_| between) else { continue };
+                let what = format!("{} {collective} {n}", algorithm.meta().id);
+                let Some(dealt) = cyclic.schedule(algorithm, &shape) else {
+                    assert_eq!(plain.frame().layout, Layout::Owned, "{what}");
+                    continue;
+                };
+                assert_eq!(verify(&*dealt), Ok(()), "{what}");
+                let setup = Setup::new(Volume(4.8e6)).in_mode(Mode::Sync);
+                let [a, b] = [(&*plain, &block), (&*dealt, &cyclic)]
+                    .map(|(schedule, fabric)| simulate(schedule, fabric, &setup).unwrap());
+                assert!(same(&a, &b), "{what}: {a:?} {b:?}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 60, "{compared}");
+}
+
+/// The one message crosses the slowest links, wherever ranks are.
+#[test]
+fn a_message_goes_to_another_node() {
+    let message = Registry::builtin().find(Collective::SendRecv, "p2p").unwrap().algorithm;
+    for fabric in [nodes(Order::Block), nodes(Order::Cyclic)] {
+        for n in [2, 4, 8, 16] {
+            let shape = fabric.shape(Collective::SendRecv, n).unwrap();
+            let price = Prepared::new(message, &shape, &fabric).unwrap().time(Volume(1e6));
+            let schedule = fabric.schedule(message, &shape).unwrap();
+            let took = simulate(&*schedule, &fabric, &Setup::new(Volume(1e6))).unwrap().makespan;
+            assert!(near(price.0, took.0), "{n} ranks, {}: {price} {took}", fabric.order);
+        }
+    }
+}
+
+/// Partners alternate between both sides: half of a node's ranks leave it, or none.
+#[test]
+fn exchanges_to_both_sides_cost_what_they_take() {
+    for (name, collective) in [
+        ("bine", Collective::AllReduce),
+        ("bine", Collective::AllToAll),
+        ("swing", Collective::AllReduce),
+        ("swing-latency", Collective::AllReduce),
+    ] {
+        let algorithm = Registry::builtin().find(collective, name).unwrap().algorithm;
+        let fabric = nodes(Order::Block);
+        let shape = fabric.shape(collective, 16).unwrap();
+        let price = Prepared::new(algorithm, &shape, &fabric).unwrap().time(Volume(1.6e8));
+        let schedule = fabric.schedule(algorithm, &shape).unwrap();
+        let setup = Setup::new(Volume(1.6e8)).in_mode(Mode::Sync);
+        let took = simulate(&*schedule, &fabric, &setup).unwrap().makespan;
+        assert!((price.0 / took.0 - 1.0).abs() < 1e-6, "{name} {collective}: {price} {took}");
+    }
 }
 
 #[test]
@@ -608,7 +686,8 @@ proptest! {
             simulate(&*schedule, &fabric, &setup).unwrap().makespan.0
         };
         let [sync, local, flow] = Mode::ALL.map(time);
-        let least = bound(collective, n, Volume(size), &fabric).unwrap().time().0;
+        let shape = Shape::new(collective, n);
+        let least = bound(&shape, Volume(size), &fabric).unwrap().time().0;
         let slack = 1.0 + 1e-9;
         let name = algorithm.meta().id;
         prop_assert!(flow * slack >= least, "{} {}: {} below {}", name, n, flow, least);

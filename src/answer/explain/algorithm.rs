@@ -3,17 +3,18 @@
 use serde::Serialize;
 
 use super::{Explanation, Subject};
-use crate::answer::cost::{MachineView, QuestionView, machine, question, ships, with_launch};
+use crate::answer::cost::{
+    MachineView, Promise, QuestionView, machine, question, ships, with_launch,
+};
 use crate::answer::notes::{self, Contradiction};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
-use crate::cost::bound::{bound, least_messages, least_share};
+use crate::cost::bound::{bound, least_messages, least_share, switch_adds};
 use crate::cost::price::{Prepared, Price, busy, step_load, steps_in_turn};
 use crate::machine::fabric::Fabric;
 use crate::machine::presets::PORT_BUDGETS;
 use crate::machine::query::Query;
-use crate::model::algorithm::Guarantee;
 use crate::model::algorithm::{Algorithm, Named, Registry, Step};
 use crate::model::formula::{At, Cost, Expr, Form, Level, Notation, Phase, Shape, Values};
 
@@ -169,8 +170,8 @@ pub struct PortsView {
     pub needed: u32,
     /// Whether the ranks have that many ports.
     pub fits: bool,
-    /// `equal`, `equal-in-rounds`, `upper-bound` or `asymptotic`.
-    pub guarantee: Guarantee,
+    /// How the time relates to that of the schedule.
+    pub guarantee: Promise,
     /// The ports of common fabrics.
     pub budgets: Vec<Budget>,
 }
@@ -309,7 +310,7 @@ pub fn algorithm(registry: &Registry, query: &Query, name: &str) -> Result<Expla
             .then(|| pipeline(algorithm, &free, fabric, size, &price))
             .transpose()?
             .flatten(),
-        ports: ports(algorithm, &shape),
+        ports: ports(algorithm, &shape, fabric),
         bound: bound_view(query, total)?,
         rates: rates(algorithm, &shape, &price, size),
         forms: forms(algorithm, &shape, fabric, size),
@@ -679,7 +680,7 @@ fn pipeline(
     }))
 }
 
-fn ports(algorithm: &dyn Algorithm, shape: &Shape) -> PortsView {
+fn ports(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> PortsView {
     let needed = if shape.ranks > 1 { algorithm.ports_needed(shape) } else { 0 };
     let budgets = PORT_BUDGETS.iter().map(|figure| {
         let (least, most) = (figure.low.sends(u32::MAX), figure.high.sends(u32::MAX));
@@ -694,7 +695,7 @@ fn ports(algorithm: &dyn Algorithm, shape: &Shape) -> PortsView {
         have: shape.ports.to_string(),
         needed,
         fits: shape.ports.sends(needed) >= needed,
-        guarantee: algorithm.guarantee(shape),
+        guarantee: Promise::on(algorithm.guarantee(shape), shape, fabric),
         budgets: budgets.collect(),
     }
 }
@@ -702,8 +703,8 @@ fn ports(algorithm: &dyn Algorithm, shape: &Shape) -> PortsView {
 /// The bound of the question, including the launch as in the main report.
 fn bound_view(query: &Query, total: Seconds) -> Result<BoundView> {
     let (shape, fabric) = (&query.shape, &query.machine.fabric);
-    let least = bound(shape.collective, shape.ranks, Volume::from(query.size), fabric)?;
-    let switch = fabric.tiers[0].switch.is_some_and(|s| s.alu && s.multicast);
+    let least = bound(shape, Volume::from(query.size), fabric)?;
+    let switch = switch_adds(fabric);
     let time = with_launch(least.time(), query);
     Ok(BoundView {
         messages: least_messages(shape.collective, shape.ranks, shape.ports),

@@ -8,7 +8,7 @@ use crate::answer::notes::{self, Contradiction};
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::Volume;
-use crate::cost::bound::{least_messages, least_share};
+use crate::cost::bound::{least_messages, least_share, switch_adds};
 use crate::cost::price::{Prepared, uses};
 use crate::machine::query::Query;
 use crate::model::algorithm::{Algorithm, Registry};
@@ -40,6 +40,8 @@ pub struct CollectiveView {
     pub least_messages: u32,
     /// The minimum number of vectors that the busiest rank sends.
     pub least_share: f64,
+    /// Whether a switch of the machine adds, which lowers that number.
+    pub switch_adds: bool,
     /// The question.
     pub question: QuestionView,
     /// The machine.
@@ -114,6 +116,7 @@ pub fn collective(registry: &Registry, query: &Query, sized: bool) -> Result<Exp
     let collective = query.shape.collective;
     let (n, ports) = (query.shape.ranks, query.shape.ports);
     query.machine.fabric.depth(n)?;
+    let adds = switch_adds(&query.machine.fabric);
     let (mut rows, mut refused) = (Vec::new(), Vec::new());
     for algorithm in registry.of(collective) {
         let row = row(algorithm, query, sized);
@@ -131,7 +134,8 @@ pub fn collective(registry: &Registry, query: &Query, sized: bool) -> Result<Exp
         busbw_factor: busbw_formula(collective),
         busbw_factor_here: collective.busbw_factor(n).0,
         least_messages: least_messages(collective, n, ports),
-        least_share: least_share(collective, n, false).0,
+        least_share: least_share(collective, n, adds).0,
+        switch_adds: adds && collective == Collective::AllReduce,
         question: question(query),
         machine: machine(&query.machine),
         sized,
@@ -173,7 +177,7 @@ fn row(algorithm: &dyn Algorithm, query: &Query, sized: bool) -> AlgorithmRow {
     let least = f64::from(least_messages(collective, shape.ranks, shape.ports));
     let switched = phase.switch > 0.0;
     let sends = f64::from(shape.ports.sends(shape.ranks.saturating_sub(1)).max(1));
-    let share = least_share(collective, shape.ranks, switched).0 / sends;
+    let share = least_share(collective, shape.ranks, switch_adds(fabric)).0 / sends;
     let ratio = |value: f64, least: f64| (least > 0.0).then_some(value / least);
     let nic = || {
         let used = uses(algorithm, &at, fabric).ok()?;

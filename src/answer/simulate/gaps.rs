@@ -173,7 +173,13 @@ impl Facts<'_> {
                 ),
                 _ if tiered => format!(
                     "mode flow takes {gap} more than the closed form: messages of several steps \
-                     meet at ports and NICs; the path says where they wait"
+                     meet at ports and NICs; the path says where they wait{}",
+                    match shares_nics(&self.query.machine.fabric, self.query.shape.ranks) {
+                        true =>
+                            ". A message also holds a NIC that ranks share for its α, which the \
+                                 closed form counts once per step",
+                        false => "",
+                    }
                 ),
                 _ => format!(
                     "mode flow takes {gap} more than the closed form: where several messages could \
@@ -292,6 +298,12 @@ impl Facts<'_> {
         }
         notes
     }
+}
+
+/// Whether ranks of one domain share a NIC.
+fn shares_nics(fabric: &Fabric, ranks: u32) -> bool {
+    let used = &fabric.tiers[..fabric.depth(ranks).unwrap_or(fabric.tiers.len())];
+    used.windows(2).any(|tiers| tiers[1].nics.is_some_and(|nics| tiers[0].span > Some(nics)))
 }
 
 /// One cause, as the time that it adds or saves.

@@ -10,13 +10,11 @@ use super::pattern::{Pattern, Tree};
 use crate::base::collective::Collective;
 use crate::machine::graph::{Graph, Node};
 use crate::model::formula::Rational;
-use crate::model::schedule::{Endpoint, Frame, List, Op, Run};
-
-/// The most chunks in all.
-const CHUNKS: i128 = 1 << 20;
+use crate::model::schedule::{Endpoint, Frame, List, MOST_FOLLOWED, Op, Run};
 
 /// The schedule of the patterns that attain an optimum; `None` if parts have no common denominator
-/// small enough to cut a vector by.
+/// small enough to cut a vector by. Every tree carries its part in one piece: the optimum is reached
+/// when many pieces follow each other.
 ///
 /// `graph` is the original one. The patterns are those of [`super::optimum`], which for
 /// reduce-scatter and reduce are trees of the reversed graph.
@@ -29,16 +27,15 @@ pub fn schedule(
 ) -> Option<List> {
     let common = patterns.iter().try_fold(1_i128, |common, (part, _)| {
         let next = common / num_integer::gcd(common, *part.denom()) * part.denom();
-        (next <= CHUNKS).then_some(next)
+        (next <= MOST_FOLLOWED.into()).then_some(next)
     })?;
     let n = graph.ranks;
     let blocks = match collective {
         Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => n,
         _ => 1,
     };
-    let vectors = if collective == Collective::AllToAll { n } else { 1 };
     let each = u32::try_from(common).ok()?;
-    if i128::from(blocks) * i128::from(vectors) * common > CHUNKS {
+    if i128::from(n) * i128::from(blocks) * common > MOST_FOLLOWED.into() {
         return None;
     }
     let frame = Frame { root, ..Frame::new(collective, n, blocks * each, 0) };

@@ -14,10 +14,9 @@ use super::order::{Carried, Order, Program};
 use super::{Foreign, Refused};
 use crate::base::collective::Collective as C;
 use crate::base::xml::{Attributes, Events};
-use crate::model::schedule::{Frame, Op};
+use crate::model::schedule::{Frame, MOST_FOLLOWED, Op};
 
-/// The most chunks at ranks that are followed, and the least bytes that one takes.
-const MOST_CHUNKS: u64 = 1 << 21;
+/// The least bytes that a followed chunk takes.
 const BYTES: u64 = 128;
 
 pub(super) fn is(text: &str) -> bool {
@@ -281,11 +280,11 @@ fn head(element: &Attributes<'_>) -> Result<Head, Refused> {
     let (ranks, parts): (u32, u32) =
         (number(element, "ngpus")?, number(element, "nchunksperloop")?);
     let chunks = u64::from(ranks) * u64::from(parts);
-    if chunks > MOST_CHUNKS {
+    if chunks > MOST_FOLLOWED {
         let what = format!(
             "following {chunks} chunks takes {} MiB of memory, more than {}",
             (chunks * BYTES) >> 20,
-            (MOST_CHUNKS * BYTES) >> 20
+            (MOST_FOLLOWED * BYTES) >> 20
         );
         return Err(Refused::at(element.line, what));
     }

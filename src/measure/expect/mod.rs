@@ -753,9 +753,6 @@ fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {
 
 /// The least time of the links for each byte, in seconds.
 fn least(query: &Query, fabric: &Fabric) -> f64 {
-    let shape = &query.shape;
-    let at = |size| {
-        bound(shape.collective, shape.ranks, Volume(size), fabric).map_or(0.0, |b| b.bandwidth.0)
-    };
+    let at = |size| bound(&query.shape, Volume(size), fabric).map_or(0.0, |b| b.bandwidth.0);
     at(1e9) / 1e9
 }

@@ -117,7 +117,7 @@ impl Bench {
         let schedule = match take.algorithm.meta().id {
             // One of the chains represents all: a root's vector takes the same path on each.
             "chain-rails" => Box::new(Chain::new(shape.collective, ranks, shape.segments())),
-            _ => take.algorithm.schedule(&shape)?,
+            _ => query.machine.fabric.schedule(take.algorithm, &shape)?,
         };
         if self.root > 0 && schedule.frame().layout == Layout::Shared {
             return Some((Box::new(Relabel::new(schedule, self.root)), 1));

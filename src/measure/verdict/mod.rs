@@ -481,7 +481,7 @@ fn impossible((query, run_by): (&Query, RunBy), points: &[Point]) -> Option<(Byt
     // A root that only sends starts the next call before the others have finished this one: calls overlap.
     let overlap = matches!(shape.collective, Collective::Broadcast | Collective::Scatter);
     points.iter().find_map(|p| {
-        let least = bound(shape.collective, shape.ranks, Volume::from(p.size), &fabric).ok()?;
+        let least = bound(shape, Volume::from(p.size), &fabric).ok()?;
         // A machine's parameters are known to 10 % at best.
         let at_least = if overlap { least.bandwidth } else { least.time() };
         if p.measured.0 < 0.8 * at_least.0 {

@@ -15,8 +15,8 @@
 //! other N. On one half-duplex port the trees take no longer and the butterflies ×2.
 
 use super::rounds::{exchange_turns, gather_cost, gather_sent, gather_steps, repeat};
-use super::swing::{self, distance, gather_rounds};
-use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
+use super::swing::{self, gather_rounds, route};
+use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Share, Step};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, Broadcast, Gather, Reduce, ReduceScatter, Scatter,
 };
@@ -94,7 +94,7 @@ impl ClosedForm for Bine {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let gather = gather_rounds(shape.ranks);
-        let whole = |s: u32| Step::new(1_u32, Share::ALL, Route::Offset(distance(s)));
+        let whole = |s: u32| Step::new(1_u32, Share::ALL, route(s, shape.ranks));
         let m = ceil_lg(shape.ranks);
         match shape.collective {
             Broadcast => (0..m).rev().for_each(|s| emit(whole(s).one_way())),

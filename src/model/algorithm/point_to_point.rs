@@ -1,10 +1,10 @@
 //! One rank sends a vector to another.
 //!
 //! ```text
-//!   0 ──► 1
+//!   0 ──► N − 1
 //! ```
 //!
-//! α + M/BW on any ports: one message, one direction of one link. All other costs are counted in
+//! Between the first and the last rank, which are the farthest apart. α + M/BW on any ports: one message, one direction of one link. All other costs are counted in
 //! this unit (Hockney, Parallel Computing 20(3) 1994).
 
 use super::{Algorithm, ClosedForm, Library, Meta, Route, Share, Step};
@@ -47,7 +47,7 @@ impl ClosedForm for Message {
     }
 }
 
-/// The message from rank 0 to rank 1.
+/// The message from the first rank to the last.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
     ranks: u32,
@@ -60,7 +60,7 @@ impl Schedule for Sent {
 
     fn sends(&self, _: u64, from: Endpoint, out: &mut Sends) {
         if from == Endpoint::Rank(0) {
-            out.push(Endpoint::Rank(1), Op::Copy, [Run::one(0)]);
+            out.push(Endpoint::Rank(self.ranks - 1), Op::Copy, [Run::one(0)]);
         }
     }
 }

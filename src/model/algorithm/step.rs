@@ -68,6 +68,8 @@ pub enum Route {
     },
     /// Rank i sends to i xor d, all at once.
     Xor(u32),
+    /// Even ranks i exchange with rank i + d mod N, all at once; N is even and d odd.
+    Pairs(u32),
     /// The same among the ranks that remain after a fold: the odd ranks of the first `pairs` pairs
     /// of neighbours, and all ranks after those pairs, renumbered in order.
     Folded {

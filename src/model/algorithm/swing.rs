@@ -40,10 +40,16 @@ pub(super) fn distance(s: u32) -> u32 {
     ((1 - power) / 3).unsigned_abs() as u32
 }
 
+/// The exchange of step s: even ranks with those that far up in even steps, down in odd ones.
+pub(super) fn route(s: u32, n: u32) -> Route {
+    let away = distance(s) % n;
+    Route::Pairs(if s.is_multiple_of(2) { away } else { n - away })
+}
+
 /// The rounds of an all-gather, farthest first, with chunks of M/N.
 pub(super) fn gather_rounds(n: u32) -> Vec<Step> {
     let m = ceil_lg(n);
-    let round = |s: u32| Step::new(1_u32, Share::new(n >> (s + 1), n), Route::Offset(distance(s)));
+    let round = |s: u32| Step::new(1_u32, Share::new(n >> (s + 1), n), route(s, n));
     (0..m).rev().map(round).collect()
 }
 
@@ -82,7 +88,7 @@ impl ClosedForm for Latency {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         for s in 0..ceil_lg(shape.ranks) {
-            let step = Step::new(1_u32, Share::ALL, Route::Offset(distance(s)));
+            let step = Step::new(1_u32, Share::ALL, route(s, shape.ranks));
             repeat(step.reducing(), exchange_turns(shape), emit);
         }
     }
@@ -141,5 +147,17 @@ mod tests {
     fn distances_swing() {
         let first: Vec<u32> = (0..6).map(distance).collect();
         assert_eq!(first, [1, 1, 3, 5, 11, 21]);
+    }
+
+    #[test]
+    fn routes_are_those_of_the_schedule() {
+        for n in (1..8).map(|m| 1_u32 << m) {
+            for s in 0..ceil_lg(n) {
+                let Route::Pairs(d) = route(s, n) else { panic!("{n} {s}") };
+                for even in (0..n).step_by(2) {
+                    assert_eq!(schedule::partner(even, s, n), (even + d) % n, "{n} {s} {even}");
+                }
+            }
+        }
     }
 }

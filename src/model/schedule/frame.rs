@@ -27,8 +27,8 @@ pub struct Frame {
     pub switches: u32,
     /// How many of them, the last ones, are between domains and not in one.
     pub far_switches: u32,
-    /// The rank that has or gets the data, if there is one. A send/recv goes from it to the next
-    /// rank.
+    /// The rank that has or gets the data, if there is one. A send/recv goes from it to the rank
+    /// before it modulo N: the last, from rank 0.
     pub root: u32,
     /// The number of equal parts of M.
     pub parts: u32,

@@ -155,6 +155,10 @@ pub fn senders(schedule: &dyn Schedule) -> impl Iterator<Item = Endpoint> + use<
     (0..frame.ranks.saturating_add(frame.switches)).map(move |turn| frame.sender(turn))
 }
 
+/// The most chunks at all ranks together, of a schedule in a file of one message after another: readers
+/// follow each of them.
+pub(crate) const MOST_FOLLOWED: u64 = 1 << 21;
+
 /// About how many messages are fetched at once: they stay in the nearest cache.
 const AT_ONCE: usize = 1024;
 

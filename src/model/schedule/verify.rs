@@ -131,7 +131,10 @@ pub fn wants(schedule: &dyn Schedule, rank: u32, chunk: u32) -> bool {
         Reduce | Gather => rank == schedule.root(),
         ReduceScatter | Scatter => rank == schedule.owner(chunk),
         AllToAll => rank == target(schedule, chunk),
-        SendRecv => rank == modulo(u64::from(schedule.root()) + 1, schedule.ranks()),
+        SendRecv => {
+            let n = schedule.ranks();
+            rank == modulo(u64::from(schedule.root()) + u64::from(n) - 1, n)
+        }
     }
 }
 

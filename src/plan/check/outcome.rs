@@ -275,7 +275,7 @@ fn of_call(
     let volume = Volume::from(size);
     let expecting = Expecting::of(registry, &query, call.algorithm.as_deref())?;
     let (expected, runs) = (expecting.at(size), expecting.runs(size));
-    let least = match bound(shape.collective, shape.ranks, volume, fabric) {
+    let least = match bound(shape, volume, fabric) {
         // An expectation from similar machines needs no parameter of these links.
         Err(_) if expecting.is_learned() && !matches!(limit, Some(Limit::MaxBoundRatio(_))) => None,
         found => Some(found?.time() + fabric.launch).filter(|least| least.0 > 0.0),
