@@ -25,6 +25,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Ratio, Seconds, SecondsPerByte};
 use crate::base::text_pos::advice;
 use crate::machine::curve::Curve;
+use crate::machine::wires::Wires;
 
 /// The ports of a node into a network: `8 x ndr-400g`, or `tcp-25g` if each rank has its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,7 +220,10 @@ impl Profile {
 impl Links {
     /// Whether it states how a part is wired, or at which rate: what NCCL's search reads.
     fn is_rewired(&self) -> bool {
-        self.span.is_some() || self.nics.is_some() || self.bandwidth.is_some() || self.mesh
+        self.span.is_some()
+            || self.nics.is_some()
+            || self.bandwidth.is_some()
+            || self.wires() != Wires::Switch
     }
 
     /// Takes over every parameter that `over` has.
@@ -230,6 +234,8 @@ impl Links {
         self.kind = over.kind.or(self.kind);
         self.span = over.span.or(self.span);
         self.mesh |= over.mesh;
+        self.cube_mesh |= over.cube_mesh;
+        self.torus = over.torus.or(self.torus);
         self.nics = over.nics.or(self.nics);
         self.ports = over.ports.or(self.ports);
         self.alpha = over.alpha.or_else(|| self.alpha.take());

@@ -2,6 +2,7 @@
 
 use super::{Generation, LinkKind, Links, NetworkKind, Profile, TierKind};
 use crate::base::quantity::{Bandwidth, Ratio};
+use crate::machine::wires::Wires;
 
 /// A node kind and its network, without fitted parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,8 +15,8 @@ pub struct Hardware {
     pub board: Option<String>,
     /// The rate of a rank's port inside its node, one way, by the datasheet.
     pub inside: Bandwidth,
-    /// Whether each two ranks of a node have a link of their own, which are one port's rate together.
-    pub mesh: bool,
+    /// How the ranks of a node are joined.
+    pub wires: Wires,
     /// Whether the switches inside a node add and multicast.
     pub nvls: bool,
     /// Tiers inside a node.
@@ -95,7 +96,7 @@ impl Profile {
             board: self.board.clone(),
             // A node of one rank has no links inside.
             inside: first.or(between)?,
-            mesh: inside().any(|t| t.mesh),
+            wires: inside().map(Links::wires).find(|w| *w != Wires::Switch).unwrap_or_default(),
             nvls: self.has_nvls(),
             levels: inside().count() as u32,
             span,

@@ -45,6 +45,7 @@ use crate::machine::fabric::{Fabric, Switch, Tier};
 use crate::machine::graph::Graph;
 use crate::machine::link::{Link, Share};
 use crate::machine::nccl::Description;
+use crate::machine::wires::{Torus, Wires};
 use crate::model::formula::Ports;
 use builtin::{BUILTIN, Builtin};
 use compose::Nics;
@@ -209,6 +210,12 @@ pub struct Links {
     /// links, of which fewer ranks leave some idle.
     #[serde(default)]
     pub mesh: bool,
+    /// Whether eight GPUs are a hybrid cube mesh: a port's rate is that of its six links.
+    #[serde(default)]
+    pub cube_mesh: bool,
+    /// The sides of the torus that the ranks of a domain are, whose links a port's rate is of one.
+    #[serde(default)]
+    pub torus: Option<Torus>,
     /// Ports that the ranks of a domain of the tier below share; absent: each has its own.
     #[serde(default)]
     pub nics: Option<NonZeroU32>,
@@ -448,6 +455,8 @@ impl Links {
             kind: None,
             span: None,
             mesh: false,
+            cube_mesh: false,
+            torus: None,
             nics: None,
             ports: None,
             discipline: Discipline::default(),
@@ -477,13 +486,24 @@ impl Links {
         }
     }
 
+    /// How the ranks of a domain are joined.
+    #[must_use]
+    pub fn wires(&self) -> Wires {
+        match self.torus {
+            Some(torus) => Wires::Torus(torus),
+            None if self.cube_mesh => Wires::CubeMesh,
+            None if self.mesh => Wires::Mesh,
+            None => Wires::Switch,
+        }
+    }
+
     fn tier(&self) -> Tier {
         Tier {
             discipline: self.discipline,
             name: self.name.clone(),
             kind: TierKind::Node,
             span: self.span,
-            mesh: self.mesh,
+            wires: self.wires(),
             link: self.link(),
             ports: self.ports.unwrap_or(Ports::ONE),
             nics: self.nics,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::calibration::{Calibration, Quality, StatedBand, StatedError};
 use super::{Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves, gpu};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::machine::wires::Torus;
 
 /// A quantity as written in a profile's file, with six digits.
 pub(super) trait Written {
@@ -174,6 +175,13 @@ fn links(out: &mut String, tier: &Links) {
     }
     if tier.mesh {
         line(out, "mesh", "true");
+    }
+    if tier.cube_mesh {
+        line(out, "cube_mesh", "true");
+    }
+    if let Some(Torus { sides, wraps }) = tier.torus {
+        let sides = quoted(&sides.to_string());
+        line(out, "torus", &format!("{{ sides = {sides}, wraps = {wraps} }}"));
     }
     if let Some(ports) = tier.ports {
         use crate::model::formula::Ports;

@@ -1,6 +1,7 @@
 //! The features of a machine's hardware that the learned constants use.
 
 use crate::machine::profile::{Generation, Hardware, LinkKind, NetworkKind};
+use crate::machine::wires::Wires;
 
 /// How the GPUs of a node are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +34,9 @@ pub(in crate::measure::expect) struct Features {
     pub(super) board: String,
     /// GB/s of a GPU inside the node, in one direction.
     pub(super) rate: f64,
-    /// The GPUs of a node, if each two have a link of their own.
-    pub(super) mesh: Option<f64>,
+    /// How the GPUs of a node are joined, and how many there are.
+    pub(super) wires: Wires,
+    pub(super) span: u32,
     pub(super) nvls: bool,
     /// Switches and bridges on the PCIe path.
     pub(super) levels: u32,
@@ -108,7 +110,8 @@ impl Features {
             generation,
             board: hardware.board.clone().unwrap_or_default(),
             rate: inside.0 / 1e9,
-            mesh: hardware.mesh.then(|| f64::from(hardware.span)),
+            wires: hardware.wires,
+            span: hardware.span,
             nvls: hardware.nvls,
             levels: match hardware.generation {
                 // One switch connects all eight.
@@ -131,10 +134,21 @@ impl Features {
 
     /// GB/s of a GPU inside the node if so many GPUs of it are used: links to others are idle.
     pub(super) fn rate(&self, ranks: f64) -> f64 {
-        match self.mesh {
-            Some(all) if ranks > 1.0 => self.rate * ((ranks - 1.0) / (all - 1.0)).min(1.0),
-            _ => self.rate,
+        match ranks > 1.0 {
+            true => self.rate * self.wires.in_use(ranks as u32, self.span).0,
+            false => self.rate,
         }
+    }
+
+    /// What links between two halves of so many GPUs carry in an all-to-all, as a share of M at the rate of
+    /// one GPU.
+    pub(super) fn exchange(&self, ranks: f64) -> f64 {
+        self.wires.exchange(ranks as u32).0
+    }
+
+    /// Whether each two GPUs of a node have a link of their own.
+    pub(super) fn is_mesh(&self) -> bool {
+        self.wires == Wires::Mesh
     }
 }
 

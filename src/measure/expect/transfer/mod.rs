@@ -324,6 +324,7 @@ mod tests {
     use super::features::Class;
     use super::*;
     use crate::machine::fabric::Order;
+    use crate::machine::wires::Wires;
 
     #[test]
     fn bands_change_where_the_evidence_does() {
@@ -333,7 +334,8 @@ mod tests {
             generation: 4,
             board: "h100".to_owned(),
             rate: 450.0,
-            mesh: None,
+            wires: Wires::Switch,
+            span: 8,
             nvls: true,
             levels: 0,
             net: features::Net::Ib,

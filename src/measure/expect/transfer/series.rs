@@ -107,7 +107,7 @@ impl Series {
     pub(super) fn nearness(&self, asked: &Asked, machine: &Features) -> Option<usize> {
         let several = asked.nodes > 1.0;
         let board = machine.class == self.class
-            && machine.mesh.is_some() == self.mesh
+            && machine.is_mesh() == self.mesh
             && generations(machine, self) > 0.999;
         if !board || several != (self.nodes > 1) || (several && !self.is_on(machine)) {
             return None;
