@@ -68,6 +68,8 @@ struct Node {
     #[serde(default)]
     gpu_direct: Option<bool>,
     #[serde(default)]
+    p2p: Option<bool>,
+    #[serde(default)]
     library: Option<String>,
     /// The upper part of a machine's picture.
     #[serde(default)]
@@ -197,6 +199,7 @@ impl Profile {
         self.generation = self.generation.or(node.generation);
         self.link = self.link.or(node.link);
         self.gpu_direct = self.gpu_direct.or(node.gpu_direct);
+        self.p2p = self.p2p.or(node.p2p);
         let same_library = self.library.is_none() || self.library == node.library;
         self.library = self.library.take().or(node.library);
         if same_library {

@@ -23,6 +23,8 @@ pub struct Hardware {
     pub levels: u32,
     /// Ranks of a node.
     pub span: u32,
+    /// Whether GPUs access each other's memory over PCIe.
+    pub p2p: bool,
     /// What joins ranks of a node beyond the innermost links, if these join fewer: how many they join, and
     /// the rate of a rank's port to the others.
     pub beyond: Option<(u32, Bandwidth)>,
@@ -45,6 +47,13 @@ impl Hardware {
     #[must_use]
     pub fn is_rack(&self) -> bool {
         self.link == LinkKind::NvLink && self.span >= RACK
+    }
+
+    /// Whether what so many ranks of a node send each other passes through the host's memory.
+    #[must_use]
+    pub fn is_staged(&self, per_node: u32) -> bool {
+        let joined = self.beyond.filter(|_| self.link == LinkKind::NvLink).map_or(1, |b| b.0);
+        !self.p2p && per_node > joined
     }
 
     /// Ranks of a host: a node, or a tray of a rack.
@@ -100,6 +109,7 @@ impl Profile {
             nvls: self.has_nvls(),
             levels: inside().count() as u32,
             span,
+            p2p: self.p2p.unwrap_or(true),
             beyond,
             nics,
             network: self.network,

@@ -82,6 +82,10 @@ pub struct Profile {
     /// knows.
     #[serde(default)]
     pub gpu_direct: Option<bool>,
+    /// Whether GPUs access each other's memory over PCIe; absent: they do. Otherwise what they send each
+    /// other passes through the host's.
+    #[serde(default)]
+    pub p2p: Option<bool>,
     /// The node kind to take over; absent once that is done.
     #[serde(default, rename = "node")]
     pub(crate) node_part: Option<String>,
@@ -332,6 +336,7 @@ impl Profile {
             link: None,
             network: None,
             gpu_direct: None,
+            p2p: None,
             node_part: None,
             nics: None,
             library: None,

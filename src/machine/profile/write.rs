@@ -134,6 +134,9 @@ impl Profile {
         if let Some(direct) = self.gpu_direct {
             line(&mut out, "gpu_direct", &direct.to_string());
         }
+        if let Some(p2p) = self.p2p {
+            line(&mut out, "p2p", &p2p.to_string());
+        }
         text(&mut out, "library", self.library.as_deref());
         text(&mut out, "nccl_graphs", self.nccl_graphs.as_deref());
         text(&mut out, "nccl_topology", self.nccl_topology.as_deref());

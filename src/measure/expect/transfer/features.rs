@@ -29,7 +29,8 @@ pub(super) enum Net {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::measure::expect) struct Features {
     pub(super) class: Class,
-    /// 2 Volta, 3 Ampere, 4 Hopper, 5 Blackwell; boards on PCIe are not siblings of each other.
+    /// 2 Volta, 3 Ampere, 4 Hopper, 5 Blackwell; of AMD 4 CDNA 3, 5 CDNA 4; boards on PCIe are not siblings
+    /// of each other.
     pub(super) generation: i32,
     pub(super) board: String,
     /// GB/s of a GPU inside the node, in one direction.
@@ -37,6 +38,8 @@ pub(in crate::measure::expect) struct Features {
     /// How the GPUs of a node are joined, and how many there are.
     pub(super) wires: Wires,
     pub(super) span: u32,
+    /// Whether bridges join pairs of GPUs: no such pair was measured.
+    pub(super) bridged: bool,
     pub(super) nvls: bool,
     /// Switches and bridges on the PCIe path.
     pub(super) levels: u32,
@@ -79,7 +82,8 @@ impl Features {
     pub(in crate::measure::expect) fn of(hardware: &Hardware, per_node: u32) -> Option<Self> {
         // Bridges join pairs: what joins more of them is PCIe.
         let beyond = hardware.beyond.filter(|&(joined, _)| per_node > joined);
-        let bridged = hardware.link == LinkKind::NvLink && beyond.is_some();
+        let bridges = hardware.link == LinkKind::NvLink && hardware.beyond.is_some();
+        let bridged = bridges && beyond.is_some();
         let link = if bridged { LinkKind::Pcie } else { hardware.link };
         let inside = beyond.filter(|_| bridged).map_or(hardware.inside, |(_, rate)| rate);
         let class = match link {
@@ -91,7 +95,7 @@ impl Features {
         let generation = match hardware.generation {
             Some(Generation::Volta) => 2,
             Some(Generation::Ampere) => 3,
-            Some(Generation::Blackwell) => 5,
+            Some(Generation::Blackwell | Generation::Cdna4) => 5,
             _ => 4,
         };
         let net = match hardware.network {
@@ -112,6 +116,7 @@ impl Features {
             rate: inside.0 / 1e9,
             wires: hardware.wires,
             span: hardware.span,
+            bridged: bridges,
             nvls: hardware.nvls,
             levels: match hardware.generation {
                 // One switch connects all eight.
