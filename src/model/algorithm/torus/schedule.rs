@@ -198,9 +198,14 @@ impl Gather {
         Self { ranks: shape.ranks, sides, parts: parts.max(1), halves }
     }
 
-    /// Rounds in which all parts finish one side.
-    fn leg(&self) -> u32 {
-        self.sides.iter().map(|side| side.length - 1).max().unwrap_or(0)
+    /// The side that part `q` takes after `done` others.
+    fn side(&self, q: u32, done: usize) -> Side {
+        self.sides[(q as usize + done) % self.sides.len()]
+    }
+
+    /// Rounds in which all parts finish their next side after `done` others.
+    fn leg(&self, done: usize) -> u32 {
+        (0..self.parts).map(|q| self.side(q, done).length - 1).max().unwrap_or(0)
     }
 
     /// What `rank` forwards along `side` of part `q` after it took the sides `behind`, `hops` from where
@@ -240,27 +245,32 @@ impl Gather {
 impl Schedule for Gather {
     fn frame(&self) -> Frame {
         let chunks = self.ranks * self.parts * self.halves;
-        let rounds = self.sides.len() as u64 * u64::from(self.leg());
+        let rounds = (0..self.sides.len()).map(|done| u64::from(self.leg(done))).sum();
         Frame::new(AllGather, self.ranks, chunks, rounds)
     }
 
     fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
         let Endpoint::Rank(rank) = from else { return };
-        let (sides, leg) = (self.sides.len(), u64::from(self.leg().max(1)));
-        let (done, hops) = ((round / leg) as usize, (round % leg) as u32);
-        if done >= sides {
+        let (mut done, mut hops) = (0, round);
+        while done < self.sides.len() && hops >= u64::from(self.leg(done)) {
+            hops -= u64::from(self.leg(done));
+            done += 1;
+        }
+        if done == self.sides.len() {
             return;
         }
+        // Below the length of a side.
+        let hops = hops as u32;
         let mut messages = Vec::new();
-        for q in 0..self.parts as usize {
-            let behind: Vec<Side> = (0..done).map(|i| self.sides[(q + i) % sides]).collect();
-            let side = self.sides[(q + done) % sides];
+        for q in 0..self.parts {
+            let behind: Vec<Side> = (0..done).map(|done| self.side(q, done)).collect();
+            let side = self.side(q, done);
             if hops + 1 >= side.length {
                 continue;
             }
             for up in [true, false] {
                 let Some(next) = side.next(side.place(rank), up) else { continue };
-                let runs = self.runs(rank, q as u32, &behind, side, up, hops);
+                let runs = self.runs(rank, q, &behind, side, up, hops);
                 if !runs.is_empty() {
                     messages.push((side.at(rank, next), runs));
                 }
