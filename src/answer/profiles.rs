@@ -91,6 +91,8 @@ pub struct LinksView {
     pub span: Option<u32>,
     /// Whether each two ranks of a domain have a link of their own, all of them one port's rate.
     pub mesh: bool,
+    /// How they are joined: `switch`, `mesh`, `cube mesh`, or `torus` with its sides.
+    pub wires: String,
     /// Ports shared by the ranks of a domain of the tier below; absent: each rank has its own.
     pub nics: Option<u32>,
     /// The transfers that a rank can make at once.
@@ -161,6 +163,7 @@ pub fn profile(profile: &Profile, origin: &str) -> ProfileView {
         name: tier.name.clone(),
         span: tier.span.map(|n| n.get()),
         mesh: tier.mesh,
+        wires: tier.wires().words(),
         nics: tier.nics.map(|n| n.get()),
         ports: tier.ports.unwrap_or(Ports::ONE).to_string(),
         discipline: tier.discipline,

@@ -239,9 +239,7 @@ fn words(shape: &Shape) -> String {
     add("pat-agg", params.aggregation.map(|a| a.to_string()));
     add("rails", params.rails.map(|r| r.to_string()));
     add("ranks per node", shape.group.map(|g| g.to_string()));
-    let sides = params
-        .dims
-        .map(|dims| dims.lengths().iter().map(u32::to_string).collect::<Vec<_>>().join("x"));
+    let sides = params.dims.map(|dims| dims.to_string());
     add("dims", sides);
     let usual = Shape::new(shape.collective, shape.ranks);
     if params.relay != usual.params.relay {

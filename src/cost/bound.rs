@@ -97,6 +97,9 @@ pub fn bound(shape: &Shape, size: Volume, fabric: &Fabric) -> Result<Bound> {
         latency = latency.min(hop + among);
     }
     let mut bandwidth = rank_bound(collective, ranks, tiers, adds)?;
+    if let ([tier], Collective::AllToAll) = (tiers, collective) {
+        bandwidth = bandwidth.max(tier.wires.exchange(ranks).0 * tier.inverse()?);
+    }
     for (below, tier) in tiers.iter().zip(&tiers[1..]) {
         let Some(span) = below.span else { continue };
         bandwidth = bandwidth.max(domain_bound(collective, ranks, fabric.order, tier, span.get())?);
@@ -136,7 +139,9 @@ fn rank_bound(collective: Collective, ranks: u32, tiers: &[Tier], adds: bool) ->
             Ports::Half(k) if in_turns => k.get().min(2 * (ranks - 1)),
             ports => ports.sends(ranks - 1),
         };
-        rate += f64::from(ports.max(1)) / tier.inverse()?;
+        let slice = tier.wires.torus().and_then(|torus| torus.slice(ranks));
+        let links = slice.map_or(f64::INFINITY, |slice| slice.links_for(collective).0);
+        rate += f64::from(ports.max(1)).min(links) / tier.inverse()?;
     }
     let share = least_share(collective, ranks, adds).0;
     Ok(if in_turns { 2.0 * share } else { share } / rate)

@@ -16,6 +16,7 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::machine::fabric::{Crossing, Fabric, Tier};
+use crate::machine::wires::Torus;
 use crate::model::algorithm::{Algorithm, Reason, Route, Stages, Step};
 use crate::model::formula::{At, Form, Level, Phase, Shape};
 
@@ -81,6 +82,37 @@ pub struct Prepared {
     compute_unknown: bool,
 }
 
+/// Whether an algorithm applies to a shape on the machine that it was filled from.
+pub(crate) fn applies(
+    algorithm: &dyn Algorithm,
+    shape: &Shape,
+    fabric: &Fabric,
+) -> std::result::Result<(), Reason> {
+    algorithm.applies(shape)?;
+    too_far(algorithm, shape, fabric).map_or(Ok(()), |why| Err(Reason::new(why)))
+}
+
+/// Why an algorithm does not apply to a torus: a price knows no links on the way, so all messages must be
+/// between neighbours. Calls with a root and messages between two ranks are limited by the links of one rank,
+/// and their messages on the way are not counted.
+fn too_far(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Option<&'static str> {
+    use Collective as C;
+    fabric.torus(shape.ranks)?;
+    if matches!(shape.collective, C::SendRecv | C::Gather | C::Scatter | C::Barrier) {
+        return None;
+    }
+    let closed = fabric.slice(shape.ranks).map(Torus::is_closed);
+    match (algorithm.meta().id, closed) {
+        ("torus", Some(true)) | ("mesh", Some(false)) => return None,
+        ("torus", Some(false)) => return Some("the ends of the sides of this slice have no link"),
+        ("mesh", Some(true)) => return Some("the ends of the sides of this slice have links, too"),
+        _ => {}
+    }
+    let mut is_ring = true;
+    algorithm.steps(shape, &mut |step| is_ring &= step.route == Route::Offset(1));
+    (!is_ring).then_some("its messages go farther than to the neighbours on a torus")
+}
+
 /// The load as a function of P.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Pipeline {
@@ -117,7 +149,7 @@ impl Prepared {
     /// The algorithm does not apply, or needs an unknown parameter.
     pub fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Self> {
         let shape = fabric.fill(shape);
-        algorithm.applies(&shape).map_err(|why| refuse(algorithm, &why))?;
+        applies(algorithm, &shape, fabric).map_err(|why| refuse(algorithm, &why))?;
         Self::applicable(algorithm, &shape, fabric)
     }
 

@@ -3,7 +3,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::order::rising;
 use crate::base::quantity::{Bytes, Seconds, Volume};
-use crate::cost::price::{OnLinks, Prepared, Price, price_elements};
+use crate::cost::price::{OnLinks, Prepared, Price, applies, price_elements};
 use crate::machine::fabric::Fabric;
 use crate::model::algorithm::{Algorithm, Library, Named, Reason, Registry};
 use crate::model::formula::{Form, Shape};
@@ -53,7 +53,7 @@ pub fn candidates(
     let mut refused = Vec::new();
     let shape = fabric.fill(shape);
     for algorithm in registry.of(shape.collective) {
-        if let Err(why) = algorithm.applies(&shape) {
+        if let Err(why) = applies(algorithm, &shape, fabric) {
             refused.push(Refused { algorithm, why });
             continue;
         }

@@ -9,6 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 use crate::base::words::{one_of, words};
 use crate::machine::link::{Link, Times};
+use crate::machine::wires::{Torus, Wires};
 use crate::model::algorithm::{Route, Step};
 use crate::model::formula::{Level, Params, Ports, Shape};
 use crate::model::schedule::modulo;
@@ -22,9 +23,8 @@ pub struct Tier {
     pub kind: TierKind,
     /// Ranks in one domain of these links; absent: no limit.
     pub span: Option<NonZeroU32>,
-    /// Whether each two ranks of a domain have a link of their own; the rate is that of all the links of
-    /// a rank.
-    pub mesh: bool,
+    /// How the ranks of a domain are joined.
+    pub wires: Wires,
     /// The time of a message on one of them.
     pub link: Link,
     /// Transfers a rank can make at once.
@@ -151,7 +151,7 @@ impl Tier {
             name: name.into(),
             kind: TierKind::default(),
             span: None,
-            mesh: false,
+            wires: Wires::Switch,
             link: Link::new(alpha, bandwidth),
             ports: Ports::ONE,
             nics: None,
@@ -161,15 +161,23 @@ impl Tier {
         }
     }
 
-    /// Leaves the links to idle ranks of a domain unused, if each two have their own: `ranks` of it take
-    /// part, and `pairs` is whether each of them talks to only one other.
-    pub(crate) fn use_ranks(&mut self, ranks: NonZeroU32, pairs: bool) {
-        let links = |ranks: NonZeroU32| f64::from(ranks.get().saturating_sub(1).max(1));
-        if let (true, Some(span), Some(rate)) = (self.mesh, self.span, self.link.bandwidth) {
-            let used = if pairs { 1.0 } else { links(ranks.min(span)) };
-            self.set_bandwidth(rate * Ratio(used / links(span)));
-            // One link is left, which cannot be divided again.
-            self.mesh = !pairs;
+    /// Leaves the links to idle ranks of a domain unused, where ranks have links to each other: `ranks` of
+    /// it take part. In a send/recv each of them talks to only one other.
+    pub(crate) fn use_ranks(&mut self, ranks: NonZeroU32, collective: Collective) {
+        let pairs = collective == Collective::SendRecv;
+        let meshed = matches!(self.wires, Wires::Mesh | Wires::CubeMesh);
+        if let (true, Some(span), Some(rate)) = (meshed, self.span, self.link.bandwidth) {
+            let used = if pairs { 2 } else { ranks.get() };
+            let mut rate = rate * self.wires.in_use(used, span.get());
+            let crossing = self.wires.exchange(ranks.get());
+            if collective == Collective::AllToAll && crossing.0 > 0.0 {
+                rate = rate * Ratio(collective.busbw_factor(ranks.get()).0 / crossing.0);
+            }
+            self.set_bandwidth(rate);
+            // What is left of a cube mesh, or one link, cannot be divided again.
+            if pairs || self.wires == Wires::CubeMesh {
+                self.wires = Wires::Switch;
+            }
         }
         self.span = Some(self.span.map_or(ranks, |span| span.min(ranks)));
     }
@@ -274,6 +282,11 @@ impl Fabric {
     /// More ranks than the machine joins.
     pub fn ports(&self, ranks: u32) -> Result<Ports> {
         let used = self.tiers[..self.depth(ranks)?].iter().map(|t| t.ports);
+        if let (Some(slice), Some(Ports::Full(k))) =
+            (self.slice(ranks), self.tiers.first().map(|t| t.ports))
+        {
+            return Ok(Ports::full(k.get().min(slice.most_links().max(1))));
+        }
         // With equally many sends at once, half duplex is the lesser.
         Ok(used.min_by_key(|p| (p.sends(u32::MAX), !p.is_half())).unwrap_or(Ports::ONE))
     }
@@ -293,9 +306,23 @@ impl Fabric {
         let params = Params {
             rails: shape.params.rails.or_else(|| self.rails(shape.ranks)),
             c_real: shape.params.c_real.or(self.c_real),
+            dims: shape.params.dims.or_else(|| Some(self.slice(shape.ranks)?.sides)),
             ..shape.params
         };
         Shape { group: shape.group.or(group), params, ..*shape }
+    }
+
+    /// The torus of which `ranks` ranks are a part, if they do not leave it.
+    #[must_use]
+    pub fn torus(&self, ranks: u32) -> Option<Torus> {
+        let first = self.tiers.first().filter(|_| self.depth(ranks).is_ok_and(|depth| depth == 1));
+        first?.wires.torus()
+    }
+
+    /// The part of that torus, if it has such a part.
+    #[must_use]
+    pub fn slice(&self, ranks: u32) -> Option<Torus> {
+        self.torus(ranks)?.slice(ranks)
     }
 
     /// NICs over which a pattern can be spread at once; `None` inside one node.

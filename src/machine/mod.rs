@@ -12,3 +12,4 @@ pub mod profile;
 pub mod query;
 pub mod sample;
 pub mod what_if;
+pub mod wires;

@@ -15,8 +15,9 @@ use crate::machine::placement::Placement;
 use crate::machine::profile::{Calibration, Hardware, How, Measured, Nccl, NetworkKind, Profile};
 use crate::machine::sample::DataType;
 use crate::machine::what_if::Figure;
+use crate::machine::wires::{Torus, Wires};
 use crate::model::algorithm::Library;
-use crate::model::formula::{Params, Ports, Protocol, Shape};
+use crate::model::formula::{Dims, Params, Ports, Protocol, Shape};
 
 /// Parameters that a person gives; they override a profile's.
 #[derive(Debug, Clone, Copy, Default)]
@@ -532,19 +533,20 @@ impl Query {
             .help(format!("use at most {span}")));
         }
         let given = machine.nics_given;
-        let pairs = collective == Collective::SendRecv;
         if machine.alone_on_nodes() {
             nodes_are = machine.put_on_hosts(ranks, per_node)?;
         }
         for fabric in std::iter::once(&mut machine.fabric).chain(&mut machine.stock) {
             use_nodes(fabric, node, per_node, given);
-            use_links(fabric, per_node, pairs);
+            use_links(fabric, per_node, collective);
+            use_sides(fabric, ranks, params.dims);
         }
         let given = params;
         let mut shape = machine.fabric.shape(collective, ranks)?;
         shape.params = Params {
             rails: params.rails.or(shape.params.rails),
             c_real: params.c_real.or(shape.params.c_real),
+            dims: params.dims.or(shape.params.dims),
             ..params
         };
         let placement = Placement { ranks, per_node, order: machine.fabric.order };
@@ -670,10 +672,18 @@ fn use_nodes(fabric: &mut Fabric, span: Option<NonZeroU32>, per_node: u32, nics_
 }
 
 /// Leaves idle the links inside nodes that so many ranks on each do not use.
-fn use_links(fabric: &mut Fabric, per_node: u32, pairs: bool) {
+fn use_links(fabric: &mut Fabric, per_node: u32, collective: Collective) {
     let (Some(node), Some(ranks)) = (fabric.node, NonZeroU32::new(per_node)) else { return };
     for tier in &mut fabric.tiers[..=node] {
-        tier.use_ranks(ranks, pairs);
+        tier.use_ranks(ranks, collective);
+    }
+}
+
+/// Takes the part of a torus that was asked for.
+fn use_sides(fabric: &mut Fabric, ranks: u32, dims: Option<Dims>) {
+    let given = dims.filter(|dims| dims.ranks() == u64::from(ranks));
+    if let (Some(sides), Some(torus)) = (given, fabric.torus(ranks)) {
+        fabric.tiers[0].wires = Wires::Torus(Torus { sides, ..torus });
     }
 }
 

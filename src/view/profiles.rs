@@ -92,6 +92,8 @@ fn tier(page: &mut Page, links: &LinksView) {
     }
     if links.mesh {
         about += ", each two have a link of their own, all of a rank's are one rate";
+    } else if links.wires != "switch" {
+        about += &format!(", joined as a {}", links.wires);
     }
     if links.discipline != crate::machine::profile::Discipline::Serial {
         about += ", transfers at one port share its rate";

@@ -100,6 +100,10 @@ const LATER: [&str; 8] = [
     "two-shot-norm",
 ];
 
+/// The collectives of the later `mesh`.
+const GATHERS: [Collective; 3] =
+    [Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter];
+
 /// One of the project's own schedules, as its export writes it without the comments.
 fn collective(number: u64) -> Option<String> {
     let registry = Registry::builtin();
@@ -107,6 +111,8 @@ fn collective(number: u64) -> Option<String> {
         .iter()
         .flat_map(|&of| registry.of(of).map(move |algorithm| (of, algorithm)))
         .filter(|(_, algorithm)| !LATER.contains(&algorithm.meta().id))
+        // Another collective's mesh is older.
+        .filter(|(of, algorithm)| algorithm.meta().id != "mesh" || !GATHERS.contains(of))
         .collect();
     let mut numbers = Numbers(number);
     let (collective, algorithm) = all[numbers.below(all.len() as u64) as usize];

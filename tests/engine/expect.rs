@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 
 use collcost::Collective;
-use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
+use collcost::cost::bound::bound;
 use collcost::machine::presets::{SWITCH_HOPS, find};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
@@ -565,4 +566,123 @@ fn all_ranks_of_one_host_are_not_on_a_network() {
     }
     assert_eq!(query("ib-hdr", Collective::AllReduce, 8, 1).placement.nodes(), 1);
     assert_eq!(query("ib-hdr", Collective::AllReduce, 8, 8).placement.nodes(), 8);
+}
+
+/// Chips of a torus have links to their neighbours alone: gathers and sums use all of them at once
+/// (jax-ml/scaling-book, sharding.md), and half of what an all-to-all moves crosses between the halves.
+#[test]
+fn a_torus_is_no_switch() {
+    let registry = Registry::builtin();
+    let size = 1_u64 << 30;
+    for (machine, chips, collective, least, most) in [
+        ("tpu-v5e", 256, Collective::AllGather, 5.94e-3, 6.1e-3),
+        ("tpu-v5e", 256, Collective::AllReduce, 11.8e-3, 12.1e-3),
+        ("tpu-v5e", 256, Collective::AllToAll, 47.7e-3, 47.8e-3),
+        // No side of 8 is closed: the corner has two links, and the halves 8.
+        ("tpu-v5e", 64, Collective::AllGather, 11.7e-3, 11.9e-3),
+        ("tpu-v5e", 64, Collective::AllToAll, 47.7e-3, 47.8e-3),
+        ("tpu-v5e", 17, Collective::AllToAll, 5.9e-3, 1.0),
+        ("tpu-v5p", 64, Collective::AllGather, 1.95e-3, 2.0e-3),
+        ("tpu-v5p", 64, Collective::AllReduce, 3.9e-3, 4.0e-3),
+        ("tpu-v5p", 8960, Collective::AllGather, 1.98e-3, 3.2e-3),
+    ] {
+        let query = query(machine, collective, chips, 1);
+        let time = Expecting::new(&registry, &query).unwrap().at(Bytes(size)).time.0;
+        assert!((least..=most).contains(&time), "{machine} {chips} {collective}: {time}");
+    }
+    let given = Given { alpha: Some(Seconds(2e-6)), ..Given::default() };
+    let profile = Profile::builtin("trn2").unwrap();
+    let machine = Machine::on(&profile, "profile", &given, Collective::AllToAll).unwrap();
+    let layout = Layout { ranks: NonZeroU32::new(16), ..Layout::default() };
+    let asked = Query::new(machine, Collective::AllToAll, Bytes(1), layout, Params::default());
+    let time = Expecting::new(&registry, &asked.unwrap()).unwrap().at(Bytes(size)).time.0;
+    assert!((4.19e-3..=4.3e-3).contains(&time), "{time}");
+    // No part of a torus is expected to be faster than its links.
+    for (machine, most) in [("tpu-v5e", 64), ("tpu-v6e", 40), ("tpu-v4p", 130), ("tpu-v5p", 70)] {
+        for (chips, collective) in
+            (2..=most).flat_map(|n| Collective::ALL.iter().map(move |&c| (n, c)))
+        {
+            let query = query(machine, collective, chips, 1);
+            let expected = Expecting::new(&registry, &query).unwrap();
+            let fabric = &query.machine.fabric;
+            for octave in [3, 14, 25, 34] {
+                let bound = bound(&query.shape, Volume((1_u64 << octave) as f64), fabric);
+                let (bound, at) = (bound.unwrap().time(), expected.at(Bytes(1 << octave)));
+                let name = format!("{machine} {chips} {collective} 2^{octave}");
+                assert!(at.time.0 >= bound.0 * (1.0 - 1e-9), "{name}: {} {bound}", at.time);
+            }
+        }
+    }
+}
+
+/// Of eight V100 the first two share one NVLink of six, and the first four have four each: NCCL's own
+/// estimates of its graphs there are 53.7 and 20.16 ms. Half of an all-to-all crosses six links, which
+/// `optimum` proves to be 75 GB/s.
+#[test]
+fn a_cube_mesh_is_no_switch() {
+    let registry = Registry::builtin();
+    let size = 1_u64 << 30;
+    for machine in ["dgx-1v", "p3dn.24xlarge", "nd40rs-v2"] {
+        for (collective, ranks, about) in [
+            (Collective::AllReduce, 2, 53.7e-3),
+            (Collective::AllReduce, 4, 20.16e-3),
+            (Collective::AllReduce, 8, 15.71e-3),
+            (Collective::SendRecv, 2, size as f64 / 22e9),
+            (Collective::AllToAll, 8, size as f64 / 75e9 * 1.2),
+        ] {
+            let query = query(machine, collective, ranks, 1);
+            let expected = Expecting::new(&registry, &query).unwrap().at(Bytes(size));
+            let band = expected.low.0..=expected.high.0;
+            assert!(band.contains(&about), "{machine} {collective} {ranks}: {band:?}");
+            let least = size as f64 / 75e9;
+            assert!(collective != Collective::AllToAll || expected.time.0 >= least, "{machine}");
+        }
+    }
+}
+
+/// A board is called the same only if it was measured, and is the sibling of boards whose GPUs are connected
+/// as its own are.
+#[test]
+fn only_a_measured_board_is_the_same() {
+    let registry = Registry::builtin();
+    let own = (Basis::SameBoard, "the same board, measured elsewhere");
+    let sibling = (Basis::SameBoard, "another board of its generation, measured elsewhere");
+    let other = (Basis::Transferred, "other measured machines");
+    for (machine, ranks, size, (basis, words)) in [
+        ("dgx-h100", 8, Bytes(1 << 30), own),
+        ("dgx-b200", 8, Bytes(1 << 30), own),
+        ("hgx-h800", 8, Bytes(1 << 30), sibling),
+        ("hgx-h20", 8, Bytes(1 << 20), sibling),
+        ("mi300x", 8, Bytes(1 << 30), own),
+        ("mi355x", 8, Bytes(1 << 16), other),
+        ("a40-nvlink", 2, Bytes(1 << 13), other),
+        ("rtx-3090-nvlink", 2, Bytes(1 << 13), other),
+    ] {
+        let query = query(machine, Collective::AllReduce, ranks, 1);
+        let expecting = Expecting::new(&registry, &query).unwrap();
+        let expected = expecting.at(size);
+        let known_from = expecting.known_from(&expected, size);
+        assert_eq!(expected.basis, basis, "{machine}: {known_from}");
+        assert!(known_from.starts_with(words), "{machine}: {known_from}");
+    }
+}
+
+/// 8 B on eight RTX 4090, which have no P2P, took 42.14 and 40.06 us (NVIDIA/nccl issue 1530).
+#[test]
+fn buffers_that_pass_through_the_host_may_take_twice_as_long() {
+    let registry = Registry::builtin();
+    let at = |machine, ranks| {
+        let query = query(machine, Collective::AllReduce, ranks, 1);
+        let expecting = Expecting::new(&registry, &query).unwrap();
+        let expected = expecting.at(Bytes(8));
+        (expected, expecting.known_from(&expected, Bytes(8)))
+    };
+    let (geforce, words) = at("rtx-4090", 8);
+    assert!((geforce.low.0..=geforce.high.0).contains(&42.14e-6), "{geforce:?}");
+    assert!(words.contains("through host memory"), "{words}");
+    // A bridge joins pairs; what was measured with P2P stays as it is.
+    for (machine, ranks) in [("rtx-3090-nvlink", 2), ("a40-pcie", 8), ("l40s-pcie", 8)] {
+        assert!(!at(machine, ranks).1.contains("through host memory"), "{machine}");
+    }
+    assert!(at("rtx-3090-nvlink", 4).1.contains("through host memory"));
 }

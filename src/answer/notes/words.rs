@@ -43,8 +43,8 @@ pub static WORDS: &[Word] = &[
     ),
     is(
         &["known from", "basis"],
-        "The basis of the expected time: measured on this machine, on the same board elsewhere, \
-         transferred from other machines, or modelled; with its error on held-out data.",
+        "The basis of the expected time: measured on this machine, on the same board elsewhere \
+         or one of its generation, transferred from other machines, or modelled; with its error on held-out data.",
         "accuracy --help",
     ),
     is(

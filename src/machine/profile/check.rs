@@ -10,6 +10,7 @@ use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
 use crate::base::text_pos::{Document, Place, Refused};
 use crate::base::words::words;
+use crate::machine::wires::CUBE_MESH;
 use crate::model::algorithm::Library;
 
 /// How bad a finding is.
@@ -349,6 +350,18 @@ impl Check<'_> {
             let what = format!("mesh changes nothing on `{}`", tier.name);
             let help = "write it on the innermost links, with a span of 2 ranks or more";
             self.say(Kind::Contradictory, &at("mesh"), what, help);
+        }
+        if tier.cube_mesh && (i > 0 || tier.mesh || joins != CUBE_MESH) {
+            let what = format!("`{}` is no hybrid cube mesh", tier.name);
+            let help = "write it on the innermost links, with a span of 8 ranks and without mesh";
+            self.say(Kind::Contradictory, &at("cube_mesh"), what, help);
+        }
+        if let Some(torus) = tier.torus
+            && (i > 0 || tier.mesh || tier.cube_mesh || torus.sides.ranks() != u64::from(joins))
+        {
+            let what = format!("`{}` is no torus of {}", tier.name, torus.sides);
+            let help = "write it on the innermost links, with their ranks as the span";
+            self.say(Kind::Contradictory, &at("torus"), what, help);
         }
         let Some(inner) = i.checked_sub(1).map(|i| &self.profile.tiers[i]) else { return };
         if let (Some(own), Some(inside)) = (reached(tier), reached(inner))

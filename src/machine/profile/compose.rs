@@ -24,6 +24,7 @@ use super::{
 use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Ratio, Seconds, SecondsPerByte};
 use crate::machine::curve::Curve;
+use crate::machine::wires::Wires;
 
 /// The ports of a node into a network: `8 x ndr-400g`, or `tcp-25g` if each rank has its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +63,7 @@ struct Node {
     link: Option<LinkKind>,
     /// False if NICs cannot access the GPUs' memory.
     gpu_direct: Option<bool>,
+    p2p: Option<bool>,
     library: Option<String>,
     /// The upper part of a machine's picture.
     picture: Option<String>,
@@ -187,6 +189,7 @@ impl Profile {
         self.generation = self.generation.or(node.generation);
         self.link = self.link.or(node.link);
         self.gpu_direct = self.gpu_direct.or(node.gpu_direct);
+        self.p2p = self.p2p.or(node.p2p);
         let same_library = self.library.is_none() || self.library == node.library;
         self.library = self.library.take().or(node.library);
         if same_library {
@@ -210,7 +213,10 @@ impl Profile {
 impl Links {
     /// Whether it states how a part is wired, or at which rate: what NCCL's search reads.
     fn is_rewired(&self) -> bool {
-        self.span.is_some() || self.nics.is_some() || self.bandwidth.is_some() || self.mesh
+        self.span.is_some()
+            || self.nics.is_some()
+            || self.bandwidth.is_some()
+            || self.wires() != Wires::Switch
     }
 
     /// Takes over every parameter that `over` has.
@@ -221,6 +227,8 @@ impl Links {
         self.kind = over.kind.or(self.kind);
         self.span = over.span.or(self.span);
         self.mesh |= over.mesh;
+        self.cube_mesh |= over.cube_mesh;
+        self.torus = over.torus.or(self.torus);
         self.nics = over.nics.or(self.nics);
         self.ports = over.ports.or(self.ports);
         self.alpha = over.alpha.or_else(|| self.alpha.take());

@@ -2,6 +2,7 @@
 
 use super::{Generation, LinkKind, Links, NetworkKind, Profile, TierKind};
 use crate::base::quantity::{Bandwidth, Ratio};
+use crate::machine::wires::Wires;
 
 /// A node kind and its network, without fitted parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,14 +15,16 @@ pub struct Hardware {
     pub board: Option<String>,
     /// The rate of a rank's port inside its node, one way, by the datasheet.
     pub inside: Bandwidth,
-    /// Whether each two ranks of a node have a link of their own, which are one port's rate together.
-    pub mesh: bool,
+    /// How the ranks of a node are joined.
+    pub wires: Wires,
     /// Whether the switches inside a node add and multicast.
     pub nvls: bool,
     /// Tiers inside a node.
     pub levels: u32,
     /// Ranks of a node.
     pub span: u32,
+    /// Whether GPUs access each other's memory over PCIe.
+    pub p2p: bool,
     /// What joins ranks of a node beyond the innermost links, if these join fewer: how many they join, and
     /// the rate of a rank's port to the others.
     pub beyond: Option<(u32, Bandwidth)>,
@@ -44,6 +47,13 @@ impl Hardware {
     #[must_use]
     pub fn is_rack(&self) -> bool {
         self.link == LinkKind::NvLink && self.span >= RACK
+    }
+
+    /// Whether what so many ranks of a node send each other passes through the host's memory.
+    #[must_use]
+    pub fn is_staged(&self, per_node: u32) -> bool {
+        let joined = self.beyond.filter(|_| self.link == LinkKind::NvLink).map_or(1, |b| b.0);
+        !self.p2p && per_node > joined
     }
 
     /// Ranks of a host: a node, or a tray of a rack.
@@ -95,10 +105,11 @@ impl Profile {
             board: self.board.clone(),
             // A node of one rank has no links inside.
             inside: first.or(between)?,
-            mesh: inside().any(|t| t.mesh),
+            wires: inside().map(Links::wires).find(|w| *w != Wires::Switch).unwrap_or_default(),
             nvls: self.has_nvls(),
             levels: inside().count() as u32,
             span,
+            p2p: self.p2p.unwrap_or(true),
             beyond,
             nics,
             network: self.network,

@@ -47,6 +47,7 @@ use crate::machine::fabric::{Fabric, Switch, Tier};
 use crate::machine::graph::Graph;
 use crate::machine::link::{Link, Share};
 use crate::machine::nccl::Description;
+use crate::machine::wires::{Torus, Wires};
 use crate::model::formula::Ports;
 use builtin::BUILTIN;
 use compose::Nics;
@@ -79,6 +80,9 @@ pub struct Profile {
     /// Whether its NICs can access the memory of its GPUs (GPUDirect RDMA); absent: they can, or nobody
     /// knows.
     pub gpu_direct: Option<bool>,
+    /// Whether GPUs access each other's memory over PCIe; absent: they do. Otherwise what they send each
+    /// other passes through the host's.
+    pub p2p: Option<bool>,
     /// The node kind to take over; absent once that is done.
     #[serde(rename = "node")]
     pub(crate) node_part: Option<String>,
@@ -196,6 +200,11 @@ pub struct Links {
     /// links, of which fewer ranks leave some idle.
     #[serde(default)]
     pub mesh: bool,
+    /// Whether eight GPUs are a hybrid cube mesh: a port's rate is that of its six links.
+    #[serde(default)]
+    pub cube_mesh: bool,
+    /// The sides of the torus that the ranks of a domain are, whose links a port's rate is of one.
+    pub torus: Option<Torus>,
     /// Ports that the ranks of a domain of the tier below share; absent: each has its own.
     pub nics: Option<NonZeroU32>,
     /// Transfers a rank can make at once; absent: one each way.
@@ -409,13 +418,24 @@ impl Links {
         }
     }
 
+    /// How the ranks of a domain are joined.
+    #[must_use]
+    pub fn wires(&self) -> Wires {
+        match self.torus {
+            Some(torus) => Wires::Torus(torus),
+            None if self.cube_mesh => Wires::CubeMesh,
+            None if self.mesh => Wires::Mesh,
+            None => Wires::Switch,
+        }
+    }
+
     fn tier(&self) -> Tier {
         Tier {
             discipline: self.discipline,
             name: self.name.clone(),
             kind: TierKind::Node,
             span: self.span,
-            mesh: self.mesh,
+            wires: self.wires(),
             link: self.link(),
             ports: self.ports.unwrap_or(Ports::ONE),
             nics: self.nics,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::calibration::{Calibration, Quality, StatedBand, StatedError};
 use super::{Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves, gpu};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::machine::wires::Torus;
 
 /// A quantity as written in a profile's file, with six digits.
 pub(super) trait Written {
@@ -133,6 +134,9 @@ impl Profile {
         if let Some(direct) = self.gpu_direct {
             line(&mut out, "gpu_direct", &direct.to_string());
         }
+        if let Some(p2p) = self.p2p {
+            line(&mut out, "p2p", &p2p.to_string());
+        }
         text(&mut out, "library", self.library.as_deref());
         text(&mut out, "nccl_graphs", self.nccl_graphs.as_deref());
         text(&mut out, "nccl_topology", self.nccl_topology.as_deref());
@@ -174,6 +178,13 @@ fn links(out: &mut String, tier: &Links) {
     }
     if tier.mesh {
         line(out, "mesh", "true");
+    }
+    if tier.cube_mesh {
+        line(out, "cube_mesh", "true");
+    }
+    if let Some(Torus { sides, wraps }) = tier.torus {
+        let sides = quoted(&sides.to_string());
+        line(out, "torus", &format!("{{ sides = {sides}, wraps = {wraps} }}"));
     }
     if let Some(ports) = tier.ports {
         use crate::model::formula::Ports;

@@ -264,7 +264,10 @@ fn taken(
     fabric: &Fabric,
 ) -> Result<Vec<Contender>> {
     let (mut ready, _) = candidates(registry, shape, fabric)?;
-    keep_shipped(&mut ready, library, shape);
+    // What runs on a torus is its vendor's own, which uses all links of a chip.
+    if fabric.torus(shape.ranks).is_none() {
+        keep_shipped(&mut ready, library, shape);
+    }
     if ready.is_empty() && shape.ranks > 1 {
         let name = shape.collective.name();
         return Err(Error::unsupported(format!("no algorithm of {name} applies here"))

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! measured      a curve of this machine, library and collective
-//! same board    measurements of the same board elsewhere
+//! same board    measurements of the same board elsewhere, or of another one of its generation
 //! transferred   a launch floor and a pipelined hierarchy, with corrections from all measured machines
 //! modelled      an ideal price over the machine's links, if nothing else applies
 //! ```
@@ -56,7 +56,7 @@ use crate::model::formula::{Params, Shape};
 pub enum Basis {
     /// A curve of this machine, library and collective.
     Measured,
-    /// A curve of the same board elsewhere.
+    /// A curve of the same board elsewhere, or of one of its generation whose GPUs are connected alike.
     SameBoard,
     /// The library's structure, with factors learned from other measured machines.
     Transferred,
@@ -154,6 +154,8 @@ pub struct Expecting<'r> {
     curve: Option<Curve>,
     /// What was learned from measured machines about this one.
     transfer: Option<Transfer>,
+    /// Whether what GPUs of a node send each other passes through the host's memory.
+    staged: bool,
     /// Whether a tier without a curve is assumed to be like the other one.
     unseen: bool,
     ideal: Ideal<'r>,
@@ -240,6 +242,10 @@ impl<'r> Expecting<'r> {
             instead,
             curve,
             transfer,
+            staged: machine
+                .hardware
+                .as_ref()
+                .is_some_and(|h| h.is_staged(query.placement.per_node)),
             unseen: false,
             seen: query.seen.clone(),
             least: least(query, &machine.fabric),
@@ -476,7 +482,14 @@ impl<'r> Expecting<'r> {
                 }
                 None => "measurements of this machine".to_owned(),
             },
+            Basis::SameBoard if self.transfer.as_ref().is_some_and(|t| !t.has_board(size)) => {
+                format!("another board of its generation, measured elsewhere{on}")
+            }
             Basis::SameBoard => format!("the same board, measured elsewhere{on}"),
+            Basis::Transferred if self.staged => format!(
+                "other measured machines{on}, not this one: here buffers pass through host memory, which may \
+                 take twice as long"
+            ),
             Basis::Transferred => format!("other measured machines{on}, not this one"),
             Basis::Modelled if self.is_given => {
                 "the ideal price over the given parameters: no machine, no band".to_owned()
@@ -555,7 +568,13 @@ impl<'r> Expecting<'r> {
             Bytes(0) if self.collective == Collective::Barrier => return None,
             size => size.max(Bytes(1)),
         };
-        self.measured(size).or_else(|| Some(self.transfer.as_ref()?.at(size)))
+        self.measured(size).or_else(|| {
+            let told = self.transfer.as_ref()?.at(size);
+            Some(match self.staged {
+                true => Expectation { high: told.high * STAGED, error: None, ..told },
+                false => told,
+            })
+        })
     }
 
     /// The expectation from this machine's own curve.
@@ -666,6 +685,10 @@ enum Shift {
     /// longer.
     Unknown,
 }
+
+/// How much longer than on GPUs that access each other's memory a call may take on those that do not: all
+/// that they send each other is written to the host's memory and read from it. No such box was measured.
+const STAGED: Ratio = Ratio(2.0);
 
 /// The multiples of an ideal price between which 8 of 10 real times are: over 750 published times of
 /// docs/background/accuracy.md the fastest algorithm that NCCL ships takes 0.49 (p10), 1.17 (median), 1.99

@@ -12,6 +12,13 @@
 //!
 //! - `torus` all-reduce: 2Σ(dᵢ − 1)·α + 2(N − 1)/N·M/BW; all-gather and reduce-scatter take half
 //!   of that. One ring at a time, on one port; exact on full-duplex ports.
+//! - The same if all links of a rank work at once: parts of the vector take the dimensions in
+//!   different orders, half of each part goes one way around and half the other, and k dimensions
+//!   of more than two ranks carry M in 1/(2k) of the time. On a mesh, which has no other way
+//!   around, each part spreads both ways from where it is, in 1/k of the time: as much as a corner
+//!   can receive. Exact for sides of equal length; on others a part waits, dimension by dimension,
+//!   for the one on the longest side: an upper bound. With fewer ports a mesh takes one dimension
+//!   after another, and both neighbours in turn.
 //! - `torus-rabenseifner`: the same with ⌈lg dᵢ⌉ steps per side. Exact if ranks 2^k apart have
 //!   their own link; on the wires of a torus such messages share links, which is not counted.
 //! - Broadcast and reduce: P segments are pipelined down the tree of shortest paths,
@@ -29,7 +36,9 @@
 mod schedule;
 
 use super::all_to_all::relay_steps;
-use super::rounds::{gather_cost, gather_sent, gather_steps, lanes, repeat, shift_turns};
+use super::rounds::{
+    gather_cost, gather_schedule, gather_sent, gather_steps, lanes, passes, repeat, shift_turns,
+};
 use super::{Algorithm, ClosedForm, Guarantee, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, Broadcast, Reduce, ReduceScatter,
@@ -40,7 +49,8 @@ use crate::model::schedule::{Schedule, bruck, ring};
 
 /// The torus and mesh algorithms.
 pub static FAMILY: &[&dyn Algorithm] = &[
-    &Rings,
+    &Rings { wraps: true },
+    &Rings { wraps: false },
     &Rabenseifner,
     &Tree { wraps: true },
     &Tree { wraps: false },
@@ -82,24 +92,133 @@ fn degree(shape: &Shape) -> u32 {
     sides(shape).iter().map(|&(d, _)| (d - 1).min(2)).sum()
 }
 
+/// Whether all links of a rank can work at once.
+fn has_all_links(shape: &Shape) -> bool {
+    let needed = degree(shape) * if shape.ports.is_half() { 2 } else { 1 };
+    shape.ports.sends(needed) == needed
+}
+
 fn fraction<F: Field>(value: Rational) -> F {
     F::int(*value.numer() as i64) / F::int(*value.denom() as i64)
 }
 
-/// Rings along each side in turn.
-struct Rings;
+/// Rings along each side in turn, or, with a port for every link, all sides at once.
+struct Rings {
+    /// Whether the sides wrap around: a torus.
+    wraps: bool,
+}
+
+/// Consecutive rounds of an all-gather on all links.
+struct Leg {
+    rounds: u32,
+    /// What one link carries in a round, as a share of the vector.
+    share: Rational,
+    /// What the busiest rank sends in it.
+    sent: Rational,
+    /// Reversed, what the busiest rank adds, or several of them if none is always the latest.
+    added: Rational,
+    /// Messages of a round that go one after another through a port.
+    turns: u32,
+    /// The rank distance between neighbours along one of its sides.
+    stride: u32,
+}
+
+impl Rings {
+    /// Whether all links of a rank work at once.
+    fn is_parallel(&self, shape: &Shape) -> bool {
+        has_all_links(shape) && (!self.wraps || degree(shape) > 1)
+    }
+
+    /// Whether no part waits for another.
+    fn is_exact(&self, shape: &Shape) -> bool {
+        let sides = sides(shape);
+        self.is_parallel(shape) && sides.windows(2).all(|pair| pair[0].0 == pair[1].0)
+    }
+
+    /// Whether the rounds are those of [`Self::legs`], and not rings one after another.
+    fn has_legs(&self, shape: &Shape) -> bool {
+        !self.wraps || self.is_parallel(shape)
+    }
+
+    /// The rounds of an all-gather. In leg i part q goes along side q + i, with what it gathered along the
+    /// sides before; with fewer ports there is one part.
+    fn legs(&self, shape: &Shape) -> Vec<Leg> {
+        let (sides, mut legs) = (sides(shape), Vec::new());
+        let (parallel, exact) = (self.is_parallel(shape), self.is_exact(shape));
+        let parts = if parallel { sides.len() } else { 1 };
+        let of =
+            |blocks: u64| Rational::new(blocks.into(), i128::from(shape.ranks) * parts as i128);
+        // Along a line both neighbours are served.
+        let turns = |d: u32| {
+            let both = (d - 1).min(2) * if shape.ports.is_half() { 2 } else { 1 };
+            if parallel { 1 } else { both.div_ceil(shape.ports.sends(both).max(1)) }
+        };
+        for leg in 0..sides.len() {
+            let part = |q: usize| {
+                let side = |i: usize| sides[(q + i) % sides.len()];
+                let gathered = (0..leg).map(|i| u64::from(side(i).0)).product();
+                let ((d, stride), all) = (side(leg), of(gathered));
+                let twice = Rational::from_integer(2);
+                let (link, sent, added) = match d {
+                    2 => (all, all, all),
+                    _ if self.wraps => (all / twice, all, all),
+                    _ => {
+                        // The d − 1 rounds pass d + 1 blocks through a rank that is not at an end.
+                        let sent = all * Rational::new((d + 1).into(), (d - 1).into());
+                        (all, sent, if exact { sent } else { all * twice })
+                    }
+                };
+                Leg { rounds: d - 1, share: link, sent, added, turns: turns(d), stride }
+            };
+            let all: Vec<Leg> = (0..parts).map(part).collect();
+            let mut done = 0;
+            while let Some(until) = all.iter().map(|p| p.rounds).filter(|&r| r > done).min() {
+                let busy = || all.iter().filter(|p| p.rounds > done);
+                legs.push(Leg {
+                    rounds: until - done,
+                    share: busy().map(|p| p.share).max().unwrap_or_default(),
+                    sent: busy().map(|p| p.sent).sum(),
+                    added: busy().map(|p| p.added).sum(),
+                    turns: busy().map(|p| p.turns).max().unwrap_or(1),
+                    stride: busy().map(|p| p.stride).max().unwrap_or(1),
+                });
+                done = until;
+            }
+        }
+        legs
+    }
+
+    /// The sum of one figure of all rounds.
+    fn sum(&self, shape: &Shape, figure: impl Fn(&Leg) -> Rational) -> Rational {
+        let each = |leg: &Leg| Rational::from_integer(leg.rounds.into()) * figure(leg);
+        self.legs(shape).iter().map(each).sum()
+    }
+}
 
 impl ClosedForm for Rings {
     fn meta(&self) -> &'static Meta {
-        &Meta {
-            id: "torus",
-            title: "torus, ring by ring",
-            collectives: &[AllReduce, AllGather, ReduceScatter],
-            aliases: &["torus-ring", "torus_ring"],
-            known_as: &[],
-            summary: "rings along each side dᵢ in turn, each on what the previous one left: Σ(dᵢ − 1) steps, \
-                      twice for an all-reduce",
-            source: SOURCE,
+        if self.wraps {
+            &Meta {
+                id: "torus",
+                title: "torus, ring by ring",
+                collectives: &[AllReduce, AllGather, ReduceScatter],
+                aliases: &["torus-ring", "torus_ring"],
+                known_as: &[],
+                summary: "rings along each side dᵢ in turn, each on what the previous one left: Σ(dᵢ − 1) steps, \
+                          twice for an all-reduce; with a port for every link all sides at once, both ways",
+                source: SOURCE,
+            }
+        } else {
+            &Meta {
+                id: "mesh",
+                title: "mesh, line by line",
+                collectives: &[AllReduce, AllGather, ReduceScatter],
+                aliases: &["mesh-lines"],
+                known_as: &[],
+                summary: "along each side dᵢ in turn, both ways from where the data are: Σ(dᵢ − 1) rounds, twice for \
+                          an all-reduce; with a port for every link all sides at once",
+                source: SOURCE,
+            }
         }
     }
 
@@ -108,19 +227,57 @@ impl ClosedForm for Rings {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        if self.has_legs(&v.shape) {
+            let passes = F::int(passes(&v.shape).into());
+            let turns = |leg: &Leg| Rational::from_integer(leg.turns.into());
+            let rounds = self.sum(&v.shape, turns);
+            let share = fraction::<F>(self.sum(&v.shape, |leg| turns(leg) * leg.share));
+            let added = match v.shape.collective.reduces() {
+                true => fraction(self.sum(&v.shape, |leg| leg.added)),
+                false => F::int(0),
+            };
+            return Cost::new(passes.clone() * fraction(rounds), passes * share).reducing(added);
+        }
         let steps: u32 = sides(&v.shape).iter().map(|&(d, _)| d - 1).sum();
         gather_cost(v, F::int(steps.into()), shift_turns(&v.shape))
     }
 
     fn guarantee(&self, shape: &Shape) -> Guarantee {
-        Guarantee::on_ports(shape)
+        match self.has_legs(shape) {
+            true if self.is_exact(shape) => Guarantee::Equal,
+            true => Guarantee::UpperBound,
+            false => Guarantee::on_ports(shape),
+        }
     }
 
     fn sent<F: Field>(&self, v: &At<F>) -> F {
-        gather_sent(v)
+        if self.wraps {
+            return gather_sent(v);
+        }
+        // Reversed, a rank sends what it received: every block once.
+        let forward = || fraction::<F>(self.sum(&v.shape, |leg| leg.sent));
+        match v.shape.collective {
+            AllGather => forward(),
+            ReduceScatter => v.others_share(),
+            _ => v.others_share() + forward(),
+        }
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        if self.has_legs(shape) {
+            let share = |exact: Rational| Share::new(*exact.numer() as u64, *exact.denom() as u64);
+            let step =
+                |leg: &Leg| Step::new(leg.rounds, share(leg.share), Route::Offset(leg.stride));
+            let legs = self.legs(shape);
+            if shape.collective.reduces() {
+                let adds = |leg: &Leg| step(leg).reducing_share(share(leg.added));
+                legs.iter().rev().for_each(|leg| repeat(adds(leg), leg.turns, emit));
+            }
+            if shape.collective != ReduceScatter {
+                legs.iter().for_each(|leg| repeat(step(leg), leg.turns, emit));
+            }
+            return;
+        }
         let n = shape.ranks;
         let ring = |&(d, stride): &(u32, u32)| {
             let share = Share::new(n / (d * stride), n);
@@ -131,6 +288,10 @@ impl ClosedForm for Rings {
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        if self.has_legs(shape) {
+            let parts = if self.is_parallel(shape) { sides(shape).len() as u32 } else { 1 };
+            return Some(gather_schedule(shape, schedule::Gather::new(shape, self.wraps, parts)));
+        }
         Some(schedule::by_side(shape, &|collective, length| {
             Box::new(ring::Ring::new(collective, length))
         }))
@@ -326,12 +487,6 @@ impl Exchange {
         loads.max_by_key(|&(blocks, of)| (blocks << 32) / of).unwrap_or((0, 1))
     }
 
-    /// Whether all links of a rank work at once.
-    fn is_parallel(&self, shape: &Shape) -> bool {
-        let needed = degree(shape) * if shape.ports.is_half() { 2 } else { 1 };
-        shape.ports.sends(needed) == needed
-    }
-
     /// One dimension after another.
     fn in_turn(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let both = lanes(shape.ports, 2) == 2;
@@ -383,7 +538,7 @@ impl ClosedForm for Exchange {
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
-        if self.is_parallel(&v.shape) {
+        if has_all_links(&v.shape) {
             let (blocks, of) = self.busiest(&v.shape);
             let load = fraction(Share::new(blocks, of).exact());
             return Cost::new(F::int(self.hops(&v.shape) as i64), load);
@@ -399,7 +554,7 @@ impl ClosedForm for Exchange {
     fn guarantee(&self, shape: &Shape) -> Guarantee {
         let sides = sides(shape);
         let equal = sides.windows(2).all(|pair| pair[0].0 == pair[1].0);
-        match (self.is_parallel(shape), self.wraps && equal) {
+        match (has_all_links(shape), self.wraps && equal) {
             (true, true) => Guarantee::Equal,
             (true, false) => Guarantee::Asymptotic,
             (false, _) => Guarantee::UpperBound,
@@ -421,7 +576,7 @@ impl ClosedForm for Exchange {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        if !self.is_parallel(shape) {
+        if !has_all_links(shape) {
             return self.in_turn(shape, emit);
         }
         let hops = self.hops(shape);
@@ -444,7 +599,7 @@ impl ClosedForm for Exchange {
     /// If all links of a rank work at once: in as many parts as there are sides, with ties split in
     /// halves; otherwise as a whole.
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
-        let sides = if self.is_parallel(shape) { sides(shape).len() as u32 } else { 1 };
+        let sides = if has_all_links(shape) { sides(shape).len() as u32 } else { 1 };
         let halves = self.wraps && lanes(shape.ports, 2) == 2;
         Some(Box::new(schedule::Exchange::new(shape, self.wraps, sides, halves)))
     }

@@ -161,7 +161,23 @@ impl Dims {
     /// The number of ranks in it.
     #[must_use]
     pub fn ranks(&self) -> u64 {
-        self.lengths().iter().map(|&d| u64::from(d)).product()
+        self.lengths().iter().fold(1, |all: u64, &d| all.saturating_mul(d.into()))
+    }
+}
+
+impl fmt::Display for Dims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lengths: Vec<String> = self.lengths().iter().map(u32::to_string).collect();
+        f.write_str(&lengths.join("x"))
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Dims {
+    fn deserialize<D: serde::Deserializer<'de>>(
+        deserializer: D,
+    ) -> std::result::Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -664,7 +664,7 @@ fn an_anchor_meets_its_own_measurement() {
 fn a_script_on_a100_runs_fused() {
     let of = |more: &str, machine| {
         let text = MEGATRON.replace("--swiglu", &format!("--swiglu {more}"));
-        let job = job("train.sh", text.leak(), &[("machine", machine)]);
+        let job = job("train.sh", text.leak(), &[("machine", machine), ("precision", "bf16")]);
         (job.unfused_attention, memory(&job).gradients / memory(&job).parameters)
     };
     let newer = of("", "dgx-h100");

@@ -317,6 +317,7 @@ fn bytes(k: &Constants, machine: &Features, asked: &Asked) -> f64 {
         What::AllToAll if several => 1.0,
         _ if several => (n - 1.0) / n,
         What::Gather | What::Scatter => (each - 1.0) / each,
+        What::AllToAll => ((each - 1.0) / each + k.copy / n).max(machine.exchange(each)),
         _ => (each - 1.0) / each + k.copy / n,
     };
     let reached = match machine.class {
@@ -385,7 +386,7 @@ fn rate(machine: &Features, asked: &Asked) -> f64 {
 /// µs per byte of one channel: only where the number of channels is known, as behind NVSwitches.
 fn channel(k: &Constants, machine: &Features, asked: &Asked) -> Option<f64> {
     let alone = asked.what == What::SendRecv && asked.nodes <= 1.0;
-    let known = machine.class == Class::NvLink && machine.mesh.is_none() && machine.generation > 2;
+    let known = machine.class == Class::NvLink && !machine.is_mesh() && machine.generation > 2;
     let part = if machine.generation < 4 { k.channel_before } else { 1.0 };
     (alone && known).then(|| 1.0 / (k.channel * part * 1e3))
 }
@@ -402,6 +403,7 @@ fn least(machine: &Features, asked: &Asked) -> f64 {
         What::SendRecv if several => 0.0,
         What::SendRecv => 1.0,
         What::AllToAll if several => (n - 1.0) / n,
+        What::AllToAll => ((each - 1.0) / each).max(machine.exchange(each)),
         _ if several => (n - each) / n,
         _ => (each - 1.0) / each,
     };

@@ -1,6 +1,7 @@
 //! The features of a machine's hardware that the learned constants use.
 
 use crate::machine::profile::{Generation, Hardware, LinkKind, NetworkKind};
+use crate::machine::wires::Wires;
 
 /// How the GPUs of a node are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +29,17 @@ pub(super) enum Net {
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::measure::expect) struct Features {
     pub(super) class: Class,
-    /// 2 Volta, 3 Ampere, 4 Hopper, 5 Blackwell; boards on PCIe are not siblings of each other.
+    /// 2 Volta, 3 Ampere, 4 Hopper, 5 Blackwell; of AMD 4 CDNA 3, 5 CDNA 4; boards on PCIe are not siblings
+    /// of each other.
     pub(super) generation: i32,
     pub(super) board: String,
     /// GB/s of a GPU inside the node, in one direction.
     pub(super) rate: f64,
-    /// The GPUs of a node, if each two have a link of their own.
-    pub(super) mesh: Option<f64>,
+    /// How the GPUs of a node are joined, and how many there are.
+    pub(super) wires: Wires,
+    pub(super) span: u32,
+    /// Whether bridges join pairs of GPUs: no such pair was measured.
+    pub(super) bridged: bool,
     pub(super) nvls: bool,
     /// Switches and bridges on the PCIe path.
     pub(super) levels: u32,
@@ -77,7 +82,8 @@ impl Features {
     pub(in crate::measure::expect) fn of(hardware: &Hardware, per_node: u32) -> Option<Self> {
         // Bridges join pairs: what joins more of them is PCIe.
         let beyond = hardware.beyond.filter(|&(joined, _)| per_node > joined);
-        let bridged = hardware.link == LinkKind::NvLink && beyond.is_some();
+        let bridges = hardware.link == LinkKind::NvLink && hardware.beyond.is_some();
+        let bridged = bridges && beyond.is_some();
         let link = if bridged { LinkKind::Pcie } else { hardware.link };
         let inside = beyond.filter(|_| bridged).map_or(hardware.inside, |(_, rate)| rate);
         let class = match link {
@@ -89,7 +95,7 @@ impl Features {
         let generation = match hardware.generation {
             Some(Generation::Volta) => 2,
             Some(Generation::Ampere) => 3,
-            Some(Generation::Blackwell) => 5,
+            Some(Generation::Blackwell | Generation::Cdna4) => 5,
             _ => 4,
         };
         let net = match hardware.network {
@@ -108,7 +114,9 @@ impl Features {
             generation,
             board: hardware.board.clone().unwrap_or_default(),
             rate: inside.0 / 1e9,
-            mesh: hardware.mesh.then(|| f64::from(hardware.span)),
+            wires: hardware.wires,
+            span: hardware.span,
+            bridged: bridges,
             nvls: hardware.nvls,
             levels: match hardware.generation {
                 // One switch connects all eight.
@@ -131,10 +139,21 @@ impl Features {
 
     /// GB/s of a GPU inside the node if so many GPUs of it are used: links to others are idle.
     pub(super) fn rate(&self, ranks: f64) -> f64 {
-        match self.mesh {
-            Some(all) if ranks > 1.0 => self.rate * ((ranks - 1.0) / (all - 1.0)).min(1.0),
-            _ => self.rate,
+        match ranks > 1.0 {
+            true => self.rate * self.wires.in_use(ranks as u32, self.span).0,
+            false => self.rate,
         }
+    }
+
+    /// What links between two halves of so many GPUs carry in an all-to-all, as a share of M at the rate of
+    /// one GPU.
+    pub(super) fn exchange(&self, ranks: f64) -> f64 {
+        self.wires.exchange(ranks as u32).0
+    }
+
+    /// Whether each two GPUs of a node have a link of their own.
+    pub(super) fn is_mesh(&self) -> bool {
+        self.wires == Wires::Mesh
     }
 }
 

@@ -44,6 +44,8 @@ pub(super) struct Transfer {
     residual: [f64; OCTAVES],
     /// The sizes, as octaves, that evidence of each class of nearness covers, the nearest first.
     covered: [(f64, f64); 3],
+    /// Those at which this very board was measured, and not only one of its generation.
+    board: (f64, f64),
     /// Series of the same collective on as many ranks, fewer or more; none is covered by another.
     speaks: Vec<Speaks>,
     widths: Widths,
@@ -115,6 +117,7 @@ impl Transfer {
         let mut residual = [0.0; OCTAVES];
         let mut speaks = Vec::new();
         let mut covered = [(f64::INFINITY, f64::NEG_INFINITY); 3];
+        let mut board = (f64::INFINITY, f64::NEG_INFINITY);
         for series in learned.series.iter() {
             let part = likeness(&asked, features, series);
             for (sum, left) in residual.iter_mut().zip(&series.left) {
@@ -132,15 +135,18 @@ impl Transfer {
                 }
             }
             if let Some(level) = level {
-                let (from, to) = &mut covered[level];
-                (*from, *to) = (from.min(reach.0), to.max(reach.1));
+                let and = |(from, to): (f64, f64)| (from.min(reach.0), to.max(reach.1));
+                covered[level] = and(covered[level]);
+                if series.is_of(&asked) && series.board == features.board {
+                    board = and(board);
+                }
             }
         }
         rise(&base, &mut residual);
         let several = asked.nodes > 1.0;
         let domain = !several && asked.ranks > MEASURED_DOMAIN;
         let widths = learned.widths(features.group(asked.nodes), several, domain);
-        let mut own = Self { base, residual, covered, speaks, widths, bands: Vec::new() };
+        let mut own = Self { base, residual, covered, board, speaks, widths, bands: Vec::new() };
         own.bands = own.bands();
         own
     }
@@ -173,6 +179,12 @@ impl Transfer {
             high: half.exp(),
             error: HeldOut { median: Ratio(held.median), p90: Ratio(held.p90) },
         }
+    }
+
+    /// Whether this very board was measured there.
+    pub(super) fn has_board(&self, size: Bytes) -> bool {
+        let octave = (size.0.max(1) as f64).log2();
+        self.board.0 <= octave && octave <= self.board.1
     }
 
     /// Whether more ranks of one node are requested than were ever measured together.
@@ -324,6 +336,7 @@ mod tests {
     use super::features::Class;
     use super::*;
     use crate::machine::fabric::Order;
+    use crate::machine::wires::Wires;
 
     #[test]
     fn bands_change_where_the_evidence_does() {
@@ -333,7 +346,9 @@ mod tests {
             generation: 4,
             board: "h100".to_owned(),
             rate: 450.0,
-            mesh: None,
+            wires: Wires::Switch,
+            bridged: false,
+            span: 8,
             nvls: true,
             levels: 0,
             net: features::Net::Ib,

@@ -102,12 +102,13 @@ impl Series {
         asked.what == self.what && (asked.nodes > 1.0) == (self.nodes > 1)
     }
 
-    /// 0: the same collective and ranks, 1: the same collective, 2: another, on the same board and,
-    /// over nodes, the same network; `None` otherwise.
+    /// 0: the same collective and ranks, 1: the same collective, 2: another, on the same board, or one of
+    /// its generation whose GPUs are connected alike, and, over nodes, the same network; `None` otherwise.
     pub(super) fn nearness(&self, asked: &Asked, machine: &Features) -> Option<usize> {
         let several = asked.nodes > 1.0;
         let board = machine.class == self.class
-            && machine.mesh.is_some() == self.mesh
+            && machine.is_mesh() == self.mesh
+            && !machine.bridged
             && generations(machine, self) > 0.999;
         if !board || several != (self.nodes > 1) || (several && !self.is_on(machine)) {
             return None;

@@ -176,6 +176,113 @@ impl Schedule for Tree {
     }
 }
 
+/// All-gather on several links of a rank at once: part q of every block takes the sides in the order q, q + 1, …, and the next one
+/// when all parts have finished theirs. Along a ring one half of it goes up and the other down; along a line
+/// it spreads both ways.
+#[derive(Debug, Clone)]
+pub(super) struct Gather {
+    ranks: u32,
+    sides: Vec<Side>,
+    /// At most one per side.
+    parts: u32,
+    /// Halves of a part, where there are rings.
+    halves: u32,
+}
+
+impl Gather {
+    pub(super) fn new(shape: &Shape, wraps: bool, parts: u32) -> Self {
+        let mut sides = Side::of(shape, wraps);
+        // A ring of two is a line.
+        sides.iter_mut().for_each(|side| side.wraps &= side.length > 2);
+        let halves = 1 + u32::from(sides.iter().any(|side| side.wraps));
+        Self { ranks: shape.ranks, sides, parts: parts.max(1), halves }
+    }
+
+    /// The side that part `q` takes after `done` others.
+    fn side(&self, q: u32, done: usize) -> Side {
+        self.sides[(q as usize + done) % self.sides.len()]
+    }
+
+    /// Rounds in which all parts finish their next side after `done` others.
+    fn leg(&self, done: usize) -> u32 {
+        (0..self.parts).map(|q| self.side(q, done).length - 1).max().unwrap_or(0)
+    }
+
+    /// What `rank` forwards along `side` of part `q` after it took the sides `behind`, `hops` from where
+    /// that began.
+    fn runs(
+        &self,
+        rank: u32,
+        q: u32,
+        behind: &[Side],
+        side: Side,
+        up: bool,
+        hops: u32,
+    ) -> Vec<Run> {
+        let place = side.place(rank);
+        let start = match (up, side.wraps) {
+            (true, false) => place.checked_sub(hops),
+            (false, false) => Some(place + hops).filter(|&start| start < side.length),
+            (true, true) => Some((place + side.length - hops) % side.length),
+            (false, true) => Some((place + hops) % side.length),
+        };
+        let Some(start) = start else { return Vec::new() };
+        let mut origins = vec![side.at(rank, start)];
+        for other in behind {
+            let all = |&origin: &u32| (0..other.length).map(move |place| other.at(origin, place));
+            origins = origins.iter().flat_map(all).collect();
+        }
+        origins.sort_unstable();
+        let (half, len) = match side.wraps {
+            true => (u32::from(!up), 1),
+            false => (0, self.halves),
+        };
+        let run = |origin: u32| Run { start: (origin * self.parts + q) * self.halves + half, len };
+        origins.into_iter().map(run).collect()
+    }
+}
+
+impl Schedule for Gather {
+    fn frame(&self) -> Frame {
+        let chunks = self.ranks * self.parts * self.halves;
+        let rounds = (0..self.sides.len()).map(|done| u64::from(self.leg(done))).sum();
+        Frame::new(AllGather, self.ranks, chunks, rounds)
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let Endpoint::Rank(rank) = from else { return };
+        let (mut done, mut hops) = (0, round);
+        while done < self.sides.len() && hops >= u64::from(self.leg(done)) {
+            hops -= u64::from(self.leg(done));
+            done += 1;
+        }
+        if done == self.sides.len() {
+            return;
+        }
+        // Below the length of a side.
+        let hops = hops as u32;
+        let mut messages = Vec::new();
+        for q in 0..self.parts {
+            let behind: Vec<Side> = (0..done).map(|done| self.side(q, done)).collect();
+            let side = self.side(q, done);
+            if hops + 1 >= side.length {
+                continue;
+            }
+            for up in [true, false] {
+                let Some(next) = side.next(side.place(rank), up) else { continue };
+                let runs = self.runs(rank, q, &behind, side, up, hops);
+                if !runs.is_empty() {
+                    messages.push((side.at(rank, next), runs));
+                }
+            }
+        }
+        messages.sort_by_key(|&(to, _)| onwards(rank, to, self.ranks));
+        for (to, runs) in messages {
+            out.push(Endpoint::Rank(to), Op::Copy, runs);
+        }
+    }
+}
+
 /// All-to-all: every block goes along one side after the other, along each the shorter way.
 ///
 /// Step t along a side forwards the blocks with t or more hops to go. Part q of a vector takes the

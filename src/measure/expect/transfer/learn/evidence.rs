@@ -83,7 +83,7 @@ impl Evidence {
                     board: Cow::Owned(features.board.clone()),
                     net: features.net,
                     nic: features.nic as f32,
-                    mesh: features.mesh.is_some(),
+                    mesh: features.is_mesh(),
                     what,
                     ranks,
                     nodes,
