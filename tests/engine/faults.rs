@@ -17,14 +17,18 @@ use trial::{Beside, Counts, HEALTHY, SLOWED, faults, sum, table, trial};
 use crate::cores;
 use crate::full::one_in;
 
-fn run(beside: Beside, part: usize) -> Counts {
+/// By cluster, for each of its series.
+fn run(beside: Beside, part: usize) -> Vec<(String, Counts)> {
     let all: Vec<_> = (1..).zip(evidence::series()).step_by(one_in(part)).collect();
-    sum(cores::spread(&all, |(seed, series)| trial(series, beside, 2, *seed)))
+    let one = |(seed, series): &(u64, evidence::Series)| {
+        (series.cluster.clone(), trial(series, beside, 2, *seed))
+    };
+    cores::spread(&all, one).into_iter().collect()
 }
 
 #[test]
 fn beside_their_own_runs_faults_are_seen_and_named() {
-    let counts = run(Beside::OwnRuns, 13);
+    let counts = sum(run(Beside::OwnRuns, 13).into_iter().map(|(_, counts)| counts));
     let (all, healthy, slowed) = (faults(&counts), counts[HEALTHY], counts[SLOWED]);
     let text = table(&counts);
     println!("{text}");
@@ -41,12 +45,30 @@ fn beside_other_machines_no_slowed_run_is_healthy() {
         return;
     }
     let study = Study::new(&Clusters::built_in().unwrap()).unwrap();
-    let counts = run(Beside::Others(&study), 25);
-    let (all, healthy, slowed) = (faults(&counts), counts[HEALTHY], counts[SLOWED]);
+    let each = run(Beside::Others(&study), 25);
+    let called_ill = |(_, counts): &&(String, Counts)| counts[HEALTHY].ill > 0;
+    let ill: Vec<&str> = each.iter().filter(called_ill).map(|(cluster, _)| &**cluster).collect();
+    let (slower, surprising): (Vec<&str>, Vec<&str>) =
+        ill.iter().partition(|cluster| SLOWER.contains(cluster));
+    let series = each.len();
+    let counts = sum(each.iter().map(|(_, counts)| counts.clone()));
+    let (all, slowed) = (faults(&counts), counts[SLOWED]);
     let text = table(&counts);
     println!("{text}");
     assert!(all.part(|c| c.ill + c.unclear) >= 0.95, "{text}");
     assert!(all.first >= all.ill * 8 / 10, "{text}");
-    assert!(healthy.part(|c| c.ill) <= 0.03, "{text}");
+    assert!(surprising.len() * 100 <= 3 * series, "{surprising:?}");
+    assert!(SLOWER.iter().all(|cluster| slower.contains(cluster)), "{slower:?}");
     assert_eq!(slowed.ill + slowed.unclear, slowed.all, "{text}");
 }
+
+/// Clusters with a published run that is slower than the same board elsewhere, and is called ill for that: NCCL
+/// of 2020 and 2021, the latter with three of four NICs; TCPX; three boxes of L40S that differ; a rack on which
+/// other figures of the same source are half.
+const SLOWER: [&str; 5] = [
+    "abci_v100_nccl_2.8.4",
+    "aws_p4d_a100_efa400_misc_nccltests_nccl_various",
+    "gcp-a3-high-dstack",
+    "l40s_nccl_2.27.3",
+    "oci-gb200-v3",
+];

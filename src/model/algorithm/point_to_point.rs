@@ -4,8 +4,9 @@
 //!   0 ──► N − 1
 //! ```
 //!
-//! Between the first and the last rank, which are the farthest apart. α + M/BW on any ports: one message, one direction of one link. All other costs are counted in
-//! this unit (Hockney, Parallel Computing 20(3) 1994).
+//! Between the first and the last rank, which are the farthest apart. α + M/BW on any ports: one
+//! message, one direction of one link. All other costs are counted in this unit (Hockney, Parallel
+//! Computing 20(3) 1994).
 
 use super::{Algorithm, ClosedForm, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::SendRecv;
