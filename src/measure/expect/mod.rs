@@ -727,7 +727,7 @@ pub(crate) fn crowd(query: &Query) -> Ratio {
 
 /// The multiples of an ideal price on the machine of `query`.
 fn around(query: &Query) -> (Ratio, Ratio) {
-    if features(query).is_some_and(|(_, known)| !known) {
+    if !runs_learned(query) && features(query).is_some() {
         return ON_GPUS;
     }
     let on_hosts = matches!(query.nodes_are, Some(NodesAre::Hosts { .. }));
@@ -760,17 +760,20 @@ fn instead(query: &Query) -> Option<Query> {
 /// run neither their kernels nor their algorithms. A machine of GPUs that names no library runs its vendor's.
 const LEARNED: [&str; 4] = ["nccl", "rccl", "oneccl", "msccl"];
 
-/// The machine of `query` in the terms of the evidence, and whether its library is one of which there is evidence.
-fn features(query: &Query) -> Option<(Features, bool)> {
-    let machine = &query.machine;
-    let features = Features::of(machine.hardware.as_ref()?, query.placement.per_node)?;
+/// Whether the library of the machine of `query` is one of them.
+fn runs_learned(query: &Query) -> bool {
     let known = |library: &str| LEARNED.iter().any(|of| library.starts_with(of));
-    Some((features, machine.library.as_deref().is_none_or(known)))
+    query.machine.library.as_deref().is_none_or(known)
+}
+
+/// The machine of `query` in the terms of the evidence.
+fn features(query: &Query) -> Option<Features> {
+    Features::of(query.machine.hardware.as_ref()?, query.placement.per_node)
 }
 
 /// What was learned from measured machines about the machine of `query`.
 fn transfer(query: &Query, learned: &Learned) -> Option<Transfer> {
-    let (features, _) = features(query).filter(|(_, known)| *known)?;
+    let features = features(query).filter(|_| runs_learned(query))?;
     Transfer::new(learned, &features, query.shape.collective, query.placement)
 }
 
