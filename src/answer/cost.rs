@@ -124,6 +124,9 @@ pub struct MachineView {
     pub launch_how: Option<How>,
     /// γ; absent if it is unknown.
     pub gamma_s_per_byte: Option<f64>,
+    /// Whether it was calibrated: then links have knots, and prices over them are not the ideal ones.
+    #[serde(skip)]
+    pub calibrated: bool,
 }
 
 /// One tier.
@@ -642,6 +645,7 @@ pub(super) fn machine(machine: &Machine) -> MachineView {
         launch_s: machine.fabric.launch.0,
         launch_how: machine.launch,
         gamma_s_per_byte: machine.fabric.gamma.map(|g| g.0),
+        calibrated: machine.fit.is_some(),
     }
 }
 

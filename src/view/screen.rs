@@ -136,7 +136,11 @@ fn runs(expect: &Expect, report: &Cost) -> String {
         Rules::OtherRelease => format!("the rules of {library}{version}, another release"),
         Rules::Unknown => {
             let of = report.machine.library.as_ref().map_or("", |_| " of what it has");
-            format!("lowest ideal time{of}; the rules of {library} are not known here")
+            let least = match report.machine.calibrated {
+                true => "fastest over the links as measured",
+                false => "lowest ideal time",
+            };
+            format!("{least}{of}; the rules of {library} are not known here")
         }
         Rules::Asked => "as requested".to_owned(),
     };

@@ -346,6 +346,30 @@ fn a_smaller_test_of_imb_is_on_fewer_nodes() {
     assert_eq!([placed(0), placed(1)], [(Some(64), Some(2)), (Some(128), Some(4))], "{report}");
 }
 
+/// Two runs in one paste: the one with the tree is slow, and the other is not.
+#[test]
+fn runs_with_other_variables_are_judged_apart() {
+    let run = |algo: &str, log: &str| {
+        format!(
+            "mpirun -np 8 \\\n  -x NCCL_ALGO={algo} \\\n  ./build/all_reduce_perf -b 8 -e 512M -f 4 -g 1\n{log}"
+        )
+    };
+    let healthy = H100.mock(None, "1%", 1);
+    let slow = H100.mock(Some("protocol-off=LL"), "1%", 1);
+    let log = file("two-runs.log", &(run("NVLS", &healthy) + &run("Tree", &slow)));
+    let output = collcost(&["compare", &log, "--on", "dgx-h100", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = report["runs"].as_array().unwrap();
+    let said = |i: usize| runs[i].to_string();
+    assert_eq!(runs.len(), 2, "{report}");
+    assert!(!said(0).contains("NCCL_ALGO is Tree"), "{}", said(0));
+    // The same command twice is one run.
+    let log = file("one-run.log", &(run("Tree", &slow) + &run("Tree", &slow)));
+    let output = collcost(&["compare", &log, "--on", "dgx-h100", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["runs"].as_array().unwrap().len(), 1, "{report}");
+}
+
 #[test]
 fn what_cannot_be_compared_is_said() {
     let latency = file(

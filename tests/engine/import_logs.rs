@@ -502,8 +502,102 @@ fn trap_21_imb_counts_those_who_take_part_and_lasts_until_the_last() {
 fn trap_22_imb_sizes() {
     let log = look(IMB);
     assert_eq!(log.tables[2].tested, Tested::Collective(ReduceScatter));
-    assert_eq!(log.tables[2].rows[0].size, Bytes(4), "the whole vector");
+    assert_eq!(log.tables[2].rows[0].size, Bytes(16), "four blocks of four bytes");
     assert_eq!(log.tables[3].rows[0].size, Bytes(4), "four blocks of one byte");
+    // Up to 2019 `IMB_reduce_scatter.c` divided the size by the ranks.
+    for (release, size) in [("2018 Update 3", 4), ("2019", 4), ("2019 Update 1", 16), ("4.1", 4)] {
+        let log = look(&IMB.replace("2021.8", release));
+        assert_eq!(log.tables[2].rows[0].size, Bytes(size), "{release}");
+        assert!(log.tables[2].warnings.is_empty(), "{release}");
+        let block =
+            IMB.replace("2021.8", release).replace("Reduce_scatter", "Reduce_scatter_block");
+        assert_eq!(look(&block).tables[2].rows[0].size, Bytes(16), "{release}");
+    }
+    let silent = look(&without(IMB, "Intel(R)"));
+    assert_eq!(silent.tables[2].rows[0].size, Bytes(16));
+    assert!(silent.tables[2].warnings[0].contains("names no release"), "{silent:?}");
+    // Copied through a spreadsheet.
+    let tabs = look(
+        &IMB.replace("Benchmarking Allreduce", "Benchmarking\tAllreduce\t")
+            .replace("#processes = 4", "#processes\t=\t4"),
+    );
+    assert_eq!((tabs.tables[1].ranks, tabs.tables[1].rows.len()), (Some(4), 3));
+}
+
+#[test]
+fn oneccl_counts_what_a_rank_sends() {
+    let of = |what: &str| {
+        let text = format!(
+            "  datatypes:      float32\n# Benchmarking: {what}\n# #processes: 8\n\
+             #bytes  #repetitions   t_min[usec]   t_max[usec]   t_avg[usec]  stddev[%]\n\
+             4194304            16        310.00        330.00        318.00        2.31\n"
+        );
+        only(&text).rows[0].size
+    };
+    assert_eq!((of("reduce_scatter"), of("allreduce")), (Bytes(4 << 20), Bytes(4 << 20)));
+    assert_eq!((of("allgather"), of("alltoall")), (Bytes(32 << 20), Bytes(32 << 20)));
+}
+
+#[test]
+fn each_benchmark_of_gloo_has_its_own_name() {
+    let table = |name: &str| {
+        format!(
+            "                         {name}\nOptions:            processes=4, inputs=1, threads=1, verify=true\n   \
+             size (B)   elements   min (us)   p50 (us)   p99 (us)   max (us)      bandwidth (GB/s)   iterations\n       \
+             400000     100000        540        600        970       1450                 0.057          500\n"
+        )
+    };
+    let log = look(&(table("ALLREDUCE_RING") + &table("ALLTOALL") + &table("NEW_ALLREDUCE_RING")));
+    let read = |i: usize| (log.tables[i].tested.clone(), log.tables[i].rows.len());
+    assert_eq!(read(0), (Tested::Collective(AllReduce), 1));
+    assert_eq!(read(1), (Tested::Other("alltoall".into()), 0));
+    assert_eq!(read(2), (Tested::Collective(AllReduce), 1));
+    for (name, why) in [("ALLREDUCE_LOCAL", "sends anything"), ("ALLGATHER_V", "unequal")] {
+        assert!(error(&table(name)).contains(why), "{name}");
+    }
+}
+
+#[test]
+fn blanks_of_browsers_are_blanks() {
+    let odd = ALL_REDUCE.replace("  ", " \u{a0}");
+    assert_eq!(only(&odd).rows, only(ALL_REDUCE).rows);
+}
+
+/// A split run: each line has the number of its communicator, and the rank of the whole job.
+#[test]
+fn nodes_of_a_group_are_counted_as_its_ranks_are() {
+    let device = |rank: u32, host: &str, group: u32| {
+        format!(
+            "#  Rank {rank:2} Group {group:2} Pid   1000 on {host} device  {} [0000:07:00] NVIDIA H100 80GB HBM3\n",
+            rank % 4
+        )
+    };
+    let head = |group: fn(u32) -> u32| -> String {
+        (0..8)
+            .map(|rank| device(rank, if rank < 4 { "node1" } else { "node2" }, group(rank)))
+            .collect()
+    };
+    let table = |devices: &str| {
+        let text = format!(
+            "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1048576 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n#\n\
+             # Using devices\n{devices}#\n\
+             #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n\
+             #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n     \
+             1048576        262144     float     sum      -1    30.00   34.95   FACTOR      0    30.00   34.95   FACTOR      0\n\
+             # Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.0\n"
+        );
+        only(&text.replace("FACTOR", if devices.contains("Group  1") { "52.43" } else { "61.17" }))
+    };
+    let blocks = table(&head(|rank| rank / 4));
+    assert_eq!((blocks.ranks, blocks.nodes), (Some(4), Some(1)));
+    let across = table(&head(|rank| rank % 2));
+    assert_eq!((across.ranks, across.nodes), (Some(4), Some(2)));
+    let whole = table(&head(|_| 0));
+    assert_eq!((whole.ranks, whole.nodes), (Some(8), Some(2)));
+    // The end of the list is missing: the columns tell how many ranks there are, and nothing how many hosts.
+    let end = ["Rank  4", "Rank  5", "Rank  6", "Rank  7"];
+    let cut = only(&end.iter().fold(ALL_GATHER.to_owned(), |text, line| without(&text, line)));
+    assert_eq!((cut.ranks, cut.nodes), (Some(8), None), "{:?}", cut.warnings);
 }
 
 #[test]

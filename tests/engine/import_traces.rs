@@ -71,6 +71,32 @@ fn the_shortest_time_over_the_ranks_is_the_transfer() {
     assert!(cut.len() == 2 && cut[1].contains("b.log is cut off"), "{cut:?}");
 }
 
+/// As the Inspector's README and `jq .` print records.
+#[test]
+fn records_may_be_laid_out_over_lines() {
+    let lines = |rank| -> String {
+        (0..3).map(|sn| inspector(rank, "AllReduce", sn, 4096, 100 + sn, "kernel_gpu")).collect()
+    };
+    let pretty = |text: &str| -> String {
+        let each =
+            text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        each.map(|value| format!("{value:#}\n")).collect()
+    };
+    let (a, b) = (lines(0), lines(1));
+    let (one, laid_out) = (
+        join(&[("a.log", &a), ("b.log", &b)]),
+        join(&[("a.log", &pretty(&a)), ("b.log", &pretty(&b))]),
+    );
+    assert_eq!(
+        micros(of(&laid_out, Collective::AllReduce)),
+        micros(of(&one, Collective::AllReduce))
+    );
+    assert_eq!(left_out(&laid_out, ""), 0);
+    let cut = pretty(&a);
+    let log = join(&[("a.log", &cut[..cut.len() - 9]), ("b.log", &pretty(&b))]);
+    assert_eq!(left_out(&log, "cut off"), 1);
+}
+
 #[test]
 fn one_rank_of_several_is_an_upper_bound() {
     let log = join(&[("a.log", &inspector(0, "AllReduce", 1, 4096, 100, "kernel_gpu"))]);

@@ -329,6 +329,33 @@ fn the_slightest_change_is_found() {
     assert_eq!(verdicts(&report), [13, 0, 1, 0]);
 }
 
+/// The line with the version has no prefix of NCCL's own, only those of launchers.
+#[test]
+fn a_version_is_found_behind_prefixes_of_launchers() {
+    for prefix in ["[default0]:", "[rank0]: ", "worker-0: ", "(RayTrainWorker pid=355353) "] {
+        let text: String = H100.lines().map(|line| format!("{prefix}{line}\n")).collect();
+        let report = check(&text, &Asked::default());
+        assert_eq!(report.version.as_deref(), Some("2.21.5"), "{prefix}");
+    }
+    let rccl = format!("RCCL version 2.18.6+hip6.0 develop:abc\n{H100}");
+    let error = Log::read(&rccl, "x.log").unwrap_err().to_string();
+    assert!(error.contains("RCCL") && error.contains("x.log:1"), "{error}");
+}
+
+/// A plugin changes the costs before the least is chosen.
+#[test]
+fn choices_of_a_plugin_are_not_compared() {
+    let choice = H100.replace("1048576 Bytes -> Algo 5 proto 2", "1048576 Bytes -> Algo 1 proto 2");
+    let plugin = "n:1:2 [0] NCCL INFO TUNER/Plugin: Using tuner plugin nccl_ofi_tuner\n";
+    let report = check(&(plugin.to_owned() + &choice), &Asked::default());
+    assert_eq!((verdicts(&report), report.differences), ([13, 0, 0, 1], 0));
+    let why =
+        report.choices.iter().find_map(|c| c.why.clone().filter(|_| c.verdict == "unchecked"));
+    assert!(why.unwrap().contains("nccl_ofi_tuner"));
+    let internal = plugin.replace("tuner plugin nccl_ofi_tuner", "internal tuner plugin.");
+    assert_eq!(verdicts(&check(&(internal + &choice), &Asked::default())), [13, 0, 1, 0]);
+}
+
 /// The communicator itself, to ask other things of it.
 #[test]
 fn a_log_gives_its_communicator() {

@@ -25,7 +25,8 @@ pub(super) fn choices(log: &Log, table: Option<&Table>, basis: &Basis) -> Vec<Ch
             None => groups.push((choice, 1)),
         }
     }
-    groups.into_iter().map(|(choice, lines)| view(choice, lines, basis)).collect()
+    let plugin = log.plugin.as_deref();
+    groups.into_iter().map(|(choice, lines)| view((choice, lines), basis, plugin)).collect()
 }
 
 /// Of cases that are otherwise equally likely, those that fit the log's choices best.
@@ -65,7 +66,7 @@ impl Verdict {
     }
 }
 
-fn view(choice: &Choice, lines: u64, basis: &Basis) -> ChoiceView {
+fn view((choice, lines): (&Choice, u64), basis: &Basis, plugin: Option<&str>) -> ChoiceView {
     let ranks = basis.behind.ranks;
     let size = match (choice.is_per_rank(), ranks) {
         (true, Some(ranks)) => choice.bytes.0.checked_mul(ranks.into()),
@@ -77,6 +78,14 @@ fn view(choice: &Choice, lines: u64, basis: &Basis) -> ChoiceView {
         (None, Some(bounds), Some(size)) => against_table(choice, Bytes(size), bounds, basis),
         (None, None, _) => unchecked(choice).because("there is nothing to compare it with"),
         (_, _, None) => unchecked(choice).because("ranks are needed: give --ranks"),
+    };
+    // A plugin changes the tuner's times before the least of them is chosen (`topoGetAlgoInfo` in enqueue.cc).
+    let found = match plugin.filter(|_| found.verdict == "differs") {
+        Some(plugin) => {
+            let why = format!("the tuner's plugin {plugin} may have chosen it");
+            Verdict { verdict: "unchecked", ..found }.because(why)
+        }
+        None => found,
     };
     let time = match choice.detail {
         Detail::Time(Micros(time)) if time != FOR_WANT => Some(f64::from(time)),

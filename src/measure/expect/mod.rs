@@ -624,7 +624,11 @@ impl<'r> Expecting<'r> {
 
     /// What runs over the machine's links, with the band of their fit, or else that of ideal prices.
     fn modelled(&self, size: Bytes) -> Expectation {
-        let time = self.ideal.at(size).time;
+        self.over_links(self.ideal.at(size).time)
+    }
+
+    /// The same of a time over the machine's links.
+    fn over_links(&self, time: Seconds) -> Expectation {
         if self.is_given {
             return Expectation::sure(time);
         }
@@ -638,6 +642,10 @@ impl<'r> Expecting<'r> {
         let (own, asked) = (self.ideal.at(size), named.at(size));
         if own.id == asked.id {
             return expected;
+        }
+        // Over fitted links each has a time of its own, and the band of that.
+        if expected.basis == Basis::Modelled && self.fit.is_some() {
+            return self.over_links(asked.time).times(expected.time / own.time);
         }
         let by_prices = asked.time / own.time;
         let (time, apart) = match self.shift(asked.id, &expected, size) {

@@ -250,6 +250,8 @@ impl Draft {
                                 "the {by} has {n} ranks, but the columns are those of {low}: \
                                  {low} it is"
                             ));
+                            // Nor are the hosts of that list all.
+                            self.nodes = None;
                             Some((low, BY_COLUMNS))
                         }
                         None if low == high => Some((low, BY_COLUMNS)),

@@ -90,7 +90,11 @@ const PATTERNS: &[Pattern] = &[
     pattern(Sign::NoDevice, &["NET/OFI", "No eligible providers"], &[]),
     pattern(Sign::Redirected, &["ACSCtl:", "ReqRedir+"], &["DirectTrans+"]),
     pattern(Sign::Redirected, &["Missing \"iommu=pt\""], &[]),
-    pattern(Sign::Downgraded, &["LnkSta:", "downgraded"], &[]),
+    // A port without a device has a width of 0, and an idle GPU lowers the speed alone.
+    pattern(Sign::Downgraded, &["LnkSta:", "Width x1 (downgraded)"], &[]),
+    pattern(Sign::Downgraded, &["LnkSta:", "Width x2 (downgraded)"], &[]),
+    pattern(Sign::Downgraded, &["LnkSta:", "Width x4 (downgraded)"], &[]),
+    pattern(Sign::Downgraded, &["LnkSta:", "Width x8 (downgraded)"], &[]),
     pattern(Sign::Narrow, &["link_speed=\"2.5 GT/s", "link_width=\"1\""], &[]),
     pattern(Sign::Throttled, &["Slowdown", ": Active"], &[]),
     pattern(Sign::DriverError, &["NVRM: Xid"], &[]),
@@ -140,6 +144,23 @@ impl Evidence {
             evidence.take(line.text);
         }
         Ok(evidence)
+    }
+
+    /// The evidence in one line.
+    pub(super) fn of(text: &str) -> Self {
+        let mut evidence = Self::default();
+        evidence.take(text);
+        evidence
+    }
+
+    /// The variables of the environment that were set.
+    pub(super) fn variables(&self) -> &BTreeMap<String, String> {
+        &self.variables
+    }
+
+    /// Leaves out variables of another run.
+    pub(super) fn forget(&mut self, others: &BTreeMap<String, String>) {
+        self.variables.retain(|name, value| others.get(name) != Some(value));
     }
 
     /// Whether there is no evidence.
@@ -269,6 +290,14 @@ mod tests {
         assert!(evidence("a line of somebody else\n").is_empty());
         let socket = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/Socket/0\n";
         assert_eq!(evidence(socket).used(), None);
+    }
+
+    #[test]
+    fn only_a_narrow_link_is_downgraded() {
+        let says = |state: &str| evidence(&format!("\t\tLnkSta: {state}\n")).says(Sign::Downgraded);
+        assert!(says("Speed 16GT/s (ok), Width x8 (downgraded)"));
+        assert!(!says("Speed 2.5GT/s (downgraded), Width x16 (ok)"));
+        assert!(!says("Speed 2.5GT/s (downgraded), Width x0 (downgraded)"));
     }
 
     #[test]

@@ -27,19 +27,32 @@ pub(super) struct Table {
     unit: Option<f64>,
 }
 
-/// The collective of an algorithm, by its name in capitals.
-fn collective(algorithm: &str) -> Option<Collective> {
+/// How its benchmarks are called, and the collective that each times; the longer of two such names first.
+/// Source: `gloo/benchmark/main.cc`.
+const BENCHMARKS: &[(&str, std::result::Result<Collective, &str>)] = {
     use Collective as C;
+    &[
+        ("ALLREDUCE_LOCAL", Err("no rank sends anything")),
+        ("ALLREDUCE", Ok(C::AllReduce)),
+        ("ALLGATHER_V", Err("ranks have blocks of unequal sizes")),
+        ("ALLGATHER", Ok(C::AllGather)),
+        ("REDUCE_SCATTER", Ok(C::ReduceScatter)),
+        ("BROADCAST", Ok(C::Broadcast)),
+        ("REDUCE", Ok(C::Reduce)),
+        ("ALLTOALL", Err("what its sizes count is not known here")),
+        ("SCATTER", Err("what its sizes count is not known here")),
+        ("GATHER", Err("what its sizes count is not known here")),
+        ("BARRIER", Err("it is timed by elements that it does not have")),
+        ("PAIRWISE_EXCHANGE", Err("it is no collective")),
+        ("SENDRECV", Err("it is no collective")),
+    ]
+};
+
+/// The collective of an algorithm, by its name in capitals, or why its times are not used.
+fn collective(algorithm: &str) -> Option<std::result::Result<Collective, &'static str>> {
     let plain = algorithm.strip_prefix("NEW_").unwrap_or(algorithm);
     let plain = plain.strip_prefix("CUDA_").unwrap_or(plain);
-    let known = [
-        ("ALLREDUCE", C::AllReduce),
-        ("ALLGATHER", C::AllGather),
-        ("REDUCE_SCATTER", C::ReduceScatter),
-        ("BROADCAST", C::Broadcast),
-        ("REDUCE", C::Reduce),
-    ];
-    known.iter().find(|(name, _)| plain.starts_with(name)).map(|&(_, c)| c)
+    BENCHMARKS.iter().find(|(name, _)| plain.starts_with(name)).map(|&(_, times)| times)
 }
 
 impl Reader for Table {
@@ -99,11 +112,18 @@ impl Table {
     fn heading(&mut self, text: &str, number: usize, log: &mut Log) -> Taken {
         let mut draft = Draft::new("gloo", number, self.algorithm.to_ascii_lowercase());
         draft.library = Some("Gloo".to_owned());
-        draft.tested = collective(&self.algorithm).map(Tested::Collective);
-        draft.size_is = match collective(&self.algorithm) {
-            Some(Collective::AllGather) => SizeIs::PerRank,
-            _ => SizeIs::Total,
-        };
+        match collective(&self.algorithm) {
+            Some(Ok(collective)) => draft.tested = Some(Tested::Collective(collective)),
+            Some(Err(why)) => {
+                draft.tested = Some(Tested::Other(draft.title.clone()));
+                let what = format!("{}: {why}", draft.title);
+                draft.refuse(what, "run a collective of equal blocks, such as allreduce_ring");
+            }
+            None => {}
+        }
+        if draft.tested == Some(Tested::Collective(Collective::AllGather)) {
+            draft.size_is = SizeIs::PerRank;
+        }
         draft.ranks.extend(self.processes.map(|n| (n, "options")));
         self.unit = Some(if text.contains("p50 (ns)") { 1e-9 } else { 1e-6 });
         if !text.starts_with("size (B)") {

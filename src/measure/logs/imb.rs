@@ -10,16 +10,18 @@
 //!
 //! N is the number of processes that take part, not that of the job. A collective lasts until its last
 //! rank is done, which is t_max; t_avg is the mean over ranks. Sizes are of a rank's block in all-gather,
-//! scatter, gather and all-to-all, and of the whole vector elsewhere, including reduce-scatter.
-//! A ping-pong's time is already one way.
+//! scatter, gather and all-to-all, and of the whole vector elsewhere. Those of a reduce-scatter were of the
+//! whole vector up to 2019, and are of a rank's block since 2019 Update 1. A ping-pong's time is already one way.
 //!
-//! Source: Intel MPI Benchmarks 2021 user guide, "Benchmark Methodology"; `src_c/IMB_output.c`.
+//! Source: Intel MPI Benchmarks 2021 user guide, "Benchmark Methodology"; `src_c/IMB_output.c`; for the
+//! reduce-scatter `src_c/IMB_reduce_scatter.c` and `src_c/IMB_reduce_scatter_block.c` of v2019.0 and v2019.1.
 
 use super::draft::{Draft, Raw};
 use super::osu::size_is;
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective as C;
 use crate::base::refused::Refused;
+use crate::base::size_is::SizeIs;
 use crate::machine::sample::{DataType, Mode};
 
 /// Benchmarks that are used.
@@ -90,7 +92,8 @@ impl Reader for Table {
             };
         }
         let text = line.bare();
-        if let Some(name) = text.strip_prefix("Benchmarking ") {
+        if let Some(name) = text.strip_prefix("Benchmarking").filter(|n| n.starts_with([' ', '\t']))
+        {
             let name = name.split_ascii_whitespace().next().unwrap_or("");
             log.begun = Some((line.number, "IMB"));
             *self = Self {
@@ -103,7 +106,10 @@ impl Reader for Table {
             return Ok(Taken::Yes);
         }
         // `# #processes = 4`
-        if let Some(rest) = text.strip_prefix("#processes = ") {
+        if let Some(("", rest)) = text
+            .strip_prefix("#processes")
+            .and_then(|rest| rest.split_once('=').map(|(blanks, rest)| (blanks.trim(), rest)))
+        {
             self.processes = rest.split_ascii_whitespace().next().and_then(|n| n.parse().ok());
             return Ok(Taken::Yes);
         }
@@ -151,7 +157,33 @@ fn known(name: &str) -> bool {
     USED.iter().any(|(n, _)| *n == name) || UNUSED.iter().any(|(n, _)| *n == name)
 }
 
+/// Whether sizes of a reduce-scatter are of a rank's block, by what a release prints of itself: `Intel(R) MPI
+/// Benchmarks 2019 Update 1, MPI-1 part`. `None` if it names no release.
+fn counts_blocks(library: &str) -> Option<bool> {
+    let mut words = library.split([' ', ',']).skip_while(|word| *word != "Benchmarks").skip(1);
+    let mut year = words.next()?.split('.');
+    let (year, minor) = (year.next()?.parse::<u32>().ok()?, year.next());
+    let update = words.next() == Some("Update") || minor.is_some();
+    Some(year > 2019 || year == 2019 && update)
+}
+
 impl Table {
+    /// What the sizes of a reduce-scatter count.
+    fn parts(&self, title: &str, draft: &mut Draft) {
+        let by_release = self.library.as_deref().and_then(counts_blocks);
+        // The other form of that benchmark has never divided its size.
+        let blocks = title == "Reduce_scatter_block" || by_release.unwrap_or(true);
+        if blocks {
+            draft.size_is = SizeIs::PerRank;
+        }
+        if by_release.is_none() && title == "Reduce_scatter" {
+            draft.warn(
+                "the log names no release of IMB: sizes of a reduce-scatter are taken for those of a \
+                 rank's block, as since 2019 Update 1",
+            );
+        }
+    }
+
     fn heading(&mut self, text: &str, line: &Line, log: &mut Log) -> Read<Taken> {
         let (fields, count) = field::split(text);
         let fields = &fields[..count];
@@ -187,6 +219,9 @@ impl Table {
             draft.tested = Some(tested.clone());
             if let Tested::Collective(collective) = tested {
                 draft.size_is = size_is(*collective);
+                if *collective == C::ReduceScatter {
+                    self.parts(&title, &mut draft);
+                }
             }
             // Several messages per rank, one after another: each waits for the one before.
             if matches!(tested, Tested::OneWay) {

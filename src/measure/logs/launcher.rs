@@ -61,34 +61,36 @@ pub(super) struct Launcher {
 }
 
 impl Launcher {
-    /// Reads a line outside tables.
-    pub fn take(&mut self, text: &str, tables: &mut [Draft]) {
+    /// Reads a line outside tables, and returns the whole command that it ends, if it starts a benchmark.
+    pub fn take(&mut self, text: &str, tables: &mut [Draft]) -> Option<String> {
         if text.starts_with('{') {
             if text.contains("\"resources\"") && text.contains("\"tasks\"") {
                 self.job(text, tables);
             }
-            return;
+            return None;
         }
         if !self.open.is_empty() && self.open.len() < LONGEST {
             self.open.push(' ');
             self.open.push_str(text);
-            if !self.open.ends_with('\\') {
-                let whole = std::mem::take(&mut self.open).replace('\\', " ");
-                self.command(&whole);
+            if self.open.ends_with('\\') {
+                return None;
             }
-            return;
+            let whole = std::mem::take(&mut self.open).replace('\\', " ");
+            return self.command(&whole).then_some(whole);
         }
         self.open.clear();
         if text.ends_with('\\') {
             if STARTERS.iter().any(|s| text.contains(s)) {
                 text.clone_into(&mut self.open);
             }
-        } else if may_name_program(text) {
-            self.command(text);
+        } else if may_name_program(text) && self.command(text) {
+            return Some(text.to_owned());
         }
+        None
     }
 
-    fn command(&mut self, text: &str) {
+    /// Reads a command; whether it starts a benchmark, and does not repeat the last one.
+    fn command(&mut self, text: &str) -> bool {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         let name = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
         let is_program = |word: &&str| {
@@ -100,7 +102,7 @@ impl Launcher {
                 || name.trim_end_matches("_mpi").ends_with("_perf");
             plain && known
         };
-        let Some(at) = words.iter().position(is_program) else { return };
+        let Some(at) = words.iter().position(is_program) else { return false };
         let before = &words[..at];
         let starter = before.iter().rposition(|word| {
             let name = name(word);
@@ -122,9 +124,11 @@ impl Launcher {
                 && known.program == command.program
                 && known.arguments.starts_with(&command.arguments)
         };
-        if !self.command.as_ref().is_some_and(is_again) {
-            self.command = Some(command);
+        if self.command.as_ref().is_some_and(is_again) {
+            return false;
         }
+        self.command = Some(command);
+        true
     }
 
     /// A job as Flux describes it after its output.
@@ -267,7 +271,7 @@ mod tests {
 
     fn told(text: &str) -> Option<(String, Option<u32>)> {
         let mut launcher = Launcher::default();
-        text.lines().for_each(|line| launcher.take(line, &mut []));
+        text.lines().for_each(|line| drop(launcher.take(line, &mut [])));
         launcher.command.map(|c| (c.program, c.processes))
     }
 

@@ -116,7 +116,8 @@ impl<'f, R: BufRead> Lines<'f, R> {
             self.buffer.pop();
         }
         // On a terminal, the text after the last carriage return overwrites what is before it.
-        let odd = [b'\x1b', b'\r', b'&'].iter().any(|byte| self.buffer.contains(byte));
+        // A blank that does not break begins with the last one in UTF-8.
+        let odd = [b'\x1b', b'\r', b'&', b'\xc2'].iter().any(|byte| self.buffer.contains(byte));
         let text = match (docker(&self.buffer), std::str::from_utf8(&self.buffer)) {
             (None, Ok(text)) if !odd => strip(text),
             (inside, _) => {
@@ -180,9 +181,13 @@ fn plain(text: &str) -> String {
     }
 }
 
+/// A blank as browsers and chats copy it.
+const NO_BREAK: &str = "\u{a0}";
+
 /// The text with the entities that editors of pages write for characters of a log: blanks, `#`, `<` and `>`.
 fn decoded(text: String) -> String {
-    const ENTITIES: [(&str, &str); 8] = [
+    const ENTITIES: [(&str, &str); 9] = [
+        (NO_BREAK, " "),
         ("&nbsp;", " "),
         ("&#160;", " "),
         ("&#35;", "#"),
@@ -193,7 +198,7 @@ fn decoded(text: String) -> String {
         // The last one, so that nothing is replaced twice.
         ("&amp;", "&"),
     ];
-    match text.contains('&') {
+    match text.contains('&') || text.contains(NO_BREAK) {
         true => ENTITIES.iter().fold(text, |text, (entity, c)| text.replace(entity, c)),
         false => text,
     }

@@ -34,6 +34,7 @@ mod nvshmem;
 mod oneccl;
 mod osu;
 mod param;
+mod parts;
 mod perftest;
 mod rccl_tests;
 mod run_by;
@@ -58,6 +59,7 @@ use line::{Line, Lines};
 pub use evidence::{Evidence, Sign};
 pub use gpus::other_gpus;
 pub use line::{LONGEST, plain_text};
+pub use parts::Parts;
 pub use run_by::RunBy;
 pub use samples::libraries;
 pub use trace::{Input, SeekRead, TRACES, Trace, TraceFormat, format_of};
@@ -150,7 +152,7 @@ struct Log {
     /// What the user set.
     asked: Asked,
     /// Information from lines outside tables.
-    evidence: Evidence,
+    evidence: Parts,
 }
 
 impl Log {
@@ -333,8 +335,8 @@ pub struct Imported {
     pub file: String,
     /// Its tables in order, at least one.
     pub tables: Vec<Table>,
-    /// What it says about the run besides the tables.
-    pub evidence: Evidence,
+    /// What it says about the runs besides the tables.
+    pub evidence: Parts,
 }
 
 impl Imported {
@@ -396,7 +398,7 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
     let begins_as_json = nccl_tests_json::is(input.fill_buf().unwrap_or_default());
     if begins_as_json {
         let drafts = nccl_tests_json::read(input, file)?;
-        return Ok(finish(drafts, Evidence::default(), file, asked));
+        return Ok(finish(drafts, Parts::default(), file, asked));
     }
     let mut log = Log { asked: *asked, ..Log::default() };
     let mut readers: Vec<Box<dyn Reader>> = FORMATS.iter().map(|f| (f.reader)()).collect();
@@ -413,6 +415,9 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
             taken = readers[i].take(&line, &mut log).map_err(|refused| {
                 refused.error(file).or_help("remove the damaged part, and run it again")
             })?;
+            if taken == Taken::Began {
+                log.evidence.settle();
+            }
             if taken == Taken::Began && i != open {
                 readers[open].leave();
                 owner = i;
@@ -422,7 +427,9 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
             }
         }
         if taken == Taken::No && !line.is_numeric() {
-            log.launcher.take(line.text, &mut log.tables);
+            if let Some(command) = log.launcher.take(line.text, &mut log.tables) {
+                log.evidence.command(&command, log.tables.len());
+            }
             log.evidence.take(line.text);
             if log.tables.is_empty() {
                 hints.take(&line);
@@ -442,7 +449,8 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
     Ok(finish(log.tables, log.evidence, file, asked))
 }
 
-fn finish(drafts: Vec<Draft>, evidence: Evidence, file: &str, asked: &Asked) -> Imported {
+fn finish(drafts: Vec<Draft>, mut evidence: Parts, file: &str, asked: &Asked) -> Imported {
     let tables = drafts.into_iter().map(|draft| draft.finish(asked, file)).collect();
+    evidence.settle();
     Imported { file: file.to_owned(), tables, evidence }
 }

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The columns are those of the Intel MPI Benchmarks; the colon in the banner distinguishes them. Sizes
-//! count what one rank sends: for an all-gather, its block. Source: uxlfoundation/oneCCL examples/benchmark.
+//! count what one rank sends: for an all-gather its block, for a reduce-scatter the whole vector.
+//! Source: uxlfoundation/oneCCL examples/benchmark, `reduce_scatter_strategy.hpp` and `benchmark.hpp`.
 
 use super::draft::{Draft, Raw};
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
@@ -80,11 +81,9 @@ impl Table {
         let collective = what.trim_end_matches('v').parse::<Collective>();
         draft.size_is = match collective {
             Ok(Collective::AllToAll) => SizeIs::PerPeer,
+            Ok(Collective::ReduceScatter) => SizeIs::Total,
             _ => SizeIs::PerRank,
         };
-        if collective == Ok(Collective::ReduceScatter) {
-            draft.warn("sizes of a reduce-scatter are assumed to be what a rank receives");
-        }
         if what.contains([' ', ',']) {
             draft.refuse(
                 "several collectives share one table",

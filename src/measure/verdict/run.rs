@@ -1,4 +1,4 @@
-//! The runs of a log: rows with the same collective, number of ranks and element type form one run.
+//! The runs of a log: rows with the same collective, number of ranks, element type and variables form one run.
 
 use std::collections::BTreeMap;
 
@@ -34,9 +34,10 @@ pub struct Run {
 /// timed more than once counts by its median.
 #[must_use]
 pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> {
-    type Key = (Collective, Option<u32>, Option<u32>, Option<DataType>);
+    type Key = (usize, Collective, Option<u32>, Option<u32>, Option<DataType>);
     let mut by: BTreeMap<Key, Run> = BTreeMap::new();
-    for table in &log.tables {
+    for (at, table) in log.tables.iter().enumerate() {
+        let (part, evidence) = log.evidence.of(at);
         if let Some(refused) = &table.refused {
             left_out.push(format!("{file}:{}: {}", table.line, refused.what));
         }
@@ -45,7 +46,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
         let mut places = 0;
         for row in &table.rows {
             let Measured::Time(time) = row.measured else { continue };
-            let key = (collective, table.ranks, table.nodes, row.dtype);
+            let key = (part, collective, table.ranks, table.nodes, row.dtype);
             let run = by.entry(key).or_insert_with(|| Run {
                 file: Some(file.to_owned()),
                 collective,
@@ -53,7 +54,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
                 nodes: table.nodes,
                 dtype: row.dtype,
                 times: Vec::new(),
-                facts: Facts { evidence: log.evidence.clone(), ..Facts::default() },
+                facts: Facts { evidence: evidence.clone(), ..Facts::default() },
                 traced: Vec::new(),
             });
             run.facts.at_most |= row.traced.is_some_and(|t| t.at_most);

@@ -30,6 +30,8 @@ pub struct Log {
     pub read: usize,
     /// Versions announced in the log, such as `2.29.7`.
     pub versions: Vec<At<String>>,
+    /// The plugin that may replace what the tuner computes, if one was loaded.
+    pub plugin: Option<String>,
     /// Environment variables, each with its value.
     pub environment: Vec<At<(String, String)>>,
     /// The results of each rank's search.
@@ -207,6 +209,13 @@ impl Reader {
                 || self.searches.take(message, &printer, line)?
                 || self.choice(message, &printer, line)?
                 || self.fact(message.trim(), &printer, line);
+            if message.trim_start().starts_with("RCCL version") {
+                return Err(Refused::at(
+                    line,
+                    "the log is of RCCL, whose tuner has tables of its own",
+                )
+                .help("give a log of NCCL"));
+            }
             self.log.read += usize::from(found);
         }
         Ok(())
@@ -281,9 +290,14 @@ impl Reader {
     fn fact(&mut self, message: &str, printer: &str, line: usize) -> bool {
         let log = &mut self.log;
         let printer = || printer.to_owned();
-        if let Some(rest) = message.strip_prefix("NCCL version ") {
-            let version = rest.split(['+', '-', ' ']).next().unwrap_or(rest).to_owned();
-            log.versions.push(At { line, what: version, printer: printer() });
+        if let Some(version) = version(message) {
+            log.versions.push(At { line, what: version.to_owned(), printer: printer() });
+        } else if let Some(name) = message.strip_prefix("TUNER/Plugin: Using ") {
+            let name = name.strip_prefix("tuner plugin ").unwrap_or(name).trim_end_matches('.');
+            if name.starts_with("internal") {
+                return false;
+            }
+            log.plugin = Some(name.to_owned());
         } else if let Some((name, value)) = message.split_once(" set by environment to ") {
             let number = value.strip_suffix('.').filter(|v| v.parse::<i64>().is_ok());
             let value = number.unwrap_or(value).to_owned();
@@ -327,6 +341,14 @@ impl Reader {
         }
         true
     }
+}
+
+/// `NCCL version 2.21.5+cuda12.4`, behind whatever a launcher puts there: NCCL itself prints no prefix up to 2.21.
+fn version(message: &str) -> Option<&str> {
+    let (before, rest) = message.split_once("NCCL version ")?;
+    let is_prefix = before.is_empty() || before.ends_with([' ', ':', ']', ')', '>']);
+    let version = rest.split(['+', '-', ' ']).next()?;
+    (is_prefix && version.starts_with(|c: char| c.is_ascii_digit())).then_some(version)
 }
 
 /// `CPU/0-0 (1/2/-1)`: instruction set, vendor, model.

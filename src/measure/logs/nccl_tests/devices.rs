@@ -1,6 +1,6 @@
 //! The list of devices before a table: N, hosts, and GPUs that ranks share.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::rccl;
 use crate::measure::logs::draft::Draft;
@@ -94,8 +94,7 @@ impl Devices {
         let Some(all) = highest.checked_add(1) else { return };
         let groups = divided(draft, self.listed.iter().map(|d| d.group).collect(), all);
         if self.listed.len() as u32 == all {
-            let hosts: BTreeSet<&str> = self.listed.iter().map(|d| d.host.as_str()).collect();
-            draft.nodes = Some(hosts.len() as u32).filter(|_| !hosts.contains(""));
+            draft.nodes = self.nodes();
         } else if groups <= 1 {
             let listed = self.listed.len();
             draft.warn(format!(
@@ -103,6 +102,17 @@ impl Devices {
             ));
         }
         self.shared(draft);
+    }
+
+    /// The hosts of each group of ranks, if it is the same number for all.
+    fn nodes(&self) -> Option<u32> {
+        let mut hosts: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+        for device in &self.listed {
+            hosts.entry(device.group).or_default().insert(&device.host);
+        }
+        let named = hosts.values().all(|hosts| !hosts.contains(""));
+        let counts: BTreeSet<usize> = hosts.values().map(BTreeSet::len).collect();
+        counts.first().filter(|_| named && counts.len() == 1).map(|&count| count as u32)
     }
 
     /// GPUs that several ranks use.

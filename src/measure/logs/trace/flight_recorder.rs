@@ -89,10 +89,16 @@ pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fa
     end
 }
 
-/// The rank in the name of a file: the last number before its ending.
+/// The rank in the name of a file: the number after `rank`, else the last one before its ending.
 fn rank_of(file: &str) -> Option<u32> {
     let name = file.rsplit(['/', '\\']).next()?;
     let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    let after =
+        stem.rsplit_once("rank").map(|(_, after)| after.trim_start_matches(['_', '-', '.']));
+    let end = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    if let Some(rank) = after.and_then(|after| after[..end(after)].parse().ok()) {
+        return Some(rank);
+    }
     let digits = stem.rsplit(|c: char| !c.is_ascii_digit()).find(|d| !d.is_empty())?;
     digits.parse().ok()
 }
@@ -366,6 +372,9 @@ mod tests {
     fn ranks_and_ends_stand_in_names() {
         assert_eq!(rank_of("/tmp/nccl_trace_rank_12"), Some(12));
         assert_eq!((rank_of("a/fr_rank0.pickle"), rank_of("dump.json")), (Some(0), None));
+        assert_eq!(rank_of("rank3_step100.json"), Some(3));
+        assert_eq!(rank_of("rank_3-20251120.json"), Some(3));
+        assert_eq!(rank_of("ranks_of_job_7.json"), Some(7));
         assert_eq!(ends("nccl:send 0->1"), Some((0, 1)));
         assert_eq!((ends("nccl:recv 1<-0"), ends("nccl:all_reduce")), (Some((0, 1)), None));
         assert_eq!((count(b"[[2, 3], [4]]"), count(b"[]")), (Some(10), Some(0)));

@@ -1,4 +1,4 @@
-//! NCCL's and RCCL's Inspector: one JSON object per line and call.
+//! NCCL's and RCCL's Inspector: one JSON object per line and call, or laid out over several lines as in its README.
 //!
 //! ```text
 //! {"header": {"id": "0x5be1", "rank": 0, "n_ranks": 8, "nnodes": 1}, "metadata": {…, "hostname": "a"},
@@ -28,32 +28,54 @@ pub(super) fn is(head: &Head) -> bool {
 
 pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fault> {
     let mut input = input.stream();
-    let mut line = Vec::new();
-    let mut number = 0;
+    let (mut line, mut record) = (Vec::new(), Vec::new());
+    let (mut number, mut first) = (0, 1);
     loop {
         line.clear();
         number += 1;
         let read =
             std::io::Read::take(&mut *input, LONGEST as u64 + 1).read_until(b'\n', &mut line)?;
+        let object = line.trim_ascii();
+        // Another one begins, or nothing follows.
+        if (read == 0 || object.starts_with(b"{\"")) && !record.is_empty() {
+            calls.cut_off(file, first);
+            record.clear();
+        }
         if read == 0 {
             return Ok(());
         }
-        if line.len() > LONGEST {
+        if line.len() > LONGEST || record.len() > LONGEST {
             return Err(Fault::Long(0));
         }
-        let object = line.trim_ascii();
-        if object.is_empty() {
+        if record.is_empty() {
+            first = number;
+        }
+        record.extend_from_slice(object);
+        if record.is_empty() || is_open(&record) {
             continue;
         }
-        if !object.ends_with(b"}") {
-            calls.cut_off(file, number);
-            continue;
-        }
-        match record(object, calls, number) {
+        match take(&record, calls, first) {
             Some(()) => {}
-            None => calls.leave_out("a line that is not a record of the Inspector", number),
+            None => calls.leave_out("a line that is not a record of the Inspector", first),
+        }
+        record.clear();
+    }
+}
+
+/// Whether the text begins an object that it does not end.
+fn is_open(text: &[u8]) -> bool {
+    let (mut depth, mut quoted, mut escaped) = (0_i64, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'{' if !quoted => depth += 1,
+            b'}' if !quoted => depth -= 1,
+            _ => {}
         }
     }
+    depth > 0
 }
 
 /// The relevant fields of one line.
@@ -105,8 +127,8 @@ pub(super) fn of_the_api(collective: Collective, ranks: u32, size: u64) -> Optio
     is.total(collective, ranks, Bytes(size)).ok()
 }
 
-/// Reads one line; `None` if it is not a record.
-fn record(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
+/// Reads one object; `None` if it is not a record.
+fn take(object: &[u8], calls: &mut Calls, number: usize) -> Option<()> {
     let line = parts(object);
     let (rank, ranks) = (u32::try_from(line.rank?).ok()?, u32::try_from(line.ranks?).ok()?);
     let (sequence, size, time) = (line.sequence?, line.size?, line.time?);

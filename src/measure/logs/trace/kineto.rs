@@ -214,6 +214,13 @@ impl Trace {
                 b"dur" => {
                     time = number(value).filter(|t| *t >= 0.0);
                     if category == Category::Kernel && !comm && !name.is_empty() {
+                        if ELSEWHERE
+                            .iter()
+                            .any(|of| name.windows(of.len()).any(|part| part == of.as_bytes()))
+                        {
+                            calls.leave_out(ELSE, 0);
+                            return;
+                        }
                         // Computation needs nothing more: arguments come last.
                         if let (Some(start), Some(time)) = (start, time) {
                             self.busy.push((start, time as f32));
@@ -423,6 +430,20 @@ impl Trace {
     }
 }
 
+/// Kernels that communicate without NCCL: PyTorch's symmetric memory, vLLM's and SGLang's, FlashInfer's and
+/// TensorRT-LLM's all-reduces, DeepEP. Their sizes are not in a trace.
+const ELSEWHERE: [&str; 9] = [
+    "multimem_",
+    "one_shot_all_reduce",
+    "two_shot_all_reduce",
+    "cross_device_reduce",
+    "allreduce_fusion",
+    "oneShotAllReduce",
+    "twoShotAllReduce",
+    "deep_ep::",
+    "nvshmem",
+];
+const ELSE: &str = "a kernel that communicates without NCCL: its size is not known";
 const BARRIER: &str = "a barrier, implemented as an all-reduce of one element";
 const GRAPH: &str = "a kernel of a CUDA graph: a replay has no metadata, and therefore no size";
 const SILENT: &str = "a kernel without metadata: neither it nor a call of the host states its size";

@@ -17,7 +17,7 @@ mod torch;
 
 use std::io::{BufRead, Seek};
 
-use super::{Asked, Evidence, Imported, Refusal};
+use super::{Asked, Imported, Parts, Refusal};
 use crate::base::error::{Error, Result};
 use crate::machine::sample::Mode;
 use calls::Calls;
@@ -210,6 +210,6 @@ impl Trace {
                 });
             }
         }
-        Imported { file, tables, evidence: Evidence::default() }
+        Imported { file, tables, evidence: Parts::default() }
     }
 }
