@@ -45,7 +45,8 @@ pub(super) fn near(budgets: &[Budget], priced: &[Option<Outcome>], faults: &Faul
         priced.as_ref().and_then(|outcome| far(budget, outcome))
     };
     let far: Vec<Option<Error>> = budgets.iter().zip(priced).map(far).collect();
-    let list = |budget: &Budget| (budget.file.clone(), budget.heading.clone());
+    // The budgets of a list have one limit, at one place.
+    let list = |b: &Budget| (b.file.clone(), b.place.line, b.place.column);
     let mut refused = std::collections::BTreeSet::new();
     let held: std::collections::BTreeSet<_> =
         budgets.iter().zip(&far).filter(|(_, far)| far.is_none()).map(|(b, _)| list(b)).collect();
