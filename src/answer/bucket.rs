@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Expect;
+use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::query::Query;
@@ -22,6 +23,8 @@ pub struct Buckets {
     pub rule_title: &'static str,
     /// The source of the rule.
     pub rule_source: String,
+    /// What sums the gradients of a bucket.
+    pub collective: Collective,
     /// The limit of the first bucket, if it has its own.
     pub first_bytes: Option<u64>,
     /// The limit of the others.
@@ -194,6 +197,7 @@ pub fn bucket(
         rule: rule.id,
         rule_title: rule.title,
         rule_source: rule.source.clone().into_owned(),
+        collective: priced.map_or(rule.collective, |(query, _)| query.shape.collective),
         first_bytes: rule.first.map(|f| f.bytes(dtype).0),
         cap_bytes: rule.cap.bytes(dtype).0,
         gradients_bytes: gradients.bytes().0,

@@ -5,7 +5,6 @@ use std::io::Write;
 use super::Stop;
 use super::flags::{OnFlags, size, value};
 use super::format::{FormatFlag, Report};
-use collcost::Collective;
 use collcost::answer;
 use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
@@ -66,11 +65,12 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let gradients = self.gradients()?;
         let backward = value::<Seconds>("--backward", self.backward.as_ref())?;
+        let rule = Rule::named(&self.rule).map_err(|e| e.at(format!("--rule {}", self.rule)))?;
         let registry = Registry::builtin();
         let asked = match self.on.ranks.is_silent() {
             true => None,
             false => {
-                let query = self.on.query(Collective::AllReduce, gradients.bytes())?;
+                let query = self.on.query(rule.collective, gradients.bytes())?;
                 let take =
                     Expecting::of(&registry, &query, self.algorithm.as_deref()).map_err(|e| {
                         e.at(format!(
@@ -88,16 +88,15 @@ impl Args {
                 .into());
         }
         let ranks = asked.as_ref().map_or(1, |(query, _)| query.shape.ranks);
-        let rule = self.rule(ranks)?;
+        let rule = self.limited(rule.over(ranks))?;
         let priced = asked.as_ref().map(|(query, take)| (query, take));
         let report = answer::bucket::bucket(&gradients, &rule, priced, backward)?;
         self.format
             .write(out, &report, |look| view::bucket::bucket(&report, self.explain || look.whole))
     }
 
-    fn rule(&self, ranks: u32) -> Result<Rule> {
-        let rule = Rule::named(&self.rule).map_err(|e| e.at(format!("--rule {}", self.rule)))?;
-        let rule = rule.over(ranks);
+    /// The rule with the limits of the flags.
+    fn limited(&self, rule: Rule) -> Result<Rule> {
         let limit = |flag: &str, text: Option<&String>| -> Result<Option<Limit>> {
             match size(flag, text)? {
                 Some(Bytes(0)) => Err(Error::input("a bucket of 0 bytes holds nothing")

@@ -27,7 +27,8 @@ pub fn bucket(report: &Buckets, detail: bool) -> Page {
         Bytes(report.gradients_bytes),
         report.rule_title
     ));
-    page.line(format!("limit {first}{}", Bytes(report.cap_bytes)));
+    let collective = report.collective.name();
+    page.line(format!("limit {first}{}; collective: {collective}", Bytes(report.cap_bytes)));
     page.gap();
     let shown = if detail || count <= SHOWN + 1 { count } else { SHOWN };
     page.table(sheet(report, shown));

@@ -175,7 +175,7 @@ fn layouts(search: &SearchView) -> Sheet {
         .numbers("GPU-hours", "", "gpu_hours", |l| {
             Cell::number(Some(l.gpu_hours), |h| format!("{h:.3}"))
         })
-        .numbers("memory", "GB", "memory_bytes", |l| {
+        .numbers("reserved", "GB", "memory_bytes", |l| {
             Cell::number(Some(l.memory_bytes), |b| format!("{:.1}", b / 1e9))
         })
         .sheet

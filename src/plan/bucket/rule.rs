@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::DataType;
@@ -64,6 +65,8 @@ pub struct Rule {
     pub setting: &'static str,
     /// How many bytes or elements a value of 1 means.
     pub unit: Limit,
+    /// What sums the gradients of a bucket.
+    pub collective: Collective,
     /// The source.
     pub source: Cow<'static, str>,
 }
@@ -82,6 +85,7 @@ pub static RULES: &[Rule] = &[
         order: Order::Backward,
         setting: "DistributedDataParallel(model, bucket_cap_mb={})",
         unit: ONE_MIB,
+        collective: Collective::AllReduce,
         source: Cow::Borrowed(
             "pytorch/pytorch, torch/csrc/distributed/c10d/reducer.cpp and reducer.hpp at 00463a45",
         ),
@@ -95,8 +99,10 @@ pub static RULES: &[Rule] = &[
         order: Order::Backward,
         setting: "--ddp-bucket-size {}",
         unit: Limit::Elements(1),
+        collective: Collective::ReduceScatter,
         source: Cow::Borrowed(
-            "NVIDIA/Megatron-LM, distributed_data_parallel.py: max(40,000,000, 1,000,000·DP) elements",
+            "NVIDIA/Megatron-LM, distributed_data_parallel.py: max(40,000,000, 1,000,000·DP) elements; \
+             param_and_grad_buffer.py: a reduce-scatter",
         ),
     },
     Rule {
@@ -108,9 +114,11 @@ pub static RULES: &[Rule] = &[
         order: Order::Backward,
         setting: "\"zero_optimization\": {\"reduce_bucket_size\": {}}",
         unit: Limit::Elements(1),
+        collective: Collective::AllReduce,
         source: Cow::Borrowed(
             "DeepSpeed's configuration reference: reduce_bucket_size 5e8 elements; \
-             runtime/zero/stage_1_and_2.py reduces before it would be passed",
+             runtime/zero/stage_1_and_2.py reduces before it would be passed, by an all-reduce \
+             (use_multi_rank_bucket_allreduce, on by default)",
         ),
     },
     Rule {
@@ -122,6 +130,7 @@ pub static RULES: &[Rule] = &[
         order: Order::Backward,
         setting: "XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes={}",
         unit: Limit::Bytes(Bytes(1)),
+        collective: Collective::AllReduce,
         source: Cow::Borrowed(
             "openxla/xla, collective_utils.h at 9b2cf8eb: combine up to 30 MiB + 7 bytes",
         ),
@@ -135,6 +144,7 @@ pub static RULES: &[Rule] = &[
         order: Order::Given,
         setting: "buckets of at most {} bytes",
         unit: Limit::Bytes(Bytes(1)),
+        collective: Collective::AllReduce,
         source: Cow::Borrowed("the usual textbook listing, with its last bucket flushed"),
     },
 ];

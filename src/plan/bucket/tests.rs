@@ -130,3 +130,13 @@ fn lists_of_parameters_come_in_several_forms() {
         assert!(error.is_input() && error.to_string().lines().count() >= 2, "{wrong}: {error}");
     }
 }
+
+/// Megatron's distributed optimizer scatters sums (`start_grad_sync`, param_and_grad_buffer.py).
+#[test]
+fn rules_name_their_collective() {
+    use crate::base::collective::Collective;
+    for rule in RULES {
+        let scatters = rule.collective == Collective::ReduceScatter;
+        assert_eq!(scatters, rule.id == "megatron", "{}", rule.id);
+    }
+}

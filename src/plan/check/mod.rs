@@ -186,6 +186,14 @@ pub struct Budget {
     pub(crate) spans: Spans,
 }
 
+impl Budget {
+    /// An error at its place.
+    pub(crate) fn fault(&self, error: &crate::base::error::Error) -> Fault {
+        let help = error.mending().map(str::to_owned);
+        Fault::new(&self.file, self.place.clone(), error.what().to_owned(), help)
+    }
+}
+
 impl JobSubject {
     /// Its keys with their values.
     #[must_use]
@@ -266,6 +274,9 @@ pub fn check(files: &dyn Files, file: &str, options: &Options) -> Checked {
     // Pricing may find further faults, so valid budgets are priced even if the file has faults.
     let priced: Vec<Option<Outcome>> =
         budgets.iter().map(|b| outcome::outcome(&registry, files, b, *options, &faults)).collect();
+    if !options.updating {
+        relation::near(&budgets, &priced, &faults);
+    }
     let outcomes: Vec<Outcome> = relation::related(&budgets, priced, *options, &faults);
     let faults = in_order(faults);
     let outcomes = if faults.is_empty() { outcomes } else { Vec::new() };

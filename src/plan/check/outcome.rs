@@ -2,7 +2,7 @@
 
 use super::measured::measured;
 use super::standing::{At, Number, Standing};
-use super::{Budget, CallSubject, Exposed, Fault, Files, Limit, Options, Subject};
+use super::{Budget, CallSubject, Exposed, Files, Limit, Options, Subject};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
@@ -68,12 +68,6 @@ pub(super) fn outcome(
     options: Options,
     faults: &Faults,
 ) -> Option<Outcome> {
-    let keep = |error: &Error| {
-        let help = error.mending().map(str::to_owned);
-        let what = error.what().to_owned();
-        let fault = Fault::new(&budget.file, budget.place.clone(), what, help);
-        faults.borrow_mut().push(fault);
-    };
     let at = options.at.or(budget.at);
     let found = match (&budget.subject, &budget.limit) {
         (Subject::Job(subject), limit) => of_job(registry, &subject.job, limit.as_ref(), at),
@@ -90,7 +84,7 @@ pub(super) fn outcome(
     match found.and_then(|o| if options.updating || related { Ok(o) } else { useful(budget, o) }) {
         Ok(outcome) => Some(outcome),
         Err(error) => {
-            keep(&error);
+            faults.borrow_mut().push(budget.fault(&error));
             None
         }
     }
@@ -130,17 +124,24 @@ pub(super) fn useful(budget: &Budget, outcome: Outcome) -> Result<Outcome> {
             let what = format!("the budget can never hold: `{}` is 0", limit.key());
             return Err(Error::input(what).help("write a limit near the model's"));
         }
-        // Regret may be far below what is accepted.
-        (Some(Limit::Measured(_) | Limit::MaxRegret(_)), _) => {}
-        (_, Some(limit)) if outcome.used_most.0 < 1.0 / FAR && outcome.value.base().0 > 0.0 => {
-            let what = format!("{limit} is over {FAR:.0} times off {}", outcome.value);
-            return never(what).map_err(|e: Error| {
-                e.help("write a limit near the model's; check --update writes it with a margin")
-            });
-        }
         _ => {}
     }
     Ok(outcome)
+}
+
+/// Why a budget can never fail although its limit is in place: it is too far from the model.
+pub(super) fn far(budget: &Budget, outcome: &Outcome) -> Option<Error> {
+    // Regret may be far below what is accepted.
+    if matches!(budget.limit, Some(Limit::Measured(_) | Limit::MaxRegret(_))) {
+        return None;
+    }
+    let is_far = outcome.used_most.0 < 1.0 / FAR && outcome.value.base().0 > 0.0;
+    let limit = outcome.limit.filter(|_| is_far)?;
+    let what = format!("{limit} is over {FAR:.0} times off {}", outcome.value);
+    Some(
+        Error::input(format!("the budget can never fail: {what}"))
+            .help("write a limit near the model's; check --update writes it with a margin"),
+    )
 }
 
 fn of_step(
@@ -201,7 +202,8 @@ fn of_job(
     if let Some(Limit::MaxMemory(most)) = limit {
         outcome.limit = Some(Number::Memory(Volume::from(*most)));
         let ends = [1.0 - MEMORY_BAND, 1.0, 1.0 + MEMORY_BAND];
-        return Ok(outcome.judged(ends.map(|part| Number::Memory(Volume(part * stated))), at));
+        let ends = ends.map(|part| Number::Memory(Volume(part * stated)));
+        return Ok(outcome.judged(ends, at).fitting(peak.fits(job)));
     }
     outcome.given = job.machine.machine(Collective::AllReduce)?.given_in_words();
     let priced = estimate(job, &Wires::new(registry, &job.machine), None)?;
@@ -211,10 +213,11 @@ fn of_job(
     outcome.time = Some(Seconds(priced.step));
     outcome.parts = priced.parts.iter().map(|p| (p.what, Seconds(p.seconds))).collect();
     if let Some(Limit::MaxExposed(most)) = limit {
-        return Ok(outcome.exposed(*most, Seconds(priced.exposed()), Seconds(priced.step)));
+        let exposed = Seconds(priced.exposed());
+        return Ok(outcome.exposed(*most, exposed, Seconds(priced.step)).fitting(peak.fits(job)));
     }
-    let times = [priced.low, priced.step, priced.high];
-    Ok(outcome.judged(times.map(|s| Number::Time(Seconds(s))), at))
+    let times = [priced.low, priced.step, priced.high].map(|s| Number::Time(Seconds(s)));
+    Ok(outcome.judged(times, at).fitting(peak.fits(job)))
 }
 
 /// A served model: a step of decode, a prefill, or the memory of a GPU.
@@ -229,10 +232,15 @@ fn of_served(
     let (gpus, by) = (serve.gpus().into(), format!("serving {}", serve.name));
     let mut outcome = Outcome::of_memory(peak, &serve.machine, gpus, by);
     outcome.given = serve.machine.machine(Collective::AllReduce)?.given_in_words();
+    let unfit = match serve.fits(&served) {
+        true => String::new(),
+        false => format!("; it does not fit into {:.0} GB", serve.device.memory_gb),
+    };
     if let Some(Limit::MaxMemory(most)) = limit {
         outcome.limit = Some(Number::Memory(Volume::from(*most)));
-        outcome.note = format!("{} sequences of {} tokens", serve.sequences, serve.context);
-        outcome = outcome.judged([Number::Memory(peak); 3], None);
+        outcome.note =
+            format!("{} sequences of {} tokens", served.sequences, serve.context) + &unfit;
+        outcome = outcome.judged([Number::Memory(peak); 3], None).fitting(serve.fits(&served));
         outcome.band = None;
         return Ok(outcome);
     }
@@ -250,9 +258,7 @@ fn of_served(
             served.decode
         }
     };
-    if !serve.fits(&served) {
-        outcome.note += &format!("; it does not fit into {:.0} GB", serve.device.memory_gb);
-    }
+    outcome.note += &unfit;
     outcome.time = Some(Seconds(phase.time()));
     outcome.parts = vec![
         ("memory and kernels", Seconds(phase.busy)),
@@ -260,7 +266,8 @@ fn of_served(
     ];
     let messages = phase.messages;
     let times = [messages.low, messages.time, messages.high].map(|m| phase.busy + m);
-    Ok(outcome.judged(times.map(|s| Number::Time(Seconds(s))), at))
+    let times = times.map(|s| Number::Time(Seconds(s)));
+    Ok(outcome.judged(times, at).fitting(serve.fits(&served)))
 }
 
 fn of_call(
@@ -383,6 +390,16 @@ impl Outcome {
         self.limit = Some(limit);
         self = self.judged([value; 3], None);
         self.band = None;
+        self
+    }
+
+    /// What does not fit into its GPUs does not run, so no limit of it simply holds.
+    fn fitting(mut self, fits: bool) -> Self {
+        if !fits && self.limit.is_some() && self.standing == Standing::Holds {
+            self.standing = Standing::AtRisk;
+            let (used, most) = self.standing.nearest(self.used.0, self.used_most.0);
+            (self.used, self.used_most) = (Ratio(used), Ratio(most));
+        }
         self
     }
 

@@ -4,9 +4,9 @@
 //! batches and different numbers of GPUs are comparable. The expected values of both are compared,
 //! without bands: an error of the model affects both.
 
-use super::outcome::{Outcome, useful};
+use super::outcome::{Outcome, far, useful};
 use super::standing::Number;
-use super::{Budget, Fault, Limit, Options, Subject, Within};
+use super::{Budget, Limit, Options, Subject, Within};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Ratio;
 use crate::plan::table::Faults;
@@ -24,18 +24,39 @@ pub(super) fn related(
         let (budget, Some(outcome)) = one else { return None };
         let Some(Limit::Within(_)) = &budget.limit else { return Some(outcome.clone()) };
         let found = held(budget, outcome, &all);
-        match found.and_then(|o| if options.updating { Ok(o) } else { useful(budget, o) }) {
+        let near = |outcome| match far(budget, &outcome) {
+            Some(error) => Err(error),
+            None => useful(budget, outcome),
+        };
+        match found.and_then(|o| if options.updating { Ok(o) } else { near(o) }) {
             Ok(outcome) => Some(outcome),
             Err(error) => {
-                let help = error.mending().map(str::to_owned);
-                let what = error.what().to_owned();
-                let fault = Fault::new(&budget.file, budget.place.clone(), what, help);
-                faults.borrow_mut().push(fault);
+                faults.borrow_mut().push(budget.fault(&error));
                 None
             }
         }
     };
     all.iter().filter_map(judged).collect()
+}
+
+/// Refuses budgets whose limits are too far from the model to fail; of a list only if all of its members are.
+pub(super) fn near(budgets: &[Budget], priced: &[Option<Outcome>], faults: &Faults) {
+    let far = |(budget, priced): (&Budget, &Option<Outcome>)| {
+        priced.as_ref().and_then(|outcome| far(budget, outcome))
+    };
+    let far: Vec<Option<Error>> = budgets.iter().zip(priced).map(far).collect();
+    // The budgets of a list have one limit, at one place.
+    let list = |b: &Budget| (b.file.clone(), b.place.line, b.place.column);
+    let mut refused = std::collections::BTreeSet::new();
+    let held: std::collections::BTreeSet<_> =
+        budgets.iter().zip(&far).filter(|(_, far)| far.is_none()).map(|(b, _)| list(b)).collect();
+    for (budget, error) in budgets.iter().zip(&far) {
+        if let Some(error) = error.as_ref().filter(|_| !held.contains(&list(budget)))
+            && refused.insert(list(budget))
+        {
+            faults.borrow_mut().push(budget.fault(error));
+        }
+    }
 }
 
 fn held(budget: &Budget, outcome: &Outcome, all: &[(&Budget, Option<Outcome>)]) -> Result<Outcome> {

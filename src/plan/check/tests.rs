@@ -452,3 +452,59 @@ fn a_limit_inside_the_band_counts_as_the_policy_says() {
     let mid = with("[policy]\nat = \"mid\"\n");
     assert!(mid.outcomes.iter().all(|o| o.standing == Standing::Holds));
 }
+
+/// Of a list with one limit, one member that is far below it refuses nothing.
+#[test]
+fn a_list_is_judged_by_its_nearest_member() {
+    let list = |limit: &str| -> &'static str {
+        let text = format!(
+            "[[budget]]\nname = \"g\"\ncollective = \"allreduce\"\nn = [8, 64, 512]\n\
+             size = [\"1MiB\", \"1GiB\"]\nprofile = \"dgx-h100\"\nmax_time = \"{limit}\"\n"
+        );
+        text.leak()
+    };
+    let checked = run(list("20ms"));
+    assert_eq!((checked.faults.len(), checked.outcomes.len()), (0, 6), "{:?}", checked.faults);
+    let faults = run(list("20s")).faults;
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].what.contains("can never fail"));
+}
+
+/// What does not fit into its GPUs is at risk, whatever its limit says; a server fills what it may.
+#[test]
+fn what_does_not_fit_does_not_hold() {
+    let text = |from: &str, limit: &str| {
+        let key = limit.split(' ').next().unwrap();
+        format!(
+            "[[budget]]\nname = \"{from}, {key}\"\nfrom = \"{from}\"\nprofile = \"dgx-h100\"\n{limit}\n"
+        )
+    };
+    let budgets: String = [
+        ("tp1.sh", "max_time = \"100ms\""),
+        ("tp1.sh", "max_prefill = \"9s\""),
+        ("tp1.sh", "max_memory = \"400GB\""),
+        ("job.toml", "max_time = \"100s\""),
+        ("job.toml", "max_memory = \"400GB\""),
+        ("tp4.sh", "max_memory = \"80GB\""),
+    ]
+    .map(|(from, limit)| text(from, limit))
+    .concat();
+    let files = Memory(BTreeMap::from([
+        ("b.toml", &*budgets.leak()),
+        ("tp1.sh", "vllm serve llama3-70b --max-model-len 8192 --max-num-seqs 64"),
+        ("tp4.sh", "vllm serve llama3-70b -tp 4"),
+        (
+            "job.toml",
+            "model = \"llama3-70b\"\nmachine = \"dgx-h100\"\ngpus = 8\nlayout = { tp = 8 }\n\
+             sharding = \"none\"\nbatch = { global = 16, micro = 1, sequence = 8192 }\nrecompute = \"full\"\n",
+        ),
+    ]));
+    let checked = check(&files, "b.toml", &Options::default());
+    assert!(checked.faults.is_empty(), "{:?}", checked.faults);
+    for outcome in &checked.outcomes[..5] {
+        assert_eq!(outcome.standing, Standing::AtRisk, "{outcome:?}");
+        assert!(outcome.used_most.0 > 1.0 && outcome.note.contains("does not fit"), "{outcome:?}");
+    }
+    let fits = &checked.outcomes[5];
+    assert!(fits.standing == Standing::Holds && fits.value.base().0 <= 72e9 + 1.0, "{fits:?}");
+}

@@ -28,13 +28,19 @@ impl Arguments {
                     undecided.entry(condition.clone()).or_default().push(key);
                 }
                 if let Some((key, value)) = key.split_once('=') {
-                    found.insert(named(key), value.trim_end_matches(')').to_owned());
+                    found.insert(named(key), closed(value).to_owned());
                     continue;
                 }
-                let value =
-                    words.next_if(|next| !next.starts_with('-') || next.parse::<f64>().is_ok());
-                let value = value.unwrap_or_default();
-                found.insert(named(key), value.trim_end_matches(')').to_owned());
+                let is_value =
+                    |next: &String| !next.starts_with('-') || next.parse::<f64>().is_ok();
+                let mut value = words.next_if(is_value).unwrap_or_default();
+                let key = named(key);
+                while let Some(more) =
+                    words.next_if(|next| LISTS.contains(&&*key) && is_value(next))
+                {
+                    value = format!("{value} {more}");
+                }
+                found.insert(key, closed(&value).to_owned());
             }
         }
         Self { found, open: undecided }
@@ -79,6 +85,17 @@ impl Arguments {
     }
 }
 
+/// Keys with several values.
+const LISTS: [&str; 1] = ["recompute-modules"];
+
+/// A value without the brackets that close the arrays around it.
+fn closed(value: &str) -> &str {
+    let own = value.matches('(').count();
+    let surplus = value.matches(')').count().saturating_sub(own);
+    let after = value.len() - value.trim_end_matches(')').len();
+    &value[..value.len() - surplus.min(after)]
+}
+
 /// The key of a word: `--key`, or `-k`, which keeps its dash.
 fn key(word: &str) -> Option<&str> {
     match word.strip_prefix("--") {
@@ -93,9 +110,19 @@ fn named(key: &str) -> String {
     key.trim().replace('_', "-")
 }
 
+/// The words of a line; a bracket before a list, as in `([0]*3+[1]*58)`, is part of its word.
 fn words(line: &str) -> Vec<String> {
-    let cut = |c: char| c.is_whitespace() || c == '(' || c == '"' || c == '\'' || c == '`';
-    line.split(cut).filter(|w| !w.is_empty() && *w != ")").map(str::to_owned).collect()
+    let cut = |c: char| c.is_whitespace() || matches!(c, '(' | '"' | '\'' | '`');
+    let lists = |at: usize| line[at..].trim_start_matches('(').starts_with('[');
+    let mut words = vec![String::new()];
+    for (at, c) in line.char_indices() {
+        match words.last_mut() {
+            Some(word) if !cut(c) || (c == '(' && lists(at)) => word.push(c),
+            _ => words.push(String::new()),
+        }
+    }
+    words.retain(|word| !word.is_empty() && word != ")");
+    words
 }
 
 #[cfg(test)]
@@ -110,6 +137,12 @@ mod tests {
         assert_eq!(found.get("cp"), Some("4"));
         assert_eq!(found.get("lr"), Some("1e-4"));
         assert!(found.has("flag"));
+        let lists = Arguments::of(
+            "A=(--freq ([1]*3+[0]*1)*8 --recompute-modules core_attn moe_act --last ([0]+[1]*2))",
+        );
+        assert_eq!(lists.get("freq"), Some("([1]*3+[0]*1)*8"));
+        assert_eq!(lists.get("recompute-modules"), Some("core_attn moe_act"));
+        assert_eq!(lists.get("last"), Some("([0]+[1]*2)"));
         let short = Arguments::of("serve -tp 4 -pp=2 -ep --x - -1");
         assert_eq!(
             (short.get("-tp"), short.get("-pp"), short.get("-ep")),

@@ -38,13 +38,16 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let zero = &json["zero_optimization"];
     let stage = zero["stage"].as_u64().unwrap_or(0);
     let host = ["offload_optimizer", "offload_param"]
-        .iter()
-        .any(|key| zero[*key]["device"].as_str().is_some_and(|d| d != "none"));
+        .map(|key| zero[key]["device"].as_str().is_some_and(|d| d != "none"));
+    let ratio = zero["offload_optimizer"]["ratio"].as_f64().unwrap_or(1.0);
+    let host = match host {
+        [true, true] => format!(", offload of {ratio} of the optimizer and of parameters"),
+        [true, false] => format!(", offload of {ratio} of the optimizer"),
+        [false, true] => ", offload of parameters".to_owned(),
+        [false, false] => String::new(),
+    };
     let kind = if stage == 0 { "none".to_owned() } else { format!("zero{stage}") };
-    draft.put(
-        "sharding",
-        format!("{kind}, deepspeed{}", if host { ", offload to the host" } else { "" }),
-    )?;
+    draft.put("sharding", format!("{kind}, deepspeed{host}"))?;
     // Stage 3 overlaps by default, the others only if it is set, and then the gradients' sums alone: updated
     // parameters are gathered before the step ends (`stage_1_and_2.py`). Without it stage 3 gathers on the
     // stream that computes (`parameter_offload.py`).
@@ -62,6 +65,21 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
             }
             _ => {}
         }
+    }
+    let open = draft.asked.iter().any(|asked| asked.starts_with("precision"));
+    if draft.get("precision").is_none() && !open {
+        draft.inferred.push("bf16: without bf16 and fp16 DeepSpeed trains in 32 bits".to_owned());
+    }
+    if let Some(other) =
+        json["optimizer"]["type"].as_str().filter(|t| !t.to_lowercase().contains("adam"))
+    {
+        draft.unread.push(format!("optimizer {other}: its states are counted as Adam's"));
+    }
+    if json["pipeline"]["stages"].as_u64().is_some_and(|stages| stages > 1) {
+        draft.unread.push("pipeline.stages: set pp".to_owned());
+    }
+    if json["sequence_parallel_size"].as_u64().is_some_and(|ranks| ranks > 1) {
+        draft.unread.push("sequence_parallel_size: set cp".to_owned());
     }
     if let Some(part) = zero["mics_shard_size"].as_u64().filter(|p| *p > 1) {
         draft.put("shard_size", part.to_string())?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
+use super::files::{self, known};
 use super::{
     Degrees, Device, Dispatcher, Framework, Job, Overlap, Pins, Precision, Recompute, Schedule,
     Sharding, Stated, Transformer,
@@ -65,6 +66,7 @@ pub(crate) const KEYS: &[&str] = &[
     "utilization",
     "cache_type",
     "weights_type",
+    "quantization",
 ];
 
 /// Keys as given.
@@ -75,6 +77,10 @@ pub(crate) struct Draft {
     pub model: Option<Transformer>,
     /// A model that is named but not described.
     pub model_name: Option<String>,
+    /// The name by which a launch calls its model, beside which a `config.json` may describe it.
+    pub called: Option<String>,
+    /// The `config.json` that describes the model.
+    pub described: Option<String>,
     /// What a reader inferred.
     pub inferred: Vec<String>,
     /// Keys that have no effect here.
@@ -97,6 +103,8 @@ impl Draft {
             self.model_name = Some(value.into());
             return Ok(());
         }
+        // As the rows of a search have it.
+        let key = if key == "chunks" { "chunks_per_stage" } else { key };
         let known = KEYS.iter().find(|known| **known == key).ok_or_else(|| {
             let error = Error::input(format!("unknown key `{key}` of a job"));
             match key.contains('.') {
@@ -149,10 +157,14 @@ impl Draft {
         for (key, value) in &base.keys {
             self.keys.entry(key.clone()).or_insert_with(|| value.clone());
         }
-        if self.model.is_none() && self.model_name.is_none() {
+        // A known name replaces a description below it.
+        let named = self.model_name.as_deref().is_some_and(|name| known(name).is_ok());
+        if self.model.is_none() && !named {
             self.model.clone_from(&base.model);
-            self.model_name.clone_from(&base.model_name);
+            self.described.clone_from(&base.described);
+            self.model_name = self.model_name.or_else(|| base.model_name.clone());
         }
+        self.called = self.called.or_else(|| base.called.clone());
         self.inferred.extend(base.inferred.iter().cloned());
         self.unread.extend(base.unread.iter().cloned());
         self.asked.extend(base.asked.iter().cloned());
@@ -162,6 +174,34 @@ impl Draft {
         self.anchor = self.anchor.or_else(|| base.anchor.clone());
         self.starts |= base.starts;
         self
+    }
+
+    /// The same with its model, if that is only named: the layers of all files are there now.
+    ///
+    /// # Errors
+    /// The name is unknown; a `config.json` describes another model than a launch names.
+    pub(super) fn settled(&self) -> Result<Self> {
+        let mut settled = self.clone();
+        if let Some(name) = settled.model_name.take_if(|_| self.model.is_none()) {
+            return Ok(settled.over(&known(&name)?));
+        }
+        let Some(called) = self.called.as_deref().filter(|_| self.model_name.is_none()) else {
+            return Ok(settled);
+        };
+        match (&self.model, &self.described) {
+            (None, _) => Ok(settled.over(&known(called)?)),
+            (Some(model), Some(file)) => {
+                contradicts(model, called, file)?;
+                // A file of widths alone leaves the type of the weights to the name.
+                let stored = files::stored(called).map(str::to_owned);
+                let base = Self {
+                    keys: stored.map(|s| ("weights_type".to_owned(), s)).into_iter().collect(),
+                    ..Self::default()
+                };
+                Ok(settled.over(&base))
+            }
+            (Some(_), None) => Ok(settled),
+        }
     }
 
     fn read<T: FromStr<Err = Error>>(&self, key: &str) -> Result<Option<T>> {
@@ -213,12 +253,15 @@ impl Draft {
     /// # Errors
     /// All missing keys by name; contradictions.
     pub fn job(&self, machines: &Machines<'_>, memory_only: bool) -> Result<Job> {
-        if self.serves() {
-            return Err(Error::input("the arguments start a server, which has no training step")
-                .help(
-                    "`collcost plan FILE` and budgets answer for its decode, prefill and memory",
-                ));
+        if !self.serves() {
+            return self.settled()?.trained(machines, memory_only);
         }
+        Err(Error::input("the arguments start a server, which has no training step")
+            .help("`collcost plan FILE` and budgets answer for its decode, prefill and memory"))
+    }
+
+    /// The job of a settled draft.
+    fn trained(&self, machines: &Machines<'_>, memory_only: bool) -> Result<Job> {
         let mut inferred = self.inferred.clone();
         let mut missing: Vec<&str> = Vec::new();
         if self.model.is_none() {
@@ -261,12 +304,16 @@ impl Draft {
         };
         let device = self.device(machines)?;
         let sharding = self.sharding(&mut inferred)?;
-        if sharding.offload {
+        if sharding.offload.is_some() {
             inferred.push(
                 "offload: its copies to the host and its optimizer are not in the time, which is too short"
                     .to_owned(),
             );
         }
+        if model.window.is_some() {
+            inferred.push("sliding-window attention is counted over the whole sequence".to_owned());
+        }
+        batch_is_whole((global, micro, accumulation), degrees.dp)?;
         let micro = micro.unwrap_or_else(|| {
             let each = global.zip(accumulation).map(|(g, a)| (g / a / degrees.dp).max(1));
             if each.is_none() {
@@ -394,7 +441,8 @@ impl Draft {
         if model.experts.is_none() || d.tp == 1 {
             return Ok(1);
         }
-        let fits = (d.dp * d.cp).is_multiple_of(d.ep);
+        // What a script starts, Megatron itself divides so or refuses.
+        let fits = self.starts || (d.dp * d.cp).is_multiple_of(d.ep);
         let etp = if framework == Framework::Megatron && fits { d.tp } else { 1 };
         inferred.push(match etp {
             1 => "etp 1: experts are not divided by TP".to_owned(),
@@ -504,6 +552,44 @@ impl Draft {
         }
         machines.on(name, said)
     }
+}
+
+/// Refuses a batch that is not what its parts make (`_batch_assertion`, deepspeed/runtime/config.py of
+/// <https://github.com/deepspeedai/DeepSpeed>).
+fn batch_is_whole(
+    (global, micro, times): (Option<u32>, Option<u32>, Option<u32>),
+    dp: u32,
+) -> Result<()> {
+    let (Some(global), Some(times)) = (global, times) else { return Ok(()) };
+    let each = u64::from(times) * u64::from(dp);
+    let all = micro.map(|micro| u64::from(micro) * each);
+    if all.map_or(u64::from(global).is_multiple_of(each), |all| all == u64::from(global)) {
+        return Ok(());
+    }
+    let parts = micro.map_or(String::new(), |micro| format!("micro-batches of {micro} · "));
+    let what = format!("{global} sequences are not {parts}{times} accumulations · dp {dp}");
+    let made = all.map_or(format!("a multiple of {each}"), |all| all.to_string());
+    Err(Error::input(what)
+        .at(format!("global_batch = {global}"))
+        .help(format!("write {made}, or leave out the accumulation")))
+}
+
+/// Refuses a `config.json` beside a launch that names a model of other widths.
+fn contradicts(model: &Transformer, called: &str, file: &str) -> Result<()> {
+    let Some(other) = known(called).ok().and_then(|draft| draft.model) else { return Ok(()) };
+    let widths = |m: &Transformer| {
+        let experts = m.experts.map_or(String::new(), |e| format!(", {} experts", e.experts));
+        format!("{} layers of {} channels and {} heads{experts}", m.layers, m.hidden, m.heads)
+    };
+    let (own, other) = (widths(model), widths(&other));
+    if own == other {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "the arguments name `{called}`, which has {other}, but {file} has {own}"
+    ))
+    .at(file.to_owned())
+    .help("leave out the file, or name its model in the arguments"))
 }
 
 /// Checks for contradictions.

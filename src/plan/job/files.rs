@@ -11,7 +11,7 @@ use crate::plan::table::{Files, joined};
 /// The jobs of files; each file overrides those after it. Only the first may have several jobs.
 ///
 /// # Errors
-/// A file that cannot be read; a model that is unknown.
+/// A file that cannot be read.
 pub(crate) fn drafts(files: &dyn Files, names: &[String]) -> Result<Vec<Row>> {
     let mut found: Vec<Row> = Vec::new();
     for (i, name) in names.iter().enumerate() {
@@ -71,10 +71,10 @@ fn read(files: &dyn Files, name: &str) -> Result<Vec<Row>> {
     Ok(found)
 }
 
-/// Reads what a draft names: another configuration under `from`, and its model.
+/// Reads what a draft names: another configuration under `from`, and a model's `config.json`.
 ///
 /// # Errors
-/// A file that cannot be read; a model that is unknown.
+/// A file that cannot be read.
 pub(crate) fn beside(files: &dyn Files, file: &str, mut draft: Draft) -> Result<Draft> {
     if let Some(from) = draft.get("from").map(str::to_owned) {
         let names: Vec<String> = from.split(',').map(|path| joined(file, path.trim())).collect();
@@ -82,15 +82,16 @@ pub(crate) fn beside(files: &dyn Files, file: &str, mut draft: Draft) -> Result<
             draft = draft.over(&base.draft);
         }
     }
-    if draft.model.is_some() {
+    // Other names wait for the layers above: one of them may describe the model.
+    let Some(name) = draft.model_name.take_if(|name| name.ends_with(".json")) else {
         return Ok(draft);
-    }
-    let Some(name) = draft.model_name.take() else { return Ok(draft) };
-    if name.ends_with(".json") {
-        let path = joined(file, &name);
-        return Ok(draft.over(&huggingface::read(&files.text(&path)?, &path)?));
-    }
-    Ok(draft.over(&known(&name)?))
+    };
+    let path = joined(file, &name);
+    let mut named = huggingface::read(&files.text(&path)?, &path)?;
+    // A description by name replaces what a launch calls its model.
+    named.described = None;
+    draft.model = None;
+    Ok(draft.over(&named))
 }
 
 const MODELS: &str = include_str!("models.toml");
@@ -128,6 +129,11 @@ fn plain(name: &str) -> (String, Option<&'static str>) {
         rest = before;
     }
     (rest.to_owned(), stored)
+}
+
+/// The type of weights that a repository's name ends with.
+pub(super) fn stored(name: &str) -> Option<&'static str> {
+    plain(name).1
 }
 
 /// A model by a name of [`MODELS`], or by that of a repository with the same widths.

@@ -6,7 +6,8 @@
 use serde_json::{Map, Value};
 
 use super::draft::Draft;
-use super::model::{Attention, Experts, Small, Transformer};
+use super::model::{Attention, Experts, Small, Transformer, Window};
+use super::weights;
 use crate::base::error::{Error, Result};
 
 /// Families with known layers.
@@ -93,21 +94,52 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
             .at(file.to_owned())
             .help("name the unchanged config.json of the model's repository"));
     }
-    let mut draft = Draft { model: Some(model), ..Draft::default() };
+    let mut draft =
+        Draft { model: Some(model), described: Some(file.to_owned()), ..Draft::default() };
     if config.maybe(&["num_nextn_predict_layers"]).unwrap_or(0) > 0 {
         draft.inferred.push("the module for predicting a second token is left out".to_owned());
     }
-    let slides = config.maybe(&["sliding_window", "attention_chunk_size"]).is_some();
-    if slides && config.flag("use_sliding_window", true) {
+    if config.maybe(&["attention_chunk_size"]).is_some() {
         draft
             .inferred
-            .push("sliding-window attention is counted over the whole sequence".to_owned());
+            .push("attention inside chunks is counted over the whole sequence".to_owned());
     }
-    let method = keys.get("quantization_config").and_then(|q| q.get("quant_method"));
-    if let Some(method) = method.and_then(Value::as_str) {
-        draft.put("weights_type", method)?;
+    let quantized = keys.get("quantization_config").or(whole.get("quantization_config"));
+    if let Some(quantized) = quantized.filter(|config| config.is_object()) {
+        draft.put("weights_type", weights::checkpoint(quantized))?;
+    }
+    // What a server lets a sequence have unless it is told otherwise.
+    if let Some(longest) = config.maybe(&["max_position_embeddings"]) {
+        draft.put("context", longest.to_string())?;
     }
     Ok(draft)
+}
+
+/// Layers with a window: those of `layer_types`, otherwise those of the family's class.
+fn window(config: &Config<'_>, family: &str, layers: u32) -> Option<Window> {
+    let tokens = config.maybe(&["sliding_window"])?;
+    if !config.flag("use_sliding_window", true) {
+        return None;
+    }
+    let types = config.keys.get("layer_types").and_then(Value::as_array);
+    let slides = |kind: &&Value| kind.as_str() == Some("sliding_attention");
+    let found = match (types.filter(|types| !types.is_empty()), family) {
+        (Some(types), _) => {
+            // A shorter list is repeated.
+            let all = types.iter().cycle().take(layers as usize);
+            all.filter(slides).count() as u32
+        }
+        (None, "gpt_oss") => layers.div_ceil(2),
+        // The last of each so many sees everything.
+        (None, "gemma3") => {
+            layers - layers / config.maybe(&["sliding_window_pattern"]).unwrap_or(6).max(1)
+        }
+        (None, "qwen2" | "qwen2_moe" | "qwen3" | "qwen3_moe") => {
+            layers.saturating_sub(config.maybe(&["max_window_layers"]).unwrap_or(28))
+        }
+        (None, _) => layers,
+    };
+    Some(Window { layers: found, tokens }).filter(|window| window.layers > 0)
 }
 
 fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
@@ -160,6 +192,7 @@ fn transformer(config: &mut Config<'_>, family: &str) -> Transformer {
         tied,
         positions,
         experts,
+        window: window(config, family, layers),
         small: Small::default(),
     };
     model.small = small(config, family, &model, (kv_heads, head));

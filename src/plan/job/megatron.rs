@@ -5,7 +5,8 @@
 use super::arguments::Arguments;
 use super::draft::Draft;
 use super::model::{Attention, Experts, Small, Transformer};
-use crate::base::error::Result;
+use super::pattern;
+use crate::base::error::{Error, Result};
 
 /// Whether a text contains such arguments.
 pub(super) fn is(text: &str) -> bool {
@@ -15,12 +16,12 @@ pub(super) fn is(text: &str) -> bool {
 /// Reads arguments.
 ///
 /// # Errors
-/// None from this reader itself.
+/// A list of layers with experts that is not as long as the model.
 pub(super) fn read(text: &str) -> Result<Draft> {
     let args = Arguments::of(text);
     let mut draft =
         Draft { inferred: args.open().collect(), starts: !old(&args), ..Draft::default() };
-    model(&args, &mut draft);
+    model(&args, &mut draft)?;
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
     let pp = args.number(&["pipeline-model-parallel-size"]).unwrap_or(1);
     let counts = [
@@ -34,6 +35,9 @@ pub(super) fn read(text: &str) -> Result<Draft> {
         ("sequence", "seq-length"),
         ("chunks_per_stage", "num-virtual-stages-per-pipeline-rank"),
         ("layers_per_chunk", "num-layers-per-virtual-pipeline-stage"),
+        // Sets of replicas that each hold all states (`num_distributed_optimizer_instances`,
+        // megatron/core/distributed/distributed_data_parallel_config.py).
+        ("replicate", "num-distributed-optimizer-instances"),
     ];
     for (key, own) in counts {
         match args.any(&[own]) {
@@ -57,7 +61,9 @@ pub(super) fn read(text: &str) -> Result<Draft> {
     precision(&args, &mut draft)?;
     recompute(&args, &mut draft)?;
     sharding(&args, &mut draft)?;
-    if let Some(kind) = args.any(&["moe-token-dispatcher-type"]) {
+    // The default is an all-gather (`moe_token_dispatcher_type`, megatron/core/transformer/transformer_config.py).
+    if args.has("num-experts") {
+        let kind = args.any(&["moe-token-dispatcher-type"]).unwrap_or("allgather");
         draft.put("dispatcher", kind)?;
     }
     if let Some(limit) = args.number(&["moe-router-group-topk"]) {
@@ -69,8 +75,8 @@ pub(super) fn read(text: &str) -> Result<Draft> {
             draft.unread.push(format!("--{key}"));
         }
     }
-    if args.has("cross-entropy-loss-fusion") {
-        draft.put("fused_loss", "true")?;
+    if let Some(other) = args.any(&["optimizer"]).filter(|name| !name.contains("adam")) {
+        draft.unread.push(format!("--optimizer {other}: its states are counted as Adam's"));
     }
     attention(&args, &mut draft)?;
     Ok(draft)
@@ -104,6 +110,7 @@ const WIDTHS: &[&str] = &[
     "num-query-groups",
     "max-position-embeddings",
     "vocab-size",
+    "padded-vocab-size",
     "make-vocab-size-divisible-by",
     "num-experts",
     "moe-router-topk",
@@ -117,28 +124,34 @@ const WIDTHS: &[&str] = &[
 ];
 
 /// Puts the model into the draft, or asks for what the text does not say.
-fn model(args: &Arguments, draft: &mut Draft) {
+fn model(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let open: Vec<_> =
         WIDTHS.iter().filter(|k| args.has(k) && args.number(&[k]).is_none()).collect();
     let asked = open.iter().map(|key| format!("--{key} {}", args.get(key).unwrap_or("")));
     let asked: Vec<String> = asked.map(|one| one.trim_end().to_owned()).collect();
     if !asked.is_empty() {
         draft.asked.push(format!("model ({})", asked.join(", ")));
-        return;
+        return Ok(());
     }
-    draft.model = widths(args);
-    if draft.model.is_some() && !args.has("vocab-size") {
+    if let Some(frequency) = args.any(&["moe-layer-freq"]).filter(|text| !is_frequency(text)) {
+        draft.asked.push(format!("model (--moe-layer-freq {frequency})"));
+        return Ok(());
+    }
+    draft.model = widths(args)?;
+    if draft.model.is_some() && !args.has("vocab-size") && !args.has("padded-vocab-size") {
         draft.inferred.push(format!("{WORDS} words, as in GPT-2: the tokenizer is not read"));
     }
+    Ok(())
 }
 
 /// The size of GPT-2's vocabulary, which Megatron's recipes train with.
 const WORDS: u32 = 50257;
 
-fn widths(args: &Arguments) -> Option<Transformer> {
-    let layers = args.number(&["num-layers"])?;
-    let hidden = args.number(&["hidden-size"])?;
-    let heads = args.number(&["num-attention-heads"])?;
+fn widths(args: &Arguments) -> Result<Option<Transformer>> {
+    let needed =
+        ["num-layers", "hidden-size", "num-attention-heads"].map(|key| args.number(&[key]));
+    let [Some(layers), Some(hidden), Some(heads)] = needed else { return Ok(None) };
+    let moe_layers = moe_layers(args, layers)?;
     let gated = args.has("swiglu");
     // With a gate, as many parameters as without.
     let absent = if gated { (u64::from(hidden) * 8 / 3 / 64 * 64) as u32 } else { 4 * hidden };
@@ -163,7 +176,7 @@ fn widths(args: &Arguments) -> Option<Transformer> {
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
     let multiple = args.number(&["make-vocab-size-divisible-by"]).unwrap_or(128) * tp;
     let experts = args.number(&["num-experts"]).map(|experts| Experts {
-        layers: moe_layers(args, layers),
+        layers: moe_layers,
         experts,
         top_k: args.number(&["moe-router-topk"]).unwrap_or(2),
         ffn: args.number(&["moe-ffn-hidden-size"]).unwrap_or(ffn),
@@ -182,34 +195,40 @@ fn widths(args: &Arguments) -> Option<Transformer> {
         }
         Attention::Latent { .. } => h + inner + h,
     };
-    Some(Transformer {
+    let padded = args.number(&["padded-vocab-size"]);
+    Ok(Some(Transformer {
         layers,
         hidden,
         ffn,
         gated,
         heads,
         attention,
-        vocab: words.div_ceil(multiple) * multiple,
+        vocab: padded.unwrap_or(words.div_ceil(multiple) * multiple),
         tied: !args.has("untie-embeddings-and-output-weights"),
         positions,
         experts,
+        window: None,
         small: Small { layer: 2 * norm + biases, outside: norm },
-    })
+    }))
 }
 
-/// `--moe-layer-freq 2`, or `([0]*3+[1]*58)`.
-fn moe_layers(args: &Arguments, layers: u32) -> u32 {
-    let Some(text) = args.any(&["moe-layer-freq"]) else { return layers };
-    if let Ok(every) = text.parse::<u32>() {
+/// Whether it is `2`, or a list such as `([0]*3+[1]*58)`.
+fn is_frequency(text: &str) -> bool {
+    text.parse::<u32>().is_ok() || pattern::list(text).is_some()
+}
+
+/// Layers with experts.
+fn moe_layers(args: &Arguments, layers: u32) -> Result<u32> {
+    let Some(text) = args.any(&["moe-layer-freq"]) else { return Ok(layers) };
+    let Some(list) = pattern::list(text) else {
         // The first of each so many.
-        return layers.div_ceil(every.max(1));
+        return Ok(layers.div_ceil(text.parse().unwrap_or(1).max(1)));
+    };
+    if list.len() != layers as usize {
+        let what = format!("{text} is a list of {} layers, but the model has {layers}", list.len());
+        return Err(Error::input(what).at("--moe-layer-freq").help("write one entry a layer"));
     }
-    let ones = text.split('+').filter_map(|part| {
-        let (kind, times) = part.split_once('*').unwrap_or((part, "1"));
-        let times: u32 = times.trim_end_matches([')', ']']).parse().ok()?;
-        kind.contains('1').then_some(times)
-    });
-    ones.sum::<u32>().clamp(1, layers)
+    Ok(list.into_iter().filter(|one| *one).count() as u32)
 }
 
 fn precision(args: &Arguments, draft: &mut Draft) -> Result<()> {
@@ -217,6 +236,11 @@ fn precision(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let fp4 = args.any(&["fp4-format"]).is_some();
     if fp4 {
         draft.inferred.push("products in FP4 at the rate of FP8".to_owned());
+    }
+    if !(fp8 || fp4 || args.has("fp16") || args.has("bf16")) {
+        draft
+            .inferred
+            .push("bf16: without --bf16 and --fp16 Megatron trains in 32 bits".to_owned());
     }
     draft.put(
         "precision",
@@ -235,7 +259,9 @@ fn recompute(args: &Arguments, draft: &mut Draft) -> Result<()> {
         args.any(&["recompute-granularity"]) == Some("full") || args.has("checkpoint-activations");
     let selective = args.has("recompute-activations")
         || args.any(&["recompute-granularity"]) == Some("selective");
-    let modules = args.any(&["recompute-modules"]).filter(|m| !m.contains("core_attn"));
+    // Attention's core is the default.
+    let modules = args.any(&["recompute-modules"]);
+    let modules = modules.filter(|all| all.split(' ').any(|one| one != "core_attn"));
     let block = args.any(&["recompute-method"]) == Some("block");
     let layers = args.number(&["recompute-num-layers"]).filter(|_| block);
     draft.put(
@@ -270,7 +296,10 @@ fn sharding(args: &Arguments, draft: &mut Draft) -> Result<()> {
             _ => "none",
         },
     };
-    let host = if args.has("optimizer-cpu-offload") { ", offload to the host" } else { "" };
+    let host = match args.any(&["optimizer-offload-fraction"]) {
+        _ if !args.has("optimizer-cpu-offload") => String::new(),
+        part => format!(", offload of {} of the optimizer", part.unwrap_or("1")),
+    };
     draft.put("sharding", format!("{kind}, {gradients}{host}"))?;
     let mut overlap = Vec::new();
     if args.has("overlap-grad-reduce") {

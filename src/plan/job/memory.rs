@@ -9,7 +9,7 @@
 //! | logits | 12 per word and token: 16 bits, their copy in 32, exponentials or gradient |
 
 use super::time::held;
-use super::{Framework, Job, Precision, Recompute, Reshard, Schedule, Stated};
+use super::{Framework, Job, Offload, Precision, Recompute, Reshard, Schedule, Stated};
 use crate::plan::Shard;
 
 /// Bytes of the fullest rank.
@@ -80,7 +80,11 @@ fn with(job: &Job, recompute: Recompute) -> Memory {
     let per_layer = layer(job, recompute);
     let layers = f64::from(job.model.layers) / f64::from(d.pp);
     let whole = layer(job, Recompute::Nothing) + scores(job);
-    let last = if matches!(recompute, Recompute::Full | Recompute::Block(_)) { whole } else { 0.0 };
+    // A layer that is recomputed is there whole once.
+    let last = match recompute {
+        Recompute::Full | Recompute::Block(_) | Recompute::Every(_) => whole,
+        _ => 0.0,
+    };
     let flight = in_flight(job);
     let logits = logits(job);
     // The first stage holds the most micro-batches, the last one the logits.
@@ -120,7 +124,7 @@ fn layer(job: &Job, recompute: Recompute) -> f64 {
     let input = 2.0 * tokens * h / outer_over;
     match recompute {
         Recompute::Full => return input,
-        Recompute::Block(_) => {
+        Recompute::Block(_) | Recompute::Every(_) => {
             let again = job.again();
             return again * input + (1.0 - again) * layer(job, Recompute::Nothing);
         }
@@ -149,7 +153,7 @@ fn widths(job: &Job) -> (f64, f64) {
         // Inputs and outputs of norms 8, dropout masks 2; q, k, v, their output and the FFN 24.
         return (if job.sharding.framework.is_torch() { 8.0 } else { 10.0 }, 24.0);
     }
-    let attention = 4.0 + 4.0 * model.kv_share();
+    let attention = 2.0 * model.attention_kept() / h;
     let dense = 6.0 * f64::from(model.ffn) / h;
     let inner = model.experts.map_or(dense, |e| {
         let moe = f64::from(e.layers) / f64::from(model.layers);
@@ -185,25 +189,58 @@ fn states(job: &Job) -> (f64, f64, f64) {
     let (n, experts) = (f64::from(job.shard_size), f64::from(job.expert_shard_size()));
     let sharding = job.sharding;
     let add = |a: (f64, f64, f64), b: (f64, f64, f64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
-    let (mut parameters, mut gradients, mut optimizer) = if sharding.gathers {
+    let (parameters, gradients, optimizer) = if sharding.gathers {
         let all = add(gathered(job, dense, n), gathered(job, routed, experts));
-        let t = f64::from(job.degrees.tp);
-        let unit = job.model.dense_body() / f64::from(job.model.layers) / t
-            + routed / job.deepest().max(1.0);
-        // Two units are gathered at once, while the gradients of one wait to be scattered.
-        let ends = 2.0 * job.model.embedding() / t;
-        add(all, (4.0 * unit + ends, 4.0 * unit, 0.0))
+        add(all, units(job, routed))
     } else {
         add(kept(job, dense, n), kept(job, routed, experts))
     };
     // Copies of a stage share one state of the optimizer.
-    (parameters, gradients) = (parameters * job.copies(), gradients * job.copies());
-    if sharding.offload {
-        optimizer = 0.0;
-        gradients *= 0.5;
-        parameters *= 0.5;
+    let all = (parameters * job.copies(), gradients * job.copies(), optimizer);
+    match sharding.offload {
+        Some(offload) => left(job, offload, all),
+        None => all,
     }
-    (parameters, gradients, optimizer)
+}
+
+/// What FSDP gathers ahead: two units at once, while the gradients of one wait to be scattered.
+fn units(job: &Job, routed: f64) -> (f64, f64, f64) {
+    let t = f64::from(job.degrees.tp);
+    let unit =
+        job.model.dense_body() / f64::from(job.model.layers) / t + routed / job.deepest().max(1.0);
+    (4.0 * unit + 2.0 * job.model.embedding() / t, 4.0 * unit, 0.0)
+}
+
+/// What stays on the GPU of parameters, gradients and the optimizer's state.
+///
+/// Megatron's host has the optimizer's state alone (megatron/core/optimizer/cpu_offloading of Megatron-LM); DeepSpeed's
+/// also the gradients that it updates with, by its own estimates (`estimate_zero2_model_states_mem_needs`,
+/// `estimate_zero3_model_states_mem_needs` in deepspeed/runtime/zero); FSDP's all that is sharded
+/// (`CPUOffloadPolicy`, torch/distributed/fsdp).
+fn left(
+    job: &Job,
+    host: Offload,
+    (parameters, gradients, optimizer): (f64, f64, f64),
+) -> (f64, f64, f64) {
+    let (dense, routed) = held(job);
+    let rest = optimizer * (1.0 - host.optimizer);
+    let sharding = job.sharding;
+    if sharding.framework.is_torch() && host.parameters {
+        return units(job, routed);
+    }
+    if sharding.framework != Framework::DeepSpeed || host.optimizer == 0.0 {
+        return (parameters, gradients, rest);
+    }
+    if sharding.gathers {
+        let (n, experts) = (f64::from(job.shard_size), f64::from(job.expert_shard_size()));
+        let own = if host.parameters { 0.0 } else { 2.0 * (dense / n + routed / experts) };
+        let wide = f64::from(job.model.hidden) * f64::from(job.model.ffn);
+        let largest = job.model.embedding().max(wide) / f64::from(job.degrees.tp);
+        return (4.0 * largest + own, 0.0, rest);
+    }
+    // The first stage keeps its gradients until the step.
+    let kept = if sharding.shard == Shard::Gradients { 0.0 } else { gradients };
+    (2.0 * (dense + routed), kept, rest)
 }
 
 /// FSDP's states of `params`, sharded over `n`.

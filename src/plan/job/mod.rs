@@ -10,6 +10,7 @@
 //! | `work` | arithmetic and bytes of a pipeline's stage |
 //! | `time` | the step: stages, schedule, collectives, overlap |
 //! | `memory` | the fullest rank: states, activations, logits |
+//! | `weights` | how a server's weights are stored |
 //! | `wires` | the expected times of collectives |
 //!
 //! A published rate is end to end: bubble and communication are inside it. Here computing time
@@ -29,6 +30,7 @@ mod huggingface;
 mod megatron;
 mod memory;
 mod model;
+mod pattern;
 mod row;
 mod search;
 mod sent;
@@ -37,6 +39,7 @@ mod serving;
 mod shell;
 mod time;
 mod torchtitan;
+mod weights;
 mod wires;
 mod words;
 mod work;
@@ -56,7 +59,8 @@ pub(crate) use serve::{Phase, Serve, Served};
 pub(crate) use time::{Estimate, Part, SIMILAR, anchored, estimate};
 pub(crate) use wires::Wires;
 pub(crate) use words::{
-    Dispatcher, Framework, Overlap, Precision, Recompute, Reshard, Schedule, Sharding, Stated,
+    Dispatcher, Framework, Offload, Overlap, Precision, Recompute, Reshard, Schedule, Sharding,
+    Stated,
 };
 
 /// Degrees of parallelism; the order of ranks is tp, cp, dp, pp from the innermost out.
@@ -184,6 +188,7 @@ impl Job {
                 let chunks = f64::from(d.pp) * f64::from(d.chunks);
                 (f64::from(layers) * chunks / f64::from(self.model.layers)).min(1.0)
             }
+            Recompute::Every(nth) => 1.0 / f64::from(nth),
             _ => 0.0,
         }
     }

@@ -42,6 +42,14 @@ pub(crate) struct Experts {
     pub bias: bool,
 }
 
+/// Layers whose attention sees only the latest tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Window {
+    pub layers: u32,
+    /// Tokens that it sees.
+    pub tokens: u32,
+}
+
 /// Norms and biases: small, but counted.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Small {
@@ -66,6 +74,7 @@ pub(crate) struct Transformer {
     /// Learned positions.
     pub positions: u32,
     pub experts: Option<Experts>,
+    pub window: Option<Window>,
     pub small: Small,
 }
 
@@ -113,13 +122,37 @@ impl Transformer {
         }
     }
 
-    /// k/a: the width of keys and values relative to queries.
-    pub fn kv_share(&self) -> f64 {
+    /// Layers, of which those with a window count by `share` of what it covers of the tokens.
+    fn windowed(&self, tokens: f64, share: impl Fn(f64) -> f64) -> f64 {
+        let layers = f64::from(self.layers);
+        self.window.map_or(layers, |window| {
+            let covered = (f64::from(window.tokens) / tokens.max(1.0)).min(1.0);
+            layers - f64::from(window.layers) * (1.0 - share(covered))
+        })
+    }
+
+    /// Layers whose cache of a sequence of `tokens` would be as large in all: of a layer with a window only
+    /// the latest tokens stay.
+    pub fn cached_layers(&self, tokens: f64) -> f64 {
+        self.windowed(tokens, |covered| covered)
+    }
+
+    /// Layers whose causal scores of a prompt of `tokens` would be as many.
+    pub fn attending_layers(&self, tokens: f64) -> f64 {
+        self.windowed(tokens, |covered| covered * (2.0 - covered))
+    }
+
+    /// Elements of attention's tensors that a layer keeps of a token for the backward pass: queries, keys,
+    /// values, their output, and the latents that they come from.
+    pub fn attention_kept(&self) -> f64 {
+        let a = f64::from(self.heads);
         match self.attention {
-            Attention::Grouped { kv_heads, .. } => {
-                f64::from(kv_heads) / f64::from(self.heads.max(1))
+            Attention::Grouped { kv_heads, head } => {
+                2.0 * (a + f64::from(kv_heads)) * f64::from(head)
             }
-            Attention::Latent { .. } => 1.0,
+            Attention::Latent { query, latent, rope, nope, value } => {
+                2.0 * a * f64::from(rope + nope + value) + f64::from(query + latent + rope)
+            }
         }
     }
 

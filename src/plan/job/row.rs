@@ -19,7 +19,7 @@
 use toml::{Table, Value};
 
 use super::draft::{Draft, KEYS};
-use super::model::{Attention, Experts, Small, Transformer};
+use super::model::{Attention, Experts, Small, Transformer, Window};
 use crate::base::error::{Error, Result};
 use crate::base::text_pos::Refused;
 
@@ -240,6 +240,15 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
             })
         }
     };
+    let window = match table.get("window").and_then(Value::as_table) {
+        None => None,
+        Some(window) => {
+            let of = |key: &str| {
+                width(window, key)?.ok_or_else(|| Error::input(format!("`window` has no `{key}`")))
+            };
+            Some(Window { layers: of("layers")?.min(layers), tokens: of("tokens")? })
+        }
+    };
     let (h, l) = (u64::from(hidden), u64::from(layers));
     // Only norms, or also the biases of GPT's products.
     let small = match gated {
@@ -258,6 +267,7 @@ pub(super) fn model(table: &Table) -> Result<Transformer> {
         tied: flag("tied_embeddings").unwrap_or(false),
         positions: width(table, "learned_positions")?.unwrap_or(0),
         experts,
+        window,
         small,
     })
 }

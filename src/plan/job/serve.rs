@@ -10,6 +10,7 @@
 
 use super::draft::Draft;
 use super::model::Attention;
+use super::weights::{Stored, Weights, by_checkpoint};
 use super::wires::{Among, Span, Wires};
 use super::{Device, Framework, Precision, Transformer};
 use crate::base::collective::Collective::{
@@ -104,36 +105,6 @@ impl Exchange {
     }
 }
 
-/// Bytes of a weight, with its share of scales.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Weights {
-    /// Of routed experts; of all products, if there are none.
-    pub experts: f64,
-    /// Of other products.
-    pub products: f64,
-    /// Of embeddings: no method shortens them.
-    pub ends: f64,
-}
-
-impl Weights {
-    /// As a quantization stores them: NVFP4 and MXFP4 with a scale of 8 bits for 16 and 32 weights, of
-    /// experts alone (the checkpoints of DeepSeek-R1-0528-NVFP4 and gpt-oss leave attention in 16 bits);
-    /// W4AFP8 with 16 bits for 128 weights, beside products in FP8; AWQ and GPTQ with those and a zero.
-    fn stored(quantization: Option<&str>, of_experts: bool) -> Self {
-        let text = quantization.unwrap_or_default();
-        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        let (experts, products) = match () {
-            () if has(&["w4afp8"]) => (0.5 + 2.0 / 128.0, 1.0),
-            () if has(&["mxfp4"]) => (0.5 + 1.0 / 32.0, 2.0),
-            () if has(&["fp4"]) => (0.5 + 1.0 / 16.0, 2.0),
-            () if has(&["awq", "gptq"]) => (0.5 + 2.5 / 128.0, 0.5 + 2.5 / 128.0),
-            () if has(&["fp8", "int8", "float8"]) => (1.0, 1.0),
-            () => (2.0, 2.0),
-        };
-        Self { experts, products: if of_experts { products } else { experts }, ends: 2.0 }
-    }
-}
-
 /// A phase of serving.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Doing {
@@ -186,6 +157,16 @@ const BUFFER: f64 = 256.0;
 /// The additional memory of activations, graphs and libraries.
 const BESIDE: f64 = 2e9;
 
+/// Sequences and tokens of a chunk of a vLLM server that is not told otherwise (`get_batch_defaults`,
+/// vllm/engine/arg_utils.py).
+fn vllms(device: &Device) -> (u32, u32) {
+    const LARGE: f64 = 70.0 * (1_u32 << 30) as f64;
+    match device.memory_gb * 1e9 >= LARGE && !device.name.starts_with("A100") {
+        true => (1024, 8192),
+        false => (256, 2048),
+    }
+}
+
 impl Draft {
     /// Whether it serves instead of training.
     pub fn serves(&self) -> bool {
@@ -197,7 +178,13 @@ impl Draft {
     /// # Errors
     /// All missing keys by name.
     pub fn serve(&self, machines: &Machines<'_>) -> Result<Serve> {
+        self.settled()?.served(machines)
+    }
+
+    /// The server of a settled draft.
+    fn served(&self, machines: &Machines<'_>) -> Result<Serve> {
         let mut inferred = self.inferred.clone();
+        inferred.extend(self.unread.iter().map(|key| format!("{key} is not read")));
         let mut missing: Vec<&str> = Vec::new();
         let Some(model) = self.model.clone() else {
             return Err(Error::input("the job has no model (a config.json)")
@@ -210,6 +197,9 @@ impl Draft {
             return Err(Error::input(format!("the job does not say {}", missing.join(", ")))
                 .help("write --set machine=dgx-h100"));
         }
+        let device = self.device(machines)?;
+        let vllm = self.get("engine").is_some_and(|e| e.starts_with("vllm"));
+        let (most, chunk) = if vllm { vllms(&device) } else { (256, 8192) };
         let mut count = |key: &'static str, absent: u32| -> Result<u32> {
             let found = self.count(key)?;
             if found.is_none() && !matches!(key, "tp" | "pp" | "dp" | "ep" | "dcp") {
@@ -221,10 +211,11 @@ impl Draft {
         let dcp = count("dcp", 1)?;
         let longest = count("context", 4096)?;
         let context = (longest / 2).max(1);
-        let (sequences, chunk) = (count("sequences", 256)?, count("chunk", 8192)?);
-        inferred.push(format!(
-            "{context} tokens of context a sequence: half of the {longest} that it may have"
-        ));
+        let (sequences, chunk) = (count("sequences", most)?, count("chunk", chunk)?);
+        inferred.push(match self.get("context") {
+            Some(_) => format!("{context} tokens of context a sequence: half of the {longest} that it may have"),
+            None => format!("{context} tokens of context a sequence: half of {longest}, as nothing says how many it may have"),
+        });
         let world = tp.checked_mul(dp).and_then(|n| n.checked_mul(pp)).ok_or_else(|| {
             Error::input(format!("tp {tp} · dp {dp} · pp {pp} is too many GPUs"))
                 .help("write smaller degrees")
@@ -233,9 +224,10 @@ impl Draft {
             let what = format!("the arguments serve on {world} GPUs, not on {gpus}");
             return Err(Error::input(what).at("gpus").help("leave it out, or set tp, dp or pp"));
         }
-        let weights = Weights::stored(self.get("weights_type"), model.experts.is_some());
+        let stored = self.get("weights_type");
+        let stored = stored.or(self.get("quantization").and_then(by_checkpoint));
+        let weights = Weights::read(stored, model.experts.is_some())?;
         let small = self.get("cache_type").is_some_and(|t| t.contains("fp8") || t.contains("int8"));
-        let device = self.device(machines)?;
         let machine = self.links(machines, &device, u64::from(world), &mut inferred)?;
         if !tp.is_multiple_of(dcp) {
             return Err(Error::input(format!("dcp {dcp} does not divide tp {tp}"))
@@ -247,7 +239,6 @@ impl Draft {
                 .at("engine")
                 .help("write one such as vllm or sglang@0.5.23"));
         }
-        let vllm = self.get("engine").is_some_and(|e| e.starts_with("vllm"));
         let exchange = match Exchange::read(self.get("all2all").or(vllm.then_some(GATHER)))? {
             _ if model.experts.is_none() => Exchange::Reduce,
             // With one group all of its ranks have its tokens. vLLM then calls no exchange.
@@ -310,12 +301,12 @@ impl Serve {
     /// Ranks that the machine does not join.
     pub fn priced(&self, wires: &Wires<'_>) -> Result<Served> {
         let model = &self.model;
-        let layers = f64::from(model.layers);
         let (tp, pp) = (f64::from(self.tp), f64::from(self.pp));
         let ends = (if model.tied { 1.0 } else { 2.0 }) * model.embedding();
         let bytes = self.weights;
-        let dense = (bytes.products * model.dense_body() / pp + bytes.ends * ends) / tp;
-        let weights = dense + bytes.experts * model.routed_body() / pp / self.experts_over();
+        let dense = (bytes.products.bytes * model.dense_body() / pp + bytes.ends * ends) / tp;
+        let weights = dense + bytes.experts.bytes * model.routed_body() / pp / self.experts_over();
+        let layers = model.cached_layers(f64::from(self.context));
         let per_token = layers / pp * self.cache * model.cache_width() / self.cut();
         let room = self.utilization * self.device.memory_gb * 1e9 - weights - BESIDE;
         let handoff = f64::from(self.context) * layers * self.cache * model.cache_width();
@@ -334,9 +325,9 @@ impl Serve {
         })
     }
 
-    /// Bytes on a GPU with the cache of all sequences.
+    /// Bytes on a GPU with the cache of the sequences that are decoded at once.
     pub fn peak(&self, served: &Served) -> f64 {
-        let tokens = f64::from(self.sequences) * f64::from(self.context);
+        let tokens = served.sequences * f64::from(self.context);
         served.weights + BESIDE + served.cache_a_token * tokens
     }
 
@@ -358,7 +349,7 @@ impl Serve {
             ("context", self.context.to_string()),
             ("chunk", self.chunk.to_string()),
             ("utilization", self.utilization.to_string()),
-            ("bytes of a weight", self.weights.experts.to_string()),
+            ("bytes of a weight", self.weights.experts.bytes.to_string()),
             ("bytes of the cache", self.cache.to_string()),
             ("engine", self.engine.clone().unwrap_or_default()),
             ("all2all", self.exchange.id().to_owned()),
@@ -395,8 +386,9 @@ impl Serve {
             1.0 - (1.0 - each).powf(tokens * self.meeting())
         });
         let bytes = self.weights;
-        let dense = bytes.products * model.dense_body() + bytes.ends * model.embedding();
-        let read = dense / tp + met * bytes.experts * model.routed_body() / self.experts_over();
+        let dense = bytes.products.bytes * model.dense_body() + bytes.ends * model.embedding();
+        let routed = bytes.experts.bytes * model.routed_body() / self.experts_over();
+        let read = dense / tp + met * routed;
         let cache = per_token * f64::from(self.pp) * tokens * f64::from(self.context);
         let compute = self.compute(tokens) / tp;
         let busy = ((read + cache) / self.device.stream()).max(compute);
@@ -408,7 +400,8 @@ impl Serve {
         let tokens = f64::from(self.chunk);
         // A chunk is one prompt, or as many of the longest as it holds.
         let prompt = f64::from(self.chunk.min(self.longest));
-        let core = 2.0 * self.model.core_width() * tokens * prompt * f64::from(self.model.layers);
+        let layers = self.model.attending_layers(prompt);
+        let core = 2.0 * self.model.core_width() * tokens * prompt * layers;
         let attention = core / self.device.attention(false, Framework::Megatron);
         let busy = (self.compute(tokens) + attention) / f64::from(self.tp);
         let phase = Phase { busy, ..Phase::default() };
@@ -419,9 +412,22 @@ impl Serve {
     fn compute(&self, tokens: f64) -> f64 {
         let model = &self.model;
         let routed = model.experts.map_or(0.0, |e| f64::from(e.top_k) * model.expert());
-        let weights = model.dense_body() + model.moe_layers() * routed + model.embedding();
-        let precision = if self.weights.experts <= 1.0 { Precision::Fp8 } else { Precision::Bf16 };
-        2.0 * weights * tokens / self.device.body(precision, Framework::Megatron)
+        let dense = model.dense_body() + model.embedding();
+        let seconds = |weights: f64, stored| 2.0 * weights * tokens / self.rate(stored);
+        seconds(dense, self.weights.products)
+            + seconds(model.moe_layers() * routed, self.weights.experts)
+    }
+
+    /// The rate of products with weights that are so stored: that of the activations. Before Blackwell no
+    /// GPU multiplies 4 bits, and Marlin's kernel takes activations of 16 (vllm-project/vllm,
+    /// `quantization/utils/marlin_utils_fp4.py`).
+    fn rate(&self, stored: Stored) -> f64 {
+        let short = match stored.activations {
+            4 => self.device.is_blackwell(),
+            bits => bits <= 8,
+        };
+        let precision = if short { Precision::Fp8 } else { Precision::Bf16 };
+        self.device.body(precision, Framework::Megatron)
     }
 
     /// Adds the messages of `tokens` tokens of a group to a phase.

@@ -1,4 +1,5 @@
-//! Arguments of vLLM and SGLang: a command line, in a script or inside a page, or SGLang's YAML.
+//! Arguments of vLLM and SGLang: a command line, in a script, inside a page or in the YAML of Kubernetes
+//! and Compose, or their own flat YAML.
 //!
 //! Sources: docs.vllm.ai (engine arguments); vllm-project/vllm, vllm/engine/arg_utils.py;
 //! docs.sglang.io/advanced_features/server_arguments.html.
@@ -6,6 +7,7 @@
 use super::arguments::Arguments;
 use super::draft::Draft;
 use super::serve::{COPIES, GATHER, REDUCE};
+use super::weights::by_checkpoint;
 use crate::base::error::Result;
 
 /// Whether a text contains such arguments.
@@ -15,6 +17,8 @@ pub(super) fn is(text: &str) -> bool {
         || text.contains(IMAGE)
         || text.contains("sglang")
         || text.contains("model-path")
+        // Keys of vLLM's own file (`--config`).
+        || ["max-model-len", "gpu-memory-utilization", "tensor-parallel-size"].iter().any(|key| text.contains(key))
 }
 
 /// vLLM's image, which starts the server with the arguments behind it.
@@ -24,7 +28,7 @@ const IMAGE: &str = "vllm-openai";
 const CHUNK: u32 = 8192;
 
 /// Flags that change what runs, but are priced as if they were absent.
-const UNPRICED: [(&[&str], &str); 2] = [
+const UNPRICED: [(&[&str], &str); 5] = [
     (
         &[
             "prefill-context-parallel-size",
@@ -35,7 +39,13 @@ const UNPRICED: [(&[&str], &str); 2] = [
         "context parallelism of prefills",
     ),
     (&["speculative-config", "-sc", "speculative-algorithm"], "speculative decoding"),
+    (&["cpu-offload-gb"], "weights on the host"),
+    (&["eplb-config", "ep-num-redundant-experts"], "redundant experts"),
+    (&["config"], "the arguments in the file of --config: name it instead"),
 ];
+
+/// vLLM's exchange of tokens, as releases until 0.11 take it from the environment.
+const BACKEND: &str = "VLLM_ALL2ALL_BACKEND=";
 
 /// Reads arguments of either server.
 ///
@@ -43,12 +53,14 @@ const UNPRICED: [(&[&str], &str); 2] = [
 /// None from this reader itself.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let yaml = file.ends_with(".yaml") || file.ends_with(".yml");
-    let args = if yaml { Arguments::of_yaml(text) } else { Arguments::of(text) };
+    let line = if yaml { command(text) } else { None };
+    let text = line.as_deref().unwrap_or(text);
+    let flat = yaml && line.is_none();
+    let args = if flat { Arguments::of_yaml(text) } else { Arguments::of(text) };
     let mut draft = Draft::default();
     draft.put("serve", "true")?;
     let sglang = text.contains("sglang") || args.any(&["model-path"]).is_some();
-    draft.model_name =
-        args.any(&["model-path", "model"]).map(str::to_owned).or_else(|| named(text));
+    draft.called = args.any(&["model-path", "model"]).map(str::to_owned).or_else(|| named(text));
     let tp = args.number(&["tensor-parallel-size", "tp-size", "tp", "-tp"]).unwrap_or(1);
     let dp = args.number(&["data-parallel-size", "dp-size", "dp", "-dp"]).unwrap_or(1);
     let pp = args.number(&["pipeline-parallel-size", "pp-size", "pp", "-pp"]).unwrap_or(1);
@@ -59,7 +71,11 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let (attention, replicas) = if inside { ((tp / dp.max(1)).max(1), dp) } else { (tp, dp) };
     draft.put("tp", attention.to_string())?;
     draft.put("dp", replicas.to_string())?;
-    let backend = args.any(&["all2all-backend", "moe-a2a-backend"]).unwrap_or("");
+    let environment = text.split_once(BACKEND).and_then(|(_, rest)| {
+        rest.split(|c: char| c.is_whitespace() || c == '"' || c == '\'')
+            .find(|word| !word.is_empty())
+    });
+    let backend = args.any(&["all2all-backend", "moe-a2a-backend"]).or(environment).unwrap_or("");
     let deepep = backend.contains("deepep") || args.has("enable-deepep-moe");
     let spread = args.has("enable-expert-parallel") || args.has("-ep");
     let ep = match sglang {
@@ -73,12 +89,15 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         ("sequences", &["max-num-seqs"]),
         ("utilization", &["gpu-memory-utilization", "mem-fraction-static"]),
         ("cache_type", &["kv-cache-dtype"]),
-        ("weights_type", &["quantization", "-q"]),
     ];
     for (key, names) in copies {
         if let Some(value) = args.any(names) {
             draft.put(key, value)?;
         }
+    }
+    if let Some(method) = args.any(&["quantization", "-q"]) {
+        let key = if by_checkpoint(method).is_some() { "quantization" } else { "weights_type" };
+        draft.put(key, method)?;
     }
     match args.any(&["max-model-len", "context-length"]) {
         Some("auto" | "-1") => {
@@ -140,15 +159,31 @@ fn counted(text: &str) -> String {
     found.into_iter().find_map(|(unit, by)| scaled(unit, by)).unwrap_or_else(|| text.to_owned())
 }
 
+/// The command line of a container in YAML: all words of its lists and texts; `None` if it has no flags.
+fn command(yaml: &str) -> Option<String> {
+    let plain = |line: &str| {
+        let line = line.split(" #").next().unwrap_or("").trim_start().trim_end_matches('\\');
+        let line = line.strip_prefix("- ").unwrap_or(line);
+        line.replace(['[', ']', ',', '"', '\''], " ")
+    };
+    let lines: Vec<String> = yaml.lines().map(plain).collect();
+    let line = lines.join(" ");
+    let is_flag = |word: &str| {
+        word.strip_prefix("--")
+            .is_some_and(|key| key.starts_with(|c: char| c.is_ascii_alphabetic()))
+    };
+    line.split_whitespace().any(is_flag).then_some(line)
+}
+
 /// The model after `vllm serve`, or after vLLM's image: not the value of a flag, unless it has the
 /// slash of a repository.
 fn named(text: &str) -> Option<String> {
     let (_, behind) = text.split_once("vllm serve").or_else(|| text.split_once(IMAGE))?;
     let mut last = "";
-    let model =
-        behind.split_whitespace().filter(|word| !word.starts_with(['\\', ':', '@'])).find(|word| {
-            let flag = std::mem::replace(&mut last, word).starts_with('-');
-            !word.starts_with('-') && (!flag || word.contains('/'))
-        });
+    let odd = |word: &str| word.starts_with(['\\', ':', '@']) || word.ends_with(':');
+    let model = behind.split_whitespace().filter(|word| !odd(word)).find(|word| {
+        let flag = std::mem::replace(&mut last, word).starts_with('-');
+        !word.starts_with('-') && (!flag || word.contains('/'))
+    });
     model.map(str::to_owned)
 }

@@ -314,6 +314,173 @@ fn megatrons_other_words_are_read() {
     assert!(host.get("sharding").unwrap().contains("offload"));
 }
 
+/// `moe_freq_type` in megatron/training/arguments.py.
+#[test]
+fn megatrons_list_of_layers_with_experts_is_evaluated() {
+    let of = |frequency: &str| {
+        let more = format!("--swiglu --num-experts 8 --moe-layer-freq {frequency}");
+        let text = MEGATRON.replace("--swiglu", &more);
+        drafts(&OneText(text.leak()), &["train.sh".to_owned()])
+            .map(|rows| rows[0].draft.model.as_ref().map(|m| m.moe_layers()))
+    };
+    for text in ["([1]*3+[0]*1)*8", "[0,1,1,1]*8", "\"([1]*24+[0]*8)\""] {
+        assert_eq!(of(text).unwrap(), Some(24.0), "{text}");
+    }
+    let error = of("[0]+[1]*23").unwrap_err().to_string();
+    assert!(error.contains("24 layers, but the model has 32"), "{error}");
+    assert_eq!(of("$FREQ").unwrap(), None);
+}
+
+/// Flags of Megatron and DeepSpeed that change memory or time have their effect, or are named.
+#[test]
+fn flags_count_or_are_named() {
+    let with = |more: &str| {
+        let text = MEGATRON.replace("--swiglu", &format!("--swiglu {more}"));
+        job("train.sh", text.leak(), &[("machine", "dgx-h100")])
+    };
+    let plain = with("");
+    // megatron/core/fusions/fused_cross_entropy.py saves the exponentials of all logits.
+    assert_eq!(memory(&with("--cross-entropy-loss-fusion")), memory(&plain));
+    let sets = with("--num-distributed-optimizer-instances 4");
+    assert!((memory(&sets).optimizer / memory(&plain).optimizer - 4.0).abs() < 1e-9);
+    let modules = with("--recompute-granularity selective --recompute-modules core_attn moe_act");
+    assert_eq!(modules.recompute, Recompute::Modules);
+    let padded = with("--padded-vocab-size 163840");
+    assert_eq!(padded.model.vocab, 163_840);
+    // The optimizer's states alone leave the GPU (megatron/core/optimizer/cpu_offloading).
+    let host = memory(&with("--optimizer-cpu-offload"));
+    let half = memory(&with("--optimizer-cpu-offload --optimizer-offload-fraction 0.5"));
+    let all = memory(&plain);
+    assert_eq!(
+        (host.optimizer, host.parameters, host.gradients),
+        (0.0, all.parameters, all.gradients)
+    );
+    assert!((half.optimizer / all.optimizer - 0.5).abs() < 1e-9);
+    let draft = |text: String| draft("train.sh", text.leak());
+    let sgd = draft(MEGATRON.replace("--swiglu", "--swiglu --optimizer sgd"));
+    assert!(sgd.unread[0].contains("--optimizer sgd"));
+    let wide = draft(MEGATRON.replace("--bf16 --fp8-format hybrid", ""));
+    assert!(wide.inferred.iter().any(|line| line.contains("32 bits")), "{:?}", wide.inferred);
+    let json = r#"{"zero_optimization": {"stage": 1}, "optimizer": {"type": "SGD"}}"#;
+    let json = draft(json.to_owned());
+    assert!(json.unread[0].contains("SGD") && json.inferred[0].contains("32 bits"));
+}
+
+/// `estimate_zero3_model_states_mem_needs` and `estimate_zero2_model_states_mem_needs` of DeepSpeed.
+#[test]
+fn deepspeeds_host_has_what_its_estimates_say() {
+    let states = |zero: &str| {
+        let text = format!(
+            r#"{{"train_batch_size": 8, "bf16": {{"enabled": true}}, "zero_optimization": {{{zero}}}}}"#
+        );
+        let set =
+            [("machine", "dgx-h100"), ("gpus", "8"), ("sequence", "4096"), ("model", "llama3-70b")];
+        memory(&job("ds.json", text.leak(), &set)).states()
+    };
+    let (cpu, params) = (70.553e9, 128_256.0 * 8192.0);
+    let optimizer = r#""offload_optimizer": {"device": "cpu"}"#;
+    let parameters = r#""offload_param": {"device": "cpu"}"#;
+    for (zero, expected) in [
+        (format!(r#""stage": 3, {optimizer}, {parameters}"#), 4.0 * params),
+        (format!(r#""stage": 3, {optimizer}"#), 4.0 * params + 2.0 * cpu / 8.0),
+        (format!(r#""stage": 2, {optimizer}"#), 2.0 * cpu),
+    ] {
+        assert!((states(&zero) / expected - 1.0).abs() < 1e-3, "{zero}: {}", states(&zero));
+    }
+}
+
+/// Megatron refuses experts that do not divide as TP does (megatron/core/parallel_state.py), and gathers
+/// all tokens unless it is told otherwise (`moe_token_dispatcher_type`).
+#[test]
+fn megatrons_experts_are_those_of_its_defaults() {
+    let of = |more: &str| {
+        let more = format!("--swiglu --num-experts 8 --moe-router-topk 2 {more}");
+        draft("train.sh", MEGATRON.replace("--swiglu", &more).leak())
+    };
+    let machines = Machines::new(&BuiltIn);
+    let mut typed = Draft::default();
+    typed.put("machine", "dgx-h100").unwrap();
+    let job = |more: &str| typed.clone().over(&of(more)).job(&machines, false);
+    // TP 2 divides the experts, and 32 ranks are not a multiple of 2·32.
+    assert_eq!(job("--expert-model-parallel-size 8").unwrap().degrees.etp, 2);
+    let narrow = "--num-experts 32 --expert-model-parallel-size 32";
+    assert!(
+        job(narrow).is_err() && job(&format!("{narrow} --expert-tensor-parallel-size 1")).is_ok()
+    );
+    let sent = |more: &str| {
+        let job = job(&format!("--expert-model-parallel-size 8 {more}")).unwrap();
+        let registry = Registry::builtin();
+        let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
+        let ep = sent.into_iter().filter(|s| s.part == "ep");
+        ep.map(|s| (s.collective, s.ranks, s.bytes)).collect::<Vec<_>>()
+    };
+    // 8192 tokens over CP 2 and TP 2, of 16 ranks.
+    let own = 2048.0 * 4096.0 * 2.0;
+    let all = [Collective::AllGather, Collective::ReduceScatter].map(|c| (c, 16, 16.0 * own));
+    assert_eq!(sent(""), all);
+    assert_eq!(sent("--moe-token-dispatcher-type allgather"), all);
+    let alltoall = [(Collective::AllToAll, 8, 2.0 * own)];
+    assert_eq!(sent("--moe-token-dispatcher-type alltoall"), alltoall);
+}
+
+/// `get_tensor_shapes` in megatron/core/pipeline_parallel/schedules.py.
+#[test]
+fn stages_send_whole_tokens_without_sequence_parallelism() {
+    let bytes = |sequence: &str| {
+        let keys =
+            [("tp", "8"), ("pp", "2"), ("sharding", "zero1"), ("sequence_parallel", sequence)];
+        let job = job("job.toml", MIXTRAL, &keys);
+        let registry = Registry::builtin();
+        let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
+        sent.iter().find(|s| s.part == "pp").unwrap().bytes
+    };
+    assert_eq!((bytes("false"), bytes("true")), (4096.0 * 4096.0 * 2.0, 4096.0 * 512.0 * 2.0));
+}
+
+/// `_batch_assertion` in deepspeed/runtime/config.py.
+#[test]
+fn a_batch_is_what_its_parts_make() {
+    let of = |parts: &str| {
+        let text =
+            format!(r#"{{"train_batch_size": 64, {parts}, "zero_optimization": {{"stage": 2}}}}"#);
+        let mut typed = Draft::default();
+        for (key, value) in
+            [("machine", "dgx-h100"), ("gpus", "8"), ("sequence", "4096"), ("model", "llama3-8b")]
+        {
+            typed.put(key, value).unwrap();
+        }
+        let job = typed.over(&draft("ds.json", text.leak())).job(&Machines::new(&BuiltIn), false);
+        job.map(|job| job.micro).map_err(|e| e.to_string())
+    };
+    let micro = r#""train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps""#;
+    assert_eq!(of(&format!("{micro}: 8")), Ok(1));
+    assert_eq!(of(r#""gradient_accumulation_steps": 4"#), Ok(2));
+    for wrong in [format!("{micro}: 2"), r#""gradient_accumulation_steps": 3"#.to_owned()] {
+        let error = of(&wrong).unwrap_err();
+        assert!(error.contains("64 sequences are not"), "{error}");
+    }
+}
+
+/// torchtitan's `_apply_layer_sac`: of so many layers one is recomputed whole, by default of two.
+#[test]
+fn torchtitan_recomputes_every_nth_layer() {
+    let of = |option: &str| {
+        let text = format!("{TITAN}[activation_checkpoint]\nmode = \"selective\"\n{option}");
+        let job = job("train.toml", text.leak(), &[("machine", "dgx-h100")]);
+        let registry = Registry::builtin();
+        let step = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().step;
+        (job.recompute, step, memory(&job).activations)
+    };
+    let option = |text: &str| of(&format!("selective_ac_option = \"{text}\"\n"));
+    let (all, half, none) = (option("1"), option("2"), of("mode2 = 0\n"));
+    assert_eq!(
+        (all.0, half.0, option("op").0),
+        (Recompute::Full, Recompute::Every(2), Recompute::Operators)
+    );
+    assert_eq!((half, of("")), (none, half));
+    assert!(half.1 < all.1 && option("4").1 < half.1 && all.2 < half.2 && half.2 < option("4").2);
+}
+
 /// `--recompute-method block` names layers of a chunk of a stage.
 #[test]
 fn a_block_recomputes_a_part_of_the_layers() {
@@ -929,4 +1096,226 @@ fn experts_on_blackwell_have_a_wider_band() {
         (found.high / found.step).ln()
     };
     assert!((half("gb200-nvl72") / half("dgx-h100") - 0.44 / 0.28).abs() < 1e-9);
+}
+
+struct Two(&'static [(&'static str, &'static str)]);
+
+impl Files for Two {
+    fn profile(&self, name: &str) -> crate::base::error::Result<crate::machine::profile::Profile> {
+        crate::machine::profile::Profile::builtin(name)
+    }
+
+    fn text(&self, path: &str) -> crate::base::error::Result<String> {
+        let found = self.0.iter().find(|(name, _)| *name == path);
+        Ok(found.unwrap_or_else(|| panic!("{path}")).1.to_owned())
+    }
+
+    fn matching(&self, _: &str) -> crate::base::error::Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+const QWEN: &str = r#"{"model_type": "qwen3", "num_hidden_layers": 64, "hidden_size": 5120,
+    "intermediate_size": 25600, "num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 128,
+    "vocab_size": 151936, "max_position_embeddings": 40960}"#;
+
+/// A config.json beside a launch describes its model, in any order; of a known name it must be that model's.
+#[test]
+fn a_configuration_describes_what_a_launch_names() {
+    let files = Two(&[
+        ("a.sh", "vllm serve Qwen/Qwen3-32B -tp 2 --max-num-seqs 64"),
+        ("known.sh", "vllm serve meta-llama/Llama-3.1-8B-FP8 -tp 2"),
+        (
+            "tt.toml",
+            "[model]\nname = \"qwen3\"\nflavor = \"32B\"\n[training]\nlocal_batch_size = 1\nseq_len = 4096\n",
+        ),
+        ("job.toml", "from = \"a.sh, qwen.json\"\nmachine = \"dgx-h100\"\n"),
+        ("qwen.json", QWEN),
+        (
+            "llama.json",
+            r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}"#,
+        ),
+    ]);
+    let machines = Machines::new(&files);
+    let of = |names: &[&str], set: &str| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut typed = Draft::default();
+        for pair in set.split(' ').chain(["machine=dgx-h100"]).filter(|pair| !pair.is_empty()) {
+            let (key, value) = pair.split_once('=').unwrap();
+            typed.put(key, value).unwrap();
+        }
+        beside(&files, "", typed).unwrap().over(&drafts(&files, &names).unwrap()[0].draft)
+    };
+    for (names, set) in [
+        (&["a.sh", "qwen.json"][..], ""),
+        (&["qwen.json", "a.sh"], ""),
+        (&["job.toml"], ""),
+        (&["a.sh"], "model=qwen.json"),
+        (&["known.sh"], "model=qwen.json"),
+    ] {
+        assert_eq!(of(names, set).serve(&machines).unwrap().model.layers, 64, "{names:?} {set}");
+    }
+    assert_eq!(of(&["a.sh"], "model=llama3-8b").serve(&machines).unwrap().model.layers, 32);
+    let job = of(&["tt.toml", "qwen.json"], "gpus=8").job(&machines, false).unwrap();
+    assert_eq!(job.model.layers, 64);
+    // The same widths; the name says how weights are stored where the file does not.
+    let same = of(&["known.sh", "llama.json"], "").serve(&machines).unwrap();
+    assert_eq!((same.model.layers, same.weights.experts.bytes), (32, 1.0));
+    let refused = |names: &[&str]| of(names, "").serve(&machines).err().unwrap().to_string();
+    let error = refused(&["qwen.json", "known.sh"]);
+    assert!(
+        error.contains("32 layers of 4096 channels") && error.contains("qwen.json has 64"),
+        "{error}"
+    );
+    assert!(refused(&["a.sh"]).contains("the widths of `Qwen/Qwen3-32B` are not known"));
+}
+
+/// Weights of 4 bits meet activations of 16 (Marlin), so their products run at the rate of 16 bits.
+#[test]
+fn weights_alone_in_four_bits_multiply_no_faster() {
+    let of = |method: &str| {
+        let text = format!(
+            "vllm serve llama3-70b -tp 4 --max-model-len 8192 --max-num-seqs 64 -q {method}"
+        );
+        serving(&text, "dgx-h100").1
+    };
+    let plain = serving("vllm serve llama3-70b -tp 4 --max-model-len 8192", "dgx-h100").1;
+    assert_eq!(of("awq").prefill.busy, plain.prefill.busy);
+    assert!(of("fp8").prefill.busy < 0.7 * plain.prefill.busy);
+    assert!(of("awq").weights < 0.3 * plain.weights);
+    // vLLM's modelopt is FP8, its bitsandbytes NF4.
+    assert_eq!(of("modelopt").weights, of("fp8").weights);
+    assert!((of("bitsandbytes").weights / 10.7e9 - 1.0).abs() < 0.01);
+    let text = "vllm serve llama3-70b -tp 4 --quantization compressed-tensors";
+    let mut typed = Draft::default();
+    typed.put("machine", "dgx-h100").unwrap();
+    let refused = typed.over(&draft("serve.sh", text)).serve(&Machines::new(&BuiltIn));
+    assert!(refused.err().unwrap().to_string().contains("config.json"));
+}
+
+/// Of layers with a window the cache keeps the latest tokens: 36 KiB a token of gpt-oss-120b and 4.5 MiB.
+#[test]
+fn windows_bound_the_cache() {
+    let of = |context: u32| {
+        let text =
+            format!("vllm serve openai/gpt-oss-120b --max-model-len {context} --max-num-seqs 8");
+        serving(&text, "dgx-h100").1.cache_a_token * f64::from(context / 2)
+    };
+    let kib = 1024.0;
+    for context in [8192, 131_072] {
+        let expected = 36.0 * kib * f64::from(context / 2) + 18.0 * 128.0 * 2.0 * kib;
+        assert!((of(context) / expected - 1.0).abs() < 1e-9, "{context}");
+    }
+    let gemma = r#"{"model_type": "gemma3_text", "num_hidden_layers": 62, "hidden_size": 5376, "intermediate_size": 21504, "num_attention_heads": 32, "num_key_value_heads": 16, "head_dim": 128, "sliding_window": 1024"#;
+    let layers = |more: &str| {
+        let text = format!("{gemma}{more}}}");
+        draft("config.json", text.leak()).model.unwrap().cached_layers(16_384.0)
+    };
+    assert_eq!(layers(""), 10.0 + 52.0 / 16.0);
+    let types = r#", "layer_types": ["sliding_attention", "full_attention"]"#;
+    assert_eq!(layers(types), 31.0 + 31.0 / 16.0);
+    assert_eq!(layers(r#", "use_sliding_window": false"#), 62.0);
+}
+
+/// The same server as text, in Kubernetes and in Compose.
+#[test]
+fn containers_in_yaml_are_commands() {
+    let model = "meta-llama/Llama-3.1-70B-Instruct";
+    let facts = |name: &str, text: String| {
+        let mut typed = Draft::default();
+        typed.put("machine", "dgx-h100").unwrap();
+        let draft = typed.over(&draft(name, text.leak()));
+        let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        (serve.facts(), serve.engine)
+    };
+    let flags =
+        "--tensor-parallel-size 4 --max-model-len 8192 --max-num-seqs 64 --kv-cache-dtype fp8";
+    let plain = facts("serve.sh", format!("vllm serve {model} {flags}"));
+    let list: String = flags.split(' ').map(|word| format!("    - \"{word}\"\n")).collect();
+    let keys =
+        "tensor-parallel-size: 4\nmax-model-len: 8192\nmax-num-seqs: 64\nkv-cache-dtype: fp8\n";
+    for text in [
+        format!(
+            "    image: vllm/vllm-openai:latest\n    args: [\n      \"vllm serve {model} {flags}\"\n    ]\n"
+        ),
+        format!(
+            "  - image: vllm/vllm-openai:v1\n    args:\n    - \"--model\"\n    - {model}\n{list}    resources: {{}}\n"
+        ),
+        format!("  image: vllm/vllm-openai:v1\n  args:\n    - {model}\n{list}"),
+        format!(
+            "services:\n  vllm:\n    image: vllm/vllm-openai:latest\n    command: --model {model} {flags}\n"
+        ),
+        format!("model: {model}\n{keys}"),
+    ] {
+        assert_eq!(facts("server.yaml", text.clone()), plain, "{text}");
+    }
+    let sglang = format!(
+        "  command: [\"bash\", \"-c\"]\n  args:\n  - |\n    python3 -m sglang.launch_server --model-path {model} \\\n      --tp 8 --context-length 8192 --max-running-requests 64\n"
+    );
+    assert_eq!(facts("a.yaml", sglang.clone()), facts("a.txt", sglang));
+}
+
+/// What a server is not told is vLLM's default on that GPU, and the model's longest sequence.
+#[test]
+fn vllms_defaults_are_by_gpu() {
+    let of = |machine| {
+        let serve = serving("vllm serve llama3-8b", machine).0;
+        (serve.sequences, serve.chunk)
+    };
+    assert_eq!((of("dgx-h100"), of("dgx-a100")), ((1024, 8192), (256, 2048)));
+    let mut typed = Draft::default();
+    typed.put("machine", "dgx-h100").unwrap();
+    typed.put("serve", "true").unwrap();
+    let serve = typed.over(&draft("config.json", QWEN)).serve(&Machines::new(&BuiltIn)).unwrap();
+    assert_eq!(serve.longest, 40_960);
+    let env =
+        "VLLM_ALL2ALL_BACKEND=deepep_low_latency vllm serve deepseek-ai/DeepSeek-V3 -dp 8 -ep";
+    assert_eq!(serving(env, "dgx-h200").0.exchange, Exchange::Kernels(["deepep-ll"; 2]));
+    for flag in ["--cpu-offload-gb 20", "--config a.yaml", "--eplb-config {}"] {
+        let serve = serving(&format!("vllm serve llama3-8b {flag}"), "dgx-h100").0;
+        assert!(serve.inferred.iter().any(|said| said.contains("no price")), "{flag}");
+    }
+}
+
+/// Attention keeps queries, keys, values and their output as wide as its heads are.
+#[test]
+fn activations_are_as_wide_as_heads() {
+    let of = |keys: &str| {
+        let text = format!(
+            "machine = \"dgx-h100\"\ngpus = 8\nsharding = \"zero1\"\nrecompute = \"none\"\n\
+             batch = {{ global = 8, micro = 1, sequence = 4096 }}\n[model]\nlayers = 64\nhidden = 5120\n\
+             ffn = 25600\nheads = 64\nvocab = 151936\n{keys}"
+        );
+        memory(&job("job.toml", text.leak(), &[])).activations / 4096.0 / 64.0
+    };
+    let wide = of("kv_heads = 8\nhead_dim = 128\n") - of("kv_heads = 8\nhead_dim = 80\n");
+    assert!((wide - 4.0 * 72.0 * 48.0).abs() < 1e-6, "{wide}");
+    let latent = of("mla = { q_lora = 1536, kv_lora = 512, rope = 64, nope = 128, v = 128 }\n");
+    let core = 4.0 * 64.0 * 320.0 + 2.0 * f64::from(1536 + 512 + 64);
+    let without = of("kv_heads = 8\nhead_dim = 128\n") - 4.0 * 72.0 * 128.0;
+    assert!((latent - without - core).abs() < 1e-6, "{latent}");
+}
+
+/// A row of a search gives the same job again, by the words that it prints.
+#[test]
+fn rows_of_a_search_can_be_asked_again() {
+    let base = "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 16\n\
+        batch = { global = 64, sequence = 8192 }\n";
+    for own in [
+        "zero1, gradients in fp32",
+        "zero1",
+        "zero1, deepspeed",
+        "zero3, deepspeed",
+        "FSDP2",
+        "fsdp",
+    ] {
+        let job = job("job.toml", base, &[("sharding", own)]);
+        for found in layouts(&job, 16, 8, &Pins::default()) {
+            let words = found.sharding.words(found.shard_size, found.degrees.replicas());
+            assert_eq!(Sharding::read(&words).unwrap(), found.sharding, "{own}: {words}");
+        }
+    }
+    let mut draft = Draft::default();
+    draft.put("chunks", "5").unwrap();
+    assert_eq!(draft.get("chunks_per_stage"), Some("5"));
 }

@@ -95,6 +95,7 @@ fn groups(job: &Job) -> [Among; 7] {
 }
 
 fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Sent>)> {
+    let of = |ranks, stride| Among { world: job.degrees.gpus(), group: Group { ranks, stride } };
     let wires = Log::new(wires);
     let times = job.microbatches();
     let [tp, cp, etp, ep, hop, ..] = groups(job);
@@ -150,7 +151,8 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
     let width = f64::from(model.hidden) * 2.0;
     let own = tokens / if d.sequence { tps } else { 1.0 };
     let moe_layers = model.moe_layers() / f64::from(d.pp);
-    if let Some(experts) = model.experts.filter(|_| d.etp > 1 && d.sequence) {
+    let gathers_all = job.dispatcher == Dispatcher::AllGather;
+    if let Some(experts) = model.experts.filter(|_| d.etp > 1 && d.sequence && !gathers_all) {
         // The ranks that divide an expert gather its tokens after the dispatch and scatter sums before the
         // combine (`MoEAlltoAllTokenDispatcher`, megatron/core/transformer/moe/token_dispatcher.py of
         // Megatron-LM).
@@ -162,18 +164,30 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
     }
     if let Some(experts) = model.experts.filter(|_| d.ep > 1) {
         let copies = f64::from(experts.top_k) * own * width;
-        let each = match job.dispatcher {
-            Dispatcher::AllToAll => wires.wires.time(AllToAll, ep, copies)?,
-            Dispatcher::OnceANode => {
-                let limited = (experts.experts, experts.top_k);
-                wires.wires.once_a_node(ep, (own, width, job.node_limit), limited)?.time
-            }
+        let calls = 2.0 * passes * moe_layers * times;
+        let kept = |each: f64| {
+            let (part, collective, ranks) = ("ep", AllToAll, d.ep);
+            wires.keep(Sent { part, collective, ranks, bytes: copies, calls, each });
+            2.0 * each
         };
         // A dispatch and a combine.
-        let total = 2.0 * passes * each * moe_layers;
-        let calls = 2.0 * passes * moe_layers * times;
-        let (part, collective, ranks) = ("ep", AllToAll, d.ep);
-        wires.keep(Sent { part, collective, ranks, bytes: copies, calls, each });
+        let pair = match job.dispatcher {
+            Dispatcher::AllToAll => kept(wires.wires.time(AllToAll, ep, copies)?),
+            Dispatcher::OnceANode => {
+                let limited = (experts.experts, experts.top_k);
+                kept(wires.wires.once_a_node(ep, (own, width, job.node_limit), limited)?.time)
+            }
+            // Of all tokens of the ranks that hold or divide experts (`MoEAllGatherTokenDispatcher`,
+            // megatron/core/transformer/moe/token_dispatcher.py of Megatron-LM).
+            Dispatcher::AllGather => {
+                let ranks = d.ep * d.etp;
+                let (all, bytes) = (of(ranks, 1), own * width * f64::from(ranks));
+                let calls = ("ep", calls / 2.0);
+                wires.time(calls, AllGather, all, bytes)?
+                    + wires.time(calls, ReduceScatter, all, bytes)?
+            }
+        };
+        let total = passes * pair * moe_layers;
         let both = matches!(job.schedule, Schedule::DualPipe | Schedule::DualPipeV);
         let beside = job.overlap.ep || both;
         m.ep = total * if beside { EP_BESIDE } else { 1.0 };
@@ -181,7 +195,10 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
     }
     if d.pp > 1 {
         let hops = 2.0 * f64::from(d.chunks);
-        let total = hops * wires.time(("pp", hops * times), SendRecv, hop, act / tps)?;
+        // Ranks of TP send the same unless they divide the tokens (`get_tensor_shapes`,
+        // megatron/core/pipeline_parallel/schedules.py); Megatron of before 2023 scattered it.
+        let sent = act / if d.sequence || job.early { tps } else { 1.0 };
+        let total = hops * wires.time(("pp", hops * times), SendRecv, hop, sent)?;
         let beside = !job.overlap.none && d.chunks > 1 || job.overlap.pp;
         m.hops = total * if beside { HOPS_BESIDE } else { 1.0 };
         m.hops_hidden = total - m.hops;
@@ -302,6 +319,7 @@ fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
         _ => (f64::from(job.shard_size), f64::from(job.expert_shard_size())),
     };
     let adam = (dense / shares.0 + routed / shares.1) * ADAM / job.device.stream();
+    let host = job.sharding.offload.map_or(0.0, |offload| offload.optimizer);
     let part = |what, seconds, hidden| Part { what, seconds, hidden };
     vec![
         part("compute", times * mean, 0.0),
@@ -312,7 +330,7 @@ fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
         part("ep", times * m.ep, times * m.ep_hidden),
         part("pp", times * m.hops, times * m.hops_hidden),
         part("dp", times * units + m.dp, times * (m.units - units).max(0.0) + m.dp_hidden),
-        part("optimizer", BESIDE + if job.sharding.offload { 0.0 } else { adam }, 0.0),
+        part("optimizer", BESIDE + adam * (1.0 - host), 0.0),
     ]
 }
 

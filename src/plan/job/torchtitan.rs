@@ -34,7 +34,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let degree = |key: &str| parallel(key).and_then(Value::as_integer);
     let mut draft = Draft::default();
     if let (Some(name), Some(flavor)) = (word("model", "name"), word("model", "flavor")) {
-        draft.model_name = Some(format!("{name} {flavor}"));
+        draft.called = Some(format!("{name} {flavor}"));
     }
     let degrees = [
         ("tp", "tensor_parallel_degree"),
@@ -61,7 +61,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if replicate > 1 {
         draft.put("replicate", replicate.to_string())?;
     }
-    draft.put("sharding", "FSDP2, bf16 parameters gathered, fp32 reduced")?;
+    let host = if flag("training", "enable_cpu_offload") { ", offload to the host" } else { "" };
+    draft.put("sharding", format!("FSDP2, bf16 parameters gathered, fp32 reduced{host}"))?;
     if let Some(stated) =
         word("parallelism", "fsdp_reshard_after_forward").filter(|w| *w != "default")
     {
@@ -72,17 +73,16 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     }
     batch(&mut draft, &number, pp)?;
     draft.put("precision", precision(&whole))?;
+    let option = find("activation_checkpoint", "selective_ac_option");
+    let nth = option.and_then(Value::as_integer).map(|nth| nth.to_string());
+    let option = nth.as_deref().or(option.and_then(Value::as_str));
     draft.put(
         "recompute",
-        match (
-            word("activation_checkpoint", "mode"),
-            word("activation_checkpoint", "selective_ac_option"),
-        ) {
-            (Some("none"), _) => "none",
-            (Some("full"), _) => "full",
-            (None | Some(_), Some("op") | None) => "selective-op",
-            // Every n-th layer is recomputed.
-            (_, Some(_)) => "modules",
+        match (word("activation_checkpoint", "mode"), option.unwrap_or("2")) {
+            (Some(mode @ ("none" | "full")), _) => mode.to_owned(),
+            (_, "op") => "selective-op".to_owned(),
+            // Every n-th layer whole (`_apply_layer_sac`, torchtitan/distributed/activation_checkpoint.py).
+            (_, nth) => format!("every {nth}"),
         },
     )?;
     if flag("compile", "enable") || flag("training", "compile") {

@@ -46,6 +46,8 @@ pub(crate) enum Recompute {
     Full,
     /// Whole layers, so many of each chunk of a stage.
     Block(u32),
+    /// Of so many layers the last one, whole.
+    Every(u32),
     /// Not stated: time without recomputation, memory with the least that fits.
     Unstated,
 }
@@ -59,6 +61,7 @@ impl Recompute {
             Self::Modules => "modules",
             Self::Full => "full",
             Self::Block(_) => "block",
+            Self::Every(_) => "every",
             Self::Unstated => "unstated",
         }
     }
@@ -75,13 +78,16 @@ impl FromStr for Recompute {
         match (words.next().unwrap_or(""), words.next().map(str::parse)) {
             ("full", _) => Ok(Self::Full),
             ("block", Some(Ok(layers))) => Ok(Self::Block(layers)),
+            ("every", Some(Ok(1))) => Ok(Self::Full),
+            ("every", Some(Ok(nth @ 2..))) => Ok(Self::Every(nth)),
             ("none" | "no" | "off" | "false" | "", _) => Ok(Self::Nothing),
             ("unstated", _) => Ok(Self::Unstated),
             ("selective-op" | "op", _) => Ok(Self::Operators),
             ("selective" | "core-attention" | "core_attn", _) => Ok(Self::Selective),
             (word, _) if MODULES.iter().any(|module| word.contains(module)) => Ok(Self::Modules),
             _ => Err(Error::input(format!("`{text}` does not say what is recomputed")).help(
-                "write none, selective, selective-op, modules, full, or block 4: four layers of a stage",
+                "write none, selective, selective-op, modules, full, block 4: four layers of a stage, or every 2: \
+                 every second layer",
             )),
         }
     }
@@ -113,8 +119,32 @@ pub(crate) struct Sharding {
     pub gathers: bool,
     /// Bytes of a gradient.
     pub gradient: f64,
-    /// Whether the optimizer's state is on the host.
-    pub offload: bool,
+    /// What is on the host.
+    pub offload: Option<Offload>,
+}
+
+/// The states that the host keeps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Offload {
+    /// The part of the optimizer's.
+    pub optimizer: f64,
+    pub parameters: bool,
+}
+
+impl Offload {
+    /// From words such as `offload of 0.5 of the optimizer`, or `Adam on the host`; without a name, all.
+    fn read(text: &str) -> Option<Self> {
+        let of = |part: &&str| part.contains("host") || part.contains("offload");
+        let part = text.split(',').find(of)?;
+        let (parameters, optimizer) =
+            (part.contains("param"), part.contains("optim") || part.contains("adam"));
+        let stated = part.split_whitespace().find_map(|word| word.parse::<f64>().ok());
+        let stated = stated.filter(|part| (0.0..=1.0).contains(part)).unwrap_or(1.0);
+        Some(Self {
+            optimizer: if optimizer || !parameters { stated } else { 0.0 },
+            parameters: parameters || !optimizer,
+        })
+    }
 }
 
 impl Sharding {
@@ -152,22 +182,29 @@ impl Sharding {
             framework,
             gathers: fsdp || shard == Shard::Parameters,
             gradient: if wide { 4.0 } else { 2.0 },
-            offload: has("host") || has("offload"),
+            offload: Offload::read(&text),
         })
     }
 }
 
 impl Sharding {
-    /// A short description, with the number of replicas that share.
+    /// A short description, with the number of replicas that share: what [`Sharding::read`] takes.
     pub fn words(self, size: u32, replicas: u32) -> String {
-        let kind = match (self.shard, self.gathers) {
-            (_, true) => "fsdp",
+        let kind = match (self.shard, self.framework) {
+            (_, Framework::Fsdp2) => "fsdp2",
+            (_, Framework::Megatron) if self.gathers => "megatron fsdp",
+            (_, Framework::Fsdp) => "fsdp",
             (Shard::Nothing, _) => "none",
+            (Shard::Optimizer, Framework::DeepSpeed) => "deepspeed zero1",
+            (Shard::Gradients, Framework::DeepSpeed) => "deepspeed zero2",
             (Shard::Optimizer, _) => "zero1",
             (Shard::Gradients, _) => "zero2",
             (Shard::Parameters, _) => "zero3",
         };
-        if size < replicas { format!("{kind} over {size}") } else { kind.to_owned() }
+        let wide =
+            if self.gradient > 2.0 && self.framework != Framework::Fsdp2 { " fp32" } else { "" };
+        let over = if size < replicas { format!(" over {size}") } else { String::new() };
+        format!("{kind}{wide}{over}")
     }
 }
 
@@ -228,6 +265,8 @@ impl Schedule {
 pub(crate) enum Dispatcher {
     /// A copy to each expert, by an all-to-all.
     AllToAll,
+    /// All tokens to all ranks of experts, and the sums back.
+    AllGather,
     /// Once to each node: DeepEP, HybridEP.
     OnceANode,
 }
@@ -237,10 +276,11 @@ impl FromStr for Dispatcher {
 
     fn from_str(text: &str) -> Result<Self> {
         match text.to_ascii_lowercase().as_str() {
-            "alltoall" | "all-to-all" | "allgather" | "a2a" => Ok(Self::AllToAll),
+            "alltoall" | "all-to-all" | "a2a" => Ok(Self::AllToAll),
+            "allgather" => Ok(Self::AllGather),
             "deepep" | "hybridep" | "flex" => Ok(Self::OnceANode),
             _ => Err(Error::input(format!("`{text}` is not a token dispatcher"))
-                .help("write alltoall, deepep or hybridep")),
+                .help("write alltoall, allgather, deepep or hybridep")),
         }
     }
 }

@@ -56,7 +56,7 @@ const HOST_EXPERTS: f64 = 2.1e-3;
 
 fn passes(job: &Job) -> f64 {
     match job.recompute {
-        Recompute::Full | Recompute::Block(_) => 3.0 + job.again(),
+        Recompute::Full | Recompute::Block(_) | Recompute::Every(_) => 3.0 + job.again(),
         Recompute::Operators => 3.5,
         Recompute::Modules => 3.1,
         Recompute::Nothing | Recompute::Selective | Recompute::Unstated => 3.0,
