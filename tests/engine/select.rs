@@ -489,6 +489,19 @@ fn gloo_does_not_look_at_the_size() {
     assert!(notes.contains("112 segments"), "{notes}");
 }
 
+/// gloo/gather.cc and scatter.cc: the root and every other rank, at once.
+#[test]
+fn gloo_gathers_and_scatters_without_a_tree() {
+    for collective in [C::Gather, C::Scatter] {
+        let choice = choose("gloo", &chars(collective, 16, 1024));
+        assert_eq!((&*choice.name, parts_of(&choice)), ("linear", vec![("flat", 16, None)]));
+    }
+    // gloo/allgatherv.cc sends every block whole.
+    let vector = Call { flavour: Flavour::Vector, ..chars(C::AllGather, 16, 1024) };
+    let choice = choose("gloo", &vector);
+    assert_eq!((&*choice.name, choice.notes.len()), ("ring", 0));
+}
+
 // PyTorch: torch/_inductor/comm_analysis.py at b5ee4d7a.
 
 #[test]
@@ -801,7 +814,7 @@ fn bad_questions_are_refused() {
     assert!(policy("openmpy", &site()).err().unwrap().to_string().contains("`openmpi`"));
     let none = policy("textbook", &Site::default()).err().unwrap();
     assert!(none.is_unknown());
-    let call = chars(C::Scatter, 8, 1);
+    let call = chars(C::ReduceScatter, 8, 1);
     assert!(named("gloo").choose(&call).err().unwrap().is_unsupported());
     let empty = intervals(&*named("gloo"), &chars(C::AllReduce, 8, 1), Bytes(2), Bytes(1));
     assert!(empty.err().unwrap().is_input());
