@@ -874,6 +874,28 @@ fn dynamic_rules_stand_before_the_fixed_decisions() {
     assert!(bcast.rule.starts_with("rules has no rule for bcast"), "{}", bcast.rule);
 }
 
+/// v4.1.6 `coll_tuned_decision_dynamic.c`; from v5.0.0 on it looks at `user_forced` first.
+#[test]
+fn rules_for_vectors_are_read_by_what_open_mpi_counts() {
+    // Two collectives: all-gatherv is number 1, all-to-allv number 4.
+    let policy = file("2\n1\n1\n2 2\n0 1 0 0\n65536 3 0 0\n4\n1\n2 2\n0 1 0 0\n65536 2 0 0\n");
+    let vector = |collective, ranks, size| Call {
+        flavour: Flavour::Vector,
+        ..Call::new(collective, ranks, Bytes(size))
+    };
+    let at = |call: &Call| policy.choose(call).unwrap();
+    let below = at(&vector(C::AllGather, 4, 128 << 10));
+    assert_eq!((below.id, &*below.name), (Some(1), "default"));
+    let above = at(&vector(C::AllGather, 4, 256 << 10));
+    assert_eq!((above.id, &*above.name), (Some(3), "ring"));
+    assert!(above.rule.contains("from 65536 bytes of each rank on"), "{}", above.rule);
+    let any = at(&vector(C::AllToAll, 8, 1 << 20));
+    assert_eq!((any.id, &*any.name), (Some(1), "basic_linear"));
+    assert!(any.rule.contains("the first rule, for any size"), "{}", any.rule);
+    let line = policy.force(&chars(C::AllReduce, 8, 2048), "recursive-doubling").unwrap();
+    assert!(line.ends_with(" 3, without the file before Open MPI 5.0"), "{line}");
+}
+
 #[test]
 fn a_selection_tree_decides_below_the_compositions() {
     let policy = file(TREE);
