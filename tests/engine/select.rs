@@ -560,6 +560,10 @@ fn mpich_4_0_is_told_an_algorithm_only_where_the_whole_call_runs_it() {
     let policy = named("mpich@4.0");
     let call = |nodes| Call { nodes, ..chars(C::AllReduce, 16, 1 << 16) };
     assert!(policy.force(&call(4), "recursive-doubling").is_err());
+    // cvars.txt: an all-reduce has recexch from 4.1 on.
+    let multiplies = Registry::builtin().find(C::AllReduce, "recexch").unwrap().algorithm.meta();
+    assert_eq!(policy.name_of(&call(4), multiplies), None);
+    assert_eq!(named("mpich@4").name_of(&call(4), multiplies).as_deref(), Some("recexch"));
     let line = policy.force(&call(16), "recursive-doubling").unwrap();
     assert_eq!(line, "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling");
     let barrier = |release: &str| {

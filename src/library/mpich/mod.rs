@@ -271,9 +271,10 @@ impl Policy for Mpich {
 
     fn name_of(&self, call: &Call, algorithm: &algorithm::Meta) -> Option<String> {
         let requested = names::value(call, algorithm.id, self.version).map(|(_, name)| name);
-        // Variants have values of their own.
+        // Variants have values of their own, and recexch came with 4.1.
         let is_plain = call.flavour == Flavour::Plain;
-        let listed = || algorithm.name_in(Library::Mpich, call.collective).filter(|_| is_plain);
+        let has = |name: &&str| is_plain && (self.version != Version::V4_0 || *name != "recexch");
+        let listed = || algorithm.name_in(Library::Mpich, call.collective).filter(has);
         requested.or_else(listed).map(str::to_owned)
     }
 }
