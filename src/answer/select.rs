@@ -13,7 +13,7 @@ use crate::library::{
 };
 use crate::machine::query::Query;
 use crate::measure::expect::{Expecting, Kernels, Rules};
-use crate::model::algorithm::Registry;
+use crate::model::algorithm::{Library, Registry};
 
 /// The choices of one policy, or of two, over sizes.
 #[derive(Debug, Serialize)]
@@ -230,7 +230,7 @@ pub struct Alternative {
     /// Its name in a table.
     pub title: &'static str,
     /// The name in the policy's library, if it ships it.
-    pub known_as: Option<&'static str>,
+    pub known_as: Option<String>,
     /// Its time.
     pub time_s: f64,
     /// Its time divided by the choice's.
@@ -429,6 +429,12 @@ pub fn select(
             }
         }
     }
+    for span in &mut spans {
+        attribute(&mut span.choice, policy);
+        if let (Some(view), Some(other)) = (&mut span.versus, versus) {
+            attribute(view, other);
+        }
+    }
     let one = (first == last).then_some(first);
     let alternatives = match (one, own.first()) {
         (Some(size), Some(only)) if only.choice.kernel.is_none() => {
@@ -462,6 +468,24 @@ pub fn select(
         us: expect.as_ref().map(|e| six(e.time_s * 1e6)),
         expect,
     })
+}
+
+/// The expectation of a library's choice names the release whose rules chose; what another library would
+/// take says nothing about it.
+fn attribute(view: &mut ChoiceView, policy: &dyn Policy) {
+    let meta = policy.meta();
+    let (None, Some(own)) = (view.kernel, meta.library.map(Library::id)) else { return };
+    let Some(runs) = view.expect.as_mut().map(|expect| &mut expect.runs) else { return };
+    if runs.library.is_some_and(|library| library != own) {
+        view.expect = None;
+        return;
+    }
+    let release = meta.id.strip_prefix(own).and_then(|rest| rest.strip_prefix('@'));
+    let by_rules = runs.library.is_some() && runs.rules == Rules::Own;
+    if by_rules && runs.version.as_deref() != release {
+        // Another release may use another number of channels.
+        (runs.version, runs.channels) = (release.map(str::to_owned), None);
+    }
 }
 
 /// Adds what other engines run to an engine's choice: its regret is then based on expected times.
@@ -589,20 +613,20 @@ fn alternatives(
     let runs = parts(choice);
     let one = |c: &Candidate| {
         let meta = c.algorithm.meta();
-        let known_as = policy.meta().library.and_then(|l| meta.name_in(l, call.collective));
+        let known_as = policy.name_of(call, meta);
         let force = policy.force(call, meta.id);
         let why = force.as_ref().err().map(ToString::to_string);
         let time = c.prepared.time(Volume::from(size));
         Alternative {
             id: meta.id,
             title: meta.title,
-            known_as,
             time_s: time.0,
             over_choice: own.filter(|t| t.0 > 0.0).map(|t| time.0 / t.0),
             estimate_s: policy.only(call, meta.id).and_then(|c| c.estimate).map(|t| t.0),
             chosen: matches!(&runs[..], [only] if only.algorithm == meta.id),
             force: force.ok(),
             refused: why.filter(|_| known_as.is_some()),
+            known_as,
         }
     };
     let mut found: Vec<Alternative> = model.ready.iter().map(one).collect();

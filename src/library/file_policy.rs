@@ -12,9 +12,10 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::nccl::Algo;
 use crate::library::nccl::rules::{self as table, Channels};
+use crate::library::openmpi::operations::Counts;
 use crate::library::openmpi::rules as dynamic;
 use crate::library::tuning_file::TuningFile;
-use crate::model::algorithm::{Library, Reason};
+use crate::model::algorithm::{self, Library, Reason};
 
 /// The policy of a tuning file; `file` names it in rules and errors.
 ///
@@ -30,7 +31,7 @@ pub fn of_file(rules: TuningFile, file: &str, site: &Site) -> Result<Box<dyn Pol
     };
     Ok(match rules {
         TuningFile::OpenMpi(rules) => {
-            let counts = "M in every collective";
+            let counts = "M, but allgatherv: one rank's part, M/N, and alltoallv: nothing";
             let meta = meta(Library::OpenMpi, "Open MPI's dynamic rules, over 4.1's own", counts);
             Box::new(OpenMpi { meta, rules, own: openmpi::V4_1.make(site)?, file: file.to_owned() })
         }
@@ -63,8 +64,8 @@ impl Policy for OpenMpi {
 
     fn choose(&self, call: &Call) -> Result<Choice> {
         let rules = openmpi::rules_of(&self.meta, call)?;
-        let ruled = dynamic::Coll::named(rules.name)
-            .and_then(|coll| self.rules.rule(coll, call.ranks, call.size));
+        let coll = dynamic::Coll::named(rules.name);
+        let ruled = coll.and_then(|coll| self.rules.rule(coll, call.ranks, call.size));
         let Some(rule) = ruled.filter(|rule| rule.algorithm > 0) else {
             let why = match ruled {
                 // A rule without a line fills what the ranges of JSON do not cover.
@@ -77,11 +78,16 @@ impl Policy for OpenMpi {
             return Ok(Choice { rule: format!("{why}: {}", choice.rule), ..choice });
         };
         let at = format!("{}:{}", self.file, rule.line.0);
+        let from = match coll.map(dynamic::Coll::counts) {
+            Some(Counts::Nothing) => "the first rule, for any size".to_owned(),
+            Some(Counts::Block) => format!("from {} bytes of each rank on", rule.from.0),
+            _ => format!("from {} bytes on", rule.from.0),
+        };
         let decision = Decision {
             id: rule.algorithm,
             segment: rule.segment.0,
             fan: rule.fan,
-            rule: format!("{at}: from {} bytes on: algorithm {}", rule.from.0, rule.algorithm),
+            rule: format!("{at}: {from}: algorithm {}", rule.algorithm),
         };
         openmpi::carry_out(self, rules, &decision, call).map_err(|e| e.at(at))
     }
@@ -100,9 +106,14 @@ impl Policy for OpenMpi {
     }
 
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
-        // A rule of the file wins over the option that forces an algorithm.
+        // A rule of the file wins over the option that forces an algorithm; from 5.0 on the option does
+        // (v5.0.0 `coll_tuned_decision_dynamic.c` looks at `user_forced` before `com_rules`).
         let line = self.own.force(call, algorithm)?;
-        Ok(format!("{line}, without the file"))
+        Ok(format!("{line}, without the file before Open MPI 5.0"))
+    }
+
+    fn name_of(&self, call: &Call, algorithm: &algorithm::Meta) -> Option<String> {
+        self.own.name_of(call, algorithm)
     }
 }
 

@@ -3,10 +3,10 @@
 //! The new interface maps an unspecified all-reduce to the ring and never to bcube. Halving and
 //! doubling is in classes that a caller must name (`allreduce_halving_doubling.h`).
 //!
-//! Source: facebookincubator/gloo at cc44198: `gloo/{allreduce,allgather,broadcast,reduce,alltoall,
-//! barrier}.cc`.
+//! Source: facebookincubator/gloo at cc44198: `gloo/{allreduce,allgather,allgatherv,broadcast,reduce,
+//! alltoall,alltoallv,gather,scatter,barrier}.cc`.
 
-use super::{Call, Choice, Entry, Made, Meta, Part, Policy, Runs, Where};
+use super::{Call, Choice, Entry, Flavour, Made, Meta, Part, Policy, Runs, Where};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -58,6 +58,9 @@ impl Policy for Gloo {
                 );
                 Choice { notes: vec![note.into()], ..Choice::new("ring", rule, whole("ring")) }
             }
+            C::AllGather if call.flavour == Flavour::Vector => {
+                Choice::new("ring", "any size", whole("ring"))
+            }
             C::AllGather => {
                 let note =
                     "each block is sent in two halves, both in flight; priced as the plain ring";
@@ -79,13 +82,23 @@ impl Policy for Gloo {
                 let rule = "any size: all sends are posted at once, in rotated order";
                 Choice::new("linear", rule, whole("direct"))
             }
+            C::Gather => {
+                let rule = "any size: the root posts all receives at once";
+                Choice::new("linear", rule, whole("flat"))
+            }
+            C::Scatter => {
+                let rule = "any size: the root posts all sends at once";
+                Choice::new("linear", rule, whole("flat"))
+            }
             C::Barrier => Choice::new("dissemination", "any ranks", whole("dissemination")),
             _ => {
                 return Err(Error::unsupported(format!(
                     "gloo has no rule for {}",
                     call.operation()
                 ))
-                .help("ask for allreduce, allgather, broadcast, reduce, alltoall or barrier"));
+                .help(
+                    "ask for allreduce, allgather, broadcast, reduce, alltoall, gather, scatter or barrier",
+                ));
             }
         };
         Ok(choice)

@@ -38,7 +38,7 @@ use std::sync::LazyLock;
 
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
-use crate::model::algorithm::{Library, Reason};
+use crate::model::algorithm::{self, Library, Reason};
 use nccl::Version;
 
 /// The description of a policy. No field has a default, so that nothing goes undocumented.
@@ -92,6 +92,11 @@ pub trait Policy {
     /// The same policy under settings that may change its choice, each with the settings.
     fn ways(&self) -> Vec<(String, Box<dyn Policy>)> {
         Vec::new()
+    }
+
+    /// What the library calls this crate's `algorithm` in calls of this operation, if it has it.
+    fn name_of(&self, call: &Call, algorithm: &algorithm::Meta) -> Option<String> {
+        algorithm.name_in(self.meta().library?, call.collective).map(str::to_owned)
     }
 
     /// The options or variables that make the library run the algorithm of this crate called
@@ -177,7 +182,8 @@ fn release(version: Version) -> Entry {
     }
 }
 
-const MPI: &[Entry] = &[openmpi::V5_0, openmpi::V4_1, openmpi::V4_0, mpich::V4];
+const MPI: &[Entry] =
+    &[openmpi::V5_0, openmpi::V4_1, openmpi::V4_0, openmpi::V3, mpich::V4, mpich::V4_0];
 
 const OTHERS: &[Entry] =
     &[gloo::GLOO, inductor::V2025, xla::SOL, textbook::REGIMES, textbook::THRESHOLDS];
@@ -285,7 +291,8 @@ mod tests {
             assert_eq!(id(name), "openmpi@4.1", "{name}");
         }
         assert_eq!(id("ompi"), "openmpi@5.0");
-        assert_eq!(id("mpich-4.2.3"), "mpich@4");
+        assert_eq!([id("openmpi@4.0.7"), id("ompi-3.1.6")], ["openmpi@4.0", "openmpi@3"]);
+        assert_eq!([id("mpich-4.2.3"), id("mpich@4.0.3")], ["mpich@4", "mpich@4.0"]);
         assert_eq!(id("inductor"), "pytorch-inductor@2025");
     }
 

@@ -125,7 +125,7 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
         && !best.chosen
         && best.over_choice.is_none_or(|over| over < 1.0)
         && best.estimate_s.zip(span.choice.estimate_s).is_none_or(|(its, own)| its < own)
-        && let (Some(name), Some(force)) = (best.known_as, &best.force)
+        && let (Some(name), Some(force)) = (&best.known_as, &best.force)
     {
         page.gap();
         let text = format!("{name} has the lowest ideal time, but may not be faster: {force}");
@@ -447,7 +447,7 @@ fn alternatives(report: &Select) -> Sheet {
     Sheet::of(shown.map(|(_, a)| a))
         .words("", "chosen", |a| if a.chosen { "*" } else { "" })
         .words("algorithm", "algorithm", |a| Cell::named(a.title, a.id))
-        .words("the library's name", "known_as", |a| a.known_as.unwrap_or(""))
+        .words("the library's name", "known_as", |a| a.known_as.as_deref().unwrap_or(""))
         .numbers("time", "µs", "time_s", |a| micro(Some(a.time_s)))
         .numbers("× choice", "", "over_choice", |a| Cell::number(a.over_choice, times))
         .words("not for this call", "refused", |a| a.refused.as_deref().unwrap_or(""))

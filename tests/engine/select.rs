@@ -3,6 +3,7 @@
 
 use collcost::Collective as C;
 use collcost::answer::cost;
+use collcost::answer::select::select;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
 use collcost::cost::price::uses;
 use collcost::library::tuning_file::read_rules;
@@ -343,7 +344,254 @@ fn open_mpi_4_0_decides_by_formulas() {
     }
 }
 
+/// v4.0.7 and v3.1.6 `coll_tuned_decision_fixed.c`: alltoallv has one way, allgatherv the total over ranks.
+#[test]
+fn open_mpi_before_4_1_decides_for_vectors() {
+    let vector = |collective, ranks, size| Call {
+        flavour: Flavour::Vector,
+        ..chars(collective, ranks, size)
+    };
+    for (collective, ranks, size, id, name) in [
+        (C::AllToAll, 16, 1, 2, "pairwise"),
+        (C::AllToAll, 16, 1 << 30, 2, "pairwise"),
+        (C::AllGather, 2, 1 << 20, 5, "two_proc"),
+        (C::AllGather, 16, 49_999, 2, "bruck"),
+        (C::AllGather, 7, 49_999, 2, "bruck"),
+        (C::AllGather, 7, 50_000, 3, "ring"),
+        (C::AllGather, 8, 50_000, 4, "neighbor"),
+    ] {
+        for release in ["openmpi@4.0", "openmpi@3.1.6"] {
+            let choice = choose(release, &vector(collective, ranks, size));
+            assert_eq!((choice.id, &*choice.name), (Some(id), name), "{collective} {ranks} {size}");
+        }
+    }
+}
+
+/// v2.0.4 and v3.1.6 `coll_tuned_*_decision.c` end before these numbers; v4.0.7 has them.
+#[test]
+fn an_older_open_mpi_is_told_no_number_that_it_lacks() {
+    for (collective, algorithm) in [
+        (C::AllReduce, "rabenseifner"),
+        (C::Broadcast, "in-order-knomial"),
+        (C::Broadcast, "scatter-allgather"),
+        (C::Broadcast, "scatter-ring"),
+        (C::Reduce, "reduce-scatter-gather"),
+        (C::ReduceScatter, "butterfly"),
+    ] {
+        let call = chars(collective, 16, 1 << 20);
+        let registry = Registry::builtin();
+        let meta = registry.find(collective, algorithm).unwrap().algorithm.meta();
+        for (release, has) in [("openmpi@2.1", false), ("openmpi@3", false), ("openmpi@4.0", true)]
+        {
+            let policy = named(release);
+            assert_eq!(policy.force(&call, algorithm).is_ok(), has, "{release} {algorithm}");
+            assert_eq!(policy.name_of(&call, meta).is_some(), has, "{release} {algorithm}");
+        }
+    }
+    // coll/tuned had no reduce_scatter_block, coll/basic runs what 4.0 made its algorithm 1.
+    let block = Call { flavour: Flavour::Block, ..chars(C::ReduceScatter, 16, 1 << 16) };
+    let (old, new) = (choose("openmpi@3", &block), choose("openmpi@4.0", &block));
+    assert_eq!((old.id, &old.force[..]), (None, &[][..]));
+    assert_eq!((&old.runs, new.id), (&new.runs, Some(1)));
+    assert!(named("openmpi@3").force(&block, "recursive-halving").is_err());
+}
+
+/// v4.1.6 `coll_tuned_{allgatherv,alltoallv,reduce_scatter_block}_decision.c`.
+#[test]
+fn variants_of_a_collective_have_numbers_of_their_own() {
+    let policy = named("openmpi@4.1");
+    let registry = Registry::builtin();
+    let mut checked = 0;
+    for (operation, ranks, algorithm, name) in [
+        ("reduce_scatter_block", 16, "recursive-halving", Some("3 recursive_halving")),
+        ("reduce_scatter_block", 16, "butterfly", Some("4 butterfly")),
+        ("reduce_scatter_block", 16, "ring", None),
+        ("allgatherv", 4, "bruck", Some("2 bruck")),
+        ("allgatherv", 4, "ring", Some("3 ring")),
+        ("allgatherv", 4, "neighbor-exchange", Some("4 neighbor")),
+        ("allgatherv", 4, "recursive-doubling", None),
+        ("allgatherv", 2, "recursive-doubling", Some("5 two_proc")),
+        ("alltoallv", 4, "direct", Some("1 basic_linear")),
+        ("alltoallv", 4, "pairwise", Some("2 pairwise")),
+        ("alltoallv", 4, "bruck", None),
+        ("allgather", 4, "ring", Some("4 ring")),
+    ] {
+        let Operation { collective, flavour } = operation.parse().unwrap();
+        let call = Call { flavour, ..chars(collective, ranks, 1 << 16) };
+        let meta = registry.find(collective, algorithm).unwrap().algorithm.meta();
+        assert_eq!(policy.name_of(&call, meta).as_deref(), name, "{operation} {algorithm}");
+        let forced = policy.force(&call, algorithm).ok();
+        let number = name.and_then(|name| name.split(' ').next());
+        let line = number.map(|n| format!("coll_tuned_{operation}_algorithm {n}"));
+        assert!(
+            forced
+                .as_deref()
+                .zip(line.as_deref())
+                .map_or(forced.is_none(), |(a, b)| a.ends_with(b)),
+            "{operation} {algorithm}: {forced:?}"
+        );
+        checked += 1;
+    }
+    assert_eq!(checked, 12);
+}
+
+#[test]
+fn what_is_expected_names_the_release_that_was_asked() {
+    let named_profile = Some((Profile::builtin("gcp-c2d").unwrap(), "--on"));
+    let machine = Machine::new(named_profile, &Given::default(), C::AllReduce).unwrap();
+    let layout = Layout { ranks: NonZeroU32::new(16), ..Layout::default() };
+    let query = Query::new(machine, C::AllReduce, Bytes(1 << 16), layout, Params::default());
+    let query = query.unwrap();
+    let call = Call::of(&query);
+    let registry = Registry::builtin();
+    for (release, version) in [("openmpi@4.1", Some("4.1")), ("openmpi@5.0", Some("5.0"))] {
+        let policy = named(release);
+        let sizes = (call.size, call.size);
+        let found = select(&registry, &query, &call, (&*policy, None), sizes).unwrap();
+        let runs = found.expect.unwrap().runs;
+        assert_eq!((runs.library, runs.version.as_deref()), (Some("openmpi"), version));
+    }
+}
+
 // MPICH: maint/tuning/coll/{mpir,ch4}/generic.json of v4.2.3.
+
+/// The values of `MPIR_CVAR_*_INTRA_ALGORITHM` that 4.0.3 and 5.0.1 both have (`src/mpi/coll/cvars.txt`),
+/// without `auto` and `nb`.
+const VALUES: &[(&str, &[&str])] = &[
+    ("BARRIER", &["smp"]),
+    (
+        "BCAST",
+        &["binomial", "smp", "scatter_recursive_doubling_allgather", "scatter_ring_allgather"],
+    ),
+    ("GATHER", &["binomial"]),
+    ("SCATTER", &["binomial"]),
+    ("ALLGATHER", &["brucks", "recursive_doubling", "ring"]),
+    ("ALLGATHERV", &["brucks", "recursive_doubling", "ring"]),
+    ("ALLTOALL", &["brucks", "pairwise", "pairwise_sendrecv_replace", "scattered"]),
+    ("ALLTOALLV", &["pairwise_sendrecv_replace", "scattered"]),
+    ("REDUCE", &["binomial", "smp", "reduce_scatter_gather"]),
+    ("ALLREDUCE", &["smp", "recursive_doubling", "reduce_scatter_allgather"]),
+    ("REDUCE_SCATTER", &["noncommutative", "pairwise", "recursive_doubling", "recursive_halving"]),
+    (
+        "REDUCE_SCATTER_BLOCK",
+        &["noncommutative", "pairwise", "recursive_doubling", "recursive_halving"],
+    ),
+];
+
+/// `src/mpid/ch4/src/ch4_coll.h` of v4.1 to v5.0.1; that of v4.0.3 has none.
+const COMPOSITIONS: &[(&str, u32)] = &[
+    ("ALLGATHER", 2),
+    ("ALLREDUCE", 4),
+    ("ALLTOALL", 2),
+    ("BARRIER", 2),
+    ("BCAST", 3),
+    ("REDUCE", 3),
+];
+
+/// Whether a release of MPICH has a variable with this value.
+fn exists(setting: &str, old: bool) -> bool {
+    let Some((name, value)) = setting.strip_prefix("MPIR_CVAR_").and_then(|s| s.split_once('='))
+    else {
+        return false;
+    };
+    if let Some(of) = name.strip_suffix("_COMPOSITION") {
+        let within = |(known, last): &(&str, u32)| {
+            *known == of && value.parse::<u32>().is_ok_and(|n| (1..=*last).contains(&n))
+        };
+        return !old && COMPOSITIONS.iter().any(within);
+    }
+    let of = name.strip_suffix("_INTRA_ALGORITHM");
+    let barrier = if old { "dissemination" } else { "k_dissemination" };
+    let both = VALUES.iter().any(|(known, values)| of == Some(known) && values.contains(&value));
+    both || (of, value) == (Some("BARRIER"), barrier)
+}
+
+#[test]
+fn mpich_is_told_variables_that_its_release_has() {
+    let registry = Registry::builtin();
+    let operations = [
+        "allreduce",
+        "bcast",
+        "reduce",
+        "allgather",
+        "allgatherv",
+        "alltoall",
+        "alltoallv",
+        "reduce_scatter",
+        "reduce_scatter_block",
+        "gather",
+        "scatter",
+        "barrier",
+    ];
+    let mut settings = 0;
+    for (release, old) in [("mpich@4", false), ("mpich@4.0.3", true)] {
+        let policy = named(release);
+        for operation in operations {
+            let Operation { collective, flavour } = operation.parse().unwrap();
+            let own = operation.to_ascii_uppercase();
+            for (nodes, in_place) in [(1, false), (4, false), (16, false), (4, true), (16, true)] {
+                for size in [64, 1 << 16, 1 << 24] {
+                    let call = chars(collective, 16, size);
+                    let call = Call { flavour, nodes, in_place, ..call };
+                    let chosen = policy.choose(&call).unwrap().force;
+                    let forced = registry.iter().filter_map(|a| {
+                        let line = policy.force(&call, a.meta().id).ok()?;
+                        // The call's own operation is forced, not another.
+                        let variable = format!("MPIR_CVAR_{own}_INTRA_ALGORITHM=");
+                        assert!(line.contains(&variable), "{release} {operation}: {line}");
+                        Some(line)
+                    });
+                    for line in chosen.iter().cloned().chain(forced) {
+                        for setting in line.split(' ') {
+                            assert!(exists(setting, old), "{release} {operation}: {setting}");
+                            settings += 1;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(settings > 500, "{settings}");
+}
+
+/// v4.0.3 `ch4_coll.h` runs its tree of compositions, whatever the algorithm of a part is.
+#[test]
+fn mpich_4_0_is_told_an_algorithm_only_where_the_whole_call_runs_it() {
+    let policy = named("mpich@4.0");
+    let call = |nodes| Call { nodes, ..chars(C::AllReduce, 16, 1 << 16) };
+    assert!(policy.force(&call(4), "recursive-doubling").is_err());
+    // cvars.txt: an all-reduce has recexch from 4.1 on.
+    let multiplies = Registry::builtin().find(C::AllReduce, "recexch").unwrap().algorithm.meta();
+    assert_eq!(policy.name_of(&call(4), multiplies), None);
+    assert_eq!(named("mpich@4").name_of(&call(4), multiplies).as_deref(), Some("recexch"));
+    let line = policy.force(&call(16), "recursive-doubling").unwrap();
+    assert_eq!(line, "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=recursive_doubling");
+    let barrier = |release: &str| {
+        let call = Call { nodes: 16, ..Call::new(C::Barrier, 16, Bytes(0)) };
+        (choose(release, &call).force, named(release).force(&call, "dissemination").unwrap())
+    };
+    let old = "MPIR_CVAR_BARRIER_INTRA_ALGORITHM=dissemination";
+    assert_eq!(barrier("mpich@4.0"), (vec![old.to_owned()], old.to_owned()));
+    let new = "MPIR_CVAR_BARRIER_INTRA_ALGORITHM=k_dissemination";
+    let composed = "MPIR_CVAR_BARRIER_COMPOSITION=2";
+    let both = vec![composed.to_owned(), new.to_owned()];
+    assert_eq!(barrier("mpich@4"), (both, format!("{composed} {new}")));
+}
+
+/// What runs can be forced, by the name beside it.
+#[test]
+fn mpich_forces_the_gather_and_the_scatter_that_it_runs() {
+    let policy = named("mpich@4");
+    let registry = Registry::builtin();
+    for (collective, variable) in [(C::Gather, "GATHER"), (C::Scatter, "SCATTER")] {
+        let call = Call { nodes: 4, ..chars(collective, 8, 1 << 16) };
+        let line = policy.force(&call, "binomial").unwrap();
+        assert_eq!(line, format!("MPIR_CVAR_{variable}_INTRA_ALGORITHM=binomial"));
+        assert_eq!(choose("mpich@4", &call).force, [line]);
+        let meta = registry.find(collective, "binomial").unwrap().algorithm.meta();
+        assert_eq!(policy.name_of(&call, meta).as_deref(), Some("binomial"));
+    }
+}
 
 #[test]
 fn mpich_on_single_ranks_a_node_is_the_mpir_layer() {
@@ -489,6 +737,19 @@ fn gloo_does_not_look_at_the_size() {
     assert!(notes.contains("112 segments"), "{notes}");
 }
 
+/// gloo/gather.cc and scatter.cc: the root and every other rank, at once.
+#[test]
+fn gloo_gathers_and_scatters_without_a_tree() {
+    for collective in [C::Gather, C::Scatter] {
+        let choice = choose("gloo", &chars(collective, 16, 1024));
+        assert_eq!((&*choice.name, parts_of(&choice)), ("linear", vec![("flat", 16, None)]));
+    }
+    // gloo/allgatherv.cc sends every block whole.
+    let vector = Call { flavour: Flavour::Vector, ..chars(C::AllGather, 16, 1024) };
+    let choice = choose("gloo", &vector);
+    assert_eq!((&*choice.name, choice.notes.len()), ("ring", 0));
+}
+
 // PyTorch: torch/_inductor/comm_analysis.py at b5ee4d7a.
 
 #[test]
@@ -615,6 +876,28 @@ fn dynamic_rules_stand_before_the_fixed_decisions() {
     assert!(at(2, 100).rule.starts_with("rules:4 leaves it to the library"));
     let bcast = policy.choose(&chars(C::Broadcast, 64, 100)).unwrap();
     assert!(bcast.rule.starts_with("rules has no rule for bcast"), "{}", bcast.rule);
+}
+
+/// v4.1.6 `coll_tuned_decision_dynamic.c`; from v5.0.0 on it looks at `user_forced` first.
+#[test]
+fn rules_for_vectors_are_read_by_what_open_mpi_counts() {
+    // Two collectives: all-gatherv is number 1, all-to-allv number 4.
+    let policy = file("2\n1\n1\n2 2\n0 1 0 0\n65536 3 0 0\n4\n1\n2 2\n0 1 0 0\n65536 2 0 0\n");
+    let vector = |collective, ranks, size| Call {
+        flavour: Flavour::Vector,
+        ..Call::new(collective, ranks, Bytes(size))
+    };
+    let at = |call: &Call| policy.choose(call).unwrap();
+    let below = at(&vector(C::AllGather, 4, 128 << 10));
+    assert_eq!((below.id, &*below.name), (Some(1), "default"));
+    let above = at(&vector(C::AllGather, 4, 256 << 10));
+    assert_eq!((above.id, &*above.name), (Some(3), "ring"));
+    assert!(above.rule.contains("from 65536 bytes of each rank on"), "{}", above.rule);
+    let any = at(&vector(C::AllToAll, 8, 1 << 20));
+    assert_eq!((any.id, &*any.name), (Some(1), "basic_linear"));
+    assert!(any.rule.contains("the first rule, for any size"), "{}", any.rule);
+    let line = policy.force(&chars(C::AllReduce, 8, 2048), "recursive-doubling").unwrap();
+    assert!(line.ends_with(" 3, without the file before Open MPI 5.0"), "{line}");
 }
 
 #[test]
@@ -801,7 +1084,7 @@ fn bad_questions_are_refused() {
     assert!(policy("openmpy", &site()).err().unwrap().to_string().contains("`openmpi`"));
     let none = policy("textbook", &Site::default()).err().unwrap();
     assert!(none.is_unknown());
-    let call = chars(C::Scatter, 8, 1);
+    let call = chars(C::ReduceScatter, 8, 1);
     assert!(named("gloo").choose(&call).err().unwrap().is_unsupported());
     let empty = intervals(&*named("gloo"), &chars(C::AllReduce, 8, 1), Bytes(2), Bytes(1));
     assert!(empty.err().unwrap().is_input());

@@ -395,7 +395,7 @@ fn leaf_name(tree: &mpich::Tree, collective: &str, call: &mpich::Call) -> String
 
 #[test]
 fn the_own_tree_is_that_of_the_policy() {
-    let (tree, policy) = (mpich::builtin(mpich::Version::V4_0), own("mpich@4"));
+    let (tree, policy) = (mpich::builtin(mpich::Version::V4_0), own("mpich@4.0"));
     for operation in tune::mpich::operations() {
         let name = mpich_name(operation);
         for ranks in 2..=20 {

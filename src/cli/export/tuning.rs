@@ -32,7 +32,7 @@ const TARGETS: &[(Tuning, &str, &[Known])] = &[
         Tuning::Mpich,
         "mpich",
         &[
-            ("4.0", "mpich@4"),
+            ("4.0", "mpich@4.0"),
             ("4.1", "mpich@4"),
             ("4.2", "mpich@4"),
             ("4.3", "mpich@4"),

@@ -1,10 +1,11 @@
 //! The device's layer: how a call is split over nodes.
 //!
 //! Source: pmodels/mpich v4.2.3, `maint/tuning/coll/ch4/generic.json`, `posix_generic.json`,
-//! `src/mpid/ch4/src/ch4_coll_impl.h`.
+//! `src/mpid/ch4/src/ch4_coll_impl.h`, and the same of v4.0.3.
 
 use crate::base::collective::Collective as C;
-use crate::library::{Call, Where};
+use crate::library::mpich::rules::Version;
+use crate::library::{Call, Flavour, Operation, Where};
 
 /// Bytes of the thresholds of the broadcast.
 pub(super) const SHORT: u64 = 12_288;
@@ -20,16 +21,36 @@ pub(super) struct Composition {
     pub parts: Vec<(C, Where)>,
 }
 
+/// The number of the composition that runs one algorithm over all ranks.
+pub(super) fn flat(operation: Operation, version: Version) -> u32 {
+    match (operation.collective, operation.flavour) {
+        (C::Broadcast | C::Reduce, _) => 3,
+        (C::AllReduce | C::Barrier, _) => 2,
+        // 4.1 put those with several leaders first.
+        (C::AllToAll | C::AllGather, Flavour::Plain) if version == Version::V4_1 => 2,
+        _ => 1,
+    }
+}
+
+/// Whether a variable, `MPIR_CVAR_*_COMPOSITION`, chooses the composition of an operation: in
+/// `src/mpid/ch4/src/ch4_coll.h` of v4.1 to v5.0.1 these have one, in v4.0.3 none.
+pub(super) fn has_variable(operation: Operation, version: Version) -> bool {
+    use C::{AllGather, AllReduce, AllToAll, Barrier, Broadcast, Reduce};
+    let with = [AllGather, AllReduce, AllToAll, Barrier, Broadcast, Reduce];
+    let plain = operation.flavour == Flavour::Plain;
+    version == Version::V4_1 && plain && with.contains(&operation.collective)
+}
+
 /// The device's tree.
-pub(super) fn composition(call: &Call) -> Composition {
+pub(super) fn composition(call: &Call, version: Version) -> Composition {
     let (bytes, ranks) = (call.size.0, call.ranks);
     let several = call.nodes > 1;
     let nodes = if several { "several nodes" } else { "one node" };
     // A communicator has node communicators only if nodes have several of its ranks: that of one node,
     // too (`MPIR_Comm_create_subcomms` in src/mpi/comm/commutil.c).
     let tiered = call.per_node() > 1;
-    let flat = |number, rule: &str| Composition {
-        number,
+    let flat = |rule: &str| Composition {
+        number: flat(call.operation(), version),
         rule: rule.to_owned(),
         parts: vec![(call.collective, Where::All)],
     };
@@ -52,13 +73,13 @@ pub(super) fn composition(call: &Call) -> Composition {
                 (C::Broadcast, Where::InNode),
             ],
         ),
-        C::AllReduce => flat(2, "one rank per node, or an operation that does not commute"),
+        C::AllReduce => flat("one rank per node, or an operation that does not commute"),
         C::Reduce if tiered && call.commutative => {
             let (number, what) = if bytes <= SHORT_REDUCE { (2, "at most") } else { (1, "above") };
             let rule = format!("{nodes} with several ranks, {what} {SHORT_REDUCE} bytes");
             tiers(number, rule, &[(C::Reduce, Where::InNode), (C::Reduce, Where::Leaders)])
         }
-        C::Reduce => flat(3, "no nodes with several ranks, or does not commute"),
+        C::Reduce => flat("no nodes with several ranks, or does not commute"),
         C::Broadcast if tiered => {
             let power = ranks.is_power_of_two();
             let parts = [(C::Broadcast, Where::Leaders), (C::Broadcast, Where::InNode)];
@@ -69,10 +90,10 @@ pub(super) fn composition(call: &Call) -> Composition {
             } else if power && bytes < LONG {
                 tiers(2, format!("{nodes}, a power of two, below {LONG} bytes"), &parts)
             } else {
-                flat(3, &format!("{nodes}, larger"))
+                flat(&format!("{nodes}, larger"))
             }
         }
-        C::Broadcast => flat(3, "no nodes with several ranks"),
+        C::Broadcast => flat("no nodes with several ranks"),
         C::Barrier if tiered => tiers(
             1,
             format!("{nodes} with several ranks"),
@@ -82,8 +103,8 @@ pub(super) fn composition(call: &Call) -> Composition {
                 (C::Broadcast, Where::InNode),
             ],
         ),
-        C::AllToAll | C::AllGather => flat(2, "any communicator"),
-        _ => flat(1, "any communicator"),
+        C::Barrier => flat("no nodes with several ranks"),
+        _ => flat("any communicator"),
     }
 }
 

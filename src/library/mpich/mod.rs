@@ -9,7 +9,8 @@
 //!
 //! Source: pmodels/mpich v4.2.3, `maint/tuning/coll/mpir/generic.json`,
 //! `maint/tuning/coll/ch4/generic.json`, `maint/tuning/coll/ch4/posix_generic.json`,
-//! `src/mpid/ch4/src/ch4_coll_impl.h`; the first is the same tree from 4.0 to 5.0.
+//! `src/mpid/ch4/src/ch4_coll_impl.h`; the first is the same tree from 4.0 to 5.0. Variables and their
+//! values are those of `src/mpi/coll/cvars.txt` and `src/mpid/ch4/src/ch4_coll.h` of v4.0.3 to v5.0.1.
 
 mod ch4;
 mod mpir;
@@ -19,36 +20,53 @@ pub mod rules;
 use std::borrow::Cow;
 
 use super::fold::{Fold, folded};
-use super::{Call, Choice, Entry, Made, Meta, Operation, Part, Policy, Runs, Where};
+use super::{Call, Choice, Entry, Flavour, Made, Meta, Operation, Part, Policy, Runs, Where};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::mpich::rules::{Tree, Version, builtin};
-use crate::model::algorithm::{Library, Reason};
-use ch4::{composition, in_shared_memory};
-use mpir::{Mpir, edges, no_halves, picked};
+use crate::model::algorithm::{self, Library, Reason};
+use ch4::{composition, flat, has_variable, in_shared_memory};
+use mpir::{Mpir, edges, no_halves, operation, picked};
 
 pub use names::name;
 pub(crate) use names::{NAMES, Named};
 
-/// MPICH 4.
+/// MPICH 4.1 and later.
 pub(super) const V4: Entry = Entry {
     id: "mpich@4",
     aliases: &["mpich", "mpich@5"],
     made: Made::Plain {
         library: Some(Library::Mpich),
-        title: "MPICH 4.0 to 5.0: CH4 compositions over the MPIR rules",
-        counts: "all-reduce, broadcast and reduce: the whole vector; all-gather and \
-                 reduce-scatter: the total over ranks; all-to-all: what one rank has for one \
-                 other, M/N",
+        title: "MPICH 4.1 to 5.0: CH4 compositions over the MPIR rules",
+        counts: COUNTS,
         source: "pmodels/mpich v4.2.3, maint/tuning/coll/{mpir,ch4}/generic.json, \
                  src/mpid/ch4/src/ch4_coll_impl.h",
-        make: |meta, _| Ok(Box::new(Mpich { meta, tree: builtin(Version::V4_1), file: None })),
+        make: |meta, _| Ok(Mpich::own(meta, Version::V4_1)),
     },
 };
 
+/// MPICH 4.0.
+pub(super) const V4_0: Entry = Entry {
+    id: "mpich@4.0",
+    aliases: &[],
+    made: Made::Plain {
+        library: Some(Library::Mpich),
+        title: "MPICH 4.0: the rules of 4.1, without variables for compositions",
+        counts: COUNTS,
+        source: "pmodels/mpich v4.0.3, maint/tuning/coll/{mpir,ch4}/generic.json, \
+                 src/mpid/ch4/src/ch4_coll_impl.h",
+        make: |meta, _| Ok(Mpich::own(meta, Version::V4_0)),
+    },
+};
+
+const COUNTS: &str = "all-reduce, broadcast and reduce: the whole vector; all-gather and \
+                      reduce-scatter: the total over ranks; all-to-all: what one rank has for one \
+                      other, M/N";
+
 struct Mpich {
     meta: Meta,
+    version: Version,
     /// The rules of the MPIR layer.
     tree: Tree,
     /// The file that they are from, if they are not the library's own.
@@ -67,12 +85,34 @@ fn named(operation: Operation, what: &str) -> String {
 
 /// The compositions of the device over the rules of a file.
 pub(super) fn of_file(meta: Meta, tree: Tree, file: String) -> Box<dyn Policy> {
-    Box::new(Mpich { meta, tree, file: Some(file) })
+    Box::new(Mpich { meta, version: Version::V4_1, tree, file: Some(file) })
 }
 
 const GREEK: [&str; 3] = ["alpha", "beta", "gamma"];
 
 impl Mpich {
+    fn own(meta: Meta, version: Version) -> Box<dyn Policy> {
+        Box::new(Self { meta, version, tree: builtin(version), file: None })
+    }
+
+    /// The variable that makes the device run a composition, if this release has it.
+    fn composed(&self, call: &Call, number: u32) -> Option<String> {
+        let has = has_variable(call.operation(), self.version);
+        has.then(|| variable(call.operation(), "COMPOSITION", number))
+    }
+
+    /// The variables that make a call run an algorithm between the ranks of a composition.
+    fn forced(&self, call: &Call, number: u32, name: &str) -> std::result::Result<String, Reason> {
+        let algorithm = variable(call.operation(), "INTRA_ALGORITHM", name);
+        match self.composed(call, number) {
+            Some(composition) => Ok(format!("{composition} {algorithm}")),
+            None if composition(call, self.version).number == number => Ok(algorithm),
+            None => Err(Reason::new(
+                "MPICH 4.0 runs this call in parts, in and between nodes, and no variable changes that",
+            )),
+        }
+    }
+
     /// One part of a composition: its names, this crate's algorithms, the rule.
     fn part(&self, call: &Call, collective: C, place: Where) -> Result<(Mpir, Vec<Part>)> {
         let ranks = ranks_at(place, call);
@@ -154,7 +194,7 @@ impl Policy for Mpich {
         if call.ranks < 2 {
             return Ok(Choice::alone("no algorithm has anything to send"));
         }
-        let composition = composition(call);
+        let composition = composition(call, self.version);
         let greek = GREEK[composition.number as usize - 1];
         let mut names = Vec::new();
         let mut steps = Vec::new();
@@ -162,7 +202,7 @@ impl Policy for Mpich {
         let mut missing = None;
         let mut early = Vec::new();
         let mut notes: Vec<Cow<'static, str>> = Vec::new();
-        let mut force = vec![variable(call.collective, "COMPOSITION", composition.number)];
+        let mut force: Vec<_> = self.composed(call, composition.number).into_iter().collect();
         for &(collective, place) in &composition.parts {
             let (found, ours) = self.part(call, collective, place)?;
             names.push(found.name.clone());
@@ -176,7 +216,8 @@ impl Policy for Mpich {
                 Err(why) => missing = Some(why),
             }
             if found.name != "release_gather" {
-                force.push(variable(collective, "INTRA_ALGORITHM", &found.name));
+                let of = operation(collective, call);
+                force.push(variable(of, "INTRA_ALGORITHM", &found.name));
             }
         }
         notes.dedup();
@@ -203,7 +244,7 @@ impl Policy for Mpich {
         if call.collective == C::SendRecv {
             return Err(self.no_rule(call));
         }
-        Ok(edges(&self.tree, call))
+        Ok(edges(&self.tree, self.version, call))
     }
 
     fn force(&self, call: &Call, algorithm: &str) -> std::result::Result<String, Reason> {
@@ -212,36 +253,33 @@ impl Policy for Mpich {
         }
         let tiered = call.nodes > 1 && call.per_node() > 1;
         if (call.collective, algorithm, tiered) == (C::AllReduce, "leader-doubling", true) {
-            let name = variable(C::AllReduce, "INTRA_ALGORITHM", "recursive_doubling");
-            return Ok(format!("{} {name}", variable(C::AllReduce, "COMPOSITION", 1)));
+            return self.forced(call, 1, "recursive_doubling");
         }
-        let known = NAMES.iter().find(|k| (k.collective, k.ours) == (call.collective, algorithm));
-        let known = known.ok_or_else(|| {
+        let (known, name) = names::value(call, algorithm, self.version).ok_or_else(|| {
             Reason::new("the library has no name for this algorithm over all ranks")
         })?;
         if let (true, Some(why)) = (known.halves, no_halves(call)) {
             return Err(Reason::from(why));
         }
-        let name = match (call.collective, known.name) {
-            // `noinplace` in src/mpi/coll/coll_algorithms.txt.
-            (C::AllToAll, "pairwise") if call.in_place => "pairwise_sendrecv_replace",
-            (C::AllToAll, _) if call.in_place => {
-                return Err(Reason::new("MPICH has it only for calls that are not in place"));
-            }
-            (_, name) => name,
-        };
-        // The composition that runs one algorithm over all ranks.
-        let flat = match call.collective {
-            C::AllReduce | C::AllToAll | C::AllGather => 2,
-            C::Broadcast | C::Reduce => 3,
-            _ => 1,
-        };
-        let composition = variable(call.collective, "COMPOSITION", flat);
-        Ok(format!("{composition} {}", variable(call.collective, "INTRA_ALGORITHM", name)))
+        // `noinplace` in src/mpi/coll/coll_algorithms.txt.
+        let is_exchange = call.collective == C::AllToAll && call.in_place;
+        if is_exchange && name != "pairwise_sendrecv_replace" {
+            return Err(Reason::new("MPICH has it only for calls that are not in place"));
+        }
+        self.forced(call, flat(call.operation(), self.version), name)
+    }
+
+    fn name_of(&self, call: &Call, algorithm: &algorithm::Meta) -> Option<String> {
+        let requested = names::value(call, algorithm.id, self.version).map(|(_, name)| name);
+        // Variants have values of their own, and recexch came with 4.1.
+        let is_plain = call.flavour == Flavour::Plain;
+        let has = |name: &&str| is_plain && (self.version != Version::V4_0 || *name != "recexch");
+        let listed = || algorithm.name_in(Library::Mpich, call.collective).filter(has);
+        requested.or_else(listed).map(str::to_owned)
     }
 }
 
 /// A control variable of the library with its value.
-fn variable(collective: C, what: &str, value: impl std::fmt::Display) -> String {
-    format!("{}={value}", named(collective.into(), what))
+fn variable(operation: Operation, what: &str, value: impl std::fmt::Display) -> String {
+    format!("{}={value}", named(operation, what))
 }

@@ -14,7 +14,7 @@ use super::ranks_at;
 use crate::base::collective::Collective as C;
 use crate::base::error::Result;
 use crate::base::quantity::Bytes;
-use crate::library::mpich::rules::{self as rules, Limit, Node, Passed, Test, Tree};
+use crate::library::mpich::rules::{self as rules, Limit, Node, Passed, Test, Tree, Version};
 use crate::library::{Call, Flavour, Operation, Where};
 
 /// An algorithm of the MPIR layer, and the tests that led to it.
@@ -51,10 +51,15 @@ fn seen(collective: C, place: Where, ranks: u32, call: &Call) -> rules::Call {
     }
 }
 
+/// The operation of a part of a call.
+pub(super) fn operation(collective: C, call: &Call) -> Operation {
+    let flavour = if collective == call.collective { call.flavour } else { Flavour::Plain };
+    Operation { collective, flavour }
+}
+
 /// The entry of a tree for a part of a call.
 fn entry(collective: C, call: &Call) -> &'static str {
-    let flavour = if collective == call.collective { call.flavour } else { Flavour::Plain };
-    name(Operation { collective, flavour })
+    name(operation(collective, call))
 }
 
 /// What the tree picks for a part; `file` if it is a file's.
@@ -149,15 +154,15 @@ fn caveat(collective: C, name: &str) -> Option<&'static str> {
 }
 
 /// Every M at which a test of the tree may change its answer, for each communicator.
-pub(super) fn edges(tree: &Tree, call: &Call) -> Vec<Bytes> {
+pub(super) fn edges(tree: &Tree, version: Version, call: &Call) -> Vec<Bytes> {
     let mut sizes = Vec::new();
-    for &(collective, place) in &composition(call).parts {
+    for &(collective, place) in &composition(call, version).parts {
         collect(tree, (collective, place), call, &mut sizes);
     }
     // At the device's own thresholds the parts may change.
     for size in [SHORT, LONG, SHORT_REDUCE + 1] {
         sizes.push(size);
-        for &(collective, place) in &composition(&call.with_size(Bytes(size))).parts {
+        for &(collective, place) in &composition(&call.with_size(Bytes(size)), version).parts {
             collect(tree, (collective, place), call, &mut sizes);
         }
     }

@@ -1,7 +1,8 @@
 //! The names of the MPIR layer, and the algorithms of this crate that price them.
 
 use crate::base::collective::Collective as C;
-use crate::library::{Flavour, Operation};
+use crate::library::mpich::rules::Version;
+use crate::library::{Call, Flavour, Operation};
 
 /// The name of an operation, as files and variables have it.
 #[must_use]
@@ -34,7 +35,8 @@ const fn halving(collective: C, name: &'static str, ours: &'static str) -> Named
     Named { collective, name, ours, halves: true }
 }
 
-/// The algorithms that 4.0 has, that may be requested for any call, and that the closed forms price.
+/// The algorithms that every release has, that may be requested for any call, and that the closed forms
+/// price.
 pub(crate) const NAMES: &[Named] = &[
     named(C::AllReduce, "recursive_doubling", "recursive-doubling"),
     halving(C::AllReduce, "reduce_scatter_allgather", "rabenseifner"),
@@ -51,7 +53,28 @@ pub(crate) const NAMES: &[Named] = &[
     named(C::AllToAll, "brucks", "bruck"),
     named(C::AllToAll, "scattered", "direct"),
     named(C::AllToAll, "pairwise", "pairwise"),
+    named(C::Gather, "binomial", "binomial"),
+    named(C::Scatter, "binomial", "binomial"),
+    named(C::Barrier, "k_dissemination", "dissemination"),
 ];
+
+/// An algorithm of this crate as a call may request it, with the value of its operation's variable.
+///
+/// Source: pmodels/mpich v4.0.3, v4.2.3 and v5.0.1, `src/mpi/coll/coll_algorithms.txt` and `cvars.txt`.
+pub(super) fn value(
+    call: &Call,
+    ours: &str,
+    version: Version,
+) -> Option<(&'static Named, &'static str)> {
+    let known = NAMES.iter().find(|k| (k.collective, k.ours) == (call.collective, ours))?;
+    let name = match (call.collective, call.flavour, known.name) {
+        (C::AllToAll, _, "pairwise") if call.in_place => "pairwise_sendrecv_replace",
+        (C::AllToAll, Flavour::Vector, "brucks" | "pairwise") => return None,
+        (C::Barrier, ..) if version == Version::V4_0 => "dissemination",
+        (_, _, name) => name,
+    };
+    Some((known, name))
+}
 
 /// The algorithm of a name, also of those that rules pick without a choice.
 pub(super) fn ours(collective: C, name: &str) -> Option<&'static str> {
@@ -59,8 +82,7 @@ pub(super) fn ours(collective: C, name: &str) -> Option<&'static str> {
     found.map(|known| known.ours).or(match (collective, name) {
         (C::AllReduce, "ring") => Some("ring"),
         (C::AllToAll, "pairwise_sendrecv_replace") => Some("pairwise"),
-        (C::Gather | C::Scatter, "binomial") => Some("binomial"),
-        (C::Barrier, "dissemination" | "k_dissemination") => Some("dissemination"),
+        (C::Barrier, "dissemination") => Some("dissemination"),
         _ => None,
     })
 }

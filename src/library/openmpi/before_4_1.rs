@@ -1,23 +1,34 @@
 //! The fixed decisions before 4.1: formulas of bytes and ranks instead of tables.
 //!
 //! Source: open-mpi/ompi v4.0.7, `ompi/mca/coll/tuned/coll_tuned_decision_fixed.c`; the thresholds
-//! of all-to-all are the defaults in `coll_tuned_component.c`.
+//! of all-to-all are the defaults in `coll_tuned_component.c`. Those of v2.0.4 and v3.1.6 are the same.
 
-use super::Decision;
 use super::operations::Rules;
+use super::{Decision, Version};
 use crate::base::collective::Collective as C;
 use crate::base::quantity::Bytes;
 use crate::library::{Call, Flavour};
 
-/// Whether the rules of an operation are known here.
-pub(super) fn knows(rules: &Rules) -> bool {
-    rules.flavour != Flavour::Vector
+/// How many of an operation's algorithms a release before 4.1 has: the first ones.
+///
+/// Source: open-mpi/ompi v2.0.4, v3.1.6 and v4.0.7, `ompi/mca/coll/tuned/coll_tuned_*_decision.c`.
+pub(super) fn algorithms(rules: &Rules, version: Version) -> usize {
+    let old = version == Version::V3;
+    match rules.name {
+        "allreduce" if old => 5,
+        "bcast" | "reduce" if old => 6,
+        "reduce_scatter" if old => 3,
+        "reduce_scatter_block" if old => 0,
+        "scatter" => 2,
+        _ => rules.algorithms.len(),
+    }
 }
 
-/// What 4.0 decides for an operation that it [knows].
+/// What 4.0 decides for an operation.
 pub(super) fn decide(rules: &Rules, call: &Call) -> Decision {
     let found = match (call.collective, call.flavour) {
         (C::AllReduce, _) => all_reduce(call),
+        (C::AllToAll, Flavour::Vector) => rule("pairwise", 0, "any size".into()),
         (C::AllToAll, _) => all_to_all(call),
         (C::Broadcast, _) => broadcast(call),
         (C::Reduce, _) => reduce(call),
@@ -172,14 +183,15 @@ fn reduce_scatter(call: &Call) -> Found {
 
 /// The 50000 bytes are the total over ranks.
 fn all_gather(call: &Call) -> Found {
-    let power = call.ranks.is_power_of_two();
     if call.ranks == 2 {
         return rule("two_proc", 0, "2 ranks".into());
     }
     if call.size.0 < 50_000 {
-        return match power {
-            true => rule("recursive_doubling", 0, "below 50000 bytes, a power of two".into()),
-            false => rule("bruck", 0, "below 50000 bytes, not a power of two".into()),
+        return match (call.flavour, call.ranks.is_power_of_two()) {
+            // Doubling needs parts of one size.
+            (Flavour::Vector, _) => rule("bruck", 0, "below 50000 bytes".into()),
+            (_, true) => rule("recursive_doubling", 0, "below 50000 bytes, a power of two".into()),
+            (_, false) => rule("bruck", 0, "below 50000 bytes, not a power of two".into()),
         };
     }
     match call.ranks % 2 {
@@ -233,7 +245,7 @@ pub(super) fn edges(rules: &Rules, call: &Call) -> Vec<Bytes> {
             let large = ranks.checked_mul(MIB).and_then(|s| s.checked_add(1));
             vec![Some(10_000), elements, large]
         }
-        (C::AllToAll, _) => blocks(&[200, 3000]),
+        (C::AllToAll, Flavour::Plain) => blocks(&[200, 3000]),
         (C::Broadcast, _) => {
             let lines = BROADCAST.iter().map(|&(a, b)| first(&move |c: &Call| under(c, a, b)));
             // Halves that fill a segment of the split tree.

@@ -5,8 +5,8 @@
 //! fewer elements than ranks runs the basic linear algorithm (open-mpi/ompi issue 12550). If an
 //! algorithm calls other collectives (`nonoverlapping`), each of them is decided separately.
 //!
-//! Source: open-mpi/ompi v4.1.6 and v4.0.7, `ompi/mca/coll/tuned/coll_tuned_decision_fixed.c` and
-//! `ompi/mca/coll/base/coll_base_*.c`.
+//! Source: open-mpi/ompi v4.1.6, v4.0.7 and v3.1.6, `ompi/mca/coll/tuned/coll_tuned_decision_fixed.c`,
+//! `coll_tuned_*_decision.c` and `ompi/mca/coll/base/coll_base_*.c`.
 
 mod before_4_1;
 mod fall_backs;
@@ -19,18 +19,32 @@ use super::{Call, Choice, Entry, Flavour, Made, Meta, Operation, Part, Policy, R
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::model::algorithm::{Library, Reason};
+use crate::model::algorithm::{self, Library, Reason};
 use operations::{Counts, Ours, RULES, Rules, Then};
 use tables::{ALL, Table};
+
+/// Open MPI 2 and 3.
+pub(super) const V3: Entry = Entry {
+    id: "openmpi@3",
+    aliases: &["openmpi@2"],
+    made: Made::Plain {
+        library: Some(Library::OpenMpi),
+        title: "Open MPI 2 and 3: the decisions of 4.0, fewer algorithms to force",
+        counts: COUNTS_BEFORE_4_1,
+        source: "open-mpi/ompi v3.1.6, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c and \
+                 coll_tuned_*_decision.c",
+        make: |meta, _| Ok(Box::new(OpenMpi { meta, version: Version::V3 })),
+    },
+};
 
 /// Open MPI 4.0.
 pub(super) const V4_0: Entry = Entry {
     id: "openmpi@4.0",
-    aliases: &["openmpi@3", "openmpi@2"],
+    aliases: &[],
     made: Made::Plain {
         library: Some(Library::OpenMpi),
-        title: "Open MPI 4.0 and before: coll/tuned's fixed decisions",
-        counts: "as in 4.1, but all-gather: the total over ranks (as 4.0's rules are written)",
+        title: "Open MPI 4.0: coll/tuned's fixed decisions",
+        counts: COUNTS_BEFORE_4_1,
         source: "open-mpi/ompi v4.0.7, ompi/mca/coll/tuned/coll_tuned_decision_fixed.c",
         make: |meta, _| Ok(Box::new(OpenMpi { meta, version: Version::V40 })),
     },
@@ -64,6 +78,7 @@ pub(super) const V5_0: Entry = Entry {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
+    V3,
     V40,
     V41,
     V50,
@@ -91,17 +106,22 @@ const COUNTS: &str = "all-reduce, broadcast, reduce and reduce-scatter: the whol
                       all-gather, gather, scatter and reduce-scatter-block: one rank's part, M/N; \
                       all-to-all: what one rank has for one other, M/N";
 
+const COUNTS_BEFORE_4_1: &str =
+    "as in 4.1, but all-gather: the total over ranks (as 4.0's rules are written)";
+
 impl OpenMpi {
-    fn rules(&self, call: &Call) -> Result<&'static Rules> {
-        let old = self.version == Version::V40;
-        let known = |r: &Rules| !old || before_4_1::knows(r);
-        let found = Rules::of(call.operation()).filter(|r| known(r));
-        found.ok_or_else(|| refused(&self.meta, call, known))
+    /// The number of the last algorithm that this release has for an operation; 0: none.
+    fn last(&self, rules: &Rules) -> u32 {
+        let last = match self.version {
+            Version::V3 | Version::V40 => before_4_1::algorithms(rules, self.version),
+            Version::V41 | Version::V50 => rules.algorithms.len(),
+        };
+        last as u32
     }
 
     fn decide(&self, rules: &'static Rules, call: &Call) -> Decision {
         match self.version {
-            Version::V40 => before_4_1::decide(rules, call),
+            Version::V3 | Version::V40 => before_4_1::decide(rules, call),
             Version::V41 | Version::V50 => by_table(rules, call),
         }
     }
@@ -173,17 +193,23 @@ impl Policy for OpenMpi {
     }
 
     fn choose(&self, call: &Call) -> Result<Choice> {
-        let rules = self.rules(call)?;
+        let rules = rules_of(&self.meta, call)?;
         let decision = self.decide(rules, call);
         let mut choice = carry_out(self, rules, &decision, call)?;
         choice.notes.extend(self.han(call).map(Into::into));
+        if self.last(rules) == 0 && choice.id.is_some() {
+            // coll/basic/coll_basic_reduce_scatter_block.c does what became algorithm 1 in 4.0.
+            choice.name = "reduce, then scatter".into();
+            choice.rule = "coll/tuned has no rule for it: coll/basic's only algorithm".to_owned();
+            (choice.id, choice.force) = (None, Vec::new());
+        }
         Ok(choice)
     }
 
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
-        let rules = self.rules(call)?;
+        let rules = rules_of(&self.meta, call)?;
         let mut edges = match self.version {
-            Version::V40 => before_4_1::edges(rules, call),
+            Version::V3 | Version::V40 => before_4_1::edges(rules, call),
             Version::V41 | Version::V50 => {
                 let table = rules.in_order.filter(|_| !call.commutative).unwrap_or(rules.table);
                 let pairs = row_of(table, call.ranks).1.iter();
@@ -208,15 +234,29 @@ impl Policy for OpenMpi {
         // With a number of ranks that is not a power of two, the library's own fold is the half
         // one.
         let number = match algorithm {
-            "rabenseifner-half-fold" => rules.number_of("rabenseifner"),
-            other => rules.number_of(other),
+            "rabenseifner-half-fold" => rules.number_of("rabenseifner", call.ranks),
+            other => rules.number_of(other, call.ranks),
         };
-        let id = number.ok_or_else(none)?;
+        let id = number.filter(|id| *id <= self.last(rules)).ok_or_else(none)?;
         let decision = Decision { id, segment: 0, fan: 0, rule: String::new() };
         match &fall_backs::settle(rules, &decision, call).1[..] {
             [] => Ok(forced(rules, id, 0)),
             [turn, ..] => Err(Reason::from(format!("it falls back: {}", turn.why))),
         }
+    }
+
+    fn name_of(&self, call: &Call, algorithm: &algorithm::Meta) -> Option<String> {
+        let rules = Rules::of(call.operation())?;
+        let name = match call.flavour {
+            Flavour::Plain => algorithm.name_in(Library::OpenMpi, call.collective)?.to_owned(),
+            // Variants have numbers of their own.
+            Flavour::Block | Flavour::Vector => {
+                let id = rules.number_of(algorithm.id, call.ranks)?;
+                format!("{id} {}", rules.algorithm(id)?.name)
+            }
+        };
+        let id: u32 = name.split(' ').next()?.parse().ok()?;
+        (id <= self.last(rules)).then_some(name)
     }
 }
 
@@ -261,13 +301,11 @@ pub(crate) fn numbered(
 
 /// The operation's rules, for any version.
 pub(in crate::library) fn rules_of(meta: &Meta, call: &Call) -> Result<&'static Rules> {
-    Rules::of(call.operation()).ok_or_else(|| refused(meta, call, |_| true))
-}
-
-fn refused(meta: &Meta, call: &Call, known: impl Fn(&Rules) -> bool) -> Error {
-    let names: Vec<&str> = RULES.iter().filter(|r| known(r)).map(|r| r.name).collect();
-    Error::unsupported(format!("{} has no rule for {}", meta.id, call.operation()))
-        .help(format!("ask for {}", names.join(", ")))
+    Rules::of(call.operation()).ok_or_else(|| {
+        let names: Vec<&str> = RULES.iter().map(|r| r.name).collect();
+        Error::unsupported(format!("{} has no rule for {}", meta.id, call.operation()))
+            .help(format!("ask for {}", names.join(", ")))
+    })
 }
 
 /// The reduce and the operation after it, as calls.

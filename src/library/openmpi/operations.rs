@@ -5,6 +5,7 @@ use crate::base::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, Barrier, Broadcast,
 };
 use crate::base::collective::Collective::{Gather, Reduce, ReduceScatter, Scatter};
+use crate::base::quantity::Bytes;
 use crate::library::{Call, Flavour, Operation};
 
 /// One operation that has rules.
@@ -30,6 +31,26 @@ pub(in crate::library) enum Counts {
     Block,
     /// Nothing: only the number of ranks decides.
     Nothing,
+}
+
+impl Counts {
+    /// The bytes that they are of M.
+    pub(in crate::library) fn of(self, size: Bytes, ranks: u32) -> u64 {
+        match self {
+            Self::Whole => size.0,
+            Self::Block => size.0 / u64::from(ranks.max(1)),
+            Self::Nothing => 0,
+        }
+    }
+
+    /// The least M of which they are `bytes`.
+    pub(in crate::library) fn size(self, bytes: u64, ranks: u32) -> Option<u64> {
+        match self {
+            Self::Whole => Some(bytes),
+            Self::Block => bytes.checked_mul(ranks.into()),
+            Self::Nothing => None,
+        }
+    }
 }
 
 /// An algorithm of the library.
@@ -272,28 +293,21 @@ impl Rules {
         self.algorithms.get(usize::try_from(id).ok()?.checked_sub(1)?)
     }
 
-    /// The number of the first algorithm that is `ours` for any number of ranks.
-    pub(in crate::library) fn number_of(&self, ours: &str) -> Option<u32> {
-        let same = |k: &Known| matches!(k.ours, Ours::Is(id) if id == ours);
+    /// The number of the first algorithm that is `ours`, and runs over this many ranks.
+    pub(in crate::library) fn number_of(&self, ours: &str, ranks: u32) -> Option<u32> {
+        let fits = |k: &Known| k.name != "two_proc" || ranks == 2;
+        let same = |k: &Known| fits(k) && matches!(k.ours, Ours::Is(id) if id == ours);
         self.algorithms.iter().position(same).and_then(|i| u32::try_from(i + 1).ok())
     }
 
     /// The number that its thresholds compare for a call, in bytes.
     pub(in crate::library) fn bytes(&self, call: &Call) -> u64 {
-        match self.counts {
-            Counts::Whole => call.size.0,
-            Counts::Block => call.block().0,
-            Counts::Nothing => 0,
-        }
+        self.counts.of(call.size, call.ranks)
     }
 
     /// The least M for which a threshold compares `bytes`.
     pub(in crate::library) fn size(&self, bytes: u64, ranks: u32) -> Option<u64> {
-        match self.counts {
-            Counts::Whole => Some(bytes),
-            Counts::Block => bytes.checked_mul(ranks.into()),
-            Counts::Nothing => None,
-        }
+        self.counts.size(bytes, ranks)
     }
 
     /// What the number of bytes counts, as words after the number.

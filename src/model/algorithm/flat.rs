@@ -94,6 +94,8 @@ impl ClosedForm for Flat {
                 (Library::OpenMpi, &[Broadcast, Scatter, Gather], "1 basic_linear"),
                 (Library::OpenMpi, &[Reduce], "1 linear"),
                 (Library::Gloo, &[Broadcast], "broadcast_one_to_all"),
+                (Library::Gloo, &[Scatter], "scatter"),
+                (Library::Gloo, &[Gather], "gather"),
             ],
             summary: "the root sends to, or receives from, every other rank directly",
             source: "Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007",

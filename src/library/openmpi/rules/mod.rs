@@ -8,6 +8,7 @@ pub(in crate::library) mod json;
 pub(in crate::library) mod read;
 pub(in crate::library) mod write;
 
+use super::operations::Counts;
 use crate::base::quantity::Bytes;
 use crate::library::tuning_file::Line;
 
@@ -43,7 +44,8 @@ pub struct CommRules {
 /// The algorithm that runs from a size on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageRule {
-    /// The first size. Open MPI counts M in all collectives that rules can affect.
+    /// The first of the sizes that Open MPI counts, which are M in all collectives but two: a rank's part
+    /// in an allgatherv, and nothing in an alltoallv, whose first rule decides.
     pub from: Bytes,
     /// The number of the algorithm; 0 is the library's own decision.
     pub algorithm: u32,
@@ -154,6 +156,15 @@ impl Coll {
         COLLECTIVES[usize::from(self.0)].0
     }
 
+    /// What Open MPI counts of a call in its rules.
+    pub(in crate::library) fn counts(self) -> Counts {
+        match self.name() {
+            "allgatherv" => Counts::Block,
+            "alltoallv" => Counts::Nothing,
+            _ => Counts::Whole,
+        }
+    }
+
     /// The names of its algorithms from number 1 on; empty if rules have no effect.
     #[must_use]
     pub fn algorithms(self) -> &'static [&'static str] {
@@ -183,23 +194,25 @@ impl Rules {
     /// The rule that decides; `None` if the file has no rules for the collective.
     ///
     /// It is in the last comm size that is not larger than `ranks`, or in the first if all are larger.
-    /// There it is the last size that is not larger than `size`.
+    /// There it is the last size that is not larger than what Open MPI counts of `size`, which is M.
     #[must_use]
     pub fn rule(&self, collective: Coll, ranks: u32, size: Bytes) -> Option<&MessageRule> {
         let rules = self.collectives.iter().find(|c| c.collective == collective)?;
         let fitting = rules.comms.iter().take_while(|c| c.from <= ranks).last();
         let comm = fitting.or(rules.comms.first())?;
-        comm.rules.iter().take_while(|rule| rule.from <= size).last()
+        let counted = Bytes(collective.counts().of(size, ranks));
+        comm.rules.iter().take_while(|rule| rule.from <= counted).last()
     }
 
-    /// Every size from which another rule may decide for this number of ranks.
+    /// Every M from which another rule may decide for this number of ranks.
     #[must_use]
     pub fn edges(&self, collective: Coll, ranks: u32) -> Vec<Bytes> {
         let of = self.collectives.iter().filter(|c| c.collective == collective);
         let comm = of.flat_map(|c| {
             c.comms.iter().take_while(|c| c.from <= ranks).last().or(c.comms.first())
         });
-        comm.flat_map(|comm| comm.rules.iter().map(|rule| rule.from)).collect()
+        let size = |rule: &MessageRule| collective.counts().size(rule.from.0, ranks).map(Bytes);
+        comm.flat_map(|comm| comm.rules.iter().filter_map(size)).collect()
     }
 }
 
@@ -243,6 +256,28 @@ mod tests {
         }
         let other = Coll::named("reduce").unwrap();
         assert_eq!(rules.rule(other, 4, Bytes(1)), None);
+    }
+
+    /// v4.1.6 and v5.0.9 `coll_tuned_decision_dynamic.c`: `per_rank_size`, and 0 for the "first available
+    /// rule".
+    #[test]
+    fn rules_of_vectors_count_a_part_or_nothing() {
+        let rules = |name: &str| {
+            let mut rules = table(&[(2, &[(0, 1), (65_536, 3)])]);
+            rules.collectives[0].collective = Coll::named(name).unwrap();
+            rules
+        };
+        let decided = |name: &str, size: u64| {
+            let found = rules(name);
+            found.rule(Coll::named(name).unwrap(), 4, Bytes(size)).map(|rule| rule.algorithm)
+        };
+        let edges = |name: &str| rules(name).edges(Coll::named(name).unwrap(), 4);
+        assert_eq!(decided("allgatherv", (256 << 10) - 1), Some(1));
+        assert_eq!(decided("allgatherv", 256 << 10), Some(3));
+        assert_eq!(edges("allgatherv"), [Bytes(0), Bytes(256 << 10)]);
+        assert_eq!(decided("alltoallv", 1 << 40), Some(1));
+        assert_eq!(edges("alltoallv"), []);
+        assert_eq!(decided("allgather", 64 << 10), Some(3));
     }
 
     #[test]
