@@ -175,22 +175,30 @@ pub enum Promise {
     /// As [`Guarantee::Pipelined`].
     Pipelined,
     /// The sum of its steps. The schedule may take less or more: over several tiers ranks run ahead of
-    /// those that wait for the slower one, and transfers may share a port's rate or bend with their size.
+    /// those that wait for the slower one, messages of several steps meet at NICs that ranks share,
+    /// additions delay what waits for their sums, and transfers may share a port's rate or bend with their
+    /// size.
     SumOfSteps,
 }
 
 impl Promise {
     /// What a guarantee says on a machine: forms are proven on one tier of links of which only α and the
-    /// rate count, and whose ports take turns.
+    /// rate count, and whose ports take turns; upper limits without additions.
     #[must_use]
     pub fn on(guarantee: Guarantee, shape: &Shape, fabric: &Fabric) -> Self {
         let used = &fabric.tiers[..fabric.depth(shape.ranks).unwrap_or(fabric.tiers.len())];
         let differs = |t: &Tier| t.discipline == Discipline::Fair || !t.link.is_ideal();
+        let adds = shape.collective.reduces() && fabric.gamma.is_some_and(|gamma| gamma.0 > 0.0);
         match guarantee {
             _ if shape.params.root_speedup.is_some() || used.iter().any(differs) => {
                 Self::SumOfSteps
             }
-            Guarantee::Equal | Guarantee::EqualInRounds if used.len() > 1 => Self::SumOfSteps,
+            Guarantee::UpperBound if adds => Self::SumOfSteps,
+            Guarantee::Equal | Guarantee::EqualInRounds | Guarantee::UpperBound
+                if used.len() > 1 =>
+            {
+                Self::SumOfSteps
+            }
             proven => proven.into(),
         }
     }

@@ -7,7 +7,7 @@ use super::cost::{LARGEST, SMALLEST};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use crate::cost::crossover::{crossover as crossing, envelope_in_steps};
+use crate::cost::crossover::{Change, changes, envelope_in_steps, is_cheaper};
 use crate::cost::rank::{Candidate, candidates, rank};
 use crate::machine::query::Query;
 use crate::measure::expect::{Expecting, Rules};
@@ -32,18 +32,32 @@ pub struct Crossover {
     pub given: Vec<String>,
     /// The id of the algorithm that wins below.
     pub below: &'static str,
-    /// The id of the algorithm that wins above.
+    /// The id of the algorithm that wins above; if there are several crossovers, up to the next.
     pub above: &'static str,
-    /// The size of the crossover; absent if one of them is never slower.
+    /// The size of the crossover, the first of several; absent if one of them is never slower.
     pub size_bytes: Option<f64>,
     /// The time of both at that size.
     pub time_s: Option<f64>,
     /// The one that is never slower, if there is no crossover.
     pub always: Option<&'static str>,
+    /// The crossovers after the first, in rising order; mostly none.
+    pub further: Vec<Further>,
     /// A text's shortcut for tree against ring, α·BW·N/(⌈lg N⌉ − 1), if it applies to this pair.
     pub shortcut_bytes: Option<f64>,
     /// The error of the shortcut, as a fraction of the exact size.
     pub shortcut_error: Option<f64>,
+}
+
+/// A crossover after the first.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Further {
+    /// Its size.
+    pub size_bytes: f64,
+    /// The time of both at that size.
+    pub time_s: f64,
+    /// The id of the algorithm that wins above, up to the next.
+    pub above: &'static str,
 }
 
 /// An interval in which one algorithm has the lowest ideal time.
@@ -132,14 +146,20 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
     refuse_alone(query)?;
     let a = one(registry, query, a)?;
     let b = one(registry, query, b)?;
-    let there = crossing(&a.prepared, &b.prepared).map(|size| (a, b, size));
-    let back = || crossing(&b.prepared, &a.prepared).map(|size| (b, a, size));
-    let found = there.or_else(back);
-    let (below, above) = found.map_or((a, b), |(below, above, _)| (below, above));
-    let size = found.map(|(.., size)| size);
-    let faster = if a.prepared.time(MIDDLE).0 <= b.prepared.time(MIDDLE).0 { a } else { b };
+    let found = changes(&a.prepared, &b.prepared);
+    let size = found.first().map(|first| first.size);
+    let (below, above) = match found.first() {
+        Some(Change { to_first: true, .. }) => (b, a),
+        _ => (a, b),
+    };
+    let faster = if is_cheaper(&a.prepared, &b.prepared) { a } else { b };
     let id = |c: Candidate| c.algorithm.meta().id;
-    let shortcut = shortcut(query, id(below), id(above)).filter(|_| size.is_some());
+    let further = found.iter().skip(1).map(|change| Further {
+        size_bytes: change.size.0,
+        time_s: a.prepared.time(change.size).0,
+        above: id(if change.to_first { a } else { b }),
+    });
+    let shortcut = shortcut(query, id(below), id(above)).filter(|_| found.len() == 1);
     Ok(Crossover {
         schema: "collcost/crossover/1",
         collective: query.shape.collective,
@@ -152,6 +172,7 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
         size_bytes: size.map(|s| s.0),
         time_s: size.map(|s| above.prepared.time(s).0),
         always: size.is_none().then_some(id(faster)),
+        further: further.collect(),
         shortcut_bytes: shortcut.map(|s| s.0),
         shortcut_error: shortcut.zip(size).map(|(s, exact)| s.0 / exact.0 - 1.0),
     })
@@ -165,9 +186,6 @@ fn refuse_alone(query: &Query) -> Result<()> {
     Err(Error::input("one rank communicates nothing: no algorithm is faster than another")
         .help("ask for two ranks or more: -n 2"))
 }
-
-/// Without a crossover the order is the same at every size, so any size will do.
-const MIDDLE: Volume = Volume(1_048_576.0);
 
 /// The usual approximation for many ranks, on one tier (K19: it overstates).
 fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {

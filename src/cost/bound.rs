@@ -164,7 +164,14 @@ fn domain_bound(
     use Collective as C;
     let domains = ranks.div_ceil(span);
     let (most, fewest) = order.filled(ranks, span);
-    let each = f64::from(tier.ports.sends(ranks - 1).max(1)) / tier.inverse()?;
+    let ports = f64::from(tier.ports.sends(ranks - 1).max(1));
+    // A rank with several ports may use as many NICs; a NIC is no faster for that.
+    let at_once = |own: u32| {
+        let driven = f64::from(tier.ports_of(own, span));
+        let own = f64::from(own) * ports;
+        tier.nics.map_or(own, |nics| own.min(nics.get().into()).max(driven))
+    };
+    let inverse = tier.inverse()?;
     let outside = |own: u32| f64::from(ranks - own.min(ranks)) / f64::from(ranks);
     let through = |own: u32| {
         let share = match collective {
@@ -174,7 +181,7 @@ fn domain_bound(
             C::AllGather | C::ReduceScatter | C::Scatter | C::Gather => outside(own),
             _ => least_share(collective, domains, false).0,
         };
-        share / (f64::from(tier.ports_of(own, span)) * each)
+        share * inverse / at_once(own)
     };
     Ok(match collective {
         // Only the root's domain passes it all; others may hold fewer ranks.

@@ -4,41 +4,92 @@ use crate::base::quantity::{Ratio, Seconds, Volume};
 use crate::cost::price::Prepared;
 use crate::cost::rank::Candidate;
 
+/// A size at which the cheaper of two becomes the other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// The size at which both take the same time.
+    pub size: Volume,
+    /// Whether the first of the two is the cheaper above it.
+    pub to_first: bool,
+}
+
 /// The size at which `b` becomes cheaper than `a`: `a` wins below, `b` above.
 ///
-/// Straight lines are solved exactly. Pipelines with a free P, whose price is not linear, are
-/// solved by bisection to the last bit. `None` if `a` is not cheaper for small sizes or `b` not for
-/// large ones.
+/// `None` if there is no such size, or if it is not the only one at which the cheaper of them changes:
+/// [`changes`] has them all.
 #[must_use]
 pub fn crossover(a: &Prepared, b: &Prepared) -> Option<Volume> {
-    if let (Some((latency_a, slope_a)), Some((latency_b, slope_b))) = (a.line(), b.line()) {
-        if latency_a >= latency_b || slope_a <= slope_b {
-            return None;
-        }
-        return Some(Volume((latency_b - latency_a) / (slope_a - slope_b)));
+    match changes(a, b)[..] {
+        [Change { size, to_first: false }] => Some(size),
+        _ => None,
     }
-    bisect(|size| (a.time(Volume(size)) - b.time(Volume(size))).0)
+}
+
+/// All sizes at which the cheaper of two becomes the other, in rising order.
+///
+/// Straight lines are solved exactly. Pipelines with a free P, whose price is not linear, are compared
+/// at many sizes of every octave, and each change between two of these is bisected to the last bit.
+#[must_use]
+pub fn changes(a: &Prepared, b: &Prepared) -> Vec<Change> {
+    if let (Some((latency_a, slope_a)), Some((latency_b, slope_b))) = (a.line(), b.line()) {
+        let (later, flatter) = (latency_b - latency_a, slope_a - slope_b);
+        let change = Change { size: Volume(later / flatter), to_first: later < 0.0 };
+        return (later * flatter > 0.0).then_some(change).into_iter().collect();
+    }
+    changes_of(|size| difference(a, b, size))
+}
+
+/// Whether `a` is the cheaper of two that do not change.
+#[must_use]
+pub fn is_cheaper(a: &Prepared, b: &Prepared) -> bool {
+    let mut slower = sizes().map(|size| difference(a, b, size)).filter(|&slower| slower != 0.0);
+    slower.next().is_none_or(|slower| slower < 0.0)
+}
+
+/// By how much `a` is slower than `b`; 0 if they differ by no more than rounding.
+fn difference(a: &Prepared, b: &Prepared, size: f64) -> f64 {
+    let [a, b] = [a, b].map(|one| one.time(Volume(size)).0);
+    if (a - b).abs() <= 1e-12 * a.max(b) { 0.0 } else { a - b }
 }
 
 /// The largest size considered, 1 EiB: a crossing beyond it is meaningless.
 const LARGEST: f64 = 1_152_921_504_606_846_976.0;
 
-/// The last zero of `difference` where it goes from below 0 at no bytes to above 0 at the largest
-/// size.
-fn bisect(difference: impl Fn(f64) -> f64) -> Option<Volume> {
-    let (mut low, mut high) = (0.0, LARGEST);
-    if difference(low) >= 0.0 || difference(high) <= 0.0 {
-        return None;
-    }
-    // The relative width halves each time: 200 steps reach the last bit from any start.
-    for _ in 0..200 {
-        let middle = if low > 1.0 { (low * high).sqrt() } else { (low + high) / 2.0 };
-        if middle <= low || middle >= high {
-            break;
+/// No bytes, and sixteen sizes per octave up to the largest.
+fn sizes() -> impl Iterator<Item = f64> {
+    // Square roots are one instruction; `powf` would load the C library's math functions.
+    let step = (0..4).fold(2.0_f64, |step, _| step.sqrt());
+    let rising = std::iter::successors(Some(1.0), move |size| Some(size * step));
+    std::iter::once(0.0).chain(rising.take_while(|&size| size <= LARGEST)).chain([LARGEST])
+}
+
+/// The sizes at which `difference` changes its sign.
+fn changes_of(difference: impl Fn(f64) -> f64) -> Vec<Change> {
+    let mut found = Vec::new();
+    let (mut low, mut before) = (0.0, 0.0);
+    for size in sizes() {
+        let here = difference(size);
+        if here * before < 0.0 {
+            let size = bisect((low, size), |at| difference(at) * before > 0.0);
+            found.push(Change { size, to_first: here < 0.0 });
         }
-        if difference(middle) < 0.0 { low = middle } else { high = middle }
+        // Where both are equal the last winner stands.
+        if here != 0.0 {
+            (low, before) = (size, here);
+        }
     }
-    Some(Volume(high))
+    found
+}
+
+/// The first size of a range at which it is no longer as at the start.
+fn bisect((mut low, mut high): (f64, f64), is_as_before: impl Fn(f64) -> bool) -> Volume {
+    loop {
+        let middle = low + (high - low) / 2.0;
+        if middle <= low || middle >= high {
+            return Volume(high);
+        }
+        if is_as_before(middle) { low = middle } else { high = middle }
+    }
 }
 
 /// The fastest candidates as the size grows from `from` to `to`, each with the size from which it

@@ -413,10 +413,13 @@ fn in_turns(steps: &mut [Step], nics: u32, many: bool) {
 /// The stages of `algorithm` on a machine, if its ranks span several tiers.
 fn stages(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Option<Stages>> {
     let depth = fabric.depth(shape.ranks)?;
-    let Some(below) = fabric.tiers[..depth - 1].last() else { return Ok(None) };
+    if depth == 1 {
+        return Ok(None);
+    }
     let Some(mut stages) = algorithm.stages(shape) else { return Ok(None) };
-    let domain = below.span.map_or(shape.ranks, NonZeroU32::get);
-    let nics = fabric.tiers[depth - 1].nics.map_or(domain, NonZeroU32::get);
+    let domain = fabric.group().map_or(shape.ranks, NonZeroU32::get);
+    let nics = fabric.tiers[1..depth].iter().filter_map(|tier| tier.nics).min();
+    let nics = nics.map_or(domain, NonZeroU32::get);
     in_turns(&mut stages.fill, nics, false);
     in_turns(&mut stages.each, nics, true);
     Ok(Some(stages))
@@ -540,8 +543,8 @@ pub fn uses(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result
             let one = &mut uses[busy.tier];
             one.messages.0 += count;
             one.share.0 += count * step.share.value() * busy.load;
-            if busy.tier > 0 {
-                uses[0].share.0 += count * step.share.value() * busy.inner_load;
+            for (tier, load) in busy.beside() {
+                uses[tier].share.0 += count * step.share.value() * load;
             }
         }
         Err(e) => fault = Some(e),
@@ -577,6 +580,8 @@ pub(crate) struct Busy {
     pub switch: bool,
     /// Messages through the busiest port there.
     pub load: f64,
+    /// The same of the busiest tier between that and the innermost.
+    pub between: Option<(usize, f64)>,
     /// The same of the innermost tier, for those that stay inside at the same time.
     pub inner_load: f64,
 }
@@ -593,10 +598,10 @@ pub(crate) fn busy(step: &Step, shape: &Shape, fabric: &Fabric) -> Result<Busy> 
             Level::Outer => (depth - 1, fabric.crossing(step, shape.ranks)?.load),
             Level::Flat | Level::Inner => (0, 1.0),
         };
-        return Ok(Busy { tier, switch: true, load, inner_load: 0.0 });
+        return Ok(Busy { tier, switch: true, load, between: None, inner_load: 0.0 });
     }
-    let Crossing { tier, load, inner_load } = fabric.crossing(step, shape.ranks)?;
-    Ok(Busy { tier, switch: false, load, inner_load })
+    let Crossing { tier, load, between, inner_load } = fabric.crossing(step, shape.ranks)?;
+    Ok(Busy { tier, switch: false, load, between, inner_load })
 }
 
 impl Busy {
@@ -607,13 +612,20 @@ impl Busy {
     pub(crate) fn longest(&self, fabric: &Fabric) -> Result<(usize, f64, f64)> {
         let tier = &fabric.tiers[self.tier];
         let inverse = if self.switch { tier.switch_inverse()? } else { tier.inverse()? };
-        if self.inner_load > 0.0 {
-            let inner = fabric.tiers[0].inverse()?;
-            if self.inner_load * inner > self.load * inverse * (1.0 + 1e-12) {
-                return Ok((0, self.inner_load, inner));
+        let mut longest = (self.tier, self.load, inverse);
+        for (tier, load) in self.beside() {
+            let inverse = fabric.tiers[tier].inverse()?;
+            if load * inverse > longest.1 * longest.2 * (1.0 + 1e-12) {
+                longest = (tier, load, inverse);
             }
         }
-        Ok((self.tier, self.load, inverse))
+        Ok(longest)
+    }
+
+    /// The tiers below that are busy at the same time, with their loads.
+    fn beside(&self) -> impl Iterator<Item = (usize, f64)> + use<> {
+        let inner = (self.tier > 0 && self.inner_load > 0.0).then_some((0, self.inner_load));
+        self.between.into_iter().chain(inner)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
 use crate::base::words::{one_of, words};
 use crate::machine::link::{Link, Times};
 use crate::machine::wires::{Torus, Wires};
-use crate::model::algorithm::{Route, Step};
+use crate::model::algorithm::{Edges, Route, Step, skips};
 use crate::model::formula::{Level, Params, Ports, Shape};
 use crate::model::schedule::modulo;
 
@@ -232,6 +232,9 @@ pub(crate) struct Crossing {
     pub tier: usize,
     /// The bytes of the step through one port of that tier, over those of one flow.
     pub load: f64,
+    /// Of the tiers below that, without the innermost, the one whose ports are busy the longest, and the
+    /// same for it: what goes far passes them beside what goes no farther.
+    pub between: Option<(usize, f64)>,
     /// The same on the innermost tier, for the flows that stay inside meanwhile.
     pub inner_load: f64,
 }
@@ -307,9 +310,16 @@ impl Fabric {
             rails: shape.params.rails.or_else(|| self.rails(shape.ranks)),
             c_real: shape.params.c_real.or(self.c_real),
             dims: shape.params.dims.or_else(|| Some(self.slice(shape.ranks)?.sides)),
+            beside_root: group.and_then(|group| self.beside_root(shape.ranks, group)),
             ..shape.params
         };
         Shape { group: shape.group.or(group), params, ..*shape }
+    }
+
+    /// Ranks in the root's domain, where ranks that are dealt to domains of `group` do not fill them.
+    fn beside_root(&self, ranks: u32, group: NonZeroU32) -> Option<NonZeroU32> {
+        let (most, _) = self.order.filled(ranks, group.get());
+        NonZeroU32::new(most).filter(|&most| most < group)
     }
 
     /// The torus of which `ranks` ranks are a part, if they do not leave it.
@@ -347,45 +357,139 @@ impl Fabric {
     /// Which links a step of a collective over `ranks` ranks crosses.
     pub(crate) fn crossing(&self, step: &Step, ranks: u32) -> Result<Crossing> {
         let depth = self.depth(ranks)?;
-        let inner = Crossing { tier: 0, load: 1.0, inner_load: 0.0 };
-        match step.level {
-            Level::Inner => return Ok(inner),
-            Level::Outer => {
-                let tier = depth - 1;
-                return Ok(Crossing {
-                    tier,
-                    load: self.sharing(tier, step.flows),
-                    inner_load: 0.0,
-                });
-            }
-            Level::Flat => {}
-        }
-        for tier in (1..depth).rev() {
-            let Some(span) = self.tiers[tier - 1].span else { continue };
-            let flows = self.flows(step.route, ranks, span.get());
-            if flows == 0 {
-                continue;
-            }
-            let load = match step.rails {
-                1 => self.sharing(tier, flows),
-                rails => self.rail_load(tier, rails, ranks),
-            };
-            // If there are as many rails as ranks, one in `span` of a rank's flows leaves the
-            // domain.
-            let spread = step.rails >= span.get();
-            let inner_load = if spread { 1.0 - 1.0 / f64::from(span.get()) } else { 1.0 };
-            let inside = flows < span.get() || step.rails > 1;
-            return Ok(Crossing { tier, load, inner_load: if inside { inner_load } else { 0.0 } });
-        }
-        Ok(inner)
+        let crossed = |tier| Some((tier, self.through(step, ranks, tier)?));
+        let outermost = match step.level {
+            Level::Inner => None,
+            Level::Flat | Level::Outer => (1..depth).rev().find_map(crossed),
+        };
+        let Some((tier, load)) = outermost else {
+            return Ok(Crossing { tier: 0, load: 1.0, between: None, inner_load: 0.0 });
+        };
+        // Where a rate is unknown, the price says so.
+        let time = |&(tier, load): &(usize, f64)| load * self.tiers[tier].inverse().unwrap_or(0.0);
+        let between = (1..tier).filter_map(crossed);
+        let between = between.max_by(|a, b| time(a).total_cmp(&time(b)));
+        Ok(Crossing { tier, load, between, inner_load: self.inner_load(step, ranks) })
     }
 
-    /// Flows over the busiest port of `tier` when `flows` leave each domain at once.
+    /// The bytes of a step through one port of `tier`, over those of one message; `None` if no message
+    /// leaves the domains of the tier below.
+    fn through(&self, step: &Step, ranks: u32, tier: usize) -> Option<f64> {
+        let span = self.tiers[tier - 1].span?.get();
+        if step.level == Level::Outer {
+            let flows = step.flows.saturating_mul(step.at_once);
+            // The route is one of domains of the innermost tier: each message leaves its own.
+            if tier == 1 || step.route == Route::Switch {
+                return Some(self.sharing(tier, flows));
+            }
+            let group = self.tiers[0].span?.get();
+            return self.load(step, (ranks / group, span / group), tier);
+        }
+        if step.rails == 1 {
+            return self.load(step, (ranks, span), tier);
+        }
+        let crosses = self.flows(step.route, ranks, span) > 0;
+        crosses.then(|| self.rail_load(tier, step.rails, ranks))
+    }
+
+    /// The same where `n` members, in domains of `span`, each send as many messages as leave a domain of the
+    /// innermost tier.
+    fn load(&self, step: &Step, (n, span): (u32, u32), tier: usize) -> Option<f64> {
+        let shards = if step.level == Level::Outer { step.flows } else { 1 };
+        let sharing = |flows: u32| self.sharing(tier, flows.saturating_mul(shards));
+        let flows = match (step.route, self.order) {
+            _ if n <= span => return None,
+            (Route::Edges { edges, slots }, _) => {
+                return Some(self.edge_load(edges, slots, (n, span), shards, tier));
+            }
+            // On average over the rounds.
+            (Route::Skips, Order::Block) => {
+                let skips = skips(n);
+                let rounds = skips.len() as f64;
+                let each = skips.into_iter().map(|skip| sharing(offset_flows(skip, n, span)));
+                return Some(each.sum::<f64>() / rounds);
+            }
+            (Route::Offsets { first, last }, _) if step.at_once > 1 => {
+                let each = (first..=last).map(|d| self.flows(Route::Offset(d), n, span));
+                each.fold(0, u32::saturating_add)
+            }
+            // Its flows are all messages of all ranks.
+            (Route::All, _) => self.flows(Route::All, n, span),
+            (route, _) => self.flows(route, n, span).saturating_mul(step.at_once),
+        };
+        (flows > 0).then(|| sharing(flows))
+    }
+
+    /// The same along trees: on average over the slots in which every edge is used.
+    fn edge_load(
+        &self,
+        edges: Edges,
+        slots: u64,
+        (n, span): (u32, u32),
+        shards: u32,
+        tier: usize,
+    ) -> f64 {
+        let over = self.tiers[tier].oversubscription.0;
+        let at_once = self.at_once(tier);
+        let ports = f64::from(self.tiers[tier].ports.sends(u32::MAX));
+        // With a NIC for every message of a rank none waits.
+        if at_once >= f64::from(span) * f64::from(shards) * ports {
+            return over;
+        }
+        let domains = n.div_ceil(span);
+        let domain = |rank: u32| match self.order {
+            Order::Block => rank / span,
+            Order::Cyclic => rank % domains,
+        };
+        let messages = f64::from(edges.crossing(n, domains, domain)) * f64::from(shards);
+        (messages / (slots.max(1) as f64 * at_once)).max(1.0) * over
+    }
+
+    /// The load on the innermost tier of the messages that stay there while others leave.
+    fn inner_load(&self, step: &Step, ranks: u32) -> f64 {
+        let Some(span) = self.tiers[0].span.filter(|_| step.level == Level::Flat) else {
+            return 0.0;
+        };
+        let span = span.get();
+        match step.rails {
+            // With as many rails as ranks, one in `span` of a rank's flows leaves the domain.
+            rails if rails >= span => 1.0 - 1.0 / f64::from(span),
+            1 if self.all_leave(step.route, ranks, span) => 0.0,
+            _ => 1.0,
+        }
+    }
+
+    /// Whether messages that ranks of one domain send at once wait for each other at NICs that they share.
+    #[must_use]
+    pub fn shares_nics(&self, ranks: u32) -> bool {
+        let used = &self.tiers[..self.depth(ranks).unwrap_or(self.tiers.len())];
+        used.windows(2).any(|two| {
+            let sent =
+                two[0].span.map(|span| span.get().saturating_mul(two[1].ports.sends(u32::MAX)));
+            two[1].nics.is_some_and(|nics| sent.is_none_or(|sent| nics.get() < sent))
+        })
+    }
+
+    /// Whether no message that others send meanwhile stays in a domain of `span` ranks.
+    fn all_leave(&self, route: Route, ranks: u32, span: u32) -> bool {
+        let flows = self.flows(route, ranks, span);
+        // Dealt to domains in turn, all that send in a doubling tree leave theirs, or none.
+        let is_dealt = self.order == Order::Cyclic && matches!(route, Route::Grow(_));
+        flows >= span || is_dealt && flows > 0
+    }
+
+    /// Messages that the ports of `tier` carry at once for a domain of the tier below: one per NIC, or as
+    /// many as its ranks send if each has its own.
+    fn at_once(&self, tier: usize) -> f64 {
+        let below = self.tiers[tier - 1].span.map_or(f64::INFINITY, |span| span.get().into());
+        let own = below * f64::from(self.tiers[tier].ports.sends(u32::MAX));
+        self.tiers[tier].nics.map_or(own, |nics| nics.get().into())
+    }
+
+    /// Messages in turn over the busiest port of `tier` when `flows` leave each domain at once.
     fn sharing(&self, tier: usize, flows: u32) -> f64 {
-        let below = self.tiers[tier - 1].span.map_or(flows, NonZeroU32::get);
-        let tier = &self.tiers[tier];
-        let nics = tier.nics.map_or(below, NonZeroU32::get);
-        f64::from(flows.div_ceil(nics).max(1)) * tier.oversubscription.0
+        let turns = (f64::from(flows) / self.at_once(tier)).ceil();
+        turns.max(1.0) * self.tiers[tier].oversubscription.0
     }
 
     /// The same if a pattern is spread over `rails` rails, each with its part.
@@ -462,7 +566,8 @@ fn block_flows(route: Route, n: u32, span: u32) -> u32 {
             let most = (sends..sends + 3).map(leaves).max().unwrap_or(0);
             one_child_or_both(most, both)
         }
-        Route::Tree | Route::Root => 1,
+        Route::Tree | Route::Edges { .. } | Route::Root => 1,
+        Route::Skips => offset_flows(n.div_ceil(2), n, span),
         Route::All => span.saturating_mul(n - span),
         Route::Switch => 0,
     }
@@ -514,7 +619,7 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
         Route::Offset(d) | Route::Xor(d) | Route::Pairs(d) | Route::Grow(d) => d,
         Route::Offsets { first, last } if first == last => first,
         Route::Offsets { .. } | Route::Folded { .. } => return span,
-        Route::Tree => return span,
+        Route::Tree | Route::Edges { .. } | Route::Skips => return span,
         Route::Root => return 1,
         Route::All => return span.saturating_mul(n - span),
         Route::Switch => return 0,
@@ -528,7 +633,12 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
         Route::Grow(_) => whole,
         _ => whole && n.is_multiple_of(domains),
     };
-    if stays { 0 } else { span }
+    match route {
+        _ if stays => 0,
+        // The senders are the first ranks, and dealt to the domains in turn.
+        Route::Grow(d) => d.div_ceil(domains).min(span),
+        _ => span,
+    }
 }
 
 /// The number of domains of `span` ranks after which they begin at the same place of a period

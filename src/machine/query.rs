@@ -547,6 +547,7 @@ impl Query {
             rails: params.rails.or(shape.params.rails),
             c_real: params.c_real.or(shape.params.c_real),
             dims: params.dims.or(shape.params.dims),
+            beside_root: shape.params.beside_root,
             ..params
         };
         let placement = Placement { ranks, per_node, order: machine.fabric.order };

@@ -15,6 +15,7 @@ pub fn pair(report: &Crossover) -> Page {
     let machine = with_given(&report.machine, &report.given);
     let machine = named(&machine, report.chosen == DEFAULT_CHOSEN);
     match (report.size_bytes, report.time_s) {
+        (Some(_), Some(_)) if !report.further.is_empty() => several(report, &mut page),
         (Some(size), Some(time)) => {
             let (size, time) = (Volume(size), Seconds(time));
             let exact = size.0;
@@ -35,6 +36,22 @@ pub fn pair(report: &Crossover) -> Page {
         ["collective", "ranks", "machine", "below", "above", "size_bytes", "time_s", "always"];
     page.record(report, "", &keys);
     page
+}
+
+/// More than one crossover: the winner of each range, and the sizes and times between them.
+fn several(report: &Crossover, page: &mut Page) {
+    let Crossover { below, above, size_bytes, time_s, further, .. } = report;
+    let first = size_bytes.zip(*time_s).map(|(size, time)| (size, time, *above));
+    let all = first.into_iter().chain(further.iter().map(|f| (f.size_bytes, f.time_s, f.above)));
+    page.line(format!(
+        "{below} wins for the smallest sizes; the better of both changes several times"
+    ));
+    for (size, time, above) in all {
+        let (bytes, time) = (Volume(size), Seconds(time));
+        page.line(format!(
+            "from {bytes} ({size:.1} bytes) on {above} wins; the ideal price of both is {time} there"
+        ));
+    }
 }
 
 /// What runs over a range, and the lowest ideal times, for people.

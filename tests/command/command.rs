@@ -105,6 +105,25 @@ fn a_crossover_is_exact() {
     assert_eq!((&report["below"], &report["above"]), (&"tree".into(), &"ring".into()));
 }
 
+/// A pipeline is straight where it has one segment, and bends: a line may be cheaper in between.
+#[test]
+fn every_crossover_is_said() {
+    let line = "crossover reduce chain reduce-scatter-gather -n 5 --alpha 1us --bw 1GB/s";
+    let report: serde_json::Value =
+        serde_json::from_slice(&output(&format!("{line} --format json")).stdout).unwrap();
+    let ids = [&report["below"], &report["above"], &report["further"][0]["above"]];
+    assert_eq!(ids, ["chain", "reduce-scatter-gather", "chain"]);
+    assert!((report["size_bytes"].as_f64().unwrap() - 1000.0 / 0.9).abs() < 1e-3);
+    assert!(report["always"].is_null() && report["further"].as_array().unwrap().len() == 1);
+    let text = String::from_utf8(output(line).stdout).unwrap();
+    assert!(!text.contains("never slower"), "{text}");
+    for said in
+        ["chain wins for the smallest sizes", "on reduce-scatter-gather wins", "on chain wins"]
+    {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+}
+
 #[test]
 fn elements_round_the_largest_message_up() {
     let time = |flags: &str| {

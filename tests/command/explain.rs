@@ -371,6 +371,27 @@ fn questions_of_users_find_their_answer() {
     }
 }
 
+/// The line of numbers under a formula has the total for its value: near and far links have letters of
+/// their own, and shared NICs are in it.
+#[test]
+fn numbers_under_a_formula_are_those_of_its_letters() {
+    let numbers = |line: &str| {
+        let line = format!(
+            "explain {line} 1200000 --alpha 10ns --bw 8GB/s --alpha-inter 40ns --bw-inter 1GB/s"
+        );
+        json(&line)["numbers"].as_str().unwrap().to_owned()
+    };
+    let flat = numbers("broadcast flat -N 2 -g 4");
+    let near = "(4 − 1)·10 ns + (4 − 1)·1.2 MB/(8 GB/s)";
+    assert!(
+        flat.starts_with(near) && flat.contains("·40 ns") && flat.contains("/(1 GB/s)"),
+        "{flat}"
+    );
+    // Two of four ranks share each NIC, which sends M/4 of each.
+    let rails = numbers("allreduce 2d-ring-pipelined -n 8 -g 4 --nics-per-node 2");
+    assert!(rails.starts_with("6 x 10 ns + ") && rails.ends_with("600 kB/(1 GB/s)"), "{rails}");
+}
+
 /// What the pages say in numbers is what the engine computes.
 #[test]
 fn the_numbers_on_the_pages_hold() {

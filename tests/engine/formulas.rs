@@ -25,6 +25,8 @@ fn values(shape: &Shape, size: f64) -> Values {
         size: Volume(size),
         alpha: Seconds(3.7e-6),
         bandwidth: Bandwidth(46.3e9),
+        alpha_inner: Seconds(1.3e-6),
+        bandwidth_inner: Bandwidth(312.7e9),
         alpha_outer: Seconds(11.9e-6),
         bandwidth_outer: Bandwidth(24_123_456_789.0),
         gamma: SecondsPerByte(23.125e-12),
@@ -39,7 +41,8 @@ fn price(cost: &Cost<f64>, values: &Values, gamma: bool) -> f64 {
     let links = |phase: &collcost::model::formula::Phase<f64>| {
         let (alpha, rate, hop) = match phase.level {
             Level::Outer => (values.alpha_outer, values.bandwidth_outer, values.alpha_switch_outer),
-            Level::Flat | Level::Inner => (values.alpha, values.bandwidth, values.alpha_switch),
+            Level::Inner => (values.alpha_inner, values.bandwidth_inner, values.alpha_switch),
+            Level::Flat => (values.alpha, values.bandwidth, values.alpha_switch),
         };
         phase.alpha * alpha.0 + phase.beta * values.size.0 / rate.0 + phase.switch * hop.0
     };
@@ -59,10 +62,10 @@ fn meaning(formula: &Expr, values: &Values) -> Meaning {
         ("G", f64::from(values.group)),
         ("M", values.size.0),
         ("α", values.alpha.0),
-        ("α₁", values.alpha.0),
+        ("α₁", values.alpha_inner.0),
         ("α₂", values.alpha_outer.0),
         ("BW", values.bandwidth.0),
-        ("BW₁", values.bandwidth.0),
+        ("BW₁", values.bandwidth_inner.0),
         ("BW₂", values.bandwidth_outer.0),
         ("γ", values.gamma.0),
         ("α_sw", values.alpha_switch.0),

@@ -184,6 +184,7 @@ fn steps(name: &str, shape: Shape) -> String {
             Route::Grow(by) => format!("grow {by}"),
             Route::Split { of, by, .. } => format!("split {of} {by}"),
             Route::Heap { first, end, .. } => format!("heap {first} {end}"),
+            Route::Edges { slots, .. } => format!("edges/{slots}"),
             other => format!("{other:?}"),
         };
         let (share, added) = (step.share.exact(), step.reduced.exact());
@@ -308,13 +309,27 @@ fn steps_go_where_the_pattern_leads() {
         ("bruck", AllGather, 6, 1, Ports::ONE, "1·1/6 +1, 1·1/3 +2, 1·1/3 +4"),
         ("bruck", AllToAll, 6, 1, Ports::ONE, "1·1/2 +1, 1·1/3 +2, 1·1/3 +4"),
         ("pat", AllGather, 6, 1, Ports::ONE, "1·1/6 +4, 1·1/6 +2, 1·1/2 +1"),
-        ("double-binary-tree", AllReduce, 8, 1, Ports::ONE, "10·1/2 + 1/4 Tree"),
-        ("double-binary-tree", AllReduce, 8, 3, Ports::ONE, "18·1/6 + 1/12 Tree"),
-        ("double-binary-tree", AllReduce, 8, 1, half(1), "10·1/2 + 1/4 Tree, 20·1/2 Tree"),
-        ("double-binary-tree", AllReduce, 8, 3, Ports::full(2), "10·1/6 + 1/6 Tree"),
-        ("two-tree", Broadcast, 8, 3, Ports::ONE, "11·1/6 Tree"),
-        ("two-tree", Broadcast, 8, 3, Ports::full(2), "6·1/6 Tree"),
-        ("two-tree", Broadcast, 8, 3, half(1), "33·1/6 Tree"),
+        ("double-binary-tree", AllReduce, 8, 1, Ports::ONE, "10·1/2 + 1/4 edges/10"),
+        (
+            "double-binary-tree",
+            AllReduce,
+            8,
+            3,
+            Ports::ONE,
+            "10·1/6 + 1/12 edges/10, 8·1/6 + 1/12 edges/4",
+        ),
+        ("double-binary-tree", AllReduce, 8, 1, half(1), "10·1/2 + 1/4 edges/10, 20·1/2 edges/10"),
+        (
+            "double-binary-tree",
+            AllReduce,
+            8,
+            3,
+            Ports::full(2),
+            "6·1/6 + 1/6 edges/6, 4·1/6 + 1/6 edges/2",
+        ),
+        ("two-tree", Broadcast, 8, 3, Ports::ONE, "7·1/6 edges/7, 4·1/6 edges/2"),
+        ("two-tree", Broadcast, 8, 3, Ports::full(2), "4·1/6 edges/4, 2·1/6 edges/1"),
+        ("two-tree", Broadcast, 8, 3, half(1), "21·1/6 edges/21, 12·1/6 edges/6"),
     ];
     for (name, collective, n, p, ports, text) in table {
         let shape = Shape::new(collective, n).with_segments(p).with_ports(ports);

@@ -347,6 +347,8 @@ struct Sum {
     groups: Vec<Group>,
     tiers: Vec<TierSum>,
     size: f64,
+    /// Whether stages take turns at NICs that ranks share, which no term of the formula says.
+    takes_turns: bool,
 }
 
 /// The traffic on one tier.
@@ -378,7 +380,12 @@ impl Sum {
             rate: t.link.bandwidth.map_or(0.0, |b| b.0),
             ..TierSum::default()
         });
-        let mut sum = Self { groups: Vec::new(), tiers: tiers.collect(), size: size.0 };
+        let mut sum = Self {
+            groups: Vec::new(),
+            tiers: tiers.collect(),
+            size: size.0,
+            takes_turns: algorithm.stages(shape).is_some() && fabric.shares_nics(shape.ranks),
+        };
         let mut fault = None;
         steps_in_turn(algorithm, shape, fabric, size, &mut |step| {
             if fault.is_none() {
@@ -495,6 +502,9 @@ impl Sum {
         fabric: &Fabric,
         size: Volume,
     ) -> Option<Values> {
+        if self.takes_turns {
+            return None;
+        }
         let flat = cost.phases().any(|p| p.level == Level::Flat && !nothing(p));
         let switched = self.tiers.iter().any(|tier| tier.hops > 0);
         let moves = |g: &&Group| g.step.share.chunks > 0;
@@ -514,7 +524,7 @@ impl Sum {
             }
             Some(Some((tier, load.unwrap_or(1.0))))
         };
-        let inner = one(if flat { Level::Flat } else { Level::Inner })?;
+        let (any, inner) = (one(Level::Flat)?, one(Level::Inner)?);
         let outer = one(Level::Outer)?;
         let rate = |at: Option<(usize, f64)>| {
             let (tier, load) = at.unwrap_or((0, 1.0));
@@ -523,7 +533,7 @@ impl Sum {
         let alpha = |at: Option<(usize, f64)>| Seconds(self.tiers[at.map_or(0, |a| a.0)].alpha);
         let hop = fabric.tiers[0].switch.and_then(|s| s.alpha);
         let far_hop = fabric.tiers.last().and_then(|t| t.switch).and_then(|s| s.alpha);
-        if switched && flat && inner.is_some() {
+        if switched && flat && any.is_some() {
             return None;
         }
         Some(Values {
@@ -531,8 +541,10 @@ impl Sum {
             segments: shape.segments(),
             group: shape.group(),
             size,
-            alpha: alpha(inner),
-            bandwidth: rate(inner),
+            alpha: alpha(any),
+            bandwidth: rate(any),
+            alpha_inner: alpha(inner),
+            bandwidth_inner: rate(inner),
             alpha_outer: alpha(outer),
             bandwidth_outer: rate(outer),
             gamma: fabric.gamma.unwrap_or(SecondsPerByte(0.0)),

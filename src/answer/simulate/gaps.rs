@@ -1,6 +1,7 @@
 //! The causes of the gaps between closed form, simulation and bound, in sentences.
 
 use super::{Ask, ModeView, PASSED_OVER, Plan, without_launch};
+use crate::answer::cost::Promise;
 use crate::base::error::Result;
 use crate::base::quantity::Seconds;
 use crate::cost::bound::Bound;
@@ -125,13 +126,15 @@ impl Facts<'_> {
     fn form_gap(&self, base: Seconds) -> Option<String> {
         let (form, (_, guarantee)) = (self.form()?, self.plan.form.as_ref()?);
         let tiered = self.query.machine.fabric.depth(self.query.shape.ranks).ok()? > 1;
+        let (fabric, shape) = (&self.query.machine.fabric, &self.query.shape);
+        let is_limit = Promise::on(*guarantee, shape, fabric) == Promise::UpperBound;
         let sync = self.makespan(Mode::Sync).filter(|_| self.ask.trouble.is_none());
         let in_rounds = *guarantee == Guarantee::EqualInRounds
             && sync.is_some_and(|sync| !is_more(sync, form) && !is_more(form, sync));
         Some(if is_more(form, base) {
             let gap = difference(form, base);
             match guarantee {
-                Guarantee::UpperBound => {
+                Guarantee::UpperBound if is_limit => {
                     format!("the closed form is an upper bound, {gap} above mode flow")
                 }
                 Guarantee::Asymptotic => {
@@ -174,7 +177,7 @@ impl Facts<'_> {
                 _ if tiered => format!(
                     "mode flow takes {gap} more than the closed form: messages of several steps \
                      meet at ports and NICs; the path says where they wait{}",
-                    match shares_nics(&self.query.machine.fabric, self.query.shape.ranks) {
+                    match self.query.machine.fabric.shares_nics(self.query.shape.ranks) {
                         true =>
                             ". A message also holds a NIC that ranks share for its α, which the \
                                  closed form counts once per step",
@@ -298,12 +301,6 @@ impl Facts<'_> {
         }
         notes
     }
-}
-
-/// Whether ranks of one domain share a NIC.
-fn shares_nics(fabric: &Fabric, ranks: u32) -> bool {
-    let used = &fabric.tiers[..fabric.depth(ranks).unwrap_or(fabric.tiers.len())];
-    used.windows(2).any(|tiers| tiers[1].nics.is_some_and(|nics| tiers[0].span > Some(nics)))
 }
 
 /// One cause, as the time that it adds or saves.

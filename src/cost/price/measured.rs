@@ -213,12 +213,17 @@ fn parts(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Ve
 }
 
 fn kind(step: &Step, shape: &Shape, fabric: &Fabric) -> Result<Kind> {
-    let Busy { tier, switch, load, inner_load } = busy(step, shape, fabric)?;
+    let Busy { tier, switch, mut load, between, inner_load } = busy(step, shape, fabric)?;
     if switch {
         let latency = step_load(step, shape, fabric, 0.0)?.latency;
         let moves = step.share.value() > 0.0;
         let inverse = if moves { load * fabric.tiers[tier].switch_inverse()? } else { 0.0 };
         return Ok(Kind::Switch { latency, inverse });
+    }
+    // Tiers between the two are as slow as α and their rate say.
+    if let Some((between, its)) = between {
+        let [far, near] = [tier, between].map(|tier| fabric.tiers[tier].inverse());
+        load = load.max(its * near? / far?);
     }
     // For a port that cannot do both at once the steps already take turns.
     let both_ways = step.goes_both_ways() && !shape.ports.is_half();

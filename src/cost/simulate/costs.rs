@@ -20,7 +20,7 @@ pub(super) struct TierCost {
     /// Ranks in a domain; the last tier has no limit.
     pub span: u32,
     pub ports: Ports,
-    /// NICs that a domain of the tier below shares.
+    /// NICs that a domain of the tier below shares, if they are fewer than its messages at once.
     pub nics: Option<u32>,
     pub is_fair: bool,
     /// The rate in each direction of an exchange over the one-way rate.
@@ -71,17 +71,25 @@ impl Costs {
         let depth = fabric.depth(frame.ranks.max(1))?;
         let empty = setup.size.0 == 0.0 || frame.collective == Collective::Barrier;
         let mut tiers: Vec<TierCost> = Vec::new();
-        for tier in &fabric.tiers[..depth] {
-            // As many NICs as ports are never the ones that are exhausted.
-            let ports =
-                tiers.last().zip(limit(tier.ports)).map(|(below, k)| below.span.saturating_mul(k));
+        for (at, tier) in fabric.tiers[..depth].iter().enumerate() {
+            // As many NICs as ports are never the ones that are exhausted. What goes to the tiers further
+            // out passes them, too, from ports of its own.
+            let ports = |tiers: &[Tier], below: &TierCost| {
+                let mut tiers = tiers.iter();
+                let each = tiers
+                    .try_fold(0, |sum: u32, tier| Some(sum.saturating_add(limit(tier.ports)?)));
+                each.map(|each| below.span.saturating_mul(each))
+            };
+            let own = tiers.last().and_then(|below| ports(&fabric.tiers[at..=at], below));
+            let passing = tiers.last().and_then(|below| ports(&fabric.tiers[at..depth], below));
+            let nics = tier.nics.map(NonZeroU32::get).or(own.filter(|_| at + 1 < depth));
             let is_fair = tier.discipline == Discipline::Fair;
-            let binds = |nics: &u32| is_fair || ports.is_none_or(|ports| *nics < ports);
+            let binds = |nics: &u32| is_fair || passing.is_none_or(|ports| *nics < ports);
             tiers.push(TierCost {
                 times: times(tier, empty)?,
                 span: tier.span.map_or(u32::MAX, NonZeroU32::get),
                 ports: tier.ports,
-                nics: tier.nics.map(NonZeroU32::get).filter(binds),
+                nics: nics.filter(binds),
                 is_fair,
                 duplex: tier.link.duplex.0,
             });
@@ -325,12 +333,21 @@ impl Costs {
             let factor = self.factor(from, to);
             return (alpha * factor, bytes * inverse * factor);
         }
-        let tier = &self.tiers[if self.tiers.len() == 1 { 0 } else { self.tier(from, to) }];
+        let tier = if self.tiers.len() == 1 { 0 } else { self.tier(from, to) };
+        let (alpha, moving) = (self.tiers[tier].times.alpha, self.moving(tier, bytes));
         if self.is_sound() {
-            return (tier.times.alpha, tier.times.slopes.of(bytes));
+            return (alpha, moving);
         }
         let factor = self.factor(from, to);
-        (tier.times.alpha * factor, tier.times.slopes.of(bytes) * factor)
+        (alpha * factor, moving * factor)
+    }
+
+    /// Seconds of data to another domain: a NIC on the way may be slower than the links that it leads to.
+    #[inline(always)]
+    fn moving(&self, tier: usize, bytes: f64) -> f64 {
+        let moving = |tier: &TierCost| tier.times.slopes.of(bytes);
+        let own = moving(&self.tiers[tier]);
+        self.tiers[..tier].iter().skip(1).map(moving).fold(own, f64::max)
     }
 
     /// The part of a message's moving time that an exchange does not lengthen.

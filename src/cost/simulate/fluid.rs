@@ -7,7 +7,7 @@
 use super::costs::Costs;
 use super::greedy::Clock;
 use super::in_order::SAME;
-use super::jobs::{Job, Jobs, NONE, Terms};
+use super::jobs::{Job, Jobs, Terms};
 use crate::model::formula::Ports;
 
 /// The state of a message.
@@ -31,10 +31,14 @@ struct Flow {
     rest: Option<usize>,
 }
 
+/// The most limits of a message: its ports each way and both ways, and a NIC at both ends for each of six
+/// tiers.
+const MOST_LIMITS: usize = 16;
+
 /// The limits that a message shares, those that count for both ways last.
 #[derive(Debug, Clone, Copy, Default)]
 struct Limits {
-    all: [u32; 6],
+    all: [u32; MOST_LIMITS],
     count: usize,
     /// How many of them limit what moves now: for its first bytes both ways do not count.
     binding: usize,
@@ -132,24 +136,30 @@ impl<'a> Fluid<'a> {
         }
         let tier = self.costs.tier(from, to);
         let first = 5 * ranks * tier as u32;
-        let nic = |place: u32, kind: u32| match tier {
-            0 => NONE,
-            _ => first + kind * ranks + self.costs.domain(tier - 1, place),
+        // Its own tier's, and those that it passes on the way there.
+        let nic = |tier: usize, place: u32, kind: u32| {
+            (5 * tier as u32 + kind) * ranks + self.costs.domain(tier - 1, place)
         };
+        let nics = (1..=tier).rev().flat_map(|tier| [nic(tier, from, 3), nic(tier, to, 4)]);
         let ports = [first + from, first + ranks + to];
         let both = [first + 2 * ranks + from, first + 2 * ranks + to];
-        let each = [ports[0], ports[1], nic(from, 3), nic(to, 4)];
-        for (at, limit) in each.into_iter().chain(both).enumerate() {
-            // An unlimited resource delays no message.
-            if limit != NONE && self.capacity[limit as usize] < f64::INFINITY {
-                limits.all[limits.count] = limit;
-                limits.count += 1;
-            }
-            if at + 1 == each.len() {
-                limits.binding = limits.count;
-            }
+        for limit in ports.into_iter().chain(nics) {
+            self.add_limit(&mut limits, limit);
+        }
+        limits.binding = limits.count;
+        for limit in both {
+            self.add_limit(&mut limits, limit);
         }
         limits
+    }
+
+    /// An unlimited resource delays no message.
+    fn add_limit(&self, limits: &mut Limits, limit: u32) {
+        let is_limited = self.capacity[limit as usize] < f64::INFINITY;
+        if is_limited && limits.count < MOST_LIMITS {
+            limits.all[limits.count] = limit;
+            limits.count += 1;
+        }
     }
 
     /// The port behind a bucket from which a message leaves, and the most that it saves.

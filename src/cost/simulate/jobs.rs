@@ -18,7 +18,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) const FREE: u32 = 0;
 
 /// The resources that one message needs at once: a send port, a receive port, its link, a NIC at
-/// each end. Where ports are all that can be exhausted, only the first two count.
+/// each end. Where ports are all that can be exhausted, only the first two count. On its way to a tier
+/// further out it also passes the NICs of the tiers between: [`Jobs::passing`].
 pub(super) type Needs = [u32; 5];
 
 /// How many durations have their own lane.
@@ -105,7 +106,15 @@ const IS_FIRST: u32 = 1 << 30;
 fn per_job(costs: &Costs) -> usize {
     let own = size_of::<Job>() + size_of::<Span>();
     // An entry of two numbers for each need, and where it is.
-    if costs.needs_ports_alone() { own + 2 * 12 } else { own + size_of::<Needs>() + 5 * 12 }
+    if costs.needs_ports_alone() {
+        return own + 2 * 12;
+    }
+    own + size_of::<Needs>() + 5 * 12 + passed(costs) * (size_of::<u32>() + 12)
+}
+
+/// NICs that a message passes at most besides those of its own tier, at both ends.
+fn passed(costs: &Costs) -> usize {
+    2 * costs.tiers.len().saturating_sub(2)
 }
 
 /// All messages of a schedule, or of one round, in schedule order.
@@ -123,6 +132,9 @@ pub(super) struct Jobs {
     pub adding: Vec<f64>,
     /// By job, if ports are not the only resources.
     needs: Vec<Needs>,
+    /// By job, `passed` each: the NICs of tiers between that it also needs.
+    passing: Vec<u32>,
+    passed: usize,
     needs_ports_alone: bool,
     /// From the first port of a tier to the receive port of rank 0.
     receive: u32,
@@ -163,6 +175,7 @@ impl Jobs {
         self.more_durations.clear();
         self.needs_ports_alone = costs.needs_ports_alone();
         self.per_job = per_job(costs);
+        self.passed = passed(costs);
         self.receive = if costs.is_half() { 0 } else { costs.frame.ranks };
         // Send ports, receive ports, NICs out, NICs in; tier by tier.
         self.resources.clear();
@@ -189,6 +202,7 @@ impl Jobs {
         self.terms.clear();
         self.adding.clear();
         self.needs.clear();
+        self.passing.clear();
         self.operand_of.clear();
         self.awaited.clear();
     }
@@ -215,7 +229,26 @@ impl Jobs {
         if self.needs_ports_alone {
             return self.ports(job).into_iter().all(is_free);
         }
-        self.needs[job as usize].into_iter().all(is_free)
+        self.all_needs(job).all(is_free)
+    }
+
+    /// All that a job needs, where that is more than ports.
+    #[inline(always)]
+    fn all_needs(&self, job: u32) -> impl Iterator<Item = u32> + Clone {
+        let first = job as usize * self.passed;
+        let passing = &self.passing[first..first + self.passed];
+        self.needs[job as usize].into_iter().chain(passing.iter().copied())
+    }
+
+    /// Calls `each` with the free amount of everything that a job needs.
+    #[inline(always)]
+    fn each_need(&mut self, job: u32, mut each: impl FnMut(u32, &mut u32)) {
+        let first = job as usize * self.passed;
+        let Self { needs, passing, passed, resources, .. } = self;
+        let passing = &passing[first..first + *passed];
+        for need in needs[job as usize].into_iter().chain(passing.iter().copied()) {
+            each(need, &mut resources[need as usize]);
+        }
     }
 
     /// Takes the resources that a job needs, if all of them are free.
@@ -228,11 +261,8 @@ impl Jobs {
             self.hold(self.ports(job));
             return true;
         }
-        for need in self.needs[job as usize] {
-            let free = &mut self.resources[need as usize];
-            // These are unlimited.
-            *free -= u32::from(*free != u32::MAX);
-        }
+        // These are unlimited.
+        self.each_need(job, |_, free| *free -= u32::from(*free != u32::MAX));
         true
     }
 
@@ -254,19 +284,18 @@ impl Jobs {
             }
             return;
         }
-        for need in self.needs[job as usize] {
-            let free = &mut self.resources[need as usize];
+        self.each_need(job, |need, free| {
             if *free != u32::MAX {
                 *free += 1;
                 each(need);
             }
-        }
+        });
     }
 
     /// The most limited resources that a job needs.
     #[inline(always)]
     pub fn most_needs(&self) -> usize {
-        if self.needs_ports_alone { 2 } else { size_of::<Needs>() / size_of::<u32>() }
+        if self.needs_ports_alone { 2 } else { size_of::<Needs>() / size_of::<u32>() + self.passed }
     }
 
     /// Reports each limited resource that a job needs, with another of them, or itself again.
@@ -280,10 +309,10 @@ impl Jobs {
             }
             return;
         }
-        let needs = self.needs[job as usize];
+        let needs = self.all_needs(job);
         let limited = |need: &u32| self.resources[*need as usize] != u32::MAX;
-        for need in needs.into_iter().filter(limited) {
-            let other = needs.into_iter().find(|&other| other != need && limited(&other));
+        for need in needs.clone().filter(limited) {
+            let other = needs.clone().find(|&other| other != need && limited(&other));
             each(need, other.unwrap_or(need));
         }
     }
@@ -382,14 +411,20 @@ impl Jobs {
             place if place >= ranks => FREE,
             place => first + place + if receives && !half { ranks } else { 0 },
         };
-        let nic = |place: u32, receives: bool| match (tier, costs.tiers[tier].nics) {
-            (0, _) | (_, None) => FREE,
-            _ if place >= ranks => FREE,
-            _ => {
-                first + 2 * ranks + costs.domain(tier - 1, place) + if receives { ranks } else { 0 }
-            }
-        };
+        let nic = |place, receives| nic(costs, tier, place, receives);
         [port(from, false), port(to, true), link, nic(from, false), nic(to, true)]
+    }
+
+    /// The NICs of the tiers between that a message passes on its way to the tier that joins its ends.
+    fn pass(&mut self, costs: &Costs, from: u32, to: u32) {
+        let farthest = costs.held_tier(from, to);
+        for tier in 1..=self.passed / 2 {
+            let nic = |place, receives| match tier < farthest {
+                true => nic(costs, tier, place, receives),
+                false => FREE,
+            };
+            self.passing.extend([nic(from, false), nic(to, true)]);
+        }
     }
 
     /// Adds a message with its needs; [`Self::touch`] adds its cells, and [`Self::close`] ends it.
@@ -398,11 +433,12 @@ impl Jobs {
         if !self.needs_ports_alone {
             let needs = self.needs(costs, message.from, message.to);
             self.needs.push(needs);
+            self.pass(costs, message.from, message.to);
         }
         self.push(costs, message);
     }
 
-    /// The same with its needs given.
+    /// The same with its needs given, on links of one kind.
     #[inline]
     pub fn open_needing(&mut self, costs: &Costs, message: Message, needs: Needs) {
         if !self.needs_ports_alone {
@@ -545,6 +581,18 @@ impl Jobs {
         for i in 0..reads.len().max(writes.len()) {
             self.touch(cell(&reads, i), cell(&writes, i));
         }
+    }
+}
+
+/// The NICs of a tier at the domain of the tier below in which a place is; free if none are shared.
+fn nic(costs: &Costs, tier: usize, place: u32, receives: bool) -> u32 {
+    let ranks = costs.frame.ranks;
+    match costs.tiers[tier].nics {
+        Some(_) if tier > 0 && place < ranks => {
+            let domain = costs.domain(tier - 1, place);
+            first_port(costs, tier) + 2 * ranks + domain + if receives { ranks } else { 0 }
+        }
+        _ => FREE,
     }
 }
 

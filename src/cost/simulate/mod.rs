@@ -3,6 +3,8 @@
 //! A message takes α + bytes/BW of the tier that it crosses. For that time it holds a send port of
 //! its source, a receive port of its target (one of shared ports at half duplex), a NIC of each
 //! node that it leaves or enters if those are shared, and always the directed link between the two.
+//! On its way to a tier further out it also holds a NIC of every tier between, at both ends, and moves no
+//! faster than these.
 //! No closed form is used: the result follows from the messages.
 //!
 //! | mode | a message starts when |

@@ -255,7 +255,8 @@ impl ClosedForm for Relay {
                     let of = if tie && shape.params.tie == Tie::Split { 2 * n } else { n };
                     let right_only = tie && shape.params.tie == Tie::Right;
                     let messages = if two || right_only { d } else { 2 * d };
-                    emit(Step::new(messages, Share::new(1_u32, of), Route::Offset(1)));
+                    let step = Step::new(messages, Share::new(1_u32, of), Route::Offset(1));
+                    emit(step.at_once(if two && !right_only { 2 } else { 1 }));
                 }
             }
         }
@@ -300,9 +301,11 @@ pub(super) fn relay_steps(n: u32, tie: Tie, two_ways: bool, emit: &mut dyn FnMut
             (true, Tie::Right) => (rest + 1, rest, n),
             (false, _) => (rest + 1, rest + 1, n),
         };
+        let at_once = if two_ways && left > 0 { 2 } else { 1 };
         let mut message = |chunks: u32| {
             if chunks > 0 {
-                emit(Step::new(1_u32, Share::new(chunks, of), Route::Offset(1)));
+                let step = Step::new(1_u32, Share::new(chunks, of), Route::Offset(1));
+                emit(step.at_once(at_once));
             }
         };
         message(right);

@@ -178,6 +178,7 @@ fn both_ways(shape: &Shape, steps: u64, share: Share, adds: bool, emit: &mut dyn
     }
     let messages = u64::from(times(shape));
     let step = Step::new(steps * messages, share, Route::Offset(1));
+    let step = step.at_once(if is_double(shape) { 2 } else { 1 });
     if !adds {
         return emit(step);
     }

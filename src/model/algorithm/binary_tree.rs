@@ -36,7 +36,7 @@
 
 mod coloured;
 
-use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
+use super::{Algorithm, ClosedForm, Edges, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, Broadcast, Reduce};
 use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape, ceil_lg, floor_lg};
 use crate::model::schedule::Schedule;
@@ -413,12 +413,10 @@ fn down(shape: &Shape, length: u32) -> impl DoubleEndedIterator<Item = (u32, Rou
 
 fn one_way_steps(shape: &Shape, period: u32, length: u32, emit: &mut dyn FnMut(Step)) {
     let p = shape.segments();
-    let slots = u64::from(period) * u64::from(p - 1) + u64::from(length);
-    let step = Step::new(slots, Share::new(1_u32, p), Route::Tree);
-    if shape.collective != Reduce {
-        return emit(step);
-    }
-    emit(step.reducing_share(Share::new(added_at_once(shape), p)));
+    let step = Step::new(1_u32, Share::new(1_u32, p), Route::Tree);
+    let added = if shape.collective == Reduce { added_at_once(shape) } else { 0 };
+    let step = if added > 0 { step.reducing_share(Share::new(added, p)) } else { step };
+    step.along(Edges::InOrder, (length.into(), period.into()), p.into(), emit);
 }
 
 /// Extra slots of the first segment where each message goes as soon as it can.

@@ -59,7 +59,7 @@ fn pipeline_sent<F: Field>(v: &At<F>) -> F {
 }
 
 /// The skips 1 = s₀ < s₁ < … of N, halves rounded up.
-fn skips(n: u32) -> Vec<u32> {
+pub(crate) fn skips(n: u32) -> Vec<u32> {
     let halves = std::iter::successors(Some(n), |&s| (s > 1).then(|| s.div_ceil(2)));
     let mut skips: Vec<u32> = halves.skip(1).collect();
     skips.reverse();
@@ -69,8 +69,8 @@ fn skips(n: u32) -> Vec<u32> {
 /// Each distance once, then `further` for every further segment.
 ///
 /// In fact the rounds use the distances in turn. But the number of rounds per distance is not linear
-/// in P, so the best P could not be derived from it. `further` stands for the distances that cross
-/// domains.
+/// in P, so the best P could not be derived from it. `further` stands for their mean, or for the
+/// distances that cross domains.
 fn pipeline_steps(
     shape: &Shape,
     turns: u32,
@@ -93,11 +93,7 @@ fn pipeline_steps(
 fn circulant_steps(shape: &Shape, adds: bool, emit: &mut dyn FnMut(Step)) {
     let n = shape.ranks;
     let distances: Vec<Route> = skips(n).into_iter().map(Route::Offset).collect();
-    // Half way around; but ranks that are assigned to domains in turn stay in their domain on a
-    // whole turn.
-    let (half, domains) = (n.div_ceil(2), n.div_ceil(shape.group()));
-    let far = if half > 1 && half.is_multiple_of(domains) { half - 1 } else { half };
-    let routes = (&distances[..], Route::Offset(far));
+    let routes = (&distances[..], Route::Skips);
     pipeline_steps(shape, shift_turns(shape), routes, adds, emit);
 }
 

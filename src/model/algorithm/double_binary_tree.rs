@@ -46,7 +46,8 @@ pub mod search;
 #[cfg(test)]
 mod tests;
 
-use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Route, Share, Step};
+use super::rounds::repeat;
+use super::{Algorithm, ClosedForm, Edges, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, Broadcast};
 use crate::model::formula::{
     At, Cost, Field, Function, Named, Number, Ports, Shape, Symbol, Trees, ceil_lg,
@@ -121,18 +122,17 @@ impl ClosedForm for DoubleTree {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let (n, p) = (shape.ranks, u64::from(shape.segments()));
         let one_port = pairs(shape) < 2;
-        let slots = match p {
-            1 if one_port => one_pair(n).into(),
-            _ if one_port => u64::from(period(n)) * (p - 1) + u64::from(one_port_slots(n).length),
-            _ => 2 * (p - 1) + 2 * u64::from(ceil_lg(n)),
+        let (first, each) = match p {
+            1 if one_port => (one_pair(n), 0),
+            _ if one_port => (one_port_slots(n).length, period(n)),
+            _ => (2 * ceil_lg(n), 2),
         };
-        let step = Step::new(slots, Share::new(1_u32, 2 * p), Route::Tree);
         let added = Share::new(1_u32, if one_port { 4 * p } else { 2 * p });
-        emit(step.reducing_share(added));
-        let turns = u64::from(turns(shape));
-        if turns > 1 {
-            emit(Step { count: (turns - 1) * slots, ..step });
-        }
+        let step = Step::new(1_u32, Share::new(1_u32, 2 * p), Route::Tree).reducing_share(added);
+        let edges = Edges::Double(shape.params.trees);
+        step.along(edges, (first.into(), each.into()), p, &mut |step| {
+            repeat(step, turns(shape), emit);
+        });
     }
 
     /// 003: two trees with M/2 each, and its pipeline of whole segments.
@@ -209,12 +209,13 @@ impl ClosedForm for TwoTree {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let (levels, p) = (u64::from(ceil_lg(shape.ranks)), u64::from(shape.segments()));
-        let slots = if feeds_both(shape) {
-            levels + p
-        } else {
-            u64::from(turns(shape)) * (2 * (levels + p) - 1)
+        let turns = u64::from(turns(shape));
+        let slots = match feeds_both(shape) {
+            true => (levels + 1, 1),
+            false => (turns * (2 * levels + 1), 2 * turns),
         };
-        emit(Step::new(slots, Share::new(1_u32, 2 * p), Route::Tree));
+        let step = Step::new(1_u32, Share::new(1_u32, 2 * p), Route::Tree);
+        step.along(Edges::Fed, slots, p, emit);
     }
 
     /// As its source states it.

@@ -55,7 +55,8 @@ impl ClosedForm for Naive {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         partners(shape, &mut |count, level, at_once| {
-            let step = Step::new(count, root_share(shape, Share::ALL), Route::Root).over(level);
+            let step = Step::new(count, root_share(shape, Share::ALL), Route::Root);
+            let step = step.over(level).at_once(at_once);
             emit(step.reducing_share(Share::new(at_once, 1_u32)));
             emit(step);
         });
@@ -124,7 +125,7 @@ impl ClosedForm for Flat {
         let share = if whole(shape) { Share::ALL } else { Share::new(1_u32, shape.ranks) };
         let share = root_share(shape, share);
         partners(shape, &mut |count, level, at_once| {
-            let step = Step::new(count, share, Route::Root).over(level);
+            let step = Step::new(count, share, Route::Root).over(level).at_once(at_once);
             let reduced = Share::new(at_once, 1_u32);
             emit(if shape.collective.reduces() { step.reducing_share(reduced) } else { step });
         });
@@ -168,7 +169,7 @@ fn by_root<F: Field>(v: &At<F>, times: i64, share: &F, adds: bool) -> Cost<F> {
     if near_rounds(&v.shape) == 0 {
         return phase(all, v.others());
     }
-    let near = whole_rounds(v, v.g.clone() - F::int(1), v.shape.group() - 1, k);
+    let near = whole_rounds(v, own_domain(v) - F::int(1), v.shape.beside_root() - 1, k);
     let added = F::int(k.into()) * near.clone();
     phase(near.clone(), added.clone())
         .over(Level::Inner)
@@ -192,7 +193,18 @@ fn whole_rounds<F: Field>(v: &At<F>, partners: F, value: u32, k: u32) -> F {
 /// Rounds in which all partners are in the root's own domain, if there are other domains.
 fn near_rounds(shape: &Shape) -> u32 {
     let several = shape.group() < shape.ranks;
-    if several { (shape.group() - 1) / shape.ports.sends(shape.ranks - 1) } else { 0 }
+    if several { (shape.beside_root() - 1) / shape.ports.sends(shape.ranks - 1) } else { 0 }
+}
+
+/// Ranks in the root's domain: G, or ⌈N/⌈N/G⌉⌉ where they are dealt to domains that they do not fill.
+fn own_domain<F: Field>(v: &At<F>) -> F {
+    let own = v.shape.beside_root();
+    if own == v.shape.group() {
+        return v.g.clone();
+    }
+    let domains =
+        v.ceil(&(v.n.clone() / v.g.clone()), v.shape.ranks.div_ceil(v.shape.group()).into());
+    v.ceil(&(v.n.clone() / domains), own.into())
 }
 
 /// The volume divided by r, where the root's port is r times faster.

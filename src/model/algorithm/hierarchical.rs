@@ -389,7 +389,9 @@ impl ClosedForm for TieredPairwise {
         let (n, g) = (shape.ranks, shape.group());
         let (chunk, turns) = (Share::new(1_u32, n), shift_turns(shape));
         emit(Step::new(turns * (g - 1), chunk, Route::Offset(1)).over(Level::Inner));
-        emit(Step::new(turns * (n - g), chunk, Route::Offset(g)).between_domains(g));
+        for domains in 1..n / g {
+            emit(Step::new(turns * g, chunk, Route::Offset(domains)).between_domains(g));
+        }
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {

@@ -88,11 +88,11 @@ impl ClosedForm for KRing {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let (n, k) = (shape.ranks, size(shape));
-        let between = Step::new(n / k - 1, Share::new(1_u32, n), Route::Offset(k));
+        let between = |by| Step::new(n / k - 1, Share::new(1_u32, n), Route::Offset(by));
         let inside = Step::new(k - 1, Share::new(n / k, n), Route::Offset(1));
         let gather = match are_domains(shape) {
-            true => [between.between_domains(k), inside.over(Level::Inner)],
-            false => [between, inside],
+            true => [between(1).between_domains(k), inside.over(Level::Inner)],
+            false => [between(k), inside],
         };
         gather_steps(shape, &gather, turns(shape), emit);
     }

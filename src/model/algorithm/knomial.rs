@@ -114,6 +114,7 @@ impl ClosedForm for Knomial {
             for first in (1..=partners).step_by(usize::try_from(ports).unwrap_or(usize::MAX)) {
                 let last = (first + ports - 1).min(partners);
                 let step = Step::new(1_u32, Share::ALL, self.route(shape, near, first..=last));
+                let step = step.at_once(u32::try_from(last + 1 - first).unwrap_or(u32::MAX));
                 let added = Share::new(last + 1 - first, 1_u32);
                 emit(if shape.collective.reduces() { step.reducing_share(added) } else { step });
             }

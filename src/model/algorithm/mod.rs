@@ -15,6 +15,7 @@ mod butterfly;
 mod chain;
 mod circulant;
 pub mod double_binary_tree;
+mod edges;
 mod flat;
 mod gloo;
 mod hierarchical;
@@ -42,6 +43,8 @@ mod swing;
 mod torus;
 mod van_de_geijn;
 
+pub(crate) use circulant::skips;
+pub use edges::Edges;
 pub use meta::{Library, Meta, Reason};
 pub use registry::{Named, Registry};
 pub use stage::Stages;

@@ -56,10 +56,13 @@ impl ClosedForm for NeighborExchange {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let (n, turns) = (shape.ranks, exchange_turns(shape));
-        repeat(Step::new(1_u32, Share::new(1_u32, n), Route::Offset(1)), turns, emit);
-        if n > 2 {
-            let pair = Share::new(2_u32, n);
-            repeat(Step::new(n / 2 - 1, pair, Route::Offset(1)), turns, emit);
+        repeat(Step::new(1_u32, Share::new(1_u32, n), Route::Pairs(1)), turns, emit);
+        // The neighbour on the other side comes first, then both in turn.
+        let further = n / 2 - 1;
+        for (count, by) in [(further.div_ceil(2), n - 1), (further / 2, 1)] {
+            if count > 0 {
+                repeat(Step::new(count, Share::new(2_u32, n), Route::Pairs(by)), turns, emit);
+            }
         }
     }
 

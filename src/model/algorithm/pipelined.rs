@@ -53,7 +53,9 @@ use super::double_binary_tree::{Pair, pair};
 use super::hierarchical::fills_domains;
 use super::in_network::{InNetwork, crosses_a_switch, hops};
 use super::ring::Ring;
-use super::{Algorithm, ClosedForm, Guarantee, Library, Meta, Reason, Route, Share, Stages, Step};
+use super::{
+    Algorithm, ClosedForm, Edges, Guarantee, Library, Meta, Reason, Route, Share, Stages, Step,
+};
 use crate::base::collective::Collective::{self, AllGather, AllReduce, ReduceScatter};
 use crate::model::formula::{
     At, Cost, Field, Level, Number, Params, Phase, Ports, Shape, StepFraction,
@@ -341,7 +343,9 @@ impl Pipelined {
             return;
         }
         let route = match (level, self.between) {
-            (Level::Outer, Between::Trees) => Route::Tree,
+            (Level::Outer, Between::Trees) => {
+                Route::Edges { edges: Edges::Double(shape.params.trees), slots: count.max(1) }
+            }
             _ => Route::Offset(1),
         };
         let one = |f| share(f, p * count.max(1));

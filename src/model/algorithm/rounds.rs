@@ -179,7 +179,7 @@ pub(super) fn digit_steps(
         let binary = base.is_power_of_two();
         let route = if binary { Route::Xor(distance) } else { Route::Offset(distance) };
         let partners = u64::from(farthest + 1 - first);
-        let step = Step::new(1_u32, each, route);
+        let step = Step::new(1_u32, each, route).at_once(farthest + 1 - first);
         let added = Share::new(each.chunks * partners, each.of);
         repeat(if adds { step.reducing_share(added) } else { step }, turns, emit);
     }

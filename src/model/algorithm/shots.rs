@@ -55,7 +55,7 @@ pub(super) fn exchange(shape: &Shape, each: Share, adds: Adds, emit: &mut dyn Fn
         let last = (first + lanes - 1).min(n - 1);
         let all = first == 1 && last == n - 1;
         let route = if all { Route::All } else { Route::Offsets { first, last } };
-        let step = Step::new(1_u32, each, route);
+        let step = Step::new(1_u32, each, route).at_once(last + 1 - first);
         let arrived = if arrivals { each.chunks * u64::from(last + 1 - first) } else { 0 };
         let added = arrived + if own && last == n - 1 { each.of } else { 0 };
         let step = if added > 0 { step.reducing_share(Share::new(added, each.of)) } else { step };

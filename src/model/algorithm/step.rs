@@ -3,6 +3,7 @@
 //! A machine with tiers needs more than the sum: the ranks that communicate in a step determine
 //! which links it crosses and how many flows share a NIC. A fit needs the size of each message.
 
+use super::edges::Edges;
 use crate::model::formula::{Level, Rational};
 
 /// A share of the whole vector: `chunks` of `of` equal parts.
@@ -103,6 +104,16 @@ pub enum Route {
     Root,
     /// Edges of a tree laid in rank order: few cross a domain at once.
     Tree,
+    /// Along the edges of trees: in `slots` slots, each as long as one message, every edge passes one
+    /// message each way in which it is used.
+    Edges {
+        /// The trees.
+        edges: Edges,
+        /// Slots in which every edge is used once.
+        slots: u64,
+    },
+    /// Rank i sends to i + d mod N, all at once, round by round for each skip d of a circulant graph.
+    Skips,
     /// All ranks with all ranks.
     All,
     /// Between the ranks and their switch.
@@ -126,6 +137,9 @@ pub struct Step {
     pub rails: u32,
     /// Flows that leave each domain at once, for steps over [`Level::Outer`].
     pub flows: u32,
+    /// Messages of `share` that a rank sends at once, each to another rank; those of one rank that
+    /// sends to several, along [`Route::Root`].
+    pub at_once: u32,
     /// Whether no rank sends while it receives, whatever the route.
     pub one_way: bool,
 }
@@ -150,6 +164,7 @@ impl Step {
             level: Level::Flat,
             rails: 1,
             flows: 1,
+            at_once: 1,
             one_way: false,
         }
     }
@@ -159,7 +174,12 @@ impl Step {
     pub fn goes_both_ways(&self) -> bool {
         let tree = matches!(
             self.route,
-            Route::Grow(_) | Route::Split { .. } | Route::Heap { .. } | Route::Tree | Route::Root
+            Route::Grow(_)
+                | Route::Split { .. }
+                | Route::Heap { .. }
+                | Route::Tree
+                | Route::Edges { .. }
+                | Route::Root
         );
         !(self.one_way || tree)
     }
@@ -182,13 +202,35 @@ impl Step {
         Self { reduced, ..self }
     }
 
+    /// The same step, in which a rank sends `at_once` messages at once.
+    #[must_use]
+    pub fn at_once(self, at_once: u32) -> Self {
+        Self { at_once, ..self }
+    }
+
+    /// The same message in a pipeline of `segments` along trees: the first segment takes `first` slots,
+    /// and each further one `each`.
+    pub(crate) fn along(
+        self,
+        edges: Edges,
+        (first, each): (u64, u64),
+        segments: u64,
+        emit: &mut dyn FnMut(Self),
+    ) {
+        for (count, slots) in [(first, first), (each * (segments - 1), each)] {
+            if count > 0 {
+                emit(Self { count, route: Route::Edges { edges, slots }, ..self });
+            }
+        }
+    }
+
     /// The same step over other links.
     #[must_use]
     pub fn over(self, level: Level) -> Self {
         Self { level, ..self }
     }
 
-    /// The same step between domains, with `flows` out of each at once.
+    /// The same step between domains, with `flows` out of each at once; its route is one of domains.
     #[must_use]
     pub fn between_domains(self, flows: u32) -> Self {
         Self { level: Level::Outer, flows, ..self }

@@ -31,10 +31,14 @@ pub struct Values {
     pub group: u32,
     /// M.
     pub size: Volume,
-    /// α over any link, or inside a domain.
+    /// α over any link.
     pub alpha: Seconds,
-    /// BW over any link, or inside a domain.
+    /// BW over any link.
     pub bandwidth: Bandwidth,
+    /// α inside a domain.
+    pub alpha_inner: Seconds,
+    /// BW inside a domain.
+    pub bandwidth_inner: Bandwidth,
     /// α between domains.
     pub alpha_outer: Seconds,
     /// BW between domains.
@@ -314,9 +318,11 @@ fn write_value(out: &mut String, symbol: Symbol, values: &Values) {
         }
         Symbol::M => out.push_str(&six_digits(&values.size)),
         Symbol::Alpha(Links::Outer) => out.push_str(&six_digits(&values.alpha_outer)),
-        Symbol::Alpha(_) => out.push_str(&six_digits(&values.alpha)),
+        Symbol::Alpha(Links::Inner) => out.push_str(&six_digits(&values.alpha_inner)),
+        Symbol::Alpha(Links::Any) => out.push_str(&six_digits(&values.alpha)),
         Symbol::Bandwidth(Links::Outer) => out.push_str(&six_digits(&values.bandwidth_outer)),
-        Symbol::Bandwidth(_) => out.push_str(&six_digits(&values.bandwidth)),
+        Symbol::Bandwidth(Links::Inner) => out.push_str(&six_digits(&values.bandwidth_inner)),
+        Symbol::Bandwidth(Links::Any) => out.push_str(&six_digits(&values.bandwidth)),
         Symbol::Gamma => out.push_str(&six_digits(&values.gamma)),
         Symbol::AlphaSwitch => out.push_str(&six_digits(&values.alpha_switch)),
         Symbol::AlphaSwitchOuter => out.push_str(&six_digits(&values.alpha_switch_outer)),
@@ -362,6 +368,8 @@ mod tests {
             size: Volume(size),
             alpha: Seconds(3.7e-6),
             bandwidth: Bandwidth(46.3e9),
+            alpha_inner: Seconds(3.7e-6),
+            bandwidth_inner: Bandwidth(46.3e9),
             alpha_outer: Seconds(11.9e-6),
             bandwidth_outer: Bandwidth(24_123_456_789.0),
             gamma: SecondsPerByte(23.125e-12),

@@ -219,6 +219,8 @@ pub struct Params {
     pub dims: Option<Dims>,
     /// The ratio of the root's port rate to that of the others, for root-bound algorithms.
     pub root_speedup: Option<Ratio>,
+    /// Ranks in the root's domain, itself included, where they are fewer than G.
+    pub beside_root: Option<NonZeroU32>,
 }
 
 /// The question to an algorithm: everything except sizes and rates.
@@ -284,6 +286,12 @@ impl Shape {
     #[must_use]
     pub fn group(&self) -> u32 {
         self.group.map_or(self.ranks, NonZeroU32::get)
+    }
+
+    /// Ranks in the root's domain, itself included.
+    #[must_use]
+    pub fn beside_root(&self) -> u32 {
+        self.params.beside_root.map_or(self.group(), NonZeroU32::get)
     }
 
     /// Whether the ranks are in several domains, of more than one rank each.
