@@ -171,7 +171,7 @@ fn domain_bound(
         let own = f64::from(own) * ports;
         tier.nics.map_or(own, |nics| own.min(nics.get().into()).max(driven))
     };
-    let inverse = tier.inverse()?;
+    let rate = 1.0 / tier.inverse()?;
     let outside = |own: u32| f64::from(ranks - own.min(ranks)) / f64::from(ranks);
     let through = |own: u32| {
         let share = match collective {
@@ -181,7 +181,7 @@ fn domain_bound(
             C::AllGather | C::ReduceScatter | C::Scatter | C::Gather => outside(own),
             _ => least_share(collective, domains, false).0,
         };
-        share * inverse / at_once(own)
+        share / (at_once(own) * rate)
     };
     Ok(match collective {
         // Only the root's domain passes it all; others may hold fewer ranks.

@@ -109,7 +109,13 @@ fn too_far(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Option<
         _ => {}
     }
     let mut is_ring = true;
-    algorithm.steps(shape, &mut |step| is_ring &= step.route == Route::Offset(1));
+    algorithm.steps(shape, &mut |step| {
+        is_ring &= match step.route {
+            Route::Offset(d) => d == 1,
+            Route::Pairs(d) => d == 1 || d == shape.ranks - 1,
+            _ => false,
+        };
+    });
     (!is_ring).then_some("its messages go farther than to the neighbours on a torus")
 }
 

@@ -379,10 +379,14 @@ impl Fabric {
         if step.level == Level::Outer {
             let flows = step.flows.saturating_mul(step.at_once);
             // The route is one of domains of the innermost tier: each message leaves its own.
-            if tier == 1 || step.route == Route::Switch {
-                return Some(self.sharing(tier, flows));
-            }
             let group = self.tiers[0].span?.get();
+            if tier == 1 || step.route == Route::Switch {
+                let one = self.sharing(tier, flows);
+                let Route::Edges { edges, slots } = step.route else { return Some(one) };
+                // A domain with several ports sends along several edges at once.
+                let all = self.edge_load(edges, slots, (ranks / group, 1), step.flows, tier);
+                return Some(one.max(all));
+            }
             return self.load(step, (ranks / group, span / group), tier);
         }
         if step.rails == 1 {
@@ -621,7 +625,11 @@ fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
         Route::Offsets { .. } | Route::Folded { .. } => return span,
         Route::Tree | Route::Edges { .. } | Route::Skips => return span,
         Route::Root => return 1,
-        Route::All => return span.saturating_mul(n - span),
+        Route::All => {
+            // Domains are as full as each other, but for one rank.
+            let out = |own: u32| own.saturating_mul(n - own);
+            return out(n.div_ceil(domains)).max(out(n / domains));
+        }
         Route::Switch => return 0,
     };
     // A distance of whole turns around the domains returns to the same domain. With wrap-around at
