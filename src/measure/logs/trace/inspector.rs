@@ -29,7 +29,7 @@ pub(super) fn is(head: &Head) -> bool {
 pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fault> {
     let mut input = input.stream();
     let (mut line, mut record) = (Vec::new(), Vec::new());
-    let (mut number, mut first) = (0, 1);
+    let (mut number, mut first, mut braces) = (0, 1, Braces::default());
     loop {
         line.clear();
         number += 1;
@@ -40,6 +40,7 @@ pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fa
         if (read == 0 || object.starts_with(b"{\"")) && !record.is_empty() {
             calls.cut_off(file, first);
             record.clear();
+            braces = Braces::default();
         }
         if read == 0 {
             return Ok(());
@@ -51,7 +52,8 @@ pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fa
             first = number;
         }
         record.extend_from_slice(object);
-        if record.is_empty() || is_open(&record) {
+        braces.add(object);
+        if record.is_empty() || braces.depth > 0 {
             continue;
         }
         match take(&record, calls, first) {
@@ -59,23 +61,31 @@ pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fa
             None => calls.leave_out("a line that is not a record of the Inspector", first),
         }
         record.clear();
+        braces = Braces::default();
     }
 }
 
-/// Whether the text begins an object that it does not end.
-fn is_open(text: &[u8]) -> bool {
-    let (mut depth, mut quoted, mut escaped) = (0_i64, false, false);
-    for byte in text {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if quoted => escaped = true,
-            b'"' => quoted = !quoted,
-            b'{' if !quoted => depth += 1,
-            b'}' if !quoted => depth -= 1,
-            _ => {}
+/// How many objects a record has begun and not ended: each byte is looked at once.
+#[derive(Default)]
+struct Braces {
+    depth: i64,
+    quoted: bool,
+    escaped: bool,
+}
+
+impl Braces {
+    fn add(&mut self, text: &[u8]) {
+        for byte in text {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.quoted => self.escaped = true,
+                b'"' => self.quoted = !self.quoted,
+                b'{' if !self.quoted => self.depth += 1,
+                b'}' if !self.quoted => self.depth -= 1,
+                _ => {}
+            }
         }
     }
-    depth > 0
 }
 
 /// The relevant fields of one line.
