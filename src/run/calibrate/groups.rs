@@ -30,8 +30,12 @@ const SMALL_RUNS: u32 = 50;
 const LONG: f64 = 0.02;
 const FIRST: u64 = 4 << 10;
 const LARGEST: u64 = 16 << 20;
-/// Ranks that wait for a CPU for a larger part of their time are as near as the scheduler lets them.
+/// Ranks that wait for a CPU for a larger part of their time may be as near as the scheduler lets them: those
+/// that poll wait for it with nothing to do as well.
 const WAITED: f64 = 0.2;
+/// A message that is the links' matter takes longer by so many times where it is [`STEP`] times as large.
+const GROWN: std::ops::Range<f64> = 2.0..8.0;
+const STEP: u64 = 4;
 /// Runs of a round; the fastest counts.
 const RUNS: u32 = 3;
 
@@ -88,6 +92,25 @@ impl Groups {
         self.0.iter().position(|group| group.contains(&rank))
     }
 
+    /// Whether the ranks of an exchange are of two groups.
+    fn parts(&self, met: &Met) -> bool {
+        self.of(met.ranks.0) != self.of(met.ranks.1)
+    }
+
+    /// Whether an exchange between groups may be as long for want of CPUs.
+    fn starved(&self, times: &[Met]) -> bool {
+        times.iter().any(|met| met.starved && self.parts(met))
+    }
+
+    /// Whether every exchange between groups takes so much longer than that of the `smaller` message.
+    fn grows(&self, smaller: &[Met], times: &[Met]) -> bool {
+        let grown = |met: &Met| {
+            let before = smaller.iter().find(|before| before.ranks == met.ranks);
+            before.is_some_and(|before| GROWN.contains(&(met.time / before.time)))
+        };
+        times.iter().filter(|met| self.parts(met)).all(grown)
+    }
+
     /// A distance at which every rank finds one of another group.
     fn across(&self) -> Option<NonZeroU32> {
         let ranks = self.0.iter().map(Vec::len).sum::<usize>() as u32;
@@ -140,11 +163,11 @@ fn groups(
     // Where ranks share CPUs, a small message takes as long as the scheduler lets it.
     if start == Start::Window {
         let times = look.times(SMALL, SMALL_RUNS)?;
-        if let Some(found) = look.again(&times, SMALL, SMALL_RUNS)? {
+        if let Some(found) = look.again(&times, &[], SMALL, SMALL_RUNS)? {
             return Ok(Some(found));
         }
     }
-    let (began, mut size) = (Instant::now(), FIRST);
+    let (began, mut size, mut smaller) = (Instant::now(), FIRST, Vec::new());
     loop {
         let before = began.elapsed();
         let times = look.times(Bytes(size), 1)?;
@@ -154,9 +177,9 @@ fn groups(
         let sent = (slowest * f64::from(rounds(ranks) * (RUNS + 1))).min(took);
         let next = began.elapsed().as_secs_f64() + 2.0 * (took + 3.0 * sent);
         if slowest >= LONG || size >= LARGEST || next > most.as_secs_f64() {
-            return look.again(&times, Bytes(size), 1);
+            return look.again(&times, &smaller, Bytes(size), 1);
         }
-        size *= 4;
+        (size, smaller) = (size * STEP, times);
     }
 }
 
@@ -254,10 +277,20 @@ struct Met {
 
 impl Look<'_> {
     /// The groups that messages of this size show once more: what others did meanwhile is not there again.
-    fn again(&mut self, times: &[Met], size: Bytes, inner: u32) -> Result<Option<Groups>> {
+    /// Where ranks waited for CPUs, those of `smaller` messages show them too, and what lies between them
+    /// grows with the size, as what a scheduler takes does not.
+    fn again(
+        &mut self,
+        times: &[Met],
+        smaller: &[Met],
+        size: Bytes,
+        inner: u32,
+    ) -> Result<Option<Groups>> {
         let Some(found) = apart(times, self.ranks) else { return Ok(None) };
-        let again = apart(&self.times(size, inner)?, self.ranks);
-        Ok((again.as_ref() == Some(&found)).then_some(found))
+        let again = self.times(size, inner)?;
+        let is = |met: &[Met]| apart(met, self.ranks).as_ref() == Some(&found);
+        let links = |met: &[Met]| !found.starved(met) || (is(smaller) && found.grows(smaller, met));
+        Ok((is(&again) && links(times) && links(&again)).then_some(found))
     }
 
     /// Every two ranks that have times.
@@ -302,8 +335,8 @@ fn apart(times: &[Met], ranks: u32) -> Option<Groups> {
 
 /// The groups whose ranks are no farther apart than `longest`, if there are several of one size.
 fn within(times: &[Met], ranks: u32, longest: f64) -> Option<Groups> {
-    let (short, long): (Vec<&Met>, Vec<&Met>) = times.iter().partition(|met| met.time <= longest);
-    let near: BTreeSet<(u32, u32)> = short.iter().map(|met| met.ranks).collect();
+    let short = times.iter().filter(|met| met.time <= longest);
+    let near: BTreeSet<(u32, u32)> = short.map(|met| met.ranks).collect();
     let mut groups: Vec<Vec<u32>> = Vec::new();
     for rank in 0..ranks {
         let near = |first: u32| near.contains(&(first, rank));
@@ -318,8 +351,7 @@ fn within(times: &[Met], ranks: u32, longest: f64) -> Option<Groups> {
     let complete = times.len() as u32 == ranks * (ranks - 1) / 2;
     let found = Groups(groups);
     let all = near.iter().all(|&(a, b)| found.of(a) == found.of(b));
-    let told = complete && !long.iter().any(|met| met.starved);
-    (told && alike && all && near.len() == inside).then_some(found)
+    (complete && alike && all && near.len() == inside).then_some(found)
 }
 
 #[cfg(test)]
@@ -335,13 +367,19 @@ mod tests {
         between: f64,
         /// Rounds that take three times as long.
         disturbed: u32,
+        /// Whether ranks wait for CPUs for half of the time.
+        waits: bool,
+        /// What each message takes besides, inside and between, s.
+        base: [f64; 2],
     }
 
     impl Model {
         fn cost(&self, size: Bytes, a: u32, b: u32) -> f64 {
             let group = |rank| self.groups.iter().position(|group| group.contains(&rank));
-            let each = if group(a) == group(b) { self.inside } else { self.between };
-            1e-5 + size.0 as f64 * each * (1.0 + 0.02 * f64::from((a * 7 + b * 5) % 3))
+            let near = group(a) == group(b);
+            let each = if near { self.inside } else { self.between };
+            self.base[usize::from(!near)]
+                + size.0 as f64 * each * (1.0 + 0.02 * f64::from((a * 7 + b * 5) % 3))
         }
     }
 
@@ -362,15 +400,29 @@ mod tests {
                 })
                 .collect();
             let ends = peers.iter().map(|&(a, b)| Seconds(slow * self.cost(size, a, b))).collect();
-            Ok(Timed { ends, ..Timed::default() })
+            let delay = self.waits.then_some(Seconds(0.5 * f64::from(ranks)));
+            let samples = vec![Sample { run_delay: delay, ..Sample::of(Seconds(1.0)) }];
+            Ok(Timed { ends, samples, ..Timed::default() })
         }
     }
 
     fn found(groups: &[&[u32]], (inside, between): (f64, f64), disturbed: u32) -> Option<Groups> {
         let groups = groups.iter().map(|group| group.to_vec()).collect();
-        let mut model = Model { groups, inside, between, disturbed };
+        let mut model = Model { groups, inside, between, disturbed, waits: false, base: [1e-5; 2] };
         super::groups(&mut model, Start::Window, &Samples::default(), Duration::from_secs(4))
             .unwrap()
+    }
+
+    #[test]
+    fn ranks_that_wait_for_cpus_are_told_apart_by_what_grows_with_the_size() {
+        let found = |(inside, between), base| {
+            let groups = vec![vec![0, 1], vec![2, 3]];
+            let mut model = Model { groups, inside, between, disturbed: 0, base, waits: true };
+            let most = Duration::from_secs(4);
+            super::groups(&mut model, Start::Barrier, &Samples::default(), most).unwrap()
+        };
+        assert!(found((1e-9, 4e-8), [1e-5; 2]).is_some(), "a network");
+        assert_eq!(found((1e-10, 1e-10), [1e-6, 4e-3]), None, "a scheduler");
     }
 
     #[test]
