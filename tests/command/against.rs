@@ -238,6 +238,19 @@ fn a_gate_that_is_loosened_is_named_with_both_values() {
     assert_eq!(found[5], "");
 }
 
+#[test]
+fn a_name_gives_the_runner_no_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = "[[budget]]\nname = \"x\\n::error::injected\"\ncollective = \"allreduce\"\nn = 64\n\
+                  size = \"1GiB\"\nprofile = \"dgx-h100\"\nmax_time = \"100ms\"\n";
+    fs::write(folder.path().join("budgets.toml"), budget).unwrap();
+    let output = collcost(folder.path(), &["check", "budgets.toml", "--format", "github"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("::error::injected"), "{said}");
+    assert!(!said.lines().any(|line| line.trim_start().starts_with("::error")), "{said}");
+}
+
 /// The published schema, from github.com/oasis-tcs/sarif-spec.
 fn sarif_schema() -> Value {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/sarif-2.1.0.schema.json.gz");

@@ -30,7 +30,14 @@ pub(super) fn github(out: &mut impl Write, report: &Check, look: Look) -> io::Re
         };
         annotation(out, level, place, &format!("budget {}", budget.name), &budget.message)?;
     }
-    super::table(report, look).write(out, Format::Text, look)
+    let mut table = Vec::new();
+    super::table(report, look).write(&mut table, Format::Text, look)?;
+    for line in String::from_utf8_lossy(&table).lines() {
+        // A name in a file may contain a line break and a command of its own.
+        let guard = if line.trim_start().starts_with("::") { "| " } else { "" };
+        writeln!(out, "{guard}{line}")?;
+    }
+    Ok(())
 }
 
 fn annotation(
