@@ -40,7 +40,6 @@ pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fa
         if (read == 0 || object.starts_with(b"{\"")) && !record.is_empty() {
             calls.cut_off(file, first);
             record.clear();
-            braces = Braces::default();
         }
         if read == 0 {
             return Ok(());
@@ -49,7 +48,7 @@ pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fa
             return Err(Fault::Long(0));
         }
         if record.is_empty() {
-            first = number;
+            (first, braces) = (number, Braces::default());
         }
         record.extend_from_slice(object);
         braces.add(object);
@@ -61,7 +60,6 @@ pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fa
             None => calls.leave_out("a line that is not a record of the Inspector", first),
         }
         record.clear();
-        braces = Braces::default();
     }
 }
 
