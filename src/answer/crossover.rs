@@ -30,10 +30,16 @@ pub struct Crossover {
     pub chosen: &'static str,
     /// Parameters given in place of the machine's: `inter.bw 24 GB/s`.
     pub given: Vec<String>,
+    /// The library whose rules say what runs here, which may be neither of the two.
+    pub library: Option<String>,
     /// The id of the algorithm that wins below.
     pub below: &'static str,
+    /// Its name in a table.
+    pub below_title: &'static str,
     /// The id of the algorithm that wins above; if there are several crossovers, up to the next.
     pub above: &'static str,
+    /// Its name in a table.
+    pub above_title: &'static str,
     /// The size of the crossover, the first of several; absent if one of them is never slower.
     pub size_bytes: Option<f64>,
     /// The time of both at that size.
@@ -167,8 +173,11 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
         machine: query.machine.name.clone(),
         chosen: query.machine.chosen,
         given: query.machine.given_in_words(),
+        library: ruling(registry, query),
         below: id(below),
+        below_title: below.algorithm.meta().title,
         above: id(above),
+        above_title: above.algorithm.meta().title,
         size_bytes: size.map(|s| s.0),
         time_s: size.map(|s| above.prepared.time(s).0),
         always: size.is_none().then_some(id(faster)),
@@ -176,6 +185,13 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
         shortcut_bytes: shortcut.map(|s| s.0),
         shortcut_error: shortcut.zip(size).map(|(s, exact)| s.0 / exact.0 - 1.0),
     })
+}
+
+/// The machine's library, if its rules say what runs.
+fn ruling(registry: &Registry, query: &Query) -> Option<String> {
+    let rules = Expecting::new(registry, query).ok()?.runs(Bytes(1)).rules;
+    let is_known = matches!(rules, Rules::Own | Rules::Measured);
+    query.machine.library.clone().filter(|_| is_known)
 }
 
 /// Without a peer every algorithm takes the same time: none.

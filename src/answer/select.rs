@@ -291,12 +291,16 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The time by which two policies are compared: expected for engines, ideal for others.
-    fn compared(&self, choice: &Choice, size: u64) -> Result<Option<Seconds>> {
-        match choice.kernel {
-            Some(_) => Ok(self.expect(choice, Bytes(size)).map(|e| Seconds(e.time_s))),
-            None => Ok(self.time(choice, size)?.time()),
-        }
+    /// The times by which two choices are compared, of one kind: expected if one is an engine's, which
+    /// has no ideal price, ideal otherwise.
+    fn compared(&self, pair: [&Choice; 2], size: u64) -> Result<Option<[Seconds; 2]>> {
+        let expected = pair.iter().any(|choice| choice.kernel.is_some());
+        let time = |choice| match expected {
+            true => Ok(self.expect(choice, Bytes(size)).map(|e| Seconds(e.time_s))),
+            false => Ok(self.time(choice, size)?.time()),
+        };
+        let [a, b] = [time(pair[0])?, time(pair[1])?];
+        Ok(a.zip(b).map(|(a, b)| [a, b]))
     }
 
     /// The expected time of an engine's kernel, or of the machine if the choice is what its library
@@ -568,8 +572,7 @@ fn span(
     let mut furthest: Option<(f64, u64)> = None;
     if let Some(other) = versus {
         for size in looked_at(from, to) {
-            let times = (model.compared(choice, size)?, model.compared(other, size)?);
-            let (Some(a), Some(b)) = times else { continue };
+            let Some([a, b]) = model.compared([choice, other], size)? else { continue };
             let ratio = a.0 / b.0;
             let further = |(most, _): (f64, u64)| ratio.ln().abs() > most.ln().abs();
             if b.0 > 0.0 && furthest.is_none_or(further) {

@@ -14,7 +14,7 @@ use collcost::base::quantity::Bytes;
 use collcost::library::engines::{Conditions, Variables};
 use collcost::library::tuning_file::read_rules;
 use collcost::library::{
-    Call, Operation, Policy, Site, entry, is_engine, is_policy, of_file, policy,
+    Call, Operation, Policy, Site, entry, is_engine, is_policy, of_file, policy, reads_variables,
 };
 use collcost::machine::query::Query;
 use collcost::machine::sample::DataType;
@@ -82,7 +82,7 @@ struct EngineFlags {
     /// The call is launched from Python, not captured in a CUDA graph
     #[arg(long)]
     eager: bool,
-    /// An environment variable or a flag of the engine; p2p=0 means no peer access
+    /// An environment variable of NCCL, or one or a flag of the engine; p2p=0 means no peer access
     #[arg(long, value_name = "K=V")]
     env: Vec<String>,
 }
@@ -93,9 +93,8 @@ impl EngineFlags {
         for text in &self.env {
             variables.put(text).map_err(|e| e.at(format!("--env {text}")))?;
         }
-        let default = Conditions::default();
         Ok(Conditions {
-            dtype: dtype.unwrap_or(default.dtype),
+            dtype,
             hidden: self.hidden.map(NonZeroU64::get),
             graph: !self.eager,
             variables,
@@ -160,6 +159,7 @@ impl Args {
             in_place: self.in_place,
             ..Call::new(collective, query.shape.ranks, range.0)
         };
+        self.read_by(asked)?;
         let site = Site { conditions: self.engine.conditions(dtype)?, ..site(&query) };
         let one = |flag: &str, name: &String| {
             named(name, &site).map_err(|e| e.at(format!("{flag} {name}")))
@@ -169,6 +169,31 @@ impl Args {
         let policies = (&*own, versus.as_deref());
         select(&Registry::builtin(), &query, &call, policies, range)
             .map_err(|e| e.at(format!("choose {}", self.words.join(" ")).trim_end()))
+    }
+
+    /// Refuses flags that no policy of the question reads.
+    fn read_by(&self, asked: &Asked) -> Result<()> {
+        let names = || std::iter::once(&asked.policy).chain(&self.vs);
+        let unread = |flag: String, readers: &str| {
+            let what = format!("the rules of {} do not read it", asked.policy);
+            Err(Error::input(what).at(flag).help(format!("{readers}; leave it out")))
+        };
+        if let Some(first) = self.engine.env.first()
+            && !names().any(|name| reads_variables(name))
+        {
+            return unread(format!("--env {first}"), "NCCL and inference engines do");
+        }
+        let flags = [
+            ("--hidden", self.engine.hidden.is_some()),
+            ("--graph", self.engine.graph),
+            ("--eager", self.engine.eager),
+        ];
+        match flags.into_iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) if !names().any(|name| is_engine(name)) => {
+                unread(flag.to_owned(), "inference engines do")
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Sorts the words into collective, policy and sizes: `openmpi@4.1 allreduce 32K` is the same

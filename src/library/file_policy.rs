@@ -3,15 +3,15 @@
 //! The readers refuse what a library would silently drop, so a file accepted here has an effect in
 //! the library. Open MPI's rules come before the fixed decisions of 4.1, which decide if the file has
 //! no rule. MPICH's tree replaces the MPIR layer, below the device's own compositions. In NCCL's
-//! table the first matching line decides; if no line matches, NCCL itself decides.
+//! table the first matching line that NCCL considers decides; if there is none, NCCL itself decides.
 
 use super::openmpi::{self, Decision};
-use super::{Call, Choice, Meta, Part, Policy, Runs, Site, Where, mpich};
+use super::{Call, Choice, FellBack, Meta, Part, Policy, Runs, Site, Where, mpich};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::library::nccl::Algo;
 use crate::library::nccl::rules::{self as table, Channels};
+use crate::library::nccl::{Algo, Proto, Version, policy};
 use crate::library::openmpi::operations::Counts;
 use crate::library::openmpi::rules as dynamic;
 use crate::library::tuning_file::TuningFile;
@@ -43,7 +43,8 @@ pub fn of_file(rules: TuningFile, file: &str, site: &Site) -> Result<Box<dyn Pol
         }
         TuningFile::Nccl(rules) => {
             let meta = meta(Library::Nccl, "the table of NCCL's example tuner plugin", "M");
-            Box::new(Nccl { meta, rules, file: file.to_owned() })
+            let own = policy::Nccl::new(site, Version::NEWEST).ok();
+            Box::new(Nccl { meta, rules, file: file.to_owned(), own })
         }
     })
 }
@@ -122,6 +123,34 @@ struct Nccl {
     meta: Meta,
     rules: table::Rules,
     file: String,
+    /// Says what NCCL considers, if its graphs are known.
+    own: Option<policy::Nccl>,
+}
+
+impl Nccl {
+    /// Whether NCCL considers what a line names. The plugin goes on to the next line otherwise
+    /// (`plugin.c`, `pluginGetCollInfo`: "marked as IGNORE").
+    fn considers(&self, call: &Call, rule: &table::Rule) -> bool {
+        let (algorithm, protocol) = (rule.algorithm, rule.protocol);
+        match &self.own {
+            Some(own) => own.considers(call, algorithm, protocol),
+            None => has_kernel(call, algorithm, protocol),
+        }
+    }
+}
+
+/// Whether NCCL has a kernel for it on any machine (`tuning.cc`, `ncclTopoTuneModel`).
+fn has_kernel(call: &Call, algorithm: Algo, protocol: Proto) -> bool {
+    let reduces = call.collective == C::AllReduce;
+    let gathers = matches!(call.collective, C::AllGather | C::ReduceScatter);
+    let is_simple = protocol == Proto::Simple;
+    match algorithm {
+        Algo::Ring => true,
+        Algo::Tree => reduces,
+        Algo::NvlsTree | Algo::CollNetChain => reduces && is_simple,
+        Algo::Nvls | Algo::CollNetDirect => (reduces || gathers) && is_simple,
+        Algo::Pat => gathers && is_simple && call.per_node() == 1,
+    }
 }
 
 /// This crate's algorithm for a word of the table; it has stages on several nodes with several
@@ -166,12 +195,23 @@ impl Policy for Nccl {
             pipe_ops: 1,
             registered: false,
         };
-        let Some(rule) = self.rules.fitting(asked).next() else {
-            let rule = format!("no line of {} matches", self.file);
+        let mut fitting = self.rules.fitting(asked);
+        let mut fell_back = Vec::new();
+        let found = fitting.find(|rule| {
+            let is_considered = self.considers(call, rule);
+            if !is_considered {
+                let from = format!("{} / {}", rule.algorithm.lower(), rule.protocol.lower());
+                let why = format!("{}:{}: NCCL does not consider it", self.file, rule.line.0);
+                fell_back.push(FellBack { from: from.into(), id: None, why });
+            }
+            is_considered
+        });
+        let Some(rule) = found else {
+            let rule = format!("no line of {} applies", self.file);
             let why = "NCCL chooses itself: select the policy of its version";
-            let note = "the plugin still leaves one channel if no line matches";
+            let note = "the plugin still leaves one channel if no line applies";
             let choice = Choice::new("NCCL's own choice", rule, Runs::unpriced(why));
-            return Ok(Choice { notes: vec![note.into()], ..choice });
+            return Ok(Choice { notes: vec![note.into()], fell_back, ..choice });
         };
         let channels = match rule.channels {
             Channels::One => ", 1 channel".to_owned(),
@@ -189,8 +229,12 @@ impl Policy for Nccl {
         );
         let (from, to) = (rule.from.0, rule.to.0);
         let words = format!("{}:{}: {from} to {to} bytes: {name}", self.file, rule.line.0);
-        let note = "priced by the algorithm only: protocol and channels are NCCL's parameters";
-        Ok(Choice { notes: vec![note.into()], ..Choice::new(name, words, runs) })
+        let price = "priced by the algorithm only: protocol and channels are NCCL's parameters";
+        let mut notes = vec![price.into()];
+        if self.own.is_none() {
+            notes.push("NCCL's graphs are not known here: it may not consider this line".into());
+        }
+        Ok(Choice { notes, fell_back, ..Choice::new(name, words, runs) })
     }
 
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {

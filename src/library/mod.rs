@@ -157,7 +157,7 @@ impl Entry {
     /// A policy that does not know this machine.
     pub fn make(&self, site: &Site) -> Result<Box<dyn Policy>> {
         match self.made {
-            Made::Nccl(version) => Ok(nccl::policy::of(version, site)),
+            Made::Nccl(version) => nccl::policy::of(version, site),
             Made::Plain { library, title, counts, source, make } => {
                 let [id, title, counts, source] =
                     [self.id, title, counts, source].map(str::to_owned);
@@ -209,6 +209,12 @@ pub fn is_policy(name: &str) -> bool {
 #[must_use]
 pub fn is_engine(name: &str) -> bool {
     engines::is_engine(&plain(name))
+}
+
+/// Whether the rules of that policy read variables: an engine's own, or NCCL's.
+#[must_use]
+pub fn reads_variables(name: &str) -> bool {
+    is_engine(name) || entry(name).is_ok_and(|entry| matches!(entry.made, Made::Nccl(_)))
 }
 
 /// The entry of the list called `name`: an id, an alias, or a more exact version of one.

@@ -31,7 +31,18 @@ pub fn pair(report: &Crossover) -> Page {
             error * 100.0
         ));
     }
+    for (id, title) in [(below, report.below_title), (above, report.above_title)] {
+        if !id.replace('-', " ").eq_ignore_ascii_case(title) {
+            page.line(format!("{id}: {title}"));
+        }
+    }
     page.line(format!("{}, machine {machine}", counted(*ranks, "rank")));
+    if let Some(id) = &report.library {
+        page.line(format!(
+            "what {} runs, and where that changes: leave out the algorithms",
+            library(Some(id))
+        ));
+    }
     let keys =
         ["collective", "ranks", "machine", "below", "above", "size_bytes", "time_s", "always"];
     page.record(report, "", &keys);

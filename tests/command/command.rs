@@ -540,6 +540,9 @@ fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
             ["more than any machine", "--nodes"],
         ),
         ("choose allreduce -n 8 --policy rules-file:nosuch".into(), ["cannot be read", "nosuch"]),
+        ("choose openmpi allreduce -n 8 --env A=b".into(), ["openmpi do not read it", "--env A=b"]),
+        ("choose gloo allreduce -n 8 --hidden 64".into(), ["gloo do not read it", "--hidden"]),
+        ("choose nccl allreduce -n 8 --eager".into(), ["nccl do not read it", "--eager"]),
         (
             "export mpich-json -n 4 --on netns-50m -o /nosuch/file".into(),
             ["cannot be written", "--output /nosuch/file"],

@@ -4,8 +4,11 @@
 use collcost::Collective as C;
 use collcost::answer::cost;
 use collcost::answer::select::select;
+use collcost::base::dtype::DataType;
+use collcost::base::error::Error;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
 use collcost::cost::price::uses;
+use collcost::library::engines::Conditions;
 use collcost::library::tuning_file::read_rules;
 use collcost::library::{
     Call, Choice, Entry, Flavour, Operation, POLICIES, Policy, Runs, Site, intervals, of_file,
@@ -945,6 +948,60 @@ fn the_first_line_of_the_plugins_table_decides() {
     assert_eq!(at(32_769).name, "ring / ll128, 4 channels");
     assert_eq!(at(4_194_305).name, "NCCL's own choice");
     assert!(policy.choose(&chars(C::AllToAll, 8, 1)).is_err());
+}
+
+/// `plugin.c` goes on to the next line where NCCL's table says IGNORE; broadcasts have rings alone, and
+/// NVLS over nodes needs a network that reduces.
+#[test]
+fn a_line_that_nccl_does_not_consider_gives_way_to_the_next() {
+    let text = "allreduce,0,MAX,nvls,simple,4,-1,-1\nallreduce,0,MAX,tree,simple,8,-1,-1\n\
+                broadcast,0,MAX,tree,simple,8,-1,-1\nbroadcast,0,MAX,ring,ll,8,-1,-1\n\
+                allgather,0,MAX,pat,simple,8,-1,-1\nreducescatter,0,MAX,nvls,ll,8,-1,-1\n"
+        .replace("MAX", "4294967295");
+    let unknown = Site { nccl_graphs: None, ..site() };
+    for (site, first) in
+        [(site(), "tree / simple, 8 channels"), (unknown, "nvls / simple, 4 channels")]
+    {
+        let policy = of_file(read_rules(&text, "rules").unwrap(), "rules", &site).unwrap();
+        let at = |collective| {
+            let call = Call { nodes: 2, ..Call::new(collective, 16, Bytes(16 << 20)) };
+            policy.choose(&call).unwrap()
+        };
+        assert_eq!(at(C::AllReduce).name, first);
+        let broadcast = at(C::Broadcast);
+        assert_eq!(broadcast.name, "ring / ll, 8 channels");
+        let [turned] = &broadcast.fell_back[..] else { panic!("{broadcast:?}") };
+        assert_eq!(turned.from, "tree / simple");
+        assert_eq!(turned.why, "rules:3: NCCL does not consider it");
+        assert_eq!(at(C::AllGather).name, "NCCL's own choice");
+        assert_eq!(at(C::ReduceScatter).name, "NCCL's own choice");
+    }
+}
+
+/// `collcost nccl choose` says the same with the same variables, type and operation.
+#[test]
+fn nccl_heeds_variables_types_and_operations() {
+    let chosen = |variables: &[&str], dtype: Option<DataType>, builtin_op: bool| {
+        let mut conditions = Conditions { dtype, ..Conditions::default() };
+        variables.iter().for_each(|text| conditions.variables.put(text).unwrap());
+        let site = Site { conditions, ..site() };
+        let call = Call { nodes: 2, builtin_op, ..Call::new(C::AllReduce, 16, Bytes(16 << 20)) };
+        policy("nccl@2.30.7", &site)?.choose(&call)
+    };
+    let name = |choice: Result<Choice, Error>| choice.unwrap().name.into_owned();
+    assert_eq!(name(chosen(&[], None, true)), "NVLSTree/Simple");
+    assert_eq!(name(chosen(&["NCCL_ALGO=Ring"], None, true)), "Ring/LL128");
+    assert_eq!(name(chosen(&["NCCL_ALGO=Ring", "NCCL_PROTO=LL"], None, true)), "Ring/LL");
+    // No switch adds these; and NCCL keeps sums in 8 bits off long rings.
+    assert_eq!(name(chosen(&[], Some(DataType::I8), true)), "Ring/LL128");
+    assert_eq!(name(chosen(&[], Some(DataType::F8e4m3), true)), "Tree/LL128");
+    assert_eq!(name(chosen(&[], None, false)), "Ring/LL128");
+    let foreign = chosen(&["VLLM_ALLREDUCE_USE_SYMM_MEM=0"], None, true).unwrap();
+    assert!(foreign.notes.concat().contains("`VLLM_ALLREDUCE_USE_SYMM_MEM` is not a variable"));
+    for wrong in ["NCCL_ALGOS=Ring", "NCCL_NTHREADS=many", "NCCL_ALGO=Rong"] {
+        assert!(chosen(&[wrong], None, true).is_err(), "{wrong}");
+    }
+    assert!(chosen(&[], Some(DataType::I16), true).is_err());
 }
 
 #[test]

@@ -650,12 +650,17 @@ fn nccl_gets_a_line_for_every_call() {
 }
 
 /// What the plugin makes of a table for a call: the first line that fits and is considered.
-fn planned(rules: &nccl::Rules, own: &Own, collective: Collective, size: Bytes) -> (Algo, Proto) {
+fn planned(
+    rules: &nccl::Rules,
+    (own, chooser): (&Own, &Chooser),
+    collective: Collective,
+    size: Bytes,
+) -> (Algo, Proto) {
     let (nodes, ranks) = (own.comm.nodes, own.comm.ranks);
     let call = nccl::Call { collective, size, nodes, ranks, pipe_ops: 1, registered: false };
     let function = Function::of(collective).unwrap();
     let considered =
-        |rule: &&nccl::Rule| own.chooser.considers(function, rule.algorithm, rule.protocol);
+        |rule: &&nccl::Rule| chooser.considers(function, rule.algorithm, rule.protocol);
     let rule = rules.fitting(call).find(considered).expect("a line");
     (rule.algorithm, rule.protocol)
 }
@@ -680,16 +685,19 @@ fn no_line_costs_more_than_nccls_own_choice_by_its_own_table() {
                     if own.comm.ranks == 1 {
                         continue;
                     }
-                    for &collective in nccl::COLLECTIVES {
+                    for (&collective, what) in
+                        nccl::COLLECTIVES.iter().flat_map(|c| [(c, "sums"), (c, "averages")])
+                    {
+                        let chooser = if what == "sums" { &own.chooser } else { &own.scaled };
                         for size in (0..40).map(|power| Bytes(1 << power)) {
-                            let (algo, proto) = planned(&read, &own, collective, size);
+                            let (algo, proto) = planned(&read, (&own, chooser), collective, size);
                             let function = Function::of(collective).unwrap();
                             let call =
                                 collcost::library::nccl::Call { function, size, pipelined: 1 };
-                            let ranked = own.chooser.ranked(&call);
-                            let Some(decided) = own.chooser.decide(&call) else { continue };
+                            let ranked = chooser.ranked(&call);
+                            let Some(decided) = chooser.decide(&call) else { continue };
                             let is = |r: &&(Algo, Proto, _)| (r.0, r.1) == (algo, proto);
-                            let said = format!("{place} {version} {collective} {size}");
+                            let said = format!("{place} {version} {collective} {size} {what}");
                             let planned = ranked.iter().find(is).expect(&said).2;
                             let own = decided.time.expect(&said);
                             assert!(planned.0 <= 1.05 * own.0, "{said}: {algo}/{proto}");
@@ -700,7 +708,7 @@ fn no_line_costs_more_than_nccls_own_choice_by_its_own_table() {
             }
         }
     }
-    assert!(calls > 50_000, "{calls}");
+    assert!(calls > 100_000, "{calls}");
 }
 
 const PLACE: &str = "dgx_h100_8x400g.p8.n2";
@@ -871,7 +879,7 @@ fn the_command_writes_what_logs_show() {
     let TuningFile::Nccl(rules) = read_rules(&said, "x").unwrap() else { panic!() };
     let nccl = two_nodes();
     for size in (0..40).map(|power| Bytes(1 << power)) {
-        let ran = planned(&rules, &nccl, Collective::AllReduce, size);
+        let ran = planned(&rules, (&nccl, &nccl.chooser), Collective::AllReduce, size);
         let expected = match size.0 {
             MIB => (Algo::Ring, Proto::Ll128),
             _ => nccl.at(Function::AllReduce, size).unwrap(),

@@ -47,7 +47,7 @@ impl Batch {
         }
         let (query, _) = self.query(&fields, Some(Collective::AllReduce))?;
         let conditions = conditions(&fields)?;
-        let call = Call { element: conditions.dtype.bytes(), ..Call::of(&query) };
+        let call = Call { element: conditions.dtype().bytes(), ..Call::of(&query) };
         let site = Site { conditions, ..site(&query) };
         let choice = policy(&engine, &site)?.choose(&call)?;
         let kernel =
@@ -72,8 +72,7 @@ impl Batch {
 }
 
 fn conditions(fields: &Fields<'_>) -> Result<Conditions> {
-    let default = Conditions::default();
-    let dtype = fields.dtype()?.unwrap_or(default.dtype);
+    let dtype = fields.dtype()?;
     let hidden = match fields.text("hidden")? {
         Some(text) => Some(text.parse().ok().filter(|&h: &u64| h > 0).ok_or_else(|| {
             fields.at(Error::input("`hidden` must be a whole number above 0"), "hidden")

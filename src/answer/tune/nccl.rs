@@ -7,8 +7,8 @@ use crate::base::error::Result;
 use crate::base::quantity::Bytes;
 use crate::library::nccl::rules::{COLLECTIVES, Channels, Rule, Rules};
 use crate::library::nccl::{
-    Algo, Call, Chooser, Communicator, Function, Place, Proto, Range, Reduction, Settings, Table,
-    Version, ranges,
+    Algo, Call, Chooser, Communicator, Function, Operation, Place, Proto, Range, Reduction,
+    Settings, Table, Version, ranges,
 };
 use crate::library::tuning_file::Line;
 
@@ -35,6 +35,8 @@ pub struct Own {
     pub version: Version,
     /// Decides on sums of floats.
     pub chooser: Chooser,
+    /// Decides on averages, which no switch adds: as on products, and integers of 8 bits.
+    pub scaled: Chooser,
 }
 
 impl Own {
@@ -45,8 +47,12 @@ impl Own {
     pub fn new(place: &Place, version: Version) -> Result<Self> {
         let comm = place.communicator()?;
         let table = Table::new(&comm, version, &Settings::default())?;
-        let chooser = Chooser::new(&comm, version, &table, Reduction::default());
-        Ok(Self { comm, version, chooser })
+        let chooser = |operation| {
+            let reduction = Reduction { operation, ..Reduction::default() };
+            Chooser::new(&comm, version, &table, reduction)
+        };
+        let (sums, scaled) = (chooser(Operation::Sum), chooser(Operation::Scaled));
+        Ok(Self { comm, version, chooser: sums, scaled })
     }
 
     /// The choice at a size; `None` if NCCL returns an error.
@@ -59,25 +65,38 @@ impl Own {
     /// The sizes for each choice, to the byte.
     #[must_use]
     pub fn ranges(&self, function: Function) -> Vec<Range> {
-        let mut found = ranges(&self.chooser, function, Bytes(0), LARGEST);
-        if let Some(last) = found.last_mut() {
-            last.to = Bytes(u64::MAX);
-        }
-        found
+        ranges_of(&self.chooser, function)
     }
 
     fn rules(&self, rules: &mut Vec<Rule>) {
         let here = (Some(self.comm.nodes), Some(self.comm.ranks));
         for &collective in COLLECTIVES {
             let Some(function) = Function::of(collective) else { continue };
+            let scaled = ranges_of(&self.scaled, function);
             for Range { from, to, first, .. } in self.ranges(function) {
-                if let Some(decision) = first {
-                    let cell = (decision.algo, decision.proto);
-                    rules.push(rule(collective, (from, to), cell, here));
+                let Some(cell) = first.map(|d| (d.algo, d.proto)) else { continue };
+                rules.push(rule(collective, (from, to), cell, here));
+                if self.scaled.considers(function, cell.0, cell.1) {
+                    continue;
+                }
+                // The plugin goes on to the next line for a call that this cell cannot run.
+                for other in scaled.iter().filter(|other| other.from <= to && from <= other.to) {
+                    let Some(cell) = other.first.map(|d| (d.algo, d.proto)) else { continue };
+                    let shared = (from.max(other.from), to.min(other.to));
+                    rules.push(rule(collective, shared, cell, here));
                 }
             }
         }
     }
+}
+
+/// The sizes for each choice of a chooser, to the byte.
+fn ranges_of(chooser: &Chooser, function: Function) -> Vec<Range> {
+    let mut found = ranges(chooser, function, Bytes(0), LARGEST);
+    if let Some(last) = found.last_mut() {
+        last.to = Bytes(u64::MAX);
+    }
+    found
 }
 
 /// The table for the communicator of a placement.
@@ -157,6 +176,11 @@ pub fn head(file: Option<&str>) -> Vec<String> {
         ),
         "the plugin gives one channel to calls that match no line, so every call has a line; 0 \
          channels leaves their number to NCCL"
+            .to_owned(),
+        "an algorithm that adds in the switch cannot run every type and reduction: the lines behind \
+         its own are NCCL's choice for an average, a product or 8-bit integers"
+            .to_owned(),
+        "no column tells types apart: above 8 ranks NCCL keeps fp8 sums off rings, a line does not"
             .to_owned(),
         "after the communicator's lines come NCCL's own choices on smaller ones of the same \
          machine, then rings for all of which nothing is known: those rings are not NCCL's choice"

@@ -69,7 +69,7 @@ impl<'a> Ask<'a> {
             collective: call.collective,
             ranks: call.ranks,
             nodes,
-            dtype: conditions.dtype,
+            dtype: conditions.dtype(),
             graph: conditions.graph,
             env: &conditions.variables,
             hidden: conditions.hidden,

@@ -102,8 +102,8 @@ pub struct Kernel {
 /// How a program makes its calls, as far as the engines' rules depend on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conditions {
-    /// The data type of the elements.
-    pub dtype: DataType,
+    /// The data type of the elements; absent: the usual one of the library, see [`Self::dtype`].
+    pub dtype: Option<DataType>,
     /// Columns of the tensor. If absent: one row has up to 4,096 elements, as in benchmarks.
     pub hidden: Option<u64>,
     /// Whether the call is captured in a CUDA graph.
@@ -115,7 +115,15 @@ pub struct Conditions {
 impl Default for Conditions {
     fn default() -> Self {
         let variables = Variables::default();
-        Self { dtype: DataType::Bf16, hidden: None, graph: true, variables }
+        Self { dtype: None, hidden: None, graph: true, variables }
+    }
+}
+
+impl Conditions {
+    /// The data type of an engine's tensor: bf16 if none is given.
+    #[must_use]
+    pub fn dtype(&self) -> DataType {
+        self.dtype.unwrap_or(DataType::Bf16)
     }
 }
 

@@ -110,6 +110,11 @@ impl Variables {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The names with their values, in the order in which they were written.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// Those of one name alone.
     pub(super) fn only(&self, name: &str) -> Self {
         Self(self.0.iter().filter(|(n, _)| same(n, name)).cloned().collect())

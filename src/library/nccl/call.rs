@@ -109,9 +109,16 @@ impl Reduction {
 /// # Errors
 /// Another name, also of a type that NCCL does not have.
 pub fn element(text: &str) -> Result<DataType> {
-    let has = |d: &DataType| !matches!(d, DataType::I16 | DataType::U16);
-    DataType::named(text.trim()).filter(has).ok_or_else(|| {
-        Error::input(format!("`{text}` is not a data type of NCCL"))
-            .help("known: float, double, half, bf16, int32, int64, int8, fp8")
-    })
+    DataType::named(text.trim()).and_then(known).ok_or_else(|| no_type(text))
+}
+
+/// A data type if NCCL has it.
+pub(super) fn known(element: DataType) -> Option<DataType> {
+    (!matches!(element, DataType::I16 | DataType::U16)).then_some(element)
+}
+
+/// The error about another data type.
+pub(super) fn no_type(text: &str) -> Error {
+    Error::input(format!("`{text}` is not a data type of NCCL"))
+        .help("known: float, double, half, bf16, int32, int64, int8, fp8")
 }

@@ -2,17 +2,21 @@
 //!
 //! Source: [`crate::library::nccl`].
 
+use std::sync::OnceLock;
+
 use crate::base::collective::Collective;
+use crate::base::dtype::DataType;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::library::nccl::call::{known, no_type};
 use crate::library::nccl::observed::Observed;
 use crate::library::nccl::point_to_point::{ALWAYS, PointToPoint, choice, no_barrier, sends};
 use crate::library::nccl::ranges::cell;
 use crate::library::nccl::search::{Job, search};
 use crate::library::nccl::topology::Knobs;
 use crate::library::nccl::{
-    self, Algo, Chooser, Communicator, Decision, Function, Micros, Place, Proto, Range, Reduction,
-    Settings, Table, Version, chunks, ranges, since,
+    self, Algo, Chooser, Communicator, Decision, Function, Micros, Operation, Place, Proto, Range,
+    Reduction, Settings, Table, Version, chunks, ranges, since,
 };
 use crate::library::{Call, Choice, Meta, Part, Pipeline, Policy, Runs, Site, Where};
 use crate::model::algorithm::{Library, Reason};
@@ -20,14 +24,41 @@ use crate::model::formula::Protocol;
 
 /// The rules of a release: without graphs, what NCCL ran when the machine was measured, or what needs
 /// no graphs.
-pub(in crate::library) fn of(version: Version, site: &Site) -> Box<dyn Policy> {
-    match Nccl::new(site, version) {
+///
+/// # Errors
+/// A data type or a variable that NCCL does not know.
+pub(in crate::library) fn of(version: Version, site: &Site) -> Result<Box<dyn Policy>> {
+    element(site)?;
+    // What was measured ran without the settings of the question.
+    let is_plain = settings(site)?.is_empty();
+    let observed = || Observed::of(site).filter(|observed| is_plain && observed.answers(version));
+    Ok(match Nccl::new(site, version) {
         Ok(nccl) => Box::new(nccl),
-        Err(unknown) => match Observed::of(site).filter(|observed| observed.answers(version)) {
+        Err(unknown) => match observed() {
             Some(observed) => Box::new(observed),
             None => Box::new(PointToPoint::new(version, unknown)),
         },
+    })
+}
+
+/// The data type of a site's calls: float if none is given.
+fn element(site: &Site) -> Result<DataType> {
+    let asked = site.conditions.dtype.unwrap_or(Reduction::default().element);
+    known(asked).ok_or_else(|| no_type(asked.id()))
+}
+
+/// NCCL's settings at a site. Variables of other programs are not among them.
+fn settings(site: &Site) -> Result<Settings> {
+    let mut settings = Settings::default();
+    for (name, value) in site.conditions.variables.all().filter(|(name, _)| is_own(name)) {
+        settings.set(name, value)?;
     }
+    Ok(settings)
+}
+
+/// Whether a variable is NCCL's.
+fn is_own(variable: &str) -> bool {
+    variable.starts_with("NCCL_")
 }
 
 /// NCCL on one communicator.
@@ -35,7 +66,13 @@ pub struct Nccl {
     meta: Meta,
     comm: Communicator,
     version: Version,
+    table: Table,
+    element: DataType,
+    /// Decides calls with a predefined operation, as sums.
     chooser: Chooser,
+    /// Decides calls with an operation of the program, which NCCL has as scaled sums.
+    scaled: OnceLock<Chooser>,
+    notes: Vec<String>,
     /// The only protocol, with whose rates the links are priced.
     only: Option<Protocol>,
 }
@@ -82,12 +119,17 @@ impl Nccl {
             .help("give --gpus-per-node a number of ranks by which every node has equally many"));
         }
         let (comm, place) = communicator(site, site.ranks / nodes, nodes, version)?;
-        let mut settings = Settings::default();
+        let mut settings = settings(site)?;
         if let Some(protocol) = site.protocol {
             settings.set("NCCL_PROTO", &protocol.to_string())?;
         }
         let table = Table::new(&comm, version, &settings)?;
-        let chooser = Chooser::new(&comm, version, &table, Reduction::default());
+        let element = element(site)?;
+        let operation = Operation::Sum;
+        let chooser = Chooser::new(&comm, version, &table, Reduction { element, operation });
+        let foreign = site.conditions.variables.names().filter(|name| !is_own(name));
+        let note = |name| format!("`{name}` is not a variable that NCCL reads");
+        let notes = foreign.map(note).collect();
         let meta = Meta {
             id: version.policy().to_owned(),
             library: Some(Library::Nccl),
@@ -95,7 +137,19 @@ impl Nccl {
             counts: "the largest buffer: the vector, or all ranks' blocks".to_owned(),
             source: format!("NVIDIA/nccl v{version}-1, {}, src/enqueue.cc", tuner_of(version)),
         };
-        Ok(Self { meta, comm, version, chooser, only: site.protocol })
+        let (scaled, only) = (OnceLock::new(), site.protocol);
+        Ok(Self { meta, comm, version, table, element, chooser, scaled, notes, only })
+    }
+
+    /// What decides a call.
+    fn chooser(&self, call: &Call) -> &Chooser {
+        if call.builtin_op {
+            return &self.chooser;
+        }
+        self.scaled.get_or_init(|| {
+            let reduction = Reduction { element: self.element, operation: Operation::Scaled };
+            Chooser::new(&self.comm, self.version, &self.table, reduction)
+        })
     }
 
     /// The decision for a call; `None` if NCCL returns an error.
@@ -103,7 +157,12 @@ impl Nccl {
     /// # Errors
     /// A collective that the tuner does not decide.
     pub fn decide(&self, call: &Call) -> Result<Option<Decision>> {
-        Ok(self.chooser.decide(&tuned(call)?))
+        Ok(self.chooser(call).decide(&tuned(call)?))
+    }
+
+    /// Whether an algorithm and a protocol take part in the choice for a call.
+    pub(in crate::library) fn considers(&self, call: &Call, algo: Algo, proto: Proto) -> bool {
+        function(call).is_ok_and(|function| self.chooser(call).considers(function, algo, proto))
     }
 
     /// The version whose rules are used.
@@ -132,18 +191,20 @@ impl Nccl {
         let scope = self.scope(call.collective);
         let size = Bytes(call.size.0);
         let function = function(call)?;
-        let latency = self.chooser.latency(
+        let latency = self.chooser(call).latency(
             &nccl::Call { function, size, pipelined: 1 },
             decision.algo,
             decision.proto,
         );
         let micro = |t: Micros| Seconds(f64::from(t.0) * 1e-6);
+        let caveat = self.version.caveat().map(str::to_owned);
+        let notes = caveat.into_iter().chain(self.notes.iter().cloned());
         Ok(Choice {
             pipeline: latency.map(|latency| Pipeline {
                 segment: chunks::segment(&self.comm, decision, size),
                 latency: micro(latency),
             }),
-            notes: self.version.caveat().map(|note| note.to_owned().into()).into_iter().collect(),
+            notes: notes.map(Into::into).collect(),
             estimate: decision.time.map(micro),
             force: vec![
                 format!("NCCL_ALGO={scope}{}", decision.algo),
@@ -257,7 +318,7 @@ impl Policy for Nccl {
     }
 
     fn only(&self, call: &Call, algorithm: &str) -> Option<Choice> {
-        let decision = self.chooser.only(&tuned(call).ok()?, named(algorithm)?)?;
+        let decision = self.chooser(call).only(&tuned(call).ok()?, named(algorithm)?)?;
         self.choice(call, &decision).ok()
     }
 
@@ -269,7 +330,7 @@ impl Policy for Nccl {
             return Err(Reason::new("NCCL has no such algorithm"));
         };
         let function = function(call).map_err(|e| Reason::from(e.what().to_owned()))?;
-        let left = Proto::ALL.iter().any(|&p| self.chooser.considers(function, algo, p));
+        let left = Proto::ALL.iter().any(|&p| self.chooser(call).considers(function, algo, p));
         match left {
             true => Ok(format!("NCCL_ALGO={}{algo}", self.scope(call.collective))),
             false => Err(Reason::new("NCCL does not consider it here")),
@@ -282,9 +343,10 @@ impl Policy for Nccl {
         }
         let function = function(call)?;
         let grain = grain(call, function);
-        let found = ranges(&self.chooser, function, Bytes(1), LARGEST);
+        let chooser = self.chooser(call);
+        let found = ranges(chooser, function, Bytes(1), LARGEST);
         let edge = |range: &Range| {
-            let at = |size| self.chooser.decide(&nccl::Call { function, size, pipelined: 1 });
+            let at = |size| chooser.decide(&nccl::Call { function, size, pipelined: 1 });
             let first = range.from.0.next_multiple_of(grain);
             let mut sizes = (0..FLICKER).map(|k| Bytes(first + k * grain));
             let settled = sizes.find(|&size| cell(at(size)) == cell(range.first));

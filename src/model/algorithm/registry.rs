@@ -1,6 +1,6 @@
 //! Finding algorithms by the names that users and libraries use.
 
-use super::{Algorithm, FAMILIES};
+use super::{Algorithm, FAMILIES, Library};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::model::formula::{Form, Shape};
@@ -59,7 +59,8 @@ impl Registry {
     /// The algorithm of `collective` called `name`, or the reason why there is none.
     ///
     /// All printed names are accepted, in any case: libraries' names, with or without the protocol
-    /// Simple (`NVLSTree`, `Ring/Simple`), and titles (`Ring (one per rail)`).
+    /// Simple (`NVLSTree`, `Ring/Simple`), and titles (`Ring (one per rail)`). With a library before
+    /// it, `nccl:Ring` is a name of that library alone.
     ///
     /// A suffix selects a form: `(paper)` is the formula as its source prints it, `(asymptotic)`
     /// its limit for large vectors. `(fold)` is accepted and changes nothing: algorithms fold on
@@ -68,10 +69,15 @@ impl Registry {
     /// # Errors
     /// An unknown name, with the nearest known one; a known one of another collective.
     pub fn find(&self, collective: Collective, name: &str) -> Result<Named> {
-        let (plain, form) = self.split_form(collective, name)?;
+        let (library, printed) = of_library(name);
+        let (plain, form) = self.split_form(collective, printed)?;
         let printed = |a: &&'static dyn Algorithm| {
             let mut known = a.meta().known_as.iter();
-            known.any(|(_, of, name)| of.contains(&collective) && name.eq_ignore_ascii_case(plain))
+            known.any(|(by, of, name)| {
+                library.is_none_or(|library| library == *by)
+                    && of.contains(&collective)
+                    && name.eq_ignore_ascii_case(plain)
+            })
         };
         let called = |a: &&'static dyn Algorithm| a.meta().is_called(plain);
         let titled = |a: &&'static dyn Algorithm| a.meta().title.eq_ignore_ascii_case(plain);
@@ -81,12 +87,18 @@ impl Registry {
             names.any(|name| name.eq_ignore_ascii_case(plain))
         };
         let of = || self.of(collective);
-        let found = of().find(called).or_else(|| of().find(printed)).or_else(|| of().find(titled));
-        let found = found.or_else(|| of().find(in_any_case));
+        let found = match library {
+            Some(_) => of().find(printed),
+            None => of()
+                .find(called)
+                .or_else(|| of().find(printed))
+                .or_else(|| of().find(titled))
+                .or_else(|| of().find(in_any_case)),
+        };
         if let Some(algorithm) = found {
             return Ok(Named { algorithm, form });
         }
-        Err(self.not_found(collective, plain))
+        Err(self.not_found(collective, if library.is_some() { name } else { plain }))
     }
 
     /// The same for a question: a name that a library prints means the algorithm it runs for such a
@@ -95,13 +107,16 @@ impl Registry {
     /// # Errors
     /// As [`Self::find`].
     pub fn find_for(&self, shape: &Shape, name: &str) -> Result<Named> {
-        let (plain, form) = self.split_form(shape.collective, name)?;
+        let (library, printed) = of_library(name);
+        let (plain, form) = self.split_form(shape.collective, printed)?;
         let runs = |a: &&'static dyn Algorithm| {
-            let names = a.shipped(shape);
-            names.iter().any(|(_, theirs)| theirs.eq_ignore_ascii_case(plain))
-                && a.applies(shape).is_ok()
+            let is = |&(by, theirs): &(Library, &str)| {
+                library.is_none_or(|library| library == by) && theirs.eq_ignore_ascii_case(plain)
+            };
+            a.shipped(shape).iter().any(is) && a.applies(shape).is_ok()
         };
         let by_name = self.of(shape.collective).find(|a| a.meta().is_called(plain));
+        let by_name = by_name.filter(|_| library.is_none());
         match by_name.or_else(|| self.of(shape.collective).find(runs)) {
             Some(algorithm) => Ok(Named { algorithm, form }),
             None => self.find(shape.collective, name),
@@ -142,6 +157,15 @@ impl Registry {
         let rest = ids.len().saturating_sub(SHOWN);
         let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
         format!("known algorithms: {}{more}", ids[..ids.len() - rest].join(", "))
+    }
+}
+
+/// `nccl:Tree` is the `Tree` of that library.
+fn of_library(name: &str) -> (Option<Library>, &str) {
+    let named = |(id, printed)| Some((Library::named(id)?, printed));
+    match name.split_once(':').and_then(named) {
+        Some((library, printed)) => (Some(library), printed),
+        None => (None, name),
     }
 }
 

@@ -89,6 +89,11 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if let Some(ranks) = zero["zero_hpz_partition_size"].as_u64().filter(|p| *p > 1 && stage == 3) {
         draft.put("reshard", ranks.to_string())?;
     }
+    // Then every bucket is reduced to the ranks that keep its parts, one after another.
+    if (1..=2).contains(&stage) && zero["use_multi_rank_bucket_allreduce"].as_bool() == Some(false)
+    {
+        draft.unread.push("use_multi_rank_bucket_allreduce: gradients are all-reduced".to_owned());
+    }
     for key in ["zero_quantized_weights", "zero_quantized_gradients"] {
         if zero[key].as_bool() == Some(true) {
             draft.unread.push(key.to_owned());

@@ -525,13 +525,21 @@ fn experts_are_sharded_as_the_rest_is() {
     assert_eq!((job.degrees.expert_replicas(), job.expert_shard_size()), (16, 2));
 }
 
-/// DeepSpeed's ZeRO 2 sums the gradients of each micro-batch, Megatron's once for all.
+/// DeepSpeed's ZeRO 2 sums the gradients of each micro-batch, and its ZeRO 1 and 2 all-reduce them;
+/// Megatron scatters the sums once for all.
 #[test]
-fn zero_2_sums_gradients_when_its_framework_does() {
+fn zero_1_and_2_sum_gradients_as_their_framework_does() {
     let dense = MIXTRAL.replace("mistralai/Mixtral-8x7B-v0.1", "llama3-8b");
-    let calls =
-        |sharding| replicated(&dense, &[("sharding", sharding)], Collective::ReduceScatter).0;
-    assert_eq!([calls("zero2, deepspeed"), calls("zero2"), calls("zero1")], [16.0, 1.0, 1.0]);
+    let calls = |sharding| {
+        [Collective::ReduceScatter, Collective::AllReduce]
+            .map(|collective| replicated(&dense, &[("sharding", sharding)], collective).0)
+    };
+    assert_eq!([calls("zero1"), calls("zero2")], [[1.0, 0.0]; 2]);
+    assert_eq!(calls("zero1, deepspeed"), [0.0, 1.0]);
+    assert_eq!(calls("zero2, deepspeed"), [0.0, 16.0]);
+    let apart = r#"{"train_batch_size": 32, "zero_optimization":
+        {"stage": 1, "use_multi_rank_bucket_allreduce": false}}"#;
+    assert!(draft("ds.json", apart).unread[0].starts_with("use_multi_rank_bucket_allreduce"));
 }
 
 /// Megatron divides experts by TP unless told otherwise, torchtitan does not.

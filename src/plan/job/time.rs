@@ -251,11 +251,14 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
     let ahead = job.sharding.gathers && !job.overlap.none;
     let left = |hidden: bool| if hidden || ahead { BUCKET_ENDS } else { 1.0 };
     let again = job.reshards();
-    // DeepSpeed's ZeRO 2 keeps no whole gradients, so it sums those of each micro-batch
-    // (`allreduce_gradients`, deepspeed/runtime/engine.py of <https://github.com/deepspeedai/DeepSpeed>).
-    let at_once =
-        job.sharding.shard == Shard::Gradients && job.sharding.framework == Framework::DeepSpeed;
+    // DeepSpeed's ZeRO 1 and 2 give every rank the whole sums, of which it keeps its part
+    // (`allreduce_and_scatter`, deepspeed/runtime/zero/stage_1_and_2.py of
+    // <https://github.com/deepspeedai/DeepSpeed>). ZeRO 2 keeps no whole gradients, so it sums those of each
+    // micro-batch (`allreduce_gradients`, deepspeed/runtime/engine.py).
+    let is_whole = job.sharding.framework == Framework::DeepSpeed;
+    let at_once = is_whole && job.sharding.shard == Shard::Gradients;
     let sums = if at_once { times } else { 1.0 };
+    let sum = if is_whole { AllReduce } else { ReduceScatter };
     // What sums gradients, and what gathers parameters.
     let [mut summed, mut gathered] = [0.0; 2];
     for Held { params, units, shard, others } in sets(job).into_iter().filter(|h| h.params > 0.0) {
@@ -282,7 +285,7 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
         if job.sharding.shard == Shard::Nothing {
             summed += wires.time(("dp", 1.0), AllReduce, shard, q * params)?;
         } else {
-            summed += sums * wires.time(("dp", sums), ReduceScatter, shard, q * params)?;
+            summed += sums * wires.time(("dp", sums), sum, shard, q * params)?;
             gathered += wires.time(("dp", 1.0), AllGather, shard, w * params)?;
         }
         let part = q * params / f64::from(shard.group.ranks);

@@ -138,7 +138,7 @@ impl<'r> Wires<'r> {
         let query = &self.asked(Collective::AllReduce, among).ok()?.query;
         let conditions = Conditions { hidden: Some(u64::from(hidden)), ..Conditions::default() };
         let size = Bytes(bytes.round() as u64);
-        let element = conditions.dtype.bytes();
+        let element = conditions.dtype().bytes();
         let site = Site { conditions, ..site(query) };
         let call = library::Call { element, size, ..library::Call::of(query) };
         let kernel = policy(engine, &site).ok()?.choose(&call).ok()?.kernel?;

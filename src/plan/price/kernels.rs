@@ -19,7 +19,7 @@ pub(super) fn by_engine(
 ) -> Result<CallPrice> {
     let bytes = whole(call.size);
     let conditions = Conditions {
-        dtype: step.model.dtype,
+        dtype: Some(step.model.dtype),
         hidden: Some(u64::from(step.model.hidden)),
         ..Conditions::default()
     };
