@@ -16,7 +16,7 @@ use crate::library::{Call, openmpi};
 use crate::machine::fabric::{Discipline, Fabric, Order, Tier};
 use crate::machine::profile::How;
 use crate::machine::query::{Machine, NodesAre, Query};
-use crate::measure::expect::{Expecting, NOTHING, Rules, crowd};
+use crate::measure::expect::{CACHE, Expecting, NOTHING, Rules};
 use crate::model::algorithm::{Algorithm, Guarantee, Library, Registry};
 use crate::model::formula::{At, Form, Notation, Shape};
 
@@ -673,14 +673,13 @@ fn by_rank(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
     })
 }
 
-/// Why the upper end of the band is far where many ranks share a host's memory.
+/// What is assumed where many ranks share a host's memory.
 fn crowded(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
-    let modelled = expecting.is_around_ideal() && expecting.idle(query.size).is_none();
-    (modelled && crowd(query).0 > 1.0).then(|| {
+    (expecting.is_crowded() && expecting.idle(query.size).is_none()).then(|| {
         format!(
-            "{} ranks share a host's memory, which need not carry all of them at this rate: only the upper end of \
-             the band counts that",
-            query.shape.ranks
+            "{} ranks share a host's memory: beyond {CACHE}, which a core's cache holds, the expected time counts \
+             that of two sockets; ideal prices do not",
+            query.shape.ranks.min(query.placement.per_node)
         )
     })
 }

@@ -212,23 +212,55 @@ fn ranks_of_a_node_share_the_port_of_a_network_alone() {
     }
 }
 
-/// A host's memory carries a few ranks at the rate of one; the upper end of the band counts what many ask for.
+/// A host's memory carries a few ranks at the rate of one. What many ask for beyond a core's cache counts, and up
+/// to it widens the band.
 #[test]
-fn many_ranks_of_a_host_widen_the_band_upwards() {
+fn many_ranks_wait_for_the_memory_of_their_host() {
     let registry = Registry::builtin();
-    let ends = |machine, ranks, nodes| {
+    let all = |machine, ranks, nodes, mib: u64| {
         let query = query(machine, Collective::AllGather, ranks, nodes);
-        let expected = Expecting::new(&registry, &query).unwrap().at(Bytes(64 << 20));
-        (expected.low.0 / expected.time.0, expected.high.0 / expected.time.0)
+        let expected = Expecting::new(&registry, &query).unwrap().at(Bytes(mib << 20));
+        [expected.low, expected.time, expected.high].map(|t| t.0)
     };
-    assert_eq!(ends("shm-x86", 4, 1).1, 2.0);
-    // 36 and 128 times 11 GB/s and six bytes for each, over 281.6 GB/s.
-    assert!((ends("shm-x86", 36, 1).1 / (2.0 * 8.4375) - 1.0).abs() < 1e-9);
-    assert!((ends("shm-x86", 128, 1).1 / 60.0 - 1.0).abs() < 1e-9);
-    // That of several hosts was measured with many ranks on each.
-    assert_eq!(ends("ib-edr", 128, 2).1, 5.0);
-    assert_eq!(ends("ib-edr", 4, 4).1, 2.0);
-    assert!(ends("shm-x86", 128, 1).0 >= 0.5);
+    let ends = |[low, time, high]: [f64; 3]| [low / time, high / time];
+    assert_eq!(ends(all("shm-x86", 4, 1, 64))[1], 2.0);
+    assert_eq!(ends(all("ib-edr", 4, 4, 64))[1], 2.0);
+    // Twice what is longer by 36 times 11 GB/s and six bytes for each, over 281.6 GB/s, but for its latency.
+    let [_, wide] = ends(all("shm-x86", 36, 1, 1));
+    assert!((0.75..1.0).contains(&(wide / (2.0 * 8.4375))), "{wide}");
+    assert_eq!(ends(all("shm-x86", 128, 1, 1 << 10)), [0.5, 5.0]);
+    // All 127 parts that each rank receives, at a 128th of 281.6 GB/s over six.
+    let [_, time, _] = all("shm-x86", 128, 1, 1 << 20);
+    let least = (1_u64 << 40) as f64 * 127.0 / (281.6e9 / 6.0);
+    assert!((0.98..1.05).contains(&(time / least)), "{time} {least}");
+}
+
+/// osu_allgather, osu_allreduce and osu_alltoall on two hosts of 32 ranks over EDR, of which the first two were out
+/// of their bands by 3 and more (github.com/ukri-excalibur/excalibur-tests, alaska, Open MPI 4 over UCX). One still
+/// is, by a quarter: a cache is taken to hold 1 MiB.
+#[test]
+fn published_runs_of_many_ranks_on_hosts_are_in_their_bands() {
+    use Collective::{AllGather, AllReduce, AllToAll};
+    let registry = Registry::builtin();
+    for (collective, size, measured) in [
+        (AllGather, 1 << 20, 1307.3),
+        (AllGather, 16 << 20, 24426.0),
+        (AllGather, 64 << 20, 96412.0),
+        (AllReduce, 1 << 16, 256.17),
+        (AllToAll, 1 << 20, 2701.56),
+        (AllToAll, 64 << 20, 122_509.0),
+        (AllReduce, 1 << 20, 3730.69),
+    ] {
+        let query = query("ib-edr", collective, 64, 2);
+        let expected = Expecting::new(&registry, &query).unwrap().at(Bytes(size));
+        let band = expected.low.0 * 1e6..=expected.high.0 * 1e6;
+        let is_out = (collective, size) == (AllReduce, 1 << 20);
+        assert_ne!(
+            band.contains(&measured),
+            is_out,
+            "{collective} {size}: {measured} and {band:?}"
+        );
+    }
 }
 
 /// Switches add only where that is enabled, and then a call takes longer than one message between hosts.

@@ -163,6 +163,8 @@ pub struct Expecting<'r> {
     is_given: bool,
     /// The multiples of an ideal price between which 8 of 10 real times are.
     around: (Ratio, Ratio),
+    /// Where the ranks of a host ask its memory for more than it moves: what runs where each has its part.
+    crowded: Option<Ideal<'r>>,
     /// The fit of its links, and the α of the outermost.
     fit: Option<(Calibration, Seconds)>,
     /// The same on the machine before its parameters were changed.
@@ -236,6 +238,17 @@ impl<'r> Expecting<'r> {
             Some(name) => Some(Ideal::new(registry, query, &machine.fabric, Some(name))?),
             None => None,
         };
+        let alone = known || machine.stock.is_none() || machine.fit.is_some();
+        let crowded = match crowd(query) {
+            by if by.0 > 1.0 && !alone => {
+                let mut fabric = machine.fabric.clone();
+                if let Some(rate) = memory(&fabric) {
+                    fabric.tiers[0].set_bandwidth(rate * Ratio(1.0 / by.0));
+                }
+                Some(Ideal::new(registry, query, &fabric, None)?)
+            }
+            _ => None,
+        };
         Ok(Self {
             placement: query.placement,
             collective: query.shape.collective,
@@ -253,6 +266,7 @@ impl<'r> Expecting<'r> {
             ideal,
             is_given: machine.stock.is_none(),
             around: around(query),
+            crowded,
             fit: machine.fit.clone().zip(machine.fabric.tiers.last().and_then(|t| t.link.alpha)),
             stock,
             limited: machine.protocol.is_some() && known,
@@ -617,14 +631,22 @@ impl<'r> Expecting<'r> {
         Expectation { basis: known.basis.max(Basis::Transferred), error: None, ..moved }
     }
 
-    /// Whether the band of what is expected is that of ideal prices.
-    pub(crate) fn is_around_ideal(&self) -> bool {
-        !(self.is_learned() || self.is_given) && self.fit.is_none()
+    /// Whether ranks wait for the memory of their host.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.crowded.is_some()
     }
 
     /// What runs over the machine's links, with the band of their fit, or else that of ideal prices.
     fn modelled(&self, size: Bytes) -> Expectation {
-        self.over_links(self.ideal.at(size).time)
+        let own = self.ideal.at(size).time;
+        let Some(crowded) = &self.crowded else { return self.over_links(own) };
+        let beyond = 1.0 - (CACHE.0 as f64 / size.0 as f64).min(1.0);
+        let shared = crowded.at(size).time.0.max(own.0);
+        let time = Seconds(own.0 + beyond * (shared - own.0));
+        let (low, high) = self.around;
+        // Caches differ: the band reaches to where they hold nothing.
+        let high = Seconds((time * high).0.max(IDEAL.1.0 * shared));
+        Expectation { low: time * low, high, ..Expectation::sure(time) }
     }
 
     /// The same of a time over the machine's links.
@@ -703,7 +725,7 @@ const STAGED: Ratio = Ratio(2.0);
 /// (p90) times its price.
 pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
-/// The same where what is in a node is assumed: two published logs of Open MPI on four nodes, with 36 and with
+/// The same where what is in a node is assumed, or many ranks share a host's memory: two published logs of Open MPI on four nodes, with 36 and with
 /// 96 ranks on each (OCI, RoCE 100G; Azure, HDR), took 0.85 to 4.4 times the price.
 const ON_HOSTS: (Ratio, Ratio) = (Ratio(0.5), Ratio(5.0));
 
@@ -720,17 +742,21 @@ const HOST_MEMORY: Bandwidth = Bandwidth(281.6e9);
 /// allocated in a cache and written ("Counting Bytes and FLOPS" on STREAM's pages).
 const MOVED: f64 = 2.0 * 3.0;
 
+/// What a core's cache keeps from the memory of its host (its second level, by the same data sheet).
+pub(crate) const CACHE: Bytes = Bytes(1 << 20);
+
 /// How much more than its memory moves the ranks of one host ask for, if each copies at the rate of its port; 1
-/// if that is enough, or ranks do not share a memory. Rates of a few ranks do not show it; the band of several
-/// hosts does, since it was measured with many ranks on each.
-pub(crate) fn crowd(query: &Query) -> Ratio {
-    if query.placement.nodes() > 1 {
-        return Ratio(1.0);
-    }
-    let ranks = query.shape.ranks;
-    let tier = query.machine.fabric.tiers.first().filter(|t| t.kind == TierKind::Memory);
-    let port = tier.and_then(|tier| tier.link.bandwidth).map_or(0.0, |rate| rate.0);
+/// if that is enough, or ranks do not share a memory. Rates of a few ranks do not show it.
+fn crowd(query: &Query) -> Ratio {
+    let ranks = query.shape.ranks.min(query.placement.per_node);
+    let port = memory(&query.machine.fabric).map_or(0.0, |rate| rate.0);
     Ratio((f64::from(ranks) * port * MOVED / HOST_MEMORY.0).max(1.0))
+}
+
+/// A rank's rate in the memory that it shares with others of its host.
+fn memory(fabric: &Fabric) -> Option<Bandwidth> {
+    let tier = fabric.tiers.first().filter(|tier| tier.kind == TierKind::Memory)?;
+    tier.link.bandwidth
 }
 
 /// The multiples of an ideal price on the machine of `query`.
@@ -739,8 +765,7 @@ fn around(query: &Query) -> (Ratio, Ratio) {
         return ON_GPUS;
     }
     let on_hosts = matches!(query.nodes_are, Some(NodesAre::Hosts { .. }));
-    let (low, high) = if on_hosts { ON_HOSTS } else { IDEAL };
-    (low, Ratio(high.0.max(IDEAL.1.0 * crowd(query).0)))
+    if on_hosts || crowd(query).0 > 1.0 { ON_HOSTS } else { IDEAL }
 }
 
 /// A measurement shifts the expectations of other sizes by at most this many half widths of its band.
