@@ -209,7 +209,7 @@ fn rows(text: &str, (machine, profile): (&str, &str), found: &mut Found) -> Resu
             conditions: Conditions { graph, variables, ..Conditions::default() },
             ..Site::default()
         };
-        let element = site.conditions.dtype.bytes();
+        let element = site.conditions.dtype().bytes();
         let call = Call { element, ..Call::new(Collective::AllReduce, ranks, Bytes(size)) };
         let choice = policy(&format!("{engine}@{release}"), &site)?.choose(&call)?;
         let ran = choice.kernel.ok_or("no kernel")?;
