@@ -6,7 +6,7 @@
 //! table the first matching line that NCCL considers decides; if there is none, NCCL itself decides.
 
 use super::openmpi::{self, Decision};
-use super::{Call, Choice, FellBack, Meta, Part, Policy, Runs, Site, Where, mpich};
+use super::{Call, Choice, FellBack, Meta, Policy, Runs, Site, mpich};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -153,26 +153,6 @@ fn has_kernel(call: &Call, algorithm: Algo, protocol: Proto) -> bool {
     }
 }
 
-/// This crate's algorithm for a word of the table; it has stages on several nodes with several
-/// ranks.
-fn ours(collective: C, algorithm: Algo, staged: bool) -> Option<&'static str> {
-    Some(match (collective, algorithm) {
-        (C::AllReduce, Algo::Tree) if staged => "tree-rails",
-        (C::AllReduce, Algo::Tree) => "double-binary-tree",
-        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Nvls) if staged => "nvls-sharp",
-        (C::AllReduce, Algo::CollNetChain) if staged => "collnet-chain",
-        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::CollNetDirect) if staged => {
-            "collnet-direct"
-        }
-        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Ring) => "ring",
-        (C::Broadcast | C::Reduce, Algo::Ring) => "chain",
-        (C::AllReduce | C::AllGather | C::ReduceScatter, Algo::Nvls) => "inc",
-        (C::AllReduce, Algo::NvlsTree) => "nvlstree",
-        (C::AllGather | C::ReduceScatter, Algo::Pat) => "pat",
-        _ => return None,
-    })
-}
-
 impl Policy for Nccl {
     fn meta(&self) -> &Meta {
         &self.meta
@@ -219,17 +199,11 @@ impl Policy for Nccl {
             Channels::AtMost(most) => format!(", {most} channels"),
         };
         let name = format!("{} / {}{channels}", rule.algorithm.lower(), rule.protocol.lower());
-        let staged = call.nodes > 1 && call.per_node() > 1;
-        let runs = ours(call.collective, rule.algorithm, staged).map_or_else(
-            || Runs::unpriced("no closed form here describes this NCCL algorithm"),
-            |id| {
-                let part = Part::new(call.collective, call.ranks, Where::All, id);
-                Runs::Parts(vec![Part { best_segments: true, ..part }])
-            },
-        );
+        let cell = (rule.algorithm, rule.protocol);
+        let runs = policy::runs((call.ranks, call.nodes), call.collective, cell);
         let (from, to) = (rule.from.0, rule.to.0);
         let words = format!("{}:{}: {from} to {to} bytes: {name}", self.file, rule.line.0);
-        let price = "priced by the algorithm only: protocol and channels are NCCL's parameters";
+        let price = "priced by algorithm and protocol: channels are NCCL's parameter";
         let mut notes = vec![price.into()];
         if self.own.is_none() {
             notes.push("NCCL's graphs are not known here: it may not consider this line".into());

@@ -224,7 +224,7 @@ impl Nccl {
 
 /// What an algorithm and a protocol of NCCL are over so many ranks and nodes, as far as closed forms have
 /// them.
-pub(super) fn runs(
+pub(in crate::library) fn runs(
     (ranks, nodes): (u32, u32),
     collective: Collective,
     (algo, proto): (Algo, Proto),
