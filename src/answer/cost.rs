@@ -469,6 +469,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
         trust: trust(query)
             .into_iter()
             .chain(by_rank(query, &expecting))
+            .chain(peers_nics(query, is_priced && expected.time < ideal.time))
             .chain(crowded(query, &expecting))
             .chain(han(query, &expecting))
             .collect(),
@@ -670,6 +671,18 @@ fn by_rank(query: &Query, expecting: &Expecting<'_>) -> Option<String> {
              their node, which the ideal price counts",
             collective.name()
         )
+    })
+}
+
+/// Why a scatter may take less time than the ideal price of its messages: NCCL sends each through the NIC beside
+/// the peer's GPU (`ncclTopoGetNetDev`, src/graph/search.cc of v2.30.7, `NCCL_P2P_PXN_LEVEL` 2).
+fn peers_nics(query: &Query, is_below: bool) -> Option<String> {
+    let is_scatter = query.shape.collective == Collective::Scatter;
+    let several = query.placement.is_spread() && query.placement.per_node > 1;
+    (is_below && is_scatter && several && query.library() == Some(Library::Nccl)).then(|| {
+        "NCCL sends the root's messages through the NIC beside each peer's GPU (PXN): measured times have all NICs \
+         of a node, the ideal price has the root's own"
+            .to_owned()
     })
 }
 
