@@ -41,11 +41,16 @@ fn of_ranks(page: &mut Page, report: &Select, explain: bool, look: Look) {
     let found: Vec<String> = summary(report);
     let unpriced = unpriced(report);
     let better = better_ways(report);
-    if !found.is_empty() || !unpriced.is_empty() || !better.is_empty() || explain {
+    let shared = shared(report);
+    let is_noted = !unpriced.is_empty() || !shared.is_empty();
+    if !found.is_empty() || is_noted || !better.is_empty() || explain {
         page.gap();
     }
     page.entries(&label("better?"), better);
     page.entries(&label("note"), unpriced);
+    if !explain {
+        page.entries(&label("note"), shared);
+    }
     page.entries(&label("ratio"), found);
     if explain {
         for span in &report.intervals {
@@ -58,6 +63,22 @@ fn of_ranks(page: &mut Page, report: &Select, explain: bool, look: Look) {
         page.entry(label("sizes"), format!("{} counts {}", report.policy.id, report.policy.counts));
         page.entry(label("source"), &report.policy.source);
     }
+}
+
+/// The notes of each policy that all its choices have.
+fn shared(report: &Select) -> Vec<&String> {
+    let own = in_all(report.intervals.iter().map(|span| &span.choice));
+    let versus = in_all(report.intervals.iter().filter_map(|span| span.versus.as_ref()));
+    let mut notes: Vec<&String> = own.into_iter().chain(versus).collect();
+    notes.dedup();
+    notes
+}
+
+fn in_all<'a>(mut views: impl Iterator<Item = &'a ChoiceView>) -> Vec<&'a String> {
+    let mut notes: Vec<&String> =
+        views.next().map_or_else(Vec::new, |first| first.notes.iter().collect());
+    views.for_each(|view| notes.retain(|note| view.notes.contains(note)));
+    notes
 }
 
 fn heading(report: &Select) -> String {

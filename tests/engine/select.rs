@@ -231,6 +231,41 @@ fn open_mpi_5_says_that_han_stands_before_it() {
         let call = Call { collective, flavour, ..call };
         assert!(!choose("openmpi@5.0", &call).notes.concat().contains("coll/han"), "{operation}");
     }
+    // coll_han_allreduce.c and coll_han_reduce.c fall back for these.
+    for collective in [C::AllReduce, C::Reduce] {
+        let call = Call { collective, commutative: false, builtin_op: false, ..call };
+        assert!(!choose("openmpi@5.0", &call).notes.concat().contains("coll/han"), "{collective}");
+    }
+    // are_ppn_imbalanced: in all but all-reduce and barrier.
+    for (collective, splits) in
+        [(C::AllReduce, true), (C::Reduce, false), (C::Broadcast, false), (C::AllGather, false)]
+    {
+        let call = Call { collective, nodes: 4, ranks: 7, ..call };
+        let choice = choose("openmpi@5.0", &call);
+        assert_eq!(choice.notes.concat().contains("coll/han"), splits, "{collective}");
+        let alone = choice.force.iter().all(|line| line.ends_with("--mca coll_han_priority 0"));
+        assert_eq!(alone, splits, "{choice:?}");
+    }
+}
+
+/// coll_tuned_allgather_decision.c of v5.0.9; v4.1.8 ends with `two_proc`. 6.0 adds one more.
+#[test]
+fn a_rules_file_may_name_what_later_releases_have() {
+    let choice = |file_of: &str, collective| {
+        let call = chars(collective, 8, 1 << 20);
+        file(file_of).choose(&call).map(|choice| (choice.name.into_owned(), choice.runs))
+    };
+    let (name, runs) = choice("1\n0\n1\n2\n1\n0 7 0 0\n", C::AllGather).unwrap();
+    assert!(name == "sparbit" && matches!(runs, Runs::Parts(_)), "{runs:?}");
+    let (name, runs) = choice("1\n0\n1\n2\n1\n0 8 0 0\n", C::AllGather).unwrap();
+    assert!(name == "direct" && matches!(runs, Runs::Unpriced(_)), "{runs:?}");
+    let (name, _) = choice("1\n2\n1\n2\n1\n0 7 0 0\n", C::AllReduce).unwrap();
+    assert_eq!(name, "allgather_reduce");
+    assert!(read_rules("1\n2\n1\n2\n1\n0 8 0 0\n", "rules").is_err());
+    // 4.1 cannot be told to run them.
+    let call = chars(C::AllGather, 8, 1 << 20);
+    assert!(policy("openmpi@4.1", &site()).unwrap().force(&call, "sparbit").is_err());
+    assert!(policy("openmpi@5.0", &site()).unwrap().force(&call, "sparbit").is_ok());
 }
 
 #[test]
@@ -1011,7 +1046,7 @@ fn nccl_heeds_variables_types_and_operations() {
 
 #[test]
 fn a_number_that_the_library_does_not_have_is_named_with_its_line() {
-    let policy = read_rules("1\n2 1\n2 1\n0 7 0 0\n", "rules")
+    let policy = read_rules("1\n2 1\n2 1\n0 9 0 0\n", "rules")
         .and_then(|rules| of_file(rules, "rules", &site()));
     let text = policy
         .and_then(|p| p.choose(&chars(C::AllReduce, 8, 1)))

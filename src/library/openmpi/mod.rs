@@ -112,9 +112,15 @@ const COUNTS_BEFORE_4_1: &str =
 impl OpenMpi {
     /// The number of the last algorithm that this release has for an operation; 0: none.
     fn last(&self, rules: &Rules) -> u32 {
+        // Rules files may name what later releases have.
+        let all = match (rules.name, self.version) {
+            ("allgather", Version::V50) => 7,
+            ("allgather" | "allreduce", _) => 6,
+            _ => rules.algorithms.len(),
+        };
         let last = match self.version {
-            Version::V3 | Version::V40 => before_4_1::algorithms(rules, self.version),
-            Version::V41 | Version::V50 => rules.algorithms.len(),
+            Version::V3 | Version::V40 => before_4_1::algorithms(rules, self.version).min(all),
+            Version::V41 | Version::V50 => all,
         };
         last as u32
     }
@@ -126,11 +132,16 @@ impl OpenMpi {
         }
     }
 
+    /// The options, with the one that keeps coll/han from splitting the call.
+    fn alone(&self, call: &Call, options: String) -> String {
+        if self.han(call).is_some() { options + " --mca coll_han_priority 0" } else { options }
+    }
+
     fn han(&self, call: &Call) -> Option<&'static str> {
         (self.version == Version::V50 && han_decides(call)).then_some(
             "5.0 gives coll/han priority 35 and coll/tuned 30: on several nodes han splits the call \
-             into a node and a network part, and tuned decides for each; han's own rules are not \
-             modelled (with --mca coll_han_priority 0 tuned decides alone)",
+             into a node's part and the network's, which tuned or libnbc carry out; han's own rules \
+             are not modelled (with --mca coll_han_priority 0 tuned decides alone)",
         )
     }
 }
@@ -138,10 +149,17 @@ impl OpenMpi {
 /// Whether coll/han decides in 5.0, before coll/tuned: on several nodes with several ranks, if it has the
 /// operation (v5.0.9, `ompi/mca/coll/han/coll_han_module.c`).
 pub(crate) fn han_decides(call: &Call) -> bool {
+    use Collective as C;
+    // It leaves operations that do not commute to the next, and nodes of unequal numbers of ranks
+    // (`are_ppn_imbalanced`).
+    let is_even = call.ranks == call.nodes * call.per_node();
     let has = match call.collective {
-        Collective::AllToAll | Collective::ReduceScatter => false,
-        Collective::AllGather => call.flavour != Flavour::Vector,
-        _ => true,
+        C::AllToAll | C::ReduceScatter | C::SendRecv => false,
+        C::AllGather => call.flavour != Flavour::Vector && is_even,
+        C::AllReduce => call.commutative,
+        C::Reduce => call.commutative && is_even,
+        C::Broadcast | C::Gather | C::Scatter => is_even,
+        C::Barrier => true,
     };
     call.nodes > 1 && call.per_node() > 1 && has
 }
@@ -196,6 +214,7 @@ impl Policy for OpenMpi {
         let rules = rules_of(&self.meta, call)?;
         let decision = self.decide(rules, call);
         let mut choice = carry_out(self, rules, &decision, call)?;
+        choice.force = choice.force.into_iter().map(|line| self.alone(call, line)).collect();
         choice.notes.extend(self.han(call).map(Into::into));
         if self.last(rules) == 0 && choice.id.is_some() {
             // coll/basic/coll_basic_reduce_scatter_block.c does what became algorithm 1 in 4.0.
@@ -240,7 +259,7 @@ impl Policy for OpenMpi {
         let id = number.filter(|id| *id <= self.last(rules)).ok_or_else(none)?;
         let decision = Decision { id, segment: 0, fan: 0, rule: String::new() };
         match &fall_backs::settle(rules, &decision, call).1[..] {
-            [] => Ok(forced(rules, id, 0)),
+            [] => Ok(self.alone(call, forced(rules, id, 0))),
             [turn, ..] => Err(Reason::from(format!("it falls back: {}", turn.why))),
         }
     }

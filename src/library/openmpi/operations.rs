@@ -106,6 +106,8 @@ pub(in crate::library) static RULES: &[Rules] = &[
             // It falls back to the ring unless segments are given.
             is("segmented_ring", "ring"),
             is("rabenseifner", "rabenseifner"),
+            // Since 6.0.
+            no("allgather_reduce", "only 6.0 has it, whose rules are not known here"),
         ],
         in_order: Some(tables::ALLREDUCE_IN_ORDER),
         table: tables::ALLREDUCE,
@@ -122,6 +124,9 @@ pub(in crate::library) static RULES: &[Rules] = &[
             is("ring", "ring"),
             is("neighbor", "neighbor-exchange"),
             is("two_proc", "recursive-doubling"),
+            // Since 5.0, and since 6.0.
+            is("sparbit", "sparbit"),
+            no("direct", "only 6.0 has it, whose rules are not known here"),
         ],
         in_order: None,
         table: tables::ALLGATHER,
