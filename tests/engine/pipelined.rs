@@ -235,8 +235,12 @@ fn names_that_nccl_prints_can_be_typed() {
         ("CollNetDirect", "collnet-direct"),
     ];
     for (name, id) in table {
-        assert_eq!(found(&several, name), id, "{name}");
-        assert!(registry.find(AllReduce, name).is_ok(), "{name}");
+        // As `list` prints them, with the library.
+        for name in [name, &format!("nccl:{name}"), &format!("NCCL:{name}/Simple")] {
+            assert_eq!(found(&several, name), id, "{name}");
+            assert!(registry.find(AllReduce, name).is_ok(), "{name}");
+        }
+        assert!(registry.find_for(&several, &format!("gloo:{name}")).is_err(), "{name}");
     }
     assert_eq!((found(&one, "Tree"), found(&one, "NVLS")), ("double-binary-tree", "inc"));
     // An id stays what it is.

@@ -309,7 +309,8 @@ impl Policy for Nccl {
 
     fn choose(&self, call: &Call) -> Result<Choice> {
         if let Some(choice) = choice(call) {
-            return Ok(choice);
+            let notes = self.notes.iter().cloned().map(Into::into).collect();
+            return Ok(Choice { notes, ..choice });
         }
         let Some(decision) = self.decide(call)? else {
             return Err(Error::unsupported(format!("NCCL {} returns an error here", self.version)));

@@ -162,7 +162,9 @@ impl Registry {
 
 /// `nccl:Tree` is the `Tree` of that library.
 fn of_library(name: &str) -> (Option<Library>, &str) {
-    let named = |(id, printed)| Some((Library::named(id)?, printed));
+    let named = |(id, printed): (&str, _)| {
+        Some((Library::named(&id.trim().to_ascii_lowercase())?, printed))
+    };
     match name.split_once(':').and_then(named) {
         Some((library, printed)) => (Some(library), printed),
         None => (None, name),
