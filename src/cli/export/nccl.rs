@@ -63,8 +63,8 @@ impl Args {
     fn rests_on(&self, evidence: &Evidence, departures: &[Departure]) -> Vec<String> {
         if self.logs.is_empty() {
             return vec![
-                "every line repeats NCCL's own choice for sums of floats, exact to the byte: nothing gets faster. The \
-                 file keeps these choices under other versions of NCCL; add your own to it"
+                "every line repeats NCCL's own choice for sums of floats, exact to the byte: nothing \
+                 gets faster. The file keeps these choices under other versions of NCCL; add your own to it"
                     .to_owned(),
                 "lines differ where logs of this machine show a gain: --log own=FILE --log \
                  Tree/LL128=FILE"

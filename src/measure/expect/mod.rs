@@ -725,8 +725,9 @@ const STAGED: Ratio = Ratio(2.0);
 /// (p90) times its price.
 pub const IDEAL: (Ratio, Ratio) = (Ratio(0.5), Ratio(2.0));
 
-/// The same where what is in a node is assumed, or many ranks share a host's memory: two published logs of Open MPI on four nodes, with 36 and with
-/// 96 ranks on each (OCI, RoCE 100G; Azure, HDR), took 0.85 to 4.4 times the price.
+/// The same where what is in a node is assumed, or many ranks share a host's memory: two published logs of Open
+/// MPI on four nodes, with 36 and with 96 ranks on each (OCI, RoCE 100G; Azure, HDR), took 0.85 to 4.4 times the
+/// price, which did not count the memory.
 const ON_HOSTS: (Ratio, Ratio) = (Ratio(0.5), Ratio(5.0));
 
 /// The same of a library of hosts between GPUs, which may copy their buffers through the host: 72 published
