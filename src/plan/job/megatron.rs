@@ -170,8 +170,10 @@ fn widths(args: &Arguments) -> Result<Option<Transformer>> {
     } else {
         Attention::Grouped { kv_heads: groups.unwrap_or(heads), head }
     };
-    let rope = args.any(&["position-embedding-type"]) == Some("rope");
-    let positions = if rope { 0 } else { args.number(&["max-position-embeddings"]).unwrap_or(0) };
+    // No other kind has a table (`language_model_embedding.py`).
+    let learned = args.any(&["position-embedding-type"]).is_none_or(|t| t == "learned_absolute");
+    let positions =
+        if learned { args.number(&["max-position-embeddings"]).unwrap_or(0) } else { 0 };
     let words = args.number(&["vocab-size"]).unwrap_or(WORDS);
     let tp = args.number(&["tensor-model-parallel-size"]).unwrap_or(1);
     let multiple = args.number(&["make-vocab-size-divisible-by"]).unwrap_or(128) * tp;

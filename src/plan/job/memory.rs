@@ -263,7 +263,10 @@ fn gathered(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
 fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
     let early = job.early;
     let wide = job.sharding.gradient > 2.0;
-    let master = if wide || !early { 12.0 } else { 16.0 };
+    // Gradients of 16 bits are copied to 32 for the step: Megatron's docs say so of fp16
+    // (docs/user-guide/features/dist_optimizer.md: 4 + 16/d).
+    let copied = early || job.precision == Precision::Fp16;
+    let master = if wide || !copied { 12.0 } else { 16.0 };
     match job.sharding.shard {
         Shard::Nothing if job.precision == Precision::Fp16 => {
             (2.0 * params, 2.0 * params, 16.0 * params)

@@ -248,6 +248,34 @@ fn megatrons_arguments_are_followed_through_arrays() {
     assert!(self::job("train.sh", ahead.leak(), &[("machine", "dgx-h100")]).overlap.gathers);
 }
 
+/// language_model_embedding.py adds a table for `learned_absolute` alone, which is the default.
+#[test]
+fn only_learned_positions_have_a_table() {
+    let params = |kind: &str| {
+        let kind = format!("{kind} --max-position-embeddings 8192");
+        let text = MEGATRON.replace("--position-embedding-type rope", &kind);
+        job("train.sh", text.leak(), &[("machine", "dgx-h100")]).model.params()
+    };
+    for kind in ["rope", "none", "yarn", "mrope"] {
+        assert_eq!(params(&format!("--position-embedding-type {kind}")), 8_030_261_248.0, "{kind}");
+    }
+    let table = 8_030_261_248.0 + 8192.0 * 4096.0;
+    assert_eq!(params("--position-embedding-type learned_absolute"), table);
+    assert_eq!(params(""), table);
+}
+
+/// docs/user-guide/features/dist_optimizer.md of Megatron-LM: 4 + 16/d bytes of fp16.
+#[test]
+fn a_distributed_optimizer_keeps_gradients_of_fp16_in_32_bits() {
+    let optimizer = |precision: &str| {
+        let text = MEGATRON.replace("--bf16 --fp8-format hybrid", precision);
+        let job = job("train.sh", text.leak(), &[("machine", "dgx-h100")]);
+        memory(&job).optimizer
+    };
+    let ratio = optimizer("--fp16") / optimizer("--bf16");
+    assert!((ratio - 16.0 / 12.0).abs() < 1e-9, "{ratio}");
+}
+
 /// Options as scripts have them: commented out in an array, or in a branch that does not run.
 #[test]
 fn what_a_script_does_not_run_is_not_read() {
