@@ -190,8 +190,12 @@ pub fn crossover(registry: &Registry, query: &Query, a: &str, b: &str) -> Result
 /// The machine's library, if its rules say what runs.
 fn ruling(registry: &Registry, query: &Query) -> Option<String> {
     let rules = Expecting::new(registry, query).ok()?.runs(Bytes(1)).rules;
-    let is_known = matches!(rules, Rules::Own | Rules::Measured);
-    query.machine.library.clone().filter(|_| is_known)
+    query.machine.library.clone().filter(|_| is_known(rules))
+}
+
+/// Whether it is known what the machine's library runs.
+fn is_known(rules: Rules) -> bool {
+    matches!(rules, Rules::Own | Rules::Measured)
 }
 
 /// Without a peer every algorithm takes the same time: none.
@@ -303,7 +307,7 @@ fn runs_over_sizes(registry: &Registry, query: &Query) -> Result<Vec<Running>> {
 fn add_running(all: &mut Vec<Running>, registry: &Registry, query: &Query) -> Result<()> {
     let expecting = Expecting::new(registry, query)?;
     let runs = expecting.runs(query.size);
-    if !matches!(runs.rules, Rules::Own | Rules::Measured) {
+    if !is_known(runs.rules) {
         return Ok(());
     }
     let (n, name) = (f64::from(query.shape.ranks), runs.name());

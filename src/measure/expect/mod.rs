@@ -239,12 +239,10 @@ impl<'r> Expecting<'r> {
             None => None,
         };
         let alone = known || machine.stock.is_none() || machine.fit.is_some();
-        let crowded = match crowd(query) {
-            by if by.0 > 1.0 && !alone => {
+        let crowded = match (memory(&machine.fabric), crowd(query)) {
+            (Some(rate), by) if by.0 > 1.0 && !alone => {
                 let mut fabric = machine.fabric.clone();
-                if let Some(rate) = memory(&fabric) {
-                    fabric.tiers[0].set_bandwidth(rate * Ratio(1.0 / by.0));
-                }
+                fabric.tiers[0].set_bandwidth(rate * Ratio(1.0 / by.0));
                 Some(Ideal::new(registry, query, &fabric, None)?)
             }
             _ => None,
