@@ -29,6 +29,8 @@ pub struct Buckets {
     pub first_bytes: Option<u64>,
     /// The limit of the others.
     pub cap_bytes: u64,
+    /// The most tensors of a bucket, if their number is limited.
+    pub most_tensors: Option<usize>,
     /// Gradients in all.
     pub gradients_bytes: u64,
     /// The number of tensors; absent if only their bytes are known.
@@ -200,6 +202,7 @@ pub fn bucket(
         collective: priced.map_or(rule.collective, |(query, _)| query.shape.collective),
         first_bytes: rule.first.map(|f| f.bytes(dtype).0),
         cap_bytes: rule.cap.bytes(dtype).0,
+        most_tensors: rule.most,
         gradients_bytes: gradients.bytes().0,
         tensors: match gradients {
             Gradients::Tensors(tensors) => Some(tensors.len()),

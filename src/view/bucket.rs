@@ -28,7 +28,8 @@ pub fn bucket(report: &Buckets, detail: bool) -> Page {
         report.rule_title
     ));
     let collective = report.collective.name();
-    page.line(format!("limit {first}{}; collective: {collective}", Bytes(report.cap_bytes)));
+    let most = report.most_tensors.map_or(String::new(), |t| format!(", {t} tensors"));
+    page.line(format!("limit {first}{}{most}; collective: {collective}", Bytes(report.cap_bytes)));
     page.gap();
     let shown = if detail || count <= SHOWN + 1 { count } else { SHOWN };
     page.table(sheet(report, shown));
@@ -57,7 +58,13 @@ fn sheet(report: &Buckets, shown: usize) -> Sheet {
         .numbers("bytes", "", "bytes", |(_, b)| b.bytes)
         .numbers("", "", "size", |(_, b)| Cell::volume(b.bytes as f64))
         .numbers("closed at", "", "limit_bytes", |(_, b)| {
-            b.limit_bytes.map_or(Cell::named("the end", ""), Cell::bytes)
+            match (b.limit_bytes, report.most_tensors) {
+                (Some(bytes), _) => Cell::bytes(bytes),
+                (None, Some(most)) if most == b.tensors.len() => {
+                    Cell::named(&format!("{most} tensors"), "")
+                }
+                (None, _) => Cell::named("the end", ""),
+            }
         })
         .numbers("tensors", "", "tensors", |(_, b)| match report.tensors {
             Some(_) => b.tensors.len().to_string(),

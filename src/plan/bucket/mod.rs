@@ -38,7 +38,8 @@ pub struct Bucket {
     pub bytes: Bytes,
     /// The type of its elements.
     pub dtype: Option<DataType>,
-    /// The limit at which it was closed; absent if the tensors ended, and for sparse gradients.
+    /// The limit in bytes at which it was closed; absent if the tensors ended or their number was
+    /// reached, and for sparse gradients.
     pub limit: Option<Bytes>,
     /// The part of all gradients that is ready once the last of its tensors is.
     pub ready: Ratio,
@@ -61,6 +62,34 @@ struct Filling {
     closed: usize,
 }
 
+impl Filling {
+    fn new(dtype: DataType) -> Self {
+        Self { dtype, bucket: empty(dtype), closed: 0 }
+    }
+
+    fn add(&mut self, index: usize, bytes: Bytes, ready: Ratio) {
+        self.bucket.tensors.push(index);
+        self.bucket.bytes.0 = self.bucket.bytes.0.saturating_add(bytes.0);
+        self.bucket.ready = ready;
+    }
+
+    /// The full bucket; the next one is begun.
+    fn close(&mut self, limit: Option<Bytes>) -> Bucket {
+        self.closed += 1;
+        Bucket { limit, ..std::mem::replace(&mut self.bucket, empty(self.dtype)) }
+    }
+}
+
+fn empty(dtype: DataType) -> Bucket {
+    Bucket {
+        tensors: Vec::new(),
+        bytes: Bytes(0),
+        dtype: Some(dtype),
+        limit: None,
+        ready: Ratio(0.0),
+    }
+}
+
 fn pack_tensors(tensors: &[Tensor], rule: &Rule) -> Vec<Bucket> {
     let total: f64 = tensors.iter().map(|t| t.bytes.0 as f64).sum();
     let mut done = 0.0;
@@ -70,44 +99,31 @@ fn pack_tensors(tensors: &[Tensor], rule: &Rule) -> Vec<Bucket> {
         Order::Given => (0..tensors.len()).collect(),
         Order::Backward => (0..tensors.len()).rev().collect(),
     };
-    let empty = |dtype| Bucket {
-        tensors: Vec::new(),
-        bytes: Bytes(0),
-        dtype: Some(dtype),
-        limit: None,
-        ready: Ratio(0.0),
-    };
     for index in order {
-        let tensor = &tensors[index];
-        done += tensor.bytes.0 as f64;
+        let Tensor { bytes, dtype, sparse, .. } = tensors[index];
+        done += bytes.0 as f64;
         let ready = Ratio(if total > 0.0 { done / total } else { 1.0 });
-        if tensor.sparse {
-            let own =
-                Bucket { tensors: vec![index], bytes: tensor.bytes, ready, ..empty(tensor.dtype) };
-            packed.push(own);
-            continue;
-        }
-        let slot = open.iter().position(|f| f.dtype == tensor.dtype).unwrap_or_else(|| {
-            let dtype = tensor.dtype;
-            open.push(Filling { dtype, bucket: empty(dtype), closed: 0 });
+        let slot = open.iter().position(|f| f.dtype == dtype).unwrap_or_else(|| {
+            open.push(Filling::new(dtype));
             open.len() - 1
         });
         let filling = &mut open[slot];
-        let limit = rule.limit(filling.closed, tensor.dtype);
-        let over = filling.bucket.bytes.0.saturating_add(tensor.bytes.0) > limit.0;
-        if rule.close == Close::Before && over && !filling.bucket.tensors.is_empty() {
-            let full = std::mem::replace(&mut filling.bucket, empty(tensor.dtype));
-            packed.push(Bucket { limit: Some(limit), ..full });
-            filling.closed += 1;
+        let limit = rule.limit(filling.closed, dtype);
+        if sparse || (rule.close == Close::Apart && bytes > limit) {
+            let limit = (!sparse).then_some(limit);
+            packed.push(Bucket { tensors: vec![index], bytes, limit, ready, ..empty(dtype) });
+            continue;
         }
-        filling.bucket.tensors.push(index);
-        filling.bucket.bytes.0 = filling.bucket.bytes.0.saturating_add(tensor.bytes.0);
-        filling.bucket.ready = ready;
-        let limit = rule.limit(filling.closed, tensor.dtype);
+        let over = filling.bucket.bytes.0.saturating_add(bytes.0) > limit.0;
+        if rule.close != Close::After && over && !filling.bucket.tensors.is_empty() {
+            packed.push(filling.close(Some(limit)));
+        }
+        filling.add(index, bytes, ready);
+        let limit = rule.limit(filling.closed, dtype);
         if rule.close == Close::After && filling.bucket.bytes >= limit {
-            let full = std::mem::replace(&mut filling.bucket, empty(tensor.dtype));
-            packed.push(Bucket { limit: Some(limit), ..full });
-            filling.closed += 1;
+            packed.push(filling.close(Some(limit)));
+        } else if rule.most.is_some_and(|most| filling.bucket.tensors.len() >= most) {
+            packed.push(filling.close(None));
         }
     }
     packed.extend(open.into_iter().map(|f| f.bucket).filter(|b| !b.tensors.is_empty()));

@@ -35,6 +35,8 @@ pub enum Close {
     /// The bucket is closed without it: only a bucket with a single larger tensor exceeds the
     /// limit.
     Before,
+    /// The same, but a tensor that is larger than the limit is sent alone and the bucket stays open.
+    Apart,
 }
 
 /// The order of the tensors.
@@ -59,6 +61,8 @@ pub struct Rule {
     pub cap: Limit,
     /// What happens at the limit.
     pub close: Close,
+    /// The most tensors of a bucket, if their number is limited.
+    pub most: Option<usize>,
     /// The order of the tensors.
     pub order: Order,
     /// The setting to paste, with `{}` for its value in units of `unit`.
@@ -82,6 +86,7 @@ pub static RULES: &[Rule] = &[
         first: Some(ONE_MIB),
         cap: Limit::Bytes(Bytes(25 * MIB)),
         close: Close::After,
+        most: None,
         order: Order::Backward,
         setting: "DistributedDataParallel(model, bucket_cap_mb={})",
         unit: ONE_MIB,
@@ -96,6 +101,7 @@ pub static RULES: &[Rule] = &[
         first: None,
         cap: Limit::Elements(40_000_000),
         close: Close::After,
+        most: None,
         order: Order::Backward,
         setting: "--ddp-bucket-size {}",
         unit: Limit::Elements(1),
@@ -111,6 +117,7 @@ pub static RULES: &[Rule] = &[
         first: None,
         cap: Limit::Elements(500_000_000),
         close: Close::Before,
+        most: None,
         order: Order::Backward,
         setting: "\"zero_optimization\": {\"reduce_bucket_size\": {}}",
         unit: Limit::Elements(1),
@@ -126,13 +133,16 @@ pub static RULES: &[Rule] = &[
         title: "XLA's all-reduce combiner",
         first: None,
         cap: Limit::Bytes(Bytes(30 * MIB + 7)),
-        close: Close::Before,
+        close: Close::Apart,
+        most: Some(256),
         order: Order::Backward,
         setting: "XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes={}",
         unit: Limit::Bytes(Bytes(1)),
         collective: Collective::AllReduce,
         source: Cow::Borrowed(
-            "openxla/xla, collective_utils.h at 9b2cf8eb: combine up to 30 MiB + 7 bytes",
+            "openxla/xla, collective_utils.h at 9b2cf8eb: up to 30 MiB + 7 bytes; \
+             collective_combiner_utils.h: a larger tensor is passed over; gpu_compiler.cc: at most \
+             256 operands",
         ),
     },
     Rule {
@@ -141,6 +151,7 @@ pub static RULES: &[Rule] = &[
         first: None,
         cap: Limit::Bytes(Bytes(25 * MIB)),
         close: Close::Before,
+        most: None,
         order: Order::Given,
         setting: "buckets of at most {} bytes",
         unit: Limit::Bytes(Bytes(1)),

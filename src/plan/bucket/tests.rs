@@ -62,6 +62,20 @@ fn greedy_stays_within_the_cap() {
     assert_eq!(sizes(&Gradients::Tensors(odd), &rule), [1, 30 << 20, 1]);
 }
 
+/// XLA passes over a tensor above the threshold, and combines at most 256 (`CombineInstructionsByKey`,
+/// xla/service/collective_combiner_utils.h).
+#[test]
+fn xla_keeps_a_bucket_open_beside_a_large_tensor_and_counts_tensors() {
+    let rule = Rule::named("xla").unwrap();
+    let list = [1_u64, 2, 31 << 20, 30 << 20, 3].map(|b| Tensor::new("t", Bytes(b)));
+    let packed = pack(&Gradients::Tensors(list.to_vec()), &rule);
+    let seen: Vec<_> = packed.iter().map(|b| b.tensors.clone()).collect();
+    assert_eq!(seen, [vec![4, 3, 1, 0], vec![2]]);
+    let many = Gradients::alike(1000, Bytes(4096), DataType::F32);
+    let counts: Vec<_> = pack(&many, &rule).iter().map(|b| b.tensors.len()).collect();
+    assert_eq!(counts, [256, 256, 256, 232]);
+}
+
 #[test]
 fn nothing_is_lost_whatever_the_rule() {
     for rule in RULES {

@@ -39,7 +39,8 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let stage = zero["stage"].as_u64().unwrap_or(0);
     let host = ["offload_optimizer", "offload_param"]
         .map(|key| zero[key]["device"].as_str().is_some_and(|d| d != "none"));
-    let ratio = zero["offload_optimizer"]["ratio"].as_f64().unwrap_or(1.0);
+    // Other stages update all parameters on the host (`zero_partial_offload` is an argument of stage 3 alone).
+    let ratio = zero["offload_optimizer"]["ratio"].as_f64().filter(|_| stage == 3).unwrap_or(1.0);
     let host = match host {
         [true, true] => format!(", offload of {ratio} of the optimizer and of parameters"),
         [true, false] => format!(", offload of {ratio} of the optimizer"),
@@ -70,10 +71,13 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if draft.get("precision").is_none() && !open {
         draft.inferred.push("bf16: without bf16 and fp16 DeepSpeed trains in 32 bits".to_owned());
     }
-    if let Some(other) =
-        json["optimizer"]["type"].as_str().filter(|t| !t.to_lowercase().contains("adam"))
-    {
-        draft.unread.push(format!("optimizer {other}: its states are counted as Adam's"));
+    if let Some(kind) = json["optimizer"]["type"].as_str() {
+        let lower = kind.to_lowercase();
+        if !lower.contains("adam") {
+            draft.unread.push(format!("optimizer {kind}: its states are counted as Adam's"));
+        } else if lower.starts_with("onebit") || lower.starts_with("zeroone") {
+            draft.unread.push(format!("optimizer {kind}: gradients are counted uncompressed"));
+        }
     }
     if json["pipeline"]["stages"].as_u64().is_some_and(|stages| stages > 1) {
         draft.unread.push("pipeline.stages: set pp".to_owned());
@@ -94,10 +98,30 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     {
         draft.unread.push("use_multi_rank_bucket_allreduce: gradients are all-reduced".to_owned());
     }
-    for key in ["zero_quantized_weights", "zero_quantized_gradients"] {
-        if zero[key].as_bool() == Some(true) {
-            draft.unread.push(key.to_owned());
+    let activations = &json["activation_checkpointing"];
+    let flags = [
+        (zero, "zero_quantized_weights"),
+        (zero, "zero_quantized_gradients"),
+        (activations, "cpu_checkpointing"),
+        (activations, "partition_activations"),
+    ];
+    let given = flags.into_iter().filter(|(of, key)| of[*key].as_bool() == Some(true));
+    draft.unread.extend(given.map(|(_, key)| key.to_owned()));
+    for (of, key) in [(&json, "communication_data_type"), (&json["data_types"], "grad_accum_dtype")]
+    {
+        if let Some(kind) = of[key].as_str() {
+            draft.unread.push(format!("{key} {kind}"));
         }
+    }
+    if zero["zenflow"].is_object() {
+        draft.unread.push("zenflow".to_owned());
+    }
+    // Parameters below it stay whole; the default reaches those of norms.
+    let whole = zero["stage3_param_persistence_threshold"].as_f64();
+    if whole.is_some_and(|elements| elements > 1e6) && stage == 3 {
+        draft
+            .unread
+            .push("stage3_param_persistence_threshold: no parameter stays whole".to_owned());
     }
     if let Some(tp) = json["tensor_parallel"]["autotp_size"].as_u64().filter(|t| *t > 1) {
         draft.put("tp", tp.to_string())?;

@@ -113,13 +113,18 @@ const STORED: [(&str, &str); 9] = [
     ("mxfp4", "mxfp4"),
 ];
 
+/// A repository's name without its owner, in lower case.
+fn alone(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    let own = lower.rsplit('/').next().unwrap_or(&lower);
+    own.strip_prefix("meta-").unwrap_or(own).to_owned()
+}
+
 /// A repository's name without its owner and those ends, in lower case, and the type of the weights
 /// if it names one: `Qwen/Qwen3-235B-A22B-FP8` is `qwen3-235b-a22b` in fp8.
 fn plain(name: &str) -> (String, Option<&'static str>) {
-    let lower = name.to_ascii_lowercase();
-    let mut rest = lower.rsplit('/').next().unwrap_or(&lower);
-    rest = rest.strip_prefix("meta-").unwrap_or(rest);
-    let mut stored = None;
+    let own = alone(name);
+    let (mut rest, mut stored) = (own.as_str(), None);
     while let Some((before, end)) = rest.rsplit_once(['-', '.']) {
         match STORED.iter().find(|(word, _)| *word == end) {
             Some((_, kind)) => stored = Some(*kind),
@@ -134,6 +139,14 @@ fn plain(name: &str) -> (String, Option<&'static str>) {
 /// The type of weights that a repository's name ends with.
 pub(super) fn stored(name: &str) -> Option<&'static str> {
     plain(name).1
+}
+
+/// The longest sequence of a release: its own, or that of most with these widths.
+fn context(name: &str, widths: &Table) -> Option<i64> {
+    let own = alone(name);
+    let releases = widths.get("contexts").and_then(Value::as_table).into_iter().flatten();
+    let mut release = releases.filter(|(release, _)| own.starts_with(&alone(release)));
+    release.next().map_or(widths.get("context"), |(_, longest)| Some(longest))?.as_integer()
 }
 
 /// A model by a name of [`MODELS`], or by that of a repository with the same widths.
@@ -157,6 +170,9 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
             let mut draft = Draft { model: Some(model(widths)?), ..Draft::default() };
             if let Some(kind) = stored.or(widths.get("weights").and_then(Value::as_str)) {
                 draft.put("weights_type", kind)?;
+            }
+            if let Some(longest) = context(name, widths) {
+                draft.put("context", longest.to_string())?;
             }
             Ok(draft)
         }

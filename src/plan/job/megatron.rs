@@ -69,18 +69,61 @@ pub(super) fn read(text: &str) -> Result<Draft> {
     if let Some(limit) = args.number(&["moe-router-group-topk"]) {
         draft.inferred.push(format!("tokens go to at most {limit} groups of experts"));
     }
-    // Stages of its own design, and states in fewer bits.
-    for key in ["pipeline-model-parallel-layout", "exp-avg-dtype", "exp-avg-sq-dtype"] {
-        if args.has(key) {
-            draft.unread.push(format!("--{key}"));
-        }
-    }
+    let given = UNPRICED.iter().filter(|key| args.get(key).is_some_and(|v| !OFF.contains(&v)));
+    draft.unread.extend(given.map(|key| format!("--{key}")));
     if let Some(other) = args.any(&["optimizer"]).filter(|name| !name.contains("adam")) {
         draft.unread.push(format!("--optimizer {other}: its states are counted as Adam's"));
     }
     attention(&args, &mut draft)?;
     Ok(draft)
 }
+
+/// What changes memory or time and is not priced.
+const UNPRICED: &[&str] = &[
+    // Stages and layers of their own.
+    "pipeline-model-parallel-layout",
+    "decoder-first-pipeline-num-layers",
+    "decoder-last-pipeline-num-layers",
+    "account-for-embedding-in-pipeline-split",
+    "account-for-loss-in-pipeline-split",
+    "heterogeneous-layers-config-path",
+    "heterogeneous-layers-config-encoded-json",
+    "hybrid-layer-pattern",
+    "hybrid-override-pattern",
+    "linear-attention-freq",
+    "experimental-attention-variant",
+    "window-size",
+    "mtp-num-layers",
+    "moe-latent-size",
+    "enable-mhc-connections",
+    // Other types.
+    "exp-avg-dtype",
+    "exp-avg-sq-dtype",
+    "main-params-dtype",
+    "megatron-fsdp-main-params-dtype",
+    "megatron-fsdp-main-grads-dtype",
+    "fp8-param-gather",
+    "fp4-param-gather",
+    "fp32-residual-connection",
+    // What is kept of activations, and where.
+    "cpu-offloading",
+    "cpu-offloading-num-layers",
+    "fine-grained-activation-offloading",
+    "distribute-saved-activations",
+    "moe-layer-recompute",
+    "cuda-graph-impl",
+    "enable-cuda-graph",
+    "external-cuda-graph",
+    // Other calls, or other bytes.
+    "moe-expert-capacity-factor",
+    "cp-comm-type",
+    "overlap-param-gather-with-optimizer-step",
+    "outer-dp-sharding-strategy",
+    "torch-fsdp2-no-reshard-after-forward",
+];
+
+/// Values with which such an option is as priced.
+const OFF: &[&str] = &["none", "fp32", "0", "p2p", "no_shard"];
 
 /// Whether it is of before 2022, with the name that recomputation had then.
 fn old(args: &Arguments) -> bool {

@@ -189,12 +189,10 @@ fn states(job: &Job) -> (f64, f64, f64) {
     let (n, experts) = (f64::from(job.shard_size), f64::from(job.expert_shard_size()));
     let sharding = job.sharding;
     let add = |a: (f64, f64, f64), b: (f64, f64, f64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
-    let (parameters, gradients, optimizer) = if sharding.gathers {
-        let all = add(gathered(job, dense, n), gathered(job, routed, experts));
-        add(all, units(job, routed))
-    } else {
-        add(kept(job, dense, n), kept(job, routed, experts))
-    };
+    let of = if sharding.gathers && sharding.framework.is_torch() { gathered } else { kept };
+    let all = add(of(job, dense, n), of(job, routed, experts));
+    let ahead = if sharding.gathers { units(job, routed) } else { (0.0, 0.0, 0.0) };
+    let (parameters, gradients, optimizer) = add(all, ahead);
     // Copies of a stage share one state of the optimizer.
     let all = (parameters * job.copies(), gradients * job.copies(), optimizer);
     match sharding.offload {
@@ -223,7 +221,8 @@ fn left(
     (parameters, gradients, optimizer): (f64, f64, f64),
 ) -> (f64, f64, f64) {
     let (dense, routed) = held(job);
-    let rest = optimizer * (1.0 - host.optimizer);
+    let here = 1.0 - host.optimizer;
+    let rest = optimizer * here;
     let sharding = job.sharding;
     if sharding.framework.is_torch() && host.parameters {
         return units(job, routed);
@@ -232,37 +231,43 @@ fn left(
         return (parameters, gradients, rest);
     }
     if sharding.gathers {
-        let (n, experts) = (f64::from(job.shard_size), f64::from(job.expert_shard_size()));
-        let own = if host.parameters { 0.0 } else { 2.0 * (dense / n + routed / experts) };
+        // Parts that the GPU updates have their gradients there, in 32 bits (`subgroup_to_device`, stage3.py).
+        let own = dense / f64::from(job.shard_size) + routed / f64::from(job.expert_shard_size());
+        let stays = if host.parameters { 0.0 } else { 2.0 };
         let wide = f64::from(job.model.hidden) * f64::from(job.model.ffn);
         let largest = job.model.embedding().max(wide) / f64::from(job.degrees.tp);
-        return (4.0 * largest + own, 0.0, rest);
+        return (4.0 * largest + stays * own, 4.0 * own * here, rest);
     }
     // The first stage keeps its gradients until the step.
     let kept = if sharding.shard == Shard::Gradients { 0.0 } else { gradients };
     (2.0 * (dense + routed), kept, rest)
 }
 
-/// FSDP's states of `params`, sharded over `n`.
-fn gathered(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
-    let copy = match job.reshards() {
+/// Bytes of a parameter that all its replicas, or some, keep whole between the passes.
+fn copy(job: &Job, n: f64) -> f64 {
+    match job.reshards() {
         Reshard::After => 0.0,
         Reshard::Never => 2.0,
         Reshard::Among(ranks) => 2.0 / f64::from(ranks).min(n),
-    };
+    }
+}
+
+/// FSDP's states of `params`, sharded over `n`.
+fn gathered(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
     let gradients = match job.sharding.shard {
         Shard::Gradients => 2.0 / n,
         // Whole until the last micro-batch.
         _ if job.accumulates() => 4.0 + 4.0 / n,
         _ => 4.0 / n,
     };
-    (params * (copy + 4.0 / n), params * gradients, 8.0 * params / n)
+    (params * (copy(job, n) + 4.0 / n), params * gradients, 8.0 * params / n)
 }
 
 /// States of `params` that a rank keeps in full, except those sharded over `n` replicas.
 fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
     let early = job.early;
-    let wide = job.sharding.gradient > 2.0;
+    let sent = job.sharding.gradient;
+    let wide = sent > 2.0;
     // Gradients of 16 bits are copied to 32 for the step: Megatron's docs say so of fp16
     // (docs/user-guide/features/dist_optimizer.md: 4 + 16/d).
     let copied = early || job.precision == Precision::Fp16;
@@ -271,13 +276,18 @@ fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
         Shard::Nothing if job.precision == Precision::Fp16 => {
             (2.0 * params, 2.0 * params, 16.0 * params)
         }
-        Shard::Nothing => (2.0 * params, job.sharding.gradient * params, 12.0 * params),
+        Shard::Nothing => (2.0 * params, sent * params, 12.0 * params),
         // Before gradient accumulation was fused into products, gradients were kept in both types.
         Shard::Optimizer if wide && early => (2.0 * params, 6.0 * params, 12.0 * params / n),
         Shard::Optimizer if wide => (2.0 * params, 4.0 * params, 12.0 * params / n),
         Shard::Optimizer => (2.0 * params, 2.0 * params, master * params / n),
         // DeepSpeed's estimator: 4 + 16/n.
         Shard::Gradients => (2.0 * params, params * (2.0 + 4.0 / n), 12.0 * params / n),
-        Shard::Parameters => (2.0 * params / n, 4.0 * params / n, 12.0 * params / n),
+        // Beside the parameters of 16 bits their copies in 32: 18/n by DeepSpeed's estimator, and the buffers
+        // of Megatron's FSDP (`main_weight_buffer`, megatron_fsdp/param_and_grad_buffer.py).
+        Shard::Parameters => {
+            let own = if job.sharding.framework == Framework::DeepSpeed { 4.0 } else { sent };
+            (params * (copy(job, n) + 2.0 / n), own * params / n, 12.0 * params / n)
+        }
     }
 }

@@ -279,6 +279,12 @@ impl Serve {
         self.tp * self.dp * self.pp
     }
 
+    /// Whether activations come from what the stated share of the memory leaves (`profile_available_bytes` of
+    /// sgl-project/sglang), not from the share, as in vLLM.
+    fn is_sglang(&self) -> bool {
+        self.engine.as_deref().is_some_and(|engine| engine.starts_with("sglang"))
+    }
+
     /// Ranks over which experts are distributed or divided.
     fn experts_over(&self) -> f64 {
         let gathered = if self.exchange == Exchange::Gather { self.tp * self.dp } else { 1 };
@@ -308,7 +314,8 @@ impl Serve {
         let weights = dense + bytes.experts.bytes * model.routed_body() / pp / self.experts_over();
         let layers = model.cached_layers(f64::from(self.context));
         let per_token = layers / pp * self.cache * model.cache_width() / self.cut();
-        let room = self.utilization * self.device.memory_gb * 1e9 - weights - BESIDE;
+        let share = self.utilization * self.device.memory_gb * 1e9;
+        let room = share - weights - if self.is_sglang() { 0.0 } else { BESIDE };
         let handoff = f64::from(self.context) * layers * self.cache * model.cache_width();
         let tokens = (room / per_token).max(0.0);
         let fitting = (tokens / f64::from(self.context)).floor();

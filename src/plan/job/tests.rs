@@ -59,6 +59,35 @@ fn deepseek_decodes_over_nodes_as_deepep_was_measured() {
     }
 }
 
+/// A release has the longest sequence of its config.json, whichever of them a server names.
+#[test]
+fn a_server_takes_the_models_longest_sequence() {
+    let longest = |model: &str| serving(&format!("vllm serve {model}"), "dgx-h100").0.longest;
+    for (model, expected) in [
+        ("meta-llama/Llama-3.1-8B-Instruct", 131_072),
+        ("meta-llama/Meta-Llama-3-8B-Instruct", 8192),
+        ("Qwen/Qwen3-30B-A3B", 40_960),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507-FP8", 262_144),
+        ("meta-llama/Llama-3.1-8B --max-model-len 4096", 4096),
+    ] {
+        assert_eq!(longest(model), expected, "{model}");
+    }
+}
+
+/// vLLM's share of the memory has the activations, SGLang's has not (`profile_available_bytes`).
+#[test]
+fn activations_are_in_vllms_share_alone() {
+    let tokens = |text: &str| serving(text, "dgx-h100").1.tokens;
+    let (vllm, sglang) = (
+        tokens("vllm serve meta-llama/Llama-3.1-8B --gpu-memory-utilization 0.8"),
+        tokens(
+            "python3 -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B --mem-fraction-static 0.8",
+        ),
+    );
+    // 32 layers of 8 heads of 128 keys and values in 16 bits.
+    assert!((sglang - vllm - 2e9 / 131_072.0).abs() < 1.0, "{vllm} {sglang}");
+}
+
 /// SGLang's exchanges of tokens spread experts over all of TP, whatever `--ep-size` says.
 #[test]
 fn sglang_spreads_experts_as_its_exchange_does() {
@@ -392,6 +421,39 @@ fn flags_count_or_are_named() {
     let json = r#"{"zero_optimization": {"stage": 1}, "optimizer": {"type": "SGD"}}"#;
     let json = draft(json.to_owned());
     assert!(json.unread[0].contains("SGD") && json.inferred[0].contains("32 bits"));
+    let apart = draft(MEGATRON.replace(
+        "--swiglu",
+        "--swiglu --mtp-num-layers 2 --fp8-param-gather --main-params-dtype fp16 --exp-avg-dtype fp32 \
+         --decoder-last-pipeline-num-layers 3 --cuda-graph-impl none",
+    ));
+    assert_eq!(
+        apart.unread,
+        [
+            "--decoder-last-pipeline-num-layers",
+            "--mtp-num-layers",
+            "--main-params-dtype",
+            "--fp8-param-gather"
+        ]
+    );
+    let json = draft(
+        r#"{"zero_optimization": {"stage": 3, "stage3_param_persistence_threshold": 1e10},
+            "communication_data_type": "fp32", "optimizer": {"type": "OneBitAdam"},
+            "activation_checkpointing": {"cpu_checkpointing": true, "partition_activations": false}}"#
+            .to_owned(),
+    );
+    assert_eq!(json.unread.len(), 4, "{:?}", json.unread);
+    let toml = |more: &str| {
+        let text = format!(
+            "[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = [\"quantize.linear.float8\"]\n\
+             [parallelism]\ntensor_parallel_degree = 2\ndisable_loss_parallel = true\n\
+             [quantize.linear.float8]\nenable_fsdp_float8_all_gather = true\n\
+             [training]\nmixed_precision_param = \"float32\"\n{more}"
+        );
+        super::tests::draft("train.toml", text.leak())
+    };
+    let named = toml("[activation_checkpoint]\nmode = \"memory_budget\"\n");
+    assert_eq!(named.unread.len(), 4, "{:?}", named.unread);
+    assert_eq!((named.get("recompute"), toml("").get("recompute")), (None, Some("every 2")));
 }
 
 /// `estimate_zero3_model_states_mem_needs` and `estimate_zero2_model_states_mem_needs` of DeepSpeed.
@@ -415,6 +477,36 @@ fn deepspeeds_host_has_what_its_estimates_say() {
     ] {
         assert!((states(&zero) / expected - 1.0).abs() < 1e-3, "{zero}: {}", states(&zero));
     }
+    // Of a part on the host the rest stays, gradients too (`subgroup_to_device`, stage3.py).
+    let half = optimizer.replace("\"cpu\"", "\"cpu\", \"ratio\": 0.5");
+    let rest =
+        states(&format!(r#""stage": 3, {half}"#)) - states(&format!(r#""stage": 3, {optimizer}"#));
+    assert!((rest / (16.0 * cpu / 8.0 / 2.0) - 1.0).abs() < 1e-3, "{rest}");
+    assert_eq!(
+        states(&format!(r#""stage": 2, {half}"#)),
+        states(&format!(r#""stage": 2, {optimizer}"#))
+    );
+    // 18 bytes a parameter, beside the layers that are gathered.
+    let more = |ranks: &str| {
+        let keys = [("sharding", "zero3, deepspeed"), ("shard_size", ranks)];
+        memory(&job("job.toml", MIXTRAL, &keys)).states()
+    };
+    let params = known("mixtral-8x7b").unwrap().model.unwrap().params();
+    let own = more("8") - more("16");
+    assert!((own / (18.0 * params / 16.0) - 1.0).abs() < 1e-3, "{own}");
+}
+
+/// FSDP2 sums between replicas in every micro-batch (`all_reduce_grads` of FSDPParamGroup, torch/distributed/fsdp),
+/// except in a pipeline; MiCS of DeepSpeed at the last one (`is_gradient_accumulation_boundary`, mics.py).
+#[test]
+fn replicas_of_shards_sum_as_often_as_their_framework_does() {
+    let dense = MIXTRAL.replace("mistralai/Mixtral-8x7B-v0.1", "llama3-8b");
+    let calls = |sharding, pp| {
+        let keys = [("sharding", sharding), ("shard_size", "8"), ("pp", pp)];
+        replicated(&dense, &keys, Collective::AllReduce).0
+    };
+    assert_eq!([calls("FSDP2", "1"), calls("zero3, deepspeed", "1")], [32.0 * 16.0, 32.0]);
+    assert_eq!(calls("FSDP2", "2"), 1.0);
 }
 
 /// Megatron refuses experts that do not divide as TP does (megatron/core/parallel_state.py), and gathers
@@ -964,7 +1056,8 @@ fn a_server_runs_the_kernels_of_its_arguments() {
     assert!(slow.messages.low < slow.messages.time && slow.messages.time < slow.messages.high);
     // 16 rows of 7,168 columns are below FlashInfer's 512 KiB, 256 rows above.
     let by = |sequences| {
-        let served = served("--tensor-parallel-size 8", &[("sequences", sequences)]);
+        let keys = [("sequences", sequences), ("context", "4096")];
+        let served = served("--tensor-parallel-size 8", &keys);
         served.unwrap().decode.reduced.unwrap().backend
     };
     assert_eq!((by("16"), by("256")), ("flashinfer-mnnvl", "symm-mem"));
@@ -1009,7 +1102,7 @@ fn a_server_is_the_same_by_other_spellings() {
     let (serve, _) = serving("vllm serve llama3-8b -tp 2 -pcp 2 --max-model-len auto", "dgx-h100");
     let named = |what: &str| serve.inferred.iter().any(|said| said.contains(what));
     assert!(
-        named("context parallelism of prefills") && named("context 4096"),
+        named("context parallelism of prefills") && named("half of the 131072"),
         "{:?}",
         serve.inferred
     );

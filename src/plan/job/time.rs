@@ -277,9 +277,13 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
             } else {
                 each += wires.time(calls(1.0), ReduceScatter, shard, q * unit)?;
             }
-            m.units += units * each;
             let part = q * unit / f64::from(shard.group.ranks);
-            summed += units * wires.time(("dp", units), AllReduce, others, part)?;
+            if job.sharding.framework.is_torch() && !job.accumulates() {
+                each += wires.time(calls(1.0), AllReduce, others, part)?;
+            } else {
+                summed += units * wires.time(("dp", units), AllReduce, others, part)?;
+            }
+            m.units += units * each;
             continue;
         }
         if job.sharding.shard == Shard::Nothing {

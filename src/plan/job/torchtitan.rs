@@ -23,7 +23,10 @@ pub(super) fn is(text: &str) -> bool {
 /// Invalid TOML.
 pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     let whole: Table = toml::from_str(text).map_err(|e| Refused::new(&e, text).error(file))?;
-    let find = |section: &str, key: &str| whole.get(section)?.as_table()?.get(key);
+    let find = |section: &str, key: &str| {
+        let mut tables = section.split('.');
+        tables.try_fold(&whole, |table, name| table.get(name)?.as_table())?.get(key)
+    };
     let number = |section: &str, key: &str| find(section, key).and_then(Value::as_integer);
     let word = |section: &str, key: &str| find(section, key).and_then(Value::as_str);
     let flag =
@@ -75,16 +78,15 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     draft.put("precision", precision(&whole))?;
     let option = find("activation_checkpoint", "selective_ac_option");
     let nth = option.and_then(Value::as_integer).map(|nth| nth.to_string());
-    let option = nth.as_deref().or(option.and_then(Value::as_str));
-    draft.put(
-        "recompute",
-        match (word("activation_checkpoint", "mode"), option.unwrap_or("2")) {
-            (Some(mode @ ("none" | "full")), _) => mode.to_owned(),
-            (_, "op") => "selective-op".to_owned(),
-            // Every n-th layer whole (`_apply_layer_sac`, torchtitan/distributed/activation_checkpoint.py).
-            (_, nth) => format!("every {nth}"),
-        },
-    )?;
+    let option = nth.as_deref().or(option.and_then(Value::as_str)).unwrap_or("2");
+    match word("activation_checkpoint", "mode").unwrap_or("selective") {
+        mode @ ("none" | "full") => draft.put("recompute", mode)?,
+        "selective" if option == "op" => draft.put("recompute", "selective-op")?,
+        // Every n-th layer whole (`_apply_layer_sac`, torchtitan/distributed/activation_checkpoint.py).
+        "selective" => draft.put("recompute", format!("every {option}"))?,
+        // What the compiler keeps within a budget.
+        mode => draft.unread.push(format!("activation_checkpoint.mode {mode}")),
+    }
     if flag("compile", "enable") || flag("training", "compile") {
         draft.put("compiled", "true")?;
     }
@@ -100,7 +102,40 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         &number,
         pp,
     )?;
+    if let Some(backend @ ("deepep" | "hybridep")) =
+        word("parallelism", "expert_parallel_comm_backend")
+    {
+        draft.put("dispatcher", backend)?;
+    }
+    draft.unread.extend(unpriced(&find, tp));
     Ok(draft)
+}
+
+/// What changes memory or time and is not priced.
+fn unpriced<'a>(find: &dyn Fn(&str, &str) -> Option<&'a Value>, tp: i64) -> Vec<String> {
+    let is = |section: &str, key: &str| find(section, key).and_then(Value::as_bool) == Some(true);
+    let of = |section: &str, key: &str, usual: &[&str]| {
+        let value = find(section, key).and_then(Value::as_str)?;
+        (!usual.contains(&value)).then(|| format!("{key} {value}"))
+    };
+    let all = "enable_fsdp_float8_all_gather";
+    let loss = "disable_loss_parallel";
+    let parts = ["module_fqns_per_model_part", "pipeline_parallel_split_points"];
+    let listed = |key: &&str| {
+        find("parallelism", key).and_then(Value::as_array).is_some_and(|list| !list.is_empty())
+    };
+    [
+        of("training", "mixed_precision_param", &["bfloat16"]),
+        of("training", "dtype", &["float32"]),
+        of("optimizer", "name", &["Adam", "AdamW"]),
+        is("optimizer", "early_step_in_backward").then(|| "early_step_in_backward".to_owned()),
+        (is("float8", all) || is("quantize.linear.float8", all)).then(|| all.to_owned()),
+        (is("parallelism", loss) && tp > 1).then(|| loss.to_owned()),
+    ]
+    .into_iter()
+    .flatten()
+    .chain(parts.into_iter().filter(listed).map(str::to_owned))
+    .collect()
 }
 
 /// The batch of a data-parallel rank is divided into micro-batches only in a pipeline.
