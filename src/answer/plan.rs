@@ -77,9 +77,9 @@ pub struct CallView {
     pub stride: u32,
     /// Nodes of its group.
     pub nodes: u32,
-    /// M; for gradients in buckets that of all calls.
+    /// M of a call; of gradients in buckets the mean.
     pub size_bytes: f64,
-    /// Whether the calls are buckets of one vector.
+    /// Whether the calls are buckets of one vector, of different sizes.
     pub in_buckets: bool,
     /// Calls per step; below 1 if it is not in every step.
     pub calls: f64,
@@ -201,6 +201,7 @@ fn view(priced: &CallPrice, all: f64) -> CallView {
             logical: rate(sent.1),
         }
     });
+    let in_buckets = call.hides == Hides::Buckets;
     CallView {
         axis: call.axis,
         name: call.name.clone(),
@@ -208,8 +209,8 @@ fn view(priced: &CallPrice, all: f64) -> CallView {
         ranks: call.group.ranks,
         stride: call.group.stride,
         nodes: priced.lies.nodes,
-        size_bytes: call.size.0,
-        in_buckets: call.hides == Hides::Buckets,
+        size_bytes: if in_buckets { call.size.0 / priced.calls.0.max(1.0) } else { call.size.0 },
+        in_buckets,
         calls: priced.calls.0,
         algorithm: priced.algorithm.clone(),
         expect: priced.expected.as_ref().map(|(expected, runs, size)| {

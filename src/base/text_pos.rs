@@ -88,6 +88,12 @@ fn said(message: &str) -> (String, Option<String>) {
         return (what.to_owned(), Some("write a whole number from 1, or leave it out".to_owned()));
     }
     if !what.starts_with("unknown ") {
+        let expected = match expected {
+            "f32" | "f64" => "a number",
+            "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number",
+            _ if expected.starts_with("struct ") => "a table",
+            other => other,
+        };
         return (what.to_owned(), Some(format!("write {expected}")));
     }
     let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
@@ -178,5 +184,7 @@ mod tests {
         let help = Some("did you mean `library`?".to_owned());
         assert_eq!(said(unknown), ("unknown field `libary`".to_owned(), help));
         assert_eq!(said("plain"), ("plain".to_owned(), None));
+        let number = said("invalid type: string \"50%\", expected f64");
+        assert_eq!(number.1.as_deref(), Some("write a number"));
     }
 }

@@ -2,7 +2,8 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use super::{Stop, input, say};
+use super::input::{self, Line};
+use super::{Stop, say};
 use collcost::answer::batch::Batch;
 use collcost::model::algorithm::Registry;
 
@@ -24,14 +25,23 @@ impl Args {
         let mut questions = io::BufReader::with_capacity(1 << 16, io::stdin().lock());
         let mut line = Vec::new();
         let mut answers = Vec::with_capacity(1 << 16);
-        while input::line(&mut questions, &mut line)? {
-            let text = String::from_utf8_lossy(&line);
-            if !text.trim().is_empty() {
-                // Some editors begin a file with a byte-order mark.
-                let question = text.strip_prefix('\u{feff}').unwrap_or(&text);
-                match batch.answer(question.trim_end(), &mut answers) {
-                    true => answered += 1,
-                    false => failed += 1,
+        loop {
+            match input::line(&mut questions, &mut line)? {
+                Line::End => break,
+                Line::TooLong => {
+                    Batch::refuse(&Line::too_long(), &mut answers);
+                    failed += 1;
+                }
+                Line::Whole => {
+                    let text = String::from_utf8_lossy(&line);
+                    // Some editors begin a file with a byte-order mark.
+                    let question = text.strip_prefix('\u{feff}').unwrap_or(&text).trim_end();
+                    if !question.trim_start().is_empty() {
+                        match batch.answer(question, &mut answers) {
+                            true => answered += 1,
+                            false => failed += 1,
+                        }
+                    }
                 }
             }
             // A client may wait for this answer before it asks the next question.

@@ -109,15 +109,20 @@ impl Args {
             return write(format, out, &report, |_| results::inputs(&report));
         }
         let mut report = answer::check::check(&self.file, &checked, self.strict);
-        let diff = self.against.as_ref().map(|against| {
+        let diff = |against: &String| {
             let before = match Path::new(against).is_file() {
                 true => check(&Here, against, &options),
-                false => check(&At { revision: against }, &self.file, &options),
+                false => check(&At::new(against)?, &self.file, &options),
             };
-            answer::check_diff::check_diff(against, &before, &checked, self.strict)
-        });
+            Ok::<_, Error>(answer::check_diff::check_diff(against, &before, &checked, self.strict))
+        };
+        let diff = self.against.as_ref().map(diff).transpose()?;
         if let Some(diff) = &diff {
             report.explain(diff);
+            // The page has it.
+            if let (Some(fault), true) = (diff.faults_before.first(), format != Format::Text) {
+                say(format_args!("note: {} is not compared: {}", diff.against, fault.what));
+            }
         }
         if let (Some(gate), true) = (&self.threshold_for, checked.faults.is_empty()) {
             return self.thresholds(gate, &checked, out);
@@ -133,18 +138,26 @@ impl Args {
         }
         let shown = |format| if format == Format::Text { look() } else { Look::document() };
         put(out, format, &report, diff.as_ref(), shown(format))?;
+        let mut lost = None;
         for (format, file) in writes {
             let mut text = Vec::new();
             let look = Look { whole: format != Format::Text, ..Look::default() };
             put(&mut text, format, &report, diff.as_ref(), look)?;
-            keep(format, file, &text)?;
+            if let Err(error) = keep(format, file, &text) {
+                lost = lost.or(Some(error));
+            }
         }
         out.flush()?;
-        match (report.faults.is_empty(), report.any_fails()) {
-            (true, false) => Ok(()),
-            (true, true) => Err(Stop::Failed),
-            (false, _) => Err(Stop::Faults),
+        let verdict = match (report.faults.is_empty(), report.any_fails()) {
+            (true, false) => return lost.map_or(Ok(()), |error| Err(error.into())),
+            (true, true) => Stop::Failed,
+            (false, _) => Stop::Faults,
+        };
+        // What was judged does not change with what could be written.
+        if let Some(error) = lost {
+            say(error);
         }
+        Err(verdict)
     }
 
     /// The date for which waivers are checked: the one given, else that of this computer's clock.
@@ -228,6 +241,15 @@ fn update_files(checked: &Checked, margin: Ratio) -> Result<usize> {
         }
     }
     let edited = update(checked, &texts, margin);
+    // A file that can be read no more is worse than limits that are old.
+    for one in &edited {
+        if let Err(refused) = toml::from_str::<toml::Table>(&one.text) {
+            let what = format!("the limits cannot be written: {}", refused.message());
+            return Err(Error::input(what)
+                .at(one.file.clone())
+                .help("write each budget as a table [[budget]]"));
+        }
+    }
     for one in &edited {
         write_whole("--update", Path::new(&one.file), &one.text)?;
     }

@@ -11,7 +11,7 @@ use super::config::settings;
 use super::profiles::find;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
-use collcost::base::quantity::{Bytes, Ratio};
+use collcost::base::quantity::{Asked, Bytes, Ratio};
 use collcost::base::size_is::SizeIs;
 use collcost::library::engines;
 use collcost::machine::parameters::{self, Group, PARAMETERS, Parameter, Parameters, Takes};
@@ -39,7 +39,8 @@ impl<const GROUP: usize> clap::Args for Flags<GROUP> {
         let heading = of(GROUP).next().map_or("", |p| p.group.heading());
         let argument = |p: &'static Parameter| {
             let excludes = p.excludes.iter().copied();
-            let argument = Arg::new(p.key).long(p.flag).help(p.help).help_heading(heading);
+            let help = [p.help, p.several].concat();
+            let argument = Arg::new(p.key).long(p.flag).help(help).help_heading(heading);
             let argument = argument.visible_aliases(p.aliases).conflicts_with_all(excludes);
             let argument = argument.hide_short_help(!p.common);
             let argument = p.letter.into_iter().fold(argument, Arg::short);
@@ -132,23 +133,9 @@ pub(super) fn value<T: FromStr<Err = Error>>(
     text.map(|t| t.parse().map_err(|e: Error| e.at(format!("{flag} {t}").trim_start()))).transpose()
 }
 
-/// The size that a flag names. `7B` is 7 bytes, and nearly always means 7 billion parameters: a `B`
-/// alone is for powers of two, as nccl-tests prints them.
+/// The size that a flag names.
 pub(super) fn size(flag: &str, text: Option<&String>) -> Result<Option<Bytes>> {
-    let size = value::<Bytes>(flag, text)?;
-    let bare = text.and_then(|text| text.trim().strip_suffix('B')).map(str::trim_end);
-    match (size, bare) {
-        (Some(Bytes(bytes)), Some(number)) if is_ambiguous(bytes, number) => {
-            Err(Error::input(format!("`{number}B` can be bytes or billions of parameters"))
-                .at(format!("{flag} {number}B").trim_start())
-                .help(format!("write {number} for bytes, or {number}B@bf16 for parameters")))
-        }
-        _ => Ok(size),
-    }
-}
-
-fn is_ambiguous(bytes: u64, number: &str) -> bool {
-    number.ends_with(|c: char| c.is_ascii_digit()) && !bytes.is_power_of_two()
+    Ok(value::<Asked>(flag, text)?.map(|Asked(size)| size))
 }
 
 /// The bytes that `size` means, counted as --size-is says.

@@ -134,26 +134,46 @@ pub(super) fn trace(file: &str) -> Result<Input<'static>> {
     }
 }
 
-/// The longest line that is read from a client; a longer one is cut, so that it is not a question.
-const LINE: usize = 1 << 20;
+/// The longest line that is read from a client.
+const LINE: usize = 8 << 20;
 
-/// Reads one line without its end, of which at most [`LINE`] bytes are kept; false at the end.
-pub(super) fn line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+/// What was read of a client.
+pub(super) enum Line {
+    /// A line without its end.
+    Whole,
+    /// A line that is longer than any question; it is not kept.
+    TooLong,
+    /// Nothing is left.
+    End,
+}
+
+impl Line {
+    /// The error of a line that is too long.
+    pub(super) fn too_long() -> Error {
+        Error::input(format!("the line is longer than {} MiB", LINE >> 20))
+            .help("ask in several lines")
+    }
+}
+
+/// Reads one line.
+pub(super) fn line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
     line.clear();
-    let mut any = false;
+    let (mut any, mut length) = (false, 0_usize);
+    let read = |length: usize| if length > LINE { Line::TooLong } else { Line::Whole };
     loop {
         let available = from.fill_buf()?;
         if available.is_empty() {
-            return Ok(any);
+            return Ok(if any { read(length) } else { Line::End });
         }
         any = true;
         let end = available.iter().position(|&b| b == b'\n');
         let (taken, consumed) = end.map_or((available.len(), available.len()), |i| (i, i + 1));
         let room = LINE.saturating_sub(line.len());
         line.extend_from_slice(&available[..taken.min(room)]);
+        length = length.saturating_add(taken);
         from.consume(consumed);
         if end.is_some() {
-            return Ok(true);
+            return Ok(read(length));
         }
     }
 }

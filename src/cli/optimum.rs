@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use super::Stop;
+use super::files::Here;
 use super::flags::{size, value, whole};
 use super::format::{FormatFlag, Report};
 use super::output::write_whole;
@@ -12,9 +13,8 @@ use collcost::answer::what_if::what_if;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::{Bytes, Rate};
-use collcost::library::nccl;
 use collcost::machine::graph::{Fault, Graph};
-use collcost::plan::table::{Disk, Files as _};
+use collcost::plan::table::{Files as _, fabric};
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -121,23 +121,5 @@ pub(super) fn with_faults(built: &Graph, faults: &[(String, Fault)]) -> Result<G
 
 /// Reads a fabric file, or one of another program.
 pub(super) fn read_fabric(file: &str) -> Result<Graph> {
-    fabric_in(&Disk.text(file).map_err(|e| e.at(format!("--fabric {file}")))?, file)
-}
-
-const FABRICS: &str = "give a fabric in TOML or JSON, a topology of NCCL or hwloc (XML), an \
-                       InfraGraph, or a network of ASTRA-sim or ns-3";
-
-/// The fabric that the text of `file` describes: XML that is not hwloc's is a topology that NCCL
-/// dumped.
-pub(super) fn fabric_in(text: &str, file: &str) -> Result<Graph> {
-    match Graph::foreign(text, file) {
-        Some(graph) => graph,
-        None if text.trim_start().starts_with('<') => {
-            let read = nccl::topology_file::read(text, file);
-            // Any other XML, such as a platform of SimGrid.
-            let other = !["<system", "<graphs"].iter().any(|root| text.contains(root));
-            nccl::fabric(&read.map_err(|e| if other { e.help(FABRICS) } else { e })?)
-        }
-        None => Graph::parse(text, file),
-    }
+    fabric(&Here.text(file).map_err(|e| e.at(format!("--fabric {file}")))?, file)
 }

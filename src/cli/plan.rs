@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::Stop;
+use super::config::settings;
 use super::files::Here;
 use super::format::{FormatFlag, Report};
 use super::picture::PictureFlags;
@@ -233,7 +234,8 @@ impl Args {
     }
 
     fn steps(&self, file: Option<&str>, keys: &[(String, String)]) -> Result<Vec<Step>> {
-        let machines = Machines::new(&Here);
+        let usual = settings()?.get("profile").map(|setting| setting.value.as_str());
+        let machines = Machines::new(&Here).usually(usual);
         let asked = match (&self.preset, file) {
             (Some(name), None) => {
                 if !preset_names().any(|known| known == name) {

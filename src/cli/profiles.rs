@@ -3,21 +3,20 @@
 use std::borrow::Cow;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Stop;
 use super::config::folder;
+use super::files::Here;
 use super::format::{FormatFlag, OfProfile, Report};
-use super::optimum::{fabric_in, read_fabric};
 use collcost::answer::{self, Entry};
 use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
-use collcost::library::nccl::topology_file;
 use collcost::machine::profile::check;
 use collcost::machine::profile::{self, Asked, Date, Need, Profile, same};
 use collcost::plan::config::is_file;
+use collcost::plan::table::{Files as _, fabric, joined, with_files};
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -180,7 +179,8 @@ fn shown(origin: &str) -> String {
 pub(super) fn find(name: &str) -> Result<Profile> {
     let source = Source::of(name)?;
     let origin = source.origin();
-    let mut profile = source.profile().map_err(|refused| match read_fabric(origin) {
+    let as_fabric = || source.text().and_then(|text| fabric(&text, origin));
+    let profile = source.profile().map_err(|refused| match as_fabric() {
         Ok(fabric) if is_file(origin) => {
             let what = format!("this is a fabric of {} ranks, not a machine", fabric.ranks);
             Error::profile(what).help(format!(
@@ -191,30 +191,7 @@ pub(super) fn find(name: &str) -> Result<Profile> {
         Err(fault) if source.text().is_ok_and(|text| text.trim_start().starts_with('{')) => fault,
         _ => refused,
     })?;
-    let text = |path: &str, key: &str, file: &str, what: &str| {
-        super::input::text(path).map_err(|e| {
-            Error::profile(format!("{what} cannot be read: {e}"))
-                .at(format!("{origin}: {key} = \"{file}\""))
-                .help(encoding::mend(&e, "name a file in the folder of the profile"))
-        })
-    };
-    if let Some(file) = &profile.fabric_file {
-        let path = beside(origin, file);
-        let graph = fabric_in(&text(&path, "fabric", file, "the fabric")?, &path)?;
-        profile.graph = Some(Arc::new(graph));
-    }
-    if let Some(file) = &profile.nccl_topology {
-        let path = beside(origin, file);
-        let text = text(&path, "nccl_topology", file, "the topology")?;
-        profile.topology = Some(Arc::new(topology_file::read(&text, &path)?));
-    }
-    Ok(profile)
-}
-
-/// A file that a profile names: it is in the folder of the profile.
-fn beside(profile: &str, file: &str) -> String {
-    let path = Path::new(profile).parent().unwrap_or(Path::new("")).join(file);
-    path.to_string_lossy().into_owned()
+    with_files(profile, origin, &|path| Here.text(path))
 }
 
 /// The files that describe the machine called `name`; none if it is built in.
@@ -226,7 +203,7 @@ pub(super) fn files(name: &str) -> Result<Vec<String>> {
     let Source::File(file, _) = &source else { return Ok(Vec::new()) };
     let profile = source.profile()?;
     let named = [profile.fabric_file, profile.nccl_topology].into_iter().flatten();
-    Ok([file.clone()].into_iter().chain(named.map(|n| beside(file, &n))).collect())
+    Ok([file.clone()].into_iter().chain(named.map(|n| joined(file, &n))).collect())
 }
 
 /// Where a machine is described.
@@ -249,12 +226,20 @@ impl Source {
         {
             return Self::read(&path.to_string_lossy());
         }
-        if Profile::is_builtin(name) {
+        // By any of its names a machine is the user's if the user has one of that name.
+        let (own, names) = (own(), Profile::names_of(name));
+        let is_named = |known: &str| same(known, name) || names.iter().any(|n| same(known, n));
+        if let Some((_, path)) = own.iter().find(|(known, _)| is_named(known)) {
+            return Self::read(&path.to_string_lossy());
+        }
+        if !names.is_empty() {
             return Ok(Self::BuiltIn(name.to_owned()));
         }
-        let own = own();
-        if let Some((_, path)) = own.iter().find(|(known, _)| same(known, name)) {
-            return Self::read(&path.to_string_lossy());
+        for (_, path) in &own {
+            let Ok(source) = Self::read(&path.to_string_lossy()) else { continue };
+            if source.profile().is_ok_and(|p| p.aliases.iter().any(|alias| same(alias, name))) {
+                return Ok(source);
+            }
         }
         // It is not read: names of machines also come from agents, for which no files are read.
         if Path::new(name).exists() {

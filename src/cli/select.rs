@@ -14,7 +14,8 @@ use collcost::base::quantity::Bytes;
 use collcost::library::engines::{Conditions, Variables};
 use collcost::library::tuning_file::read_rules;
 use collcost::library::{
-    Call, Operation, Policy, Site, entry, is_engine, is_policy, of_file, policy, reads_variables,
+    Call, Operation, Policy, Site, element, entry, is_engine, is_policy, of_file, policy,
+    reads_variables,
 };
 use collcost::machine::query::Query;
 use collcost::machine::sample::DataType;
@@ -137,13 +138,8 @@ impl Args {
     /// The choices for one number of ranks.
     fn one(&self, asked: &Asked, mut query: Query) -> Result<Select> {
         let collective = asked.operation.collective;
-        let of_engine = is_engine(&asked.policy);
         let dtype = value("--dtype", self.dtype.as_ref())?;
-        let element = match dtype {
-            Some(dtype) => DataType::bytes(dtype),
-            None if of_engine => DataType::Bf16.bytes(),
-            None => Bytes(4),
-        };
+        let element = element(&asked.policy, dtype);
         let range = match &asked.sizes {
             _ if collective == Collective::Barrier => (Bytes(0), Bytes(0)),
             Some(sizes) => self.range(&query, sizes)?,

@@ -97,7 +97,9 @@ pub(crate) fn applies(
 /// and their messages on the way are not counted.
 fn too_far(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Option<&'static str> {
     use Collective as C;
-    fabric.torus(shape.ranks)?;
+    if fabric.torus(shape.ranks).is_none() && !fabric.joins_tori(shape.ranks) {
+        return None;
+    }
     if matches!(shape.collective, C::SendRecv | C::Gather | C::Scatter | C::Barrier) {
         return None;
     }
@@ -110,11 +112,13 @@ fn too_far(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Option<
     }
     let mut is_ring = true;
     algorithm.steps(shape, &mut |step| {
-        is_ring &= match step.route {
-            Route::Offset(d) => d == 1,
-            Route::Pairs(d) => d == 1 || d == shape.ranks - 1,
-            _ => false,
-        };
+        // Between slices a message leaves by the network.
+        is_ring &= step.level == Level::Outer
+            || match step.route {
+                Route::Offset(d) => d == 1,
+                Route::Pairs(d) => d == 1 || d == shape.ranks - 1,
+                _ => false,
+            };
     });
     (!is_ring).then_some("its messages go farther than to the neighbours on a torus")
 }

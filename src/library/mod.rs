@@ -38,6 +38,8 @@ use std::sync::LazyLock;
 
 use crate::base::error::{Error, Result, did_you_mean};
 use crate::base::quantity::Bytes;
+use crate::library::engines::Conditions;
+use crate::machine::sample::DataType;
 use crate::model::algorithm::{self, Library, Reason};
 use nccl::Version;
 
@@ -209,6 +211,16 @@ pub fn is_policy(name: &str) -> bool {
 #[must_use]
 pub fn is_engine(name: &str) -> bool {
     engines::is_engine(&plain(name))
+}
+
+/// The bytes of an element for the rules of that policy: 2 in an engine unless told otherwise, 4 in a library.
+#[must_use]
+pub fn element(name: &str, dtype: Option<DataType>) -> Bytes {
+    match dtype {
+        Some(dtype) => dtype.bytes(),
+        None if is_engine(name) => Conditions::default().dtype().bytes(),
+        None => Bytes(4),
+    }
 }
 
 /// Whether the rules of that policy read variables: an engine's own, or NCCL's.

@@ -284,7 +284,9 @@ impl Fabric {
     /// # Errors
     /// More ranks than the machine joins.
     pub fn ports(&self, ranks: u32) -> Result<Ports> {
-        let used = self.tiers[..self.depth(ranks)?].iter().map(|t| t.ports);
+        // One rank of each domain talks to none inside it.
+        let tiers = self.tiers[..self.depth(ranks)?].iter();
+        let used = tiers.filter(|t| t.span.is_none_or(|span| span.get() > 1)).map(|t| t.ports);
         if let (Some(slice), Some(Ports::Full(k))) =
             (self.slice(ranks), self.tiers.first().map(|t| t.ports))
         {
@@ -327,6 +329,13 @@ impl Fabric {
     pub fn torus(&self, ranks: u32) -> Option<Torus> {
         let first = self.tiers.first().filter(|_| self.depth(ranks).is_ok_and(|depth| depth == 1));
         first?.wires.torus()
+    }
+
+    /// Whether so many ranks are parts of several tori.
+    #[must_use]
+    pub fn joins_tori(&self, ranks: u32) -> bool {
+        let first = self.tiers.first().is_some_and(|first| first.wires.torus().is_some());
+        first && self.depth(ranks).is_ok_and(|depth| depth > 1)
     }
 
     /// The part of that torus, if it has such a part.

@@ -53,6 +53,8 @@ pub struct Parameter {
     pub takes: Takes,
     /// What it means, in one line.
     pub help: &'static str,
+    /// What its flag takes besides: several values.
+    pub several: &'static str,
     /// A valid value.
     pub example: &'static str,
     /// Keys for the same quantity: only one of them may be set.
@@ -108,6 +110,7 @@ const BASE: Parameter = Parameter {
     links: None,
     takes: Nothing,
     help: "",
+    several: "",
     example: "",
     excludes: &[],
     put: |_, _| Ok(()),
@@ -136,7 +139,8 @@ pub const PARAMETERS: &[Parameter] = &[
         of_machine: false,
         common: true,
         takes: Quantity("N"),
-        help: "Total ranks; a sweep as 2..1024 (doubling) or 2,4,8",
+        help: "Total ranks",
+        several: "; a sweep as 2..1024 (doubling) or 2,4,8",
         example: "64",
         put: |p, text| set(&mut p.layout.ranks, count("ranks", text)),
         ..BASE

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, did_you_mean};
-use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::base::quantity::{Asked, Bytes, Ratio, Seconds};
 use crate::machine::sample::DataType;
 use crate::plan::bucket::Limit;
 use crate::plan::table::{Faults, Fields, Layer, Machines, parameters};
@@ -450,7 +450,7 @@ fn own_call(fields: &Fields<'_>, number: usize) -> Option<OwnCall> {
         }
     }
     let collective = fields.read::<Collective>("collective");
-    let size = fields.read::<Bytes>("size");
+    let size = fields.read("size").map(|Asked(size)| size);
     let group = match fields.text("group") {
         None => OwnGroup::All,
         Some(text) => match (text.parse::<NonZeroU32>(), text.parse::<Axis>()) {

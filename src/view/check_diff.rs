@@ -52,7 +52,10 @@ pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
     }
     if !report.faults_before.is_empty() {
         text +=
-            &format!("\n`{}` has faults and is not compared.\n", markdown_cell(&report.against));
+            &format!("\n`{}` has faults and is not compared:\n", markdown_cell(&report.against));
+        for fault in &report.faults_before {
+            text += &format!("\n- `{}`\n", markdown_cell(&place(fault)));
+        }
     }
     let mut moved = moved(report);
     moved.sort_by(|a, b| {

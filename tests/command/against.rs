@@ -130,6 +130,47 @@ fn a_changed_layout_and_a_changed_cable_are_told_apart() {
     let text = String::from_utf8_lossy(&fresh.stdout);
     assert!(text.contains("is not compared") && text.contains("| new |"), "{text}");
     assert_eq!(fresh.status.code(), Some(1));
+    assert!(text.contains("cannot be read"), "the reason: {text}");
+    // The same file by its whole path, a revision that nobody has, and none.
+    let whole = folder.canonicalize().unwrap().join("collcost.toml");
+    let named = check(folder, "2026-06-01", &[whole.to_str().unwrap(), "--format", "markdown"]);
+    let named = String::from_utf8_lossy(&named.stdout);
+    assert!(!named.contains("is not compared"), "{named}");
+    for (revision, said) in [("orgin/main", "neither a file nor a revision"), ("", "unset")] {
+        let refused = collcost(folder, &["check", "--against", revision]);
+        assert_eq!(refused.status.code(), Some(2), "{revision}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(said), "{revision}");
+    }
+    // What fails fails, whatever can be written.
+    let lost = check(folder, "2026-06-01", &["--write", "junit=/nowhere/x.xml"]);
+    assert_eq!(lost.status.code(), Some(1));
+}
+
+/// A topology that the machine names belongs to the other version too.
+#[test]
+fn an_unchanged_topology_is_compared() {
+    let Some(held) = pull_request() else { return };
+    let folder = held.path();
+    let topology =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/nccl_topologies/two-sockets.xml");
+    fs::copy(topology, folder.join("topo.xml")).unwrap();
+    let shown = collcost(folder, &["profiles", "show", "dgx-h100", "--format", "toml"]);
+    let machine = String::from_utf8(shown.stdout).unwrap();
+    let named = machine.replacen("schema = 1\n", "schema = 1\nnccl_topology = \"topo.xml\"\n", 1);
+    assert_ne!(named, machine);
+    fs::write(folder.join("machine.toml"), named).unwrap();
+    let budget = "[[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nn = 8\nsize = \"1GiB\"\n\
+        profile = \"machine.toml\"\nmax_time = \"9ms\"\n";
+    fs::write(folder.join("collcost.toml"), budget).unwrap();
+    assert!(git(folder, &["add", "."]) && git(folder, &["commit", "-qm", "topology"]));
+    let report = json(&check(folder, "2026-06-01", &["--format", "json"]).stdout);
+    assert_eq!(report["faults_before"].as_array().unwrap().len(), 0, "{report}");
+    // Without it the other version has a fault: it was read.
+    fs::write(folder.join("topo.xml"), "<system version=\"1\">").unwrap();
+    assert!(git(folder, &["commit", "-qam", "broken"]));
+    fs::copy(topology, folder.join("topo.xml")).unwrap();
+    let report = json(&check(folder, "2026-06-01", &["--format", "json"]).stdout);
+    assert_eq!(report["faults_before"].as_array().unwrap().len(), 1, "{report}");
 }
 
 #[test]

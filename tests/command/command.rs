@@ -364,6 +364,60 @@ fn batch_writes_json_or_an_error() {
         answers.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let refused: Vec<bool> = answers.iter().map(|answer| answer.get("error").is_some()).collect();
     assert_eq!(refused, [false, true, true, true, true], "{answers:?}");
+    assert_eq!((&answers[0]["machine"], &answers[0]["ranks"]), (&"dgx-h100".into(), &8.into()));
+}
+
+/// The id of a line that is refused, whole numbers as programs write them, and what nobody can mean.
+#[test]
+fn batch_reads_what_programs_write() {
+    let ask = |more: &str| {
+        format!(
+            r#"{{"id":7,"kind":"expect","collective":"allreduce","profile":"dgx-h100",{more}}}"#
+        )
+    };
+    let large = format!(r#"{{"id":8,"kind":"trace","x":"{}"}}"#, "y".repeat(3 << 20));
+    let lines = [
+        ask(r#""n":8.0,"size_bytes":1e6"#),
+        ask(r#""n":8,"size_bytes":1e6"#),
+        ask(r#""n":8,"size_bytes":1e30"#),
+        ask(r#""n":8,"size_bytes":"7B""#),
+        ask(r#""n":8,"size_bytes":1,"primitive":"allgather""#),
+        r#"{"id":5,"kind":"cost","algorithm":5}"#.to_owned(),
+        large,
+    ];
+    let mut batch = Command::new(env!("CARGO_BIN_EXE_collcost"));
+    let mut batch =
+        batch.arg("batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    batch.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
+    let answers = text(&batch.wait_with_output().unwrap().stdout);
+    let answers: Vec<serde_json::Value> =
+        answers.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert_eq!(answers[0], answers[1]);
+    let said = |at: usize| answers[at]["error"].as_str().unwrap_or("answered").to_owned();
+    for (at, part) in [(2, "2^64"), (3, "billions"), (4, "two collectives"), (6, "`x`")] {
+        assert!(said(at).contains(part), "{}", said(at));
+    }
+    let ids: Vec<_> = answers.iter().map(|a| a["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, [7, 7, 7, 7, 7, 5, 8]);
+}
+
+/// A tool's choice is the command's, with the type of the elements.
+#[test]
+fn a_choice_of_batch_heeds_the_type_of_elements() {
+    let lines = ["float", "char"].map(|dtype| {
+        format!(r#"{{"kind":"choose","library":"nccl","collective":"allreduce","dtype":"{dtype}","size_bytes":"4MiB","profile":"dgx-h100","n":8}}"#)
+    });
+    let mut batch = Command::new(env!("CARGO_BIN_EXE_collcost"));
+    let mut batch =
+        batch.arg("batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    batch.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
+    let answers = text(&batch.wait_with_output().unwrap().stdout);
+    let chosen: Vec<String> = answers
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect(line))
+        .map(|answer| answer["choose"]["intervals"][0]["choice"]["name"].to_string())
+        .collect();
+    assert!(chosen[0].contains("NVLS") && chosen[1].contains("Ring"), "{chosen:?}");
 }
 
 /// Files of NCCL that are damaged, or contradict themselves: the line, and how to mend it.

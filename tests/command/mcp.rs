@@ -143,7 +143,7 @@ fn whatever_comes_is_answered_by_the_protocol() {
     );
     let long = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\",\"x\":\"{}\"}}",
-        "x".repeat(2 << 20)
+        "x".repeat(9 << 20)
     );
     let lines = [
         ("nonsense", -32700),
@@ -157,6 +157,8 @@ fn whatever_comes_is_answered_by_the_protocol() {
         ("{}", -32600),
         (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600),
         (r#"{"id":1,"method":"ping"}"#, -32600),
+        // Without an id it would be a notification, to which nobody answers.
+        (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, -32600),
         (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, -32600),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/run"}"#, -32601),
         (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, -32602),

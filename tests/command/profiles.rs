@@ -251,6 +251,60 @@ fn a_repository_and_the_home_folder_end_the_search() {
     assert_eq!(place.machine(".", ASK)["name"], "dgx-a100");
 }
 
+/// Whatever the spelling, a machine of the user's is the user's, also by its aliases.
+#[test]
+fn the_users_machine_has_all_its_names() {
+    let place = Place::new("names", &[]);
+    let own = place.stdout("project", "profiles show dgx-a100 --format toml");
+    let own = own.replacen("aliases = [", "aliases = [\"foo-rack\", ", 1);
+    let folder = place.root.join("home/.config/collcost/profiles");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("dgx-h100.toml"), own).unwrap();
+    for name in ["dgx-h100", "DGX_H100", "h100", "foo-rack", "Foo_Rack"] {
+        let machine = place.machine("project", &format!("{ASK} --on {name}"));
+        assert_eq!(machine["name"], "dgx-a100", "{name}");
+    }
+}
+
+/// A step that names no machine takes that of the settings, as every other question does.
+#[test]
+fn a_plan_takes_the_machine_of_the_settings() {
+    let place = Place::new(
+        "plan",
+        &[
+            ("project/collcost.toml", "[defaults]\nprofile = \"dgx-a100\"\n"),
+            (
+                "project/steps.toml",
+                "[step.a]\npreset = \"ddp-7b\"\n[step.b]\npreset = \"ddp-7b\"\nprofile = \"dgx-h100\"\n",
+            ),
+        ],
+    );
+    let machines = |line: &str| {
+        let plan: serde_json::Value =
+            serde_json::from_str(&place.stdout("project", &format!("{line} --format json")))
+                .unwrap();
+        let steps = plan["steps"].as_array().unwrap();
+        steps.iter().map(|s| s["machine"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(machines("plan --preset ddp-7b"), ["dgx-a100"]);
+    assert_eq!(machines("plan steps.toml"), ["dgx-a100", "dgx-h100"]);
+}
+
+/// More than a link carries is refused where a machine is read, not only where it is checked.
+#[test]
+fn an_efficiency_above_one_is_refused() {
+    let place = Place::new("efficiency", &[]);
+    let text = place.stdout("project", "profiles show dgx-a100 --format toml");
+    let part = "[tier.efficiency]\nvalue = ";
+    let at = text.find(part).unwrap() + part.len();
+    let end = at + text[at..].find('\n').unwrap();
+    fs::write(place.root.join("project/a.toml"), format!("{}79{}", &text[..at], &text[end..]))
+        .unwrap();
+    let refused = place.run("project", "allreduce 1MiB -n 8 --on a.toml");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("above 1"), "{refused:?}");
+}
+
 #[test]
 fn flags_win_over_settings() {
     let place = Place::new(

@@ -600,6 +600,25 @@ fn all_ranks_of_one_host_are_not_on_a_network() {
     assert_eq!(query("ib-hdr", Collective::AllReduce, 8, 8).placement.nodes(), 8);
 }
 
+/// What is refused on one slice of a torus is refused on two: its messages inside go as far. A network between
+/// them changes nothing of that.
+#[test]
+fn slices_of_a_torus_are_no_switches() {
+    let registry = Registry::builtin();
+    let given = Given { alpha_inter: Some(Seconds(20e-6)), ..Given::default() };
+    let profile = Profile::builtin("tpu-v5e").unwrap();
+    let applied = |chips: u32, name: &str| {
+        let machine = Machine::on(&profile, "profile", &given, Collective::AllReduce).unwrap();
+        let layout = Layout { ranks: NonZeroU32::new(chips), ..Layout::default() };
+        let query =
+            Query::new(machine, Collective::AllReduce, Bytes(1 << 30), layout, Params::default());
+        Expecting::of(&registry, &query.unwrap(), Some(name)).is_ok()
+    };
+    for chips in [256, 512] {
+        assert!(!applied(chips, "rabenseifner") && applied(chips, "ring"), "{chips}");
+    }
+}
+
 /// Chips of a torus have links to their neighbours alone: gathers and sums use all of them at once
 /// (jax-ml/scaling-book, sharding.md), and half of what an all-to-all moves crosses between the halves.
 #[test]

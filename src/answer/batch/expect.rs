@@ -7,11 +7,11 @@ use std::rc::Rc;
 
 use serde_json::value::RawValue;
 
-use super::Batch;
-use super::question::{missing, refuse_unknown};
+use super::question::{missing, refuse_unknown, two_collectives};
+use super::{Batch, answer};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Seconds};
+use crate::base::quantity::{Asked, Bytes, Seconds};
 use crate::machine::parameters::{PARAMETERS, Parameters};
 use crate::machine::profile::{DEFAULT, Profile};
 use crate::machine::query::{Machine, Query};
@@ -32,6 +32,8 @@ impl Batch {
         let expecting =
             Expecting::of(&self.registry, &query, fields.text("algorithm")?.as_deref())?;
         let expect = Expect::new(&expecting, size);
+        answer::text(out, "machine", &query.machine.name);
+        answer::number(out, "ranks", f64::from(query.shape.ranks))?;
         out.extend_from_slice(b",\"expect\":");
         serde_json::to_writer(out, &expect)
             .map_err(|e| Error::environment(format!("an expectation cannot be written: {e}")))
@@ -59,7 +61,12 @@ impl Batch {
                 said.put(parameter, &text).map_err(|e| fields.at(e, parameter.key))?;
             }
         }
-        let collective = fields.text("collective")?.or(fields.text("primitive")?);
+        let collective = match (fields.text("collective")?, fields.text("primitive")?) {
+            (Some(one), Some(other)) if one.parse::<Collective>() != other.parse() => {
+                return Err(two_collectives(&one, &other));
+            }
+            (one, other) => one.or(other),
+        };
         let collective = match (collective, default) {
             (Some(name), _) => name.parse()?,
             (None, Some(default)) => default,
@@ -76,7 +83,8 @@ impl Batch {
             None if own => Machine::new(None, given, collective)?,
             name => {
                 let profile = self.profile(name.unwrap_or(DEFAULT))?;
-                Machine::on(&profile, "profile", given, collective)?
+                let chosen = if name.is_some() { "profile" } else { "default" };
+                Machine::on(&profile, chosen, given, collective)?
             }
         };
         let query =
@@ -92,6 +100,17 @@ impl Batch {
         let found = Rc::new((self.find_profile)(name)?);
         self.profiles.insert(name.into(), Rc::clone(&found));
         Ok(found)
+    }
+}
+
+/// A number as written; a whole one as people write it: some programs have 8.0 for 8.
+fn whole(raw: &str) -> Cow<'_, str> {
+    const EXACT: f64 = (1_u64 << 53) as f64;
+    match raw.parse::<f64>() {
+        Ok(n) if raw.contains(['.', 'e', 'E']) && n.fract() == 0.0 && n.abs() < EXACT => {
+            Cow::Owned(format!("{n}"))
+        }
+        _ => Cow::Borrowed(raw),
     }
 }
 
@@ -118,7 +137,7 @@ impl<'a> Fields<'a> {
             Some(b'{' | b'[') => {
                 Err(self.at(Error::input(format!("`{key}` must be a number or a text")), key))
             }
-            _ => Ok(Some(raw).filter(|raw| *raw != "null").map(Cow::Borrowed)),
+            _ => Ok(Some(raw).filter(|raw| *raw != "null").map(whole)),
         }
     }
 
@@ -152,12 +171,16 @@ impl<'a> Fields<'a> {
 
     /// Bytes as every kind counts them: a number, which may be a fraction, or a text such as 16MiB.
     fn size(&self) -> Result<Option<Bytes>> {
+        const MOST: f64 = u64::MAX as f64;
         let key = "size_bytes";
         let Some(text) = self.text(key)? else { return Ok(None) };
         match text.trim().parse::<f64>() {
-            Ok(size) if size.is_finite() && size >= 0.0 => Ok(Some(Bytes(size.round() as u64))),
-            Ok(_) => Err(self.at(Error::input(format!("`{key}` must be a number from 0")), key)),
-            Err(_) => text.parse().map(Some).map_err(|e| self.at(e, key)),
+            Ok(size) if (0.0..MOST).contains(&size) => Ok(Some(Bytes(size.round() as u64))),
+            Ok(_) => {
+                let what = format!("`{key}` must be a number from 0 to 2^64");
+                Err(self.at(Error::input(what), key))
+            }
+            Err(_) => text.parse().map(|Asked(size)| Some(size)).map_err(|e| self.at(e, key)),
         }
     }
 

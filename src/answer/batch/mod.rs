@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::base::collective::Collective;
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::machine::profile::Profile;
 use crate::model::algorithm::{Named, Registry};
 use question::Question;
@@ -46,6 +46,13 @@ pub struct Batch {
     names: HashMap<Collective, HashMap<Box<str>, Named>>,
     find_profile: FindProfile,
     profiles: HashMap<Box<str>, Rc<Profile>>,
+}
+
+fn refusal(out: &mut Vec<u8>, id: &str, error: &Error) {
+    out.extend_from_slice(b"{\"id\":");
+    out.extend_from_slice(id.as_bytes());
+    answer::text(out, "error", &error.to_string());
+    out.extend_from_slice(b"}\n");
 }
 
 impl Default for Batch {
@@ -66,21 +73,25 @@ impl Batch {
     pub fn answer(&mut self, line: &str, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let parsed = question::parse(line);
-        let id = parsed.as_ref().ok().and_then(|q| q.id).map_or("null", |id| id.get());
+        let id = parsed.as_ref().map_or_else(|_| question::id(line), |q| q.id);
+        let id = id.map_or("null", |id| id.get());
         out.extend_from_slice(b"{\"id\":");
         out.extend_from_slice(id.as_bytes());
         let answered = parsed.and_then(|q| self.dispatch(q, line, out));
         let is_answered = answered.is_ok();
         if let Err(error) = answered {
             // `out` may hold half an answer here: the error replaces it.
-            let id = question::parse(line).ok().and_then(|q| q.id).map_or("null", |id| id.get());
             out.truncate(start);
-            out.extend_from_slice(b"{\"id\":");
-            out.extend_from_slice(id.as_bytes());
-            answer::text(out, "error", &error.to_string());
+            refusal(out, id, &error);
+            return false;
         }
         out.extend_from_slice(b"}\n");
         is_answered
+    }
+
+    /// The answer to a line that is not read.
+    pub fn refuse(error: &Error, out: &mut Vec<u8>) {
+        refusal(out, "null", error);
     }
 
     fn dispatch(&mut self, q: Question<'_>, line: &str, out: &mut Vec<u8>) -> Result<()> {

@@ -121,10 +121,30 @@ pub(super) struct Question<'a> {
 }
 
 pub(super) fn parse(line: &str) -> Result<Question<'_>> {
-    serde_json::from_str(line).map_err(|e| {
-        Error::input(format!("the line is not a question: {e}"))
+    let refuse = |why: &str| {
+        Error::input(format!("the line is not a question: {why}"))
             .help("write one JSON object per line, such as {\"id\":1,\"kind\":\"cost\", …}")
-    })
+    };
+    match line.trim_start().starts_with('{') {
+        true => serde_json::from_str(line).map_err(|e| refuse(&e.to_string())),
+        false => Err(refuse("it is no JSON object")),
+    }
+}
+
+/// The id of a line that may hold what no question has.
+pub(super) fn id(line: &str) -> Option<&RawValue> {
+    #[derive(serde::Deserialize)]
+    struct Id<'a> {
+        #[serde(borrow)]
+        id: Option<&'a RawValue>,
+    }
+    serde_json::from_str::<Id<'_>>(line).ok()?.id
+}
+
+/// The error of a question about two collectives.
+pub(super) fn two_collectives(one: &str, other: &str) -> Error {
+    Error::input(format!("two collectives, `{one}` and `{other}`"))
+        .help("`primitive` is another name of `collective`: leave one of them out")
 }
 
 /// The fields of a table of cases besides its questions, and `expect_…`, the expected answer.
@@ -324,8 +344,12 @@ impl<'a> Question<'a> {
 
     /// The collective; `None` if the question names none.
     pub fn collective(&self) -> Result<Option<Collective>> {
-        let Some(name) = self.collective.as_ref().or(self.primitive.as_ref()) else {
-            return Ok(None);
+        let name = match (&self.collective, &self.primitive) {
+            (Some(one), Some(other)) if one.parse::<Collective>() != other.parse() => {
+                return Err(two_collectives(one, other));
+            }
+            (None, None) => return Ok(None),
+            (Some(name), _) | (None, Some(name)) => name,
         };
         // The usual spelling is compared without building a plain copy of the name.
         let usual = Collective::ALL.iter().find(|c| c.id() == name.as_ref());

@@ -14,10 +14,11 @@ use crate::answer::{self, explain, notes};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use crate::library::{Call, policy};
+use crate::library::Site;
+use crate::library::engines::Conditions;
+use crate::library::{Call, element, policy};
 use crate::machine::profile::Profile;
 use crate::machine::query::{Machine, Query};
-use crate::machine::sample::DataType;
 use crate::measure::expect::site;
 use crate::measure::verdict::{Facts, judge};
 use crate::plan::table::{Fault, Files, Machines};
@@ -44,11 +45,14 @@ impl Batch {
         let fields = Fields::read(line, &CHOOSE)?;
         let library = fields.text("library")?.ok_or_else(|| missing("library"))?;
         let (query, size) = self.query_or(&fields, Some(Collective::AllReduce))?;
-        let element = fields.dtype()?.map_or(Bytes(4), DataType::bytes);
+        let dtype = fields.dtype()?;
+        let element = element(&library, dtype);
         let range = size.map_or((element, LARGEST), |size| (size, size));
         let query = Query { size: range.0, ..query };
         let call = Call { element, ..Call::of(&query) };
-        let policy = policy(&library, &site(&query)).map_err(|e| fields.at(e, "library"))?;
+        let conditions = Conditions { dtype, ..Conditions::default() };
+        let site = Site { conditions, ..site(&query) };
+        let policy = policy(&library, &site).map_err(|e| fields.at(e, "library"))?;
         let report =
             answer::select::select(&self.registry, &query, &call, (&*policy, None), range)?;
         write(out, "choose", &report)

@@ -133,6 +133,29 @@ impl FromStr for Bytes {
     }
 }
 
+/// The size that a person asks for. `7B` is 7 bytes, and nearly always means 7 billion parameters: a `B`
+/// alone is for powers of two, as nccl-tests prints them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked(pub Bytes);
+
+impl FromStr for Asked {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let size: Bytes = text.parse()?;
+        match text.trim().strip_suffix('B').map(str::trim_end) {
+            Some(number) if number.ends_with(|c: char| c.is_ascii_digit()) => {
+                if size.0.is_power_of_two() {
+                    return Ok(Self(size));
+                }
+                Err(Error::input(format!("`{number}B` can be bytes or billions of parameters"))
+                    .help(format!("write {number} for bytes, or {number}B@bf16 for parameters")))
+            }
+            _ => Ok(Self(size)),
+        }
+    }
+}
+
 /// `7B@bf16`: a count of parameters (k, M, B, T are decimal here) times the bytes of each.
 fn parameters(text: &str, count: &str, dtype: &str) -> Result<Bytes> {
     let (number, unit) = scan(count)?;

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Stop, input};
+use super::Stop;
+use super::input::{self, Line};
 use collcost::answer::batch::Batch;
 use collcost::base::error::{Error, Result};
 use collcost::machine::profile::Profile;
@@ -57,18 +58,24 @@ impl Args {
         let mut batch = Batch::new(Registry::builtin(), find);
         let mut requests = io::BufReader::with_capacity(1 << 16, io::stdin().lock());
         let mut line = Vec::new();
-        while input::line(&mut requests, &mut line)? {
+        loop {
+            let whole = match input::line(&mut requests, &mut line)? {
+                Line::End => return Ok(()),
+                Line::TooLong => false,
+                Line::Whole => true,
+            };
             let text = String::from_utf8_lossy(&line);
-            if text.trim().is_empty() {
-                continue;
-            }
-            if let Some(reply) = reply(&mut batch, text.trim()) {
+            let answer = match (whole, text.trim()) {
+                (false, _) => refused(PARSE, Line::too_long().to_string()),
+                (true, "") => None,
+                (true, request) => reply(&mut batch, request),
+            };
+            if let Some(reply) = answer {
                 serde_json::to_writer(&mut *out, &reply).map_err(io::Error::from)?;
                 out.write_all(b"\n")?;
                 out.flush()?;
             }
         }
-        Ok(())
     }
 }
 
@@ -86,9 +93,18 @@ fn known(name: &str) -> Result<Profile> {
 struct Message<'a> {
     #[serde(borrow)]
     jsonrpc: Option<Cow<'a, str>>,
+    /// Present but null, it is no notification.
+    #[serde(default, deserialize_with = "given")]
     id: Option<&'a RawValue>,
     method: Option<Cow<'a, str>>,
     params: Option<&'a RawValue>,
+}
+
+/// A value that is there, even if it is null.
+fn given<'de, D: serde::Deserializer<'de>>(
+    value: D,
+) -> std::result::Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(value).map(Some)
 }
 
 /// The parameters of a request. Only objects are accepted: serde would read a sequence as fields in
@@ -159,6 +175,11 @@ const METHOD: i32 = -32601;
 const PARAMS: i32 = -32602;
 const VERSION: i32 = -32022;
 
+/// The reply to what is no request.
+fn refused<'a>(code: i32, why: impl Into<String>) -> Option<Reply<'a>> {
+    Some(Reply { jsonrpc: "2.0", id: None, outcome: Outcome::Error(Fault::new(code, why)) })
+}
+
 /// The reply to one line; none to a notification or a reply, since the server sends no requests.
 fn reply<'a>(batch: &mut Batch, line: &'a str) -> Option<Reply<'a>> {
     let of = |id, outcome: std::result::Result<Answer, Fault>| {
@@ -168,17 +189,17 @@ fn reply<'a>(batch: &mut Batch, line: &'a str) -> Option<Reply<'a>> {
     let message: Message<'_> = match object(line) {
         Ok(message) => message,
         Err(error) if error.is_data() => {
-            return of(None, Err(Fault::new(REQUEST, format!("not a request: {error}"))));
+            return refused(REQUEST, format!("not a request: {error}"));
         }
-        Err(error) => return of(None, Err(Fault::new(PARSE, format!("not JSON: {error}")))),
+        Err(error) => return refused(PARSE, format!("not JSON: {error}")),
     };
     let id = match (message.id, &message.method) {
         (Some(id), Some(_)) => id,
         (None, Some(_)) | (Some(_), None) => return None,
-        (None, None) => return of(None, Err(Fault::new(REQUEST, "neither `id` nor `method`"))),
+        (None, None) => return refused(REQUEST, "neither `id` nor `method`"),
     };
     if !id.get().starts_with(['"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
-        return of(None, Err(Fault::new(REQUEST, "`id` must be a string or a number")));
+        return refused(REQUEST, "`id` must be a string or a number");
     }
     if message.jsonrpc.as_deref() != Some("2.0") {
         return of(Some(id), Err(Fault::new(REQUEST, "`jsonrpc` is not \"2.0\"")));

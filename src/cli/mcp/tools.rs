@@ -117,7 +117,7 @@ pub(super) const TOOLS: &[Tool] = &[
             (
                 "set",
                 Keys,
-                "Other values for keys of the step: {\"tp\": \"4\", \"machine\": \"dgx-h100\"}",
+                "Other values for keys of the step: {\"tp\": \"4\", \"profile\": \"dgx-h100\"}",
             ),
         ],
         needed: &[],
@@ -149,8 +149,10 @@ fn schema(tool: &Tool) -> Value {
     }
     if tool.of_machine {
         for parameter in PARAMETERS.iter().filter(|p| p.common) {
+            let is_number = parameter.example.parse::<f64>().is_ok();
+            let kinds = if is_number { json!(["number", "string"]) } else { json!("string") };
             let text = format!("{}, such as {}", parameter.help, parameter.example);
-            let one = json!({ "type": ["string", "number"], "description": text });
+            let one = json!({ "type": kinds, "description": text });
             properties.insert(parameter.key.to_owned(), one);
         }
     }

@@ -31,7 +31,11 @@ words! {
 
 /// A value, how it was obtained, its source, and its range.
 #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
-#[serde(deny_unknown_fields, bound = "T: Deserialize<'de>")]
+#[serde(
+    deny_unknown_fields,
+    bound = "T: Deserialize<'de>",
+    expecting = "a table such as { value = …, source = \"…\" }"
+)]
 pub struct Measured<T> {
     /// The value.
     pub value: T,

@@ -268,6 +268,12 @@ impl Profile {
         find(name).is_some()
     }
 
+    /// All names of the built-in machine called `name`; none if there is none.
+    #[must_use]
+    pub fn names_of(name: &str) -> &'static [&'static str] {
+        find(name).map_or(&[], |found| found.names)
+    }
+
     /// The names of the built-in machines, in alphabetical order.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILTIN.iter().map(|b| b.names[0])
@@ -314,6 +320,19 @@ impl Profile {
         }
         if self.tiers.is_empty() {
             return Some(("tier".into(), "the profile has no tier".into()));
+        }
+        let more = |part: &Option<Measured<Ratio>>| part.as_ref().is_some_and(|p| p.value.0 > 1.0);
+        for (i, tier) in self.tiers.iter().enumerate() {
+            let of_switch = tier.switch.as_ref().map_or(&None, |switch| &switch.efficiency);
+            for (key, part) in [("", &tier.efficiency), ("switch.", of_switch)] {
+                if more(part) {
+                    let what = format!(
+                        "an efficiency of `{}` is above 1: more than the link carries",
+                        tier.name
+                    );
+                    return Some((format!("tier.{i}.{key}efficiency"), what));
+                }
+            }
         }
         self.tiers.windows(2).enumerate().find_map(|(i, pair)| {
             let (inner, outer) = (&pair[0], &pair[1]);

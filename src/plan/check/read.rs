@@ -15,7 +15,7 @@ use super::{
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, advice};
-use crate::base::quantity::{Bandwidth, Bytes, Percent, Ratio, Seconds};
+use crate::base::quantity::{Asked, Bandwidth, Bytes, Percent, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
 use crate::base::words::either;
 use crate::plan::job::{Draft, beside, drafts};
@@ -424,7 +424,7 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
     if !fields.has("n") && !fields.has("nodes") && !log {
         fields.fault("n", "the budget has no `n`", "write n = 64");
     }
-    let size = if barrier { Some(Bytes(0)) } else { fields.read::<Bytes>("size") };
+    let size = if barrier { Some(Bytes(0)) } else { fields.read("size").map(|Asked(size)| size) };
     let counts = fields.read::<SizeIs>("size_is").unwrap_or_default();
     let (collective, machine) = (collective?, machine?);
     let layout = machine.said.layout;

@@ -310,6 +310,28 @@ fn limits_are_written_where_they_stand() {
     assert_eq!(update(&again, &texts, Ratio(0.1)), []);
 }
 
+/// Into a table in braces, and between the line ends that a file has.
+#[test]
+fn limits_are_written_in_the_form_of_the_file() {
+    let keys = "name = \"a\", collective = \"allreduce\", n = 4, size = \"1MB\", alpha = \"1us\", \
+        bw = \"1GB/s\", algorithm = \"ring\"";
+    let inline = format!("budget = [\n  {{ {keys}, max_time = \"9s\" }},\n  {{ {keys} }},\n]\n")
+        .replacen("\"a\"", "\"b\"", 1);
+    let lines = format!("[[budget]]\n{}\n", keys.replace(", ", "\n")).replace('\n', "\r\n");
+    for text in [inline, lines] {
+        let files = Memory(BTreeMap::from([("b.toml", &*text.clone().leak())]));
+        let options = Options { updating: true, ..Options::default() };
+        let checked = check(&files, "b.toml", &options);
+        assert_eq!(checked.faults, []);
+        let edited = update(&checked, &[("b.toml".to_owned(), text.clone())], Ratio(0.1));
+        let new = edited[0].text.clone();
+        assert!(!new.replace("\r\n", "").contains('\n') || !text.contains('\r'), "{new:?}");
+        let again = run(new.leak());
+        assert_eq!(again.faults, []);
+        assert!(again.outcomes.iter().all(|one| one.standing == Standing::Holds), "{text}");
+    }
+}
+
 /// A limit that is written holds with the worse end of what is judged, so that `--strict` passes.
 #[test]
 fn a_written_limit_holds_with_the_whole_band() {

@@ -57,21 +57,31 @@ fn edit(
     let of = budget.limit.as_ref();
     let now = written(of, outcome.value);
     let limit = written(of, moved(of, outcome.worst, margin));
+    // A table in braces is on one line; one under a heading has a line for each key.
+    let end = budget.spans.end;
+    let rest = text[end..].trim_start();
+    let inline = rest.starts_with([',', '}']);
+    let line = if inline { end } else { text[end..].find('\n').map_or(text.len(), |n| end + n) };
+    let ends_in_cr = text[..line].ends_with('\r') && !inline;
+    let line = line - usize::from(ends_in_cr);
+    let next = match (inline, ends_in_cr) {
+        (true, _) => ", ",
+        (false, true) => "\r\n",
+        (false, false) => "\n",
+    };
     let mut more = String::new();
     match &budget.spans.limit {
         Some(span) if text.get(span.clone()) == Some(limit.as_str()) => {}
         Some(span) => edits.push((span.start, span.end, limit)),
-        None => more += &format!("\nmax_time = {limit}"),
+        None => more += &format!("{next}max_time = {limit}"),
     }
     match &budget.spans.expected {
         Some(span) if text.get(span.clone()) == Some(now.as_str()) => {}
         Some(span) => edits.push((span.start, span.end, now)),
-        None => more += &format!("\nexpected = {now}"),
+        None => more += &format!("{next}expected = {now}"),
     }
     if !more.is_empty() {
-        // After the comment on the last value.
-        let end = budget.spans.end;
-        let line = text[end..].find('\n').map_or(text.len(), |n| end + n);
+        // Under a heading after the comment on the last value.
         edits.push((line, line, more));
     }
 }

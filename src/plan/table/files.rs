@@ -86,7 +86,7 @@ impl Files for Disk {
         let text = std::fs::read(name).and_then(encoding::text).map_err(|e| {
             Error::profile(format!("the profile cannot be read: {e}")).at(name.to_owned())
         })?;
-        Profile::parse(&text, name)
+        super::with_files(Profile::parse(&text, name)?, name, &|path| self.text(path))
     }
 
     fn text(&self, path: &str) -> Result<String> {

@@ -36,6 +36,8 @@ pub struct MachineEntry {
 pub struct Machines<'f> {
     /// Where they are found.
     pub files: &'f dyn Files,
+    /// The machine of entries that name none.
+    usual: Option<String>,
     known: RefCell<HashMap<String, Result<Rc<Profile>>>>,
 }
 
@@ -55,7 +57,13 @@ impl<'f> Machines<'f> {
     /// No profile is read yet.
     #[must_use]
     pub fn new(files: &'f dyn Files) -> Self {
-        Self { files, known: RefCell::default() }
+        Self { files, usual: None, known: RefCell::default() }
+    }
+
+    /// The same, with a machine for entries that name none.
+    #[must_use]
+    pub fn usually(self, name: Option<&str>) -> Self {
+        Self { usual: name.map(str::to_owned), ..self }
     }
 
     /// The profile called `name`.
@@ -90,7 +98,9 @@ impl<'f> Machines<'f> {
                 fields.error(parameter.key, &error);
             }
         }
-        said.profile = said.profile.map(|name| beside(fields, name));
+        let describes = said.given.alpha.is_some() && said.given.bandwidth.is_some();
+        let usual = || self.usual.clone().filter(|_| !describes);
+        said.profile = said.profile.map(|name| beside(fields, name)).or_else(usual);
         let read = match &said.profile {
             None => None,
             Some(name) => match self.profile(name) {
@@ -112,7 +122,8 @@ fn beside(fields: &Fields<'_>, name: String) -> String {
 }
 
 /// A path that `file` names, relative to the working directory.
-pub(crate) fn joined(file: &str, path: &str) -> String {
+#[must_use]
+pub fn joined(file: &str, path: &str) -> String {
     match Path::new(file).parent() {
         Some(folder) => folder.join(path).to_string_lossy().into_owned(),
         None => path.to_owned(),

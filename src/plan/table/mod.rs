@@ -4,6 +4,7 @@
 //! so that one run reports all of them. An entry may be layered over another (a preset, the command
 //! line): [`Fields`] looks in its layers in turn.
 
+mod described;
 mod files;
 mod machine;
 mod project;
@@ -19,11 +20,12 @@ use crate::base::error::{Error, advice};
 use crate::base::text_pos::{Document, Place, Refused};
 use crate::machine::parameters::{PARAMETERS, Parameter};
 
+pub use described::{fabric, with_files};
 #[cfg(test)]
 pub(crate) use files::OneText;
 pub use files::{BuiltIn, Disk, Files, unreadable};
-pub(crate) use machine::{Count, joined};
-pub use machine::{MachineEntry, Machines, parameters};
+pub(crate) use machine::Count;
+pub use machine::{MachineEntry, Machines, joined, parameters};
 pub use project::{Text, documents, layer, settings, texts};
 
 /// What is wrong at one place of a file.

@@ -76,7 +76,7 @@ fn sent(sent: &SentView) -> Call {
 
 fn call(call: &CallView) -> Call {
     let repeated = match call.in_buckets && call.calls > 1.0 {
-        true => format!("{} in {:.0} calls", Volume(call.size_bytes), call.calls),
+        true => format!("{} in {:.0} calls", Volume(call.size_bytes * call.calls), call.calls),
         false => repeated(call.calls, call.size_bytes),
     };
     let (what, each) = (call.collective.name(), Seconds(call.time_s));
