@@ -238,6 +238,8 @@ fn facts(budget: &Budget) -> Vec<(String, String)> {
         Subject::Call(call) => {
             add("collective", call.collective.id().to_owned());
             add("n", call.layout.ranks.map_or("–".to_owned(), |n| n.to_string()));
+            add("nodes", call.layout.nodes.map_or("–".to_owned(), |n| n.to_string()));
+            add("gpus_per_node", call.layout.per_node.map_or("–".to_owned(), |n| n.to_string()));
             add("size", call.size.map_or("–".to_owned(), |s| s.to_string()));
             add("algorithm", call.algorithm.clone().unwrap_or_else(|| "–".to_owned()));
             facts.extend(figures(&call.machine, call.collective));
@@ -249,10 +251,24 @@ fn facts(budget: &Budget) -> Vec<(String, String)> {
                 add(axis, n.to_string());
             }
             add("microbatches", p.microbatches.to_string());
-            add("batch", step.model.batch.to_string());
-            add("sequence", step.model.sequence.to_string());
-            add("params", step.model.params.to_string());
-            add("shard_size", step.sync.shard_size.to_string());
+            add("sp", p.sequence.to_string());
+            let model = &step.model;
+            add("batch", model.batch.to_string());
+            add("sequence", model.sequence.to_string());
+            add("params", model.params.to_string());
+            add("layers", model.layers.to_string());
+            add("hidden", model.hidden.to_string());
+            add("dtype", model.dtype.id().to_owned());
+            let sync = &step.sync;
+            add("shard", sync.shard.id().to_owned());
+            add("shard_size", sync.shard_size.to_string());
+            add("reshard", sync.reshard.to_string());
+            add("grad_dtype", sync.dtype.id().to_owned());
+            add("every", sync.every.to_string());
+            if let Some(compute) = &step.compute {
+                add("forward", compute.forward.to_string());
+                add("backward", compute.backward.to_string());
+            }
             facts.extend(figures(&step.machine, Collective::AllReduce));
         }
         Subject::Job(subject) => {
@@ -268,12 +284,20 @@ fn facts(budget: &Budget) -> Vec<(String, String)> {
 }
 
 /// Every parameter of a machine.
-fn figures(machine: &MachineEntry, collective: Collective) -> Vec<(String, String)> {
-    let Ok(machine) = machine.machine(collective) else { return Vec::new() };
+fn figures(entry: &MachineEntry, collective: Collective) -> Vec<(String, String)> {
+    let Ok(machine) = entry.machine(collective) else { return Vec::new() };
     let fabric = &machine.fabric;
     let of = |figure: &Figure| Some((figure.name(fabric), figure.get(fabric)?.to_string()));
     let all = Figure::all(fabric);
     let mut found = vec![("machine".to_owned(), machine.name.clone())];
+    // What was said of it and is no rate or time of a link.
+    let given = &entry.said.given;
+    let said = [
+        ("protocol", given.protocol.map(|protocol| protocol.to_string())),
+        ("nics", given.nics.map(|nics| nics.to_string())),
+        ("ports", given.ports.map(|ports| ports.to_string())),
+    ];
+    found.extend(said.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))));
     found.extend(all.iter().filter_map(of));
     found
 }

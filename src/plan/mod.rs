@@ -78,6 +78,19 @@ pub enum Shard {
     Parameters,
 }
 
+impl Shard {
+    /// Its name in files.
+    #[must_use]
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Nothing => "none",
+            Self::Optimizer => "zero1",
+            Self::Gradients => "zero2",
+            Self::Parameters => "zero3",
+        }
+    }
+}
+
 impl FromStr for Shard {
     type Err = Error;
 

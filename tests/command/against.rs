@@ -146,6 +146,29 @@ fn a_changed_layout_and_a_changed_cable_are_told_apart() {
     assert_eq!(lost.status.code(), Some(1));
 }
 
+/// Whatever is changed for a step or a call is named.
+#[test]
+fn what_was_changed_is_named() {
+    let Some(held) = pull_request() else { return };
+    let folder = held.path();
+    let text = |keys: &str, more: &str| {
+        format!(
+            "[step.a]\npreset = \"ddp-7b\"\n{keys}\n[[budget]]\nname = \"a\"\nstep = \"a\"\n\
+             max_time = \"600ms\"\n[[budget]]\nname = \"b\"\ncollective = \"allreduce\"\nn = 16\n\
+             size = \"16MiB\"\n{more}profile = \"dgx-h100\"\nmax_time = \"900us\"\n"
+        )
+    };
+    fs::write(folder.join("collcost.toml"), text("", "")).unwrap();
+    assert!(git(folder, &["commit", "-qam", "steps"]));
+    let new = text("shard = \"zero1\"\ngrad_dtype = \"f32\"", "protocol = \"LL\"\n");
+    fs::write(folder.join("collcost.toml"), new).unwrap();
+    let report = json(&check(folder, "2026-06-01", &["--format", "json"]).stdout);
+    let changed = |at: usize| report["budgets"][at]["changed"].to_string();
+    assert!(changed(0).contains("shard none to zero1"), "{report}");
+    assert!(changed(0).contains("grad_dtype bf16 to f32"), "{report}");
+    assert!(changed(1).contains("protocol nothing to LL"), "{report}");
+}
+
 /// A topology that the machine names belongs to the other version too.
 #[test]
 fn an_unchanged_topology_is_compared() {
