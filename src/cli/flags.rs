@@ -345,6 +345,11 @@ impl OnFlags {
         }
         let idle = PARAMETERS.iter().filter(|p| p.of_machine && p.is_of_another(typed));
         let idle = idle.filter(|p| !typed(p.key)).filter_map(|p| settings.get(p.key));
+        // Those of a machine that a nearer setting replaces, as the variable does.
+        let replaced = settings.left_out().filter(|(s, instead)| {
+            s.key != "profile" && instead.is_some_and(|instead| instead.key == "profile")
+        });
+        let idle = idle.chain(replaced.map(|(s, _)| s));
         machine.left_out = idle.map(|s| format!("{} of {}", s.key, s.from.short())).collect();
         Ok((machine, said))
     }

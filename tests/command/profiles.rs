@@ -335,6 +335,12 @@ fn flags_win_over_settings() {
     assert_eq!(other["machine"]["tiers"][1]["alpha_s"], 3.3e-6);
     let trust = other["trust"].to_string();
     assert!(trust.contains("gpus_per_node of collcost.toml, nics of"), "{trust}");
+    // So is a machine that the environment names.
+    let mut named = place.command("project", "allreduce 1MiB");
+    let named = named.env("COLLCOST_PROFILE", "dgx-h100").output().unwrap();
+    let named: serde_json::Value = serde_json::from_slice(&named.stdout).unwrap();
+    let trust = named["trust"].to_string();
+    assert!(trust.contains("gpus_per_node of collcost.toml, "), "{trust}");
     assert!(!settled["trust"].to_string().contains("another machine"), "{settled}");
     assert!(place.stdout("project", "allreduce 1MiB --format table").contains("dgx-a100"));
 }
