@@ -24,7 +24,7 @@ pub struct Compare {
     pub chosen: &'static str,
     /// Parameters given in place of the machine's: `inter.bw 24 GB/s`.
     pub given: Vec<String>,
-    /// One for each collective, number of ranks and type of elements.
+    /// One for each collective, number of ranks, type of elements and library.
     pub runs: Vec<RunView>,
     /// Whether every run is healthy.
     pub healthy: bool,
@@ -50,6 +50,8 @@ pub struct RunView {
     pub nodes: u32,
     /// The type of the elements.
     pub dtype: Option<DataType>,
+    /// The library, with the kernel or algorithm where the log names it.
+    pub library: Option<String>,
     /// The verdict: `healthy`, `ill`, `cannot tell`.
     pub verdict: Ruling,
     /// The pattern of its times.
@@ -163,7 +165,7 @@ pub struct CauseView {
     pub next: String,
 }
 
-/// One run as shown.
+/// One run as shown; which library ran it is added where a log says it.
 #[must_use]
 pub fn run(
     verdict: Verdict,
@@ -201,6 +203,7 @@ pub fn run(
         ranks: shape.ranks,
         nodes: query.placement.nodes(),
         dtype,
+        library: None,
         verdict: verdict.ruling,
         lost: lost(&verdict, query, traced),
         health: verdict.health,
@@ -296,8 +299,12 @@ pub struct TwoView {
     pub noise: f64,
     /// Whether the second differs anywhere by more than noise.
     pub differs: bool,
+    /// Whether results of either were wrong.
+    pub wrong: bool,
     /// Small, middle and large sizes of each operation that both ran.
     pub regions: Vec<RegionView>,
+    /// In what the runs differ besides their times, and what else to know of these.
+    pub notes: Vec<String>,
 }
 
 /// A range of sizes over which both are compared.
@@ -341,5 +348,16 @@ pub fn two(two: &Two, first: String, second: String) -> TwoView {
         .collect();
     let differs = regions.iter().any(|r| r.differs);
     let noise = six(two.noise.0);
-    TwoView { schema: "collcost/compare-two/1", first, second, noise, differs, regions }
+    let wrong = two.wrong.iter().any(|&times| times > 0);
+    let notes = two.notes.clone();
+    TwoView {
+        schema: "collcost/compare-two/1",
+        first,
+        second,
+        noise,
+        differs,
+        wrong,
+        regions,
+        notes,
+    }
 }

@@ -22,6 +22,8 @@ pub struct FleetView {
     pub limit: f64,
     /// The hosts that are slow, the slowest first.
     pub slow: Vec<String>,
+    /// The hosts whose results were wrong, whatever their times are.
+    pub wrong: Vec<String>,
     /// All hosts, the slowest first.
     pub scores: Vec<HostView>,
     /// Thresholds for gates that see one size of one host.
@@ -44,6 +46,8 @@ pub struct HostView {
     pub sizes: usize,
     /// Whether it is reported as slow.
     pub slow: bool,
+    /// The number of wrong elements in its results.
+    pub wrong: u64,
 }
 
 /// The upper limit of a healthy host's time.
@@ -72,7 +76,7 @@ pub struct ThresholdView {
 pub fn fleet(fleet: Fleet, mut left_out: Vec<String>) -> FleetView {
     let alone = |host: &String| {
         format!(
-            "{host}: no size of it was timed on {LEAST_HOSTS} hosts with the same collective, ranks and type"
+            "{host}: no size of it was timed on {LEAST_HOSTS} hosts with the same collective, ranks, type and library"
         )
     };
     left_out.extend(fleet.alone.iter().map(alone));
@@ -82,6 +86,7 @@ pub fn fleet(fleet: Fleet, mut left_out: Vec<String>) -> FleetView {
         spread: six(fleet.spread.0),
         limit: six(fleet.limit.0),
         slow: fleet.hosts.iter().filter(|h| h.is_slow).map(|h| h.name.clone()).collect(),
+        wrong: fleet.wrong,
         scores: fleet.hosts.into_iter().map(host).collect(),
         thresholds: fleet.thresholds.into_iter().map(threshold).collect(),
         left_out,
@@ -95,6 +100,7 @@ fn host(host: Host) -> HostView {
         score: six(host.score.0),
         sizes: host.sizes,
         slow: host.is_slow,
+        wrong: host.wrong,
     }
 }
 

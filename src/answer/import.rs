@@ -184,6 +184,12 @@ pub struct Measurement {
     pub line: usize,
     /// For a job's calls, what is known besides their median; absent in a benchmark's row.
     pub traced: Option<Traced>,
+    /// The GPUs or the machine, if the log states them.
+    pub system: String,
+    /// Whether several ranks ran on one GPU.
+    pub shares_gpus: bool,
+    /// As [`Table::caveats`].
+    pub caveats: Vec<String>,
 }
 
 /// Every row of a log whose ranks are known, in order.
@@ -219,6 +225,9 @@ pub fn measurements(log: &Imported) -> impl Iterator<Item = Measurement> + '_ {
                 file: log.file.clone(),
                 line: row.line,
                 traced: row.traced,
+                system: table.gpus.clone().or_else(|| table.system.clone()).unwrap_or_default(),
+                shares_gpus: table.shares_gpus,
+                caveats: table.caveats.clone(),
             })
         })
     })

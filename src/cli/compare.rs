@@ -37,8 +37,8 @@ Examples:
   mpirun -np 16 all_reduce_perf -b 8 -e 8G -f 2 | collcost compare - --on site.toml
 
 Reads the formats that import reads, including traces of all ranks at once. Exit code 0: every run
-is healthy. 1: a run is ill, or two runs differ. 2: a log cannot be used; the others are judged.
-3: the data do not suffice for a verdict, or a host ran nothing that the others ran.
+is healthy. 1: a run is ill, two runs differ, or results are wrong. 2: a log cannot be used; the
+others are judged. 3: the data do not suffice for a verdict, or a host ran nothing that others ran.
 A narrow band needs a profile that was fitted to healthy logs: collcost fit LOG --out site.toml")]
 pub(super) struct Args {
     /// Logs, or a collective for one measured number
@@ -168,8 +168,10 @@ impl Args {
             let verdict =
                 judge(&registry, &query, run.dtype, self.unseen_tier, &run.times, &run.facts)
                     .map_err(|e| e.at(place()))?;
-            let dtype = run.dtype;
-            shown.push(answer::compare::run(verdict, &query, dtype, run.file, &run.traced));
+            let Run { dtype, library, file, traced, .. } = run;
+            let mut view = answer::compare::run(verdict, &query, dtype, file, &traced);
+            view.library = library;
+            shown.push(view);
         }
         let report = answer::compare::compare(machine, shown, left_out);
         let drawn = self.picture.draw(out, || Ok(view::plot::measured(&report)))?;
@@ -247,6 +249,7 @@ impl Args {
                 ranks: None,
                 nodes: None,
                 dtype: value::<DataType>("--dtype", self.dtype.as_ref())?,
+                library: None,
                 times: vec![(size, Seconds(time))],
                 facts: Facts { typed: Some(typed), ..Facts::default() },
                 traced: Vec::new(),
@@ -304,12 +307,12 @@ impl Args {
             Format::Prometheus => view::compare::two_gauges(out, &report)?,
             format => write(format, out, &report, |_| view::compare::two(&report))?,
         }
-        if report.differs { Err(Stop::Failed) } else { Ok(()) }
+        if report.differs || report.wrong { Err(Stop::Failed) } else { Ok(()) }
     }
 }
 
-/// The runs of all logs: rows of the same file, collective, ranks and type form one run. A log without times
-/// is refused.
+/// The runs of all logs: rows of the same file, collective, ranks, type and library form one run. A log without
+/// times is refused.
 fn runs_of(read: &mut Sorted, left_out: &mut Vec<String>) -> Result<Vec<Run>> {
     let mut runs = Vec::new();
     let several = read.logs.len() > 1;

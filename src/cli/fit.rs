@@ -210,6 +210,8 @@ impl Args {
         let base = self.on.as_deref().map(find).transpose()?;
         let logs = Sorted::read(&files, &asked);
         refused.extend(logs.refused);
+        logs::of_one_library(logs.logs.iter().map(|(_, log)| log))
+            .map_err(|e| e.at(self.files.join(", ")))?;
         for (file, log) in &logs.logs {
             if let Err(error) = log.usable() {
                 refused.push((file.clone(), error));

@@ -198,6 +198,7 @@ fn samples(
     let logs = || read.iter().filter_map(|(_, log)| log.as_ref().ok());
     let ranks = logs().flat_map(|log| &log.tables).filter_map(|t| t.ranks).max();
     let files: Vec<String> = read.iter().map(|(file, _)| short(file)).collect();
+    logs::of_one_library(logs()).map_err(|e| e.at(files.join(", ")))?;
     let mut writer = Writer::new(out);
     writer.write(&Record::Header(Header {
         run: "import".to_owned(),

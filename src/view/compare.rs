@@ -27,6 +27,7 @@ const POINT: &[&str] = &[
     "ranks",
     "nodes",
     "dtype",
+    "library",
     "verdict",
     "health",
     "size_bytes",
@@ -49,7 +50,8 @@ pub fn compare(report: &Compare) -> Page {
         if i > 0 {
             page.gap();
         }
-        one(&mut page, run, &named(&machine, report.chosen == DEFAULT_CHOSEN));
+        let several = report.runs.iter().any(|other| other.library != run.library);
+        one(&mut page, run, several, &named(&machine, report.chosen == DEFAULT_CHOSEN));
     }
     for lost in &report.lost {
         page.entry("lost     ", lost_words(lost));
@@ -59,10 +61,13 @@ pub fn compare(report: &Compare) -> Page {
     page
 }
 
-fn one(page: &mut Page, run: &RunView, machine: &str) {
+/// A run; its library stands there if there are runs of several.
+fn one(page: &mut Page, run: &RunView, several: bool, machine: &str) {
     let nodes = if run.nodes > 1 { format!(" on {} nodes", run.nodes) } else { String::new() };
     let dtype = run.dtype.map_or(String::new(), |d| format!(" of {d}"));
-    let file = run.file.as_ref().map_or(String::new(), |f| format!(" ({f})"));
+    let library = run.library.as_deref().filter(|_| several);
+    let from: Vec<&str> = run.file.as_deref().into_iter().chain(library).collect();
+    let file = if from.is_empty() { String::new() } else { format!(" ({})", from.join(": ")) };
     page.line(format!(
         "{}{dtype}, {} ranks{nodes}, compared with {machine}{file}",
         run.collective.id(),
@@ -206,6 +211,7 @@ pub fn two(report: &TwoView) -> Page {
     page.table(regions.sheet);
     let noise = format!("{:.1} % per size, from neighbouring sizes", 100.0 * report.noise);
     page.entry("noise    ", noise);
+    page.entries("note     ", &report.notes);
     let keys = ["what", "from_bytes", "to_bytes", "pairs", "ratio", "low", "high", "differs"];
     page.record(report, "regions", &keys);
     page
@@ -226,6 +232,7 @@ pub fn prometheus(out: &mut impl Write, report: &Compare) -> io::Result<()> {
             ("ranks", Some(&ranks)),
             ("nodes", Some(&nodes)),
             ("dtype", dtype.as_deref()),
+            ("library", run.library.as_deref()),
         ])
     };
     for (name, help, ruling) in [
@@ -260,5 +267,8 @@ pub fn two_gauges(out: &mut impl Write, report: &TwoView) -> io::Result<()> {
     let differs = |r: &RegionView| Some(f64::from(u8::from(r.differs)));
     let help = "1 if the runs differ by more than noise, else 0";
     gauge(out, ("collcost_two_differs", help), &report.regions, of, differs)?;
+    let wrong = |report: &TwoView| Some(f64::from(u8::from(report.wrong)));
+    let help = "1 if results of either run were wrong, else 0";
+    gauge(out, ("collcost_two_wrong", help), [report], |_| String::new(), wrong)?;
     end(out)
 }

@@ -23,12 +23,20 @@ pub fn fleet(report: &FleetView) -> Page {
             Cell::number(Some(h.score), |x| format!("{x:.1}"))
         })
         .numbers("sizes", "", "sizes", |h| h.sizes)
-        .words("", "slow", |h| if h.slow { "slow" } else { "" });
+        .words("", "slow", |h| match (h.wrong > 0, h.slow) {
+            (true, _) => "wrong results",
+            (_, true) => "slow",
+            _ => "",
+        });
     page.table(hosts.sheet);
     page.gap();
-    let named = match report.slow.as_slice() {
+    let slow = match report.slow.as_slice() {
         [] => "no host is slower than healthy hosts can be".to_owned(),
         slow => format!("slow: {}", slow.join(", ")),
+    };
+    let named = match report.wrong.as_slice() {
+        [] => slow,
+        wrong => format!("results were wrong: {}; {slow}", wrong.join(", ")),
     };
     page.entry("verdict  ", format!("{named}; {} hosts", report.hosts));
     let limit = format!(
@@ -50,7 +58,7 @@ pub fn fleet(report: &FleetView) -> Page {
         });
     page.table(thresholds.sheet);
     page.entries("left out ", &report.left_out);
-    page.record(report, "scores", &["host", "factor", "score", "sizes", "slow"]);
+    page.record(report, "scores", &["host", "factor", "score", "sizes", "slow", "wrong"]);
     page
 }
 
@@ -63,6 +71,10 @@ pub fn prometheus(out: &mut impl Write, report: &FleetView) -> io::Result<()> {
     let all = &report.scores;
     let slow = "1 if the host is slower than healthy hosts can be, else 0";
     gauge(out, ("collcost_host_slow", slow), all, of, |h| Some(f64::from(u8::from(h.slow))))?;
+    let wrong = "1 if the host's results were wrong, else 0";
+    gauge(out, ("collcost_host_wrong", wrong), all, of, |h| {
+        Some(f64::from(u8::from(h.wrong > 0)))
+    })?;
     let factor = "Time over that of the median host";
     gauge(out, ("collcost_host_factor_ratio", factor), all, of, |h| Some(h.factor))?;
     let score = "Spreads above the median host";

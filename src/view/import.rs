@@ -11,8 +11,9 @@ use std::io::{self, Write};
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use crate::answer::import::{FileView, Import, Measurement, TableView};
-use crate::base::quantity::Bytes;
+use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::machine::sample::DataType;
+use crate::measure::logs::CAVEATS;
 
 /// The most line numbers that are listed for one reason.
 const NAMED: usize = 8;
@@ -123,9 +124,15 @@ const CSV: &[&str] = &[
     "skew_us",
     "late_rank",
     "upper_bound",
+    "waited_us",
+    "late_share",
+    "exposed",
+    "system",
+    "shares_gpus",
+    "caveats",
 ];
 
-/// Writes rows as CSV, which `import` can read.
+/// Writes rows as CSV, of which `import` reads every column that says something of a time.
 ///
 /// # Errors
 /// The writer's.
@@ -134,6 +141,8 @@ pub fn csv(out: &mut impl Write, rows: impl Iterator<Item = Measurement>) -> io:
     writer.write_record(CSV)?;
     for row in rows {
         let text = |x: Option<f64>| x.map_or(String::new(), |x| x.to_string());
+        let micros = |x: Option<Seconds>| text(x.map(|x| (x.0 * 1e9).round() / 1e3));
+        let part = |x: Option<Ratio>| text(x.map(|x| (x.0 * 1e6).round() / 1e6));
         writer.write_record([
             row.measured,
             row.ranks.to_string(),
@@ -150,9 +159,15 @@ pub fn csv(out: &mut impl Write, rows: impl Iterator<Item = Measurement>) -> io:
             row.file,
             row.line.to_string(),
             row.traced.map_or(String::new(), |t| t.calls.to_string()),
-            text(row.traced.and_then(|t| t.skew).map(|skew| (skew.0 * 1e9).round() / 1e3)),
+            micros(row.traced.and_then(|t| t.skew)),
             row.traced.and_then(|t| t.latest).map_or(String::new(), |(rank, _)| rank.to_string()),
             row.traced.map_or(String::new(), |t| t.at_most.to_string()),
+            micros(row.traced.and_then(|t| t.waited)),
+            part(row.traced.and_then(|t| t.latest).map(|(_, share)| share)),
+            part(row.traced.and_then(|t| t.exposed)),
+            row.system,
+            if row.shares_gpus { "true".to_owned() } else { String::new() },
+            row.caveats.join(CAVEATS),
         ])?;
     }
     writer.flush()

@@ -279,6 +279,93 @@ fn two_logs_differ_where_noise_does_not_say_it() {
     assert_eq!(one.status.code(), Some(2));
 }
 
+const NCCL_TESTS: &str = include_str!("../data/logs/all_reduce.txt");
+
+/// What makes a run ill, or its times those of other calls, stands in `--two` too.
+#[test]
+fn two_logs_are_compared_with_what_else_they_say() {
+    let before = file("two-before.log", NCCL_TESTS);
+    let changed = NCCL_TESTS.replace("node2", "node1").replace("graph: 0", "graph: 20");
+    let changed = changed.replace("X100", "X200").replacen("0.02       0", "0.02      17", 1);
+    let after = file("two-after.log", &changed);
+    let output = collcost(&["compare", &before, &after, "--two", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (output.status.code(), &report["differs"]),
+        (Some(1), &Value::Bool(false)),
+        "{report}"
+    );
+    let notes = report["notes"].to_string();
+    for said in [
+        "results of the second were wrong at 1 times",
+        "the first ran on 2 nodes, the second on 1 node",
+        "the first ran on Made-Up X100, the second on Made-Up X200",
+        "only the second: run from a CUDA graph",
+    ] {
+        assert!(notes.contains(said), "{said}: {notes}");
+    }
+    let same = collcost(&["compare", &before, &before, "--two", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&same.stdout).unwrap();
+    assert_eq!((same.status.code(), report["notes"].as_array().unwrap().len()), (Some(0), 0));
+}
+
+/// The CSV of a run says what its log says.
+#[test]
+fn wrong_results_are_ill_through_the_csv_too() {
+    let log =
+        NCCL_TESTS.replacen("0.02       0", "0.02      17", 1).replace("graph: 0", "graph: 20");
+    let log = file("wrong.log", &log);
+    let csv = file("wrong.csv", &text(&collcost(&["import", &log, "--to", "csv"]).stdout));
+    for file in [log, csv] {
+        let output = collcost(&["compare", &file, "--on", "dgx-h100"]);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("ill: results were wrong"), "{said}");
+        assert!(said.contains("run from a CUDA graph"), "{said}");
+    }
+}
+
+/// Of a table with several backends each is a run of its own: a slow one is not hidden by fast ones.
+#[test]
+fn backends_of_one_table_are_judged_apart() {
+    let table = |pynccl: [&str; 3]| {
+        format!(
+            "World Size: 8, Data Type: torch.bfloat16, Hidden Size: 8192\n\
+             Tensor Shape        Tensor Size    ca_1stage     ca_2stage     pynccl      Best (Speedup vs PyNccl)\n\
+             (16, 8192)          0.25 MB        0.011         0.012         {}       x\n\
+             (64, 8192)          1.00 MB        0.020         0.022         {}       x\n\
+             (512, 8192)         8.00 MB        0.070         0.065         {}       x\n",
+            pynccl[0], pynccl[1], pynccl[2]
+        )
+    };
+    let (fast, slow) = (table(["0.022", "0.030", "0.080"]), table(["0.120", "0.140", "0.380"]));
+    let (fast, slow) = (file("backends.txt", &fast), file("backends-slow.txt", &slow));
+    let output = collcost(&["compare", &slow, "--on", "dgx-h100", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = report["runs"].as_array().unwrap();
+    let of = |run: &Value| (run["library"].to_string(), run["verdict"].to_string());
+    assert_eq!(runs.len(), 3, "{report}");
+    assert_eq!(of(&runs[2]), ("\"vLLM pynccl\"".to_owned(), "\"ill\"".to_owned()), "{report}");
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&collcost(&["compare", &slow, "--on", "dgx-h100"]).stdout);
+    assert!(said.contains("(backends-slow.txt: vLLM pynccl)"), "{said}");
+    assert!(!said.contains("contradict"), "{said}");
+    // Beside a run of before, each backend stands beside itself.
+    let output = collcost(&["compare", &fast, &slow, "--two", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let slower = |region: &&Value| region["ratio"].as_f64().unwrap() > 2.0;
+    let slower: Vec<_> = report["regions"].as_array().unwrap().iter().filter(slower).collect();
+    assert!(!slower.is_empty(), "{report}");
+    assert!(slower.iter().all(|r| r["what"].to_string().contains("vLLM pynccl")), "{report}");
+    // One curve of all of them would be the time of none.
+    for words in [&["fit", &slow][..], &["import", &slow, "--to", "jsonl"]] {
+        let output = collcost(words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("vLLM ca_1stage, vLLM ca_2stage, vLLM pynccl"), "{said}");
+    }
+}
+
 /// MPI on host buffers has no GPU, and reads no variable of NCCL: by the machine, or by the log.
 #[test]
 fn causes_are_those_of_the_library_that_ran() {

@@ -75,6 +75,37 @@ fn of_healthy_hosts_nobody_is() {
     assert!(said.contains("collcost_limit_seconds{coll=\"allreduce\",ranks=\"16\""), "{said}");
 }
 
+/// A host that corrupts data is named, though it is as fast as the others.
+#[test]
+fn a_host_with_wrong_results_is_named() {
+    let log = include_str!("../data/logs/all_reduce.txt");
+    let wrong = log.replacen("0.02       0", "0.02      77", 1);
+    let folder = folder("wrong");
+    let hosts: Vec<String> = (0..6)
+        .map(|host| {
+            let file = folder.join(format!("h{host}.log"));
+            fs::write(&file, if host == 2 { &wrong } else { log }).unwrap();
+            file.to_str().unwrap().to_owned()
+        })
+        .collect();
+    let of = |format: &str| {
+        let mut words = vec!["compare", "--fleet", "--format", format];
+        words.extend(hosts.iter().map(String::as_str));
+        collcost(&words)
+    };
+    let output = of("json");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (output.status.code(), report["wrong"].to_string()),
+        (Some(1), "[\"h2.log\"]".to_owned())
+    );
+    assert_eq!(report["slow"].as_array().unwrap().len(), 0, "{report}");
+    let said = String::from_utf8(of("text").stdout).unwrap();
+    assert!(said.contains("results were wrong: h2.log; no host is slower"), "{said}");
+    let said = String::from_utf8(of("prometheus").stdout).unwrap();
+    assert!(said.contains("collcost_host_wrong{host=\"h2.log\"} 1"), "{said}");
+}
+
 #[test]
 fn few_hosts_say_nothing_of_each_other() {
     let output = compared(&hosts("few", Some(0))[..4], "text");

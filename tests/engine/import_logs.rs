@@ -538,6 +538,58 @@ fn oneccl_counts_what_a_rank_sends() {
     assert_eq!((of("allgather"), of("alltoall")), (Bytes(32 << 20), Bytes(32 << 20)));
 }
 
+/// In place is another operation, other reductions are told, and several calls at once are no time of one.
+#[test]
+fn oneccls_options_are_read() {
+    let of = |options: &str| {
+        format!(
+            "options:\n  processes:       8\n{options}  datatypes:       float32 \n# Benchmarking: allreduce \n\
+             # #processes: 8\n#bytes  #elem_count  #repetitions   t_min[usec]   t_max[usec]   t_avg[usec]  stddev[%]\n\
+             4194304  1048576  16        310.00        330.00        318.00        2.31\n"
+        )
+    };
+    let plain = only(&of("  buf_count:       1\n  inplace:         0\n  reductions:      sum \n"));
+    assert!(plain.warnings.is_empty() && !plain.rows[0].in_place, "{plain:?}");
+    let other = only(&of("  buf_count:       1\n  inplace:         1\n  reductions:      max \n"));
+    assert!(other.warnings[0].contains("not a sum") && other.rows[0].in_place, "{other:?}");
+    assert!(error(&of("  buf_count:       4\n")).contains("4 calls run at once"));
+    // The options of the run before do not hold for the next.
+    let two = look(&(of("  buf_count:       4\n") + &of("")));
+    assert_eq!((two.tables[0].rows.len(), two.tables[1].rows.len()), (0, 1));
+}
+
+/// Kernels are libraries of their own, and replays of a graph are told.
+#[test]
+fn mscclpps_kernels_and_graphs_are_told() {
+    let table = |graph: u32, rows: &str| {
+        let text = format!(
+            "# minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 10 iters: 100 validation: 0 \
+             graph: {graph} kernel num: 6\n\
+             #       size         count     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong\n{rows}"
+        );
+        asked(&text, &Asked { ranks: Some(8), collective: Some(AllReduce) }).tables[0].clone()
+    };
+    // Without a check there is no column of it; a row that is cut off has fewer digits.
+    let rows = "1048576  262144  12.64  82.96  145.18\n2097152  524288  20.10  104.34  182.5\n";
+    for graph in [1, 15, 20] {
+        let table = table(graph, rows);
+        assert_eq!((table.rows.len(), table.left_out[0].count), (1, 1));
+        assert_eq!(table.library.as_deref(), Some("MSCCL++ kernel 6"));
+        assert!(table.caveats[0].contains("CUDA graph"), "{graph}");
+    }
+    assert!(table(0, rows).caveats.is_empty());
+    let json = |kernel: u32| {
+        format!(
+            "{{\"name\": \"allreduce\", \"kernel\": {kernel}, \"ranks\": 8, \"ranksPerNode\": 8, \"size\": 1024, \
+             \"time\": 5.0}}\n"
+        )
+    };
+    let log = look(&(json(2) + &json(6)));
+    let libraries: Vec<_> = log.tables.iter().map(|t| t.library.as_deref().unwrap()).collect();
+    assert_eq!(libraries, ["MSCCL++ kernel 2", "MSCCL++ kernel 6"]);
+    assert!(log.tables.iter().all(|t| t.caveats[0].contains("CUDA graph")));
+}
+
 #[test]
 fn each_benchmark_of_gloo_has_its_own_name() {
     let table = |name: &str| {
@@ -657,6 +709,18 @@ fn trap_25_perftest_counts_in_2_20_and_one_way() {
     assert_eq!(both.tested, Tested::Rate { both_ways: true });
     let latency = only(LATENCY);
     assert_eq!((time(&latency.rows[0]), &latency.tested), (1.2, &Tested::OneWay));
+    // Reads and atomics print the whole round trip.
+    for verb in ["RDMA_Read", "Atomic FETCH_AND_ADD"] {
+        let table = only(&LATENCY.replace("RDMA_Write", verb));
+        assert!(table.refused.is_some_and(|r| r.what.contains("round trips")), "{verb}");
+    }
+    // With two ports each has its columns.
+    let ports = "                    RDMA_Write BW Test\n #bytes     #iterations    BW peak[Gb/sec]    \
+                 BW average[Gb/sec]   MsgRate[Mpps]   BW Port1[Gb/sec]   MsgRate Port1[Mpps]   \
+                 BW Port2[Gb/sec]   MsgRate Port2[Mpps]\n 65536      5000             392.30            \
+                 392.22   0.748100        196.10    0.374000      196.12   0.374100\n";
+    let table = only(ports);
+    assert_eq!((table.rows.len(), table.left_out.len()), (1, 0), "{table:?}");
 }
 
 #[test]
@@ -695,17 +759,36 @@ fn measurements_are_read_as_they_are_written() {
     let log = look(MEASURED);
     assert_eq!(log.tables.len(), 2);
     assert_eq!((log.tables[0].ranks, log.tables[0].rows[0].dtype), (Some(4), Some(DataType::F16)));
+    let written = |log: &Imported| {
+        let mut csv = Vec::new();
+        let rows = collcost::answer::import::measurements(log);
+        collcost::view::import::csv(&mut csv, rows).unwrap();
+        String::from_utf8(csv).unwrap()
+    };
     for text in [ALL_REDUCE, ALL_GATHER, JSON, OSU, OSU_P2P, LATENCY, BANDWIDTH] {
         let log = look(text);
-        let mut csv = Vec::new();
         let rows = || collcost::answer::import::measurements(&log);
-        collcost::view::import::csv(&mut csv, rows()).unwrap();
-        let again = look(std::str::from_utf8(&csv).unwrap());
+        let again = look(&written(&log));
         let strip = |m: collcost::answer::import::Measurement| {
             (m.measured, m.ranks, m.bytes, m.dtype, m.in_place, m.time_us, m.nodes)
         };
         let again = collcost::answer::import::measurements(&again).map(strip);
         assert_eq!(rows().map(strip).collect::<Vec<_>>(), again.collect::<Vec<_>>());
+    }
+    // What says whether times may be trusted comes back too.
+    let wrong =
+        ALL_REDUCE.replacen("0.02       0", "0.02      17", 1).replace("graph: 0", "graph: 20");
+    let shared = wrong.replace("device  1 [0000:20:00]", "device  0 [0000:10:00]");
+    for text in [wrong, shared] {
+        let log = look(&text);
+        let again = &look(&written(&log)).tables[0];
+        assert_eq!(again.rows.iter().filter_map(|row| row.wrong).sum::<u64>(), 17);
+        assert_eq!(
+            (&again.caveats, again.shares_gpus),
+            (&log.tables[0].caveats, log.tables[0].shares_gpus)
+        );
+        assert_eq!(again.system, log.tables[0].gpus);
+        assert!(again.warnings[0].contains("results were wrong in 1 rows"), "{again:?}");
     }
     for (text, what) in [
         (MEASURED.replace("9.75", "fast"), "`fast` is not a time"),

@@ -107,6 +107,68 @@ fn one_rank_of_several_is_an_upper_bound() {
         table.warnings[0].contains("1 of 2 ranks") && table.warnings[0].contains("upper bounds")
     );
     assert!(log.samples().blocks.is_empty(), "no fit rests on waiting");
+    assert_eq!(again(&log).tables[0].rows[0].traced, table.rows[0].traced);
+    // Both ranks: what is known of their calls comes back too.
+    let both = [(0, 100), (1, 140)]
+        .map(|(rank, us)| inspector(rank, "AllReduce", 1, 4096, us, "kernel_gpu"));
+    let log = join(&[("a.log", &both[0]), ("b.log", &both[1])]);
+    // The CSV has whole nanoseconds.
+    let nanos = |time: Option<Seconds>| time.map(|t| (t.0 * 1e9).round());
+    let of = |log: &Imported| {
+        let traced = log.tables[0].rows[0].traced.unwrap();
+        let late = traced.latest.map(|(rank, share)| (rank, share.0));
+        (traced.calls, traced.at_most, nanos(traced.skew), nanos(traced.waited), late)
+    };
+    assert_eq!(of(&log), (1, false, Some(40_000.0), Some(40_000.0), Some((0, 1.0))));
+    assert_eq!(of(&again(&log)), of(&log));
+}
+
+/// A log as it is read from the CSV that is written of it.
+fn again(log: &Imported) -> Imported {
+    let mut csv = Vec::new();
+    collcost::view::import::csv(&mut csv, collcost::answer::import::measurements(log)).unwrap();
+    look(csv.as_slice(), "x.csv", &Asked::default()).unwrap()
+}
+
+/// PyTorch writes only the peer of a message, in `Rank` too; the other end is the trace's own rank.
+#[test]
+fn a_message_ends_at_the_traces_own_rank() {
+    let trace = |rank: u32, what: &str, info: &str| {
+        let (peer, end) = (1 - rank, if what == "send" { "Dst" } else { "Src" });
+        let time = 100 - 10 * rank;
+        let args = format!(
+            r#""External id": 1, "Collective name": "{what}", "In msg nelems": 1024, "Out msg nelems": 1024, "Group size": 2, "dtype": "BFloat16", "Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Rank": {peer}, "{end} Rank": {peer}"#
+        );
+        format!(
+            r#"{{"schemaVersion": 1, {info}"traceEvents": [{{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "ts": 1.0, "dur": 1.0, "args": {{{args}}}}}, {{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv()", "ts": 5.0, "dur": {time}.0, "args": {{{args}}}}}]}}"#
+        )
+    };
+    let known = |rank: u32| format!(r#""distributedInfo": {{"rank": {rank}, "world_size": 2}}, "#);
+    let (a, b) = (trace(0, "send", &known(0)), trace(1, "recv", &known(1)));
+    let log = join(&[("a.json", &a), ("b.json", &b)]);
+    let table = of(&log, Collective::SendRecv);
+    assert_eq!(micros(table), [(2048, 90.0)]);
+    let traced = table.rows[0].traced.unwrap();
+    assert!(!traced.at_most && traced.latest.unwrap().0 == 1, "{traced:?}");
+    let silent = join(&[("a.json", &trace(0, "send", ""))]);
+    assert_eq!(left_out(&silent, "does not say its rank"), 1);
+}
+
+/// A job has many groups of one description: only ranks of one group are compared.
+#[test]
+fn a_recorders_groups_are_told_apart_by_their_members() {
+    let first = recorder("", "completed");
+    // Another stage, whose last call is of another size.
+    let other = first.replace("\"0\"", "\"1\"").replace("[0, 1]", "[2, 3]");
+    let at = other.rfind("[[256]], \"input_dtypes\"").unwrap();
+    let other = format!("{}[[512]]{}", &other[..at], &other[at + 7..]);
+    let dumps = [("rank_0", &first), ("rank_1", &first), ("rank_2", &other), ("rank_3", &other)];
+    let log = join(&dumps.map(|(name, text)| (name, text.as_str())));
+    let notes: Vec<_> = log.tables[0].warnings.iter().filter(|w| w.starts_with("group ")).collect();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    for (note, ranks) in notes.iter().zip(["of ranks 0, 1, 2 ranks", "of ranks 2, 3, 2 ranks"]) {
+        assert!(note.contains(ranks) && note.contains("the same calls in one order"), "{note}");
+    }
 }
 
 #[test]
@@ -292,7 +354,7 @@ fn benchmarks_count_as_nccl_tests() {
             67.973,
         ),
         (
-            "COMMS-RES-all_reduce-float32total-size (B) nElementsPerRank Time(us):p50 p75 p95 Min Max AlgBW(GB/s) BusBW(GB/s) TotalTime(us):p50\nCOMMS-RES-all_reduce-float32 67108864 16777216 721.7 750.6 801.1 692.9 866.1 92.984 162.723 0.0\n",
+            "\n\tCOMMS-RES                          total-size (B)  nElementsPerRank      Time(us):p50         p75         p95         Min         Max    AlgBW(GB/s) BusBW(GB/s) TotalTime(us):p50\n\tCOMMS-RES-all_reduce-float32          67108864          16777216             721.7       750.6       801.1       692.9       866.1         92.984     162.723                 0.0\n",
             none,
             67_108_864,
             721.7,

@@ -154,7 +154,7 @@ fn columns_say_what_each_program_says() {
         ("alltoall_perf", "none", "-1", "N/A"),
         ("gather_perf", "none", "3", "0"),
         ("scatter_perf", "none", "3", "0"),
-        ("sendrecv_perf", "sum", "-1", "0"),
+        ("sendrecv_perf", "sum", "-1", "N/A"),
     ] {
         let asked = Ask { root: 3, ..ask(program, sizes(1 << 20, 1 << 20, 2)) };
         let text = on("dgx-h100", 16, &asked).text();

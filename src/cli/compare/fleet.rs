@@ -33,7 +33,7 @@ pub(super) fn hosts(
         Format::Prometheus => view::fleet::prometheus(out, &report)?,
         other => crate::cli::format::write(other, out, &report, |_| view::fleet::fleet(&report))?,
     }
-    let verdict = match report.slow.is_empty() {
+    let verdict = match report.slow.is_empty() && report.wrong.is_empty() {
         false => Err(Stop::Failed),
         true if whole => Ok(()),
         true => Err(Stop::Unclear),

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Sizes count elements, times are milliseconds. `half` is written for every type of two bytes.
-//! `kernel_source` names how the call was launched, not which kernel ran; it becomes part of the title.
+//! `kernel_source` names how the call was launched, by a graph or not, and is part of the library's name.
 //! Source: ai-dynamo/aiconfigurator (Apache-2.0), `collector/network/collect_all_reduce.py`.
 
 use super::draft::{Draft, Raw};
@@ -94,7 +94,10 @@ impl Table {
             draft.leave_out(line.number, "a time of 0, or none");
             return Ok(taken);
         };
-        let size = elements * dtype.bytes().0;
+        let Some(size) = elements.checked_mul(dtype.bytes().0) else {
+            draft.leave_out(line.number, "more bytes than can be counted");
+            return Ok(taken);
+        };
         draft.rows.push(Raw {
             count: Some(elements),
             dtype: Some(dtype),
@@ -113,8 +116,12 @@ fn begun(line: usize, words: [&str; 5], gpus: &str) -> std::result::Result<Draft
     draft.tested = Some(Tested::Collective(collective));
     let ranks = gpus.parse().ok().filter(|&n: &u32| n > 0);
     draft.ranks.push((ranks.ok_or_else(|| format!("`{gpus}` is not a number of GPUs"))?, "column"));
-    let library = [framework, version].join(" ");
-    draft.library = Some(library.trim().to_owned()).filter(|l| !l.is_empty());
+    let library: Vec<&str> =
+        [framework, version, launch].into_iter().filter(|word| !word.is_empty()).collect();
+    draft.library = Some(library.join(" ")).filter(|l| !l.is_empty());
+    if launch.ends_with("_graph") {
+        draft.launched_by_graph();
+    }
     draft.system = Some(device.to_owned()).filter(|s| !s.is_empty());
     draft.mode = Mode::Stream;
     Ok(draft)
@@ -136,7 +143,12 @@ mod tests {
         assert_eq!((log.tables[0].ranks, row.size.0), (Some(8), 4096));
         let Measured::Time(time) = row.measured else { panic!("{row:?}") };
         assert!((time.0 - 4.6e-6).abs() < 1e-12);
-        assert_eq!(log.tables[0].library.as_deref(), Some("VLLM 0.24.0"));
+        assert_eq!(log.tables[0].library.as_deref(), Some("VLLM 0.24.0 vLLM_custom_graph"));
+        assert!(log.tables[0].caveats[0].contains("CUDA graph"));
+        // A size that no number holds is a row less, and no crash.
+        let many = text.replacen(",2048,", ",9223372036854775809,", 1);
+        let log = read(many.as_bytes(), "perf.txt", &Asked::default()).unwrap();
+        assert_eq!(log.tables[0].left_out[0].why, "more bytes than can be counted");
     }
 
     #[test]

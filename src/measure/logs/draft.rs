@@ -1,6 +1,6 @@
 //! A table while it is read, and its final evaluation.
 
-use super::{Asked, LeftOut, Measured, Refusal, Row, Table, Tested, infer};
+use super::{Asked, LeftOut, Measured, Refusal, Row, Table, Tested, Traced, infer};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
@@ -24,6 +24,8 @@ pub(super) struct Raw {
     pub redop: Option<Redop>,
     /// The root; −1 means none.
     pub root: Option<i64>,
+    /// What is known of a job's calls, where the log is itself made of traces.
+    pub traced: Option<Traced>,
 }
 
 impl Raw {
@@ -45,6 +47,7 @@ impl Raw {
             factor: None,
             redop: None,
             root: None,
+            traced: None,
         }
     }
 }
@@ -371,8 +374,8 @@ impl Draft {
             }
             _ => Bytes(raw.size),
         };
-        let Raw { line, dtype, in_place, measured, wrong, .. } = *raw;
-        Some(Row { line, size, dtype, in_place, measured, wrong, traced: None })
+        let Raw { line, dtype, in_place, measured, wrong, traced, .. } = *raw;
+        Some(Row { line, size, dtype, in_place, measured, wrong, traced })
     }
 
     /// Warnings for a reader of the rows.

@@ -120,6 +120,7 @@ impl Table {
                 draft.ranks.extend(ranks);
                 draft.library = Some(name);
                 draft.mode = Mode::Stream;
+                draft.launched_by_graph();
                 draft.warn("times include the norm");
                 log.tables.push(draft);
                 (log.tables.len() - 1, Taken::Began)

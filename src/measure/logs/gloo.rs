@@ -111,7 +111,7 @@ impl Reader for Table {
 impl Table {
     fn heading(&mut self, text: &str, number: usize, log: &mut Log) -> Taken {
         let mut draft = Draft::new("gloo", number, self.algorithm.to_ascii_lowercase());
-        draft.library = Some("Gloo".to_owned());
+        draft.library = Some(format!("Gloo {}", draft.title));
         match collective(&self.algorithm) {
             Some(Ok(collective)) => draft.tested = Some(Tested::Collective(collective)),
             Some(Err(why)) => {

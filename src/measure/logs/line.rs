@@ -7,6 +7,7 @@
 //! >            8             2     float …                  a quotation in an issue
 //! Thu Jul 18 10:00:00 2026[1,0]<stdout>:   8            2 …  mpirun --timestamp-output
 //! {"log":"            8             2 …\n","stream":…}      the files of Docker's json-file driver
+//! [default0]:            8             2 …                  torchrun --tee 3: the role and the local rank
 //! ```
 //!
 //! Entities of HTML, in text that was copied from a page, are replaced by their characters.
@@ -273,10 +274,17 @@ fn strip(text: &str) -> &str {
     }
 }
 
-/// `[1,0]<stdout>:`, `[0] `, `[pod/name/launcher] `, `[2026-11-20 06:00:00] `.
+/// `[1,0]<stdout>:`, `[0] `, `[pod/name/launcher] `, `[2026-11-20 06:00:00] `, `[default0]:`, `[node1:0]:`.
 fn bracket(text: &str) -> Option<&str> {
     let (inside, rest) = text[1..].split_once(']')?;
     if let Some(rest) = stream(rest) {
+        return Some(rest);
+    }
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
+    if let Some(rest) = rest.strip_prefix(':')
+        && inside.ends_with(|c: char| c.is_ascii_digit())
+        && inside.bytes().all(is_word)
+    {
         return Some(rest);
     }
     let is_rank = !inside.is_empty() && inside.bytes().all(|b| b.is_ascii_digit() || b == b',');
@@ -369,6 +377,8 @@ mod tests {
             "[pod/nccl-launcher/main] 8  2 float",
             "Thu Jul 18 23:59:59 2026<stdout>:   8  2 float",
             "Fri Jul  9 00:00:01 2026[1,0]<stdout>:   8  2 float",
+            "[default0]:   8  2 float",
+            "[node-1.rack:0]:8  2 float",
             "&nbsp;&nbsp;8&nbsp;&nbsp;2 float",
             "\u{1b}[32m8  2 float\u{1b}[0m",
             "working 1 %\rworking 2 %\r8  2 float",

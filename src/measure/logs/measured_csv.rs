@@ -6,16 +6,18 @@
 //! ```
 //!
 //! `collective`, `n_ranks` (or `ranks`), `bytes` as nccl-tests counts them, and `time_us` are required, in any
-//! case; `dtype`, `nodes`, `in_place`, `library`, `version` and `system` are read if present. Commas, semicolons
-//! or tabs separate the fields. Numbers may be grouped in quotes (`"1,024"`), and sizes have a unit (`2K`, `2KiB`).
+//! case; `dtype`, `nodes`, `in_place`, `wrong`, `library`, `version`, `system`, `shares_gpus`, `caveats` and what
+//! `import` writes of a job's calls are read if present. Commas, semicolons or tabs separate the fields. Numbers
+//! may be grouped in quotes (`"1,024"`), and sizes have a unit (`2K`, `2KiB`); truth values are those of this
+//! program, of Python and of spreadsheets.
 //! Rows with the same collective, N and library form a table. A table of rates without times is refused:
 //! its sizes are mostly in `MB` of one kind or the other, which differ by 4.9 %.
 
 use std::borrow::Cow;
 
 use super::draft::{Draft, Raw};
-use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
-use crate::base::quantity::{Bandwidth, Bytes};
+use super::{Line, Log, Measured, Read, Reader, Taken, Tested, Traced, field};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
 
@@ -37,10 +39,26 @@ struct Columns {
     nodes: Option<usize>,
     dtype: Option<usize>,
     in_place: Option<usize>,
+    wrong: Option<usize>,
     library: Option<usize>,
     version: Option<usize>,
     system: Option<usize>,
+    shares_gpus: Option<usize>,
+    caveats: Option<usize>,
     rate: Option<usize>,
+    calls: OfCalls,
+}
+
+/// The positions of what is known of a job's calls.
+#[derive(Debug, Clone, Copy)]
+struct OfCalls {
+    count: Option<usize>,
+    skew: Option<usize>,
+    waited: Option<usize>,
+    late_rank: Option<usize>,
+    late_share: Option<usize>,
+    exposed: Option<usize>,
+    upper_bound: Option<usize>,
 }
 
 /// Reads tables.
@@ -117,10 +135,22 @@ fn heading(line: &Line) -> Read<Option<Columns>> {
         nodes: column(&["nodes"]),
         dtype: column(&["dtype"]),
         in_place: column(&["in_place"]),
+        wrong: column(&["wrong"]),
         library: column(&["library"]),
         version: column(&["version"]),
         system: column(&["system"]),
+        shares_gpus: column(&["shares_gpus"]),
+        caveats: column(&["caveats"]),
         rate: column(&["algbw_gbps"]),
+        calls: OfCalls {
+            count: column(&["calls"]),
+            skew: column(&["skew_us"]),
+            waited: column(&["waited_us"]),
+            late_rank: column(&["late_rank"]),
+            late_share: column(&["late_share"]),
+            exposed: column(&["exposed"]),
+            upper_bound: column(&["upper_bound"]),
+        },
     }))
 }
 
@@ -148,7 +178,10 @@ impl Table {
             text(columns.library),
             text(columns.version),
             text(columns.system),
+            text(columns.shares_gpus),
+            text(columns.caveats),
         ]);
+        let given = Given { fields: &fields, line: line.number };
         let mut taken = Taken::Yes;
         if !key.clone().eq(self.of.iter().map(String::as_str)) {
             self.of = key.map(str::to_owned).collect();
@@ -168,10 +201,13 @@ impl Table {
             let ranks = ranks.filter(|&n| n > 0);
             let what = || at(format!("`{}` is not a number of ranks", fields[columns.ranks]));
             draft.ranks.push((ranks.ok_or_else(what)?, "column"));
-            draft.nodes = text(columns.nodes).parse().ok();
+            draft.nodes = given.whole("nodes", columns.nodes)?.filter(|&nodes| nodes > 0);
             let library = [text(columns.library), text(columns.version)].join(" ");
             draft.library = Some(library.trim().to_owned()).filter(|l| !l.is_empty());
             draft.system = Some(text(columns.system).to_owned()).filter(|s| !s.is_empty());
+            draft.shares_gpus = given.truth("shares_gpus", columns.shares_gpus)?.unwrap_or(false);
+            let caveats = text(columns.caveats).split(CAVEATS).map(str::trim);
+            draft.caveats = caveats.filter(|c| !c.is_empty()).map(str::to_owned).collect();
             draft.mode = Mode::Isolated;
             log.tables.push(draft);
             taken = Taken::Began;
@@ -197,12 +233,104 @@ impl Table {
             }
         };
         draft.rows.push(Raw {
-            dtype: DataType::named(text(columns.dtype)),
-            in_place: matches!(text(columns.in_place), "true" | "1"),
+            dtype: given.read("dtype", columns.dtype, "a type of elements", dtype)?,
+            in_place: given.truth("in_place", columns.in_place)?.unwrap_or(false),
+            wrong: given.whole("wrong", columns.wrong)?,
+            traced: given.traced(columns.calls, measured, draft.ranks.first().map(|r| r.0))?,
             ..Raw::of(line.number, size, measured)
         });
         Ok(taken)
     }
+}
+
+/// What separates caveats in their column.
+pub const CAVEATS: &str = "; ";
+
+/// The fields of a row, for columns that may be missing or empty.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    fields: &'a [&'a str],
+    line: usize,
+}
+
+impl Given<'_> {
+    /// What a column has; `None` if there is none, or nothing in it.
+    ///
+    /// # Errors
+    /// It has something else: a word that is not known must not count as false, or as nothing.
+    fn read<T>(
+        self,
+        name: &str,
+        at: Option<usize>,
+        what: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Read<Option<T>> {
+        let Some(field) = at.map(|at| self.fields[at]) else { return Ok(None) };
+        if field.is_empty() || field::is_none(field) {
+            return Ok(None);
+        }
+        parse(field).map(Some).ok_or_else(|| {
+            Refused::at(self.line, format!("`{field}` in column {name} is not {what}"))
+                .help("leave the field empty if it is not known")
+        })
+    }
+
+    fn truth(self, name: &str, at: Option<usize>) -> Read<Option<bool>> {
+        self.read(name, at, "true or false", truth)
+    }
+
+    fn whole<T: TryFrom<u64>>(self, name: &str, at: Option<usize>) -> Read<Option<T>> {
+        self.read(name, at, "a whole number", |field| T::try_from(whole(field)?).ok())
+    }
+
+    fn number(self, name: &str, at: Option<usize>) -> Read<Option<f64>> {
+        self.read(name, at, "a number from 0 on", |field| {
+            field::number(field).filter(|x| *x >= 0.0)
+        })
+    }
+
+    /// What is known of a job's calls.
+    fn traced(self, of: OfCalls, measured: Measured, ranks: Option<u32>) -> Read<Option<Traced>> {
+        let calls = self.whole("calls", of.count)?;
+        let at_most = self.truth("upper_bound", of.upper_bound)?.unwrap_or(false);
+        let micros = |name, at| Ok(self.number(name, at)?.map(|us| Seconds(us * 1e-6)));
+        let (skew, waited) = (micros("skew_us", of.skew)?, micros("waited_us", of.waited)?);
+        let late = self.whole("late_rank", of.late_rank)?;
+        let share = self.number("late_share", of.late_share)?.map(Ratio);
+        let exposed = self.number("exposed", of.exposed)?.map(Ratio);
+        let Measured::Time(time) = measured else { return Ok(None) };
+        Ok((calls.is_some() || at_most).then(|| Traced {
+            calls: calls.unwrap_or(1),
+            present: ranks.filter(|_| !at_most).unwrap_or(1),
+            fast: time,
+            skew,
+            waited,
+            latest: late.zip(share),
+            exposed,
+            at_most,
+        }))
+    }
+}
+
+/// A truth value as this program, Python, R and spreadsheets write it.
+fn truth(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" => Some(true),
+        "false" | "0" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// A whole number; where some are missing, other programs write 512 as 512.0.
+fn whole(field: &str) -> Option<u64> {
+    let plain = ungrouped(field);
+    let real = || field::number(&plain).filter(|x| x.fract() == 0.0 && (0.0..1e15).contains(x));
+    field::whole(&plain).or_else(|| real().map(|x| x as u64))
+}
+
+/// A type of elements, also as PyTorch writes it.
+fn dtype(name: &str) -> Option<DataType> {
+    DataType::named(name.strip_prefix("torch.").unwrap_or(name))
 }
 
 /// The fields of a line, without quotes and the blanks around them; none if the line is not valid CSV.
@@ -234,6 +362,7 @@ fn ungrouped(field: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use crate::base::error::Result;
+    use crate::machine::sample::DataType;
     use crate::measure::logs::{Asked, Measured, read};
 
     /// Sizes and times of a table.
@@ -272,5 +401,44 @@ mod tests {
             let error = rows(text).unwrap_err().to_string();
             assert!(error.contains(said) && error.contains("time_us"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_word_that_is_not_known_is_refused_with_its_column() {
+        let row = |column: &str, word: &str| {
+            let head = format!("collective,ranks,bytes,time_us,{column}");
+            read(
+                format!("{head}\nallreduce,8,1024,9.5,{word}\n").as_bytes(),
+                "x.csv",
+                &Asked::default(),
+            )
+        };
+        for (column, word) in [
+            ("in_place", "maybe"),
+            ("upper_bound", "2"),
+            ("dtype", "floaty"),
+            ("wrong", "-1"),
+            ("wrong", "some"),
+            ("nodes", "two"),
+            ("calls", "1.5"),
+            ("skew_us", "-3"),
+        ] {
+            let error = row(column, word).unwrap_err().to_string();
+            let said = format!("`{word}` in column {column} is not");
+            assert!(error.contains(&said) && error.contains("x.csv:2"), "{error}");
+        }
+        // Python's and spreadsheets' words, and whole numbers beside missing ones.
+        let of = |column: &str, word: &str| row(column, word).unwrap().tables[0].clone();
+        for (word, is) in
+            [("True", true), ("TRUE", true), ("1", true), ("False", false), ("", false)]
+        {
+            assert_eq!(of("in_place", word).rows[0].in_place, is, "{word}");
+        }
+        assert_eq!(of("dtype", "torch.bfloat16").rows[0].dtype, Some(DataType::Bf16));
+        assert_eq!(
+            (of("wrong", "512.0").rows[0].wrong, of("nodes", "2.0").nodes),
+            (Some(512), Some(2))
+        );
+        assert!(of("upper_bound", "True").rows[0].traced.unwrap().at_most);
     }
 }

@@ -59,9 +59,10 @@ use line::{Line, Lines};
 pub use evidence::{Evidence, Sign};
 pub use gpus::other_gpus;
 pub use line::{LONGEST, plain_text};
+pub use measured_csv::CAVEATS;
 pub use parts::Parts;
 pub use run_by::RunBy;
-pub use samples::libraries;
+pub use samples::{libraries, of_one_library, unversioned};
 pub use trace::{Input, SeekRead, TRACES, Trace, TraceFormat, format_of};
 
 /// A format of logs.
@@ -88,7 +89,7 @@ pub static FORMATS: &[Format] = &[
     of::<nccl_tests::Table>("nccl-tests", "nccl-tests and rccl-tests: all_reduce_perf and others"),
     of::<osu::Table>("osu", "OSU micro-benchmarks: osu_allreduce, osu_latency, osu_bw …"),
     of::<imb::Table>("imb", "Intel MPI Benchmarks: IMB-MPI1"),
-    of::<perftest::Table>("perftest", "perftest: ib_write_bw, ib_read_lat and others"),
+    of::<perftest::Table>("perftest", "perftest: ib_write_bw, ib_write_lat and others"),
     of::<nccom_test::Table>("nccom-test", "nccom-test of AWS Neuron"),
     of::<aiconfigurator::Table>(
         "aiconfigurator",

@@ -364,6 +364,7 @@ impl Table {
                 factor: factor(fields[place + 1], fields[place + 2]),
                 redop: columns.redop.and_then(|c| Redop::named(fields[c])),
                 root: columns.root.and_then(|c| fields[c].parse().ok()),
+                traced: None,
             });
         }
         Ok(if began { Taken::Began } else { Taken::Yes })

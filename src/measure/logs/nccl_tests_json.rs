@@ -262,6 +262,7 @@ fn rows(draft: &mut Draft, result: &Line, line: usize, file: &str) -> Result<()>
             factor,
             redop: result.redop.as_deref().and_then(Redop::named),
             root: result.root.as_deref().and_then(|r| r.trim().parse().ok()),
+            traced: None,
         });
     }
     Ok(())

@@ -1,7 +1,10 @@
 //! oneCCL's benchmark.
 //!
 //! ```text
+//!   buf_count:      1
+//!   inplace:        0
 //!   datatypes:      float32
+//!   reductions:     sum
 //! # Benchmarking: allreduce
 //! # #processes: 8
 //!         #bytes  #repetitions   t_min[usec]   t_max[usec]   t_avg[usec]  stddev[%]
@@ -9,10 +12,13 @@
 //! ```
 //!
 //! The columns are those of the Intel MPI Benchmarks; the colon in the banner distinguishes them. Sizes
-//! count what one rank sends: for an all-gather its block, for a reduce-scatter the whole vector.
-//! Source: uxlfoundation/oneCCL examples/benchmark, `reduce_scatter_strategy.hpp` and `benchmark.hpp`.
+//! count what one rank sends: for an all-gather its block, for a reduce-scatter the whole vector. With `buf_count`
+//! of several, as many calls run at once, and size and time are of all together. Several types or reductions are
+//! a table each, behind `datatype:` and `reduction:`.
+//! Source: uxlfoundation/oneCCL examples/benchmark, `reduce_scatter_strategy.hpp`, `benchmark.hpp` and
+//! `benchmark.cpp`.
 
-use super::draft::{Draft, Raw};
+use super::draft::{Draft, Raw, Redop};
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective;
 use crate::base::size_is::SizeIs;
@@ -22,6 +28,10 @@ use crate::machine::sample::DataType;
 #[derive(Default)]
 pub(super) struct Table {
     dtype: Option<DataType>,
+    redop: Option<Redop>,
+    in_place: bool,
+    /// How many calls run at once.
+    at_once: u64,
     open: bool,
     /// The field of the mean in a row, and the number of fields.
     columns: Option<(usize, usize)>,
@@ -30,8 +40,7 @@ pub(super) struct Table {
 impl Reader for Table {
     fn take(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
         let text = line.bare();
-        if let Some(types) = text.strip_prefix("datatypes:") {
-            self.dtype = DataType::named(types.trim());
+        if self.option(text) {
             return Ok(Taken::No);
         }
         if let Some(what) = text.strip_prefix("Benchmarking: ") {
@@ -62,7 +71,12 @@ impl Reader for Table {
         let Some(size) = field::whole(fields[0]) else { return Ok(Taken::No) };
         match field::micros(fields[average], line.number)?.filter(|_| count >= of) {
             Some(time) => {
-                draft.rows.push(Raw { dtype: self.dtype, ..Raw::timed(line.number, size, time) });
+                draft.rows.push(Raw {
+                    dtype: self.dtype,
+                    in_place: self.in_place,
+                    redop: self.redop,
+                    ..Raw::timed(line.number, size, time)
+                });
             }
             None => draft.leave_out(line.number, "the row is cut off, or has no time"),
         }
@@ -75,6 +89,21 @@ impl Reader for Table {
 }
 
 impl Table {
+    /// Reads what was asked of the benchmark, which it prints first.
+    fn option(&mut self, text: &str) -> bool {
+        let Some((key, value)) = text.split_once(':') else { return false };
+        let value = value.trim();
+        match key {
+            "options" => *self = Self::default(),
+            "buf_count" => self.at_once = value.parse().unwrap_or(0),
+            "inplace" => self.in_place = value == "1",
+            "datatypes" | "datatype" => self.dtype = DataType::named(value),
+            "reductions" | "reduction" => self.redop = Redop::named(value),
+            _ => return false,
+        }
+        true
+    }
+
     fn begin(&mut self, what: &str, number: usize, log: &mut Log) -> Taken {
         let mut draft = Draft::new("oneccl", number, format!("oneCCL benchmark {what}"));
         draft.library = Some("oneCCL".to_owned());
@@ -89,6 +118,15 @@ impl Table {
                 "several collectives share one table",
                 "run one collective at a time: --coll allreduce",
             );
+        }
+        if self.at_once > 1 {
+            draft.refuse(
+                format!("{} calls run at once: no time is of one collective", self.at_once),
+                "run it with --buf_count 1",
+            );
+        }
+        if !collective.as_ref().is_ok_and(|c| c.reduces()) {
+            self.redop = None;
         }
         draft.tested = Some(match collective {
             Ok(collective) => Tested::Collective(collective),

@@ -113,6 +113,7 @@ impl Table {
             draft.refuse(why, "leave it out: only times of single operations are used");
         };
         let collective = COLLECTIVES.iter().find(|(name, _)| what == *name);
+        let mut call = String::new();
         match (what, collective) {
             _ if over.starts_with("MPI_") || over.contains("SHMEM") || over.contains("UPC") => {
                 refuse(&mut draft, "one-sided transfers are neither messages nor collectives");
@@ -121,8 +122,9 @@ impl Table {
                 draft.tested = Some(Tested::Collective(collective));
                 draft.size_is = size_is(collective);
                 // Libraries have separate algorithms for these calls.
-                if what.split(' ').next().is_some_and(|name| name.ends_with('v')) {
+                if let Some(name) = what.split(' ').next().filter(|name| name.ends_with('v')) {
                     draft.warn(format!("{what} has a count for every rank; OSU passes equal ones"));
+                    call = format!(" {name}");
                 }
                 self.barrier = collective == C::Barrier;
                 // Up to 6.x reductions use MPI_FLOAT and transfers MPI_CHAR; 7.x prints the type.
@@ -162,7 +164,7 @@ impl Table {
             draft.ranks.push((processes, "command"));
             draft.nodes = command.nodes;
         }
-        draft.library = Some(over.to_owned()).filter(|o| !o.is_empty());
+        draft.library = Some(format!("{over}{call}")).filter(|_| !over.is_empty());
         draft.mode = Mode::Isolated;
         log.tables.push(draft);
     }

@@ -1,4 +1,4 @@
-//! perftest: `ib_write_bw`, `ib_read_lat` and others.
+//! perftest: `ib_write_bw`, `ib_write_lat` and others.
 //!
 //! ```text
 //!                     RDMA_Write BW Test
@@ -7,8 +7,9 @@
 //! ```
 //!
 //! `MB/sec` is 2^20 bytes per second, which newer versions write as such; `Gb/sec` is 10^9 bits. The
-//! message rate checks it. A latency test prints one way, half of a round trip; `t_typical` is its median.
-//! Source: linux-rdma/perftest `src/perftest_parameters.h`, `src/perftest_resources.c`.
+//! message rate checks it. A latency test prints one way, half of a round trip; `t_typical` is its median. Those
+//! of reads and atomics print the whole round trip, `rtt_factor` in `perftest_parameters.c`, and are refused.
+//! Source: linux-rdma/perftest `src/perftest_parameters.h`, `src/perftest_parameters.c`.
 
 use super::draft::{Draft, Raw};
 use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
@@ -76,6 +77,7 @@ impl Table {
         let glued = text
             .replace("BW peak", "BW_peak")
             .replace("BW average", "BW_average")
+            .replace(" Port", "_Port")
             .replace("% percentile", "%_percentile")
             .replace("tps average", "tps_average");
         let names: Vec<&str> = glued.split_ascii_whitespace().collect();
@@ -103,8 +105,21 @@ impl Table {
         });
         draft.mode = Mode::Isolated;
         draft.library = Some("verbs".to_owned());
-        if title == "perftest" && rate.is_some() {
-            draft.warn("no title states whether the rate is one-way or both ways");
+        match (title.as_str(), rate) {
+            ("perftest", Some(_)) => {
+                draft.warn("no title states whether the rate is one-way or both ways");
+            }
+            ("perftest", None) => {
+                draft.warn("no title states whether the time is of a write, or of a whole read");
+            }
+            (title, None) if ["RDMA_Read", "Atomic"].iter().any(|verb| title.starts_with(verb)) => {
+                draft.tested = Some(Tested::Other(title.to_owned()));
+                draft.refuse(
+                    "times of reads and atomics are whole round trips, not messages",
+                    "measure with ib_write_lat or ib_send_lat",
+                );
+            }
+            _ => {}
         }
         log.tables.push(draft);
         let messages = column("MsgRate");

@@ -182,6 +182,7 @@ fn raw(result: &Result, line: usize) -> Raw {
         factor,
         redop: Redop::named(&result.redop),
         root: None,
+        traced: None,
     }
 }
 

@@ -1,6 +1,9 @@
 //! Converts imported rows to samples.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::{Imported, Measured, Row, Table, Tested};
+use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::{Block, Clock, Library, Op, Origin, Sample, Samples};
 
@@ -38,10 +41,50 @@ pub fn libraries<'l>(logs: impl IntoIterator<Item = &'l Imported>) -> Option<Str
     (!all.is_empty()).then(|| all.join(", "))
 }
 
+/// A library without its version: `NCCL 2.27.3` and `NCCL 2.29.7` are releases of one.
+#[must_use]
+pub fn unversioned(library: &str) -> String {
+    let is_version = |word: &&str| {
+        let digits = word.trim_start_matches('v');
+        digits.starts_with(|c: char| c.is_ascii_digit()) && digits.contains('.')
+    };
+    library.split(' ').filter(|word| !is_version(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Refuses times of one collective by several libraries, or by several kernels of one: samples do not tell them
+/// apart, and the median over them is the time of none.
+///
+/// # Errors
+/// `logs` have such times.
+pub fn of_one_library<'l>(logs: impl IntoIterator<Item = &'l Imported>) -> Result<()> {
+    let mut by: BTreeMap<_, BTreeMap<String, String>> = BTreeMap::new();
+    for table in logs.into_iter().flat_map(|log| &log.tables) {
+        let (Tested::Collective(collective), Some(library)) = (&table.tested, &table.library)
+        else {
+            continue;
+        };
+        let dtypes: BTreeSet<_> = table.rows.iter().map(|row| row.dtype).collect();
+        for dtype in dtypes {
+            let which = (*collective, dtype.filter(|_| collective.reduces()));
+            let name = unversioned(library);
+            by.entry(which).or_default().insert(name.to_lowercase(), name);
+        }
+    }
+    let Some(((collective, _), names)) = by.into_iter().find(|(_, names)| names.len() > 1) else {
+        return Ok(());
+    };
+    let names: Vec<String> = names.into_values().collect();
+    let what = format!("{} is timed by {}: a curve is of one", collective.id(), names.join(", "));
+    Err(Error::input(what).help(
+        "give the rows of one: collcost import LOG --to csv writes a column `library` to choose them by",
+    ))
+}
+
 impl Imported {
     /// The rows as samples: a table is a launch, and each row is a block of one sample.
     ///
-    /// Rates and rows with missing information are counted in [`left_out`](Samples::left_out).
+    /// Rates and rows with missing information are counted in [`left_out`](Samples::left_out). Rows of wrong
+    /// results are left out with a note: what took that time was not the collective.
     #[must_use]
     pub fn samples(&self) -> Samples {
         let mut samples = Samples {
@@ -52,6 +95,7 @@ impl Imported {
             },
             ..Samples::default()
         };
+        let mut wrong = 0;
         for (launch, table) in (0..).zip(&self.tables) {
             for caveat in &table.caveats {
                 if !samples.notes.contains(caveat) {
@@ -66,6 +110,10 @@ impl Imported {
                     left_out += 1;
                     continue;
                 };
+                if row.wrong.is_some_and(|wrong| wrong > 0) {
+                    wrong += 1;
+                    continue;
+                }
                 // An upper bound is not a measurement.
                 if row.traced.is_some_and(|t| t.at_most) {
                     left_out += 1;
@@ -90,6 +138,47 @@ impl Imported {
                 samples.left_out.push((table.tested.id().to_owned(), left_out));
             }
         }
+        if wrong > 0 {
+            samples
+                .notes
+                .push(format!("{wrong} times of wrong results are left out: fix that first"));
+        }
         samples
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::logs::{Asked, read};
+
+    fn log(libraries: [&str; 2], wrong: u64) -> Imported {
+        let row =
+            |library: &str, bytes: u64| format!("allreduce,8,{bytes},20.5,f32,{library},{wrong}\n");
+        let rows = libraries.map(|library| row(library, 1024) + &row(library, 2048)).concat();
+        let text = format!("collective,ranks,bytes,time_us,dtype,library,wrong\n{rows}");
+        read(text.as_bytes(), "x.csv", &Asked::default()).unwrap()
+    }
+
+    #[test]
+    fn kernels_and_libraries_are_not_one_curve_and_releases_are() {
+        for (libraries, refused) in [
+            (["NCCL 2.27.3", "NCCL 2.29.7"], false),
+            (["NCCL 2.27.3", "nccl 2.30.7"], false),
+            (["NCCL 2.27.3", "Open MPI 5.0"], true),
+            (["vLLM pynccl", "vLLM ca_1stage"], true),
+            (["MSCCL++ kernel 2", "MSCCL++ kernel 6"], true),
+            (["NCCL 2.27.3", ""], false),
+        ] {
+            let error = of_one_library([&log(libraries, 0)]).err().map(|e| e.to_string());
+            assert_eq!(error.is_some(), refused, "{libraries:?} {error:?}");
+            assert!(error.is_none_or(|e| e.contains(&unversioned(libraries[1]))));
+        }
+    }
+
+    #[test]
+    fn times_of_wrong_results_are_left_out() {
+        let samples = log(["NCCL 2.27.3", "NCCL 2.27.3"], 7).samples();
+        assert!(samples.blocks.is_empty() && samples.notes[0].starts_with("4 times of wrong"));
     }
 }

@@ -93,6 +93,9 @@ impl Table {
             draft.ranks.extend(self.ranks.map(|n| (n, "heading")));
             draft.library = Some(format!("SGLang {name}"));
             draft.mode = if waits { Mode::Isolated } else { Mode::Stream };
+            if name.ends_with(" graph") {
+                draft.launched_by_graph();
+            }
             if waits {
                 draft.warn("the host waits for each call: times include the launch");
             }
@@ -151,6 +154,7 @@ sz=1024, dtype=torch.bfloat16: correctness check PASS!
         let log = read(text.as_bytes(), "bench.log", &asked).unwrap();
         let both = [("SGLang torch eager", Some(8), 2), ("SGLang symm mem graph", Some(8), 2)];
         assert_eq!(told(&log), both);
+        assert_eq!([0, 1].map(|at| log.tables[at].caveats.len()), [0, 1], "only graphs");
         let row = log.tables[1].rows[0];
         let Measured::Time(time) = row.measured else { panic!("{row:?}") };
         assert!(row.size.0 == 2048 && (time.0 - 9.0125e-6).abs() < 1e-12);

@@ -33,6 +33,8 @@ pub(super) struct Table {
     ranks: Option<u32>,
     dtype: Option<DataType>,
     fusion: Option<String>,
+    /// Whether a CUDA graph launches the calls.
+    graph: bool,
     /// The first draft of a table of strategies, and how many there are.
     strategies: Option<(usize, usize)>,
 }
@@ -68,6 +70,7 @@ impl Reader for Table {
         }
         if text.starts_with("world_size=") && text.contains("cudagraph=") {
             self.dtype = behind(text, "dtype=").and_then(DataType::named);
+            self.graph = behind(text, "cudagraph=") == Some("True");
             return Ok(Taken::Yes);
         }
         if let Some(rest) = text.strip_prefix("Fusion: ") {
@@ -206,7 +209,11 @@ impl Table {
         let first = log.tables.len();
         let names = line.bare().split_ascii_whitespace().skip(3).filter(|name| *name != "BEST");
         for strategy in names {
-            log.tables.push(draft(line.number, strategy, fusion, self.ranks));
+            let mut draft = draft(line.number, strategy, fusion, self.ranks);
+            if self.graph {
+                draft.launched_by_graph();
+            }
+            log.tables.push(draft);
         }
         let count = log.tables.len() - first;
         self.strategies = (count > 0).then_some((first, count));
@@ -342,5 +349,6 @@ num_tokens: 1, hidden_size: 4096, strategy: ONESHOT, fusion: NONE, op: allreduce
         let tables = [("TensorRT-LLM NCCL", Some(8), 2), ("TensorRT-LLM TWOSHOT", Some(8), 1)];
         assert_eq!(told(&log), tables);
         assert_eq!(log.tables[1].rows[0].size.0, 128 << 10);
+        assert!(log.tables.iter().all(|t| t.caveats[0].contains("CUDA graph")));
     }
 }

@@ -6,7 +6,8 @@
 //! (32, 8192)    0.50 MB      0.007      0.009      0.016   ca_1stage (2.17x)
 //! ```
 //!
-//! Times are milliseconds with three decimals. Sizes are computed from the shape.
+//! Times are milliseconds with three decimals, of calls that a CUDA graph launched, ten at a time. Sizes are
+//! computed from the shape.
 //! Source: vllm-project/vllm, `benchmarks/kernels/benchmark_device_communicators.py`, as printed in
 //! pull request 24111.
 
@@ -63,6 +64,7 @@ impl Table {
             draft.ranks.extend(self.ranks.map(|n| (n, "job description")));
             draft.library = Some(format!("vLLM {name}"));
             draft.mode = Mode::Stream;
+            draft.launched_by_graph();
             log.tables.push(draft);
         }
         let count = log.tables.len() - first;
@@ -114,5 +116,6 @@ Tensor Shape        Tensor Size    ca_1stage     ca_2stage     pynccl      Best 
         assert_eq!(told, [("vLLM ca_1stage", 1), ("vLLM ca_2stage", 1), ("vLLM pynccl", 2)]);
         let last = log.tables[2].rows[1];
         assert_eq!((log.tables[2].ranks, last.size.0), (Some(2), 128 << 20));
+        assert!(log.tables.iter().all(|t| t.caveats[0].contains("CUDA graph")));
     }
 }

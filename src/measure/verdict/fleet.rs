@@ -23,6 +23,7 @@ use crate::base::order::{falling, sorted};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::stats::{median, student};
 use crate::machine::sample::DataType;
+use crate::measure::logs::unversioned;
 
 /// Fewer hosts cannot be compared.
 pub const LEAST_HOSTS: usize = 5;
@@ -53,6 +54,8 @@ pub struct Host {
     pub sizes: usize,
     /// Whether it is slower than the slowest of as many healthy hosts would be.
     pub is_slow: bool,
+    /// The number of wrong elements in its results, whatever its times are.
+    pub wrong: u64,
 }
 
 /// A healthy host's time at a size, and its limit.
@@ -85,9 +88,12 @@ pub struct Fleet {
     pub thresholds: Vec<Threshold>,
     /// The hosts that ran no size which enough others ran.
     pub alone: Vec<String>,
+    /// The hosts whose results were wrong, compared with others or not.
+    pub wrong: Vec<String>,
 }
 
-type What = (Collective, Option<u32>, Option<u32>, Option<DataType>, Bytes);
+/// Releases of one library are compared with each other, its kernels and other libraries are not.
+type What = (Collective, Option<u32>, Option<u32>, Option<DataType>, Option<String>, Bytes);
 
 /// The number of spreads that the largest of `hosts` healthy scores exceeds once in [`FLEETS`].
 fn limit(hosts: usize) -> f64 {
@@ -133,8 +139,10 @@ pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
     let mut by: BTreeMap<What, Vec<(usize, f64)>> = BTreeMap::new();
     for (host, (_, runs)) in hosts.iter().enumerate() {
         for run in runs {
+            let library = run.library.as_deref().map(|l| unversioned(l).to_lowercase());
             for &(size, time) in run.times.iter().filter(|t| t.0.0 > 0 && t.1.0 > 0.0) {
-                let what = (run.collective, run.ranks, run.nodes, run.dtype, size);
+                let Run { collective, ranks, nodes, dtype, .. } = *run;
+                let what = (collective, ranks, nodes, dtype, library.clone(), size);
                 by.entry(what).or_default().push((host, time.0.ln()));
             }
         }
@@ -155,6 +163,7 @@ pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
     }
     let (centre, spread) = spread(&scored.iter().map(|s| s.1).collect::<Vec<_>>())?;
     let most = limit(scored.len());
+    let wrong = |host: usize| hosts[host].1.iter().map(|run| run.facts.wrong).sum::<u64>();
     let mut found: Vec<Host> = scored
         .iter()
         .map(|&(i, score)| {
@@ -165,15 +174,17 @@ pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
                 score: Ratio(score),
                 sizes: apart[i].len(),
                 is_slow: score > most && over > LEAST,
+                wrong: wrong(i),
             }
         })
         .collect();
     falling(&mut found, |a| a.score.0);
-    let thresholds = sizes.into_iter().map(|((collective, ranks, _, dtype, size), n, at, each)| {
-        let over = (limit(n) * each).max(LEAST);
-        let (time, limit) = (Seconds(at.exp()), Seconds((at + over).exp()));
-        Threshold { collective, ranks, dtype, size, time, limit }
-    });
+    let thresholds =
+        sizes.into_iter().map(|((collective, ranks, _, dtype, _, size), n, at, each)| {
+            let over = (limit(n) * each).max(LEAST);
+            let (time, limit) = (Seconds(at.exp()), Seconds((at + over).exp()));
+            Threshold { collective, ranks, dtype, size, time, limit }
+        });
     Some(Fleet {
         hosts: found,
         spread: Ratio(spread),
@@ -183,6 +194,7 @@ pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
             .filter(|&i| apart[i].is_empty())
             .map(|i| hosts[i].0.clone())
             .collect(),
+        wrong: (0..hosts.len()).filter(|&i| wrong(i) > 0).map(|i| hosts[i].0.clone()).collect(),
     })
 }
 
@@ -209,6 +221,7 @@ mod tests {
                     ranks: Some(8),
                     nodes: Some(1),
                     dtype: None,
+                    library: None,
                     times: (10..30).step_by(2).map(&mut time).collect(),
                     facts: super::super::Facts::default(),
                     traced: Vec::new(),
@@ -252,6 +265,31 @@ mod tests {
         }));
         let named = named(&all);
         assert!(named.len() == 30 && named.iter().all(|n| n.starts_with("slow")), "{named:?}");
+    }
+
+    /// Wrong results are told of a host whose times are like the others', and kernels are not mixed.
+    #[test]
+    fn wrong_results_and_other_kernels_are_told_apart() {
+        let mut all = hosts(8, (0.01, 1.0), 5);
+        all[3].1[0].facts.wrong = 77;
+        let found = fleet(&all).unwrap();
+        assert_eq!(found.wrong, ["host3"]);
+        let of = |found: &Fleet| found.hosts.iter().map(|h| (h.is_slow, h.wrong)).max();
+        assert_eq!(of(&found), Some((false, 77)));
+        // Half of the hosts have a second kernel that takes twice as long.
+        for (_, runs) in all.iter_mut().take(4) {
+            runs[0].library = Some("vLLM pynccl".to_owned());
+            let mut other = runs[0].clone();
+            other.library = Some("vLLM ca_1stage".to_owned());
+            other.times.iter_mut().for_each(|t| t.1 = t.1 * Ratio(2.0));
+            runs.push(other);
+        }
+        assert!(fleet(&all).is_none(), "four hosts are too few");
+        for (at, (_, runs)) in all.iter_mut().enumerate() {
+            runs.truncate(1);
+            runs[0].library = Some(format!("NCCL 2.{at}.1"));
+        }
+        assert!(fleet(&all).is_some(), "releases are compared");
     }
 
     #[test]

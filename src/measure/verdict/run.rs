@@ -1,4 +1,5 @@
-//! The runs of a log: rows with the same collective, number of ranks, element type and variables form one run.
+//! The runs of a log: rows with the same collective, number of ranks, element type, library and variables form
+//! one run. Formats with several backends, kernels or algorithms name them in the library.
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ pub struct Run {
     pub nodes: Option<u32>,
     /// The type of the elements, if known.
     pub dtype: Option<DataType>,
+    /// The library, with the kernel or algorithm where the log names it.
+    pub library: Option<String>,
     /// Sizes with their times.
     pub times: Vec<(Bytes, Seconds)>,
     /// What else the log says.
@@ -34,7 +37,7 @@ pub struct Run {
 /// timed more than once counts by its median.
 #[must_use]
 pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> {
-    type Key = (usize, Collective, Option<u32>, Option<u32>, Option<DataType>);
+    type Key<'l> = (usize, Collective, Option<u32>, Option<u32>, Option<DataType>, Option<&'l str>);
     let mut by: BTreeMap<Key, Run> = BTreeMap::new();
     for (at, table) in log.tables.iter().enumerate() {
         let (part, evidence) = log.evidence.of(at);
@@ -46,13 +49,15 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
         let mut places = 0;
         for row in &table.rows {
             let Measured::Time(time) = row.measured else { continue };
-            let key = (part, collective, table.ranks, table.nodes, row.dtype);
+            let library = table.library.as_deref();
+            let key = (part, collective, table.ranks, table.nodes, row.dtype, library);
             let run = by.entry(key).or_insert_with(|| Run {
                 file: Some(file.to_owned()),
                 collective,
                 ranks: table.ranks,
                 nodes: table.nodes,
                 dtype: row.dtype,
+                library: table.library.clone(),
                 times: Vec::new(),
                 facts: Facts { evidence: evidence.clone(), ..Facts::default() },
                 traced: Vec::new(),

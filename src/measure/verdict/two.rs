@@ -1,9 +1,9 @@
 //! Compares two runs of the same thing, accounting for noise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::order::sorted;
-use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::base::quantity::{Bytes, Ratio};
 use crate::base::stats::median;
 use crate::measure::logs::{Imported, Measured};
 
@@ -35,6 +35,10 @@ pub struct Two {
     pub regions: Vec<Region>,
     /// The noise: how much the ratio of both varies between neighbouring sizes.
     pub noise: Ratio,
+    /// How many times of wrong results each log has.
+    pub wrong: [usize; 2],
+    /// In what the runs differ besides their times, and what else to know of these.
+    pub notes: Vec<String>,
 }
 
 /// Two runs always differ by this much.
@@ -42,18 +46,41 @@ const LEAST: f64 = 0.01;
 /// Sizes are divided at 64 KiB and 4 MiB.
 const EDGES: [u64; 2] = [1 << 16, 1 << 22];
 
-type Key = (String, u64, bool);
+/// What ran a test: the part of the log, whose variables it shares, the library, and the nodes.
+type Ran = (usize, Option<String>, Option<u32>);
+
+/// The rows of one test in a log.
+#[derive(Debug, Default)]
+struct Test {
+    /// The times of each size, in and out of place.
+    times: BTreeMap<(u64, bool), Vec<f64>>,
+    gpus: Option<String>,
+    caveats: BTreeSet<String>,
+}
+
+/// The tests of a log by the operation, its ranks and its type, and by what ran them.
+type Tests = BTreeMap<String, BTreeMap<Ran, Test>>;
 
 /// Compares two logs over the rows that both have; `None` if they share fewer than three.
+///
+/// A test that each log ran in one way is compared whatever that was, with a note where it differs: the change
+/// may be what is asked about. Of a test that one of them ran in several ways, only equal ones are compared.
 #[must_use]
 pub fn two(first: &Imported, second: &Imported) -> Option<Two> {
-    let (a, b) = (times(first), times(second));
+    let (a, b) = (tests(first), tests(second));
     let mut by: BTreeMap<(String, usize), Vec<(u64, f64)>> = BTreeMap::new();
-    for ((what, size, in_place), time) in &a {
-        if let Some(other) = b.get(&(what.clone(), *size, *in_place)) {
-            let region = EDGES.iter().filter(|&&edge| *size >= edge).count();
-            let ratio = (other.0 / time.0).ln();
-            by.entry((what.clone(), region)).or_default().push((*size, ratio));
+    let mut notes = Vec::new();
+    for (what, ways) in &a {
+        let Some(others) = b.get(what) else { continue };
+        for (what, (ran, test), (its, other)) in paired(what, ways, others, &mut notes) {
+            notes.extend(differences((ran, test), (its, other)));
+            for (place, times) in &test.times {
+                // A size that was timed more than once in one way counts by its median.
+                let (time, then) = (median(times.clone()), other.times.get(place).cloned());
+                let Some((time, then)) = time.zip(then.and_then(median)) else { continue };
+                let region = EDGES.iter().filter(|&&edge| place.0 >= edge).count();
+                by.entry((what.clone(), region)).or_default().push((place.0, (then / time).ln()));
+            }
         }
     }
     let pairs: usize = by.values().map(Vec::len).sum();
@@ -64,23 +91,106 @@ pub fn two(first: &Imported, second: &Imported) -> Option<Two> {
     // The difference of two has √2 times the deviation of one; the median of |x| is 0.67 of a deviation.
     let noise = median(steps.collect()).unwrap_or(0.0) / (0.6745 * 2_f64.sqrt());
     let regions = by.into_iter().map(|((what, _), of)| region(what, &of, noise)).collect();
-    Some(Two { regions, noise: Ratio(noise) })
+    let wrong = [wrong(first), wrong(second)];
+    let told = ["first", "second"].into_iter().zip(wrong).filter(|(_, times)| *times > 0);
+    let mut all: Vec<String> = told
+        .map(|(which, times)| {
+            format!("results of the {which} were wrong at {times} times: fix that first")
+        })
+        .collect();
+    for note in notes {
+        if !all.contains(&note) {
+            all.push(note);
+        }
+    }
+    Some(Two { regions, noise: Ratio(noise), wrong, notes: all })
 }
 
-/// The times of a log's collectives; the median if a size was timed more than once.
-fn times(log: &Imported) -> BTreeMap<Key, Seconds> {
-    let mut all: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
-    for table in &log.tables {
+/// How many times are of wrong results.
+fn wrong(log: &Imported) -> usize {
+    let rows = log.tables.iter().flat_map(|table| &table.rows);
+    rows.filter(|row| row.wrong.is_some_and(|wrong| wrong > 0)).count()
+}
+
+/// One way to run a test, with its rows.
+type Way<'a> = (&'a Ran, &'a Test);
+
+/// The ways of a test that are compared with each other, under its name.
+fn paired<'a>(
+    what: &str,
+    ways: &'a BTreeMap<Ran, Test>,
+    others: &'a BTreeMap<Ran, Test>,
+    notes: &mut Vec<String>,
+) -> Vec<(String, Way<'a>, Way<'a>)> {
+    if let (1, Some(way), 1, Some(other)) =
+        (ways.len(), ways.iter().next(), others.len(), others.iter().next())
+    {
+        return vec![(what.to_owned(), way, other)];
+    }
+    let both: Vec<_> = ways
+        .iter()
+        .filter_map(|way| {
+            let (_, library, nodes) = way.0;
+            let library = library.as_ref().map_or(String::new(), |l| format!(", {l}"));
+            let nodes = nodes.map_or(String::new(), |n| format!(", {n} nodes"));
+            let name = format!("{what}{library}{nodes}");
+            Some((name, way, others.get_key_value(way.0)?))
+        })
+        .collect();
+    if both.len() < ways.len().max(others.len()) {
+        notes.push(format!(
+            "{what} ran in {} and in {} ways (library, nodes, variables): the {} that both have are compared",
+            ways.len(),
+            others.len(),
+            both.len()
+        ));
+    }
+    both
+}
+
+/// In what two runs of a test differ besides their times.
+fn differences((ran, test): Way, (its, other): Way) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut differ = |first: Option<String>, second: Option<String>| {
+        if let (Some(first), Some(second)) = (first, second)
+            && first != second
+        {
+            notes.push(format!("the first ran {first}, the second {second}"));
+        }
+    };
+    differ(ran.1.clone(), its.1.clone());
+    let on =
+        |nodes: Option<u32>| nodes.map(|n| format!("on {n} node{}", if n == 1 { "" } else { "s" }));
+    differ(on(ran.2), on(its.2));
+    let gpus = |test: &Test| test.gpus.as_ref().map(|gpus| format!("on {gpus}"));
+    differ(gpus(test), gpus(other));
+    notes.extend(test.caveats.intersection(&other.caveats).cloned());
+    for (which, own, its) in [("first", test, other), ("second", other, test)] {
+        let only = own.caveats.difference(&its.caveats);
+        notes.extend(only.map(|caveat| format!("only the {which}: {caveat}")));
+    }
+    notes
+}
+
+/// The tests of a log's collectives.
+fn tests(log: &Imported) -> Tests {
+    let mut tests = Tests::new();
+    for (at, table) in log.tables.iter().enumerate() {
         let Some(collective) = table.tested.collective() else { continue };
         let ranks = table.ranks.map_or(String::new(), |n| format!(", {n} ranks"));
+        let ran: Ran = (log.evidence.of(at).0, table.library.clone(), table.nodes);
         for row in &table.rows {
             let Measured::Time(time) = row.measured else { continue };
             let dtype = row.dtype.map_or(String::new(), |d| format!(", {d}"));
             let what = format!("{}{ranks}{dtype}", collective.name());
-            all.entry((what, row.size.0, row.in_place)).or_default().push(time.0);
+            let test = tests.entry(what).or_default().entry(ran.clone()).or_default();
+            test.gpus =
+                test.gpus.take().or_else(|| table.gpus.clone().or_else(|| table.system.clone()));
+            test.caveats.extend(table.caveats.iter().cloned());
+            test.times.entry((row.size.0, row.in_place)).or_default().push(time.0);
         }
     }
-    all.into_iter().filter_map(|(k, v)| median(v).map(|t| (k, Seconds(t)))).collect()
+    tests
 }
 
 fn region(what: String, of: &[(u64, f64)], noise: f64) -> Region {

@@ -200,6 +200,12 @@ fn what_logs_leave_out_is_asked_for_or_said() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("how many ranks"), "{}", text(&refused.stderr));
 
+    // What took the time of a wrong result was not the collective.
+    let rows = "collective,ranks,nodes,bytes,time_us,wrong\nallreduce,8,1,1024,20,0\nallreduce,8,1,65536,25,0\n\
+                allreduce,8,1,1048576,60,0\nallreduce,8,1,2097152,9,512\n";
+    let wrong = text(&collcost(&["fit", &folder.file("wrong.csv", rows)]).stdout);
+    assert!(wrong.contains("1 times of wrong results are left out"), "{wrong}");
+
     let one = text(&collcost(&["fit", &osu, "--n", "64"]).stdout);
     assert!(one.contains("6 times do not say on how many nodes"), "{one}");
     let four = text(&collcost(&["fit", &osu, "--n", "64", "-g", "16"]).stdout);

@@ -3,13 +3,14 @@
 //! ```text
 //! topology: [ Ring, Switch ]          one per dimension, the first one changes fastest;
 //! npus_count: [ 4, 2 ]                each row of ranks gets a switch
-//! bandwidth: [ 50.0, 25.0 ]           GB/s of a link
+//! bandwidth: [ 50.0, 25.0 ]           2^30 bytes per second of a link
 //! latency: [ 500, 2000 ]              ns
 //! ```
 //!
-//! Source: astra-sim/astra-network-analytical, `src/common/NetworkParser.cpp` and `src/topology`.
+//! Source: astra-sim/astra-network-analytical, `common/NetworkParser.cpp`, `common/NetworkFunction.cpp`, where
+//! "1 GB is 2^30 B", and `topology`.
 
-use super::{RANKS, giga};
+use super::{RANKS, times};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Rate, Seconds, nearest};
 use crate::base::yaml::{self, Node, Value};
@@ -41,9 +42,10 @@ fn listed<'t>(top: &'t Node<'t>, key: &str) -> Result<Vec<&'t str>> {
     values.iter().map(text).collect()
 }
 
-/// A thousand million times the number of a list.
-fn number(text: &str, key: &str) -> Result<Rational> {
-    giga(text).ok_or_else(|| Error::input(format!("`{text}` is not a number")).at(key.to_owned()))
+/// The number of a list in a unit.
+fn number(text: &str, key: &str, unit: i128) -> Result<Rational> {
+    let wrong = || Error::input(format!("`{text}` is not a number")).at(key.to_owned());
+    times(text, unit).ok_or_else(wrong)
 }
 
 fn network(top: &Node<'_>) -> Result<Graph> {
@@ -68,8 +70,8 @@ fn network(top: &Node<'_>) -> Result<Graph> {
     let (mut switches, mut links) = (Vec::new(), Vec::new());
     let mut stride = 1;
     for (dimension, (kind, &side)) in kinds.iter().zip(&counts).enumerate() {
-        let rate = number(rates[dimension], "bandwidth")?;
-        let wait = Seconds(nearest(number(waits[dimension], "latency")?) / 1e18);
+        let rate = number(rates[dimension], "bandwidth", 1 << 30)?;
+        let wait = Seconds(nearest(number(waits[dimension], "latency", 1)?) / 1e9);
         if rate <= Rational::from_integer(0) {
             return Err(Error::input("a bandwidth of 0").at("bandwidth"));
         }
@@ -117,9 +119,11 @@ mod tests {
         // Two rings of three and three switches of two, both ways.
         assert_eq!(found.len(), 2 * (2 * 3 + 3 * 2));
         let has = |a: &str, b: &str, rate: f64| found.contains(&(a.to_owned(), b.to_owned(), rate));
-        assert!(has("g0", "g1", 50e9) && has("g2", "g0", 50e9) && has("g5", "g3", 50e9));
-        assert!(has("g0", "sw1.0", 12.5e9) && has("g3", "sw1.0", 12.5e9));
-        assert!(has("sw1.2", "g5", 12.5e9) && !has("g1", "sw1.0", 12.5e9));
+        let giga = f64::from(1 << 30);
+        let (ring, switch) = (50.0 * giga, 12.5 * giga);
+        assert!(has("g0", "g1", ring) && has("g2", "g0", ring) && has("g5", "g3", ring));
+        assert!(has("g0", "sw1.0", switch) && has("g3", "sw1.0", switch));
+        assert!(has("sw1.2", "g5", switch) && !has("g1", "sw1.0", switch));
         let wrong = text.replace("Switch", "Blob");
         assert!(Graph::parse(&wrong, "n").unwrap_err().to_string().contains("`Blob`"));
     }

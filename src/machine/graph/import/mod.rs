@@ -13,12 +13,16 @@ use crate::model::formula::Rational;
 /// The most ranks of a network.
 const RANKS: u64 = 1 << 17;
 
-/// A number times 10^9, such as of GB/s: at least 0, and small enough for sums and products of
-/// rates.
+/// A number times 10^9, such as of GB/s.
 fn giga(text: &str) -> Option<Rational> {
+    times(text, 1_000_000_000)
+}
+
+/// A number times a unit: at least 0, and small enough for sums and products of rates.
+fn times(text: &str, unit: i128) -> Option<Rational> {
     let whole = Rational::from_integer;
     let number = decimal(text).filter(|x| (whole(0)..=whole(1_000_000_000)).contains(x))?;
-    Some(number * whole(1_000_000_000))
+    Some(number * whole(unit))
 }
 
 /// A format: a test whether a text is in it, and a reader for a file with a given name.

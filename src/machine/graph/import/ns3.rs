@@ -6,19 +6,23 @@
 //! 0 4 400Gbps 0.0005ms 0              a cable: both ends, its rate each way, its latency, errors
 //! ```
 //!
-//! Source: alibaba-edu/High-Precision-Congestion-Control, `simulation/mix`.
+//! SimAI's first line has five numbers (nodes, GPUs per server, NVSwitches, other switches, cables), and then
+//! the model of the GPU.
+//!
+//! Source: alibaba-edu/High-Precision-Congestion-Control, `simulation/mix`; aliyun/SimAI,
+//! `astra-sim-alibabacloud/inputs/topo/gen_Topo_Template.py`.
 
 use super::RANKS;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Rate, Seconds};
 use crate::machine::graph::{Graph, Link, Node};
 
-/// Whether a text is in this format: its first line has at least three numbers.
+/// Whether a text is in this format: its first line has at least three numbers, or five and a word.
 pub(super) fn is_it(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let first = lines.next().unwrap_or("");
-    let numbers = first.split_whitespace().filter(|word| word.parse::<u64>().is_ok()).count();
-    numbers >= 3 && numbers == first.split_whitespace().count()
+    let words: Vec<&str> = lines.next().unwrap_or("").split_whitespace().collect();
+    let numbers = words.iter().take_while(|word| word.parse::<u64>().is_ok()).count();
+    numbers >= 3 && numbers == words.len() || numbers == 5 && words.len() == 6
 }
 
 /// The fabric of a file. Hosts are ranks in the order of their numbers. Files with directed lines,
@@ -111,6 +115,10 @@ mod tests {
         let found = links(cables);
         assert_eq!(found.len(), 4);
         assert!(found.contains(&("s1".to_owned(), "g2".to_owned(), 12.5e9)));
+        // SimAI names the GPU behind the counts.
+        let simai = "4 1 1 1 4 H100\n2 3\n0 2 2400Gbps 25ns 0\n1 2 2400Gbps 25ns 0\n0 3 200Gbps 500ns 0\n1 3 200Gbps 500ns 0\n";
+        assert_eq!(links(simai).len(), 8);
+        assert_eq!(links(simai), links(&simai.replace(" H100", "")));
         let both = "2 0 2\n0 1 400Gbps 500ns 0\n1 0 200Gbps 500ns 0\n";
         assert_eq!(links(both).len(), 2);
         let error = Graph::parse("3 1 2\n7\n0 1 400Gbps 1ms 0\n", "n.txt").unwrap_err().to_string();

@@ -18,7 +18,7 @@ use std::io::Read as _;
 use super::calls::{Calls, Group, Kind, Seen};
 use super::json::{Stream, elements, fields, number, text, whole};
 use super::torch::{Called, called, dtype, size};
-use super::{Fault, Head, Input, pickle};
+use super::{Fault, Head, Input, order, pickle};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::sample::DataType;
@@ -39,8 +39,18 @@ pub(super) fn is(head: &Head) -> bool {
 
 /// A group as in `pg_config`.
 struct Config {
+    /// The description, or the name if it has none.
     name: String,
     ranks: u32,
+    members: Vec<u32>,
+}
+
+impl Config {
+    /// The group whose own name this is.
+    fn group(&self, name: &str) -> order::Group {
+        let (described, members) = (self.name.clone(), self.members.clone());
+        order::Group { described, name: name.to_owned(), members }
+    }
 }
 
 /// The contents of an entry.
@@ -149,12 +159,14 @@ impl Dump {
                 fields(config).find(|(key, _)| *key == name).and_then(|(_, v)| text(v))
             };
             let (Some(name), Some(ranks)) = (of(b"name"), of(b"ranks")) else { continue };
-            let ranks = ranks.split(',').filter(|r| r.bytes().any(|b| b.is_ascii_digit())).count();
+            let digits = ranks.split(|c: char| !c.is_ascii_digit());
+            let members: Vec<u32> = digits.filter_map(|rank| rank.parse().ok()).collect();
             let desc = of(b"desc").filter(|d| !d.is_empty() && d != "undefined");
             let said = desc.unwrap_or_else(|| name.clone()).into_owned();
             // Gloo does not name the group of all ranks.
             let said = if said.is_empty() { "default".to_owned() } else { said };
-            self.groups.insert(name.into_owned(), Config { name: said, ranks: ranks as u32 });
+            let ranks = members.len() as u32;
+            self.groups.insert(name.into_owned(), Config { name: said, ranks, members });
         }
     }
 
@@ -229,12 +241,11 @@ impl Dump {
                 Some(bytes) => format!("{} of {bytes}", collective.id()),
                 None => collective.id().to_owned(),
             };
-            let group = (config.name.clone(), config.ranks);
-            calls.order.see(group, rank, entry.sequence, what);
+            calls.order.see(config.group(&entry.group), rank, entry.sequence, what);
         }
         for (group, sequence, what) in std::mem::take(&mut self.others) {
             if let Some(config) = config(&group) {
-                calls.order.see((config.name.clone(), config.ranks), rank, sequence, what);
+                calls.order.see(config.group(&group), rank, sequence, what);
             }
         }
     }

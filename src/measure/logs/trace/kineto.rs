@@ -11,7 +11,8 @@
 //!
 //! A kernel's time is the call's. The kernel, or in older traces the host's operation with the same
 //! `External id`, states what the call was. Over Gloo there are no kernels but ranges of the host's clock,
-//! `gloo:all_reduce`, with shapes if they were recorded. Calls are joined by `Seq`, or by their order.
+//! `gloo:all_reduce`, with shapes if they were recorded. Calls are joined by `Seq`, or by their order. A send has
+//! only `Dst Rank`, a receive only `Src Rank`, and `Rank` is then the peer's too: the other end is the trace's own.
 //!
 //! Events are read one by one, and only the category of most of them. Source: pytorch/kineto
 //! output_json.cpp; pytorch/pytorch torch/csrc/profiler/util.cpp.
@@ -246,7 +247,10 @@ impl Trace {
 
     /// A host's operation: it describes a kernel that has no arguments itself.
     fn param(&mut self, args: &Args, calls: &mut Calls) {
-        let rank = args.rank.map(|r| r as u32);
+        // Of a message it is the peer's.
+        let called = text(args.name).map(|name| called(&name));
+        let is_message = called == Some(Called::Collective(Collective::SendRecv));
+        let rank = args.rank.filter(|_| !is_message).map(|r| r as u32);
         self.rank = self.rank.or(rank);
         // Not needed if kernels state it themselves.
         let Some(id) = args.id.filter(|_| self.comms.is_empty()) else { return };
@@ -313,9 +317,15 @@ impl Trace {
         self.key.push('|');
         self.key.push_str(&text(args.ranks).unwrap_or_default());
         if collective == Collective::SendRecv {
-            let (Some(from), Some(to)) = args.ends else {
-                return refuse("a message without its two ends");
+            let own = self.rank.map(u64::from);
+            let (Some(from), Some(to)) = (args.ends.0.or(own), args.ends.1.or(own)) else {
+                return refuse(
+                    "a message without its two ends, in a trace that does not say its rank",
+                );
             };
+            if from == to {
+                return refuse("a message of a rank to itself, or without its peer");
+            }
             self.key.push_str(&format!("|{from} to {to}"));
             ranks = 2;
         } else if args.ranks.is_empty() {

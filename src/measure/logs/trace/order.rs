@@ -10,14 +10,25 @@ use std::collections::BTreeMap;
 const CALLS: usize = 1 << 20;
 /// This many kinds of calls are listed.
 const LISTED: usize = 4;
+/// This many members tell a group from others.
+const NAMED: usize = 4;
 
 /// The calls of one rank: what each was, by its number in the group's sequence.
 type Sequence = BTreeMap<u32, String>;
 
+/// A group of ranks. A job has many of one description, such as that of each stage's tensor parallelism; their
+/// own names and their members tell them apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Group {
+    /// The description, or the name if it has none.
+    pub described: String,
+    pub name: String,
+    pub members: Vec<u32>,
+}
+
 #[derive(Default)]
 pub(super) struct Order {
-    /// By the name of a group and how many ranks it has.
-    groups: BTreeMap<(String, u32), BTreeMap<u32, Sequence>>,
+    groups: BTreeMap<Group, BTreeMap<u32, Sequence>>,
     calls: usize,
     /// Whether some of the calls have no times.
     pub untimed: bool,
@@ -25,7 +36,7 @@ pub(super) struct Order {
 
 impl Order {
     /// A rank made a call: the first entry of a number counts, since one launch may have several.
-    pub fn see(&mut self, group: (String, u32), rank: u32, sequence: u32, what: String) {
+    pub fn see(&mut self, group: Group, rank: u32, sequence: u32, what: String) {
         if self.calls < CALLS {
             self.calls += 1;
             let ranks = self.groups.entry(group).or_default();
@@ -38,10 +49,22 @@ impl Order {
         if !self.untimed {
             return Vec::new();
         }
-        let of = |((name, of), ranks): (&(String, u32), _)| {
-            format!("group {name}, {}", note(*of, ranks))
+        let of = |(group, ranks): (&Group, _)| {
+            let alike = |other: &Group| other.described == group.described && other != group;
+            let which = if self.groups.keys().any(alike) { group.which() } else { String::new() };
+            let note = note(group.members.len() as u32, ranks);
+            format!("group {}{which}, {note}", group.described)
         };
         self.groups.iter().map(of).collect()
+    }
+}
+
+impl Group {
+    /// Which of several groups of one description: its first members.
+    fn which(&self) -> String {
+        let first: Vec<String> = self.members.iter().take(NAMED).map(u32::to_string).collect();
+        let more = if self.members.len() > NAMED { " …" } else { "" };
+        format!(" of ranks {}{more}", first.join(", "))
     }
 }
 
@@ -100,11 +123,36 @@ fn apart(ranks: &BTreeMap<u32, Sequence>, number: u32) -> Option<String> {
 mod tests {
     use super::*;
 
+    fn group(described: &str, members: &[u32]) -> Group {
+        let name = format!("{}", members[0]);
+        Group { described: described.to_owned(), name, members: members.to_vec() }
+    }
+
+    /// Ranks of two stages share a description and no group.
+    #[test]
+    fn groups_of_one_description_are_not_compared() {
+        let mut order = Order { untimed: true, ..Order::default() };
+        for (rank, members, calls) in
+            [(0, [0, 1], 2), (1, [0, 1], 2), (2, [2, 3], 1), (3, [2, 3], 1)]
+        {
+            for call in 1..=calls {
+                order.see(group("tp", &members), rank, call, "x".to_owned());
+            }
+        }
+        assert_eq!(
+            order.notes(),
+            [
+                "group tp of ranks 0, 1, 2 ranks: the same calls in one order, 2 in all: 2 × x",
+                "group tp of ranks 2, 3, 2 ranks: the same calls in one order, 1 in all: 1 × x"
+            ]
+        );
+    }
+
     fn order(ranks: &[&[(u32, &str)]]) -> Vec<String> {
         let mut order = Order { untimed: true, ..Order::default() };
         for (rank, calls) in (0..).zip(ranks) {
             for (number, what) in *calls {
-                order.see(("dp".to_owned(), 2), rank, *number, (*what).to_owned());
+                order.see(group("dp", &[0, 1]), rank, *number, (*what).to_owned());
             }
         }
         order.notes()
