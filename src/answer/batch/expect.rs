@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use serde_json::value::RawValue;
 
-use super::question::{missing, refuse_unknown, two_collectives};
+use super::question::{missing, one_name, refuse_unknown};
 use super::{Batch, answer};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
@@ -61,13 +61,8 @@ impl Batch {
                 said.put(parameter, &text).map_err(|e| fields.at(e, parameter.key))?;
             }
         }
-        let collective = match (fields.text("collective")?, fields.text("primitive")?) {
-            (Some(one), Some(other)) if one.parse::<Collective>() != other.parse() => {
-                return Err(two_collectives(&one, &other));
-            }
-            (one, other) => one.or(other),
-        };
-        let collective = match (collective, default) {
+        let names = (fields.text("collective")?, fields.text("primitive")?);
+        let collective = match (one_name(names.0.as_deref(), names.1.as_deref())?, default) {
             (Some(name), _) => name.parse()?,
             (None, Some(default)) => default,
             (None, None) => return Err(missing("collective")),

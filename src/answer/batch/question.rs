@@ -141,10 +141,21 @@ pub(super) fn id(line: &str) -> Option<&RawValue> {
     serde_json::from_str::<Id<'_>>(line).ok()?.id
 }
 
-/// The error of a question about two collectives.
-pub(super) fn two_collectives(one: &str, other: &str) -> Error {
-    Error::input(format!("two collectives, `{one}` and `{other}`"))
-        .help("`primitive` is another name of `collective`: leave one of them out")
+/// What `collective` or its other name, `primitive`, says.
+///
+/// # Errors
+/// They name two.
+pub(super) fn one_name<'a>(
+    one: Option<&'a str>,
+    other: Option<&'a str>,
+) -> Result<Option<&'a str>> {
+    match (one, other) {
+        (Some(one), Some(other)) if one.parse::<Collective>() != other.parse() => {
+            Err(Error::input(format!("two collectives, `{one}` and `{other}`"))
+                .help("`primitive` is another name of `collective`: leave one of them out"))
+        }
+        (one, other) => Ok(one.or(other)),
+    }
 }
 
 /// The fields of a table of cases besides its questions, and `expect_…`, the expected answer.
@@ -344,15 +355,11 @@ impl<'a> Question<'a> {
 
     /// The collective; `None` if the question names none.
     pub fn collective(&self) -> Result<Option<Collective>> {
-        let name = match (&self.collective, &self.primitive) {
-            (Some(one), Some(other)) if one.parse::<Collective>() != other.parse() => {
-                return Err(two_collectives(one, other));
-            }
-            (None, None) => return Ok(None),
-            (Some(name), _) | (None, Some(name)) => name,
+        let Some(name) = one_name(self.collective.as_deref(), self.primitive.as_deref())? else {
+            return Ok(None);
         };
         // The usual spelling is compared without building a plain copy of the name.
-        let usual = Collective::ALL.iter().find(|c| c.id() == name.as_ref());
+        let usual = Collective::ALL.iter().find(|c| c.id() == name);
         usual.map_or_else(|| name.parse().map(Some), |&c| Ok(Some(c)))
     }
 
