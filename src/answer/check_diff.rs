@@ -159,6 +159,7 @@ fn pair(old: Option<&(Budget, Outcome)>, new: Option<&(Budget, Outcome)>) -> Bud
     if let (Some(old), Some(new)) = (old, new) {
         changed = differences(&facts(&old.0), &facts(&new.0));
         gate = differences(&rules(old), &rules(new));
+        gate.extend(fine_change(old, new).filter(|_| gate.is_empty()));
         parts = moved_parts(&old.1, &new.1);
     }
     BudgetDiff {
@@ -175,6 +176,14 @@ fn pair(old: Option<&(Budget, Outcome)>, new: Option<&(Budget, Outcome)>) -> Bud
         gate,
         parts,
     }
+}
+
+/// A limit that was changed by less than reports print: `max_bound_ratio 2.501 to 2.504 (ratio)`.
+fn fine_change(old: &(Budget, Outcome), new: &(Budget, Outcome)) -> Option<String> {
+    let limit = new.0.limit.as_ref().filter(|limit| !matches!(limit, Limit::Measured(_)))?;
+    let (was, now) = (old.1.limit?, new.1.limit?);
+    let key = limit.key();
+    (was != now).then(|| format!("{key} {} to {} ({})", was.base().0, now.base().0, now.unit()))
 }
 
 /// Keys with the values before and now: `tp 4 to 8`.

@@ -74,7 +74,7 @@ pub struct JobView {
     /// Whether it fits, at least at the lower end of the band.
     pub fits: bool,
     /// The recomputation; if it is not given, the least that fits.
-    pub recompute: &'static str,
+    pub recompute: String,
     /// Assumptions for what was not given.
     pub inferred: Vec<String>,
     /// Keys that were ignored.
@@ -193,7 +193,7 @@ pub struct LayoutView {
     /// Sequences per micro-batch.
     pub micro_batch: u32,
     /// The recomputation.
-    pub recompute: &'static str,
+    pub recompute: String,
     /// What replicas share.
     pub sharding: String,
     /// The expected time of one step.
@@ -252,7 +252,7 @@ fn searched(gpus: u32, found: &Searched) -> SearchView {
     let one = |found: &plan::job::Found| LayoutView {
         layout: layout(&found.job),
         micro_batch: found.job.micro,
-        recompute: found.job.recompute.id(),
+        recompute: found.job.recompute.to_string(),
         sharding: found.job.sharding.words(found.job.shard_size, found.job.degrees.replicas()),
         step_s: found.priced.step,
         low_s: found.priced.low,
@@ -418,7 +418,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
         },
         capacity_bytes: job.device.memory_gb * 1e9,
         fits: memory.fits(job),
-        recompute: memory.recompute.id(),
+        recompute: memory.recompute.to_string(),
         inferred: job.inferred.clone(),
         unread: Vec::new(),
     }

@@ -477,10 +477,12 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     let same = |run: &collcost::measure::verdict::Run| {
         run.collective == query.shape.collective && run.ranks.is_none_or(|n| n == query.shape.ranks)
     };
-    let runs = runs(text, &log, &mut Vec::new());
+    let mut runs = runs(text, &log, &mut Vec::new());
+    runs.retain(same);
+    logs::one_library(query.shape.collective, runs.iter().filter_map(|r| r.library.as_deref()))?;
     // A log may hold a size several times, and the first counts; calls of 0 bytes say nothing.
     let mut times: Vec<(Bytes, Seconds)> = Vec::new();
-    for (size, time) in runs.iter().filter(|r| same(r)).flat_map(|r| r.times.clone()) {
+    for (size, time) in runs.into_iter().flat_map(|r| r.times) {
         if size.0 > 0 && time.0 > 0.0 && times.iter().all(|(known, _)| *known != size) {
             times.push((size, time));
         }

@@ -213,7 +213,7 @@ impl Args {
         logs::of_one_library(logs.logs.iter().map(|(_, log)| log))
             .map_err(|e| e.at(self.files.join(", ")))?;
         for (file, log) in &logs.logs {
-            if let Err(error) = log.usable() {
+            if let Err(error) = log.usable().and_then(|()| log.fittable()) {
                 refused.push((file.clone(), error));
                 continue;
             }

@@ -4,6 +4,7 @@
 use std::io::{self, Write};
 
 use super::check::summary::mark;
+use super::counted;
 use super::page::Page;
 use super::sheet::Sheet;
 use super::sheet::markdown_cell;
@@ -23,14 +24,10 @@ pub fn check_diff(report: &CheckDiff) -> Page {
         page.gap();
         page.table(table(&moved));
     }
-    for fault in &report.faults {
-        page.line(place(fault));
-    }
+    faults(&mut page, &report.faults, "");
     if !report.faults_before.is_empty() {
         page.line(format!("note: {} has faults and is not compared:", report.against));
-        for fault in &report.faults_before {
-            page.line(format!("  {}", place(fault)));
-        }
+        faults(&mut page, &report.faults_before, "  ");
     }
     page.record(report, "budgets", &["name", "unit", "old", "new", "standing", "changed", "gate"]);
     page
@@ -43,19 +40,11 @@ pub fn check_diff(report: &CheckDiff) -> Page {
 /// The writer's.
 pub fn comment(out: &mut impl Write, report: &CheckDiff) -> io::Result<()> {
     let mut text = format!("<!-- collcost check -->\n### {}\n", markdown_cell(&headline(report)));
-    for fault in &report.faults {
-        text += &format!(
-            "\n- `{}` {}\n",
-            markdown_cell(&place(fault)),
-            markdown_cell(fault.help.as_deref().unwrap_or(""))
-        );
-    }
+    text += &report.faults.iter().map(item).collect::<String>();
     if !report.faults_before.is_empty() {
         text +=
             &format!("\n`{}` has faults and is not compared:\n", markdown_cell(&report.against));
-        for fault in &report.faults_before {
-            text += &format!("\n- `{}`\n", markdown_cell(&place(fault)));
-        }
+        text += &report.faults_before.iter().map(item).collect::<String>();
     }
     let mut moved = moved(report);
     moved.sort_by(|a, b| {
@@ -116,7 +105,7 @@ fn headline(report: &CheckDiff) -> String {
     let moved = moved(report);
     let failed = match (report.failed, report.faults.len()) {
         (0, 0) => "none fails".to_owned(),
-        (_, faults @ 1..) => format!("the files have {faults} faults"),
+        (_, faults @ 1..) => format!("the files have {}", counted(faults, "fault")),
         (n, _) => format!("{n} of {} fail", report.budgets.len()),
     };
     let most =
@@ -142,7 +131,24 @@ fn headline(report: &CheckDiff) -> String {
 }
 
 fn place(fault: &FaultView) -> String {
-    format!("{}:{}:{}: {}", fault.file, fault.line, fault.column, fault.what)
+    format!("{}:{}:{}", fault.file, fault.line, fault.column)
+}
+
+fn faults(page: &mut Page, faults: &[FaultView], indent: &str) {
+    for fault in faults {
+        page.line(format!("{indent}{}: {}", place(fault), fault.what));
+        if let Some(help) = &fault.help {
+            page.line(format!("{indent}  {help}"));
+        }
+    }
+}
+
+/// A fault in a comment's list.
+fn item(fault: &FaultView) -> String {
+    let place = markdown_cell(&place(fault));
+    let words = [Some(fault.what.as_str()), fault.help.as_deref()];
+    let words: Vec<String> = words.into_iter().flatten().map(markdown_cell).collect();
+    format!("\n- `{place}`: {}\n", words.join("; "))
 }
 
 fn change(one: &BudgetDiff) -> String {

@@ -167,7 +167,7 @@ fn layouts(search: &SearchView) -> Sheet {
     Sheet::of(search.pareto.iter().take(SHOWN))
         .words("layout", "layout", |l| l.layout.join(", "))
         .numbers("micro", "batch", "micro_batch", |l| l.micro_batch.to_string())
-        .words("recompute", "recompute", |l| l.recompute)
+        .words("recompute", "recompute", |l| &l.recompute)
         .words("sharding", "sharding", |l| &l.sharding)
         .numbers("step", "expected", "step_s", |l| Cell::seconds(l.step_s))
         .numbers("low", "", "low_s", |l| Cell::seconds(l.low_s))

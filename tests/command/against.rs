@@ -194,6 +194,10 @@ fn an_unchanged_topology_is_compared() {
     fs::copy(topology, folder.join("topo.xml")).unwrap();
     let report = json(&check(folder, "2026-06-01", &["--format", "json"]).stdout);
     assert_eq!(report["faults_before"].as_array().unwrap().len(), 1, "{report}");
+    // A fault has its help here too.
+    fs::write(folder.join("collcost.toml"), budget.replace("allreduce", "allreduced")).unwrap();
+    let page = String::from_utf8(check(folder, "2026-06-01", &[]).stdout).unwrap();
+    assert!(page.contains("did you mean") || page.contains("write allreduce"), "{page}");
 }
 
 #[test]
@@ -255,6 +259,7 @@ fn a_gate_that_is_loosened_is_named_with_both_values() {
         budget("point", limit),
         budget("waived", tight),
         budget("kind", limit),
+        budget("fine", "max_bound_ratio = 2.501"),
         budget("same", limit),
     ];
     let new = [
@@ -263,6 +268,7 @@ fn a_gate_that_is_loosened_is_named_with_both_values() {
         budget("point", &format!("{limit}\nat = \"low\"")),
         budget("waived", tight) + waiver,
         budget("kind", rate),
+        budget("fine", "max_bound_ratio = 2.504"),
         budget("same", limit),
     ];
     fs::write(folder.join("old.toml"), old.concat()).unwrap();
@@ -279,6 +285,7 @@ fn a_gate_that_is_loosened_is_named_with_both_values() {
         "at whole band to low",
         "waiver nothing to until 2026-12-31 (cables)",
         "min_busbw nothing to 9 GB/s; max_time 9 ms to nothing",
+        "max_bound_ratio 2.501 to 2.504 (ratio)",
     ];
     for format in ["text", "markdown", "csv", "github"] {
         let said = said(format);
@@ -286,7 +293,7 @@ fn a_gate_that_is_loosened_is_named_with_both_values() {
             assert!(said.contains(gate), "{format}: {gate}: {said}");
         }
     }
-    let headline = "5 of 6 changed (5 in limit, severity or waiver), none fails";
+    let headline = "6 of 7 changed (6 in limit, severity or waiver), none fails";
     assert!(said("text").contains(headline), "{}", said("text"));
     let report = json(said("json").as_bytes());
     let found: Vec<String> = report["budgets"]
@@ -298,8 +305,8 @@ fn a_gate_that_is_loosened_is_named_with_both_values() {
             gate.collect::<Vec<_>>().join("; ")
         })
         .collect();
-    assert_eq!(found[..5], gates);
-    assert_eq!(found[5], "");
+    assert_eq!(found[..6], gates);
+    assert_eq!(found[6], "");
 }
 
 #[test]

@@ -150,6 +150,7 @@ impl Profile {
         let rewired = own.iter().any(Links::is_rewired) || self.nccl_topology.is_some();
         if !rewired
             && self.nccl_graphs.is_none()
+            && self.nccl_inside.is_none()
             && self.library.as_deref().is_none_or(|l| l == "nccl")
         {
             let node = self.node_part.as_deref();

@@ -92,8 +92,7 @@ pub struct Profile {
     pub library: Option<String>,
     /// The name under which NCCL's graphs on it are known, such as `dgx_h100_8x400g`.
     pub nccl_graphs: Option<String>,
-    /// The same of its nodes alone, where those of several nodes are not known.
-    #[serde(skip)]
+    /// The same of one node alone, where those of several are not known.
     pub(crate) nccl_inside: Option<String>,
     /// A topology file, as for `NCCL_TOPO_FILE`, next to this one: the input of NCCL's search.
     pub nccl_topology: Option<String>,

@@ -139,6 +139,7 @@ impl Profile {
         }
         text(&mut out, "library", self.library.as_deref());
         text(&mut out, "nccl_graphs", self.nccl_graphs.as_deref());
+        text(&mut out, "nccl_inside", self.nccl_inside.as_deref());
         text(&mut out, "nccl_topology", self.nccl_topology.as_deref());
         text(&mut out, "fabric", self.fabric_file.as_deref());
         text(&mut out, "picture", self.picture.as_deref());
@@ -315,6 +316,8 @@ mod tests {
             assert_eq!(again.curves.len(), profile.curves.len(), "{name}");
             let facts = |p: &Profile| (p.board.clone(), p.generation, p.link, p.network);
             assert_eq!(facts(&again), facts(&profile), "{name}");
+            let graphs = |p: &Profile| (p.nccl_graphs.clone(), p.nccl_inside.clone());
+            assert_eq!(graphs(&again), graphs(&profile), "{name}");
             assert_eq!((again.notes, again.picture), (profile.notes, profile.picture));
         }
     }

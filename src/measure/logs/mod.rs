@@ -62,7 +62,7 @@ pub use line::{LONGEST, plain_text};
 pub use measured_csv::CAVEATS;
 pub use parts::Parts;
 pub use run_by::RunBy;
-pub use samples::{libraries, of_one_library, unversioned};
+pub use samples::{libraries, of_one_library, one_library, unversioned};
 pub use trace::{Input, SeekRead, TRACES, Trace, TraceFormat, format_of};
 
 /// A format of logs.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Imported, Measured, Row, Table, Tested};
+use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::machine::sample::{Block, Clock, Library, Op, Origin, Sample, Samples};
@@ -57,7 +58,7 @@ pub fn unversioned(library: &str) -> String {
 /// # Errors
 /// `logs` have such times.
 pub fn of_one_library<'l>(logs: impl IntoIterator<Item = &'l Imported>) -> Result<()> {
-    let mut by: BTreeMap<_, BTreeMap<String, String>> = BTreeMap::new();
+    let mut by: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
     for table in logs.into_iter().flat_map(|log| &log.tables) {
         let (Tested::Collective(collective), Some(library)) = (&table.tested, &table.library)
         else {
@@ -66,21 +67,57 @@ pub fn of_one_library<'l>(logs: impl IntoIterator<Item = &'l Imported>) -> Resul
         let dtypes: BTreeSet<_> = table.rows.iter().map(|row| row.dtype).collect();
         for dtype in dtypes {
             let which = (*collective, dtype.filter(|_| collective.reduces()));
-            let name = unversioned(library);
-            by.entry(which).or_default().insert(name.to_lowercase(), name);
+            by.entry(which).or_default().insert(library);
         }
     }
-    let Some(((collective, _), names)) = by.into_iter().find(|(_, names)| names.len() > 1) else {
+    by.into_iter().try_for_each(|((collective, _), names)| one_library(collective, names))
+}
+
+/// Refuses `names` if they are not all releases of one library: their times are not those of one curve.
+///
+/// # Errors
+/// There are several.
+pub fn one_library<'l>(
+    collective: Collective,
+    names: impl IntoIterator<Item = &'l str>,
+) -> Result<()> {
+    let each = names.into_iter().map(unversioned).map(|name| (name.to_lowercase(), name));
+    let names: Vec<String> = each.collect::<BTreeMap<_, _>>().into_values().collect();
+    if names.len() < 2 {
         return Ok(());
-    };
-    let names: Vec<String> = names.into_values().collect();
+    }
     let what = format!("{} is timed by {}: a curve is of one", collective.id(), names.join(", "));
     Err(Error::input(what).help(
         "give the rows of one: collcost import LOG --to csv writes a column `library` to choose them by",
     ))
 }
 
+impl Row {
+    /// Why its time is not that of the collective: the results were wrong, or it is an upper bound.
+    fn unfit(&self) -> Option<&'static str> {
+        if self.wrong.is_some_and(|wrong| wrong > 0) {
+            return Some("times of wrong results");
+        }
+        self.traced.is_some_and(|t| t.at_most).then_some("upper bounds")
+    }
+}
+
 impl Imported {
+    /// Whether a fit has anything to begin with.
+    ///
+    /// # Errors
+    /// Every time is an upper bound or one of wrong results.
+    pub fn fittable(&self) -> Result<()> {
+        let why: BTreeSet<Option<&str>> =
+            self.tables.iter().flat_map(|table| &table.rows).map(Row::unfit).collect();
+        let Some(why) = why.into_iter().collect::<Option<Vec<_>>>().filter(|w| !w.is_empty())
+        else {
+            return Ok(());
+        };
+        let what = format!("the log has only {}: none is the time of a call", why.join(" and "));
+        Err(Error::scarce(what).at(self.file.clone()).help("give a log of timed calls as well"))
+    }
+
     /// The rows as samples: a table is a launch, and each row is a block of one sample.
     ///
     /// Rates and rows with missing information are counted in [`left_out`](Samples::left_out). Rows of wrong
@@ -95,7 +132,7 @@ impl Imported {
             },
             ..Samples::default()
         };
-        let mut wrong = 0;
+        let mut unfit: BTreeMap<&str, usize> = BTreeMap::new();
         for (launch, table) in (0..).zip(&self.tables) {
             for caveat in &table.caveats {
                 if !samples.notes.contains(caveat) {
@@ -110,13 +147,8 @@ impl Imported {
                     left_out += 1;
                     continue;
                 };
-                if row.wrong.is_some_and(|wrong| wrong > 0) {
-                    wrong += 1;
-                    continue;
-                }
-                // An upper bound is not a measurement.
-                if row.traced.is_some_and(|t| t.at_most) {
-                    left_out += 1;
+                if let Some(why) = row.unfit() {
+                    *unfit.entry(why).or_default() += 1;
                     continue;
                 }
                 samples.blocks.push(Block {
@@ -138,10 +170,8 @@ impl Imported {
                 samples.left_out.push((table.tested.id().to_owned(), left_out));
             }
         }
-        if wrong > 0 {
-            samples
-                .notes
-                .push(format!("{wrong} times of wrong results are left out: fix that first"));
+        for (why, times) in unfit {
+            samples.notes.push(format!("{times} {why} are left out"));
         }
         samples
     }

@@ -8,7 +8,7 @@ use super::{CallSubject, Files};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds, Volume};
-use crate::measure::logs::{Asked, look};
+use crate::measure::logs::{Asked, look, one_library};
 use crate::measure::verdict::{Facts, Health, Point, Ruling, Run, SLOWDOWN, Verdict, judge, runs};
 use crate::model::algorithm::Registry;
 
@@ -75,6 +75,8 @@ pub(super) fn measured(
         return Err(Error::input(format!("{named} has runs on {} ranks", counts.join(", ")))
             .help(format!("write n = {least}")));
     }
+    one_library(call.collective, found.iter().filter_map(|run| run.library.as_deref()))
+        .map_err(|e| e.at(&named))?;
     let mut times: Vec<(Bytes, Seconds)> = Vec::new();
     let mut wrong = 0;
     for run in &found {

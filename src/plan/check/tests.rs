@@ -185,6 +185,18 @@ fn a_log_of_mpi_is_not_compared_with_the_default_machine() {
     );
 }
 
+/// The best of several libraries is the time of none that a job runs.
+#[test]
+fn a_log_of_several_libraries_is_refused() {
+    let log = "collective,ranks,nodes,bytes,time_us,library\nallreduce,8,1,1048576,50,NCCL 2.27.3\n\
+               allreduce,8,1,1048576,250,vLLM custom\n";
+    let budget = "[[budget]]\nname = \"m\"\ncollective = \"allreduce\"\nn = 8\n\
+                  profile = \"dgx-h100\"\nmeasured = \"m.csv\"\n";
+    let found = faults(&[("b.toml", budget), ("m.csv", log)]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].contains("allreduce is timed by NCCL, vLLM custom"), "{found:?}");
+}
+
 /// A budget of logs stands as `compare` rules on them, and its figures agree with that.
 #[test]
 fn logs_stand_as_their_verdict() {

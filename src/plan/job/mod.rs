@@ -224,7 +224,7 @@ impl Job {
             ("micro_batch", self.micro.to_string()),
             ("sequence", self.sequence.to_string()),
             ("precision", format!("{:?}", self.precision).to_lowercase()),
-            ("recompute", self.recompute.id().to_owned()),
+            ("recompute", self.recompute.to_string()),
             ("sharding", self.sharding.words(self.shard_size, d.replicas())),
             ("device", self.device.name.clone()),
         ];

@@ -583,6 +583,15 @@ fn a_batch_is_what_its_parts_make() {
 
 /// torchtitan's `_apply_layer_sac`: of so many layers one is recomputed whole, by default of two.
 #[test]
+fn recomputation_is_printed_as_it_is_read() {
+    for text in
+        ["none", "selective", "selective-op", "modules", "full", "block 4", "every 3", "unstated"]
+    {
+        assert_eq!(text.parse::<Recompute>().unwrap().to_string(), text);
+    }
+}
+
+#[test]
 fn torchtitan_recomputes_every_nth_layer() {
     let of = |option: &str| {
         let text = format!("{TITAN}[activation_checkpoint]\nmode = \"selective\"\n{option}");

@@ -1,5 +1,6 @@
 //! The words of jobs: precision, recomputation, sharding, schedules, overlap.
 
+use std::fmt;
 use std::str::FromStr;
 
 use crate::base::error::{Error, Result};
@@ -52,17 +53,18 @@ pub(crate) enum Recompute {
     Unstated,
 }
 
-impl Recompute {
-    pub fn id(self) -> &'static str {
+/// As it is written in a job's file.
+impl fmt::Display for Recompute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nothing => "none",
-            Self::Selective => "selective",
-            Self::Operators => "selective-op",
-            Self::Modules => "modules",
-            Self::Full => "full",
-            Self::Block(_) => "block",
-            Self::Every(_) => "every",
-            Self::Unstated => "unstated",
+            Self::Nothing => f.write_str("none"),
+            Self::Selective => f.write_str("selective"),
+            Self::Operators => f.write_str("selective-op"),
+            Self::Modules => f.write_str("modules"),
+            Self::Full => f.write_str("full"),
+            Self::Block(layers) => write!(f, "block {layers}"),
+            Self::Every(nth) => write!(f, "every {nth}"),
+            Self::Unstated => f.write_str("unstated"),
         }
     }
 }

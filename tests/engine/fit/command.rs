@@ -205,6 +205,12 @@ fn what_logs_leave_out_is_asked_for_or_said() {
                 allreduce,8,1,1048576,60,0\nallreduce,8,1,2097152,9,512\n";
     let wrong = text(&collcost(&["fit", &folder.file("wrong.csv", rows)]).stdout);
     assert!(wrong.contains("1 times of wrong results are left out"), "{wrong}");
+    let rows = "collective,ranks,nodes,bytes,time_us,upper_bound\nallreduce,8,1,1024,20,true\n\
+                allreduce,8,1,65536,25,true\n";
+    let bounds = collcost(&["fit", &folder.file("bounds.csv", rows)]);
+    let said = text(&bounds.stderr);
+    assert!(said.contains("the log has only upper bounds"), "{said}");
+    assert_eq!(bounds.status.code(), Some(4));
 
     let one = text(&collcost(&["fit", &osu, "--n", "64"]).stdout);
     assert!(one.contains("6 times do not say on how many nodes"), "{one}");
