@@ -11,8 +11,7 @@ fn built() -> &'static Path {
         let test = std::env::current_exe().expect("a test has a path");
         let folder = test.parent().and_then(Path::parent).expect("target/debug/deps");
         let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--locked", "--manifest-path"])
-            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+            .args(["build", "--quiet", "--locked", "--package", env!("CARGO_PKG_NAME")])
             .arg("--target-dir")
             .arg(folder.parent().expect("target"))
             .status();

@@ -1,8 +1,8 @@
 /* Prices an all-reduce of 16 MiB on 64 GPUs from C.
  *
- *     cargo build --release --manifest-path capi/Cargo.toml
- *     cc examples/c/price.c -Icapi -Lcapi/target/release -lcollcost -o price
- *     LD_LIBRARY_PATH=capi/target/release ./price
+ *     cargo build --profile capi --package collcost-capi
+ *     cc examples/c/price.c -Icapi -Ltarget/capi -lcollcost -o price
+ *     LD_LIBRARY_PATH=target/capi ./price
  */
 #include <collcost.h>
 #include <stdio.h>

@@ -200,7 +200,7 @@ fn a_killed_writer_leaves_the_old_file_or_the_new_one() {
     let page = collcost("explore --out -", here.path()).output().unwrap().stdout;
     fs::write(&file, "old").unwrap();
     std::os::unix::fs::symlink("page.html", &link).unwrap();
-    let kills = 10_000 / full::one_in(160) as u64;
+    let kills = 10_000 / full::one_in(400) as u64;
     let (mut ended, mut killed) = (0, 0);
     let since = Instant::now();
     assert!(collcost("explore --out other.html", here.path()).output().unwrap().status.success());

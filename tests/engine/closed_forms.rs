@@ -36,7 +36,7 @@ const RATES: [Rates; 5] = [
 fn ranks() -> impl Iterator<Item = u32> {
     // Large ones are most of the work.
     let large = [48, 61, 64, 72, 100].into_iter().step_by(one_in(5));
-    (1..=33).step_by(one_in(3)).chain(large)
+    (1..=33).step_by(one_in(5)).chain(large)
 }
 
 fn whole(n: i64) -> Rational {

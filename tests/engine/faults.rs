@@ -28,7 +28,7 @@ fn run(beside: Beside, part: usize) -> Vec<(String, Counts)> {
 
 #[test]
 fn beside_their_own_runs_faults_are_seen_and_named() {
-    let counts = sum(run(Beside::OwnRuns, 13).into_iter().map(|(_, counts)| counts));
+    let counts = sum(run(Beside::OwnRuns, 29).into_iter().map(|(_, counts)| counts));
     let (all, healthy, slowed) = (faults(&counts), counts[HEALTHY], counts[SLOWED]);
     let text = table(&counts);
     println!("{text}");

@@ -54,7 +54,7 @@ fn query(name: &str, collective: Collective, nodes: u32) -> Option<Query> {
 #[test]
 fn a_run_slowed_by_one_and_a_half_is_nowhere_healthy() {
     let registry = Registry::builtin();
-    let all: Vec<_> = questions().into_iter().step_by(one_in(41)).collect();
+    let all: Vec<_> = questions().into_iter().step_by(one_in(83)).collect();
     let said = cores::spread(&all, |(name, collective, nodes)| {
         let mut said = Said::default();
         let Some(query) = query(name, *collective, *nodes) else { return said };
