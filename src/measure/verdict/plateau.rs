@@ -5,8 +5,8 @@
 //! their plateau. Two nodes may exceed the wire's rate a little with a tree, or up to twice with
 //! reductions in switches; if switches reduce, the part that is reached proves no run healthy there.
 
-use super::Point;
 use super::likelihood::BAND;
+use super::{Point, SLOWDOWN};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::machine::fabric::Tier;
@@ -30,6 +30,9 @@ pub(super) struct Plateau {
     least: f64,
     /// Whether the expectation alone is not certain enough.
     needed: bool,
+    /// The part that a run reaches that takes 1.5 times what is expected: where that is as much as others reach
+    /// undisturbed, as much proves nothing.
+    slowed: f64,
 }
 
 /// The NICs of a machine.
@@ -79,6 +82,9 @@ const CHUNK: u64 = 16 << 20;
 /// of the 24 GB/s that it carries.
 const LEAST: f64 = 0.63;
 
+/// A run slowed by 1.5 may also take a few hundredths less.
+const ABOVE: f64 = 1.05;
+
 impl Plateau {
     /// The plateau at the largest size, if it has one.
     pub fn of(asked: (&Query, RunBy), points: &[Point]) -> Option<Self> {
@@ -113,6 +119,7 @@ impl Plateau {
         let inside = query.machine.hardware.as_ref().is_some_and(|h| h.nvls)
             || query.machine.fabric.tiers.iter().any(adds);
         let Nic { rate: nic, line, least } = nic(&query.machine)?;
+        let reached = |time: Seconds| Volume::from(size).0 * factor / time.0;
         let healthy = match shape.collective {
             AllReduce if adds(tier) || nodes == 2 && inside => None,
             // The rate measured between one pair is not the wire's.
@@ -121,7 +128,8 @@ impl Plateau {
             _ => Some(WIRE),
         };
         Some(Self {
-            busbw: Bandwidth(Volume::from(size).0 * factor / time.0),
+            busbw: Bandwidth(reached(time)),
+            slowed: reached(expected.time) / SLOWDOWN.0 / (nic.0 * f64::from(nics)),
             nics,
             nic,
             healthy,
@@ -148,7 +156,8 @@ impl Plateau {
 
     /// Whether the rate is too close to the wire's for a slowed run.
     pub fn is_healthy(&self) -> bool {
-        self.needed && self.healthy.is_some_and(|healthy| self.part() >= healthy.most)
+        let proves = |healthy: Healthy| self.part() >= healthy.most.max(ABOVE * self.slowed);
+        self.needed && self.healthy.is_some_and(proves)
     }
 
     /// How many NICs carry the rate, if it is a whole number below all, and how many there are.
