@@ -9,7 +9,7 @@ use crate::base::quantity::{Bytes, Rate, nearest};
 use crate::cost::optimum as cost;
 use crate::cost::optimum::frontier::{Point, frontier};
 use crate::cost::optimum::{Pattern, Proof, optimum, schedule};
-use crate::exchange::export::{Format, Job};
+use crate::exchange::export::{Format, Job, Written};
 use crate::machine::graph::{Graph, Node};
 use crate::model::schedule::verify;
 
@@ -265,7 +265,7 @@ impl Optimum {
 ///
 /// # Errors
 /// The errors of [`optimum`]; parts that no vector can be cut into.
-pub fn schedule_of(graph: &Graph, collective: Collective, root: Node) -> Result<String> {
+pub fn schedule_of(graph: &Graph, collective: Collective, root: Node) -> Result<Written> {
     let found = optimum(graph, collective, root, true)?;
     let list = schedule(graph, collective, root, &found.patterns.unwrap_or_default());
     let list = list.ok_or_else(|| {

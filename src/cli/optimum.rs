@@ -8,6 +8,7 @@ use super::files::Here;
 use super::flags::{size, value, whole};
 use super::format::{FormatFlag, Report};
 use super::output::write_whole;
+use super::streams::say;
 use collcost::answer::optimum::{best, schedule_of};
 use collcost::answer::what_if::what_if;
 use collcost::base::collective::Collective;
@@ -79,8 +80,9 @@ impl Args {
                 .into());
         }
         if let Some(file) = &self.schedule {
-            let text = schedule_of(&graph, collective, root).map_err(place)?;
-            write_whole("--schedule", Path::new(file), &text)?;
+            let written = schedule_of(&graph, collective, root).map_err(place)?;
+            write_whole("--schedule", Path::new(file), &written.text)?;
+            written.notes.iter().for_each(|note| say(format_args!("note: {note}")));
         }
         let mut report = best(&graph, collective, root, self.trees).map_err(place)?;
         if self.frontier {

@@ -141,7 +141,7 @@ impl Operations {
                 let (Endpoint::Rank(source), Endpoint::Rank(to)) = (from, message.to) else {
                     return;
                 };
-                let bytes = bytes(&frame, size, message.runs);
+                let bytes = bytes(&frame, size, message.runs.iter().flat_map(|run| run.chunks()));
                 let send = all.push(source, Does::Send { to, tag: number, bytes });
                 let (op, chunks) = (message.op, message.runs);
                 tell(send, About::Message { number: number.into(), op, chunks });
@@ -191,12 +191,12 @@ impl Operations {
 }
 
 /// Whole bytes of a message: the first parts are one byte longer if M does not divide evenly.
-fn bytes(frame: &Frame, size: Bytes, runs: &[Run]) -> Bytes {
+pub(crate) fn bytes(frame: &Frame, size: Bytes, chunks: impl IntoIterator<Item = u32>) -> Bytes {
     if frame.collective == Collective::Barrier {
         return Bytes(1);
     }
-    let parts = u64::from(frame.parts);
+    let parts = u64::from(frame.parts.max(1));
     let (each, larger) = (size.0 / parts, size.0 % parts);
-    let chunks = runs.iter().flat_map(|run| run.chunks());
-    Bytes(chunks.map(|chunk| each + u64::from(u64::from(chunk) % parts < larger)).sum())
+    let of = |chunk: u32| each + u64::from(u64::from(chunk) % parts < larger);
+    Bytes(chunks.into_iter().fold(0, |sum: u64, chunk| sum.saturating_add(of(chunk))))
 }

@@ -84,12 +84,16 @@ fn on_fabric(ranks: u32, files: &[Vec<u8>], algorithm: Option<&str>) -> f64 {
 /// Rank 0 computes 100 µs, sends 1 MB and calls an all-reduce of 1 MB; rank 1 receives, computes
 /// 50 µs and calls it too.
 fn two() -> [Vec<u8>; 2] {
+    two_after(COMPUTES)
+}
+
+fn two_after(first: u64) -> [Vec<u8>; 2] {
     let tag = ("comm_tag", 5);
     let size = ("comm_size", 1_000_000);
     let reduce = |id, after: &[u64]| node(id, CALLS, after, 0, &[("comm_type", ALL_REDUCE), size]);
     [
         file(&[
-            node(1, COMPUTES, &[], 100, &[("num_ops", 7)]),
+            node(1, first, &[], 100, &[("num_ops", 7)]),
             node(2, SENDS, &[1], 0, &[("comm_dst", 1), tag, size]),
             reduce(3, &[2]),
         ]),
@@ -99,6 +103,14 @@ fn two() -> [Vec<u8>; 2] {
             reduce(3, &[2]),
         ]),
     ]
+}
+
+/// Types 8 to 10 of et_def.proto: storage, batch, checkpoint.
+#[test]
+fn what_storage_does_takes_its_time() {
+    for kind in 8..=10 {
+        assert_eq!(on_fabric(2, &two_after(kind), None), on_fabric(2, &two(), None), "{kind}");
+    }
 }
 
 #[test]
@@ -167,7 +179,7 @@ fn what_is_wrong_in_a_trace_is_refused_with_its_node() {
         (vec![b"{\"schema\"".to_vec()], "not a Chakra trace"),
         (vec![file(&[])], "no nodes"),
         (vec![empty()[..empty().len() - 1].to_vec()], "end within a value"),
-        (vec![file(&[node(1, 9, &[], 0, &[])])], "9 is not a type of node"),
+        (vec![file(&[node(1, 11, &[], 0, &[])])], "11 is not a type of node"),
         (vec![file(&[node(1, COMPUTES, &[], 0, &[("num_ops", 5)])])], "duration_micros"),
         (vec![file(&[node(3, COMPUTES, &[8], 0, &[])])], "waits for node 8"),
         (vec![file(&[node(3, COMPUTES, &[3], 0, &[])])], "waits for itself"),

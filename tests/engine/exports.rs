@@ -89,7 +89,7 @@ fn every_schedule_comes_back() {
         for format in FORMATS {
             let job = Job { schedule: &*schedule, name: "test", size, gamma: None };
             let text = match format.write(&job) {
-                Ok(text) => text,
+                Ok(written) => written.text,
                 Err(why) => {
                     assert!(why.is_unsupported(), "{name} {}: {why}", format.id);
                     continue;
@@ -127,11 +127,54 @@ fn goal_keeps_messages_and_size() {
         let schedule = named.algorithm.schedule(&shape).unwrap();
         let job = Job { schedule: &*schedule, name, size: Bytes(640), gamma: None };
         let goal = FORMATS.iter().find(|format| format.id == "goal").unwrap();
-        let back = import::read(&goal.write(&job).unwrap(), "file").unwrap();
+        let back = import::read(&goal.write(&job).unwrap().text, "file").unwrap();
         assert_eq!(back.size, Some(Bytes(640)));
         let before = simulate(&*schedule, &fabric, &setup).unwrap();
         let after = simulate(&back.list, &fabric, &setup).unwrap();
         assert_eq!(before, after, "{name}");
+    }
+}
+
+/// MSCCL's file keeps the order in which a rank sends, by its blocks.
+#[test]
+fn msccl_keeps_the_order_of_sends() {
+    use collcost::base::quantity::{Bandwidth, Seconds};
+    use collcost::machine::fabric::Fabric;
+    let fabric = Fabric::flat(Seconds(5e-6), Bandwidth(5e10));
+    let setup = Setup::new(Volume(1_048_576.0));
+    let msccl = FORMATS.iter().find(|format| format.id == "msccl").unwrap();
+    for (collective, name) in [
+        (Collective::AllToAll, "direct"),
+        (Collective::AllToAll, "pairwise"),
+        (Collective::Gather, "flat"),
+        (Collective::Scatter, "flat"),
+    ] {
+        let shape = Shape::new(collective, 5);
+        let named = Registry::builtin().find(collective, name).unwrap();
+        let schedule = named.algorithm.schedule(&shape).unwrap();
+        let job = Job { schedule: &*schedule, name, size: Bytes(1 << 20), gamma: None };
+        let back = import::read(&msccl.write(&job).unwrap().text, "file").unwrap();
+        let time = |schedule: &dyn Schedule| simulate(schedule, &fabric, &setup).unwrap().makespan;
+        assert_eq!(time(&*schedule), time(&back.list), "{collective} {name}");
+    }
+}
+
+/// What MSCCL refuses is said: steps of a block, blocks of a channel, chunks of a step.
+#[test]
+fn the_limits_of_msccl_are_said() {
+    let msccl = FORMATS.iter().find(|format| format.id == "msccl").unwrap();
+    for (collective, name, ranks, limit) in [
+        (Collective::AllReduce, "ring", 8, None),
+        (Collective::AllReduce, "ring", 130, Some("MSCCL_MAX_NUM_STEPS")),
+        (Collective::AllToAll, "pairwise", 40, Some("MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL")),
+        (Collective::AllGather, "recursive-doubling", 256, Some("MSCCL_MAX_COUNT")),
+    ] {
+        let named = Registry::builtin().find(collective, name).unwrap();
+        let schedule = named.algorithm.schedule(&Shape::new(collective, ranks)).unwrap();
+        let job = Job { schedule: &*schedule, name, size: Bytes(1 << 20), gamma: None };
+        let notes = msccl.write(&job).unwrap().notes;
+        let said = |limit: &str| notes.iter().any(|note| note.contains(limit));
+        assert!(limit.map_or(notes.is_empty(), said), "{collective} {name}: {notes:?}");
     }
 }
 
@@ -189,8 +232,13 @@ fn what_is_wrong_in_msccl_is_refused_with_its_line() {
             .replace(
                 "type=\"s\" srcbuf=\"o\" srcoff=\"1\" dstbuf=\"o\" dstoff=\"1\" cnt=\"1\" depid=\"-1\" deps=\"-1\"",
                 "type=\"s\" srcbuf=\"o\" srcoff=\"1\" dstbuf=\"o\" dstoff=\"1\" cnt=\"1\" depid=\"1\" deps=\"0\"",
-            ),
+            )
+            .replace("hasdep=\"0\"", "hasdep=\"1\""),
             "a cycle: lines 4, 7, 12, 15 wait for each other @ x:4",
+        ),
+        (
+            with("depid=\"-1\" deps=\"-1\"", "depid=\"1\" deps=\"0\""),
+            "it waits for step 0 of thread block 1, which has hasdep=\"0\" and tells nobody @ x:4",
         ),
         (with("cnt=\"1\"", "cnt=\"2\""), "2 chunks are sent and 1 received @ x:15"),
         (with("srcoff=\"0\"", "srcoff=\"1\""), "gpu 0 has nothing at o[1] @ x:4"),
@@ -331,7 +379,7 @@ fn damaged_files_never_panic() {
     let ring = Registry::builtin().find(Collective::AllReduce, "ring").unwrap().algorithm;
     let schedule = ring.schedule(&shape).unwrap();
     let job = Job { schedule: &*schedule, name: "ring", size: Bytes(300), gamma: None };
-    let mut texts: Vec<String> = FORMATS.iter().map(|f| f.write(&job).unwrap()).collect();
+    let mut texts: Vec<String> = FORMATS.iter().map(|f| f.write(&job).unwrap().text).collect();
     texts.push(GATHER.to_owned());
     let numbers = ["-1", "0", "2", "4294967295", "99999999999999999999", "x", ""];
     for text in texts {

@@ -77,9 +77,7 @@ impl Args {
         }
         let (text, notes) = match tuning {
             Some(tuning) => self.tuning(tuning)?,
-            None if FORMATS.iter().any(|format| format.id == self.format) => {
-                (self.schedule()?, Vec::new())
-            }
+            None if FORMATS.iter().any(|format| format.id == self.format) => self.schedule()?,
             None if self.format == XLA => (self.xla()?, Vec::new()),
             None => return Err(self.unknown().into()),
         };

@@ -5,8 +5,7 @@ use crate::cli::flags::whole;
 use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Bytes;
-use collcost::exchange::export::Format;
-use collcost::exchange::export::Job;
+use collcost::exchange::export::{Format, Job, Written};
 use collcost::measure::schedule_of::schedule_of;
 use collcost::model::algorithm::Registry;
 
@@ -14,8 +13,8 @@ use collcost::model::algorithm::Registry;
 const SIZE: Bytes = Bytes(16 << 20);
 
 impl Args {
-    /// The text of the file.
-    pub(super) fn schedule(&mut self) -> Result<String> {
+    /// The text of the file, with notes on what its reader refuses.
+    pub(super) fn schedule(&mut self) -> Result<(String, Vec<String>)> {
         let format =
             Format::named(&self.format).map_err(|e| e.at(format!("export {}", self.format)))?;
         let mut words = std::mem::take(&mut self.call.words);
@@ -41,6 +40,9 @@ impl Args {
             size: query.size,
             gamma: query.machine.fabric.gamma,
         };
-        format.write(&job).map_err(|e| place(e).or_help("name another --algorithm or format"))
+        let written = format.write(&job);
+        let Written { text, notes } =
+            written.map_err(|e| place(e).or_help("name another --algorithm or format"))?;
+        Ok((text, notes))
     }
 }

@@ -17,13 +17,13 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::Job;
+use super::{Job, Written};
 use crate::base::collective::Collective as C;
 use crate::base::error::Result;
 use crate::model::operations::{About, Does, Operations};
 use crate::model::schedule::{Frame, Layout, Op};
 
-pub(super) fn write(job: &Job<'_>) -> Result<String> {
+pub(super) fn write(job: &Job<'_>) -> Result<Written> {
     let mut comments = HashMap::new();
     let all = Operations::told(job.schedule, job.size, job.gamma, |operation, about| {
         let comment = match about {
@@ -55,7 +55,7 @@ pub(super) fn write(job: &Job<'_>) -> Result<String> {
         let rank = &mut ranks[all.list[operation as usize].rank as usize];
         rank.requires.push((labels[operation as usize], labels[other as usize]));
     }
-    Ok(text(job, &ranks))
+    Ok(Written { text: text(job, &ranks), notes: Vec::new() })
 }
 
 /// The operations of one rank.

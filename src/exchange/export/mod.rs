@@ -29,7 +29,16 @@ pub struct Format {
     pub id: &'static str,
     /// The program that reads it, and which parts of a schedule it cannot hold.
     pub summary: &'static str,
-    write: fn(&Job<'_>) -> Result<String>,
+    write: fn(&Job<'_>) -> Result<Written>,
+}
+
+/// A file to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Its text.
+    pub text: String,
+    /// Limits of the program that reads it which the schedule exceeds.
+    pub notes: Vec<String>,
 }
 
 /// Every format.
@@ -62,11 +71,11 @@ impl Format {
         })
     }
 
-    /// The file's text.
+    /// The file.
     ///
     /// # Errors
     /// A schedule that the format cannot hold; more than 2²² messages.
-    pub fn write(&self, job: &Job<'_>) -> Result<String> {
+    pub fn write(&self, job: &Job<'_>) -> Result<Written> {
         let schedule = job.schedule;
         if schedule.switches() > 0 {
             return Err(Error::unsupported(format!("{} knows no switches", self.id)));

@@ -18,17 +18,26 @@ use std::fmt::Write as _;
 
 use quick_xml::escape::escape;
 
-use super::Job;
+use super::{Job, Written};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::model::schedule::{Endpoint, Layout, Op, Schedule, Sends, every_message};
 
-pub(super) fn write(job: &Job<'_>) -> Result<String> {
+pub(super) fn write(job: &Job<'_>) -> Result<Written> {
     let places = Places::new(job.schedule)?;
     let mut program = Program::new(job.schedule.ranks(), places);
     program.fill(job.schedule);
-    Ok(program.text(job))
+    Ok(Written { text: program.text(job), notes: program.refused() })
 }
+
+/// What its readers refuse as they are built, by their names: steps of a block, blocks of a channel that send or that
+/// receive, and chunks of a step, which have to be fewer.
+///
+/// Source: microsoft/msccl, `src/include/msccl.h`; ROCm/rccl, `src/include/msccl/msccl_struct.h`.
+const RCCL_STEPS: (&str, usize) = ("RCCL's MSCCL_MAX_NUM_STEPS", 64);
+const STEPS: (&str, usize) = ("MSCCL's MSCCL_MAX_NUM_STEPS", 256);
+const BLOCKS: (&str, usize) = ("MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL", 32);
+const COUNT: (&str, usize) = ("MSCCL_MAX_COUNT", 72 - 1);
 
 /// Where a rank keeps a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -288,6 +297,29 @@ impl<'a> Program<'a> {
             let copy = step("cpy", from, to, block);
             gpu.push(own, copy, &slots(from, block), &slots(to, block));
         }
+    }
+
+    /// The limits that the file exceeds.
+    fn refused(&self) -> Vec<String> {
+        let blocks = || self.gpus.iter().flat_map(|gpu| &gpu.blocks);
+        let steps = blocks().filter_map(|b| b.numbers().last().map(|last| last + 1)).max();
+        let counts = blocks().flat_map(|b| &b.steps).map(|step| step.count as usize).max();
+        let peers = |gpu: &Gpu| {
+            let of = |peer: fn(&Block) -> Option<u32>| gpu.blocks.iter().filter_map(peer).count();
+            of(|b| b.send).max(of(|b| b.receive))
+        };
+        let peers = self.gpus.iter().map(peers).max();
+        let found = [
+            (steps, "steps in a thread block", RCCL_STEPS),
+            (steps, "steps in a thread block", STEPS),
+            (peers, "thread blocks in one direction", BLOCKS),
+            (counts, "chunks in a step", COUNT),
+        ];
+        let line = |(most, what, (name, limit)): (Option<usize>, &str, (&str, usize))| {
+            let most = most.filter(|&most| most > limit)?;
+            Some(format!("{most} {what} are refused: {name} allows {limit}"))
+        };
+        found.into_iter().filter_map(line).collect()
     }
 
     fn text(&self, job: &Job<'_>) -> String {

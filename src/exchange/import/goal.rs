@@ -11,7 +11,7 @@ use super::order::{Carried, Program};
 use super::{Bare, Foreign, Refused};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
-use crate::model::operations::{About, Does, Once, Operation, Operations};
+use crate::model::operations::{self, About, Does, Once, Operation, Operations};
 use crate::model::schedule::{Frame, Layout, Op};
 
 /// The most chunks that are followed: each takes some bytes at its sender and its receiver.
@@ -314,6 +314,24 @@ impl Reader {
         Ok((program, pairs))
     }
 
+    /// Whether a message has the bytes of its chunks by the size in the header, if that has one.
+    fn check_size(&self, collective: Collective, send: u32, chunks: &[u32]) -> Result<(), Refused> {
+        let does = self.operations.list[send as usize].does;
+        let (Does::Send { bytes, .. }, Some(size)) = (does, self.header.size) else {
+            return Ok(());
+        };
+        let frame = Frame::new(collective, self.ranks.unwrap_or(0), self.header.parts, 0);
+        let carried = operations::bytes(&frame, Bytes(size), chunks.iter().copied());
+        if carried == bytes {
+            return Ok(());
+        }
+        let [sent, carried] = [bytes.0, carried.0];
+        let what = format!(
+            "{sent} bytes are sent, and its chunks have {carried} of the {size} in the header"
+        );
+        Err(Refused::at(self.lines[send as usize] as usize, what))
+    }
+
     fn schedule(mut self) -> Result<Foreign, Refused> {
         let (program, pairs) = self.matched()?;
         let order = program.order()?;
@@ -339,6 +357,7 @@ impl Reader {
                     format!("message {number} appears twice, first in line {before}"),
                 ));
             }
+            self.check_size(collective, send, &chunks)?;
             let store = stores.get(&(to, number)).copied().unwrap_or(receive);
             let (send, store) = (send as usize, store as usize);
             messages.push(Carried { from, to, op, chunks, send, store, line });

@@ -86,6 +86,8 @@ struct Step {
     receive: i64,
     channel: i64,
     waits: Option<(i64, i64)>,
+    /// Whether it tells others that it is done; who waits for one that does not waits for ever.
+    tells: bool,
 }
 
 /// The content of the first element.
@@ -117,6 +119,8 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
     let mut played = Played::new(head, &file, &matching, &order);
     played.run()?;
     played.check_outputs()?;
+    // Of what may go at once, a GPU sends first what its first block does.
+    played.messages.sort_by_key(|message| message.line);
     let placed = program.placed(&order, played.messages)?;
     let frame = Frame { root: head.root, ..Frame::new(head.collective, head.ranks, head.parts, 0) };
     Ok(Foreign::new(frame, None, placed))
@@ -215,6 +219,12 @@ impl File {
                     let what = format!("step {number} of thread block {block} does not exist");
                     return Err(Refused::at(self.steps[node].line, what));
                 };
+                if !self.steps[other].tells {
+                    let what = format!(
+                        "it waits for step {number} of thread block {block}, which has hasdep=\"0\" and tells nobody"
+                    );
+                    return Err(Refused::at(self.steps[node].line, what));
+                }
                 program.require(node, other);
             }
         }
@@ -330,6 +340,7 @@ fn step(
         receive,
         channel,
         waits: (block >= 0).then_some((block, deps)),
+        tells: number_or::<i64>(element, "hasdep", 1)? != 0,
     })
 }
 

@@ -61,6 +61,9 @@ mod kind {
     pub const SENDS: u64 = 5;
     pub const RECEIVES: u64 = 6;
     pub const CALLS: u64 = 7;
+    pub const STORAGE: u64 = 8;
+    pub const BATCH: u64 = 9;
+    pub const CHECKPOINT: u64 = 10;
 }
 
 /// The nodes of a file.
@@ -141,6 +144,10 @@ impl<'a> Raw<'a> {
     fn node(&self) -> Result<Node> {
         let does = match self.kind {
             kind::INVALID | kind::METADATA => Does::Computes { time: Seconds(0.0), on_host: true },
+            // What the host's storage does; who waits for it says so.
+            kind::STORAGE | kind::BATCH | kind::CHECKPOINT => {
+                Does::Computes { time: Seconds(self.micros as f64 * 1e-6), on_host: true }
+            }
             kind::LOAD | kind::STORE | kind::COMPUTES => self.computes()?,
             kind::SENDS => Does::Sends {
                 to: self.rank("comm_dst")?,
@@ -155,7 +162,7 @@ impl<'a> Raw<'a> {
             kind::CALLS => Does::Calls(self.call()?),
             other => {
                 return Err(Error::input(format!("{other} is not a type of node"))
-                    .help("types are 1 (metadata) to 7 (collective)"));
+                    .help("types are 1 (metadata) to 10 (checkpoint)"));
             }
         };
         Ok(Node { id: self.id, does, after: self.after.clone() })
