@@ -617,7 +617,12 @@ fn alternatives(
     let one = |c: &Candidate| {
         let meta = c.algorithm.meta();
         let known_as = policy.name_of(call, meta);
-        let force = policy.force(call, meta.id);
+        let segments = c.prepared.best_segments(Volume::from(size)).filter(|p| p.0 > 1.0);
+        let segment = segments.map(|p| Bytes(((size.0 as f64 / p.0) as u64).next_power_of_two()));
+        let force = policy.force(call, meta.id).map(|forced| match segment {
+            Some(segment) => policy.cut(call, forced, segment),
+            None => forced,
+        });
         let why = force.as_ref().err().map(ToString::to_string);
         let time = c.prepared.time(Volume::from(size));
         Alternative {

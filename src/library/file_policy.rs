@@ -110,13 +110,23 @@ impl Policy for OpenMpi {
         // A rule of the file wins over the option that forces an algorithm; from 5.0 on the option does
         // (v5.0.0 `coll_tuned_decision_dynamic.c` looks at `user_forced` before `com_rules`).
         let line = self.own.force(call, algorithm)?;
-        Ok(format!("{line}, without the file before Open MPI 5.0"))
+        Ok(format!("{line}{WITHOUT}"))
+    }
+
+    fn cut(&self, call: &Call, forced: String, segment: Bytes) -> String {
+        match forced.strip_suffix(WITHOUT) {
+            Some(line) => format!("{}{WITHOUT}", self.own.cut(call, line.to_owned(), segment)),
+            None => forced,
+        }
     }
 
     fn name_of(&self, call: &Call, algorithm: &algorithm::Meta) -> Option<String> {
         self.own.name_of(call, algorithm)
     }
 }
+
+/// What older releases need beside the option that forces an algorithm.
+const WITHOUT: &str = ", without the file before Open MPI 5.0";
 
 /// The table of NCCL's example plugin.
 struct Nccl {

@@ -110,6 +110,13 @@ pub trait Policy {
         let _ = (call, algorithm);
         Err(Reason::new("it has no option for this"))
     }
+
+    /// The same options with the one that cuts the vector into segments, where the library has one: without it,
+    /// a forced pipeline may send the vector in one piece.
+    fn cut(&self, call: &Call, forced: String, segment: Bytes) -> String {
+        let _ = (call, segment);
+        forced
+    }
 }
 
 /// A policy in the list: its names, and how it is created for a machine.
@@ -243,6 +250,11 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
         typed = version.parse::<Version>()?.policy().to_owned();
     }
     let named = |name: &str| POLICIES.iter().find(|e| e.id == name || e.aliases.contains(&name));
+    // `openmpi@4` is the newest 4 of the list; `openmpi@4.2` is none of those.
+    let is_between = |head: &str| {
+        POLICIES.iter().all(|e| e.id != head)
+            && POLICIES.iter().any(|e| e.id.strip_prefix(head).is_some_and(|l| l.starts_with('.')))
+    };
     let mut shorter = typed.as_str();
     loop {
         if let Some(found) = named(shorter) {
@@ -250,7 +262,7 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
         }
         // Only a version has parts to leave out.
         match shorter.rsplit_once('.') {
-            Some((head, _)) if head.contains('@') => shorter = head,
+            Some((head, _)) if head.contains('@') && !is_between(head) => shorter = head,
             _ => break,
         }
     }
@@ -311,6 +323,7 @@ mod tests {
         assert_eq!(id("ompi"), "openmpi@5.0");
         assert_eq!([id("openmpi@4.0.7"), id("ompi-3.1.6")], ["openmpi@4.0", "openmpi@3"]);
         assert_eq!([id("mpich-4.2.3"), id("mpich@4.0.3")], ["mpich@4", "mpich@4.0"]);
+        assert_eq!([id("openmpi@2.1"), id("mpich@5.0.1")], ["openmpi@3", "mpich@4"]);
         assert_eq!(id("inductor"), "pytorch-inductor@2025");
     }
 
@@ -318,7 +331,9 @@ mod tests {
     fn a_wrong_name_gets_the_nearest_or_the_versions() {
         let text = |name: &str| entry(name).err().unwrap().to_string();
         assert!(text("openmpy").contains("`openmpi`"));
-        assert!(text("openmpi@9").contains("openmpi@4.1"));
+        for unknown in ["openmpi@9", "openmpi@4.2", "openmpi@5.1.0"] {
+            assert!(text(unknown).contains("openmpi@4.1"), "{unknown}");
+        }
         assert!(text("zzzzzzzzzzzz").contains("rules-file:PATH"));
     }
 

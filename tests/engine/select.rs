@@ -322,6 +322,18 @@ fn mpich_is_told_to_run_in_place_only_what_it_may() {
     assert!(line.ends_with("=brucks"), "{line}");
 }
 
+/// A forced pipeline is cut only where its option says so.
+#[test]
+fn a_forced_pipeline_of_open_mpi_has_segments() {
+    let call = Call { nodes: 8, ..chars(C::Broadcast, 8, 32 << 20) };
+    let policy = named("openmpi@4.1");
+    let line = policy.cut(&call, policy.force(&call, "chain").unwrap(), Bytes(256 << 10));
+    // 3 is the pipeline: a chain, 2, has a fan-out.
+    assert!(line.contains("coll_tuned_bcast_algorithm 3 "), "{line}");
+    assert!(line.ends_with("coll_tuned_bcast_algorithm_segmentsize 262144"), "{line}");
+    assert_eq!(named("mpich@4").cut(&call, "x".to_owned(), Bytes(1)), "x");
+}
+
 /// Recursive doubling takes as long as a dissemination only at powers of two.
 #[test]
 fn the_number_of_a_barrier_is_that_of_its_name() {

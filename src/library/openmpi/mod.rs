@@ -264,6 +264,15 @@ impl Policy for OpenMpi {
         }
     }
 
+    /// Source: `coll_tuned_bcast_decision.c` and its like: the segment of a forced algorithm is 0, the vector, unless
+    /// this says otherwise.
+    fn cut(&self, call: &Call, forced: String, segment: Bytes) -> String {
+        match parameter(call.operation()) {
+            Some(parameter) => format!("{forced} --mca {parameter}_segmentsize {}", segment.0),
+            None => forced,
+        }
+    }
+
     fn name_of(&self, call: &Call, algorithm: &algorithm::Meta) -> Option<String> {
         let rules = Rules::of(call.operation())?;
         let name = match call.flavour {

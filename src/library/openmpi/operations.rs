@@ -300,7 +300,8 @@ impl Rules {
 
     /// The number of the first algorithm that is `ours`, and runs over this many ranks.
     pub(in crate::library) fn number_of(&self, ours: &str, ranks: u32) -> Option<u32> {
-        let fits = |k: &Known| k.name != "two_proc" || ranks == 2;
+        // A chain of the library's has a fan-out, and a pipeline is the one with 1.
+        let fits = |k: &Known| k.name != "chain" && (k.name != "two_proc" || ranks == 2);
         let same = |k: &Known| fits(k) && matches!(k.ours, Ours::Is(id) if id == ours);
         self.algorithms.iter().position(same).and_then(|i| u32::try_from(i + 1).ok())
     }
