@@ -4,6 +4,7 @@
 //!   busbw = algbw · (N − 1)/N = 120 GB/s · 0.9375 = 112.5 GB/s
 //! ```
 
+use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::str::FromStr;
 
@@ -16,6 +17,7 @@ use crate::cost::price::uses;
 use crate::machine::fabric::{Fabric, Switch, Tier};
 use crate::model::algorithm::Registry;
 use crate::model::formula::{At, Shape};
+use crate::model::schedule::{Endpoint, Schedule, Sends, every_message, sends_more_than};
 
 /// What a number means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -375,10 +377,12 @@ fn counts(tool: Tool, collective: Collective) -> Option<(&'static str, bool, &'s
         (Tool::Mpich, C::AllGather | C::ReduceScatter) => ("the total over ranks", false, "source"),
         (Tool::Mpich, C::AllToAll) => ("one block", true, "source"),
         (Tool::Mpich, _) => return None,
-        (Tool::OpenMpi, C::ReduceScatter) => {
-            ("the whole vector (reduce_scatter_block: a block)", false, "source")
-        }
-        (Tool::OpenMpi, _) => ("one block", true, "source"),
+        (Tool::OpenMpi, C::ReduceScatter) => (
+            "the whole vector (reduce_scatter_block: a block; in a rules file: all)",
+            false,
+            "source",
+        ),
+        (Tool::OpenMpi, _) => ("one block (a rules file: all)", true, "source"),
     };
     Some(in_blocks)
 }
@@ -478,8 +482,14 @@ fn wire(registry: &Registry, asked: &Conversion, algbw: Option<f64>) -> Vec<Wire
             if asked.collective == Collective::AllToAll {
                 return Some(leaving(n, group.get(), asked.nics));
             }
-            let used = uses(algorithm, &at, &fabric).ok()?;
-            used.iter().skip(1).map(|u| u.share.0).reduce(f64::max)
+            let counted = algorithm.schedule(&shape).and_then(|schedule| {
+                busiest_nic(&*schedule, group.get(), asked.nics.unwrap_or(group).get())
+            });
+            // Of too many messages, what the steps take one after another.
+            counted.or_else(|| {
+                let used = uses(algorithm, &at, &fabric).ok()?;
+                used.iter().skip(1).map(|u| u.share.0).reduce(f64::max)
+            })
         });
         Some(WireRow {
             algorithm: algorithm.meta().id,
@@ -505,6 +515,35 @@ fn wire(registry: &Registry, asked: &Conversion, algbw: Option<f64>) -> Vec<Wire
 fn leaving(ranks: u32, per_node: u32, nics: Option<NonZeroU32>) -> f64 {
     let (n, g) = (f64::from(ranks), f64::from(per_node));
     g * (n - g) / n / nics.map_or(g, |k| f64::from(k.get()))
+}
+
+/// The most messages that are counted.
+const COUNTED: u64 = 1 << 20;
+
+/// What the busiest NIC of any node sends, over M: each rank drives the NICs beside it. None if there are too many
+/// messages to count.
+fn busiest_nic(schedule: &dyn Schedule, per_node: u32, nics: u32) -> Option<f64> {
+    if sends_more_than(schedule, COUNTED) {
+        return None;
+    }
+    let frame = schedule.frame();
+    let (mut sent, mut sends): (HashMap<(u32, u32), u64>, _) = (HashMap::new(), Sends::default());
+    let nic_of = |rank: u32| {
+        let local = u64::from(rank % per_node) * u64::from(nics) / u64::from(per_node);
+        (rank / per_node, local as u32)
+    };
+    for round in 0..frame.rounds {
+        every_message(schedule, round, &mut sends, |from, message| {
+            let (Endpoint::Rank(from), Endpoint::Rank(to)) = (from, message.to) else { return };
+            if from / per_node != to / per_node {
+                let chunks: usize = message.runs.iter().map(|run| run.chunks().len()).sum();
+                *sent.entry(nic_of(from)).or_default() += chunks as u64;
+            }
+        });
+    }
+    let own = f64::from((nics / per_node).max(1));
+    let most = sent.into_values().max().unwrap_or(0);
+    Some(most as f64 / f64::from(frame.parts.max(1)) / own)
 }
 
 /// Links of rate 1: only the shares matter.

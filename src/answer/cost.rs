@@ -183,7 +183,7 @@ pub enum Promise {
 
 impl Promise {
     /// What a guarantee says on a machine: forms are proven on one tier of links of which only α and the
-    /// rate count, and whose ports take turns; upper limits without additions.
+    /// rate count, and whose ports take turns; all but limits without additions.
     #[must_use]
     pub fn on(guarantee: Guarantee, shape: &Shape, fabric: &Fabric) -> Self {
         let used = &fabric.tiers[..fabric.depth(shape.ranks).unwrap_or(fabric.tiers.len())];
@@ -193,7 +193,8 @@ impl Promise {
             _ if shape.params.root_speedup.is_some() || used.iter().any(differs) => {
                 Self::SumOfSteps
             }
-            Guarantee::UpperBound if adds => Self::SumOfSteps,
+            // Additions overlap with other messages, or make them meet anew.
+            _ if adds && guarantee != Guarantee::Asymptotic => Self::SumOfSteps,
             Guarantee::Equal | Guarantee::EqualInRounds | Guarantee::UpperBound
                 if used.len() > 1 =>
             {
@@ -326,7 +327,7 @@ pub struct TierUse {
     pub name: String,
     /// Messages one after another over it.
     pub messages: f64,
-    /// Bytes through its busiest port.
+    /// Bytes of its steps one after another through a port: what the price divides by the rate.
     pub port_bytes: f64,
 }
 

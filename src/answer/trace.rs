@@ -23,7 +23,7 @@ use crate::cost::simulate::{Listener, Mode, Outcome, Setup, Timed, simulate_with
 use crate::machine::query::Query;
 use crate::measure::schedule_of::{ScheduleOf, schedule_of};
 use crate::model::algorithm::{Algorithm, Registry};
-use crate::model::schedule::{Frame, Op, Schedule, sends_more_than};
+use crate::model::schedule::{Frame, Layout, Op, Schedule, sends_more_than};
 
 pub use contents::{Cell, Sum};
 pub use events::{Event, EventTier, Header};
@@ -237,7 +237,7 @@ impl Run {
             root: frame.collective.has_root().then_some(frame.root),
             segments: self.segments,
             parts: frame.parts,
-            own_parts: frame.layout == crate::model::schedule::Layout::Owned,
+            own_parts: frame.layout == Layout::Owned,
             chunk_bytes: self.chunk_bytes(),
             mode: self.setup.mode,
             members: edges.members(schedule, &self.query),
@@ -274,6 +274,23 @@ impl Run {
         (0..self.schedule.chunks()).map(part).collect()
     }
 
+    /// Whose blocks the first chunks are, where these are not numbered as the ranks.
+    fn blocks(&self, frame: &Frame) -> Option<String> {
+        let shared = frame.layout == Layout::Shared && frame.collective.has_blocks();
+        if !shared || frame.parts != frame.ranks {
+            return None;
+        }
+        let owners: Vec<u32> = (0..frame.parts).map(|chunk| self.schedule.owner(chunk)).collect();
+        if owners.iter().zip(0..).all(|(owner, chunk)| *owner == chunk) {
+            return None;
+        }
+        let name = |(owner, chunk): (&u32, u32)| format!("c{chunk} is rank {owner}'s block");
+        let some: Vec<String> = owners.iter().zip(0..NAMED).map(name).collect();
+        let more = if frame.parts > NAMED { " …" } else { "" };
+        let some = some.join(", ");
+        Some(format!("{some}{more}; a library stores them in the order of the ranks"))
+    }
+
     fn notes(&self, frame: &Frame, too_much: bool) -> Vec<String> {
         let fabric = &self.query.machine.fabric;
         let mut notes = Vec::new();
@@ -286,6 +303,7 @@ impl Run {
         if fabric.gamma.is_none() && frame.collective.reduces() {
             notes.push("γ is unknown: the time to add is not included".to_owned());
         }
+        notes.extend(self.blocks(frame));
         if too_much {
             notes.push(
                 "the contents of the ranks are too large to follow: only messages are shown"
@@ -295,6 +313,9 @@ impl Run {
         notes
     }
 }
+
+/// Blocks that a note names.
+const NAMED: u32 = 3;
 
 /// Refuses more messages than a trace holds, without counting further.
 fn check_messages(schedule: &dyn Schedule) -> Result<()> {

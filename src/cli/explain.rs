@@ -70,7 +70,8 @@ impl Args {
             let packets = engines::in_packets(&self.what).map(|_| Collective::AllReduce);
             return match (topic, packets.or_else(|| first_with(&registry, &self.what))) {
                 (Err(_), Some(of)) => self.of_algorithm(of),
-                (topic, _) => topic.map_err(|e| e.at(place)),
+                (Ok(topic), _) => self.refuse_idle().map(|()| topic),
+                (Err(unknown), _) => Err(unknown.at(place)),
             };
         };
         self.call.sort(&registry, collective).map_err(|e| e.at(place.clone()))?;
@@ -99,6 +100,15 @@ impl Args {
             )),
             false => place(error),
         })
+    }
+
+    /// A page that is about no call has numbers of its own.
+    fn refuse_idle(&self) -> Result<()> {
+        let size = self.call.size.as_ref().map(|size| format!("--size {size}"));
+        let Some(flag) = self.on.typed_but("n").or(size) else { return Ok(()) };
+        Err(Error::input("the page is about no call, and has numbers of its own")
+            .at(format!("explain {} … {flag}", self.what))
+            .help(format!("leave out {flag}, or name a collective: collcost explain allreduce")))
     }
 
     /// An algorithm that was named without its collective.

@@ -258,7 +258,8 @@ fn ports(view: &AlgorithmView) -> Vec<Block> {
         Promise::Asymptotic => "The formula is the schedule's time in the limit of large vectors.",
         Promise::SumOfSteps | Promise::AsPrinted => {
             "This is the sum of the steps. The schedule may take less or more, as collcost simulate \
-             shows: here links are of several kinds, or messages share a port's rate."
+             shows: here links are of several kinds, messages share a port's rate, or additions overlap \
+             with messages."
         }
     };
     let fits = if ports.fits { "it fits" } else { "steps wait for a port" };
@@ -284,9 +285,11 @@ fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
     let b = &view.bound;
     let least = match (b.share, b.switch_adds) {
         (0.0, _) => String::new(),
-        (share, false) => format!(", or sends less than {} M from the busiest rank", short(share)),
+        (share, false) => {
+            format!(", or moves less than {} M through the busiest port", short(share))
+        }
         (share, true) => format!(
-            ", or sends less than {} M from the busiest rank, since a switch adds",
+            ", or moves less than {} M through the busiest port, since a switch adds",
             short(share)
         ),
     };

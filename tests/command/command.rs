@@ -745,3 +745,35 @@ fn what_is_no_file_stays_what_it_is() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(is_link && new.contains("written by collcost"), "{is_link} {new}");
 }
+
+#[test]
+fn a_page_about_no_call_takes_no_flags_of_one() {
+    for flags in ["--alpha 5us", "--bw 1GB/s", "--on dgx-h100", "--size 1MiB"] {
+        let said = refusal(&format!("explain pipeline {flags}"));
+        assert!(said.contains("has numbers of its own") && said.contains(flags), "{said}");
+    }
+    let page = text(&output("explain pipeline -n 64").stdout);
+    assert!(page.contains("N = 64") && page.contains(" 63 "), "{page}");
+}
+
+#[test]
+fn a_trace_says_whose_block_a_chunk_is() {
+    let note = |algorithm: &str| {
+        let page = text(&output(&format!("trace allgather {algorithm} -n 4")).stdout);
+        page.contains("c0 is rank 3's block, c1 is rank 0's block")
+    };
+    assert!(note("ring") && !note("bruck"));
+}
+
+/// A tree over two nodes sends the vector once each way through all their NICs.
+#[test]
+fn what_a_nic_sends_is_counted() {
+    let words = "convert 100GB/s algbw busbw allreduce -n 16 -g 8 --format json --nics-per-node";
+    for (nics, share) in [(8, 1.0), (4, 2.0)] {
+        let report: serde_json::Value =
+            serde_json::from_slice(&output(&format!("{words} {nics}")).stdout).unwrap();
+        let rows = report["wire"].as_array().unwrap();
+        let tree = rows.iter().find(|row| row["algorithm"] == "tree").unwrap();
+        assert_eq!(tree["nic_share"], share, "{tree}");
+    }
+}

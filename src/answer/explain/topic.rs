@@ -177,7 +177,7 @@ fn known(figures: Figures, ranks: u32) -> Block {
                 vec![f.name.to_owned(), range, f.source.to_owned()]
             }),
         ),
-        Figures::Pipelines => pipelines(),
+        Figures::Pipelines => pipelines(ranks.max(2)),
         Figures::InNetwork => in_network(),
         Figures::Regimes => regimes(ranks.max(2)),
         Figures::Contradictions => Block::table(
@@ -245,22 +245,22 @@ fn port_budgets() -> Block {
 }
 
 /// The depths that spiceMonkey/collective-comm 01 lists, with P* for 16 MiB over 8 ranks at 1 µs and 100 GB/s.
-fn pipelines() -> Block {
-    const N: u32 = 8;
+fn pipelines(n: u32) -> Block {
     let pipe = |depth: u32| crate::cost::crossover::Pipeline {
         depth,
         alpha: Seconds(1e-6),
         transfer: Volume(16_777_216.0) / Bandwidth(1e11),
     };
+    let (lg, here) = (u32::BITS - (n - 1).leading_zeros(), format!("N = {n}"));
     let rows: &[(&str, &str, u32)] = &[
-        ("ring broadcast (chain)", "N − 1", N - 1),
-        ("ring reduce (chain)", "N − 1", N - 1),
-        ("binomial broadcast, reduce", "⌈lg N⌉", 3),
-        ("ring all-reduce", "2(N − 1)", 2 * (N - 1)),
-        ("double binary tree", "2⌈lg N⌉", 6),
+        ("ring broadcast (chain)", "N − 1", n - 1),
+        ("ring reduce (chain)", "N − 1", n - 1),
+        ("binomial broadcast, reduce", "⌈lg N⌉", lg),
+        ("ring all-reduce", "2(N − 1)", (n - 1).saturating_mul(2)),
+        ("double binary tree", "2⌈lg N⌉", 2 * lg),
     ];
     Block::table(
-        &["schedule", "L", "N = 8", "P = 1, µs", "P*", "P* whole", "T(P*), µs"],
+        &["schedule", "L", &here, "P = 1, µs", "P*", "P* whole", "T(P*), µs"],
         rows.iter().map(|&(name, formula, depth)| {
             let one = pipe(depth);
             vec![

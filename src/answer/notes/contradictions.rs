@@ -329,8 +329,8 @@ pub static CONTRADICTIONS: &[Contradiction] = &[
         title: "thresholds without a number of ranks",
         texts: &[Often],
         printed: "Tree below 256 KB, ring above 4 MB.",
-        holds: "The crossover of the same text's formulas is 1.14 MB at 64 ranks and 1 µs, and \
-                35.3 MB at 256 ranks and 5 µs. A threshold without N and α is a habit, not a rule.",
+        holds: "The crossover of the same text's formulas is 1.14 MB at 64 ranks, 1 µs and \
+                100 GB/s, and 35.3 MB at 256 ranks, 5 µs and 200 GB/s. A threshold without N and α is a habit, not a rule.",
         about: &[(AllReduce, &["tree", "ring"])],
     },
     Contradiction {

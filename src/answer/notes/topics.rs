@@ -168,8 +168,8 @@ pub static TOPICS: &[Topic] = &[
             Command("collcost convert 1GiB size allgather -n 16"),
             Text(
                 "NCCL's API counts elements per rank for these (sendcount, recvcount). Rules of Open \
-                 MPI's tuned count the block of an all-gather, all-to-all or gather and the whole \
-                 vector of a reduce-scatter; MPICH's the block of an all-to-all and the total of an \
+                 MPI's tuned count the block of an all-gather, all-to-all or gather, those in a file \
+                 all blocks, and the whole vector of a reduce-scatter; MPICH's the block of an all-to-all and the total of an \
                  all-gather or reduce-scatter. OSU's all-gather and all-to-all print one block. \
                  Convert before you compare two tools.",
             ),
@@ -288,9 +288,10 @@ pub static TOPICS: &[Topic] = &[
             Text(
                 "Why the peak of 8 H100 is 480 GB/s and not 647: NVLS moves (n + 1)/n·M a GPU, so \
                  at a payload rate B busbw is at most B·2(n − 1)/(n + 1), 1.56 B at 8 GPUs and \
-                 1.33 B at 5; 2(n − 1)/n would count M alone. NCCL's own model multiplies by 5/6. \
-                 With B = 370 GB/s that is 480 GB/s at 8 GPUs and 411 at 5; 480 and 420 are \
-                 reported (NVIDIA/nccl 1374, 1455). `inc` here is the ideal switch; a profile's \
+                 1.33 B at 5; 2(n − 1)/n would count M alone. NCCL's own model multiplied by 5/6 up to \
+                 2.27: with B = 370 GB/s that is 480 GB/s at 8 GPUs and 411 at 5; 480 and 420 are \
+                 reported (NVIDIA/nccl 1374, 1455). From 2.28.3 on it takes 0.85 of the links of \
+                 Hopper and 0.74 of those of Blackwell instead. `inc` here is the ideal switch; a profile's \
                  figure for the switch includes what was measured.",
             ),
             Text(
@@ -405,7 +406,7 @@ pub static TOPICS: &[Topic] = &[
         title: "What no algorithm beats",
         pieces: &[
             Table(&[
-                &["collective", "messages at least", "busiest rank sends at least"],
+                &["collective", "messages at least", "through the busiest port at least"],
                 &["all-reduce", "⌈lg N⌉", "2(N − 1)/N·M"],
                 &["the same where a switch adds", "1, through it", "M"],
                 &[
