@@ -10,7 +10,8 @@ use crate::base::quantity::Bytes;
 use crate::library::nccl::search::{Job, search};
 use crate::library::nccl::topology::{Description, Knobs};
 use crate::library::nccl::{
-    Call, Chooser, Communicator, Function, Reduction, Settings, Table, Version, assignments,
+    Algo, Call, Chooser, Communicator, Decision, Function, Out, PathType, Reduction, Settings,
+    Table, Version, assignments, why_not,
 };
 
 /// The settings tried by default: each variable alone.
@@ -90,7 +91,7 @@ pub struct Question<'a> {
     pub tries: &'a [&'a str],
 }
 
-/// What settings would change, the fastest by NCCL's own estimate first.
+/// What settings would change, the fastest by NCCL's own estimate first; those that are none to rely on behind.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NcclWhatif {
@@ -135,6 +136,9 @@ pub struct Tried {
     pub ratio: Option<f64>,
     /// Why NCCL does not start, or the call fails.
     pub refused: Option<String>,
+    /// Why a gain is none to rely on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caution: Option<&'static str>,
 }
 
 /// The effect of settings.
@@ -180,6 +184,9 @@ pub fn nccl_whatif(question: &Question<'_>) -> Result<NcclWhatif> {
     let caveat = table.ok().and_then(|table| table.models()?.caveat());
     notes.extend(question.version.caveat().into_iter().chain(caveat).map(str::to_owned));
     rising(&mut settings, |tried| tried.ratio.unwrap_or(f64::INFINITY));
+    settings.sort_by_key(|tried| (tried.refused.is_some(), tried.caution.is_some()));
+    let careful = |tried: &Tried| Some(format!("{}: {}", tried.settings, tried.caution?));
+    notes.extend(settings.iter().filter_map(careful));
     Ok(NcclWhatif {
         schema: "collcost/nccl-whatif/1",
         machine: question.name.clone(),
@@ -215,6 +222,7 @@ fn tried(
         taken: None,
         ratio: None,
         refused: Some(why),
+        caution: None,
     };
     let comm = match comm {
         Ok(comm) => comm,
@@ -229,5 +237,33 @@ fn tried(
     let Some(taken) = Taken::of(decision, decision) else {
         return refused(Some(comm), format!("no algorithm is left for {function}: the call fails"));
     };
-    Tried { taken: Some(taken), refused: None, ..refused(Some(comm), String::new()) }
+    let caution = decision.and_then(|decision| caution(question, &comm, decision));
+    Tried { taken: Some(taken), refused: None, caution, ..refused(Some(comm), String::new()) }
+}
+
+/// Why NCCL would not take a choice unless it were forced to, or its estimate is none.
+fn caution(
+    question: &Question<'_>,
+    comm: &Communicator,
+    Decision { algo, proto, .. }: Decision,
+) -> Option<&'static str> {
+    let Question { version, function, settings, .. } = *question;
+    let table = Table::new(comm, version, settings).ok()?;
+    let chooser = Chooser::new(comm, version, &table, Reduction::default());
+    match why_not(comm, version, settings, &chooser, (function, algo, proto)) {
+        // tuning.cc of 2.21: "may cause silent data corruption" where it is not enabled.
+        Some(Out::Ll128Path(..) | Out::Ll128Gpus(..)) => Some(
+            "NCCL trusts LL128 on no such path or GPU: forced there, it may corrupt data silently",
+        ),
+        Some(Out::Pat) if comm.ranks > comm.nodes => {
+            Some("NCCL supports PAT with one rank per node alone")
+        }
+        // hwLatencies of tuning.cc has 0 for NVLS in all rows but NVLINK's.
+        _ if matches!(algo, Algo::Nvls | Algo::NvlsTree)
+            && comm.graph(algo).type_intra.rank(version) > PathType::Nvb.rank(version) =>
+        {
+            Some("NCCL's table has no latency of NVLS over PCI, so its estimate lacks 25 us")
+        }
+        _ => None,
+    }
 }

@@ -1,19 +1,16 @@
 //! What NCCL's variables would change, as a table.
 
 use super::columns::micro;
+use super::counted;
 use super::nccl_diff::name;
 use super::page::Page;
 use super::sheet::{Cell, Sheet};
-use super::{Look, counted};
 use crate::answer::nccl_whatif::NcclWhatif;
 use crate::base::quantity::Bytes;
 
 /// What would change, for people.
 #[must_use]
-pub fn page(report: &NcclWhatif, look: Look) -> Page {
-    if look.whole {
-        return sheet(report).into();
-    }
+pub fn page(report: &NcclWhatif) -> Page {
     let mut page = Page::default();
     page.line(format!(
         "{} of {} on {} = {} ranks, {}; NCCL {}, by its own estimate",

@@ -681,7 +681,11 @@ fn no_line_costs_more_than_nccls_own_choice_by_its_own_table() {
                 assert_eq!(read, table);
                 let smaller = Place { nodes: nodes.div_ceil(2), ..place };
                 for place in [place, smaller] {
-                    let Ok(own) = Own::new(&place, version) else { continue };
+                    // Those of an older release that are not in the table have rings.
+                    let known = place.communicator().is_ok();
+                    let Some(own) = Own::new(&place, version).ok().filter(|_| known) else {
+                        continue;
+                    };
                     if own.comm.ranks == 1 {
                         continue;
                     }

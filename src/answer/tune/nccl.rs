@@ -45,7 +45,7 @@ impl Own {
     /// # Errors
     /// A communicator whose graphs are not known.
     pub fn new(place: &Place, version: Version) -> Result<Self> {
-        let comm = place.communicator()?;
+        let comm = place.known_or_searched()?;
         let table = Table::new(&comm, version, &Settings::default())?;
         let chooser = |operation| {
             let reduction = Reduction { operation, ..Reduction::default() };
@@ -114,8 +114,8 @@ pub fn table(place: &Place, version: Version, departures: &[Departure]) -> Resul
     let departing = |d: &Departure| rule(d.collective, (d.from, d.to), d.cell, here);
     let mut rules: Vec<Rule> = departures.iter().map(departing).collect();
     own.rules(&mut rules);
-    for smaller in smaller(place) {
-        // Communicators whose graphs were not searched get rings.
+    // Communicators whose graphs were not searched get rings; those of an older release are not searched for here.
+    for smaller in smaller(place).filter(|smaller| smaller.communicator().is_ok()) {
         if let Ok(own) = Own::new(&smaller, version) {
             own.rules(&mut rules);
         }

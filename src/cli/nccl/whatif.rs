@@ -60,6 +60,6 @@ impl Args {
             size: size("", &self.size)?,
             tries: &tries,
         })?;
-        self.format.write(out, &report, |look| view::nccl_whatif::page(&report, look))
+        self.format.write(out, &report, |_| view::nccl_whatif::page(&report))
     }
 }

@@ -87,7 +87,7 @@ impl Tuner<'_> {
     }
 
     /// Whether LL128 is safe on an algorithm's links and GPUs.
-    fn trusts(&self, algo: Algo) -> bool {
+    pub fn trusts(&self, algo: Algo) -> bool {
         let Communicator { min_cc, max_cc, .. } = *self.comm;
         let has = |rule| self.version.has(rule);
         let alike = min_cc == max_cc || (has(since::LL128_MIXED_GPUS) && min_cc >= 90);

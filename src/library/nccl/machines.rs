@@ -8,13 +8,13 @@
 //! Lines of racks of more than two hosts are the search's here, which finds the same as NVIDIA's for one and two.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::comms::{communicator, plain};
 use super::described::Machine;
 use super::search::{Job, Searched, search};
 use super::topology::Knobs;
-use super::{Communicator, Version};
+use super::{Communicator, Version, since};
 use crate::base::error::{Error, Result, advice};
 
 // `COLUMNS`, the first line of machines.csv, and `LINES`, the others.
@@ -82,6 +82,17 @@ impl<'a> Place<'a> {
         self.find().map(|(comm, _)| comm)
     }
 
+    /// The communicator there; for an older release what its search finds, if the table does not have it.
+    ///
+    /// # Errors
+    /// As [`Self::communicator`]'s.
+    pub(crate) fn known_or_searched(&self) -> Result<Communicator> {
+        match self.communicator() {
+            Err(unknown) if self.search < Version::NEWEST => self.searched_once().ok_or(unknown),
+            known => known,
+        }
+    }
+
     /// The result of the search on the machine in an environment; in the empty one it is the
     /// content of the table.
     ///
@@ -91,6 +102,30 @@ impl<'a> Place<'a> {
         let machine = Machine::named(self.machine).ok_or_else(|| self.unknown(&[]))?;
         let job = Job { nodes: self.nodes, per_node: Some(self.per_node) };
         search(&machine.hosting(self.per_node).description(), self.search, job, knobs)
+    }
+
+    /// The same with the graphs that a release finds, where its search finds others than the newest.
+    #[must_use]
+    pub fn of_release(self, version: Version) -> Self {
+        if version.has(since::SEARCHES_AS_THE_NEWEST) {
+            return self;
+        }
+        let own = Self { search: version, ..self };
+        // Of some machines only the newest graphs are known.
+        if own.known_or_searched().is_ok() { own } else { self }
+    }
+
+    /// What the search finds there, or that it finds nothing: once for all that ask.
+    fn searched_once(&self) -> Option<Communicator> {
+        static FOUND: Mutex<Vec<(String, Option<Communicator>)>> = Mutex::new(Vec::new());
+        let name = self.to_string();
+        let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, comm)) = found.iter().find(|(known, _)| *known == name) {
+            return *comm;
+        }
+        let comm = self.searched(&Knobs::default()).ok().map(|found| found.communicator());
+        found.push((name, comm));
+        comm
     }
 
     /// A sentence about the graphs' origin and the numbers of nodes for which they are the same.

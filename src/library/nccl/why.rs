@@ -109,15 +109,19 @@ pub fn why_not(
         Out::NoNvls
     } else if algo == Algo::Pat && free.latency(function, algo, proto).0 == 0.0 {
         Out::Pat
-    } else if table.bandwidth(function, algo, proto).0 > 0.0 {
-        Out::Call
-    } else if proto == Proto::Ll128 {
+    } else if proto == Proto::Ll128
+        && enabled.protos[f][proto as usize].is_none()
+        && !Table::trusts_ll128(comm, version, settings, algo)
+    {
+        // From 2.31 on a cell that is off keeps its bandwidth.
         let graph = comm.graph(algo);
         if Table::trusts_paths(comm, version, settings, algo) {
             Out::Ll128Gpus(comm.min_cc, comm.max_cc)
         } else {
             Out::Ll128Path(graph.type_intra, graph.type_inter)
         }
+    } else if table.bandwidth(function, algo, proto).0 > 0.0 {
+        Out::Call
     } else {
         Out::NoBandwidth
     })
