@@ -541,3 +541,17 @@ fn a_number_is_asked_only_what_it_may_be() {
     let causes = ask(&["--busbw", "150GB/s"]);
     assert!(causes.iter().all(|c| !c["next"].as_str().unwrap().contains("ib_write")), "{causes:?}");
 }
+
+/// NCCL has no NVLS kernel for products: what is expected of sums is not what they take.
+#[test]
+fn a_product_without_nvls_is_not_ill() {
+    let log = H100.mock(Some("nvls-off"), "0%", 1);
+    let (code, verdict) = H100.verdict(&log, "sums.log");
+    assert_eq!((code, verdict["verdict"].as_str()), (1, Some("ill")), "{verdict}");
+    let products = log.replace("float     sum", "float    prod");
+    assert_ne!(log, products);
+    let (code, verdict) = H100.verdict(&products, "products.log");
+    assert_eq!((code, verdict["verdict"].as_str()), (3, Some("cannot tell")), "{verdict}");
+    let notes = verdict["notes"].to_string();
+    assert!(notes.contains("the reduction is not a sum"), "{notes}");
+}

@@ -551,7 +551,7 @@ fn oneccls_options_are_read() {
     let plain = only(&of("  buf_count:       1\n  inplace:         0\n  reductions:      sum \n"));
     assert!(plain.warnings.is_empty() && !plain.rows[0].in_place, "{plain:?}");
     let other = only(&of("  buf_count:       1\n  inplace:         1\n  reductions:      max \n"));
-    assert!(other.warnings[0].contains("not a sum") && other.rows[0].in_place, "{other:?}");
+    assert!(other.caveats[0].contains("not a sum") && other.rows[0].in_place, "{other:?}");
     assert!(error(&of("  buf_count:       4\n")).contains("4 calls run at once"));
     // The options of the run before do not hold for the next.
     let two = look(&(of("  buf_count:       4\n") + &of("")));

@@ -1,6 +1,6 @@
 //! A table while it is read, and its final evaluation.
 
-use super::{Asked, LeftOut, Measured, Refusal, Row, Table, Tested, Traced, infer};
+use super::{Asked, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced, infer};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
@@ -345,7 +345,7 @@ impl Draft {
             return;
         }
         if !has(Redop::Sum) {
-            self.warn("the reduction is not a sum: libraries may implement it differently");
+            self.caveats.push(NO_SUM.to_owned());
             return;
         }
         let (keep, other): (Vec<Raw>, Vec<Raw>) =

@@ -172,6 +172,11 @@ pub struct Asked {
     pub collective: Option<Collective>,
 }
 
+/// The caveat of a table of products, averages and others: what is expected is the time of sums, and a switch that
+/// adds does not do these for every type.
+pub(crate) const NO_SUM: &str =
+    "the reduction is not a sum: libraries may implement it differently";
+
 /// The operation that was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tested {

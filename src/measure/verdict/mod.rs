@@ -33,7 +33,7 @@ use crate::cost::bound::bound;
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
-use crate::measure::logs::{Evidence, RunBy, other_gpus};
+use crate::measure::logs::{Evidence, NO_SUM, RunBy, other_gpus};
 use crate::model::algorithm::{Library, Registry};
 
 /// A measured time and the expected one.
@@ -147,6 +147,12 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Whether the run added. NCCL has no NVLS kernel for averages and products (`ncclNvlsSupported`, device.h), so
+    /// that a healthy run of them is slower than what is expected of sums.
+    fn sums(&self) -> bool {
+        self.caveats.iter().all(|caveat| caveat != NO_SUM)
+    }
+
     /// The kind of library that ran it, by the log, else by the machine.
     fn run_by(&self, query: &Query) -> RunBy {
         self.run_by.unwrap_or_else(|| match query.library() {
@@ -420,6 +426,10 @@ fn ruled(
         causes.clear();
     }
     let mut ruling = ruling::rule(&points, health, facts, no_call);
+    let in_switches = query.machine.hardware.as_ref().is_some_and(|h| h.nvls);
+    if ruling == Ruling::Ill && in_switches && facts.wrong == 0 && !facts.sums() {
+        ruling = Ruling::CannotTell;
+    }
     if ruling == Ruling::Healthy && lineup.odds > UNSURE {
         ruling = Ruling::CannotTell;
     }
