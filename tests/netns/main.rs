@@ -17,6 +17,8 @@
 
 mod bulk;
 mod bursts;
+#[path = "../support/full.rs"]
+mod full;
 mod hosts;
 mod joint;
 mod latency;
@@ -128,7 +130,7 @@ fn rates_under_launchers() {
 fn ranks_of_launchers_calibrate() {
     let Some(_turn) = turn() else { return };
     let mut table = Table::default();
-    for mpirun in ["mpirun.openmpi", "mpirun.mpich"] {
+    for mpirun in ["mpirun.openmpi", "mpirun.mpich"].into_iter().step_by(full::one_in(2)) {
         match is_installed(mpirun) {
             true => joint::launched_shortly(&mut table, mpirun),
             false => eprintln!("not tested: there is no {mpirun}"),
