@@ -69,7 +69,9 @@ fn page(command: &clap::Command, name: String) -> Vec<u8> {
     let mut page = Vec::new();
     let name: &'static str = Box::leak(name.into_boxed_str());
     // Writing to memory cannot fail.
-    let _ = clap_mangen::Man::new(command.clone().name(name)).render(&mut page);
+    // What the short help leaves out is without a word otherwise.
+    let whole = command.clone().name(name).mut_args(|arg| arg.hide_short_help(false));
+    let _ = clap_mangen::Man::new(whole).render(&mut page);
     page.extend_from_slice(exit_status().as_bytes());
     page
 }

@@ -33,7 +33,7 @@ pub(super) fn is_ascii_only() -> bool {
     })
 }
 
-/// Writes texts in ASCII. Documents for programs, which start with a bracket, are left unchanged.
+/// Writes texts in ASCII. Documents for programs and pages for browsers, which start with a bracket, are left unchanged.
 pub(super) struct Ascii<W> {
     inner: W,
     /// Whether this is a document for programs; unknown before the first byte.
@@ -90,7 +90,7 @@ fn spelled(c: char) -> &'static str {
 impl<W: Write> Write for Ascii<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let document =
-            *self.document.get_or_insert_with(|| matches!(bytes.first(), Some(b'{' | b'[')));
+            *self.document.get_or_insert_with(|| matches!(bytes.first(), Some(b'{' | b'[' | b'<')));
         if document {
             return self.inner.write(bytes);
         }
@@ -130,6 +130,7 @@ mod tests {
     fn texts_are_spelled_and_documents_are_not() {
         assert_eq!(written(&["α 5 µs ≤ …".as_bytes()]), "a 5 us < ~");
         assert_eq!(written(&["{\"x\":\"α\"}".as_bytes()]), "{\"x\":\"α\"}");
+        assert_eq!(written(&["<p>α</p>".as_bytes()]), "<p>α</p>");
     }
 
     #[test]

@@ -9,9 +9,6 @@ use crate::base::quantity::Bytes;
 
 /// The choices, for people.
 pub fn choose(report: &Choose, look: Look) -> Page {
-    if look.whole {
-        return ranges(report).into();
-    }
     let mut page = Page::default();
     page.line(format!(
         "{} on {} = {} ranks, {}; NCCL {}",
@@ -23,7 +20,8 @@ pub fn choose(report: &Choose, look: Look) -> Page {
     ));
     page.gap();
     page.table_within(look.width, ranges(report), SPARE);
-    if !report.cells.is_empty() {
+    // Programs read one table.
+    if !report.cells.is_empty() && !look.whole {
         page.gap();
         page.table(cells(report));
     }

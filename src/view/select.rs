@@ -14,10 +14,19 @@ use crate::library::Where;
 /// The reports, one per number of ranks, with the rule of every choice if `explain` is set.
 #[must_use]
 pub fn select(reports: &[Select], explain: bool, look: Look) -> Page {
-    if look.whole {
-        return sheets(reports).into();
-    }
     let mut page = Page::default();
+    if look.whole {
+        for report in reports {
+            if let (Some(_), [only]) = (report.size_bytes, &report.intervals[..]) {
+                page.line(heading(report));
+                page.gap();
+                choice(&mut page, &report.policy.id, &only.choice, explain);
+                page.gap();
+            }
+        }
+        page.table(sheets(reports));
+        return page;
+    }
     for (i, report) in reports.iter().enumerate() {
         if i > 0 {
             page.gap();

@@ -28,10 +28,13 @@ pub struct View<'a> {
 
 /// The main screen.
 pub fn cost(report: &Cost, view: &View<'_>) -> Page {
-    if view.look.whole {
-        return cost_sheet(report, view).into();
-    }
     let mut page = Page::default();
+    if view.look.whole {
+        screen::answer(&mut page, report);
+        page.gap();
+        page.table(cost_sheet(report, view));
+        return page;
+    }
     if !view.all && view.columns.is_none() && view.sort.is_none() {
         screen::screen(&mut page, report, view.look);
         return page;

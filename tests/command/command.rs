@@ -777,3 +777,42 @@ fn what_a_nic_sends_is_counted() {
         assert_eq!(tree["nic_share"], share, "{tree}");
     }
 }
+
+#[test]
+fn an_older_release_of_nccl_has_the_graphs_of_its_own_search() {
+    // The search of 2.20 finds no NVLS over several nodes.
+    let runs = |name: &str| {
+        text(&output(&format!("choose nccl{name} allreduce 16MiB -n 32 --on dgx-h100")).stdout)
+    };
+    assert!(runs("@2.20.5").contains("  runs        Tree/LL128"), "{}", runs("@2.20.5"));
+    assert!(runs("").contains("  runs        NVLSTree/Simple"), "{}", runs(""));
+    let file = "export nccl-tuner-csv -n 32 --on dgx-h100 --for nccl@2.20.5";
+    assert!(!text(&output(file).stdout).contains("nvls_tree"));
+}
+
+#[test]
+fn a_gain_that_is_none_to_rely_on_is_not_the_first() {
+    for (line, setting, why) in [
+        ("allreduce 1MiB --on l40s_pcie8_2x100g.p8.n2", "NCCL_PROTO=LL128", "corrupt data"),
+        ("allreduce 8KiB --on dgx_h100_8x400g.p8.n1", "NCCL_P2P_DISABLE=1", "lacks 25 us"),
+        ("allgather 64MiB --on dgx_b200_8x400g.p8.n2", "NCCL_PAT_ENABLE=1", "one rank per node"),
+    ] {
+        let page = text(&output(&format!("nccl whatif {line}")).stdout);
+        let rows: Vec<&str> = page.lines().skip_while(|l| !l.contains("unchanged")).collect();
+        assert!(!rows[1].contains(setting), "{page}");
+        let said = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(&format!("{setting}: ")) && said.contains(why), "{page}");
+    }
+}
+
+#[test]
+fn manual_pages_have_a_word_on_each_option() {
+    for verb in ["mock", "allreduce", "plan", "calibrate"] {
+        let page = text(&output(&format!("man {verb}")).stdout);
+        let lines: Vec<&str> = page.lines().collect();
+        let bare = lines.windows(2).find(|pair| {
+            pair[0].starts_with("\\fB\\-") && (pair[1].is_empty() || pair[1].starts_with('.'))
+        });
+        assert_eq!(bare, None, "{verb}");
+    }
+}
