@@ -262,7 +262,7 @@ fn caution(
         _ if matches!(algo, Algo::Nvls | Algo::NvlsTree)
             && comm.graph(algo).type_intra.rank(version) > PathType::Nvb.rank(version) =>
         {
-            Some("NCCL's table has no latency of NVLS over PCI, so its estimate lacks 25 us")
+            Some("NCCL's table has no latency of NVLS over PCI, so its estimate lacks 25 µs")
         }
         _ => None,
     }

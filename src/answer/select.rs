@@ -618,7 +618,9 @@ fn alternatives(
         let meta = c.algorithm.meta();
         let known_as = policy.name_of(call, meta);
         let segments = c.prepared.best_segments(Volume::from(size)).filter(|p| p.0 > 1.0);
-        let segment = segments.map(|p| Bytes(((size.0 as f64 / p.0) as u64).next_power_of_two()));
+        let each =
+            segments.and_then(|p| ((size.0 as f64 / p.0) as u64).checked_next_power_of_two());
+        let segment = each.map(Bytes);
         let force = policy.force(call, meta.id).map(|forced| match segment {
             Some(segment) => policy.cut(call, forced, segment),
             None => forced,
