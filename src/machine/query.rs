@@ -409,6 +409,11 @@ impl Machine {
         Figure::all(&self.fabric).into_iter().filter(is_given).collect()
     }
 
+    /// Whether the switches inside its nodes add and multicast, which NCCL calls NVLS.
+    pub(crate) fn has_nvls(&self) -> bool {
+        self.hardware.as_ref().is_some_and(|hardware| hardware.nvls)
+    }
+
     /// How many NICs of a node are in use, if the given number differs from the profile's.
     #[must_use]
     pub fn other_nics(&self) -> Option<NonZeroU32> {

@@ -4,7 +4,7 @@ use super::page::Page;
 use super::{counted, giga};
 use crate::answer::convert::Converted;
 use crate::answer::explain::Block;
-use crate::base::quantity::{Bandwidth, Seconds, Volume};
+use crate::base::quantity::{Bandwidth, Seconds, Volume, without_zeros};
 
 /// The fields for programs.
 const MEASURED: &[&str] = &[
@@ -75,10 +75,7 @@ fn measurement(report: &Converted) -> Block {
 
 /// The actual traffic on the wire.
 fn wire(report: &Converted) -> Option<Block> {
-    let share = |s: f64| {
-        let text = format!("{s:.4}");
-        format!("{} M", text.trim_end_matches('0').trim_end_matches('.'))
-    };
+    let share = |s: f64| format!("{} M", without_zeros(&format!("{s:.4}")));
     let rated = report.algbw.is_some();
     let nics = report.wire.iter().any(|w| w.nic_share.is_some());
     let mut header = vec!["on the wire", "a rank sends"];

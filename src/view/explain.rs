@@ -9,7 +9,7 @@ use crate::answer::explain::{
 use crate::answer::notes::Contradiction;
 use crate::answer::{MachineView, Promise, QuestionView};
 use crate::base::collective::Collective;
-use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume, percent};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume, percent, without_zeros};
 
 /// An explanation.
 #[must_use]
@@ -44,8 +44,7 @@ fn micro(seconds: f64) -> String {
 
 /// A coefficient with as many decimals as it needs, at most four.
 fn short(value: f64) -> String {
-    let text = format!("{value:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    without_zeros(&format!("{value:.4}")).to_owned()
 }
 
 /// `all-reduce of 16 MiB on each of 64 ranks = 8 nodes x 8, machine dgx-h100 (default)`.

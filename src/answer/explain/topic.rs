@@ -17,7 +17,7 @@ use crate::cost::price::Prepared;
 use crate::machine::fabric::Fabric;
 use crate::machine::presets::{PORT_BUDGETS, RATES, SWITCH_HOPS};
 use crate::model::algorithm::Registry;
-use crate::model::formula::{At, Notation, Shape};
+use crate::model::formula::{At, Notation, Shape, ceil_lg};
 
 /// A page.
 #[derive(Debug, Serialize)]
@@ -251,7 +251,7 @@ fn pipelines(n: u32) -> Block {
         alpha: Seconds(1e-6),
         transfer: Volume(16_777_216.0) / Bandwidth(1e11),
     };
-    let (lg, here) = (u32::BITS - (n - 1).leading_zeros(), format!("N = {n}"));
+    let (lg, here) = (ceil_lg(n), format!("N = {n}"));
     let rows: &[(&str, &str, u32)] = &[
         ("ring broadcast (chain)", "N − 1", n - 1),
         ("ring reduce (chain)", "N − 1", n - 1),

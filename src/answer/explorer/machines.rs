@@ -209,8 +209,7 @@ fn prices(known: &[AlgorithmView], query: &Query, ready: &[Candidate]) -> Vec<Pr
 
 /// The newest NCCL's choice by size; empty if it does not run there or its graphs are unknown.
 fn nccl(query: &Query) -> Option<Vec<(u64, String)>> {
-    // RCCL's choices are its own.
-    if query.library() != Some(Library::Nccl) || query.machine.library.as_deref() == Some("rccl") {
+    if !Library::is_nccl_itself(query.machine.library.as_deref()) {
         return None;
     }
     let call = Call::of(query).with_size(Bytes(4));

@@ -437,6 +437,14 @@ fn decimals(value: f64) -> usize {
     }
 }
 
+/// A number's text without zeros at the end of its decimals, and without a point that nothing follows.
+pub(crate) fn without_zeros(text: &str) -> &str {
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.'),
+        false => text,
+    }
+}
+
 /// Whole numbers unchanged, others with enough decimals for three to four digits.
 fn write_short(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Result {
     if let Some(decimals) = f.precision() {
@@ -446,9 +454,7 @@ fn write_short(f: &mut fmt::Formatter<'_>, value: f64, unit: &str) -> fmt::Resul
         return write!(f, "{value:.0} {unit}");
     }
     let text = format!("{value:.*}", decimals(value));
-    let text =
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
-    write!(f, "{text} {unit}")
+    write!(f, "{} {unit}", without_zeros(&text))
 }
 
 impl From<Bytes> for Volume {

@@ -65,6 +65,8 @@ pub use table::Table;
 pub use version::Version;
 pub use why::{Out, why_not};
 
+use crate::base::quantity::without_zeros;
+
 /// A rate of 10^9 bytes per second in float32, as NCCL keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Gbps(pub f32);
@@ -155,12 +157,8 @@ fn shaped(number: f64) -> String {
     let exponent: i32 = exponent.parse().unwrap_or(0);
     if (-4..9).contains(&exponent) {
         let text = format!("{number:.*}", (8 - exponent).unsigned_abs() as usize);
-        return if text.contains('.') { without_zeros(&text).to_owned() } else { text };
+        return without_zeros(&text).to_owned();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{}e{sign}{:02}", without_zeros(mantissa), exponent.abs())
-}
-
-fn without_zeros(text: &str) -> &str {
-    text.trim_end_matches('0').trim_end_matches('.')
 }

@@ -10,7 +10,7 @@
 use std::num::NonZeroU32;
 
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Seconds;
+use crate::base::quantity::{Seconds, without_zeros};
 use crate::machine::fabric::Fabric;
 
 /// What XLA adds to the bytes of a message.
@@ -40,15 +40,9 @@ pub fn xla_sol_options(fabric: &Fabric, per_node: u32) -> Result<String> {
         "--xla_gpu_analytical_latency_estimator_options=nccl_op_launch_us={},nic_speed_gbps={},\
          chunk_prep_us=1,chunk_size_bytes={CHUNK},rtt_us={},gpus_per_node={per_node}\n",
         micros(fabric.launch),
-        printed(rate * nics * (1.0 + HEADERS)),
+        without_zeros(&format!("{:.4}", rate * nics * (1.0 + HEADERS))),
         step - 1.0
     ))
-}
-
-/// Four digits after the point at most.
-fn printed(x: f64) -> String {
-    let text = format!("{x:.4}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

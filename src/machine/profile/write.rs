@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::calibration::{Calibration, Quality, StatedBand, StatedError};
 use super::{Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves, gpu};
-use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, without_zeros};
 use crate::machine::wires::Torus;
 
 /// A quantity as written in a profile's file, with six digits.
@@ -55,11 +55,7 @@ pub(super) fn digits(x: f64) -> String {
         return format!("{x:.5e}");
     }
     let decimals = usize::try_from(5 - before).unwrap_or(0);
-    let text = format!("{x:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    without_zeros(&format!("{x:.decimals$}")).to_owned()
 }
 
 /// A TOML string.

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::{Device, Mock, PREDICTED, Place, Row, Step, ranges};
-use crate::base::quantity::{Bytes, Ratio};
+use crate::base::quantity::{Bytes, Ratio, without_zeros};
 
 /// The version whose layout is used.
 pub(super) const LAYOUT: &str = "2.19.6";
@@ -166,10 +166,7 @@ fn general(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    let trim = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
-    };
+    let trim = |text: &str| without_zeros(text).to_owned();
     if (-4..6).contains(&exponent) {
         let decimals = usize::try_from(5 - exponent).unwrap_or(0);
         return trim(&format!("{value:.decimals$}"));

@@ -139,7 +139,7 @@ fn allowed(value: &str, query: &Query) -> Option<Vec<Algo>> {
 /// Over one node.
 fn inside(evidence: &Evidence, query: &Query, all: &mut Vec<Clue>) {
     let pcie = query.machine.hardware.as_ref().is_none_or(|h| h.link == LinkKind::Pcie);
-    let nvls = query.machine.hardware.as_ref().is_some_and(|h| h.nvls);
+    let nvls = query.machine.has_nvls();
     let mut say = |id, next, ln, says: &str| all.push(Clue::new(id, next, ln, says.to_owned()));
     let p2p = Some(P2P_NEXT);
     match (evidence.says(Sign::Peer), evidence.says(Sign::Shared)) {

@@ -163,7 +163,7 @@ impl Lab<'_> {
     pub fn is_not_added(&self) -> bool {
         use DataType::{F8e4m3, F8e5m2, I8, U8};
         let eight = matches!(self.dtype, Some(I8 | U8 | F8e4m3 | F8e5m2));
-        let adds = self.query.machine.hardware.as_ref().is_some_and(|h| h.nvls);
+        let adds = self.query.machine.has_nvls();
         eight && adds && self.query.shape.collective == Collective::AllReduce
     }
 

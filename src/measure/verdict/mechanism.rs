@@ -142,7 +142,7 @@ impl Wire {
             nic: if nic > 0.0 { nic } else { 1e10 },
             factor,
             pcie: hardware.is_none_or(|h| h.link == LinkKind::Pcie),
-            adds: hardware.is_some_and(|h| h.nvls)
+            adds: query.machine.has_nvls()
                 || query
                     .machine
                     .fabric

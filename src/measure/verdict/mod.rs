@@ -426,8 +426,7 @@ fn ruled(
         causes.clear();
     }
     let mut ruling = ruling::rule(&points, health, facts, no_call);
-    let in_switches = query.machine.hardware.as_ref().is_some_and(|h| h.nvls);
-    if ruling == Ruling::Ill && in_switches && facts.wrong == 0 && !facts.sums() {
+    if ruling == Ruling::Ill && query.machine.has_nvls() && facts.wrong == 0 && !facts.sums() {
         ruling = Ruling::CannotTell;
     }
     if ruling == Ruling::Healthy && lineup.odds > UNSURE {

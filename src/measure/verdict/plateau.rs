@@ -116,8 +116,7 @@ impl Plateau {
         let nics = tier.nics.map_or(each, |n| n.get().min(each));
         let factor = shape.collective.busbw_factor(shape.ranks).0;
         let adds = |tier: &Tier| tier.switch.as_ref().is_some_and(|s| s.alu);
-        let inside = query.machine.hardware.as_ref().is_some_and(|h| h.nvls)
-            || query.machine.fabric.tiers.iter().any(adds);
+        let inside = query.machine.has_nvls() || query.machine.fabric.tiers.iter().any(adds);
         let Nic { rate: nic, line, least } = nic(&query.machine)?;
         let reached = |time: Seconds| Volume::from(size).0 * factor / time.0;
         let healthy = match shape.collective {

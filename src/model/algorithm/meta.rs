@@ -33,6 +33,11 @@ impl Library {
     /// All of them.
     pub const ALL: &[Self] = &[Self::Nccl, Self::OpenMpi, Self::Mpich, Self::Gloo];
 
+    /// Whether this id is NCCL itself, whose choices RCCL does not make.
+    pub(crate) fn is_nccl_itself(id: Option<&str>) -> bool {
+        id.is_some_and(|id| id != "rccl" && Self::named(id) == Some(Self::Nccl))
+    }
+
     /// The library with this id; RCCL has the algorithms of NCCL.
     #[must_use]
     pub fn named(id: &str) -> Option<Self> {

@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 use super::expr::{Expr, Function, Links, Node, Symbol};
 use super::{Cost, Level, Number, Phase};
-use crate::base::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte, Volume};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte, Volume, without_zeros};
 
 /// How a formula is written.
 #[derive(Debug, Clone, Copy)]
@@ -338,11 +338,7 @@ fn six_digits(quantity: &impl Display) -> String {
     // As many decimals as six digits after leading zeros need; digits before the point are kept.
     let decimals = (5.0 - value.abs().log10().floor()).clamp(0.0, 20.0) as usize;
     let number = format!("{value:.decimals$}");
-    let number = if number.contains('.') {
-        number.trim_end_matches('0').trim_end_matches('.')
-    } else {
-        &number
-    };
+    let number = without_zeros(&number);
     format!("{number} {unit}")
 }
 
