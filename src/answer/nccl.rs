@@ -181,6 +181,15 @@ fn warnings(question: &Question, found: &[Range]) -> Vec<String> {
             question.function
         ));
     }
+    let shuns = question.nccl.has(since::FP8_AVOIDS_RINGS)
+        && question.reduction.shuns_rings(question.comm.ranks);
+    if shuns && found.iter().any(|r| r.first.is_some_and(|d| d.algo == Algo::Ring)) {
+        notes.push(
+            "to avoid rings of 8-bit floats over more than 8 ranks NCCL multiplies their time by 1024: \
+             no call takes so long"
+                .to_owned(),
+        );
+    }
     if question.function.gathers() {
         notes.push("sizes are the total over ranks; NCCL's log prints one rank's part".to_owned());
     }
@@ -337,7 +346,11 @@ pub fn emit_env(question: &Question) -> Result<String> {
                 "# trap: {other} then fails in this job: no algorithm is left for it"
             ));
         } else if before != after {
-            lines.push(format!("# trap: {other} changes too: the lists apply to all collectives"));
+            let why = match scope.is_empty() {
+                true => "the lists apply to all collectives",
+                false => "these lists replace the ones that were set",
+            };
+            lines.push(format!("# trap: {other} changes too: {why}"));
         }
     }
     if version.has(since::LISTS_BY_COLLECTIVE) {

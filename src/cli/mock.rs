@@ -49,15 +49,9 @@ pub(super) struct Args {
     #[arg(short = 'e', long, value_name = "SIZE", allow_hyphen_values = true)]
     maxbytes: Option<String>,
     /// The factor between one size and the next
-    #[arg(
-        short = 'f',
-        long,
-        value_name = "X",
-        allow_hyphen_values = true,
-        conflicts_with = "stepbytes"
-    )]
+    #[arg(short = 'f', long, value_name = "X", allow_hyphen_values = true)]
     stepfactor: Option<String>,
-    /// The difference between one size and the next; default without -f: 1M
+    /// The difference between one size and the next, if no -f is given; default: 1M
     #[arg(
         short = 'i',
         long,
@@ -152,11 +146,9 @@ impl Args {
             writeln!(out, "{}", mocked.json())?;
             return Ok(());
         }
-        if let Some(file) = &self.output_file {
-            let written = write_numbered(file, &mocked.json())?;
-            writeln!(out, "# Writing JSON output to {written}")?;
-        }
-        out.write_all(mocked.text().as_bytes())?;
+        let file = self.output_file.as_ref();
+        let written = file.map(|file| write_numbered(file, &mocked.json())).transpose()?;
+        out.write_all(mocked.text(written.as_deref()).as_bytes())?;
         Ok(())
     }
 

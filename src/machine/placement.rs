@@ -20,6 +20,16 @@ pub struct Placement {
     pub order: Order,
 }
 
+/// ` = 2 nodes x 8`, after the number of ranks; nothing on one node.
+#[must_use]
+pub fn laid(ranks: u32, nodes: u32, per_node: u32) -> String {
+    match nodes {
+        1 => String::new(),
+        _ if ranks == nodes * per_node => format!(" = {nodes} nodes x {per_node}"),
+        _ => format!(" on {nodes} nodes of at most {per_node}"),
+    }
+}
+
 impl Placement {
     /// Nodes in use.
     #[must_use]

@@ -10,6 +10,7 @@ use crate::answer::notes::Contradiction;
 use crate::answer::{MachineView, Promise, QuestionView};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume, percent, without_zeros};
+use crate::machine::placement::laid;
 
 /// An explanation.
 #[must_use]
@@ -49,7 +50,7 @@ fn short(value: f64) -> String {
 
 /// `all-reduce of 16 MiB on each of 64 ranks = 8 nodes x 8, machine dgx-h100 (default)`.
 fn asked(question: &QuestionView, machine: &MachineView, sized: bool) -> String {
-    let QuestionView { ranks, nodes, .. } = question;
+    let layout = laid(question.ranks, question.nodes, question.ranks_per_node);
     let collective = question.collective;
     let name = collective.name();
     let size = if sized && collective != Collective::Barrier {
@@ -59,12 +60,7 @@ fn asked(question: &QuestionView, machine: &MachineView, sized: bool) -> String 
     };
     let means = collective.size_means();
     let means = if sized { means } else { "over" };
-    let ranks = counted(*ranks, "rank");
-    let layout = if *nodes > 1 {
-        format!(" = {nodes} nodes x {}", question.ranks_per_node)
-    } else {
-        String::new()
-    };
+    let ranks = counted(question.ranks, "rank");
     let chosen = match machine.chosen {
         "flags" => String::new(),
         chosen => format!(" ({chosen})"),

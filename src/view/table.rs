@@ -8,6 +8,7 @@ use super::{Look, counted};
 use crate::answer::{Cost, Fastest, MachineView, Promise, QuestionView, Row, TierView};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::machine::placement::laid;
 use crate::model::algorithm::Library;
 
 /// Rows shown by default.
@@ -131,8 +132,10 @@ pub(super) fn asked(q: &QuestionView, over: &str) -> String {
     let barrier = q.collective == Collective::Barrier;
     let size = (over != "size" && !barrier).then(|| Bytes(q.size_bytes).to_string());
     let ranks = (over != "ranks").then(|| match q.nodes {
-        1 => counted(q.ranks, "rank"),
-        nodes => format!("{} ranks = {nodes} x {}", q.ranks, q.ranks_per_node),
+        nodes if nodes > 1 && q.ranks == nodes * q.ranks_per_node => {
+            format!("{} ranks = {nodes} x {}", q.ranks, q.ranks_per_node)
+        }
+        nodes => counted(q.ranks, "rank") + &laid(q.ranks, nodes, q.ranks_per_node),
     });
     size.into_iter().chain(ranks).collect::<Vec<_>>().join(", ")
 }
@@ -143,10 +146,7 @@ pub(super) fn heading(page: &mut Page, q: &QuestionView) {
         _ => format!(" of {}", Bytes(q.size_bytes)),
     };
     let means = q.collective.size_means();
-    let layout = match q.nodes {
-        1 => String::new(),
-        nodes => format!(" = {nodes} nodes x {}", q.ranks_per_node),
-    };
+    let layout = laid(q.ranks, q.nodes, q.ranks_per_node);
     page.line(format!("{}{size} {means} {}{layout}", name(q), counted(q.ranks, "rank")));
 }
 

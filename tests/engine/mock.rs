@@ -7,12 +7,15 @@ use collcost::Collective;
 use collcost::base::quantity::{Bytes, Ratio};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
+use collcost::machine::sample::DataType;
 use collcost::measure::logs::{self, Asked, Imported, Measured, Tested};
 use collcost::measure::mock::{Ask, Fault, Mock, PROGRAMS, Program, Row, Sizes, Step, mock};
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::Params;
 
 const GIB: u64 = 1 << 30;
+const F32: DataType = DataType::F32;
+const F8: DataType = DataType::F8e4m3;
 
 fn query(collective: Collective, profile: &str, ranks: u32) -> Query {
     let profile = Profile::builtin(profile).unwrap();
@@ -65,7 +68,7 @@ fn near(got: f64, wanted: f64, part: f64) -> bool {
 #[test]
 fn the_table_has_the_columns_of_nccl_tests() {
     let mocked = on("dgx-h100", 16, &ask("all_reduce_perf", sizes(8, 8 * GIB, 2)));
-    let text = mocked.text();
+    let text = mocked.text(None);
     let lines: Vec<&str> = text.lines().collect();
     let names = "#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong ";
     let at = lines.iter().position(|line| *line == names).expect("the names of the columns");
@@ -116,9 +119,9 @@ fn the_table_has_the_columns_of_nccl_tests() {
 #[test]
 fn the_first_line_says_that_it_is_predicted() {
     let mocked = on("dgx-a100", 8, &ask("all_reduce_perf", sizes(8, 8, 2)));
-    let first = mocked.text().lines().next().unwrap().to_owned();
+    let first = mocked.text(None).lines().next().unwrap().to_owned();
     assert!(first.starts_with("# PREDICTED by collcost ") && first.contains("not measured"));
-    assert!(mocked.text().lines().all(|line| !line.contains("NVIDIA")));
+    assert!(mocked.text(None).lines().all(|line| !line.contains("NVIDIA")));
     let document: serde_json::Value = serde_json::from_str(&mocked.json()).unwrap();
     let told = document["predicted"][0].as_str().unwrap();
     assert!(told.starts_with("PREDICTED"), "{told}");
@@ -128,7 +131,7 @@ fn the_first_line_says_that_it_is_predicted() {
 #[test]
 fn the_eighth_word_is_the_busbw() {
     let mocked = on("dgx-h100", 16, &ask("all_reduce_perf", sizes(8, 8 * GIB, 2)));
-    let text = mocked.text();
+    let text = mocked.text(None);
     let is_row = |line: &&str| {
         line.split_ascii_whitespace().next().is_some_and(|w| w.bytes().all(|b| b.is_ascii_digit()))
     };
@@ -157,13 +160,13 @@ fn columns_say_what_each_program_says() {
         ("sendrecv_perf", "sum", "-1", "N/A"),
     ] {
         let asked = Ask { root: 3, ..ask(program, sizes(1 << 20, 1 << 20, 2)) };
-        let text = on("dgx-h100", 16, &asked).text();
+        let text = on("dgx-h100", 16, &asked).text(None);
         let row = text.lines().find(|line| line.starts_with("     1048576")).unwrap();
         let words: Vec<&str> = row.split_ascii_whitespace().collect();
         assert_eq!((words[3], words[4], words[12]), (redop, root, wrong), "{program}");
     }
     let unchecked = Ask { check: 0, ..ask("all_reduce_perf", sizes(8, 8, 2)) };
-    let text = on("dgx-h100", 16, &unchecked).text();
+    let text = on("dgx-h100", 16, &unchecked).text(None);
     let row = text.lines().find(|line| line.starts_with("           8 ")).unwrap();
     let words: Vec<&str> = row.split_ascii_whitespace().collect();
     assert_eq!((words[8], words[12], row.len()), ("N/A", "N/A", 116), "one character less a place");
@@ -182,7 +185,7 @@ fn our_importer_reads_back_what_was_mocked() {
         let asked =
             Ask { noise: Ratio(0.03), iterations: 5, ..ask(program.name, sizes(1024, GIB, 32)) };
         let mocked = on("dgx-a100", 16, &with(&["slow-rank=2"], asked));
-        for (imported, digits) in [(read(&mocked.text()), 6e-3), (read(&mocked.json()), 1e-6)] {
+        for (imported, digits) in [(read(&mocked.text(None)), 6e-3), (read(&mocked.json()), 1e-6)] {
             assert_eq!(imported.tables.len(), 1, "{}", program.name);
             let table = &imported.tables[0];
             assert_eq!((table.ranks, table.nodes), (Some(16), Some(2)), "{}", program.name);
@@ -218,9 +221,9 @@ fn our_importer_reads_back_what_was_mocked() {
 #[test]
 fn a_healthy_mock_gives_no_warning_and_shared_devices_do() {
     let plain = ask("all_reduce_perf", sizes(8, 1 << 20, 2));
-    assert_eq!(read(&on("dgx-h100", 16, &plain).text()).tables[0].warnings, [""; 0]);
+    assert_eq!(read(&on("dgx-h100", 16, &plain).text(None)).tables[0].warnings, [""; 0]);
     let shared = on("dgx-h100", 16, &with(&["shared-gpu"], plain));
-    for text in [shared.text(), shared.json()] {
+    for text in [shared.text(None), shared.json()] {
         let warnings = &read(&text).tables[0].warnings;
         assert!(warnings.iter().any(|w| w.contains("share the GPU [0000:10:00]")), "{warnings:?}");
     }
@@ -340,7 +343,7 @@ fn other_links_and_no_nvls_take_other_algorithms() {
         assert!(near(small[0], 1.0, 1e-9) && small[1] > 1.05, "{machine} {small:?}");
     }
     let ask = with(&["nvls-off"], ask("all_reduce_perf", sizes(8, GIB, 1 << 9)));
-    let text = on("dgx-h100", 8, &ask).text();
+    let text = on("dgx-h100", 8, &ask).text(None);
     assert!(text.contains("# note with the fault it runs ring"), "{text}");
 }
 
@@ -373,7 +376,7 @@ fn equal_seeds_give_equal_bytes_and_others_do_not() {
     let asked = Ask { noise: Ratio(0.03), ..ask("all_reduce_perf", sizes(8, 1 << 24, 2)) };
     let text = |seed| on("dgx-h100", 16, &Ask { seed, ..asked.clone() });
     assert_eq!(text(7), text(7));
-    assert_eq!(text(7).text(), text(7).text());
+    assert_eq!(text(7).text(None), text(7).text(None));
     assert_eq!(text(7).json(), text(7).json());
     assert_ne!(text(7).rows, text(8).rows);
     // A rank that is drawn is drawn by the seed.
@@ -472,6 +475,45 @@ fn bad_input_gets_one_clear_error() {
     }
 }
 
+/// Switches with NVLS add sums of most types, minima and maxima of some, and no products (NVIDIA/nccl
+/// v2.30.7-1, src/enqueue.cc, `ncclNvlsSupported`).
+#[test]
+fn what_switches_do_not_add_runs_without_them() {
+    let ask = ask("all_reduce_perf", sizes(256 << 20, 256 << 20, 2));
+    let run = |ask: &Ask| {
+        let mocked = on("dgx-h100", 8, ask);
+        (mocked.rows[0].out_of_place.time.0, mocked.takes.clone(), mocked.notes.join("\n"))
+    };
+    let (time, _, notes) = run(&ask);
+    assert!(!notes.contains("switches do not add"), "{notes}");
+    let off = run(&with(&["nvls-off"], ask.clone())).0;
+    assert!(off > 1.1 * time, "{off} {time}");
+    let of = |dtype, operation| run(&Ask { dtype, operation, ..ask.clone() });
+    for (dtype, operation) in
+        [(F32, "prod"), (F32, "avg"), (F32, "max"), (F8, "sum"), (DataType::I8, "sum")]
+    {
+        let (slower, takes, notes) = of(dtype, operation);
+        assert!(near(slower, off, 1e-9), "{dtype} {operation}: {slower} {off}");
+        assert!(takes.iter().all(|take| !take.1.contains("in-network")), "{takes:?}");
+        assert!(notes.contains("switches do not add"), "{notes}");
+    }
+    for (dtype, operation) in [(DataType::Bf16, "max"), (DataType::I32, "min"), (F32, "sum")] {
+        assert!(near(of(dtype, operation).0, time, 0.02), "{dtype} {operation}");
+    }
+    // Nothing is added in a broadcast.
+    let ask = Ask { operation: "prod", ..self::ask("broadcast_perf", sizes(1 << 20, 1 << 20, 2)) };
+    assert!(!on("dgx-h100", 8, &ask).notes.join("").contains("add"));
+}
+
+#[test]
+fn arguments_tell_the_operation_and_the_root() {
+    let asked = Ask { operation: "max", root: 3, ..ask("reduce_perf", sizes(8, 8, 2)) };
+    let document = on("dgx-h100", 16, &asked).json();
+    assert!(document.contains("\"-d\",\"float\",\"-o\",\"max\",\"-r\",\"3\"]"), "{document}");
+    let heading = on("dgx-h100", 12, &ask("all_reduce_perf", sizes(8, 8, 2))).heading().join("\n");
+    assert!(heading.contains("12 ranks on 2 nodes of at most 8"), "{heading}");
+}
+
 #[test]
 fn documents_are_written_beside_the_text_and_never_over_another() {
     let folder = std::env::temp_dir().join(format!("collcost-mock-{}", std::process::id()));
@@ -482,7 +524,8 @@ fn documents_are_written_beside_the_text_and_never_over_another() {
     for written in [name.to_owned(), format!("{name}.0"), format!("{name}.1")] {
         let output = run(&words);
         let text = String::from_utf8(output.stdout).unwrap();
-        assert!(text.starts_with(&format!("# Writing JSON output to {written}\n")), "{text}");
+        assert!(text.starts_with("# PREDICTED"), "{text}");
+        assert!(text.contains(&format!("\n# Writing JSON output to {written}\n")), "{text}");
         let document = std::fs::read_to_string(&written).unwrap();
         assert_eq!(
             document,

@@ -87,13 +87,18 @@ impl Reduction {
     }
 
     /// Whether a switch has units for it.
-    pub(super) fn is_added_in_switch(self) -> bool {
+    pub(crate) fn is_added_in_switch(self) -> bool {
         let is_large = matches!(self.element, DataType::F32 | DataType::F64);
         match self.operation {
             Operation::Sum => self.is_addable(),
             Operation::MinMax => self.is_addable() && !is_large,
             Operation::Product | Operation::Scaled => false,
         }
+    }
+
+    /// Whether NCCL takes a ring of so many ranks only if nothing else can run, since 2.24.
+    pub(crate) fn shuns_rings(self, ranks: u32) -> bool {
+        self.element.is_fp8() && ranks > 8
     }
 
     /// Whether elements are of a type that switches add.

@@ -302,9 +302,7 @@ impl Scope<'_> {
 
     /// Whether a time of the ring is multiplied by 1024.
     fn avoids_ring(&self) -> bool {
-        self.version.has(since::FP8_AVOIDS_RINGS)
-            && self.reduction.element.is_fp8()
-            && self.comm.ranks > 8
+        self.version.has(since::FP8_AVOIDS_RINGS) && self.reduction.shuns_rings(self.comm.ranks)
     }
 
     /// Whether an algorithm is considered at all.

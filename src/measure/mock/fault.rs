@@ -280,14 +280,19 @@ impl Broken {
                     return Err(Error::input("no switch of the machine reduces or multicasts")
                         .help("leave it out, or name a machine with NVLS, such as dgx-h100"));
                 }
-                self.query.machine.fabric.tiers.iter_mut().for_each(|tier| tier.switch = None);
-                self.chooses = true;
+                self.without_switches();
                 Ok("switches neither reduce nor multicast; the library runs another algorithm \
                     where it used them"
                     .to_owned())
             }
             Fault::SharedGpu => self.share_devices(),
         }
+    }
+
+    /// The same where switches neither reduce nor multicast.
+    pub(super) fn without_switches(&mut self) {
+        self.query.machine.fabric.tiers.iter_mut().for_each(|tier| tier.switch = None);
+        self.chooses = true;
     }
 
     fn slow(&mut self, rank: u32, factor: Ratio) {

@@ -161,6 +161,12 @@ impl Mock {
         let mut words = vec![ask.program.name.to_owned()];
         words.extend(numbers.iter().flat_map(|(flag, n)| [(*flag).to_owned(), n.to_string()]));
         words.extend(["-d".to_owned(), ask.dtype.to_owned()]);
+        if ask.program.reduces {
+            words.extend(["-o".to_owned(), ask.redop.to_owned()]);
+        }
+        if ask.root >= 0 {
+            words.extend(["-r".to_owned(), ask.root.to_string()]);
+        }
         words
     }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use super::{Device, Mock, PREDICTED, Place, Row, Step, ranges};
 use crate::base::quantity::{Bytes, Ratio, without_zeros};
+use crate::machine::placement::laid;
 
 /// The version whose layout is used.
 pub(super) const LAYOUT: &str = "2.19.6";
@@ -14,12 +15,15 @@ pub(super) const LAYOUT: &str = "2.19.6";
 pub(super) const PID: u32 = 100_000;
 
 impl Mock {
-    /// What nccl-tests would print, without a line about a JSON file.
+    /// What nccl-tests would print; `written` is the JSON file that it wrote.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn text(&self, written: Option<&str>) -> String {
         let mut out = String::new();
         for line in self.heading() {
             let _ = writeln!(out, "# {line}");
+        }
+        if let Some(file) = written {
+            let _ = writeln!(out, "# Writing JSON output to {file}");
         }
         self.run(&mut out);
         out.push_str("# Using devices\n");
@@ -48,20 +52,20 @@ impl Mock {
     #[must_use]
     pub fn heading(&self) -> Vec<String> {
         let Self { machine, ranks, nodes, per_node, .. } = self;
+        let laid = match nodes {
+            1 => " = one node".to_owned(),
+            _ => laid(*ranks, *nodes, *per_node),
+        };
         let version = env!("CARGO_PKG_VERSION");
         let mut lines = vec![format!(
             "{PREDICTED} {version}, not measured: no GPU ran, no network carried anything"
         )];
-        let laid = match nodes {
-            1 => "one node".to_owned(),
-            _ => format!("{nodes} nodes x {per_node}"),
-        };
         let noise = match self.ask.noise {
             Ratio(0.0) => "no noise".to_owned(),
             Ratio(noise) => format!("noise {} %", general(noise * 100.0)),
         };
         let seed = self.ask.seed;
-        lines.push(format!("machine {machine}, {ranks} ranks = {laid}; {noise}; seed {seed}"));
+        lines.push(format!("machine {machine}, {ranks} ranks{laid}; {noise}; seed {seed}"));
         if self.faults.is_empty() {
             lines.push("no fault".to_owned());
         }

@@ -27,8 +27,10 @@ mod tuner;
 pub use fault::{Fault, Link};
 pub use program::{OPERATIONS, PROGRAMS, Program};
 
+use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::library::nccl::Reduction;
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Expecting, Rules};
@@ -215,7 +217,13 @@ pub struct Place {
 pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
     let asked = check(query, ask)?;
     let ranks = query.shape.ranks;
-    let broken = Broken::new(query, &ask.faults, ask.seed)?;
+    let mut broken = Broken::new(query, &ask.faults, ask.seed)?;
+    let reduction = reduction(ask)?;
+    let added = reduction.is_none_or(Reduction::is_added_in_switch);
+    let unadded = query.machine.has_nvls() && !added;
+    if unadded {
+        broken.without_switches();
+    }
     let tuner = match broken.off.as_slice() {
         [] => None,
         off => Some(tuner::Tuner::new(query, off)?),
@@ -223,7 +231,7 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
     let sizes = sizes(&ask.sizes)?;
     let expecting = Expecting::with(registry, query, None, Some(ask.dtype))?;
     let drawn = (ask.noise, ask.iterations, ask.seed);
-    let as_expected = ask.faults.is_empty() && ask.noise.0 == 0.0;
+    let as_expected = ask.faults.is_empty() && ask.noise.0 == 0.0 && !unadded;
     let mut lab = match Bench::new(registry, query, ask.root) {
         // Measurements may tell the time of a machine that has no prices.
         Err(error) if as_expected && error.is_unknown() && expecting.is_learned() => None,
@@ -235,13 +243,16 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
         let (size, count) = ask.program.sizes(each, ask.dtype, ranks);
         let protocol = tuner.as_ref().filter(|_| size.0 > 0).map_or(Ratio(1.0), |t| t.factor(size));
         let expected = expecting.time(size) * protocol;
-        let (algorithm, found) = match &mut lab {
+        let (mut algorithm, mut found) = match &mut lab {
             Some(lab) => {
                 let take = took(&lab.healthy, &expecting, size);
                 (take.algorithm.meta().title, lab.look(i, size, &take, expected)?)
             }
             None => (UNPRICED, Found::as_expected(expected)),
         };
+        if unadded {
+            algorithm = found.chosen.take().unwrap_or(algorithm);
+        }
         let place = |in_place: bool| {
             let time = found.times[usize::from(in_place)];
             let looked = ask.check > 0 && (!in_place || ask.program.checks_in_place);
@@ -253,7 +264,19 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
     }
     let both = rows.iter().flat_map(|row| [row.out_of_place.busbw.0, row.in_place.busbw.0]);
     let average = Bandwidth(both.sum::<f64>() / (2 * rows.len()) as f64);
-    let notes = told.notes(ask, !broken.off.is_empty());
+    let mut notes = told.notes(ask, !broken.off.is_empty());
+    if reduction.is_some_and(|reduction| reduction.shuns_rings(ranks)) {
+        notes.push(
+            "NCCL avoids rings of 8-bit floats over more than 8 ranks: where these times are a ring's, it may \
+             run another algorithm"
+                .to_owned(),
+        );
+    }
+    if unadded {
+        let what = format!("switches do not add {} of {}", asked.redop, asked.dtype);
+        notes
+            .insert(0, format!("{what}: times are those of sums, with what runs without switches"));
+    }
     Ok(Mock {
         ask: asked,
         machine: query.machine.name.clone(),
@@ -303,6 +326,13 @@ pub fn slowdown(
         ratios.push(if usual.0 > 0.0 { time / usual } else { protocol });
     }
     Ok(ratios)
+}
+
+/// The reduction of a program that reduces.
+fn reduction(ask: &Ask) -> Result<Option<Reduction>> {
+    let reduces = ask.program.reduces && ask.program.collective != Collective::SendRecv;
+    let of = |operation| Reduction { element: ask.dtype, operation };
+    reduces.then(|| ask.operation.parse().map(of)).transpose()
 }
 
 /// What the library runs for `size` bytes on the healthy machine.

@@ -242,7 +242,7 @@ impl Lab {
         take: &Take,
         expected: Seconds,
     ) -> Result<Found> {
-        if self.is_plain() || size.0 == 0 {
+        if self.is_plain() {
             return Ok(Found::as_expected(expected));
         }
         let other = match self.chooses {
@@ -250,6 +250,10 @@ impl Lab {
             true => self.broken.run(take.algorithm.meta().id, size),
             false => self.broken.same(take, size),
         };
+        let chosen = self.chooses.then_some(other.algorithm.meta().title);
+        if size.0 == 0 {
+            return Ok(Found { chosen, ..Found::as_expected(expected) });
+        }
         let way = self.way([take, &other]);
         let (none, late) = (Trouble::default(), self.trouble.clone());
         let prompt = Trouble { starts: Vec::new(), ..late.clone() };
@@ -274,7 +278,6 @@ impl Lab {
                 found.0 += (waited.0 - time.0).clamp(0.0, most);
             }
         }
-        let chosen = self.chooses.then_some(other.algorithm.meta().title);
         Ok(Found { times, way: Some(way), chosen })
     }
 
