@@ -42,8 +42,8 @@ fn kernels_are_those_of_the_release() {
             size: Bytes(fields[3].parse().expect(line)),
             pipelined: 1,
         };
-        let ours = model.on_windows(&call).map_or(",,".to_owned(), |best| {
-            let time = float(best.time().0);
+        let ours = model.among_kernels(&call).map_or(",,".to_owned(), |best| {
+            let time = float(best.time().expect(line).0);
             let kernel = best.candidate.name(release(fields[1]));
             format!("{kernel},{},{time}", best.channels)
         });
@@ -87,6 +87,32 @@ fn what_kernels_do_and_how_they_are_named_changes() {
     assert_eq!(named("2.30.3", only), None);
     assert_eq!(named("2.30.3", &format!("{only} NCCL_SYM_TMA_ENABLE=1")), tma);
     assert_eq!(named("2.29.7", &format!("{only} NCCL_SYM_TMA_ENABLE=1")), None);
+}
+
+/// v2.29.2-1 to v2.30.7-1 `src/enqueue.cc`, `taskAppend`: on Blackwell an all-gather of more than 8 Mi elements a
+/// rank goes to the copy engines before the picker is asked.
+#[test]
+fn large_gathers_are_copied_on_blackwell() {
+    let taken = |machine: &str, version: &str, settings: &str, size: u64| {
+        let comm = Place::named(machine).unwrap().communicator().unwrap();
+        let settings = Settings::read(settings).unwrap();
+        let reduction = Reduction { element: DataType::Bf16, ..Reduction::default() };
+        let model = CostModel::new(&comm, release(version), &settings, reduction).unwrap();
+        let call = Call { function: Function::AllGather, size: Bytes(size), pipelined: 1 };
+        let best = model.on_windows(&call).unwrap();
+        (best.candidate.name(release(version)).into_owned(), best.time().is_some())
+    };
+    let (b200, h100) = ("dgx_b200_8x400g.p8.n1", "dgx_h100_8x400g.p8.n1");
+    let (border, kernel) = (128 << 20, ("AllGather_STMC".to_owned(), true));
+    for version in ["2.29.2", "2.29.7", "2.30.7"] {
+        // No release before 2.31 says how long they take.
+        let copied = ("AllGather_UC".to_owned(), false);
+        assert_eq!(taken(b200, version, "", border), kernel, "{version}");
+        assert_eq!(taken(b200, version, "", border + 16), copied, "{version}");
+        assert_eq!(taken(b200, version, "NCCL_SYM_CE_THRESHOLD=1024", 1 << 20), copied);
+        assert_eq!(taken(h100, version, "", 1 << 30), kernel, "{version}");
+    }
+    assert_eq!(taken(b200, "2.28.9", "", 1 << 30), kernel);
 }
 
 /// What a release takes for all-reduces of a range of bytes.

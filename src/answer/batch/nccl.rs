@@ -357,11 +357,13 @@ impl Answer {
             }
             Self::Taken(Some(best)) if matches!(best.candidate, Candidate::Copied(_)) => {
                 line.extend_from_slice(b",,,,");
-                nccl::write_float(line, best.time().0);
+                if let Some(time) = best.time() {
+                    nccl::write_float(line, time.0);
+                }
             }
             Self::Taken(Some(best)) => {
                 line.extend_from_slice(b",,");
-                push_blocks(line, best.channels, best.threads, Some(best.time()));
+                push_blocks(line, best.channels, best.threads, best.time());
             }
         }
     }

@@ -125,7 +125,7 @@ impl<'a> OnWindows<'a> {
             }
         };
         let time = |taken: Taken, own: Option<f32>| {
-            own.or(taken.best.map(|best| best.time().0)).map(seconds)
+            own.or(taken.best.and_then(|best| best.time()).map(|t| t.0)).map(seconds)
         };
         let middle = (first.size as f64 * last.size as f64).sqrt() as u64;
         let middle = self.call(middle.clamp(first.size, last.size));

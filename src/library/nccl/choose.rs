@@ -166,7 +166,7 @@ impl Chooser {
     pub fn ranked(&self, call: &Call) -> Vec<(Algo, Proto, Micros)> {
         if let Some(models) = &self.rare.models {
             let ranked = models.ranked(call, Windows::None);
-            let cell = |best: &Best| best.decision().map(|d| (d.algo, d.proto, best.time()));
+            let cell = |best: &Best| best.decision().and_then(|d| Some((d.algo, d.proto, d.time?)));
             return ranked.iter().filter_map(cell).collect();
         }
         if let Some(d) = self.rare.alone {

@@ -47,6 +47,8 @@ pub(crate) const SYMMETRIC_KERNELS: Rule = since(27, 3);
 pub(crate) const KERNELS_ROUND: Rule = since(28, 3);
 /// A symmetric kernel that carries flags runs only where the algorithm would use them too.
 pub(crate) const LL_KERNELS_ASK: Rule = since(29, 2).until(29, 7);
+/// On Blackwell, copy engines gather above a size before any kernel is asked.
+pub(crate) const COPIES_GATHER: Rule = since(29, 2);
 /// One symmetric kernel gathers between nodes, over rails.
 pub(crate) const RAIL_GATHERS: Rule = since(29, 2);
 /// Other symmetric kernels scatter over rails.

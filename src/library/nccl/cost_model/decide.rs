@@ -51,18 +51,18 @@ pub struct Best {
     pub channels: u32,
     /// Threads of a block; 0 for copy engines.
     pub threads: u32,
-    /// NCCL's estimate, in microseconds.
-    pub(super) time: f32,
+    /// NCCL's estimate, in microseconds, if it has one.
+    pub(super) time: Option<f32>,
     /// The compared time: the estimate, or more if blocks are charged for.
     pub(super) rank: f32,
 }
 
 impl Best {
-    /// NCCL's own estimate. For [`Kernel::AllGatherRail`] it is a millionth of the real time, as in
-    /// NCCL, which computes it in seconds.
+    /// NCCL's own estimate; `None` for copy engines before 2.31. For [`Kernel::AllGatherRail`] it is
+    /// a millionth of the real time, as in NCCL, which computes it in seconds.
     #[must_use]
-    pub fn time(&self) -> Micros {
-        Micros(self.time)
+    pub fn time(&self) -> Option<Micros> {
+        self.time.map(Micros)
     }
 
     /// The compared time: the estimate, or more if blocks are charged for.
@@ -75,8 +75,8 @@ impl Best {
     #[must_use]
     pub fn decision(&self) -> Option<Decision> {
         let Candidate::General(algo, proto) = self.candidate else { return None };
-        let time = Some(Micros(self.time));
-        Some(Decision { algo, proto, channels: self.channels, threads: self.threads, time })
+        let (channels, threads, time) = (self.channels, self.threads, self.time());
+        Some(Decision { algo, proto, channels, threads, time })
     }
 }
 
@@ -158,7 +158,7 @@ impl CostModel {
             let (algo, proto) = (Algo::Ring, Proto::Simple);
             let (channels, threads) = self.general_blocks(call.size, algo, proto);
             let candidate = Candidate::General(algo, proto);
-            return Some(Best { candidate, channels, threads, time: 0.0, rank: 0.0 });
+            return Some(Best { candidate, channels, threads, time: Some(0.0), rank: 0.0 });
         }
         // From the highest number down, so that the highest of equal candidates is kept.
         let mut best: Option<Best> = None;

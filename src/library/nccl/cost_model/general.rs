@@ -46,7 +46,8 @@ impl CostModel {
         // Without bandwidth the time is infinite or negative.
         (time > 0.0).then(|| {
             let (channels, threads) = self.general_blocks(call.size, algo, proto);
-            Best { candidate: Candidate::General(algo, proto), channels, threads, time, rank: time }
+            let candidate = Candidate::General(algo, proto);
+            Best { candidate, channels, threads, time: Some(time), rank: time }
         })
     }
 

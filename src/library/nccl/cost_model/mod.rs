@@ -31,6 +31,7 @@ pub use candidate::{Candidate, Copies, Kernel};
 pub use cells::Cell;
 pub use decide::{Best, CostModel, Windows};
 pub use reach::Reach;
+pub use symmetric::COPIES_ABOVE;
 pub(super) use variables::Variables;
 
 /// The states of this tuner, in ascending order.

@@ -16,8 +16,8 @@ const THREADS: u32 = 512;
 /// A call's size is rounded up to a multiple of this.
 pub(super) const GRAIN: u64 = 1024;
 
-/// Elements per rank above which copy engines gather.
-const COPIES_ABOVE: u64 = 8 << 20;
+/// Elements per rank above which copy engines gather, unless `NCCL_SYM_CE_THRESHOLD` is set.
+pub const COPIES_ABOVE: u64 = 8 << 20;
 
 impl CostModel {
     /// The choice on windows that replaces the algorithms of a communicator, before 2.31. 2.29.2
@@ -37,10 +37,13 @@ impl CostModel {
         if !self.reach.symmetric || self.comm.ranks == 1 {
             return None;
         }
-        if let Some(copied) = self.gathered_by_copies(call) {
-            return Some(copied);
-        }
-        if !self.allows_kernels(call.function) {
+        self.gathered_by_copies(call).or_else(|| self.among_kernels(call))
+    }
+
+    /// The symmetric kernel with the least time, if one may run: what NCCL's picker answers.
+    #[must_use]
+    pub fn among_kernels(&self, call: &Call) -> Option<Best> {
+        if !self.reach.symmetric || self.comm.ranks == 1 || !self.allows_kernels(call.function) {
             return None;
         }
         // Among equals the highest is kept; before 2.31 the lowest.
@@ -56,7 +59,8 @@ impl CostModel {
         best
     }
 
-    /// The gathering by copy engines, if they are chosen.
+    /// The gathering by copy engines, if they are chosen. Before 2.31 there is no estimate of it, and
+    /// it is always one copy per rank (`taskAppend` of v2.30.7-1, `src/enqueue.cc`).
     pub(super) fn gathered_by_copies(&self, call: &Call) -> Option<Best> {
         let comm = &self.comm;
         let whole = self.reach.domain == comm.ranks;
@@ -64,24 +68,31 @@ impl CostModel {
             || !whole
             || comm.min_cc < 100
             || !self.reach.direct
-            || !self.version.has(since::COST_MODELS)
+            || !self.version.has(since::COPIES_GATHER)
         {
             return None;
         }
+        let models = self.version.has(since::COST_MODELS);
         let above = self.variables.copies_above().unwrap_or_else(|| {
-            let blocks = !self.has_multicast() && self.has_tma();
+            let blocks = models && !self.has_multicast() && self.has_tma();
             if blocks { 4 * COPIES_ABOVE } else { COPIES_ABOVE }
         });
         if self.count(call) <= above {
             return None;
         }
-        let (method, time) = self.copies(self.bytes(call));
+        let (method, time) = match models {
+            true => {
+                let (method, time) = self.copies(self.bytes(call));
+                (method, Some(time))
+            }
+            false => (Copies::Unicast, None),
+        };
         Some(Best {
             candidate: Candidate::Copied(method),
             channels: 0,
             threads: 0,
             time,
-            rank: time,
+            rank: time.unwrap_or_default(),
         })
     }
 
@@ -185,6 +196,7 @@ impl CostModel {
             false => self.within_domain(call, kernel)?,
         };
         let candidate = Candidate::Symmetric(kernel);
-        (time > 0.0).then_some(Best { candidate, channels, threads: THREADS, time, rank })
+        let threads = THREADS;
+        (time > 0.0).then_some(Best { candidate, channels, threads, time: Some(time), rank })
     }
 }
