@@ -449,7 +449,7 @@ fn mscclpp(q: &Asked) -> (&'static str, &'static str) {
     let s = q.size;
     if sm / 10 == 10 {
         return match s {
-            _ if adds && s <= 32 * K => own("nvls-packet"),
+            _ if s <= 32 * K => own("nvls-packet"),
             _ if !registered && s <= 2 * M => own("packet"),
             _ if !registered && q.graph => own("rsag-zero-copy"),
             _ if !registered && s <= 8 * M => own("rsag"),
@@ -823,6 +823,59 @@ fn nccl_s_symmetric_kernels_keep_to_its_mask() {
     assert_eq!(with("NCCL_SYM_KERNEL=AGxLL_R", M), NCCL);
     assert_eq!(with("NCCL_SYM_KERNEL=AllGather_LL", M), NCCL);
     assert_eq!(with("NCCL_SYM_KERNEL=^", M), ("nccl-symm", "RSxLDMC_AGxSTMC"));
+}
+
+/// The same file: between NVLink domains kernels over rails run, since 2.29.2 for all-gathers, since 2.29.7 for
+/// reduce-scatters; `taskAppend` in src/enqueue.cc leaves large all-gathers on Blackwell to copy engines.
+#[test]
+fn nccl_gathers_between_domains_and_by_copy_engines() {
+    use Collective::{AllGather, AllReduce, ReduceScatter};
+    let told = |engine, (machine, ranks, nodes), collective, env: &[&'static str]| {
+        let asked = Asked { nodes, env: env.to_vec(), ..asked(engine, machine, ranks, M) };
+        let call = Call { nodes, ..Call::new(collective, ranks, Bytes(1024 * M)) };
+        let choice = policy(engine, &asked.site()).unwrap().choose(&call).unwrap();
+        choice.kernel.map(|kernel| (kernel.backend, kernel.kernel)).unwrap()
+    };
+    let (two, eight) = (("h100", 16, 2), ("h100", 64, 8));
+    for place in [two, eight, ("h100", 8, 2)] {
+        let of = |engine, collective| told(engine, place, collective, &[]);
+        assert_eq!(of("nccl-symm@2.30.7", AllGather), ("nccl-symm", "RailRing_LsaSTMC"));
+        assert!(of("nccl-symm@2.30.7", ReduceScatter).1.starts_with("RailA2A_Lsa"));
+        assert_eq!(of("nccl-symm@2.30.7", AllReduce), NCCL);
+        assert_eq!(of("nccl-symm@2.28.9", AllGather), NCCL);
+    }
+    let off = &["NCCL_SYM_GIN_KERNELS_ENABLE=0"];
+    assert_eq!(told("nccl-symm@2.30.7", two, AllGather, off), NCCL);
+    // Its ranks are on two hosts of one rack.
+    let rack = told("nccl-symm@2.30.7", ("gb200", 8, 2), AllGather, &[]);
+    assert_eq!(rack, ("nccl-symm", "UC"));
+    let node = ("b200", 8, 1);
+    assert_eq!(told("nccl-symm@2.30.7", node, AllGather, &[]), ("nccl-symm", "UC"));
+    assert_eq!(told("nccl-symm@2.28.9", node, AllGather, &[]), ("nccl-symm", "STMC"));
+    let above = &["NCCL_SYM_CE_THRESHOLD=1000000000"];
+    assert_eq!(told("nccl-symm@2.30.7", node, AllGather, above), ("nccl-symm", "STMC"));
+}
+
+/// pytorch/pytorch, torch/_inductor/comm_lowering.py: inductor calls the operator that a program may call by its
+/// name, which accepts the same.
+#[test]
+fn inductor_asks_what_its_operator_asks() {
+    let small = |nodes, ranks, dtype, env: &[&'static str]| {
+        let env = ["auto_select=1"].iter().chain(env).copied().collect();
+        Asked { nodes, dtype, env, ..asked("torch", "h100", ranks, 64 * K) }.told()
+    };
+    assert_eq!(small(1, 8, DataType::Bf16, &[]), ("symm-mem", "one-shot-pull"));
+    assert_eq!(small(2, 16, DataType::Bf16, &[]), NCCL);
+    assert_eq!(small(1, 8, DataType::Bf16, &["p2p=0"]), NCCL);
+    assert_eq!(small(1, 8, DataType::F16, &[]), NCCL);
+}
+
+/// microsoft/mscclpp, `selectSingleNodeAllreduceBlackwell`: up to 32 KiB it asks for no type.
+#[test]
+fn mscclpp_multicasts_small_messages_of_any_type_on_blackwell() {
+    let told = |size| Asked { dtype: DataType::U8, ..asked("mscclpp", "b200", 8, size) }.told();
+    assert_eq!(told(32 * K), ("mscclpp", "nvls-packet"));
+    assert_eq!(told(64 * K), ("mscclpp", "packet"));
 }
 
 /// What teaches never holds the table, the ranks, the size or the board that it is held against. By

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use super::{Board, Conditions, Variables};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
+use crate::base::quantity::Bandwidth;
 use crate::library::Call;
 use crate::machine::sample::DataType;
 
@@ -49,6 +50,8 @@ pub(super) struct Ask<'a> {
     pub dtype: DataType,
     pub graph: bool,
     pub env: &'a Variables,
+    /// The rate of a NIC on which GPUs start transfers themselves, if the machine has such NICs.
+    pub nic: Option<Bandwidth>,
     hidden: Option<u64>,
     size: u64,
     borders: RefCell<Vec<u64>>,
@@ -72,10 +75,15 @@ impl<'a> Ask<'a> {
             dtype: conditions.dtype(),
             graph: conditions.graph,
             env: &conditions.variables,
+            nic: None,
             hidden: conditions.hidden,
             size,
             borders: RefCell::default(),
         }
+    }
+
+    pub(super) fn with_nic(self, nic: Option<Bandwidth>) -> Self {
+        Self { nic, ..self }
     }
 
     pub(super) fn since(&self, major: u32, minor: u32, patch: u32) -> bool {

@@ -33,7 +33,8 @@ use ask::Ask;
 use super::{Call, Choice, FellBack, Meta, Part, Policy, Runs, Site, Where};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Ratio};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio};
+use crate::machine::profile::{Hardware, NetworkKind};
 use crate::machine::sample::DataType;
 
 /// An engine: its names, its releases, its rules.
@@ -218,6 +219,7 @@ struct Rules {
     meta: Meta,
     release: Release,
     board: Board,
+    nic: Option<Bandwidth>,
     conditions: Conditions,
     notes: Vec<String>,
 }
@@ -235,12 +237,14 @@ impl Rules {
             notes.push(format!("`{name}` is not a variable that these rules read"));
         }
         let meta = engine.meta(rules);
-        Ok(Self { engine, meta, release, board, conditions, notes })
+        let nic = site.hardware.as_ref().and_then(started_by_gpus);
+        Ok(Self { engine, meta, release, board, nic, conditions, notes })
     }
 
     fn ask(&self, call: &Call, size: u64) -> Ask<'_> {
         let nodes = call.nodes.max(call.ranks.div_ceil(self.board.tray));
-        Ask::new(self.release, &self.board, &self.conditions, call, nodes, size)
+        let ask = Ask::new(self.release, &self.board, &self.conditions, call, nodes, size);
+        ask.with_nic(self.nic)
     }
 
     /// S of a call: one rank's tensor.
@@ -250,6 +254,14 @@ impl Rules {
             _ => call.size.0,
         }
     }
+}
+
+/// The rate of a NIC on which NCCL lets GPUs start transfers (GIN): its own transport is InfiniBand's and
+/// RoCE's (NVIDIA/nccl, `src/transport/net_ib/gin.cc`).
+fn started_by_gpus(hardware: &Hardware) -> Option<Bandwidth> {
+    let starts = matches!(hardware.network, None | Some(NetworkKind::Ib | NetworkKind::Roce));
+    let of_nodes = Ratio(f64::from(hardware.span) / f64::from(hardware.nics.max(1)));
+    hardware.between.filter(|_| starts).map(|rate| rate * of_nodes)
 }
 
 /// The release whose rules are used for `version`, as text and as a number, and notes.
@@ -311,8 +323,8 @@ impl Policy for Rules {
                 ..self.conditions.clone()
             };
             let meta = engine.meta(rules);
-            let (board, notes) = (self.board.clone(), Vec::new());
-            Some(Self { engine, meta, release, board, conditions, notes })
+            let (board, nic, notes) = (self.board.clone(), self.nic, Vec::new());
+            Some(Self { engine, meta, release, board, nic, conditions, notes })
         });
         beside.map(|rules| Box::new(rules) as Box<dyn Policy>).collect()
     }
@@ -327,6 +339,7 @@ impl Policy for Rules {
                 meta,
                 release,
                 board: self.board.clone(),
+                nic: self.nic,
                 conditions,
                 notes: Vec::new(),
             };

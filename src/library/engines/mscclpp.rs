@@ -53,7 +53,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
     let adds = nvls(ask);
     let zero_copy = adds && registered && cumem;
     if ask.board.sm.is_some_and(|sm| sm / 10 == 10) {
-        return blackwell(ask, adds, registered, zero_copy);
+        return blackwell(ask, registered, zero_copy);
     }
     if ask.at_most(16 * KIB) {
         return own("allpair-packet", "at most 16 KiB");
@@ -76,9 +76,10 @@ fn choose(ask: &Ask<'_>) -> Taken {
     }
 }
 
-fn blackwell(ask: &Ask<'_>, adds: bool, registered: bool, zero_copy: bool) -> Taken {
+fn blackwell(ask: &Ask<'_>, registered: bool, zero_copy: bool) -> Taken {
     let own = |kernel, rule: &str| Taken::new("mscclpp", kernel, rule);
-    if adds && ask.at_most(32 * KIB) {
+    // The switch only multicasts packets, so that any type may have them.
+    if ask.at_most(32 * KIB) {
         return own("nvls-packet", "at most 32 KiB");
     }
     let packets = if registered && zero_copy {

@@ -43,16 +43,26 @@ fn by_name(ask: &Ask<'_>) -> Tried {
     if kernel.ends_with("multimem") {
         symm_mem::meets(ask)?;
     }
-    ask.one_node()?;
-    ask.dtype_of(&[DataType::Bf16, DataType::F32])?;
-    ask.blocks_of(4)?;
+    accepts(ask)?;
     Ok(Taken::new("symm-mem", kernel, format!("the program calls {name}")))
 }
 
+/// Whether an operator of symmetric memory accepts the call.
+fn accepts(ask: &Ask<'_>) -> Result<(), String> {
+    ask.one_node()?;
+    if !ask.board.peer_access {
+        return Err("GPUs do not write into one another's memory".to_owned());
+    }
+    ask.dtype_of(&[DataType::Bf16, DataType::F32])?;
+    ask.blocks_of(4)
+}
+
+/// Inductor lowers small sums to `one_shot_all_reduce` itself, in groups with symmetric memory.
 fn inductor(ask: &Ask<'_>) -> Tried {
     if !ask.env.is_on("auto_select", false) {
         return Err("config._collective.auto_select is off".to_owned());
     }
+    accepts(ask)?;
     match ask.at_most(128 * KIB) {
         true => Ok(Taken::new("symm-mem", "one-shot-pull", "inductor: at most 128 KiB")),
         false => Err("inductor: above 128 KiB".to_owned()),
