@@ -176,7 +176,9 @@ fn experts(step: &Step, calls: &mut Vec<Call>) {
     add("dispatch", out);
     add("combine", back);
     if step.mode == Mode::Training {
-        add("dispatch back", back);
+        // Gradients go to the experts in the type of tokens, and come back in the model's: arXiv 2412.19437,
+        // section 3.3.3.
+        add("dispatch back", out);
         add("combine back", back);
     }
 }

@@ -27,7 +27,7 @@ pub struct Routing {
     pub node_limit: Option<u32>,
     /// The busiest rank's tokens over the mean.
     pub skew: Ratio,
-    /// The type in which tokens are dispatched.
+    /// The type in which tokens are dispatched, and their gradients.
     pub dispatch: DataType,
     /// Kernels that carry them: `deepep-normal`, `deepep-ll`; absent: priced from the bytes on each
     /// link.

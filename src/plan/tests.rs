@@ -215,6 +215,19 @@ fn faults_are_named_together_with_their_places() {
     assert!(faults[3].contains("did you mean `hidden`?"), "{faults:#?}");
 }
 
+/// arXiv 2412.19437, section 3.3.3: gradients go to the experts in FP8 as tokens do, and both come back in bf16.
+#[test]
+fn gradients_are_dispatched_in_the_type_of_tokens() {
+    let all = list(
+        "sequence = 4096\nbatch = 1\ndp = 8\nep = 8\nexperts = 64\ntop_k = 8\nexpert_params = \"4B\"\n\
+         dispatch_dtype = \"fp8\"\n",
+    );
+    let bytes = |name: &str| all.iter().find(|call| call.0 == name).unwrap().4;
+    assert_eq!(bytes("dispatch back"), bytes("dispatch"));
+    assert_eq!(bytes("combine back"), bytes("combine"));
+    assert_eq!(bytes("combine"), 2.0 * bytes("dispatch"));
+}
+
 /// PyPI aiconfigurator-core 0.12.0, H100 SXM, SGLang 0.5.12: 4,096 tokens of 7,168 to 8 of 256 experts on
 /// the 8 ranks of a node leave at 290 GB/s by DeepEP's normal kernels, and come back at 317.
 #[test]

@@ -313,7 +313,14 @@ impl Draft {
         if model.window.is_some() {
             inferred.push("sliding-window attention is counted over the whole sequence".to_owned());
         }
-        batch_is_whole((global, micro, accumulation), degrees.dp)?;
+        let apart = self.unread.iter().any(|key| key.starts_with("sequence_parallel_size"));
+        batch_is_whole((global, micro, accumulation), degrees.dp).map_err(|error| match apart {
+            true => error.help(
+                "ranks of sequence_parallel_size are no replicas: cp counts them, but as a ring, whose \
+                 exchange is another",
+            ),
+            false => error,
+        })?;
         let micro = micro.unwrap_or_else(|| {
             let each = global.zip(accumulation).map(|(g, a)| (g / a / degrees.dp).max(1));
             if each.is_none() {

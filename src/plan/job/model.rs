@@ -179,7 +179,12 @@ impl Transformer {
     /// Weights of a layer of experts that every token uses: shared experts and the router.
     pub fn shared(&self) -> f64 {
         let h = f64::from(self.hidden);
-        self.experts.map_or(0.0, |e| 3.0 * h * f64::from(e.shared) + h * f64::from(e.experts))
+        self.experts.map_or(0.0, |e| 3.0 * h * f64::from(e.shared)) + self.router()
+    }
+
+    /// Weights of a router.
+    pub fn router(&self) -> f64 {
+        self.experts.map_or(0.0, |e| f64::from(self.hidden) * f64::from(e.experts))
     }
 
     /// Weights of all products except routed experts and the head.

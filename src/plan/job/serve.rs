@@ -6,7 +6,8 @@
 //! pipeline stage passes its token on, so a token goes through all stages in series.
 //!
 //! Sources: vllm-project/vllm, `vllm/model_executor/layers/fused_moe/{config,runner/moe_runner}.py`,
-//! `vllm/distributed/device_communicators/all2all.py`; sgl-project/sglang, `layers/dp_attention.py`.
+//! `vllm/distributed/device_communicators/all2all.py`; sgl-project/sglang, `layers/dp_attention.py`,
+//! `layers/logits_processor.py`, `models/deepseek_v2.py`.
 
 use super::draft::Draft;
 use super::model::Attention;
@@ -22,6 +23,7 @@ use crate::library::engines::Kernel;
 use crate::measure::expect::Tokens;
 use crate::plan::Group;
 use crate::plan::moe::{LOW_LATENCY, NORMAL};
+use crate::plan::price::SCALES;
 use crate::plan::table::{MachineEntry, Machines};
 
 /// A model being served.
@@ -291,6 +293,51 @@ impl Serve {
         f64::from(self.ep.max(self.tp).max(gathered))
     }
 
+    /// Whether attention alone is divided into groups, inside TP: SGLang's data-parallel attention.
+    fn attends_apart(&self) -> bool {
+        let inside = match self.exchange {
+            Exchange::Reduce => false,
+            Exchange::Gather => true,
+            Exchange::Copies | Exchange::Kernels(_) => self.ep == self.tp * self.dp,
+        };
+        self.is_sglang() && self.dp > 1 && inside
+    }
+
+    /// Ranks over which the head is divided: those of the whole TP (`ParallelLMHead` without
+    /// `--enable-dp-lm-head`).
+    fn head_over(&self) -> f64 {
+        f64::from(if self.attends_apart() { self.tp * self.dp } else { self.tp })
+    }
+
+    /// Weights of products on a rank, without routed experts and the head. Of groups that attend apart,
+    /// all ranks divide dense layers, and shared experts unless DeepEP's kernels exchange tokens; each has
+    /// the router.
+    fn dense_body(&self) -> f64 {
+        let (model, tp) = (&self.model, f64::from(self.tp));
+        if !self.attends_apart() {
+            return model.dense_body() / tp;
+        }
+        let all = tp * f64::from(self.dp);
+        let over = if matches!(self.exchange, Exchange::Kernels(_)) { 1.0 } else { all };
+        let layers = f64::from(model.layers);
+        let shared = model.router() + (model.shared() - model.router()) / over;
+        layers * model.attention_weights() / tp
+            + (layers - model.moe_layers()) * model.dense_ffn() / all
+            + model.moe_layers() * shared
+    }
+
+    /// Bytes of a dispatched token over those of bf16. vLLM quantizes before DeepEP's dispatch if experts are
+    /// in FP8, with a scale for each 128 (`maybe_make_prepare_finalize`, fused_moe/all2all_utils.py), SGLang
+    /// unless experts are in W4AFP8 (`SGLANG_DEEPEP_BF16_DISPATCH`, layers/moe).
+    fn dispatched(&self) -> f64 {
+        let Stored { bytes, activations } = self.weights.experts;
+        let fp8 = match self.is_sglang() {
+            true => activations != 8 || bytes >= 1.0,
+            false => activations == 8 && bytes >= 1.0,
+        };
+        if fp8 { SCALES / 2.0 } else { 1.0 }
+    }
+
     /// Groups whose tokens go to the same experts.
     fn meeting(&self) -> f64 {
         let groups = match self.exchange {
@@ -307,10 +354,11 @@ impl Serve {
     /// Ranks that the machine does not join.
     pub fn priced(&self, wires: &Wires<'_>) -> Result<Served> {
         let model = &self.model;
-        let (tp, pp) = (f64::from(self.tp), f64::from(self.pp));
-        let ends = (if model.tied { 1.0 } else { 2.0 }) * model.embedding();
+        let pp = f64::from(self.pp);
+        let head = if model.tied { 0.0 } else { model.embedding() / self.head_over() };
+        let ends = model.embedding() / f64::from(self.tp) + head;
         let bytes = self.weights;
-        let dense = (bytes.products.bytes * model.dense_body() / pp + bytes.ends * ends) / tp;
+        let dense = bytes.products.bytes * self.dense_body() / pp + bytes.ends * ends;
         let weights = dense + bytes.experts.bytes * model.routed_body() / pp / self.experts_over();
         let layers = model.cached_layers(f64::from(self.context));
         let per_token = layers / pp * self.cache * model.cache_width() / self.cut();
@@ -393,14 +441,14 @@ impl Serve {
             1.0 - (1.0 - each).powf(tokens * self.meeting())
         });
         let bytes = self.weights;
-        let dense = bytes.products.bytes * model.dense_body() + bytes.ends * model.embedding();
+        let head = bytes.ends * model.embedding() / self.head_over();
         let routed = bytes.experts.bytes * model.routed_body() / self.experts_over();
-        let read = dense / tp + met * routed;
+        let read = bytes.products.bytes * self.dense_body() + head + met * routed;
         let cache = per_token * f64::from(self.pp) * tokens * f64::from(self.context);
-        let compute = self.compute(tokens) / tp;
+        let compute = self.compute(tokens, tokens) / tp;
         let busy = ((read + cache) / self.device.stream()).max(compute);
         let phase = Phase { busy, ..Phase::default() };
-        self.messages(wires, tokens, Doing::Decode, phase)
+        self.messages(wires, (tokens, tokens), Doing::Decode, phase)
     }
 
     fn prefill(&self, wires: &Wires<'_>) -> Result<Phase> {
@@ -410,19 +458,23 @@ impl Serve {
         let layers = self.model.attending_layers(prompt);
         let core = 2.0 * self.model.core_width() * tokens * prompt * layers;
         let attention = core / self.device.attention(false, Framework::Megatron);
-        let busy = (self.compute(tokens) + attention) / f64::from(self.tp);
+        // A prompt's last token alone is sampled from.
+        let sampled = tokens / prompt;
+        let busy = (self.compute(tokens, sampled) + attention) / f64::from(self.tp);
         let phase = Phase { busy, ..Phase::default() };
-        self.messages(wires, tokens, Doing::Prefill, phase)
+        self.messages(wires, (tokens, sampled), Doing::Prefill, phase)
     }
 
-    /// The time in seconds of the products of `tokens` on one GPU.
-    fn compute(&self, tokens: f64) -> f64 {
+    /// The time in seconds of the products of `tokens` on one GPU, of which so many are sampled from: only
+    /// their logits are computed (`logits_indices`, vllm/v1/worker/gpu_model_runner.py; `last_index`,
+    /// sglang/srt/layers/logits_processor.py).
+    fn compute(&self, tokens: f64, sampled: f64) -> f64 {
         let model = &self.model;
         let routed = model.experts.map_or(0.0, |e| f64::from(e.top_k) * model.expert());
-        let dense = model.dense_body() + model.embedding();
-        let seconds = |weights: f64, stored| 2.0 * weights * tokens / self.rate(stored);
+        let dense = model.dense_body() * tokens + model.embedding() * sampled;
+        let seconds = |products: f64, stored| 2.0 * products / self.rate(stored);
         seconds(dense, self.weights.products)
-            + seconds(model.moe_layers() * routed, self.weights.experts)
+            + seconds(model.moe_layers() * routed * tokens, self.weights.experts)
     }
 
     /// The rate of products with weights that are so stored: that of the activations. Before Blackwell no
@@ -437,11 +489,11 @@ impl Serve {
         self.device.body(precision, Framework::Megatron)
     }
 
-    /// Adds the messages of `tokens` tokens of a group to a phase.
+    /// Adds the messages of `tokens` tokens of a group, of which so many are sampled from, to a phase.
     fn messages(
         &self,
         wires: &Wires<'_>,
-        tokens: f64,
+        (tokens, sampled): (f64, f64),
         doing: Doing,
         phase: Phase,
     ) -> Result<Phase> {
@@ -449,14 +501,13 @@ impl Serve {
         let layers = f64::from(model.layers);
         let width = tokens * f64::from(model.hidden) * 2.0;
         let (tp, hop) = (self.among(self.tp, 1), self.among(2, self.tp * self.dp));
-        let logits = tokens * f64::from(model.vocab) * 2.0;
         let engine = self.engine.as_deref();
         let by_engine = engine.and_then(|e| wires.by_engine(e, tp, (width, model.hidden)));
         let (reduced, each) = match by_engine {
             Some((kernel, each)) => (Some(kernel), each),
             None => (None, wires.span(AllReduce, tp, width)?),
         };
-        let mut sum = each * (2.0 * layers + 1.0) + wires.span(AllGather, tp, logits)?;
+        let mut sum = each * (2.0 * layers + 1.0) + self.logits(wires, sampled)?;
         let (mut moved, mut unmeasured) = (None, None);
         let (both, replaced) = match self.exchange {
             Exchange::Reduce => (Span::default(), 0.0),
@@ -486,6 +537,19 @@ impl Serve {
         Ok(Phase { messages: sum, reduced, moved, unmeasured, ..phase })
     }
 
+    /// The all-gather of the logits of a group's tokens. The ranks of all groups that attend apart share a
+    /// head, and gather its input first (`do_tensor_parallel_all_gather_dp_attn`).
+    fn logits(&self, wires: &Wires<'_>, sampled: f64) -> Result<Span> {
+        let of = |tokens: f64, width: u32| tokens * f64::from(width) * 2.0;
+        if !self.attends_apart() {
+            let tp = self.among(self.tp, 1);
+            return wires.span(AllGather, tp, of(sampled, self.model.vocab));
+        }
+        let (every, all) = (self.among(self.tp * self.dp, 1), sampled * f64::from(self.dp));
+        Ok(wires.span(AllGather, every, of(all, self.model.hidden))?
+            + wires.span(AllGather, every, of(all, self.model.vocab))?)
+    }
+
     /// So many of all ranks, this far apart.
     fn among(&self, ranks: u32, stride: u32) -> Among {
         Among { world: u64::from(self.gpus()), group: Group { ranks, stride } }
@@ -495,20 +559,24 @@ impl Serve {
     /// these give, and how many of TP's all-reduces they replace.
     fn gathered(&self, wires: &Wires<'_>, width: f64, doing: Doing) -> Result<(Span, f64)> {
         let all = width * f64::from(self.dp);
-        let sglang = self.engine.as_deref().is_some_and(|e| e.starts_with("sglang"));
+        let sglang = self.is_sglang();
+        // The newest vLLM quantizes before it gathers (`_quantize_and_setup_dispatch`,
+        // fused_moe/prepare_finalize/naive_dp_ep.py).
+        let quantizes = matches!(self.engine.as_deref(), Some("vllm" | "vllm@0.33.0"));
+        let out = all * if quantizes { self.dispatched() } else { 1.0 };
         // vLLM without expert parallelism gathers among the ranks of one place in each group: every rank
         // of a group has all of its tokens, and the group adds the parts of its ranks as ever.
         if self.ep == 1 && !sglang {
             let groups = self.among(self.dp, self.tp);
             let both =
-                wires.span(AllGather, groups, all)? + wires.span(ReduceScatter, groups, all)?;
+                wires.span(AllGather, groups, out)? + wires.span(ReduceScatter, groups, all)?;
             return Ok((both, 0.0));
         }
         let every = self.among(self.tp * self.dp, 1);
         // SGLang gathers prompts, whose lengths differ, by adding them into zeros (`SUM_LEN`).
         let both = match sglang && doing == Doing::Prefill {
             true => wires.span(AllReduce, every, all)? * 2.0,
-            false => wires.span(AllGather, every, all)? + wires.span(ReduceScatter, every, all)?,
+            false => wires.span(AllGather, every, out)? + wires.span(ReduceScatter, every, all)?,
         };
         Ok((both + wires.span(AllGather, self.among(self.tp, 1), width)?, 1.0))
     }
@@ -539,6 +607,7 @@ impl Serve {
         let Some(experts) = self.model.experts else { return Ok((Span::default(), None)) };
         let ep = self.among(self.ep, 1);
         let width = f64::from(self.model.hidden) * 2.0;
+        let out = width * if dispatch.is_some() { self.dispatched() } else { 1.0 };
         if let Some(kernels) = dispatch {
             let calls = match kernels {
                 LOW_LATENCY => (tokens / BUFFER).ceil().max(1.0),
@@ -551,17 +620,19 @@ impl Serve {
                 experts: experts.experts,
                 ranks: self.ep,
             };
-            if let Some(both) = wires.by_kernels(ep, kernels, sent) {
+            let out = Bytes(out.round() as u64);
+            if let Some(both) = wires.by_kernels(ep, kernels, (out, sent)) {
                 return Ok((both * calls, Some(kernels)));
             }
         }
         // Over nodes the normal kernels forward inside them; low latency sends every copy.
-        let both = if dispatch == Some(NORMAL) {
-            let limited = (experts.experts, experts.top_k);
-            wires.once_a_node(ep, (tokens, width, None), limited)?
-        } else {
-            wires.span(AllToAll, ep, tokens * width * f64::from(experts.top_k))?
+        let one = |width: f64| match dispatch {
+            Some(NORMAL) => {
+                let limited = (experts.experts, experts.top_k);
+                wires.once_a_node(ep, (tokens, width, None), limited)
+            }
+            _ => wires.span(AllToAll, ep, tokens * width * f64::from(experts.top_k)),
         };
-        Ok((both * 2.0, None))
+        Ok((one(out)? + one(width)?, None))
     }
 }

@@ -28,7 +28,7 @@ const IMAGE: &str = "vllm-openai";
 const CHUNK: u32 = 8192;
 
 /// Flags that change what runs, but are priced as if they were absent.
-const UNPRICED: [(&[&str], &str); 5] = [
+const UNPRICED: [(&[&str], &str); 7] = [
     (
         &[
             "prefill-context-parallel-size",
@@ -40,6 +40,8 @@ const UNPRICED: [(&[&str], &str); 5] = [
     ),
     (&["speculative-config", "-sc", "speculative-algorithm"], "speculative decoding"),
     (&["cpu-offload-gb"], "weights on the host"),
+    (&["enable-dp-lm-head"], "a head for each group"),
+    (&["moe-dense-tp-size"], "a TP of its own for dense layers"),
     (&["eplb-config", "ep-num-redundant-experts"], "redundant experts"),
     (&["config"], "the arguments in the file of --config: name it instead"),
 ];

@@ -581,6 +581,16 @@ fn a_batch_is_what_its_parts_make() {
     }
 }
 
+/// deepspeed/sequence/layer.py: Ulysses' all-to-alls are not the exchange of a ring, which `cp` is priced as.
+#[test]
+fn ulysses_has_no_price() {
+    let unread =
+        draft("ds.json", r#"{"zero_optimization": {"stage": 3}, "sequence_parallel_size": 8}"#)
+            .unread;
+    assert_eq!(unread.len(), 1);
+    assert!(unread[0].contains("no price") && !unread[0].contains("set cp"), "{unread:?}");
+}
+
 /// torchtitan's `_apply_layer_sac`: of so many layers one is recomputed whole, by default of two.
 #[test]
 fn recomputation_is_printed_as_it_is_read() {
@@ -1125,13 +1135,24 @@ fn groups_share_their_experts() {
                   --context-length 8192 --max-running-requests 512 --enable-dp-attention";
     let vllm = "vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --max-model-len 8192 --max-num-seqs 64";
     let spread = format!("{vllm} -ep");
-    for text in [sglang, vllm, &spread] {
+    // SGLang divides dense layers, shared experts and the head over all of TP (sglang/srt/models/deepseek_v2.py):
+    // 11.41 + 0.11 + (1.19 + 2.55)/8 of attention, routers and these, 0.93 + 0.93/8 in 16 bits, 653.9/8 of experts.
+    for (text, weights) in [(sglang, 95.8e9), (vllm, 100.8e9), (&spread, 100.8e9)] {
         let (serve, served) = serving(text, "dgx-h200");
-        assert!((served.weights / 100.8e9 - 1.0).abs() < 0.01, "{text}: {}", served.weights);
+        assert!((served.weights / weights - 1.0).abs() < 0.01, "{text}: {}", served.weights);
         assert_eq!((serve.tp, serve.dp, serve.sequences), (1, 8, 64), "{text}");
         assert_eq!(served.decode.moved, Some("allgather-reducescatter"), "{text}");
         assert!(served.decode.messages.time > 1e-3, "{text}");
     }
+    // The ranks of all groups share the head, whose logits they gather: 133 MB.
+    let (mut serve, served) = serving(sglang, "dgx-h200");
+    serve.model.vocab = 1024;
+    let few = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
+    assert!(served.decode.messages.time > few.decode.messages.time + 2e-4);
+    // With DeepEP's kernels every rank has shared experts whole: 11.41 + 0.11 + 1.19/16 + 2.55, and 653.9/16.
+    let deepep = sglang.replace("--tp 8 --dp 8", "--tp 16 --dp 16 --moe-a2a-backend deepep");
+    let (_, served) = serving(&deepep, "dgx-h200");
+    assert!((served.weights / 57.0e9 - 1.0).abs() < 0.01, "{}", served.weights);
     // DeepEP's kernels need expert parallelism.
     let narrow = format!("{vllm} --all2all-backend deepep_low_latency");
     assert_eq!(serving(&narrow, "dgx-h200").0.exchange, Exchange::Gather);
@@ -1145,6 +1166,45 @@ fn groups_share_their_experts() {
         "dgx-h100",
     );
     assert_eq!((serve.gpus(), serve.sequences), (8, 128));
+}
+
+/// vllm/v1/worker/gpu_model_runner.py, `logits_indices`: of a prompt only the last token has logits.
+#[test]
+fn a_prompt_has_the_logits_of_one_token() {
+    let text = "vllm serve llama3-8b -tp 8 --max-model-len 8192 --max-num-batched-tokens 8192 --max-num-seqs 64";
+    let (mut serve, whole) = serving(text, "dgx-h100");
+    serve.model.vocab = 1024;
+    let few = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
+    assert!((whole.prefill.time() / few.prefill.time() - 1.0).abs() < 0.005);
+    assert!(whole.decode.time() > 1.02 * few.decode.time());
+}
+
+/// vllm/model_executor/layers/fused_moe/all2all_utils.py: DeepEP's kernels take tokens to experts in FP8 if these are
+/// in FP8; what is gathered is quantized before.
+#[test]
+fn tokens_go_to_experts_in_the_type_of_these() {
+    let sent = |backend: &str, groups: u32, more: &str, machine: &str| {
+        let text = format!(
+            "vllm serve Qwen/Qwen3-30B-A3B -dp {groups} -ep --all2all-backend {backend} --max-model-len 4096 \
+             --max-num-batched-tokens 4096 {more}"
+        );
+        serving(&text, machine)
+    };
+    for (backend, groups, machine) in [
+        ("deepep_high_throughput", 8, "dgx-h200"),
+        ("deepep_low_latency", 8, "dgx-h200"),
+        ("deepep_high_throughput", 16, "dgx-h100"),
+        ("allgather_reducescatter", 8, "dgx-h200"),
+    ] {
+        let [long, short] =
+            ["", "-q fp8"].map(|more| sent(backend, groups, more, machine).1.prefill.messages.time);
+        assert!(long > 1.1 * short, "{backend} {groups}: {long} {short}");
+    }
+    // Earlier releases gather 16 bits.
+    let (mut serve, short) = sent("allgather_reducescatter", 8, "-q fp8", "dgx-h200");
+    serve.engine = Some("vllm@0.24.0".to_owned());
+    let long = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
+    assert!(long.prefill.messages.time > 1.1 * short.prefill.messages.time);
 }
 
 /// Without data parallelism neither engine has an exchange of tokens by default: TP's all-reduce adds

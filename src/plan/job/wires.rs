@@ -11,7 +11,7 @@ use crate::library::engines::{Conditions, Kernel};
 use crate::library::{self, Site, policy};
 use crate::measure::expect::{Expectation, ExpertTimes, Kernels, Tokens, site};
 use crate::model::algorithm::Registry;
-use crate::plan::price::{Asked, SCALES, Tweak, World, once_a_node};
+use crate::plan::price::{Asked, Tweak, World, once_a_node};
 use crate::plan::table::MachineEntry;
 use crate::plan::{Group, Routing};
 
@@ -146,17 +146,21 @@ impl<'r> Wires<'r> {
         Some((kernel, told.into()))
     }
 
-    /// Seconds of a dispatch and a combine of tokens, whose width is that of bf16, as these kernels
-    /// were measured: FP8 with its scales out, bf16 back. `None` where nobody measured them.
-    pub fn by_kernels(&self, among: Among, kernels: &str, tokens: Tokens) -> Option<Span> {
+    /// Seconds of a dispatch of tokens of a width, and of their combine, whose width is in `tokens`, as these
+    /// kernels were measured. `None` where nobody measured them.
+    pub fn by_kernels(
+        &self,
+        among: Among,
+        kernels: &str,
+        (out, tokens): (Bytes, Tokens),
+    ) -> Option<Span> {
         let asked = self.asked(Collective::AllToAll, among).ok()?;
-        let fp8 = Bytes((tokens.width.0 as f64 / 2.0 * SCALES).round() as u64);
         let at = |phase, width| -> Option<Span> {
             let tokens = Tokens { width, ..tokens };
             let told = ExpertTimes::built_in().at(&asked.query, kernels, phase, tokens);
             told.map(Span::from)
         };
-        Some(at("dispatch", fp8)? + at("combine", tokens.width)?)
+        Some(at("dispatch", out)? + at("combine", tokens.width)?)
     }
 
     /// Ranks that share the fastest links.
