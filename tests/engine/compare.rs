@@ -555,3 +555,22 @@ fn a_product_without_nvls_is_not_ill() {
     let notes = verdict["notes"].to_string();
     assert!(notes.contains("the reduction is not a sum"), "{notes}");
 }
+
+/// startColl of nccl-tests waits for each call of a blocking run: what takes longer than calls in a stream is not ill
+/// for that.
+#[test]
+fn a_blocking_run_is_not_ill_for_its_waits() {
+    let log = H100.mock(Some("straggler=50us"), "0%", 1);
+    let (code, verdict) = H100.verdict(&log, "stream.log");
+    assert_eq!((code, verdict["verdict"].as_str()), (1, Some("ill")), "{verdict}");
+    let line = "# Blocking Enabled: wait and barrier after each inner iteration (-m)\n#\n";
+    let (code, verdict) = H100.verdict(&log.replacen("#\n", line, 1), "blocking.log");
+    assert_eq!((code, verdict["verdict"].as_str()), (3, Some("cannot tell")), "{verdict}");
+    assert_eq!(verdict["causes"].as_array().map(Vec::len), Some(0), "{verdict}");
+    assert!(verdict["notes"].to_string().contains("a blocking run (-z)"), "{verdict}");
+    // The CSV keeps it.
+    let path = file("blocking.log", &log.replacen("#\n", line, 1));
+    let rows = text(&collcost(&["import", &path, "--to", "csv"]).stdout);
+    let (code, verdict) = H100.verdict(&rows, "blocking.csv");
+    assert_eq!((code, verdict["verdict"].as_str()), (3, Some("cannot tell")), "{verdict}");
+}

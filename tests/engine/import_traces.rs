@@ -226,6 +226,56 @@ fn a_profilers_trace_is_joined_by_sequence() {
     assert_eq!(left_out(&log, "cut off"), 1);
 }
 
+/// ProcessGroupNCCL.cpp states the splits of every `all_to_all`, and `all_to_all_single` those it was given.
+#[test]
+fn equal_splits_are_an_all_to_all() {
+    let trace = |rank: u32, name: &str, splits: &str, out: u32| {
+        let args = format!(
+            r#""Collective name": "{name}", "In msg nelems": 4096, "Out msg nelems": {out}, "Group size": 2, "dtype": "BFloat16", "In split size": "{splits}", "Out split size": "{splits}", "Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Seq": 1"#
+        );
+        format!(
+            r#"{{"schemaVersion": 1, "distributedInfo": {{"rank": {rank}, "world_size": 2}}, "traceEvents": [{{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_SendRecv()", "ts": 5.0, "dur": 50.0, "args": {{{args}}}}}]}}"#
+        )
+    };
+    let both = |name: &str, splits: &str, out: u32| {
+        join(&[("a.json", &trace(0, name, splits, out)), ("b.json", &trace(1, name, splits, out))])
+    };
+    for (name, splits) in
+        [("all_to_all", "[2048, 2048]"), ("all_to_allv", "[2, 2]"), ("all_to_all", "[]")]
+    {
+        let log = both(name, splits, 4096);
+        assert_eq!(micros(of(&log, Collective::AllToAll)), [(8192, 50.0)], "{name} {splits}");
+    }
+    for (splits, out) in [("[2048, 2047]", 4096), ("[2048, 2048]", 4000)] {
+        assert_eq!(left_out(&both("all_to_allv", splits, out), "different sizes"), 2, "{splits}");
+    }
+}
+
+/// Kernels that send without NCCL hide nothing of NCCL's, whatever their names' spelling.
+#[test]
+fn kernels_that_communicate_are_no_computation() {
+    for (name, is) in [
+        ("void flashinfer::trtllm_mnnvl_allreduce::oneshotAllreduceFusionKernel<8>(x)", true),
+        ("void flashinfer::trtllm_mnnvl_allreduce::twoshotAllreduceKernel<8>(x)", true),
+        ("void flashinfer::trtllm_mnnvl_allreduce::rmsNormLamport<float>(x)", true),
+        ("void (anonymous namespace)::all_reduce_kernel<AllReducePushImpl<bf16>, 1>(x)", true),
+        ("void mscclpp::collective::allreduceRsAg<float>(x)", true),
+        ("void quickreduce::allreduce_prototype_twoshot<x>(x)", true),
+        ("void moe_alltoall::moeA2ADispatchKernel<8>(x)", true),
+        ("void deep_ep::internode_ll::dispatch<true>(x)", true),
+        ("void cross_device_reduce_2stage<half, 8>(x)", true),
+        ("triton_poi_fused_add_all_reduce_wait_tensor_0", false),
+        ("nvjet_tst_192x192_64x4_1x2_h_bz_coopB_TNT", false),
+    ] {
+        let trace = kineto(0, [20.0, 30.0]).replace("\"gemm\"", &format!("\"{name}\""));
+        assert_eq!(
+            left_out(&join(&[("a.json", &trace)]), "without NCCL"),
+            usize::from(is),
+            "{name}"
+        );
+    }
+}
+
 #[test]
 fn hosts_ranges_over_gloo_are_upper_bounds() {
     let range = |name: &str, dims: &str| {
@@ -273,6 +323,38 @@ fn a_flight_recorder_says_what_it_lacks() {
     let untimed = join(&[("nccl_trace_rank_0", &recorder("", "completed"))]);
     let why = untimed.usable().unwrap_err().to_string();
     assert!(why.contains("TORCH_NCCL_ENABLE_TIMING"), "{why}");
+}
+
+/// A dump has one name for all all-to-alls (`alltoall_base` in ProcessGroupNCCL.cpp), and ranks of an uneven one state
+/// their own sizes: they did not lose step.
+#[test]
+fn uneven_all_to_alls_are_one_call_of_all_ranks() {
+    let dump = |timed: &str, sizes: [(u32, u32); 2]| {
+        let entry = |(seq, (input, output)): (usize, (u32, u32))| {
+            format!(
+                r#"{{"process_group": ["0", "default_pg"], "collective_seq_id": {seq}, "profiling_name": "nccl:all_to_all", "input_sizes": [[{input}]], "input_dtypes": ["Float"], "output_sizes": [[{output}]], "output_dtypes": ["Float"], "state": "completed"{timed}}}"#
+            )
+        };
+        let entries = [(5, sizes[0]), (6, sizes[1])].map(entry).join(", ");
+        recorder(timed, "completed")
+            .replace("\"entries\": [", &format!("\"entries\": [{entries}, "))
+    };
+    let of_two =
+        |timed: &str, a, b| join(&[("rank_0", &dump(timed, a)), ("rank_1", &dump(timed, b))]);
+    // Dispatch and combine; an all-to-all of which each rank keeps its size.
+    for (a, b) in [
+        ([(4096, 3800), (3800, 4096)], [(4096, 4392), (4392, 4096)]),
+        ([(4096, 4096), (4096, 4096)], [(8192, 8192), (8192, 8192)]),
+    ] {
+        let log = of_two("", a, b);
+        let note = log.tables[0].warnings.iter().find(|w| w.starts_with("group ")).unwrap();
+        assert!(note.contains("the same calls in one order"), "{note}");
+        let log = of_two(", \"duration_ms\": 0.5", a, b);
+        assert!(
+            left_out(&log, "different sizes") > 0 && left_out(&log, "lost step") == 0,
+            "{log:?}"
+        );
+    }
 }
 
 #[test]

@@ -113,6 +113,17 @@ fn what_times_are_is_said_wherever_they_are_used() {
     assert_ne!(json, json_graph);
     let json = file(&folder, "graph.json", json_graph);
 
+    let waits = log().replace(
+        "#\n",
+        "# Blocking Enabled: wait and barrier after each inner iteration (-m)\n#\n",
+    );
+    let waits = file(&folder, "waits.log", waits);
+    let blocking = "a blocking run (-z)";
+    let json_waits = self::mock(&["--json"]);
+    let json_waits = json_waits
+        .replace("\"blocking_collectives\":\"false\"", "\"blocking_collectives\":\"true\"");
+    let json_waits = file(&folder, "waits.json", json_waits);
+
     let launch = "from a CUDA graph: times do not include the launch";
     let predicted = "predicted by collcost mock, not measured";
     let cases = [
@@ -121,6 +132,8 @@ fn what_times_are_is_said_wherever_they_are_used() {
         (&mock, predicted),
         (&json, launch),
         (&json, predicted),
+        (&waits, blocking),
+        (&json_waits, blocking),
     ];
     for (log, words) in cases {
         let (_, of) = report(&["compare", log, "--on", "dgx-h100"]);

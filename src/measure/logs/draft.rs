@@ -1,6 +1,8 @@
 //! A table while it is read, and its final evaluation.
 
-use super::{Asked, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced, infer};
+use super::{
+    Asked, BLOCKING, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced, infer,
+};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::base::size_is::SizeIs;
@@ -151,6 +153,12 @@ impl Draft {
         self.caveats.push(format!(
             "{calls} calls were merged into one launch (agg iters): a time is the part of one of them"
         ));
+    }
+
+    /// The host waited for each call before it started the next.
+    pub fn blocking(&mut self) {
+        self.mode = Mode::Isolated;
+        self.caveats.push(BLOCKING.to_owned());
     }
 
     /// The times are those of `collcost mock`.

@@ -177,6 +177,11 @@ pub struct Asked {
 pub(crate) const NO_SUM: &str =
     "the reduction is not a sum: libraries may implement it differently";
 
+/// The caveat of nccl-tests' blocking runs (`-z`): what is expected is the time of calls that follow each other in a
+/// stream (`startColl` and `timeColls` in src/common.cu of NVIDIA/nccl-tests).
+pub(crate) const BLOCKING: &str = "a blocking run (-z): a time includes the call's launch and the host's wait for it, \
+                                   and perhaps a barrier of all processes";
+
 /// The operation that was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tested {

@@ -278,7 +278,10 @@ impl Table {
         }
         draft.iterations = run.iterations.max(1);
         caveats(&mut draft, run.merged, run.graph, run.predicted);
-        draft.mode = if run.blocking { Mode::Isolated } else { Mode::Stream };
+        draft.mode = Mode::Stream;
+        if run.blocking {
+            draft.blocking();
+        }
         draft.unended = !self.commas;
         log.tables.push(draft);
         self.open = true;

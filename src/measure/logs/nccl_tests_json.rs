@@ -170,8 +170,10 @@ fn draft(document: &Document, text: &str, first: usize, file: &str) -> Result<Dr
     let (merged, graph) = (config.aggregated_iterations.unwrap_or(1), config.graph.unwrap_or(0));
     draft.iterations = between_readings(config.iterations.unwrap_or(1), merged, graph);
     caveats(&mut draft, merged, graph, !predicted.is_empty());
-    let blocking = config.blocking_collectives.as_deref() == Some("true");
-    draft.mode = if blocking { Mode::Isolated } else { Mode::Stream };
+    draft.mode = Mode::Stream;
+    if config.blocking_collectives.as_deref() == Some("true") {
+        draft.blocking();
+    }
     if let Some(OutOfBounds { count }) = out_of_bounds
         && *count > 0
     {

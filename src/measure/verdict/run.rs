@@ -8,7 +8,7 @@ use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::machine::curve::{Observation, Placed, contradiction, observations};
 use crate::machine::sample::DataType;
-use crate::measure::logs::{Imported, Measured, Traced};
+use crate::measure::logs::{BLOCKING, Imported, Measured, Traced};
 
 /// What one verdict is about.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +73,8 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
                 .gpus
                 .take()
                 .or_else(|| table.gpus.clone().or_else(|| table.system.clone()));
+            // A host that waits for every call makes them longer, not shorter.
+            run.facts.at_most |= table.caveats.iter().any(|caveat| caveat == BLOCKING);
             for caveat in &table.caveats {
                 if !run.facts.caveats.contains(caveat) {
                     run.facts.caveats.push(caveat.clone());

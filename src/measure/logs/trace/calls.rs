@@ -80,8 +80,12 @@ struct Call {
 
 /// Ranks made different calls at this position.
 const DISAGREE: u32 = u32::MAX;
+/// Ranks made all-to-alls of different sizes at this position: their blocks are of different sizes.
+const UNEVEN: u32 = u32::MAX - 2;
 /// No kind.
 pub(super) const NONE: u32 = u32::MAX - 1;
+/// Why an exchange is no all-to-all of one size.
+pub(super) const BLOCKS: &str = "an all-to-all with blocks of different sizes";
 /// This many records are folded at once.
 const FOLD: usize = 1 << 19;
 /// More calls than this are thinned out.
@@ -225,7 +229,9 @@ impl Calls {
                 merged.push(call);
             }
             match merged.last_mut() {
-                Some(call) if (call.group, call.sequence) == place => call.join(&record),
+                Some(call) if (call.group, call.sequence) == place => {
+                    call.join(&record, &self.kinds);
+                }
                 _ => merged.push(Call::of(&record)),
             }
         }
@@ -283,8 +289,9 @@ impl Calls {
             .zip(&self.kinds)
             .map(|(i, kind)| *series.entry(same(kind)).or_insert(i))
             .collect();
-        let disagreeing = order.iter().filter(|c| c.kind == DISAGREE).count();
-        order.retain(|c| c.kind != DISAGREE);
+        let count = |kind| order.iter().filter(|c| c.kind == kind).count();
+        let (disagreeing, uneven) = (count(DISAGREE), count(UNEVEN));
+        order.retain(|c| !matches!(c.kind, DISAGREE | UNEVEN));
         for call in &mut order {
             call.kind = number[call.kind as usize];
         }
@@ -309,6 +316,9 @@ impl Calls {
             let why = "ranks called different collectives or sizes at one position of the sequence: they lost \
                        step, or the files are of different times";
             leave_out(&mut self.left_out, why, 0, disagreeing);
+        }
+        if uneven > 0 {
+            leave_out(&mut self.left_out, BLOCKS, 0, uneven);
         }
         if incomplete > 0 {
             let why = "calls that some ranks' files lack, while all have others";
@@ -376,9 +386,14 @@ impl Call {
         }
     }
 
-    fn join(&mut self, record: &Record) {
+    fn join(&mut self, record: &Record, kinds: &[Kind]) {
         if self.kind != record.kind {
-            self.kind = DISAGREE;
+            let exchanges = |kind: u32| {
+                let is = |k: &Kind| k.collective == Collective::AllToAll;
+                kind == UNEVEN || kinds.get(kind as usize).is_some_and(is)
+            };
+            let both = exchanges(self.kind) && exchanges(record.kind);
+            self.kind = if both { UNEVEN } else { DISAGREE };
         }
         self.seen += 1;
         self.longest = self.longest.max(record.time as f32);

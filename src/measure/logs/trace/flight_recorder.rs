@@ -15,7 +15,7 @@
 use std::collections::HashMap;
 use std::io::Read as _;
 
-use super::calls::{Calls, Group, Kind, Seen};
+use super::calls::{BLOCKS, Calls, Group, Kind, Seen};
 use super::json::{Stream, elements, fields, number, text, whole};
 use super::torch::{Called, called, dtype, size};
 use super::{Fault, Head, Input, order, pickle};
@@ -211,6 +211,14 @@ impl Dump {
             }
         }
         entry.dtype = types[0].or(types[1]);
+        // A dump has one name for all-to-alls with equal and with other blocks (`alltoall_base` in
+        // ProcessGroupNCCL.cpp).
+        let exchange = Called::Collective(Collective::AllToAll);
+        if entry.called == Called::Uneven || entry.called == exchange && entry.input != entry.output
+        {
+            entry.called = Called::Uneven;
+            Collective::AllToAll.id().clone_into(&mut said);
+        }
         if matches!(entry.called, Called::Barrier | Called::Uneven | Called::Unknown) {
             self.others.push((entry.group.clone(), entry.sequence, said));
         }
@@ -219,7 +227,7 @@ impl Dump {
             Called::Barrier => {
                 calls.leave_out("a barrier, implemented as an all-reduce of one element", 0)
             }
-            Called::Uneven => calls.leave_out("an all-to-all with blocks of different sizes", 0),
+            Called::Uneven => calls.leave_out(BLOCKS, 0),
             Called::Unknown => calls.leave_out("an unknown call", 0),
             Called::Collective(_) | Called::Coalesced => self.entries.push(entry),
         }
@@ -234,8 +242,9 @@ impl Dump {
         for entry in entries {
             let Some(config) = config(&entry.group) else { continue };
             let Called::Collective(collective) = entry.called else { continue };
-            let bytes = entry
-                .dtype
+            // Ranks may exchange blocks of different sizes: only the sums over all ranks have to agree.
+            let sized = entry.dtype.filter(|_| collective != Collective::AllToAll);
+            let bytes = sized
                 .and_then(|dtype| size(collective, entry.input, entry.output, dtype, config.ranks));
             let what = match bytes {
                 Some(bytes) => format!("{} of {bytes}", collective.id()),

@@ -20,7 +20,7 @@
 use std::collections::HashMap;
 use std::io::BufRead;
 
-use super::calls::{Calls, Group, Kind, NONE, Seen};
+use super::calls::{BLOCKS, Calls, Group, Kind, NONE, Seen};
 use super::json::{Stream, elements, fields, number, text, whole};
 use super::torch::{Called, called, dtype, size};
 use super::{Fault, Head, Input};
@@ -110,6 +110,8 @@ struct Trace {
     /// Computation: start and time, µs.
     busy: Vec<(f64, f32)>,
     key: String,
+    /// A kernel's name in lower case, without what is no letter or digit.
+    plain: String,
 }
 
 /// The relevant arguments of an event.
@@ -119,7 +121,8 @@ struct Args<'a> {
     input: Option<u64>,
     output: Option<u64>,
     dtype: &'a [u8],
-    splits: bool,
+    /// Whether its blocks are of different sizes.
+    uneven: bool,
     size: Option<u64>,
     group: &'a [u8],
     desc: &'a [u8],
@@ -142,7 +145,7 @@ fn args(object: &[u8]) -> Args<'_> {
             b"Out msg nelems" => args.output = whole(value),
             b"dtype" => args.dtype = value,
             b"In split size" | b"Out split size" => {
-                args.splits |= value.iter().any(u8::is_ascii_digit);
+                args.uneven |= !are_alike(value);
             }
             b"Group size" => args.size = whole(value),
             b"Process Group Name" => args.group = value,
@@ -160,6 +163,13 @@ fn args(object: &[u8]) -> Args<'_> {
         }
     }
     args
+}
+
+/// Whether all numbers of a list such as `"[2048, 2048]"` are one.
+fn are_alike(list: &[u8]) -> bool {
+    let mut numbers = list.split(|c| !c.is_ascii_digit()).filter(|number| !number.is_empty());
+    let first = numbers.next();
+    numbers.all(|number| Some(number) == first)
 }
 
 /// An event's category, as far as it is relevant.
@@ -215,10 +225,7 @@ impl Trace {
                 b"dur" => {
                     time = number(value).filter(|t| *t >= 0.0);
                     if category == Category::Kernel && !comm && !name.is_empty() {
-                        if ELSEWHERE
-                            .iter()
-                            .any(|of| name.windows(of.len()).any(|part| part == of.as_bytes()))
-                        {
+                        if self.communicates(name) {
                             calls.leave_out(ELSE, 0);
                             return;
                         }
@@ -243,6 +250,15 @@ impl Trace {
                 _ => {}
             }
         }
+    }
+
+    /// Whether a kernel of this name communicates without NCCL. What inductor generates may be named after
+    /// the calls beside it.
+    fn communicates(&mut self, name: &[u8]) -> bool {
+        let letters = name.iter().filter(|c| c.is_ascii_alphanumeric());
+        self.plain.clear();
+        self.plain.extend(letters.map(|c| char::from(c.to_ascii_lowercase())));
+        !self.plain.starts_with("triton") && ELSEWHERE.iter().any(|of| self.plain.contains(of))
     }
 
     /// A host's operation: it describes a kernel that has no arguments itself.
@@ -290,14 +306,12 @@ impl Trace {
             Called::Collective(collective) => collective,
             Called::Nothing => return None,
             Called::Barrier => return refuse(BARRIER),
-            Called::Uneven if args.splits => {
-                return refuse("an all-to-all with blocks of different sizes");
-            }
             Called::Uneven => Collective::AllToAll,
             Called::Coalesced | Called::Unknown => return refuse("an unknown call"),
         };
-        if args.splits && collective == Collective::AllToAll {
-            return refuse("an all-to-all with blocks of different sizes");
+        let uneven = args.uneven || args.input != args.output;
+        if uneven && collective == Collective::AllToAll {
+            return refuse(BLOCKS);
         }
         let Some(dtype) = text(args.dtype).and_then(|d| dtype(&d)) else {
             return refuse("an unknown type");
@@ -440,17 +454,22 @@ impl Trace {
     }
 }
 
-/// Kernels that communicate without NCCL: PyTorch's symmetric memory, vLLM's and SGLang's, FlashInfer's and
-/// TensorRT-LLM's all-reduces, DeepEP. Their sizes are not in a trace.
-const ELSEWHERE: [&str; 9] = [
-    "multimem_",
-    "one_shot_all_reduce",
-    "two_shot_all_reduce",
-    "cross_device_reduce",
-    "allreduce_fusion",
-    "oneShotAllReduce",
-    "twoShotAllReduce",
-    "deep_ep::",
+/// Kernels that communicate without NCCL, by letters and digits of their names: all-reduces of PyTorch's symmetric
+/// memory, vLLM, SGLang, FlashInfer, TensorRT-LLM, MSCCL++ and QuickReduce, and exchanges between experts. Their
+/// sizes are not in a trace. Sources: flashinfer-ai/flashinfer include/flashinfer/comm and
+/// csrc/nv_internal/tensorrt_llm/kernels/communicationKernels; sgl-project/sglang
+/// jit_kernel/csrc/distributed/custom_all_reduce.cuh; microsoft/mscclpp src/ext/collectives; deepseek-ai/DeepEP.
+const ELSEWHERE: [&str; 10] = [
+    "allreduce",
+    "multimem",
+    "crossdevicereduce",
+    // It waits for what `twoshotAllreduceKernel` sends.
+    "rmsnormlamport",
+    "mixedcomm",
+    "mscclpp",
+    "moea2a",
+    "alltoall",
+    "deepep",
     "nvshmem",
 ];
 const ELSE: &str = "a kernel that communicates without NCCL: its size is not known";

@@ -12,7 +12,7 @@ use crate::machine::sample::DataType;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Called {
     Collective(Collective),
-    /// An exchange with blocks of different sizes.
+    /// An exchange whose blocks may be of different sizes.
     Uneven,
     /// A call that moves no data, such as waiting, and is ignored silently.
     Nothing,
