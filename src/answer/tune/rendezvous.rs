@@ -26,6 +26,8 @@ use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bytes, Seconds};
 use crate::library::Part;
+use crate::machine::fabric::TierKind;
+use crate::machine::profile::NetworkKind;
 use crate::machine::query::Query;
 use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Shape;
@@ -84,8 +86,8 @@ enum Kind {
 const TURN: f64 = 2.0 / 3.0;
 
 impl Rendezvous {
-    /// For Open MPI over TCP: on a machine that was calibrated over TCP, or whose links are
-    /// described as slower for exchanges. `None` elsewhere.
+    /// For Open MPI over TCP: on a machine that was calibrated over TCP, or whose network is TCP.
+    /// `None` elsewhere: exchanges may be slow for other reasons.
     ///
     /// # Errors
     /// More ranks than the machine connects; a rate that is unknown.
@@ -94,7 +96,7 @@ impl Rendezvous {
         let links = &fabric.tiers[fabric.depth(query.shape.ranks)? - 1];
         let is_tcp = match &query.machine.fit {
             Some(fit) => fit.transport.as_deref() == Some("tcp"),
-            None => links.link.duplex.0 < 1.0,
+            None => links.kind == TierKind::Network && query.machine.network.is_some_and(tcp),
         };
         if !is_tcp {
             return Ok(None);
@@ -162,6 +164,12 @@ impl Rendezvous {
         };
         behind.max(eager / 2.0) * self.inverse
     }
+}
+
+/// Whether Open MPI has nothing but TCP on a network. GPUDirect-TCPX and -TCPXO are plugins of NCCL.
+fn tcp(network: NetworkKind) -> bool {
+    use NetworkKind::{Loopback, Tcp, Tcpx, Tcpxo};
+    matches!(network, Tcp | Tcpx | Tcpxo | Loopback)
 }
 
 fn rounds(schedule: &dyn Schedule) -> Vec<Rounds> {
