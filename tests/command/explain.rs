@@ -139,6 +139,28 @@ fn checked(query: &Query, report: &Explanation, registry: &Registry) {
     assert_eq!(value["id"], id);
 }
 
+/// BW₂ is the rate of the network where its switches add, too: 48 GB/s, not that of NVLink's switches.
+#[test]
+fn the_numbers_of_switches_between_nodes_are_those_of_the_network() {
+    for ask in [
+        "allreduce nvls-sharp",
+        "allreduce collnet-chain",
+        "allreduce collnet-direct",
+        "allgather collnet-direct",
+        "reducescatter collnet-direct",
+    ] {
+        let line = format!("explain {ask} 8MB -n 32 --on dgx-h100 --alpha-switch inter=1.3us");
+        let report = json(&line);
+        let numbers = report["numbers"].as_str().unwrap();
+        let formula = report["formula"].as_str().unwrap();
+        assert_eq!(
+            numbers.matches("/(48 GB/s)").count(),
+            formula.matches("/BW₂").count(),
+            "{numbers}"
+        );
+    }
+}
+
 #[test]
 fn every_collective_lists_all_its_algorithms() {
     let registry = Registry::builtin();

@@ -15,7 +15,7 @@ use crate::cost::price::{Prepared, Price, busy, step_load, steps_in_turn};
 use crate::machine::fabric::Fabric;
 use crate::machine::presets::PORT_BUDGETS;
 use crate::machine::query::Query;
-use crate::model::algorithm::{Algorithm, Named, Registry, Step};
+use crate::model::algorithm::{Algorithm, Named, Registry, Route, Step};
 use crate::model::formula::{At, Cost, Expr, Form, Level, Notation, Phase, Shape, Values};
 
 /// One algorithm on a machine.
@@ -338,7 +338,7 @@ fn coefficients(algorithm: &dyn Algorithm, shape: Shape, form: Form) -> Phase<f6
 struct Group {
     step: Step,
     view: StepView,
-    tier: Option<usize>,
+    tier: usize,
     compute: f64,
 }
 
@@ -434,7 +434,6 @@ impl Sum {
             bandwidth_s: bandwidth,
         };
         let compute = count * one.compute * self.size;
-        let tier = (!busy.switch).then_some(tier);
         self.push(Group { step, view, tier, compute });
         Ok(())
     }
@@ -508,12 +507,12 @@ impl Sum {
         let flat = cost.phases().any(|p| p.level == Level::Flat && !nothing(p));
         let switched = self.tiers.iter().any(|tier| tier.hops > 0);
         let moves = |g: &&Group| g.step.share.chunks > 0;
-        // A letter must have one value: the tier and load of all its steps.
-        let one = |level: Level| -> Option<Option<(usize, f64)>> {
-            let mut all =
-                self.groups.iter().filter(|g| g.tier.is_some() && g.step.level == level).map(|g| {
-                    (g.tier.unwrap_or(0), if moves(&g) { Some(g.view.load) } else { None })
-                });
+        // A letter must have one value: the tier and load of all its steps, over links or through a switch.
+        let one = |level: Level, switch: bool| -> Option<Option<(usize, f64)>> {
+            let of =
+                |g: &&Group| g.step.level == level && (g.step.route == Route::Switch) == switch;
+            let all = self.groups.iter().filter(of);
+            let mut all = all.map(|g| (g.tier, moves(&g).then_some(g.view.load)));
             let Some((tier, first)) = all.next() else { return Some(None) };
             let mut load = first;
             for (t, l) in all {
@@ -524,15 +523,19 @@ impl Sum {
             }
             Some(Some((tier, load.unwrap_or(1.0))))
         };
-        let (any, inner) = (one(Level::Flat)?, one(Level::Inner)?);
-        let outer = one(Level::Outer)?;
+        let (any, inner) = (one(Level::Flat, false)?, one(Level::Inner, false)?);
+        let outer = match (one(Level::Outer, false)?, one(Level::Outer, true)?) {
+            (Some(_), Some(_)) => return None,
+            (links, switch) => links.or(switch),
+        };
         let rate = |at: Option<(usize, f64)>| {
             let (tier, load) = at.unwrap_or((0, 1.0));
             Bandwidth(self.tiers[tier].rate / load)
         };
         let alpha = |at: Option<(usize, f64)>| Seconds(self.tiers[at.map_or(0, |a| a.0)].alpha);
         let hop = fabric.tiers[0].switch.and_then(|s| s.alpha);
-        let far_hop = fabric.tiers.last().and_then(|t| t.switch).and_then(|s| s.alpha);
+        let outermost = fabric.depth(shape.ranks).ok()? - 1;
+        let far_hop = fabric.tiers[outermost].switch.and_then(|s| s.alpha);
         if switched && flat && any.is_some() {
             return None;
         }
