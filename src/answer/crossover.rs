@@ -135,6 +135,8 @@ pub struct Intervals {
     pub over: Over,
     /// N, if sizes vary.
     pub ranks: Option<u32>,
+    /// The numbers of ranks that were looked at, if they vary: between them anything may hold.
+    pub at_ranks: Vec<u32>,
     /// M, if ranks vary.
     pub size_bytes: Option<u64>,
     /// What the library runs, by its rules: empty if they are not known, or if algorithms are
@@ -142,6 +144,20 @@ pub struct Intervals {
     pub runs: Vec<Running>,
     /// The lowest ideal times in order.
     pub intervals: Vec<Interval>,
+    /// The named algorithms that do not apply to all of this.
+    pub left_out: Vec<Inapplicable>,
+}
+
+/// A named algorithm, and the ranks to which it does not apply.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Inapplicable {
+    /// Its id.
+    pub id: &'static str,
+    /// The numbers of ranks.
+    pub ranks: Vec<u32>,
+    /// The reason, of the first of them.
+    pub why: String,
 }
 
 /// Compares two algorithms of the question's collective; the sizes decide which wins below.
@@ -225,7 +241,7 @@ fn shortcut(query: &Query, below: &str, above: &str) -> Option<Volume> {
 /// As [`crossover`].
 pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<Intervals> {
     refuse_alone(query)?;
-    let ready = chosen(registry, query, names)?;
+    let Chosen { ready, refused } = chosen(registry, query, names)?.any()?;
     // Many steps: an algorithm that wins for less than a sixteenth of an octave is irrelevant.
     let winners = envelope_in_steps(&ready, SMALLEST, LARGEST, 16);
     let starts: Vec<(f64, Candidate)> = winners.into_iter().map(|(v, c)| (v.0, c)).collect();
@@ -239,9 +255,11 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
         library: query.machine.library.clone(),
         over: Over::Size,
         ranks: Some(query.shape.ranks),
+        at_ranks: Vec::new(),
         size_bytes: None,
         runs: if names.is_empty() { runs_over_sizes(registry, query)? } else { Vec::new() },
         intervals: join(&starts, time),
+        left_out: left_out([(query.shape.ranks, refused)]),
     })
 }
 
@@ -249,30 +267,41 @@ pub fn over_sizes(registry: &Registry, query: &Query, names: &[&str]) -> Result<
 /// ranks; neighbours with the same best make one interval.
 ///
 /// # Errors
-/// As [`crossover`]; an empty `queries`.
+/// As [`crossover`], of algorithms that apply to none of `queries`; an empty `queries`.
 pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Result<Intervals> {
     let first = queries.first().ok_or_else(|| Error::input("no number of ranks is given"))?;
     let mut intervals: Vec<Interval> = Vec::new();
     let mut runs: Vec<Running> = Vec::new();
+    let mut refused = Vec::new();
+    // An interval ends at ranks to which nothing applies, even if the same wins after them.
+    let mut before = None;
     for query in queries {
         if names.is_empty() {
-            add_running(&mut runs, registry, query)?;
+            add_running(&mut runs, registry, query, before)?;
         }
-        let ready = chosen(registry, query, names)?;
+        let Chosen { ready, refused: here } = chosen(registry, query, names)?;
         let ranked = rank(&ready, Volume::from(query.size));
-        let Some(best) = ranked.first() else { continue };
-        let meta = best.algorithm.meta();
         let n = f64::from(query.shape.ranks);
-        match intervals.last_mut() {
-            Some(last) if last.id == meta.id => last.to = Some(n),
-            _ => intervals.push(Interval {
-                from: n,
-                to: Some(n),
-                id: meta.id,
-                title: meta.title,
-                time_s: best.price.total().0,
-            }),
+        refused.push((query.shape.ranks, here));
+        if let Some(best) = ranked.first() {
+            let meta = best.algorithm.meta();
+            match intervals.last_mut() {
+                Some(last) if last.id == meta.id && last.to == before => last.to = Some(n),
+                _ => intervals.push(Interval {
+                    from: n,
+                    to: Some(n),
+                    id: meta.id,
+                    title: meta.title,
+                    time_s: best.price.total().0,
+                }),
+            }
         }
+        before = Some(n);
+    }
+    if intervals.is_empty()
+        && let Some((_, why)) = refused.iter().flat_map(|(_, refused)| refused).next()
+    {
+        return Err(why.clone());
     }
     Ok(Intervals {
         schema: "collcost/intervals/2",
@@ -283,9 +312,11 @@ pub fn over_ranks(registry: &Registry, queries: &[Query], names: &[&str]) -> Res
         library: first.machine.library.clone(),
         over: Over::Ranks,
         ranks: None,
+        at_ranks: queries.iter().map(|query| query.shape.ranks).collect(),
         size_bytes: Some(first.size.0),
         runs,
         intervals,
+        left_out: left_out(refused),
     })
 }
 
@@ -302,9 +333,14 @@ fn runs_over_sizes(registry: &Registry, query: &Query) -> Result<Vec<Running>> {
     Ok(points.iter().zip(next).map(running).collect())
 }
 
-/// What runs for the ranks of `query`, if the library's rules are known; equal neighbours are
-/// joined.
-fn add_running(all: &mut Vec<Running>, registry: &Registry, query: &Query) -> Result<()> {
+/// What runs for the ranks of `query`, if the library's rules are known; it is joined to the same of the
+/// ranks `before`.
+fn add_running(
+    all: &mut Vec<Running>,
+    registry: &Registry,
+    query: &Query,
+    before: Option<f64>,
+) -> Result<()> {
     let expecting = Expecting::new(registry, query)?;
     let runs = expecting.runs(query.size);
     if !is_known(runs.rules) {
@@ -312,7 +348,7 @@ fn add_running(all: &mut Vec<Running>, registry: &Registry, query: &Query) -> Re
     }
     let (n, name) = (f64::from(query.shape.ranks), runs.name());
     match all.last_mut() {
-        Some(last) if last.runs == name => last.to = Some(n),
+        Some(last) if last.runs == name && last.to == before => last.to = Some(n),
         _ => {
             let expected_s = expecting.time(query.size).0;
             all.push(Running { from: n, to: Some(n), runs: name, expected_s });
@@ -325,23 +361,64 @@ fn one(registry: &Registry, query: &Query, name: &str) -> Result<Candidate> {
     Candidate::named(registry, name, &query.shape, &query.machine.fabric)
 }
 
-/// The named candidates that apply to these ranks; all if none is named.
-pub(super) fn chosen(registry: &Registry, query: &Query, names: &[&str]) -> Result<Vec<Candidate>> {
-    if names.is_empty() {
-        return Ok(candidates(registry, &query.shape, &query.machine.fabric)?.0);
+/// The algorithms that are compared for some ranks.
+pub(super) struct Chosen {
+    /// Those that apply.
+    pub ready: Vec<Candidate>,
+    /// The named ones that do not, and why.
+    refused: Vec<(&'static str, Error)>,
+}
+
+impl Chosen {
+    /// Itself, if an algorithm applies or none was named.
+    ///
+    /// # Errors
+    /// The reason why the first of the named ones does not apply.
+    pub(super) fn any(mut self) -> Result<Self> {
+        if self.ready.is_empty() && !self.refused.is_empty() {
+            return Err(self.refused.swap_remove(0).1);
+        }
+        Ok(self)
     }
-    let mut ready = Vec::new();
+}
+
+/// The named candidates that apply to these ranks; all if none is named.
+pub(super) fn chosen(registry: &Registry, query: &Query, names: &[&str]) -> Result<Chosen> {
+    if names.is_empty() {
+        let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
+        return Ok(Chosen { ready, refused: Vec::new() });
+    }
+    let (mut ready, mut refused) = (Vec::new(), Vec::new());
     for name in names {
         // An unknown name is always an error; an algorithm that does not apply to some ranks is
         // not.
-        registry.find(query.shape.collective, name)?;
+        let id = registry.find(query.shape.collective, name)?.algorithm.meta().id;
         match one(registry, query, name) {
             Ok(candidate) => ready.push(candidate),
-            Err(e) if e.is_unsupported() => {}
+            Err(e) if e.is_unsupported() => refused.push((id, e)),
             Err(e) => return Err(e),
         }
     }
-    Ok(ready)
+    Ok(Chosen { ready, refused })
+}
+
+/// What was refused at some numbers of ranks, by algorithm.
+fn left_out(
+    refused: impl IntoIterator<Item = (u32, Vec<(&'static str, Error)>)>,
+) -> Vec<Inapplicable> {
+    let mut all: Vec<Inapplicable> = Vec::new();
+    for (ranks, refused) in refused {
+        for (id, why) in refused {
+            match all.iter_mut().find(|one| one.id == id) {
+                Some(known) => known.ranks.push(ranks),
+                None => {
+                    let why = why.what().to_owned();
+                    all.push(Inapplicable { id, ranks: vec![ranks], why });
+                }
+            }
+        }
+    }
+    all
 }
 
 pub(super) fn join(

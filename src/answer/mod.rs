@@ -60,7 +60,7 @@ pub use cost::{
     Cost, Fastest, MachineView, Promise, QuestionView, Row, SwitchPoint, TierUse, TierView, cost,
 };
 pub use crossover::{
-    Crossover, Interval, Intervals, Over, Running, crossover, over_ranks, over_sizes,
+    Crossover, Inapplicable, Interval, Intervals, Over, Running, crossover, over_ranks, over_sizes,
 };
 pub use end::End;
 pub use map::{Map, MapRow, map};

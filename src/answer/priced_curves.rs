@@ -57,7 +57,7 @@ pub fn curves_over_sizes(
     query: &Query,
     names: &[&str],
 ) -> Result<PricedCurves> {
-    let mut ready = chosen(registry, query, names)?;
+    let mut ready = chosen(registry, query, names)?.any()?.ready;
     let winners = envelope_in_steps(&ready, SMALLEST, LARGEST, 16);
     let id = |c: &Candidate| c.algorithm.meta().id;
     if names.is_empty() {
@@ -120,7 +120,7 @@ pub fn curves_over_ranks(
     for query in queries {
         let n = f64::from(query.shape.ranks);
         let size = Volume::from(query.size);
-        for one in rank(&chosen(registry, query, names)?, size) {
+        for one in rank(&chosen(registry, query, names)?.ready, size) {
             let meta = one.algorithm.meta();
             if names.is_empty() && winners.iter().all(|w| w.id != meta.id) {
                 continue;

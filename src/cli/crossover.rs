@@ -39,15 +39,10 @@ impl Args {
         let collective: Collective = self.collective.parse().map_err(place)?;
         let size = size("--size", self.size.as_ref())?;
         let mut queries = self.on.queries(collective, size.unwrap_or_default())?;
+        self.refuse_size(collective, queries.len() > 1)?;
         let registry = Registry::builtin();
         let names: Vec<&str> = self.algorithms.iter().map(String::as_str).collect();
         if queries.len() > 1 {
-            if size.is_none() {
-                return Err(Error::input("how many bytes, while the ranks vary?")
-                    .at("crossover over ranks")
-                    .help("give --size, such as 16MiB")
-                    .into());
-            }
             let curves = || answer::curves_over_ranks(&registry, &queries, &names).map_err(place);
             if self.picture.draw(out, || Ok(plot::algorithms(&curves()?)))? {
                 return Ok(());
@@ -67,6 +62,32 @@ impl Args {
         }
         let report = answer::over_sizes(&registry, &query, &names).map_err(place)?;
         self.intervals(out, &report)
+    }
+
+    /// Either the size varies or the ranks do, and a barrier has no size.
+    fn refuse_size(&self, collective: Collective, ranks_vary: bool) -> Result<(), Error> {
+        let barrier = collective == Collective::Barrier;
+        let (what, help) = match (&self.size, ranks_vary) {
+            (Some(_), _) if barrier => ("a barrier moves no data", "leave out --size"),
+            (None, false) if barrier => (
+                "a barrier moves no data: nothing changes with its size",
+                "give a range of ranks, such as -n 2..1024",
+            ),
+            (Some(_), false) => (
+                "for one number of ranks the size varies",
+                "leave out --size, or give a range of ranks, such as -n 2..1024",
+            ),
+            (None, true) if !barrier => {
+                ("how many bytes, while the ranks vary?", "give --size, such as 16MiB")
+            }
+            _ => return Ok(()),
+        };
+        let place = match &self.size {
+            Some(size) => format!("crossover {} --size {size}", self.collective),
+            None if ranks_vary => "crossover over ranks".to_owned(),
+            None => format!("crossover {}", self.collective),
+        };
+        Err(Error::input(what).at(place).help(help))
     }
 
     fn intervals(&self, out: &mut impl Write, report: &answer::Intervals) -> Result<(), Stop> {

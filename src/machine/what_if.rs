@@ -88,7 +88,11 @@ impl Figure {
                 names.push(figure.to_owned());
                 names.push(format!("intra.{figure}"));
             }
-            names.push(format!("{own}.{figure}"));
+            let own = format!("{own}.{figure}");
+            // Tiers that are given by flags are called so.
+            if !names.contains(&own) {
+                names.push(own);
+            }
             names
         };
         match self {

@@ -1,10 +1,13 @@
 //! Crossovers of a pair, and what runs and what wins over a range.
 
+use serde::Serialize;
+
 use super::page::Page;
 use super::sheet::{Cell, Column, Sheet};
 use super::table::library;
 use super::{Look, counted};
 use crate::answer::{Crossover, Intervals, Over, named, with_given};
+use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::machine::query::DEFAULT_CHOSEN;
 
@@ -43,10 +46,39 @@ pub fn pair(report: &Crossover) -> Page {
             library(Some(id))
         ));
     }
-    let keys =
-        ["collective", "ranks", "machine", "below", "above", "size_bytes", "time_s", "always"];
-    page.record(report, "", &keys);
+    records(report, &mut page);
     page
+}
+
+/// A crossover as a row for programs.
+#[derive(Serialize)]
+struct Row<'a> {
+    collective: &'a str,
+    ranks: u32,
+    machine: &'a str,
+    below: &'a str,
+    above: &'a str,
+    size_bytes: Option<f64>,
+    time_s: Option<f64>,
+    always: Option<&'a str>,
+}
+
+/// A row for each crossover; one without any for none.
+fn records(report: &Crossover, page: &mut Page) {
+    let Crossover { below, above, size_bytes, time_s, always, .. } = report;
+    let first = (*above, *size_bytes, *time_s);
+    let further = report.further.iter().map(|f| (f.above, Some(f.size_bytes), Some(f.time_s)));
+    let mut below = *below;
+    for (above, size_bytes, time_s) in std::iter::once(first).chain(further) {
+        let (collective, ranks) = (report.collective.id(), report.ranks);
+        let machine = &report.machine;
+        let row =
+            Row { collective, ranks, machine, below, above, size_bytes, time_s, always: *always };
+        let keys =
+            ["collective", "ranks", "machine", "below", "above", "size_bytes", "time_s", "always"];
+        page.record(&row, "", &keys);
+        below = above;
+    }
 }
 
 /// More than one crossover: the winner of each range, and the sizes and times between them.
@@ -72,14 +104,20 @@ pub fn intervals(report: &Intervals, look: Look) -> Page {
     }
     let mut page = Page::default();
     let at = match (report.ranks, report.size_bytes) {
-        (Some(n), _) => counted(n, "rank"),
-        (_, Some(size)) => Bytes(size).to_string(),
+        (Some(n), _) => format!("{}, ", counted(n, "rank")),
+        (_, Some(size)) if report.collective != Collective::Barrier => {
+            format!("{}, ", Bytes(size))
+        }
         _ => String::new(),
     };
     let name = report.collective.name();
     let machine = with_given(&report.machine, &report.given);
     let machine = named(&machine, report.chosen == DEFAULT_CHOSEN);
-    page.line(format!("{name} over {}, {at}, machine {machine}", report.over.id()));
+    page.line(format!("{name} over {}, {at}machine {machine}", report.over.id()));
+    if report.at_ranks.windows(2).any(|pair| pair[1] > pair[0] + 1) {
+        let at = listed(&report.at_ranks);
+        page.line(format!("only {at} ranks are looked at; between them another may win"));
+    }
     page.gap();
     if !report.runs.is_empty() {
         let library = library(report.library.as_deref());
@@ -93,7 +131,26 @@ pub fn intervals(report: &Intervals, look: Look) -> Page {
     }
     page.line("lowest ideal time");
     page.table(cheapest(report));
+    for left in &report.left_out {
+        let at = match report.over {
+            Over::Size => String::new(),
+            Over::Ranks => format!(" (at {} ranks)", listed(&left.ranks)),
+        };
+        page.entry("left out  ", format!("{}{at}", left.why));
+    }
     page
+}
+
+/// `4, 6, 8`; of many numbers, the first and the last.
+fn listed(numbers: &[u32]) -> String {
+    const MOST: usize = 12;
+    let text = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    match numbers {
+        [first, second, .., last] if numbers.len() > MOST => {
+            format!("{first}, {second} … {last}")
+        }
+        _ => text(numbers),
+    }
 }
 
 fn running(report: &Intervals) -> Sheet {

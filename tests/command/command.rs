@@ -125,6 +125,49 @@ fn every_crossover_is_said() {
 }
 
 #[test]
+fn every_crossover_is_a_row() {
+    let line =
+        "crossover reduce chain reduce-scatter-gather -n 5 --alpha 1us --bw 1GB/s --format csv";
+    let csv = String::from_utf8(output(line).stdout).unwrap();
+    let rows: Vec<&str> = csv.lines().collect();
+    assert_eq!(rows.len(), 3, "{csv}");
+    assert!(rows[1].contains("chain,reduce-scatter-gather,1111"), "{csv}");
+    assert!(rows[2].contains("reduce-scatter-gather,chain,"), "{csv}");
+}
+
+/// An interval holds the ranks that were looked at, and what does not apply is named.
+#[test]
+fn a_crossover_over_ranks_says_where_it_looked() {
+    let line = "crossover allreduce swing bine -n 4,6,8 --size 1MiB --alpha 1us --bw 100GB/s";
+    let report: serde_json::Value =
+        serde_json::from_slice(&output(&format!("{line} --format json")).stdout).unwrap();
+    let found = report["intervals"].as_array().unwrap();
+    let ends: Vec<_> = found.iter().map(|i| (i["from"].as_f64(), i["to"].as_f64())).collect();
+    assert_eq!(ends, [(Some(4.0), Some(4.0)), (Some(8.0), Some(8.0))], "{report}");
+    assert_eq!(report["at_ranks"], serde_json::json!([4, 6, 8]));
+    assert_eq!(report["left_out"][0]["id"], "swing");
+    assert_eq!(report["left_out"][0]["ranks"], serde_json::json!([6]));
+    let said = text(&output(line).stdout);
+    for part in [
+        "only 4, 6, 8 ranks are looked at; between them another may win",
+        "left out  `swing` does not apply: 6 ranks are not a power of two (at 6 ranks)",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let said =
+        text(&output("crossover allreduce swing bine ring -n 12 --alpha 1us --bw 100GB/s").stdout);
+    assert!(
+        said.contains("left out  `swing` does not apply: 12 ranks are not a power of two"),
+        "{said}"
+    );
+    let said =
+        text(&output("crossover allreduce -n 7,8 --size 1MiB --alpha 1us --bw 1GB/s").stdout);
+    assert!(!said.contains("looked at"), "{said}");
+    let said = text(&output("crossover barrier -n 2..8 --alpha 1us --bw 1GB/s").stdout);
+    assert!(said.starts_with("barrier over ranks, machine"), "{said}");
+}
+
+#[test]
 fn elements_round_the_largest_message_up() {
     let time = |flags: &str| {
         let line = format!(
@@ -178,6 +221,20 @@ fn wrong_input_gets_three_lines() {
         ("crossover allreduce ring bruck --n 8", "only for all-to-all"),
         ("crossover allreduce tree ring --n 1", "one rank communicates nothing"),
         ("crossover allreduce --n 1", "one rank communicates nothing"),
+        ("crossover allreduce swing --n 12 --alpha 1us --bw 1GB/s", "not a power of two"),
+        (
+            "crossover allreduce swing bine ring-tree --n 12 --alpha 1us --bw 1GB/s",
+            "not a power of two",
+        ),
+        ("crossover allreduce swing bine --n 6,12 --size 1MiB", "not a power of two"),
+        ("crossover allreduce --n 64 --size 1MiB", "for one number of ranks the size varies"),
+        ("crossover barrier --n 7", "a barrier moves no data"),
+        ("crossover barrier dissemination tree --n 7", "a barrier moves no data"),
+        ("crossover barrier --size 1KiB --n 2..8", "a barrier moves no data"),
+        (
+            "allreduce 1M -n 16 -g 8 --alpha 1us --bw 9GB/s --alpha-inter 5us --bw-inter 1GB/s --vary x=1us..2us",
+            "known: intra.alpha, intra.bw, inter.alpha",
+        ),
         (
             "allreduce 1M -n 16 --on a100-pcie --bw-inter 50GB/s",
             "give both --alpha-inter and --bw-inter",
