@@ -67,7 +67,7 @@ pub use map::{Map, MapRow, map};
 pub use priced_curves::{PricedCurve, PricedCurves, curves_over_ranks, curves_over_sizes};
 pub use profiles::{
     ChangeView, Entry, FigureView, FindingView, LinksView, ProfileView, Profiles, ProfilesCheck,
-    ProfilesDiff, RateView, profile, profiles, profiles_check, profiles_diff,
+    ProfilesDiff, RateView, StatementView, profile, profiles, profiles_check, profiles_diff,
 };
 pub use sweep::{Bands, Pick, Point, Sweep, Weight, bands, ranks, sizes, vary};
 

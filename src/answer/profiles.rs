@@ -75,6 +75,8 @@ pub struct ProfileView {
     pub links: Vec<LinksView>,
     /// The cost of a call before its first message, and γ.
     pub figures: Vec<FigureView>,
+    /// What a fit found besides: measured curves, a token bucket, switch points.
+    pub fitted: Vec<StatementView>,
     /// The unknown parameters of the machine as a whole, with the consequences.
     pub unknown: Vec<String>,
     /// How the parameters were fitted, and how far prices can be trusted; empty if they were not.
@@ -103,6 +105,8 @@ pub struct LinksView {
     pub switch: Option<&'static str>,
     /// The parameters.
     pub figures: Vec<FigureView>,
+    /// What a fit found besides: knots, and up to where an exchange is as fast.
+    pub fitted: Vec<StatementView>,
     /// The rate as vendors, tools and people count it.
     pub rates: Vec<RateView>,
     /// The unknown parameters, with the consequences.
@@ -135,6 +139,16 @@ pub struct FigureView {
     pub date: Option<String>,
 }
 
+/// What a fit found that has no source of its own.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StatementView {
+    /// Its key in the file.
+    pub key: String,
+    /// It in words.
+    pub text: String,
+}
+
 /// One way to count the rate of a tier.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -158,6 +172,15 @@ pub fn profile(profile: &Profile, origin: &str) -> ProfileView {
     let figures: Vec<Figure<'_>> = profile.figures().collect();
     let of =
         |tier: Option<usize>| figures.iter().filter(move |f| f.tier == tier).map(view).collect();
+    let statements = profile.statements();
+    let fitted = |tier: Option<usize>| {
+        let of = statements.iter().filter(move |s| s.fitted && s.tier == tier);
+        let view = of.map(|s| StatementView {
+            key: s.key.clone(),
+            text: s.whole.as_ref().unwrap_or(&s.text).clone(),
+        });
+        view.collect()
+    };
     let node = profile.node().and_then(|i| profile.tiers[i].span).map(|n| n.get());
     let links = profile.tiers.iter().enumerate().map(|(i, tier)| LinksView {
         name: tier.name.clone(),
@@ -167,13 +190,9 @@ pub fn profile(profile: &Profile, origin: &str) -> ProfileView {
         nics: tier.nics.map(|n| n.get()),
         ports: tier.ports.unwrap_or(Ports::ONE).to_string(),
         discipline: tier.discipline,
-        switch: tier.switch.as_ref().and_then(|s| match (s.multicast, s.alu) {
-            (true, true) => Some("adds and multicasts"),
-            (true, false) => Some("multicasts"),
-            (false, true) => Some("adds"),
-            (false, false) => None,
-        }),
+        switch: tier.switch.as_ref().and_then(|s| s.does()),
         figures: of(Some(i)),
+        fitted: fitted(Some(i)),
         rates: rates(profile, i, node),
         unknown: unknown(tier),
     });
@@ -193,6 +212,7 @@ pub fn profile(profile: &Profile, origin: &str) -> ProfileView {
         notes: profile.notes.clone(),
         links: links.collect(),
         figures: of(None),
+        fitted: fitted(None),
         unknown: gaps,
         trust: profile.fit.as_ref().map_or(Vec::new(), |fit| fit.trust(None)),
     }
@@ -292,11 +312,12 @@ pub struct ProfilesDiff {
     pub old: String,
     /// The machine now.
     pub new: String,
-    /// Every parameter of either machine.
+    /// Every parameter of either machine, and what else they state differently: spans, ports, kinds of parts,
+    /// knots, curves.
     pub figures: Vec<ChangeView>,
-    /// The number of changes beyond chance.
+    /// The number of parameters that changed beyond chance.
     pub significant: usize,
-    /// The number of parameters with an interval, for which chance can be judged.
+    /// The number of parameters with an interval on both sides, for which chance can be judged.
     pub judged: usize,
     /// The probability that chance alone makes all differences together; absent if none is judged.
     pub p: Option<f64>,
@@ -318,14 +339,14 @@ pub struct ChangeView {
     pub old_value: Option<f64>,
     /// The value now.
     pub new_value: Option<f64>,
-    /// `s`, `B/s`, `s/B`, or `1`.
+    /// `s`, `B/s`, `s/B`, or `1`; absent for what is stated without a value.
     pub unit: Option<&'static str>,
     /// The new value divided by the old.
     pub ratio: Option<f64>,
-    /// The difference divided by the deviation of both; absent if no interval is known, or if the
-    /// intervals are points.
+    /// The difference divided by the deviation of both; absent unless both intervals are known, or if
+    /// they are points.
     pub z: Option<f64>,
-    /// The probability that chance alone makes such a difference; absent if no interval is known.
+    /// The probability that chance alone makes such a difference; absent unless both intervals are known.
     pub p: Option<f64>,
     /// `changed`, `unchanged` within 5 %, or `unknown`.
     pub moved: &'static str,
@@ -335,14 +356,32 @@ pub struct ChangeView {
 #[must_use]
 pub fn profiles_diff(old: &Profile, new: &Profile) -> ProfilesDiff {
     let found = diff(old, new);
+    let moved = |moved: Moved| match moved {
+        Moved::Changed => "changed",
+        Moved::Unchanged => "unchanged",
+        Moved::Unknown => "unknown",
+    };
+    let named = |tier: Option<String>, key: String| match tier {
+        Some(tier) => format!("{tier} {key}"),
+        None => key,
+    };
+    let (changed, restated) = (found.is_significant(), found.restated);
+    let restated = restated.into_iter().map(|r| ChangeView {
+        figure: named(r.tier, r.key),
+        old: r.old,
+        new: r.new,
+        moved: moved(r.moved),
+        old_value: None,
+        new_value: None,
+        unit: None,
+        ratio: None,
+        z: None,
+        p: None,
+    });
     let view = |c: Change| ChangeView {
         p: c.p.map(|p| p.0),
-        moved: match c.moved {
-            Moved::Changed => "changed",
-            Moved::Unchanged => "unchanged",
-            Moved::Unknown => "unknown",
-        },
-        figure: c.tier.map_or(c.key.clone(), |tier| format!("{tier} {}", c.key)),
+        moved: moved(c.moved),
+        figure: named(c.tier, c.key),
         old: c.old.map(|a| a.to_string()),
         new: c.new.map(|a| a.to_string()),
         old_value: c.old.map(|a| a.number()),
@@ -358,8 +397,8 @@ pub fn profiles_diff(old: &Profile, new: &Profile) -> ProfilesDiff {
         significant: found.changes.iter().filter(|c| c.moved == Moved::Changed).count(),
         judged: found.judged,
         p: found.p.map(|p| p.0),
-        changed: found.is_significant(),
-        figures: found.changes.into_iter().map(view).collect(),
+        changed,
+        figures: found.changes.into_iter().map(view).chain(restated).collect(),
     }
 }
 

@@ -5,6 +5,7 @@ use super::sheet::{Cell, Sheet};
 use super::{Look, counted};
 use crate::answer::{
     Config, FigureView, LinksView, ProfileView, Profiles, ProfilesCheck, ProfilesDiff, SettingView,
+    StatementView,
 };
 
 use crate::base::quantity::Bandwidth;
@@ -65,6 +66,7 @@ pub fn show(report: &ProfileView, look: Look) -> Page {
     for figure in &report.figures {
         one(&mut page, figure);
     }
+    fitted(&mut page, &report.fitted);
     page.entries("  unknown  ", &report.unknown);
     if !report.trust.is_empty() {
         page.gap();
@@ -105,6 +107,7 @@ fn tier(page: &mut Page, links: &LinksView) {
     for figure in &links.figures {
         one(page, figure);
     }
+    fitted(page, &links.fitted);
     page.entries("  unknown  ", &links.unknown);
     if links.rates.is_empty() {
         return;
@@ -118,6 +121,13 @@ fn tier(page: &mut Page, links: &LinksView) {
         .numbers("per rank", "", "per rank", |rate| number(rate.rank))
         .numbers("per node", "", "per node", |rate| number(rate.node));
     page.beside(rates.sheet);
+}
+
+/// What a fit found besides the figures.
+fn fitted(page: &mut Page, all: &[StatementView]) {
+    for StatementView { key, text } in all {
+        page.entry(format!("  {key:<20} "), format!("{text}, fitted"));
+    }
 }
 
 /// A figure in one line, its source below.
@@ -170,21 +180,46 @@ pub fn diff(report: &ProfilesDiff) -> Page {
         .words("", "moved", |c| if c.moved == "unknown" { "" } else { c.moved });
     page.table(figures.sheet);
     page.gap();
-    let (count, judged) = (report.significant, counted(report.judged, "parameter"));
-    let said = match report.p {
-        None => "unknown: no parameter has an interval".to_owned(),
-        Some(_) if count > 0 => format!("{count} of {judged} with an interval"),
-        Some(_) if report.changed => format!("no single one of {judged}, but all together"),
-        Some(_) => format!("none for certain, of {judged} with an interval"),
-    };
-    page.entry("changed   ", said);
+    page.entry("changed   ", changed(report));
     if let Some(p) = report.p {
-        page.entry(
-            "chance    ",
-            format!("explains all these differences together with p = {p:.2}"),
-        );
+        let these = match report.figures.iter().all(|c| c.unit.is_some()) {
+            true => "all these differences",
+            false => "the differences of parameters with an interval",
+        };
+        page.entry("chance    ", format!("explains {these} together with p = {p:.2}"));
     }
     page
+}
+
+/// More than these are not named: the table has them.
+const FEW: usize = 4;
+
+/// What changed for certain: parameters beyond chance, and what is stated without a value.
+fn changed(report: &ProfilesDiff) -> String {
+    let (count, judged) = (report.significant, counted(report.judged, "parameter"));
+    let stated = |moved: &str| {
+        let of = report.figures.iter().filter(|c| c.unit.is_none() && c.moved == moved);
+        let of: Vec<&str> = of.map(|c| c.figure.as_str()).collect();
+        match of.get(..FEW) {
+            Some(few) if of.len() > FEW => {
+                format!("{} and {} more", few.join(", "), of.len() - FEW)
+            }
+            _ => of.join(", "),
+        }
+    };
+    let (stated, by_fits) = (stated("changed"), stated("unknown"));
+    let beyond = (count > 0).then(|| format!("{count} of {judged} with an interval"));
+    let certain: Vec<String> =
+        beyond.into_iter().chain((!stated.is_empty()).then_some(stated)).collect();
+    match report.p {
+        _ if !certain.is_empty() => certain.join("; "),
+        _ if report.changed => format!("no single one of {judged}, but all together"),
+        _ if !by_fits.is_empty() => {
+            format!("unknown: no interval says whether {by_fits} differ by chance")
+        }
+        None => "unknown: no parameter has an interval on both sides".to_owned(),
+        Some(_) => format!("none for certain, of {judged} with an interval"),
+    }
 }
 
 /// The settings and where each comes from.

@@ -98,6 +98,81 @@ fn every_seeded_fault_is_found_at_its_line() {
     }
 }
 
+/// A NIC is as fast as its slot, not as the data that GPUs exchange through the host.
+#[test]
+fn servers_of_the_parts_are_without_contradiction() {
+    let made = |node: &str, nics: &str| {
+        format!(
+            "schema = 1\nname = \"our\"\ntitle = \"Ours\"\nnode = \"{node}\"\nnics = \"{nics}\"\n"
+        )
+    };
+    let found = |text: &str| {
+        let mut found = check(text, &Asked { today: today(), need: &[] });
+        found.retain(|f| f.severity == Severity::Error);
+        found
+    };
+    for (node, nics) in [
+        ("l40s-pcie", "4 x edr-100g"),
+        ("pcie-4", "4 x hdr-200g"),
+        ("pcie-5", "4 x ndr-400g"),
+        ("rtx-pro-6000", "4 x ndr-400g"),
+        ("b60", "4 x hdr-200g"),
+        ("geforce-pcie-4", "4 x hdr-200g"),
+        ("pcie-4-bridged", "4 x hdr-200g"),
+        ("hgx-h100", "8 x ndr-400g"),
+    ] {
+        assert_eq!(found(&made(node, nics)), [], "{node}");
+    }
+    // More than the slot carries, at the line that says so.
+    let [slot] = &found(&made("pcie-4", "4 x ndr-400g"))[..] else { panic!() };
+    assert_eq!(
+        slot.what,
+        "`NDR 400G` is faster than `PCIe 4.0` inside it: 48 GB/s against 31 GB/s"
+    );
+    assert_eq!(slot.place.to_string(), "5:8: nics = \"4 x ndr-400g\"");
+    let over = "[[tier]]\nname = \"NDR 400G\"\n[tier.bandwidth]\nvalue = \"480GB/s\"\n\
+                how = \"measured\"\nsource = \"made up for a test\"\n";
+    let [own] = &found(&(made("hgx-h100", "8 x ndr-400g") + over))[..] else { panic!() };
+    assert!(own.what.contains("480 GB/s against 360 GB/s"), "{own:?}");
+    assert_eq!(own.place.to_string(), "9:9: value = \"480GB/s\"");
+}
+
+/// What has no value of its own is shown and compared, too.
+#[test]
+fn knots_and_ports_and_curves_are_compared() {
+    let own = text("dgx-h100");
+    let name = "name = \"NDR 400G\"\n";
+    let knots = format!("{name}knots = [{{ below = \"64KiB\", bandwidth = \"5GB/s\" }}]\n");
+    let curves = text("gcp-c2d");
+    let without = curves.split("\n[[measured]]").next().unwrap().to_owned();
+    let place = Place::new(
+        "diff",
+        &[
+            ("project/a.toml", own.as_str()),
+            ("project/knots.toml", &own.replacen(name, &knots, 1)),
+            ("project/nics.toml", &own.replacen("nics = 8", "nics = 4", 1)),
+            ("project/curves.toml", &curves),
+            ("project/without.toml", &without),
+        ],
+    );
+    let shown = place.stdout("project", "profiles show knots.toml");
+    assert!(shown.contains("  knots                5 GB/s below 64 KiB, fitted\n"), "{shown}");
+    let shown = place.stdout("project", "profiles show curves.toml");
+    assert!(shown.contains("  measured "), "{shown}");
+    let changed = |other: &str, old: &str| {
+        let output = place.run("project", &format!("profiles diff {old} {other}"));
+        let said = String::from_utf8(output.stdout).unwrap();
+        let line = said.lines().find(|l| l.starts_with("changed ")).unwrap().to_owned();
+        (output.status.code().unwrap(), line["changed".len()..].trim().to_owned())
+    };
+    let says = |code: i32, text: &str| (code, text.to_owned());
+    assert_eq!(changed("nics.toml", "a.toml"), says(1, "NDR 400G nics"));
+    let by_fits = "unknown: no interval says whether NDR 400G knots differ by chance";
+    assert_eq!(changed("knots.toml", "a.toml"), says(0, by_fits));
+    let (code, line) = changed("without.toml", "curves.toml");
+    assert!(code == 1 && line.contains("measured"), "{line}");
+}
+
 /// A figure that nobody knows is asked for; everything else has a price.
 #[test]
 fn every_built_in_machine_answers_or_says_what_is_unknown() {

@@ -5,7 +5,11 @@
 
 use std::str::FromStr;
 
-use super::{Amount, BUILTIN, Call, Date, Figure, Links, Profile, Quality, builtin, letters, same};
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{Amount, BUILTIN, Call, Date, Figure, LinkKind, Links, Profile, Quality, TierKind};
+use super::{builtin, letters, same};
 use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds};
 use crate::base::text_pos::{Document, Place, Refused};
@@ -110,7 +114,8 @@ pub fn check(text: &str, asked: &Asked<'_>) -> Vec<Finding> {
             return vec![Finding { severity, kind, what, help, place }];
         }
     };
-    let mut check = Check { document, profile: &profile, found: Vec::new() };
+    let stated = stated(&document);
+    let mut check = Check { document, profile: &profile, stated, found: Vec::new() };
     check.names();
     check.structure();
     for figure in profile.figures() {
@@ -130,6 +135,8 @@ pub fn check(text: &str, asked: &Asked<'_>) -> Vec<Finding> {
 struct Check<'a> {
     document: Document<'a>,
     profile: &'a Profile,
+    /// The names of the file's own tiers, if the machine is made of parts, whose tiers come first.
+    stated: Option<Vec<String>>,
     found: Vec<Finding>,
 }
 
@@ -164,9 +171,23 @@ impl Check<'_> {
             Kind::Suspicious => Severity::Warning,
             _ => Severity::Error,
         };
-        let (what, place) = (what.into(), self.document.value(path));
+        let (what, place) = (what.into(), self.document.value(&self.in_file(path)));
         let help = (!help.is_empty()).then(|| help.to_owned());
         self.found.push(Finding { severity, kind, what, help, place });
+    }
+
+    /// The path in the file of a path in the whole machine.
+    fn in_file(&self, path: &str) -> String {
+        let tier = path.strip_prefix("tier.").and_then(|rest| rest.split_once('.'));
+        let (Some(stated), Some((tier, key))) = (&self.stated, tier) else {
+            return path.to_owned();
+        };
+        let tier = tier.parse().ok().and_then(|i: usize| self.profile.tiers.get(i));
+        match tier.map(|t| (t.kind, stated.iter().position(|own| *own == t.name))) {
+            Some((_, Some(own))) => format!("tier.{own}.{key}"),
+            Some((Some(TierKind::Network), None)) => "nics".to_owned(),
+            _ => "node".to_owned(),
+        }
     }
 
     /// Every name must identify one machine.
@@ -364,7 +385,7 @@ impl Check<'_> {
             self.say(Kind::Contradictory, &at("torus"), what, help);
         }
         let Some(inner) = i.checked_sub(1).map(|i| &self.profile.tiers[i]) else { return };
-        if let (Some(own), Some(inside)) = (reached(tier), reached(inner))
+        if let (Some(own), Some(inside)) = (reached(tier), self.feeding(inner))
             && own > inside
         {
             let (a, b) = (&tier.name, &inner.name);
@@ -378,6 +399,13 @@ impl Check<'_> {
             let help = "leave nics out if each rank has its own";
             self.say(Kind::Suspicious, &at("nics"), what, help);
         }
+    }
+
+    /// The rate at which a tier can feed the one outside it. Between GPUs PCIe reaches less than a slot
+    /// carries, because the data pass through the host; those of a NIC go through its own slot.
+    fn feeding(&self, inner: &Links) -> Option<Bandwidth> {
+        let pcie = self.profile.link == Some(LinkKind::Pcie) || inner.name.starts_with("PCIe");
+        if pcie { inner.bandwidth.as_ref().map(|b| b.value) } else { reached(inner) }
     }
 
     /// Knots must be in order.
@@ -469,6 +497,20 @@ impl Check<'_> {
             last.severity = Severity::Warning;
         }
     }
+}
+
+/// The names of a file's own tiers, if it names a part.
+fn stated(document: &Document<'_>) -> Option<Vec<String>> {
+    let root = document.root();
+    if root.get("node").is_none() && root.get("nics").is_none() {
+        return None;
+    }
+    let tiers = root.get("tier").and_then(|tiers| tiers.get_ref().as_array());
+    let name = |tier: &Spanned<DeValue<'_>>| {
+        let name = tier.get_ref().as_table().and_then(|tier| tier.get("name"));
+        name.and_then(|name| name.get_ref().as_str()).unwrap_or("").to_owned()
+    };
+    Some(tiers.map_or(Vec::new(), |tiers| tiers.iter().map(name).collect()))
 }
 
 /// The rate that transfers reach on a tier.

@@ -1,14 +1,18 @@
 //! The changes between two profiles, judged by their confidence intervals.
 //!
-//! Both sides state 95 % intervals. A parameter has changed if its difference is significant, by
-//! Holm's step-down procedure over all parameters that have an interval. It is unchanged if the
+//! Where both sides state 95 % intervals, a parameter has changed if its difference is significant, by
+//! Holm's step-down procedure over all such parameters. It is unchanged if the
 //! interval of the difference is within 5 % (two one-sided tests). In addition, one test of all
 //! parameters together finds many small changes of which no single one is significant; it assumes
 //! that the parameters are independent. Both tests together have one false alarm in a hundred.
+//! A value without interval may be a guess, so nothing is said about its difference. What is stated
+//! without a value (ports, spans, kinds of parts) differs or does not; what a fit found without an
+//! interval (knots, curves) may differ by chance.
 //!
 //! Sources: Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6, 1979;
 //! Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987.
 
+use super::figure::Statement;
 use super::{Amount, Figure, Profile};
 use crate::base::order::rising;
 use crate::base::quantity::Ratio;
@@ -27,7 +31,7 @@ pub struct Change {
     pub new: Option<Amount>,
     /// New over old.
     pub ratio: Option<Ratio>,
-    /// The difference over the combined deviation; absent if neither states an interval.
+    /// The difference over the combined deviation; absent unless both state an interval.
     pub z: Option<Ratio>,
     /// The p-value: how often chance alone makes such a difference.
     pub p: Option<Ratio>,
@@ -46,12 +50,29 @@ pub enum Moved {
     Unknown,
 }
 
+/// A statement that differs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Restated {
+    /// The tier's name; absent for the machine as a whole.
+    pub tier: Option<String>,
+    /// The key in the file.
+    pub key: String,
+    /// What was stated; absent if nothing was.
+    pub old: Option<String>,
+    /// What is stated now.
+    pub new: Option<String>,
+    /// Changed, or unknown for what a fit found.
+    pub moved: Moved,
+}
+
 /// All parameters of two machines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diff {
     /// One by one.
     pub changes: Vec<Change>,
-    /// How many parameters have an interval.
+    /// The other statements that differ.
+    pub restated: Vec<Restated>,
+    /// How many parameters have an interval on both sides.
     pub judged: usize,
     /// How often chance alone makes all their differences together; absent if none has an interval.
     pub p: Option<Ratio>,
@@ -68,22 +89,72 @@ impl Diff {
     #[must_use]
     pub fn is_significant(&self) -> bool {
         let together = self.p.is_some_and(|p| p.0 < FALSE_ALARMS);
-        together || self.changes.iter().any(|c| c.moved == Moved::Changed)
+        together
+            || self.changes.iter().any(|c| c.moved == Moved::Changed)
+            || self.restated.iter().any(|r| r.moved == Moved::Changed)
     }
 }
 
-/// The standard deviation of an interval; `None` if there is no interval.
-fn deviation(figure: &Figure<'_>) -> Option<f64> {
+/// The standard deviation of a parameter on the side of `other`, at least that of its whole interval; `None`
+/// if there is no interval.
+fn deviation(figure: &Figure<'_>, other: f64) -> Option<f64> {
     let (low, high) = (figure.low?.number(), figure.high?.number());
-    Some((high - low) / (2.0 * HALF_WIDTH))
+    let value = figure.value.number();
+    let side = if other > value { high - value } else { value - low };
+    Some(side.max((high - low) / 2.0) / HALF_WIDTH)
+}
+
+/// Where the tier `own`, the one at `at`, is in `other`.
+fn place(other: &Profile, own: &str, at: usize) -> Option<usize> {
+    other.tiers.iter().position(|t| t.name == own).or((at < other.tiers.len()).then_some(at))
+}
+
+/// The statements that differ. Of a tier that only one of the two has, the span represents all.
+fn restated(old: &Profile, new: &Profile) -> Vec<Restated> {
+    let places: Vec<Option<usize>> =
+        old.tiers.iter().enumerate().map(|(i, tier)| place(new, &tier.name, i)).collect();
+    let mut of_new: Vec<Option<Statement>> = new.statements().into_iter().map(Some).collect();
+    let mut all = Vec::new();
+    for a in old.statements() {
+        let tier = a.tier.map(|i| places[i]);
+        let same = |b: &Option<Statement>| {
+            b.as_ref().is_some_and(|b| b.key == a.key && Some(b.tier) == tier.or(Some(None)))
+        };
+        let lost = tier == Some(None);
+        let b = of_new.iter_mut().find(|b| !lost && same(b)).and_then(Option::take);
+        let is_same = b.as_ref().is_some_and(|b| (&b.text, &b.whole) == (&a.text, &a.whole));
+        if !is_same && (!lost || a.key == "span") {
+            let name = a.tier.map(|i| old.tiers[i].name.clone());
+            all.push(Restated::of(name, Some(a), b));
+        }
+    }
+    for b in of_new.into_iter().flatten() {
+        let gained = b.tier.is_some() && !places.contains(&b.tier);
+        if !gained || b.key == "span" {
+            let name = b.tier.map(|i| new.tiers[i].name.clone());
+            all.push(Restated::of(name, None, Some(b)));
+        }
+    }
+    all
+}
+
+impl Restated {
+    fn of(tier: Option<String>, old: Option<Statement>, new: Option<Statement>) -> Self {
+        let either = old.as_ref().or(new.as_ref());
+        let fitted = either.is_some_and(|one| one.fitted);
+        let key = either.map_or(String::new(), |one| one.key.clone());
+        let old = old.map(|a| a.text);
+        let new = new.map(|b| b.text);
+        // The short words may be the same.
+        let new = if old == new { new.map(|text| text + ", other values") } else { new };
+        let moved = if fitted { Moved::Unknown } else { Moved::Changed };
+        Self { tier, key, old, new, moved }
+    }
 }
 
 /// Every parameter of either profile; tiers are matched by name, then by position.
 #[must_use]
 pub fn diff(old: &Profile, new: &Profile) -> Diff {
-    let place = |p: &Profile, own: &str, at: usize| {
-        p.tiers.iter().position(|t| t.name == own).or((at < p.tiers.len()).then_some(at))
-    };
     let of_new: Vec<Figure<'_>> = new.figures().collect();
     let of_old: Vec<Figure<'_>> = old.figures().collect();
     let mut changes = Vec::new();
@@ -107,7 +178,7 @@ pub fn diff(old: &Profile, new: &Profile) -> Diff {
     let sum: f64 = z.iter().map(|z| z * z).sum();
     step_down(&mut changes, z.len());
     let p = (!z.is_empty()).then(|| Ratio(as_large(sum, z.len())));
-    Diff { changes, judged: z.len(), p }
+    Diff { changes, restated: restated(old, new), judged: z.len(), p }
 }
 
 /// Holm's procedure: the least likely of k differences at 1/k of the level, the next at 1/(k − 1)
@@ -127,9 +198,9 @@ fn step_down(changes: &mut [Change], judged: usize) {
 fn change(tier: Option<String>, old: Option<&Figure<'_>>, new: Option<&Figure<'_>>) -> Change {
     let both = old.zip(new);
     let moved = both.map_or(0.0, |(a, b)| b.value.number() - a.value.number());
-    let spread = both.and_then(|(a, b)| match (deviation(a), deviation(b)) {
-        (None, None) => None,
-        (a, b) => Some(a.unwrap_or(0.0).hypot(b.unwrap_or(0.0))),
+    let spread = both.and_then(|(a, b)| {
+        let (x, y) = (a.value.number(), b.value.number());
+        Some(deviation(a, y)?.hypot(deviation(b, x)?))
     });
     // With intervals of zero width, every change is significant.
     let z = spread.map(|spread| if moved == 0.0 { 0.0 } else { moved / spread });
@@ -192,6 +263,58 @@ mod tests {
         let found = diff(&sure, &sure);
         assert_eq!(found.changes[1].moved, Moved::Unchanged);
         assert!(!found.is_significant());
+    }
+
+    /// What has no interval may be a guess, and an interval counts on the side of the other value.
+    #[test]
+    fn a_value_without_interval_is_not_exact() {
+        let launch = |value: f64, ends: Option<(f64, f64)>| {
+            let mut one = measured(1e-5, 1e9, [0.0, 0.0]);
+            let alpha = one.tiers[0].alpha.as_mut().unwrap();
+            alpha.value = Seconds(value * 1e-6);
+            (alpha.low, alpha.high) = ends.map_or((None, None), |(low, high)| {
+                (Some(Seconds(low * 1e-6)), Some(Seconds(high * 1e-6)))
+            });
+            one
+        };
+        let guess = launch(5.0, None);
+        let found = diff(&guess, &launch(4.3, Some((4.3, 4.8))));
+        assert_eq!((found.changes[0].z, found.judged), (None, 1));
+        assert!(!found.is_significant(), "{found:?}");
+        let exact = launch(5.0, Some((5.0, 5.0)));
+        let z = diff(&exact, &launch(4.3, Some((4.3, 4.8)))).changes[0].z.unwrap();
+        assert!((z.0 + 0.7 / 0.5 * HALF_WIDTH).abs() < 1e-9, "{z:?}");
+        // An interval that ends at its value is not exact on that side.
+        let z = diff(&launch(4.0, Some((4.0, 4.0))), &launch(4.3, Some((4.3, 4.8)))).changes[0].z;
+        assert!((z.unwrap().0 - 0.3 / 0.25 * HALF_WIDTH).abs() < 1e-9, "{z:?}");
+    }
+
+    #[test]
+    fn what_has_no_value_differs_or_does_not() {
+        let one = Profile::builtin("dgx-h100").unwrap();
+        assert_eq!(diff(&one, &one).restated, []);
+        let mut other = one.clone();
+        other.tiers[1].nics = std::num::NonZeroU32::new(4);
+        let found = diff(&one, &other);
+        assert!(found.is_significant(), "{found:?}");
+        let [nics] = &found.restated[..] else { panic!("{found:?}") };
+        assert_eq!((nics.tier.as_deref(), nics.key.as_str()), (Some("NDR 400G"), "nics"));
+        assert_eq!((nics.old.as_deref(), nics.new.as_deref()), (Some("8"), Some("4")));
+        // What a fit found without an interval is named, and nothing is said of chance.
+        let mut other = one.clone();
+        let (below, bandwidth) = (crate::base::quantity::Bytes(64 << 10), Some(Bandwidth(5e9)));
+        other.tiers[1].knots = vec![crate::machine::link::Knot { below, bandwidth }];
+        let found = diff(&one, &other);
+        assert!(!found.is_significant(), "{found:?}");
+        let [knots] = &found.restated[..] else { panic!("{found:?}") };
+        assert_eq!(knots.new.as_deref(), Some("5 GB/s below 64 KiB"));
+        assert_eq!(knots.moved, Moved::Unknown);
+        // A tier that is gone is told once.
+        let mut other = one.clone();
+        other.tiers.truncate(1);
+        let gone: Vec<_> = diff(&one, &other).restated;
+        assert!(gone.iter().all(|r| r.key == "span" && r.new.is_none()), "{gone:?}");
+        assert_eq!(gone.len(), 1);
     }
 
     /// Two moves of 2.6 deviations: neither alone is significant, both together are.

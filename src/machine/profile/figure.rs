@@ -1,9 +1,12 @@
-//! All parameters of a machine in one list, whatever they measure.
+//! All parameters of a machine in one list, whatever they measure, and what it states besides.
 
 use std::fmt;
 
-use super::{Date, How, Measured, Profile};
+use super::{Bucket, Date, Generation, How, Knot, LinkKind, Links, Measured, NetworkKind, Profile};
+use super::{SwitchLinks, SwitchPoint};
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte};
+use crate::machine::curve::{Component, Curve};
+use crate::model::formula::Ports;
 
 /// A value of any of the kinds that a machine has.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -145,4 +148,159 @@ impl Profile {
         ];
         of_tiers.chain(launch).chain(own).flatten()
     }
+}
+
+/// What a machine states that is no parameter with a source: how links are wired and shared, of which kinds its
+/// parts are, and what a fit found without an interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statement {
+    /// The tier that it is about; absent for the machine as a whole.
+    pub tier: Option<usize>,
+    /// The key in the file.
+    pub key: String,
+    /// It in words.
+    pub text: String,
+    /// All of it in words, if `text` is short.
+    pub whole: Option<String>,
+    /// Whether it was fitted to times: chance may make two differ.
+    pub fitted: bool,
+}
+
+impl Statement {
+    fn stated(tier: Option<usize>, key: &str, text: impl Into<String>) -> Self {
+        Self { tier, key: key.to_owned(), text: text.into(), whole: None, fitted: false }
+    }
+
+    fn fitted(tier: Option<usize>, key: impl Into<String>, text: String) -> Self {
+        Self { tier, key: key.into(), text, whole: None, fitted: true }
+    }
+}
+
+impl Profile {
+    /// Every statement, those of the tiers first.
+    pub(crate) fn statements(&self) -> Vec<Statement> {
+        let mut all: Vec<Statement> =
+            self.tiers.iter().enumerate().flat_map(|(i, tier)| self.of_tier(i, tier)).collect();
+        all.extend(self.kinds());
+        if let Some(Bucket { rate, burst }) = self.fit.as_ref().and_then(|fit| fit.bucket) {
+            let text = format!("{burst} at once, then {rate}");
+            all.push(Statement::fitted(None, "fit.bucket", text));
+        }
+        if !self.curves.is_empty() {
+            let of: Vec<String> = self.curves.iter().map(call).collect();
+            all.push(Statement::stated(None, "measured", of.join(", ")));
+        }
+        all.extend(self.curves.iter().map(curve));
+        let switches = self.nccl.as_ref().map_or(&[][..], |nccl| &nccl.switches);
+        if !switches.is_empty() {
+            let each: Vec<String> = switches.iter().map(switch_point).collect();
+            let text = format!("{} switch points", switches.len());
+            let whole = Some(each.join("; "));
+            all.push(Statement { whole, ..Statement::fitted(None, "nccl.switch", text) });
+        }
+        all
+    }
+
+    fn of_tier(&self, i: usize, tier: &Links) -> Vec<Statement> {
+        let stated = |key, text: String| Statement::stated(Some(i), key, text);
+        let span = tier.span.map_or("any number of ranks".to_owned(), |n| format!("{n} ranks"));
+        let nics = tier.nics.map_or("one for each rank".to_owned(), |n| n.to_string());
+        let does = tier.switch.as_ref().and_then(SwitchLinks::does).unwrap_or("forwards");
+        let mut all = vec![
+            stated("span", span),
+            stated("nics", nics),
+            stated("ports", tier.ports.unwrap_or(Ports::ONE).to_string()),
+            stated("wires", tier.wires().words()),
+            stated("kind", self.tier_kind(i).id().to_owned()),
+            stated("discipline", tier.discipline.id().to_owned()),
+            stated("switch", does.to_owned()),
+        ];
+        let knots: Vec<String> = tier.knots.iter().map(knot).collect();
+        if !knots.is_empty() {
+            all.push(Statement::fitted(Some(i), "knots", knots.join(", ")));
+        }
+        if let Some(above) = tier.duplex_above {
+            let text = format!("{above} are as fast both ways");
+            all.push(Statement::fitted(Some(i), "duplex_above", text));
+        }
+        all
+    }
+
+    /// The kinds of its parts, and the files that describe them.
+    fn kinds(&self) -> impl Iterator<Item = Statement> {
+        let whether = |yes: Option<bool>| yes.map(|yes| yes.to_string());
+        let fit = self.fit.as_ref();
+        let all = [
+            ("board", self.board.clone()),
+            ("generation", self.generation.map(|kind| Generation::id(kind).to_owned())),
+            ("link", self.link.map(|kind| LinkKind::id(kind).to_owned())),
+            ("network", self.network.map(|kind| NetworkKind::id(kind).to_owned())),
+            ("gpu_direct", whether(self.gpu_direct)),
+            ("p2p", whether(self.p2p)),
+            ("library", self.library.clone()),
+            ("nccl_graphs", self.nccl_graphs.clone()),
+            ("nccl_inside", self.nccl_inside.clone()),
+            ("nccl_topology", self.nccl_topology.clone()),
+            ("fabric", self.fabric_file.clone()),
+            ("fit.transport", fit.and_then(|fit| fit.transport.clone())),
+            ("fit.wait", fit.and_then(|fit| fit.wait.clone())),
+        ];
+        all.into_iter().filter_map(|(key, text)| Some(Statement::stated(None, key, text?)))
+    }
+}
+
+impl SwitchLinks {
+    /// What the switch does besides forwarding.
+    pub(crate) fn does(&self) -> Option<&'static str> {
+        match (self.multicast, self.alu) {
+            (true, true) => Some("adds and multicasts"),
+            (true, false) => Some("multicasts"),
+            (false, true) => Some("adds"),
+            (false, false) => None,
+        }
+    }
+}
+
+/// `5 GB/s below 64 KiB`.
+fn knot(knot: &Knot) -> String {
+    let rate = knot.bandwidth.map_or("no time".to_owned(), |rate| rate.to_string());
+    format!("{rate} below {}", knot.below)
+}
+
+/// `allreduce f16`.
+fn call(curve: &Curve) -> String {
+    let dtype = curve.dtype.map_or(String::new(), |dtype| format!(" {}", dtype.id()));
+    format!("{}{dtype}", curve.collective.id())
+}
+
+fn curve(curve: &Curve) -> Statement {
+    let ranks: Vec<String> = curve.placed.iter().map(|at| at.ranks.to_string()).collect();
+    let text = format!("{} times of {} ranks", curve.rows, ranks.join(", "));
+    let components: Vec<String> = curve.components.iter().map(component).collect();
+    let whole = format!(
+        "{text}, {} to {}; {}; δ {}, c {}",
+        curve.from,
+        curve.to,
+        components.join("; "),
+        curve.delta.0,
+        curve.shape.0
+    );
+    let key = format!("measured {}", call(curve));
+    Statement { whole: Some(whole), ..Statement::fitted(None, key, text) }
+}
+
+/// `ring: launch 8 µs, α 1.9 µs, 15.9 GB/s`.
+fn component(of: &Component) -> String {
+    let between = |text: String| format!(", {text} between nodes");
+    let alpha = of.alpha_between.map_or(String::new(), |a| between(a.to_string()));
+    let inside = of.bandwidth.map_or(String::new(), |b| format!(", {b}"));
+    let far = of.bandwidth_between.map_or(String::new(), |b| between(b.to_string()));
+    let Component { steps, launch, alpha: inner, .. } = of;
+    format!("{}: launch {launch}, α {inner}{alpha}{inside}{far}", steps.id())
+}
+
+/// `allreduce of 8 ranks from 1 MiB Ring/Simple`.
+fn switch_point(at: &SwitchPoint) -> String {
+    let SwitchPoint { collective, ranks, from, algorithm, protocol } = at;
+    format!("{collective} of {ranks} ranks from {from} {algorithm}/{protocol}")
 }
