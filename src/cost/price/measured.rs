@@ -10,13 +10,13 @@
 //! closed form do not tell which port rests meanwhile, so the bytes that a bucket saves then are
 //! not counted here; simulations count them.
 
-use super::{Busy, Prepared, busy, step_load};
+use super::{Busy, Prepared, busy, stages, step_load};
 use crate::base::error::Result;
 use crate::base::quantity::{Ratio, Seconds, Volume};
-use crate::machine::fabric::Fabric;
+use crate::machine::fabric::{Fabric, Order};
 use crate::machine::link::{Times, Traffic};
-use crate::model::algorithm::{Algorithm, Step};
-use crate::model::formula::{At, Form, Params, Shape};
+use crate::model::algorithm::{Algorithm, Edges, Route, Share, Step};
+use crate::model::formula::{At, Form, Level, Params, Shape};
 
 /// An algorithm on measured links, with all values inserted except M.
 #[derive(Debug, Clone)]
@@ -38,6 +38,18 @@ struct Walk {
     first: Vec<Part>,
     /// From P = 2 on: counts grow linearly with P, and shares shrink.
     piped: Vec<Part>,
+    /// The same of stages that overlap.
+    stages: Option<Stages>,
+}
+
+/// Stages that overlap: the first segment's messages, then those of every further one at the ports inside and
+/// at those between.
+#[derive(Debug, Clone)]
+struct Stages {
+    fill: Vec<Part>,
+    ports: [Vec<Part>; 2],
+    /// The share of a segment that the adding rank adds.
+    adds: f64,
 }
 
 /// Equal sequential messages, of all rounds together.
@@ -64,7 +76,8 @@ enum Kind {
         /// innermost tier at the same time.
         load: f64,
         inner_load: f64,
-        both_ways: bool,
+        /// The part of them that meets others at the port, and the same at that of the innermost tier.
+        meets: (f64, f64),
     },
     /// The switch: seconds per hop, and seconds per byte.
     Switch { latency: f64, inverse: f64 },
@@ -93,10 +106,6 @@ impl OnLinks {
     ) -> Result<Self> {
         let shape = fabric.fill(shape);
         let tiers = &fabric.tiers[..fabric.depth(shape.ranks)?];
-        // Stages overlap: their messages are not sequential.
-        if tiers.len() > 1 && algorithm.stages(&shape).is_some() {
-            return Ok(Self { ideal, walk: None });
-        }
         let tree = tree(algorithm, &shape);
         if shape.ranks <= 1 || (tiers.iter().all(|t| t.link.is_ideal()) && tree == 1.0) {
             return Ok(Self { ideal, walk: None });
@@ -106,14 +115,16 @@ impl OnLinks {
             let at = if segments == 0 { shape } else { shape.with_segments(segments) };
             parts(algorithm, &at, fabric)
         };
+        let stages = Stages::new(algorithm, &shape, fabric)?;
         let (first, piped) = match free {
+            _ if stages.is_some() => (parts(1)?, Vec::new()),
             true => (parts(1)?, lines(&parts(2)?, &parts(3)?)),
             false => (parts(0)?, Vec::new()),
         };
         let gamma = fabric.gamma.map_or(0.0, |g| g.0);
         // The steps do not need parameters unknown here: otherwise there would be no ideal price.
         let tiers = tiers.iter().map(|tier| tier.link.times_or_zero()).collect();
-        Ok(Self { ideal, walk: Some(Walk { tiers, gamma, tree, first, piped }) })
+        Ok(Self { ideal, walk: Some(Walk { tiers, gamma, tree, first, piped, stages }) })
     }
 
     /// The expected time for M = `size`.
@@ -122,14 +133,21 @@ impl OnLinks {
     pub fn at(&self, size: Volume) -> Seconds {
         let price = self.ideal.price(size);
         let Some(walk) = &self.walk else { return price.total() };
-        let parts = match price.segments {
-            0 | 1 => &walk.first,
-            _ if walk.piped.is_empty() => &walk.first,
-            _ => &walk.piped,
-        };
         let segments = f64::from(price.segments);
-        let sum: f64 = parts.iter().map(|part| walk.part(part, segments, size.0)).sum();
-        price.launch + Seconds(sum)
+        let all = |parts: &[Part]| -> f64 {
+            parts.iter().map(|part| walk.part(part, segments, size.0)).sum()
+        };
+        price.launch
+            + Seconds(match &walk.stages {
+                _ if price.segments <= 1 => all(&walk.first),
+                Some(Stages { fill, ports, adds }) => {
+                    let adds = adds * size.0 / segments * walk.gamma;
+                    let [inside, between] = ports.each_ref().map(|parts| all(parts));
+                    all(fill) + (segments - 1.0) * inside.max(between).max(adds)
+                }
+                None if walk.piped.is_empty() => all(&walk.first),
+                None => all(&walk.piped),
+            })
     }
 
     /// The ideal price.
@@ -155,11 +173,11 @@ impl Walk {
         let bytes = part.share * scale;
         let each = match part.kind {
             Kind::Switch { latency, inverse } => latency + bytes * inverse,
-            Kind::Links { tier, load, inner_load, both_ways } => {
+            Kind::Links { tier, load, inner_load, meets: (own, inner) } => {
                 let times = &self.tiers[tier];
-                let mut moving = through(times, bytes, load, both_ways);
+                let mut moving = through(times, bytes, load, own);
                 if inner_load > 0.0 {
-                    moving = moving.max(through(&self.tiers[0], bytes, inner_load, both_ways));
+                    moving = moving.max(through(&self.tiers[0], bytes, inner_load, inner));
                 }
                 times.alpha + moving * self.tree
             }
@@ -168,15 +186,14 @@ impl Walk {
     }
 }
 
-/// The time in which a port moves `load` messages of this many bytes: several in sequence, or a
-/// part of one.
+/// The time in which a port moves `load` messages of this many bytes, of which a part `meets` others: several in
+/// sequence, or a part of one.
 #[inline]
-fn through(times: &Times, bytes: f64, load: f64, both_ways: bool) -> f64 {
-    let traffic = Traffic { both_ways, flows: Ratio(load.max(1.0)) };
-    if load < 1.0 {
-        return times.moving(bytes * load, traffic);
-    }
-    load * times.moving(bytes, traffic)
+fn through(times: &Times, bytes: f64, load: f64, meets: f64) -> f64 {
+    let (bytes, load) = if load < 1.0 { (bytes * load, 1.0) } else { (bytes, load) };
+    let moving = |both_ways| times.moving(bytes, Traffic { both_ways, flows: Ratio(load) });
+    let part = |part: f64, both_ways| if part > 0.0 { part * moving(both_ways) } else { 0.0 };
+    load * (part(meets, true) + part(1.0 - meets, false))
 }
 
 /// The measured c_real over the formula's value: 1 if it was not measured, or belongs to another
@@ -193,23 +210,70 @@ fn tree(algorithm: &dyn Algorithm, shape: &Shape) -> f64 {
     seen.zip(said).filter(|(_, said)| *said > 0.0).map_or(1.0, |(seen, said)| seen / said)
 }
 
-/// The steps of a shape with a fixed P, with equal ones combined.
+/// The steps of a shape with a fixed P, with equal ones combined; of stages that overlap those of the first
+/// segment.
 fn parts(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Vec<Part>> {
+    let mut steps = Vec::new();
+    match stages(algorithm, shape, fabric)? {
+        Some(stages) => steps = stages.fill,
+        None => algorithm.steps(shape, &mut |step| steps.push(step)),
+    }
+    combined(steps.iter(), shape, fabric)
+}
+
+/// The steps, with equal ones combined.
+fn combined<'s>(
+    steps: impl Iterator<Item = &'s Step>,
+    shape: &Shape,
+    fabric: &Fabric,
+) -> Result<Vec<Part>> {
     let mut parts: Vec<Part> = Vec::new();
-    let mut fault = None;
-    algorithm.steps(shape, &mut |step| match kind(&step, shape, fabric) {
-        Ok(kind) => {
-            let (share, reduced) = (step.share.value(), step.reduced.value());
-            let count = (step.count as f64, 0.0);
-            let part = Part { kind, count, share, split: false, reduced };
-            match parts.iter_mut().find(|known| known.is_like(&part)) {
-                Some(known) => known.count.0 += count.0,
-                None => parts.push(part),
-            }
+    for step in steps {
+        let kind = kind(step, shape, fabric)?;
+        let (share, reduced) = (step.share.value(), step.reduced.value());
+        let count = (step.count as f64, 0.0);
+        let part = Part { kind, count, share, split: false, reduced };
+        match parts.iter_mut().find(|known| known.is_like(&part)) {
+            Some(known) => known.count.0 += count.0,
+            None => parts.push(part),
         }
-        Err(e) => fault = Some(e),
-    });
-    fault.map_or(Ok(parts), Err)
+    }
+    Ok(parts)
+}
+
+impl Stages {
+    /// Those of `algorithm`, if the ranks span several tiers and it has any.
+    fn new(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Option<Self>> {
+        // At P = 2 a segment is half of M, and each part is said of a segment.
+        let two = shape.with_segments(2);
+        let Some(stages) = stages(algorithm, &two, fabric)? else { return Ok(None) };
+        let of_segments = |steps: &mut dyn Iterator<Item = &Step>| -> Result<Vec<Part>> {
+            let parts = combined(steps, &two, fabric)?.into_iter();
+            let of_segment = |part: Part| Part {
+                share: 2.0 * part.share,
+                reduced: 2.0 * part.reduced,
+                split: true,
+                ..part
+            };
+            Ok(parts.map(of_segment).collect())
+        };
+        // A port of a full pipeline receives as much as it sends.
+        let each: Vec<Step> =
+            stages.each.iter().map(|step| Step { meets: Some(Share::ALL), ..*step }).collect();
+        let adds = 2.0 * each.iter().map(|s| s.count as f64 * s.reduced.value()).sum::<f64>();
+        let ports = [Level::Inner, Level::Outer].map(|level| {
+            let of_level = each.iter().filter(|step| step.level == level);
+            let moved: Vec<Step> =
+                of_level.map(|step| Step { reduced: Share::NONE, ..*step }).collect();
+            of_segments(&mut moved.iter())
+        });
+        let [inside, between] = ports;
+        Ok(Some(Self {
+            fill: of_segments(&mut stages.fill.iter())?,
+            ports: [inside?, between?],
+            adds,
+        }))
+    }
 }
 
 fn kind(step: &Step, shape: &Shape, fabric: &Fabric) -> Result<Kind> {
@@ -226,8 +290,28 @@ fn kind(step: &Step, shape: &Shape, fabric: &Fabric) -> Result<Kind> {
         load = load.max(its * near? / far?);
     }
     // For a port that cannot do both at once the steps already take turns.
-    let both_ways = step.goes_both_ways() && !shape.ports.is_half();
-    Ok(Kind::Links { tier, load, inner_load, both_ways })
+    // A measured c_real has what a double tree's messages lose to each other.
+    let is_counted = shape.params.c_real.is_some()
+        && step.level == Level::Flat
+        && matches!(step.route, Route::Edges { edges: Edges::Double(_), .. });
+    let takes_turns = shape.ports.is_half() || is_counted;
+    let meets = if takes_turns { 0.0 } else { step.meets().value() };
+    let own = if crosses_alone(step, fabric, tier) { 0.0 } else { meets };
+    Ok(Kind::Links { tier, load, inner_load, meets: (own, meets) })
+}
+
+/// Whether what crosses `tier` meets nothing at its port, since each rank has its own: around a ring the last of a
+/// domain sends out of it and the first receives, and of a tree's edges few cross, each in its own slot.
+fn crosses_alone(step: &Step, fabric: &Fabric, tier: usize) -> bool {
+    let below = tier.checked_sub(1).and_then(|below| fabric.tiers[below].span);
+    let own_ports =
+        fabric.tiers[tier].nics.is_none() && step.level == Level::Flat && step.rails == 1;
+    own_ports
+        && below.is_some_and(|span| match step.route {
+            Route::Offset(distance) => fabric.order == Order::Block && 2 * distance <= span.get(),
+            Route::Edges { .. } | Route::Heap { .. } | Route::Tree => true,
+            _ => false,
+        })
 }
 
 /// The lines in P through the parts at P = 2 and at P = 3: of messages whose share is the same at

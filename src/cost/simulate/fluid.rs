@@ -31,9 +31,12 @@ struct Flow {
     rest: Option<usize>,
 }
 
-/// The most limits of a message: its ports each way and both ways, and a NIC at both ends for each of six
-/// tiers.
-const MOST_LIMITS: usize = 16;
+/// The kinds of limits of a tier: ports out, in and both ways, NICs out, in and both ways.
+const LIMITS: usize = 6;
+
+/// The most limits of a message: its ports each way and both ways, and a NIC at both ends, each way and both
+/// ways, for each of six tiers.
+const MOST_LIMITS: usize = 28;
 
 /// The limits that a message shares, those that count for both ways last.
 #[derive(Debug, Clone, Copy, Default)]
@@ -108,7 +111,9 @@ impl<'a> Fluid<'a> {
                 Ports::Unbounded => (f64::INFINITY, f64::INFINITY),
             };
             let nics = tier.nics.map_or(f64::INFINITY, f64::from);
-            for limit in [each, each, both, nics, nics] {
+            // At 1 the two ways are enough.
+            let turns = if tier.duplex < 1.0 { 2.0 * tier.duplex * nics } else { f64::INFINITY };
+            for limit in [each, each, both, nics, nics, turns] {
                 capacity.extend(std::iter::repeat_n(limit, ranks));
             }
         }
@@ -135,19 +140,21 @@ impl<'a> Fluid<'a> {
             return limits;
         }
         let tier = self.costs.tier(from, to);
-        let first = 5 * ranks * tier as u32;
+        let first = LIMITS as u32 * ranks * tier as u32;
         // Its own tier's, and those that it passes on the way there.
         let nic = |tier: usize, place: u32, kind: u32| {
-            (5 * tier as u32 + kind) * ranks + self.costs.domain(tier - 1, place)
+            (LIMITS as u32 * tier as u32 + kind) * ranks + self.costs.domain(tier - 1, place)
         };
-        let nics = (1..=tier).rev().flat_map(|tier| [nic(tier, from, 3), nic(tier, to, 4)]);
+        let tiers = || (1..=tier).rev();
+        let nics = tiers().flat_map(|tier| [nic(tier, from, 3), nic(tier, to, 4)]);
         let ports = [first + from, first + ranks + to];
         let both = [first + 2 * ranks + from, first + 2 * ranks + to];
         for limit in ports.into_iter().chain(nics) {
             self.add_limit(&mut limits, limit);
         }
         limits.binding = limits.count;
-        for limit in both {
+        let nics = tiers().flat_map(|tier| [nic(tier, from, 5), nic(tier, to, 5)]);
+        for limit in both.into_iter().chain(nics) {
             self.add_limit(&mut limits, limit);
         }
         limits
@@ -188,9 +195,17 @@ impl<'a> Fluid<'a> {
                 }
             }
         }
-        // Messages that leave a port at the same time may attain less together than one alone.
         let ranks = costs.frame.ranks as usize;
-        for (tier, ports) in costs.tiers.iter().zip((0..).step_by(5 * ranks)) {
+        // What goes one way alone has a port for itself.
+        for ports in (0..capacity.len()).step_by(3 * ranks) {
+            for place in ports..ports + ranks {
+                if growing[place] == 0 || growing[place + ranks] == 0 {
+                    left[place + 2 * ranks] = f64::INFINITY;
+                }
+            }
+        }
+        // Messages that leave a port at the same time may attain less together than one alone.
+        for (tier, ports) in costs.tiers.iter().zip((0..).step_by(LIMITS * ranks)) {
             if !tier.times.is_shared() {
                 continue;
             }

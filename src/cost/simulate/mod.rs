@@ -19,8 +19,8 @@
 //! to messages that start then.
 //!
 //! Ports are serial, or share their rate fairly among the messages that need it (max-min), as real
-//! TCP does. A duplex factor d below 1 lets a port that sends and receives at once move 2·d times
-//! its rate, both together, of a message's bytes after those that a link moves as fast both ways.
+//! TCP does. A duplex factor d below 1 lets a port, or a NIC that ranks share, that sends and receives at once
+//! move 2·d times its rate, both together, of a message's bytes after those that a link moves as fast both ways.
 //! Measured links ([`crate::machine::link`]) also have knots, which give
 //! each byte the time of its position in the message; a part of the rate, which messages out of one
 //! fair port reach together; and a bucket. A port saves the time in which it sends nothing, up to

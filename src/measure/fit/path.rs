@@ -96,8 +96,10 @@ impl Path {
             tree: None,
         };
         let mut through_switch = false;
+        // What its messages lose to each other is in the measured c_real.
+        let is_double_tree = algorithm.meta().id == "double-binary-tree";
         algorithm.steps(shape, &mut |step| {
-            let both_ways = step.goes_both_ways();
+            let both_ways = step.goes_both_ways() && !is_double_tree;
             let bytes = Volume(step.share.value() * size.0);
             path.messages.push(Sent { count: step.count, bytes, both_ways });
             path.reduced.0 += step.count as f64 * step.reduced.value() * size.0;
@@ -112,7 +114,7 @@ impl Path {
                 "`{id}` runs in a switch: its α cannot be fitted"
             )));
         }
-        if algorithm.meta().id == "double-binary-tree" {
+        if is_double_tree {
             let limit = algorithm.price_form(&At::numbers(*shape), Form::Asymptotic);
             path.tree = limit.map(|cost| Ratio(cost.total().beta));
         }

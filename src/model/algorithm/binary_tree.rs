@@ -102,7 +102,7 @@ impl ClosedForm for Heap {
         };
         down(shape, length).for_each(|(count, route)| emit(step(count, route)));
         if p > 1 {
-            let step = step(Self::period(shape), all_levels(shape));
+            let step = step(Self::period(shape), all_levels(shape)).meeting(passed_on(shape, 2));
             emit(Step { count: step.count * u64::from(p - 1), ..step });
         }
     }
@@ -416,7 +416,18 @@ fn one_way_steps(shape: &Shape, period: u32, length: u32, emit: &mut dyn FnMut(S
     let step = Step::new(1_u32, Share::new(1_u32, p), Route::Tree);
     let added = if shape.collective == Reduce { added_at_once(shape) } else { 0 };
     let step = if added > 0 { step.reducing_share(Share::new(added, p)) } else { step };
-    step.along(Edges::InOrder, (length.into(), period.into()), p.into(), emit);
+    let step = step.meeting(passed_on(shape, InOrder::children(shape)));
+    step.along((Edges::InOrder, shape.ranks), (length.into(), period.into()), p.into(), emit);
+}
+
+/// The part of its messages that a rank with so many children sends while it receives others, once the pipeline is
+/// full: of three messages to and from it one is to or from the rank above.
+fn passed_on(shape: &Shape, children: u32) -> Share {
+    match children {
+        _ if !shape.passes_on() => Share::NONE,
+        1 => Share::ALL,
+        _ => Share::new(1_u32, 2_u32),
+    }
 }
 
 /// Extra slots of the first segment where each message goes as soon as it can.
@@ -484,6 +495,8 @@ fn up_and_down_steps(shape: &Shape, one_port: u32, emit: &mut dyn FnMut(Step)) {
     for (slots, route) in down(shape, length / 2) {
         adding(slots.into(), 0, p, route, emit);
     }
+    // From now on every rank receives as much as it sends.
+    let emit = &mut |step: Step| emit(step.meeting(Share::ALL));
     let further = u64::from(p - 1);
     let added = further * u64::from(children(shape));
     adding(further * u64::from(period), added, p, all_levels(shape), emit);

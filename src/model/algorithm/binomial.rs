@@ -102,7 +102,7 @@ impl ClosedForm for Tree {
             let reduced = if reduces { Share::new(added, p) } else { Share::NONE };
             // Three ranks are a root and its two children.
             let one_way = !shape.passes_on() || shape.ranks == 3;
-            emit(Step { reduced, one_way, ..step });
+            emit(Step { reduced, meets: one_way.then_some(Share::NONE), ..step });
         };
         if serves_all(shape) {
             // The pipeline fills, then a segment of every child comes in each step.

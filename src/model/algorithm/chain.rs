@@ -61,7 +61,7 @@ impl ClosedForm for Chain {
         let (n, p) = (u64::from(shape.ranks), u64::from(shape.segments()));
         let slots = if takes_turns(shape) { n - 1 + 2 * (p - 1) } else { n + p - 2 };
         let step = Step::new(slots, Share::new(1_u32, p), Route::Offset(1));
-        let step = Step { one_way: !shape.passes_on(), ..step };
+        let step = Step { meets: (!shape.passes_on()).then_some(Share::NONE), ..step };
         emit(if shape.collective.reduces() { step.reducing() } else { step });
     }
 

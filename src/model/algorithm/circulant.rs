@@ -81,7 +81,7 @@ fn pipeline_steps(
     let p = shape.segments();
     let mut rounds = |count: u32, route: Route| {
         let step = Step::new(count, Share::new(1_u32, p), route);
-        let step = Step { one_way: !shape.passes_on(), ..step };
+        let step = Step { meets: (!shape.passes_on()).then_some(Share::NONE), ..step };
         repeat(if adds { step.reducing() } else { step }, turns, emit);
     };
     distances.iter().for_each(|&route| rounds(1, route));

@@ -129,8 +129,9 @@ impl ClosedForm for DoubleTree {
         };
         let added = Share::new(1_u32, if one_port { 4 * p } else { 2 * p });
         let step = Step::new(1_u32, Share::new(1_u32, 2 * p), Route::Tree).reducing_share(added);
+        let step = step.meeting(Share::ALL);
         let edges = Edges::Double(shape.params.trees);
-        step.along(edges, (first.into(), each.into()), p, &mut |step| {
+        step.along((edges, n), (first.into(), each.into()), p, &mut |step| {
             repeat(step, turns(shape), emit);
         });
     }
@@ -215,7 +216,9 @@ impl ClosedForm for TwoTree {
             false => (turns * (2 * levels + 1), 2 * turns),
         };
         let step = Step::new(1_u32, Share::new(1_u32, 2 * p), Route::Tree);
-        step.along(Edges::Fed, slots, p, emit);
+        let passes = shape.passes_on() && (shape.ranks > 3 || !feeds_both(shape));
+        let step = step.meeting(if passes { Share::ALL } else { Share::NONE });
+        step.along((Edges::Fed, shape.ranks), slots, p, emit);
     }
 
     /// As its source states it.

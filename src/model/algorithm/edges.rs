@@ -1,5 +1,6 @@
 //! The edges of trees, counted where they leave a domain.
 
+use super::Share;
 use super::double_binary_tree::schedule::trees;
 use crate::model::formula::Trees;
 use crate::model::schedule::tree::Tree;
@@ -16,6 +17,17 @@ pub enum Edges {
 }
 
 impl Edges {
+    /// The part of the first segment's messages that meets others at its port, among `n` ranks: in a double tree a
+    /// rank inside one tree is a leaf of the other, which sends while that one receives. Simulated, all messages
+    /// meet up to four ranks, and a quarter to a third of them among more.
+    pub(super) fn first_meets(self, n: u32) -> Share {
+        match self {
+            Self::Double(_) if n <= 4 => Share::ALL,
+            Self::Double(_) => Share::new(1_u32, 4_u32),
+            Self::InOrder | Self::Fed => Share::NONE,
+        }
+    }
+
     /// The messages that leave the domain which most leave, or enter that which most enter, if every edge
     /// of `n` ranks passes one each way in which it is used.
     pub(crate) fn crossing(self, n: u32, domains: u32, domain: impl Fn(u32) -> u32) -> u32 {

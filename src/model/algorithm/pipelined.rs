@@ -342,14 +342,16 @@ impl Pipelined {
             }
             return;
         }
-        let route = match (level, self.between) {
-            (Level::Outer, Between::Trees) => {
-                Route::Edges { edges: Edges::Double(shape.params.trees), slots: count.max(1) }
-            }
-            _ => Route::Offset(1),
-        };
         let one = |f| share(f, p * count.max(1));
-        let step = Step::new(count, one(part.volume), route);
+        let step = match (level, self.between) {
+            (Level::Outer, Between::Trees) => {
+                let edges = Edges::Double(shape.params.trees);
+                let route = Route::Edges { edges, slots: count.max(1) };
+                let meets = if each { Share::ALL } else { edges.first_meets(nodes(shape)) };
+                Step::new(count, one(part.volume), route).meeting(meets)
+            }
+            _ => Step::new(count, one(part.volume), Route::Offset(1)),
+        };
         out.push(on(step.reducing_share(one(part.added))));
     }
 }

@@ -191,9 +191,9 @@ impl ClosedForm for HalfFold {
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let half = Step::new(1_u32, Share::new(1_u32, 2_u32), Route::Xor(1));
         exchange(shape, half.reducing(), emit);
-        emit(half);
+        emit(half.one_way());
         core_steps(shape, self.order == Order::Far, emit);
-        emit(Step::new(1_u32, Share::ALL, Route::Xor(1)));
+        emit(Step::new(1_u32, Share::ALL, Route::Xor(1)).one_way());
     }
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
@@ -337,7 +337,7 @@ fn core_steps(shape: &Shape, far_first: bool, emit: &mut dyn FnMut(Step)) {
 
 /// The fold around the steps of the core.
 fn folded(shape: &Shape, emit: &mut dyn FnMut(Step), core: impl Fn(&mut dyn FnMut(Step))) {
-    let whole = Step::new(1_u32, Share::ALL, Route::Xor(1));
+    let whole = Step::new(1_u32, Share::ALL, Route::Xor(1)).one_way();
     let folds = !shape.is_power_of_two();
     if folds {
         emit(whole.reducing());

@@ -72,7 +72,7 @@ impl ClosedForm for Whole {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let folds = !shape.is_power_of_two();
-        let hand_over = Step::new(1_u32, Share::ALL, Route::Xor(1));
+        let hand_over = Step::new(1_u32, Share::ALL, Route::Xor(1)).one_way();
         if folds {
             emit(hand_over.reducing());
         }

@@ -140,8 +140,9 @@ pub struct Step {
     /// Messages of `share` that a rank sends at once, each to another rank; those of one rank that
     /// sends to several, along [`Route::Root`].
     pub at_once: u32,
-    /// Whether no rank sends while it receives, whatever the route.
-    pub one_way: bool,
+    /// The part of the messages that the busiest rank sends while it receives others; absent: as the route
+    /// says.
+    pub meets: Option<Share>,
 }
 
 impl Route {
@@ -165,13 +166,20 @@ impl Step {
             rails: 1,
             flows: 1,
             at_once: 1,
-            one_way: false,
+            meets: None,
         }
     }
 
-    /// Whether sending ranks receive at the same time; along trees, and at a root, they take turns.
+    /// Whether sending ranks receive at the same time.
     #[must_use]
     pub fn goes_both_ways(&self) -> bool {
+        self.meets() == Share::ALL
+    }
+
+    /// The part of its messages that the busiest rank sends while it receives others; along trees, and at a
+    /// root, they take turns.
+    #[must_use]
+    pub fn meets(&self) -> Share {
         let tree = matches!(
             self.route,
             Route::Grow(_)
@@ -181,13 +189,19 @@ impl Step {
                 | Route::Edges { .. }
                 | Route::Root
         );
-        !(self.one_way || tree)
+        self.meets.unwrap_or(if tree { Share::NONE } else { Share::ALL })
     }
 
     /// The same step, in which no rank sends while it receives.
     #[must_use]
     pub fn one_way(self) -> Self {
-        Self { one_way: true, ..self }
+        self.meeting(Share::NONE)
+    }
+
+    /// The same step, in which the busiest rank sends this part of its messages while it receives others.
+    #[must_use]
+    pub fn meeting(self, part: Share) -> Self {
+        Self { meets: Some(part), ..self }
     }
 
     /// The same step, with the arriving data added to those already there.
@@ -208,18 +222,19 @@ impl Step {
         Self { at_once, ..self }
     }
 
-    /// The same message in a pipeline of `segments` along trees: the first segment takes `first` slots,
-    /// and each further one `each`.
+    /// The same message in a pipeline of `segments` along trees of `n` ranks: the first segment takes `first`
+    /// slots, and each further one `each`.
     pub(crate) fn along(
         self,
-        edges: Edges,
+        (edges, n): (Edges, u32),
         (first, each): (u64, u64),
         segments: u64,
         emit: &mut dyn FnMut(Self),
     ) {
-        for (count, slots) in [(first, first), (each * (segments - 1), each)] {
+        let further = (each * (segments - 1), each, self);
+        for (count, slots, step) in [(first, first, self.meeting(edges.first_meets(n))), further] {
             if count > 0 {
-                emit(Self { count, route: Route::Edges { edges, slots }, ..self });
+                emit(Self { count, route: Route::Edges { edges, slots }, ..step });
             }
         }
     }

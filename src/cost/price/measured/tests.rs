@@ -3,6 +3,7 @@ use std::num::NonZeroU32;
 use super::*;
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bandwidth, Bytes, SecondsPerByte};
+use crate::cost::simulate::{Setup, Simulator};
 use crate::machine::fabric::{Switch, Tier};
 use crate::machine::link::{Bucket, Knot, Link, Share};
 use crate::model::algorithm::Registry;
@@ -93,7 +94,7 @@ fn messages_sum_up_to_the_price() {
         ),
     ] {
         each(&fabrics.0, &fabrics.1, |name, price, walked| {
-            // Overlapping stages over two tiers are priced only by their formula.
+            // One rank sends nothing.
             if walked.walk.is_none() {
                 return;
             }
@@ -174,4 +175,63 @@ fn ports_that_are_shared_reach_what_was_measured() {
     // Four flows leave each node through one port: four times as long, and twice that.
     let (price, seen) = (links.ideal().time(Volume(100.0)).0, links.at(Volume(100.0)).0);
     assert!((price - 400.0).abs() < 1e-3 && (seen - 800.0).abs() < 1e-3, "{price} {seen}");
+}
+
+/// Of two domains of eight ranks, or one: what expectations say on links that exchange more slowly than they send
+/// one way, beside the simulated schedule.
+#[test]
+fn expectations_on_links_that_take_turns_are_what_simulations_take() {
+    let link = |alpha, rate, duplex| Link {
+        duplex: Ratio(duplex),
+        ..Link::new(Seconds(alpha), Bandwidth(rate))
+    };
+    let tier = |name: &str, span, link, nics| Tier {
+        span: NonZeroU32::new(span),
+        nics: NonZeroU32::new(nics),
+        ..Tier { link, ..ideal(name, 1e-6, 1e9) }
+    };
+    let flat = Fabric::new(vec![tier("L", 0, link(5e-6, 10e9, 0.5), 0)]);
+    let shared = |nics| {
+        let inside = tier("L1", 8, link(1e-6, 100e9, 1.0), 0);
+        Fabric::new(vec![inside, tier("L2", 0, link(5e-6, 10e9, 0.5), nics)])
+    };
+    let registry = Registry::builtin();
+    let mut off = Vec::new();
+    let exchanges = ["ring", "rabenseifner", "recursive-doubling"];
+    let trees = ["double-binary-tree", "single-binary-tree"];
+    // Of a heap a rank may have both children in another domain, which its port serves one after the other.
+    let double = &trees[..1];
+    let stages = ["tree-rails", "2d-ring-pipelined"];
+    let flat_ones = [&exchanges[..], &trees].concat();
+    let all = [&exchanges[..], double, &stages].concat();
+    let few = [&exchanges[..], &stages].concat();
+    for (fabric, ranks, summed) in [
+        (&flat, 6, &flat_ones),
+        (&flat, 12, &flat_ones),
+        (&flat, 16, &flat_ones),
+        (&shared(0), 16, &all),
+        // Trees in rank order cross a shared NIC unevenly.
+        (&shared(1), 16, &few),
+    ] {
+        let sent = if ranks == 16 { vec![] } else { vec!["binary-tree", "chain"] };
+        for (collective, names) in [(Collective::AllReduce, summed), (Collective::Broadcast, &sent)]
+        {
+            for name in names {
+                let shape = fabric.fill(&Shape::new(collective, ranks));
+                let Ok(found) = registry.find_for(&shape, name) else { continue };
+                let Ok(on_links) = OnLinks::new(found.algorithm, &shape, fabric) else { continue };
+                let size = Volume(64e6);
+                let segments = on_links.ideal().price(size).segments;
+                let shape = shape.with_segments(segments);
+                let Some(schedule) = fabric.schedule(found.algorithm, &shape) else { continue };
+                let setup = Setup::new(size);
+                let played = Simulator::default().run(&*schedule, fabric, &setup, None).unwrap();
+                let ratio = on_links.at(size).0 / played.makespan.0;
+                if !(0.88..1.1).contains(&ratio) {
+                    off.push(format!("{name} on {ranks}: {ratio:.3}"));
+                }
+            }
+        }
+    }
+    assert!(off.is_empty(), "{off:?}");
 }
