@@ -185,7 +185,7 @@ pub fn profile(profile: &Profile, origin: &str) -> ProfileView {
     let links = profile.tiers.iter().enumerate().map(|(i, tier)| LinksView {
         name: tier.name.clone(),
         span: tier.span.map(|n| n.get()),
-        mesh: tier.mesh,
+        mesh: tier.is_mesh(),
         wires: tier.wires().words(),
         nics: tier.nics.map(|n| n.get()),
         ports: tier.ports.unwrap_or(Ports::ONE).to_string(),

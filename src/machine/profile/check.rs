@@ -367,18 +367,19 @@ impl Check<'_> {
             self.say(Kind::Contradictory, &at("switch.alpha.value"), what, "");
         }
         let joins = tier.span.map_or(0, |s| s.get());
-        if tier.mesh && (i > 0 || joins < 2) {
+        if tier.is_mesh() && (i > 0 || joins < 2) {
             let what = format!("mesh changes nothing on `{}`", tier.name);
             let help = "write it on the innermost links, with a span of 2 ranks or more";
             self.say(Kind::Contradictory, &at("mesh"), what, help);
         }
-        if tier.cube_mesh && (i > 0 || tier.mesh || joins != CUBE_MESH) {
+        let is_cube = tier.cube_mesh == Some(true);
+        if is_cube && (i > 0 || tier.is_mesh() || joins != CUBE_MESH) {
             let what = format!("`{}` is no hybrid cube mesh", tier.name);
             let help = "write it on the innermost links, with a span of 8 ranks and without mesh";
             self.say(Kind::Contradictory, &at("cube_mesh"), what, help);
         }
         if let Some(torus) = tier.torus
-            && (i > 0 || tier.mesh || tier.cube_mesh || torus.sides.ranks() != u64::from(joins))
+            && (i > 0 || tier.is_mesh() || is_cube || torus.sides.ranks() != u64::from(joins))
         {
             let what = format!("`{}` is no torus of {}", tier.name, torus.sides);
             let help = "write it on the innermost links, with their ranks as the span";

@@ -18,13 +18,12 @@ use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
 
 use super::builtin::{self, BUILTIN, NETWORKS, NODES};
 use super::{
-    Call, Discipline, Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind,
-    curves, letters,
+    Call, Discipline, Generation, LinkKind, Links, Measured, NetworkKind, Profile, SwitchLinks,
+    TierKind, curves, letters,
 };
 use crate::base::error::{Error, Result, advice};
 use crate::base::quantity::{Ratio, Seconds, SecondsPerByte};
 use crate::machine::curve::Curve;
-use crate::machine::wires::Wires;
 
 /// The ports of a node into a network: `8 x ndr-400g`, or `tcp-25g` if each rank has its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -217,18 +216,24 @@ impl Links {
         self.span.is_some()
             || self.nics.is_some()
             || self.bandwidth.is_some()
-            || self.wires() != Wires::Switch
+            || self.mesh.is_some()
+            || self.cube_mesh.is_some()
+            || self.torus.is_some()
     }
 
     /// Takes over every parameter that `over` has.
     fn replace(&mut self, over: Self) {
         if over.bandwidth.is_some() {
-            (self.bandwidth, self.efficiency) = (over.bandwidth, None);
+            let reached = self.efficiency.take().filter(|_| over.efficiency.is_none());
+            self.bandwidth = over.bandwidth;
+            if let (Some(reached), Some(switch)) = (reached, &mut self.switch) {
+                switch.rescale(reached.value);
+            }
         }
         self.kind = over.kind.or(self.kind);
         self.span = over.span.or(self.span);
-        self.mesh |= over.mesh;
-        self.cube_mesh |= over.cube_mesh;
+        self.mesh = over.mesh.or(self.mesh);
+        self.cube_mesh = over.cube_mesh.or(self.cube_mesh);
         self.torus = over.torus.or(self.torus);
         self.nics = over.nics.or(self.nics);
         self.ports = over.ports.or(self.ports);
@@ -236,7 +241,10 @@ impl Links {
         self.efficiency = over.efficiency.or_else(|| self.efficiency.take());
         self.duplex_factor = over.duplex_factor.or_else(|| self.duplex_factor.take());
         self.duplex_above = over.duplex_above.or(self.duplex_above);
-        self.switch = over.switch.or_else(|| self.switch.take());
+        self.switch = match (self.switch.take(), over.switch) {
+            (Some(under), Some(over)) => Some(under.with(over)),
+            (under, over) => over.or(under),
+        };
         if over.discipline != Discipline::default() {
             self.discipline = over.discipline;
         }
@@ -244,5 +252,23 @@ impl Links {
             self.knots = over.knots;
         }
         self.sharing.extend(over.sharing);
+    }
+}
+
+impl SwitchLinks {
+    /// The same over links whose rate is now said as what transfers reach, which was `reached` of what it was:
+    /// the switch's part is of that.
+    fn rescale(&mut self, reached: Ratio) {
+        if let Some(Measured { value, low, high, .. }) = &mut self.efficiency {
+            for part in [Some(value), low.as_mut(), high.as_mut()].into_iter().flatten() {
+                part.0 /= reached.0;
+            }
+        }
+    }
+
+    /// The same with every parameter that `over` has.
+    fn with(self, over: Self) -> Self {
+        let Self { alpha, efficiency, .. } = self;
+        Self { alpha: over.alpha.or(alpha), efficiency: over.efficiency.or(efficiency), ..over }
     }
 }

@@ -197,11 +197,9 @@ pub struct Links {
     pub span: Option<NonZeroU32>,
     /// Whether each two ranks of a domain have a link of their own: a port's rate is that of all its
     /// links, of which fewer ranks leave some idle.
-    #[serde(default)]
-    pub mesh: bool,
+    pub mesh: Option<bool>,
     /// Whether eight GPUs are a hybrid cube mesh: a port's rate is that of its six links.
-    #[serde(default)]
-    pub cube_mesh: bool,
+    pub cube_mesh: Option<bool>,
     /// The sides of the torus that the ranks of a domain are, whose links a port's rate is of one.
     pub torus: Option<Torus>,
     /// Ports that the ranks of a domain of the tier below share; absent: each has its own.
@@ -436,13 +434,19 @@ impl Links {
         }
     }
 
+    /// Whether each two ranks of a domain have a link of their own.
+    #[must_use]
+    pub fn is_mesh(&self) -> bool {
+        self.mesh == Some(true)
+    }
+
     /// How the ranks of a domain are joined.
     #[must_use]
     pub fn wires(&self) -> Wires {
         match self.torus {
             Some(torus) => Wires::Torus(torus),
-            None if self.cube_mesh => Wires::CubeMesh,
-            None if self.mesh => Wires::Mesh,
+            None if self.cube_mesh == Some(true) => Wires::CubeMesh,
+            None if self.is_mesh() => Wires::Mesh,
             None => Wires::Switch,
         }
     }
@@ -561,6 +565,33 @@ mod tests {
         let [slip] = &found("nccll")[..] else { panic!("{:?}", found("nccll")) };
         assert_eq!((slip.severity, slip.place.line), (Severity::Warning, 4));
         assert!(slip.help.as_ref().unwrap().contains("`nccl`"), "{slip:?}");
+    }
+
+    #[test]
+    fn a_file_overrides_how_its_parts_are_wired_and_what_their_switches_do() {
+        let of = |node: &str, tier: &str, more: &str| {
+            let text = format!(
+                "schema = 1\nname = \"x\"\ntitle = \"x\"\nnode = \"{node}\"\n[[tier]]\nname = \"{tier}\"\n{more}"
+            );
+            Profile::parse(&text, "x.toml").unwrap().tiers.remove(0)
+        };
+        assert_eq!(of("hgx-v100", "NVLink2", "").wires(), Wires::CubeMesh);
+        assert_eq!(of("hgx-v100", "NVLink2", "cube_mesh = false\n").wires(), Wires::Switch);
+        assert_eq!(of("mi300x", "xGMI", "mesh = false\n").wires(), Wires::Switch);
+        let how = "how = \"measured\"\nsource = \"our own run of 2026\"\n";
+        let switch = "[tier.switch]\nmulticast = true\nalu = true\n";
+        let efficiency = format!("{switch}[tier.switch.efficiency]\nvalue = 0.58\n{how}");
+        let own = of("hgx-h100", "NVLink4", &efficiency).tier().switch.unwrap();
+        assert_eq!(own.bandwidth, Some(Bandwidth(0.58 * 450e9)));
+        assert!(own.alpha.is_some());
+        // What transfers reach is as before, and so is what the switch reaches.
+        let reached = format!("[tier.bandwidth]\nvalue = \"360GB/s\"\n{how}");
+        let [stock, own] = ["", &reached].map(|more| of("hgx-h100", "NVLink4", more).tier());
+        let rates = |tier: &Tier| {
+            [tier.link.bandwidth, tier.switch.unwrap().bandwidth]
+                .map(|rate| rate.unwrap().0.round())
+        };
+        assert_eq!(rates(&stock), rates(&own));
     }
 
     #[test]

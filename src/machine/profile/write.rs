@@ -173,10 +173,10 @@ fn links(out: &mut String, tier: &Links) {
             line(out, key, &count.to_string());
         }
     }
-    if tier.mesh {
+    if tier.is_mesh() {
         line(out, "mesh", "true");
     }
-    if tier.cube_mesh {
+    if tier.cube_mesh == Some(true) {
         line(out, "cube_mesh", "true");
     }
     if let Some(Torus { sides, wraps }) = tier.torus {
