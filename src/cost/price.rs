@@ -110,8 +110,12 @@ fn too_far(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Option<
         ("mesh", Some(true)) => return Some("the ends of the sides of this slice have links, too"),
         _ => {}
     }
-    let mut is_ring = true;
+    let sides = fabric.slice(shape.ranks).map(|slice| slice.sides);
+    let is_line = sides.is_some_and(|s| s.lengths().iter().filter(|&&side| side > 1).count() < 2);
+    let is_open_line = is_line && closed == Some(false);
+    let (mut is_ring, mut meets) = (true, false);
     algorithm.steps(shape, &mut |step| {
+        meets |= step.at_once > 1 || matches!(step.route, Route::Pairs(_));
         // Between slices a message leaves by the network.
         is_ring &= step.level == Level::Outer
             || match step.route {
@@ -120,7 +124,14 @@ fn too_far(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Option<
                 _ => false,
             };
     });
-    (!is_ring).then_some("its messages go farther than to the neighbours on a torus")
+    match is_ring {
+        false => Some("its messages go farther than to the neighbours on a torus"),
+        // What passes from the last to the first uses each link back, once.
+        true if is_open_line && meets => {
+            Some("both ways at once meet what passes between the ends of a line")
+        }
+        true => None,
+    }
 }
 
 /// The load as a function of P.

@@ -39,10 +39,10 @@ pub struct Refused {
     pub why: Reason,
 }
 
-/// Inserts the machine into every algorithm of the collective.
+/// Inserts the machine into every algorithm of the collective. Those that need an unknown parameter are refused.
 ///
 /// # Errors
-/// An applicable algorithm needs an unknown parameter, or the machine joins fewer ranks.
+/// Every applicable algorithm needs an unknown parameter, or the machine joins fewer ranks.
 pub fn candidates(
     registry: &Registry,
     shape: &Shape,
@@ -50,7 +50,7 @@ pub fn candidates(
 ) -> Result<(Vec<Candidate>, Vec<Refused>)> {
     fabric.depth(shape.ranks)?;
     let mut ready = Vec::with_capacity(32);
-    let mut refused = Vec::new();
+    let (mut refused, mut unknown) = (Vec::new(), None);
     let shape = fabric.fill(shape);
     for algorithm in registry.of(shape.collective) {
         if let Err(why) = applies(algorithm, &shape, fabric) {
@@ -59,13 +59,17 @@ pub fn candidates(
         }
         match Prepared::applicable(algorithm, &shape, fabric) {
             Ok(prepared) => ready.push(Candidate { algorithm, form: Form::Exact, prepared }),
-            Err(error) if error.is_unsupported() => {
+            Err(error) if error.is_unsupported() || error.is_unknown() => {
                 refused.push(Refused { algorithm, why: Reason::from(error.what().to_owned()) });
+                unknown = unknown.or(Some(error).filter(Error::is_unknown));
             }
             Err(error) => return Err(error),
         }
     }
-    Ok((ready, refused))
+    match unknown {
+        Some(unknown) if ready.is_empty() => Err(unknown),
+        _ => Ok((ready, refused)),
+    }
 }
 
 /// The candidate with the lowest ideal time, against which regret is counted.

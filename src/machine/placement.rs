@@ -25,7 +25,7 @@ pub struct Placement {
 pub fn laid(ranks: u32, nodes: u32, per_node: u32) -> String {
     match nodes {
         1 => String::new(),
-        _ if ranks == nodes * per_node => format!(" = {nodes} nodes x {per_node}"),
+        _ if ranks.is_multiple_of(per_node) => format!(" = {nodes} nodes x {per_node}"),
         _ => format!(" on {nodes} nodes of at most {per_node}"),
     }
 }

@@ -132,7 +132,7 @@ pub(super) fn asked(q: &QuestionView, over: &str) -> String {
     let barrier = q.collective == Collective::Barrier;
     let size = (over != "size" && !barrier).then(|| Bytes(q.size_bytes).to_string());
     let ranks = (over != "ranks").then(|| match q.nodes {
-        nodes if nodes > 1 && q.ranks == nodes * q.ranks_per_node => {
+        nodes if nodes > 1 && q.ranks.is_multiple_of(q.ranks_per_node) => {
             format!("{} ranks = {nodes} x {}", q.ranks, q.ranks_per_node)
         }
         nodes => counted(q.ranks, "rank") + &laid(q.ranks, nodes, q.ranks_per_node),

@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use collcost::Collective;
 use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use collcost::cost::bound::bound;
+use collcost::cost::rank::Candidate;
 use collcost::machine::presets::{SWITCH_HOPS, find};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
@@ -557,6 +558,58 @@ fn a_better_machine_is_not_slower() {
     assert!(slower.is_empty(), "{} are slower:\n{}", slower.len(), slower.join("\n"));
 }
 
+/// A rate that is given is felt on every machine, also where a latency is unknown, so that nothing has a price.
+#[test]
+fn a_lower_rate_is_felt_on_every_machine() {
+    let registry = Registry::builtin();
+    let size = Bytes(1 << 30);
+    for name in Profile::names() {
+        let profile = Profile::builtin(name).unwrap();
+        let collective = Collective::AllReduce;
+        let stated = Machine::on(&profile, "profile", &Given::default(), collective).unwrap();
+        let outer = stated.fabric.tiers.last().unwrap();
+        let Some(rate) = outer.link.bandwidth else { panic!("{name} has no rate") };
+        let slow = rate * Ratio(0.125);
+        let given = match stated.fabric.tiers.len() {
+            1 => Given { bandwidth: Some(slow), ..Given::default() },
+            _ => Given { bandwidth_inter: Some(slow), ..Given::default() },
+        };
+        let time = |given: &Given| {
+            let machine = Machine::on(&profile, "profile", given, collective).unwrap();
+            let inside = machine.fabric.tiers.iter().rev().nth(1).and_then(|tier| tier.span);
+            let ranks = 2 * inside.map_or(2, NonZeroU32::get);
+            let most = outer.span.map_or(ranks, NonZeroU32::get);
+            let layout = Layout { ranks: NonZeroU32::new(ranks.min(most)), ..Layout::default() };
+            let params = Params::default();
+            let query = Query::new(machine, collective, size, layout, params).unwrap();
+            Expecting::new(&registry, &query).map(|expecting| expecting.at(size).time)
+        };
+        // Where nothing similar was measured, an unknown parameter leaves no answer.
+        let Ok(before) = time(&Given::default()) else { continue };
+        let after = time(&given).unwrap();
+        assert!(after.0 > before.0, "{name}: {before}, at an eighth {after}");
+    }
+}
+
+/// An algorithm that is asked for has a time and a band where the rest of the machine has no price.
+#[test]
+fn an_algorithm_beside_what_has_no_price_has_a_band() {
+    let registry = Registry::builtin();
+    for (collective, name) in [
+        (Collective::AllReduce, "ring-rails"),
+        (Collective::AllGather, "ring-rails"),
+        (Collective::AllToAll, "pairwise"),
+    ] {
+        let query = query("mi325x", collective, 32, 4);
+        let expecting = Expecting::of(&registry, &query, Some(name)).unwrap();
+        for octave in (3..33).step_by(5) {
+            let at = expecting.at(Bytes(1 << octave));
+            assert!(at.low.0 > 0.0 && at.low <= at.time, "{name} {at:?}");
+            assert!(at.time <= at.high && at.high.0 < 20.0 * at.time.0, "{name} {at:?}");
+        }
+    }
+}
+
 /// A launch that is given is in the time, and a shorter one does not make a call longer.
 #[test]
 fn a_given_launch_is_in_the_time() {
@@ -736,4 +789,41 @@ fn buffers_that_pass_through_the_host_may_take_twice_as_long() {
         assert!(!at(machine, ranks).1.contains("through host memory"), "{machine}");
     }
     assert!(at("rtx-3090-nvlink", 4).1.contains("through host memory"));
+}
+
+/// Rails pass all nodes: a last node of fewer ranks has fewer of them.
+#[test]
+fn rails_are_those_of_the_emptiest_node() {
+    let registry = Registry::builtin();
+    for (ranks, rails) in [(16, 8.0), (15, 7.0), (13, 5.0), (9, 1.0)] {
+        let profile = Profile::builtin("dgx-h100").unwrap();
+        let collective = Collective::AllReduce;
+        let machine = Machine::on(&profile, "profile", &Given::default(), collective).unwrap();
+        let layout = Layout { ranks: NonZeroU32::new(ranks), ..Layout::default() };
+        let query = Query::new(machine, collective, Bytes(1), layout, Params::default()).unwrap();
+        let fabric = &query.machine.fabric;
+        let candidate = Candidate::named(&registry, "ring-rails", &query.shape, fabric).unwrap();
+        let size = Volume(1e9);
+        let n = f64::from(ranks);
+        let wire = 2.0 * (n - 1.0) / n * size.0 / (rails * 48e9);
+        let time = candidate.prepared.price(size).bandwidth.0;
+        assert!((time / wire - 1.0).abs() < 1e-6, "{ranks}: {time} {wire}");
+    }
+}
+
+/// Of a slice that is a line the ends have no link: a ring's wrap takes each link back, and a ring both ways
+/// would need it twice.
+#[test]
+fn a_line_of_chips_has_no_ring_both_ways() {
+    let registry = Registry::builtin();
+    for (collective, name, applies) in [
+        (Collective::AllGather, "ring", true),
+        (Collective::AllGather, "bidirectional-ring-arc", false),
+        (Collective::AllReduce, "bidirectional-ring-arc", false),
+    ] {
+        let query = query("tpu-v5e", collective, 7, 1);
+        let fabric = &query.machine.fabric;
+        let priced = Candidate::named(&registry, name, &query.shape, fabric);
+        assert_eq!(priced.is_ok(), applies, "{collective} {name}");
+    }
 }

@@ -75,15 +75,13 @@ impl<'r> Ideal<'r> {
         Ok(Self { registry, library, shape, fabric: fabric.clone(), ready: ready.into(), ruler })
     }
 
-    /// The same if measurements answer and prices may never be needed; algorithms that need an unknown
-    /// parameter are dropped.
-    pub(super) fn beside(registry: &'r Registry, query: &Query) -> Self {
-        let fabric = query.machine.fabric.clone();
+    /// The same if measurements answer and prices may never be needed.
+    pub(super) fn beside(registry: &'r Registry, query: &Query, fabric: &Fabric) -> Self {
         Self {
             registry,
             library: query.library(),
-            shape: placed(query, &fabric).unwrap_or(query.shape),
-            fabric,
+            shape: placed(query, fabric).unwrap_or(query.shape),
+            fabric: fabric.clone(),
             ready: OnceLock::new(),
             ruler: Ruler::new(query),
         }

@@ -167,8 +167,9 @@ pub struct Expecting<'r> {
     crowded: Option<Ideal<'r>>,
     /// The fit of its links, and the α of the outermost.
     fit: Option<(Calibration, Seconds)>,
-    /// The same on the machine before its parameters were changed.
-    stock: Option<Ideal<'r>>,
+    /// The same on the machine before its parameters were changed; and on this one, if some are unknown. Both
+    /// have the usual latencies in their place.
+    both: Option<(Ideal<'r>, Option<Ideal<'r>>)>,
     /// Whether the library may use one protocol alone; and if its rules are known, what it runs otherwise,
     /// which is what was measured.
     limited: bool,
@@ -222,13 +223,24 @@ impl<'r> Expecting<'r> {
         let transfer = transfer(query, Learned::built_in());
         let known = curve.is_some() || transfer.is_some();
         let ideal = match known {
-            true => Ideal::beside(registry, query),
+            true => Ideal::beside(registry, query, &machine.fabric),
             false => Ideal::new(registry, query, &machine.fabric, None)?,
         };
         let changed = machine.stock.as_ref().filter(|stock| **stock != machine.fabric);
-        let stock = match changed {
-            Some(stock) if known => Ideal::new(registry, query, stock, None).ok(),
-            _ => None,
+        let is_changed = changed.is_some();
+        let changed =
+            changed.filter(|_| known).map(|stock| [stock, &machine.fabric].map(Fabric::or_usual));
+        let on = |fabric| Ideal::beside(registry, query, fabric);
+        let both = changed.as_ref().map(|both| {
+            let [stock, now] = both;
+            (on(stock), (*now != machine.fabric).then(|| on(now)))
+        });
+        let (least_before, least) = match &changed {
+            Some(both) => {
+                let [stock, now] = both.each_ref().map(|fabric| least(query, fabric));
+                (Some(stock), now)
+            }
+            None => (None, least(query, &machine.fabric)),
         };
         let free = machine.protocol.filter(|_| known).and_then(|_| {
             let machine = Machine { protocol: None, ..machine.clone() };
@@ -259,17 +271,17 @@ impl<'r> Expecting<'r> {
                 .is_some_and(|h| h.is_staged(query.placement.per_node)),
             unseen: false,
             seen: query.seen.clone(),
-            least: least(query, &machine.fabric),
-            least_before: stock.as_ref().and(changed).map(|stock| least(query, stock)),
+            least,
+            least_before,
             ideal,
             is_given: machine.stock.is_none(),
             around: around(query),
             crowded,
             fit: machine.fit.clone().zip(machine.fabric.tiers.last().and_then(|t| t.link.alpha)),
-            stock,
+            both,
             limited: machine.protocol.is_some() && known,
             free,
-            as_it_is: changed.is_none() && query.given == Params::default(),
+            as_it_is: !is_changed && query.given == Params::default(),
             named,
         })
     }
@@ -316,7 +328,9 @@ impl<'r> Expecting<'r> {
     /// No faster than the links can be, unless a measurement shows that they are faster than is known.
     #[inline]
     fn on_links(&self, expected: Expectation, size: Bytes) -> Expectation {
-        let floor = if self.seen.is_empty() { self.floor(size).0 } else { 0.0 };
+        // A rate that was fitted to a whole curve is a mean over what the library ran.
+        let is_own = expected.basis == Basis::Measured && self.transfer.is_none();
+        let floor = if self.seen.is_empty() && !is_own { self.floor(size).0 } else { 0.0 };
         let at_least = |t: Seconds| Seconds(t.0.max(floor));
         let Expectation { time, low, high, .. } = expected;
         Expectation { time: at_least(time), low: at_least(low), high: at_least(high), ..expected }
@@ -352,9 +366,12 @@ impl<'r> Expecting<'r> {
     /// The expectation before any measurement is used.
     #[inline]
     fn unmoved(&self, size: Bytes) -> Expectation {
-        let expected = match (self.known(size), &self.stock) {
+        let expected = match (self.known(size), &self.both) {
             (Some(known), None) => self.limited(known, size),
-            (Some(known), Some(stock)) => self.limited(self.changed(stock, known, size), size),
+            (Some(known), Some((before, now))) => {
+                let now = now.as_ref().unwrap_or(&self.ideal);
+                self.limited(changed(before, now, known, size), size)
+            }
             (None, _) => self.modelled(size),
         };
         self.on_links(expected, size)
@@ -607,28 +624,6 @@ impl<'r> Expecting<'r> {
         })
     }
 
-    /// If a parameter of the machine was changed: the expectation changes as the ideal price of what
-    /// runs does.
-    fn changed(&self, stock: &Ideal<'_>, known: Expectation, size: Bytes) -> Expectation {
-        let (now, before) = self.ideal.on_both(stock, size);
-        // The cost of a call before its first message is added; the links' time is scaled, and is at least
-        // the ideal one, or half of it all: a measured call may take less than the machine's launch.
-        let (launch, launched) = (self.ideal.launch().0, stock.launch().0);
-        let links = (now.0 - launch) / (before.0 - launched);
-        let own = launched.min(known.time.0 - (before.0 - launched).min(0.5 * known.time.0));
-        let starts = match launch < launched {
-            true => own * launch / launched,
-            false => own + launch - launched,
-        };
-        let time = ((known.time.0 - own) * links + starts).max(launch.min(known.time.0));
-        let ratio = time / known.time.0;
-        if !ratio.is_finite() || ratio <= 0.0 {
-            return known;
-        }
-        let moved = known.times(Ratio(ratio)).wider(ratio.max(1.0 / ratio).sqrt());
-        Expectation { basis: known.basis.max(Basis::Transferred), error: None, ..moved }
-    }
-
     /// Whether ranks wait for the memory of their host.
     pub(crate) fn is_crowded(&self) -> bool {
         self.crowded.is_some()
@@ -667,7 +662,8 @@ impl<'r> Expecting<'r> {
         if expected.basis == Basis::Modelled && self.fit.is_some() {
             return self.over_links(asked.time).times(expected.time / own.time);
         }
-        let by_prices = asked.time / own.time;
+        // If what runs has no price, nothing says by how much.
+        let by_prices = Ratio(if own.time.0 > 0.0 { (asked.time / own.time).0 } else { 1.0 });
         let (time, apart) = match self.shift(asked.id, &expected, size) {
             Shift::Model(ratio) => (expected.time.0 * ratio.0, ratio),
             Shift::Prices => {
@@ -678,7 +674,7 @@ impl<'r> Expecting<'r> {
             Shift::Unknown => (expected.time.0.max(asked.time.0), by_prices),
         };
         if !time.is_finite() || time <= 0.0 {
-            return self.modelled(size);
+            return self.over_links(asked.time);
         }
         let apart = apart.0.max(1.0 / apart.0).sqrt();
         let moved = expected.times(Ratio(time / expected.time.0)).wider(apart);
@@ -691,13 +687,35 @@ impl<'r> Expecting<'r> {
         if expected.basis == Basis::Modelled {
             return Shift::Prices;
         }
-        if !self.ideal.is_ruled(size) {
+        if !self.ideal.is_ruled(size) || self.ideal.at(size).time.0 <= 0.0 {
             return Shift::Unknown;
         }
         let own = self.ideal.counted(size).filter(|time| time.0 > 0.0 && self.as_it_is);
         let both = own.zip(self.ideal.counted_only(id, size));
         both.map_or(Shift::Prices, |(own, asked)| Shift::Model(asked / own))
     }
+}
+
+/// If a parameter of the machine was changed: the expectation changes as the ideal price of what
+/// runs does.
+fn changed(stock: &Ideal<'_>, ideal: &Ideal<'_>, known: Expectation, size: Bytes) -> Expectation {
+    let (now, before) = ideal.on_both(stock, size);
+    // The cost of a call before its first message is added; the links' time is scaled, and is at least
+    // the ideal one, or half of it all: a measured call may take less than the machine's launch.
+    let (launch, launched) = (ideal.launch().0, stock.launch().0);
+    let links = (now.0 - launch) / (before.0 - launched);
+    let own = launched.min(known.time.0 - (before.0 - launched).min(0.5 * known.time.0));
+    let starts = match launch < launched {
+        true => own * launch / launched,
+        false => own + launch - launched,
+    };
+    let time = ((known.time.0 - own) * links + starts).max(launch.min(known.time.0));
+    let ratio = time / known.time.0;
+    if !ratio.is_finite() || ratio <= 0.0 {
+        return known;
+    }
+    let moved = known.times(Ratio(ratio)).wider(ratio.max(1.0 / ratio).sqrt());
+    Expectation { basis: known.basis.max(Basis::Transferred), error: None, ..moved }
 }
 
 /// How the time of an algorithm that was asked for follows from that of what the library runs.
