@@ -103,7 +103,8 @@ def price(
     `collcost/cost/2`."""
 
 def check(file: str = "collcost.toml") -> _Report:
-    """Holds the budgets of a file against the model, or against measurements: `collcost/check/1`."""
+    """Holds the budgets of a file against the model, or against measurements: `collcost/check/1`. A file with
+    faults raises `Error`."""
 
 def machine(name: str) -> _Report:
     """A machine: its figures, each with where it comes from."""

@@ -7,7 +7,7 @@ use collcost_core::model::algorithm::Registry;
 use collcost_core::{Question, answer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyBool, PyDict, PyFloat, PyString};
 use serde_json::{Value, json};
 
 use crate::sizes::{Numbers, Row};
@@ -26,7 +26,7 @@ fn question(collective: &str, size: Bytes, with: Option<&Bound<'_, PyDict>>) -> 
         if value.is_none() {
             continue;
         }
-        let (key, value) = (key.cast::<PyString>()?.to_string(), value.str()?.to_string());
+        let (key, value) = (key.cast::<PyString>()?.to_string(), text(&value)?);
         let asked = match key.as_str() {
             "on" => question.on(&value),
             key => question.with(key, &value),
@@ -34,6 +34,17 @@ fn question(collective: &str, size: Bytes, with: Option<&Bound<'_, PyDict>>) -> 
         question = asked.map_err(|e| refused(&e))?;
     }
     Ok(question)
+}
+
+/// A value as the configuration writes it: `true`, and whole numbers without a point.
+fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(flag) = value.cast::<PyBool>() {
+        return Ok(flag.is_true().to_string());
+    }
+    match value.cast::<PyFloat>().map(|float| float.value()) {
+        Ok(number) => Ok(number.to_string()),
+        Err(_) => Ok(value.str()?.to_string()),
+    }
 }
 
 fn report<T: serde::Serialize>(py: Python<'_>, found: Result<T, Fault>) -> PyResult<Py<PyAny>> {

@@ -83,6 +83,15 @@ fn check(py: Python<'_>, file: &str) -> PyResult<Py<PyAny>> {
     let today = u32::try_from(since.as_secs() / 86_400).ok().map(Date::after_epoch);
     let options = Options { today, ..Options::default() };
     let checked = collcost_core::plan::check::check(&Disk, file, &options);
+    // As the command ends with 2: a gate that reads `failed` alone would pass.
+    if let Some(fault) = checked.faults.first() {
+        let place = format!("{}, line {}", fault.file, fault.line);
+        let error = Fault::input(fault.what.clone()).at(place);
+        return Err(refused(&match &fault.help {
+            Some(help) => error.help(help.clone()),
+            None => error,
+        }));
+    }
     let report = answer::check::check(file, &checked, false);
     plain(py, &serde_json::to_string(&report).unwrap_or_default())
 }

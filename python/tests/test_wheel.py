@@ -142,15 +142,17 @@ def test_the_notebook_and_the_pages_run():
 
 def test_errors_are_values():
     for wrong in [lambda: collcost.price("allreduce", "16Mb", 8), lambda: collcost.price("nope", 1, 8),
-                  lambda: collcost.price("allreduce", 1, 8, on="no-such-machine")]:
+                  lambda: collcost.price("allreduce", 1, 8, on="no-such-machine"),
+                  lambda: collcost.check("no-such-file.toml")]:
         try:
             wrong()
         except collcost.Error as error:
             assert isinstance(error, ValueError) and len(str(error).splitlines()) > 1
         else:
             raise AssertionError("nothing was refused")
-    faults = collcost.check("no-such-file.toml")["faults"]
-    assert len(faults) == 1 and "cannot be read" in faults[0]["what"]
+    # Numbers of Python are read by their value.
+    whole = collcost.expect("allreduce", "1MiB", n=8)
+    assert collcost.expect("allreduce", "1MiB", n=8.0, relay_chunks=True)["time_s"] == whole["time_s"]
 
 
 def test_the_examples_of_the_pages_run():

@@ -534,10 +534,18 @@ fn optimal(query: &Query) -> Result<Option<Optimal>> {
     let (collective, ranks) = (query.shape.collective, query.shape.ranks);
     let is_large = collective == Collective::AllToAll && ranks > MOST_TO_ALL;
     let is_priced = !is_large && collective != Collective::Barrier;
-    let Some(graph) = query.machine.graph.as_ref().filter(|g| g.ranks == ranks && is_priced) else {
+    // Fewer ranks a node than it has are on other nodes than the fabric's.
+    let full =
+        query.machine.fabric.group().is_none_or(|g| query.placement.per_node >= g.get().min(ranks));
+    let graph = query.machine.graph.as_deref();
+    let Some(graph) = graph.filter(|g| g.ranks == ranks && is_priced && full) else {
         return Ok(None);
     };
-    let rate = optimum(graph, collective, 0, false)?.rate.0;
+    let rate = match optimum(graph, collective, 0, false) {
+        // Nobody has asked for the best rate.
+        Err(error) if error.is_unsupported() => return Ok(None),
+        found => found?.rate.0,
+    };
     let per_second = nearest(rate);
     let time = with_launch(Seconds(query.size.0 as f64 / per_second), query);
     Ok(Some(Optimal {

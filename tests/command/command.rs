@@ -873,3 +873,60 @@ fn manual_pages_have_a_word_on_each_option() {
         assert_eq!(bare, None, "{verb}");
     }
 }
+
+/// What is fitted to a log without a machine's name says of its largest calls what the log says.
+#[test]
+fn a_fitted_curve_is_not_bounded_by_its_mean_rate() {
+    let folder = std::env::temp_dir().join(format!("collcost-fitted-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let log = output("mock all_reduce_perf -b 8 -e 8G -f 4 --on gb200-nvl72 -n 72").stdout;
+    std::fs::write(file("log.txt"), log).unwrap();
+    let fitted = output(&format!("fit {} --out {}", file("log.txt"), file("site.toml")));
+    assert!(fitted.status.success(), "{}", text(&fitted.stderr));
+    let time = |on: &str| {
+        let line = format!("allreduce 8GiB -n 72 --on {on} --format json");
+        let report: serde_json::Value = serde_json::from_slice(&output(&line).stdout).unwrap();
+        report["expect"]["time_s"].as_f64().unwrap()
+    };
+    let (site, log) = (time(&file("site.toml")), time("gb200-nvl72"));
+    assert!((site / log - 1.0).abs() < 0.05, "{site} {log}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// On a fabric a pipeline has segments, and only what exists for so many ranks runs.
+#[test]
+fn a_fabric_runs_what_applies_in_the_segments_that_it_needs() {
+    let folder = std::env::temp_dir().join(format!("collcost-star-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let star = |ranks: u32| {
+        let file = folder.join(format!("{ranks}.toml")).to_str().unwrap().to_owned();
+        let spec = format!("[generate]\nkind = \"star\"\nranks = {ranks}\nbw = \"10GB/s\"\n");
+        std::fs::write(&file, spec).unwrap();
+        file
+    };
+    let makespan = |line: &str| {
+        let report: serde_json::Value =
+            serde_json::from_slice(&output(&format!("{line} --format json")).stdout).unwrap();
+        report["makespan_s"].as_f64().unwrap()
+    };
+    let least = (64 << 20) as f64 / 10e9;
+    for algorithm in ["chain", "two-tree", "circulant", "binomial-pipeline"] {
+        let line = format!("simulate broadcast {algorithm} 64MiB --fabric {}", star(8));
+        let ratio = makespan(&line) / least;
+        assert!((1.0..1.25).contains(&ratio), "{algorithm}: {ratio}");
+    }
+    for (what, ranks) in [
+        ("broadcast binomial-pipeline", 3),
+        ("allreduce recursive-multiplying", 3),
+        ("allreduce bcube", 3),
+        ("reducescatter butterfly", 3),
+        ("allgather neighbor-exchange", 5),
+    ] {
+        let answer = output(&format!("simulate {what} 60MB --fabric {}", star(ranks)));
+        let said = text(&answer.stderr);
+        assert_eq!(answer.status.code(), Some(2), "{what} on {ranks}: {said}");
+        assert!(said.contains("does not apply") || said.contains("no schedule"), "{said}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

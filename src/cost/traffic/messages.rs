@@ -6,11 +6,13 @@ use std::ops::Range;
 use super::file::{Job, Jobs, Played, bytes};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bytes, Seconds};
+use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use crate::cost::price::Prepared;
 use crate::cost::simulate::Mode;
+use crate::machine::fabric::{Fabric, Tier};
 use crate::machine::graph::routes::Routes;
 use crate::machine::graph::{Graph, Node};
-use crate::model::algorithm::Registry;
+use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::Shape;
 use crate::model::operations::{Does, Once};
 use crate::model::schedule::direct::Direct;
@@ -324,18 +326,47 @@ impl Tasks {
             Error::input("the job has no algorithm").help("add an algorithm, such as \"ring\"")
         })?;
         let collective: Collective = job.collective.as_deref().unwrap_or_default().parse()?;
+        if let Some(direct) = (name == "direct").then(|| Direct::new(collective, count)).flatten() {
+            return write(&direct);
+        }
+        let algorithm = registry.find(collective, name)?.algorithm;
+        let id = algorithm.meta().id;
         let shape = Shape::new(collective, count);
-        let direct = (name == "direct").then(|| Direct::new(collective, count)).flatten();
-        let schedule =
-            match direct {
-                Some(direct) => Box::new(direct) as Box<dyn Schedule>,
-                None => registry.find(collective, name)?.algorithm.schedule(&shape).ok_or_else(
-                    || Error::unsupported(format!("`{name}` has no schedule for {count} ranks")),
-                )?,
-            };
+        algorithm.applies(&shape).map_err(|why| {
+            Error::unsupported(format!("`{id}` does not apply: {why}"))
+                .help("name another algorithm, or other ranks")
+        })?;
+        let shape = match algorithm.is_pipelined() {
+            true => shape.with_segments(segments(algorithm, &shape, graph, bytes(size)?)?),
+            false => shape,
+        };
+        let schedule = algorithm.schedule(&shape).ok_or_else(|| {
+            Error::unsupported(format!("`{id}` has no schedule for {count} ranks"))
+        })?;
         write(&*schedule)
     }
 }
+
+/// The best number of segments over equal links: as fast as the slowest rank's together, and with the latency of two.
+fn segments(algorithm: &dyn Algorithm, shape: &Shape, graph: &Graph, size: f64) -> Result<u32> {
+    let latency = graph.links.iter().map(|link| link.latency.0).fold(0.0, f64::max);
+    let mut rates = vec![0.0; graph.ranks as usize];
+    for link in &graph.links {
+        if let Some(rate) = rates.get_mut(link.from as usize) {
+            *rate += link.rate.bandwidth().0;
+        }
+    }
+    let rate = rates.into_iter().fold(f64::INFINITY, f64::min);
+    let alpha = Seconds(graph.alpha.0 + 2.0 * latency);
+    let links = Fabric::new(vec![Tier::new("links", alpha, Bandwidth(rate))]);
+    let price = Prepared::new(algorithm, shape, &links)?.price(Volume(size));
+    // A rank passes every segment on.
+    let most = (MESSAGES / 2 / shape.ranks as usize).max(1);
+    Ok(price.segments.min(MOST_SEGMENTS).min(u32::try_from(most).unwrap_or(u32::MAX)))
+}
+
+/// The most segments of a pipeline: those in which NCCL's rings send a large call.
+const MOST_SEGMENTS: u32 = 64;
 
 /// A schedule as messages.
 struct Rounds<'a> {
