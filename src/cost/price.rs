@@ -510,7 +510,8 @@ fn launch(shape: &Shape, fabric: &Fabric) -> f64 {
     if shape.ranks > 1 { fabric.launch.0 } else { 0.0 }
 }
 
-fn refuse(algorithm: &dyn Algorithm, why: &Reason) -> Error {
+/// That an algorithm does not apply, and why.
+pub(crate) fn refuse(algorithm: &dyn Algorithm, why: &Reason) -> Error {
     Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
 }
 

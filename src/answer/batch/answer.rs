@@ -9,6 +9,7 @@ use crate::base::error::{Error, Result};
 use crate::base::order::rising;
 use crate::base::quantity::{Ratio, Volume};
 use crate::cost::crossover::Pipeline;
+use crate::cost::price::refuse;
 use crate::model::algorithm::{Named, coefficients};
 use crate::model::formula::{At, Form, Phase, Ports, Shape, ceil_lg};
 
@@ -105,11 +106,7 @@ impl Batch {
 }
 
 pub(super) fn applies(named: Named, shape: &Shape) -> Result<()> {
-    let id = named.algorithm.meta().id;
-    named
-        .algorithm
-        .applies(shape)
-        .map_err(|why| Error::unsupported(format!("`{id}` does not apply: {why}")))
+    named.algorithm.applies(shape).map_err(|why| refuse(named.algorithm, &why))
 }
 
 /// The coefficients of the requested form.

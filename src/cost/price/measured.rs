@@ -218,15 +218,11 @@ fn parts(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<Ve
         Some(stages) => steps = stages.fill,
         None => algorithm.steps(shape, &mut |step| steps.push(step)),
     }
-    combined(steps.iter(), shape, fabric)
+    combined(&steps, shape, fabric)
 }
 
 /// The steps, with equal ones combined.
-fn combined<'s>(
-    steps: impl Iterator<Item = &'s Step>,
-    shape: &Shape,
-    fabric: &Fabric,
-) -> Result<Vec<Part>> {
+fn combined(steps: &[Step], shape: &Shape, fabric: &Fabric) -> Result<Vec<Part>> {
     let mut parts: Vec<Part> = Vec::new();
     for step in steps {
         let kind = kind(step, shape, fabric)?;
@@ -247,7 +243,7 @@ impl Stages {
         // At P = 2 a segment is half of M, and each part is said of a segment.
         let two = shape.with_segments(2);
         let Some(stages) = stages(algorithm, &two, fabric)? else { return Ok(None) };
-        let of_segments = |steps: &mut dyn Iterator<Item = &Step>| -> Result<Vec<Part>> {
+        let of_segments = |steps: &[Step]| -> Result<Vec<Part>> {
             let parts = combined(steps, &two, fabric)?.into_iter();
             let of_segment = |part: Part| Part {
                 share: 2.0 * part.share,
@@ -257,20 +253,17 @@ impl Stages {
             };
             Ok(parts.map(of_segment).collect())
         };
-        // A port of a full pipeline receives as much as it sends.
-        let each: Vec<Step> =
-            stages.each.iter().map(|step| Step { meets: Some(Share::ALL), ..*step }).collect();
+        let each = &stages.each;
         let adds = 2.0 * each.iter().map(|s| s.count as f64 * s.reduced.value()).sum::<f64>();
-        let ports = [Level::Inner, Level::Outer].map(|level| {
+        // A port of a full pipeline receives as much as it sends; what is added counts by itself.
+        let port = |level: Level| {
             let of_level = each.iter().filter(|step| step.level == level);
-            let moved: Vec<Step> =
-                of_level.map(|step| Step { reduced: Share::NONE, ..*step }).collect();
-            of_segments(&mut moved.iter())
-        });
-        let [inside, between] = ports;
+            let moved = |step: &Step| Step { reduced: Share::NONE, ..*step }.meeting(Share::ALL);
+            of_segments(&of_level.map(moved).collect::<Vec<_>>())
+        };
         Ok(Some(Self {
-            fill: of_segments(&mut stages.fill.iter())?,
-            ports: [inside?, between?],
+            fill: of_segments(&stages.fill)?,
+            ports: [port(Level::Inner)?, port(Level::Outer)?],
             adds,
         }))
     }

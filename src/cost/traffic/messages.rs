@@ -7,7 +7,7 @@ use super::file::{Job, Jobs, Played, bytes};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use crate::cost::price::Prepared;
+use crate::cost::price::{Prepared, refuse};
 use crate::cost::simulate::Mode;
 use crate::machine::fabric::{Fabric, Tier};
 use crate::machine::graph::routes::Routes;
@@ -330,17 +330,15 @@ impl Tasks {
             return write(&direct);
         }
         let algorithm = registry.find(collective, name)?.algorithm;
-        let id = algorithm.meta().id;
         let shape = Shape::new(collective, count);
-        algorithm.applies(&shape).map_err(|why| {
-            Error::unsupported(format!("`{id}` does not apply: {why}"))
-                .help("name another algorithm, or other ranks")
-        })?;
+        let help = "name another algorithm, or other ranks";
+        algorithm.applies(&shape).map_err(|why| refuse(algorithm, &why).help(help))?;
         let shape = match algorithm.is_pipelined() {
             true => shape.with_segments(segments(algorithm, &shape, graph, bytes(size)?)?),
             false => shape,
         };
         let schedule = algorithm.schedule(&shape).ok_or_else(|| {
+            let id = algorithm.meta().id;
             Error::unsupported(format!("`{id}` has no schedule for {count} ranks"))
         })?;
         write(&*schedule)

@@ -2,6 +2,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Ratio, Seconds, Volume};
+use crate::cost::price::refuse;
 use crate::machine::link::{Times, Traffic};
 use crate::machine::sample::Op;
 use crate::model::algorithm::{Algorithm, Registry, Route};
@@ -85,9 +86,7 @@ impl Path {
         shape: &Shape,
         size: Volume,
     ) -> Result<Self> {
-        algorithm.applies(shape).map_err(|why| {
-            Error::unsupported(format!("`{}` does not apply: {why}", algorithm.meta().id))
-        })?;
+        algorithm.applies(shape).map_err(|why| refuse(algorithm, &why))?;
         let mut path = Self {
             messages: Vec::new(),
             reduced: Volume(0.0),

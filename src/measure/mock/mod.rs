@@ -27,7 +27,6 @@ mod tuner;
 pub use fault::{Fault, Link};
 pub use program::{OPERATIONS, PROGRAMS, Program};
 
-use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::library::nccl::Reduction;
@@ -330,8 +329,8 @@ pub fn slowdown(
 
 /// The reduction of a program that reduces.
 fn reduction(ask: &Ask) -> Result<Option<Reduction>> {
-    let reduces = ask.program.reduces && ask.program.collective != Collective::SendRecv;
     let of = |operation| Reduction { element: ask.dtype, operation };
+    let reduces = ask.program.collective.reduces();
     reduces.then(|| ask.operation.parse().map(of)).transpose()
 }
 
