@@ -13,7 +13,7 @@ use collcost::base::collective::Collective;
 use collcost::base::error::{Error, Result};
 use collcost::base::quantity::Seconds;
 use collcost::measure::expect::{Expect, Expecting};
-use collcost::measure::schedule_of::schedule_of;
+use collcost::measure::schedule_of::schedule_of_ranks;
 use collcost::model::algorithm::Registry;
 use collcost::run::execute::{Block, Check, Start, compile};
 use collcost::run::launch::{Group, Setup, serve, usable};
@@ -107,7 +107,7 @@ impl Args {
         let query = self.call.query(&self.on, collective, None);
         let query = query.map_err(|e| e.at(place.clone()))?;
         let root = whole("--root", "rank", self.root.as_ref())?;
-        let spelled = schedule_of(&registry, &query, self.call.algorithm.as_deref(), root);
+        let spelled = schedule_of_ranks(&registry, &query, self.call.algorithm.as_deref(), root);
         let place = format!("{place}, {} ranks", query.shape.ranks);
         let spelled = spelled.map_err(|e| e.at(place.clone()))?;
         let algorithm = spelled.algorithm;
@@ -136,11 +136,16 @@ impl Args {
         if self.call.algorithm.is_none() && !named {
             let machine = &query.machine.name;
             let library = query.library().filter(|&l| algorithm.is_shipped(Some(l), &query.shape));
+            let passed_over = spelled.passed_over.join(", ");
+            let of = library.map_or(String::new(), |library| format!(" of {library}'s"));
             let why = match library {
-                Some(library) => format!("what {library} runs"),
-                None => "the fastest".to_owned(),
+                _ if !passed_over.is_empty() => format!(
+                    "the fastest{of} on {machine} that ranks alone can run; passed over: {passed_over}"
+                ),
+                Some(library) => format!("what {library} runs on {machine}"),
+                None => format!("the fastest on {machine}"),
             };
-            let note = format!("no algorithm is given: {id} is {why} on {machine}");
+            let note = format!("no algorithm is given: {id} is {why}");
             report.notes.insert(0, note);
         }
         Ok(report)

@@ -21,7 +21,7 @@ pub struct ScheduleOf {
     pub price: Price,
     /// What runs.
     pub schedule: Box<dyn Schedule>,
-    /// Algorithms that came first but have no explicit schedule, if none was named.
+    /// Algorithms that came first but have no schedule that is meant, if none was named.
     pub passed_over: Vec<&'static str>,
 }
 
@@ -38,6 +38,30 @@ pub fn schedule_of(
     name: Option<&str>,
     root: Option<u32>,
 ) -> Result<ScheduleOf> {
+    spelled(registry, query, name, root, |_| true)
+}
+
+/// As [`schedule_of`], but without a name only among schedules of ranks alone: no process is a switch that adds or
+/// multicasts.
+///
+/// # Errors
+/// As [`schedule_of`]'s.
+pub fn schedule_of_ranks(
+    registry: &Registry,
+    query: &Query,
+    name: Option<&str>,
+    root: Option<u32>,
+) -> Result<ScheduleOf> {
+    spelled(registry, query, name, root, |schedule| schedule.frame().switches == 0)
+}
+
+fn spelled(
+    registry: &Registry,
+    query: &Query,
+    name: Option<&str>,
+    root: Option<u32>,
+    meant: fn(&dyn Schedule) -> bool,
+) -> Result<ScheduleOf> {
     check_root(query, root)?;
     if query.shape.params.root_speedup.is_some() {
         return Err(Error::unsupported("no schedule knows a root with faster links")
@@ -46,7 +70,7 @@ pub fn schedule_of(
     }
     let mut spelled = match name {
         Some(name) => named(registry, query, name)?,
-        None => runs(registry, query)?,
+        None => runs(registry, query, meant)?,
     };
     if let Some(root) = root.filter(|&root| root > 0) {
         if spelled.schedule.frame().layout == Layout::Owned {
@@ -68,7 +92,11 @@ fn named(registry: &Registry, query: &Query, name: &str) -> Result<ScheduleOf> {
     })
 }
 
-fn runs(registry: &Registry, query: &Query) -> Result<ScheduleOf> {
+fn runs(
+    registry: &Registry,
+    query: &Query,
+    meant: fn(&dyn Schedule) -> bool,
+) -> Result<ScheduleOf> {
     let (ready, _) = candidates(registry, &query.shape, &query.machine.fabric)?;
     let mut ranked = rank(&ready, Volume::from(query.size));
     let library = query.library();
@@ -81,7 +109,7 @@ fn runs(registry: &Registry, query: &Query) -> Result<ScheduleOf> {
     });
     let mut passed_over = Vec::new();
     for one in ranked {
-        match written(one.algorithm, one.price, query) {
+        match written(one.algorithm, one.price, query).filter(|one| meant(&*one.schedule)) {
             Some(spelled) => return Ok(ScheduleOf { passed_over, ..spelled }),
             None => passed_over.push(one.algorithm.meta().id),
         }

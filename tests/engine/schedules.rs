@@ -696,3 +696,25 @@ fn a_chain_of_many_segments_does_not_overflow() {
     let schedule = Chain::new(Broadcast, 3, u32::MAX);
     assert_eq!(schedule.rounds(), u64::from(u32::MAX) + 1);
 }
+
+/// NCCL's own choice for three GPUs is NVLS, which processes that share memory cannot run.
+#[test]
+fn ranks_alone_are_given_no_schedule_with_switches() {
+    use collcost::measure::schedule_of::{schedule_of, schedule_of_ranks};
+    use collcost::{Bytes, Question};
+    let registry = Registry::builtin();
+    for (collective, n, size) in [
+        (Collective::AllReduce, 3, 1024),
+        (Collective::ReduceScatter, 5, 1024),
+        (Collective::AllReduce, 8, 8 << 20),
+    ] {
+        let question = Question::new(collective, Bytes(size)).on("dgx-h100").unwrap().ranks(n);
+        let query = question.query().unwrap();
+        let switches =
+            schedule_of(&registry, &query, None, None).unwrap().schedule.frame().switches;
+        assert!(switches > 0, "{collective} on {n}");
+        let own = schedule_of_ranks(&registry, &query, None, None).unwrap();
+        assert_eq!(own.schedule.frame().switches, 0, "{collective} on {n}");
+        assert!(!own.passed_over.is_empty(), "{collective} on {n}");
+    }
+}
