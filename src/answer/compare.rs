@@ -317,7 +317,7 @@ pub struct RegionView {
     pub from_bytes: u64,
     /// The largest.
     pub to_bytes: u64,
-    /// The number of times that both have.
+    /// The number of sizes that both have; in-place and out-of-place times of a size count as one.
     pub pairs: usize,
     /// The median of the second's time over the first's.
     pub ratio: f64,

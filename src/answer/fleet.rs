@@ -44,6 +44,9 @@ pub struct HostView {
     pub score: f64,
     /// The number of sizes that count.
     pub sizes: usize,
+    /// The collective and the sizes at which it is slow, if it is not slow over all that it ran; the
+    /// figures are of these then.
+    pub part: Option<String>,
     /// Whether it is reported as slow.
     pub slow: bool,
     /// The number of wrong elements in its results.
@@ -66,7 +69,7 @@ pub struct ThresholdView {
     pub median_s: f64,
     /// A single time above this belongs to a slow host.
     pub limit_s: f64,
-    /// The lowest busbw of a healthy host; absent if the ranks are not known.
+    /// The lowest busbw of a healthy host; absent if the ranks are not known, and for a barrier.
     #[serde(rename = "least_busbw_Bps")]
     pub least_busbw: Option<f64>,
 }
@@ -99,6 +102,7 @@ fn host(host: Host) -> HostView {
         factor: six(host.factor.0),
         score: six(host.score.0),
         sizes: host.sizes,
+        part: host.part.map(|p| format!("{}, {} to {}", p.collective.id(), p.from, p.to)),
         slow: host.is_slow,
         wrong: host.wrong,
     }
@@ -113,6 +117,8 @@ fn threshold(t: Threshold) -> ThresholdView {
         size_bytes: t.size.0,
         median_s: six(t.time.0),
         limit_s: six(t.limit.0),
-        least_busbw: factor.map(|f| six(Volume::from(t.size).0 * f / t.limit.0)),
+        least_busbw: factor
+            .filter(|_| t.size.0 > 0)
+            .map(|f| six(Volume::from(t.size).0 * f / t.limit.0)),
     }
 }

@@ -120,7 +120,13 @@ fn table(table: &Table) -> TableView {
         left_out: table.left_out.clone(),
         refused: table.refused.as_ref().map(|r| r.what.clone()),
         help: table.refused.as_ref().map(|r| r.help.clone()),
-        warnings: table.caveats.iter().chain(&table.warnings).cloned().collect(),
+        warnings: table
+            .caveats
+            .iter()
+            .chain(&table.warnings)
+            .cloned()
+            .chain(table.wrong())
+            .collect(),
     }
 }
 

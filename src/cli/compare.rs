@@ -214,18 +214,7 @@ impl Args {
         let collective: Collective = word.parse().map_err(|e: Error| {
             e.at(format!("compare {word}")).or_help("write a collective before one number")
         })?;
-        let size = size("--size", self.size.as_ref())?.ok_or_else(|| {
-            Error::input(
-                "a number means nothing without its size: an average over sizes depends on them",
-            )
-            .at(format!("compare {word}"))
-            .help("give the size at which it was measured: --size 1GiB")
-        })?;
-        if size.0 == 0 {
-            return Err(Error::input("a call of 0 bytes has no rate")
-                .at("--size 0")
-                .help("give the size at which it was measured: --size 1GiB"));
-        }
+        let size = self.number_size(collective)?;
         let bytes = Volume::from(size);
         let above_zero =
             |flag: &str, x: f64| match x > 0.0 && x.is_finite() {
@@ -268,6 +257,34 @@ impl Args {
         run(time)
     }
 
+    /// The size of one typed number; a barrier has none.
+    fn number_size(&self, collective: Collective) -> Result<Bytes> {
+        let place = || format!("compare {}", collective.id());
+        if collective == Collective::Barrier {
+            let typed =
+                [("--size", &self.size), ("--busbw", &self.busbw), ("--algbw", &self.algbw)];
+            return match typed.into_iter().find(|(_, text)| text.is_some()) {
+                Some((flag, _)) => Err(Error::input("a barrier moves no data")
+                    .at(format!("{} {flag}", place()))
+                    .help("give its time alone: --time 20us")),
+                None => Ok(Bytes(0)),
+            };
+        }
+        let size = size("--size", self.size.as_ref())?.ok_or_else(|| {
+            Error::input(
+                "a number means nothing without its size: an average over sizes depends on them",
+            )
+            .at(place())
+            .help("give the size at which it was measured: --size 1GiB")
+        })?;
+        if size.0 == 0 {
+            return Err(Error::input("a call of 0 bytes has no rate")
+                .at("--size 0")
+                .help("give the size at which it was measured: --size 1GiB"));
+        }
+        Ok(size)
+    }
+
     /// The logs, at least one.
     fn read(&self) -> Result<Sorted> {
         if let Some(word) = self.what.iter().find(|w| w.parse::<Collective>().is_ok()) {
@@ -283,6 +300,8 @@ impl Args {
         Ok(Asked {
             ranks: self.ranks.count()?.map(Into::into),
             collective: value::<Collective>("--collective", self.collective.as_ref())?,
+            nodes: self.ranks.nodes()?.map(Into::into),
+            per_node: self.ranks.per_node()?.map(Into::into),
         })
     }
 
@@ -298,7 +317,7 @@ impl Args {
                 .into());
         };
         let found = two(a, b).ok_or_else(|| {
-            Error::input("the logs have fewer than three times in common")
+            Error::input("the logs have fewer than three sizes in common")
                 .at(format!("{first}, {second}"))
                 .help("give logs of the same collective, ranks, type and sizes")
         })?;

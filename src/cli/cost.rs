@@ -471,8 +471,11 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
             "write a size and its time as 1MiB=88us, or name a log of nccl-tests",
         ))
     })?;
-    let asked =
-        logs::Asked { ranks: Some(query.shape.ranks), collective: Some(query.shape.collective) };
+    let asked = logs::Asked {
+        ranks: Some(query.shape.ranks),
+        collective: Some(query.shape.collective),
+        ..logs::Asked::default()
+    };
     let log = logs::look(seen.as_bytes(), text, &asked)?;
     let same = |run: &collcost::measure::verdict::Run| {
         run.collective == query.shape.collective && run.ranks.is_none_or(|n| n == query.shape.ranks)

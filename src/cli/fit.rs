@@ -189,6 +189,7 @@ impl Args {
         let asked = logs::Asked {
             ranks: count("--n", "ranks", self.n.as_ref())?.map(Into::into),
             collective: value::<Collective>("--collective", self.collective.as_ref())?,
+            ..logs::Asked::default()
         };
         let (mut each, mut files, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for file in &self.files {

@@ -200,6 +200,16 @@ impl RankFlags {
         count("--n", "ranks", self.get("n"))
     }
 
+    /// The nodes where they are given.
+    pub(super) fn nodes(&self) -> Result<Option<NonZeroU32>> {
+        count("--nodes", "nodes", self.get("nodes"))
+    }
+
+    /// The ranks on each node where they are given.
+    pub(super) fn per_node(&self) -> Result<Option<NonZeroU32>> {
+        count("--gpus-per-node", "ranks per node", self.get("gpus_per_node"))
+    }
+
     /// The same for the `n` ranks of a schedule from `file`.
     pub(super) fn for_ranks(self, n: u32, file: &str) -> Result<Self> {
         match self.count()? {

@@ -13,7 +13,7 @@ use collcost::Collective;
 use collcost::answer::import as report;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
-use collcost::machine::sample::{Header, LaunchRecord, Record, Writer};
+use collcost::machine::sample::{Header, LaunchRecord, Record, Samples, Writer};
 use collcost::measure::logs::{self, Asked, Imported, Trace};
 use collcost::view;
 
@@ -54,6 +54,7 @@ impl Args {
         let asked = Asked {
             ranks: count("--n", "ranks", self.n.as_ref())?.map(Into::into),
             collective: value::<Collective>("--collective", self.collective.as_ref())?,
+            ..Asked::default()
         };
         let read = logs(&self.files, &asked);
         let format = self.format.get()?;
@@ -199,6 +200,11 @@ fn samples(
     let ranks = logs().flat_map(|log| &log.tables).filter_map(|t| t.ranks).max();
     let files: Vec<String> = read.iter().map(|(file, _)| short(file)).collect();
     logs::of_one_library(logs()).map_err(|e| e.at(files.join(", ")))?;
+    let each: Vec<_> = logs().map(|log| (log, log.samples())).collect();
+    let about = |(log, samples): &(&Imported, Samples)| {
+        let file = short(&log.file);
+        samples.notes.iter().map(move |note| format!("{file}: {note}")).collect::<Vec<_>>()
+    };
     let mut writer = Writer::new(out);
     writer.write(&Record::Header(Header {
         run: "import".to_owned(),
@@ -209,11 +215,11 @@ fn samples(
         library: logs::libraries(logs()),
         // The output of several imports may be put into one file.
         plan_hash: "import".to_owned(),
+        notes: each.iter().flat_map(about).collect(),
         ..Header::default()
     }))?;
     let mut first = 0;
-    for log in logs() {
-        let samples = log.samples();
+    for (log, samples) in each {
         let mut last = None;
         for mut block in samples.blocks {
             block.launch += first;

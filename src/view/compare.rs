@@ -164,7 +164,8 @@ fn lost_words(lost: &LostView) -> String {
 fn sheet(run: &RunView) -> Sheet {
     // For the calls of a job, their waiting time and the delay that they cause count too.
     let of_calls = run.points.iter().any(|p| p.calls.is_some());
-    let rate = |b: f64| Cell::number(Some(b), |b| format!("{:.2}", b / 1e9));
+    // A barrier has no bytes, and so no rate.
+    let rate = |b: f64| Cell::number(Some(b).filter(|b| *b > 0.0), |b| format!("{:.2}", b / 1e9));
     Sheet::of(&run.points)
         .numbers("size", "", "size_bytes", |p| Cell::bytes(p.size_bytes))
         .numbers("measured", "", "measured_s", |p| Cell::seconds(p.measured_s))

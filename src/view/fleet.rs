@@ -23,10 +23,11 @@ pub fn fleet(report: &FleetView) -> Page {
             Cell::number(Some(h.score), |x| format!("{x:.1}"))
         })
         .numbers("sizes", "", "sizes", |h| h.sizes)
-        .words("", "slow", |h| match (h.wrong > 0, h.slow) {
-            (true, _) => "wrong results",
-            (_, true) => "slow",
-            _ => "",
+        .words("", "slow", |h| match (h.wrong > 0, h.slow, &h.part) {
+            (true, ..) => "wrong results".to_owned(),
+            (_, true, Some(part)) => format!("slow: {part}"),
+            (_, true, None) => "slow".to_owned(),
+            _ => String::new(),
         });
     page.table(hosts.sheet);
     page.gap();
@@ -58,7 +59,7 @@ pub fn fleet(report: &FleetView) -> Page {
         });
     page.table(thresholds.sheet);
     page.entries("left out ", &report.left_out);
-    page.record(report, "scores", &["host", "factor", "score", "sizes", "slow", "wrong"]);
+    page.record(report, "scores", &["host", "factor", "score", "sizes", "part", "slow", "wrong"]);
     page
 }
 

@@ -574,3 +574,164 @@ fn a_blocking_run_is_not_ill_for_its_waits() {
     let (code, verdict) = H100.verdict(&rows, "blocking.csv");
     assert_eq!((code, verdict["verdict"].as_str()), (3, Some("cannot tell")), "{verdict}");
 }
+
+/// The nodes that a log lists are those of the run.
+#[test]
+fn a_flag_does_not_change_the_nodes_of_a_log() {
+    let words = ["mock", "all_reduce_perf", "-n", "16", "-N", "4", "--on", "dgx-h100", "-b", "1M"];
+    let mock = collcost(&[&words[..], &["-e", "1G", "-f", "4"]].concat());
+    let log = file("four-nodes.txt", &text(&mock.stdout));
+    let with = |flags: &[&str]| {
+        let output = collcost(&[&["compare", &log, "--on", "dgx-h100"], flags].concat());
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    for same in [&[][..], &["-N", "4"], &["-g", "4"], &["-n", "16"]] {
+        let (code, said, _) = with(same);
+        assert!(code == Some(0) && said.contains("16 ranks on 4 nodes"), "{same:?}: {said}");
+    }
+    for other in [["-N", "2"], ["-g", "8"], ["-N", "16"]] {
+        let (code, _, said) = with(&other);
+        assert_eq!(code, Some(2), "{other:?}: {said}");
+        assert!(said.contains("the log has 16 ranks on 4 nodes, not on"), "{other:?}: {said}");
+    }
+}
+
+/// A barrier has no size, and is judged by its time.
+#[test]
+fn a_barrier_is_judged() {
+    let log = |time: &str| {
+        let log = format!("# OSU MPI Barrier Latency Test v7.3\n# Avg Latency(us)\n {time}\n");
+        file("barrier.txt", &log)
+    };
+    let on = ["-n", "16", "-N", "2", "--on", "ib-hdr", "--format", "json"];
+    let judged = |words: &[&str]| {
+        let output = collcost(&[words, &on].concat());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        (output.status.code().unwrap(), report["runs"][0].clone(), text(&output.stderr))
+    };
+    let (code, run, _) = judged(&["compare", &log("9000000.00")]);
+    assert_eq!((code, run["verdict"].as_str()), (1, Some("ill")), "{run}");
+    assert_eq!(run["points"].as_array().unwrap().len(), 1);
+    let expected = run["points"][0]["expected_s"].as_f64().unwrap();
+    let (code, run, _) = judged(&["compare", &log(&format!("{:.2}", 1e6 * expected))]);
+    assert!(code != 1 && run["points"][0]["ratio"].as_f64().unwrap() < 1.1, "{run}");
+    assert!(!run["notes"].to_string().contains("fit a healthy log"), "{run}");
+    let (code, run, said) = judged(&["compare", "barrier", "--time", "9s"]);
+    assert_eq!((code, run["verdict"].as_str()), (1, Some("ill")), "{said}");
+    for flag in [["--size", "1KiB"], ["--busbw", "1GB/s"]] {
+        let time = if flag[0] == "--size" { &["--time", "9s"][..] } else { &[] };
+        let (code, _, said) = judged(&[&["compare", "barrier"], &flag[..], time].concat());
+        assert!(code == 2 && said.contains("a barrier moves no data"), "{said}");
+    }
+    let output = collcost(&["fit", &log("12.00"), "-n", "16"]);
+    assert!(text(&output.stderr).contains("a barrier has no bytes"), "{}", text(&output.stderr));
+}
+
+/// Where a tree or switches send each byte once, busbw counts more than NICs carry.
+#[test]
+fn missing_nics_of_two_nodes_are_counted_by_what_they_carry() {
+    for (lost, left) in [("5", "3"), ("6", "2")] {
+        let words = ["mock", "all_reduce_perf", "-n", "16", "--on", "dgx-h100", "-b", "1G"];
+        let fault = format!("missing-nic={lost}");
+        let mock = collcost(&[&words[..], &["-e", "8G", "-f", "2", "--fault", &fault]].concat());
+        let log = file(&format!("lost-{lost}.txt"), &text(&mock.stdout));
+        let said = text(&collcost(&["compare", &log, "--on", "dgx-h100"]).stdout);
+        assert!(said.contains(&format!("is what {left} of 8 NICs of 48 GB/s carry")), "{said}");
+    }
+}
+
+/// Both places of a size are one pair: two runs that differ by some percent from size to size are the same.
+#[test]
+fn places_of_a_size_are_no_two_measurements() {
+    let log = |noise: &[f64]| -> String {
+        let rows = noise.iter().enumerate().map(|(i, x)| {
+            let (size, time) = (1_u64 << (20 + i), f64::from(1 << i) * 100.0 * x);
+            ["false", "true"]
+                .map(|place| format!("allreduce,8,{size},{time:.2},{place}\n"))
+                .concat()
+        });
+        "collective,ranks,bytes,time_us,in_place\n".to_owned() + &rows.collect::<String>()
+    };
+    let first = file("place-1.csv", &log(&[1.0, 1.0, 1.0, 1.0, 1.0]));
+    let second = file("place-2.csv", &log(&[1.013, 1.013, 1.02, 0.99, 1.02]));
+    let output = collcost(&["compare", &first, &second, "--two", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    let pairs: u64 =
+        report["regions"].as_array().unwrap().iter().map(|r| r["pairs"].as_u64().unwrap()).sum();
+    assert_eq!(pairs, 5, "{report}");
+}
+
+/// What `import` warns of, the others say too.
+#[test]
+fn guesses_about_a_log_are_told_by_all_verbs() {
+    let log = "# Benchmarking Reduce_scatter\n# #processes = 4\n\
+               #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n\
+               65536 1000 80.00 82.00 81.00\n1048576 100 400.00 420.00 410.00\n";
+    let log = file("no-release.txt", log);
+    for words in [
+        &["import", &log][..],
+        &["compare", &log, "--on", "ib-hdr", "-N", "4"],
+        &["fit", &log],
+        &["compare", &log, &log, "--two"],
+    ] {
+        let output = collcost(words);
+        let said = text(&output.stdout) + &text(&output.stderr);
+        let known = said.contains("the log names no release of IMB");
+        assert!(known || said.contains("fewer than three sizes"), "{words:?}: {said}");
+    }
+}
+
+/// A run that its own program calls failed is no healthy one, whichever verb reads it.
+#[test]
+fn a_failed_run_is_no_healthy_one() {
+    let healthy = H100.mock(None, "1%", 1);
+    let failed = healthy.replace(": 0 OK", ": 1 FAILED");
+    assert_ne!(failed, healthy);
+    let (before, after) = (file("passed.txt", &healthy), file("failed.txt", &failed));
+    let csv = file("failed.csv", &text(&collcost(&["import", &after, "--to", "csv"]).stdout));
+    for log in [&after, &csv] {
+        let output = collcost(&["compare", log, "--on", "dgx-h100"]);
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("ill: results were wrong") && said.contains("FAILED"), "{said}");
+        assert_eq!(collcost(&["fit", log]).status.code(), Some(4));
+    }
+    let two = collcost(&["compare", &before, &after, "--two"]);
+    assert_eq!(two.status.code(), Some(1));
+    assert!(text(&two.stdout).contains("results of the second were wrong at some of"));
+}
+
+/// Samples that `import` writes say what the log says of its times.
+#[test]
+fn notes_go_through_samples() {
+    let words = ["mock", "all_reduce_perf", "-n", "8", "--on", "dgx-h100", "-b", "1M"];
+    let mock = text(&collcost(&[&words[..], &["-e", "1G", "-f", "4"]].concat()).stdout);
+    let log = file("graph.txt", &mock.replace("graph: 0", "graph: 20"));
+    let samples = file("graph.jsonl", &text(&collcost(&["import", &log, "--to", "jsonl"]).stdout));
+    let notes = |log: &str| {
+        let out = Path::new(log).with_extension("toml");
+        let output = collcost(&["fit", log, "--out", out.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let profile = std::fs::read_to_string(out).unwrap();
+        profile.lines().filter(|l| l.contains("CUDA graph") || l.contains("predicted")).count()
+    };
+    assert!(notes(&log) > 0);
+    assert_eq!(notes(&samples), notes(&log));
+}
+
+/// A list that allows what runs without it names no cause; one algorithm does.
+#[test]
+fn a_list_of_all_that_runs_is_no_evidence() {
+    let says = |algo: &str| {
+        let evidence = file("algo.txt", &format!("NCCL_ALGO={algo}\n"));
+        let number = ["compare", "allreduce", "-n", "16", "--size", "1GiB", "--busbw", "200GB/s"];
+        let with = ["--on", "dgx-h100", "--evidence", &evidence];
+        text(&collcost(&[&number[..], &with].concat()).stdout)
+    };
+    let said = says("Ring,Tree,NVLSTree");
+    assert!(said.contains("verdict") && !said.contains("NCCL_ALGO is"), "{said}");
+    // NVLSTree would run, and this list forbids it.
+    let said = says("Ring,Tree");
+    assert!(said.contains("NCCL_ALGO is Ring,Tree"), "{said}");
+}

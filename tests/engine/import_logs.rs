@@ -76,7 +76,7 @@ fn trap_01_columns_move_between_versions() {
         let wide = is_row(l) && !l.contains("33554432");
         (!wide).then(|| elements(l))
     });
-    let gather = asked(&gather, &Asked { collective: Some(AllGather), ranks: None });
+    let gather = asked(&gather, &Asked { collective: Some(AllGather), ..Asked::default() });
     assert_eq!(gather.tables[0].tested, Tested::Collective(AllGather));
     let broadcast = OLD.replace("redop", " root").replace("   sum", "     0");
     let broadcast = lines(&broadcast, |_, l| {
@@ -103,9 +103,8 @@ fn trap_02_wrong_is_text_and_warns_where_it_is_not_zero() {
     assert!(unchecked.warnings.is_empty());
     let wrong = only(&ALL_REDUCE.replacen("0.02       0", "0.02      17", 1));
     assert_eq!(wrong.rows[2].wrong, Some(17));
-    assert!(wrong.warnings[0].contains("1 rows, the first in line 19"), "{:?}", wrong.warnings);
-    let failed = only(&ALL_REDUCE.replace(": 0 OK", ": 3 FAILED"));
-    assert!(failed.warnings[0].contains("3 results"), "{:?}", failed.warnings);
+    let said = wrong.wrong().unwrap();
+    assert!(said.contains("1 rows, the first in line 19"), "{said}");
     // A place that was not run.
     let one = lines(ALL_REDUCE, |_, l| {
         let fields: Vec<&str> = l.split_whitespace().collect();
@@ -116,6 +115,52 @@ fn trap_02_wrong_is_text_and_warns_where_it_is_not_zero() {
         })
     });
     assert_eq!((only(&one).rows.len(), only(&one).left_out.len()), (7, 0));
+}
+
+/// The run's own verdict counts where no row says which results were wrong: in all releases up to 2.10, and where the
+/// row was lost. Where a row says it, the others are right.
+#[test]
+fn a_run_that_failed_has_wrong_results() {
+    let wrong =
+        |table: &Table| -> Vec<Option<u64>> { table.rows.iter().map(|r| r.wrong).collect() };
+    for text in [ALL_REDUCE, OLD] {
+        let failed = only(&text.replace(": 0 OK", ": 3 FAILED"));
+        assert!(wrong(&failed).iter().all(|n| *n == Some(1)), "{:?}", failed.rows);
+        assert!(failed.caveats[0].starts_with("out of bounds values: 3 (FAILED)"), "{failed:?}");
+    }
+    let named = ALL_REDUCE.replacen("0.02       0", "0.02      17", 1);
+    let named = only(&named.replace(": 0 OK", ": 3 FAILED"));
+    assert_eq!(wrong(&named).iter().flatten().sum::<u64>(), 17);
+    assert!(named.warnings[0].contains("3 results") && named.caveats.is_empty(), "{named:?}");
+    // A wrong row of one cycle says it for all cycles of the run.
+    let head = ALL_REDUCE.find("           8  ").unwrap();
+    let cycle = |rows: &str| format!("# Testing 1 cycle.\n{rows}");
+    let row = "     1048576        262144     float     sum      -1    88.00   11.92   20.85       0    \
+               88.00   11.92   20.85       0\n";
+    let bad = row.replacen("20.85       0", "20.85       9", 1);
+    let text = format!(
+        "{}{}{}# Out of bounds values : 1 FAILED\n# Avg bus bandwidth    : 20.85\n",
+        &ALL_REDUCE[..head],
+        cycle(&bad),
+        cycle(row)
+    );
+    let tables = look(&text).tables;
+    let counts: Vec<u64> = tables.iter().map(|t| wrong(t).iter().flatten().sum()).collect();
+    assert_eq!(counts.iter().sum::<u64>(), 9, "{tables:?}");
+    let json = JSON.replace("\"out_of_bounds\":{\"count\":0", "\"out_of_bounds\":{\"count\":7");
+    assert_ne!(json, JSON);
+    let failed = only(&json);
+    assert!(wrong(&failed).iter().all(|n| *n == Some(1)) && failed.failed());
+    // A build of IMB with -DCHECK.
+    let checked = |defects: &str| {
+        let text = format!(
+            "# Benchmarking Allreduce\n# #processes = 4\n\
+             #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]      defects\n\
+             65536 1000 80.00 82.00 81.00 {defects}\n"
+        );
+        only(&text).rows[0].wrong
+    };
+    assert_eq!((checked("3.00"), checked("0.00")), (Some(1), Some(0)));
 }
 
 #[test]
@@ -172,7 +217,7 @@ fn trap_05_tables_stay_apart_and_processes_that_ran_alone_are_refused() {
     assert!(only(&unnamed).warnings[0].contains("inferred"));
     let unnamed = without(ALL_GATHER, "Collective test");
     assert!(only(&unnamed).refused.unwrap().help.contains("--collective"));
-    let told = asked(&unnamed, &Asked { collective: Some(AllToAll), ranks: None });
+    let told = asked(&unnamed, &Asked { collective: Some(AllToAll), ..Asked::default() });
     assert_eq!(
         (told.tables[0].rows.len(), &told.tables[0].tested),
         (12, &Tested::Collective(AllToAll))
@@ -203,7 +248,7 @@ fn trap_06_ranks_of_a_broken_list_or_of_none() {
     });
     let error = error(&small);
     assert!(error.contains("how many ranks") && error.contains("--n N"), "{error}");
-    let told = asked(&small, &Asked { ranks: Some(8), collective: None });
+    let told = asked(&small, &Asked { ranks: Some(8), ..Asked::default() });
     assert_eq!(told.tables[0].ranks_by, Some("--n"));
     // A split run: each half is a communicator.
     let split = lines(ALL_REDUCE, |_, l| {
@@ -428,7 +473,7 @@ fn trap_16_osu_sizes_and_units() {
     let Measured::Rate(rate) = both.rows[6].measured else { panic!("a rate") };
     assert_eq!((rate.0 / 1e6).round() / 1e3, 23.959, "MB are 10^6 bytes");
     let barrier = "# OSU MPI Barrier Latency Test v5.8\n# Avg Latency(us)\n   12.34\n";
-    let barrier = asked(barrier, &Asked { ranks: Some(4), collective: None });
+    let barrier = asked(barrier, &Asked { ranks: Some(4), ..Asked::default() });
     assert_eq!(barrier.tables[0].tested, Tested::Collective(Barrier));
     assert_eq!((barrier.tables[0].rows.len(), time(&barrier.tables[0].rows[0])), (1, 12.34));
 }
@@ -467,7 +512,7 @@ fn trap_19_pairs_and_message_rates_are_no_times() {
     assert_eq!(log.tables[2].rows.len(), 7);
     let several = OSU_P2P.replace("OSU MPI Latency", "OSU MPI Multi Latency");
     assert!(look(&several).tables[0].refused.as_ref().unwrap().what.contains("how many ranks"));
-    let two = asked(&several, &Asked { ranks: Some(2), collective: None });
+    let two = asked(&several, &Asked { ranks: Some(2), ..Asked::default() });
     assert_eq!(two.tables[0].op(&two.tables[0].rows[0]), Some(Op::OneWay));
     let samples = log.samples();
     assert_eq!((samples.blocks.len(), samples.left_out.len()), (8, 2), "rates are left out");
@@ -558,6 +603,22 @@ fn oneccls_options_are_read() {
     assert_eq!((two.tables[0].rows.len(), two.tables[1].rows.len()), (0, 1));
 }
 
+/// Releases of 2023 print nothing before the heading (microsoft/mscclpp pull request 87).
+#[test]
+fn mscclpps_table_may_begin_at_its_heading() {
+    let text = "#                                    in-place                       out-of-place\n\
+                #       size         count     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong\n\
+                #        (B)    (elements)     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)\n  \
+                1073741824      33554432                                    7186.2  149.42  130.74      0\n\n\
+                # Out of bounds values : 0 OK\n";
+    let all_gather = Asked { ranks: Some(8), collective: Some(AllGather), ..Asked::default() };
+    let table = &asked(text, &all_gather).tables[0];
+    assert_eq!((table.format, table.rows.len()), ("mscclpp", 1), "{table:?}");
+    assert_eq!((time(&table.rows[0]), table.rows[0].in_place), (7186.2, false));
+    let failed = &asked(&text.replace("0 OK", "2 FAILED"), &all_gather).tables[0];
+    assert_eq!(failed.rows[0].wrong, Some(1));
+}
+
 /// Kernels are libraries of their own, and replays of a graph are told.
 #[test]
 fn mscclpps_kernels_and_graphs_are_told() {
@@ -567,7 +628,9 @@ fn mscclpps_kernels_and_graphs_are_told() {
              graph: {graph} kernel num: 6\n\
              #       size         count     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong\n{rows}"
         );
-        asked(&text, &Asked { ranks: Some(8), collective: Some(AllReduce) }).tables[0].clone()
+        asked(&text, &Asked { ranks: Some(8), collective: Some(AllReduce), ..Asked::default() })
+            .tables[0]
+            .clone()
     };
     // Without a check there is no column of it; a row that is cut off has fewer digits.
     let rows = "1048576  262144  12.64  82.96  145.18\n2097152  524288  20.10  104.34  182.5\n";
@@ -788,11 +851,19 @@ fn measurements_are_read_as_they_are_written() {
             (&log.tables[0].caveats, log.tables[0].shares_gpus)
         );
         assert_eq!(again.system, log.tables[0].gpus);
-        assert!(again.warnings[0].contains("results were wrong in 1 rows"), "{again:?}");
+        assert!(again.wrong().unwrap().contains("results were wrong in 1 rows"), "{again:?}");
     }
     for (text, what) in [
         (MEASURED.replace("9.75", "fast"), "`fast` is not a time"),
         (MEASURED.replace("9.75", "-9.75"), "negative time"),
+        (
+            "collective,ranks,nodes,bytes,time_us\nallreduce,8,16,1024,9.75\n".to_owned(),
+            "8 ranks on 16 nodes",
+        ),
+        (
+            "collective,ranks,bytes,time_us,time_us\nallreduce,8,1024,9.75,8.75\n".to_owned(),
+            "two columns `time_us`",
+        ),
         (MEASURED.replace("2048,half,9.75", "2048,half"), "8 fields, not 9"),
         (MEASURED.replace("all_gather", "all_gathr"), "not a collective"),
         (

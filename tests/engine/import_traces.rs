@@ -396,7 +396,8 @@ fn damage_anywhere_ends_without_a_crash() {
 /// The tables of benchmarks that have a row here; each counts sizes in its own way.
 #[test]
 fn benchmarks_count_as_nccl_tests() {
-    let asked = Asked { ranks: Some(8), collective: Some(Collective::AllReduce) };
+    let asked =
+        Asked { ranks: Some(8), collective: Some(Collective::AllReduce), ..Asked::default() };
     let none = Asked::default();
     for (text, asked, size, time) in [
         (
@@ -459,7 +460,7 @@ fn benchmarks_count_as_nccl_tests() {
 #[test]
 fn what_the_user_says_never_overrides_a_file() {
     let text = "# Benchmarking: allreduce\n# #processes: 8\n#bytes #repetitions t_min[usec] t_max[usec] t_avg[usec] stddev[%]\n1024 16 1.0 3.0 2.0 2.31\n";
-    let asked = Asked { ranks: Some(16), collective: None };
+    let asked = Asked { ranks: Some(16), ..Asked::default() };
     let error = look(text.as_bytes(), "x", &asked).unwrap().usable().unwrap_err().to_string();
     assert!(error.contains("8 ranks") && error.contains("not 16"), "{error}");
 }

@@ -55,7 +55,7 @@ pub fn take(
     said: Option<&Settings>,
     wanted: &dyn Fn(Function) -> bool,
 ) -> Result<()> {
-    let asked = logs::Asked { ranks: Some(own.comm.ranks), collective: None };
+    let asked = logs::Asked { ranks: Some(own.comm.ranks), ..logs::Asked::default() };
     let log = logs::read(text.as_bytes(), file, &asked)?;
     let ran = match said {
         Some(settings) => Ran::under(own, settings)?,

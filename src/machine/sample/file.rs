@@ -61,6 +61,9 @@ pub struct Header {
     pub fingerprint: String,
     /// The machine in words: host, processor, kernel.
     pub machine: String,
+    /// What to know before trusting the times, each with the log that it is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A start of the processes.
@@ -378,15 +381,19 @@ pub fn read(text: &str, file: &str) -> Result<(Header, Samples)> {
             }));
         };
         match record.map_err(|e| e.at(place()).or_help(MEND))? {
-            Record::Header(found) => match &header {
-                None => header = Some(found),
-                Some(first) if first.plan_hash == found.plan_hash => {}
-                Some(_) => {
-                    return Err(Error::input("a second header, of another plan")
-                        .at(place())
-                        .help("keep the samples of each plan in a separate file"));
+            Record::Header(mut found) => {
+                found.notes.retain(|note| !samples.notes.contains(note));
+                samples.notes.append(&mut found.notes);
+                match &header {
+                    None => header = Some(found),
+                    Some(first) if first.plan_hash == found.plan_hash => {}
+                    Some(_) => {
+                        return Err(Error::input("a second header, of another plan")
+                            .at(place())
+                            .help("keep the samples of each plan in a separate file"));
+                    }
                 }
-            },
+            }
             _ if header.is_none() => {
                 return Err(Error::input("the first line is not a header").at(place()).help(MEND));
             }

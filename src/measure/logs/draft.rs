@@ -1,7 +1,7 @@
 //! A table while it is read, and its final evaluation.
 
 use super::{
-    Asked, BLOCKING, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced, infer,
+    Asked, BLOCKING, FAILED, LeftOut, Measured, NO_SUM, Refusal, Row, Table, Tested, Traced, infer,
 };
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
@@ -161,6 +161,20 @@ impl Draft {
         self.caveats.push(BLOCKING.to_owned());
     }
 
+    /// Its program calls `count` results wrong. Where no row says which, none of them counts.
+    pub fn failed(tables: &mut [Self], count: &str) {
+        let is_wrong = |raw: &Raw| raw.wrong.is_some_and(|wrong| wrong > 0);
+        let is_known = tables.iter().flat_map(|table| &table.rows).any(is_wrong);
+        for table in tables {
+            if is_known {
+                table.warn(format!("{count} results were out of bounds: fix that first"));
+                continue;
+            }
+            table.rows.iter_mut().for_each(|raw| raw.wrong = Some(1));
+            table.caveats.push(format!("out of bounds values: {count} {FAILED}"));
+        }
+    }
+
     /// The times are those of `collcost mock`.
     pub fn predicted(&mut self) {
         self.caveats.push("the times were predicted by collcost mock, not measured".to_owned());
@@ -170,6 +184,9 @@ impl Draft {
     pub fn finish(mut self, asked: &Asked, file: &str) -> Table {
         let tested = self.tested(asked, file);
         let ranks = self.settle_ranks(&tested, asked);
+        if let Some(Refusal { what, help }) = asked.refuses(ranks.map(|(n, _)| n), self.nodes) {
+            self.refuse(what, help);
+        }
         let mut rows = Vec::new();
         if self.rows.is_empty() && self.refused.is_none() {
             self.nothing();
@@ -390,14 +407,6 @@ impl Draft {
     fn look_at(&mut self, rows: &[Row]) {
         if self.unended && !rows.is_empty() {
             self.warn("the table does not end with a line of averages: the log may be cut off");
-        }
-        let mut wrong = rows.iter().filter(|r| r.wrong.is_some_and(|n| n > 0)).peekable();
-        if let Some(first) = wrong.peek() {
-            let line = first.line;
-            let count = wrong.count();
-            self.warn(format!(
-                "results were wrong in {count} rows, the first in line {line}: fix that first"
-            ));
         }
         let mut left: Vec<_> = self.left_out.drain(..).collect();
         for each in &mut left {

@@ -154,7 +154,7 @@ impl Evidence {
     }
 
     /// The variables of the environment that were set.
-    pub(super) fn variables(&self) -> &BTreeMap<String, String> {
+    pub(crate) fn variables(&self) -> &BTreeMap<String, String> {
         &self.variables
     }
 

@@ -13,6 +13,9 @@
 //! scatter, gather and all-to-all, and of the whole vector elsewhere. Those of a reduce-scatter were of the
 //! whole vector up to 2019, and are of a rank's block since 2019 Update 1. A ping-pong's time is already one way.
 //!
+//! A build with `-DCHECK` ends each row with `defects`, the largest error of its results; the program fails above 0.01
+//! (`TOL` in `src_c/IMB_declare.h`).
+//!
 //! Source: Intel MPI Benchmarks 2021 user guide, "Benchmark Methodology"; `src_c/IMB_output.c`; for the
 //! reduce-scatter `src_c/IMB_reduce_scatter.c` and `src_c/IMB_reduce_scatter_block.c` of v2019.0 and v2019.1.
 
@@ -69,6 +72,20 @@ const UNUSED: &[(&str, &str)] = &[
     ("Biband", "many messages in flight at once give no time for one"),
 ];
 
+/// The columns of a table.
+#[derive(Clone, Copy)]
+struct Columns {
+    /// The time's field.
+    time: usize,
+    /// The field of the largest error, if results are checked.
+    defects: Option<usize>,
+    /// The number of fields.
+    count: usize,
+}
+
+/// A larger error is one of wrong results.
+const DEFECT: f64 = 0.01;
+
 /// Reads tables.
 #[derive(Default)]
 pub(super) struct Table {
@@ -79,8 +96,8 @@ pub(super) struct Table {
     library: Option<String>,
     added: Option<DataType>,
     moved: Option<DataType>,
-    /// The time's field and the number of fields, while a table is open.
-    columns: Option<(usize, usize)>,
+    /// The columns, while a table is open.
+    columns: Option<Columns>,
 }
 
 impl Reader for Table {
@@ -241,12 +258,14 @@ impl Table {
         } else if timed.is_none() {
             draft.refuse("the table has no column of times", help);
         }
-        self.columns = Some((timed.unwrap_or(0), count));
+        let defects = column(&["defects"]);
+        self.columns = Some(Columns { time: timed.unwrap_or(0), defects, count });
         log.tables.push(draft);
         Ok(Taken::Began)
     }
 
-    fn row(&mut self, line: &Line, log: &mut Log, (time, count): (usize, usize)) -> Read<Taken> {
+    fn row(&mut self, line: &Line, log: &mut Log, columns: Columns) -> Read<Taken> {
+        let Columns { time, defects, count } = columns;
         let (fields, found) = field::split(line.text);
         let fields = &fields[..found];
         field::plain_size(fields, line.number)?;
@@ -281,7 +300,9 @@ impl Table {
             (_, true) => self.added.or(Some(DataType::F32)),
             _ => self.moved.or(Some(DataType::Byte)),
         };
-        draft.rows.push(Raw { dtype, ..Raw::timed(line.number, size, span) });
+        let error = defects.and_then(|at| field::number(fields[at]));
+        let wrong = error.map(|error| u64::from(error > DEFECT));
+        draft.rows.push(Raw { dtype, wrong, ..Raw::timed(line.number, size, span) });
         Ok(Taken::Yes)
     }
 }

@@ -27,6 +27,21 @@ const SEPARATORS: [char; 3] = [',', ';', '\t'];
 /// The columns that a table must have, for a message.
 const NEEDED: &str = "collective, ranks, bytes and time_us";
 
+/// Columns of which a second one would contradict the first.
+const READ: &[&str] = &[
+    "collective",
+    "n_ranks",
+    "ranks",
+    "bytes",
+    "time_us",
+    "nodes",
+    "dtype",
+    "in_place",
+    "wrong",
+    "library",
+    "caveats",
+];
+
 /// The positions of the columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
@@ -125,6 +140,11 @@ fn heading(line: &Line) -> Read<Option<Columns>> {
         return Err(Refused::at(line.number, what)
             .help(format!("a table of measured times needs the columns {NEEDED}")));
     };
+    let twice = |name: &&&str| names.iter().filter(|known| known == *name).count() > 1;
+    if let Some(name) = READ.iter().find(twice) {
+        return Err(Refused::at(line.number, format!("the table has two columns `{name}`"))
+            .help("remove one of them"));
+    }
     Ok(Some(Columns {
         separator,
         count: names.len(),
@@ -200,8 +220,13 @@ impl Table {
             let ranks = field::whole(fields[columns.ranks]).and_then(|n| u32::try_from(n).ok());
             let ranks = ranks.filter(|&n| n > 0);
             let what = || at(format!("`{}` is not a number of ranks", fields[columns.ranks]));
-            draft.ranks.push((ranks.ok_or_else(what)?, "column"));
+            let ranks = ranks.ok_or_else(what)?;
+            draft.ranks.push((ranks, "column"));
             draft.nodes = given.whole("nodes", columns.nodes)?.filter(|&nodes| nodes > 0);
+            if let Some(nodes) = draft.nodes.filter(|&nodes| nodes > ranks) {
+                return Err(Refused::at(line.number, format!("{ranks} ranks on {nodes} nodes"))
+                    .help("write no more nodes than ranks"));
+            }
             let library = [text(columns.library), text(columns.version)].join(" ");
             draft.library = Some(library.trim().to_owned()).filter(|l| !l.is_empty());
             draft.system = Some(text(columns.system).to_owned()).filter(|s| !s.is_empty());

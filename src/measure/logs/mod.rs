@@ -170,12 +170,34 @@ pub struct Asked {
     pub ranks: Option<u32>,
     /// The collective for tables that do not state it.
     pub collective: Option<Collective>,
+    /// The nodes that are meant; tables that list others are refused.
+    pub nodes: Option<u32>,
+    /// The ranks on each node; tables whose nodes do not agree with it are refused.
+    pub per_node: Option<u32>,
+}
+
+impl Asked {
+    /// Why a run whose log lists `nodes` is not the one that is meant.
+    fn refuses(&self, ranks: Option<u32>, nodes: Option<u32>) -> Option<Refusal> {
+        let (ranks, listed) = (ranks?, nodes?);
+        let wide = self.per_node.filter(|&each| each > 0).map(|each| ranks.div_ceil(each));
+        let other = [self.nodes, wide].into_iter().flatten().find(|&nodes| nodes != listed)?;
+        let on = if listed == 1 { "1 node".to_owned() } else { format!("{listed} nodes") };
+        Some(Refusal {
+            what: format!("the log has {ranks} ranks on {on}, not on {other}"),
+            help: "omit the number of nodes and the ranks per node, or give the log of the run that you mean"
+                .to_owned(),
+        })
+    }
 }
 
 /// The caveat of a table of products, averages and others: what is expected is the time of sums, and a switch that
 /// adds does not do these for every type.
 pub(crate) const NO_SUM: &str =
     "the reduction is not a sum: libraries may implement it differently";
+
+/// In the caveat of a run that its own program calls failed, while no row says which results were wrong.
+pub(crate) const FAILED: &str = "(FAILED), and no row says which: none of its times counts";
 
 /// The caveat of nccl-tests' blocking runs (`-z`): what is expected is the time of calls that follow each other in a
 /// stream (`startColl` and `timeColls` in src/common.cu of NVIDIA/nccl-tests).
@@ -247,7 +269,7 @@ pub struct Row {
     pub in_place: bool,
     /// What was measured.
     pub measured: Measured,
-    /// How many elements were wrong; absent if they were not checked.
+    /// How many elements were wrong, at least; absent if they were not checked.
     pub wrong: Option<u64>,
     /// More statistics of a job's calls; absent in the row of a benchmark.
     pub traced: Option<Traced>,
@@ -350,11 +372,44 @@ pub struct Imported {
     pub evidence: Parts,
 }
 
+impl Table {
+    /// Whether it was read from a job's traces and not from a benchmark's log.
+    fn is_trace(&self) -> bool {
+        TRACES.iter().any(|format| format.id == self.format)
+    }
+
+    /// What to know before trusting its times. Warnings of traces are about their job: its calls say it themselves.
+    pub fn notes(&self) -> impl Iterator<Item = &String> {
+        let own = Some(&self.warnings).filter(|_| !self.is_trace());
+        self.caveats.iter().chain(own.into_iter().flatten())
+    }
+
+    /// Whether results were wrong, and no row says which.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.caveats.iter().any(|caveat| caveat.contains(FAILED))
+    }
+
+    /// What is said of rows whose results were wrong, if the log says which.
+    #[must_use]
+    pub fn wrong(&self) -> Option<String> {
+        if self.failed() {
+            return None;
+        }
+        let wrong = || self.rows.iter().filter(|row| row.wrong.is_some_and(|n| n > 0));
+        let line = wrong().next()?.line;
+        let count = wrong().count();
+        Some(format!(
+            "results were wrong in {count} rows, the first in line {line}: fix that first"
+        ))
+    }
+}
+
 impl Imported {
     /// Whether it was read from a job's traces and not from a benchmark's log.
     #[must_use]
     pub fn is_trace(&self) -> bool {
-        self.tables.iter().all(|table| TRACES.iter().any(|format| format.id == table.format))
+        self.tables.iter().all(Table::is_trace)
     }
 
     /// Whether anything can be used.

@@ -8,14 +8,14 @@
 //! {"name": "allreduce", "kernel": 6, "ranks": 8, "ranksPerNode": 8, "size": 1024, "time": 5.157, …}
 //! ```
 //!
-//! The in-place columns come first; out-of-place rows leave them blank. Elements are ints. The table does
+//! Releases of 2023 print no line of sizes and kernels before the heading. The in-place columns come first; out-of-place rows leave them blank. Elements are ints. The table does
 //! not name the collective. `graph` counts the replays of a CUDA graph of `iters` calls.
 //! Source: microsoft/mscclpp test/mscclpp-test/common.cc.
 
 use serde::Deserialize;
 
 use super::draft::{Draft, Raw};
-use super::nccl_tests::{devices::Devices, factor};
+use super::nccl_tests::{devices::Devices, factor, out_of_bounds};
 use super::{Line, Log, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective;
 use crate::base::quantity::Seconds;
@@ -26,6 +26,21 @@ use crate::machine::sample::{DataType, Mode};
 pub(super) struct Table {
     devices: Devices,
     open: bool,
+}
+
+/// The names of the columns; nccl-tests has that of the type in the third place.
+const HEADING: [&str; 10] =
+    ["size", "count", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong"];
+
+impl Table {
+    /// Opens a table of `library`.
+    fn begin(&mut self, line: usize, library: String) -> Draft {
+        self.open = true;
+        let mut draft = Draft::new("mscclpp", line, "mscclpp-test");
+        draft.mode = Mode::Stream;
+        draft.library = Some(library);
+        draft
+    }
 }
 
 /// A line of `--output_file`.
@@ -48,11 +63,8 @@ impl Reader for Table {
         }
         if text.starts_with("minBytes ") && text.contains("kernel num: ") {
             self.devices = Devices::default();
-            self.open = true;
-            let mut draft = Draft::new("mscclpp", line.number, "mscclpp-test");
-            draft.mode = Mode::Stream;
             let kernel = text.split("kernel num: ").nth(1).unwrap_or_default().trim();
-            draft.library = Some(format!("MSCCL++ kernel {kernel}"));
+            let mut draft = self.begin(line.number, format!("MSCCL++ kernel {kernel}"));
             let replays = text.split("graph: ").nth(1).and_then(|after| after.chars().next());
             if replays.is_some_and(|digit| digit != '0') {
                 draft.launched_by_graph();
@@ -61,7 +73,16 @@ impl Reader for Table {
             return Ok(Taken::Began);
         }
         if !self.open {
-            return Ok(Taken::No);
+            if !text.split_ascii_whitespace().eq(HEADING) {
+                return Ok(Taken::No);
+            }
+            log.tables.push(self.begin(line.number, "MSCCL++".to_owned()));
+            return Ok(Taken::Began);
+        }
+        if text.starts_with("Out of bounds values") {
+            out_of_bounds(text, log.last().map(std::slice::from_mut).unwrap_or_default());
+            self.open = false;
+            return Ok(Taken::Yes);
         }
         if self.devices.take(text) {
             return Ok(Taken::Yes);

@@ -174,11 +174,6 @@ fn draft(document: &Document, text: &str, first: usize, file: &str) -> Result<Dr
     if config.blocking_collectives.as_deref() == Some("true") {
         draft.blocking();
     }
-    if let Some(OutOfBounds { count }) = out_of_bounds
-        && *count > 0
-    {
-        draft.warn(format!("{count} results were out of bounds: fix that first"));
-    }
     // Lines are counted incrementally, as documents in one line may be long.
     let (mut line, mut seen) = (first, results.first().map_or(0, |r| offset(text, r.get())));
     line += text.as_bytes()[..seen].iter().filter(|&&b| b == b'\n').count() + 1 - first;
@@ -190,6 +185,9 @@ fn draft(document: &Document, text: &str, first: usize, file: &str) -> Result<Dr
             Ok(result) => rows(&mut draft, &result, line, file)?,
             Err(_) => draft.leave_out(line, "the result lacks its size or has other fields"),
         }
+    }
+    if let Some(OutOfBounds { count }) = out_of_bounds.as_ref().filter(|found| found.count > 0) {
+        Draft::failed(std::slice::from_mut(&mut draft), &count.to_string());
     }
     Ok(draft)
 }

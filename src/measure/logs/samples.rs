@@ -134,7 +134,7 @@ impl Imported {
         };
         let mut unfit: BTreeMap<&str, usize> = BTreeMap::new();
         for (launch, table) in (0..).zip(&self.tables) {
-            for caveat in &table.caveats {
+            for caveat in table.notes() {
                 if !samples.notes.contains(caveat) {
                     samples.notes.push(caveat.clone());
                 }

@@ -57,13 +57,18 @@ pub(super) fn needed(id: &str) -> Option<Sign> {
 
 const ONE_THREAD: &str = "one-thread";
 
-/// The clues in `evidence` to causes on the machine of `query`.
-pub(super) fn clues(evidence: &Evidence, (query, run_by): (&Query, RunBy)) -> Vec<Clue> {
+/// The clues in `evidence` to causes on the machine of `query`, whose library runs the algorithms `usual` without
+/// them.
+pub(super) fn clues(
+    evidence: &Evidence,
+    (query, run_by): (&Query, RunBy),
+    usual: &dyn Fn() -> Vec<String>,
+) -> Vec<Clue> {
     if evidence.is_empty() {
         return Vec::new();
     }
     // MPI does not read NCCL's variables.
-    let mut all = if run_by.is_mpi() { Vec::new() } else { variables(evidence, query) };
+    let mut all = if run_by.is_mpi() { Vec::new() } else { variables(evidence, query, usual) };
     match query.placement.nodes() {
         1 => inside(evidence, query, &mut all),
         _ => between(evidence, query, &mut all),
@@ -93,7 +98,7 @@ type Known<'a> =
     (&'static str, &'a dyn Fn(&str) -> bool, &'static str, Option<&'static str>, f64, bool);
 
 /// Clues from settings in the environment.
-fn variables(evidence: &Evidence, query: &Query) -> Vec<Clue> {
+fn variables(evidence: &Evidence, query: &Query, usual: &dyn Fn() -> Vec<String>) -> Vec<Clue> {
     let mut all = Vec::new();
     let several = query.placement.nodes() > 1;
     let verbs = matches!(query.machine.network, None | Some(NetworkKind::Ib | NetworkKind::Roce));
@@ -116,6 +121,10 @@ fn variables(evidence: &Evidence, query: &Query) -> Vec<Clue> {
     for &(name, holds, id, next, ln, here) in known {
         if let Some(value) = evidence.variable(name).filter(|value| here && holds(value)) {
             let forces = (name == "NCCL_ALGO").then(|| allowed(value, query)).flatten();
+            // A list of all that runs without it changes nothing.
+            if forces.as_ref().is_some_and(|all| all.len() > 1 && holds_all(all, &usual())) {
+                continue;
+            }
             let says = format!("{name} is {value}");
             all.push(Clue { forces, set: true, ..Clue::new(id, next, ln, says) });
         }
@@ -134,6 +143,11 @@ fn variables(evidence: &Evidence, query: &Query) -> Vec<Clue> {
 /// The algorithms that a value of `NCCL_ALGO` allows for the query's collective, if it is a list of NCCL's.
 fn allowed(value: &str, query: &Query) -> Option<Vec<Algo>> {
     Settings::algorithms(value, Function::of(query.shape.collective)?).ok()
+}
+
+/// Whether a list of algorithms has all that are `named`.
+fn holds_all(list: &[Algo], named: &[String]) -> bool {
+    named.iter().all(|name| Algo::named(name).is_ok_and(|algo| list.contains(&algo)))
 }
 
 /// Over one node.

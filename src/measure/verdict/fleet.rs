@@ -6,18 +6,24 @@
 //! is Qₙ, a low quantile of the distances between pairs of hosts, so a third of the hosts may be slow
 //! without hiding each other.
 //!
+//! A failing link slows large sizes alone, and most sizes of a sweep are small; a fault may slow one collective of
+//! several. So each host has a score over all that it ran, one for each collective, and one for each range of sizes
+//! of it.
+//!
 //! The largest of N healthy scores grows with N. A host is named only above a limit that the largest
-//! healthy score exceeds once in a thousand fleets. A spread estimated from N hosts is itself uncertain,
+//! healthy score, over all these parts, exceeds once in a thousand fleets. A spread estimated from N hosts is itself uncertain,
 //! so the limit is a quantile of Student's t. For normal numbers Qₙ is as good as a standard deviation of
 //! 0.82 as many numbers; the median absolute deviation is as good as one of 0.37 as many, and missed one
 //! slow host of 64 in a hundred.
 //!
 //! Sources: Rousseeuw and Croux, "Alternatives to the median absolute deviation", JASA 88 (1993), for
-//! Qₙ, its efficiency and its factors at few numbers; the bound over N hosts is Bonferroni's.
+//! Qₙ, its efficiency and its factors at few numbers; the bound over N hosts and all parts is Bonferroni's,
+//! of which the whole has one half and its parts share the other.
 
 use std::collections::BTreeMap;
 
-use super::Run;
+use super::two::region_of;
+use super::{Run, is_call};
 use crate::base::collective::Collective;
 use crate::base::order::{falling, sorted};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
@@ -52,10 +58,23 @@ pub struct Host {
     pub score: Ratio,
     /// The number of sizes that count.
     pub sizes: usize,
+    /// The part in which it is slow, if it is not over all that it ran; then the figures above are of this part.
+    pub part: Option<Part>,
     /// Whether it is slower than the slowest of as many healthy hosts would be.
     pub is_slow: bool,
     /// The number of wrong elements in its results, whatever its times are.
     pub wrong: u64,
+}
+
+/// A part of what hosts ran.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// The operation.
+    pub collective: Collective,
+    /// The smallest size.
+    pub from: Bytes,
+    /// The largest.
+    pub to: Bytes,
 }
 
 /// A healthy host's time at a size, and its limit.
@@ -95,10 +114,122 @@ pub struct Fleet {
 /// Releases of one library are compared with each other, its kernels and other libraries are not.
 type What = (Collective, Option<u32>, Option<u32>, Option<DataType>, Option<String>, Bytes);
 
-/// The number of spreads that the largest of `hosts` healthy scores exceeds once in [`FLEETS`].
-fn limit(hosts: usize) -> f64 {
+/// A part of fewer sizes has no score of its own: the median of two numbers is moved by either.
+const LEAST_SIZES: usize = 3;
+
+/// A size that enough hosts ran.
+struct Size {
+    what: What,
+    hosts: usize,
+    /// ln of the median host's time.
+    centre: f64,
+    /// How far hosts are apart.
+    spread: f64,
+    /// Each host's distance from the centre.
+    apart: Vec<(usize, f64)>,
+}
+
+impl Size {
+    fn of((what, of): (What, Vec<(usize, f64)>)) -> Option<Self> {
+        let times: Vec<f64> = of.iter().map(|o| o.1).collect();
+        let (centre, spread) = spread(&times)?;
+        let apart = of.iter().map(|&(host, time)| (host, time - centre)).collect();
+        Some(Self { what, hosts: of.len(), centre, spread, apart })
+    }
+
+    fn collective(&self) -> Collective {
+        self.what.0
+    }
+
+    fn bytes(&self) -> Bytes {
+        self.what.5
+    }
+
+    fn threshold(self) -> Threshold {
+        let (collective, ranks, _, dtype, _, size) = self.what;
+        let over = (limit(self.hosts, 1) * self.spread).max(LEAST);
+        let (time, limit) = (Seconds(self.centre.exp()), Seconds((self.centre + over).exp()));
+        Threshold { collective, ranks, dtype, size, time, limit }
+    }
+}
+
+/// The scores of hosts over some sizes.
+struct Scores {
+    part: Option<Part>,
+    /// Each host's number of sizes and its distance from the median host; absent without sizes enough.
+    hosts: Vec<Option<(usize, f64)>>,
+    scored: usize,
+    spread: f64,
+}
+
+impl Scores {
+    /// `None` if fewer than [`LEAST_HOSTS`] have `least` sizes.
+    fn of(part: Option<Part>, sizes: &[&Size], (hosts, least): (usize, usize)) -> Option<Self> {
+        let mut apart: Vec<Vec<f64>> = vec![Vec::new(); hosts];
+        for &(host, off) in sizes.iter().flat_map(|size| &size.apart) {
+            apart[host].push(off);
+        }
+        let middle = |of: Vec<f64>| (of.len() >= least).then_some(of.len()).zip(median(of));
+        let mut hosts: Vec<Option<(usize, f64)>> = apart.into_iter().map(middle).collect();
+        let scores: Vec<f64> = hosts.iter().flatten().map(|h| h.1).collect();
+        if scores.len() < LEAST_HOSTS {
+            return None;
+        }
+        let (centre, spread) = spread(&scores)?;
+        hosts.iter_mut().flatten().for_each(|h| h.1 -= centre);
+        Some(Self { part, hosts, scored: scores.len(), spread })
+    }
+
+    /// The score of a host if that is one of no healthy host, where it is one of so many.
+    fn slow(&self, host: usize, of: usize) -> Option<f64> {
+        let (_, over) = self.hosts[host]?;
+        let score = over / self.spread;
+        (over > LEAST && score > limit(self.scored, of)).then_some(score)
+    }
+
+    /// A host by these scores.
+    fn host(&self, host: usize, (name, wrong): (&str, u64), is_slow: bool) -> Option<Host> {
+        let (sizes, over) = self.hosts[host]?;
+        Some(Host {
+            name: name.to_owned(),
+            factor: Ratio(over.exp()),
+            score: Ratio(over / self.spread),
+            sizes,
+            part: self.part,
+            is_slow,
+            wrong,
+        })
+    }
+}
+
+/// The scores over each collective, if there are several, and over each range of its sizes, if there are several.
+fn parts(sizes: &[Size], hosts: usize) -> Vec<Scores> {
+    let mut by: BTreeMap<(Collective, Option<usize>), Vec<&Size>> = BTreeMap::new();
+    for size in sizes {
+        let region = region_of(size.bytes());
+        for key in [None, Some(region)] {
+            by.entry((size.collective(), key)).or_default().push(size);
+        }
+    }
+    let whole: BTreeMap<Collective, usize> =
+        by.iter().filter(|(key, _)| key.1.is_none()).map(|(key, of)| (key.0, of.len())).collect();
+    let is_part = |(collective, region): (Collective, Option<usize>), count: usize| match region {
+        None => whole.len() > 1,
+        Some(_) => count < whole[&collective],
+    };
+    let scores = |(key, of): (&(Collective, Option<usize>), &Vec<&Size>)| {
+        let bytes = || of.iter().map(|size| size.bytes());
+        let part = Part { collective: key.0, from: bytes().min()?, to: bytes().max()? };
+        Scores::of(Some(part).filter(|_| is_part(*key, of.len())), of, (hosts, LEAST_SIZES))
+    };
+    by.iter().filter_map(scores).filter(|scores| scores.part.is_some()).collect()
+}
+
+/// The number of spreads that the largest of `hosts` healthy scores exceeds once in [`FLEETS`], where each host has
+/// `of` scores.
+fn limit(hosts: usize, of: usize) -> f64 {
     let freedom = (EFFICIENCY * (hosts as f64 - 1.0)).max(1.0);
-    let part = 1.0 - 1.0 / (FLEETS * hosts as f64);
+    let part = 1.0 - 1.0 / (FLEETS * hosts as f64 * of as f64);
     student(part, freedom)
 }
 
@@ -140,7 +271,8 @@ pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
     for (host, (_, runs)) in hosts.iter().enumerate() {
         for run in runs {
             let library = run.library.as_deref().map(|l| unversioned(l).to_lowercase());
-            for &(size, time) in run.times.iter().filter(|t| t.0.0 > 0 && t.1.0 > 0.0) {
+            let counts = |t: &&(Bytes, Seconds)| is_call(run.collective, t.0) && t.1.0 > 0.0;
+            for &(size, time) in run.times.iter().filter(counts) {
                 let Run { collective, ranks, nodes, dtype, .. } = *run;
                 let what = (collective, ranks, nodes, dtype, library.clone(), size);
                 by.entry(what).or_default().push((host, time.0.ln()));
@@ -148,53 +280,33 @@ pub fn fleet(hosts: &[(String, Vec<Run>)]) -> Option<Fleet> {
         }
     }
     by.retain(|_, of| of.len() >= LEAST_HOSTS);
-    let mut apart: Vec<Vec<f64>> = vec![Vec::new(); hosts.len()];
-    let mut sizes = Vec::with_capacity(by.len());
-    for (what, of) in by {
-        let times: Vec<f64> = of.iter().map(|o| o.1).collect();
-        let (centre, each) = spread(&times)?;
-        of.iter().for_each(|&(host, time)| apart[host].push(time - centre));
-        sizes.push((what, of.len(), centre, each));
-    }
-    let scored: Vec<(usize, f64)> =
-        (0..hosts.len()).filter_map(|i| Some((i, median(apart[i].clone())?))).collect();
-    if scored.len() < LEAST_HOSTS {
-        return None;
-    }
-    let (centre, spread) = spread(&scored.iter().map(|s| s.1).collect::<Vec<_>>())?;
-    let most = limit(scored.len());
+    let sizes: Vec<Size> = by.into_iter().filter_map(Size::of).collect();
+    let whole = Scores::of(None, &sizes.iter().collect::<Vec<_>>(), (hosts.len(), 1))?;
+    let parts = parts(&sizes, hosts.len());
+    let (all, each) = if parts.is_empty() { (1, 1) } else { (2, 2 * parts.len()) };
     let wrong = |host: usize| hosts[host].1.iter().map(|run| run.facts.wrong).sum::<u64>();
-    let mut found: Vec<Host> = scored
-        .iter()
-        .map(|&(i, score)| {
-            let (over, score) = (score - centre, (score - centre) / spread);
-            Host {
-                name: hosts[i].0.clone(),
-                factor: Ratio(over.exp()),
-                score: Ratio(score),
-                sizes: apart[i].len(),
-                is_slow: score > most && over > LEAST,
-                wrong: wrong(i),
-            }
-        })
-        .collect();
-    falling(&mut found, |a| a.score.0);
-    let thresholds =
-        sizes.into_iter().map(|((collective, ranks, _, dtype, _, size), n, at, each)| {
-            let over = (limit(n) * each).max(LEAST);
-            let (time, limit) = (Seconds(at.exp()), Seconds((at + over).exp()));
-            Threshold { collective, ranks, dtype, size, time, limit }
-        });
+    let one = |host: usize| {
+        let of_part = |scores: &&Scores| scores.slow(host, each).unwrap_or(0.0);
+        let worst = parts.iter().max_by(|a, b| of_part(a).total_cmp(&of_part(b)));
+        let worst = worst.filter(|scores| scores.slow(host, each).is_some());
+        let is_slow = whole.slow(host, all).is_some();
+        let scores = worst.filter(|_| !is_slow).unwrap_or(&whole);
+        scores.host(host, (&hosts[host].0, wrong(host)), is_slow || worst.is_some())
+    };
+    let mut found: Vec<Host> = (0..hosts.len()).filter_map(one).collect();
+    falling(&mut found, |host| host.score.0);
+    // A part has a spread of its own, so that scores of parts are not in one order with the others'.
+    found.sort_by_key(|host| !host.is_slow);
+    let names = |is: &dyn Fn(usize) -> bool| -> Vec<String> {
+        (0..hosts.len()).filter(|&host| is(host)).map(|host| hosts[host].0.clone()).collect()
+    };
     Some(Fleet {
         hosts: found,
-        spread: Ratio(spread),
-        limit: Ratio(most),
-        thresholds: thresholds.collect(),
-        alone: (0..hosts.len())
-            .filter(|&i| apart[i].is_empty())
-            .map(|i| hosts[i].0.clone())
-            .collect(),
-        wrong: (0..hosts.len()).filter(|&i| wrong(i) > 0).map(|i| hosts[i].0.clone()).collect(),
+        spread: Ratio(whole.spread),
+        limit: Ratio(limit(whole.scored, all)),
+        alone: names(&|host| whole.hosts[host].is_none()),
+        wrong: names(&|host| wrong(host) > 0),
+        thresholds: sizes.into_iter().map(Size::threshold).collect(),
     })
 }
 
@@ -241,6 +353,47 @@ mod tests {
         for seed in 0..100 {
             assert_eq!(named(&hosts(64, (0.02, 1.2), seed)), ["host63"], "seed {seed}");
             assert!(named(&hosts(64, (0.02, 1.0), seed)).is_empty(), "seed {seed}");
+        }
+    }
+
+    /// A failing link slows large sizes alone, a fault of one collective nothing else.
+    #[test]
+    fn a_host_is_named_for_a_part_of_what_it_ran() {
+        for seed in 0..50 {
+            let mut all = hosts(8, (0.02, 1.0), seed);
+            // Nine of 31 sizes take twice as long.
+            for (host, (_, runs)) in all.iter_mut().enumerate() {
+                let mut random = Random::new(1000 * seed + host as u64);
+                let mut time = |k: u32| {
+                    let slow = if host == 3 && k >= 25 { 2.0 } else { 1.0 };
+                    let healthy = slow * (20e-6 + f64::from(k).exp2() / 1e9);
+                    (Bytes(1 << k), Seconds(healthy * (0.02 * random.normal()).exp()))
+                };
+                runs[0].times = (3..34).map(&mut time).collect();
+            }
+            let found = fleet(&all).unwrap();
+            let slow: Vec<&Host> = found.hosts.iter().filter(|h| h.is_slow).collect();
+            assert_eq!(slow.len(), 1, "seed {seed}");
+            let part = slow[0].part.expect("a part");
+            assert_eq!((slow[0].name.as_str(), part.from), ("host3", Bytes(1 << 22)));
+            assert!((1.8..2.2).contains(&slow[0].factor.0), "{slow:?}");
+
+            let mut all = hosts(8, (0.02, 1.0), seed);
+            for (host, (_, runs)) in all.iter_mut().enumerate() {
+                for (collective, from) in [(Collective::AllGather, 2), (Collective::Reduce, 3)] {
+                    let mut other = hosts(1, (0.02, 1.0), 99 * seed + from + 7 * host as u64);
+                    let mut run = other.remove(0).1.remove(0);
+                    run.collective = collective;
+                    let slow = if host == 5 && from == 2 { 3.0 } else { 1.0 };
+                    run.times.iter_mut().for_each(|t| t.1 = t.1 * Ratio(slow));
+                    runs.push(run);
+                }
+            }
+            let found = fleet(&all).unwrap();
+            let slow: Vec<&Host> = found.hosts.iter().filter(|h| h.is_slow).collect();
+            assert_eq!(slow.len(), 1, "seed {seed}: {slow:?}");
+            let part = slow[0].part.map(|part| part.collective);
+            assert_eq!((slow[0].name.as_str(), part), ("host5", Some(Collective::AllGather)));
         }
     }
 
@@ -295,7 +448,7 @@ mod tests {
     #[test]
     fn limits_are_those_of_students_t() {
         // 51.7 degrees of freedom, one in 64,000: between those of 50 (4.58) and 60 (4.51).
-        assert!((limit(64) - 4.57).abs() < 0.05, "{}", limit(64));
-        assert!(limit(5) > limit(64));
+        assert!((limit(64, 1) - 4.57).abs() < 0.05, "{}", limit(64, 1));
+        assert!(limit(5, 1) > limit(64, 1) && limit(64, 4) > limit(64, 1));
     }
 }

@@ -20,7 +20,7 @@ mod shape;
 mod suspects;
 mod two;
 
-pub use fleet::{Fleet, Host, LEAST_HOSTS, Threshold, fleet};
+pub use fleet::{Fleet, Host, LEAST_HOSTS, Part, Threshold, fleet};
 pub use ruling::{Ruling, SLOWDOWN};
 pub use run::{Run, runs};
 pub use shape::{Break, Side};
@@ -33,7 +33,7 @@ use crate::cost::bound::bound;
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
-use crate::measure::logs::{Evidence, NO_SUM, RunBy, other_gpus};
+use crate::measure::logs::{Evidence, FAILED, NO_SUM, RunBy, other_gpus};
 use crate::model::algorithm::{Library, Registry};
 
 /// A measured time and the expected one.
@@ -127,7 +127,7 @@ const LEAST_REACH: f64 = 0.02;
 pub struct Facts {
     /// Several ranks run on one GPU.
     pub shared_gpu: bool,
-    /// The number of wrong elements.
+    /// The number of wrong elements, at least.
     pub wrong: u64,
     /// The kind of number that was typed, if the times come from one number instead of a log.
     pub typed: Option<Typed>,
@@ -147,6 +147,29 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// Adds what another log says of times that are judged together with these.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.shared_gpu |= other.shared_gpu;
+        self.wrong += other.wrong;
+        self.at_most |= other.at_most;
+        self.evidence.add(&other.evidence);
+        self.sizes = self.sizes.max(other.sizes);
+        self.typed = self.typed.or(other.typed);
+        self.run_by = self.run_by.or(other.run_by);
+        self.gpus = self.gpus.take().or_else(|| other.gpus.clone());
+        let new = other.caveats.iter().filter(|caveat| !self.caveats.contains(caveat));
+        let new: Vec<String> = new.cloned().collect();
+        self.caveats.extend(new);
+    }
+
+    /// How the log says that results were wrong.
+    pub(crate) fn wrong_words(&self) -> String {
+        match self.caveats.iter().any(|caveat| caveat.contains(FAILED)) {
+            true => "its own program says FAILED".to_owned(),
+            false => format!("the log counts {} wrong elements or more", self.wrong),
+        }
+    }
+
     /// Whether the run added. NCCL has no NVLS kernel for averages and products (`ncclNvlsSupported`, device.h), so
     /// that a healthy run of them is slower than what is expected of sums.
     fn sums(&self) -> bool {
@@ -199,7 +222,7 @@ impl Facts {
 }
 
 /// How certain it is what sizes count: M, or a rank's block.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sizes {
     /// The format's own documentation or source says it.
     #[default]
@@ -293,6 +316,11 @@ pub fn judge(
     Ok(Judge::of(&expecting, asked, sizes, facts.run_by(query)).verdict(times, facts))
 }
 
+/// Whether a call of the size communicates: only a barrier has no bytes.
+pub(super) fn is_call(collective: Collective, size: Bytes) -> bool {
+    size.0 > 0 || collective == Collective::Barrier
+}
+
 /// Judges runs of some sizes. The faults that the machine may have are simulated once.
 pub struct Judge<'a> {
     expecting: &'a Expecting<'a>,
@@ -322,7 +350,8 @@ impl<'a> Judge<'a> {
         sizes: impl IntoIterator<Item = Bytes>,
         run_by: RunBy,
     ) -> Self {
-        let mut sizes: Vec<Bytes> = sizes.into_iter().filter(|s| s.0 > 0).collect();
+        let counts = |size: &Bytes| is_call(query.shape.collective, *size);
+        let mut sizes: Vec<Bytes> = sizes.into_iter().filter(counts).collect();
         sizes.sort_unstable();
         let ways = suspects::Ways::default();
         let mut judge = Self { expecting, registry, query, dtype, sizes, run_by, ways };
@@ -359,14 +388,15 @@ impl<'a> Judge<'a> {
         let run_by = facts.run_by(self.query);
         let mut points: Vec<Point> = times
             .iter()
-            .filter(|t| t.0.0 > 0)
+            .filter(|t| is_call(self.query.shape.collective, t.0))
             .map(|&(size, time)| self.point(size, time, run_by))
             .collect();
         points.sort_by_key(|p| p.size);
         let known =
             run_by == self.run_by && points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
         let impossible = impossible((self.query, run_by), &points);
-        let clues = clues::clues(&facts.evidence, (self.query, run_by));
+        let usual = || points.iter().map(|p| self.expecting.runs(p.size).algorithm).collect();
+        let clues = clues::clues(&facts.evidence, (self.query, run_by), &usual);
         let said = (facts, impossible.as_ref(), clues.as_slice());
         let lab = self.lab(&points, run_by);
         let lineup = match known {
@@ -530,14 +560,16 @@ const LATENCY_ALONE: Bytes = Bytes(4096);
 
 fn notes(query: &Query, points: &[Point], basis: Basis) -> Vec<String> {
     let mut notes = Vec::new();
+    let is_barrier = query.shape.collective == Collective::Barrier;
     if basis == Basis::Modelled {
-        notes.push(
+        // A fit needs sizes.
+        let fit = if is_barrier { "" } else { "; fit a healthy log for a narrow one" };
+        notes.push(format!(
             "there are no measurements of this: the expectation comes from the cost model, and its \
-             band is wide; fit a healthy log for a narrow one"
-                .to_owned(),
-        );
+             band is wide{fit}"
+        ));
     }
-    if !points.is_empty() && points.iter().all(|p| p.size <= LATENCY_ALONE) {
+    if !is_barrier && !points.is_empty() && points.iter().all(|p| p.size <= LATENCY_ALONE) {
         notes.push(
             "sizes this small measure only latency: neither they nor their busbw say anything \
              about bandwidth"

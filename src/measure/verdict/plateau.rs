@@ -21,6 +21,8 @@ const NEAR: f64 = 0.08;
 /// The rate of a large call compared with that of the NICs.
 pub(super) struct Plateau {
     busbw: Bandwidth,
+    /// M over the time, if that is what crosses the NICs: a tree over two nodes, and sums in switches.
+    once: Option<Bandwidth>,
     nics: u32,
     nic: Bandwidth,
     /// Whether that is known from a line rate.
@@ -119,8 +121,10 @@ impl Plateau {
         let inside = query.machine.has_nvls() || query.machine.fabric.tiers.iter().any(adds);
         let Nic { rate: nic, line, least } = nic(&query.machine)?;
         let reached = |time: Seconds| Volume::from(size).0 * factor / time.0;
+        // Then busbw counts bytes that do not move.
+        let passes = shape.collective == AllReduce && (adds(tier) || nodes == 2 && inside);
         let healthy = match shape.collective {
-            AllReduce if adds(tier) || nodes == 2 && inside => None,
+            _ if passes => None,
             // The rate measured between one pair is not the wire's.
             _ if nodes == 2 && !line => None,
             AllReduce if nodes == 2 => Some(TWO),
@@ -128,6 +132,7 @@ impl Plateau {
         };
         Some(Self {
             busbw: Bandwidth(reached(time)),
+            once: passes.then(|| Volume::from(size) / time),
             slowed: reached(expected.time) / SLOWDOWN.0 / (nic.0 * f64::from(nics)),
             nics,
             nic,
@@ -161,7 +166,7 @@ impl Plateau {
 
     /// How many NICs carry the rate, if it is a whole number below all, and how many there are.
     pub fn whole(&self) -> Option<(u32, u32)> {
-        let carried = self.busbw.0 / (CARRIED * self.nic.0);
+        let carried = self.once.unwrap_or(self.busbw).0 / (CARRIED * self.nic.0);
         let whole = carried.round();
         let near = whole >= 1.0 && (carried / whole - 1.0).abs() < NEAR;
         (near && whole < f64::from(self.nics)).then_some((whole as u32, self.nics))
@@ -169,16 +174,22 @@ impl Plateau {
 
     /// `busbw of 44 GB/s is what 1 of 8 NICs carries`, or the part that is reached.
     pub fn words(&self) -> String {
-        let (busbw, nic, nics) = (self.busbw, self.nic, self.nics);
+        let (nic, nics) = (self.nic, self.nics);
+        let all = nic * Ratio(f64::from(nics));
+        let (rate, named, why) = match self.once {
+            Some(algbw) => {
+                (algbw, "algbw", ", where a tree or sums in switches send each byte once")
+            }
+            None => (self.busbw, "busbw", ""),
+        };
         if let Some((whole, nics)) = self.whole() {
             let carry = if whole > 1 { "carry" } else { "carries" };
-            return format!("busbw of {busbw} is what {whole} of {nics} NICs of {nic} {carry}");
+            return format!(
+                "{named} of {rate} is what {whole} of {nics} NICs of {nic} {carry}{why}"
+            );
         }
-        let all = nic * Ratio(f64::from(nics));
-        format!(
-            "busbw of {busbw} is {:.0} % of what the NICs of a node carry ({all})",
-            100.0 * self.part()
-        )
+        let part = 100.0 * rate.0 / all.0;
+        format!("{named} of {rate} is {part:.0} % of what the NICs of a node carry ({all}){why}")
     }
 }
 

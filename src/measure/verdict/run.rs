@@ -75,7 +75,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
                 .or_else(|| table.gpus.clone().or_else(|| table.system.clone()));
             // A host that waits for every call makes them longer, not shorter.
             run.facts.at_most |= table.caveats.iter().any(|caveat| caveat == BLOCKING);
-            for caveat in &table.caveats {
+            for caveat in table.notes() {
                 if !run.facts.caveats.contains(caveat) {
                     run.facts.caveats.push(caveat.clone());
                 }

@@ -332,7 +332,7 @@ fn said(facts: &Facts, impossible: Option<&(Bytes, String)>, run_by: RunBy) -> V
                 _ => WRONG_NEXT,
             }
             .to_owned(),
-            predicted: Predicted::Said(format!("#wrong counts {} elements", facts.wrong)),
+            predicted: Predicted::Said(facts.wrong_words()),
             ..Suspect::default()
         });
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::order::sorted;
 use crate::base::quantity::{Bytes, Ratio};
 use crate::base::stats::median;
-use crate::measure::logs::{Imported, Measured};
+use crate::measure::logs::{Imported, Measured, Table};
 
 /// Sizes over which two runs are compared.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +16,8 @@ pub struct Region {
     pub from: Bytes,
     /// The largest.
     pub to: Bytes,
-    /// The number of pairs of size and place (in or out of place) that both have.
+    /// The number of sizes that both have. Both places of a size, in and out of place, count as one: calls that
+    /// follow each other are not independent.
     pub pairs: usize,
     /// The median of the second run's times over the first's.
     pub ratio: Ratio,
@@ -46,6 +47,11 @@ const LEAST: f64 = 0.01;
 /// Sizes are divided at 64 KiB and 4 MiB.
 const EDGES: [u64; 2] = [1 << 16, 1 << 22];
 
+/// Small, middle and large sizes.
+pub(super) fn region_of(size: Bytes) -> usize {
+    EDGES.iter().filter(|&&edge| size.0 >= edge).count()
+}
+
 /// What ran a test: the part of the log, whose variables it shares, the library, and the nodes.
 type Ran = (usize, Option<String>, Option<u32>);
 
@@ -74,12 +80,8 @@ pub fn two(first: &Imported, second: &Imported) -> Option<Two> {
         let Some(others) = b.get(what) else { continue };
         for (what, (ran, test), (its, other)) in paired(what, ways, others, &mut notes) {
             notes.extend(differences((ran, test), (its, other)));
-            for (place, times) in &test.times {
-                // A size that was timed more than once in one way counts by its median.
-                let (time, then) = (median(times.clone()), other.times.get(place).cloned());
-                let Some((time, then)) = time.zip(then.and_then(median)) else { continue };
-                let region = EDGES.iter().filter(|&&edge| place.0 >= edge).count();
-                by.entry((what.clone(), region)).or_default().push((place.0, (then / time).ln()));
+            for (size, ratio) in ratios(test, other) {
+                by.entry((what.clone(), region_of(Bytes(size)))).or_default().push((size, ratio));
             }
         }
     }
@@ -92,10 +94,12 @@ pub fn two(first: &Imported, second: &Imported) -> Option<Two> {
     let noise = median(steps.collect()).unwrap_or(0.0) / (0.6745 * 2_f64.sqrt());
     let regions = by.into_iter().map(|((what, _), of)| region(what, &of, noise)).collect();
     let wrong = [wrong(first), wrong(second)];
-    let told = ["first", "second"].into_iter().zip(wrong).filter(|(_, times)| *times > 0);
+    let logs = [("first", first), ("second", second)].into_iter().zip(wrong);
+    let told = logs.filter(|(_, times)| *times > 0);
     let mut all: Vec<String> = told
-        .map(|(which, times)| {
-            format!("results of the {which} were wrong at {times} times: fix that first")
+        .map(|((which, log), times)| {
+            let some = if log.tables.iter().any(Table::failed) { "some of " } else { "" };
+            format!("results of the {which} were wrong at {some}{times} times: fix that first")
         })
         .collect();
     for note in notes {
@@ -104,6 +108,18 @@ pub fn two(first: &Imported, second: &Imported) -> Option<Two> {
         }
     }
     Some(Two { regions, noise: Ratio(noise), wrong, notes: all })
+}
+
+/// ln of the second test's time over the first's at each size that both have, as the mean over both places.
+fn ratios(test: &Test, other: &Test) -> BTreeMap<u64, f64> {
+    let mut by: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for (place, times) in &test.times {
+        // A size that was timed more than once in one way counts by its median.
+        let (time, then) = (median(times.clone()), other.times.get(place).cloned());
+        let Some((time, then)) = time.zip(then.and_then(median)) else { continue };
+        by.entry(place.0).or_default().push((then / time).ln());
+    }
+    by.into_iter().map(|(size, of)| (size, of.iter().sum::<f64>() / of.len() as f64)).collect()
 }
 
 /// How many times are of wrong results.
@@ -186,7 +202,7 @@ fn tests(log: &Imported) -> Tests {
             let test = tests.entry(what).or_default().entry(ran.clone()).or_default();
             test.gpus =
                 test.gpus.take().or_else(|| table.gpus.clone().or_else(|| table.system.clone()));
-            test.caveats.extend(table.caveats.iter().cloned());
+            test.caveats.extend(table.notes().cloned());
             test.times.entry((row.size.0, row.in_place)).or_default().push(time.0);
         }
     }

@@ -117,7 +117,7 @@ pub fn thresholds(gate: &Gate, budgets: &[Budget]) -> Result<Vec<Threshold>> {
             continue;
         }
         let query = call.machine.query(call.collective, size, call.layout)?;
-        let expecting = Expecting::new(&registry, &query)?;
+        let expecting = Expecting::of(&registry, &query, call.algorithm.as_deref())?;
         let (expected, price) = (expecting.at(size), expecting.ideal(size).price);
         // If data is a tenth of the time, a link at half its rate is hardly visible.
         let latency = price.bandwidth.0 < 0.1 * price.total().0;

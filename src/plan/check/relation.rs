@@ -2,7 +2,8 @@
 //!
 //! Collectives are compared by time; steps and jobs by GPU-seconds per token, so that different
 //! batches and different numbers of GPUs are comparable. The expected values of both are compared,
-//! without bands: an error of the model affects both.
+//! without bands: an error of the model affects both. Of a budget of logs it is the measured time, at the one size of
+//! both.
 
 use super::outcome::{Outcome, far, useful};
 use super::standing::Number;
@@ -93,12 +94,40 @@ fn held(budget: &Budget, outcome: &Outcome, all: &[(&Budget, Option<Outcome>)]) 
         ))
         .help("compare collectives with collectives, steps with steps"));
     }
+    let is_measured = matches!(other.limit, Some(Limit::Measured(_)));
+    if is_measured {
+        of_one_size(budget, other)?;
+    }
     let mut outcome = outcome.clone();
     outcome.limit = Some(Number::Ratio(Ratio(1.0 + within.most.0)));
-    outcome.note = own.note.to_owned();
+    outcome.note = match is_measured {
+        true => format!("by the expected time and the measured one of `{}`", other.name),
+        false => own.note.to_owned(),
+    };
     let mut outcome = outcome.judged([Number::Ratio(Ratio(own.value / theirs.value)); 3], None);
     outcome.band = None;
     Ok(outcome)
+}
+
+/// Refuses to compare a call with logs of other sizes: their time is that of one size, and not always of the same one.
+fn of_one_size(budget: &Budget, measured: &Budget) -> Result<()> {
+    let size = |budget: &Budget| match &budget.subject {
+        Subject::Call(call) => call.size,
+        _ => None,
+    };
+    match (size(budget), size(measured)) {
+        (own, theirs) if own == theirs => Ok(()),
+        (Some(own), None) => {
+            let what =
+                format!("`{}` is of all sizes of its logs, and this one of {own}", measured.name);
+            Err(Error::input(what).help(format!("write size = \"{own}\" in `{}`", measured.name)))
+        }
+        (_, theirs) => {
+            let theirs = theirs.unwrap_or_default();
+            let what = format!("`{}` measures another size: {theirs}", measured.name);
+            Err(Error::input(what).help("give both one size"))
+        }
+    }
 }
 
 /// Whether budgets that are within each other lead from one back to itself.

@@ -542,3 +542,128 @@ fn what_does_not_fit_does_not_hold() {
     let fits = &checked.outcomes[5];
     assert!(fits.standing == Standing::Holds && fits.value.base().0 <= 72e9 + 1.0, "{fits:?}");
 }
+
+/// Budgets of logs with times in µs of all-reduces of 8 ranks on dgx-h100.
+fn of_logs(logs: &[(&'static str, String)], budgets: &str) -> Checked {
+    let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+    let mut files: BTreeMap<&'static str, &'static str> =
+        logs.iter().map(|(name, text)| (*name, leak(text.clone()))).collect();
+    files.insert("b.toml", leak(format!("[defaults]\nprofile = \"dgx-h100\"\n{budgets}")));
+    check(&Memory(files), "b.toml", &Options::default())
+}
+
+/// Rows of a CSV of one size after the other, `times` as long as a healthy run.
+fn rows(times: f64, more: &str) -> String {
+    let healthy = [(20, 27.4), (24, 118.0), (26, 320.0), (28, 1102.0), (30, 4192.0), (33, 31180.0)];
+    let row =
+        |(k, us): (u32, f64)| format!("allreduce,8,{},{:.2},{more}\n", 1_u64 << k, us * times);
+    healthy.map(row).concat()
+}
+
+fn measures(pattern: &str, more: &str) -> String {
+    format!("[[budget]]\nname = \"m\"\nmeasured = \"{pattern}\"\n{more}\n")
+}
+
+/// Kinds of runs that `compare` judges apart are, and the worst verdict counts, in whichever order logs are named.
+#[test]
+fn kinds_of_runs_are_judged_apart() {
+    let head = "collective,ranks,bytes,time_us,dtype,library,nodes\n";
+    let standing = |text: String| {
+        let checked = of_logs(&[("m.csv", text)], &measures("m.csv", ""));
+        assert_eq!(checked.faults, []);
+        (checked.outcomes[0].standing, checked.outcomes[0].note.clone())
+    };
+    let healthy = rows(1.0, "f32,NCCL 2.27.3,1");
+    assert_eq!(standing(format!("{head}{healthy}")).0, Standing::Holds);
+    for (other, named) in [
+        ("bf16,NCCL 2.27.3,1", "bf16"),
+        ("f32,NCCL 2.30.3,1", "NCCL 2.30.3"),
+        ("f32,NCCL 2.27.3,2", "2 nodes"),
+    ] {
+        let text = format!("{head}{healthy}{}", rows(10.0, other));
+        let (standing, note) = standing(text);
+        assert_eq!(standing, Standing::Fails, "{other}: {note}");
+        assert!(note.starts_with(&format!("{named}: ")), "{other}: {note}");
+    }
+    // Several logs of one kind: each size by its best time, whichever log is the first.
+    let slow = format!("{head}{}", rows(3.0, "f32,NCCL 2.27.3,1"));
+    let fast = format!("{head}{healthy}");
+    for logs in
+        [[("a.csv", slow.clone()), ("b.csv", fast.clone())], [("a.csv", fast), ("b.csv", slow)]]
+    {
+        let checked = of_logs(&logs, &measures("a.csv,b.csv", ""));
+        assert_eq!(checked.outcomes[0].standing, Standing::Holds, "{:?}", checked.faults);
+    }
+}
+
+/// What a log says of waits belongs to its own times.
+#[test]
+fn the_order_of_logs_decides_nothing() {
+    let head = "collective,ranks,bytes,time_us,dtype,nodes,caveats\n";
+    let plain = format!("{head}{}", rows(1.5, "f32,1,"));
+    let waits =
+        format!("{head}{}", rows(1.6, &format!("f32,1,\"{}\"", crate::measure::logs::BLOCKING)));
+    let standing = |logs: [(&'static str, String); 2]| {
+        of_logs(&logs, &measures("a.csv,b.csv", "")).outcomes[0].standing
+    };
+    let first = standing([("a.csv", plain.clone()), ("b.csv", waits.clone())]);
+    assert_eq!(first, standing([("a.csv", waits), ("b.csv", plain.clone())]));
+    let alone = of_logs(&[("a.csv", plain)], &measures("a.csv", "")).outcomes[0].standing;
+    assert_eq!(first, alone);
+}
+
+/// A budget's nodes are those that it means: a log that lists others is not read as one of these.
+#[test]
+fn a_budget_does_not_change_the_nodes_of_a_log() {
+    let text = format!("collective,ranks,bytes,time_us,dtype,nodes\n{}", rows(1.0, "f32,4"));
+    let what = |more: &str| {
+        of_logs(&[("m.csv", text.clone())], &measures("m.csv", more)).faults.remove(0).what
+    };
+    for more in [
+        "n = 8\ncollective = \"allreduce\"\nnodes = 2",
+        "collective = \"allreduce\"\ngpus_per_node = 8",
+    ] {
+        let what = what(more);
+        assert!(what.contains("the log has 8 ranks on 4 nodes, not on"), "{more}: {what}");
+    }
+}
+
+/// A call is compared with logs at its own size.
+#[test]
+fn within_a_budget_of_logs_is_of_one_size() {
+    let text = format!("collective,ranks,bytes,time_us,dtype\n{}", rows(1.0, "f32"));
+    let with = |theirs: &str| {
+        let within = "[[budget]]\nname = \"w\"\ncollective = \"allreduce\"\nn = 8\nsize = \"1GiB\"\n\
+                      within = \"20% of m\"\n";
+        of_logs(&[("m.csv", text.clone())], &(measures("m.csv", theirs) + within))
+    };
+    let same = with("size = \"1GiB\"");
+    assert_eq!(same.faults, []);
+    assert!(same.outcomes[1].note.contains("the measured one of `m`"), "{}", same.outcomes[1].note);
+    for (theirs, what) in
+        [("", "`m` is of all sizes of its logs"), ("size = \"64MiB\"", "another size: 64 MiB")]
+    {
+        let faults = with(theirs).faults;
+        assert!(faults.len() == 1 && faults[0].what.contains(what), "{theirs}: {faults:?}");
+    }
+}
+
+/// The threshold for another gate is of the algorithm that the budget names.
+#[test]
+fn a_threshold_is_of_the_budgets_algorithm() {
+    let rate = |more: &str| {
+        let text = format!(
+            "[[budget]]\nname = \"t\"\ncollective = \"allreduce\"\nn = 16\nsize = \"1GiB\"\n\
+             profile = \"dgx-h100\"\nmax_time = \"60ms\"\n{more}"
+        );
+        let checked = run(Box::leak(text.into_boxed_str()));
+        assert_eq!(checked.faults, []);
+        let (expected, _) = checked.outcomes[0].expected.clone().unwrap();
+        let gate = Gate::named("sichek").unwrap();
+        let found = thresholds(gate, &checked.budgets).unwrap()[0].rate.unwrap();
+        let factor = Collective::AllReduce.busbw_factor(16).0;
+        assert!((found.0 * expected.high.0 / (factor * f64::from(1 << 30)) - 1.0).abs() < 1e-9);
+        found.0
+    };
+    assert!(rate("algorithm = \"ring\"\n") < 0.5 * rate(""));
+}

@@ -209,6 +209,10 @@ impl Trace {
                     help: "omit --n, or set the group's own number".to_owned(),
                 });
             }
+            if let Some(refusal) = asked.refuses(table.ranks, table.nodes) {
+                table.rows.clear();
+                table.refused.get_or_insert(refusal);
+            }
         }
         Imported { file, tables, evidence: Parts::default() }
     }
