@@ -372,7 +372,7 @@ fn flat_call(ranks: u32, average: u64, total: u64, count: u64) -> mpich::Call {
         inter: false,
         ranks,
         nodes: ranks,
-        parent: false,
+        hierarchy: mpich::Hierarchy::Flat,
         consecutive: true,
         average: Bytes(average),
         total: Bytes(total),
@@ -436,7 +436,7 @@ fn the_own_tree_says_something_of_all_44_collectives() {
                 let size = if bit(0) { 10 } else { 1 << 20 };
                 let call = mpich::Call {
                     inter: bit(1),
-                    parent: bit(2),
+                    hierarchy: mpich::Hierarchy::ALL[usize::from(!bit(2))],
                     consecutive: bit(3),
                     commutative: bit(4),
                     builtin_op: bit(5),
@@ -628,6 +628,13 @@ fn the_command_writes_files_that_are_read_back() {
     assert!(matches!(back, TuningFile::Mpich(tree) if tree.missing().is_empty()));
     assert!(text(&tree.stderr).contains("MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"));
     assert!(text(&tree.stdout).contains("k=2"));
+    // On one node long broadcasts are not in shared memory (v4.0.3 to v5.0.0 `ch4/generic.json`: gamma).
+    let node = collcost("export mpich-json bcast reduce -n 8 -N 1 -g 8 --on gcp-c2d");
+    let said = text(&node.stderr);
+    assert!(said.contains("machine gcp-c2d, communicators of 8 ranks"), "{said}");
+    assert!(said.contains("reduce of 8 ranks on one node: in shared memory"), "{said}");
+    assert!(!said.contains("bcast of 8 ranks"), "{said}");
+    assert!(text(&node.stdout).contains("\"comm_size<=8\""), "{said}");
     // On a network alone every rank has a node of its own.
     let plain = collcost("export mpich-json -n 4 --on netns-50m --for mpich@4.2");
     assert_eq!(text(&plain.stdout), text(&tree.stdout));

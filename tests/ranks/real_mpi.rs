@@ -442,7 +442,7 @@ fn leaf(tree: &mpich::Tree, asked: &Asked, ranks: u32) -> String {
         inter: false,
         ranks,
         nodes: ranks,
-        parent: false,
+        hierarchy: mpich::Hierarchy::Flat,
         consecutive: true,
         average,
         total: call.size,

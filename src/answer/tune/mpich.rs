@@ -5,7 +5,7 @@ use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::mpich::rules::{Kind, Limit, Node, Test, Tree, Version, builtin, runs, tests};
-use crate::library::mpich::{NAMES, Named, leaf as leaf_runs, name};
+use crate::library::mpich::{NAMES, Named, decides, leaf as leaf_runs, name};
 use crate::library::{Call, Choice, Flavour, Operation};
 use crate::machine::query::Query;
 
@@ -19,11 +19,15 @@ pub fn operations() -> impl Iterator<Item = Operation> {
 
 /// What a leaf can request at this call.
 ///
-/// Recursive doubling of an all-gather and the broadcast that ends with one need a power of two.
+/// Recursive doubling of an all-gather and the broadcast that ends with one need a power of two. Nothing can be
+/// requested of a call in shared memory.
 ///
 /// # Errors
 /// None; the return type matches that of other libraries.
 pub fn offers(call: &Call) -> Result<Vec<Offer>> {
+    if !decides(call) {
+        return Ok(Vec::new());
+    }
     let power = call.ranks.is_power_of_two();
     let enough = call.size.0 >= u64::from(call.ranks.next_power_of_two()) * WIDEST.0;
     let fits = |k: &&Named| {
@@ -61,12 +65,13 @@ pub fn check(query: &Query) -> Result<()> {
     Ok(())
 }
 
-/// Whether a rule affects what the library runs: on one node some collectives are done in shared
-/// memory, which this file does not control.
+/// Whether a rule for calls of this size affects what the library runs: on one node all-reduces, reduces and shorter
+/// broadcasts are done in shared memory, which this file does not control.
 #[must_use]
-pub fn reaches(operation: Operation, query: &Query) -> bool {
-    let in_memory = matches!(operation.collective, C::AllReduce | C::Broadcast | C::Reduce);
-    query.placement.is_spread() || !in_memory
+pub fn reaches(operation: Operation, query: &Query, size: Bytes) -> bool {
+    let Operation { collective, flavour } = operation;
+    let nodes = query.placement.nodes();
+    decides(&Call { flavour, nodes, ..Call::new(collective, query.shape.ranks, size) })
 }
 
 /// MPICH's own tree with the plans inserted, each for communicators with exactly its ranks.

@@ -392,10 +392,6 @@ impl Asked {
         operation: Operation,
         ranks: u32,
     ) -> Result<Vec<(Entered, Heat)>> {
-        if self.tuning == Tuning::Mpich && !tune::mpich::reaches(operation, &self.query(operation)?)
-        {
-            return Ok(Vec::new());
-        }
         let least = Bytes(8 * u64::from(ranks.next_power_of_two()));
         let sizes = match args.sizes_asked()? {
             Some(sizes) => sizes,
@@ -408,8 +404,12 @@ impl Asked {
                 .at(format!("--sizes {}", args.sizes))
                 .help("a rank's block is a whole f32, and both vectors must lie in memory"));
         }
+        let query = self.query(operation)?;
+        let decided = |size: &Bytes| {
+            self.tuning != Tuning::Mpich || tune::mpich::reaches(operation, &query, *size)
+        };
         let entered = |size| self.at(operation, ranks, size, &[]);
-        sizes.into_iter().map(entered).collect()
+        sizes.into_iter().filter(decided).map(entered).collect()
     }
 
     /// Half way between neighbours at which different choices won.

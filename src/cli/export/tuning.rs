@@ -22,6 +22,9 @@ pub(in crate::cli) enum Tuning {
     Nccl,
 }
 
+/// A size of calls whose way depends on their size no more.
+const LONG: Bytes = Bytes(1 << 40);
+
 /// A version with the policy of its own rules.
 type Known = (&'static str, &'static str);
 
@@ -123,12 +126,15 @@ impl Args {
         let registry = Registry::builtin();
         let mut plans = Vec::new();
         let mut first: Option<Query> = None;
+        let mut in_memory: Vec<(Operation, u32)> = Vec::new();
         for operation in self.asked(tuning)? {
             let collective = operation.collective;
             for query in self.on.queries(collective, Bytes(0))? {
                 if tuning == Tuning::Mpich {
                     tune::mpich::check(&query).map_err(place)?;
-                    if !tune::mpich::reaches(operation, &query) {
+                    if !tune::mpich::reaches(operation, &query, LONG) {
+                        in_memory.push((operation, query.shape.ranks));
+                        first.get_or_insert(query);
                         continue;
                     }
                 }
@@ -149,7 +155,12 @@ impl Args {
                 first.get_or_insert(query);
             }
         }
-        let head = self.head(version, rules, first.as_ref(), &plans);
+        let mut head = self.head(version, rules, first.as_ref(), (&plans, &in_memory));
+        head.extend(in_memory.iter().map(|(operation, ranks)| {
+            format!(
+                "{operation} of {ranks} ranks on one node: in shared memory, which this file does not control"
+            )
+        }));
         let file = self.output.as_deref();
         tuning.text(version, &plans, (head, "predicted"), file).map_err(place)
     }
@@ -195,9 +206,10 @@ impl Args {
         version: &str,
         rules: &str,
         query: Option<&Query>,
-        plans: &[Plan],
+        (plans, in_memory): (&[Plan], &[(Operation, u32)]),
     ) -> Vec<String> {
-        let mut ranks: Vec<u32> = plans.iter().map(|plan| plan.ranks).collect();
+        let untouched = in_memory.iter().map(|(_, ranks)| *ranks);
+        let mut ranks: Vec<u32> = plans.iter().map(|plan| plan.ranks).chain(untouched).collect();
         ranks.sort_unstable();
         ranks.dedup();
         let ranks: Vec<_> = ranks.iter().map(u32::to_string).collect();
@@ -217,7 +229,7 @@ impl Args {
             ),
         ];
         lines.extend(margin.and_then(|margin| margin.says()));
-        if !plans.iter().any(Plan::has_rules) {
+        if !plans.is_empty() && !plans.iter().any(Plan::has_rules) {
             lines.push("no choice gains that much: the file changes nothing".to_owned());
         }
         lines

@@ -108,6 +108,11 @@ pub(super) fn composition(call: &Call, version: Version) -> Composition {
     }
 }
 
+/// Whether the device hands a call to the rules for messages as it is, over all its ranks.
+pub(super) fn is_whole(call: &Call, version: Version) -> bool {
+    composition(call, version).parts.iter().any(|&(_, place)| place == Where::All)
+}
+
 /// Whether a node's shared memory does this part without messages.
 pub(super) fn in_shared_memory(collective: C, call: &Call) -> bool {
     match collective {

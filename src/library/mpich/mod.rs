@@ -26,7 +26,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::library::mpich::rules::{Tree, Version, builtin};
 use crate::model::algorithm::{self, Library, Reason};
-use ch4::{composition, flat, has_variable, in_shared_memory};
+use ch4::{composition, flat, has_variable, in_shared_memory, is_whole};
 use mpir::{Mpir, edges, no_halves, operation, picked};
 
 pub use names::name;
@@ -71,6 +71,12 @@ struct Mpich {
     tree: Tree,
     /// The file that they are from, if they are not the library's own.
     file: Option<String>,
+}
+
+/// Whether a tuning file decides on a call over all its ranks. The other calls are made in parts, those in a node in
+/// shared memory.
+pub(crate) fn decides(call: &Call) -> bool {
+    is_whole(call, Version::V4_1)
 }
 
 /// The variable that forces an algorithm of an operation within one communicator.

@@ -14,7 +14,9 @@ use super::ranks_at;
 use crate::base::collective::Collective as C;
 use crate::base::error::Result;
 use crate::base::quantity::Bytes;
-use crate::library::mpich::rules::{self as rules, Limit, Node, Passed, Test, Tree, Version};
+use crate::library::mpich::rules::{
+    self as rules, Hierarchy, Limit, Node, Passed, Test, Tree, Version,
+};
 use crate::library::{Call, Flavour, Operation, Where};
 
 /// An algorithm of the MPIR layer, and the tests that led to it.
@@ -33,12 +35,16 @@ fn seen(collective: C, place: Where, ranks: u32, call: &Call) -> rules::Call {
     let whole = matches!(collective, C::AllReduce | C::Broadcast | C::Reduce | C::Barrier);
     let (size, n) = (call.size.0, u64::from(ranks.max(1)));
     let average = if whole { size } else { size / n };
-    let tiered = place == Where::All && call.nodes > 1 && call.per_node() > 1;
     rules::Call {
         inter: false,
         ranks,
         nodes: if place == Where::InNode { 1 } else { call.nodes },
-        parent: tiered,
+        hierarchy: match place {
+            Where::All if call.per_node() > 1 => Hierarchy::Parent,
+            Where::All => Hierarchy::Flat,
+            Where::InNode => Hierarchy::Node,
+            Where::Leaders => Hierarchy::NodeRoots,
+        },
         consecutive: true,
         average: Bytes(average),
         total: Bytes(if whole { size.saturating_mul(n) } else { size }),

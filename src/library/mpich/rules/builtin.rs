@@ -3,7 +3,7 @@
 //! Source: MPICH 4.0 to 5.0 `maint/tuning/coll/mpir/generic.json`, the same rules in all of them except
 //! for the name of the barrier.
 
-use super::{Branch, COLLECTIVES, Kind, Leaf, Limit, Node, Test, Tree};
+use super::{Branch, COLLECTIVES, Hierarchy, Kind, Leaf, Limit, Node, Test, Tree};
 use crate::library::tuning_file::Line;
 
 /// The version whose names a tree uses.
@@ -70,10 +70,7 @@ fn node(collective: &str, version: Version) -> Node {
     match plain.unwrap_or(collective) {
         "bcast" if is_blocking => both(broadcast(&intra), inter("remote_send_local_bcast")),
         "bcast" => both(
-            tests([
-                (Test::Parent(true), intra("smp")),
-                (Test::Any(Kind::Parent), later_broadcast(&intra)),
-            ]),
+            tests([(PARENT, intra("smp")), (Test::Any(Kind::Parent), later_broadcast(&intra))]),
             inter("flat"),
         ),
         "allreduce" if is_blocking => both(
@@ -101,16 +98,13 @@ fn node(collective: &str, version: Version) -> Node {
             ];
             let parent = std::iter::once((average(0), none)).chain(rest.clone());
             both(
-                tests([
-                    (Test::Parent(true), tests(parent)),
-                    (Test::Any(Kind::Parent), tests(rest)),
-                ]),
+                tests([(PARENT, tests(parent)), (Test::Any(Kind::Parent), tests(rest))]),
                 inter("local_reduce_remote_send"),
             )
         }
         "reduce" => both(
             tests([
-                (Test::Parent(true), either(Test::Commutative, intra("smp"), intra("binomial"))),
+                (PARENT, either(Test::Commutative, intra("smp"), intra("binomial"))),
                 (
                     Test::Any(Kind::Parent),
                     tests([
@@ -151,16 +145,12 @@ fn node(collective: &str, version: Version) -> Node {
         "scan" if is_blocking => {
             both(either(Test::Consecutive, intra("smp"), intra("recursive_doubling")), intra("smp"))
         }
-        "scan" => tests([
-            (Test::Parent(true), intra("smp")),
-            (Test::Any(Kind::Parent), intra("recursive_doubling")),
-        ]),
+        "scan" => {
+            tests([(PARENT, intra("smp")), (Test::Any(Kind::Parent), intra("recursive_doubling"))])
+        }
         "exscan" => intra("recursive_doubling"),
         "barrier" if is_blocking => both(
-            tests([
-                (Test::Parent(true), intra("smp")),
-                (Test::Any(Kind::Parent), barrier(version, &intra)),
-            ]),
+            tests([(PARENT, intra("smp")), (Test::Any(Kind::Parent), barrier(version, &intra))]),
             inter("bcast"),
         ),
         "barrier" => both(intra("recursive_doubling"), inter("bcast")),
@@ -178,6 +168,8 @@ fn node(collective: &str, version: Version) -> Node {
     }
 }
 
+const PARENT: Test = Test::Hierarchy(Hierarchy::Parent);
+
 type Intra<'a> = &'a dyn Fn(&str) -> Node;
 
 /// Halving if the operation is predefined and every half has an element; it aborts otherwise.
@@ -193,10 +185,7 @@ fn broadcast(intra: Intra<'_>) -> Node {
         tests(none.into_iter().chain(sizes))
     };
     let by_parent = |all: Vec<(Test, Node)>| {
-        tests([
-            (Test::Parent(true), sizes(true, all.clone())),
-            (Test::Any(Kind::Parent), sizes(false, all)),
-        ])
+        tests([(PARENT, sizes(true, all.clone())), (Test::Any(Kind::Parent), sizes(false, all))])
     };
     tests([
         (Test::Ranks(Limit::AtMost(7)), by_parent(vec![(ANY_AVERAGE, intra("binomial"))])),

@@ -63,9 +63,8 @@ pub enum Test {
     PowerOfTwo,
     /// `comm_size=node_comm_size`: all ranks on one node.
     OneNode,
-    /// `comm_hierarchy=parent`, or any of `node`, `node_roots` and `flat`, which nothing
-    /// distinguishes.
-    Parent(bool),
+    /// `comm_hierarchy=…`.
+    Hierarchy(Hierarchy),
     /// `comm_avg_ppn<=N`.
     PerNode(Limit),
     /// `is_node_consecutive=…`.
@@ -110,6 +109,20 @@ pub enum Limit {
     Below(u32),
 }
 
+/// What a communicator is to those that MPICH makes of it (`hierarchy_kind`). 4.0 to 4.3.2 test each by itself; 5.0
+/// takes all but `parent` for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Hierarchy {
+    /// `parent`: it has a communicator of each node, and one of a rank from each: some node has several of its ranks.
+    Parent,
+    /// `node`: the ranks of one node.
+    Node,
+    /// `node_roots`: a rank from each node.
+    NodeRoots,
+    /// `flat`: no node has several of its ranks.
+    Flat,
+}
+
 /// The word before `=any`; the library ignores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -138,9 +151,9 @@ pub struct Call {
     pub ranks: u32,
     /// The number of nodes that the ranks are on.
     pub nodes: u32,
-    /// Whether the communicator has sub-communicators per node: there are several nodes, and one of
-    /// them has several ranks.
-    pub parent: bool,
+    /// What the communicator is to others. That of all ranks is a parent on one node, too
+    /// (v4.0.3 to v5.0.0 `src/mpi/comm/commutil.c`, `MPIR_Comm_create_subcomms`).
+    pub hierarchy: Hierarchy,
     /// Whether ranks of one node are numbered one after another.
     pub consecutive: bool,
     /// Bytes of one buffer; in an all-to-all, the bytes for one rank.
@@ -189,6 +202,22 @@ impl Limit {
     }
 }
 
+impl Hierarchy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Parent, Self::Node, Self::NodeRoots, Self::Flat];
+
+    /// Its word in a file.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Parent => "parent",
+            Self::Node => "node",
+            Self::NodeRoots => "node_roots",
+            Self::Flat => "flat",
+        }
+    }
+}
+
 impl Test {
     /// Whether it holds for a call.
     #[must_use]
@@ -197,9 +226,9 @@ impl Test {
             Self::Inter(inter) => call.inter == inter,
             Self::Ranks(limit) => limit.holds(call.ranks.into()),
             Self::PowerOfTwo => call.ranks.is_power_of_two(),
-            Self::OneNode => call.parent && call.nodes == 1,
-            Self::Parent(parent) => call.parent == parent,
-            Self::PerNode(limit) => call.parent && limit.over(call.nodes).holds(call.ranks.into()),
+            Self::OneNode => call.hierarchy == Hierarchy::Parent && call.nodes == 1,
+            Self::Hierarchy(hierarchy) => call.hierarchy == hierarchy,
+            Self::PerNode(limit) => limit.over(call.nodes).holds(call.ranks.into()),
             Self::Consecutive(is) => call.consecutive == is,
             Self::Average(limit) => limit.holds(call.average.0),
             Self::Total(limit) => limit.holds(call.total.0),
@@ -223,7 +252,7 @@ impl Test {
                 | Self::Ranks(_)
                 | Self::PowerOfTwo
                 | Self::OneNode
-                | Self::Parent(_)
+                | Self::Hierarchy(_)
                 | Self::PerNode(_)
                 | Self::Consecutive(_)
                 | Self::Any(_)
@@ -293,8 +322,7 @@ impl Test {
             Self::Ranks(ranks) => limit("comm_size", ranks),
             Self::PowerOfTwo => "comm_size=pow2".to_owned(),
             Self::OneNode => "comm_size=node_comm_size".to_owned(),
-            Self::Parent(true) => "comm_hierarchy=parent".to_owned(),
-            Self::Parent(false) => "comm_hierarchy=flat".to_owned(),
+            Self::Hierarchy(hierarchy) => format!("comm_hierarchy={}", hierarchy.word()),
             Self::PerNode(ranks) => limit("comm_avg_ppn", ranks),
             Self::Consecutive(is) => yes("is_node_consecutive", is),
             Self::Average(bytes) => limit("avg_msg_size", bytes),

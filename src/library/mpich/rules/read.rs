@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use crate::base::error::advice;
 use crate::base::refused::Refused;
-use crate::library::mpich::rules::{Branch, COLLECTIVES, Kind, Leaf, Limit, Node, Test, Tree};
+use crate::library::mpich::rules::{
+    Branch, COLLECTIVES, Hierarchy, Kind, Leaf, Limit, Node, Test, Tree,
+};
 use crate::library::tuning_file::Line;
 
 /// Objects inside each other that are followed at most.
@@ -193,7 +195,7 @@ fn closed(branches: &[Branch], line: usize) -> Result<(), Refused> {
             .help("MPICH stops at such a list: put `=any` last"));
     }
     // A test for yes or no is complete with both.
-    let both = branches.iter().any(|b| opposite(b.test) == Some(last.test));
+    let both = branches.iter().any(|b| are_opposite(b.test, last.test));
     // A file may leave out inter-communicators.
     let intra = last.test == Test::Inter(false);
     if any(last) || both || intra {
@@ -203,10 +205,19 @@ fn closed(branches: &[Branch], line: usize) -> Result<(), Refused> {
         .help("MPICH stops there: end with `=any`, or with both `=yes` and `=no`"))
 }
 
+/// Whether 5.0 takes one of the two for any call; before, MPICH does not look for more tests of the hierarchy.
+fn are_opposite(one: Test, other: Test) -> bool {
+    match (one, other) {
+        (Test::Hierarchy(a), Test::Hierarchy(b)) => {
+            (a == Hierarchy::Parent) != (b == Hierarchy::Parent)
+        }
+        _ => opposite(one) == Some(other),
+    }
+}
+
 fn opposite(test: Test) -> Option<Test> {
     Some(match test {
         Test::Inter(is) => Test::Inter(!is),
-        Test::Parent(is) => Test::Parent(!is),
         Test::Consecutive(is) => Test::Consecutive(!is),
         Test::Commutative(is) => Test::Commutative(!is),
         Test::BuiltIn(is) => Test::BuiltIn(!is),
@@ -258,9 +269,11 @@ fn test(collective: &str, name: &str, line: usize) -> Result<Test, Refused> {
         ("comm_size", "=pow2") => Test::PowerOfTwo,
         ("comm_size", "=node_comm_size") => Test::OneNode,
         ("comm_size", "=any") => Test::Any(Kind::Ranks),
-        ("comm_hierarchy", "=parent") => Test::Parent(true),
-        ("comm_hierarchy", "=node" | "=node_roots" | "=flat") => Test::Parent(false),
         ("comm_hierarchy", "=any") => Test::Any(Kind::Parent),
+        ("comm_hierarchy", _) => {
+            let is = |kind: &Hierarchy| rest.strip_prefix('=') == Some(kind.word());
+            Test::Hierarchy(Hierarchy::ALL.into_iter().find(is).ok_or_else(unknown)?)
+        }
         ("comm_avg_ppn", "=any") => Test::Any(Kind::PerNode),
         ("avg_msg_size", "=any") => Test::Any(Kind::Average),
         ("total_msg_size", "=any") => Test::Any(Kind::Total),
@@ -363,7 +376,7 @@ mod tests {
             inter: false,
             ranks,
             nodes: 1,
-            parent: false,
+            hierarchy: Hierarchy::Flat,
             consecutive: true,
             average,
             total,
