@@ -1,8 +1,8 @@
 //! A tuning file as a policy: what its library runs with it.
 //!
 //! The readers refuse what a library would silently drop, so a file accepted here has an effect in
-//! the library. Open MPI's rules come before the fixed decisions of 4.1, which decide if the file has
-//! no rule. MPICH's tree replaces the MPIR layer, below the device's own compositions. In NCCL's
+//! the library. Open MPI's rules come before the fixed decisions of 4.1, those in JSON before 6.0's, which
+//! decide if the file has no rule. MPICH's tree replaces the MPIR layer, below the device's own compositions. In NCCL's
 //! table the first matching line that NCCL considers decides; if there is none, NCCL itself decides.
 
 use super::openmpi::{self, Decision};
@@ -31,9 +31,14 @@ pub fn of_file(rules: TuningFile, file: &str, site: &Site) -> Result<Box<dyn Pol
     };
     Ok(match rules {
         TuningFile::OpenMpi(rules) => {
-            let counts = "M, but allgatherv: one rank's part, M/N, and alltoallv: nothing";
-            let meta = meta(Library::OpenMpi, "Open MPI's dynamic rules, over 4.1's own", counts);
-            Box::new(OpenMpi { meta, rules, own: openmpi::V4_1.make(site)?, file: file.to_owned() })
+            let meta = meta(Library::OpenMpi, "Open MPI's dynamic rules, over 4.1's own", COUNTS);
+            let own = openmpi::V4_1.make(site)?;
+            Box::new(OpenMpi { meta, rules, own, file: file.to_owned(), is_json: false })
+        }
+        TuningFile::OpenMpiJson(rules) => {
+            let meta = meta(Library::OpenMpi, "Open MPI's dynamic rules, over 6.0's own", COUNTS);
+            let own = openmpi::of_6_0(meta.clone());
+            Box::new(OpenMpi { meta, rules, own, file: file.to_owned(), is_json: true })
         }
         TuningFile::Mpich(tree) => {
             let counts =
@@ -49,6 +54,9 @@ pub fn of_file(rules: TuningFile, file: &str, site: &Site) -> Result<Box<dyn Pol
     })
 }
 
+/// What sizes count in Open MPI's dynamic rules.
+const COUNTS: &str = "M, but allgatherv: one rank's part, M/N, and alltoallv: nothing";
+
 /// Open MPI's dynamic rules.
 struct OpenMpi {
     meta: Meta,
@@ -56,6 +64,8 @@ struct OpenMpi {
     /// Decides if no rule does.
     own: Box<dyn Policy>,
     file: String,
+    /// Whether 6.0 alone reads it.
+    is_json: bool,
 }
 
 impl Policy for OpenMpi {
@@ -90,7 +100,8 @@ impl Policy for OpenMpi {
             fan: rule.fan,
             rule: format!("{at}: {from}: algorithm {}", rule.algorithm),
         };
-        openmpi::carry_out(self, rules, &decision, call).map_err(|e| e.at(at))
+        let choice = openmpi::carry_out(self, rules, &decision, call).map_err(|e| e.at(at))?;
+        Ok(if self.is_json { openmpi::behind_han_of_6_0(choice, call) } else { choice })
     }
 
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
@@ -110,13 +121,13 @@ impl Policy for OpenMpi {
         // A rule of the file wins over the option that forces an algorithm; from 5.0 on the option does
         // (v5.0.0 `coll_tuned_decision_dynamic.c` looks at `user_forced` before `com_rules`).
         let line = self.own.force(call, algorithm)?;
-        Ok(format!("{line}{WITHOUT}"))
+        Ok(if self.is_json { line } else { format!("{line}{WITHOUT}") })
     }
 
     fn cut(&self, call: &Call, forced: String, segment: Bytes) -> String {
         match forced.strip_suffix(WITHOUT) {
             Some(line) => format!("{}{WITHOUT}", self.own.cut(call, line.to_owned(), segment)),
-            None => forced,
+            None => self.own.cut(call, forced, segment),
         }
     }
 

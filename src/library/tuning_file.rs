@@ -30,6 +30,8 @@ impl Eq for Line {}
 pub enum TuningFile {
     /// Open MPI's dynamic rules of `coll/tuned`.
     OpenMpi(openmpi::rules::Rules),
+    /// The same as JSON, which 6.0 reads.
+    OpenMpiJson(openmpi::rules::Rules),
     /// MPICH's selection tree.
     Mpich(mpich::rules::Tree),
     /// The table of NCCL's example tuner plugin.
@@ -46,7 +48,7 @@ pub fn read_rules(text: &str, file: &str) -> Result<TuningFile> {
     let number = |c: char| c.is_ascii_digit();
     if first.starts_with('{') && openmpi::rules::json::is(text) {
         let read = openmpi::rules::json::read(text).map_err(|refused| refused.error(file));
-        read.map(TuningFile::OpenMpi)
+        read.map(TuningFile::OpenMpiJson)
     } else if first.starts_with('{') {
         read_mpich_json(text, file).map(TuningFile::Mpich)
     } else if first.starts_with(number) || first.starts_with(openmpi::rules::read::VERSION) {

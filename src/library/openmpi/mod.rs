@@ -82,6 +82,8 @@ enum Version {
     V40,
     V41,
     V50,
+    /// Its fixed decisions are those of 5.0.
+    V60,
 }
 
 /// The fixed decisions of one version.
@@ -114,13 +116,16 @@ impl OpenMpi {
     fn last(&self, rules: &Rules) -> u32 {
         // Rules files may name what later releases have.
         let all = match (rules.name, self.version) {
+            (_, Version::V60) => rules.algorithms.len(),
             ("allgather", Version::V50) => 7,
-            ("allgather" | "allreduce", _) => 6,
+            ("allgatherv", Version::V50) | ("allgather" | "allreduce", _) => 6,
+            ("allgatherv", _) => 5,
+            ("reduce", _) => 7,
             _ => rules.algorithms.len(),
         };
         let last = match self.version {
             Version::V3 | Version::V40 => before_4_1::algorithms(rules, self.version).min(all),
-            Version::V41 | Version::V50 => all,
+            Version::V41 | Version::V50 | Version::V60 => all,
         };
         last as u32
     }
@@ -128,22 +133,62 @@ impl OpenMpi {
     fn decide(&self, rules: &'static Rules, call: &Call) -> Decision {
         match self.version {
             Version::V3 | Version::V40 => before_4_1::decide(rules, call),
-            Version::V41 | Version::V50 => by_table(rules, call),
+            Version::V41 | Version::V50 | Version::V60 => by_table(rules, call),
         }
     }
 
     /// The options, with the one that keeps coll/han from splitting the call.
     fn alone(&self, call: &Call, options: String) -> String {
-        if self.han(call).is_some() { options + " --mca coll_han_priority 0" } else { options }
+        self.version.alone(call, options)
+    }
+}
+
+impl Version {
+    fn alone(self, call: &Call, options: String) -> String {
+        if self.han(call) { options + " --mca coll_han_priority 0" } else { options }
     }
 
-    fn han(&self, call: &Call) -> Option<&'static str> {
-        (self.version == Version::V50 && han_decides(call)).then_some(
-            "5.0 gives coll/han priority 35 and coll/tuned 30: on several nodes han splits the call \
-             into a node's part and the network's, which tuned or libnbc carry out; han's own rules \
-             are not modelled (with --mca coll_han_priority 0 tuned decides alone)",
-        )
+    /// Whether coll/han decides before coll/tuned.
+    fn han(self, call: &Call) -> bool {
+        match self {
+            Self::V3 | Self::V40 | Self::V41 => false,
+            Self::V50 => han_decides(call),
+            Self::V60 => han_decides(call) || han_decides_since_6_0(call),
+        }
     }
+
+    /// The choice of coll/tuned, with what coll/han does to it.
+    fn behind_han(self, mut choice: Choice, call: &Call) -> Choice {
+        choice.force = choice.force.into_iter().map(|line| self.alone(call, line)).collect();
+        if self.han(call) {
+            let release = if self == Self::V60 { "6.0" } else { "5.0" };
+            let note = format!(
+                "{release} gives coll/han priority 35 and coll/tuned 30: on several nodes han splits the call \
+                 into a node's part and the network's, which tuned or libnbc carry out; han's own rules \
+                 are not modelled (with --mca coll_han_priority 0 tuned decides alone)"
+            );
+            choice.notes.push(note.into());
+        }
+        choice
+    }
+}
+
+/// The fixed decisions of 6.0, the only release that reads rules as JSON.
+pub(in crate::library) fn of_6_0(meta: Meta) -> Box<dyn Policy> {
+    Box::new(OpenMpi { meta, version: Version::V60 })
+}
+
+/// What a rule for 6.0 requests, with what coll/han does to it.
+pub(in crate::library) fn behind_han_of_6_0(choice: Choice, call: &Call) -> Choice {
+    Version::V60.behind_han(choice, call)
+}
+
+/// Whether 6.0's coll/han has an operation that 5.0's has not (v6.0.x `ompi/mca/coll/han/coll_han_module.c`,
+/// `coll_han_alltoall.c`). It leaves calls in place and nodes of unequal numbers of ranks to the next.
+fn han_decides_since_6_0(call: &Call) -> bool {
+    let is_even = call.ranks == call.nodes * call.per_node();
+    let has = call.collective == Collective::AllToAll && is_even && !call.in_place;
+    call.nodes > 1 && call.per_node() > 1 && has
 }
 
 /// Whether coll/han decides in 5.0, before coll/tuned: on several nodes with several ranks, if it has the
@@ -213,9 +258,8 @@ impl Policy for OpenMpi {
     fn choose(&self, call: &Call) -> Result<Choice> {
         let rules = rules_of(&self.meta, call)?;
         let decision = self.decide(rules, call);
-        let mut choice = carry_out(self, rules, &decision, call)?;
-        choice.force = choice.force.into_iter().map(|line| self.alone(call, line)).collect();
-        choice.notes.extend(self.han(call).map(Into::into));
+        let choice = carry_out(self, rules, &decision, call)?;
+        let mut choice = self.version.behind_han(choice, call);
         if self.last(rules) == 0 && choice.id.is_some() {
             // coll/basic/coll_basic_reduce_scatter_block.c does what became algorithm 1 in 4.0.
             choice.name = "reduce, then scatter".into();
@@ -229,7 +273,7 @@ impl Policy for OpenMpi {
         let rules = rules_of(&self.meta, call)?;
         let mut edges = match self.version {
             Version::V3 | Version::V40 => before_4_1::edges(rules, call),
-            Version::V41 | Version::V50 => {
+            Version::V41 | Version::V50 | Version::V60 => {
                 let table = rules.in_order.filter(|_| !call.commutative).unwrap_or(rules.table);
                 let pairs = row_of(table, call.ranks).1.iter();
                 pairs.filter_map(|(below, _)| rules.size(*below, call.ranks)).map(Bytes).collect()

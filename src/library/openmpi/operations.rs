@@ -142,6 +142,8 @@ pub(in crate::library) static RULES: &[Rules] = &[
             is("ring", "ring"),
             is("neighbor", "neighbor-exchange"),
             is("two_proc", "recursive-doubling"),
+            // Since 5.0.
+            is("sparbit", "sparbit"),
         ],
         in_order: None,
         table: tables::ALLGATHERV,
@@ -232,6 +234,8 @@ pub(in crate::library) static RULES: &[Rules] = &[
             is("binomial", "in-order-binomial"),
             is("in-order_binary", "in-order-binary-tree"),
             is("rabenseifner", "reduce-scatter-gather"),
+            // Since 6.0.
+            no("knomial", "only 6.0 has it, whose rules are not known here"),
         ],
         in_order: Some(tables::REDUCE_IN_ORDER),
         table: tables::REDUCE,

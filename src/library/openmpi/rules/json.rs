@@ -9,8 +9,9 @@
 //! They become the table of the classic format, in which the last rule that fits decides: from each
 //! limit on, the rule that decides there. Where none fits, the library decides itself.
 //!
-//! Source: Open MPI main `docs/tuning-apps/tuned_dynamic_file_schema.json`,
-//! `ompi/mca/coll/tuned/coll_tuned_dynamic_file.c` and `coll_tuned_dynamic_rules.c`.
+//! Source: Open MPI v6.0.x `docs/tuning-apps/tuned_dynamic_file_schema.json`,
+//! `ompi/mca/coll/tuned/coll_tuned_dynamic_file.c` and `coll_tuned_dynamic_rules.c`; names of collectives and
+//! algorithms: `ompi/mca/coll/base/coll_base_util.c` (`mca_coll_base_name_to_colltype`), `opal/mca/base/mca_base_var_enum.c`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -154,11 +155,18 @@ fn anywhere(distribution: Option<&str>, line: usize) -> Result<(), Refused> {
 }
 
 fn collective(name: &str, line: usize) -> Result<Coll, Refused> {
-    let plain = |name: &str| name.replace('_', "");
     let ruled = || Coll::all().filter(|c| !c.algorithms().is_empty());
-    ruled().find(|c| plain(c.name()) == plain(name)).ok_or_else(|| {
-        Refused::at(line, format!("rules have no effect on `{name}`"))
-            .help(advice(name, ruled().map(Coll::name)))
+    if let Some(found) = ruled().find(|c| c.name() == name) {
+        return Ok(found);
+    }
+    let plain = |name: &str| name.replace('_', "");
+    Err(match ruled().find(|c| plain(c.name()) == plain(name)) {
+        Some(meant) => Refused::at(line, format!("Open MPI knows no collective `{name}`")).help(format!(
+            "write `{}`: Open MPI ignores the whole file otherwise, also where its schema has the other name",
+            meant.name()
+        )),
+        None => Refused::at(line, format!("rules have no effect on `{name}`"))
+            .help(advice(name, ruled().map(Coll::name))),
     })
 }
 
@@ -166,13 +174,29 @@ fn collective(name: &str, line: usize) -> Result<Coll, Refused> {
 fn limit(value: Option<&Value>, absent: u64, key: &str, line: usize) -> Result<u64, Refused> {
     match value {
         None => Ok(absent),
-        Some(Value::String(inf)) if inf.eq_ignore_ascii_case("inf") => Ok(u64::MAX),
+        Some(Value::String(inf)) if ["inf", "Inf", "INF"].contains(&&**inf) => Ok(u64::MAX),
         Some(value) => value.as_u64().ok_or_else(|| {
             Refused::at(line, format!("`{value}` is not a limit"))
                 .help(format!("write {key} as a whole number, or \"inf\""))
         }),
     }
 }
+
+/// A limit of ranks, which Open MPI keeps in an `int`: it cuts what does not fit, and "inf" becomes −1.
+fn ranks(value: Option<&Value>, absent: u64, key: &str, line: usize) -> Result<u64, Refused> {
+    let read = limit(value, absent, key, line)?;
+    match value {
+        Some(value) if read > MOST_RANKS => {
+            Err(Refused::at(line, format!("{key} {value} does not fit into an `int`")).help(format!(
+                "Open MPI cuts it, and the rules apply to no communicator: leave {key} out, or write at most \
+                 {MOST_RANKS}"
+            )))
+        }
+        _ => Ok(read),
+    }
+}
+
+const MOST_RANKS: u64 = i32::MAX.unsigned_abs() as u64;
 
 /// From where on which of the ranges is the first that fits, beginning at 0.
 fn first_fitting(ranges: &[(u64, u64)]) -> Vec<(u64, Option<usize>)> {
@@ -207,8 +231,8 @@ fn by_ranks(of: Coll, comms: &[(Comm, Vec<usize>)]) -> Result<Vec<CommRules>, Re
     let mut tables = Vec::with_capacity(comms.len());
     for (comm, lines) in comms {
         let line = lines.first().copied().unwrap_or(1);
-        let from = limit(comm.comm_size_min.as_ref(), 0, "comm_size_min", line)?;
-        let to = limit(comm.comm_size_max.as_ref(), u64::MAX, "comm_size_max", line)?;
+        let from = ranks(comm.comm_size_min.as_ref(), 0, "comm_size_min", line)?;
+        let to = ranks(comm.comm_size_max.as_ref(), u64::MAX, "comm_size_max", line)?;
         ranges.push((from, to));
         tables.push(by_size(of, &comm.rules, lines)?);
     }
@@ -252,29 +276,33 @@ fn by_size(of: Coll, rules: &[Message], lines: &[usize]) -> Result<Vec<MessageRu
     Ok(first_fitting(&ranges).into_iter().map(at).collect())
 }
 
-/// An algorithm by its number or its name.
-fn algorithm(of: Coll, value: &Value, line: usize) -> Result<u32, Refused> {
-    let named = |name: &str| match name {
-        "ignore" => Some(0),
-        // What the documentation calls them.
-        "bruck-k-fanout" | "direct-messaging" => {
-            let short = name.split('-').next();
-            (1..).zip(of.algorithms()).find(|a| Some(*a.1) == short).map(|a| a.0)
-        }
-        _ => (1..).zip(of.algorithms()).find(|a| *a.1 == name).map(|a| a.0),
+/// The names of 6.0, from number 0 on.
+fn names(of: Coll) -> impl Iterator<Item = &'static str> {
+    let name = move |&short: &&'static str| match (of.name(), short) {
+        ("allgather", "bruck") => "bruck-k-fanout",
+        ("allgather", "direct") => "direct-messaging",
+        _ => short,
     };
+    std::iter::once("ignore").chain(of.algorithms().iter().map(name))
+}
+
+/// An algorithm by its number, also as text, or its name in any case.
+fn algorithm(of: Coll, value: &Value, line: usize) -> Result<u32, Refused> {
+    let known = |&n: &u32| of.algorithm(n).is_some();
     let found = match value {
-        Value::String(name) => named(name),
-        value => value
-            .as_u64()
-            .and_then(|n| u32::try_from(n).ok())
-            .filter(|&n| of.algorithm(n).is_some()),
+        Value::String(text) => {
+            let by_name = (0..).zip(names(of)).find(|(_, name)| name.eq_ignore_ascii_case(text));
+            // A number that begins with a zero is octal.
+            let decimal = text == "0" || !text.starts_with(['0', '+']);
+            let number = || text.parse().ok().filter(|_| decimal).filter(known);
+            by_name.map(|(number, _)| number).or_else(number)
+        }
+        value => value.as_u64().and_then(|n| u32::try_from(n).ok()).filter(known),
     };
     found.ok_or_else(|| {
-        let names: Vec<_> =
-            (1..).zip(of.algorithms()).map(|(n, name)| format!("{n} {name}")).collect();
+        let names: Vec<_> = names(of).enumerate().map(|(n, name)| format!("{n} {name}")).collect();
         Refused::at(line, format!("{} has no algorithm {value}", of.name()))
-            .help(format!("Open MPI ignores such a rule; known: 0 ignore, {}", names.join(", ")))
+            .help(format!("Open MPI ignores such a rule; known: {}", names.join(", ")))
     })
 }
 
@@ -293,7 +321,7 @@ mod tests {
       ]},
       {"comm_size_min": 100, "rules": [{"alg": "ring"}]}
     ],
-    "reducescatter": [{"rules": [{"alg": 3}]}]
+    "reduce_scatter": [{"rules": [{"alg": 3}]}]
   }
 }"#;
 
@@ -313,6 +341,30 @@ mod tests {
         assert_eq!(other.algorithm, 3);
     }
 
+    /// v6.0.x `coll_tuned_allgather_decision.c`, `coll_tuned_reduce_decision.c`, `coll_tuned_allgatherv_decision.c`.
+    #[test]
+    fn algorithms_have_the_names_of_6_0() {
+        let number = |of: &str, name: &str| {
+            algorithm(Coll::named(of).unwrap(), &Value::String(name.to_owned()), 1).ok()
+        };
+        for (of, name, expected) in [
+            ("allgather", "bruck-k-fanout", Some(2)),
+            ("allgather", "direct-messaging", Some(8)),
+            ("allgather", "bruck", None),
+            ("allgather", "direct", None),
+            ("allgatherv", "bruck", Some(2)),
+            ("allgatherv", "sparbit", Some(6)),
+            ("reduce", "knomial", Some(8)),
+            ("allreduce", "4", Some(4)),
+            ("allreduce", "Ring", Some(4)),
+            ("allreduce", "ignore", Some(0)),
+            ("allreduce", "99", None),
+            ("allreduce", "07", None),
+        ] {
+            assert_eq!(number(of, name), expected, "{of} {name}");
+        }
+    }
+
     #[test]
     fn what_open_mpi_passes_over_is_refused_with_its_line() {
         let with = |from: &str, to: &str| GOOD.replace(from, to);
@@ -321,6 +373,10 @@ mod tests {
             (with("recursive_doubling", "recursive"), 8, "allreduce has no algorithm"),
             (with("\"allreduce\"", "\"allreduced\""), 6, "rules have no effect on `allreduced`"),
             (with("511999", "\"many\""), 6, "`\"many\"` is not a limit"),
+            (with("128,", "\"inf\","), 6, "comm_size_max \"inf\" does not fit"),
+            (with("128,", "4294967296,"), 6, "comm_size_max 4294967296 does not fit"),
+            (with("reduce_scatter", "reducescatter"), 12, "Open MPI knows no collective"),
+            (with("allreduce", "all_reduce"), 6, "Open MPI knows no collective `all_reduce`"),
             (with("\"tuned\"", "\"han\""), 1, "rules of the module `han`"),
             (with("\"alg\": 2}", "\"alg\": 2,}"), 6, "trailing comma"),
             (with("\"alg\": 2", "\"algorithm\": 2"), 6, "unknown field `algorithm`"),

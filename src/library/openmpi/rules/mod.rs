@@ -79,7 +79,7 @@ const COLLECTIVES: &[(&str, &[&str])] = &[
             "direct",
         ],
     ),
-    ("allgatherv", &["default", "bruck", "ring", "neighbor", "two_proc"]),
+    ("allgatherv", &["default", "bruck", "ring", "neighbor", "two_proc", "sparbit"]),
     (
         "allreduce",
         &[
@@ -115,7 +115,16 @@ const COLLECTIVES: &[(&str, &[&str])] = &[
     ("gatherv", &[]),
     (
         "reduce",
-        &["linear", "chain", "pipeline", "binary", "binomial", "in-order_binary", "rabenseifner"],
+        &[
+            "linear",
+            "chain",
+            "pipeline",
+            "binary",
+            "binomial",
+            "in-order_binary",
+            "rabenseifner",
+            "knomial",
+        ],
     ),
     ("reduce_scatter", &["non-overlapping", "recursive_halving", "ring", "butterfly"]),
     (
