@@ -433,6 +433,9 @@ fn xla(q: &Asked) -> (&'static str, &'static str) {
     match q.size {
         _ if !on || !fits || q.is("p2p=0") || !typed => NCCL,
         s if s <= 256 * K => ("xla", "one-shot-pull"),
+        s if q.engine.ends_with("2025") && s % (u64::from(q.ranks) * 4 * q.dtype.bytes().0) > 0 => {
+            NCCL
+        }
         s if s <= most => ("xla", "two-shot-pull"),
         _ => NCCL,
     }
@@ -672,6 +675,8 @@ fn tensorrt_llm_spans_trays_and_takes_strategies() {
     assert_eq!(with("strategy=ONESHOT", 64 * M), ("trtllm", "one-shot-push"));
     assert_eq!(with("strategy=ONESHOT", 64 * M + 16), NCCL);
     assert_eq!(with("strategy=NCCL_SYMMETRIC", M), ("nccl-symm", "library"));
+    assert_eq!(with("strategy=LOWPRECISION", 64 * M), ("trtllm", "low-precision"));
+    assert_eq!(with("strategy=LOWPRECISION", 64 * M + 16), NCCL);
     assert_eq!(with("p2p=0", M), ("nccl-symm", "library"));
 }
 

@@ -259,6 +259,12 @@ fn a_rules_file_may_name_what_later_releases_have() {
     assert!(name == "sparbit" && matches!(runs, Runs::Parts(_)), "{runs:?}");
     let (name, runs) = choice("1\n0\n1\n2\n1\n0 8 0 0\n", C::AllGather).unwrap();
     assert!(name == "direct" && matches!(runs, Runs::Unpriced(_)), "{runs:?}");
+    let (name, runs) = choice("1\n11\n1\n2\n1\n0 8 0 0\n", C::Reduce).unwrap();
+    assert!(name == "knomial" && matches!(runs, Runs::Unpriced(_)), "{runs:?}");
+    let vector = Call { flavour: Flavour::Vector, ..chars(C::AllGather, 8, 1 << 20) };
+    assert_eq!(file("1\n1\n1\n2\n1\n0 6 0 0\n").choose(&vector).unwrap().name, "sparbit");
+    assert!(policy("openmpi@4.1", &site()).unwrap().force(&vector, "sparbit").is_err());
+    assert!(policy("openmpi@5.0", &site()).unwrap().force(&vector, "sparbit").is_ok());
     let (name, _) = choice("1\n2\n1\n2\n1\n0 7 0 0\n", C::AllReduce).unwrap();
     assert_eq!(name, "allgather_reduce");
     assert!(read_rules("1\n2\n1\n2\n1\n0 8 0 0\n", "rules").is_err());
@@ -847,6 +853,31 @@ fn xla_prices_a_ring_over_hosts() {
     let message = f64::from(16 << 20) / 15.0 / 25.002e9 * 1.025 + 37.0035e-6;
     let estimate = choose("xla-sol", &call).estimate.unwrap().0;
     assert!((estimate / (45e-6 + 8.0 * message) - 1.0).abs() < 1e-12);
+    // NumGpusPerComm: two GPUs in a send/recv, and hosts times eight elsewhere.
+    let time = |collective, nodes, ranks| {
+        let call = Call { nodes, ..chars(collective, ranks, 16 << 20) };
+        choose("xla-sol", &call).estimate.unwrap().0
+    };
+    let message = f64::from(16 << 20) / 25.002e9 * 1.025 + 4.0 * 6.003e-6 + 31.0005e-6;
+    for (nodes, ranks) in [(2, 2), (2, 16), (8, 64)] {
+        let sent = time(C::SendRecv, nodes, ranks);
+        assert!((sent / (45e-6 + message) - 1.0).abs() < 1e-12, "{sent}");
+    }
+    assert_eq!(time(C::AllGather, 4, 16), time(C::AllGather, 4, 32));
+    let four = Call { nodes: 4, ..chars(C::AllGather, 16, 16 << 20) };
+    assert!(choose("xla-sol", &four).notes.concat().contains("gpus_per_node"));
+}
+
+/// GetPlatformConfig looks for whole names.
+#[test]
+fn xla_has_no_parameters_for_a_gb200() {
+    let device = |machine: &str| {
+        let site = Site { machine: machine.to_owned(), ..Site::default() };
+        policy("xla-sol", &site).unwrap().meta().title.clone()
+    };
+    assert!(device("dgx-b200").ends_with("NVIDIA B200"));
+    assert!(device("gb200-nvl72").ends_with("unknown"));
+    assert!(device("dgx-h100").ends_with("NVIDIA H100 80GB HBM3"));
 }
 
 #[test]
@@ -953,6 +984,67 @@ fn rules_for_vectors_are_read_by_what_open_mpi_counts() {
     assert!(any.rule.contains("the first rule, for any size"), "{}", any.rule);
     let line = policy.force(&chars(C::AllReduce, 8, 2048), "recursive-doubling").unwrap();
     assert!(line.ends_with(" 3, without the file before Open MPI 5.0"), "{line}");
+}
+
+/// v6.0.x `coll_han_component.c`, `coll_han_module.c`: only 6.0 reads JSON, and its coll/han comes first.
+#[test]
+fn rules_as_json_are_those_of_6_0() {
+    let policy = file(
+        r#"{"rule_file_version": 3, "module": "tuned", "collectives": {
+            "allreduce": [{"comm_size_min": 2, "rules": [{"alg": 4}]}]}}"#,
+    );
+    assert!(policy.meta().title.ends_with("over 6.0's own"));
+    for (collective, nodes, splits) in [
+        (C::AllReduce, 4, true),
+        (C::AllToAll, 4, true),
+        (C::ReduceScatter, 4, false),
+        (C::AllReduce, 1, false),
+        (C::AllReduce, 32, false),
+    ] {
+        let choice = policy.choose(&Call { nodes, ..chars(collective, 32, 1 << 20) }).unwrap();
+        assert_eq!(choice.notes.concat().contains("6.0 gives coll/han"), splits, "{choice:?}");
+        let alone = choice.force.iter().all(|line| line.ends_with("--mca coll_han_priority 0"));
+        assert_eq!(alone, splits, "{choice:?}");
+    }
+    let line = policy.force(&chars(C::AllReduce, 8, 2048), "recursive-doubling").unwrap();
+    assert!(line.ends_with(" 3"), "{line}");
+}
+
+/// v4.0.3 and v4.2.3 `src/mpi/coll/src/csel.c`, `src/mpi/comm/commutil.c`.
+#[test]
+fn a_selection_tree_knows_what_a_communicator_is() {
+    let leaf = |name: &str| format!("{{\"algorithm=MPIR_Allgather_intra_{name}\": {{}}}}");
+    let picked = |test: &str, nodes, ranks| {
+        let (then, other) = (leaf("ring"), leaf("brucks"));
+        let text =
+            format!("{{\"collective=allgather\": {{\"{test}\": {then}, \"any\": {other}}}}}");
+        let call = Call { nodes, ..chars(C::AllGather, ranks, 1 << 10) };
+        file(&text).choose(&call).unwrap().name == "ring"
+    };
+    // One node, nodes of several ranks, and of one.
+    for (test, held) in [
+        ("comm_hierarchy=parent", [true, true, false]),
+        ("comm_hierarchy=flat", [false, false, true]),
+        ("comm_hierarchy=node_roots", [false, false, false]),
+        ("comm_size=node_comm_size", [true, false, false]),
+        ("comm_avg_ppn<=1", [false, false, true]),
+        ("comm_avg_ppn<=8", [true, true, true]),
+    ] {
+        let holds = [(1, 8), (2, 16), (8, 8)].map(|(nodes, ranks)| picked(test, nodes, ranks));
+        assert_eq!(holds, held, "{test}");
+    }
+    let leaf = |name: &str| format!("{{\"algorithm=MPIR_Allreduce_intra_{name}\": {{}}}}");
+    let [first, second, other] = ["recursive_doubling", "ring", "smp"].map(leaf);
+    let reduce = "{\"algorithm=MPIR_Reduce_intra_binomial\": {}}";
+    let bcast = "{\"algorithm=MPIR_Bcast_intra_binomial\": {}}";
+    let policy = file(&format!(
+        "{{\"collective=allreduce\": {{\"comm_hierarchy=node\": {first}, \
+         \"comm_hierarchy=node_roots\": {second}, \"any\": {other}}}, \
+         \"collective=reduce\": {reduce}, \"collective=bcast\": {bcast}}}"
+    ));
+    let choice = policy.choose(&Call { nodes: 4, ..chars(C::AllReduce, 32, 1 << 20) }).unwrap();
+    assert!(choice.name.contains(", ring,"), "{}", choice.name);
+    assert!(choice.rule.contains("comm_hierarchy=node_roots: ring"), "{}", choice.rule);
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(super) static ENGINE: Engine = Engine {
         "p2p",
     ],
     force: &[
-        ("trtllm", "allreduce_strategy: ONESHOT or TWOSHOT; UB in a fused call"),
+        ("trtllm", "allreduce_strategy: ONESHOT, TWOSHOT or LOWPRECISION; UB in a fused call"),
         ("trtllm-mnnvl", "allreduce_strategy: MNNVL"),
         ("nccl-symm", "allreduce_strategy: NCCL_SYMMETRIC"),
         ("symm-mem", "allreduce_strategy: SYMM_MEM"),
@@ -55,6 +55,7 @@ fn choose(ask: &Ask<'_>) -> Taken {
         "NCCL_SYMMETRIC" | "8" => Taken::new("nccl-symm", "library", "strategy NCCL_SYMMETRIC"),
         "ONESHOT" | "4" => forced(ask, true),
         "TWOSHOT" | "5" => forced(ask, false),
+        "LOWPRECISION" | "6" => low_precision(ask),
         _ => match mnnvl(ask) {
             Ok(taken) => taken,
             Err(why) => {
@@ -65,6 +66,16 @@ fn choose(ask: &Ask<'_>) -> Taken {
     };
     let taken = Taken { refused, ..taken };
     if fused { taken.with_norm() } else { taken }
+}
+
+/// Only AUTO is left to the autotuner (ops.py). The test for PCIe (`isUsingLowPrecision`) is given the columns in
+/// place of all elements, and wants 2 Mi of them.
+fn low_precision(ask: &Ask<'_>) -> Taken {
+    match may_run(ask) {
+        Err(why) => Taken::nccl(why),
+        Ok(()) => Taken::new("trtllm", "low-precision", "strategy LOWPRECISION")
+            .note("it sends FP8 in place of the elements"),
+    }
 }
 
 /// What is fused with the call, as the tables name it.

@@ -56,14 +56,23 @@ fn own(ask: &Ask<'_>) -> Tried {
     }
     ask.ranks_of(&[2, 4, 8])?;
     ask.dtype_of(if newer { FLOATS } else { &[DataType::F32, DataType::Bf16] })?;
+    // all_reduce.cc of 2025, `IsAllReduceKernelSupported`: four elements at once, of each rank in two shots.
+    let (elements, parts) = (4 * ask.element(), u64::from(ask.ranks));
     if ask.at_most(256 * KIB) {
+        if !newer {
+            ask.blocks_of(elements)?;
+        }
         let adds = ask.env.is_on("multimem", false) && ask.board.spans(ask.ranks);
         let kernel = if adds { "one-shot-multimem" } else { "one-shot-pull" };
         return Ok(Taken::new("xla", kernel, "at most 256 KiB"));
     }
     let most = if newer { 4 } else { 2 };
-    match ask.at_most(most * MIB) {
-        true => Ok(Taken::new("xla", "two-shot-pull", format!("at most {most} MiB"))),
-        false => Err(format!("above {most} MiB")),
+    if !ask.at_most(most * MIB) {
+        return Err(format!("above {most} MiB"));
     }
+    if !newer {
+        ask.border(256 * KIB + elements * parts);
+        ask.blocks_of(elements * parts)?;
+    }
+    Ok(Taken::new("xla", "two-shot-pull", format!("at most {most} MiB")))
 }

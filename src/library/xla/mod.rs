@@ -3,8 +3,11 @@
 //! Over several hosts it prices a ring (an all-to-all as such) over the network:
 //!
 //! ```text
-//! T = launch + rounds·(N − 1)/g·(1.025·m/NIC + ⌈m/4 MiB⌉·prep + RTT)      m = M/N, g = N/hosts
+//! T = launch + rounds·(N − 1)/g·(1.025·m/NIC + ⌈m/4 MiB⌉·prep + RTT)      m = M/N, N = hosts·g, g = 8
 //! ```
+//!
+//! Of the machine's own GPUs it counts none: g is `gpus_per_node` of its table, until an option changes it. A message
+//! has two ends, one on each of two hosts.
 //!
 //! On one host it picks one of its own kernels, one-shot up to 256 KiB and two-shot up to 4 MiB.
 //! Above that it uses NCCL, which it prices from a table of measurements that is not included here.
@@ -35,7 +38,9 @@ pub(super) const SOL: Entry = Entry {
 
 fn make(meta: Meta, site: &Site) -> Result<Box<dyn Policy>> {
     let text = format!("{} {}", site.machine, site.title).to_uppercase();
-    let found = DEVICES.iter().find(|d| text.contains(d.word));
+    // XLA looks for the device's whole name: an NVIDIA GB200 is not its NVIDIA B200.
+    let has = |word: &str| text.split(|c: char| !c.is_alphanumeric()).any(|part| part == word);
+    let found = DEVICES.iter().find(|d| has(d.word));
     let device = found.unwrap_or(&UNKNOWN);
     let title = format!("XLA's speed-of-light model, device {}", device.name);
     let meta = Meta { title, ..meta };
@@ -60,6 +65,8 @@ struct Device {
 const SCALE: f64 = 0.45;
 /// µs of a launch, before the scale.
 const LAUNCH: f64 = 100.0;
+/// `gpus_per_node` of all its devices.
+const EACH: f64 = 8.0;
 /// Bytes prepared at once, and the factor for headers.
 const CHUNK: u64 = 4 << 20;
 const HEADERS: f64 = 1.025;
@@ -81,6 +88,10 @@ static DEVICES: [Device; 2] = [
 static UNKNOWN: Device =
     Device { word: "", name: "unknown", nic: 111.12, chunk: 13.34, round_trip: 68.89 };
 
+/// Why its time is not that of the ranks that call.
+const COUNTED: &str = "it counts 8 GPUs a node, whatever the machine has: gpus_per_node= in \
+                       --xla_gpu_analytical_latency_estimator_options changes it";
+
 struct Sol {
     meta: Meta,
     device: &'static Device,
@@ -96,13 +107,13 @@ impl Sol {
     }
 
     fn estimate(&self, call: &Call) -> Option<Seconds> {
-        let (n, hosts) = (f64::from(call.ranks), f64::from(call.nodes));
-        let (bytes, each) = (call.size.0 as f64, n / hosts);
+        let (hosts, bytes) = (f64::from(call.nodes), call.size.0 as f64);
+        let (n, each) = (hosts * EACH, EACH);
         let ring = |rounds: f64, m: f64| rounds * (n - 1.0) / each * self.message(m);
         let moving = match call.collective {
             C::AllReduce => ring(2.0, bytes / n),
             C::AllGather | C::ReduceScatter => ring(1.0, bytes / n),
-            C::SendRecv => ring(1.0, bytes),
+            C::SendRecv => self.message(bytes),
             C::AllToAll => each * (hosts - 1.0) * self.message(bytes / (n - 1.0)),
             _ => return None,
         };
@@ -124,6 +135,11 @@ impl Policy for Sol {
         let mut notes = Vec::new();
         if !self.known {
             notes.push("it has no parameters for this device: its defaults are used".into());
+        }
+        let counts =
+            matches!(call.collective, C::AllReduce | C::AllGather | C::ReduceScatter | C::AllToAll);
+        if call.nodes > 1 && counts && call.ranks != call.nodes * EACH as u32 {
+            notes.push(COUNTED.into());
         }
         let (name, rule, runs) = if call.nodes > 1 {
             let hosts = call.nodes;
