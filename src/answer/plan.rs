@@ -209,7 +209,12 @@ fn view(priced: &CallPrice, all: f64) -> CallView {
         ranks: call.group.ranks,
         stride: call.group.stride,
         nodes: priced.lies.nodes,
-        size_bytes: if in_buckets { call.size.0 / priced.calls.0.max(1.0) } else { call.size.0 },
+        // Of several reductions each has all buckets.
+        size_bytes: if in_buckets {
+            call.size.0 * call.count.0 / priced.calls.0.max(1.0)
+        } else {
+            call.size.0
+        },
         in_buckets,
         calls: priced.calls.0,
         algorithm: priced.algorithm.clone(),

@@ -56,7 +56,7 @@ impl Step {
         if axis == Axis::Ep {
             stride *= p.tp;
         }
-        Group { ranks: ranks(axis), stride }
+        Group::new(ranks(axis), stride)
     }
 
     /// How many of these layers have calls that one rank waits for: its stage's in training, all of them for
@@ -190,7 +190,7 @@ fn pipeline(step: &Step, calls: &mut Vec<Call>) {
     }
     let part = if step.parallel.sequence { f64::from(step.parallel.tp) } else { 1.0 };
     let size = step.activations() / part;
-    let of = (Axis::Pp, Group { ranks: 2, ..group });
+    let of = (Axis::Pp, Group::neighbours(group.ranks, group.stride));
     match step.mode {
         Mode::Training => {
             let count = step.microbatches();
@@ -212,14 +212,14 @@ fn replicas(step: &Step, calls: &mut Vec<Call>) {
     // places them together.
     let inner = step.group(Axis::Cp);
     let stride = if step.parallel.cp > 1 { dp.stride.min(inner.stride) } else { dp.stride };
-    let all = Group { ranks: dp.ranks * step.parallel.cp, stride };
+    let all = Group::new(dp.ranks * step.parallel.cp, stride);
     let ep = step.group(Axis::Ep);
     if step.model.expert_params == 0 || ep.ranks < 2 {
         let params = step.dense() + step.routed();
         return agree(step, "", params, all, calls);
     }
     agree(step, "", step.dense(), all, calls);
-    let rest = Group { ranks: (all.ranks / ep.ranks).max(1), stride: ep.stride * ep.ranks };
+    let rest = Group::new((all.ranks / ep.ranks).max(1), ep.stride * ep.ranks);
     agree(step, "experts' ", step.routed(), rest, calls);
 }
 
@@ -232,7 +232,7 @@ fn agree(step: &Step, whose: &str, params: f64, all: Group, calls: &mut Vec<Call
     let gradients = params * sync.dtype.bytes().0 as f64;
     let part = sync.shard_size.min(all.ranks).max(1);
     let shard = Group { ranks: part, ..all };
-    let replicate = Group { ranks: all.ranks / part, stride: all.stride.saturating_mul(part) };
+    let replicate = Group::new(all.ranks / part, all.stride.saturating_mul(part));
     let seldom = 1.0 / f64::from(sync.every);
     let (layers, times) = (f64::from(step.depth(step.model.layers)), step.microbatches());
     let mut add = |what: &str, group: Group, collective, amount: (f64, f64), hides| {
@@ -278,10 +278,10 @@ fn own(step: &Step, calls: &mut Vec<Call>) {
     for own in &step.own {
         let (axis, group) = match own.group {
             OwnGroup::Axis(axis) => (axis, step.group(axis)),
-            OwnGroup::Ranks(ranks) => (Axis::Own, Group { ranks, stride: 1 }),
+            OwnGroup::Ranks(ranks) => (Axis::Own, Group::new(ranks, 1)),
             OwnGroup::All => {
                 let ranks = u32::try_from(step.parallel.ranks()).unwrap_or(u32::MAX);
-                (Axis::Own, Group { ranks, stride: 1 })
+                (Axis::Own, Group::new(ranks, 1))
             }
         };
         let amount = (own.size.0 as f64, f64::from(own.count));

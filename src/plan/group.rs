@@ -16,6 +16,8 @@ pub struct Group {
     pub ranks: u32,
     /// From one to the next.
     pub stride: u32,
+    /// Where they are any two neighbours of a row, such as the stages of a pipeline: how many are in the row.
+    pub row: Option<NonZeroU32>,
 }
 
 /// The placement of the worst placed group of its kind on the nodes.
@@ -32,12 +34,32 @@ pub struct Lies {
 }
 
 impl Group {
+    /// So many ranks, in groups side by side.
+    #[must_use]
+    pub fn new(ranks: u32, stride: u32) -> Self {
+        Self { ranks, stride, row: None }
+    }
+
+    /// Two neighbours of a row of so many.
+    #[must_use]
+    pub fn neighbours(row: u32, stride: u32) -> Self {
+        Self { ranks: row.min(2), stride, row: NonZeroU32::new(row) }
+    }
+
     /// Places the groups of `world` ranks on nodes of `node` ranks.
     #[must_use]
     pub fn lies(self, world: u64, node: u32) -> Lies {
         let node = u64::from(node.max(1));
         let (ranks, stride) = (u64::from(self.ranks.max(1)), u64::from(self.stride.max(1)));
         let span = ranks * stride;
+        if let Some(row) = self.row {
+            // A row that is not within a node has two neighbours on different ones; of all between two stages as
+            // many leave a node as there are on it.
+            if world > node && !node.is_multiple_of(u64::from(row.get()) * stride) {
+                let beside = stride.min(node) as u32;
+                return Lies { nodes: 2, per_node: 1, beside, uneven: false };
+            }
+        }
         // Groups repeat with the least common multiple of both periods.
         let window =
             (span / num_integer::gcd(span, node)).saturating_mul(node).min(world.max(span));

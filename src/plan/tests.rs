@@ -168,8 +168,32 @@ fn groups_lie_as_their_order_says() {
     assert_eq!(lies(Axis::Dp), (4, 2, 4, false));
     assert_eq!(lies(Axis::Pp), (2, 1, 8, false));
     // Off the grid: groups of 3 on nodes of 8 straddle.
-    let odd = Group { ranks: 3, stride: 1 }.lies(24, 8);
+    let odd = Group::new(3, 1).lies(24, 8);
     assert_eq!((odd.nodes, odd.uneven), (2, true));
+}
+
+/// Two stages on a node: from one node to the next goes every second message, of as many ranks as a stage has.
+#[test]
+fn stages_pass_nodes_where_any_two_neighbours_do() {
+    let lies = |stages, stride, world, node| {
+        let lies = Group::neighbours(stages, stride).lies(world, node);
+        (lies.nodes, lies.per_node, lies.beside)
+    };
+    assert_eq!(lies(4, 4, 16, 8), (2, 1, 4));
+    assert_eq!(lies(2, 8, 16, 8), (2, 1, 8));
+    assert_eq!(lies(12, 1, 12, 8), (2, 1, 1));
+    // Whole pipelines on a node, or one node alone.
+    assert_eq!(lies(4, 2, 64, 8).0, 1);
+    assert_eq!(lies(4, 4, 16, 16).0, 1);
+    let of = |keys: &str| {
+        let calls =
+            priced(&step(&format!("profile = \"dgx-h100\"\nmicrobatches = 32\n{keys}"))).calls;
+        let hop = calls.into_iter().find(|call| call.call.axis == Axis::Pp).unwrap();
+        (hop.lies.nodes, hop.time)
+    };
+    let (two_on_a_node, one) = (of("tp = 2\npp = 4\ndp = 2\n"), of("tp = 2\npp = 2\ndp = 4\n"));
+    assert_eq!(two_on_a_node.0, 2);
+    assert!((two_on_a_node.1.0 / one.1.0 - 1.0).abs() < 0.01, "{two_on_a_node:?} {one:?}");
 }
 
 /// Eight groups with one rank on a node and four NICs: two share one.

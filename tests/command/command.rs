@@ -930,3 +930,27 @@ fn a_fabric_runs_what_applies_in_the_segments_that_it_needs() {
     }
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Each micro-batch's gradients go in buckets: a row's size is that of one.
+#[test]
+fn a_bucket_has_its_size_with_any_number_of_micro_batches() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plan.toml");
+    let row = |batches: u32| {
+        let text = format!(
+            "[step.x]\nprofile = \"dgx-h100\"\nparams = \"8B\"\nlayers = 32\nhidden = 4096\ndp = 64\n\
+             shard = \"zero2\"\nmicrobatches = {batches}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let answer = output(&format!("plan {} --format json", file.display()));
+        let report: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+        let call = &report["steps"][0]["calls"][0];
+        assert_eq!(call["collective"], "reducescatter");
+        (call["size_bytes"].as_f64().unwrap(), call["calls"].as_f64().unwrap())
+    };
+    let (one, four) = (row(1), row(4));
+    assert!(
+        (four.0 / one.0 - 1.0).abs() < 1e-9 && (four.1 / one.1 - 4.0).abs() < 1e-9,
+        "{one:?} {four:?}"
+    );
+}

@@ -94,6 +94,22 @@ impl Transformer {
         }
     }
 
+    /// Weights of a layer that a rank has beyond its part of attention's: of fewer heads of keys and values than
+    /// ranks several have the same (`QKVParallelLinear` of vLLM and SGLang), and all have the products that go
+    /// to the latents (`fused_qkv_a_proj`, a `ReplicatedLinear`).
+    pub fn attention_copies(&self, ranks: f64) -> f64 {
+        let h = f64::from(self.hidden);
+        match self.attention {
+            Attention::Grouped { kv_heads, head } => {
+                let heads = f64::from(kv_heads);
+                2.0 * h * heads * f64::from(head) * (1.0 / ranks.min(heads) - 1.0 / ranks)
+            }
+            Attention::Latent { query, latent, rope, .. } => {
+                h * f64::from(query + latent + rope) * (1.0 - 1.0 / ranks)
+            }
+        }
+    }
+
     /// a·d of attention's core: the mean of the widths of its two products.
     pub fn core_width(&self) -> f64 {
         let a = f64::from(self.heads);

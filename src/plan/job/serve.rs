@@ -314,14 +314,16 @@ impl Serve {
     /// the router.
     fn dense_body(&self) -> f64 {
         let (model, tp) = (&self.model, f64::from(self.tp));
+        let copies = f64::from(model.layers) * model.attention_copies(tp);
         if !self.attends_apart() {
-            return model.dense_body() / tp;
+            return model.dense_body() / tp + copies;
         }
         let all = tp * f64::from(self.dp);
         let over = if matches!(self.exchange, Exchange::Kernels(_)) { 1.0 } else { all };
         let layers = f64::from(model.layers);
         let shared = model.router() + (model.shared() - model.router()) / over;
         layers * model.attention_weights() / tp
+            + copies
             + (layers - model.moe_layers()) * model.dense_ffn() / all
             + model.moe_layers() * shared
     }
@@ -355,8 +357,14 @@ impl Serve {
     pub fn priced(&self, wires: &Wires<'_>) -> Result<Served> {
         let model = &self.model;
         let pp = f64::from(self.pp);
-        let head = if model.tied { 0.0 } else { model.embedding() / self.head_over() };
-        let ends = model.embedding() / f64::from(self.tp) + head;
+        let (first, head) =
+            (model.embedding() / f64::from(self.tp), model.embedding() / self.head_over());
+        // The first stage has the embedding, the last one the head, which may be the same weights.
+        let ends = match self.pp {
+            1 if model.tied => first,
+            1 => first + head,
+            _ => first.max(head),
+        };
         let bytes = self.weights;
         let dense = bytes.products.bytes * self.dense_body() / pp + bytes.ends * ends;
         let weights = dense + bytes.experts.bytes * model.routed_body() / pp / self.experts_over();
@@ -417,7 +425,7 @@ impl Serve {
     fn handing(&self, wires: &Wires<'_>, per_token: f64) -> Option<f64> {
         let apart = wires.domain();
         let world = u64::from(apart) * 2;
-        let pair = Among { world, group: Group { ranks: 2, stride: apart } };
+        let pair = Among { world, group: Group::new(2, apart) };
         wires.time(SendRecv, pair, per_token * f64::from(self.context)).ok()
     }
 
@@ -500,7 +508,7 @@ impl Serve {
         let model = &self.model;
         let layers = f64::from(model.layers);
         let width = tokens * f64::from(model.hidden) * 2.0;
-        let (tp, hop) = (self.among(self.tp, 1), self.among(2, self.tp * self.dp));
+        let tp = self.among(self.tp, 1);
         let engine = self.engine.as_deref();
         let by_engine = engine.and_then(|e| wires.by_engine(e, tp, (width, model.hidden)));
         let (reduced, each) = match by_engine {
@@ -532,9 +540,30 @@ impl Serve {
             sum = sum + self.divided(wires, tokens)? * layers;
         }
         if self.pp > 1 {
-            sum = sum + wires.span(SendRecv, hop, width)? * f64::from(self.pp - 1);
+            sum = sum + self.passed_on(wires, width)?;
         }
         Ok(Phase { messages: sum, reduced, moved, unmeasured, ..phase })
+    }
+
+    /// What stages pass on, one after another: hidden states and the residual. Each rank of TP sends its part of
+    /// both, and gathers what the others got (`send_tensor_dict`, vllm/distributed/parallel_state.py; SGLang's is
+    /// the same).
+    fn passed_on(&self, wires: &Wires<'_>, width: f64) -> Result<Span> {
+        let (stage, node) = (self.tp * self.dp, wires.domain());
+        let leaves = |next: u32| (next * stage) / node != ((next - 1) * stage) / node;
+        let far = (1..self.pp).filter(|&next| leaves(next)).count() as f64;
+        let near = f64::from(self.pp - 1) - far;
+        let world = u64::from(self.gpus());
+        let hop = |group| wires.span(SendRecv, Among { world, group }, width / f64::from(self.tp));
+        let gathered = wires.span(AllGather, self.among(self.tp, 1), width)?;
+        let mut each = gathered * f64::from(self.pp - 1);
+        if near > 0.0 {
+            each = each + hop(Group::new(2, stage))? * near;
+        }
+        if far > 0.0 {
+            each = each + hop(Group::neighbours(self.pp, stage))? * far;
+        }
+        Ok(each * 2.0)
     }
 
     /// The all-gather of the logits of a group's tokens. The ranks of all groups that attend apart share a
@@ -552,7 +581,7 @@ impl Serve {
 
     /// So many of all ranks, this far apart.
     fn among(&self, ranks: u32, stride: u32) -> Among {
-        Among { world: u64::from(self.gpus()), group: Group { ranks, stride } }
+        Among { world: u64::from(self.gpus()), group: Group::new(ranks, stride) }
     }
 
     /// An all-gather of the tokens of all groups for a layer of experts and a reduce-scatter of what

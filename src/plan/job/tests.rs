@@ -1,9 +1,11 @@
 use super::files::known;
 use super::search::{Pins, layouts};
 use super::serve::Exchange;
+use super::wires::Among;
 use super::*;
 use crate::base::collective::Collective;
 use crate::model::algorithm::Registry;
+use crate::plan::Group;
 use crate::plan::table::{BuiltIn, Files, Machines, OneText};
 
 fn draft(name: &str, text: &'static str) -> Draft {
@@ -555,6 +557,20 @@ fn stages_send_whole_tokens_without_sequence_parallelism() {
         sent.iter().find(|s| s.part == "pp").unwrap().bytes
     };
     assert_eq!((bytes("false"), bytes("true")), (4096.0 * 4096.0 * 2.0, 4096.0 * 512.0 * 2.0));
+}
+
+/// A rank has two stages of a V (`ScheduleZBVZeroBubble`: "exactly two stages per rank", torch.distributed.pipelining).
+#[test]
+fn micro_batches_pass_a_rank_twice_in_a_v() {
+    let calls = |schedule: &str| {
+        let keys = [("pp", "4"), ("sharding", "zero1"), ("schedule", schedule)];
+        let job = job("job.toml", MIXTRAL, &keys);
+        let registry = Registry::builtin();
+        let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
+        sent.iter().find(|s| s.part == "pp").unwrap().calls
+    };
+    let one = calls("1f1b");
+    assert_eq!([calls("zbv"), calls("dualpipev"), calls("dualpipe")], [2.0 * one, 2.0 * one, one]);
 }
 
 /// `_batch_assertion` in deepspeed/runtime/config.py.
@@ -1265,6 +1281,49 @@ fn decode_context_parallelism_divides_the_cache() {
     let cache = |dcp| of("Qwen/Qwen3-30B-A3B", dcp).cache_a_token;
     assert!((cache(1) / cache(2) - 2.0).abs() < 1e-9);
     assert_eq!(cache(2), cache(4));
+}
+
+/// Of fewer heads of keys and values than ranks several ranks have the same, and all have the products to latents;
+/// a stage of a pipeline has one of the embedding and the head.
+#[test]
+fn what_tp_does_not_divide_is_on_every_rank() {
+    let weights = |text: &str| serving(&format!("vllm serve {text}"), "dgx-h200").1.weights;
+    // Llama 3.1 70B: 80 layers of two products of 8192 x 1024, on 16 ranks an eighth in place of a 16th.
+    let (eight, sixteen) = (weights("llama3-70b -tp 8"), weights("llama3-70b -tp 16"));
+    let copies = 80.0 * 2.0 * 8192.0 * 1024.0 / 16.0 * 2.0;
+    assert!((sixteen - eight / 2.0 - copies).abs() < 1e6, "{eight} {sixteen}");
+    // DeepSeek-V3: 61 layers of 7168 x (1536 + 576), a byte each.
+    let (one, two) =
+        (weights("deepseek-ai/DeepSeek-V3 -tp 8"), weights("deepseek-ai/DeepSeek-V3 -tp 16"));
+    let copies = 61.0 * 7168.0 * 2112.0;
+    assert!((2.0 * two - one - copies).abs() < 1e6, "{one} {two}");
+    // Two stages: half of the layers, and of 128256 x 8192 twice the larger.
+    let stages = weights("llama3-70b -tp 8 -pp 2");
+    let end = 128_256.0 * 8192.0 / 8.0 * 2.0;
+    assert!((stages - (eight - 2.0 * end) / 2.0 - end).abs() < 1e6, "{stages}");
+}
+
+/// vllm/distributed/parallel_state.py: each rank of TP sends its part of the hidden states and of the residual.
+#[test]
+fn stages_pass_parts_of_two_tensors() {
+    let prefill = |pp: u32| {
+        let text = format!("vllm serve llama3-70b -tp 8 -pp {pp} --max-num-batched-tokens 8192");
+        let (serve, served) = serving(&text, "dgx-h200");
+        (serve.machine.clone(), served.prefill.messages.time)
+    };
+    let (machine, two) = prefill(2);
+    let (_, four) = prefill(4);
+    let registry = Registry::builtin();
+    let wires = Wires::new(&registry, &machine);
+    let width = 8192.0 * 8192.0 * 2.0;
+    let among = |world, ranks, stride| Among { world, group: Group::new(ranks, stride) };
+    let hop = |world| {
+        let sent = wires.span(Collective::SendRecv, among(world, 2, 8), width / 8.0).unwrap().time;
+        let gathered = wires.span(Collective::AllGather, among(world, 8, 1), width).unwrap().time;
+        2.0 * (sent + gathered)
+    };
+    let more = four - two - (3.0 * hop(32) - hop(16));
+    assert!(more.abs() < 0.02 * four, "{two} {four}");
 }
 
 /// The safetensors of DeepSeek-R1-0528-NVFP4 hold 396.8e9 elements of a byte or more; W4AFP8 has

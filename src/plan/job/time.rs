@@ -86,16 +86,16 @@ struct Messages {
 fn groups(job: &Job) -> [Among; 7] {
     let d = job.degrees;
     let world = d.gpus();
-    let of = |ranks, stride| Among { world, group: Group { ranks, stride } };
+    let of = |ranks, stride| Among { world, group: Group::new(ranks, stride) };
     let all = of(d.replicas(), d.tp);
     let experts = of(d.ep, d.etp);
     let rest = of(d.expert_replicas(), d.ep * d.etp);
-    let hop = of(2.min(d.pp), d.tp * d.cp * d.dp);
+    let hop = Among { world, group: Group::neighbours(d.pp, d.tp * d.cp * d.dp) };
     [of(d.tp, 1), of(d.cp, d.tp), of(d.etp, 1), experts, hop, all, rest]
 }
 
 fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Sent>)> {
-    let of = |ranks, stride| Among { world: job.degrees.gpus(), group: Group { ranks, stride } };
+    let of = |ranks, stride| Among { world: job.degrees.gpus(), group: Group::new(ranks, stride) };
     let wires = Log::new(wires);
     let times = job.microbatches();
     let [tp, cp, etp, ep, hop, ..] = groups(job);
@@ -194,7 +194,13 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
         m.ep_hidden = total - m.ep;
     }
     if d.pp > 1 {
-        let hops = 2.0 * f64::from(d.chunks);
+        // In a V a rank has two stages, one on the way down and one on the way up (ScheduleZBVZeroBubble,
+        // torch/distributed/pipelining/schedules.py; DualPipeV, <https://github.com/deepseek-ai/DualPipe>).
+        let stages = match job.schedule {
+            Schedule::ZeroBubbleV | Schedule::DualPipeV => 2,
+            _ => d.chunks,
+        };
+        let hops = 2.0 * f64::from(stages);
         // Ranks of TP send the same unless they divide the tokens (`get_tensor_shapes`,
         // megatron/core/pipeline_parallel/schedules.py); Megatron of before 2023 scattered it.
         let sent = act / if d.sequence || job.early { tps } else { 1.0 };
@@ -233,9 +239,9 @@ struct Held {
 fn sets(job: &Job) -> [Held; 2] {
     let [.., all, rest] = groups(job);
     let set = |params, units: f64, whole: Among, ranks: u32| {
-        let Group { ranks: most, stride } = whole.group;
+        let Group { ranks: most, stride, .. } = whole.group;
         let ranks = ranks.clamp(1, most);
-        let of = |ranks, stride| Among { group: Group { ranks, stride }, ..whole };
+        let of = |ranks, stride| Among { group: Group::new(ranks, stride), ..whole };
         let (shard, others) = (of(ranks, stride), of(most / ranks, stride * ranks));
         Held { params, units: units.max(1.0), shard, others }
     };

@@ -293,7 +293,7 @@ fn row_c_21() {
 /// busiest rank.
 #[test]
 fn row_c_22() {
-    let odd = Group { ranks: 3, stride: 1 }.lies(24, 8);
+    let odd = Group::new(3, 1).lies(24, 8);
     assert_eq!((odd.nodes, odd.uneven), (2, true));
     let priced = |preset: &str, keys: &[(&str, &str)]| {
         let keys: Vec<_> = keys.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
