@@ -17,7 +17,7 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::machine::fabric::{Crossing, Fabric, Tier};
 use crate::machine::wires::Torus;
-use crate::model::algorithm::{Algorithm, Reason, Route, Stages, Step};
+use crate::model::algorithm::{Algorithm, Reason, Route, Share, Stages, Step};
 use crate::model::formula::{At, Form, Level, Phase, Shape};
 
 /// The price of one collective call.
@@ -422,13 +422,26 @@ fn staged(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<O
 }
 
 /// The steps of a stage in which fewer NICs than ranks carry a domain's shards: those of one NIC,
-/// one after another. With one segment some NIC has the most; with many each has its share.
-fn in_turns(steps: &mut [Step], nics: u32, many: bool) {
-    for step in steps.iter_mut().filter(|step| step.level == Level::Outer && step.flows > nics) {
+/// one after another. With one segment some NIC has the most; with many each has its share. A rank
+/// adds its own shard alone, while the others' are on their way.
+fn in_turns(steps: Vec<Step>, nics: u32, many: bool) -> Vec<Step> {
+    let mut taken = Vec::new();
+    for step in steps {
+        if step.level != Level::Outer || step.flows <= nics {
+            taken.push(step);
+            continue;
+        }
         let shards = if many { step.flows } else { step.flows.next_multiple_of(nics) };
-        step.count = (step.count * u64::from(shards)).div_ceil(u64::from(nics));
-        step.flows = nics;
+        let all = (step.count * u64::from(shards)).div_ceil(u64::from(nics));
+        let own = Step { flows: nics, ..step };
+        if step.reduced == Share::NONE {
+            taken.push(Step { count: all, ..own });
+        } else {
+            taken.push(own);
+            taken.push(Step { count: all - step.count, reduced: Share::NONE, ..own });
+        }
     }
+    taken
 }
 
 /// The stages of `algorithm` on a machine, if its ranks span several tiers.
@@ -437,41 +450,63 @@ fn stages(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> Result<O
     if depth == 1 {
         return Ok(None);
     }
-    let Some(mut stages) = algorithm.stages(shape) else { return Ok(None) };
+    let Some(Stages { fill, each }) = algorithm.stages(shape) else { return Ok(None) };
     let domain = fabric.group().map_or(shape.ranks, NonZeroU32::get);
     let nics = fabric.tiers[1..depth].iter().filter_map(|tier| tier.nics).min();
     let nics = nics.map_or(domain, NonZeroU32::get);
-    in_turns(&mut stages.fill, nics, false);
-    in_turns(&mut stages.each, nics, true);
-    Ok(Some(stages))
+    let (fill, each) = (in_turns(fill, nics, false), in_turns(each, nics, true));
+    Ok(Some(Stages { fill, each }))
 }
 
-/// The sequential messages that make up the price for `size` bytes: all steps, or, if stages use
-/// different ports, those of the first segment and of the busiest port.
-///
-/// # Errors
-/// More ranks than the machine joins, or an unknown parameter that a step needs.
-pub(crate) fn steps_in_turn(
-    algorithm: &dyn Algorithm,
-    shape: &Shape,
-    fabric: &Fabric,
-    size: Volume,
-    emit: &mut dyn FnMut(Step),
-) -> Result<()> {
-    let Some(mut stages) = stages(algorithm, shape, fabric)? else {
-        algorithm.steps(shape, emit);
-        return Ok(());
-    };
-    let mut times = [0.0; 2];
-    let place = |step: &Step| usize::from(step.level == Level::Outer);
-    for step in &stages.each {
-        let load = step_load(step, shape, fabric, 0.0)?;
-        times[place(step)] += step.count as f64 * (load.latency + load.transfer * size.0);
+/// The sequential steps that make up a price.
+pub(crate) struct InTurn {
+    /// All steps, or, if stages use different ports, those of the first segment and of the busiest port.
+    pub messages: Vec<Step>,
+    /// Those of further segments whose additions alone count: a rank takes longer to add than any port to move.
+    pub additions: Vec<Step>,
+}
+
+impl InTurn {
+    /// Those of the price for `size` bytes.
+    ///
+    /// # Errors
+    /// More ranks than the machine joins, or an unknown parameter that a step needs.
+    pub(crate) fn new(
+        algorithm: &dyn Algorithm,
+        shape: &Shape,
+        fabric: &Fabric,
+        size: Volume,
+    ) -> Result<Self> {
+        let mut messages = Vec::new();
+        let Some(Stages { fill, mut each }) = stages(algorithm, shape, fabric)? else {
+            algorithm.steps(shape, &mut |step| messages.push(step));
+            return Ok(Self { messages, additions: Vec::new() });
+        };
+        let gamma = fabric.gamma.map_or(0.0, |g| g.0);
+        let (mut ports, mut adds) = ([0.0; 2], 0.0);
+        let place = |step: &Step| usize::from(step.level == Level::Outer);
+        for step in &each {
+            let load = step_load(step, shape, fabric, gamma)?;
+            let count = step.count as f64;
+            ports[place(step)] += count * (load.latency + load.transfer * size.0);
+            adds += count * load.compute * size.0;
+        }
+        let slowest = usize::from(ports[1] > ports[0]);
+        let further = |fill, each, emit: &mut dyn FnMut(Step)| {
+            Stages { fill, each }.on_one_port(shape.segments(), emit);
+        };
+        let mut additions = Vec::new();
+        if adds > ports[slowest] {
+            messages = fill;
+            further(Vec::new(), each, &mut |step| additions.push(step));
+        } else {
+            each.retain(|step| place(step) == slowest);
+            // What is added meanwhile takes less time than they do.
+            each.iter_mut().for_each(|step| step.reduced = Share::NONE);
+            further(fill, each, &mut |step| messages.push(step));
+        }
+        Ok(Self { messages, additions })
     }
-    let slowest = usize::from(times[1] > times[0]);
-    stages.each.retain(|step| place(step) == slowest);
-    stages.on_one_port(shape.segments(), emit);
-    Ok(())
 }
 
 /// The cheapest of P = 1 and the integer neighbours of P*.
@@ -720,28 +755,24 @@ pub fn price_elements(
     let shape = fabric.fill(shape).with_segments(smooth.segments);
     let gamma = fabric.gamma.map_or(0.0, |g| g.0);
     let mut bandwidth = 0.0;
-    let mut compute = 0.0;
-    let mut fault = None;
-    steps_in_turn(algorithm, &shape, fabric, size, &mut |step| {
+    let InTurn { messages, additions } = InTurn::new(algorithm, &shape, fabric, size)?;
+    for step in &messages {
         // The load of a step is linear in its share: scale it to the largest message.
         let share = step.share.value();
-        match step_load(&step, &shape, fabric, gamma) {
-            Ok(load) if share > 0.0 => {
-                let bytes = (step.share.elements(elements) * each.0) as f64;
-                bandwidth += step.count as f64 * load.transfer / share * bytes;
-                let reduced = (step.reduced.elements(elements) * each.0) as f64;
-                compute += step.count as f64 * gamma * reduced;
-            }
-            Ok(_) => {}
-            Err(e) => fault = Some(e),
+        if share > 0.0 {
+            let bytes = (step.share.elements(elements) * each.0) as f64;
+            let load = step_load(step, &shape, fabric, gamma)?;
+            bandwidth += step.count as f64 * load.transfer / share * bytes;
         }
-    })?;
+    }
+    let added = |step: &Step| step.count as f64 * (step.reduced.elements(elements) * each.0) as f64;
+    let compute = gamma * messages.iter().chain(&additions).map(added).sum::<f64>();
     let price = Price {
         bandwidth: Seconds(bandwidth),
         compute: smooth.compute.map(|_| Seconds(compute)),
         ..smooth
     };
-    fault.map_or(Ok(price), Err)
+    Ok(price)
 }
 
 #[cfg(test)]

@@ -334,9 +334,22 @@ impl Fabric {
             c_real: shape.params.c_real.or(self.c_real),
             dims: shape.params.dims.or_else(|| Some(self.slice(shape.ranks)?.sides)),
             beside_root: group.and_then(|group| self.beside_root(shape.ranks, group)),
+            // Dealt to domains in turn, each rank is in another than the one before it.
+            leaving: group
+                .filter(|_| self.order == Order::Block)
+                .map(|group| shape.ranks.div_ceil(group.get()) - 1),
             ..shape.params
         };
-        Shape { group: shape.group.or(group), params, ..*shape }
+        Shape { group: shape.group.or(group), params, ports: self.ports_of_root(shape), ..*shape }
+    }
+
+    /// The ports of a shape, of which a root uses no more than its chip has links: rank 0 is a corner of a slice.
+    fn ports_of_root(&self, shape: &Shape) -> Ports {
+        let has_root = matches!(shape.collective, Collective::Gather | Collective::Scatter);
+        match self.slice(shape.ranks).filter(|_| has_root && !shape.ports.is_half()) {
+            Some(slice) => Ports::full(shape.ports.sends(slice.links_of_corner().max(1))),
+            None => shape.ports,
+        }
     }
 
     /// Ranks in the root's domain, where ranks that are dealt to domains of `group` do not fill them.

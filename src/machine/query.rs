@@ -553,6 +553,7 @@ impl Query {
             c_real: params.c_real.or(shape.params.c_real),
             dims: params.dims.or(shape.params.dims),
             beside_root: shape.params.beside_root,
+            leaving: shape.params.leaving,
             ..params
         };
         let placement = Placement { ranks, per_node, order: machine.fabric.order };

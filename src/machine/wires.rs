@@ -126,6 +126,13 @@ impl Torus {
         self.sides.lengths().iter().map(|&d| (d - 1).min(2)).sum()
     }
 
+    /// The links of the chip that has the fewest.
+    #[must_use]
+    pub fn links_of_corner(self) -> u32 {
+        let sides = self.sides.lengths().iter();
+        sides.map(|&d| if self.closes(d) { 2 } else { u32::from(d > 1) }).sum()
+    }
+
     /// The links through which every algorithm must send what it sends at least: of an all-reduce the mean
     /// of all chips; where each receives or sends as much as any, those of a corner; where a root does, the
     /// most.
@@ -133,13 +140,12 @@ impl Torus {
     pub fn links_for(self, collective: Collective) -> Ratio {
         use Collective as C;
         let sum = |of: &dyn Fn(u32) -> f64| self.sides.lengths().iter().map(|&d| of(d)).sum();
-        let open = |d: u32| if d > 1 { 1.0 } else { 0.0 };
         Ratio(match collective {
             C::AllReduce => sum(&|d| {
                 if self.closes(d) { 2.0 } else { 2.0 * f64::from(d - 1) / f64::from(d) }
             }),
             C::AllGather | C::ReduceScatter | C::AllToAll | C::Broadcast | C::Reduce => {
-                sum(&|d| if self.closes(d) { 2.0 } else { open(d) })
+                f64::from(self.links_of_corner())
             }
             C::Gather | C::Scatter | C::SendRecv | C::Barrier => f64::from(self.most_links()),
         })

@@ -7,7 +7,7 @@ use collcost::Collective;
 use collcost::answer::explain::{self, AlgorithmView, Explanation, Subject};
 use collcost::answer::notes::{self, CONTRADICTIONS, TOPICS};
 use collcost::base::format::Format;
-use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds, SecondsPerByte, Volume};
 use collcost::cost::crossover::crossover;
 use collcost::cost::price::Prepared;
 use collcost::machine::query::{Given, Layout, Machine, Query};
@@ -47,7 +47,17 @@ fn layouts(collective: Collective) -> Vec<Query> {
         query(collective, 6, None, plain),
         query(collective, 16, None, dims),
         query(collective, 8, None, radix),
+        adding_on_few_nics(query(collective, 24, Some(4), plain), 7e-12),
+        adding_on_few_nics(query(collective, 24, Some(4), plain), 7e-9),
     ]
+}
+
+/// The same where four ranks share two NICs and take a while to add.
+fn adding_on_few_nics(query: Query, gamma: f64) -> Query {
+    let mut query = query;
+    query.machine.fabric.tiers[1].nics = NonZeroU32::new(2);
+    query.machine.fabric.gamma = Some(SecondsPerByte(gamma));
+    query
 }
 
 fn written(report: &Explanation, format: Format) -> String {

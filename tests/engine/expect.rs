@@ -11,7 +11,7 @@ use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::measure::expect::{Basis, Clusters, Expecting, Learned, Study};
 use collcost::model::algorithm::{Library, Registry};
-use collcost::model::formula::{Params, Protocol};
+use collcost::model::formula::{Params, Ports, Protocol, Shape};
 
 fn query(machine: &str, collective: Collective, ranks: u32, nodes: u32) -> Query {
     let profile = Profile::builtin(machine).unwrap();
@@ -825,5 +825,23 @@ fn a_line_of_chips_has_no_ring_both_ways() {
         let fabric = &query.machine.fabric;
         let priced = Candidate::named(&registry, name, &query.shape, fabric);
         assert_eq!(priced.is_ok(), applies, "{collective} {name}");
+    }
+}
+
+/// The root of a scatter is a corner, which has two links on a part of the torus that is open.
+#[test]
+fn a_corner_scatters_over_its_two_links() {
+    let registry = Registry::builtin();
+    let size = Bytes(64 << 20);
+    for (collective, name) in [(Collective::Scatter, "flat"), (Collective::Gather, "linear")] {
+        let query = query("tpu-v5e", collective, 16, 1);
+        let fabric = &query.machine.fabric;
+        for ports in [query.shape.ports, Ports::Unbounded] {
+            let shape = Shape { ports, ..query.shape };
+            let priced = Candidate::named(&registry, name, &shape, fabric).unwrap();
+            let time = priced.prepared.time(Volume::from(size)).0;
+            let least = 15.0 / 16.0 * (64 << 20) as f64 / (2.0 * 45e9);
+            assert!(time >= least && time < 1.2 * least, "{collective}, {ports}: {time:e}");
+        }
     }
 }

@@ -286,3 +286,47 @@ fn messages_to_the_spine_pass_the_nics_of_their_nodes() {
     slow.tiers[2].link.bandwidth = Some(Bandwidth(16e9));
     same(played(&slow, "flat", &all, size, Mode::Flow), 28.0 / 32.0 * 2400e-6);
 }
+
+/// A parent whose children are both in another node sends to them in turn.
+#[test]
+fn a_heap_serves_two_children_elsewhere_in_turn() {
+    let (size, inside, between) = (Volume(12e6), 1e-6 + 12e6 / 1e11, 3e-6 + 12e6 / 25e9);
+    // Nodes of so many, in all, messages inside and between on the way to the latest rank.
+    for (group, ranks, near, far) in [(3, 6, 1, 2), (7, 14, 3, 2), (4, 8, 2, 2), (4, 16, 2, 4)] {
+        let link = |span, alpha, rate| Tier {
+            span: NonZeroU32::new(span),
+            ..Tier::new("link", Seconds(alpha), Bandwidth(rate))
+        };
+        let fabric = Fabric::new(vec![link(group, 1e-6, 1e11), link(0, 3e-6, 25e9)]);
+        let time = f64::from(near) * inside + f64::from(far) * between;
+        for collective in [Broadcast, Reduce] {
+            let asked = shape(&fabric, collective, ranks, 1);
+            same(price(&fabric, "binary-tree", &asked, size), time);
+            let played = played(&fabric, "binary-tree", &asked, size, Mode::Local);
+            assert!(played <= time * (1.0 + 1e-9), "{collective} {ranks}: {played:e} {time:e}");
+            assert!(played >= 0.85 * time, "{collective} {ranks}: {played:e} {time:e}");
+        }
+    }
+}
+
+/// The first segment of a chain passes each link once; further ones follow it over the slowest.
+#[test]
+fn a_chain_passes_the_links_inside_nodes_at_their_own_latency() {
+    let link = |span, alpha| Tier {
+        span: NonZeroU32::new(span),
+        ..Tier::new("link", Seconds(alpha), Bandwidth(1e10))
+    };
+    let fabric = Fabric::new(vec![link(16, 0.3e-6), link(0, 20e-6)]);
+    let (size, segments) = (Volume(4.0 * 1_048_576.0), 36_u32);
+    let each = size.0 / 1e10 / f64::from(segments);
+    let time = 60.0 * (0.3e-6 + each) + 38.0 * (20e-6 + each);
+    for collective in [Broadcast, Reduce] {
+        let asked = shape(&fabric, collective, 64, segments);
+        same(price(&fabric, "chain", &asked, size), time);
+        same(played(&fabric, "chain", &asked, size, Mode::Flow), time);
+    }
+    // Dealt to nodes in turn each message leaves one.
+    let cyclic = Fabric { order: Order::Cyclic, ..fabric };
+    let asked = shape(&cyclic, Broadcast, 64, segments);
+    same(price(&cyclic, "chain", &asked, size), 98.0 * (20e-6 + each));
+}

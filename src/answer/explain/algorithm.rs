@@ -11,7 +11,7 @@ use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Bandwidth, Ratio, Seconds, SecondsPerByte, Volume};
 use crate::cost::bound::{bound, least_messages, least_share, switch_adds};
-use crate::cost::price::{Prepared, Price, busy, step_load, steps_in_turn};
+use crate::cost::price::{InTurn, Prepared, Price, busy, step_load};
 use crate::machine::fabric::Fabric;
 use crate::machine::presets::PORT_BUDGETS;
 use crate::machine::query::Query;
@@ -292,10 +292,13 @@ pub fn algorithm(registry: &Registry, query: &Query, name: &str) -> Result<Expla
         formula: formula.write(Notation::Text),
         formula_latex: formula.write(Notation::Latex),
         functions: formula.named_functions().iter().map(|named| named.means).collect(),
-        numbers: match sum.values(&symbols, &shape, fabric, size) {
-            Some(values) => formula.write(Notation::Numbers(&values)),
-            None => written(&terms),
-        },
+        numbers: and_launch(
+            match sum.values(&symbols, &shape, fabric, size) {
+                Some(values) => formula.write(Notation::Numbers(&values)),
+                None => written(&terms),
+            },
+            price.launch,
+        ),
         n_alpha: phase.alpha + phase.switch,
         n_beta: phase.beta,
         n_gamma: phase.gamma,
@@ -339,7 +342,6 @@ struct Group {
     step: Step,
     view: StepView,
     tier: usize,
-    compute: f64,
 }
 
 /// All steps of an algorithm on a machine.
@@ -386,18 +388,14 @@ impl Sum {
             size: size.0,
             takes_turns: algorithm.stages(shape).is_some() && fabric.shares_nics(shape.ranks),
         };
-        let mut fault = None;
-        steps_in_turn(algorithm, shape, fabric, size, &mut |step| {
-            if fault.is_none() {
-                fault = sum.add(step, shape, fabric).err();
-            }
-        })?;
-        fault.map_or(Ok(sum), Err)
+        for step in InTurn::new(algorithm, shape, fabric, size)?.messages {
+            sum.add(step, shape, fabric)?;
+        }
+        Ok(sum)
     }
 
     fn add(&mut self, step: Step, shape: &Shape, fabric: &Fabric) -> Result<()> {
-        let gamma = fabric.gamma.map_or(0.0, |g| g.0);
-        let one = step_load(&step, shape, fabric, gamma)?;
+        let one = step_load(&step, shape, fabric, 0.0)?;
         let count = step.count as f64;
         let (latency, bandwidth) = (count * one.latency, count * one.transfer * self.size);
         let share = step.share.value() * self.size;
@@ -433,8 +431,7 @@ impl Sum {
             latency_s: latency,
             bandwidth_s: bandwidth,
         };
-        let compute = count * one.compute * self.size;
-        self.push(Group { step, view, tier, compute });
+        self.push(Group { step, view, tier });
         Ok(())
     }
 
@@ -451,7 +448,6 @@ impl Sum {
                 last.view.count += group.view.count;
                 last.view.latency_s += group.view.latency_s;
                 last.view.bandwidth_s += group.view.bandwidth_s;
-                last.compute += group.compute;
                 return;
             }
         }
@@ -504,7 +500,8 @@ impl Sum {
         if self.takes_turns {
             return None;
         }
-        let flat = cost.phases().any(|p| p.level == Level::Flat && !nothing(p));
+        let has = |level: Level| cost.phases().any(|p| p.level == level && !nothing(p));
+        let flat = has(Level::Flat);
         let switched = self.tiers.iter().any(|tier| tier.hops > 0);
         let moves = |g: &&Group| g.step.share.chunks > 0;
         // A letter must have one value: the tier and load of all its steps, over links or through a switch.
@@ -524,6 +521,10 @@ impl Sum {
             Some(Some((tier, load.unwrap_or(1.0))))
         };
         let (any, inner) = (one(Level::Flat, false)?, one(Level::Inner, false)?);
+        // The letters of equal links stand for those of several kinds.
+        if inner.is_some() && !has(Level::Inner) {
+            return None;
+        }
         let outer = match (one(Level::Outer, false)?, one(Level::Outer, true)?) {
             (Some(_), Some(_)) => return None,
             (links, switch) => links.or(switch),
@@ -617,6 +618,11 @@ fn written(terms: &[Term]) -> String {
         })
         .collect();
     parts.join(" + ")
+}
+
+/// The formula is the algorithm's; a machine's launch is added once.
+fn and_launch(numbers: String, launch: Seconds) -> String {
+    if launch.0 > 0.0 { format!("{numbers} + {launch} (launch)") } else { numbers }
 }
 
 /// The key with the most time in total, and its share.

@@ -36,6 +36,8 @@
 
 mod coloured;
 
+use std::ops::Range;
+
 use super::{Algorithm, ClosedForm, Edges, Guarantee, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{AllReduce, Broadcast, Reduce};
 use crate::model::formula::{At, Cost, Field, Function, Named, Ports, Shape, ceil_lg, floor_lg};
@@ -402,13 +404,28 @@ fn all_levels(shape: &Shape) -> Route {
 fn down(shape: &Shape, length: u32) -> impl DoubleEndedIterator<Item = (u32, Route)> + use<> {
     let (ranks, both) = (shape.ranks, serves_both(shape));
     let levels = floor_lg(ranks);
-    let more = length.div_ceil(levels.max(1)).saturating_sub(1);
+    let waits = if both || length < reach(ranks) { 1..1 } else { to_the_latest(ranks) };
+    let rest = length.saturating_sub(levels + waits.end - waits.start);
+    let more = rest.div_ceil(levels.max(1));
     (1..=levels).map(move |level| {
         let first = (1_u32 << level) - 1;
         let route = Route::Heap { first, end: ranks.min(2 * first + 1), both };
-        let left = length.saturating_sub(levels + more * (level - 1));
-        (1 + more.min(left), route)
+        let further = more.min(rest.saturating_sub(more * (level - 1)));
+        (1 + u32::from(waits.contains(&level)) + further, route)
     })
+}
+
+/// The levels at which the message to the rank that is reached last, after D(N) slots, is a second child's. Of several
+/// such ranks it is the one whose second children are the farthest from the root: those are in other nodes.
+fn to_the_latest(n: u32) -> Range<u32> {
+    let depth = floor_lg(n);
+    let seconds = reach(n).saturating_sub(depth);
+    // In binary a one for the root and, at the end, a one for each second child.
+    if (1_u64 << depth) + (1_u64 << seconds) - 1 <= n.into() {
+        return depth + 1 - seconds..depth + 1;
+    }
+    // It is the last of the level above. The last level is reached meanwhile, so its slot stands for the last but one.
+    1..1 + seconds
 }
 
 fn one_way_steps(shape: &Shape, period: u32, length: u32, emit: &mut dyn FnMut(Step)) {
@@ -528,6 +545,20 @@ fn up_and_down_guarantee(shape: &Shape) -> Guarantee {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_latest_rank_exists() {
+        for n in 2_u32..3000 {
+            let (depth, seconds) = (n.ilog2(), to_the_latest(n));
+            assert_eq!(depth + seconds.end - seconds.start, reach(n), "{n}");
+            if seconds.end > depth {
+                let bits: u32 = seconds.map(|level| 1 << (depth - level)).sum();
+                assert!((1 << depth) + bits <= n, "{n}");
+            } else {
+                assert_eq!(reach(n), 2 * (depth - 1), "{n}");
+            }
+        }
+    }
 
     #[test]
     fn reach_is_the_latest_rank_of_a_heap() {

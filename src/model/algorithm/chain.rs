@@ -9,11 +9,13 @@
 //! per rank, inner ranks of the chain receive and send in turn: N − 1 + 2(P − 1) rounds for N ≥ 3.
 //! The reduce is the same chain in reverse, with additions.
 //!
+//! Over nodes the first segment passes each link once, and each further one follows it over the slowest.
+//!
 //! Source: Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007.
 
 use super::{Algorithm, ClosedForm, Library, Meta, Route, Share, Step};
 use crate::base::collective::Collective::{Broadcast, Reduce};
-use crate::model::formula::{At, Cost, Field, Ports, Shape};
+use crate::model::formula::{At, Cost, Field, Level, Ports, Shape};
 use crate::model::schedule::{Schedule, chain};
 
 /// The chain algorithms.
@@ -58,11 +60,18 @@ impl ClosedForm for Chain {
     }
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
-        let (n, p) = (u64::from(shape.ranks), u64::from(shape.segments()));
-        let slots = if takes_turns(shape) { n - 1 + 2 * (p - 1) } else { n + p - 2 };
-        let step = Step::new(slots, Share::new(1_u32, p), Route::Offset(1));
-        let step = Step { meets: (!shape.passes_on()).then_some(Share::NONE), ..step };
-        emit(if shape.collective.reduces() { step.reducing() } else { step });
+        let p = u64::from(shape.segments());
+        let links = u64::from(shape.ranks - 1);
+        let leaving = shape.params.leaving.map_or(links, u64::from);
+        let further = (p - 1) * if takes_turns(shape) { 2 } else { 1 };
+        for (slots, level) in [(links - leaving, Level::Inner), (leaving + further, Level::Flat)] {
+            let step = Step::new(slots, Share::new(1_u32, p), Route::Offset(1));
+            let meets = (!shape.passes_on()).then_some(Share::NONE);
+            let step = Step { meets, level, ..step };
+            if slots > 0 {
+                emit(if shape.collective.reduces() { step.reducing() } else { step });
+            }
+        }
     }
 
     fn is_pipelined(&self) -> bool {

@@ -221,6 +221,8 @@ pub struct Params {
     pub root_speedup: Option<Ratio>,
     /// Ranks in the root's domain, itself included, where they are fewer than G.
     pub beside_root: Option<NonZeroU32>,
+    /// Messages between neighbours, from the first rank to the last, that leave a domain, where they are not all.
+    pub leaving: Option<u32>,
 }
 
 /// The question to an algorithm: everything except sizes and rates.

@@ -79,8 +79,12 @@ impl<'a> Routes<'a> {
             }
         };
         found.ok_or_else(|| {
-            let name = |node| graph.name_of(node);
-            Error::input(format!("there is no path from {} to {}", name(from), name(to)))
+            let by = match graph.routing {
+                Routing::DimensionOrder { .. } => " by dimension order",
+                _ => "",
+            };
+            let [from, to] = [from, to].map(|node| graph.name_of(node));
+            Error::input(format!("there is no path from {from} to {to}{by}"))
         })
     }
 
