@@ -259,7 +259,7 @@ pub struct Plan {
     algorithm: Option<&'static str>,
     segments: Option<u32>,
     form: Option<(Price, Guarantee)>,
-    passed_over: Vec<&'static str>,
+    stands_in: Option<String>,
 }
 
 /// How it is simulated.
@@ -284,7 +284,8 @@ impl Ask {
 
 impl From<ScheduleOf> for Plan {
     fn from(spelled: ScheduleOf) -> Self {
-        let ScheduleOf { algorithm, shape, price, schedule, passed_over } = spelled;
+        let stands_in = spelled.stands_in();
+        let ScheduleOf { algorithm, shape, price, schedule, .. } = spelled;
         let meta = algorithm.meta();
         Self {
             schedule,
@@ -292,7 +293,7 @@ impl From<ScheduleOf> for Plan {
             algorithm: Some(meta.id),
             segments: algorithm.is_pipelined().then_some(price.segments),
             form: Some((price, algorithm.guarantee(&shape))),
-            passed_over,
+            stands_in,
         }
     }
 }
@@ -315,7 +316,7 @@ impl Plan {
             algorithm: None,
             segments: None,
             form: None,
-            passed_over: Vec::new(),
+            stands_in: None,
         })
     }
 }
@@ -425,9 +426,6 @@ pub fn simulate(query: &Query, plan: &Plan, ask: &Ask) -> Result<Simulation> {
 /// The maximum number of messages whose details are kept by default: recording more would take
 /// longer than simulating them.
 const MOST_MESSAGES: u64 = 1 << 18;
-
-/// The maximum number of algorithms without a schedule that a note names.
-const PASSED_OVER: usize = 5;
 
 /// The number of links that a report names.
 const BUSIEST: usize = 10;

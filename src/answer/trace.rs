@@ -39,6 +39,7 @@ pub struct Run {
     schedule: Box<dyn Schedule>,
     /// P, if it is pipelined.
     segments: Option<u32>,
+    stands_in: Option<String>,
     setup: Setup,
 }
 
@@ -176,11 +177,13 @@ impl Run {
         mode: Mode,
     ) -> Result<Self> {
         query.element.map_or(Ok(()), |each| check_elements(query.size, each))?;
-        let ScheduleOf { algorithm, shape, schedule, .. } =
-            schedule_of(registry, query, algorithm, root)?;
+        let spelled = schedule_of(registry, query, algorithm, root)?;
+        let stands_in = spelled.stands_in();
+        let ScheduleOf { algorithm, shape, schedule, .. } = spelled;
         let segments = algorithm.is_pipelined().then(|| shape.segments());
         let setup = Setup { element: query.element, ..Setup::new(Volume::from(query.size)) };
-        Ok(Self { algorithm, query: query.clone(), schedule, segments, setup: setup.in_mode(mode) })
+        let (query, setup) = (query.clone(), setup.in_mode(mode));
+        Ok(Self { algorithm, query, schedule, segments, stands_in, setup })
     }
 
     /// Simulates it and reports every message to `listener`.
@@ -293,7 +296,7 @@ impl Run {
 
     fn notes(&self, frame: &Frame, too_much: bool) -> Vec<String> {
         let fabric = &self.query.machine.fabric;
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = self.stands_in.clone().into_iter().collect();
         if fabric.launch.0 > 0.0 {
             notes.push(format!(
                 "times are those of the messages, without the launch of {}",

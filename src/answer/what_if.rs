@@ -8,7 +8,7 @@ use crate::base::error::Result;
 use crate::base::order::rising;
 use crate::base::quantity::{Bytes, nearest};
 use crate::cost::optimum::optimum;
-use crate::cost::traffic::simulate_one;
+use crate::cost::traffic::{Times, simulate_one};
 use crate::machine::graph::{Fault, Graph, Node};
 use crate::model::algorithm::{Library, Registry};
 use crate::model::formula::Shape;
@@ -50,7 +50,7 @@ pub struct RunView {
     /// P, the best of 1, 8 and 64, if it is pipelined.
     pub segments: Option<u32>,
     /// Its time on the fabric as built, over all its ranks in their order; absent if that takes too
-    /// many messages.
+    /// many messages, or a message has no way by the fabric's routing.
     pub built_s: Option<f64>,
     /// The same with the faults.
     pub time_s: Option<f64>,
@@ -101,13 +101,15 @@ pub fn what_if(
                 continue;
             }
             if !sends_more_than(&*schedule, MESSAGES) {
-                let times = simulate_one(&faulty, &*schedule, size)?;
-                view.built_s = Some(match faults {
-                    [] => times.makespan.0,
-                    _ => simulate_one(graph, &*schedule, size)?.makespan.0,
-                });
-                view.time_s = Some(times.makespan.0);
-                view.bound_by = times.jobs[0].bound_by.map(|(link, _)| {
+                // Ways that a router does not choose by what is there may go over a dead link.
+                let times = simulate_one(&faulty, &*schedule, size).ok();
+                let time = |times: &Times| times.makespan.0;
+                view.time_s = times.as_ref().map(time);
+                view.built_s = match faults {
+                    [] => view.time_s,
+                    _ => simulate_one(graph, &*schedule, size).ok().as_ref().map(time),
+                };
+                view.bound_by = times.and_then(|times| times.jobs[0].bound_by).map(|(link, _)| {
                     let link = faulty.links[link as usize];
                     format!("{}>{}", faulty.name_of(link.from), faulty.name_of(link.to))
                 });

@@ -13,8 +13,9 @@ use collcost::answer::{self, Entry};
 use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
+use collcost::base::text_pos::Place;
 use collcost::machine::profile::check;
-use collcost::machine::profile::{self, Asked, Date, Need, Profile, same};
+use collcost::machine::profile::{self, Asked, Date, Finding, Kind, Need, Profile, Severity, same};
 use collcost::plan::config::is_file;
 use collcost::plan::table::{Files as _, fabric, joined, with_files};
 use collcost::view;
@@ -132,7 +133,9 @@ impl Check {
             let place = || format!("profiles check {name}");
             let source = Source::of(&name).map_err(|e| e.at(place()))?;
             let figures = source.profile().map_or(0, |p| p.figures().count());
-            files.push((source.origin().to_owned(), figures, check(&source.text()?, &asked)));
+            let mut found = check(&source.text()?, &asked);
+            found.extend(source.unusable_files());
+            files.push((source.origin().to_owned(), figures, found));
         }
         let report = answer::profiles_check(files);
         self.format.write(out, &report, |look| view::profiles::check(&report, look))?;
@@ -282,6 +285,39 @@ impl Source {
                 }
             }),
         }
+    }
+
+    /// The files that it names and that cannot be used.
+    fn unusable_files(&self) -> Vec<Finding> {
+        let (Self::File(origin, text), Ok(profile)) = (self, self.profile()) else {
+            return Vec::new();
+        };
+        // Each by itself, so that all are said.
+        let only = |key: &str| {
+            let mut one = profile.clone();
+            match key {
+                "fabric" => one.nccl_topology = None,
+                _ => one.fabric_file = None,
+            }
+            one
+        };
+        let unusable = |key: &str| {
+            let refused = with_files(only(key), origin, &|path| Here.text(path)).err()?;
+            let start = text.split_inclusive('\n').scan(0, |start, line| {
+                let own = *start;
+                *start += line.len();
+                Some((own, line))
+            });
+            let at = start.filter(|(_, line)| line.trim_start().starts_with(key)).map(|(at, _)| at);
+            Some(Finding {
+                severity: Severity::Error,
+                kind: Kind::Unreadable,
+                what: format!("the file that `{key}` names: {}", refused.what()),
+                help: refused.mending().map(str::to_owned),
+                place: Place::at(text, at.min().unwrap_or(0)),
+            })
+        };
+        ["fabric", "nccl_topology"].into_iter().filter_map(unusable).collect()
     }
 
     /// The text of the file, or of the one that describes the built-in machine.

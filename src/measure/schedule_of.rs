@@ -25,9 +25,27 @@ pub struct ScheduleOf {
     pub passed_over: Vec<&'static str>,
 }
 
+/// The maximum number of algorithms without a schedule that a note names.
+const PASSED_OVER: usize = 5;
+
+impl ScheduleOf {
+    /// That it stands in for what runs, which has no explicit schedule.
+    #[must_use]
+    pub fn stands_in(&self) -> Option<String> {
+        let names = &self.passed_over;
+        let first = names[..names.len().min(PASSED_OVER)].join(", ");
+        let more = match names.len().saturating_sub(PASSED_OVER) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let note = format!("preferred, but without an explicit schedule: {first}{more}");
+        (!names.is_empty()).then_some(note)
+    }
+}
+
 /// The schedule of the named algorithm. Without a name it is what the machine's library runs; if that has
-/// no explicit schedule, the lowest ideal time of what the library ships, then of all. `root` may be any
-/// rank.
+/// no explicit schedule, one that the library gives the same name, such as a ring for rings over all rails,
+/// then the lowest ideal time of what it ships, then of all. `root` may be any rank.
 ///
 /// # Errors
 /// An unknown name, an algorithm that does not apply or has no explicit schedule, an unknown parameter, a
@@ -101,11 +119,23 @@ fn runs(
     let mut ranked = rank(&ready, Volume::from(query.size));
     let library = query.library();
     let own = Expecting::new(registry, query).map(|e| e.ideal(query.size).id);
+    let known_as = |algorithm: &dyn Algorithm| {
+        let names = algorithm.meta().known_as.iter();
+        let mut here = names.filter(|(of, collectives, _)| {
+            Some(*of) == library && collectives.contains(&query.shape.collective)
+        });
+        here.next().map(|(.., name)| *name)
+    };
+    let is_own =
+        |algorithm: &dyn Algorithm| own.as_ref().is_ok_and(|id| *id == algorithm.meta().id);
+    let runs = ranked.iter().find(|one| is_own(one.algorithm));
+    let name = runs.and_then(|one| known_as(one.algorithm));
     // Within each of these the lowest ideal time stays first.
     ranked.sort_by_key(|one| match one.algorithm {
-        algorithm if own.as_ref().is_ok_and(|id| *id == algorithm.meta().id) => 0,
-        algorithm if algorithm.is_shipped(library, &query.shape) => 1,
-        _ => 2,
+        algorithm if is_own(algorithm) => 0,
+        algorithm if name.is_some() && known_as(algorithm) == name => 1,
+        algorithm if algorithm.is_shipped(library, &query.shape) => 2,
+        _ => 3,
     });
     let mut passed_over = Vec::new();
     for one in ranked {

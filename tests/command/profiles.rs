@@ -484,6 +484,25 @@ fn a_check_fails_on_errors_alone() {
     assert_eq!(report["findings"][0]["kind"], "contradictory");
 }
 
+/// A machine whose files are not there answers nothing: a check says so, at the line that names them.
+#[test]
+fn a_check_reads_the_files_that_a_machine_names() {
+    let own = |key: &str, file: &str| format!("{key} = \"{file}\"\n{}", text("dgx-h100"));
+    let files = [
+        ("project/f.toml", &*own("fabric", "none.toml")),
+        ("project/t.toml", &*own("nccl_topology", "broken.xml")),
+        ("project/broken.xml", "<system"),
+    ];
+    let place = Place::new("named", &files);
+    for (file, key) in [("f.toml", "fabric"), ("t.toml", "nccl_topology")] {
+        let found = place.run("project", &format!("profiles check {file}"));
+        let said = String::from_utf8(found.stdout).unwrap();
+        assert_eq!(found.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("the file that `{key}` names")), "{said}");
+        assert!(said.contains(&format!("{file}:1:1")), "{said}");
+    }
+}
+
 #[test]
 fn a_machine_shows_every_figure_and_what_is_unknown() {
     let place = Place::new("show", &[]);

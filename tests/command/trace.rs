@@ -7,6 +7,7 @@ use collcost::answer::trace::{Cell, Run, Trace};
 use collcost::base::collective::Collective;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
 use collcost::cost::simulate::Mode;
+use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::model::algorithm::Registry;
 use collcost::model::formula::{Params, Ports};
@@ -325,4 +326,23 @@ fn members_are_found() {
     // Exchanges over doubling distances are neither.
     let exchanges = members(Collective::AllReduce, "recursive-doubling", 4);
     assert!(exchanges.lines.is_empty() && exchanges.trees.is_empty());
+}
+
+/// NCCL's rings over all rails have no explicit schedule: one ring stands in, which is NCCL's too.
+#[test]
+fn a_ring_stands_in_for_rings_over_rails() {
+    let profile = Profile::builtin("dgx-h100").unwrap();
+    let collective = Collective::AllGather;
+    let machine = Machine::on(&profile, "profile", &Given::default(), collective).unwrap();
+    let layout = Layout { ranks: 16.try_into().ok(), nodes: None, per_node: None };
+    let query =
+        Query::new(machine, collective, Bytes(64 << 20), layout, Params::default()).unwrap();
+    let run = Run::new(&Registry::builtin(), &query, None, None, Mode::Flow).unwrap();
+    let trace = run.trace(Some(1), None).unwrap();
+    assert_eq!(trace.algorithm, "ring");
+    assert!(
+        trace.notes[0].contains("without an explicit schedule: ring-rails"),
+        "{:?}",
+        trace.notes
+    );
 }

@@ -487,6 +487,19 @@ fn what_if_compares_the_best_with_what_runs() {
     }
 }
 
+/// The best rate takes any way; a library's messages take that of the routing, which may be dead.
+#[test]
+fn what_has_no_way_by_dimension_order_has_no_time() {
+    let torus = graph(&json!({"generate": {"kind": "torus", "sides": [4, 4], "bw": "10GB/s"},
+                              "routing": "dimension-order"}));
+    let faults = [("link=g0-g1:0".to_owned(), "link=g0-g1:0".parse().unwrap())];
+    let found = what_if(&torus, &faults, (Collective::AllGather, 0), Bytes(1 << 20)).unwrap();
+    assert!(found.least_s > 0.0 && !found.runs.is_empty(), "{found:?}");
+    for run in &found.runs {
+        assert!(run.built_s.is_some() && run.time_s.is_none(), "{run:?}");
+    }
+}
+
 #[test]
 fn nccls_topologies_are_fabrics() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/nccl_topologies/two-sockets.xml");

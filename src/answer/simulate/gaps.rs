@@ -1,6 +1,6 @@
 //! The causes of the gaps between closed form, simulation and bound, in sentences.
 
-use super::{Ask, ModeView, PASSED_OVER, Plan, without_launch};
+use super::{Ask, ModeView, Plan, without_launch};
 use crate::answer::cost::Promise;
 use crate::base::error::Result;
 use crate::base::quantity::Seconds;
@@ -283,15 +283,7 @@ impl Facts<'_> {
         if machine.fabric.gamma.is_none() && shape.collective.reduces() {
             notes.push("γ is unknown: the time to add is not included".to_owned());
         }
-        if !self.plan.passed_over.is_empty() {
-            let names = &self.plan.passed_over;
-            let first = names[..names.len().min(PASSED_OVER)].join(", ");
-            let more = match names.len().saturating_sub(PASSED_OVER) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            notes.push(format!("preferred, but without an explicit schedule: {first}{more}"));
-        }
+        notes.extend(self.plan.stands_in.clone());
         if too_many {
             notes.push(format!(
                 "more than {} messages: no path, utilisation or traffic is kept{}",

@@ -41,8 +41,9 @@ impl Args {
             gamma: query.machine.fabric.gamma,
         };
         let written = format.write(&job);
-        let Written { text, notes } =
+        let Written { text, mut notes } =
             written.map_err(|e| place(e).or_help("name another --algorithm or format"))?;
+        notes.extend(spelled.stands_in());
         Ok((text, notes))
     }
 }
