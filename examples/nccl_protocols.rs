@@ -28,7 +28,7 @@ fn main() -> Result<()> {
             .help("nccl_protocols measured.csv dgx_a100_8x200g 2.27.3"));
     };
     let input = File::open(file).map_err(|e| Error::input(e.to_string()).at(file.clone()))?;
-    let asked = logs::Asked { ranks: None, collective: None };
+    let asked = logs::Asked::default();
     let mut samples = logs::read(BufReader::new(input), file, &asked)?.samples();
     let version = Version::ALL.into_iter().find(|known| known.id() == version);
     let version = version.ok_or_else(|| Error::input("a version whose tuner is not known"))?;

@@ -424,18 +424,16 @@ fn xla(q: &Asked) -> (&'static str, &'static str) {
     let (sm, _, _, tray, _) = board(q.machine);
     let on = q.is("xla_gpu_unsupported_use_all_reduce_one_shot_kernel=true");
     let fits = sm >= 90 && q.nodes == 1 && q.ranks <= tray && [2, 4, 8].contains(&q.ranks);
-    let most = if q.engine.ends_with("2025") { 2 * M } else { 4 * M };
-    let typed = if q.engine.ends_with("2025") {
-        matches!(q.dtype, DataType::F32 | DataType::Bf16)
-    } else {
-        is_float(q.dtype)
-    };
+    let older = q.engine.ends_with("2025");
+    let most = if older { 2 * M } else { 4 * M };
+    let typed =
+        if older { matches!(q.dtype, DataType::F32 | DataType::Bf16) } else { is_float(q.dtype) };
     match q.size {
         _ if !on || !fits || q.is("p2p=0") || !typed => NCCL,
+        // Four elements at once, of each rank in two shots.
+        s if older && s % (4 * q.dtype.bytes().0) > 0 => NCCL,
         s if s <= 256 * K => ("xla", "one-shot-pull"),
-        s if q.engine.ends_with("2025") && s % (u64::from(q.ranks) * 4 * q.dtype.bytes().0) > 0 => {
-            NCCL
-        }
+        s if older && s % (u64::from(q.ranks) * 4 * q.dtype.bytes().0) > 0 => NCCL,
         s if s <= most => ("xla", "two-shot-pull"),
         _ => NCCL,
     }
@@ -613,8 +611,15 @@ fn borders_are_where_the_second_reading_has_them() {
             let found = intervals(&*policy, &asked.call(), Bytes(16), Bytes(1 << 30)).unwrap();
             for interval in &found {
                 let kernel = interval.choice.kernel.unwrap();
-                let last = interval.to.0 / 16 * 16;
-                for size in [interval.from.0, interval.from.0 + 16, last] {
+                // Two shots take a block of each rank at a time: an interval is one of whole blocks.
+                let block = match (asked.engine, kernel.kernel) {
+                    ("xla@2025", "two-shot-pull") => {
+                        4 * asked.dtype.bytes().0 * u64::from(asked.ranks)
+                    }
+                    _ => 16,
+                };
+                let last = interval.to.0 / block * block;
+                for size in [interval.from.0, interval.from.0 + block, last] {
                     let size = size.min(last).max(interval.from.0);
                     let asked = Asked { size, ..asked.clone() };
                     let plain = (reading.2)(&asked);
