@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
     let ranks = [None, Some(1), Some(8), Some(u32::MAX)][usize::from(first >> 4) % 4];
     let collective = (first >> 6 == 1).then_some(Collective::AllToAll);
     let text = [head.as_bytes(), rest].concat();
-    match look(text.as_slice(), "file", &Asked { ranks, collective }) {
+    match look(text.as_slice(), "file", &Asked { ranks, collective, ..Asked::default() }) {
         Ok(log) => {
             for table in &log.tables {
                 assert_eq!(table.rows.is_empty(), table.refused.is_some());
