@@ -13,7 +13,7 @@ use collcost::answer::{self, Entry};
 use collcost::base::encoding;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
-use collcost::base::text_pos::Place;
+use collcost::base::text_pos::Document;
 use collcost::machine::profile::check;
 use collcost::machine::profile::{self, Asked, Date, Finding, Kind, Need, Profile, Severity, same};
 use collcost::plan::config::is_file;
@@ -289,7 +289,8 @@ impl Source {
 
     /// The files that it names and that cannot be used.
     fn unusable_files(&self) -> Vec<Finding> {
-        let (Self::File(origin, text), Ok(profile)) = (self, self.profile()) else {
+        let Self::File(origin, text) = self else { return Vec::new() };
+        let (Ok(profile), Ok(document)) = (self.profile(), Document::parse(text)) else {
             return Vec::new();
         };
         // Each by itself, so that all are said.
@@ -303,18 +304,12 @@ impl Source {
         };
         let unusable = |key: &str| {
             let refused = with_files(only(key), origin, &|path| Here.text(path)).err()?;
-            let start = text.split_inclusive('\n').scan(0, |start, line| {
-                let own = *start;
-                *start += line.len();
-                Some((own, line))
-            });
-            let at = start.filter(|(_, line)| line.trim_start().starts_with(key)).map(|(at, _)| at);
             Some(Finding {
                 severity: Severity::Error,
                 kind: Kind::Unreadable,
                 what: format!("the file that `{key}` names: {}", refused.what()),
                 help: refused.mending().map(str::to_owned),
-                place: Place::at(text, at.min().unwrap_or(0)),
+                place: document.value(key),
             })
         };
         ["fabric", "nccl_topology"].into_iter().filter_map(unusable).collect()

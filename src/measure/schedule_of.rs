@@ -119,13 +119,9 @@ fn runs(
     let mut ranked = rank(&ready, Volume::from(query.size));
     let library = query.library();
     let own = Expecting::new(registry, query).map(|e| e.ideal(query.size).id);
-    let known_as = |algorithm: &dyn Algorithm| {
-        let names = algorithm.meta().known_as.iter();
-        let mut here = names.filter(|(of, collectives, _)| {
-            Some(*of) == library && collectives.contains(&query.shape.collective)
-        });
-        here.next().map(|(.., name)| *name)
-    };
+    let collective = query.shape.collective;
+    let known_as =
+        |algorithm: &dyn Algorithm| library.and_then(|l| algorithm.meta().name_in(l, collective));
     let is_own =
         |algorithm: &dyn Algorithm| own.as_ref().is_ok_and(|id| *id == algorithm.meta().id);
     let runs = ranked.iter().find(|one| is_own(one.algorithm));
@@ -144,7 +140,6 @@ fn runs(
             None => passed_over.push(one.algorithm.meta().id),
         }
     }
-    let collective = query.shape.collective;
     Err(Error::unsupported(format!(
         "no {collective} algorithm has an explicit schedule for these ranks"
     )))
