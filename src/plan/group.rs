@@ -16,8 +16,20 @@ pub struct Group {
     pub ranks: u32,
     /// From one to the next.
     pub stride: u32,
-    /// Where they are any two neighbours of a row, such as the stages of a pipeline: how many are in the row.
-    pub row: Option<NonZeroU32>,
+    /// Where it is among the groups of its kind.
+    pub place: Place,
+}
+
+/// Where a group is among the groups of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Groups follow one another from rank 0 on.
+    Tiled,
+    /// Any two neighbours of a row of so many, such as the stages of a pipeline.
+    Neighbours(u32),
+    /// Half of the ranks are at one place of a row of so many ranks, half at its mirror image: what holds a stage
+    /// of DualPipe.
+    Mirrored(u32),
 }
 
 /// The placement of the worst placed group of its kind on the nodes.
@@ -37,13 +49,19 @@ impl Group {
     /// So many ranks, in groups side by side.
     #[must_use]
     pub fn new(ranks: u32, stride: u32) -> Self {
-        Self { ranks, stride, row: None }
+        Self { ranks, stride, place: Place::Tiled }
     }
 
     /// Two neighbours of a row of so many.
     #[must_use]
     pub fn neighbours(row: u32, stride: u32) -> Self {
-        Self { ranks: row.min(2), stride, row: NonZeroU32::new(row) }
+        Self { ranks: row.min(2), stride, place: Place::Neighbours(row) }
+    }
+
+    /// These ranks, and those of the mirror image of their place in a row of so many ranks.
+    #[must_use]
+    pub fn mirrored(self, row: u32) -> Self {
+        Self { ranks: 2 * self.ranks, place: Place::Mirrored(row), ..self }
     }
 
     /// Places the groups of `world` ranks on nodes of `node` ranks.
@@ -52,13 +70,19 @@ impl Group {
         let node = u64::from(node.max(1));
         let (ranks, stride) = (u64::from(self.ranks.max(1)), u64::from(self.stride.max(1)));
         let span = ranks * stride;
-        if let Some(row) = self.row {
-            // A row that is not within a node has two neighbours on different ones; of all between two stages as
-            // many leave a node as there are on it.
-            if world > node && !node.is_multiple_of(u64::from(row.get()) * stride) {
+        // A row that is not within a node has neighbours, and ends, on different ones.
+        let parts = |row: u64| world > node && !node.is_multiple_of(row);
+        match self.place {
+            // Of all between two stages as many leave a node as there are on it.
+            Place::Neighbours(row) if parts(u64::from(row) * stride) => {
                 let beside = stride.min(node) as u32;
                 return Lies { nodes: 2, per_node: 1, beside, uneven: false };
             }
+            Place::Mirrored(row) if parts(row.into()) => {
+                let half = Self::new(self.ranks / 2, self.stride).lies(world, node as u32);
+                return Lies { nodes: 2 * half.nodes, ..half };
+            }
+            _ => {}
         }
         // Groups repeat with the least common multiple of both periods.
         let window =

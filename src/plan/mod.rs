@@ -34,7 +34,7 @@ use crate::plan::bucket::Limit;
 use crate::plan::table::MachineEntry;
 
 pub use calls::calls;
-pub use group::{Group, Lies};
+pub use group::{Group, Lies, Place};
 pub(crate) use load::layered;
 pub use load::{Asked, load};
 pub use moe::{Routing, Traffic};

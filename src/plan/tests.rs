@@ -196,6 +196,19 @@ fn stages_pass_nodes_where_any_two_neighbours_do() {
     assert!((two_on_a_node.1.0 / one.1.0 - 1.0).abs() < 0.01, "{two_on_a_node:?} {one:?}");
 }
 
+/// Both holders of a stage of DualPipe: on a node each where the row of stages has more than one.
+#[test]
+fn what_a_row_mirrors_is_on_two_nodes_where_the_row_is_not_on_one() {
+    let lies = |ranks, stride, row, world, node| {
+        let lies = Group::new(ranks, stride).mirrored(row).lies(world, node);
+        (lies.nodes, lies.per_node, lies.beside)
+    };
+    assert_eq!(lies(2, 1, 16, 16, 8), (2, 2, 4));
+    assert_eq!(lies(1, 8, 16, 16, 8), (2, 1, 8));
+    assert_eq!(lies(8, 2, 64, 64, 8), (4, 4, 2));
+    assert_eq!(lies(2, 1, 8, 64, 8), (1, 4, 2));
+}
+
 /// Eight groups with one rank on a node and four NICs: two share one.
 #[test]
 fn groups_beside_each_other_share_nics() {

@@ -193,8 +193,10 @@ fn states(job: &Job) -> (f64, f64, f64) {
     let all = add(of(job, dense, n), of(job, routed, experts));
     let ahead = if sharding.gathers { units(job, routed) } else { (0.0, 0.0, 0.0) };
     let (parameters, gradients, optimizer) = add(all, ahead);
-    // Copies of a stage share one state of the optimizer.
-    let all = (parameters * job.copies(), gradients * job.copies(), optimizer);
+    // Copies of a stage share one state of the optimizer, if any share it.
+    let copies = job.copies();
+    let states = if sharding.shard == Shard::Nothing { copies } else { 1.0 };
+    let all = (parameters * copies, gradients * copies, optimizer * states);
     match sharding.offload {
         Some(offload) => left(job, offload, all),
         None => all,

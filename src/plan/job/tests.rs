@@ -763,6 +763,29 @@ fn dualpipe_keeps_its_parameters_twice() {
     let (one, both) = (of("1f1b"), of("dualpipe"));
     assert_eq!(both, (2.0 * one.0, 2.0 * one.1, one.2));
     assert_eq!(of("dualpipev"), one);
+    let whole = |schedule| {
+        let job =
+            job("job.toml", MIXTRAL, &[("pp", "8"), ("sharding", "none"), ("schedule", schedule)]);
+        memory(&job).optimizer
+    };
+    assert_eq!(whole("dualpipe"), 2.0 * whole("1f1b"));
+}
+
+/// Each of a rank's two stages is summed, over the ranks of both of its holders.
+#[test]
+fn dualpipe_sums_two_stages_over_both_holders() {
+    let sent = |schedule: &str| {
+        let keys = [("pp", "4"), ("sharding", "zero1"), ("schedule", schedule)];
+        let job = job("job.toml", MIXTRAL, &keys);
+        let registry = Registry::builtin();
+        let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
+        let dp = sent.into_iter().filter(|sent| sent.part == "dp");
+        dp.map(|sent| (sent.collective, sent.bytes, sent.ranks, sent.calls)).collect::<Vec<_>>()
+    };
+    let (one, both) = (sent("1f1b"), sent("dualpipe"));
+    assert!(one.len() >= 2, "{one:?}");
+    let twice = one.into_iter().map(|(what, bytes, ranks, calls)| (what, bytes, 2 * ranks, 2.0 * calls));
+    assert_eq!(both, twice.collect::<Vec<_>>());
 }
 
 #[test]

@@ -233,17 +233,24 @@ struct Held {
     shard: Among,
     /// Ranks that hold the same shard of different sets.
     others: Among,
+    /// How often a rank has such a part: once for each of its copies of the model.
+    copies: f64,
 }
 
 /// Dense parameters, and those of experts.
 fn sets(job: &Job) -> [Held; 2] {
     let [.., all, rest] = groups(job);
+    let (d, copies) = (job.degrees, job.copies());
     let set = |params, units: f64, whole: Among, ranks: u32| {
         let Group { ranks: most, stride, .. } = whole.group;
         let ranks = ranks.clamp(1, most);
         let of = |ranks, stride| Among { group: Group::new(ranks, stride), ..whole };
-        let (shard, others) = (of(ranks, stride), of(most / ranks, stride * ranks));
-        Held { params, units: units.max(1.0), shard, others }
+        let (mut shard, others) = (of(ranks, stride), of(most / ranks, stride * ranks));
+        if copies > 1.0 {
+            // Both holders of a stage sum its gradients, and share its shards.
+            shard.group = shard.group.mirrored(d.tp * d.cp * d.dp * d.pp);
+        }
+        Held { params, units: units.max(1.0), shard, others, copies }
     };
     let (dense, routed) = held(job);
     let layers = job.deepest();
@@ -267,7 +274,8 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
     let sum = if is_whole { AllReduce } else { ReduceScatter };
     // What sums gradients, and what gathers parameters.
     let [mut summed, mut gathered] = [0.0; 2];
-    for Held { params, units, shard, others } in sets(job).into_iter().filter(|h| h.params > 0.0) {
+    for held in sets(job).into_iter().filter(|held| held.params > 0.0) {
+        let Held { params, units, shard, others, copies } = held;
         if job.sharding.gathers && !(job.accumulates() && again == Reshard::Never) {
             let unit = params / units;
             let calls = |each: f64| ("dp", each * units * times);
@@ -279,6 +287,7 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
                 each += wires.time(calls(1.0), AllGather, near, w * unit)?;
             }
             if job.accumulates() {
+                let units = copies * units;
                 summed += units * wires.time(("dp", units), ReduceScatter, shard, q * unit)?;
             } else {
                 each += wires.time(calls(1.0), ReduceScatter, shard, q * unit)?;
@@ -287,19 +296,21 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
             if job.sharding.framework.is_torch() && !job.accumulates() {
                 each += wires.time(calls(1.0), AllReduce, others, part)?;
             } else {
+                let units = copies * units;
                 summed += units * wires.time(("dp", units), AllReduce, others, part)?;
             }
             m.units += units * each;
             continue;
         }
         if job.sharding.shard == Shard::Nothing {
-            summed += wires.time(("dp", 1.0), AllReduce, shard, q * params)?;
+            summed += copies * wires.time(("dp", copies), AllReduce, shard, q * params)?;
         } else {
+            let sums = copies * sums;
             summed += sums * wires.time(("dp", sums), sum, shard, q * params)?;
-            gathered += wires.time(("dp", 1.0), AllGather, shard, w * params)?;
+            gathered += copies * wires.time(("dp", copies), AllGather, shard, w * params)?;
         }
         let part = q * params / f64::from(shard.group.ranks);
-        summed += wires.time(("dp", 1.0), AllReduce, others, part)?;
+        summed += copies * wires.time(("dp", copies), AllReduce, others, part)?;
     }
     m.dp = summed * left(job.overlap.gradients) + gathered * left(job.overlap.gathers);
     m.dp_hidden = summed + gathered - m.dp;
@@ -328,7 +339,7 @@ fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
     };
     let (dense, routed) = held(job);
     let shares = match job.sharding.shard {
-        Shard::Nothing => (1.0, 1.0),
+        Shard::Nothing => (1.0 / job.copies(), 1.0 / job.copies()),
         _ => (f64::from(job.shard_size), f64::from(job.expert_shard_size())),
     };
     let adam = (dense / shares.0 + routed / shares.1) * ADAM / job.device.stream();
