@@ -122,6 +122,9 @@ impl Question {
         }
         let named = self.machine.clone().map(|profile| (profile, "on"));
         let mut query = self.said.query(named, self.collective, self.size)?;
+        if let Some((_, error)) = self.said.idle(&query, |_| true) {
+            return Err(error);
+        }
         query.see(self.seen.iter().copied())?;
         Ok(query)
     }

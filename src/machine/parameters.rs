@@ -497,6 +497,14 @@ impl Parameters {
         self.said.contains(&key)
     }
 
+    /// The first of the parameters that were set, and are the question's `own`, for links that no message of the
+    /// question uses, and why it is refused.
+    #[must_use]
+    pub fn idle(&self, query: &Query, own: impl Fn(&str) -> bool) -> Option<(&'static str, Error)> {
+        let mut own = PARAMETERS.iter().filter(|p| self.says(p.key) && own(p.key));
+        own.find_map(|p| Some((p.key, query.refuse_idle(p.links?, p.key).err()?)))
+    }
+
     /// The question, on the machine that was found (with what named it), else on a machine of the
     /// given parameters, else on the default machine.
     ///

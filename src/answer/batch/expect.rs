@@ -25,7 +25,12 @@ impl Batch {
     /// Kind `expect`.
     pub(super) fn expect(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
         let fields = Fields::read(line, &OWN)?;
-        let (mut query, size) = self.query(&fields, None)?;
+        let said = said(&fields)?;
+        let (mut query, size) = self.asked(&fields, &said, None)?;
+        let size = size.ok_or_else(|| missing("size_bytes"))?;
+        if let Some((key, error)) = said.idle(&query, |_| true) {
+            return Err(fields.at(error, key));
+        }
         if let Some(seen) = fields.seen()? {
             query.see([seen]).map_err(|e| fields.at(e, "seen"))?;
         }
@@ -55,12 +60,15 @@ impl Batch {
         fields: &Fields<'_>,
         default: Option<Collective>,
     ) -> Result<(Query, Option<Bytes>)> {
-        let mut said = Parameters::default();
-        for parameter in PARAMETERS {
-            if let Some(text) = fields.text(parameter.key)? {
-                said.put(parameter, &text).map_err(|e| fields.at(e, parameter.key))?;
-            }
-        }
+        self.asked(fields, &said(fields)?, default)
+    }
+
+    fn asked(
+        &mut self,
+        fields: &Fields<'_>,
+        said: &Parameters,
+        default: Option<Collective>,
+    ) -> Result<(Query, Option<Bytes>)> {
         let names = (fields.text("collective")?, fields.text("primitive")?);
         let collective = match (one_name(names.0.as_deref(), names.1.as_deref())?, default) {
             (Some(name), _) => name.parse()?,
@@ -96,6 +104,17 @@ impl Batch {
         self.profiles.insert(name.into(), Rc::clone(&found));
         Ok(found)
     }
+}
+
+/// The parameters of a question.
+fn said(fields: &Fields<'_>) -> Result<Parameters> {
+    let mut said = Parameters::default();
+    for parameter in PARAMETERS {
+        if let Some(text) = fields.text(parameter.key)? {
+            said.put(parameter, &text).map_err(|e| fields.at(e, parameter.key))?;
+        }
+    }
+    Ok(said)
 }
 
 /// A number as written; a whole one as people write it: some programs have 8.0 for 8.

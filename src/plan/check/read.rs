@@ -432,6 +432,10 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
     let query = (layout.ranks.is_some() || layout.nodes.is_some())
         .then(|| machine.query(collective, size.unwrap_or_default(), layout));
     if let Some(Ok(query)) = &query {
+        // Settings serve many entries: some may use them.
+        if let Some((key, error)) = machine.said.idle(query, |key| fields.says(key)) {
+            fields.error(key, &error);
+        }
         let before = from.ranks.get();
         from.ranks.set(before.saturating_add(query.shape.ranks.into()));
         if from.ranks.get() > RANKS {

@@ -784,7 +784,8 @@ fn dualpipe_sums_two_stages_over_both_holders() {
     };
     let (one, both) = (sent("1f1b"), sent("dualpipe"));
     assert!(one.len() >= 2, "{one:?}");
-    let twice = one.into_iter().map(|(what, bytes, ranks, calls)| (what, bytes, 2 * ranks, 2.0 * calls));
+    let twice =
+        one.into_iter().map(|(what, bytes, ranks, calls)| (what, bytes, 2 * ranks, 2.0 * calls));
     assert_eq!(both, twice.collect::<Vec<_>>());
 }
 
