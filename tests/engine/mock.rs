@@ -380,13 +380,13 @@ fn equal_seeds_give_equal_bytes_and_others_do_not() {
     assert_eq!(text(7).json(), text(7).json());
     assert_ne!(text(7).rows, text(8).rows);
     // A rank that is drawn is drawn by the seed.
-    let drawn: std::collections::BTreeSet<String> = (0..20)
+    let drawn: std::collections::BTreeSet<String> = (0..12)
         .map(|seed| {
             let asked = Ask { seed, ..ask("all_reduce_perf", sizes(8, 8, 2)) };
             on("dgx-h100", 16, &with(&["slow-rank=2"], asked)).faults[0].clone()
         })
         .collect();
-    assert!(drawn.len() > 8, "{drawn:?}");
+    assert!(drawn.len() > 5, "{drawn:?}");
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn noise_lies_around_what_is_expected() {
     let plain = ask("all_reduce_perf", sizes(8, 1 << 24, 2));
     let expected = on("dgx-h100", 16, &plain);
     let mut ratios = Vec::new();
-    for seed in 0..8 {
+    for seed in 0..4 {
         let noisy = Ask { noise: Ratio(0.03), seed, ..plain.clone() };
         for (row, sound) in on("dgx-h100", 16, &noisy).rows.iter().zip(&expected.rows) {
             for place in [row.out_of_place, row.in_place] {

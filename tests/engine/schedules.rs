@@ -337,7 +337,7 @@ fn next(endpoint: Endpoint, ranks: u32) -> Endpoint {
 #[test]
 fn every_mutant_is_refused_or_right() {
     let (mut refused, mut right) = (BTreeMap::new(), BTreeMap::new());
-    let part = one_in(16);
+    let part = one_in(32);
     for n in 2..=6 {
         for (name, schedule) in built(n) {
             let list = List::of(&*schedule);

@@ -10,6 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::full::one_in;
 use collcost::Collective;
 use collcost::base::quantity::{Bandwidth, Seconds, SecondsPerByte, Volume};
 use collcost::cost::simulate::{Setup, Timed, simulate_with};
@@ -21,7 +22,7 @@ use collcost::model::formula::{Ports, Shape};
 use collcost::model::schedule::{Endpoint, Frame, List, Op, Run, Schedule};
 use serde_json::json;
 
-const CASES: u64 = 200;
+const CASES: usize = 200;
 const TOLERANCE: f64 = 1e-9;
 
 /// Numbers drawn by a multiplicative generator; the high half is good enough.
@@ -327,7 +328,8 @@ fn both_simulators_say_what_simgrid_says() {
     let folder = tempfile::tempdir().unwrap();
     let Some(peer) = peer(folder.path()) else { return };
     let (mut messages, mut adding, mut serial, mut over_links, mut furthest) = (0, 0, 0, 0, 0.0);
-    for number in 0..CASES {
+    let part = one_in(2);
+    for number in (0..CASES as u64).step_by(part) {
         let case = case(number);
         let truth = asked(&peer, &case.for_simgrid());
         assert_eq!(truth.len(), case.messages.len(), "{}", case.name);
@@ -350,8 +352,10 @@ fn both_simulators_say_what_simgrid_says() {
         serial += usize::from(case.shared.is_none());
     }
     println!(
-        "{CASES} cases, {messages} messages, {adding} with additions, {serial} of serial ports, \
-         {over_links} over links too; furthest apart {furthest:.1e} of the makespan"
+        "{} cases, {messages} messages, {adding} with additions, {serial} of serial ports, \
+         {over_links} over links too; furthest apart {furthest:.1e} of the makespan",
+        CASES / part
     );
-    assert!(adding > 20 && serial > 20 && over_links > 40 && messages > 10_000);
+    let all = [(adding, 20), (serial, 20), (over_links, 40), (messages, 10_000)];
+    assert!(all.iter().all(|(seen, least)| *seen > least / part), "{all:?}");
 }

@@ -54,7 +54,7 @@ fn query(name: &str, collective: Collective, nodes: u32) -> Option<Query> {
 #[test]
 fn a_run_slowed_by_one_and_a_half_is_nowhere_healthy() {
     let registry = Registry::builtin();
-    let all: Vec<_> = questions().into_iter().step_by(one_in(83)).collect();
+    let all: Vec<_> = questions().into_iter().step_by(one_in(167)).collect();
     let said = cores::spread(&all, |(name, collective, nodes)| {
         let mut said = Said::default();
         let Some(query) = query(name, *collective, *nodes) else { return said };
@@ -88,5 +88,5 @@ fn a_run_slowed_by_one_and_a_half_is_nowhere_healthy() {
     let sum = |of: fn(&Said) -> u32| said.iter().map(of).sum::<u32>();
     let (ill, cannot_tell) = (sum(|s| s.ill), sum(|s| s.cannot_tell));
     println!("ill {ill}, cannot tell {cannot_tell}");
-    assert!(ill > 0 && ill + cannot_tell > 30, "ill {ill}, cannot tell {cannot_tell}");
+    assert!(ill > 0 && ill + cannot_tell > 15, "ill {ill}, cannot tell {cannot_tell}");
 }
