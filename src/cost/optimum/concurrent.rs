@@ -21,7 +21,9 @@ use crate::model::formula::Rational;
 /// The relative gap allowed between the bounds.
 const GAP: f64 = 0.01;
 /// The most link visits: less than a minute.
-const WORK: u64 = 1 << 31;
+pub(super) const WORK: u64 = 1 << 31;
+/// As many as take no time: on graphs with equal links one step is enough.
+pub(super) const LITTLE: u64 = 1 << 22;
 /// How sharply the sum of exponentials follows the fullest link, for a gap of 1 between the bounds: smooth
 /// at first, which is far faster on most graphs, up to what is certain to follow it.
 const SHARP: Range<f64> = 0.1..1.0;
@@ -51,8 +53,8 @@ pub(super) struct Between {
     pub reached: f64,
 }
 
-/// Bounds on what every pair can send at once; `None` if one pass alone takes too long.
-pub(super) fn between(graph: &Graph, rates: &[i64]) -> Option<Between> {
+/// Bounds on what every pair can send at once, by so many link visits; `None` if one pass alone takes more.
+pub(super) fn between(graph: &Graph, rates: &[i64], work: u64) -> Option<Between> {
     let links = graph.links.len();
     let mut flow = Flow::new(graph.ranks as usize, links);
     // A step's length looks at about half of the links each time.
@@ -60,7 +62,7 @@ pub(super) fn between(graph: &Graph, rates: &[i64]) -> Option<Between> {
         + u64::from(HALVINGS / 2) * (flow.parts.len() * links) as u64;
     let all = rates.iter().try_fold(0_i64, |all, &rate| all.checked_add(rate))?;
     let long = ((1 << 60) / all).min(LONG[0]);
-    if pass > WORK || long < LONG[1] {
+    if pass > work || long < LONG[1] {
         return None;
     }
     let slowest = rates.iter().copied().min()? as f64;
@@ -71,7 +73,7 @@ pub(super) fn between(graph: &Graph, rates: &[i64]) -> Option<Between> {
     let mut proven: Option<(Rational, Vec<u64>)> = None;
     let (mut follows, mut last) = (SHARP.start, f64::INFINITY);
     let (mut sharp, mut fullest) = (0.0, 0.0);
-    for pass in 0..WORK / pass {
+    for pass in 0..work / pass {
         let weight = |used: f64| (sharp * (used - fullest)).exp();
         let seen_by_all = (pass % PROOF == 0).then(|| match pass / PROOF % 2 {
             0 => lengths.clone(),

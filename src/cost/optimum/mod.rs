@@ -25,7 +25,7 @@ mod simplex;
 mod split;
 mod trees;
 
-use concurrent::{Between, between};
+use concurrent::{Between, LITTLE, WORK, between};
 pub use cut::Cut;
 pub use packing::Packing;
 pub use pattern::{Demand, Pattern};
@@ -163,19 +163,25 @@ impl Question<'_> {
         })
     }
 
-    /// Exact if the graph is small, otherwise between two bounds.
+    /// Exact where both bounds meet at once or the graph is small, otherwise between two bounds.
     fn all_to_all(&self) -> Result<Optimum> {
-        if let Some(packed) = self.by_packing() {
-            return Ok(packed);
-        }
-        let between = if self.with_trees { None } else { between(self.graph, self.rates) };
-        let Between { most, lengths, reached } = between.ok_or_else(|| self.too_large())?;
+        let at_once = self.by_flow(LITTLE).filter(|best| matches!(best.proof, Proof::Lengths(_)));
+        at_once
+            .or_else(|| self.by_packing())
+            .or_else(|| self.by_flow(WORK))
+            .ok_or_else(|| self.too_large())
+    }
+
+    /// The rate of all pairs between two bounds, if no patterns are requested.
+    fn by_flow(&self, work: u64) -> Option<Optimum> {
+        let found = if self.with_trees { None } else { between(self.graph, self.rates, work) };
+        let Between { most, lengths, reached } = found?;
         let rate = self.rate(most);
         let reached = Bandwidth(rate.bandwidth().0 * (reached / nearest(most)).min(1.0));
         let is_exact = reached.0 >= rate.bandwidth().0 * (1.0 - 1e-9);
         let proof =
             if is_exact { Proof::Lengths(lengths) } else { Proof::Between(lengths, reached) };
-        Ok(Optimum { rate, proof, patterns: None })
+        Some(Optimum { rate, proof, patterns: None })
     }
 
     /// Reduce-scatter and then all-gather if that is the best, otherwise pairs of trees.
