@@ -137,7 +137,7 @@ impl Args {
 
     /// A job from its configuration.
     fn job(&self, registry: &Registry, out: &mut impl Write) -> std::result::Result<(), Stop> {
-        let set: Result<Pairs> = self.set.iter().map(|text| pair(text)).collect();
+        let set: Result<Vec<_>> = self.set.iter().map(|text| pair(text)).collect();
         let mut set = set?;
         self.only_of_steps()?;
         match self.gpus.as_slice() {
@@ -227,9 +227,9 @@ impl Args {
     }
 
     fn plan(&self, registry: &Registry, file: Option<&str>, set: &[String]) -> Result<Plan> {
-        let (keys, figures) = sorted(set)?;
+        let pairs = set.iter().map(|text| pair(text)).collect::<Result<_>>()?;
+        let (keys, tweak) = Tweak::sorted(pairs);
         let steps = self.steps(file, &keys)?;
-        let tweak = Tweak { set: figures, scale: None };
         plan(registry, &steps, &tweak, self.sensitivity)
     }
 
@@ -274,18 +274,6 @@ fn unknown(name: &str) -> Error {
     error.help(did_you_mean(name, preset_names(), || {
         format!("known presets: {}", preset_names().collect::<Vec<_>>().join(", "))
     }))
-}
-
-type Pairs = Vec<(String, String)>;
-
-/// Keys of the step, and parameters of the machine: those with a dot, and a few without.
-fn sorted(set: &[String]) -> Result<(Pairs, Pairs)> {
-    let (mut keys, mut figures) = (Vec::new(), Vec::new());
-    for text in set {
-        let pair = pair(text)?;
-        if pair.0.contains('.') { figures.push(pair) } else { keys.push(pair) }
-    }
-    Ok((keys, figures))
 }
 
 fn pair(text: &str) -> Result<(String, String)> {

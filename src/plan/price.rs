@@ -39,6 +39,14 @@ pub struct Tweak {
 }
 
 impl Tweak {
+    /// Of values that are set, those for keys of a step, and those for parameters of the machine, which are known by
+    /// their dot.
+    #[must_use]
+    pub fn sorted(set: Vec<(String, String)>) -> (Vec<(String, String)>, Self) {
+        let (figures, keys) = set.into_iter().partition(|(key, _)| key.contains('.'));
+        (keys, Self { set: figures, scale: None })
+    }
+
     fn is_empty(&self) -> bool {
         self.set.is_empty() && self.scale.is_none()
     }

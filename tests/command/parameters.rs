@@ -217,6 +217,20 @@ fn links_that_no_message_uses_are_refused_in_a_question_and_left_in_settings() {
     assert!(String::from_utf8_lossy(&answer).contains(idle));
 }
 
+/// Parameters of the machine are set beside keys of the step, as by `--set`.
+#[test]
+fn a_plan_in_a_batch_takes_the_machines_parameters() {
+    let folder = Folder::new("set");
+    let question = |set: &str| {
+        let question = format!(r#"{{"id":1,"kind":"plan","preset":"fsdp-7b","set":{{{set}}}}}"#);
+        folder.json(&words("batch"), &question)["plan"]["steps"][0]["calls"].clone()
+    };
+    let slow = "plan --preset fsdp-7b --set inter.bw=25GB/s --set dp=128 --format json";
+    let slow = folder.json(&words(slow), "")["steps"][0]["calls"].clone();
+    assert_eq!(question(r#""inter.bw":"25GB/s","dp":"128""#), slow);
+    assert_ne!(question(r#""dp":"128""#), slow);
+}
+
 #[test]
 fn a_machine_of_its_own_is_known_by_the_same_keys_in_all() {
     let folder = Folder::new("own");

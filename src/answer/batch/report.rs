@@ -134,10 +134,11 @@ impl Batch {
             })?;
             set.push((key.to_owned(), value.to_owned()));
         }
+        let (set, tweak) = Tweak::sorted(set);
         let files = Text { text: text.as_deref().unwrap_or(""), find: self.find_profile };
         let loaded = steps::load(&Machines::new(&files), &asked, &set)
             .map_err(|faults| Fault::error_of(&faults))?;
-        let report = answer::plan::plan(&self.registry, &loaded, &Tweak::default(), false)?;
+        let report = answer::plan::plan(&self.registry, &loaded, &tweak, false)?;
         write(out, "plan", &report)
     }
 }

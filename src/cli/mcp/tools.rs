@@ -117,7 +117,8 @@ pub(super) const TOOLS: &[Tool] = &[
             (
                 "set",
                 Keys,
-                "Other values for keys of the step: {\"tp\": \"4\", \"profile\": \"dgx-h100\"}",
+                "Other values for keys of the step, and for the machine's parameters: \
+                 {\"tp\": \"4\", \"inter.bw\": \"800Gb/s\"}",
             ),
         ],
         needed: &[],

@@ -107,11 +107,11 @@ fn in_flight(job: &Job) -> f64 {
     }
     let most = match job.schedule {
         Schedule::GPipe => f64::INFINITY,
-        Schedule::ZeroBubbleV => 2.0 * p,
+        Schedule::ZeroBubbleTwice => 2.0 * p,
         Schedule::DualPipe => p + 1.0,
         Schedule::DualPipeV => p + 0.5,
         Schedule::OneForwardOneBackward if d.chunks > 1 => p * (1.0 + (p - 1.0) / (p * v)),
-        Schedule::OneForwardOneBackward | Schedule::ZeroBubble => p,
+        Schedule::OneForwardOneBackward | Schedule::ZeroBubble | Schedule::ZeroBubbleV => p,
     };
     if job.global.is_some() { most.min(job.microbatches()) } else { most.min(1e6) }
 }

@@ -129,6 +129,15 @@ impl Transformer {
         }
     }
 
+    /// Those on one of so many ranks of TP: a whole head at least (`num_query_groups_per_partition`,
+    /// megatron/core/transformer/attention.py of Megatron-LM).
+    pub fn kv_width_of(&self, ranks: f64) -> f64 {
+        match self.attention {
+            Attention::Grouped { kv_heads, .. } => self.kv_width() / ranks.min(kv_heads.into()),
+            Attention::Latent { .. } => self.kv_width() / ranks,
+        }
+    }
+
     /// Elements of a token's cache in a layer; TP divides them at most by the heads of keys and
     /// values.
     pub fn cache_width(&self) -> f64 {

@@ -138,7 +138,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
         (m.tp, m.tp_hidden) = (left * layers, (each - left) * layers);
     }
     if d.cp > 1 {
-        let size = f64::from(job.micro) * f64::from(job.sequence) * model.kv_width() * 2.0 / tps;
+        let size = f64::from(job.micro) * f64::from(job.sequence) * model.kv_width_of(tps) * 2.0;
         let gathers = 2.0 + again;
         let calls = |each: f64| ("cp", each * layers * times);
         let each = gathers * wires.time(calls(gathers), AllGather, cp, size)?

@@ -218,7 +218,10 @@ pub(crate) enum Schedule {
     GPipe,
     /// Weights' gradients fill a part of the bubble (ZB-H1).
     ZeroBubble,
-    /// They fill all of it, with twice the activations (ZB-V, ZB-H2).
+    /// They fill all of it, with twice the activations (ZB-H2). Activations and messages of these schedules are those
+    /// of the authors' table, <https://huggingface.co/spaces/sail/zero-bubble-pipeline-parallellism>.
+    ZeroBubbleTwice,
+    /// They fill all of it, with two stages on a rank (ZB-V).
     ZeroBubbleV,
     /// Micro-batches from both ends, which also hides experts' collectives. Each rank has a stage
     /// from either end, so the model is there twice.
@@ -237,11 +240,12 @@ impl FromStr for Schedule {
             "1f1b" | "interleaved" | "interleaved1f1b" => Ok(Self::OneForwardOneBackward),
             "gpipe" => Ok(Self::GPipe),
             "zerobubble" | "zbh1" | "interleavedzerobubble" => Ok(Self::ZeroBubble),
-            "zbvzerobubble" | "zbv" | "zbh2" => Ok(Self::ZeroBubbleV),
+            "zbh2" => Ok(Self::ZeroBubbleTwice),
+            "zbvzerobubble" | "zbv" => Ok(Self::ZeroBubbleV),
             "dualpipe" => Ok(Self::DualPipe),
             "dualpipev" => Ok(Self::DualPipeV),
             _ => Err(Error::input(format!("`{text}` is not a pipeline schedule"))
-                .help("write 1f1b, interleaved, gpipe, zb-h1, zbv, dualpipe or dualpipev")),
+                .help("write 1f1b, interleaved, gpipe, zb-h1, zb-h2, zbv, dualpipe or dualpipev")),
         }
     }
 }
@@ -255,7 +259,7 @@ impl Schedule {
             Self::OneForwardOneBackward => (pp - 1.0) / chunks,
             Self::GPipe => pp - 1.0,
             Self::ZeroBubble => (pp - 1.0) / 3.0 / chunks,
-            Self::ZeroBubbleV => 0.0,
+            Self::ZeroBubbleTwice | Self::ZeroBubbleV => 0.0,
             Self::DualPipe => (pp / 2.0 - 1.0).max(0.0) * 2.0 / 3.0,
             Self::DualPipeV => (pp - 1.0) / 2.0 * 2.0 / 3.0,
         }
