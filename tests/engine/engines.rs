@@ -673,6 +673,9 @@ fn tensorrt_llm_spans_trays_and_takes_strategies() {
     assert_eq!(over("trtllm@1.3.0", 8, M / 8 + 16), ("trtllm-mnnvl", "two-shot-push"));
     assert_eq!(over("trtllm@1.2.0", 8, M / 16), ("trtllm-mnnvl", "one-shot-push"));
     assert_eq!(over("trtllm@1.2.0", 8, M / 16 + 16), ("trtllm-mnnvl", "two-shot-push"));
+    let flashinfer = || vec!["strategy=FLASHINFER"];
+    let trays = Asked { env: flashinfer(), ..asked("trtllm@1.3.0", "gb200", 8, M / 8) };
+    assert_ne!(trays.told().0, "trtllm-mnnvl");
     let with =
         |text, size| Asked { env: vec![text], ..asked("trtllm@1.3.0", "h100", 8, size) }.told();
     assert_eq!(with("strategy=TWOSHOT", 8 * 8192), ("trtllm", "two-shot-pull"));

@@ -878,6 +878,9 @@ fn xla_has_no_parameters_for_a_gb200() {
     assert!(device("dgx-b200").ends_with("NVIDIA B200"));
     assert!(device("gb200-nvl72").ends_with("unknown"));
     assert!(device("dgx-h100").ends_with("NVIDIA H100 80GB HBM3"));
+    for other in ["h100-pcie", "NVIDIA H100 PCIe", "NVIDIA H100 NVL"] {
+        assert!(device(other).ends_with("unknown"), "{other}");
+    }
 }
 
 #[test]

@@ -56,6 +56,8 @@ fn choose(ask: &Ask<'_>) -> Taken {
         "ONESHOT" | "4" => forced(ask, true),
         "TWOSHOT" | "5" => forced(ask, false),
         "LOWPRECISION" | "6" => low_precision(ask),
+        // Only AUTO and MNNVL set up MNNVL, and FLASHINFER's rest is AUTO's (ops.py).
+        "FLASHINFER" => by_strategy(ask, &asked, &mut refused),
         _ => match mnnvl(ask) {
             Ok(taken) => taken,
             Err(why) => {
@@ -104,6 +106,11 @@ fn by_strategy(ask: &Ask<'_>, asked: &str, refused: &mut Vec<(&'static str, Stri
                 auto(ask)
             }
         },
+        // `FlashInferVLLMAllReduce` (ops.py) of calls without a norm; the rest is AUTO's.
+        "FLASHINFER" if fusion(ask) == "NONE" => auto(ask).note(
+            "up to 256 rows FlashInfer's port of vLLM's custom kernels runs first, if it is installed and its \
+             buffer holds them: its kernels are not told here",
+        ),
         _ => auto(ask),
     }
 }

@@ -40,7 +40,9 @@ fn make(meta: Meta, site: &Site) -> Result<Box<dyn Policy>> {
     let text = format!("{} {}", site.machine, site.title).to_uppercase();
     // XLA looks for the device's whole name: an NVIDIA GB200 is not its NVIDIA B200.
     let has = |word: &str| text.split(|c: char| !c.is_alphanumeric()).any(|part| part == word);
-    let found = DEVICES.iter().find(|d| has(d.word));
+    // Nor is an NVIDIA H100 PCIe or NVL its NVIDIA H100 80GB HBM3.
+    let other = has("PCIE") || has("NVL");
+    let found = DEVICES.iter().find(|d| has(d.word) && !other);
     let device = found.unwrap_or(&UNKNOWN);
     let title = format!("XLA's speed-of-light model, device {}", device.name);
     let meta = Meta { title, ..meta };

@@ -58,6 +58,7 @@ pub(crate) const KEYS: &[&str] = &[
     "step_s",
     "serve",
     "engine",
+    "custom_all_reduce",
     "all2all",
     "dcp",
     "context",

@@ -19,7 +19,7 @@ use crate::base::collective::Collective::{
 };
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
-use crate::library::engines::Kernel;
+use crate::library::engines::{Conditions, Kernel};
 use crate::measure::expect::Tokens;
 use crate::plan::Group;
 use crate::plan::moe::{LOW_LATENCY, NORMAL};
@@ -54,6 +54,8 @@ pub(crate) struct Serve {
     pub cache: f64,
     /// The server, whose rules say what all-reduces run; none: what the library runs.
     pub engine: Option<String>,
+    /// Whether its own kernels may run all-reduces (vLLM, SGLang: `--disable-custom-all-reduce`).
+    pub custom: bool,
     pub exchange: Exchange,
     pub device: Device,
     pub machine: MachineEntry,
@@ -169,6 +171,31 @@ fn vllms(device: &Device) -> (u32, u32) {
     }
 }
 
+/// Every rank of TP has as many heads: vLLM's `verify_with_parallel_config` (vllm/config/model.py) and SGLang's
+/// models refuse others. Both also want as many heads of keys and values on each rank, or each on as many
+/// ranks (`QKVParallelLinear`).
+fn divided(model: &Transformer, tp: u32, keys: bool) -> Result<()> {
+    let heads = model.heads;
+    if !heads.is_multiple_of(tp) {
+        return Err(Error::input(format!(
+            "tp {tp} does not divide the {heads} heads of attention"
+        ))
+        .at("tp")
+        .help(format!("write a divisor of {heads}")));
+    }
+    match model.attention {
+        Attention::Grouped { kv_heads, .. }
+            if keys && !kv_heads.is_multiple_of(tp) && !tp.is_multiple_of(kv_heads) =>
+        {
+            let what = format!("tp {tp} does not share out {kv_heads} heads of keys and values");
+            Err(Error::input(what)
+                .at("tp")
+                .help(format!("write a divisor or a multiple of {kv_heads}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Draft {
     /// Whether it serves instead of training.
     pub fn serves(&self) -> bool {
@@ -241,7 +268,15 @@ impl Draft {
                 .at("engine")
                 .help("write one such as vllm or sglang@0.5.23"));
         }
+        let sglang = self.get("engine").is_some_and(|e| e.starts_with("sglang"));
+        divided(&model, tp, vllm || sglang)?;
         let exchange = match Exchange::read(self.get("all2all").or(vllm.then_some(GATHER)))? {
+            // Dense layers are over all groups that attend apart, whatever would carry tokens to experts.
+            Exchange::Gather | Exchange::Kernels(_)
+                if model.experts.is_none() && sglang && dp > 1 =>
+            {
+                Exchange::Gather
+            }
             _ if model.experts.is_none() => Exchange::Reduce,
             // With one group all of its ranks have its tokens. vLLM then calls no exchange.
             _ if vllm && dp == 1 => Exchange::Reduce,
@@ -268,6 +303,7 @@ impl Draft {
             weights,
             cache: if small { 1.0 } else { 2.0 },
             engine: self.get("engine").map(str::to_owned),
+            custom: self.get("custom_all_reduce") != Some("false"),
             exchange,
             device,
             machine,
@@ -285,6 +321,25 @@ impl Serve {
     /// sgl-project/sglang), not from the share, as in vLLM.
     fn is_sglang(&self) -> bool {
         self.engine.as_deref().is_some_and(|engine| engine.starts_with("sglang"))
+    }
+
+    fn is_vllm(&self) -> bool {
+        self.engine.as_deref().is_some_and(|engine| engine.starts_with("vllm"))
+    }
+
+    /// Whether it is the newest release of vLLM that is known.
+    fn is_newest_vllm(&self) -> bool {
+        matches!(self.engine.as_deref(), Some("vllm" | "vllm@0.33.0"))
+    }
+
+    /// How a call is made, as far as the engine's rules depend on it.
+    fn conditions(&self) -> Result<Conditions> {
+        let hidden = Some(u64::from(self.model.hidden));
+        let mut conditions = Conditions { hidden, ..Conditions::default() };
+        if !self.custom {
+            conditions.variables.put("disable_custom_all_reduce=1")?;
+        }
+        Ok(conditions)
     }
 
     /// Ranks over which experts are distributed or divided.
@@ -418,7 +473,9 @@ impl Serve {
             ("all2all", self.exchange.id().to_owned()),
             ("device", self.device.name.clone()),
         ];
-        facts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+        let custom = (!self.custom).then(|| ("custom_all_reduce", "false".to_owned()));
+        let facts = facts.into_iter().chain(custom);
+        facts.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     /// Every GPU sends what it holds of a sequence's cache to its counterpart on another node.
@@ -510,7 +567,8 @@ impl Serve {
         let width = tokens * f64::from(model.hidden) * 2.0;
         let tp = self.among(self.tp, 1);
         let engine = self.engine.as_deref();
-        let by_engine = engine.and_then(|e| wires.by_engine(e, tp, (width, model.hidden)));
+        let conditions = self.conditions()?;
+        let by_engine = engine.and_then(|e| wires.by_engine(e, tp, width, conditions));
         let (reduced, each) = match by_engine {
             Some((kernel, each)) => (Some(kernel), each),
             None => (None, wires.span(AllReduce, tp, width)?),
@@ -520,22 +578,29 @@ impl Serve {
         let (both, replaced) = match self.exchange {
             Exchange::Reduce => (Span::default(), 0.0),
             Exchange::Gather => {
-                moved = Some(GATHER);
+                moved = model.experts.map(|_| GATHER);
                 self.gathered(wires, width, doing)?
             }
             Exchange::Copies => {
                 moved = Some(COPIES);
-                (self.experts(wires, tokens / f64::from(self.tp), None)?.0, 1.0)
+                let both = self.experts(wires, tokens / f64::from(self.tp), None)?.0;
+                self.rejoined(wires, width, both)?
             }
             Exchange::Kernels([decode, prefill]) => {
                 let kernels = if doing == Doing::Decode { decode } else { prefill };
                 let each = tokens / f64::from(self.tp);
                 let (both, known) = self.experts(wires, each, Some(kernels))?;
                 (moved, unmeasured) = (known, known.is_none().then_some(kernels));
-                (both, 1.0)
+                self.rejoined(wires, width, both)?
             }
         };
         sum = sum + (both + each * -replaced) * model.moe_layers();
+        // The FFN of a dense layer is over all groups that attend apart (`LayerScatterModes`,
+        // sglang/srt/layers/communicator.py).
+        if self.attends_apart() {
+            let (both, replaced) = self.gathered(wires, width, doing)?;
+            sum = sum + (both + each * -replaced) * (layers - model.moe_layers());
+        }
         if doing == Doing::Decode {
             sum = sum + self.divided(wires, tokens)? * layers;
         }
@@ -549,8 +614,12 @@ impl Serve {
     /// both, and gathers what the others got (`send_tensor_dict`, vllm/distributed/parallel_state.py; SGLang's is
     /// the same).
     fn passed_on(&self, wires: &Wires<'_>, width: f64) -> Result<Span> {
-        let (stage, node) = (self.tp * self.dp, wires.domain());
-        let leaves = |next: u32| (next * stage) / node != ((next - 1) * stage) / node;
+        // vLLM's groups each have all of their stages side by side.
+        let (stage, rows) =
+            if self.is_vllm() { (self.tp, self.dp) } else { (self.tp * self.dp, 1) };
+        let node = wires.domain();
+        let on = |row: u32, at: u32| (row * self.pp + at) * stage / node;
+        let leaves = |next: u32| (0..rows).any(|row| on(row, next) != on(row, next - 1));
         let far = (1..self.pp).filter(|&next| leaves(next)).count() as f64;
         let near = f64::from(self.pp - 1) - far;
         let world = u64::from(self.gpus());
@@ -584,6 +653,33 @@ impl Serve {
         Among { world: u64::from(self.gpus()), group: Group::new(ranks, stride) }
     }
 
+    /// So many ranks of one stage. vLLM's order is DP x PP x TP (`initialize_model_parallel`,
+    /// vllm/distributed/parallel_state.py): those of one stage are blocks of TP, with the other stages between
+    /// them. Ranks at this stride are on as many nodes, as many on each.
+    fn of_stage(&self, wires: &Wires<'_>, ranks: u32) -> Among {
+        let blocks = (wires.domain() / self.tp).max(1);
+        let apart = self.is_vllm() && self.dp > 1;
+        self.among(ranks, if apart { self.pp.min(blocks) } else { 1 })
+    }
+
+    /// What carries tokens to experts and back, with what puts the tokens of a group together again where each
+    /// rank of TP takes a part of them to experts, and how many of TP's all-reduces this replaces. vLLM's models
+    /// gather after the experts (`use_sequence_parallel_moe`: models/qwen3_moe.py, llama4.py, gpt_oss.py);
+    /// DeepSeek's scatters the sums of attention as well, and gathers before the next (models/deepseek_v2.py,
+    /// without a pipeline). SGLang's scatters and gathers instead of both all-reduces are as long as one.
+    fn rejoined(&self, wires: &Wires<'_>, width: f64, both: Span) -> Result<(Span, f64)> {
+        if !self.is_vllm() {
+            return Ok((both, 1.0));
+        }
+        let tp = self.among(self.tp, 1);
+        let joined = both + wires.span(AllGather, tp, width)?;
+        let latent = matches!(self.model.attention, Attention::Latent { .. });
+        match self.is_newest_vllm() && latent && self.pp == 1 {
+            true => Ok((joined + wires.span(ReduceScatter, tp, width)?, 2.0)),
+            false => Ok((joined, 1.0)),
+        }
+    }
+
     /// An all-gather of the tokens of all groups for a layer of experts and a reduce-scatter of what
     /// these give, and how many of TP's all-reduces they replace.
     fn gathered(&self, wires: &Wires<'_>, width: f64, doing: Doing) -> Result<(Span, f64)> {
@@ -591,23 +687,26 @@ impl Serve {
         let sglang = self.is_sglang();
         // The newest vLLM quantizes before it gathers (`_quantize_and_setup_dispatch`,
         // fused_moe/prepare_finalize/naive_dp_ep.py).
-        let quantizes = matches!(self.engine.as_deref(), Some("vllm" | "vllm@0.33.0"));
-        let out = all * if quantizes { self.dispatched() } else { 1.0 };
+        let out = all * if self.is_newest_vllm() { self.dispatched() } else { 1.0 };
         // vLLM without expert parallelism gathers among the ranks of one place in each group: every rank
         // of a group has all of its tokens, and the group adds the parts of its ranks as ever.
         if self.ep == 1 && !sglang {
-            let groups = self.among(self.dp, self.tp);
+            let apart = if self.is_vllm() { self.tp * self.pp } else { self.tp };
+            let groups = self.among(self.dp, apart);
             let both =
                 wires.span(AllGather, groups, out)? + wires.span(ReduceScatter, groups, all)?;
             return Ok((both, 0.0));
         }
-        let every = self.among(self.tp * self.dp, 1);
+        let every = self.of_stage(wires, self.tp * self.dp);
         // SGLang gathers prompts, whose lengths differ, by adding them into zeros (`SUM_LEN`).
         let both = match sglang && doing == Doing::Prefill {
             true => wires.span(AllReduce, every, all)? * 2.0,
             false => wires.span(AllGather, every, out)? + wires.span(ReduceScatter, every, all)?,
         };
-        Ok((both + wires.span(AllGather, self.among(self.tp, 1), width)?, 1.0))
+        match self.is_vllm() {
+            true => self.rejoined(wires, width, both),
+            false => Ok((both + wires.span(AllGather, self.among(self.tp, 1), width)?, 1.0)),
+        }
     }
 
     /// What DCP adds to a layer of decoding: an all-gather of queries over its ranks, one of the scores'
@@ -634,7 +733,7 @@ impl Serve {
         dispatch: Option<&'static str>,
     ) -> Result<(Span, Option<&'static str>)> {
         let Some(experts) = self.model.experts else { return Ok((Span::default(), None)) };
-        let ep = self.among(self.ep, 1);
+        let ep = self.of_stage(wires, self.ep);
         let width = f64::from(self.model.hidden) * 2.0;
         let out = width * if dispatch.is_some() { self.dispatched() } else { 1.0 };
         if let Some(kernels) = dispatch {

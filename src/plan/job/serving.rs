@@ -28,7 +28,7 @@ const IMAGE: &str = "vllm-openai";
 const CHUNK: u32 = 8192;
 
 /// Flags that change what runs, but are priced as if they were absent.
-const UNPRICED: [(&[&str], &str); 7] = [
+const UNPRICED: [(&[&str], &str); 8] = [
     (
         &[
             "prefill-context-parallel-size",
@@ -40,6 +40,7 @@ const UNPRICED: [(&[&str], &str); 7] = [
     ),
     (&["speculative-config", "-sc", "speculative-algorithm"], "speculative decoding"),
     (&["cpu-offload-gb"], "weights on the host"),
+    (&["enforce-eager", "disable-cuda-graph"], "the host's launch of each kernel"),
     (&["enable-dp-lm-head"], "a head for each group"),
     (&["moe-dense-tp-size"], "a TP of its own for dense layers"),
     (&["eplb-config", "ep-num-redundant-experts"], "redundant experts"),
@@ -135,6 +136,12 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         (false, _) => COPIES,
     };
     draft.put("all2all", exchange)?;
+    if args.has("disable-custom-all-reduce") {
+        draft.put("custom_all_reduce", "false")?;
+    }
+    if matches!(args.any(&["dtype"]), Some("float32" | "float")) {
+        draft.inferred.push("without elements of 32 bits, which have no price here".to_owned());
+    }
     for (flags, what) in UNPRICED {
         if flags.iter().any(|flag| args.has(flag)) {
             draft.inferred.push(format!("without {what}, which has no price here"));

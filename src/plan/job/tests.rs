@@ -1,6 +1,6 @@
 use super::files::known;
 use super::search::{Pins, layouts};
-use super::serve::Exchange;
+use super::serve::{Exchange, Phase};
 use super::wires::Among;
 use super::*;
 use crate::base::collective::Collective;
@@ -1162,6 +1162,92 @@ fn serving(text: &str, machine: &str) -> (Serve, Served) {
     let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap_or_else(|e| panic!("{text}: {e}"));
     let served = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
     (serve, served)
+}
+
+/// A flag that takes the engine's own kernels away, and flags without a price, which the answer names.
+#[test]
+fn a_server_without_its_own_kernels_takes_the_librarys() {
+    let vllm =
+        "vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 8 --max-model-len 8192 --max-num-seqs 16";
+    let sglang = "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-70B-Instruct --tp 8 \
+                  --context-length 8192 --max-running-requests 16";
+    for start in [vllm, sglang] {
+        let decode = |more: &str| serving(&format!("{start} {more}"), "dgx-a100").1.decode;
+        let custom = |phase: Phase| phase.reduced.is_some_and(|k| k.backend.contains("custom"));
+        let (own, other) = (decode(""), decode("--disable-custom-all-reduce"));
+        assert!(custom(own) && !custom(other), "{start}");
+        assert!(other.messages.time > 1.3 * own.messages.time, "{start}: {other:?}");
+        for flag in ["--enforce-eager", "--disable-cuda-graph", "--dtype float32"] {
+            let serve = serving(&format!("{start} {flag}"), "dgx-a100").0;
+            assert!(serve.inferred.iter().any(|said| said.contains("no price")), "{flag}");
+        }
+    }
+}
+
+/// vLLM's order is DP x PP x TP (vllm/distributed/parallel_state.py): experts of a stage are on both nodes.
+#[test]
+fn stages_are_between_the_groups_of_a_stage() {
+    let prefill = |more: &str| {
+        let start = "vllm serve Qwen/Qwen3-235B-A22B -tp 4 -dp 2 --enable-expert-parallel --max-model-len 8192";
+        serving(&format!("{start} {more}"), "dgx-h200").1.prefill.messages.time
+    };
+    let (one, two) = (prefill(""), prefill("-pp 2"));
+    assert!(two > 1.4 * one, "{one} {two}");
+}
+
+/// vLLM 0.33: models/qwen3_moe.py gathers after the experts, whatever carried the tokens;
+/// models/deepseek_v2.py scatters what attention gives, and gathers before the next.
+#[test]
+fn vllm_gathers_after_experts_by_any_exchange() {
+    let normal = "--enable-expert-parallel --all2all-backend deepep_high_throughput -tp 4 -dp 2";
+    let text = format!("vllm serve Qwen/Qwen3-235B-A22B {normal} --max-model-len 8192");
+    let prefill = serving(&text, "dgx-h200").1.prefill.messages.time;
+    assert!((prefill - 0.1085).abs() < 0.002, "{prefill}");
+    let of = |engine: &str| {
+        let mut typed = Draft::default();
+        typed.put("machine", "dgx-h200").unwrap();
+        typed.put("engine", engine).unwrap();
+        let text = format!("vllm serve deepseek-ai/DeepSeek-V3 {normal}");
+        let draft = typed.over(&draft("serve.sh", text.leak()));
+        let serve = draft.serve(&Machines::new(&BuiltIn)).unwrap();
+        let served = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
+        served.prefill.messages.time
+    };
+    let (older, newest) = (of("vllm@0.14.0"), of("vllm@0.33.0"));
+    assert!(newest < 0.95 * older, "{older} {newest}");
+}
+
+/// SGLang: attention alone is divided into groups (`--enable-dp-attention`); a dense FFN is over all of TP.
+#[test]
+fn dense_layers_are_over_all_groups_that_attend_apart() {
+    let text = "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-70B-Instruct --tp 8 --dp 8 \
+                --enable-dp-attention --context-length 8192";
+    let (serve, served) = serving(text, "dgx-h100");
+    assert!((served.weights / 1e9 - 40.7).abs() < 0.5 && serve.fits(&served), "{}", served.weights);
+    assert!(served.decode.messages.time > 0.0 && served.decode.moved.is_none());
+}
+
+/// vllm/config/model.py, `verify_with_parallel_config`, and layers/linear.py; sglang/srt/models/qwen3.py.
+#[test]
+fn tp_divides_the_heads_of_a_server() {
+    let refused = |engine: &str, tp: &str| {
+        let mut typed = Draft::default();
+        for (key, value) in [("serve", "true"), ("engine", engine), ("tp", tp)] {
+            typed.put(key, value).unwrap();
+        }
+        let text = "machine = \"dgx-h100\"\n[model]\nlayers = 48\nhidden = 5120\nffn = 13824\nheads = 40\n\
+                    kv_heads = 8\nvocab = 152064\n";
+        let served = typed.over(&draft("job.toml", text)).serve(&Machines::new(&BuiltIn));
+        served.err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    for engine in ["vllm", "sglang"] {
+        for tp in ["1", "2", "4", "8", "40"] {
+            assert_eq!(refused(engine, tp), "", "{engine} {tp}");
+        }
+        assert!(refused(engine, "16").contains("the 40 heads of attention"));
+        assert!(refused(engine, "3").contains("the 40 heads of attention"));
+        assert!(refused(engine, "5").contains("8 heads of keys and values"));
+    }
 }
 
 /// vllm/engine/arg_utils.py: short names, readable numbers; the image starts the same server.

@@ -130,13 +130,13 @@ impl<'r> Wires<'r> {
         &self,
         engine: &str,
         among: Among,
-        (bytes, hidden): (f64, u32),
+        bytes: f64,
+        conditions: Conditions,
     ) -> Option<(Kernel, Span)> {
         if among.group.ranks < 2 {
             return None;
         }
         let query = &self.asked(Collective::AllReduce, among).ok()?.query;
-        let conditions = Conditions { hidden: Some(u64::from(hidden)), ..Conditions::default() };
         let size = Bytes(bytes.round() as u64);
         let element = conditions.dtype().bytes();
         let site = Site { conditions, ..site(query) };
