@@ -127,17 +127,20 @@ impl Batch {
                     .help("give the text of a file with [step.NAME], or a preset's name"));
             }
         };
-        let mut set = Vec::new();
+        // A parameter of the machine has a dot.
+        let (mut set, mut figures) = (Vec::new(), Vec::new());
         for pair in fields.texts("set")? {
             let (key, value) = pair.split_once('=').ok_or_else(|| {
                 fields.at(Error::input(format!("`{pair}` sets nothing")).help("write tp=4"), "set")
             })?;
-            set.push((key.to_owned(), value.to_owned()));
+            let pair = (key.to_owned(), value.to_owned());
+            if key.contains('.') { figures.push(pair) } else { set.push(pair) }
         }
         let files = Text { text: text.as_deref().unwrap_or(""), find: self.find_profile };
         let loaded = steps::load(&Machines::new(&files), &asked, &set)
             .map_err(|faults| Fault::error_of(&faults))?;
-        let report = answer::plan::plan(&self.registry, &loaded, &Tweak::default(), false)?;
+        let tweak = Tweak { set: figures, scale: None };
+        let report = answer::plan::plan(&self.registry, &loaded, &tweak, false)?;
         write(out, "plan", &report)
     }
 }
