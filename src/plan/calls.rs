@@ -49,14 +49,22 @@ impl Step {
             Axis::Ep => p.ep,
             Axis::Own => 1,
         };
-        // Experts are on the ranks next to TP's.
-        let place = if axis == Axis::Ep { Axis::Tp } else { axis };
-        let inner = p.order.iter().take_while(|a| **a != place);
-        let mut stride: u32 = inner.map(|a| ranks(*a)).product();
         if axis == Axis::Ep {
-            stride *= p.tp;
+            return self.holders().parts(p.ep).0;
         }
-        Group::new(ranks(axis), stride)
+        let inner = p.order.iter().take_while(|a| **a != axis);
+        Group::new(ranks(axis), inner.map(|a| ranks(*a)).product())
+    }
+
+    /// The ranks that hold the same dense parameters: those of DP and CP, of which the inner one comes first.
+    fn holders(&self) -> Group {
+        let (dp, cp) = (self.group(Axis::Dp), self.group(Axis::Cp));
+        let (inner, outer) = if cp.stride < dp.stride { (cp, dp) } else { (dp, cp) };
+        match (inner.ranks, outer.ranks) {
+            (_, 1) => inner,
+            (1, _) => outer,
+            _ => inner.repeated(outer.ranks, outer.stride),
+        }
     }
 
     /// How many of these layers have calls that one rank waits for: its stage's in training, all of them for
@@ -207,19 +215,15 @@ fn pipeline(step: &Step, calls: &mut Vec<Call>) {
 /// Gradients and parameters between replicas: dense ones over DP and CP, experts' over the ranks
 /// that EP leaves.
 fn replicas(step: &Step, calls: &mut Vec<Call>) {
-    let dp = step.group(Axis::Dp);
-    // CP ranks have the same parameters and take part in the synchronization; the usual order
-    // places them together.
-    let inner = step.group(Axis::Cp);
-    let stride = if step.parallel.cp > 1 { dp.stride.min(inner.stride) } else { dp.stride };
-    let all = Group::new(dp.ranks * step.parallel.cp, stride);
+    // CP ranks have the same parameters and take part in the synchronization.
+    let all = step.holders();
     let ep = step.group(Axis::Ep);
     if step.model.expert_params == 0 || ep.ranks < 2 {
         let params = step.dense() + step.routed();
         return agree(step, "", params, all, calls);
     }
     agree(step, "", step.dense(), all, calls);
-    let rest = Group::new((all.ranks / ep.ranks).max(1), ep.stride * ep.ranks);
+    let rest = all.parts(ep.ranks).1;
     agree(step, "experts' ", step.routed(), rest, calls);
 }
 
@@ -231,8 +235,7 @@ fn agree(step: &Step, whose: &str, params: f64, all: Group, calls: &mut Vec<Call
     let weights = params * step.model.dtype.bytes().0 as f64;
     let gradients = params * sync.dtype.bytes().0 as f64;
     let part = sync.shard_size.min(all.ranks).max(1);
-    let shard = Group { ranks: part, ..all };
-    let replicate = Group::new(all.ranks / part, all.stride.saturating_mul(part));
+    let (shard, replicate) = all.parts(part);
     let seldom = 1.0 / f64::from(sync.every);
     let (layers, times) = (f64::from(step.depth(step.model.layers)), step.microbatches());
     let mut add = |what: &str, group: Group, collective, amount: (f64, f64), hides| {

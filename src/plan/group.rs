@@ -30,6 +30,8 @@ pub enum Place {
     /// Half of the ranks are at one place of a row of so many ranks, half at its mirror image: what holds a stage
     /// of DualPipe.
     Mirrored(u32),
+    /// Runs of so many ranks, which begin so many ranks from one another: two axes with others between them.
+    Runs(u32, u32),
 }
 
 /// The placement of the worst placed group of its kind on the nodes.
@@ -64,12 +66,52 @@ impl Group {
         Self { ranks: 2 * self.ranks, place: Place::Mirrored(row), ..self }
     }
 
+    /// These ranks, and those at their places `times` times `apart` further on.
+    #[must_use]
+    pub fn repeated(self, times: u32, apart: u32) -> Self {
+        let ranks = self.ranks.saturating_mul(times);
+        if self.ranks == 1 {
+            return Self::new(ranks, apart);
+        }
+        match apart == self.ranks.saturating_mul(self.stride) || times == 1 {
+            true => Self::new(ranks, self.stride),
+            false => Self { ranks, place: Place::Runs(self.ranks, apart), ..self },
+        }
+    }
+
+    /// Its first `part` ranks, and those that have the same place in its other parts.
+    #[must_use]
+    pub fn parts(self, part: u32) -> (Self, Self) {
+        let part = part.clamp(1, self.ranks.max(1));
+        let rest = self.ranks / part;
+        match self.place {
+            Place::Runs(run, apart) if run.is_multiple_of(part) => {
+                let along = Self::new(run / part, self.stride.saturating_mul(part));
+                (Self::new(part, self.stride), along.repeated(self.ranks / run, apart))
+            }
+            Place::Runs(run, apart) if part.is_multiple_of(run) => {
+                let whole = Self::new(run, self.stride);
+                (
+                    whole.repeated(part / run, apart),
+                    Self::new(rest, apart.saturating_mul(part / run)),
+                )
+            }
+            _ => (Self { ranks: part, ..self }, Self::new(rest, self.stride.saturating_mul(part))),
+        }
+    }
+
     /// Places the groups of `world` ranks on nodes of `node` ranks.
     #[must_use]
     pub fn lies(self, world: u64, node: u32) -> Lies {
         let node = u64::from(node.max(1));
         let (ranks, stride) = (u64::from(self.ranks.max(1)), u64::from(self.stride.max(1)));
-        let span = ranks * stride;
+        let (run, apart) = match self.place {
+            Place::Runs(run, apart) => (u64::from(run.max(1)), u64::from(apart.max(1))),
+            _ => (ranks, ranks * stride),
+        };
+        let span = apart * ranks.div_ceil(run);
+        // Other groups have the ranks inside a run, and those between two runs.
+        let between = (apart / (run * stride)).max(1);
         // A row that is not within a node has neighbours, and ends, on different ones.
         let parts = |row: u64| world > node && !node.is_multiple_of(row);
         match self.place {
@@ -90,12 +132,12 @@ impl Group {
         let mut worst = Lies { nodes: 1, per_node: self.ranks, beside: 1, uneven: false };
         let mut uneven = false;
         for block in 0..window.div_ceil(span) {
-            for first in 0..stride {
-                let base = block * span + first;
+            for first in 0..stride * between {
+                let base = block * span + first % stride + first / stride * run * stride;
                 let (mut nodes, mut most, mut here, mut last) = (0_u64, 0_u64, 0_u64, u64::MAX);
                 let mut counts = (u64::MAX, 0_u64);
                 for i in 0..ranks {
-                    let at = (base + i * stride) / node;
+                    let at = (base + i % run * stride + i / run * apart) / node;
                     if at != last {
                         if here > 0 {
                             counts = (counts.0.min(here), counts.1.max(here));

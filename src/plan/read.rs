@@ -298,7 +298,7 @@ fn routing(fields: &Fields<'_>, weights: DataType) -> Option<Routing> {
 fn parallel(fields: &Fields<'_>, per_node: Option<NonZeroU32>) -> Parallel {
     let read = |key: &str| fields.read::<crate::plan::table::Count>(key).map(|c| c.0.get());
     let order = fields.text("order").map_or(Axis::ORDER.to_vec(), |text| {
-        let axes: Result<Vec<Axis>> = text.split(',').map(|a| a.trim().parse()).collect();
+        let axes: Result<Vec<Axis>> = text.split([',', '-']).map(|a| a.trim().parse()).collect();
         let mut order = match axes {
             Ok(order) => order,
             Err(error) => {

@@ -172,6 +172,31 @@ fn groups_lie_as_their_order_says() {
     assert_eq!((odd.nodes, odd.uneven), (2, true));
 }
 
+/// Ranks with the same weights are those of DP and CP, wherever TP stands; experts are on the inner ones of them.
+#[test]
+fn groups_of_two_axes_lie_as_their_order_says() {
+    let lies = |order: &str| {
+        let keys = format!(
+            "profile = \"dgx-h100\"\ntp = 4\ncp = 2\ndp = 2\nshard = \"zero1\"\norder = \"{order}\""
+        );
+        let calls = priced(&step(&keys)).calls;
+        let dp = calls.into_iter().find(|call| call.call.axis == Axis::Dp).unwrap();
+        (dp.lies.nodes, dp.lies.per_node, dp.lies.beside, dp.total)
+    };
+    // {0, 4, 8, 12}, and {0, 1, 8, 9} twice.
+    let usual = lies("tp,cp,dp,pp");
+    assert_eq!((usual.0, usual.1, usual.2), (2, 2, 4));
+    assert_eq!([lies("cp,tp,dp,pp"), lies("dp-tp-cp-pp")], [usual; 2]);
+    let keys =
+        "profile = \"dgx-h100\"\ntp = 4\ndp = 4\nep = 2\nexperts = 8\norder = \"dp,tp,cp,pp\"";
+    let own = step(keys);
+    assert_eq!(own.group(Axis::Ep), Group::new(2, 1));
+    // Parts of runs: inside one, or of whole ones.
+    let runs = Group::new(4, 1).repeated(4, 16);
+    assert_eq!(runs.parts(2), (Group::new(2, 1), Group::new(2, 2).repeated(4, 16)));
+    assert_eq!(runs.parts(8), (Group::new(4, 1).repeated(2, 16), Group::new(2, 32)));
+}
+
 /// Two stages on a node: from one node to the next goes every second message, of as many ranks as a stage has.
 #[test]
 fn stages_pass_nodes_where_any_two_neighbours_do() {

@@ -116,6 +116,17 @@ fn a_question_that_is_wrong_is_answered_with_what_would_be_right() {
     }
 }
 
+/// As `--set inter.bw=25GB/s` is: a parameter has a dot.
+#[test]
+fn a_plan_sets_a_machines_parameter() {
+    let on = |set: Value| call(1, "plan", json!({ "preset": "hsdp-70b", "set": set }));
+    let lines = [on(json!({})), on(json!({ "inter.bw": "10GB/s" }))];
+    let found = replies(&[], &lines.each_ref().map(String::as_str));
+    let step =
+        |reply: &Value| reply["result"]["structuredContent"]["plan"]["steps"][0]["step_s"].as_f64();
+    assert!(step(&found[0]) < step(&found[1]), "{}", found[1]);
+}
+
 #[test]
 fn files_are_read_where_that_was_asked_for() {
     let asked = |path: &str| {

@@ -127,6 +127,7 @@ impl Batch {
                     .help("give the text of a file with [step.NAME], or a preset's name"));
             }
         };
+        // A parameter of the machine has a dot.
         let mut set = Vec::new();
         for pair in fields.texts("set")? {
             let (key, value) = pair.split_once('=').ok_or_else(|| {

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use super::files::{self, known};
 use super::{
     Degrees, Device, Dispatcher, Framework, Job, Overlap, Pins, Precision, Recompute, Schedule,
-    Sharding, Stated, Transformer,
+    Sharding, Stated, Transformer, memory,
 };
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result, advice};
@@ -359,7 +359,7 @@ impl Draft {
             Framework::Fsdp2 => Stated::Reserved,
             _ => Stated::Allocated,
         });
-        let job = Job {
+        let mut job = Job {
             name: self.name.clone(),
             model: model.clone(),
             shard_size: self.shard_size(degrees.replicas())?,
@@ -371,6 +371,7 @@ impl Draft {
             sequence,
             precision: self.read("precision")?.unwrap_or(Precision::Bf16),
             recompute,
+            least: false,
             fused_loss: self.flag("fused_loss")?
                 || self.get("recompute").is_some_and(|r| r.contains("fused")),
             overlap: self.read::<Overlap>("overlap")?.unwrap_or_default(),
@@ -386,6 +387,12 @@ impl Draft {
             inferred,
         };
         check(&job)?;
+        if self.get("recompute").is_none() {
+            // One answer is of one run: its time is that of what its memory needs.
+            job.recompute = memory(&job).recompute;
+            job.least = true;
+            job.inferred.push(format!("recompute {}: the least that fits", job.recompute));
+        }
         Ok(job)
     }
 
@@ -541,6 +548,9 @@ impl Draft {
         let name = known.unwrap_or(&device.profile);
         let mut said = Parameters::default();
         let fabric = machines.on(name, said.clone())?.machine(Collective::AllReduce)?.fabric;
+        if known.is_some() && self.get("network").is_some() {
+            inferred.push(format!("network is not read: links are those of the profile {name}"));
+        }
         if known.is_none() {
             inferred.push(format!("links of {name}"));
             let nics = fabric.tiers.last().and_then(|t| t.nics).map_or(8, NonZeroU32::get);
@@ -619,6 +629,13 @@ fn check(job: &Job) -> Result<()> {
     }
     if d.tp > model.heads {
         return refuse(format!("tp {} cuts {} heads", d.tp, model.heads), "write at most as many");
+    }
+    // `num_attention_heads`, megatron/core/transformer/transformer_config.py of Megatron-LM.
+    if !model.heads.is_multiple_of(d.tp) {
+        return refuse(
+            format!("tp {} does not divide {} heads", d.tp, model.heads),
+            "write a divisor of them",
+        );
     }
     match model.experts {
         None if d.ep > 1 => {

@@ -307,6 +307,11 @@ fn recompute(args: &Arguments, draft: &mut Draft) -> Result<()> {
     // Attention's core is the default.
     let modules = args.any(&["recompute-modules"]);
     let modules = modules.filter(|all| all.split(' ').any(|one| one != "core_attn"));
+    let whole = |one: &str| {
+        if ["mlp", "moe"].contains(&one) { one.to_owned() } else { "modules".to_owned() }
+    };
+    let words =
+        |all: &str| all.split(' ').filter(|one| *one != "core_attn").map(whole).collect::<Vec<_>>();
     let block = args.any(&["recompute-method"]) == Some("block");
     let layers = args.number(&["recompute-num-layers"]).filter(|_| block);
     draft.put(
@@ -314,7 +319,7 @@ fn recompute(args: &Arguments, draft: &mut Draft) -> Result<()> {
         match (full, selective, modules, layers) {
             (true, _, _, Some(layers)) => format!("block {layers}"),
             (true, ..) => "full".to_owned(),
-            (_, true, Some(_), _) => "modules".to_owned(),
+            (_, true, Some(all), _) => words(all).join(" "),
             (_, true, None, _) => "selective".to_owned(),
             _ => "none".to_owned(),
         },

@@ -9,7 +9,7 @@
 //! | logits | 12 per word and token: 16 bits, their copy in 32, exponentials or gradient |
 
 use super::time::held;
-use super::{Framework, Job, Offload, Precision, Recompute, Reshard, Schedule, Stated};
+use super::{Framework, Job, Modules, Offload, Precision, Recompute, Reshard, Schedule, Stated};
 use crate::plan::Shard;
 
 /// Bytes of the fullest rank.
@@ -68,7 +68,7 @@ pub(crate) fn memory(job: &Job) -> Memory {
     if job.recompute != Recompute::Unstated {
         return with(job, job.recompute);
     }
-    let tries = [Recompute::Nothing, Recompute::Selective, Recompute::Modules];
+    let tries = [Recompute::Nothing, Recompute::Selective, Recompute::Modules(Modules::CHEAP)];
     let sure = |m: &Memory| m.allocated() <= 0.95 * job.device.memory_gb * 1e9;
     let found = tries.into_iter().map(|recompute| with(job, recompute)).find(sure);
     found.unwrap_or_else(|| with(job, Recompute::Full))
@@ -83,6 +83,7 @@ fn with(job: &Job, recompute: Recompute) -> Memory {
     // A layer that is recomputed is there whole once.
     let last = match recompute {
         Recompute::Full | Recompute::Block(_) | Recompute::Every(_) => whole,
+        Recompute::Modules(modules) if modules.mlp || modules.moe => whole - per_layer,
         _ => 0.0,
     };
     let flight = in_flight(job);
@@ -111,6 +112,7 @@ fn in_flight(job: &Job) -> f64 {
         Schedule::DualPipe => p + 1.0,
         Schedule::DualPipeV => p + 0.5,
         Schedule::OneForwardOneBackward if d.chunks > 1 => p * (1.0 + (p - 1.0) / (p * v)),
+        // Table 1 of arXiv 2401.10241 and its authors' README: ZB-H1 and ZB-V keep as much as 1F1B.
         Schedule::OneForwardOneBackward | Schedule::ZeroBubble | Schedule::ZeroBubbleV => p,
     };
     if job.global.is_some() { most.min(job.microbatches()) } else { most.min(1e6) }
@@ -130,12 +132,12 @@ fn layer(job: &Job, recompute: Recompute) -> f64 {
         }
         _ => {}
     }
-    let (outer, inner) = widths(job);
+    let (outer, inner) = widths(job, recompute.again());
     let mut bytes = tokens * h * (outer / outer_over + inner / t);
     match recompute {
         // Norms and activation functions, or every second product, are recomputed.
         Recompute::Operators => bytes *= 0.55,
-        Recompute::Modules => bytes *= 0.5,
+        Recompute::Modules(modules) if modules.cheap => bytes *= 0.5,
         _ => {}
     }
     if job.precision == Precision::Fp8 {
@@ -146,22 +148,23 @@ fn layer(job: &Job, recompute: Recompute) -> f64 {
 
 /// Bytes per token and channel that a layer keeps: those that only sequence parallelism divides, and those
 /// that TP divides.
-fn widths(job: &Job) -> (f64, f64) {
+fn widths(job: &Job, again: Modules) -> (f64, f64) {
     let model = &job.model;
     let h = f64::from(model.hidden);
     if !model.gated && model.experts.is_none() {
         // Inputs and outputs of norms 8, dropout masks 2; q, k, v, their output and the FFN 24.
-        return (if job.sharding.framework.is_torch() { 8.0 } else { 10.0 }, 24.0);
+        let inner = if again.mlp { 8.0 } else { 24.0 };
+        return (if job.sharding.framework.is_torch() { 8.0 } else { 10.0 }, inner);
     }
     let attention = 2.0 * model.attention_kept() / h;
-    let dense = 6.0 * f64::from(model.ffn) / h;
+    let dense = if again.mlp { 0.0 } else { 6.0 * f64::from(model.ffn) / h };
     let inner = model.experts.map_or(dense, |e| {
         let moe = f64::from(e.layers) / f64::from(model.layers);
         let top_k = f64::from(e.top_k);
         // Tokens sorted by expert are copies of their inputs.
         let experts =
             6.0 * f64::from(e.ffn) * top_k / h + 6.0 * f64::from(e.shared) / h + 2.0 * top_k;
-        moe * experts + (1.0 - moe) * dense
+        moe * if again.moe { 0.0 } else { experts } + (1.0 - moe) * dense
     });
     (8.0, attention + inner)
 }
@@ -191,7 +194,11 @@ fn states(job: &Job) -> (f64, f64, f64) {
     let add = |a: (f64, f64, f64), b: (f64, f64, f64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
     let of = if sharding.gathers && sharding.framework.is_torch() { gathered } else { kept };
     let all = add(of(job, dense, n), of(job, routed, experts));
-    let ahead = if sharding.gathers { units(job, routed) } else { (0.0, 0.0, 0.0) };
+    let ahead = match sharding.gathers {
+        true => units(job, routed),
+        false if job.sums_units() => (0.0, units(job, routed).1, 0.0),
+        false => (0.0, 0.0, 0.0),
+    };
     let (parameters, gradients, optimizer) = add(all, ahead);
     // Copies of a stage share one state of the optimizer, if any share it.
     let copies = job.copies();
@@ -283,6 +290,9 @@ fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
         Shard::Optimizer if wide && early => (2.0 * params, 6.0 * params, 12.0 * params / n),
         Shard::Optimizer if wide => (2.0 * params, 4.0 * params, 12.0 * params / n),
         Shard::Optimizer => (2.0 * params, 2.0 * params, master * params / n),
+        Shard::Gradients if job.sums_units() => {
+            (2.0 * params, sent * params / n, 12.0 * params / n)
+        }
         // DeepSpeed's estimator: 4 + 16/n.
         Shard::Gradients => (2.0 * params, params * (2.0 + 4.0 / n), 12.0 * params / n),
         // Beside the parameters of 16 bits their copies in 32: 18/n by DeepSpeed's estimator, and the buffers

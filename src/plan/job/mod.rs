@@ -59,8 +59,8 @@ pub(crate) use serve::{Phase, Serve, Served};
 pub(crate) use time::{Estimate, Part, SIMILAR, anchored, estimate};
 pub(crate) use wires::Wires;
 pub(crate) use words::{
-    Dispatcher, Framework, Offload, Overlap, Precision, Recompute, Reshard, Schedule, Sharding,
-    Stated,
+    Dispatcher, Framework, Modules, Offload, Overlap, Precision, Recompute, Reshard, Schedule,
+    Sharding, Stated,
 };
 
 /// Degrees of parallelism; the order of ranks is tp, cp, dp, pp from the innermost out.
@@ -115,6 +115,8 @@ pub(crate) struct Job {
     pub sequence: u32,
     pub precision: Precision,
     pub recompute: Recompute,
+    /// Whether that is not given, but the least that fits.
+    pub least: bool,
     /// Whether the loss is fused and never holds all logits.
     pub fused_loss: bool,
     pub overlap: Overlap,
@@ -167,6 +169,13 @@ impl Job {
         self.sharding.framework == Framework::Fsdp2 && self.degrees.pp > 1
     }
 
+    /// Whether each micro-batch scatters its gradients unit by unit while parameters stay whole: Megatron's FSDP with
+    /// `optim_grads` (`grad_reduce_every_bprop`, megatron/core/distributed/fsdp/src/megatron_fsdp/megatron_fsdp.py).
+    pub fn sums_units(&self) -> bool {
+        let Sharding { shard, framework, gathers, .. } = self.sharding;
+        shard == Shard::Gradients && framework == Framework::Megatron && !gathers
+    }
+
     /// Ranks that share one set of an expert's shards: those of a set that hold the same expert.
     pub fn expert_shard_size(&self) -> u32 {
         let d = self.degrees;
@@ -191,6 +200,21 @@ impl Job {
             Recompute::Every(nth) => 1.0 / f64::from(nth),
             _ => 0.0,
         }
+    }
+
+    /// The same for layers of experts, of which Megatron-LM may run the whole second half again
+    /// (`moe_layer_recompute`, megatron/core/transformer/moe/moe_layer.py).
+    pub fn experts_again(&self) -> f64 {
+        if self.recompute.again().moe { 1.0 } else { self.again() }
+    }
+
+    /// Of the fullest stage's layers those whose feed-forward part that TP divides runs again by itself.
+    pub fn feeds_again(&self) -> f64 {
+        let Modules { mlp, moe, .. } = self.recompute.again();
+        let experts = self.deepest_experts();
+        let shared = !self.degrees.sequence || self.model.experts.is_some_and(|e| e.shared > 0);
+        let dense = if mlp { self.deepest() - experts } else { 0.0 };
+        dense + if moe && shared { experts } else { 0.0 }
     }
 
     /// How often the model is on the ranks of a pipeline: twice with DualPipe (arXiv 2412.19437, table 2).
@@ -238,6 +262,16 @@ impl Job {
             f64::from(layers + 2) / f64::from(pp)
         } else {
             f64::from(layers.div_ceil(pp))
+        }
+    }
+
+    /// Layers of experts of the fullest stage. Dense layers are the first ones (DeepSeek-V3, GLM-4.5, Kimi), unless
+    /// they are half of all or more and so alternate with the others (Llama 4 Maverick).
+    pub fn deepest_experts(&self) -> f64 {
+        let (all, own) = (f64::from(self.model.layers), self.model.moe_layers());
+        match 2.0 * own > all {
+            true => self.deepest().min(own),
+            false => self.deepest() * own / all,
         }
     }
 

@@ -129,13 +129,14 @@ impl Transformer {
         }
     }
 
-    /// Those on one of so many ranks of TP: a whole head at least (`num_query_groups_per_partition`,
-    /// megatron/core/transformer/attention.py of Megatron-LM).
-    pub fn kv_width_of(&self, ranks: f64) -> f64 {
-        match self.attention {
-            Attention::Grouped { kv_heads, .. } => self.kv_width() / ranks.min(kv_heads.into()),
-            Attention::Latent { .. } => self.kv_width() / ranks,
-        }
+    /// The elements of them that each of so many ranks has: no fewer than a whole head
+    /// (`num_query_groups_per_partition`, megatron/core/transformer/attention.py of Megatron-LM).
+    pub fn kv_share(&self, ranks: u32) -> f64 {
+        let ranks = match self.attention {
+            Attention::Grouped { kv_heads, .. } => ranks.min(kv_heads),
+            Attention::Latent { .. } => ranks,
+        };
+        self.kv_width() / f64::from(ranks.max(1))
     }
 
     /// Elements of a token's cache in a layer; TP divides them at most by the heads of keys and

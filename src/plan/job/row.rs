@@ -20,7 +20,7 @@ use toml::{Table, Value};
 
 use super::draft::{Draft, KEYS};
 use super::model::{Attention, Experts, Small, Transformer, Window};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, Result, advice, did_you_mean};
 use crate::base::text_pos::Refused;
 
 /// The keys for the source of a table's values, and for measurements.
@@ -41,6 +41,31 @@ const BESIDE: &[&str] = &[
     "fits",
     "peak_GiB",
     "model_note",
+];
+
+/// The keys of a model's widths.
+const MODEL: &[&str] = &[
+    "layers",
+    "hidden",
+    "ffn",
+    "heads",
+    "kv_heads",
+    "head_dim",
+    "vocab",
+    "gated",
+    "tied_embeddings",
+    "learned_positions",
+    "mla",
+    "moe",
+    "window",
+    "params_by_formula",
+    "active_by_formula",
+];
+/// The same of its tables.
+const TABLES: [(&str, &[&str]); 3] = [
+    ("mla", &["q_lora", "kv_lora", "rope", "nope", "v"]),
+    ("moe", &["layers", "experts", "top_k", "ffn", "shared_ffn"]),
+    ("window", &["layers", "tokens"]),
 ];
 
 /// A job of a file, and whether only its memory is computed.
@@ -98,10 +123,10 @@ fn draft(table: &Table, whole: &Table) -> Result<Draft> {
     for (key, value) in table {
         match (key.as_str(), value) {
             ("model", Value::Table(widths)) if widths.contains_key("layers") => {
-                draft.model = Some(model(widths)?);
+                draft.model = Some(described(widths)?);
             }
             ("model", Value::String(name)) => match named(whole, "model", name, "layers") {
-                Some(widths) => draft.model = Some(model(widths)?),
+                Some(widths) => draft.model = Some(described(widths)?),
                 None => draft.model_name = Some(name.clone()),
             },
             ("machine", Value::Table(figures)) if has_figures(figures) => {
@@ -183,9 +208,39 @@ fn machine(table: &Table, draft: &mut Draft) -> Result<()> {
     for (key, value) in table {
         if KEYS.contains(&key.as_str()) {
             put(draft, key, value)?;
+        } else if !BESIDE.contains(&key.as_str()) && !value.is_table() {
+            let what = format!("unknown key `{key}` of a job's machine");
+            let links = "its links are those of its profile: machine = FILE, or --set machine=FILE";
+            return Err(Error::input(what)
+                .help(did_you_mean(key, KEYS.iter().copied(), || links.to_owned())));
         }
     }
     Ok(())
+}
+
+/// A model from its widths, all of which are known: one that is left out makes another model.
+fn described(table: &Table) -> Result<Transformer> {
+    only(table, MODEL, "a model")?;
+    for (name, keys) in TABLES {
+        if let Some(inner) = table.get(name).and_then(Value::as_table) {
+            only(inner, keys, &format!("`{name}`"))?;
+        }
+    }
+    model(table)
+}
+
+fn only(table: &Table, keys: &[&str], of: &str) -> Result<()> {
+    let unknown = table.iter().find(|(key, value)| {
+        let beside = BESIDE.contains(&key.as_str())
+            || value.as_table().is_some_and(|one| one.contains_key("hidden"));
+        !keys.contains(&key.as_str()) && !beside
+    });
+    match unknown {
+        Some((key, _)) => {
+            Err(Error::input(format!("unknown key `{key}` of {of}")).help(advice(key, keys)))
+        }
+        None => Ok(()),
+    }
 }
 
 fn width(table: &Table, key: &str) -> Result<Option<u32>> {

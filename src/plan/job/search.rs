@@ -66,7 +66,9 @@ pub(crate) fn layouts(job: &Job, gpus: u32, domain: u32, pins: &Pins) -> Vec<Job
     let even = |pp: u32| {
         pp == 1 || model.layers.is_multiple_of(pp) || (model.layers + 2).is_multiple_of(pp)
     };
-    for tp in list(pins.tp, powers(domain.min(model.heads))) {
+    for tp in
+        list(pins.tp, powers(domain.min(model.heads)).filter(|tp| model.heads.is_multiple_of(*tp)))
+    {
         for pp in list(pins.pp, (1..=model.layers.min(gpus)).filter(|pp| even(*pp))) {
             for cp in list(pins.cp, powers(MOST_CP.min(job.sequence / SHORTEST))) {
                 let inner = u64::from(tp) * u64::from(pp) * u64::from(cp);
@@ -116,7 +118,7 @@ fn batches(job: &Job, domain: u32, pins: &Pins, found: &mut Vec<Job>) {
                     for (sharding, shard_size) in shardings(job, domain, pins) {
                         let mut one = job.clone();
                         (one.degrees.ep, one.degrees.etp, one.degrees.chunks) = (ep, etp, chunks);
-                        (one.micro, one.recompute) = (micro, recompute);
+                        (one.micro, one.recompute, one.least) = (micro, recompute, false);
                         (one.sharding, one.shard_size) = (sharding, shard_size);
                         if one.copies_divide() {
                             found.push(one);

@@ -403,7 +403,7 @@ fn flags_count_or_are_named() {
     let sets = with("--num-distributed-optimizer-instances 4");
     assert!((memory(&sets).optimizer / memory(&plain).optimizer - 4.0).abs() < 1e-9);
     let modules = with("--recompute-granularity selective --recompute-modules core_attn moe_act");
-    assert_eq!(modules.recompute, Recompute::Modules);
+    assert_eq!(modules.recompute, Recompute::Modules(Modules::CHEAP));
     let padded = with("--padded-vocab-size 163840");
     assert_eq!(padded.model.vocab, 163_840);
     // The optimizer's states alone leave the GPU (megatron/core/optimizer/cpu_offloading).
@@ -601,6 +601,188 @@ fn context_parallel_ranks_pass_a_whole_head_at_least() {
     assert_eq!(bytes("16"), bytes("8"));
 }
 
+/// The collectives of a job's step.
+fn sent(job: &Job) -> Vec<Sent> {
+    let registry = Registry::builtin();
+    estimate(job, &Wires::new(&registry, &job.machine), None).unwrap().sent
+}
+
+/// ZB-V keeps what 1F1B keeps, ZB-H2 twice that and is no V (README of sail-sg/zero-bubble-pipeline-parallelism).
+#[test]
+fn zero_bubbles_keep_what_their_authors_say() {
+    let of = |schedule: &str| {
+        let keys = [("pp", "4"), ("sharding", "zero1"), ("schedule", schedule)];
+        let job = job("job.toml", MIXTRAL, &keys);
+        let calls = sent(&job).iter().find(|s| s.part == "pp").unwrap().calls;
+        (with_none(&job), calls)
+    };
+    let (one, v, twice) = (of("1f1b"), of("zbv"), of("zb-h2"));
+    assert_eq!(v, (one.0, 2.0 * one.1));
+    assert_eq!(twice, (2.0 * one.0, one.1));
+}
+
+/// Activations of micro-batches in flight without recomputation.
+fn with_none(job: &Job) -> f64 {
+    memory(&Job { recompute: Recompute::Nothing, ..job.clone() }).activations
+}
+
+/// 61 layers on 16 stages: the fullest have 4, of experts all.
+#[test]
+fn messages_of_experts_are_those_of_the_fullest_stage() {
+    let text = "model = \"deepseek-v3\"\nmachine = \"dgx-h100\"\ngpus = 2048\n\
+        layout = { pp = 16, dp = 128, ep = 64 }\nsharding = \"zero1\"\nrecompute = \"none\"\n\
+        batch = { global = 15360, micro = 1, sequence = 4096 }\n";
+    let job = job("job.toml", text, &[]);
+    assert_eq!(job.deepest_experts(), 4.0);
+    let calls: f64 = sent(&job).iter().filter(|s| s.part == "ep").map(|s| s.calls).sum();
+    assert_eq!(calls, 4.0 * 4.0 * 120.0);
+    // Every second layer, as in Llama 4 Maverick.
+    let mut other = job;
+    other.model.experts.as_mut().unwrap().layers = 30;
+    assert!(other.deepest_experts() < 2.0);
+}
+
+/// `MoEAllGatherTokenDispatcher.token_dispatch`: over TP and EP, if either is above one.
+#[test]
+fn experts_that_tp_alone_divides_gather_their_tokens() {
+    let keys = [("tp", "8"), ("sequence_parallel", "true"), ("sharding", "zero1"), ("etp", "8")];
+    let of = |more: (&str, &str)| {
+        let keys: Vec<_> =
+            keys.iter().copied().chain([("dispatcher", "allgather"), more]).collect();
+        let sent = sent(&job("job.toml", MIXTRAL, &keys));
+        sent.iter()
+            .filter(|s| s.collective == Collective::AllGather && s.part != "dp")
+            .map(|s| s.calls)
+            .sum::<f64>()
+    };
+    assert_eq!(of(("etp", "8")), of(("ep", "1")));
+    let both = keys.iter().copied().chain([("dispatcher", "allgather"), ("ep", "2"), ("etp", "4")]);
+    let both = sent(&job("job.toml", MIXTRAL, &both.collect::<Vec<_>>()));
+    let gathers = |all: &[Sent]| -> f64 {
+        all.iter()
+            .filter(|s| s.collective == Collective::AllGather && s.part != "dp")
+            .map(|s| s.calls)
+            .sum()
+    };
+    assert_eq!(gathers(&both), of(("ep", "1")));
+}
+
+/// `moe_layer_recompute` checkpoints dispatch, experts and combine; `mlp` the dense part with its messages.
+#[test]
+fn whole_modules_run_again_with_their_messages() {
+    let of = |text: &'static str, keys: &[(&str, &str)], what: &str| {
+        let keys: Vec<_> =
+            keys.iter().copied().chain([("sharding", "zero1"), ("recompute", what)]).collect();
+        let job = job("job.toml", text, &keys);
+        let registry = Registry::builtin();
+        let priced = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap();
+        let calls = |part: &str| {
+            priced.sent.iter().filter(|s| s.part == part).map(|s| s.calls).sum::<f64>()
+        };
+        (priced.step, calls("ep"), calls("tp"), memory(&job).activations)
+    };
+    let moe = |what: &str| of(MIXTRAL, &[("ep", "8")], what);
+    let (none, own, full) = (moe("none"), moe("moe"), moe("full"));
+    assert_eq!((own.1, none.1), (full.1, full.1 / 1.5));
+    assert!(
+        own.0 - none.0 > 0.7 * (full.0 - none.0) && own.0 < full.0,
+        "{none:?} {own:?} {full:?}"
+    );
+    assert!(own.3 < none.3);
+    let dense = MIXTRAL.replace("mistralai/Mixtral-8x7B-v0.1", "llama3-8b").leak();
+    let mlp = |what: &str| of(dense, &[("tp", "2"), ("sequence_parallel", "true")], what);
+    let (none, own, full) = (mlp("none"), mlp("mlp"), mlp("full"));
+    assert_eq!(2.0 * (own.2 - none.2), full.2 - none.2);
+    assert!(
+        own.0 - none.0 > 0.6 * (full.0 - none.0) && own.0 < full.0,
+        "{none:?} {own:?} {full:?}"
+    );
+    let script = MEGATRON.replace(
+        "--swiglu",
+        "--swiglu --recompute-granularity selective --recompute-modules core_attn mlp layernorm",
+    );
+    assert_eq!(draft("train.sh", script.leak()).get("recompute"), Some("mlp modules"));
+}
+
+/// `_allreduce_word_embedding_grads`: once a step, in the type of gradients.
+#[test]
+fn ends_of_a_pipeline_sum_a_tied_embedding() {
+    let of = |pp: &str, tied: bool, schedule: &str| {
+        let keys = [("pp", pp), ("sharding", "zero1, fp32"), ("schedule", schedule)];
+        let mut job = job("job.toml", MIXTRAL, &keys);
+        job.model.tied = tied;
+        let sum = sent(&job).into_iter().find(|s| s.collective == Collective::AllReduce);
+        sum.map(|s| (s.part, s.ranks, s.bytes, s.calls))
+    };
+    let embedding = 4.0 * 32000.0 * 4096.0;
+    assert_eq!(of("4", true, "1f1b"), Some(("dp", 2, embedding, 1.0)));
+    for (pp, tied, schedule) in [("4", false, "1f1b"), ("1", true, "1f1b"), ("4", true, "zbv")] {
+        assert_eq!(of(pp, tied, schedule), None);
+    }
+}
+
+/// The time is of the recomputation that the memory needs.
+#[test]
+fn one_answer_is_of_one_run() {
+    let text = "model = \"llama3-70b\"\nmachine = \"dgx-h100\"\ngpus = 64\n\
+        layout = { tp = 8, dp = 8 }\nsharding = \"zero1\"\n\
+        batch = { global = 64, micro = 2, sequence = 16384 }\n";
+    let step = |job: &Job| {
+        let registry = Registry::builtin();
+        let priced = estimate(job, &Wires::new(&registry, &job.machine), None).unwrap();
+        (priced.step, priced.high / priced.step)
+    };
+    let (own, full) = (job("job.toml", text, &[]), job("job.toml", text, &[("recompute", "full")]));
+    assert_eq!(own.recompute, memory(&own).recompute);
+    assert_eq!((own.recompute, step(&own).0), (Recompute::Full, step(&full).0));
+    assert!(step(&own).1 > step(&full).1);
+    assert!(own.inferred.iter().any(|line| line.contains("recompute full")), "{:?}", own.inferred);
+}
+
+/// megatron/core/transformer/attention.py: a rank of TP has no less than a head of keys and values.
+#[test]
+fn a_ring_passes_whole_heads() {
+    let model = known("qwen3-235b-a22b").unwrap().model.unwrap();
+    assert_eq!([1, 4, 8].map(|tp| model.kv_share(tp)), [1024.0, 256.0, 256.0]);
+}
+
+/// Keys that nothing reads make another model or machine.
+#[test]
+fn unknown_widths_are_refused() {
+    let of = |widths: &str, machine: &str| {
+        let text = format!(
+            "gpus = 8\nbatch = {{ global = 8, micro = 1, sequence = 4096 }}\nsharding = \"zero1\"\n\
+             [model]\nlayers = 32\nhidden = 4096\nffn = 14336\nheads = 32\nvocab = 32000\n{widths}\n\
+             [machine]\nprofile = \"dgx-h100\"\n{machine}\n"
+        );
+        let found = drafts(&OneText(text.leak()), &["job.toml".to_owned()]);
+        found.map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert!(of("kv_heads = 8", "memory_GB = 80").is_ok());
+    for (widths, machine, key) in [
+        ("kv_head = 8", "", "kv_head"),
+        ("tied = true", "", "tied"),
+        ("moe = { experts = 8, top_k = 2, ffn = 14336, shared = 14336 }", "", "shared"),
+        ("", "nics = 1", "nics"),
+    ] {
+        let error = of(widths, machine).unwrap_err();
+        assert!(error.contains(&format!("unknown key `{key}`")), "{error}");
+    }
+}
+
+/// `num_attention_heads` % `tensor_model_parallel_size` (megatron/core/transformer/transformer_config.py).
+#[test]
+fn tp_divides_heads() {
+    let mut typed = Draft::default();
+    for (key, value) in [("tp", "3"), ("gpus", "48"), ("sharding", "zero1"), ("global_batch", "64")]
+    {
+        typed.put(key, value).unwrap();
+    }
+    let found = typed.over(&draft("job.toml", MIXTRAL)).job(&Machines::new(&BuiltIn), false);
+    let error = found.err().map(|error| error.to_string()).unwrap();
+    assert!(error.contains("tp 3 does not divide 32 heads"), "{error}");
+}
+
 /// `_batch_assertion` in deepspeed/runtime/config.py.
 #[test]
 fn a_batch_is_what_its_parts_make() {
@@ -638,9 +820,18 @@ fn ulysses_has_no_price() {
 /// torchtitan's `_apply_layer_sac`: of so many layers one is recomputed whole, by default of two.
 #[test]
 fn recomputation_is_printed_as_it_is_read() {
-    for text in
-        ["none", "selective", "selective-op", "modules", "full", "block 4", "every 3", "unstated"]
-    {
+    for text in [
+        "none",
+        "selective",
+        "selective-op",
+        "modules",
+        "mlp",
+        "modules mlp moe",
+        "full",
+        "block 4",
+        "every 3",
+        "unstated",
+    ] {
         assert_eq!(text.parse::<Recompute>().unwrap().to_string(), text);
     }
 }
@@ -709,7 +900,7 @@ fn experts_are_sharded_as_the_rest_is() {
 }
 
 /// DeepSpeed's ZeRO 2 sums the gradients of each micro-batch, and its ZeRO 1 and 2 all-reduce them;
-/// Megatron scatters the sums once for all.
+/// Megatron's ZeRO 1 scatters the sums once for all.
 #[test]
 fn zero_1_and_2_sum_gradients_as_their_framework_does() {
     let dense = MIXTRAL.replace("mistralai/Mixtral-8x7B-v0.1", "llama3-8b");
@@ -717,7 +908,8 @@ fn zero_1_and_2_sum_gradients_as_their_framework_does() {
         [Collective::ReduceScatter, Collective::AllReduce]
             .map(|collective| replicated(&dense, &[("sharding", sharding)], collective).0)
     };
-    assert_eq!([calls("zero1"), calls("zero2")], [[1.0, 0.0]; 2]);
+    // Megatron's ZeRO 2 is that of its FSDP (`grad_reduce_every_bprop`): 32 units in each micro-batch.
+    assert_eq!([calls("zero1"), calls("zero2")], [[1.0, 0.0], [32.0 * 16.0, 0.0]]);
     assert_eq!(calls("zero1, deepspeed"), [0.0, 1.0]);
     assert_eq!(calls("zero2, deepspeed"), [0.0, 16.0]);
     let apart = r#"{"train_batch_size": 32, "zero_optimization":

@@ -106,13 +106,16 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
     let act = tokens * f64::from(model.hidden) * 2.0;
     // Passes that send activations: those forward may run again.
     let passes = 2.0 + again;
+    let expert_passes = 2.0 + job.experts_again();
+    let moe_layers = job.deepest_experts();
     let mut m = Messages::default();
     if d.tp > 1 {
         // Attention, and a feed-forward part that TP divides. With tokens divided too, routed experts have
         // their own messages.
         let shared = !d.sequence || model.experts.is_none_or(|e| e.shared > 0);
-        let dense = 1.0 - model.moe_layers() / f64::from(model.layers);
+        let dense = 1.0 - moe_layers / layers;
         let layers = layers * if shared { 1.0 } else { (1.0 + dense) / 2.0 };
+        let fed = job.feeds_again() / layers;
         let mut beside = 0.0;
         let each = if d.sequence {
             // Attention and the feed-forward part each gather and scatter once a pass. Megatron does
@@ -120,8 +123,8 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
             // neither does PyTorch where it recomputes what is between products.
             let torch = job.sharding.framework.is_torch();
             let kept = torch && job.recompute != Recompute::Operators;
-            let gathers = 2.0 * passes + if kept { 0.0 } else { 2.0 };
-            let scatters = 2.0 * passes;
+            let gathers = 2.0 * passes + fed + if kept { 0.0 } else { 2.0 };
+            let scatters = 2.0 * passes + fed;
             let calls = |each: f64| ("tp", each * layers * times);
             let gather = wires.time(calls(gathers), AllGather, tp, act)?;
             let scatter = wires.time(calls(scatters), ReduceScatter, tp, act)?;
@@ -130,7 +133,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
             }
             gathers * gather + scatters * scatter
         } else {
-            let sums = 2.0 * passes;
+            let sums = 2.0 * passes + fed;
             sums * wires.time(("tp", sums * layers * times), AllReduce, tp, act)?
         };
         // Published runs of Megatron with user buffers show no gain beyond `beside`.
@@ -138,7 +141,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
         (m.tp, m.tp_hidden) = (left * layers, (each - left) * layers);
     }
     if d.cp > 1 {
-        let size = f64::from(job.micro) * f64::from(job.sequence) * model.kv_width_of(tps) * 2.0;
+        let size = f64::from(job.micro) * f64::from(job.sequence) * model.kv_share(d.tp) * 2.0;
         let gathers = 2.0 + again;
         let calls = |each: f64| ("cp", each * layers * times);
         let each = gathers * wires.time(calls(gathers), AllGather, cp, size)?
@@ -150,7 +153,6 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
     }
     let width = f64::from(model.hidden) * 2.0;
     let own = tokens / if d.sequence { tps } else { 1.0 };
-    let moe_layers = model.moe_layers() / f64::from(d.pp);
     let gathers_all = job.dispatcher == Dispatcher::AllGather;
     if let Some(experts) = model.experts.filter(|_| d.etp > 1 && d.sequence && !gathers_all) {
         // The ranks that divide an expert gather its tokens after the dispatch and scatter sums before the
@@ -158,13 +160,14 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
         // Megatron-LM).
         let gathered = f64::from(experts.top_k) * own * width * f64::from(d.etp);
         for collective in [AllGather, ReduceScatter] {
-            let calls = ("tp", passes * moe_layers * times);
-            m.tp += passes * moe_layers * wires.time(calls, collective, etp, gathered)?;
+            let calls = ("tp", expert_passes * moe_layers * times);
+            m.tp += expert_passes * moe_layers * wires.time(calls, collective, etp, gathered)?;
         }
     }
-    if let Some(experts) = model.experts.filter(|_| d.ep > 1) {
+    let divided = d.etp > 1 && d.sequence && gathers_all;
+    if let Some(experts) = model.experts.filter(|_| d.ep > 1 || divided) {
         let copies = f64::from(experts.top_k) * own * width;
-        let calls = 2.0 * passes * moe_layers * times;
+        let calls = 2.0 * expert_passes * moe_layers * times;
         let kept = |each: f64| {
             let (part, collective, ranks) = ("ep", AllToAll, d.ep);
             wires.keep(Sent { part, collective, ranks, bytes: copies, calls, each });
@@ -182,16 +185,20 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
             Dispatcher::AllGather => {
                 let ranks = d.ep * d.etp;
                 let (all, bytes) = (of(ranks, 1), own * width * f64::from(ranks));
-                let calls = ("ep", calls / 2.0);
+                let calls = (if d.ep > 1 { "ep" } else { "tp" }, calls / 2.0);
                 wires.time(calls, AllGather, all, bytes)?
                     + wires.time(calls, ReduceScatter, all, bytes)?
             }
         };
-        let total = passes * pair * moe_layers;
+        let total = expert_passes * pair * moe_layers;
         let both = matches!(job.schedule, Schedule::DualPipe | Schedule::DualPipeV);
         let beside = job.overlap.ep || both;
-        m.ep = total * if beside { EP_BESIDE } else { 1.0 };
-        m.ep_hidden = total - m.ep;
+        if d.ep > 1 {
+            m.ep = total * if beside { EP_BESIDE } else { 1.0 };
+            m.ep_hidden = total - m.ep;
+        } else {
+            m.tp += total;
+        }
     }
     if d.pp > 1 {
         // In a V a rank has two stages, one on the way down and one on the way up (ScheduleZBVZeroBubble,
@@ -210,6 +217,7 @@ fn messages(job: &Job, wires: &Wires<'_>, core: f64) -> Result<(Messages, Vec<Se
         m.hops_hidden = total - m.hops;
     }
     replicas(job, &wires, &mut m)?;
+    m.dp += tied(job, &wires)?;
     Ok((m, wires.into_sent()))
 }
 
@@ -218,10 +226,11 @@ pub(super) fn held(job: &Job) -> (f64, f64) {
     let (d, model) = (job.degrees, &job.model);
     let part = job.deepest() / f64::from(model.layers);
     let ends = if d.pp == 1 && !model.tied { 2.0 } else { 1.0 };
+    let experts = job.deepest_experts() / model.moe_layers().max(1.0);
     // In a balanced split, a stage with the embedding or the head has one layer less.
     let layers = if job.balanced() { part * (1.0 - 1.0 / job.deepest()) } else { part };
     let dense = model.dense_body() * layers + ends * model.embedding();
-    (dense / f64::from(d.tp), model.routed_body() * part / f64::from(d.ep * d.etp))
+    (dense / f64::from(d.tp), model.routed_body() * experts / f64::from(d.ep * d.etp))
 }
 
 /// Parameters that the same ranks hold.
@@ -253,9 +262,22 @@ fn sets(job: &Job) -> [Held; 2] {
         Held { params, units: units.max(1.0), shard, others, copies }
     };
     let (dense, routed) = held(job);
-    let layers = job.deepest();
-    let moe = layers * job.model.moe_layers() / f64::from(job.model.layers);
+    let (layers, moe) = (job.deepest(), job.deepest_experts());
     [set(dense, layers, all, job.shard_size), set(routed, moe, rest, job.expert_shard_size())]
+}
+
+/// The sum of a tied embedding's gradients on the first stage and the last, after the last micro-batch
+/// (`_allreduce_word_embedding_grads`, megatron/core/distributed/finalize_model_grads.py of Megatron-LM). In a V, and
+/// with DualPipe, the same ranks have both.
+fn tied(job: &Job, wires: &Log<'_, '_>) -> Result<f64> {
+    use Schedule::{DualPipe, DualPipeV, ZeroBubbleV};
+    let apart = !matches!(job.schedule, DualPipe | DualPipeV | ZeroBubbleV);
+    if job.degrees.pp < 2 || !job.model.tied || !apart || job.sharding.framework.is_torch() {
+        return Ok(0.0);
+    }
+    let [.., ends, _, _] = groups(job);
+    let bytes = job.sharding.gradient * job.model.embedding() / f64::from(job.degrees.tp);
+    wires.time(("dp", 1.0), AllReduce, ends, bytes)
 }
 
 fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
@@ -305,8 +327,14 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
         if job.sharding.shard == Shard::Nothing {
             summed += copies * wires.time(("dp", copies), AllReduce, shard, q * params)?;
         } else {
-            let sums = copies * sums;
-            summed += sums * wires.time(("dp", sums), sum, shard, q * params)?;
+            if job.sums_units() {
+                let unit = q * params / units;
+                let calls = ("dp", copies * units * times);
+                m.units += copies * units * wires.time(calls, sum, shard, unit)?;
+            } else {
+                let sums = copies * sums;
+                summed += sums * wires.time(("dp", sums), sum, shard, q * params)?;
+            }
             gathered += copies * wires.time(("dp", copies), AllGather, shard, w * params)?;
         }
         let part = q * params / f64::from(shard.group.ranks);
@@ -405,7 +433,7 @@ fn half(job: &Job, anchored: bool) -> f64 {
         (false, Some(_)) => BAND_EXPERTS,
         (false, None) => BAND,
     };
-    if job.recompute == Recompute::Unstated { known + BAND_UNSTATED } else { known }
+    if job.least || job.recompute == Recompute::Unstated { known + BAND_UNSTATED } else { known }
 }
 
 /// The most by which a step of a similar job moves the rate of kernels, either way: larger differences have

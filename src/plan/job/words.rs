@@ -41,8 +41,8 @@ pub(crate) enum Recompute {
     Selective,
     /// torchtitan's "op": every second product is kept.
     Operators,
-    /// Cheap modules with large outputs: norms, up-projections.
-    Modules,
+    /// Single modules.
+    Modules(Modules),
     /// Whole layers.
     Full,
     /// Whole layers, so many of each chunk of a stage.
@@ -53,6 +53,51 @@ pub(crate) enum Recompute {
     Unstated,
 }
 
+/// Modules of a layer that run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Modules {
+    /// Cheap ones with large outputs: norms, up-projections.
+    pub cheap: bool,
+    /// The whole feed-forward part of dense layers.
+    pub mlp: bool,
+    /// The whole feed-forward part of layers of experts, with its messages.
+    pub moe: bool,
+}
+
+impl Modules {
+    /// Cheap ones alone.
+    pub const CHEAP: Self = Self { cheap: true, mlp: false, moe: false };
+
+    /// From the names of `--recompute-modules`, or words that contain them.
+    fn read(text: &str) -> Option<Self> {
+        const CHEAP: [&str; 5] = ["modules", "norm", "mla", "moe", "mlp"];
+        let mut modules = Self::default();
+        for word in text.split([',', ' ']).filter(|word| !word.is_empty()) {
+            match word {
+                "mlp" => modules.mlp = true,
+                "moe" => modules.moe = true,
+                _ => modules.cheap |= CHEAP.iter().any(|name| word.contains(name)),
+            }
+        }
+        (modules != Self::default()).then_some(modules)
+    }
+}
+
+impl fmt::Display for Modules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = [(self.cheap, "modules"), (self.mlp, "mlp"), (self.moe, "moe")];
+        let words: Vec<&str> = words.into_iter().filter(|w| w.0).map(|w| w.1).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
+impl Recompute {
+    /// The single modules that run again.
+    pub fn again(self) -> Modules {
+        if let Self::Modules(modules) = self { modules } else { Modules::default() }
+    }
+}
+
 /// As it is written in a job's file.
 impl fmt::Display for Recompute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,7 +105,7 @@ impl fmt::Display for Recompute {
             Self::Nothing => f.write_str("none"),
             Self::Selective => f.write_str("selective"),
             Self::Operators => f.write_str("selective-op"),
-            Self::Modules => f.write_str("modules"),
+            Self::Modules(modules) => write!(f, "{modules}"),
             Self::Full => f.write_str("full"),
             Self::Block(layers) => write!(f, "block {layers}"),
             Self::Every(nth) => write!(f, "every {nth}"),
@@ -73,8 +118,6 @@ impl FromStr for Recompute {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        // Parts of the names of modules that Megatron-LM recomputes (`--recompute-modules`).
-        const MODULES: [&str; 5] = ["modules", "norm", "mla", "mlp", "moe"];
         let lower = text.to_ascii_lowercase();
         let mut words = lower.split([',', ' ']).filter(|word| !word.is_empty());
         match (words.next().unwrap_or(""), words.next().map(str::parse)) {
@@ -85,12 +128,14 @@ impl FromStr for Recompute {
             ("none" | "no" | "off" | "false" | "", _) => Ok(Self::Nothing),
             ("unstated", _) => Ok(Self::Unstated),
             ("selective-op" | "op", _) => Ok(Self::Operators),
-            ("selective" | "core-attention" | "core_attn", _) => Ok(Self::Selective),
-            (word, _) if MODULES.iter().any(|module| word.contains(module)) => Ok(Self::Modules),
-            _ => Err(Error::input(format!("`{text}` does not say what is recomputed")).help(
-                "write none, selective, selective-op, modules, full, block 4: four layers of a stage, or every 2: \
-                 every second layer",
+            (word, _) => match (Modules::read(&lower), word) {
+                (Some(modules), _) => Ok(Self::Modules(modules)),
+                (_, "selective" | "core-attention" | "core_attn") => Ok(Self::Selective),
+                _ => Err(Error::input(format!("`{text}` does not say what is recomputed")).help(
+                "write none, selective, selective-op, modules, mlp, moe, full, block 4: four layers of a stage, or \
+                 every 2: every second layer",
             )),
+            },
         }
     }
 }
@@ -218,11 +263,10 @@ pub(crate) enum Schedule {
     GPipe,
     /// Weights' gradients fill a part of the bubble (ZB-H1).
     ZeroBubble,
-    /// They fill all of it, with twice the activations (ZB-H2). Activations and messages of these schedules are those
-    /// of the authors' table, <https://huggingface.co/spaces/sail/zero-bubble-pipeline-parallellism>.
-    ZeroBubbleTwice,
-    /// They fill all of it, with two stages on a rank (ZB-V).
+    /// They fill all of it, with the activations of 1F1B: two stages on a rank, in a V (ZB-V).
     ZeroBubbleV,
+    /// They fill all of it, with twice the activations (ZB-H2).
+    ZeroBubbleTwice,
     /// Micro-batches from both ends, which also hides experts' collectives. Each rank has a stage
     /// from either end, so the model is there twice.
     DualPipe,
@@ -240,8 +284,8 @@ impl FromStr for Schedule {
             "1f1b" | "interleaved" | "interleaved1f1b" => Ok(Self::OneForwardOneBackward),
             "gpipe" => Ok(Self::GPipe),
             "zerobubble" | "zbh1" | "interleavedzerobubble" => Ok(Self::ZeroBubble),
-            "zbh2" => Ok(Self::ZeroBubbleTwice),
             "zbvzerobubble" | "zbv" => Ok(Self::ZeroBubbleV),
+            "zbh2" => Ok(Self::ZeroBubbleTwice),
             "dualpipe" => Ok(Self::DualPipe),
             "dualpipev" => Ok(Self::DualPipeV),
             _ => Err(Error::input(format!("`{text}` is not a pipeline schedule"))
@@ -259,7 +303,7 @@ impl Schedule {
             Self::OneForwardOneBackward => (pp - 1.0) / chunks,
             Self::GPipe => pp - 1.0,
             Self::ZeroBubble => (pp - 1.0) / 3.0 / chunks,
-            Self::ZeroBubbleTwice | Self::ZeroBubbleV => 0.0,
+            Self::ZeroBubbleV | Self::ZeroBubbleTwice => 0.0,
             Self::DualPipe => (pp / 2.0 - 1.0).max(0.0) * 2.0 / 3.0,
             Self::DualPipeV => (pp - 1.0) / 2.0 * 2.0 / 3.0,
         }

@@ -6,7 +6,7 @@
 //! and writes some bytes per token, channel and layer; casts into FP8 four bytes per element that
 //! products read; unfused scores about 22 bytes per score.
 
-use super::{Framework, Job, Precision, Recompute};
+use super::{Framework, Job, Modules, Precision, Recompute};
 
 /// Operations and bytes of some layers.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -58,9 +58,19 @@ fn passes(job: &Job) -> f64 {
     match job.recompute {
         Recompute::Full | Recompute::Block(_) | Recompute::Every(_) => 3.0 + job.again(),
         Recompute::Operators => 3.5,
-        Recompute::Modules => 3.1,
+        Recompute::Modules(modules) if modules.cheap => 3.1,
+        Recompute::Modules(_) => 3.0,
         Recompute::Nothing | Recompute::Selective | Recompute::Unstated => 3.0,
     }
+}
+
+/// Of a layer's products outside routed experts those that run again with a whole feed-forward part.
+fn fed_again(job: &Job) -> f64 {
+    let model = &job.model;
+    let Modules { mlp, moe, .. } = job.recompute.again();
+    let dense = (f64::from(model.layers) - model.moe_layers()) * model.dense_ffn();
+    let shared = model.moe_layers() * model.shared();
+    (if mlp { dense } else { 0.0 } + if moe { shared } else { 0.0 }) / model.dense_body()
 }
 
 fn work(job: &Job, layers: f64) -> Work {
@@ -70,7 +80,9 @@ fn work(job: &Job, layers: f64) -> Work {
     let moe = model.moe_layers() / all;
     let weights = model.dense_body() / all;
     let routed = moe * model.expert() * model.experts.map_or(0.0, |e| f64::from(e.top_k));
-    let (passes, again) = (passes(job), job.again());
+    let (fed, again) = (fed_again(job), job.again());
+    let experts = passes(job) + if job.recompute.again().moe { 1.0 } else { 0.0 };
+    let passes = passes(job) + fed;
     let sequence = f64::from(job.sequence);
     let (scores, core) = match job.unfused_attention {
         true => (sequence, 3.0 + if job.recompute == Recompute::Selective { 1.0 } else { again }),
@@ -80,7 +92,7 @@ fn work(job: &Job, layers: f64) -> Work {
     let parts = if job.degrees.sequence { tp } else { (tp + 1.0) / 2.0 };
     let mut bytes = tokens * h * layers * POINTWISE * passes / 3.0 / parts;
     if job.device.casts(job.precision) {
-        bytes += CAST * tokens * layers * cast(job, 1.0 + again);
+        bytes += CAST * tokens * layers * cast(job, 1.0 + again + fed);
     }
     if job.unfused_attention {
         let written = SCORE + SCORE_AGAIN * (core - 3.0);
@@ -93,7 +105,7 @@ fn work(job: &Job, layers: f64) -> Work {
     }
     Work {
         products: 2.0 * tokens * layers * weights * passes / tp,
-        grouped: 2.0 * tokens * layers * routed * passes / tp,
+        grouped: 2.0 * tokens * layers * routed * experts / tp,
         core: 4.0 * model.core_width() * scores * tokens * layers * core / tp,
         bytes,
         layers,
