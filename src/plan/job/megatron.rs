@@ -336,7 +336,7 @@ fn sharding(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let fsdp = ["use-megatron-fsdp", "use-torch-fsdp2", "use-custom-fsdp"];
     let kind = match (fsdp.iter().any(|key| args.has(key)), strategy) {
         (true, Some("optim_grads_params") | None) => "Megatron FSDP, zero3",
-        (true, Some("optim_grads")) => "zero2",
+        (true, Some("optim_grads")) => "megatron zero2",
         (true, Some("no_shard")) => "none",
         _ if args.has("use-distributed-optimizer") || strategy == Some("optim") => "zero1",
         _ => match args.number(&["zero-stage"]) {

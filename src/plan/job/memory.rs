@@ -196,7 +196,7 @@ fn states(job: &Job) -> (f64, f64, f64) {
     let all = add(of(job, dense, n), of(job, routed, experts));
     let ahead = match sharding.gathers {
         true => units(job, routed),
-        false if job.sums_units() => (0.0, units(job, routed).1, 0.0),
+        false if job.sharding.scatters => (0.0, units(job, routed).1, 0.0),
         false => (0.0, 0.0, 0.0),
     };
     let (parameters, gradients, optimizer) = add(all, ahead);
@@ -290,7 +290,7 @@ fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
         Shard::Optimizer if wide && early => (2.0 * params, 6.0 * params, 12.0 * params / n),
         Shard::Optimizer if wide => (2.0 * params, 4.0 * params, 12.0 * params / n),
         Shard::Optimizer => (2.0 * params, 2.0 * params, master * params / n),
-        Shard::Gradients if job.sums_units() => {
+        Shard::Gradients if job.sharding.scatters => {
             (2.0 * params, sent * params / n, 12.0 * params / n)
         }
         // DeepSpeed's estimator: 4 + 16/n.

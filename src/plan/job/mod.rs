@@ -169,13 +169,6 @@ impl Job {
         self.sharding.framework == Framework::Fsdp2 && self.degrees.pp > 1
     }
 
-    /// Whether each micro-batch scatters its gradients unit by unit while parameters stay whole: Megatron's FSDP with
-    /// `optim_grads` (`grad_reduce_every_bprop`, megatron/core/distributed/fsdp/src/megatron_fsdp/megatron_fsdp.py).
-    pub fn sums_units(&self) -> bool {
-        let Sharding { shard, framework, gathers, .. } = self.sharding;
-        shard == Shard::Gradients && framework == Framework::Megatron && !gathers
-    }
-
     /// Ranks that share one set of an expert's shards: those of a set that hold the same expert.
     pub fn expert_shard_size(&self) -> u32 {
         let d = self.degrees;

@@ -138,8 +138,8 @@ fn shardings(job: &Job, domain: u32, pins: &Pins) -> Vec<(Sharding, u32)> {
     if pins.sharding {
         return vec![(own, job.shard_size.min(all))];
     }
-    let whole = Sharding { shard: Shard::Parameters, gathers: true, ..own };
-    let states = Sharding { shard: Shard::Optimizer, gathers: false, ..own };
+    let whole = Sharding { shard: Shard::Parameters, gathers: true, scatters: false, ..own };
+    let states = Sharding { shard: Shard::Optimizer, gathers: false, scatters: false, ..own };
     let fsdp = [(whole, all), (whole, node)]
         .into_iter()
         .filter(|(_, n)| *n <= all && (*n < all || all == *n));

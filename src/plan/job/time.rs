@@ -327,7 +327,7 @@ fn replicas(job: &Job, wires: &Log<'_, '_>, m: &mut Messages) -> Result<()> {
         if job.sharding.shard == Shard::Nothing {
             summed += copies * wires.time(("dp", copies), AllReduce, shard, q * params)?;
         } else {
-            if job.sums_units() {
+            if job.sharding.scatters {
                 let unit = q * params / units;
                 let calls = ("dp", copies * units * times);
                 m.units += copies * units * wires.time(calls, sum, shard, unit)?;

@@ -164,6 +164,10 @@ pub(crate) struct Sharding {
     pub framework: Framework,
     /// Whether parameters are gathered unit by unit, in each micro-batch.
     pub gathers: bool,
+    /// Whether gradients are scattered unit by unit in each micro-batch while parameters stay whole: Megatron's FSDP
+    /// with `optim_grads` (`grad_reduce_every_bprop`,
+    /// megatron/core/distributed/fsdp/src/megatron_fsdp/megatron_fsdp.py of Megatron-LM).
+    pub scatters: bool,
     /// Bytes of a gradient.
     pub gradient: f64,
     /// What is on the host.
@@ -228,6 +232,7 @@ impl Sharding {
             shard,
             framework,
             gathers: fsdp || shard == Shard::Parameters,
+            scatters: shard == Shard::Gradients && !fsdp && has("megatron"),
             gradient: if wide { 4.0 } else { 2.0 },
             offload: Offload::read(&text),
         })
@@ -245,6 +250,7 @@ impl Sharding {
             (Shard::Optimizer, Framework::DeepSpeed) => "deepspeed zero1",
             (Shard::Gradients, Framework::DeepSpeed) => "deepspeed zero2",
             (Shard::Optimizer, _) => "zero1",
+            (Shard::Gradients, _) if self.scatters => "megatron zero2",
             (Shard::Gradients, _) => "zero2",
             (Shard::Parameters, _) => "zero3",
         };
