@@ -43,7 +43,7 @@ fn line(profile: &Path, more: &str) -> String {
 /// Little enough to measure in a moment.
 const SMALL: &str = "--ops one-way,shift,allreduce/ring,broadcast/binomial,local-reduce --sizes 8..256K --launches 2";
 /// Enough for all of it; it ends as soon as everything is known so well, which on a busy machine is never.
-const QUICK: &str = "--time-budget 10s --precision 50%";
+const QUICK: &str = "--time-budget 20s --precision 50%";
 /// More than there is time for.
 const LONG: &str = "--time-budget 600s --precision 0.0001";
 

@@ -189,7 +189,7 @@ fn raced(mut launcher: Command, library: &str, rules: &Path, more: &[&str]) -> V
     let tuned = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/fitted.toml");
     launcher.arg(env!("CARGO_BIN_EXE_collcost")).args(["calibrate", "--library", library, "--on"]);
     launcher.arg(tuned).args(["--ops", "broadcast,allgather,reducescatter", "--sizes", "16K,64K"]);
-    launcher.args(["--time-budget", "20s", "--format", "json", "--out"]).arg(rules).args(more);
+    launcher.args(["--time-budget", "40s", "--format", "json", "--out"]).arg(rules).args(more);
     let output = launcher.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
