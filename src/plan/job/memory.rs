@@ -112,7 +112,8 @@ fn in_flight(job: &Job) -> f64 {
         Schedule::DualPipe => p + 1.0,
         Schedule::DualPipeV => p + 0.5,
         Schedule::OneForwardOneBackward if d.chunks > 1 => p * (1.0 + (p - 1.0) / (p * v)),
-        // Table 1 of arXiv 2401.10241 and its authors' README: ZB-H1 and ZB-V keep as much as 1F1B.
+        // ZB-H1 and ZB-V keep as much as 1F1B: the authors' table,
+        // <https://huggingface.co/spaces/sail/zero-bubble-pipeline-parallellism>.
         Schedule::OneForwardOneBackward | Schedule::ZeroBubble | Schedule::ZeroBubbleV => p,
     };
     if job.global.is_some() { most.min(job.microbatches()) } else { most.min(1e6) }

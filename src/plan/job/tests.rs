@@ -574,33 +574,6 @@ fn micro_batches_pass_a_rank_twice_in_a_v() {
     assert_eq!(calls("zb-h2"), one);
 }
 
-/// Activations of the table of the schedules' authors
-/// (<https://huggingface.co/spaces/sail/zero-bubble-pipeline-parallellism>): ZB-H2 twice those of 1F1B, ZB-V the same.
-#[test]
-fn a_v_keeps_the_activations_of_one_forward_one_backward() {
-    let kept = |schedule: &str| {
-        let keys =
-            [("pp", "4"), ("sharding", "zero1"), ("schedule", schedule), ("recompute", "none")];
-        memory(&job("job.toml", MIXTRAL, &keys)).activations
-    };
-    let one = kept("1f1b");
-    assert_eq!([kept("zb-h1"), kept("zbv"), kept("zb-h2")], [one, one, 2.0 * one]);
-}
-
-/// Of 8 heads of keys and values a rank of TP has one, also where 16 ranks divide the rest.
-#[test]
-fn context_parallel_ranks_pass_a_whole_head_at_least() {
-    let bytes = |tp: &str| {
-        let keys = [("tp", tp), ("cp", "2"), ("gpus", "64"), ("sharding", "zero1")];
-        let job = job("job.toml", MIXTRAL, &keys);
-        let registry = Registry::builtin();
-        let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
-        sent.into_iter().find(|s| s.part == "cp").unwrap().bytes
-    };
-    assert_eq!(bytes("8"), 4096.0 * 2.0 * 128.0 * 2.0);
-    assert_eq!(bytes("16"), bytes("8"));
-}
-
 /// The collectives of a job's step.
 fn sent(job: &Job) -> Vec<Sent> {
     let registry = Registry::builtin();
