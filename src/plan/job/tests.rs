@@ -531,8 +531,7 @@ fn megatrons_experts_are_those_of_its_defaults() {
     );
     let sent = |more: &str| {
         let job = job(&format!("--expert-model-parallel-size 8 {more}")).unwrap();
-        let registry = Registry::builtin();
-        let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
+        let sent = sent(&job);
         let ep = sent.into_iter().filter(|s| s.part == "ep");
         ep.map(|s| (s.collective, s.ranks, s.bytes)).collect::<Vec<_>>()
     };
@@ -552,8 +551,7 @@ fn stages_send_whole_tokens_without_sequence_parallelism() {
         let keys =
             [("tp", "8"), ("pp", "2"), ("sharding", "zero1"), ("sequence_parallel", sequence)];
         let job = job("job.toml", MIXTRAL, &keys);
-        let registry = Registry::builtin();
-        let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
+        let sent = sent(&job);
         sent.iter().find(|s| s.part == "pp").unwrap().bytes
     };
     assert_eq!((bytes("false"), bytes("true")), (4096.0 * 4096.0 * 2.0, 4096.0 * 512.0 * 2.0));
@@ -565,8 +563,7 @@ fn micro_batches_pass_a_rank_twice_in_a_v() {
     let calls = |schedule: &str| {
         let keys = [("pp", "4"), ("sharding", "zero1"), ("schedule", schedule)];
         let job = job("job.toml", MIXTRAL, &keys);
-        let registry = Registry::builtin();
-        let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
+        let sent = sent(&job);
         sent.iter().find(|s| s.part == "pp").unwrap().calls
     };
     let one = calls("1f1b");
@@ -851,8 +848,7 @@ const MIXTRAL: &str = "model = \"mistralai/Mixtral-8x7B-v0.1\"\nmachine = \"dgx-
 /// Calls and bytes of the replicas' collectives in a step.
 fn replicated(text: &str, keys: &[(&str, &str)], collective: Collective) -> (f64, f64) {
     let job = job("job.toml", text.to_owned().leak(), keys);
-    let registry = Registry::builtin();
-    let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
+    let sent = sent(&job);
     let own = sent.iter().filter(|s| s.part == "dp" && s.collective == collective);
     own.fold((0.0, 0.0), |(calls, bytes), s| (calls + s.calls, bytes + s.calls * s.bytes))
 }
@@ -971,8 +967,7 @@ fn dualpipe_sums_two_stages_over_both_holders() {
     let sent = |schedule: &str| {
         let keys = [("pp", "4"), ("sharding", "zero1"), ("schedule", schedule)];
         let job = job("job.toml", MIXTRAL, &keys);
-        let registry = Registry::builtin();
-        let sent = estimate(&job, &Wires::new(&registry, &job.machine), None).unwrap().sent;
+        let sent = sent(&job);
         let dp = sent.into_iter().filter(|sent| sent.part == "dp");
         dp.map(|sent| (sent.collective, sent.bytes, sent.ranks, sent.calls)).collect::<Vec<_>>()
     };
