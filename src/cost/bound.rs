@@ -14,6 +14,8 @@
 //!
 //! The bounds hold separately: their maximum bounds the time, their sum does not.
 
+use std::num::NonZeroU32;
+
 use crate::base::collective::Collective;
 use crate::base::error::Result;
 use crate::base::quantity::{Ratio, Seconds, Volume};
@@ -133,7 +135,11 @@ fn widest(tiers: &[Tier]) -> Ports {
 fn rank_bound(collective: Collective, ranks: u32, tiers: &[Tier], adds: bool) -> Result<f64> {
     let in_turns = tiers.iter().all(|t| t.ports.is_half()) && both_ways(collective);
     let mut rate = 0.0;
+    let mut below: Option<NonZeroU32> = None;
     for tier in tiers {
+        // A rank can spread what it sends over all NICs beside it.
+        let driven = below.map_or(1, |span| tier.ports_of(1, span.get()));
+        below = tier.span;
         let ports = match tier.ports {
             // Sending and receiving share them: at most two ports per partner are useful.
             Ports::Half(k) if in_turns => k.get().min(2 * (ranks - 1)),
@@ -141,7 +147,7 @@ fn rank_bound(collective: Collective, ranks: u32, tiers: &[Tier], adds: bool) ->
         };
         let slice = tier.wires.torus().and_then(|torus| torus.slice(ranks));
         let links = slice.map_or(f64::INFINITY, |slice| slice.links_for(collective).0);
-        rate += f64::from(ports.max(1)).min(links) / tier.inverse()?;
+        rate += f64::from(ports.max(driven)).min(links) / tier.inverse()?;
     }
     let share = least_share(collective, ranks, adds).0;
     Ok(if in_turns { 2.0 * share } else { share } / rate)

@@ -399,20 +399,21 @@ fn near(a: &Price, b: &Price) -> bool {
 }
 
 /// Machines of which each says something else: flat; nodes of several sizes with few NICs or
-/// many, fast or slow inside, under several kinds of ports.
+/// several for each rank, fast or slow inside, under several kinds of ports.
 fn machines(n: u32) -> impl Iterator<Item = Fabric> {
     let spans = [(1, 0), (2, 0), (3, 1), (4, 0), (4, 2), (8, 8), (8, 3), (16, 0), (16, 4)];
+    let spans = spans.into_iter().chain([(1, 8), (2, 16), (3, 4), (4, 9)]);
     let rates = [(1e-6, 4e11, 3e-6, 5e10), (5e-6, 1e10, 1e-6, 1e11), (0.0, 1e11, 0.0, 1e9)];
     let one = shapes::PORTS.map(|ports| (ports, ports));
     let kinds = one.into_iter().chain([(Ports::ONE, Ports::full(3)), (Ports::full(3), Ports::ONE)]);
-    let all = spans.into_iter().flat_map(move |span| {
+    let all = spans.flat_map(move |span| {
         kinds.clone().flat_map(move |kind| rates.map(|rates| (span, kind, rates)))
     });
     let tiers = all.filter(move |((span, _), ..)| *span < n);
     tiers.flat_map(|((span, nics), (inner_ports, outer_ports), (alpha, rate, alpha_2, rate_2))| {
         let inner =
             Tier { ports: inner_ports, ..Tier::new("inner", Seconds(alpha), Bandwidth(rate)) };
-        if span == 1 {
+        if (span, nics) == (1, 0) {
             return vec![Fabric::new(vec![inner])];
         }
         let inner = Tier { span: NonZeroU32::new(span), ..inner };
@@ -421,7 +422,7 @@ fn machines(n: u32) -> impl Iterator<Item = Fabric> {
             nics: NonZeroU32::new(nics),
             ..Tier::new("outer", Seconds(alpha_2), Bandwidth(rate_2))
         };
-        let block = Fabric::new(vec![inner, outer]);
+        let block = Fabric { node: Some(0), ..Fabric::new(vec![inner, outer]) };
         let cyclic = Fabric { order: Order::Cyclic, ..block.clone() };
         vec![block, cyclic]
     })

@@ -206,6 +206,15 @@ fn ports_of_a_rank_do_not_speed_up_a_nic() {
     same(least(&fabric, &shape(&fabric, AllToAll, 16, 0), SIZE), 900e-6);
 }
 
+/// The bound has all NICs that a rank drives, as a ring over rails does.
+#[test]
+fn a_rank_alone_on_its_node_drives_all_its_nics() {
+    let fabric = Fabric { node: Some(0), ..nodes(1, 8) };
+    let all = shape(&fabric, AllGather, 6, 0);
+    same(least(&fabric, &all, SIZE), 125e-6);
+    same(price(&fabric, "ring-rails", &all, SIZE), 125e-6);
+}
+
 #[test]
 fn trees_over_shared_nics_take_what_crosses_at_once() {
     // Skips 1 and 2 of four ranks in turn: one message of a node, then two over its NIC.
