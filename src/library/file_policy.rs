@@ -98,6 +98,7 @@ impl Policy for OpenMpi {
             id: rule.algorithm,
             segment: rule.segment.0,
             fan: rule.fan,
+            radix: self.is_json.then_some(rule.fan),
             rule: format!("{at}: {from}: algorithm {}", rule.algorithm),
         };
         let choice = openmpi::carry_out(self, rules, &decision, call).map_err(|e| e.at(at))?;

@@ -1013,6 +1013,62 @@ fn rules_as_json_are_those_of_6_0() {
     assert!(line.ends_with(" 3"), "{line}");
 }
 
+/// v6.0.x `coll_tuned_allgather_decision.c`, `coll_base_allgather.c`: the fan-out is the radix of Bruck's, 2 in
+/// the fixed decisions and 4 if it is forced.
+#[test]
+fn rules_as_json_give_bruck_its_radix() {
+    let with = |rule: &str| {
+        let text = format!(r#"{{"collectives": {{"allgather": [{{"rules": [{{{rule}}}]}}]}}}}"#);
+        let policy = file(&text);
+        let choice = policy.choose(&chars(C::AllGather, 6, 1 << 10)).unwrap();
+        (matches!(choice.runs, Runs::Parts(_)), choice.force.concat())
+    };
+    let radix = |rule: &str| {
+        let (priced, line) = with(rule);
+        (priced, line.split_once("allgather_algorithm_tree_fanout ").map(|(_, k)| k.to_owned()))
+    };
+    assert_eq!(radix(r#""alg": "bruck-k-fanout", "faninout": 2"#), (true, Some("2".to_owned())));
+    assert_eq!(radix(r#""alg": 2, "faninout": 4"#), (false, Some("4".to_owned())));
+    // Six ranks are no power of two: it falls back to a radix of 2.
+    assert_eq!(
+        radix(r#""alg": "recursive_doubling", "faninout": 4"#),
+        (true, Some("2".to_owned()))
+    );
+    assert_eq!(radix(r#""alg": "ring""#), (true, None));
+    let own = file(r#"{"collectives": {"allreduce": [{"rules": [{"alg": 4}]}]}}"#);
+    let line = own.force(&chars(C::AllGather, 6, 1 << 10), "bruck").unwrap();
+    assert!(
+        line.ends_with("allgather_algorithm 2 --mca coll_tuned_allgather_algorithm_tree_fanout 2")
+    );
+    // Older releases have no radix.
+    let text = file("1\n0 1\n2 1\n0 2 4 0\n").choose(&chars(C::AllGather, 6, 1 << 10)).unwrap();
+    assert!(matches!(text.runs, Runs::Parts(_)) && text.force[0].ends_with("algorithm 2"));
+}
+
+/// v4.1.6 `coll_base_functions.h`, `COLL_BASE_COMPUTED_SEGCOUNT`, and `coll_base_allreduce.c`.
+#[test]
+fn segments_of_open_mpi_are_whole_elements() {
+    let doubles = |coll: u32, rule: &str, collective, size| {
+        let policy = file(&format!("1\n{coll} 1\n2 1\n0 {rule}\n"));
+        policy.choose(&Call { element: Bytes(8), ..Call::new(collective, 8, Bytes(size)) }).unwrap()
+    };
+    let segment = |asked: u64| {
+        let choice = doubles(7, &format!("3 0 {asked}"), C::Broadcast, 1 << 20);
+        let Runs::Parts(parts) = choice.runs else { panic!("{asked}") };
+        let is_noted = choice.notes.concat().contains("sent in one piece");
+        (parts[0].segment, is_noted)
+    };
+    for (asked, bytes) in [(8, 8), (1000, 1000), (1004, 1000), (1005, 1008), (1008, 1008)] {
+        assert_eq!(segment(asked), (Some(Bytes(bytes)), false), "{asked}");
+    }
+    // Less than an element does not cut.
+    assert_eq!([segment(0), segment(4), segment(7)], [(None, false), (None, true), (None, true)]);
+    let name = |segment: u64| doubles(2, &format!("5 0 {segment}"), C::AllReduce, 1024).name;
+    assert_eq!([name(4), name(0), name(8)], ["ring", "ring", "segmented_ring"]);
+    let chains = doubles(7, "2 3 0", C::Broadcast, 1024);
+    assert!(chains.force[0].ends_with("bcast_algorithm_chain_fanout 3"), "{chains:?}");
+}
+
 /// v4.0.3 and v4.2.3 `src/mpi/coll/src/csel.c`, `src/mpi/comm/commutil.c`.
 #[test]
 fn a_selection_tree_knows_what_a_communicator_is() {

@@ -41,7 +41,8 @@ pub(super) fn decide(rules: &Rules, call: &Call) -> Decision {
     };
     let at = rules.algorithms.iter().position(|k| k.name == found.name).unwrap_or_default();
     let id = at as u32 + 1;
-    Decision { id, segment: found.segment, fan: 0, rule: format!("{}: algorithm {id}", found.why) }
+    let rule = format!("{}: algorithm {id}", found.why);
+    Decision { id, segment: found.segment, fan: 0, radix: None, rule }
 }
 
 struct Found {

@@ -23,6 +23,20 @@ pub(super) fn settle(rules: &Rules, decision: &Decision, call: &Call) -> (u32, V
     (id, turns)
 }
 
+/// Elements in a segment of so many bytes; `None`: the vector is not cut.
+///
+/// Source: v4.1.6 and v6.0.x `coll_base_functions.h`, `COLL_BASE_COMPUTED_SEGCOUNT`.
+fn elements(segment: u64, call: &Call) -> Option<u64> {
+    let element = call.element.0.max(1);
+    let (whole, rest) = (segment / element, segment % element);
+    (whole > 0).then_some(whole + u64::from(rest > element / 2))
+}
+
+/// The bytes of a segment that should have so many, in whole elements; `None`: the vector is not cut.
+pub(super) fn segment(bytes: u64, call: &Call) -> Option<Bytes> {
+    elements(bytes, call)?.checked_mul(call.element.0.max(1)).map(Bytes)
+}
+
 /// The algorithm that `id` runs instead for this call, and why.
 fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, String)> {
     let known = rules.algorithm(id)?;
@@ -36,7 +50,7 @@ fn turn(rules: &Rules, id: u32, segment: u64, call: &Call) -> Option<(u32, Strin
     match (rules.name, known.name) {
         ("allreduce", "segmented_ring") => {
             // Without segments, one segment holds the whole vector.
-            let each = if segment == 0 { count } else { (segment / call.element.0.max(1)).max(1) };
+            let each = elements(segment, call).unwrap_or(count);
             let why = format!("{count} elements are fewer than {ranks} segments of {each}");
             (count > 0 && count < ranks.saturating_mul(each)).then_some((to("ring")?, why))
         }
@@ -90,9 +104,8 @@ pub(super) fn edges(call: &Call) -> Vec<Bytes> {
 /// The same for tests of segments of `each` bytes.
 pub(super) fn segment_edges(call: &Call, each: u64) -> Vec<Bytes> {
     let element = call.element.0.max(1);
-    // Elements in a segment; as many segments as ranks; halves that fill a segment.
-    let whole = (each / element).max(1);
-    let ring = whole.checked_mul(call.ranks.into()).and_then(|n| n.checked_mul(element));
+    // As many segments as ranks; halves that fill a segment.
+    let ring = segment(each, call).and_then(|bytes| bytes.0.checked_mul(call.ranks.into()));
     let halves = each.div_ceil(element).checked_mul(2).and_then(|n| n.checked_mul(element));
     [ring, halves].into_iter().flatten().map(Bytes).collect()
 }

@@ -20,7 +20,7 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
 use crate::model::algorithm::{self, Library, Reason};
-use operations::{Counts, Ours, RULES, Rules, Then};
+use operations::{Counts, Ours, RULES, Rules, Then, takes_radix};
 use tables::{ALL, Table};
 
 /// Open MPI 2 and 3.
@@ -100,6 +100,8 @@ pub(in crate::library) struct Decision {
     pub segment: u64,
     /// Parallel chains; 0 and 1 both mean one.
     pub fan: u32,
+    /// The radix of Bruck's all-gather and of a k-nomial reduce, which 6.0 takes.
+    pub radix: Option<u32>,
     /// The rule, in words.
     pub rule: String,
 }
@@ -133,8 +135,14 @@ impl OpenMpi {
     fn decide(&self, rules: &'static Rules, call: &Call) -> Decision {
         match self.version {
             Version::V3 | Version::V40 => before_4_1::decide(rules, call),
-            Version::V41 | Version::V50 | Version::V60 => by_table(rules, call),
+            Version::V41 | Version::V50 => by_table(rules, call),
+            Version::V60 => Decision { radix: self.radix(), ..by_table(rules, call) },
         }
+    }
+
+    /// The radix that 6.0's fixed decisions give Bruck's all-gather.
+    fn radix(&self) -> Option<u32> {
+        (self.version == Version::V60).then_some(2)
     }
 
     /// The options, with the one that keeps coll/han from splitting the call.
@@ -230,7 +238,7 @@ fn by_table(rules: &Rules, call: &Call) -> Decision {
             format!("{which}{ranks}, {bytes} {}: algorithm {id}", rules.counted())
         }
     };
-    Decision { id, segment: 0, fan: 0, rule }
+    Decision { id, segment: 0, fan: 0, radix: None, rule }
 }
 
 fn row_of(table: Table, ranks: u32) -> (usize, &'static [(u64, u32)]) {
@@ -301,9 +309,10 @@ impl Policy for OpenMpi {
             other => rules.number_of(other, call.ranks),
         };
         let id = number.filter(|id| *id <= self.last(rules)).ok_or_else(none)?;
-        let decision = Decision { id, segment: 0, fan: 0, rule: String::new() };
+        let decision =
+            Decision { id, segment: 0, fan: 0, radix: self.radix(), rule: String::new() };
         match &fall_backs::settle(rules, &decision, call).1[..] {
-            [] => Ok(self.alone(call, forced(rules, id, 0))),
+            [] => Ok(self.alone(call, forced(rules, id, &decision))),
             [turn, ..] => Err(Reason::from(format!("it falls back: {}", turn.why))),
         }
     }
@@ -368,7 +377,8 @@ pub(crate) fn numbered(
 ) -> Result<Choice> {
     let rules = rules_of(policy.meta(), call)?;
     let rule = "a rule of the file:".to_owned();
-    carry_out(policy, rules, &Decision { id, segment: segment.0, fan: 0, rule }, call)
+    let decision = Decision { id, segment: segment.0, fan: 0, radix: None, rule };
+    carry_out(policy, rules, &decision, call)
 }
 
 /// The operation's rules, for any version.
@@ -409,10 +419,22 @@ pub(in crate::library) fn carry_out(
     })?;
     let mut notes: Vec<std::borrow::Cow<'static, str>> = Vec::new();
     notes.extend(in_place(rules, call).map(Into::into));
+    let segment = fall_backs::segment(decision.segment, call);
+    // A split binary tree sends single elements then, which has no price here.
+    let has_room = segment.is_some() || known.name == "split_binary_tree";
+    if decision.segment > 0 && !has_room {
+        notes.push(
+            format!(
+                "segments of {} bytes hold no element of {}: the vector is sent in one piece",
+                decision.segment, call.element.0
+            )
+            .into(),
+        );
+    }
     let whole = |ours: &'static str| {
         let parts = folded(call.collective, call.ranks, Where::All, ours, Fold::Halves);
         let with_segments = |part: Part| Part {
-            segment: (decision.segment > 0).then_some(Bytes(decision.segment)),
+            segment,
             // The default of coll_tuned_bcast_algorithm_knomial_radix is 4.
             radix: (ours == "in-order-knomial").then_some(4),
             ..part
@@ -424,6 +446,9 @@ pub(in crate::library) fn carry_out(
     let runs = match known.ours {
         Ours::Is("chain") if known.name == "chain" && decision.fan > 1 => {
             Runs::unpriced(format!("no closed form here has {} chains", decision.fan))
+        }
+        Ours::Is("bruck") if radix(rules, id, decision).is_some_and(|radix| radix > 2) => {
+            Runs::unpriced("no closed form here has Bruck's all-gather with a radix above 2")
         }
         Ours::Is(ours) => whole(ours),
         Ours::Like(ours, differs) if call.ranks.is_power_of_two() => {
@@ -463,7 +488,7 @@ pub(in crate::library) fn carry_out(
     Ok(Choice {
         id: Some(id),
         fell_back,
-        force: vec![forced(rules, id, decision.segment)],
+        force: vec![forced(rules, id, decision)],
         notes,
         ..Choice::new(known.name, rule.trim_end(), runs)
     })
@@ -497,16 +522,26 @@ fn forcing(rules: &Rules) -> String {
     format!("coll_tuned_{}_algorithm", rules.name)
 }
 
+/// The radix of what runs, if the release takes one: an algorithm that falls back to Bruck's takes 2.
+fn radix(rules: &Rules, id: u32, decision: &Decision) -> Option<u32> {
+    let takes = takes_radix(rules.name, rules.algorithm(id)?.name);
+    decision.radix.filter(|_| takes).map(|own| if id == decision.id { own } else { 2 })
+}
+
 /// The options of `mpirun` that force an algorithm.
-fn forced(rules: &Rules, id: u32, segment: u64) -> String {
+fn forced(rules: &Rules, id: u32, decision: &Decision) -> String {
     let parameter = forcing(rules);
     let mut line = format!("--mca {DYNAMIC} 1 --mca {parameter} {id}");
-    if segment > 0 {
-        line.push_str(&format!(" --mca {parameter}_segmentsize {segment}"));
+    if decision.segment > 0 {
+        line.push_str(&format!(" --mca {parameter}_segmentsize {}", decision.segment));
     }
-    // Forced chains are four by default; the fixed decision has one.
-    if rules.algorithm(id).is_some_and(|k| k.name == "chain") {
-        line.push_str(&format!(" --mca {parameter}_chain_fanout 1"));
+    // Both fan-outs are four by default; the fixed decisions have one chain. Source: v6.0.x
+    // `coll_tuned_decision_dynamic.c` for which of them is a radix.
+    let is_chain = rules.algorithm(id).is_some_and(|k| k.name == "chain");
+    let chains = is_chain.then_some(decision.fan.max(1));
+    if let Some(fan) = chains.or(radix(rules, id, decision)) {
+        let topology = if rules.name == "allgather" { "tree" } else { "chain" };
+        line.push_str(&format!(" --mca {parameter}_{topology}_fanout {fan}"));
     }
     line
 }

@@ -290,6 +290,13 @@ pub(in crate::library) static RULES: &[Rules] = &[
     },
 ];
 
+/// Whether 6.0 takes the fan-out of a rule as the radix of an algorithm.
+///
+/// Source: open-mpi/ompi v6.0.x, `coll_tuned_allgather_decision.c` and `coll_tuned_reduce_decision.c`.
+pub(in crate::library) fn takes_radix(operation: &str, algorithm: &str) -> bool {
+    matches!((operation, algorithm), ("allgather", "bruck") | ("reduce", "knomial"))
+}
+
 impl Rules {
     /// The rules of an operation.
     pub(in crate::library) fn of(operation: Operation) -> Option<&'static Self> {

@@ -23,6 +23,7 @@ use serde_json::Value;
 use crate::base::error::advice;
 use crate::base::quantity::Bytes;
 use crate::base::refused::Refused;
+use crate::library::openmpi::operations::takes_radix;
 use crate::library::openmpi::rules::{Coll, CollectiveRules, CommRules, MessageRule, Rules};
 use crate::library::tuning_file::Line;
 
@@ -259,10 +260,18 @@ fn by_size(of: Coll, rules: &[Message], lines: &[usize]) -> Result<Vec<MessageRu
         let from = limit(rule.msg_size_min.as_ref(), 0, "msg_size_min", line)?;
         let to = limit(rule.msg_size_max.as_ref(), u64::MAX, "msg_size_max", line)?;
         ranges.push((from, to));
+        let algorithm = algorithm(of, &rule.alg, line)?;
+        let fan = rule.faninout.unwrap_or(0);
+        let is_radix = of.algorithm(algorithm).is_some_and(|name| takes_radix(of.name(), name));
+        if is_radix && fan < 2 {
+            let what = format!("a radix of {fan}, with which Open MPI 6.0 never returns");
+            return Err(Refused::at(line, what)
+                .help("add \"faninout\": 2, or a larger radix; without it the radix is 0"));
+        }
         read.push(MessageRule {
             from: Bytes(from),
-            algorithm: algorithm(of, &rule.alg, line)?,
-            fan: rule.faninout.unwrap_or(0),
+            algorithm,
+            fan,
             segment: Bytes(rule.seg_size.unwrap_or(0).into()),
             requests: rule.reqs,
             line: Line(line),
@@ -380,6 +389,11 @@ mod tests {
             (with("\"tuned\"", "\"han\""), 1, "rules of the module `han`"),
             (with("\"alg\": 2}", "\"alg\": 2,}"), 6, "trailing comma"),
             (with("\"alg\": 2", "\"algorithm\": 2"), 6, "unknown field `algorithm`"),
+            (
+                with("allreduce", "allgather"),
+                6,
+                "a radix of 0, with which Open MPI 6.0 never returns",
+            ),
             (
                 with("\"comm_size_min\": 100", "\"comm_rank_distribution\": \"single-node\""),
                 10,
