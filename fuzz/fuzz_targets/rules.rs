@@ -9,7 +9,11 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     match tuning_file::read_rules(text, "file") {
-        Ok(TuningFile::OpenMpi(rules) | TuningFile::OpenMpiJson(rules)) => {
+        Ok(
+            TuningFile::OpenMpi(rules)
+            | TuningFile::OpenMpiVersioned(rules)
+            | TuningFile::OpenMpiJson(rules),
+        ) => {
             for coll in openmpi::Coll::all() {
                 for edge in rules.edges(coll, 5) {
                     assert!(rules.rule(coll, 5, edge).is_some());

@@ -1,8 +1,8 @@
 //! A tuning file as a policy: what its library runs with it.
 //!
 //! The readers refuse what a library would silently drop, so a file accepted here has an effect in
-//! the library. Open MPI's rules come before the fixed decisions of 4.1, those in JSON before 6.0's, which
-//! decide if the file has no rule. MPICH's tree replaces the MPIR layer, below the device's own compositions. In NCCL's
+//! the library. Open MPI's rules come before the fixed decisions of 4.1, those of files with a version before 5.0's,
+//! those in JSON before 6.0's, which decide if the file has no rule. MPICH's tree replaces the MPIR layer, below the device's own compositions. In NCCL's
 //! table the first matching line that NCCL considers decides; if there is none, NCCL itself decides.
 
 use super::openmpi::{self, Decision};
@@ -29,20 +29,20 @@ pub fn of_file(rules: TuningFile, file: &str, site: &Site) -> Result<Box<dyn Pol
         counts: counts.to_owned(),
         source: file.to_owned(),
     };
+    let open_mpi = |rules, version: openmpi::Version| -> Box<dyn Policy> {
+        let title = format!("Open MPI's dynamic rules, over {}'s own", version.name());
+        let meta = meta(Library::OpenMpi, &title, COUNTS);
+        let own = version.policy(meta.clone());
+        Box::new(OpenMpi { meta, rules, own, file: file.to_owned(), version })
+    };
     Ok(match rules {
-        TuningFile::OpenMpi(rules) => {
-            let meta = meta(Library::OpenMpi, "Open MPI's dynamic rules, over 4.1's own", COUNTS);
-            let own = openmpi::V4_1.make(site)?;
-            Box::new(OpenMpi { meta, rules, own, file: file.to_owned(), is_json: false })
-        }
-        TuningFile::OpenMpiJson(rules) => {
-            let meta = meta(Library::OpenMpi, "Open MPI's dynamic rules, over 6.0's own", COUNTS);
-            let own = openmpi::of_6_0(meta.clone());
-            Box::new(OpenMpi { meta, rules, own, file: file.to_owned(), is_json: true })
-        }
+        TuningFile::OpenMpi(rules) => open_mpi(rules, openmpi::Version::V41),
+        TuningFile::OpenMpiVersioned(rules) => open_mpi(rules, openmpi::Version::V50),
+        TuningFile::OpenMpiJson(rules) => open_mpi(rules, openmpi::Version::V60),
         TuningFile::Mpich(tree) => {
-            let counts =
-                "avg_msg_size: the vector, or a rank's block; total_msg_size: of all ranks";
+            let counts = "avg_msg_size: the vector, or a rank's block; total_msg_size: of all ranks, \
+                          elements in gathers and scatters; count: of one buffer, of all ranks in an \
+                          allgatherv and a reduce_scatter";
             let meta = meta(Library::Mpich, "MPICH's selection tree, below CH4", counts);
             mpich::of_file(meta, tree, file.to_owned())
         }
@@ -64,8 +64,8 @@ struct OpenMpi {
     /// Decides if no rule does.
     own: Box<dyn Policy>,
     file: String,
-    /// Whether 6.0 alone reads it.
-    is_json: bool,
+    /// The release that reads it.
+    version: openmpi::Version,
 }
 
 impl Policy for OpenMpi {
@@ -98,11 +98,11 @@ impl Policy for OpenMpi {
             id: rule.algorithm,
             segment: rule.segment.0,
             fan: rule.fan,
-            radix: self.is_json.then_some(rule.fan),
+            radix: (self.version == openmpi::Version::V60).then_some(rule.fan),
             rule: format!("{at}: {from}: algorithm {}", rule.algorithm),
         };
         let choice = openmpi::carry_out(self, rules, &decision, call).map_err(|e| e.at(at))?;
-        Ok(if self.is_json { openmpi::behind_han_of_6_0(choice, call) } else { choice })
+        Ok(self.version.behind_han(choice, call))
     }
 
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {
@@ -122,7 +122,8 @@ impl Policy for OpenMpi {
         // A rule of the file wins over the option that forces an algorithm; from 5.0 on the option does
         // (v5.0.0 `coll_tuned_decision_dynamic.c` looks at `user_forced` before `com_rules`).
         let line = self.own.force(call, algorithm)?;
-        Ok(if self.is_json { line } else { format!("{line}{WITHOUT}") })
+        let rule_wins = self.version == openmpi::Version::V41;
+        Ok(if rule_wins { format!("{line}{WITHOUT}") } else { line })
     }
 
     fn cut(&self, call: &Call, forced: String, segment: Bytes) -> String {

@@ -30,6 +30,8 @@ impl Eq for Line {}
 pub enum TuningFile {
     /// Open MPI's dynamic rules of `coll/tuned`.
     OpenMpi(openmpi::rules::Rules),
+    /// The same after the text `rule-file-version-N`, which 5.0.7 and later read.
+    OpenMpiVersioned(openmpi::rules::Rules),
     /// The same as JSON, which 6.0 reads.
     OpenMpiJson(openmpi::rules::Rules),
     /// MPICH's selection tree.
@@ -51,7 +53,9 @@ pub fn read_rules(text: &str, file: &str) -> Result<TuningFile> {
         read.map(TuningFile::OpenMpiJson)
     } else if first.starts_with('{') {
         read_mpich_json(text, file).map(TuningFile::Mpich)
-    } else if first.starts_with(number) || first.starts_with(openmpi::rules::read::VERSION) {
+    } else if first.starts_with(openmpi::rules::read::VERSION) {
+        read_openmpi_rules(text, file).map(TuningFile::OpenMpiVersioned)
+    } else if first.starts_with(number) {
         read_openmpi_rules(text, file).map(TuningFile::OpenMpi)
     } else if lines.clone().any(|l| l.contains(',')) {
         read_nccl_tuner_csv(text, file).map(TuningFile::Nccl)

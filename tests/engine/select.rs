@@ -394,7 +394,7 @@ fn open_mpi_4_0_decides_by_formulas() {
         (C::AllToAll, 13, 13 * 199, "modified_bruck", 0),
         (C::AllToAll, 12, 12 * 199, "linear", 0),
         (C::AllToAll, 12, 12 * 3000, "pairwise", 0),
-        (C::Gather, 8, 8 * 6001, "linear_sync", kib),
+        (C::Gather, 8, 8 * 6001, "linear_sync", 0),
         (C::Scatter, 11, 11 * 299, "binomial", 0),
     ] {
         let choice = choose("openmpi@4.0", &chars(collective, ranks, size));
@@ -403,6 +403,18 @@ fn open_mpi_4_0_decides_by_formulas() {
             assert_eq!(parts[0].segment, Some(Bytes(segment)), "{collective} {ranks} {size}");
         }
     }
+}
+
+/// v4.1.6 `coll_base_gather.c`: a message to each rank, then its block, one rank after another.
+#[test]
+fn a_synchronised_gather_costs_a_message_to_each_rank_more() {
+    let fabric = Fabric::flat(Seconds(1e-6), Bandwidth(1e9));
+    let shape = fabric.shape(C::Gather, 8).unwrap();
+    let size = Bytes(8 * 10_000);
+    let choice = choose("openmpi@4.0", &chars(C::Gather, 8, size.0));
+    assert_eq!(choice.name, "linear_sync");
+    let time = priced(&Registry::builtin(), &choice, &shape, &fabric, size).unwrap();
+    assert!((time.time().unwrap().0 / (7.0 * (2e-6 + 10e-6)) - 1.0).abs() < 1e-12, "{time:?}");
 }
 
 /// v4.0.7 and v3.1.6 `coll_tuned_decision_fixed.c`: alltoallv has one way, allgatherv the total over ranks.
@@ -1013,6 +1025,28 @@ fn rules_as_json_are_those_of_6_0() {
     assert!(line.ends_with(" 3"), "{line}");
 }
 
+/// v4.1.6 `coll_tuned_dynamic_file.c` reads `-2` of such a file as its number of collectives and drops it; v5.0.7
+/// and later take it for a version.
+#[test]
+fn rules_with_a_version_are_those_of_5_0() {
+    let call = Call { nodes: 4, ..chars(C::Broadcast, 32, 1 << 20) };
+    let rules = "1\n7 1\n2 1\n0 3 0 65536\n";
+    for (version, release, splits) in [
+        ("", "4.1", false),
+        ("rule-file-version-1\n", "5.0", true),
+        ("rule-file-version-2\n", "5.0", true),
+    ] {
+        let policy = file(&format!("{version}{rules}"));
+        assert!(policy.meta().title.ends_with(&format!("over {release}'s own")));
+        let choice = policy.choose(&call).unwrap();
+        assert_eq!(&*choice.name, "pipeline");
+        assert_eq!(choice.notes.concat().contains("5.0 gives coll/han"), splits, "{choice:?}");
+        assert_eq!(choice.force[0].ends_with("--mca coll_han_priority 0"), splits, "{choice:?}");
+        let line = policy.force(&call, "binomial").unwrap();
+        assert_eq!(line.ends_with(", without the file before Open MPI 5.0"), !splits, "{line}");
+    }
+}
+
 /// v6.0.x `coll_tuned_allgather_decision.c`, `coll_base_allgather.c`: the fan-out is the radix of Bruck's, 2 in
 /// the fixed decisions and 4 if it is forced.
 #[test]
@@ -1117,6 +1151,41 @@ fn a_selection_tree_decides_below_the_compositions() {
     assert_eq!(name(8, 8, 131_073), "reduce_scatter_allgather");
     let missing = policy.choose(&Call { nodes: 2, ..chars(C::Broadcast, 16, 1) });
     assert!(missing.err().unwrap().to_string().contains("bcast"));
+}
+
+/// v4.0.3 to v5.0.1 `src/mpi/coll/src/csel.c`: `get_count` adds the counts of an allgatherv and a reduce_scatter,
+/// and `get_total_msgsize` of gathers and scatters leaves the size of an element out.
+#[test]
+fn sizes_of_a_selection_tree_count_what_csel_counts() {
+    let turns = |name: &str, test: &str, [first, then]: [&str; 2], call: Call| {
+        let stem = format!("MPIR_{}{}", name[..1].to_uppercase(), &name[1..]);
+        let any = test.split('<').next().unwrap();
+        let policy = file(&format!(
+            "{{\"collective={name}\": {{\"{test}\": {{\"algorithm={stem}_{first}\": {{}}}}, \
+             \"{any}=any\": {{\"algorithm={stem}_{then}\": {{}}}}}}}}"
+        ));
+        let found = intervals(&*policy, &call, Bytes(1), Bytes(1 << 20)).unwrap();
+        found[1..].iter().map(|i| i.from.0).collect::<Vec<_>>()
+    };
+    let of = |collective, ranks, element, flavour| Call {
+        flavour,
+        element: Bytes(element),
+        ..Call::new(collective, ranks, Bytes(1))
+    };
+    let (halves, block) = (["intra_recursive_halving", "intra_pairwise"], Flavour::Block);
+    let scatter = |flavour| of(C::ReduceScatter, 8, 4, flavour);
+    assert_eq!(turns("reduce_scatter", "count<=1000", halves, scatter(Flavour::Plain)), [4004]);
+    assert_eq!(turns("reduce_scatter_block", "count<=1000", halves, scatter(block)), [32_032]);
+    let (rounds, gather) =
+        (["intra_brucks", "intra_ring"], |flavour| of(C::AllGather, 8, 4, flavour));
+    assert_eq!(turns("allgatherv", "count<=1000", rounds, gather(Flavour::Vector)), [4004]);
+    assert_eq!(turns("allgather", "count<=1000", rounds, gather(Flavour::Plain)), [32_032]);
+    // 170 doubles of each of six ranks are at most 1024 elements.
+    let tree = ["intra_binomial", "allcomm_nb"];
+    for (name, collective) in [("gather", C::Gather), ("scatter", C::Scatter)] {
+        let call = of(collective, 6, 8, Flavour::Plain);
+        assert_eq!(turns(name, "total_msg_size<=1024", tree, call), [171 * 6 * 8]);
+    }
 }
 
 /// src/mpi/coll/src/csel.c compares `comm_size<N` with `<=` at the call, in a file as in the own tree.

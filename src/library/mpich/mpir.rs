@@ -35,6 +35,7 @@ fn seen(collective: C, place: Where, ranks: u32, call: &Call) -> rules::Call {
     let whole = matches!(collective, C::AllReduce | C::Broadcast | C::Reduce | C::Barrier);
     let (size, n) = (call.size.0, u64::from(ranks.max(1)));
     let average = if whole { size } else { size / n };
+    let elements = average / call.element.0.max(1);
     rules::Call {
         inter: false,
         ranks,
@@ -47,14 +48,28 @@ fn seen(collective: C, place: Where, ranks: u32, call: &Call) -> rules::Call {
         },
         consecutive: true,
         average: Bytes(average),
-        total: Bytes(if whole { size.saturating_mul(n) } else { size }),
-        count: if whole { call.count() } else { average / call.element.0.max(1) },
+        total: Bytes(match collective {
+            // `get_total_msgsize` multiplies elements here, not bytes.
+            C::Gather | C::Scatter => elements * n,
+            _ if whole => size.saturating_mul(n),
+            _ => size,
+        }),
+        count: if whole || counts_all(operation(collective, call)) {
+            call.count()
+        } else {
+            elements
+        },
         commutative: call.commutative,
         builtin_op: call.builtin_op,
         in_place: call.in_place,
         regular: call.flavour != Flavour::Vector,
         threads: false,
     }
+}
+
+/// Whether `get_count` adds what all ranks give it, each its own number.
+fn counts_all(operation: Operation) -> bool {
+    matches!(name(operation), "allgatherv" | "reduce_scatter")
 }
 
 /// The operation of a part of a call.
@@ -191,6 +206,10 @@ fn collect(tree: &Tree, (collective, place): (C, Where), call: &Call, sizes: &mu
         let Node::Tests(branches) = node else { continue };
         for branch in branches {
             match branch.test {
+                // Of all ranks' elements, as many for each.
+                Test::Total(limit) if matches!(collective, C::Gather | C::Scatter) => {
+                    add(u64::from(limit.last().unwrap_or(0)) / n, element);
+                }
                 Test::Average(limit) | Test::Total(limit) => {
                     add(limit.last().unwrap_or(0).into(), 1);
                 }

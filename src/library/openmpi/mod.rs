@@ -18,7 +18,7 @@ use super::fold::{Fold, folded};
 use super::{Call, Choice, Entry, Flavour, Made, Meta, Operation, Part, Policy, Runs, Where};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Bytes;
+use crate::base::quantity::{Bytes, Ratio};
 use crate::model::algorithm::{self, Library, Reason};
 use operations::{Counts, Ours, RULES, Rules, Then, takes_radix};
 use tables::{ALL, Table};
@@ -76,8 +76,9 @@ pub(super) const V5_0: Entry = Entry {
     },
 };
 
+/// A release, by what it decides.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Version {
+pub(in crate::library) enum Version {
     V3,
     V40,
     V41,
@@ -152,6 +153,22 @@ impl OpenMpi {
 }
 
 impl Version {
+    /// Its number.
+    pub(in crate::library) fn name(self) -> &'static str {
+        match self {
+            Self::V3 => "3",
+            Self::V40 => "4.0",
+            Self::V41 => "4.1",
+            Self::V50 => "5.0",
+            Self::V60 => "6.0",
+        }
+    }
+
+    /// Its fixed decisions, under another name.
+    pub(in crate::library) fn policy(self, meta: Meta) -> Box<dyn Policy> {
+        Box::new(OpenMpi { meta, version: self })
+    }
+
     fn alone(self, call: &Call, options: String) -> String {
         if self.han(call) { options + " --mca coll_han_priority 0" } else { options }
     }
@@ -166,10 +183,10 @@ impl Version {
     }
 
     /// The choice of coll/tuned, with what coll/han does to it.
-    fn behind_han(self, mut choice: Choice, call: &Call) -> Choice {
+    pub(in crate::library) fn behind_han(self, mut choice: Choice, call: &Call) -> Choice {
         choice.force = choice.force.into_iter().map(|line| self.alone(call, line)).collect();
         if self.han(call) {
-            let release = if self == Self::V60 { "6.0" } else { "5.0" };
+            let release = self.name();
             let note = format!(
                 "{release} gives coll/han priority 35 and coll/tuned 30: on several nodes han splits the call \
                  into a node's part and the network's, which tuned or libnbc carry out; han's own rules \
@@ -179,16 +196,6 @@ impl Version {
         }
         choice
     }
-}
-
-/// The fixed decisions of 6.0, the only release that reads rules as JSON.
-pub(in crate::library) fn of_6_0(meta: Meta) -> Box<dyn Policy> {
-    Box::new(OpenMpi { meta, version: Version::V60 })
-}
-
-/// What a rule for 6.0 requests, with what coll/han does to it.
-pub(in crate::library) fn behind_han_of_6_0(choice: Choice, call: &Call) -> Choice {
-    Version::V60.behind_han(choice, call)
 }
 
 /// Whether 6.0's coll/han has an operation that 5.0's has not (v6.0.x `ompi/mca/coll/han/coll_han_module.c`,
@@ -451,6 +458,12 @@ pub(in crate::library) fn carry_out(
             Runs::unpriced("no closed form here has Bruck's all-gather with a radix above 2")
         }
         Ours::Is(ours) => whole(ours),
+        Ours::Signalled(ours) => {
+            notes.push(SIGNALLED.into());
+            let part = |collective, ours| Part::new(collective, call.ranks, Where::All, ours);
+            let signals = Part { moves: Ratio(0.0), ..part(Collective::Scatter, "flat") };
+            Runs::Parts(vec![signals, part(call.collective, ours)])
+        }
         Ours::Like(ours, differs) if call.ranks.is_power_of_two() => {
             notes.push(format!("priced as {ours}: {differs}").into());
             whole(ours)
@@ -493,6 +506,10 @@ pub(in crate::library) fn carry_out(
         ..Choice::new(known.name, rule.trim_end(), runs)
     })
 }
+
+/// Source: v4.1.6 `coll_base_gather.c`, `ompi_coll_base_gather_intra_linear_sync`.
+const SIGNALLED: &str = "the root sends one rank after another a message without data, and waits for the first \
+                         segment of its block: priced as a scatter of nothing and a gather";
 
 /// What an in-place call changes.
 fn in_place(rules: &Rules, call: &Call) -> Option<&'static str> {

@@ -66,6 +66,8 @@ pub(in crate::library) enum Ours {
     Is(&'static str),
     /// The same only at powers of two, with the difference.
     Like(&'static str, &'static str),
+    /// An algorithm of the registry in which the root sends each rank a message without data first.
+    Signalled(&'static str),
     /// A reduce, then this operation, each by its own rule.
     Reduce(Then),
     /// Nothing here prices it, for this reason.
@@ -261,7 +263,7 @@ pub(in crate::library) static RULES: &[Rules] = &[
         algorithms: &[
             is("basic_linear", "flat"),
             is("binomial", "binomial"),
-            is("linear_sync", "flat"),
+            Known { name: "linear_sync", ours: Ours::Signalled("flat") },
         ],
         in_order: None,
         table: tables::GATHER,

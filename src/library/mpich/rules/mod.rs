@@ -71,9 +71,10 @@ pub enum Test {
     Consecutive(bool),
     /// `avg_msg_size<=N`: bytes of one buffer; in an all-to-all, the bytes for one rank.
     Average(Limit),
-    /// `total_msg_size<=N`: bytes of all ranks together.
+    /// `total_msg_size<=N`: bytes of all ranks together; in gathers and scatters MPICH multiplies
+    /// elements instead.
     Total(Limit),
-    /// `count<=N`: elements.
+    /// `count<=N`: elements of one buffer; of all ranks together in an allgatherv and a reduce_scatter.
     Count(u32),
     /// `count<pow2`: fewer elements than the largest power of two that is not larger than N.
     CountBelowPower,
@@ -158,9 +159,9 @@ pub struct Call {
     pub consecutive: bool,
     /// Bytes of one buffer; in an all-to-all, the bytes for one rank.
     pub average: Bytes,
-    /// Bytes of all ranks together.
+    /// What `total_msg_size` counts.
     pub total: Bytes,
-    /// Elements of one buffer.
+    /// What `count` counts.
     pub count: u64,
     /// Whether the operation commutes.
     pub commutative: bool,
