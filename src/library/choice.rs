@@ -71,6 +71,8 @@ pub struct Part {
     /// The number of ranks that they are chosen from, if some ranks of the communicator are idle:
     /// for the pairs of a fold, and for the ranks that remain after it.
     pub of: Option<u32>,
+    /// Whether these ranks are neighbours, one of many pairs.
+    pub is_pair: bool,
     /// Where these ranks are.
     pub place: Where,
     /// The algorithm's id in the registry of `collective`.
@@ -156,6 +158,7 @@ impl Part {
             collective,
             ranks,
             of: None,
+            is_pair: false,
             place,
             algorithm,
             radix: None,

@@ -37,6 +37,7 @@ pub(super) fn folded(
     fold: Fold,
 ) -> Result<Vec<Part>, &'static str> {
     let part = |collective, ranks, ours| Part::new(collective, ranks, place, ours);
+    let pair = |collective, ours| Part { is_pair: true, ..part(collective, 2, ours) };
     if ranks.is_power_of_two() {
         return Ok(vec![part(collective, ranks, ours)]);
     }
@@ -48,19 +49,18 @@ pub(super) fn folded(
             let even = f64::from(power - 1) / f64::from(power);
             let among = |part: Part, moves| Part { of: Some(ranks), moves: Ratio(moves), ..part };
             Ok(vec![
-                among(part(C::Reduce, 2, "binomial"), 1.0),
+                among(pair(C::Reduce, "binomial"), 1.0),
                 among(part(collective, power, ours), f64::from(blocks) / all / even),
-                among(part(C::Broadcast, 2, "binomial"), 1.0 / all),
+                among(pair(C::Broadcast, "binomial"), 1.0 / all),
             ])
         }
         (C::Reduce, "reduce-scatter-gather", _) => {
             let among = |part: Part| Part { of: Some(ranks), ..part };
             let mut parts = match fold {
-                Fold::Whole => vec![part(C::Reduce, 2, "binomial")],
-                Fold::Halves => vec![
-                    part(C::ReduceScatter, 2, "recursive-halving"),
-                    part(C::Gather, 2, "binomial"),
-                ],
+                Fold::Whole => vec![pair(C::Reduce, "binomial")],
+                Fold::Halves => {
+                    vec![pair(C::ReduceScatter, "recursive-halving"), pair(C::Gather, "binomial")]
+                }
             };
             parts.push(part(collective, 1 << ranks.ilog2(), ours));
             Ok(parts.into_iter().map(among).collect())
@@ -74,12 +74,38 @@ pub(super) fn folded(
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use super::*;
     use crate::base::quantity::{Bandwidth, Bytes, Seconds};
     use crate::library::{Choice, Runs, priced};
-    use crate::machine::fabric::Fabric;
+    use crate::machine::fabric::{Fabric, Order, Tier};
     use crate::model::algorithm::Registry;
     use crate::model::formula::Shape;
+
+    /// Ranks that are left of nodes that they filled are still on them, and pairs are neighbours.
+    #[test]
+    fn what_is_left_of_a_fold_is_on_all_nodes() {
+        let tier = |span, alpha, rate| Tier {
+            span: NonZeroU32::new(span),
+            ..Tier::new("link", Seconds(alpha), Bandwidth(rate))
+        };
+        let time = |span, order| {
+            let tiers = vec![tier(span, 1e-6, 1e10), tier(0, 10e-6, 1e9)];
+            let fabric = Fabric { order, ..Fabric::new(tiers) };
+            let parts = folded(C::ReduceScatter, 6, Where::All, "recursive-halving", Fold::Halves);
+            let choice = Choice::new("", "", Runs::Parts(parts.unwrap()));
+            let shape = Shape::new(C::ReduceScatter, 6);
+            let found = priced(&Registry::builtin(), &choice, &shape, &fabric, Bytes(6_000));
+            found.unwrap().time().unwrap().0 * 1e6
+        };
+        // Pairs inside 1 + 0.6 and 1 + 0.1; blocks of 4 between nodes 10 + 4, of 2 inside 1 + 0.2.
+        assert!((time(4, Order::Block) - 17.9).abs() < 1e-6, "{}", time(4, Order::Block));
+        // The second pair is on two nodes of three ranks: 10 + 6 and 10 + 1.
+        assert!((time(3, Order::Block) - 42.2).abs() < 1e-6, "{}", time(3, Order::Block));
+        // Dealt in turn neighbours are on two nodes, and so are ranks at an odd distance: 2 blocks.
+        assert!((time(4, Order::Cyclic) - 40.4).abs() < 1e-6, "{}", time(4, Order::Cyclic));
+    }
 
     /// Six ranks: two pairs fold the vector, four ranks halve 4 and 2 of 6 blocks, pairs part with one.
     #[test]

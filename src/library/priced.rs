@@ -7,7 +7,7 @@ use super::{Choice, Part, Runs, Where};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::price::{OnLinks, Prepared};
-use crate::machine::fabric::Fabric;
+use crate::machine::fabric::{Fabric, Order};
 use crate::model::algorithm::{Algorithm, Registry};
 use crate::model::formula::{Params, Shape};
 
@@ -124,6 +124,10 @@ fn asked<'f>(
         }
         Where::All | Where::InNode => Cow::Borrowed(fabric),
     };
+    let fabric = match part.of {
+        Some(all) => Cow::Owned(between_chosen(&fabric, part, all)),
+        None => fabric,
+    };
     let algorithm = registry.find(part.collective, part.algorithm)?.algorithm;
     let segments: u32 = match part.segment {
         Some(each) => size.0.div_ceil(each.0.max(1)).clamp(1, u64::from(u32::MAX)) as u32,
@@ -139,6 +143,34 @@ fn asked<'f>(
     let prepared = Prepared::new(algorithm, &asked, &fabric)?;
     let wire = Volume(Volume::from(size).0 * part.wire.0 * part.moves.0);
     Ok(Asked { algorithm, prepared, shape: asked, fabric, wire })
+}
+
+/// The links of a fold over `all` ranks: its part has as many ranks of each domain as of any other, or is the pair
+/// of neighbours with the farthest way.
+fn between_chosen(fabric: &Fabric, part: &Part, all: u32) -> Fabric {
+    let mut fabric = fabric.clone();
+    // Pairs are the first ranks: as many as there are beyond a power of two.
+    let paired = 2 * (all - (1 << all.ilog2()));
+    let mut below: Option<(u32, u32)> = None;
+    for tier in &mut fabric.tiers {
+        let Some(span) = tier.span.map(NonZeroU32::get).filter(|&span| span < all) else { break };
+        let parted = fabric.order == Order::Cyclic || !span.is_multiple_of(2) && span < paired;
+        let chosen = match below {
+            _ if part.is_pair => {
+                if parted {
+                    1
+                } else {
+                    2
+                }
+            }
+            // So that domains remain made of domains.
+            Some((before, left)) => left * span.div_ceil(before),
+            None => part.ranks.div_ceil(all.div_ceil(span)),
+        };
+        below = Some((span, chosen));
+        tier.span = NonZeroU32::new(chosen);
+    }
+    fabric
 }
 
 /// One rank of each node: the tiers outside nodes, where every leader has its own NIC.

@@ -7,6 +7,7 @@ use collcost::answer::select::select;
 use collcost::base::dtype::DataType;
 use collcost::base::error::Error;
 use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
+use collcost::cost::bound::bound;
 use collcost::cost::price::uses;
 use collcost::library::engines::Conditions;
 use collcost::library::tuning_file::read_rules;
@@ -14,7 +15,7 @@ use collcost::library::{
     Call, Choice, Entry, Flavour, Operation, POLICIES, Policy, Runs, Site, intervals, of_file,
     policy, priced,
 };
-use collcost::machine::fabric::Fabric;
+use collcost::machine::fabric::{Fabric, Tier};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
 use collcost::model::algorithm::Registry;
@@ -1402,6 +1403,45 @@ proptest! {
         }
         prop_assert!(!choice.rule.is_empty() && !choice.name.is_empty());
     }
+}
+
+/// Also where a fold leaves fewer ranks than a node has.
+#[test]
+fn no_choice_of_an_mpi_library_is_priced_below_the_bound() {
+    let link = |span, alpha, rate| Tier {
+        span: NonZeroU32::new(span),
+        ..Tier::new("link", Seconds(alpha), Bandwidth(rate))
+    };
+    let registry = Registry::builtin();
+    let mut faults = Vec::new();
+    for id in ["openmpi@3", "openmpi@4.0", "openmpi@4.1", "openmpi@5.0", "mpich@4", "mpich@4.0"] {
+        let policy = policy(id, &site()).unwrap();
+        for (span, ranks) in (2..=8).flat_map(|span| (span + 1..=26).map(move |n| (span, n))) {
+            let fabric = Fabric {
+                node: Some(0),
+                ..Fabric::new(vec![link(span, 1e-6, 1e11), link(0, 30e-6, 1e9)])
+            };
+            for (&collective, size) in C::ALL.iter().flat_map(|c| [64, 1 << 20].map(|s| (c, s))) {
+                let call = Call {
+                    nodes: ranks.div_ceil(span),
+                    ..Call::new(collective, ranks, Bytes(size))
+                };
+                let Ok(choice) = policy.choose(&call) else { continue };
+                let shape = fabric.shape(collective, ranks).unwrap();
+                let Ok(found) = priced(&registry, &choice, &shape, &fabric, call.size) else {
+                    continue;
+                };
+                let least = bound(&shape, call.size.into(), &fabric).unwrap().time();
+                if let Some(time) = found.time().filter(|time| time.0 < least.0 * (1.0 - 1e-9)) {
+                    let name = &choice.name;
+                    faults.push(format!(
+                        "{id} {collective} {size} B, {ranks} of {span}: {name} {time}, bound {least}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
 }
 
 #[test]
