@@ -459,6 +459,22 @@ fn trap_16_osu_sizes_and_units() {
         assert_eq!(table.tested, Tested::Collective(collective), "equal counts");
         assert_eq!(table.warnings.is_empty(), collective == ReduceScatter, "{title}");
     }
+    // Over NCCL each rank has whole elements, and what is left of a size is not sent.
+    let over = |library: &str| {
+        let rows =
+            OSU.replace("4                            3.00", "2048                         3.00");
+        let rows = rows.replace("srun -N2 --ntasks-per-node=16", "srun -N2 --ntasks-per-node=12");
+        let table = only(&rows.replace("Allreduce", "Reduce_scatter").replace("MPI", library));
+        let sizes: Vec<u64> = table.rows.iter().map(|r| r.size.0).collect();
+        (sizes, table.left_out.iter().map(|left| left.count).sum::<usize>())
+    };
+    assert_eq!(over("MPI").0[..4], [2048, 64, 1024, 16384]);
+    let (sizes, none) = over("NCCL");
+    assert_eq!(
+        (&sizes[..3], none),
+        (&[2016, 960, 16320][..], 1),
+        "64 bytes are 16 floats for 24 ranks"
+    );
     for (title, why) in [
         ("All-to-Allw Personalized Exchange", "datatype"),
         ("Allgatherv Persistent", "set up before"),
