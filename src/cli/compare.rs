@@ -137,16 +137,19 @@ impl Args {
     fn judged(
         &self,
         mut runs: Vec<Run>,
-        left_out: Vec<String>,
+        mut left_out: Vec<String>,
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
         for file in &self.evidence {
             let said = Evidence::read(input::log(file)?, file)?;
-            if said.is_empty() {
+            if !said.is_known() {
                 return Err(Error::input("no line of it is known evidence of a run")
                     .at(file.clone())
                     .help("give NCCL's log (NCCL_DEBUG=INFO), env, lspci -vvv, nvidia-smi -q or a topology of NCCL")
                     .into());
+            }
+            if said.is_empty() {
+                left_out.push(format!("{}: nothing in it speaks for a cause", short(file)));
             }
             runs.iter_mut().for_each(|run| run.facts.evidence.add(&said));
         }

@@ -735,3 +735,22 @@ fn a_list_of_all_that_runs_is_no_evidence() {
     let said = says("Ring,Tree");
     assert!(said.contains("NCCL_ALGO is Ring,Tree"), "{said}");
 }
+
+/// What a healthy host says is no error; a file of another kind is.
+#[test]
+fn evidence_of_a_healthy_host_speaks_for_nothing() {
+    let run = |evidence: &str| {
+        let evidence = file("host.txt", evidence);
+        let number = ["compare", "allreduce", "-n", "16", "--size", "1GiB", "--busbw", "200GB/s"];
+        collcost(&[&number[..], &["--on", "dgx-h100", "--evidence", &evidence]].concat())
+    };
+    let healthy = run("    HW Slowdown                       : Not Active\n");
+    let said = text(&healthy.stdout);
+    assert!(said.contains("verdict"), "{said}{}", text(&healthy.stderr));
+    assert!(said.contains("host.txt: nothing in it speaks for a cause"), "{said}");
+    let hot = text(&run("    HW Slowdown                       : Active\n").stdout);
+    assert!(hot.contains("verdict") && !hot.contains("speaks for"), "{hot}");
+    let other = run("dear diary\n");
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other.stderr).contains("no line of it is known evidence"));
+}

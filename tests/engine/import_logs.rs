@@ -423,6 +423,43 @@ fn trap_14_rccl_tests() {
     assert!(single.rows.len() == 7 && single.rows.iter().all(|r| r.in_place));
 }
 
+/// What rccl-tests prints since 2026: its versions first, and a time by events beside each time.
+#[test]
+fn rccl_tests_of_2026() {
+    let first = "# rccl-tests version 2.17.9-develop:2596ca5f71 rccl-headers=22803 rccl-library=22707\n\
+                 # Collective test starting: all_reduce_perf\n";
+    let rows = lines(&without(RCCL, "rccl-tests: Version"), |_, l| {
+        let fields: Vec<&str> = l.split_whitespace().collect();
+        Some(match l {
+            l if is_row(l) => {
+                let (words, out, place) = (&fields[..5], &fields[5..9], &fields[9..13]);
+                let five = |of: &[&str]| format!("{}  9.99  {}", of[0], of[1..].join("  "));
+                format!("{}  {}  {}", words.join("  "), five(out), five(place))
+            }
+            l => l.replace(" time ", " time  hipevt ").replace("(us) ", "(us)  (us) "),
+        })
+    });
+    let today = look(&format!("{first}{rows}"));
+    let before = look(RCCL);
+    assert_eq!(today.tables.len(), before.tables.len());
+    for (today, before) in today.tables.iter().zip(&before.tables) {
+        let plain = |table: &Table| -> Vec<(Bytes, bool, f64, Option<u64>)> {
+            table.rows.iter().map(|r| (r.size, r.in_place, time(r), r.wrong)).collect()
+        };
+        assert_eq!(plain(today), plain(before));
+        assert_eq!(today.library.as_deref(), Some("RCCL 2.27.7"));
+        assert_eq!((today.ranks, today.tested.collective()), (Some(8), Some(AllReduce)));
+    }
+    // Without the heading, too.
+    let bare = lines(&rows, |_, l| is_row(l).then(|| l.to_owned()));
+    let asked = Asked { collective: Some(AllReduce), ranks: Some(8), ..Asked::default() };
+    let bare = &self::asked(&bare, &asked).tables[0];
+    assert_eq!((bare.rows.len(), bare.left_out.len()), (28, 0), "{:?}", bare.left_out);
+    assert_eq!(time(&bare.rows[0]), 12.0);
+    let json = only(&JSON.replace("\"nccl_version\":22907", "\"rccl_version\":22707"));
+    assert_eq!(json.library.as_deref(), Some("RCCL 2.27.7"));
+}
+
 #[test]
 fn trap_15_prose_and_elisions_around_a_table() {
     let prose = format!(
@@ -459,6 +496,22 @@ fn trap_16_osu_sizes_and_units() {
         assert_eq!(table.tested, Tested::Collective(collective), "equal counts");
         assert_eq!(table.warnings.is_empty(), collective == ReduceScatter, "{title}");
     }
+    // Over NCCL each rank has whole elements, and what is left of a size is not sent.
+    let over = |library: &str| {
+        let rows =
+            OSU.replace("4                            3.00", "2048                         3.00");
+        let rows = rows.replace("srun -N2 --ntasks-per-node=16", "srun -N2 --ntasks-per-node=12");
+        let table = only(&rows.replace("Allreduce", "Reduce_scatter").replace("MPI", library));
+        let sizes: Vec<u64> = table.rows.iter().map(|r| r.size.0).collect();
+        (sizes, table.left_out.iter().map(|left| left.count).sum::<usize>())
+    };
+    assert_eq!(over("MPI").0[..4], [2048, 64, 1024, 16384]);
+    let (sizes, none) = over("NCCL");
+    assert_eq!(
+        (&sizes[..3], none),
+        (&[2016, 960, 16320][..], 1),
+        "64 bytes are 16 floats for 24 ranks"
+    );
     for (title, why) in [
         ("All-to-Allw Personalized Exchange", "datatype"),
         ("Allgatherv Persistent", "set up before"),
@@ -815,6 +868,34 @@ fn json_says_the_same_as_text() {
     }
     let nan = only(&JSON.replacen("\"time\":12.001164", "\"time\":\"nan\"", 1));
     assert_eq!(nan.rows.len(), 11);
+}
+
+#[test]
+fn json_of_a_split_run_is_about_its_groups() {
+    // Without what tells N by itself.
+    let plain = JSON.replace("\"bus_bw\":", "\"x\":").replace(",\"count\":", ",\"y\":");
+    let table = |groups: [u32; 2]| {
+        let [first, second] = groups.map(|group| format!("\"group\":{group}"));
+        let devices = plain.replacen("\"rank\":4,\"group\":0", &format!("\"rank\":4,{second}"), 1);
+        let table = only(&devices.replacen("\"group\":0", &first, 1));
+        (table.ranks, table.nodes)
+    };
+    assert_eq!(table([0, 0]), (Some(8), Some(2)));
+    assert_eq!(table([0, 1]), (Some(4), Some(1)));
+}
+
+#[test]
+fn json_says_of_its_run_what_a_printed_log_says() {
+    let env = "\"env\":[\"A=NCCL_ALGO=Tree\",\"NCCL_IB_DISABLE=1\",\"NCCL_DEBUG=INFO\"]";
+    let set = JSON.replace("\"env\":[\"A=B\"]", env);
+    let said = look(&format!("{set}{JSON}"));
+    let (first, of) = said.evidence.of(0);
+    assert_eq!((of.variable("NCCL_IB_DISABLE"), of.variable("NCCL_ALGO")), (Some("1"), None));
+    assert!(of.says(logs::Sign::OneThread), "4 GPUs in a thread");
+    let (second, of) = said.evidence.of(1);
+    assert!(first != second && of.variable("NCCL_IB_DISABLE").is_none());
+    let one = look(&JSON.replace("\"ngpus\":4", "\"ngpus\":1"));
+    assert!(!one.evidence.of(0).1.says(logs::Sign::OneThread));
 }
 
 #[test]

@@ -284,14 +284,19 @@ fn hosts_ranges_over_gloo_are_upper_bounds() {
         )
     };
     let trace = format!(
-        r#"{{"schemaVersion": 1, "distributedInfo": {{"backend": "gloo", "rank": 0, "world_size": 2, "pg_count": 1}}, "traceEvents": [{}, {}, {}]}}"#,
+        r#"{{"schemaVersion": 1, "distributedInfo": {{"backend": "gloo", "rank": 0, "world_size": 2, "pg_count": 1}}, "traceEvents": [{}, {}, {}, {}, {}]}}"#,
         range("all_reduce", "[[1024]]"),
         range("all_gather", "[[1024]]"),
+        // The root's blocks, one for each rank.
+        range("scatter", "[[512], [512]]"),
+        range("send", "[[1024]]"),
         r#"{"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "ts": 1.0, "dur": 5.0, "args": {}}"#
     );
     let log = join(&[("a.json", &trace), ("b.json", &trace.replace("\"rank\": 0", "\"rank\": 1"))]);
     assert_eq!(micros(of(&log, Collective::AllReduce)), [(4096, 50.0)]);
     assert_eq!(micros(of(&log, Collective::AllGather)), [(8192, 50.0)]);
+    assert_eq!(micros(of(&log, Collective::Scatter)), [(4096, 50.0)]);
+    assert_eq!(left_out(&log, "between which ranks"), 2);
     assert!(log.tables[0].rows[0].traced.unwrap().at_most);
     assert!(log.tables[0].warnings[0].contains("host's clock"));
     assert_eq!(left_out(&log, "record_shapes"), 2);

@@ -45,7 +45,7 @@ impl Own {
     /// # Errors
     /// A communicator whose graphs are not known.
     pub fn new(place: &Place, version: Version) -> Result<Self> {
-        let comm = place.known_or_searched()?;
+        let comm = place.communicator()?;
         let table = Table::new(&comm, version, &Settings::default())?;
         let chooser = |operation| {
             let reduction = Reduction { operation, ..Reduction::default() };
@@ -115,7 +115,7 @@ pub fn table(place: &Place, version: Version, departures: &[Departure]) -> Resul
     let mut rules: Vec<Rule> = departures.iter().map(departing).collect();
     own.rules(&mut rules);
     // Communicators whose graphs were not searched get rings; those of an older release are not searched for here.
-    for smaller in smaller(place).filter(|smaller| smaller.communicator().is_ok()) {
+    for smaller in smaller(place).filter(Place::is_listed) {
         if let Ok(own) = Own::new(&smaller, version) {
             own.rules(&mut rules);
         }

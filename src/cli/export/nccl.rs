@@ -34,8 +34,7 @@ impl Args {
         });
         let asked = value::<Version>("--for", target.as_ref())?;
         let version = asked.unwrap_or(Version::NEWEST);
-        // A communicator that was named has the graphs that its name says.
-        let place = if self.comm.is_some() { place } else { place.of_release(version) };
+        let place = place.of_release(version);
         let own = Own::new(&place, version).map_err(at)?;
         let evidence = self.evidence(&own)?;
         let departures = evidence.departures();

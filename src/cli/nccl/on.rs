@@ -3,10 +3,10 @@
 use super::super::flags::count;
 use super::source::{self, EnvFlags};
 use collcost::base::error::{Error, Result};
+use collcost::library::nccl::Place;
 use collcost::library::nccl::described::Machine;
 use collcost::library::nccl::search::Job;
 use collcost::library::nccl::topology::Description;
-use collcost::library::nccl::{Place, Version};
 
 /// The flags that name a machine, a job on it, and the job's environment.
 #[derive(clap::Args)]
@@ -44,7 +44,7 @@ impl OnFlags {
             return Ok(On { name, description, job });
         };
         let described = |place: &Place<'_>| {
-            if place.search != Version::NEWEST {
+            if place.search.is_some() {
                 return Err(Error::input("this verb takes the releases as separate arguments")
                     .help("leave out what follows the number of nodes"));
             }

@@ -183,7 +183,7 @@ impl SourceFlags {
             None => {
                 let (own, knobs) = self.env.split()?;
                 settings = Some(own);
-                let known = self.known(id, &knobs, &mut notes);
+                let known = self.known(id, (nccl, &knobs), &mut notes);
                 known.map_err(|e| e.at(format!("--comm {id}")))?
             }
         };
@@ -198,7 +198,7 @@ impl SourceFlags {
     fn known(
         &self,
         id: &str,
-        knobs: &Knobs,
+        (nccl, knobs): (Version, &Knobs),
         notes: &mut Vec<String>,
     ) -> Result<(String, Communicator)> {
         let nodes = self.told()?.nodes;
@@ -207,16 +207,18 @@ impl SourceFlags {
             _ => Place::named(id)?,
         };
         place.nodes = nodes.unwrap_or(place.nodes);
+        let name = place.to_string();
+        let place = place.of_release(nccl);
         if *knobs != Knobs::default() {
             let searched = place.searched(knobs)?;
             notes.push(format!(
                 "graphs are the result of NCCL {}'s search in this environment, in {} steps",
                 searched.version, searched.steps
             ));
-            return Ok((place.to_string(), searched.communicator()));
+            return Ok((name, searched.communicator()));
         }
         notes.push(place.origin()?);
-        Ok((place.to_string(), place.communicator()?))
+        Ok((name, place.communicator()?))
     }
 
     fn graphs(&self, file: &str) -> Result<Source> {

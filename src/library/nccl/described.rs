@@ -206,6 +206,12 @@ impl Machine {
         Self { hosts, gpus: hosts * each, ..self }
     }
 
+    /// Whether its network reduces.
+    #[must_use]
+    pub fn reduces(&self) -> bool {
+        self.coll > 0
+    }
+
     /// The machine as a description.
     #[must_use]
     pub fn description(&self) -> Description {

@@ -14,7 +14,7 @@ use super::comms::{communicator, plain};
 use super::described::Machine;
 use super::search::{Job, Searched, search};
 use super::topology::Knobs;
-use super::{Communicator, Version, since};
+use super::{Communicator, Version};
 use crate::base::error::{Error, Result, advice};
 
 // `COLUMNS`, the first line of machines.csv, and `LINES`, the others.
@@ -29,12 +29,12 @@ pub struct Place<'a> {
     pub per_node: u32,
     /// Nodes.
     pub nodes: u32,
-    /// The version whose search found the graphs.
-    pub search: Version,
+    /// The release that searched and started up; none: the newest, or the one that is asked.
+    pub search: Option<Version>,
 }
 
 impl<'a> Place<'a> {
-    /// Reads `dgx_h100_8x400g.p8.n2`, followed by `.s2.21.5` for the search of that version.
+    /// Reads `dgx_h100_8x400g.p8.n2`, followed by `.s2.21.5` for the search and start-up of that version.
     ///
     /// # Errors
     /// A different form; a version that is not known in full.
@@ -51,10 +51,10 @@ impl<'a> Place<'a> {
         };
         let (per_node, nodes) = (count('p')?, count('n')?);
         let search = match parts.next() {
-            None => Version::NEWEST,
+            None => None,
             Some(text) => {
                 let text = text.strip_prefix('s').ok_or_else(refuse)?;
-                Version::ALL.into_iter().find(|v| v.id() == text).ok_or_else(refuse)?
+                Some(Version::ALL.into_iter().find(|v| v.id() == text).ok_or_else(refuse)?)
             }
         };
         Ok(Self { machine, per_node, nodes, search })
@@ -70,7 +70,13 @@ impl<'a> Place<'a> {
             Error::input(format!("`{id}` is not a machine with ranks per node"))
                 .help("write machine.pRANKS_PER_NODE, such as dgx_h100_8x400g.p8")
         })?;
-        Ok(Self { machine, per_node, nodes, search: Version::NEWEST })
+        Ok(Self { machine, per_node, nodes, search: None })
+    }
+
+    /// The same as a release searches and starts up there, unless the place says which one did.
+    #[must_use]
+    pub fn of_release(self, version: Version) -> Self {
+        Self { search: self.search.or(Some(version)), ..self }
     }
 
     /// The communicator there.
@@ -79,18 +85,13 @@ impl<'a> Place<'a> {
     /// An unknown machine; ranks per node, or a number of nodes, that were never searched; more
     /// ranks than [`Communicator::MOST_RANKS`].
     pub fn communicator(&self) -> Result<Communicator> {
-        self.find().map(|(comm, _)| comm)
+        self.find().map(|found| found.comm)
     }
 
-    /// The communicator there; for an older release what its search finds, if the table does not have it.
-    ///
-    /// # Errors
-    /// As [`Self::communicator`]'s.
-    pub(crate) fn known_or_searched(&self) -> Result<Communicator> {
-        match self.communicator() {
-            Err(unknown) if self.search < Version::NEWEST => self.searched_once().ok_or(unknown),
-            known => known,
-        }
+    /// Whether the table has graphs of the machine with so many ranks and nodes.
+    #[must_use]
+    pub fn is_listed(&self) -> bool {
+        self.listed(Version::NEWEST).is_ok()
     }
 
     /// The result of the search on the machine in an environment; in the empty one it is the
@@ -101,18 +102,16 @@ impl<'a> Place<'a> {
     pub fn searched(&self, knobs: &Knobs) -> Result<Searched> {
         let machine = Machine::named(self.machine).ok_or_else(|| self.unknown(&[]))?;
         let job = Job { nodes: self.nodes, per_node: Some(self.per_node) };
-        search(&machine.hosting(self.per_node).description(), self.search, job, knobs)
+        let mut knobs = knobs.clone();
+        if machine.reduces() {
+            knobs.start = knobs.start.or_collnet();
+        }
+        search(&machine.hosting(self.per_node).description(), self.version(), job, &knobs)
     }
 
-    /// The same with the graphs that a release finds, where its search finds others than the newest.
-    #[must_use]
-    pub fn of_release(self, version: Version) -> Self {
-        if version.has(since::SEARCHES_AS_THE_NEWEST) {
-            return self;
-        }
-        let own = Self { search: version, ..self };
-        // Of some machines only the newest graphs are known.
-        if own.known_or_searched().is_ok() { own } else { self }
+    /// The release that searched and started up.
+    fn version(&self) -> Version {
+        self.search.unwrap_or(Version::NEWEST)
     }
 
     /// What the search finds there, or that it finds nothing: once for all that ask.
@@ -133,14 +132,41 @@ impl<'a> Place<'a> {
     /// # Errors
     /// The errors of [`Self::communicator`].
     pub fn origin(&self) -> Result<String> {
-        let (_, nodes) = self.find()?;
+        let Found { by, nodes, .. } = self.find()?;
         Ok(format!(
-            "built-in graphs, found by the search of NCCL {} on {}, {} per node, {nodes}",
-            self.search, self.machine, self.per_node
+            "built-in graphs, found by the search of NCCL {by} on {}, {} per node, {nodes}",
+            self.machine, self.per_node
         ))
     }
 
-    fn find(&self) -> Result<(Communicator, Nodes)> {
+    /// The communicator that a release starts with: of the table, or as its search finds it.
+    fn find(&self) -> Result<Found> {
+        let version = self.version();
+        let newest = self.listed(Version::NEWEST);
+        if version >= Version::NEWEST {
+            return newest;
+        }
+        if let Ok(own) = self.listed(version) {
+            return Ok(own);
+        }
+        // Where the newest finds the same graphs on several numbers of nodes, an older one is asked once.
+        let nodes =
+            newest.as_ref().map_or(Nodes(self.nodes, Some(self.nodes)), |found| found.nodes);
+        match (Self { nodes: nodes.0, ..self.clone() }.searched_once(), newest) {
+            (Some(comm), _) if nodes.0 == self.nodes => Ok(Found { comm, by: version, nodes }),
+            (Some(comm), _) => {
+                let (ranks, nodes_here) = (self.per_node * self.nodes, self.nodes);
+                let comm = Communicator { ranks, nodes: nodes_here, ..comm }.started(version);
+                Ok(Found { comm, by: version, nodes })
+            }
+            (None, newest) => {
+                newest.map(|found| Found { comm: found.comm.started(version), ..found })
+            }
+        }
+    }
+
+    /// What the table has of the search and start-up of a release.
+    fn listed(&self, by: Version) -> Result<Found> {
         let ranks = self.per_node.checked_mul(self.nodes);
         let Some(ranks) = ranks.filter(|&ranks| ranks <= Communicator::MOST_RANKS) else {
             return Err(Error::input(format!(
@@ -150,12 +176,12 @@ impl<'a> Place<'a> {
             .help(format!("give at most {}", Communicator::MOST_RANKS)));
         };
         let mut known = Vec::new();
-        let own = |line: &&Line| line.machine == self.machine && line.version == self.search.id();
+        let own = |line: &&Line| line.machine == self.machine && line.version == by.id();
         for line in LINES.iter().filter(own) {
             if line.per_node == self.per_node && line.nodes.holds(self.nodes) {
                 let comm = Communicator { ranks, nodes: self.nodes, ..line.read()? };
                 comm.check()?;
-                return Ok((comm, line.nodes));
+                return Ok(Found { comm, by, nodes: line.nodes });
             }
             known.push(line);
         }
@@ -171,8 +197,8 @@ impl<'a> Place<'a> {
                 .help(advice(self.machine, names));
         }
         Error::unsupported(format!(
-            "no graphs of {} are known for {} ranks per node on {} nodes (search of {})",
-            self.machine, self.per_node, self.nodes, self.search
+            "no graphs of {} are known for {} ranks per node on {} nodes",
+            self.machine, self.per_node, self.nodes
         ))
         .help(format!("known: {}; or give --graph or --log", known.join(", ")))
     }
@@ -182,10 +208,17 @@ impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.p{}.n{}", self.machine, self.per_node, self.nodes)?;
         match self.search {
-            Version::NEWEST => Ok(()),
-            search => write!(f, ".s{search}"),
+            None | Some(Version::NEWEST) => Ok(()),
+            Some(search) => write!(f, ".s{search}"),
         }
     }
+}
+
+/// A communicator, whose search found its graphs, and the numbers of nodes for which they are the same.
+struct Found {
+    comm: Communicator,
+    by: Version,
+    nodes: Nodes,
 }
 
 /// The first and the last number of nodes of a line.
@@ -266,8 +299,44 @@ mod tests {
             assert!(!text.contains(['"', ' ', '\r']));
             let search = Version::ALL.into_iter().find(|v| v.id() == line.version).expect(text);
             let Nodes(nodes, _) = line.nodes;
+            let search = Some(search);
             let place = Place { machine: line.machine, per_node: line.per_node, nodes, search };
             assert!(place.communicator().is_ok(), "{text}");
         }
+    }
+    /// On more nodes an older release finds what it finds on the fewest that have the newest's graphs.
+    #[test]
+    fn one_search_stands_for_the_nodes_of_a_line() {
+        let mut asked = 0;
+        for (machine, per_node) in
+            [("dgx_h100_8x400g", 8), ("dgx_b200_8x400g", 8), ("l40s_pcie8_2x100g", 8)]
+        {
+            for version in Version::ALL.into_iter().filter(|&v| v < Version::NEWEST).step_by(4) {
+                let place = Place { machine, per_node, nodes: 5, search: Some(version) };
+                let searched = place.searched(&Knobs::default()).unwrap().communicator();
+                assert_eq!(place.communicator().unwrap(), searched, "{place}");
+                asked += 1;
+            }
+        }
+        assert!(asked > 9, "{asked}");
+    }
+
+    #[test]
+    fn a_place_without_a_search_is_as_the_release_that_is_asked() {
+        let of = |id, minor| {
+            let version = Version::ALL.into_iter().find(|v| v.id() == minor).expect(minor);
+            Place::named(id).unwrap().of_release(version).communicator().unwrap()
+        };
+        // nvls.cc: at least three GPUs until 2.28.7, and on one node alone in 2.20.
+        assert!(!of("dgx_h100_8x400g.p2.n2", "2.27.5").nvls);
+        assert!(of("dgx_h100_8x400g.p2.n2", "2.28.7").nvls);
+        assert!(!of("dgx_h100_8x400g.p8.n2", "2.20.5").nvls);
+        // connect.cc, init.cc: twice the channels of fast rings on Blackwell, raised to those of NVLS.
+        assert_eq!(of("dgx_b200_8x400g.p8.n2", "2.27.5").channels, 32);
+        assert_eq!(
+            of("dgx_h100_8x400g.p8.n2.s2.21.5", "2.27.5"),
+            of("dgx_h100_8x400g.p8.n2", "2.21.5")
+        );
+        assert!(of("dgx_h100_sharp.p8.n2", "2.22.3").collnet);
     }
 }

@@ -100,9 +100,8 @@ fn communicator(
              rates and NICs, or run `collcost nccl choose` with --topo, --graph or --log",
         )
     })?;
-    let newest = Place { machine, per_node, nodes, search: Version::NEWEST };
-    let place = newest.of_release(version);
-    Ok((place.known_or_searched()?, place.to_string()))
+    let place = Place { machine, per_node, nodes, search: Some(version) };
+    Ok((place.communicator()?, place.to_string()))
 }
 
 impl Nccl {
@@ -404,7 +403,7 @@ mod tests {
         for (machine, per_node, nodes) in places.filter(|(_, p, n)| p * n > 1) {
             for version in Version::ALL.into_iter().rev().step_by(9) {
                 // The graphs of older releases are searched for: of a few.
-                if !version.has(since::SEARCHES_AS_THE_NEWEST) && (per_node, nodes) != (8, 2) {
+                if version < Version::NEWEST && (per_node, nodes) != (8, 2) {
                     continue;
                 }
                 let site = site(machine, per_node, nodes);
@@ -439,7 +438,7 @@ mod tests {
         for machine in nccl::machines() {
             for (per_node, nodes) in [(8, 1), (4, 2), (8, 2), (8, 4), (8, 8), (8, 16)] {
                 for version in Version::ALL.into_iter().rev().step_by(9) {
-                    if !version.has(since::SEARCHES_AS_THE_NEWEST) && nodes != 2 {
+                    if version < Version::NEWEST && nodes > 2 {
                         continue;
                     }
                     let site = site(machine, per_node, nodes);

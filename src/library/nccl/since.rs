@@ -73,8 +73,6 @@ pub(crate) const FITTED_KERNELS: Rule = since(32, 6);
 pub(crate) const BLACKWELL: Rule = since(25, 1);
 /// A tree that is neither balanced nor split reaches 85 %.
 pub(crate) const TREE_SHARE: Rule = since(18, 3);
-/// On the built-in machines the search finds what that of the newest release finds.
-pub(crate) const SEARCHES_AS_THE_NEWEST: Rule = since(24, 3);
 /// The worst tree of all ranks decides about that, not the rank's own tree.
 pub(crate) const WORST_TREE: Rule = since(26, 2);
 /// NVLS reaches 5/6 of its rate; before, 3/4.

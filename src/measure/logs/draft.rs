@@ -85,6 +85,8 @@ pub(super) struct Draft {
     pub tested: Option<Tested>,
     /// What sizes count.
     pub size_is: SizeIs,
+    /// The bytes of an element where each rank has a whole number of them and the rest of a size is not sent.
+    pub element: Option<Bytes>,
     /// N and its source, the most certain first.
     pub ranks: Vec<(u32, &'static str)>,
     /// Whether point-to-point messages were between any number of pairs.
@@ -389,13 +391,20 @@ impl Draft {
                 return None;
             }
             Tested::Collective(collective) => {
-                match self.size_is.total(*collective, ranks, Bytes(raw.size)) {
+                let total = match self.size_is.total(*collective, ranks, Bytes(raw.size)) {
                     Ok(size) => size,
                     Err(error) => {
                         self.leave_out(raw.line, error.what());
                         return None;
                     }
+                };
+                let each = self.element.map_or(1, |element| element.0 * u64::from(ranks));
+                let size = Bytes(total.0 / each.max(1) * each);
+                if size.0 == 0 {
+                    self.leave_out(raw.line, "fewer elements than ranks: nothing is communicated");
+                    return None;
                 }
+                size
             }
             _ => Bytes(raw.size),
         };

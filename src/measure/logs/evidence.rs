@@ -112,10 +112,27 @@ const WORDS: &[&str] = &[
     "link_speed",
     "Slowdown",
     "active_mtu",
-    "via ",
     "NVRM",
     "iommu",
     "nGpus",
+    VIA,
+];
+
+/// It is also a word of other texts.
+const VIA: &str = "via ";
+
+/// How lines begin by which `env`, `printenv` and the kernel's log are known when they say nothing else.
+const OF_HOSTS: [&str; 2] = ["PATH=", "Linux version "];
+
+/// What lspci calls devices that calls go over.
+const CARRIERS: [&str; 7] = [
+    "3D controller",
+    "VGA compatible controller: NVIDIA",
+    "Processing accelerators",
+    "Display controller",
+    "Infiniband controller",
+    "Ethernet controller",
+    "Network controller",
 ];
 
 /// At most this many of a kind are kept.
@@ -130,6 +147,10 @@ pub struct Evidence {
     used: BTreeSet<u32>,
     /// NICs that the library found.
     found: Option<u32>,
+    /// Whether a line was of a kind that may be evidence.
+    known: bool,
+    /// Whether the device that lspci is listing carries no calls.
+    elsewhere: bool,
 }
 
 impl Evidence {
@@ -166,7 +187,14 @@ impl Evidence {
     /// Whether there is no evidence.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        let Self { signs, variables, used, found, .. } = self;
+        signs.is_empty() && variables.is_empty() && used.is_empty() && found.is_none()
+    }
+
+    /// Whether lines were of a kind that may be evidence, such as those of a healthy host.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.known
     }
 
     /// Whether a line has this sign.
@@ -199,14 +227,21 @@ impl Evidence {
         self.variables.extend(other.variables.iter().map(|(k, v)| (k.clone(), v.clone())));
         self.used.extend(&other.used);
         self.found = self.found.max(other.found);
+        self.known |= other.known;
     }
 
     /// Reads a line.
     pub(super) fn take(&mut self, text: &str) {
-        if !WORDS.iter().any(|word| text.contains(word)) {
+        self.device(text);
+        let Some(word) = WORDS.iter().find(|word| text.contains(**word)) else {
+            self.known |= OF_HOSTS.iter().any(|of| text.contains(of));
             return;
-        }
+        };
+        self.known |= *word != VIA;
         for pattern in PATTERNS {
+            if pattern.sign == Sign::Downgraded && self.elsewhere {
+                continue;
+            }
             let has = |word: &&&str| text.contains(**word);
             if pattern.has.iter().all(|w| has(&w)) && !pattern.lacks.iter().any(|w| has(&w)) {
                 self.signs.insert(pattern.sign);
@@ -214,6 +249,21 @@ impl Evidence {
         }
         self.nics(text);
         self.set(text);
+    }
+
+    /// `81:00.0 Infiniband controller: …`, `Capabilities: [60] Express (v2) Upstream Port, …`: whether calls go over
+    /// the device. A root port is narrow where the device below it is.
+    fn device(&mut self, text: &str) {
+        let is_address = |word: &str| {
+            let rest = word.trim_start_matches(|c: char| c.is_ascii_hexdigit() || c == ':');
+            matches!(word.len() - rest.len(), 5 | 10) && rest.len() == 2 && rest.starts_with('.')
+        };
+        let named = text.split_once(' ').filter(|(word, _)| is_address(word));
+        if let Some((_, class)) = named {
+            self.elsewhere = !CARRIERS.iter().any(|carrier| class.starts_with(carrier));
+        } else if text.contains("Express (v") && text.contains(" Upstream Port") {
+            self.elsewhere = false;
+        }
     }
 
     /// `via NET/IB/3/GDRDMA`; `NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE`.
@@ -298,6 +348,41 @@ mod tests {
         assert!(says("Speed 16GT/s (ok), Width x8 (downgraded)"));
         assert!(!says("Speed 2.5GT/s (downgraded), Width x16 (ok)"));
         assert!(!says("Speed 2.5GT/s (downgraded), Width x0 (downgraded)"));
+    }
+
+    #[test]
+    fn only_links_that_carry_calls_are_downgraded() {
+        let says = |device: &str, more: &str| {
+            let text = format!(
+                "0000:{device}\n\tCapabilities: [40] Express (v2) {more}, MSI 00\n\t\tLnkSta: Speed 8GT/s (ok), Width x4 (downgraded)\n"
+            );
+            evidence(&text).says(Sign::Downgraded)
+        };
+        for (device, more, carries) in [
+            ("81:00.0 Infiniband controller: Mellanox Technologies MT28908", "Endpoint", true),
+            ("81:00.0 Ethernet controller: Broadcom Inc. BCM57508", "Endpoint", true),
+            ("3b:00.0 3D controller: NVIDIA Corporation GA100", "Endpoint", true),
+            ("01:00.0 Non-Volatile memory controller: Samsung", "Endpoint", false),
+            ("00:1c.0 PCI bridge: Intel Corporation", "Root Port (Slot+)", false),
+            ("02:00.0 PCI bridge: Broadcom PEX 8796", "Upstream Port", true),
+        ] {
+            assert_eq!(says(device, more), carries, "{device} {more}");
+        }
+    }
+
+    #[test]
+    fn a_healthy_host_is_known_and_says_nothing() {
+        for text in [
+            "    HW Slowdown                       : Not Active\n",
+            "[    4.1] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.54\n",
+            "[    0.0] Linux version 6.8.0\n",
+            "HOME=/root\nPATH=/usr/bin\n",
+            "\t\tLnkSta: Speed 16GT/s (ok), Width x16 (ok)\n",
+        ] {
+            let said = evidence(text);
+            assert!(said.is_known() && said.is_empty(), "{text}");
+        }
+        assert!(!evidence("they came via Rome\n").is_known());
     }
 
     #[test]

@@ -3,9 +3,14 @@
 //! ```text
 //! $ mpirun -np 8 … ./build/all_reduce_perf -b 8 -e 8G -f 2 -g 1
 //! $ mpirun -np 64 --map-by ppr:8:node … osu_allreduce                             on 8 nodes
+//! $ mpirun -np 8 --map-by node -H a:8,b:8 … osu_allreduce                         on 2 nodes, not on 1
 //! $ srun -N2 --ntasks-per-node=4 … osu_alltoall
 //! {"resources": [{"type": "node", "count": 128, "with": […]}], "tasks": […]}      Flux, at the end
 //! ```
+//!
+//! Source: `orte/mca/rmaps/round_robin/rmaps_rr_mappers.c` of open-mpi/ompi v4.1.x, and its successor in openpmix/prrte.
+
+use std::collections::BTreeMap;
 
 use super::draft::Draft;
 use crate::base::collective::Collective;
@@ -115,7 +120,8 @@ impl Launcher {
             program: name(words[at]),
             processes,
             nodes,
-            scattered: options.iter().any(|option| scatters(option)),
+            scattered: placing(options) != Placing::Filling
+                || options.iter().any(|option| reorders(option)),
             arguments: words[at + 1..].iter().map(|&w| w.to_owned()).collect(),
         };
         // IMB prints its own command again, without the launcher.
@@ -173,20 +179,8 @@ fn started(starter: &str, options: &[&str]) -> (Option<u32>, Option<u32>) {
     if options.contains(&":") {
         return (None, None);
     }
-    let read = |names: &[&str], number: fn(&str) -> Option<u32>| {
-        options.iter().enumerate().find_map(|(i, option)| {
-            names.iter().find_map(|name| {
-                if option == name {
-                    return number(options.get(i + 1)?);
-                }
-                let rest = option.strip_prefix(name)?;
-                // `-N2` is srun's; `-npernode` is not `-np`.
-                let rest = if name.starts_with("--") { rest.strip_prefix('=')? } else { rest };
-                number(rest)
-            })
-        })
-    };
-    let value = |names: &[&str]| read(names, |text| text.parse().ok().filter(|&n| n > 0));
+    let value =
+        |names: &[&str]| read(options, names, |text| text.parse().ok().filter(|&n: &u32| n > 0));
     if matches!(starter, "srun" | "flux") {
         let nodes = value(&["-N", "--nodes"]);
         let each = value(&["--ntasks-per-node", "--tasks-per-node"]);
@@ -202,24 +196,99 @@ fn started(starter: &str, options: &[&str]) -> (Option<u32>, Option<u32>) {
     }
     // `-N` of Open MPI and aprun is a number of processes, not of nodes.
     let each = value(&["-npernode", "--npernode", "-N", "-ppn", "--ppn", "-perhost"])
-        .or_else(|| read(&["--map-by", "-map-by"], ranks_per_node))
-        .or_else(|| read(&["-H", "-host", "--host", "-hosts"], slots));
+        .or_else(|| read(options, MAPPING, ranks_per_node));
+    let hosts = || read(options, &["-H", "-host", "--host", "-hosts"], Hosts::named);
     let all = value(&["-np", "--np", "-n"]);
-    (all, all.zip(each).and_then(|(all, each)| full_nodes(all, each)))
+    let nodes = all.and_then(|all| match each {
+        Some(each) => full_nodes(all, each),
+        None => hosts()?.taken(all, placing(options)),
+    });
+    (all, nodes)
 }
 
-/// `36` in `a:36,b:36` of Open MPI and Hydra.
-fn slots(hosts: &str) -> Option<u32> {
-    let mut each = hosts.split(',').map(|host| host.split_once(':')?.1.parse().ok());
-    let first = each.next()?.filter(|&n| n > 0)?;
-    each.all(|other| other == Some(first)).then_some(first)
+/// What follows one of the options `names`, if `of` can read it.
+fn read<T>(options: &[&str], names: &[&str], of: impl Fn(&str) -> Option<T>) -> Option<T> {
+    options.iter().enumerate().find_map(|(i, option)| {
+        names.iter().find_map(|name| {
+            if option == name {
+                return of(options.get(i + 1)?);
+            }
+            let rest = option.strip_prefix(name)?;
+            // `-N2` is srun's; `-npernode` is not `-np`.
+            let rest = if name.starts_with("--") { rest.strip_prefix('=')? } else { rest };
+            of(rest)
+        })
+    })
 }
 
-/// `cyclic` and `plane=` of srun's `-m`, `node` of `--map-by`, `--rank-by`, Hydra's `-rr`.
-fn scatters(option: &str) -> bool {
-    let value = option.rsplit('=').next();
-    value == Some("node")
-        || ["cyclic", "plane", "rank-by", "-rr"].iter().any(|w| option.contains(w))
+/// Hosts with the same number of slots, as `-H a:36,b:36` of Open MPI and Hydra names them.
+#[derive(Debug, Clone, Copy)]
+struct Hosts {
+    count: u32,
+    slots: u32,
+}
+
+impl Hosts {
+    fn named(list: &str) -> Option<Self> {
+        let mut slots: BTreeMap<&str, u32> = BTreeMap::new();
+        for host in list.split(',') {
+            let (name, own) = host.split_once(':')?;
+            let all = slots.entry(name).or_default();
+            *all = all.checked_add(own.parse().ok()?)?;
+        }
+        let first = *slots.values().next().filter(|&&n| n > 0)?;
+        let alike = slots.values().all(|&other| other == first);
+        alike.then_some(Self { count: slots.len() as u32, slots: first })
+    }
+
+    /// How many of them `all` processes are started on; none if some would have fewer.
+    fn taken(self, all: u32, placing: Placing) -> Option<u32> {
+        let Self { count, slots } = self;
+        let nodes = match placing {
+            // More than there are slots for are divided evenly.
+            _ if u64::from(all) >= u64::from(count) * u64::from(slots) => count,
+            Placing::Filling => return full_nodes(all, slots),
+            Placing::InTurn => count.min(all),
+            Placing::Spanning => return None,
+        };
+        all.is_multiple_of(nodes).then_some(nodes)
+    }
+}
+
+/// How a launcher places ranks on nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Placing {
+    /// One full node after another.
+    Filling,
+    /// One on each node in turn.
+    InTurn,
+    /// One on each core or cache of all nodes in turn: only the machine knows how many a node has.
+    Spanning,
+}
+
+/// Where Open MPI takes its way of mapping from.
+const MAPPING: &[&str] = &["--map-by", "-map-by", "rmaps_base_mapping_policy"];
+
+/// `node` and `:span` of `--map-by`, `--bynode`, Hydra's `-rr`.
+fn placing(options: &[&str]) -> Placing {
+    let mapping =
+        read(options, MAPPING, |text| Some(text.to_ascii_lowercase())).unwrap_or_default();
+    let mut words = mapping.split([':', ',']);
+    let by_node = words.next() == Some("node")
+        || options.iter().any(|option| matches!(*option, "-bynode" | "--bynode" | "-rr"));
+    match by_node {
+        true => Placing::InTurn,
+        // Mapping by slot does not look at it.
+        false if !mapping.starts_with("slot") && words.any(|word| word == "span") => {
+            Placing::Spanning
+        }
+        false => Placing::Filling,
+    }
+}
+
+/// Options that number ranks otherwise than node after node: `cyclic` and `plane=` of srun's `-m`, `--rank-by`.
+fn reorders(option: &str) -> bool {
+    ["cyclic", "plane", "rank-by"].iter().any(|word| option.contains(word))
 }
 
 /// `8` in Open MPI's `ppr:8:node` and `ppr:8:node:PE=2`.
@@ -329,6 +398,22 @@ mod tests {
             ("prun -n 144 --map-by ppr:36:node", Some(4)),
             ("mpirun -np 144 -H a:36,b:36,c:36,d:36", Some(4)),
             ("mpirun -np 64 --host a:36,b:28", None),
+            ("mpirun -np 8 -H a:8,b:8", Some(1)),
+            ("mpirun -np 8 --map-by slot:PE=2 -H a:8,b:8", Some(1)),
+            ("mpirun -np 8 --map-by node -H a:8,b:8", Some(2)),
+            ("mpirun -np 8 -bynode -host a:8,b:8", Some(2)),
+            ("mpirun -np 8 --mca rmaps_base_mapping_policy node -H a:8,b:8", Some(2)),
+            ("mpirun -np 4 --map-by=node:PE=4 -H a:4,b:4,c:4,d:4", Some(4)),
+            ("mpiexec -n 8 -rr -hosts a:8,b:8", Some(2)),
+            ("mpirun -np 9 --map-by node -H a:8,b:8", None),
+            ("mpirun -np 2 --map-by node -H a:8,b:8,c:8", Some(2)),
+            ("mpirun -np 8 --map-by core:SPAN -H a:8,b:8", None),
+            ("mpirun -np 16 --map-by core:SPAN -H a:8,b:8", Some(2)),
+            ("mpirun -np 8 --map-by slot:span -H a:8,b:8", Some(1)),
+            ("mpirun -np 16 --oversubscribe -H a:4,b:4", Some(2)),
+            ("mpirun -np 64 --map-by node -npernode 8 -H a:64,b:64", Some(8)),
+            ("mpirun -np 8 --map-by ppr:4:node -H a:8,b:8", Some(2)),
+            ("mpirun -np 16 -H a:4,a:4,b:8", Some(2)),
             ("mpirun -np 2 -H a,b", None),
         ] {
             assert_eq!(nodes(&format!("$ {options} ./osu_allreduce")), expected, "{options}");
@@ -357,6 +442,8 @@ mod tests {
             ("mpirun -np 96 -ppn 24", 64, None),
             ("srun -N 4 -n 128 -m cyclic", 64, None),
             ("mpirun -np 128 -npernode 32 --map-by node", 64, None),
+            ("mpirun -np 128 -npernode 32 --rank-by node", 64, None),
+            ("mpirun -np 128 --map-by node:PE=2 -H a:32,b:32,c:32,d:32", 64, None),
             ("mpirun -np 128", 64, None),
         ] {
             assert_eq!(first(options, ranks), expected, "{options}: {ranks}");

@@ -463,8 +463,8 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
     let mut input = input.stream();
     let begins_as_json = nccl_tests_json::is(input.fill_buf().unwrap_or_default());
     if begins_as_json {
-        let drafts = nccl_tests_json::read(input, file)?;
-        return Ok(finish(drafts, Parts::default(), file, asked));
+        let (drafts, evidence) = nccl_tests_json::read(input, file)?;
+        return Ok(finish(drafts, evidence, file, asked));
     }
     let mut log = Log { asked: *asked, ..Log::default() };
     let mut readers: Vec<Box<dyn Reader>> = FORMATS.iter().map(|f| (f.reader)()).collect();

@@ -10,12 +10,13 @@
 //! ```
 //!
 //! Columns are found by their names: up to 2.10 there is `error` instead of `#wrong`, and no `root`; an
-//! old all-gather has neither `redop` nor `root`; -M of 2.19 puts four more after each `#wrong`.
+//! old all-gather has neither `redop` nor `root`; -M of 2.19 puts four more after each `#wrong`. rccl-tests of
+//! 2026 puts `hipevt`, a time by events of the GPU, after each `time`, of which algbw still is.
 //! The size is already M of [`Collective`](crate::Collective). `count` counts one rank's block, so it is
 //! not a second size. The time has four digits and is used; algbw has two decimals and checks the time.
 //!
 //! Source: NVIDIA/nccl-tests 2.0 to 2.19.6 `src/util.cu`, `src/common.cu`; ROCm/rccl-tests
-//! `src/common.cu`.
+//! `src/common.cu`; ROCm/rocm-systems `projects/rccl-tests/src/util.cu`.
 
 mod columns;
 pub(super) mod devices;
@@ -28,7 +29,7 @@ use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use crate::base::refused::Refused;
 use crate::machine::sample::{DataType, Mode};
 use crate::measure::mock::PREDICTED;
-use columns::Columns;
+use columns::{Columns, Place};
 use devices::Devices;
 
 /// AMD's library, which rccl-tests calls.
@@ -105,11 +106,17 @@ impl Reader for Table {
 /// How the heading begins where commas separate the columns.
 const CSV: [&str; 3] = ["size", "count", "type"];
 
-/// NCCL's code of a version: 22907 is 2.29.7; up to 2.8 it was 2804.
-fn version(code: &str) -> Option<String> {
-    let code: u32 = code.parse().ok()?;
+/// The version that a code of NCCL or RCCL means: 22907 is 2.29.7; up to 2.8 it was 2804.
+pub(super) fn version(code: u64) -> String {
     let base = if code < 10_000 { 1000 } else { 10_000 };
-    Some(format!("NCCL {}.{}.{}", code / base, code % base / 100, code % 100))
+    format!("{}.{}.{}", code / base, code % base / 100, code % 100)
+}
+
+/// The library in a program's first line: `nccl-tests version 2.19.6 nccl-headers=22907 nccl-library=22907`.
+fn of_codes(text: &str, id: &str) -> Option<String> {
+    let number = |of: &str| devices::after(text, &format!("{id}-{of}="))?.parse().ok();
+    let code = number("library").or(number("headers"))?;
+    Some(format!("{} {}", id.to_uppercase(), version(code)))
 }
 
 impl Table {
@@ -128,8 +135,12 @@ impl Table {
             }
             b'n' if text.starts_with("nccl-tests version ") => {
                 self.open = false;
-                let number = |key: &str| devices::after(text, key).and_then(version);
-                self.run.library = number("nccl-library=").or(number("nccl-headers="));
+                self.run.library = of_codes(text, "nccl");
+                Taken::Yes
+            }
+            b'r' if text.starts_with("rccl-tests version ") => {
+                self.open = false;
+                self.run.library = of_codes(text, "rccl").or(Some(RCCL.to_owned()));
                 Taken::Yes
             }
             b'r' if text.starts_with("rccl-tests: Version ") => {
@@ -349,8 +360,7 @@ impl Table {
             }
         }
         let Some(draft) = log.last() else { return Ok(Taken::Yes) };
-        for (place, in_place) in columns.places() {
-            let (time, wrong) = (fields[place], fields.get(place + 3).copied().unwrap_or(""));
+        for Place { time, algbw, busbw, wrong, in_place } in columns.places(fields) {
             if field::is_none(time) {
                 continue;
             }
@@ -367,7 +377,7 @@ impl Table {
                 measured: Measured::Time(time),
                 // In layouts up to 2.10 this is the size of an error, not a number of elements.
                 wrong: field::number(wrong).filter(|_| !columns.errors).map(|n| n.max(0.0) as u64),
-                factor: factor(fields[place + 1], fields[place + 2]),
+                factor: factor(algbw, busbw),
                 redop: columns.redop.and_then(|c| Redop::named(fields[c])),
                 root: columns.root.and_then(|c| fields[c].parse().ok()),
                 traced: None,

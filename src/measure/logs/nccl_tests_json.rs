@@ -8,20 +8,19 @@
 //! ```
 //!
 //! A process lists only its first GPU, so N is the devices times the GPUs and threads of each process.
-//! `nan` and truth values are written as strings.
+//! `nan` and truth values are written as strings. The `-J` of rccl-tests says `rccl_version`.
 //!
-//! Source: NVIDIA/nccl-tests 2.17 to 2.19.6 `src/util.cu`.
+//! Source: NVIDIA/nccl-tests 2.17 to 2.19.6 `src/util.cu`; ROCm/rocm-systems `projects/rccl-tests/src/util.cu`.
 
-use std::collections::BTreeSet;
 use std::io::{BufRead, Read as _};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::draft::{Draft, Raw, Redop};
-use super::nccl_tests::devices::{divided, gpus};
-use super::nccl_tests::{between_readings, caveats, name};
-use super::{JSON, Measured};
+use super::nccl_tests::devices::{divided, gpus, nodes};
+use super::nccl_tests::{between_readings, caveats, name, version};
+use super::{JSON, Measured, Parts};
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Ratio, Seconds};
 use crate::machine::sample::{DataType, Mode};
@@ -36,7 +35,12 @@ struct Document<'a> {
     predicted: Vec<String>,
     #[serde(default)]
     args: Vec<String>,
+    /// The environment, as `NAME=value`.
+    #[serde(default)]
+    env: Vec<String>,
     nccl_version: Option<u64>,
+    /// rccl-tests has it in that one's place.
+    rccl_version: Option<u64>,
     #[serde(default)]
     config: Config,
     #[serde(borrow)]
@@ -118,8 +122,8 @@ pub(super) fn is(head: &[u8]) -> bool {
     text.next() == Some(&b'{') && (has(b"\"args\"") || has(b"\"nccl_version\""))
 }
 
-/// Reads the documents of `file`, one after another.
-pub(super) fn read(input: impl BufRead, file: &str) -> Result<Vec<Draft>> {
+/// Reads the documents of `file`, one after another, and what they say of their runs.
+pub(super) fn read(input: impl BufRead, file: &str) -> Result<(Vec<Draft>, Parts)> {
     const MEND: &str = "give the whole file that -J wrote, or the printed table";
     let mut bytes = Vec::new();
     let fault = |what: String| Error::input(what).at(file).help(MEND);
@@ -132,7 +136,7 @@ pub(super) fn read(input: impl BufRead, file: &str) -> Result<Vec<Draft>> {
         Ok(text) => text.trim_start_matches('\u{feff}'),
         Err(_) => return Err(fault("the document is not UTF-8".to_owned())),
     };
-    let mut drafts = Vec::new();
+    let (mut drafts, mut evidence) = (Vec::new(), Parts::default());
     let documents = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     for document in documents {
         let damaged = |e: &serde_json::Error, first: usize| {
@@ -146,9 +150,25 @@ pub(super) fn read(input: impl BufRead, file: &str) -> Result<Vec<Draft>> {
         let raw = document.map_err(|e| damaged(&e, 1))?;
         let first = line_of(text, raw.get());
         let document: Document = serde_json::from_str(raw.get()).map_err(|e| damaged(&e, first))?;
+        document.tell(&mut evidence, drafts.len());
         drafts.push(draft(&document, text, first, file)?);
     }
-    Ok(drafts)
+    Ok((drafts, evidence))
+}
+
+impl Document<'_> {
+    /// Passes on what a printed log says of its run in lines.
+    fn tell(&self, evidence: &mut Parts, tables: usize) {
+        let is_of_library = |set: &&String| set.starts_with("NCCL_") || set.starts_with("RCCL_");
+        let set: Vec<&str> = self.env.iter().filter(is_of_library).map(String::as_str).collect();
+        let set = set.join(" ");
+        evidence.command(&set, tables);
+        evidence.take(&set);
+        if let (Some(threads), Some(gpus)) = (self.config.nthreads, self.config.ngpus) {
+            evidence.take(&format!("nThread {threads} nGpus {gpus} "));
+        }
+        evidence.settle();
+    }
 }
 
 /// The line of `part`, a piece of `text`.
@@ -158,14 +178,22 @@ fn line_of(text: &str, part: &str) -> usize {
 }
 
 fn draft(document: &Document, text: &str, first: usize, file: &str) -> Result<Draft> {
-    let Document { predicted, args, nccl_version, config, results, out_of_bounds } = document;
+    let Document {
+        predicted,
+        args,
+        nccl_version,
+        rccl_version,
+        config,
+        results,
+        out_of_bounds,
+        ..
+    } = document;
     let program = args.first().map_or("", |p| p.rsplit('/').next().unwrap_or(p));
     let mut draft = Draft::new(JSON, first, program);
     name(&mut draft, program);
-    draft.library = nccl_version.map(|v| {
-        let base = if v < 10_000 { 1000 } else { 10_000 };
-        format!("NCCL {}.{}.{}", v / base, v % base / 100, v % 100)
-    });
+    let library =
+        |name: &str, code: &Option<u64>| code.map(|code| format!("{name} {}", version(code)));
+    draft.library = library("NCCL", nccl_version).or(library("RCCL", rccl_version));
     devices(&mut draft, config);
     let (merged, graph) = (config.aggregated_iterations.unwrap_or(1), config.graph.unwrap_or(0));
     draft.iterations = between_readings(config.iterations.unwrap_or(1), merged, graph);
@@ -207,10 +235,11 @@ fn devices(draft: &mut Draft, config: &Config) {
         draft.ranks.push((1, "list of devices"));
         return;
     }
-    divided(draft, devices.iter().map(|d| d.group.unwrap_or(0)).collect(), all);
+    let group = |device: &Device| device.group.unwrap_or(0);
+    divided(draft, devices.iter().map(group).collect(), all);
     gpus(draft, devices.iter().filter_map(|d| d.device_info.as_deref()));
-    let hosts: BTreeSet<&str> = devices.iter().filter_map(|d| d.hostname.as_deref()).collect();
-    draft.nodes = (!hosts.is_empty()).then_some(hosts.len() as u32);
+    draft.nodes =
+        nodes(devices.iter().map(|d| (group(d), d.hostname.as_deref().unwrap_or_default())));
     for (i, one) in devices.iter().enumerate() {
         let shared = devices[i + 1..].iter().find(|o| {
             one.device_hex.as_deref().is_some_and(|bus| bus.contains(':'))

@@ -7,12 +7,13 @@
 //! ```
 //!
 //! The number of ranks is not printed. Sizes are those of a rank's block in all-gather, scatter, gather
-//! and all-to-all, and of the whole vector elsewhere. The tests of calls with counts, such as `osu_alltoallv`,
+//! and all-to-all, and of the whole vector elsewhere. A reduce-scatter over NCCL leaves out what would not be whole
+//! elements of every rank; one over MPI gives some ranks an element more. The tests of calls with counts, such as `osu_alltoallv`,
 //! pass the same count for every rank. MB are 10^6 bytes; for many messages at once MB/s are
 //! a rate, not a time. The heading may name fewer columns than rows have (`-f` of 7.3). Every number has
 //! two decimals, which reveals a truncated one.
 //!
-//! Source: OSU micro-benchmarks 5.8 and 7.5 `c/mpi`, `c/util/osu_util_mpi.c`; the counts are set in `osu_alltoallv.c`
+//! Source: OSU micro-benchmarks 5.8 and 7.5 `c/mpi`, `c/util/osu_util_mpi.c`, `c/xccl/collective`; the counts are set in `osu_alltoallv.c`
 //! and the others of 5.x and in `omb_init_irregular_args` of later ones.
 
 use super::draft::{Draft, Raw};
@@ -121,6 +122,10 @@ impl Table {
             (_, Some(&(_, collective))) => {
                 draft.tested = Some(Tested::Collective(collective));
                 draft.size_is = size_is(collective);
+                // Its count is the size in floats over the ranks, rounded down.
+                let over_ccl = ["NCCL", "RCCL"].iter().any(|library| over.starts_with(library));
+                draft.element =
+                    (over_ccl && collective == C::ReduceScatter).then_some(DataType::F32.bytes());
                 // Libraries have separate algorithms for these calls.
                 if let Some(name) = what.split(' ').next().filter(|name| name.ends_with('v')) {
                     draft.warn(format!("{what} has a count for every rank; OSU passes equal ones"));

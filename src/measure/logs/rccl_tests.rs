@@ -7,13 +7,16 @@
 //! 0,"AllReduce",1,8,8,1,1024,"float","sum",0,19.18,0.0533,0.0934,"0"
 //! ```
 //!
-//! The first versions wrote lines of JSON, later ones a list with an object in each line. `nodes`, which the
-//! heading of the CSV does not name, counts communicators of a split run. Sizes are M, times are µs.
+//! The first versions wrote lines of JSON and no `numCycle`, and as the size what a rank receives, M/N of a
+//! reduce-scatter; later ones a list with an object in each line. `ranksPerNode` counts the processes of a
+//! communicator, `ranks` those of the job, and `nodes`, which the heading of the CSV does not name, the communicators
+//! that a split run has at once. Times are µs.
 //! Source: ROCm/rccl-tests pull requests 93 and 140; ROCm/rocm-systems `projects/rccl-tests/src/common.cu`.
 
 use serde::Deserialize;
 
 use super::draft::{Draft, Raw, Redop};
+use super::nccl_tests::devices::at_once;
 use super::{Line, Log, Measured, Read, Reader, Taken, Tested, field};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Ratio, Seconds};
@@ -25,8 +28,11 @@ struct Result {
     #[serde(default, rename = "numCycle")]
     cycle: u64,
     name: String,
-    /// Processes; absent without MPI.
+    /// The processes of the job; absent without MPI.
     ranks: Option<u32>,
+    /// Those of a communicator.
+    #[serde(rename = "ranksPerNode")]
+    per_node: Option<u32>,
     #[serde(rename = "gpusPerRank")]
     each: Option<u32>,
     /// All GPUs, without MPI.
@@ -65,11 +71,14 @@ impl Reader for Table {
                 Err(_) => cut(line, log),
             });
         }
-        if text.starts_with("numCycle") {
+        if text.starts_with("numCycle")
+            || text.starts_with("collective,") && text.ends_with("#wrong")
+        {
             self.columns = text.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
             return Ok(Taken::Yes);
         }
-        if self.columns.is_empty() || !line.is_numeric() || !text.contains(',') {
+        let begins_as_row = line.is_numeric() || text.starts_with('"');
+        if self.columns.is_empty() || !begins_as_row || !text.contains(',') {
             return Ok(Taken::No);
         }
         Ok(match self.csv(text) {
@@ -96,7 +105,7 @@ impl Table {
     fn csv(&self, text: &str) -> Option<Result> {
         let mut fields: Vec<&str> = text.split(',').map(|f| f.trim().trim_matches('"')).collect();
         if fields.len() == self.columns.len() + 1 {
-            fields.remove(2);
+            fields.remove(1 + self.columns.iter().position(|name| name == "collective")?);
         }
         if fields.len() != self.columns.len() {
             return None;
@@ -106,9 +115,10 @@ impl Table {
         let count = |name: &str| u32::try_from(whole(name)?).ok();
         let number = |name: &str| field::number(text(name)?);
         Some(Result {
-            cycle: whole("numcycle")?,
+            cycle: whole("numcycle").unwrap_or_default(),
             name: text("collective")?.to_owned(),
             ranks: count("ranks"),
+            per_node: count("rankspernode"),
             each: count("gpusperrank"),
             gpus: count("gpus"),
             size: whole("size")?,
@@ -123,19 +133,21 @@ impl Table {
     }
 
     fn row(&mut self, result: Result, line: &Line, log: &mut Log) -> Taken {
-        let ranks = match (result.gpus, result.ranks) {
-            (Some(gpus), _) => Some(gpus),
-            (None, ranks) => ranks.and_then(|n| n.checked_mul(result.each.unwrap_or(1))),
-        };
+        let of_processes = || result.per_node.and_then(|n| n.checked_mul(result.each.unwrap_or(1)));
+        let ranks = result.gpus.or_else(of_processes);
         let of = Some((result.cycle, result.name.clone(), ranks));
         let began = self.of != of || log.last().is_none_or(|draft| draft.format != ID);
         if began {
             self.of = of;
-            log.tables.push(begun(&result.name, ranks, line.number));
+            let mut draft = begun(&result.name, ranks, line.number);
+            if let (Some(all), Some(each)) = (result.ranks, result.per_node.filter(|&n| n > 0)) {
+                at_once(&mut draft, all / each);
+            }
+            log.tables.push(draft);
         }
         if let Some(draft) = log.last() {
             match result.time > 0.0 && result.time.is_finite() {
-                true => draft.rows.push(raw(&result, line.number)),
+                true => draft.rows.push(raw(&result, ranks, line.number)),
                 false => draft.leave_out(line.number, "a time of 0, or none"),
             }
         }
@@ -163,21 +175,26 @@ fn begun(name: &str, ranks: Option<u32>, line: usize) -> Draft {
     draft
 }
 
-fn raw(result: &Result, line: usize) -> Raw {
-    let Result { algbw, busbw, .. } = *result;
+fn raw(result: &Result, ranks: Option<u32>, line: usize) -> Raw {
+    let Result { algbw, busbw, time, .. } = *result;
     // Six digits, before or after the point.
     let half = |x: f64| 0.5e-6 + 5e-6 * x;
     let factor = (algbw > 1e-3 && busbw > 0.0).then(|| {
         let (a, b) = (half(algbw), half(busbw));
         (Ratio((busbw - b) / (algbw + a)), Ratio((busbw + b) / (algbw - a)))
     });
+    // Of M in all versions, unlike the size.
+    let moved = algbw * time * 1e3;
+    let parts = ranks.map_or(1, u64::from);
+    let total = result.size.saturating_mul(parts);
+    let is_part = factor.is_some() && (moved / total as f64 - 1.0).abs() < 0.01;
     Raw {
         line,
-        size: result.size,
+        size: if is_part { total } else { result.size },
         count: None,
         dtype: DataType::named(&result.dtype),
         in_place: result.in_place > 0,
-        measured: Measured::Time(Seconds(result.time * 1e-6)),
+        measured: Measured::Time(Seconds(time * 1e-6)),
         wrong: field::whole(&result.wrong),
         factor,
         redop: Redop::named(&result.redop),
@@ -189,6 +206,7 @@ fn raw(result: &Result, line: usize) -> Raw {
 #[cfg(test)]
 mod tests {
     use crate::base::collective::Collective;
+    use crate::base::quantity::Bytes;
     use crate::measure::logs::{Asked, Imported, RunBy, Tested, look};
 
     fn log(text: &str) -> Imported {
@@ -226,11 +244,29 @@ mod tests {
         let mpi = "numCycle,collective,ranks,rankspernode,gpusperrank,size,type,redop,inplace,time,algbw,busbw,#wrong\n\
                    0,\"AllReduce\",1,8,8,1,1048576,\"float\",\"sum\",0,30.0,34.952533,61.166933,\"0\"\n";
         assert_eq!(told(mpi), (Some(8), 1, 0));
+        // Eight communicators of two processes at once.
+        let split = mpi.replace("1,8,8,1,", "8,16,2,4,");
+        assert_eq!(told(&split).0, Some(8));
+        assert!(log(&split).tables[0].warnings[0].starts_with("8 groups of ranks ran at once"));
         let alone = "numCycle, collective, gpus, size, type, redop, inplace, time, algbw, busbw, #wrong\n\
                      0, \"AllReduce\", 8, 1048576, \"float\", \"sum\", 1, 30.0, 34.952533, 61.166933, \"3\"\n\
                      0, \"AllReduce\", 8, 2097\n";
         assert_eq!(told(alone), (Some(8), 1, 1));
         let table = &log(alone).tables[0];
         assert_eq!((table.rows[0].wrong, table.left_out.len()), (Some(3), 1));
+    }
+
+    #[test]
+    fn the_first_versions_count_what_a_rank_receives() {
+        let csv = "collective, ranks, rankspernode, gpusperrank, size, type, redop, inplace, time, algbw, busbw, #wrong\n\
+                   \"ReduceScatter\", 1, 8, 8, 1, 131072, \"float\", \"sum\", 0, 30.0, 34.952533, 30.583467, \"0\"\n";
+        let json = "{\"name\":\"ReduceScatter\", \"nodes\":1, \"ranks\":8, \"ranksPerNode\":8, \"gpusPerRank\":1, \
+                    \"size\":131072, \"type\":\"float\", \"redop\":\"sum\", \"inPlace\":0, \"time\":30.0, \
+                    \"algBw\":34.952533, \"busBw\":30.583467, \"wrong\":\"0\"}\n";
+        for text in [csv, json] {
+            let log = log(text);
+            let [table] = log.tables.as_slice() else { panic!("{log:?}") };
+            assert_eq!((table.rows[0].size, table.ranks), (Bytes(1 << 20), Some(8)), "{text}");
+        }
     }
 }

@@ -33,7 +33,7 @@ impl Tuner {
         })?;
         let nodes = query.placement.nodes();
         let per_node = query.shape.ranks / nodes;
-        let comm = Place { machine, per_node, nodes, search: Version::NEWEST }
+        let comm = Place { machine, per_node, nodes, search: None }
             .communicator()
             .map_err(|e| e.at(place()))?;
         let chooser = |settings: &Settings| {

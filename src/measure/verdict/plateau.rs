@@ -32,9 +32,8 @@ pub(super) struct Plateau {
     least: f64,
     /// Whether the expectation alone is not certain enough.
     needed: bool,
-    /// The part that a run reaches that takes 1.5 times what is expected: where that is as much as others reach
-    /// undisturbed, as much proves nothing.
-    slowed: f64,
+    /// The part that a run reaches that takes what is expected.
+    usual: f64,
 }
 
 /// The NICs of a machine.
@@ -133,7 +132,7 @@ impl Plateau {
         Some(Self {
             busbw: Bandwidth(reached(time)),
             once: passes.then(|| Volume::from(size) / time),
-            slowed: reached(expected.time) / SLOWDOWN.0 / (nic.0 * f64::from(nics)),
+            usual: reached(expected.time) / (nic.0 * f64::from(nics)),
             nics,
             nic,
             healthy,
@@ -153,14 +152,18 @@ impl Plateau {
         self.busbw.0 / (self.nic.0 * f64::from(self.nics))
     }
 
-    /// Whether the rate is too far below the wire's for a healthy cluster.
+    /// Whether the rate is too far below the wire's for a healthy cluster. Where less than of others is expected
+    /// of this one, what is expected proves nothing: it is ill as far below that as others are.
     pub fn is_ill(&self) -> bool {
-        self.needed && self.part() <= self.least
+        let below = LEAST / WIRE.part * self.usual;
+        self.needed && self.part() <= self.least.min(below)
     }
 
-    /// Whether the rate is too close to the wire's for a slowed run.
+    /// Whether the rate is too close to the wire's for a slowed run. Where a slowed run of this machine reaches as
+    /// much as others do undisturbed, as much proves nothing.
     pub fn is_healthy(&self) -> bool {
-        let proves = |healthy: Healthy| self.part() >= healthy.most.max(ABOVE * self.slowed);
+        let slowed = self.usual / SLOWDOWN.0;
+        let proves = |healthy: Healthy| self.part() >= healthy.most.max(ABOVE * slowed);
         self.needed && self.healthy.is_some_and(proves)
     }
 

@@ -183,8 +183,10 @@ pub(super) struct Lineup {
 pub(super) struct Ways {
     /// Ways to causes; all forms of one way are equally likely.
     causes: Vec<Vec<Suspect>>,
-    /// The times of healthy machines, as ln of how much longer they are than expected.
+    /// The times of healthy machines, as ln of how much longer they are than all that is known says: those that start
+    /// at once, each equally likely, and those that start later.
     healthy: Vec<Vec<f64>>,
+    late: Vec<Vec<f64>>,
 }
 
 /// Calls on a virtual machine begin later: healthy published ones by up to these multiples of the shortest
@@ -215,15 +217,19 @@ pub(super) fn ways(lab: &Lab) -> Ways {
         let predicted = Predicted::Times(forms);
         Some(vec![Suspect { id, what, next, figures, forces, predicted, ..Suspect::default() }])
     }));
+    // The rate of the wire may say more than the expectation, or the machine may be none of those that it is from.
+    let expected: Vec<f64> = lab.points.iter().map(|p| -p.known.later).collect();
     let mut healthy = vec![vec![0.0; lab.points.len()]];
+    healthy.extend(Some(expected).filter(|form| form.iter().any(|&f| f != 0.0)));
+    let mut late = Vec::new();
     if !own {
-        healthy.extend(BEGINS.map(|part| wire.later(part)));
+        late.extend(BEGINS.map(|part| wire.later(part)));
     }
     if lab.is_not_added() {
         let missing = MECHANISMS.iter().filter(|cause| cause.id == "nvls-missing");
-        healthy.extend(missing.flat_map(|cause| (cause.forms)(&wire)));
+        late.extend(missing.flat_map(|cause| (cause.forms)(&wire)));
     }
-    Ways { causes: changing(ways), healthy }
+    Ways { causes: changing(ways), healthy, late }
 }
 
 /// Drops forms that change nothing.
@@ -249,15 +255,16 @@ pub(super) fn line_up(
     let typed = changing(lab.conventions(facts).into_iter().map(|one| vec![one]).collect());
     let all = || ways.causes.iter().chain(&typed);
     let likelihood = Likelihood::of(points);
-    let each: Vec<f64> =
-        ways.healthy.iter().map(|form| likelihood.ln(form, Figures::Exact)).collect();
-    let healthy = match each.as_slice() {
-        [plain] => *plain,
-        [plain, late @ ..] => {
-            let share = VIRTUAL.ln() - (late.len() as f64).ln();
-            sum_ln(&[plain + (1.0 - VIRTUAL).ln(), sum_ln(late) + share])
+    let mean = |forms: &[Vec<f64>], figures| {
+        let each: Vec<f64> = forms.iter().map(|form| likelihood.ln(form, figures)).collect();
+        sum_ln(&each) - (each.len() as f64).ln()
+    };
+    let at_once = mean(&ways.healthy, Figures::Exact);
+    let healthy = match ways.late.as_slice() {
+        [] => at_once,
+        late => {
+            sum_ln(&[at_once + (1.0 - VIRTUAL).ln(), mean(late, Figures::Exact) + VIRTUAL.ln()])
         }
-        [] => 0.0,
     };
     let mut found: Vec<Suspect> = Vec::new();
     let (mut named, mut set) = (false, false);
@@ -269,9 +276,7 @@ pub(super) fn line_up(
             if needed(suspect.id).is_some_and(|sign| !facts.evidence.says(sign)) {
                 continue;
             }
-            let each: Vec<f64> =
-                forms.iter().map(|form| likelihood.ln(form, suspect.figures)).collect();
-            let mean = sum_ln(&each) - (each.len() as f64).ln();
+            let mean = mean(forms, suspect.figures);
             let about = || clues.iter().filter(|clue| suspect.is_meant(clue));
             let read = about().map(|clue| clue.ln).sum::<f64>();
             let is_named = about().any(Clue::is_name);

@@ -15,12 +15,24 @@ pub(super) struct Columns {
     first: (usize, bool),
     /// The time of the second place.
     second: Option<usize>,
+    /// How many fields behind a time its algbw is.
+    behind: usize,
     pub redop: Option<usize>,
     pub root: Option<usize>,
     /// Whether the table has the size of an error instead of the number of wrong elements.
     pub errors: bool,
     /// Whether the times are CPU times.
     pub cpu: bool,
+}
+
+/// The fields of a row that are about one place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'f> {
+    pub time: &'f str,
+    pub algbw: &'f str,
+    pub busbw: &'f str,
+    pub wrong: &'f str,
+    pub in_place: bool,
 }
 
 impl Columns {
@@ -33,7 +45,8 @@ impl Columns {
         let mut times = fields.iter().enumerate().filter(|(_, f)| is_time(f)).map(|(i, _)| i);
         let (first, second) = (times.next()?, times.next());
         let named = |i: usize, name: &str| fields.get(i).is_some_and(|f| *f == name);
-        let is_block = |i: usize| named(i + 1, "algbw") && named(i + 2, "busbw");
+        let behind = 1 + usize::from(named(first + 1, "hipevt"));
+        let is_block = |i: usize| named(i + behind, "algbw") && named(i + behind + 1, "busbw");
         if !named(1, "count") || !is_block(first) || second.is_some_and(|i| !is_block(i)) {
             return None;
         }
@@ -43,6 +56,7 @@ impl Columns {
             count,
             first: (first, only_in_place && second.is_none()),
             second,
+            behind,
             redop: at("redop"),
             root: at("root"),
             errors: at("error").is_some(),
@@ -51,9 +65,11 @@ impl Columns {
     }
 
     /// The columns of a row without heading, from its number of fields: `size count type`, possibly
-    /// `redop`, possibly `root`, and four numbers for each place.
+    /// `redop`, possibly `root`, and four numbers for each place; five if rccl-tests wrote it.
     pub fn of_row(fields: &[&str]) -> Option<Self> {
-        let words = fields.len().checked_sub(8).filter(|w| (3..=5).contains(w))?;
+        let behind = 1 + usize::from(fields.len() == 15);
+        let each = behind + 3;
+        let words = fields.len().checked_sub(2 * each).filter(|w| (3..=5).contains(w))?;
         let redop = (words >= 4 && Redop::named(fields[3]).is_some()).then_some(3);
         let root = match (words, redop) {
             (4, None) => Some(3),
@@ -64,14 +80,30 @@ impl Columns {
         if root.is_some_and(|c| fields[c].parse::<i64>().is_err()) {
             return None;
         }
-        let errors = [words + 3, words + 7].iter().any(|&c| fields[c].contains(['e', '.']));
-        let (first, second) = ((words, false), Some(words + 4));
-        Some(Self { count: fields.len(), first, second, redop, root, errors, cpu: false })
+        let errors =
+            [1, 2].iter().any(|&place| fields[words + place * each - 1].contains(['e', '.']));
+        let (first, second) = ((words, false), Some(words + each));
+        Some(Self { count: fields.len(), first, second, behind, redop, root, errors, cpu: false })
     }
 
-    /// The times, each with whether its place is in-place.
-    pub fn places(&self) -> impl Iterator<Item = (usize, bool)> {
+    /// Where the places' times are, and whether a place is in-place.
+    fn times(&self) -> impl Iterator<Item = (usize, bool)> {
         [Some(self.first), self.second.map(|i| (i, true))].into_iter().flatten()
+    }
+
+    /// What a row has for each of its places.
+    pub fn places<'f>(&self, fields: &[&'f str]) -> impl Iterator<Item = Place<'f>> {
+        let at = |i: usize| fields.get(i).copied().unwrap_or("");
+        self.times().map(move |(time, in_place)| {
+            let rates = time + self.behind;
+            Place {
+                time: at(time),
+                algbw: at(rates),
+                busbw: at(rates + 1),
+                wrong: at(rates + 2),
+                in_place,
+            }
+        })
     }
 
     /// Whether `fields` are a row of these columns: numbers where they should be, and an algbw that is
@@ -79,11 +111,11 @@ impl Columns {
     pub fn holds(&self, fields: &[&str], size: u64) -> bool {
         fields.len() >= self.count
             && self.fault(fields).is_none()
-            && self.places().all(|(i, _)| {
-                let time = field::number(fields[i]).filter(|t| *t > 0.0);
+            && self.places(fields).all(|place| {
+                let time = field::number(place.time).filter(|t| *t > 0.0);
                 time.is_none_or(|t| {
                     let time = crate::base::quantity::Seconds(t * 1e-6);
-                    agrees(Bytes(size), (time, fields[i]), fields[i + 1])
+                    agrees(Bytes(size), (time, place.time), place.algbw)
                 })
             })
     }
@@ -91,21 +123,14 @@ impl Columns {
     /// A field that should be a number and is not.
     pub fn fault(&self, fields: &[&str]) -> Option<&'static str> {
         let is_figure = |f: &str| field::is_none(f) || field::number(f).is_some_and(|x| x >= 0.0);
-        for (i, _) in self.places() {
-            let figures = fields.get(i..i + 3)?;
-            if !figures.iter().all(|f| is_figure(f)) {
-                return Some("a field is not a number: the row is damaged");
-            }
-        }
-        None
+        let damaged =
+            |place: Place| ![place.time, place.algbw, place.busbw].iter().all(|f| is_figure(f));
+        self.places(fields).any(damaged).then_some("a field is not a number: the row is damaged")
     }
 
     /// Refuses a negative time.
     pub fn negative(&self, fields: &[&str], line: usize) -> Read<()> {
-        for (i, _) in self.places() {
-            field::micros(fields[i], line)?;
-        }
-        Ok(())
+        self.places(fields).try_for_each(|place| field::micros(place.time, line).map(drop))
     }
 }
 

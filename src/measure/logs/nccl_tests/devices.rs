@@ -30,17 +30,35 @@ pub(in crate::measure::logs) fn after<'a>(text: &'a str, key: &str) -> Option<&'
     rest.split_ascii_whitespace().next()
 }
 
+/// Warns of several communicators that ran at the same time.
+pub(in crate::measure::logs) fn at_once(draft: &mut Draft, groups: u32) {
+    if groups > 1 {
+        draft.warn(format!("{groups} groups of ranks ran at once and share the machine"));
+    }
+}
+
 /// Adds the ranks of each of the groups that `all` are divided into, and returns how many groups there are:
 /// the communicators of a split run at the same time, each with its own ranks.
 pub(in crate::measure::logs) fn divided(draft: &mut Draft, groups: BTreeSet<u32>, all: u32) -> u32 {
     let groups = groups.len().max(1) as u32;
-    if groups > 1 {
-        draft.warn(format!("{groups} groups of ranks ran at once and share the machine"));
-    }
+    at_once(draft, groups);
     if all.is_multiple_of(groups) {
         draft.ranks.push((all / groups, "list of devices"));
     }
     groups
+}
+
+/// How many hosts each group of ranks has, if all are named and it is the same number for all groups.
+pub(in crate::measure::logs) fn nodes<'a>(
+    ranks: impl IntoIterator<Item = (u32, &'a str)>,
+) -> Option<u32> {
+    let mut hosts: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+    for (group, host) in ranks {
+        hosts.entry(group).or_default().insert(host);
+    }
+    let named = hosts.values().all(|hosts| !hosts.contains(""));
+    let counts: BTreeSet<usize> = hosts.values().map(BTreeSet::len).collect();
+    counts.first().filter(|_| named && counts.len() == 1).map(|&count| count as u32)
 }
 
 /// Adds to a table what its GPUs are; on AMD's GPUs the library is RCCL.
@@ -94,7 +112,7 @@ impl Devices {
         let Some(all) = highest.checked_add(1) else { return };
         let groups = divided(draft, self.listed.iter().map(|d| d.group).collect(), all);
         if self.listed.len() as u32 == all {
-            draft.nodes = self.nodes();
+            draft.nodes = nodes(self.listed.iter().map(|d| (d.group, d.host.as_str())));
         } else if groups <= 1 {
             let listed = self.listed.len();
             draft.warn(format!(
@@ -102,17 +120,6 @@ impl Devices {
             ));
         }
         self.shared(draft);
-    }
-
-    /// The hosts of each group of ranks, if it is the same number for all.
-    fn nodes(&self) -> Option<u32> {
-        let mut hosts: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
-        for device in &self.listed {
-            hosts.entry(device.group).or_default().insert(&device.host);
-        }
-        let named = hosts.values().all(|hosts| !hosts.contains(""));
-        let counts: BTreeSet<usize> = hosts.values().map(BTreeSet::len).collect();
-        counts.first().filter(|_| named && counts.len() == 1).map(|&count| count as u32)
     }
 
     /// GPUs that several ranks use.

@@ -99,15 +99,19 @@ pub(super) fn read(input: Input, file: &str, calls: &mut Calls) -> Result<(), Fa
     end
 }
 
-/// The rank in the name of a file: the number after `rank`, else the last one before its ending.
+/// The rank in the name of a file: the number after `rank`, else the last one before its endings.
 fn rank_of(file: &str) -> Option<u32> {
     let name = file.rsplit(['/', '\\']).next()?;
-    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
     let after =
-        stem.rsplit_once("rank").map(|(_, after)| after.trim_start_matches(['_', '-', '.']));
+        name.rsplit_once("rank").map(|(_, after)| after.trim_start_matches(['_', '-', '.']));
     let end = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     if let Some(rank) = after.and_then(|after| after[..end(after)].parse().ok()) {
         return Some(rank);
+    }
+    let mut stem = name;
+    let is_ending = |end: &str| end.bytes().all(|b| b.is_ascii_alphabetic());
+    while let Some((before, _)) = stem.rsplit_once('.').filter(|(_, end)| is_ending(end)) {
+        stem = before;
     }
     let digits = stem.rsplit(|c: char| !c.is_ascii_digit()).find(|d| !d.is_empty())?;
     digits.parse().ok()
@@ -395,6 +399,15 @@ mod tests {
         assert_eq!(rank_of("rank3_step100.json"), Some(3));
         assert_eq!(rank_of("rank_3-20251120.json"), Some(3));
         assert_eq!(rank_of("ranks_of_job_7.json"), Some(7));
+        for (file, rank) in [
+            ("job.v2.rank3.pickle", Some(3)),
+            ("node1.example.com_rank_12.json.gz", Some(12)),
+            ("fr.5.json.gz", Some(5)),
+            ("dump.2026-11-28.4", Some(4)),
+            ("dump_6.pkl", Some(6)),
+        ] {
+            assert_eq!(rank_of(file), rank, "{file}");
+        }
         assert_eq!(ends("nccl:send 0->1"), Some((0, 1)));
         assert_eq!((ends("nccl:recv 1<-0"), ends("nccl:all_reduce")), (Some((0, 1)), None));
         assert_eq!((count(b"[[2, 3], [4]]"), count(b"[]")), (Some(10), Some(0)));

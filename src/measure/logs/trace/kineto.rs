@@ -374,6 +374,7 @@ impl Trace {
         calls: &mut Calls,
     ) {
         let collective = match called(name) {
+            Called::Collective(Collective::SendRecv) => return calls.leave_out(PEERLESS, 0),
             Called::Collective(collective) => collective,
             Called::Barrier => return calls.leave_out(BARRIER, 0),
             _ => return calls.leave_out("an unknown call", 0),
@@ -395,9 +396,10 @@ impl Trace {
                 0,
             );
         };
-        // The ranges list only inputs: for an all-gather, a rank's block.
+        // The ranges list only inputs: for an all-gather a rank's block, for a scatter the root's, one for each rank.
         let output = match collective {
             Collective::AllGather => count.saturating_mul(u64::from(self.world)),
+            Collective::Scatter => count / u64::from(self.world),
             _ => count,
         };
         let Some(size) = size(collective, count, output, dtype, self.world) else {
@@ -474,6 +476,7 @@ const ELSEWHERE: [&str; 10] = [
 ];
 const ELSE: &str = "a kernel that communicates without NCCL: its size is not known";
 const BARRIER: &str = "a barrier, implemented as an all-reduce of one element";
+const PEERLESS: &str = "a message over Gloo: the trace does not state between which ranks";
 const GRAPH: &str = "a kernel of a CUDA graph: a replay has no metadata, and therefore no size";
 const SILENT: &str = "a kernel without metadata: neither it nor a call of the host states its size";
 

@@ -33,7 +33,7 @@ pub(super) fn called(name: &str) -> Called {
         return Called::Barrier;
     }
     let mut plain = plain.as_str();
-    for end in ["coalesced", "tensor", "base", "into", "single", "sparse"] {
+    for end in ["coalesced", "tensor", "base", "into", "single", "sparse", "oop"] {
         plain = plain.strip_suffix(end).unwrap_or(plain);
     }
     Called::Collective(match plain {
@@ -55,16 +55,15 @@ pub(super) fn called(name: &str) -> Called {
 
 /// The type with this name in PyTorch.
 pub(super) fn dtype(name: &str) -> Option<DataType> {
-    Some(match name {
+    Some(match name.strip_prefix("c10::").unwrap_or(name) {
         "Long" | "long" => DataType::I64,
         "Short" | "short" => DataType::I16,
         "Char" => DataType::I8,
         "Byte" | "Bool" | "unsigned char" => DataType::U8,
         "long int" => DataType::I64,
-        "c10::BFloat16" => DataType::Bf16,
-        "c10::Half" => DataType::F16,
-        "Float8_e4m3fn" => DataType::F8e4m3,
-        "Float8_e5m2" => DataType::F8e5m2,
+        // On MI300, without a negative zero (fnuz).
+        "Float8_e4m3fn" | "Float8_e4m3fnuz" => DataType::F8e4m3,
+        "Float8_e5m2" | "Float8_e5m2fnuz" => DataType::F8e5m2,
         other => return DataType::named(other),
     })
 }
@@ -104,6 +103,8 @@ mod tests {
             ("_reduce_scatter_base", C::ReduceScatter),
             ("all_to_all_single", C::AllToAll),
             ("gloo:broadcast", C::Broadcast),
+            ("nccl:_broadcast_oop", C::Broadcast),
+            ("_reduce_oop", C::Reduce),
             ("nccl:send 0->1", C::SendRecv),
         ] {
             assert_eq!(called(name), Called::Collective(collective), "{name}");
@@ -111,7 +112,17 @@ mod tests {
         assert_eq!(called("nccl:all_reduce_barrier"), Called::Barrier);
         assert_eq!((called("all_to_allv"), called("wait")), (Called::Uneven, Called::Nothing));
         assert_eq!((called("nccl:coalesced"), called("x")), (Called::Coalesced, Called::Unknown));
-        assert_eq!((dtype("BFloat16"), dtype("Char")), (Some(DataType::Bf16), Some(DataType::I8)));
+        for (name, known) in [
+            ("BFloat16", DataType::Bf16),
+            ("c10::BFloat16", DataType::Bf16),
+            ("c10::Half", DataType::F16),
+            ("Char", DataType::I8),
+            ("Float8_e4m3fn", DataType::F8e4m3),
+            ("Float8_e4m3fnuz", DataType::F8e4m3),
+            ("c10::Float8_e5m2fnuz", DataType::F8e5m2),
+        ] {
+            assert_eq!(dtype(name), Some(known), "{name}");
+        }
         assert_eq!(size(C::AllGather, 4, 8, DataType::F32, 2), Some(Bytes(32)));
         assert_eq!(size(C::AllReduce, u64::MAX, 1, DataType::F32, 2), None);
     }
