@@ -68,12 +68,22 @@ struct OpenMpi {
     version: openmpi::Version,
 }
 
-impl Policy for OpenMpi {
-    fn meta(&self) -> &Meta {
-        &self.meta
+impl OpenMpi {
+    /// What happens where ranks leave out the arguments that Open MPI counts: they look up 0 bytes.
+    ///
+    /// Source: v4.1.6, v5.0.9 and v6.0.x `coll_tuned_decision_dynamic.c`, `sdtype` and `scount` on every rank.
+    fn split(&self, call: &Call) -> Option<&'static str> {
+        let (name, note) = match call.collective {
+            C::Gather => ("gather", SPLIT_GATHER),
+            C::Scatter => ("scatter", SPLIT_SCATTER),
+            _ => return None,
+        };
+        let coll = dynamic::Coll::named(name)?;
+        let runs = |size| self.rules.rule(coll, call.ranks, size).map(|rule| rule.algorithm);
+        (call.ranks > 1 && runs(call.size) != runs(Bytes(0))).then_some(note)
     }
 
-    fn choose(&self, call: &Call) -> Result<Choice> {
+    fn by_rules(&self, call: &Call) -> Result<Choice> {
         let rules = openmpi::rules_of(&self.meta, call)?;
         let coll = dynamic::Coll::named(rules.name);
         let ruled = coll.and_then(|coll| self.rules.rule(coll, call.ranks, call.size));
@@ -103,6 +113,24 @@ impl Policy for OpenMpi {
         };
         let choice = openmpi::carry_out(self, rules, &decision, call).map_err(|e| e.at(at))?;
         Ok(self.version.behind_han(choice, call))
+    }
+}
+
+const SPLIT_GATHER: &str = "Open MPI counts what each rank sends: a root that gathers in place looks up the rule for \
+                            0 bytes, another than the other ranks', and the call hangs or gives wrong data";
+
+const SPLIT_SCATTER: &str = "Open MPI counts sendcount and sendtype, which only the root has to set: ranks without \
+                             them look up the rule for 0 bytes, another than the root's, and the call crashes";
+
+impl Policy for OpenMpi {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    fn choose(&self, call: &Call) -> Result<Choice> {
+        let mut choice = self.by_rules(call)?;
+        choice.notes.extend(self.split(call).map(Into::into));
+        Ok(choice)
     }
 
     fn edges(&self, call: &Call) -> Result<Vec<Bytes>> {

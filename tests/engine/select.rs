@@ -1026,6 +1026,24 @@ fn rules_as_json_are_those_of_6_0() {
     assert!(line.ends_with(" 3"), "{line}");
 }
 
+/// v4.1.6 `coll_tuned_decision_dynamic.c`: gathers and scatters look up `sdtype` and `scount` of each rank.
+#[test]
+fn rules_that_split_the_ranks_of_a_call_are_noted() {
+    let noted = |coll: u32, rules: &str, collective, size| {
+        let policy = file(&format!("1\n{coll} 1\n2 {rules}\n"));
+        policy
+            .choose(&chars(collective, 16, size))
+            .unwrap()
+            .notes
+            .concat()
+            .contains("rule for 0 bytes")
+    };
+    let by_size = "2\n0 0 0 0\n1000 2 0 0";
+    assert_eq!([999, 1000].map(|size| noted(15, by_size, C::Scatter, size)), [false, true]);
+    assert_eq!([999, 1000].map(|size| noted(9, by_size, C::Gather, size)), [false, true]);
+    assert!(!noted(15, "1\n0 2 0 0", C::Scatter, 1000) && !noted(7, by_size, C::Broadcast, 1000));
+}
+
 /// v4.1.6 `coll_tuned_dynamic_file.c` reads `-2` of such a file as its number of collectives and drops it; v5.0.7
 /// and later take it for a version.
 #[test]
