@@ -402,22 +402,28 @@ fn another_library_does_not_take_what_nccl_takes() {
 #[test]
 fn a_protocol_limits_what_runs() {
     let registry = Registry::builtin();
-    let of = |protocol: Option<Protocol>| {
+    let on = |name, ranks, protocol: Option<Protocol>| {
         let given = Given { protocol, ..Given::default() };
-        let profile = Profile::builtin("dgx-h100").unwrap();
+        let profile = Profile::builtin(name).unwrap();
         let machine = Machine::on(&profile, "profile", &given, Collective::AllReduce).unwrap();
-        let layout = Layout { ranks: NonZeroU32::new(8), nodes: None, per_node: None };
+        let layout = Layout { ranks: NonZeroU32::new(ranks), nodes: None, per_node: None };
         let size = Bytes(1 << 16);
         let query =
             Query::new(machine, Collective::AllReduce, size, layout, Params::default()).unwrap();
         let expecting = Expecting::new(&registry, &query).unwrap();
         (expecting.runs(size).name(), expecting.at(size))
     };
+    let of = |protocol| on("dgx-h100", 8, protocol);
     let (free, limited) = (of(None), of(Some(Protocol::Ll)));
     assert_eq!((free.0.as_str(), &free), ("Ring/LL", &limited));
     let (runs, expected) = of(Some(Protocol::Simple));
     assert_eq!(runs, "NVLS/Simple");
     assert!(expected.time.0 > free.1.time.0 && expected.high.0 < 3.0 * free.1.time.0);
+    // Also where its graphs are not known: tuning.cc has NVLS and NVLSTree in Simple alone.
+    assert_eq!(on("p5.48xlarge", 64, None).0, "nvlstree");
+    for protocol in [Protocol::Ll, Protocol::Ll128] {
+        assert_eq!(on("p5.48xlarge", 64, Some(protocol)).0, "tree-rails");
+    }
 }
 
 /// Libraries return from calls without data, and one rank has no partner.

@@ -33,6 +33,7 @@ use collcost::model::algorithm::Registry;
 use proptest::prelude::*;
 
 use crate::command::{self, text};
+use crate::full::one_in;
 
 fn own(name: &str) -> Box<dyn Policy> {
     policy(name, &Site::default()).unwrap()
@@ -680,49 +681,59 @@ fn planned(
     (rule.algorithm, rule.protocol)
 }
 
+/// The communicators of the newest release, and a part of those of others; all in `.ci/full`.
+fn communicators() -> Vec<(Place<'static>, Version)> {
+    let of = |version, nodes: &[u32]| {
+        let machines = collcost::library::nccl::machines().into_iter();
+        let places = machines.flat_map(|machine| {
+            let each = move |&nodes: &u32| {
+                let search = Some(version);
+                (1..=8).map(move |per_node| (Place { machine, per_node, nodes, search }, version))
+            };
+            nodes.iter().flat_map(each).collect::<Vec<_>>()
+        });
+        let known = |(p, _): &(Place<'_>, _)| p.nodes * p.per_node > 1 && p.is_listed();
+        places.filter(known).collect::<Vec<_>>()
+    };
+    let newest = of(Version::NEWEST, &[1, 2, 4, 32]);
+    let others = Version::ALL.into_iter().filter(|&v| v != Version::NEWEST);
+    let others = others.flat_map(|version| of(version, &[1, 2])).step_by(one_in(29));
+    newest.into_iter().chain(others).collect()
+}
+
 #[test]
 fn no_line_costs_more_than_nccls_own_choice_by_its_own_table() {
     let mut calls = 0;
-    for machine in collcost::library::nccl::machines() {
-        for version in Version::ALL {
-            let nodes: &[u32] = if version == Version::NEWEST { &[1, 2, 4, 32] } else { &[1, 2] };
-            for (&nodes, per_node) in nodes.iter().flat_map(|n| (1..=8).map(move |p| (n, p))) {
-                let place = Place { machine, per_node, nodes, search: Some(version) };
-                if nodes * per_node == 1 || !place.is_listed() {
-                    continue;
-                }
-                let table = tune::nccl::table(&place, version, &[]).unwrap();
-                let read = read_nccl_tuner_csv(&nccl_tuner_csv(&table, &[]), "x").unwrap();
-                assert_eq!(read, table);
-                let smaller = Place { nodes: nodes.div_ceil(2), ..place };
-                for place in [place, smaller] {
-                    // Those of an older release that are not in the table have rings.
-                    let known = place.is_listed();
-                    let Some(own) = Own::new(&place, version).ok().filter(|_| known) else {
-                        continue;
-                    };
-                    if own.comm.ranks == 1 {
-                        continue;
-                    }
-                    for (&collective, what) in
-                        nccl::COLLECTIVES.iter().flat_map(|c| [(c, "sums"), (c, "averages")])
-                    {
-                        let chooser = if what == "sums" { &own.chooser } else { &own.scaled };
-                        for size in (0..40).map(|power| Bytes(1 << power)) {
-                            let (algo, proto) = planned(&read, (&own, chooser), collective, size);
-                            let function = Function::of(collective).unwrap();
-                            let call =
-                                collcost::library::nccl::Call { function, size, pipelined: 1 };
-                            let ranked = chooser.ranked(&call);
-                            let Some(decided) = chooser.decide(&call) else { continue };
-                            let is = |r: &&(Algo, Proto, _)| (r.0, r.1) == (algo, proto);
-                            let said = format!("{place} {version} {collective} {size} {what}");
-                            let planned = ranked.iter().find(is).expect(&said).2;
-                            let own = decided.time.expect(&said);
-                            assert!(planned.0 <= 1.05 * own.0, "{said}: {algo}/{proto}");
-                            calls += 1;
-                        }
-                    }
+    for (place, version) in communicators() {
+        let table = tune::nccl::table(&place, version, &[]).unwrap();
+        let read = read_nccl_tuner_csv(&nccl_tuner_csv(&table, &[]), "x").unwrap();
+        assert_eq!(read, table);
+        let smaller = Place { nodes: place.nodes.div_ceil(2), ..place };
+        for place in [place, smaller] {
+            // Those that were never searched have rings.
+            let known = place.is_listed();
+            let Some(own) = Own::new(&place, version).ok().filter(|_| known) else {
+                continue;
+            };
+            if own.comm.ranks == 1 {
+                continue;
+            }
+            for (&collective, what) in
+                nccl::COLLECTIVES.iter().flat_map(|c| [(c, "sums"), (c, "averages")])
+            {
+                let chooser = if what == "sums" { &own.chooser } else { &own.scaled };
+                for size in (0..40).map(|power| Bytes(1 << power)) {
+                    let (algo, proto) = planned(&read, (&own, chooser), collective, size);
+                    let function = Function::of(collective).unwrap();
+                    let call = collcost::library::nccl::Call { function, size, pipelined: 1 };
+                    let ranked = chooser.ranked(&call);
+                    let Some(decided) = chooser.decide(&call) else { continue };
+                    let is = |r: &&(Algo, Proto, _)| (r.0, r.1) == (algo, proto);
+                    let said = format!("{place} {version} {collective} {size} {what}");
+                    let planned = ranked.iter().find(is).expect(&said).2;
+                    let own = decided.time.expect(&said);
+                    assert!(planned.0 <= 1.05 * own.0, "{said}: {algo}/{proto}");
+                    calls += 1;
                 }
             }
         }

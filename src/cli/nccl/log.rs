@@ -63,6 +63,11 @@ impl Args {
     }
 
     fn report(&self) -> Result<NcclLog> {
+        let text = source::log(&self.file)?;
+        let log = Log::read(&text, &self.file)?;
+        let version = value::<Version>("--nccl", self.nccl.as_ref())?;
+        // A log that contradicts itself is refused when it is read as a whole.
+        let logged = log.version().ok().flatten().and_then(|at| at.what.parse().ok());
         let asked = Asked {
             told: Told {
                 ranks: count("--ranks", "ranks", self.ranks.as_ref())?.map(Into::into),
@@ -70,23 +75,21 @@ impl Args {
                 gpu: value::<Capability>("--gpu", self.gpu.as_ref())?,
                 processor: value::<Processor>("--cpu", self.cpu.as_ref())?,
             },
-            version: value::<Version>("--nccl", self.nccl.as_ref())?,
+            version,
             table: count("--table", "tables", self.table.as_ref())?.map(|n| n.get() as usize),
-            given: self.given()?,
+            given: self.given(version.or(logged).unwrap_or(Version::NEWEST))?,
         };
-        let text = source::log(&self.file)?;
-        let log = Log::read(&text, &self.file)?;
         nccl_log(&log, &asked).map_err(|e| e.at(self.file.clone()))
     }
 
-    fn given(&self) -> Result<Option<Given>> {
+    fn given(&self, version: Version) -> Result<Option<Given>> {
         if let Some(file) = &self.graph {
             let graphs = Graphs::read(&source::text("--graph", file)?, file)?;
             return Ok(Some(Given::Graphs(file.clone(), graphs)));
         }
         let Some(id) = &self.comm else { return Ok(None) };
         let Some(file) = &self.comms else {
-            let comm = Place::named(id).and_then(|place| place.communicator());
+            let comm = Place::named(id).and_then(|place| place.of_release(version).communicator());
             let comm = comm.map_err(|e| e.at(format!("--comm {id}")))?;
             return Ok(Some(Given::Whole(id.clone(), Box::new(comm))));
         };

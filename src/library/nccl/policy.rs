@@ -8,6 +8,7 @@ use crate::base::collective::Collective;
 use crate::base::dtype::DataType;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Ratio, Seconds};
+use crate::library::nccl::allowed::has_protocols;
 use crate::library::nccl::call::{known, no_type};
 use crate::library::nccl::observed::Observed;
 use crate::library::nccl::point_to_point::{ALWAYS, PointToPoint, choice, no_barrier, sends};
@@ -295,6 +296,11 @@ fn named(algorithm: &str) -> Option<Algo> {
         "pat" => Algo::Pat,
         _ => return None,
     })
+}
+
+/// Whether NCCL runs the algorithm called `algorithm` here in a protocol.
+pub(crate) fn runs_in(algorithm: &str, protocol: Protocol) -> bool {
+    protocol == Protocol::Simple || named(algorithm).is_none_or(has_protocols)
 }
 
 /// The tuner's function for a call; an error for a barrier.

@@ -8,11 +8,12 @@ use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds, Volume};
 use crate::cost::price::Price;
 use crate::cost::rank::{Candidate, Contender, candidates, contenders, keep_shipped};
+use crate::library::nccl::policy::runs_in;
 use crate::library::{self, Choice, Pipeline};
 use crate::machine::fabric::Fabric;
 use crate::machine::query::Query;
 use crate::model::algorithm::{Algorithm, Library, Registry};
-use crate::model::formula::{Params, Shape};
+use crate::model::formula::{Params, Protocol, Shape};
 
 /// The time of one call over the machine's links, and its algorithm.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,6 +45,7 @@ const NO_PRICE: Price = Price {
 pub struct Ideal<'r> {
     registry: &'r Registry,
     library: Option<Library>,
+    protocol: Option<Protocol>,
     shape: Shape,
     fabric: Fabric,
     /// The candidates if no rules apply; the fastest is used. Made on first use.
@@ -63,16 +65,17 @@ impl<'r> Ideal<'r> {
         only: Option<&str>,
     ) -> Result<Self> {
         let shape = placed(query, fabric)?;
-        let library = query.library();
+        let (library, protocol) = (query.library(), query.machine.protocol);
         let ready = match only {
             Some(name) => {
                 let one = Candidate::named(registry, name, &shape, fabric)?;
                 contenders(&[one], &shape, fabric)?
             }
-            None => taken(registry, library, &shape, fabric)?,
+            None => taken(registry, (library, protocol), &shape, fabric)?,
         };
         let ruler = if only.is_none() { Ruler::new(query) } else { None };
-        Ok(Self { registry, library, shape, fabric: fabric.clone(), ready: ready.into(), ruler })
+        let (fabric, ready) = (fabric.clone(), ready.into());
+        Ok(Self { registry, library, protocol, shape, fabric, ready, ruler })
     }
 
     /// The same if measurements answer and prices may never be needed.
@@ -80,6 +83,7 @@ impl<'r> Ideal<'r> {
         Self {
             registry,
             library: query.library(),
+            protocol: query.machine.protocol,
             shape: placed(query, fabric).unwrap_or(query.shape),
             fabric: fabric.clone(),
             ready: OnceLock::new(),
@@ -88,8 +92,8 @@ impl<'r> Ideal<'r> {
     }
 
     fn ready(&self) -> &[Contender] {
-        let Self { registry, library, shape, fabric, .. } = self;
-        let taken = || taken(registry, *library, shape, fabric).unwrap_or_default();
+        let Self { registry, library, protocol, shape, fabric, .. } = self;
+        let taken = || taken(registry, (*library, *protocol), shape, fabric).unwrap_or_default();
         self.ready.get_or_init(taken)
     }
 
@@ -254,14 +258,17 @@ fn placed(query: &Query, fabric: &Fabric) -> Result<Shape> {
     Ok(fabric.fill(&Shape { group, ports, params, ..query.shape }))
 }
 
-/// The algorithms that `library` ships; if no library ships one, all that could be shipped.
+/// The algorithms that `library` ships, in a protocol of NCCL those that run in it; if no library ships one, all that
+/// could be shipped.
 fn taken(
     registry: &Registry,
-    library: Option<Library>,
+    (library, protocol): (Option<Library>, Option<Protocol>),
     shape: &Shape,
     fabric: &Fabric,
 ) -> Result<Vec<Contender>> {
     let (mut ready, _) = candidates(registry, shape, fabric)?;
+    let protocol = protocol.unwrap_or_default();
+    ready.retain(|one| runs_in(one.algorithm.meta().id, protocol));
     // What runs on a torus is its vendor's own, which uses all links of a chip.
     if fabric.torus(shape.ranks).is_none() {
         keep_shipped(&mut ready, library, shape);
