@@ -643,6 +643,16 @@ fn the_command_writes_files_that_are_read_back() {
     // On a network alone every rank has a node of its own.
     let plain = collcost("export mpich-json -n 4 --on netns-50m --for mpich@4.2");
     assert_eq!(text(&plain.stdout), text(&tree.stdout));
+    // Names of policies, and short ones, are their newest release.
+    for (name, version) in [("mpich@4", "mpich 4.3"), ("mpich", "mpich 5.0")] {
+        let own = collcost(&format!("export mpich-json -n 4 --on netns-50m --for {name}"));
+        assert!(text(&own.stderr).contains(&format!(" for {version}")), "{}", text(&own.stderr));
+    }
+    for name in ["openmpi", "openmpi@5"] {
+        let own =
+            collcost(&format!("export openmpi-rules allreduce -n 4 --on tcp-25g --for {name}"));
+        assert!(text(&own.stdout).contains(" for openmpi 5.0"), "{}", text(&own.stderr));
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use collcost::library::nccl::rules::COLLECTIVES;
 use collcost::library::openmpi::rules::{Coll, MessageRule};
 use collcost::library::tuning_file::mpich_json;
 use collcost::library::tuning_file::openmpi_rules;
-use collcost::library::{Call, Operation, Policy, Site, policy};
+use collcost::library::{Call, Operation, Policy, Site, entry, policy};
 use collcost::machine::query::Query;
 use collcost::model::algorithm::Registry;
 
@@ -70,7 +70,13 @@ impl Tuning {
             let behind = version.and_then(|v| v.strip_prefix(known.0));
             behind.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
         };
-        versions.iter().find(is).copied().ok_or_else(|| {
+        // A policy's name, or a short one: the newest release that it is the name of.
+        let named = || {
+            let (id, own) = (entry(&plain).ok()?.id, version.unwrap_or_default());
+            let known = versions.iter().filter(|known| known.1 == id);
+            known.max_by_key(|known| known.0.starts_with(own))
+        };
+        versions.iter().find(is).or_else(named).copied().ok_or_else(|| {
             let known: Vec<_> = versions.iter().map(|(v, _)| format!("{library}@{v}")).collect();
             Error::input(format!("no file can be written for `{asked}`"))
                 .at(format!("--for {asked}"))
