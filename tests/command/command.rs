@@ -628,6 +628,15 @@ fn every_verb_knows_the_same_data_types() {
     // NCCL has no integers of 16 bits.
     let line = "nccl choose allreduce 1MiB --comm dgx_h100_8x400g.p8.n2 --dtype i16";
     assert!(refusal(line).contains("is not a data type of NCCL"));
+    // It adds 8-bit floats on H100 and later, since 2.24.
+    for (line, what) in [
+        ("nccl choose allreduce 1MiB --comm dgx_a100_8x200g.p8.n2 --dtype fp8", "capability 80"),
+        ("nccl choose allreduce 1MiB --comm dgx_a100_8x200g.p8.n2 --dtype fp8 --emit env", "80"),
+        ("choose nccl allreduce 1MiB -n 8 --on dgx-a100 --dtype fp8", "capability 80"),
+        ("choose nccl@2.23.4 allgather 1MiB -n 8 --on dgx-h100 --dtype fp8", "has no 8-bit floats"),
+    ] {
+        assert!(refusal(line).contains(what), "{line}");
+    }
 }
 
 #[test]
