@@ -465,6 +465,23 @@ fn floats_of_8_bits_are_bytes_unless_they_are_added() {
     assert!(said.contains("2.23.4 has no 8-bit floats"), "{said}");
 }
 
+/// v2.18.1-1 to v2.30.7-1 `src/graph/tuning.cc`: -2 is the value of a parameter that is not set.
+#[test]
+fn an_overhead_of_minus_2_is_none() {
+    let comm = Place::named("hgx_h100_amd_8x400g.p8.n4").unwrap().communicator().unwrap();
+    let times = |settings: &str| {
+        let settings = Settings::read(settings).unwrap();
+        let table = Table::new(&comm, release("2.30.7"), &settings).unwrap();
+        Chooser::new(&comm, release("2.30.7"), &table, Reduction::default()).ranked(&Call {
+            function: Function::AllReduce,
+            size: Bytes(1 << 20),
+            pipelined: 1,
+        })
+    };
+    assert_eq!(times("NCCL_NET_OVERHEAD=-2"), times(""));
+    assert_ne!(times("NCCL_NET_OVERHEAD=-1"), times(""));
+}
+
 #[test]
 fn tables_without_what_they_are_for_are_refused_with_their_line() {
     let text = inflate(include_bytes!("../data/nccl_communicators.csv.gz"));

@@ -88,8 +88,8 @@ impl Settings {
         "NCCL_CE_COLL_AG_MULTICAST_THRESHOLD",
     ];
 
-    /// Sets one variable. An empty value leaves NCCL's default, but until 2.23 an empty list of
-    /// algorithms or protocols is a list without names. Variables that only affect what is logged
+    /// Sets one variable. An empty value leaves NCCL's default, but an empty list of
+    /// algorithms or protocols (until 2.23) or of kernels (until 2.30) is a list without names. Variables that only affect what is logged
     /// or written are ignored.
     ///
     /// # Errors
@@ -184,9 +184,10 @@ impl Settings {
         }
     }
 
-    /// The overhead of the network in a step between nodes, in nanoseconds.
+    /// The overhead of the network in a step between nodes, in nanoseconds; -2 is NCCL's mark for
+    /// none.
     pub(super) fn net_overhead(&self) -> Option<i64> {
-        self.number("NCCL_NET_OVERHEAD")
+        self.number("NCCL_NET_OVERHEAD").filter(|&n| n != -2)
     }
 
     /// Whether PAT is forced on or off.

@@ -190,6 +190,8 @@ pub(crate) const NVLS_24_CHANNELS: Rule = since(27, 3);
 pub(crate) const NVLS_BY_NIC: Rule = since(30, 3);
 /// `NCCL_NVLS_NCHANNELS` is used even if it is negative.
 pub(crate) const NVLS_CHANNELS_SIGNED: Rule = until(25, 1);
+/// It is used only if it is above 0.
+pub(crate) const NVLS_CHANNELS_POSITIVE: Rule = since(27, 3);
 /// `NCCL_COLLNET_ENABLE` is read as a number; before, as the text `1`.
 pub(crate) const COLLNET_NUMBER: Rule = since(27, 3);
 /// In-network reduction is off with more than eight ranks per node.

@@ -221,7 +221,9 @@ impl Rules<'_> {
     fn nvls_channels(&self) -> u32 {
         let Self { version, comm, .. } = *self;
         let set = self.start.get(Variable::NvlsChannels);
-        let set = set.filter(|&number| number >= 0 || version.has(since::NVLS_CHANNELS_SIGNED));
+        let lowest = if version.has(since::NVLS_CHANNELS_POSITIVE) { 1 } else { 0 };
+        let set =
+            set.filter(|&number| number >= lowest || version.has(since::NVLS_CHANNELS_SIGNED));
         let (least, most) = self.start.ctas(self.room);
         let channels = set.unwrap_or_else(|| match comm.min_cc {
             100.. if version.has(since::NVLS_24_CHANNELS) => self.blackwell_channels().into(),

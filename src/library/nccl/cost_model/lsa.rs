@@ -94,7 +94,7 @@ impl CostModel {
             let enough = |blocks: u32| bytes >= needed(blocks.into());
             if !enough(least) {
                 // Listed kernels are used even with too few bytes.
-                return self.variables.kernels.is_some().then_some((least, most));
+                return self.variables.listed().is_some().then_some((least, most));
             }
             while most > least && !enough(most) {
                 most = if most == 2 { 1 } else { most - 2 };
