@@ -639,6 +639,21 @@ fn every_verb_knows_the_same_data_types() {
     }
 }
 
+/// A dump of graphs is written before start-up reads these.
+#[test]
+fn variables_of_start_up_are_read_beside_a_dump() {
+    let line = "nccl choose allgather 1MiB --graph tests/data/nccl_graphs_small.xml --nodes 4 \
+                --gpu a100 --format json --env";
+    let channels = |set: &str| {
+        let said = text(&output(&format!("{line} {set}")).stdout);
+        let at = said.find("\"channels_to\":").unwrap_or_else(|| panic!("{said}"));
+        said[at + 14..].trim_start().chars().next().unwrap()
+    };
+    assert_eq!(channels("NCCL_DEBUG=WARN"), '2');
+    assert_eq!(channels("NCCL_MAX_NCHANNELS=1"), '1');
+    assert!(refusal(&format!("{line} NCCL_CROSS_NIC=1")).contains("give the graphs"));
+}
+
 #[test]
 fn questions_of_libraries_that_make_no_sense_are_refused_with_their_place() {
     let comm = "--comm dgx_h100_8x400g.p8.n2";

@@ -410,6 +410,9 @@ fn variables_of_nccl_that_are_not_the_tuners_are_told_apart() {
     assert!(settings.is_empty());
     let before = settings.set("NCCL_MAX_NCHANNELS", "4").unwrap_err().to_string();
     assert!(before.contains("when a communicator starts"), "{before}");
+    assert!(before.contains("--graph"), "{before}");
+    let search = settings.set("NCCL_CROSS_NIC", "1").unwrap_err().to_string();
+    assert!(search.contains("give the graphs"), "{search}");
     let slip = settings.set("NCCL_ALG", "Ring").unwrap_err().to_string();
     assert!(slip.contains("did you mean `NCCL_ALGO`?"), "{slip}");
 }
