@@ -138,6 +138,7 @@ pub fn choose(question: &Question) -> Result<Choose> {
             .help("give the smaller size first, above 0"));
     }
     let version = nccl;
+    question.reduction.check(version, function, comm.min_cc)?;
     let table = Table::new(comm, version, settings)?;
     let chooser = Chooser::new(comm, version, &table, question.reduction);
     let scope = Scope { comm, version, chooser: &chooser, function };
@@ -181,8 +182,7 @@ fn warnings(question: &Question, found: &[Range]) -> Vec<String> {
             question.function
         ));
     }
-    let shuns = question.nccl.has(since::FP8_AVOIDS_RINGS)
-        && question.reduction.shuns_rings(question.comm.ranks);
+    let shuns = question.reduction.shuns_rings(question.function, question.comm.ranks);
     if shuns && found.iter().any(|r| r.first.is_some_and(|d| d.algo == Algo::Ring)) {
         notes.push(
             "to avoid rings of 8-bit floats over more than 8 ranks NCCL multiplies their time by 1024: \
@@ -303,6 +303,7 @@ impl Scope<'_> {
 pub fn emit_env(question: &Question) -> Result<String> {
     let Question { comm, nccl, settings, function, sizes: (size, _), reduction, .. } = *question;
     let version = nccl;
+    reduction.check(version, function, comm.min_cc)?;
     let table = Table::new(comm, version, settings)?;
     let chooser = Chooser::new(comm, version, &table, reduction);
     let call = Call { function, size, pipelined: 1 };

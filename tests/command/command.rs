@@ -628,6 +628,30 @@ fn every_verb_knows_the_same_data_types() {
     // NCCL has no integers of 16 bits.
     let line = "nccl choose allreduce 1MiB --comm dgx_h100_8x400g.p8.n2 --dtype i16";
     assert!(refusal(line).contains("is not a data type of NCCL"));
+    // It adds 8-bit floats on H100 and later, since 2.24.
+    for (line, what) in [
+        ("nccl choose allreduce 1MiB --comm dgx_a100_8x200g.p8.n2 --dtype fp8", "capability 80"),
+        ("nccl choose allreduce 1MiB --comm dgx_a100_8x200g.p8.n2 --dtype fp8 --emit env", "80"),
+        ("choose nccl allreduce 1MiB -n 8 --on dgx-a100 --dtype fp8", "capability 80"),
+        ("choose nccl@2.23.4 allgather 1MiB -n 8 --on dgx-h100 --dtype fp8", "has no 8-bit floats"),
+    ] {
+        assert!(refusal(line).contains(what), "{line}");
+    }
+}
+
+/// A dump of graphs is written before start-up reads these.
+#[test]
+fn variables_of_start_up_are_read_beside_a_dump() {
+    let line = "nccl choose allgather 1MiB --graph tests/data/nccl_graphs_small.xml --nodes 4 \
+                --gpu a100 --format json --env";
+    let channels = |set: &str| {
+        let said = text(&output(&format!("{line} {set}")).stdout);
+        let at = said.find("\"channels_to\":").unwrap_or_else(|| panic!("{said}"));
+        said[at + 14..].trim_start().chars().next().unwrap()
+    };
+    assert_eq!(channels("NCCL_DEBUG=WARN"), '2');
+    assert_eq!(channels("NCCL_MAX_NCHANNELS=1"), '1');
+    assert!(refusal(&format!("{line} NCCL_CROSS_NIC=1")).contains("give the graphs"));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod plain_nccl;
 use std::collections::HashMap;
 
 use collcost::answer::batch::nccl::{Replay, write_tables};
+use collcost::base::dtype::DataType;
 use collcost::base::quantity::Bytes;
 use collcost::library::nccl::comms::{self, Named};
 use collcost::library::nccl::{
@@ -409,8 +410,79 @@ fn variables_of_nccl_that_are_not_the_tuners_are_told_apart() {
     assert!(settings.is_empty());
     let before = settings.set("NCCL_MAX_NCHANNELS", "4").unwrap_err().to_string();
     assert!(before.contains("when a communicator starts"), "{before}");
+    assert!(before.contains("--graph"), "{before}");
+    let search = settings.set("NCCL_CROSS_NIC", "1").unwrap_err().to_string();
+    assert!(search.contains("give the graphs"), "{search}");
     let slip = settings.set("NCCL_ALG", "Ring").unwrap_err().to_string();
     assert!(slip.contains("did you mean `NCCL_ALGO`?"), "{slip}");
+}
+
+/// v2.24.3-1 to v2.30.7-1 `src/enqueue.cc`: all-gather and broadcast become bytes before anything is chosen, and
+/// below compute capability 90 8-bit floats are refused; since 2.28.3 only where they are added.
+#[test]
+fn floats_of_8_bits_are_bytes_unless_they_are_added() {
+    let chooser = |place: &str, version: &str, element| {
+        let comm = Place::named(place).unwrap().communicator().unwrap();
+        let table = Table::new(&comm, release(version), &Settings::default()).unwrap();
+        Chooser::new(&comm, release(version), &table, Reduction { element, ..Default::default() })
+    };
+    let call = |function, bits| Call { function, size: Bytes(1_u64 << bits), pipelined: 1 };
+    for version in ["2.24.3", "2.27.5", "2.30.7", "2.31.2"] {
+        let [floats, bytes] = [DataType::F8e4m3, DataType::I8]
+            .map(|element| chooser("dgx_h100_8x400g.p1.n16", version, element));
+        for bits in 3..34 {
+            for function in [Function::AllGather, Function::Broadcast] {
+                let call = call(function, bits);
+                assert_eq!(floats.decide(&call), bytes.decide(&call), "{version} {call:?}");
+            }
+            let call = call(Function::AllReduce, bits);
+            let added = floats.decide(&call).unwrap();
+            assert_ne!(added.algo, Algo::Ring, "{version} {call:?}");
+        }
+        let ring = bytes.decide(&call(Function::AllGather, 33)).unwrap();
+        assert_eq!(ring.algo, Algo::Ring, "{version}");
+    }
+    for (version, taken) in [
+        ("2.23.4", [false; 2]),
+        ("2.24.3", [false; 2]),
+        ("2.27.7", [false; 2]),
+        ("2.28.3", [false, true]),
+        ("2.31.2", [false, true]),
+    ] {
+        let old = chooser("dgx_a100_8x200g.p8.n2", version, DataType::F8e5m2);
+        let new = chooser("dgx_h100_8x400g.p8.n2", version, DataType::F8e5m2);
+        let reduction = Reduction { element: DataType::F8e5m2, ..Default::default() };
+        for (function, taken) in [Function::AllReduce, Function::AllGather].into_iter().zip(taken) {
+            let call = call(function, 20);
+            assert_eq!(old.decide(&call).is_some(), taken, "{version} {function}");
+            assert_eq!(old.ranked(&call).is_empty(), !taken, "{version} {function}");
+            assert_eq!(old.considers(function, Algo::Ring, Proto::Simple), taken, "{version}");
+            assert_eq!(reduction.check(release(version), function, 80).is_ok(), taken);
+            assert_eq!(new.decide(&call).is_some(), version != "2.23.4", "{version} {function}");
+        }
+    }
+    let said = Reduction { element: DataType::F8e5m2, ..Default::default() }
+        .check(release("2.23.4"), Function::AllGather, 90)
+        .unwrap_err()
+        .to_string();
+    assert!(said.contains("2.23.4 has no 8-bit floats"), "{said}");
+}
+
+/// v2.18.1-1 to v2.30.7-1 `src/graph/tuning.cc`: -2 is the value of a parameter that is not set.
+#[test]
+fn an_overhead_of_minus_2_is_none() {
+    let comm = Place::named("hgx_h100_amd_8x400g.p8.n4").unwrap().communicator().unwrap();
+    let times = |settings: &str| {
+        let settings = Settings::read(settings).unwrap();
+        let table = Table::new(&comm, release("2.30.7"), &settings).unwrap();
+        Chooser::new(&comm, release("2.30.7"), &table, Reduction::default()).ranked(&Call {
+            function: Function::AllReduce,
+            size: Bytes(1 << 20),
+            pipelined: 1,
+        })
+    };
+    assert_eq!(times("NCCL_NET_OVERHEAD=-2"), times(""));
+    assert_ne!(times("NCCL_NET_OVERHEAD=-1"), times(""));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use collcost::answer::nccl_log::{Asked, Given, NcclLog, communicator, nccl_log};
 use collcost::library::nccl::comms::{self, Named};
 use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::log::Log;
+use collcost::library::nccl::topology::Knobs;
 use collcost::library::nccl::{
     Algo, Capability, Communicator, Function, Gbps, Graph, Micros, Processor, Proto, Settings,
     Table, Told, Version,
@@ -106,6 +107,7 @@ fn told(comm: &Communicator) -> Told {
         nodes: Some(comm.nodes),
         gpu: Some(Capability(comm.min_cc)),
         processor: Some(Processor { arch: comm.arch, vendor: comm.vendor }),
+        ..Told::default()
     }
 }
 
@@ -190,6 +192,28 @@ fn what_a_graph_file_leaves_out_must_be_told() {
     let two = Told { nodes: Some(2), gpu, ..Told::default() };
     let comm = graphs.communicator(&two, Version::NEWEST).unwrap();
     assert_eq!((comm.ranks, comm.local_ranks, comm.channels), (4, 2, 2));
+    // The dump is written before start-up reads these.
+    let mut knobs = Knobs::default();
+    knobs.set("NCCL_MAX_NCHANNELS", "1").unwrap();
+    let comm = graphs.communicator(&Told { start: knobs.start, ..two }, Version::NEWEST).unwrap();
+    assert_eq!(comm.channels, 1);
+}
+
+/// `ncclTopoPostset` (v2.30.7-1 `src/graph/connect.cc`) bounds channels after the graphs are printed.
+#[test]
+fn a_log_without_channels_has_those_of_its_variables() {
+    let lines: Vec<&str> = H100.lines().filter(|line| !line.contains("coll channels")).collect();
+    let channels = |first: &str| {
+        let text = format!("{first}\n{}\n", lines.join("\n"));
+        let log = Log::read(&text, "job.log").unwrap();
+        let known = log.known(log.table(None).unwrap(), &Told::default()).unwrap();
+        let gpu = Capability(90);
+        let processor = known.processor.unwrap();
+        known.communicator(release("2.30.7"), gpu, processor).unwrap().unwrap().channels
+    };
+    let set = "gpu01:4242:4301 [0] NCCL INFO NCCL_MAX_NCHANNELS set by environment to";
+    assert_eq!(channels(&format!("{set} 4.")), 4);
+    assert_eq!(channels(&format!("{set} 32.")), 16);
 }
 
 // ---- tables

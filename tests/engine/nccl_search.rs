@@ -393,6 +393,7 @@ fn graphs_survive_their_file() {
                 nodes: Some(nodes),
                 gpu: Some(Capability(comm.min_cc)),
                 processor: Some(Processor { arch, vendor }),
+                ..Told::default()
             };
             let mut again = graphs.communicator(&told, version).unwrap();
             // A file without a graph over it does not tell that there is a switch, and an empty

@@ -110,6 +110,26 @@ fn sockets_stand_in_for_nics() {
     assert!(Knobs::default().set("NCCL_NET", "AWS Libfabric").is_err());
 }
 
+/// v2.25.1-1 `src/transport/nvls.cc`, v2.27.3-1 `src/init.cc`.
+#[test]
+fn no_channels_of_nvls_are_a_value_until_2_27() {
+    let machine = described(&xml("dgx_h100_8x400g"));
+    let channels = |version: &str, number: &str| {
+        comm(&machine, release(version), &[("NCCL_NVLS_NCHANNELS", number)]).nvls_channels
+    };
+    for (version, negative, none) in [
+        ("2.24.3", 1, 1),
+        ("2.25.1", 16, 1),
+        ("2.26.6", 16, 1),
+        ("2.27.3", 16, 16),
+        ("2.30.7", 16, 16),
+    ] {
+        assert_eq!(channels(version, "-5"), negative, "{version}");
+        assert_eq!(channels(version, "0"), none, "{version}");
+        assert_eq!(channels(version, "5"), 5, "{version}");
+    }
+}
+
 #[test]
 fn hosts_of_a_domain_become_nodes() {
     let whole = xml("gb200_nvl8_2host");

@@ -13,6 +13,7 @@ use collcost::base::dtype::DataType;
 use collcost::base::quantity::Bytes;
 use collcost::library::nccl::comms;
 use collcost::library::nccl::cost_model::{CostModel, Windows};
+use collcost::library::nccl::topology::Knobs;
 use collcost::library::nccl::{
     Call, Communicator, Function, Operation, Place, Reduction, Settings, Version, float,
 };
@@ -113,6 +114,75 @@ fn large_gathers_are_copied_on_blackwell() {
         assert_eq!(taken(h100, version, "", 1 << 30), kernel, "{version}");
     }
     assert_eq!(taken(b200, "2.28.9", "", 1 << 30), kernel);
+}
+
+/// v2.30.7-1 `src/misc/param.cc` (base 0), `src/enqueue.cc` (a count without a sign), `src/sym_kernels.cc`.
+#[test]
+fn variables_of_kernels_are_read_as_nccl_reads_them() {
+    let taken = |place: &str, version: &str, settings: &str, (function, size)| {
+        let comm = Place::named(place).unwrap().communicator().unwrap();
+        let settings = Settings::read(settings).unwrap();
+        let model =
+            CostModel::new(&comm, release(version), &settings, Reduction::default()).unwrap();
+        let best = model.on_windows(&Call { function, size: Bytes(size), pipelined: 1 })?;
+        Some((best.candidate.name(release(version)).into_owned(), best.channels, best.time()))
+    };
+    let gather = (Function::AllGather, 1 << 20);
+    let h100 = |settings: &str| taken("dgx_h100_8x400g.p8.n1", "2.30.7", settings, gather);
+    for (written, blocks) in [("0x10", 16), ("010", 8), ("10", 10)] {
+        assert_eq!(h100(&format!("NCCL_SYM_CTAS={written}")).unwrap().1, blocks, "{written}");
+    }
+    let b200 = |settings: &str| taken("dgx_b200_8x400g.p8.n1", "2.30.7", settings, gather);
+    assert_eq!(b200("NCCL_SYM_CE_THRESHOLD=0").unwrap().0, "AllGather_UC");
+    assert_eq!(b200("NCCL_SYM_CE_THRESHOLD=-1"), b200(""));
+    let scatter = (Function::ReduceScatter, 64 << 20);
+    let rails = |settings: &str| taken("dgx_h100_8x400g.p8.n2", "2.30.7", settings, scatter);
+    for default in ["-1", "0", "131072"] {
+        assert_eq!(rails(&format!("NCCL_SYM_RS_GIN_CHUNK_SIZE={default}")), rails(""), "{default}");
+    }
+    assert_ne!(rails("NCCL_SYM_RS_GIN_CHUNK_SIZE=1"), rails(""));
+    // An empty name is no kernel's; since 2.31 an empty list is none.
+    assert_eq!(h100("NCCL_SYM_KERNEL="), None);
+    let newer = |settings: &str| taken("dgx_h100_8x400g.p8.n1", "2.31.2", settings, gather);
+    assert_eq!(newer("NCCL_SYM_KERNEL="), newer(""));
+    assert!(newer("").is_some());
+}
+
+/// v2.30.7-1 `src/sym_kernels.cc`: the job's bounds are those of every kernel.
+#[test]
+fn kernels_keep_to_the_blocks_that_the_job_allows() {
+    let blocks = |place: &str, version: &str, settings: &[(&str, &str)], (function, size)| {
+        let (mut knobs, mut own) = (Knobs::default(), Settings::default());
+        for (name, value) in settings {
+            if !knobs.set(name, value).unwrap() {
+                own.set(name, value).unwrap();
+            }
+        }
+        let comm = Place::named(place).unwrap().searched(&knobs).unwrap().communicator();
+        let model = CostModel::new(&comm, release(version), &own, Reduction::default()).unwrap();
+        let call = Call { function, size: Bytes(size), pipelined: 1 };
+        model.among_kernels(&call).unwrap().channels
+    };
+    let gather = (Function::AllGather, 1 << 30);
+    let scatter = (Function::ReduceScatter, 64 << 20);
+    for (place, version, call) in [
+        ("dgx_h100_8x400g.p8.n1", "2.27.3", gather),
+        ("dgx_h100_8x400g.p8.n1", "2.30.7", gather),
+        ("dgx_h100_8x400g.p8.n1", "2.32.6", gather),
+        ("dgx_h100_8x400g.p8.n2", "2.29.2", gather),
+        ("dgx_h100_8x400g.p8.n2", "2.30.7", gather),
+        ("dgx_h100_8x400g.p8.n2", "2.30.7", scatter),
+    ] {
+        let of = |settings: &[(&str, &str)]| blocks(place, version, settings, call);
+        assert!(of(&[]) > 1, "{place} {version}");
+        assert_eq!(of(&[("NCCL_MAX_CTAS", "1")]), 1, "{place} {version}");
+    }
+    let most = [("NCCL_MAX_CTAS", "1"), ("NCCL_SYM_CTAS", "3")];
+    assert_eq!(blocks("dgx_h100_8x400g.p8.n1", "2.30.7", &most, gather), 3);
+    let least = [("NCCL_MIN_CTAS", "9")];
+    let small = (Function::AllReduce, 1 << 10);
+    assert!(blocks("dgx_h100_8x400g.p8.n1", "2.30.7", &[], small) < 9);
+    assert_eq!(blocks("dgx_h100_8x400g.p8.n1", "2.30.7", &least, small), 9);
 }
 
 /// What a release takes for all-reduces of a range of bytes.

@@ -288,8 +288,13 @@ impl Tried<'_> {
                 let comm = match graphs {
                     Some(graphs) => {
                         let Behind { ranks, nodes, .. } = self.known.behind();
-                        let told =
-                            nccl::Told { ranks, nodes, gpu: Some(gpu), processor: Some(processor) };
+                        let told = nccl::Told {
+                            ranks,
+                            nodes,
+                            gpu: Some(gpu),
+                            processor: Some(processor),
+                            start: self.known.start,
+                        };
                         Some(graphs.communicator(&told, version)?)
                     }
                     None => self.known.communicator(version, gpu, processor)?,

@@ -74,6 +74,7 @@ impl Args {
                 nodes: count("--nodes", "nodes", self.nodes.as_ref())?.map(Into::into),
                 gpu: value::<Capability>("--gpu", self.gpu.as_ref())?,
                 processor: value::<Processor>("--cpu", self.cpu.as_ref())?,
+                ..Told::default()
             },
             version,
             table: count("--table", "tables", self.table.as_ref())?.map(|n| n.get() as usize),

@@ -13,7 +13,7 @@ use collcost::library::nccl::search::{Job, Searched, search};
 use collcost::library::nccl::topology::{Description, Knobs};
 use collcost::library::nccl::topology_file;
 use collcost::library::nccl::{
-    Capability, Communicator, Function, Place, Processor, Settings, Told, Version,
+    Capability, Communicator, Function, Place, Processor, Settings, Starting, Told, Version,
 };
 use collcost::library::nccl::{comms, envs};
 use collcost::measure::logs::plain_text;
@@ -134,6 +134,7 @@ impl SourceFlags {
             nodes: count("--nodes", "nodes", self.nodes.as_ref())?.map(Into::into),
             gpu: value::<Capability>("--gpu", self.gpu.as_ref())?,
             processor: value::<Processor>("--cpu", self.cpu.as_ref())?,
+            ..Told::default()
         })
     }
 
@@ -224,14 +225,14 @@ impl SourceFlags {
     fn graphs(&self, file: &str) -> Result<Source> {
         let nccl = self.version(None)?;
         let graphs = Graphs::read(&text("--graph", file)?, file)?;
-        let told = self.told()?;
+        let (settings, start) = self.env.started()?;
+        let told = Told { start, ..self.told()? };
         let comm = graphs.communicator(&told, nccl).map_err(|e| e.at(file))?;
         let mut notes =
             vec!["channels are those that NCCL derives from the graphs at start-up".to_owned()];
         if told.processor.is_none() {
             notes.push("the processors are assumed to be Intel's; --cpu sets them".to_owned());
         }
-        let settings = self.env.settings(Settings::default())?;
         Ok(Source { name: file.to_owned(), comm, nccl, settings, notes })
     }
 
@@ -323,6 +324,28 @@ impl EnvFlags {
             }
         }
         Ok((settings, knobs))
+    }
+
+    /// The settings beside graphs that were found already: those for the tuner, and those for
+    /// start-up.
+    fn started(&self) -> Result<(Settings, Starting)> {
+        let mut knobs = Knobs::default();
+        if self.env_from_process {
+            for name in Starting::KNOWN {
+                if let Ok(value) = std::env::var(name) {
+                    knobs.set(name, &value)?;
+                }
+            }
+        }
+        let mut others = Self { set: Vec::new(), ..*self };
+        for assignment in &self.set {
+            let (name, value) = split(assignment)?;
+            match Starting::KNOWN.contains(&name) {
+                true => drop(knobs.set(name, value)?),
+                false => others.set.push(assignment.clone()),
+            }
+        }
+        Ok((others.settings(Settings::default())?, knobs.start))
     }
 
     /// What is set already, then this process's variables, then those on the command line.

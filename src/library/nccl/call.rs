@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Algo, Function, Micros, Proto};
+use super::{Algo, Function, Micros, Proto, Version, since};
 use crate::base::dtype::DataType;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Bytes;
@@ -96,9 +96,36 @@ impl Reduction {
         }
     }
 
-    /// Whether NCCL takes a ring of so many ranks only if nothing else can run, since 2.24.
-    pub(crate) fn shuns_rings(self, ranks: u32) -> bool {
-        self.element.is_fp8() && ranks > 8
+    /// Whether NCCL takes a ring of so many ranks only if nothing else can run. It gathers and
+    /// broadcasts bytes, whatever the data type.
+    pub(crate) fn shuns_rings(self, function: Function, ranks: u32) -> bool {
+        self.element.is_fp8() && function.collective().reduces() && ranks > 8
+    }
+
+    /// Whether a release takes such calls on GPUs whose lowest compute capability is `min_cc`; if
+    /// not, they return `ncclInvalidArgument` (`taskAppend`, `src/enqueue.cc`).
+    pub(super) fn is_taken(self, version: Version, function: Function, min_cc: u32) -> bool {
+        let moves = !function.collective().reduces() && version.has(since::FP8_MOVES_ANYWHERE);
+        !self.element.is_fp8() || version.has(since::FP8) && (min_cc >= FP8_GPU || moves)
+    }
+
+    /// Refuses calls that a release refuses.
+    ///
+    /// # Errors
+    /// 8-bit floats in releases without them, and on GPUs that do not add them.
+    pub fn check(self, version: Version, function: Function, min_cc: u32) -> Result<()> {
+        if self.is_taken(version, function, min_cc) {
+            return Ok(());
+        }
+        Err(match version.has(since::FP8) {
+            false => Error::unsupported(format!("NCCL {version} has no 8-bit floats"))
+                .help("name 2.24.3 or a later release, or another type"),
+            true => Error::unsupported(format!(
+                "NCCL {version} returns an error for {function} of 8-bit floats on GPUs of compute \
+                 capability {min_cc}"
+            ))
+            .help(format!("it takes them from {FP8_GPU} on (H100): name another type")),
+        })
     }
 
     /// Whether elements are of a type that switches add.
@@ -108,6 +135,9 @@ impl Reduction {
             || self.is_half()
     }
 }
+
+/// The compute capability from which on GPUs add 8-bit floats.
+const FP8_GPU: u32 = 90;
 
 /// Reads a data type of NCCL's, such as `float`, `bf16` or `int32`.
 ///

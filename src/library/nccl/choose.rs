@@ -33,8 +33,10 @@ struct Rare {
     heads: u32,
     /// Operations of a group for which all algorithms but rings pay their latency once.
     pipelined: u32,
-    /// Whether a time of the ring is multiplied by 1024.
-    avoids_ring: bool,
+    /// Whether a time of the ring is multiplied by 1024, by function.
+    avoids_ring: [bool; 5],
+    /// Whether the release takes such calls at all, by function.
+    takes: [bool; 5],
 }
 
 impl Chooser {
@@ -51,9 +53,11 @@ impl Chooser {
             time: version.has(since::ONE_TABLE).then_some(Micros(0.0)),
         });
         let threshold = |(a, p): (Algo, Proto)| table.thresholds[a as usize][p as usize];
-        let is_plain = alone.is_none() && models.is_none() && !scope.avoids_ring();
+        let is_plain = alone.is_none() && models.is_none();
+        let avoids_ring = |f| reduction.shuns_rings(f, comm.ranks);
+        let functions = Function::ALL.map(|f| scope.prepare(f, table, is_plain && !avoids_ring(f)));
         Self {
-            functions: Function::ALL.map(|f| scope.prepare(f, table, is_plain)),
+            functions,
             limits: CELLS.map(|cell| Limit::of(comm, version, table, cell)),
             rare: Rare {
                 models,
@@ -62,7 +66,8 @@ impl Chooser {
                 thresholds: CELLS.map(threshold),
                 heads: comm.collnet_heads,
                 pipelined: constants::of(version).pipelined,
-                avoids_ring: scope.avoids_ring(),
+                avoids_ring: Function::ALL.map(avoids_ring),
+                takes: Function::ALL.map(|f| scope.takes(f)),
             },
         }
     }
@@ -81,6 +86,9 @@ impl Chooser {
     /// The decision without a known cell: by the least of all cells' times, or without the table.
     #[inline(never)]
     fn compared(&self, call: &Call) -> Option<Decision> {
+        if !self.rare.takes[call.function as usize] {
+            return None;
+        }
         if self.rare.models.is_some() || self.rare.alone.is_some() {
             return self.rare.decide(call);
         }
@@ -108,6 +116,9 @@ impl Chooser {
     /// Whether a cell takes part in the choice.
     #[must_use]
     pub fn considers(&self, function: Function, algo: Algo, proto: Proto) -> bool {
+        if !self.rare.takes[function as usize] {
+            return false;
+        }
         if let Some(models) = &self.rare.models {
             return models.considers(function, algo, proto);
         }
@@ -164,6 +175,9 @@ impl Chooser {
     /// Every available cell with its time, fastest first; ties in NCCL's order.
     #[must_use]
     pub fn ranked(&self, call: &Call) -> Vec<(Algo, Proto, Micros)> {
+        if !self.rare.takes[call.function as usize] {
+            return Vec::new();
+        }
         if let Some(models) = &self.rare.models {
             let ranked = models.ranked(call, Windows::None);
             let cell = |best: &Best| best.decision().and_then(|d| Some((d.algo, d.proto, d.time?)));
@@ -194,7 +208,7 @@ impl Chooser {
     #[inline(always)]
     fn times(&self, call: &Call, bandwidth: &Lanes) -> Lanes {
         let prepared = &self.functions[call.function as usize];
-        if call.pipelined != 1 || self.rare.avoids_ring {
+        if call.pipelined != 1 || self.rare.avoids_ring[call.function as usize] {
             return self.times_of_many(call, &prepared.moving(call.size.0, bandwidth));
         }
         prepared.times(call.size.0, bandwidth)
@@ -210,7 +224,7 @@ impl Chooser {
         for (i, time) in times.iter_mut().enumerate() {
             let is_ring = (RING..RING + 3).contains(&i);
             *time = *time * if is_ring { call.pipelined as f32 } else { other } + moving[i];
-            if is_ring && self.rare.avoids_ring {
+            if is_ring && self.rare.avoids_ring[call.function as usize] {
                 *time *= 1024.0;
             }
         }
@@ -275,7 +289,7 @@ impl Scope<'_> {
         let mut latency = [0.0; LANES];
         let mut bandwidth = [0.0; LANES];
         for (i, &(algo, proto)) in CELLS.iter().enumerate() {
-            if self.may(function, algo) {
+            if self.takes(function) && self.may(function, algo) {
                 latency[i] = table.latency[f][algo as usize][proto as usize];
                 bandwidth[i] = table.bandwidth[f][algo as usize][proto as usize];
             }
@@ -300,9 +314,9 @@ impl Scope<'_> {
         })
     }
 
-    /// Whether a time of the ring is multiplied by 1024.
-    fn avoids_ring(&self) -> bool {
-        self.version.has(since::FP8_AVOIDS_RINGS) && self.reduction.shuns_rings(self.comm.ranks)
+    /// Whether the release takes such calls at all.
+    fn takes(&self, function: Function) -> bool {
+        self.reduction.is_taken(self.version, function, self.comm.min_cc)
     }
 
     /// Whether an algorithm is considered at all.

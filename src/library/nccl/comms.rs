@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use csv::StringRecord;
 
 use super::cost_model::Reach;
-use super::{Arch, Communicator, Gbps, Graph, Micros, PathType, Vendor};
+use super::{Arch, Communicator, Ctas, Gbps, Graph, Micros, PathType, Vendor};
 use crate::base::error::{Error, Result};
 
 /// A communicator with its name.
@@ -162,6 +162,7 @@ pub(super) fn communicator(record: &Record, ranks: u32, nodes: u32) -> Result<Co
         collnet_chain_graph: graph(&record.of("cnc_"))?,
         nvls_graph: graph(&record.of("nvls_"))?,
         reach: None,
+        ctas: Ctas::default(),
     };
     let comm = Communicator { reach: reach(record, &comm)?, ..comm };
     comm.check()?;

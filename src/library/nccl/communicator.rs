@@ -53,7 +53,28 @@ pub struct Communicator {
     pub nvls_graph: Graph,
     /// Which ranks reach which memory, if known; used since 2.31.
     pub reach: Option<Reach>,
+    /// The blocks that the job's environment allows a kernel.
+    pub ctas: Ctas,
 }
+
+/// The blocks that a job's environment allows a kernel; symmetric kernels look at them themselves,
+/// other kernels by the communicator's channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ctas {
+    /// `NCCL_MIN_CTAS`.
+    pub least: u32,
+    /// `NCCL_MAX_CTAS`.
+    pub most: u32,
+}
+
+impl Default for Ctas {
+    fn default() -> Self {
+        Self { least: 1, most: MOST_BLOCKS }
+    }
+}
+
+/// The most blocks of a kernel.
+pub(super) const MOST_BLOCKS: u32 = 64;
 
 /// What the search found for one pattern, on the worst of all ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -21,7 +21,8 @@ use crate::base::error::{Error, Result};
 use crate::base::refused::Refused;
 use crate::base::xml::{Attributes, Events};
 use crate::library::nccl::{
-    Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Told, Vendor, Version, since,
+    Arch, Communicator, Ctas, Gbps, Graph, Micros, PathType, Processor, Startup, Told, Vendor,
+    Version, since,
 };
 
 /// The most channels that any version has.
@@ -129,9 +130,10 @@ impl Graphs {
             collnet_chain_graph: chain,
             nvls_graph: nvls,
             reach: None,
+            ctas: Ctas::default(),
         };
         comm.check()?;
-        Ok(comm.started(version))
+        Ok(Startup::under(version, &comm, &told.start, None).on(comm))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Arch, Vendor};
+use super::{Arch, Starting, Vendor};
 use crate::base::error::{Error, Result};
 
 /// A GPU's compute capability: 70, 80, 90, 100 …
@@ -137,6 +137,8 @@ pub struct Told {
     pub gpu: Option<Capability>,
     /// The processors.
     pub processor: Option<Processor>,
+    /// The job's environment, as far as start-up reads it.
+    pub start: Starting,
 }
 
 #[cfg(test)]

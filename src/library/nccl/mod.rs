@@ -52,7 +52,7 @@ pub use crate::machine::nccl::{Algo, Arch, Function, Micros, Proto, Vendor};
 pub use bounds::{Allowed, Behind, Bounds};
 pub use call::{Call, Decision, Operation, Reduction, element};
 pub use choose::Chooser;
-pub use communicator::{Communicator, Graph, PathType};
+pub use communicator::{Communicator, Ctas, Graph, PathType};
 pub use fabric::fabric;
 pub use machine::{Capability, Processor, Told, gpus_named};
 pub use machines::{Place, names as machines};

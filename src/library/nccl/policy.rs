@@ -319,6 +319,8 @@ impl Policy for Nccl {
             return Ok(Choice { notes, ..choice });
         }
         let Some(decision) = self.decide(call)? else {
+            let reduction = Reduction { element: self.element, operation: Operation::Sum };
+            reduction.check(self.version, function(call)?, self.comm.min_cc)?;
             return Err(Error::unsupported(format!("NCCL {} returns an error here", self.version)));
         };
         self.choice(call, &decision)

@@ -1,7 +1,7 @@
 //! The environment variables that reach the tuner.
 
 use super::cost_model::Variables;
-use super::{Algo, Function, Proto, Version, since};
+use super::{Algo, Function, Proto, Starting, Version, since};
 use crate::base::error::{Error, Result, did_you_mean};
 
 /// The settings of a job's environment for the tuner. The default is an empty environment.
@@ -36,15 +36,8 @@ const HARMLESS: [&str; 8] = [
     "NCCL_IB_RETRY_CNT",
 ];
 
-/// Variables that affect the input of the tuner: paths, graphs, channels.
-const BEFORE: [&str; 20] = [
-    "NCCL_MIN_NCHANNELS",
-    "NCCL_MAX_NCHANNELS",
-    "NCCL_MIN_CTAS",
-    "NCCL_MAX_CTAS",
-    "NCCL_NVLS_NCHANNELS",
-    "NCCL_NVLS_ENABLE",
-    "NCCL_COLLNET_ENABLE",
+/// Variables that affect the input of the tuner: paths and graphs. Those of start-up are [`Starting`]'s.
+const BEFORE: [&str; 13] = [
     "NCCL_P2P_DISABLE",
     "NCCL_P2P_LEVEL",
     "NCCL_SHM_DISABLE",
@@ -88,8 +81,8 @@ impl Settings {
         "NCCL_CE_COLL_AG_MULTICAST_THRESHOLD",
     ];
 
-    /// Sets one variable. An empty value leaves NCCL's default, but until 2.23 an empty list of
-    /// algorithms or protocols is a list without names. Variables that only affect what is logged
+    /// Sets one variable. An empty value leaves NCCL's default, but an empty list of
+    /// algorithms or protocols (until 2.23) or of kernels (until 2.30) is a list without names. Variables that only affect what is logged
     /// or written are ignored.
     ///
     /// # Errors
@@ -108,6 +101,16 @@ impl Settings {
             "NCCL_ALGO" => self.algo = Some(value.to_owned()),
             "NCCL_PROTO" => self.proto = Some(value.to_owned()),
             _ if HARMLESS.contains(&name) || self.variables.set(name, value)? => {}
+            _ if Starting::KNOWN.contains(&name) => {
+                return Err(Error::input(format!(
+                    "NCCL reads `{name}` when a communicator starts; its tuner sees the result"
+                ))
+                .at(place())
+                .help(
+                    "leave it out: `collcost nccl choose` reads it with --topo, --graph, or --comm \
+                     of a built-in machine; a log has what came of it",
+                ));
+            }
             _ if BEFORE.contains(&name) => {
                 return Err(Error::input(format!(
                     "NCCL reads `{name}` when a communicator starts; its tuner sees the result"
@@ -184,9 +187,10 @@ impl Settings {
         }
     }
 
-    /// The overhead of the network in a step between nodes, in nanoseconds.
+    /// The overhead of the network in a step between nodes, in nanoseconds; -2 is NCCL's mark for
+    /// none.
     pub(super) fn net_overhead(&self) -> Option<i64> {
-        self.number("NCCL_NET_OVERHEAD")
+        self.number("NCCL_NET_OVERHEAD").filter(|&n| n != -2)
     }
 
     /// Whether PAT is forced on or off.

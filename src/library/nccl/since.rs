@@ -153,8 +153,10 @@ pub(crate) const NVLS_32_RANKS_IN_ALL: Rule = since(25, 1).until(27, 3);
 pub(crate) const DIRECT_8_RANKS: Rule = since(23, 4);
 /// In-network reduction along chains has it too.
 pub(crate) const CHAIN_8_RANKS: Rule = since(28, 3);
-/// Rings are a last resort for 8-bit floats with more than eight ranks.
-pub(crate) const FP8_AVOIDS_RINGS: Rule = since(24, 3);
+/// 8-bit floats exist; rings of more than eight ranks are a last resort for their sums.
+pub(crate) const FP8: Rule = since(24, 3);
+/// GPUs that do not add them move them.
+pub(crate) const FP8_MOVES_ANYWHERE: Rule = since(28, 3);
 /// `NVLSTree` has the tree's factors on Blackwell.
 pub(crate) const NVLS_TREE_FACTORS: Rule = since(29, 2);
 /// NVLS with several nodes has no more channels than the communicator.
@@ -186,6 +188,8 @@ pub(crate) const NVLS_24_CHANNELS: Rule = since(27, 3);
 pub(crate) const NVLS_BY_NIC: Rule = since(30, 3);
 /// `NCCL_NVLS_NCHANNELS` is used even if it is negative.
 pub(crate) const NVLS_CHANNELS_SIGNED: Rule = until(25, 1);
+/// It is used only if it is above 0.
+pub(crate) const NVLS_CHANNELS_POSITIVE: Rule = since(27, 3);
 /// `NCCL_COLLNET_ENABLE` is read as a number; before, as the text `1`.
 pub(crate) const COLLNET_NUMBER: Rule = since(27, 3);
 /// In-network reduction is off with more than eight ranks per node.

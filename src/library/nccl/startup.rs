@@ -7,6 +7,7 @@
 //! Source: NVIDIA/nccl at the tags of [`Version`], `src/graph/connect.cc` (doubling, bounds),
 //! `src/init.cc` and `src/transport/nvls.cc` (channels of NVLS, in-network reduction).
 
+use super::communicator::{Ctas, MOST_BLOCKS};
 use super::topology::most_channels;
 use super::{Communicator, Gbps, Version, since};
 
@@ -124,6 +125,8 @@ pub struct Startup {
     pub nvls_channels: u32,
     /// Whether the network reduces.
     pub collnet: bool,
+    /// The blocks that the environment allows a kernel.
+    pub ctas: Ctas,
 }
 
 impl Startup {
@@ -154,14 +157,16 @@ impl Startup {
         let channels = if raised { call_channels.max(nvls_channels) } else { call_channels };
         let call_channels =
             if version.has(since::CALLS_NOT_RAISED) { call_channels } else { channels };
-        Self { channels, call_channels, nvls, nvls_channels, collnet }
+        let (least, most) = start.ctas(MOST_BLOCKS);
+        let ctas = Ctas { least, most };
+        Self { channels, call_channels, nvls, nvls_channels, collnet, ctas }
     }
 
     /// The communicator with the result of start-up.
     #[must_use]
     pub fn on(self, comm: Communicator) -> Communicator {
-        let Self { channels, call_channels, nvls, nvls_channels, collnet } = self;
-        Communicator { channels, call_channels, nvls, nvls_channels, collnet, ..comm }
+        let Self { channels, call_channels, nvls, nvls_channels, collnet, ctas } = self;
+        Communicator { channels, call_channels, nvls, nvls_channels, collnet, ctas, ..comm }
     }
 }
 
@@ -221,7 +226,9 @@ impl Rules<'_> {
     fn nvls_channels(&self) -> u32 {
         let Self { version, comm, .. } = *self;
         let set = self.start.get(Variable::NvlsChannels);
-        let set = set.filter(|&number| number >= 0 || version.has(since::NVLS_CHANNELS_SIGNED));
+        let lowest = if version.has(since::NVLS_CHANNELS_POSITIVE) { 1 } else { 0 };
+        let set =
+            set.filter(|&number| number >= lowest || version.has(since::NVLS_CHANNELS_SIGNED));
         let (least, most) = self.start.ctas(self.room);
         let channels = set.unwrap_or_else(|| match comm.min_cc {
             100.. if version.has(since::NVLS_24_CHANNELS) => self.blackwell_channels().into(),

@@ -29,7 +29,7 @@ pub use program::{OPERATIONS, PROGRAMS, Program};
 
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
-use crate::library::nccl::Reduction;
+use crate::library::nccl::{Function, Reduction};
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Expecting, Rules};
@@ -264,7 +264,8 @@ pub fn mock(registry: &Registry, query: &Query, ask: &Ask) -> Result<Mock> {
     let both = rows.iter().flat_map(|row| [row.out_of_place.busbw.0, row.in_place.busbw.0]);
     let average = Bandwidth(both.sum::<f64>() / (2 * rows.len()) as f64);
     let mut notes = told.notes(ask, !broken.off.is_empty());
-    if reduction.is_some_and(|reduction| reduction.shuns_rings(ranks)) {
+    let shuns = |(reduction, function): (Reduction, _)| reduction.shuns_rings(function, ranks);
+    if reduction.zip(Function::of(ask.program.collective)).is_some_and(shuns) {
         notes.push(
             "NCCL avoids rings of 8-bit floats over more than 8 ranks: where these times are a ring's, it may \
              run another algorithm"

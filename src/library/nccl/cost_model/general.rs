@@ -119,7 +119,7 @@ impl CostModel {
         let latency = latency * times as f32;
         let moving = call.size.0 as f32 / (1000.0 * bandwidth);
         // Rings add 8-bit floats only if nothing else does.
-        let shunned = ring && self.reduction.shuns_rings(self.comm.ranks);
+        let shunned = ring && self.reduction.shuns_rings(call.function, self.comm.ranks);
         let many = if shunned { 1024.0 } else { 1.0 };
         match self.release {
             Release::V2_31 => (latency + moving) * many,

@@ -1,8 +1,8 @@
 //! The time of a kernel across `NVLink` domains: load and store inside a domain, rails between them.
 
+use super::super::communicator::{Ctas, MOST_BLOCKS};
 use super::super::{Call, since};
 use super::decide::CostModel;
-use super::lsa::MOST_BLOCKS;
 use super::{Kernel, Release};
 
 /// The cost of a block when kernels are compared, as a fraction of the time.
@@ -53,7 +53,8 @@ impl CostModel {
         const CHUNK: u64 = 4 << 20;
         let chunks = bytes.div_ceil(CHUNK);
         let most = self.switch_blocks().div_ceil(self.comm.local_ranks).min(MOST_BLOCKS);
-        let blocks = u32::try_from(chunks).unwrap_or(u32::MAX).min(most).max(1);
+        let Ctas { least, most: bound } = self.comm.ctas;
+        let blocks = u32::try_from(chunks).unwrap_or(u32::MAX).min(most.min(bound)).max(least);
         let steps = chunks * u64::from(self.rails() - 1);
         let inside =
             (bytes * u64::from(self.comm.ranks)) as f32 / (self.domain_rate() / 1e9) as f32;
@@ -64,10 +65,7 @@ impl CostModel {
     fn gather_by_rails(&self, bytes: u64) -> (u32, f32) {
         const CHUNK: u64 = 1 << 20;
         let most = MOST_BLOCKS.min(self.switch_blocks().div_ceil(self.comm.local_ranks));
-        let (least, most) = match self.variables.blocks() {
-            Some(set) => (set, set),
-            None => (1, most),
-        };
+        let (least, most) = self.allowed(most);
         let chunks = bytes.div_ceil(CHUNK);
         let steps = chunks * u64::from(self.rails() - 1);
         let inside = (bytes * u64::from(self.comm.ranks)) as f32 / self.domain_rate() as f32;
@@ -81,13 +79,11 @@ impl CostModel {
     fn scatter_by_rails(&self, bytes: u64, kernel: Kernel) -> (u32, f32) {
         let own = self.rails_of(kernel == Kernel::ReduceScatterRailMc);
         let other = self.rails_of(kernel != Kernel::ReduceScatterRailMc);
-        let (least, most) = match self.variables.blocks() {
-            Some(set) => (set, set.min(own.saturation)),
-            None => (
-                1,
-                MOST_BLOCKS.min(own.saturation.max(other.saturation)).max(1).min(own.saturation),
-            ),
-        };
+        // As many blocks as a rank has room for what others send it.
+        let Ctas { least, .. } = self.comm.ctas;
+        let room = MOST_BLOCKS.min(own.saturation.max(other.saturation)).max(least);
+        let (least, most) = self.allowed(room);
+        let most = most.min(own.saturation);
         let newer = self.version.has(since::RAIL_CHUNKS);
         let chunk = if newer { self.variables.rail_chunk() } else { 64 << 10 };
         let chunks = u32::try_from(bytes.div_ceil(chunk)).unwrap_or(u32::MAX);

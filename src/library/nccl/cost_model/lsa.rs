@@ -1,5 +1,6 @@
 //! The time of a kernel within an `NVLink` domain, and its number of blocks.
 
+use super::super::communicator::{Ctas, MOST_BLOCKS};
 use super::super::{Call, since};
 use super::decide::CostModel;
 use super::fitted::{Fit, Load};
@@ -7,9 +8,6 @@ use super::{Kernel, Release};
 
 /// Bytes per microsecond of the unit that NCCL calls GB/s here.
 const GIB: f64 = (1_u64 << 30) as f64 / 1e6;
-
-/// The most blocks of a symmetric kernel.
-pub(super) const MOST_BLOCKS: u32 = 64;
 
 /// How much longer a smaller number of blocks may take, as a factor of the time with the most.
 const SLACK: f64 = 1.025;
@@ -68,10 +66,8 @@ impl CostModel {
         if by_switch && self.release == Release::V2_31 {
             most = self.switch_blocks().div_ceil(ranks);
         }
-        let mut least = 1.min(most);
-        if let Some(set) = self.variables.blocks() {
-            (least, most) = (set, set);
-        }
+        let (mut least, mut most) = self.allowed(most);
+        least = least.min(most);
         if !self.version.has(since::COST_MODELS) {
             return Some((least, most));
         }
@@ -94,13 +90,19 @@ impl CostModel {
             let enough = |blocks: u32| bytes >= needed(blocks.into());
             if !enough(least) {
                 // Listed kernels are used even with too few bytes.
-                return self.variables.kernels.is_some().then_some((least, most));
+                return self.variables.listed().is_some().then_some((least, most));
             }
             while most > least && !enough(most) {
                 most = if most == 2 { 1 } else { most - 2 };
             }
         }
         Some((least, most))
+    }
+
+    /// The least and the most blocks that the environment leaves of `most`.
+    pub(super) fn allowed(&self, most: u32) -> (u32, u32) {
+        let Ctas { least, most: bound } = self.comm.ctas;
+        self.variables.blocks().map_or((least, most.min(bound)), |set| (set, set))
     }
 
     /// Blocks that saturate a switch, over all ranks.

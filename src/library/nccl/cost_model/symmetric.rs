@@ -116,6 +116,7 @@ impl CostModel {
             operation => operation == Operation::Sum,
         };
         self.reach.direct
+            && self.reduction.is_taken(self.version, function, self.comm.min_cc)
             && match function {
                 Function::AllGather => true,
                 Function::AllReduce | Function::ReduceScatter => floats && sums,

@@ -1,5 +1,6 @@
 //! The variables that the tuner reads since 2.31, in addition to those that it has always read.
 
+use super::super::settings::whole;
 use crate::base::error::{Error, Result};
 
 /// The settings of a job's environment for symmetric kernels and copy engines.
@@ -30,19 +31,24 @@ impl Variables {
     /// A value that is not a number where a number is needed.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool> {
         if name == KERNELS {
-            self.kernels = Some(value.to_owned()).filter(|list| !list.is_empty());
+            self.kernels = Some(value.to_owned());
             return Ok(true);
         }
         let Some(index) = NUMBERS.iter().position(|n| *n == name) else { return Ok(false) };
         self.numbers[index] = match value.trim() {
             "" => None,
-            text => Some(text.parse().map_err(|_| {
+            text => Some(whole(text).ok_or_else(|| {
                 Error::input(format!("`{text}` is not a whole number"))
                     .at(format!("{name}={value}"))
                     .help("write one such as 8")
             })?),
         };
         Ok(true)
+    }
+
+    /// The list of kernels, if it names any.
+    pub fn listed(&self) -> Option<&str> {
+        self.kernels.as_deref().filter(|list| !list.is_empty())
     }
 
     fn number(&self, name: &str) -> Option<i64> {
@@ -67,13 +73,14 @@ impl Variables {
     /// Bytes that a reduce-scatter between domains moves at a time: a power of two.
     pub fn rail_chunk(&self) -> u64 {
         const DEFAULT: i64 = 128 << 10;
-        let set = self.number("NCCL_SYM_RS_GIN_CHUNK_SIZE").unwrap_or(DEFAULT);
+        let set = self.number("NCCL_SYM_RS_GIN_CHUNK_SIZE").filter(|&n| n > 0).unwrap_or(DEFAULT);
         1 << (set.clamp(128, 1 << 30) as u64).ilog2()
     }
 
-    /// Elements per rank above which copy engines gather, if set.
+    /// Elements per rank above which copy engines gather, if set. NCCL compares them without a sign:
+    /// below 0 they never do.
     pub fn copies_above(&self) -> Option<u64> {
-        self.number("NCCL_SYM_CE_THRESHOLD").map(|n| n.max(0).cast_unsigned())
+        self.number("NCCL_SYM_CE_THRESHOLD").map(i64::cast_unsigned)
     }
 
     /// Bytes per rank up to which copy engines multicast, if set.

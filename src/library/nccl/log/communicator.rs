@@ -4,7 +4,7 @@ use super::graph::{Search, agreed};
 use super::{At, Log, Table};
 use crate::base::error::{Error, Result};
 use crate::library::nccl::graphs_file::Graphs;
-use crate::library::nccl::{Behind, Capability, Communicator, Processor, Told, Version};
+use crate::library::nccl::{Behind, Capability, Communicator, Processor, Starting, Told, Version};
 
 /// What is known about a communicator.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +21,8 @@ pub struct Known<'a> {
     pub channels: Option<u32>,
     /// Channels of NVLS.
     pub nvls_channels: Option<u32>,
+    /// The job's environment, as far as start-up reads it.
+    pub start: Starting,
     /// Ranks on a node.
     local: Option<u32>,
     /// Whether the log shows the machine, and an `NVSwitch` in it.
@@ -83,6 +85,7 @@ impl Log {
             processor: told.processor.or(processor),
             channels: coll.map(|(count, _)| count).or(channels),
             nvls_channels: coll.and_then(|(_, nvls)| nvls),
+            start: self.starting()?,
             local,
             nvswitch: topology.then_some(!self.switches.is_empty()),
             searches,
@@ -206,6 +209,7 @@ impl Known<'_> {
             nodes: Some(nodes),
             gpu: Some(gpu),
             processor: Some(processor),
+            start: self.start,
         };
         let started = graphs.communicator(&told, version)?;
         Ok(Some(Communicator {

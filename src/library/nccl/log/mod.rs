@@ -14,7 +14,8 @@ mod table;
 
 use crate::base::error::{Error, Result};
 use crate::base::refused::Refused;
-use crate::library::nccl::{Arch, Processor, Settings, Vendor};
+use crate::library::nccl::topology::Knobs;
+use crate::library::nccl::{Arch, Processor, Settings, Starting, Vendor};
 
 pub use choice::{Choice, Detail};
 pub use communicator::Known;
@@ -162,10 +163,27 @@ impl Log {
     /// A value that the tuner cannot read; a variable with two values.
     pub fn settings(&self) -> Result<Settings> {
         let mut settings = Settings::default();
+        self.each_set(&Settings::KNOWN, |name, value| settings.set(name, value))?;
+        Ok(settings)
+    }
+
+    /// The environment, as far as start-up reads it.
+    fn starting(&self) -> Result<Starting> {
+        let mut knobs = Knobs::default();
+        self.each_set(&Starting::KNOWN, |name, value| knobs.set(name, value).map(drop))?;
+        Ok(knobs.start)
+    }
+
+    /// Sets each of some variables that the log prints.
+    fn each_set(
+        &self,
+        known: &[&str],
+        mut put: impl FnMut(&str, &str) -> Result<()>,
+    ) -> Result<()> {
         let mut seen: Vec<&At<(String, String)>> = Vec::new();
         for set in &self.environment {
             let (name, value) = &set.what;
-            if !Settings::KNOWN.contains(&name.as_str()) {
+            if !known.contains(&name.as_str()) {
                 continue;
             }
             let place = format!("{}:{}", self.file, set.line);
@@ -179,10 +197,10 @@ impl Log {
                 }
                 continue;
             }
-            settings.set(name, value).map_err(|e| e.at(place))?;
+            put(name, value).map_err(|e| e.at(place))?;
             seen.push(set);
         }
-        Ok(settings)
+        Ok(())
     }
 }
 

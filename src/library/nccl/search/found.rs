@@ -5,7 +5,7 @@ use super::trial::Trial;
 use super::world::World;
 use crate::library::nccl::topology::Kind;
 use crate::library::nccl::{
-    Arch, Communicator, Gbps, Graph, Micros, PathType, Processor, Starting, Startup, Vendor,
+    Arch, Communicator, Ctas, Gbps, Graph, Micros, PathType, Processor, Starting, Startup, Vendor,
     Version, since,
 };
 
@@ -200,6 +200,7 @@ impl Searched {
             collnet_chain_graph: self.collnet_chain.graph,
             nvls_graph: self.nvls_graph.graph,
             reach: None,
+            ctas: Ctas::default(),
         };
         Startup::under(self.version, &comm, &self.start, self.slowest_nic).on(comm)
     }

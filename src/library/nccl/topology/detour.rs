@@ -74,7 +74,7 @@ impl Detours<'_> {
     /// How far apart GPUs may be that reach each other's memory.
     fn reach(&self) -> Level {
         let levels = self.paths.levels;
-        if let Some(level) = self.knobs.p2p {
+        if let Some(level) = self.knobs.p2p_level() {
             return Level(level.rank(self.system.version));
         }
         let cpu = (self.system.count(Kind::Cpu) > 0).then(|| self.system.cpu(0));

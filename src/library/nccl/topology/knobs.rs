@@ -16,8 +16,9 @@ pub struct Knobs {
     pub shared_memory: bool,
     /// `NCCL_CROSS_NIC`: 0 never, 1 always, 2 if it helps.
     pub cross_nic: u8,
-    /// `NCCL_P2P_LEVEL`: how far apart GPUs may be that reach each other's memory. `LOC` means
-    /// `NCCL_P2P_DISABLE=1`.
+    /// `NCCL_P2P_DISABLE`: whether no GPU reaches another one's memory, whatever the level.
+    pub p2p_disabled: bool,
+    /// `NCCL_P2P_LEVEL`: how far apart GPUs may be that reach each other's memory.
     pub p2p: Option<PathType>,
     /// `NCCL_NET_GDR_LEVEL`: how far a NIC may be from a GPU whose memory it reaches.
     pub gdr: Option<PathType>,
@@ -61,6 +62,7 @@ impl Default for Knobs {
             seen: Seen::default(),
             shared_memory: true,
             cross_nic: 2,
+            p2p_disabled: false,
             p2p: None,
             gdr: None,
             gdr_read: None,
@@ -108,7 +110,8 @@ impl Knobs {
         known
     };
 
-    /// Sets one variable if it is one of [`Self::KNOWN`], and tells whether it is.
+    /// Sets one variable if it is one of [`Self::KNOWN`], and tells whether it is. A value replaces
+    /// the one before, and an empty one leaves NCCL's default.
     ///
     /// # Errors
     /// A value that the variable does not accept.
@@ -120,45 +123,40 @@ impl Knobs {
                 .help(format!("write {takes}"))
         };
         let flag = || match value {
-            "0" => Ok(false),
-            "1" => Ok(true),
+            "" => Ok(None),
+            "0" => Ok(Some(false)),
+            "1" => Ok(Some(true)),
             _ => Err(refuse("0 or 1")),
+        };
+        let is_set = || flag().map(|set| set == Some(true));
+        let far = || match value {
+            "" => Ok(None),
+            _ => level(value).map(Some).ok_or_else(|| refuse(LEVELS)),
         };
         if let Some(set) = self.seen.set(name, value) {
             return set.map(|()| true).map_err(refuse);
         }
         match name {
-            "NCCL_SHM_DISABLE" => self.shared_memory = !flag()?,
+            "NCCL_SHM_DISABLE" => self.shared_memory = !is_set()?,
+            "NCCL_CROSS_NIC" if value.is_empty() => self.cross_nic = Self::default().cross_nic,
             "NCCL_CROSS_NIC" => {
                 let number = value.parse().ok().filter(|&number: &u8| number <= 2);
                 self.cross_nic = number.ok_or_else(|| refuse("0, 1 or 2"))?;
             }
-            "NCCL_P2P_DISABLE" => {
-                if flag()? {
-                    self.p2p = Some(PathType::Loc);
-                }
-            }
-            "NCCL_P2P_LEVEL" => {
-                let level = level(value).ok_or_else(|| refuse(LEVELS))?;
-                // A disabled setting stays disabled.
-                if self.p2p != Some(PathType::Loc) {
-                    self.p2p = Some(level);
-                }
-            }
-            "NCCL_NET_GDR_LEVEL" => {
-                self.gdr = Some(level(value).ok_or_else(|| refuse(LEVELS))?);
-            }
-            "NCCL_NET_GDR_READ" => self.gdr_read = Some(flag()?),
-            "NCCL_NET_GDR_C2C" => self.gdr_c2c = Some(flag()?),
-            "NCCL_PXN_DISABLE" => self.pxn = !flag()?,
-            "NCCL_PXN_C2C" => self.pxn_c2c = Some(flag()?),
-            "NCCL_NVB_DISABLE" => self.nvb = !flag()?,
+            "NCCL_P2P_DISABLE" => self.p2p_disabled = is_set()?,
+            "NCCL_P2P_LEVEL" => self.p2p = far()?,
+            "NCCL_NET_GDR_LEVEL" => self.gdr = far()?,
+            "NCCL_NET_GDR_READ" => self.gdr_read = flag()?,
+            "NCCL_NET_GDR_C2C" => self.gdr_c2c = flag()?,
+            "NCCL_PXN_DISABLE" => self.pxn = !is_set()?,
+            "NCCL_PXN_C2C" => self.pxn_c2c = flag()?,
+            "NCCL_NVB_DISABLE" => self.nvb = !is_set()?,
             "NCCL_NETDEVS_POLICY" => {
                 self.nics =
                     nics(value).ok_or_else(|| refuse("AUTO, ALL or MAX:n, such as MAX:2"))?;
             }
-            "NCCL_MNNVL_SCATTER_NETS_ENABLE" => self.scatters_nics = flag()?,
-            "NCCL_MNNVL_RAIL_PER_HOST" => self.rail_per_host = flag()?,
+            "NCCL_MNNVL_SCATTER_NETS_ENABLE" => self.scatters_nics = flag()? != Some(false),
+            "NCCL_MNNVL_RAIL_PER_HOST" => self.rail_per_host = is_set()?,
             _ if !Starting::KNOWN.contains(&name) => return Ok(false),
             _ => {
                 let number = match value {
@@ -169,6 +167,13 @@ impl Knobs {
             }
         }
         Ok(true)
+    }
+}
+
+impl Knobs {
+    /// How far apart GPUs may be that reach each other's memory, if the environment says so.
+    pub(super) fn p2p_level(&self) -> Option<PathType> {
+        if self.p2p_disabled { Some(PathType::Loc) } else { self.p2p }
     }
 }
 
@@ -188,7 +193,7 @@ fn level(text: &str) -> Option<PathType> {
 fn nics(text: &str) -> Option<Nics> {
     let text = text.to_ascii_uppercase();
     match text.as_str() {
-        "AUTO" => Some(Nics::Auto),
+        "AUTO" | "" => Some(Nics::Auto),
         "ALL" => Some(Nics::All),
         _ => {
             let most = text.strip_prefix("MAX:")?.parse().ok();
@@ -205,10 +210,10 @@ mod tests {
     fn variables_say_what_they_take() {
         let mut knobs = Knobs::default();
         assert!(knobs.set("NCCL_P2P_LEVEL", "3").unwrap());
-        assert_eq!(knobs.p2p, Some(PathType::Phb));
+        assert_eq!(knobs.p2p_level(), Some(PathType::Phb));
         knobs.set("NCCL_P2P_DISABLE", "1").unwrap();
         knobs.set("NCCL_P2P_LEVEL", "SYS").unwrap();
-        assert_eq!(knobs.p2p, Some(PathType::Loc));
+        assert_eq!(knobs.p2p_level(), Some(PathType::Loc));
         knobs.set("NCCL_NETDEVS_POLICY", "max:3").unwrap();
         assert_eq!(knobs.nics, Nics::Max(3));
         assert!(!knobs.set("NCCL_ALGO", "Ring").unwrap());
@@ -217,9 +222,50 @@ mod tests {
         {
             assert!(knobs.set(name, value).unwrap_err().is_input(), "{name}={value}");
         }
+        // An empty one is the default; for these NCCL has no such value and starts no network.
+        let refused = ["NCCL_NET", "NCCL_NET_MERGE_LEVEL"];
+        for name in Knobs::KNOWN.into_iter().filter(|name| !refused.contains(name)) {
+            let mut knobs = Knobs::default();
+            assert!(knobs.set(name, "").unwrap(), "{name}");
+            assert_eq!(knobs, Knobs::default(), "{name}");
+        }
         let named = ["NCCL_IB_HCA", "NCCL_NET_FORCE_MERGE"];
         for name in Knobs::KNOWN.into_iter().filter(|name| !named.contains(name)) {
             assert!(knobs.set(name, "no").is_err(), "{name}");
         }
+    }
+
+    /// A process has one value per name: the last one that was set.
+    #[test]
+    fn a_value_replaces_the_one_before() {
+        for (name, first, last) in [
+            ("NCCL_IB_DISABLE", "1", "0"),
+            ("NCCL_NET", "Socket", "IB"),
+            ("NCCL_P2P_DISABLE", "1", "0"),
+            ("NCCL_P2P_LEVEL", "LOC", "SYS"),
+            ("NCCL_SHM_DISABLE", "1", "0"),
+            ("NCCL_MNNVL_ENABLE", "0", "2"),
+        ] {
+            let (mut twice, mut once, mut before) =
+                (Knobs::default(), Knobs::default(), Knobs::default());
+            twice.set(name, first).unwrap();
+            twice.set(name, last).unwrap();
+            once.set(name, last).unwrap();
+            before.set(name, first).unwrap();
+            assert_eq!(twice, once, "{name}");
+            assert_ne!(before, once, "{name}");
+        }
+        // Two variables for one thing keep a value each.
+        let mut knobs = Knobs::default();
+        for (name, value) in
+            [("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "IB"), ("NCCL_P2P_DISABLE", "1")]
+        {
+            knobs.set(name, value).unwrap();
+        }
+        knobs.set("NCCL_P2P_LEVEL", "SYS").unwrap();
+        assert!(knobs.seen.takes_sockets());
+        assert_eq!(knobs.p2p_level(), Some(PathType::Loc));
+        knobs.set("NCCL_P2P_DISABLE", "0").unwrap();
+        assert_eq!(knobs.p2p_level(), Some(PathType::Sys));
     }
 }

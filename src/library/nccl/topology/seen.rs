@@ -14,8 +14,10 @@ use crate::machine::nccl::{Description, Device, Micros, Net, Pci};
 pub struct Seen {
     /// `NCCL_IB_HCA`: the NICs that are used, or after `^` those that are not.
     pub nics: Option<String>,
-    /// `NCCL_IB_DISABLE=1` or `NCCL_NET=Socket`: sockets instead of the NICs.
-    pub sockets: bool,
+    /// `NCCL_IB_DISABLE=1`: sockets instead of the NICs.
+    pub ib_disabled: bool,
+    /// `NCCL_NET=Socket`: the same.
+    pub net_is_socket: bool,
     /// `NCCL_IB_MERGE_NICS`: whether NICs may be fused; read since 2.20.3. If it is not set, NCCL
     /// fuses ports of an adapter, but here the description's NICs remain unchanged.
     pub merges: Option<bool>,
@@ -55,19 +57,20 @@ impl Seen {
                 self.nics = text();
                 Ok(())
             }
-            ("NCCL_IB_DISABLE", "0" | "1") => {
-                self.sockets |= value == "1";
+            ("NCCL_IB_DISABLE", "" | "0" | "1") => {
+                self.ib_disabled = value == "1";
                 Ok(())
             }
             ("NCCL_IB_DISABLE", _) => Err("0 or 1"),
-            ("NCCL_NET", _) if value.eq_ignore_ascii_case("socket") => {
-                self.sockets = true;
-                Ok(())
-            }
-            ("NCCL_NET", _) if value.eq_ignore_ascii_case("ib") => Ok(()),
-            ("NCCL_NET", _) => Err("IB or Socket; what a plugin reports is not known"),
-            ("NCCL_IB_MERGE_NICS", "0" | "1") => {
-                self.merges = Some(value == "1");
+            ("NCCL_NET", _) => match value.to_ascii_lowercase().as_str() {
+                name @ ("socket" | "ib") => {
+                    self.net_is_socket = name == "socket";
+                    Ok(())
+                }
+                _ => Err("IB or Socket; what a plugin reports is not known"),
+            },
+            ("NCCL_IB_MERGE_NICS", "" | "0" | "1") => {
+                self.merges = (!value.is_empty()).then_some(value == "1");
                 Ok(())
             }
             ("NCCL_IB_MERGE_NICS", _) => Err("0 or 1"),
@@ -82,13 +85,18 @@ impl Seen {
                 self.groups = text();
                 Ok(())
             }
-            ("NCCL_MNNVL_ENABLE", "0" | "1" | "2") => {
+            ("NCCL_MNNVL_ENABLE", "" | "0" | "1" | "2") => {
                 self.apart = value == "0";
                 Ok(())
             }
             ("NCCL_MNNVL_ENABLE", _) => Err("0, 1 or 2"),
             _ => return None,
         })
+    }
+
+    /// Whether sockets stand in for the NICs.
+    pub(super) fn takes_sockets(&self) -> bool {
+        self.ib_disabled || self.net_is_socket
     }
 
     /// The machine as a version sees it.
@@ -115,7 +123,7 @@ impl Seen {
             }
             number(machine, description);
         }
-        if self.sockets && !numbers(machine).is_empty() {
+        if self.takes_sockets() && !numbers(machine).is_empty() {
             // It is attached to the first processor, which exists in any case.
             let mut cpus = machine.cpus.iter_mut();
             if let Some(cpu) = cpus.next() {
@@ -124,7 +132,7 @@ impl Seen {
             keep(machine, |_, net| net.name == SOCKET);
         }
         let says = self.merges.is_some() || self.merge.is_some() || self.groups.is_some();
-        if self.sockets || !says {
+        if self.takes_sockets() || !says {
             return Ok(view);
         }
         if version.has(since::NIC_FUSION) {
