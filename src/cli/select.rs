@@ -117,6 +117,9 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let asked = self.asked()?;
         let collective = asked.operation.collective;
+        if let Some(sizes) = &asked.sizes {
+            collective.refuse_size().map_err(|e| e.at(sizes.clone()))?;
+        }
         let queries = self.on.queries(collective, Bytes(0))?;
         let reports = queries.into_iter().map(|query| self.one(&asked, query));
         let mut reports = reports.collect::<Result<Vec<Select>>>()?;

@@ -232,11 +232,12 @@ impl Args {
         let registry = Registry::builtin();
         let asked = self.sort(&registry)?;
         let typed = size("--size", self.call.size.as_ref())?;
-        let sized = |collective, size: Option<Bytes>| match collective {
-            Collective::Barrier => Ok(Bytes(0)),
-            _ => size
-                .ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB")),
-        };
+        let sized =
+            |collective: Collective, otherwise: Option<Bytes>| {
+                collective.sized(typed).map_err(|e| e.at("--size"))?.or(otherwise).ok_or_else(
+                    || Error::input("how many bytes?").help("give a size, such as 16MiB"),
+                )
+            };
         if let Some(file) = &self.schedule {
             if chakra::is(file) {
                 return self.read_jobs(file);
@@ -247,7 +248,7 @@ impl Args {
             }
             let foreign = import::read(&text, file)?;
             Plan::foreign(foreign.clone(), file)?;
-            let size = sized(foreign.list.collective(), typed.or(foreign.size))?;
+            let size = sized(foreign.list.collective(), foreign.size)?;
             return Ok(Jobs::of_schedule(file, foreign.list, size, mode));
         }
         let collective = asked.unwrap_or(Collective::AllReduce);
@@ -256,7 +257,7 @@ impl Args {
                 .at(format!("simulate {collective} on a fabric"))
                 .help("name one, such as ring or direct; collcost optimum shows the best")
         })?;
-        Ok(Jobs::of_collective(collective, algorithm, sized(collective, typed)?, mode))
+        Ok(Jobs::of_collective(collective, algorithm, sized(collective, None)?, mode))
     }
 
     /// Refuses flags that say nothing about what runs on a fabric, and `other`.
