@@ -287,3 +287,25 @@ fn every_door_refuses_the_same() {
     let barrier = asked(r#"{"kind":"expect","collective":"barrier","size_bytes":0,"n":16}"#);
     assert!(barrier["expect"]["time_s"].as_f64().unwrap() > 0.0, "{barrier}");
 }
+
+/// What the command says besides its numbers, `batch` says too.
+#[test]
+fn batch_keeps_notes_and_variables() {
+    let engine = |variable: &str| {
+        asked(&format!(
+            r#"{{"kind":"choose","engine":"vllm","size_bytes":"1MiB","n":8,"env":{{"{variable}":"0"}}}}"#
+        ))
+    };
+    let misspelled = engine("VLLM_ALLREDUCE_USE_SYM_MEM");
+    assert!(misspelled["notes"].to_string().contains("is not a variable"), "{misspelled}");
+    assert!(!engine("VLLM_ALLREDUCE_USE_SYMM_MEM")["notes"].to_string().contains("is not a"));
+
+    let library = |name: &str| {
+        asked(&format!(
+            r#"{{"kind":"choose","library":"{name}","size_bytes":"1MiB","n":8,"profile":"dgx-h100","env":{{"NCCL_ALGO":"Tree"}}}}"#
+        ))
+    };
+    let name = library("nccl")["choose"]["intervals"][0]["choice"]["name"].to_string();
+    assert!(name.contains("Tree"), "{name}");
+    assert!(library("openmpi")["error"].to_string().contains("do not read it"));
+}

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::choose::variables;
 use super::expect::Fields;
 use super::question::missing;
 use super::{Batch, FindProfile};
@@ -14,8 +15,8 @@ use crate::answer::{self, explain, notes};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
-use crate::library::engines::Conditions;
-use crate::library::{Call, Site, element, policy};
+use crate::library::engines::{Conditions, Variables};
+use crate::library::{Call, Site, element, policy, refuse_variables};
 use crate::machine::profile::Profile;
 use crate::machine::query::{Machine, Query};
 use crate::measure::expect::site;
@@ -24,8 +25,8 @@ use crate::plan::table::{Fault, Files, Machines};
 use crate::plan::{self as steps, Asked, Tweak};
 
 /// The fields in addition to the parameters of a question, by kind.
-const CHOOSE: [&str; 7] =
-    ["id", "kind", "library", "collective", "primitive", "size_bytes", "dtype"];
+const CHOOSE: [&str; 8] =
+    ["id", "kind", "library", "collective", "primitive", "size_bytes", "dtype", "env"];
 const EXPLAIN: [&str; 7] =
     ["id", "kind", "what", "collective", "primitive", "algorithm", "size_bytes"];
 const COMPARE: [&str; 6] = ["id", "kind", "collective", "primitive", "points", "dtype"];
@@ -49,7 +50,11 @@ impl Batch {
         let range = size.map_or((element, LARGEST), |size| (size, size));
         let query = Query { size: range.0, ..query };
         let call = Call { element, ..Call::of(&query) };
-        let conditions = Conditions { dtype, ..Conditions::default() };
+        let variables = variables(&fields)?;
+        if variables != Variables::default() {
+            refuse_variables(std::iter::once(&*library)).map_err(|e| fields.at(e, "env"))?;
+        }
+        let conditions = Conditions { dtype, variables, ..Conditions::default() };
         let site = Site { conditions, ..site(&query) };
         let policy = policy(&library, &site).map_err(|e| fields.at(e, "library"))?;
         let report =
