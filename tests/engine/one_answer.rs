@@ -290,7 +290,7 @@ fn every_door_refuses_the_same() {
 
 /// What the command says besides its numbers, `batch` says too.
 #[test]
-fn batch_keeps_notes_and_variables() {
+fn batch_keeps_notes_variables_and_promises() {
     let engine = |variable: &str| {
         asked(&format!(
             r#"{{"kind":"choose","engine":"vllm","size_bytes":"1MiB","n":8,"env":{{"{variable}":"0"}}}}"#
@@ -308,4 +308,13 @@ fn batch_keeps_notes_and_variables() {
     let name = library("nccl")["choose"]["intervals"][0]["choice"]["name"].to_string();
     assert!(name.contains("Tree"), "{name}");
     assert!(library("openmpi")["error"].to_string().contains("do not read it"));
+
+    let promised = |algorithm: &str, n: u32| {
+        let answer = asked(&format!(
+            r#"{{"kind":"cost","primitive":"broadcast","algorithm":"{algorithm}","n":{n},"size_bytes":1000003,"alpha_s":1e-6,"bandwidth_Bps":1e9}}"#
+        ));
+        answer["guarantee"].as_str().map(str::to_owned)
+    };
+    assert_eq!(promised("two-tree", 2).as_deref(), Some("upper-bound"));
+    assert_eq!(promised("binomial", 8).as_deref(), Some("equal"));
 }
