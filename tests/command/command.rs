@@ -342,6 +342,7 @@ fn wrong_input_gets_three_lines() {
         ("choose openmpi barrier 1M -n 8", "a barrier moves no data"),
         ("explain barrier 1M -n 8", "a barrier moves no data"),
         ("simulate barrier dissemination 1M -n 8", "a barrier moves no data"),
+        ("nccl whatif allreduce 1M --on /nowhere.xml --try NCCL_DEBUG=WARN", "--on /nowhere.xml"),
     ];
     for (line, part) in cases {
         let answer = output(line);
