@@ -290,9 +290,13 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
         return Err(Error::input(format!("`{name}` is a version whose rules are not known here"))
             .help(format!("known: {}", versions.join(", "))));
     }
-    if library == "rccl" {
-        return Err(Error::input("the rules of RCCL are not known here")
-            .help("it uses its own tables; collcost allreduce --on mi300x shows what to expect"));
+    if let Some(other) = Library::other(library) {
+        let more = match library {
+            "rccl" => "allreduce --on mi300x shows what to expect",
+            _ => "list policies shows whose rules are",
+        };
+        return Err(Error::input(format!("the rules of {other} are not known here"))
+            .help(format!("it uses its own tables; collcost {more}")));
     }
     let names =
         POLICIES.iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases.iter().copied()));

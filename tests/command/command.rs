@@ -339,6 +339,7 @@ fn wrong_input_gets_three_lines() {
         ("man nccl chose", "did you mean `choose`?"),
         ("bucket --model 7B -n 64", "7B@bf16"),
         ("select rccl allreduce 1M -n 8", "the rules of RCCL are not known"),
+        ("choose mvapich2 allreduce 1M -n 8", "the rules of MVAPICH2 are not known"),
         ("choose openmpi barrier 1M -n 8", "a barrier moves no data"),
         ("explain barrier 1M -n 8", "a barrier moves no data"),
         ("simulate barrier dissemination 1M -n 8", "a barrier moves no data"),
