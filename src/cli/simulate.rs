@@ -1,5 +1,6 @@
 //! `collcost simulate`: simulates a schedule message by message.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -429,10 +430,16 @@ impl TimingFlags {
                 .help(format!("ranks are 0 to {}", ranks.saturating_sub(1))))
         };
         let mut trouble = Trouble::default();
+        let mut started = BTreeSet::new();
         for text in &self.start {
             let (number, time) = pair("--start", text, "3=20us")?;
             let rank = there("--start", text, number)? as usize;
             let time: Seconds = time.parse().map_err(|e: Error| e.at(format!("--start {text}")))?;
+            if !started.insert(rank) {
+                return Err(Error::input(format!("rank {rank} starts twice"))
+                    .at(format!("--start {text}"))
+                    .help("give one start time for each rank"));
+            }
             trouble.starts.resize(trouble.starts.len().max(rank + 1), Seconds(0.0));
             trouble.starts[rank] = time;
         }

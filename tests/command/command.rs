@@ -343,6 +343,7 @@ fn wrong_input_gets_three_lines() {
         ("choose openmpi barrier 1M -n 8", "a barrier moves no data"),
         ("explain barrier 1M -n 8", "a barrier moves no data"),
         ("simulate barrier dissemination 1M -n 8", "a barrier moves no data"),
+        ("simulate allreduce ring 1M -n 8 --start 3=6us --start 3=1us", "rank 3 starts twice"),
         ("nccl whatif allreduce 1M --on /nowhere.xml --try NCCL_DEBUG=WARN", "--on /nowhere.xml"),
     ];
     for (line, part) in cases {
