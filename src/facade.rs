@@ -18,7 +18,7 @@ use crate::machine::profile::Profile;
 use crate::machine::query::Query;
 use crate::measure::expect::{Expect, Expecting, site};
 use crate::measure::schedule_of::schedule_of;
-use crate::measure::verdict::{Facts, Verdict, judge};
+use crate::measure::verdict::{Facts, Typed, Verdict, judge};
 use crate::model::algorithm::Registry;
 use crate::plan::bucket::{Gradients, Rule, Tensor};
 use crate::plan::table::{Disk, Fault, Files, Machines};
@@ -114,12 +114,13 @@ impl Question {
     /// The question in the form that the internal modules use.
     ///
     /// # Errors
-    /// No ranks, or more than the machine connects; ranks that do not fill whole nodes; measurements that say
-    /// nothing.
+    /// No ranks, or more than the machine connects; ranks that do not fill whole nodes; a barrier with bytes;
+    /// measurements that say nothing.
     pub fn query(&self) -> Result<Query> {
         if let Some(refused) = &self.refused {
             return Err(refused.clone());
         }
+        self.collective.sized(Some(self.size))?;
         let named = self.machine.clone().map(|profile| (profile, "on"));
         let mut query = self.said.query(named, self.collective, self.size)?;
         if let Some((_, error)) = self.said.idle(&query, |_| true) {
@@ -251,15 +252,12 @@ pub fn explain(question: &Question, algorithm: &str) -> Result<Explanation> {
 /// ```
 ///
 /// # Errors
-/// As [`expect`]; a time that is not above 0.
+/// As [`expect`]; one rank; a call of 0 bytes; a time that is not above 0.
 pub fn compare(question: &Question, times: &[(Bytes, Seconds)]) -> Result<Verdict> {
-    let is_time = |time: Seconds| time.0 > 0.0 && time.0.is_finite();
-    if let Some((size, time)) = times.iter().find(|(_, time)| !is_time(*time)) {
-        return Err(Error::input(format!("`{}` s at {size} is not a measured time", time.0))
-            .help("give times above 0, in seconds"));
-    }
-    let facts = Facts::default();
-    judge(&Registry::builtin(), &question.query()?, None, false, times, &facts)
+    let query = question.query()?;
+    let times = times.iter().map(|&(size, time)| Typed::Time(time).call(&query, size));
+    let times = times.collect::<Result<Vec<_>>>()?;
+    judge(&Registry::builtin(), &query, None, false, &times, &Facts::default())
 }
 
 /// Where the answer changes as the size grows: what the library runs, and the lowest ideal time.

@@ -11,15 +11,19 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyString};
 use serde_json::{Value, json};
 
 use crate::sizes::{Numbers, Row};
-use crate::{plain, refused};
+use crate::{Error, plain, refused};
 
 /// The size, as the command reads it: a number of bytes, or `"16MiB"`.
-fn size_of(size: &Bound<'_, PyAny>) -> PyResult<Bytes> {
+pub fn size_of(size: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     size.str()?.to_string().parse().map_err(|e: Fault| refused(&e))
 }
 
 /// Keywords of a question: any parameter by its key in `collcost.toml`.
-fn question(collective: &str, size: Bytes, with: Option<&Bound<'_, PyDict>>) -> PyResult<Question> {
+pub fn question(
+    collective: &str,
+    size: Bytes,
+    with: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Question> {
     let collective = collective.parse().map_err(|e: Fault| refused(&e))?;
     let mut question = Question::new(collective, size);
     for (key, value) in with.into_iter().flat_map(|with| with.iter()) {
@@ -47,7 +51,8 @@ fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
     }
 }
 
-fn report<T: serde::Serialize>(py: Python<'_>, found: Result<T, Fault>) -> PyResult<Py<PyAny>> {
+/// A report of the library as plain data.
+pub fn report<T: serde::Serialize>(py: Python<'_>, found: Result<T, Fault>) -> PyResult<Py<PyAny>> {
     let found = found.map_err(|e| refused(&e))?;
     let text = serde_json::to_string(&found).map_err(|e| PyValueError::new_err(e.to_string()))?;
     plain(py, &text)
@@ -90,6 +95,7 @@ pub fn times<'py>(
     let (mut time, mut low, mut high) = (numbers.row(py)?, numbers.row(py)?, numbers.row(py)?);
     for sizes in numbers.blocks() {
         for size in sizes? {
+            query.shape.collective.sized(Some(size)).map_err(|e| refused(&e))?;
             let found = expecting.at(size);
             time.push(found.time.0);
             low.push(found.low.0);
@@ -157,7 +163,7 @@ pub fn compare(
 ) -> PyResult<Py<PyAny>> {
     let (sizes, times) = (Numbers::read(sizes)?.sizes()?, Numbers::read(times)?.values()?);
     if sizes.len() != times.len() || sizes.is_empty() {
-        return Err(PyValueError::new_err("a time for each size is needed"));
+        return Err(Error::new_err("a time for each size is needed"));
     }
     let pairs: Vec<_> = sizes.into_iter().zip(times.into_iter().map(Seconds)).collect();
     let verdict = collcost_core::compare(&question(collective, Bytes(0), with_)?, &pairs);

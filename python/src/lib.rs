@@ -5,18 +5,14 @@ mod sizes;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use collcost_core::answer;
 use collcost_core::base::error::Error as Fault;
-use collcost_core::base::quantity::Bytes;
-use collcost_core::machine::parameters::counted;
 use collcost_core::machine::profile::Date;
-use collcost_core::machine::query::{Given, Layout, Machine, Query};
 use collcost_core::model::algorithm::Registry;
-use collcost_core::model::formula::Params;
-use collcost_core::plan::check::{Disk, Files, Options};
-use collcost_core::{Collective, answer};
+use collcost_core::plan::check::{Disk, Options};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyModule;
+use pyo3::types::{PyDict, PyModule};
 
 pyo3::create_exception!(collcost, Error, PyValueError, "A question that cannot be answered.");
 
@@ -42,36 +38,28 @@ fn price(
     py: Python<'_>,
     collective: &str,
     size: &Bound<'_, PyAny>,
-    n: u32,
-    on: Option<&str>,
-    gpus_per_node: Option<u32>,
-    nodes: Option<u32>,
+    n: &Bound<'_, PyAny>,
+    on: Option<&Bound<'_, PyAny>>,
+    gpus_per_node: Option<&Bound<'_, PyAny>>,
+    nodes: Option<&Bound<'_, PyAny>>,
     algorithm: Option<&str>,
-    alpha: Option<&str>,
-    bw: Option<&str>,
+    alpha: Option<&Bound<'_, PyAny>>,
+    bw: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Py<PyAny>> {
-    let size = size.str()?.to_string();
-    let asked = || -> Result<String, Fault> {
-        let collective: Collective = collective.parse()?;
-        let size: Bytes = size.parse()?;
-        let given = Given {
-            alpha: alpha.map(str::parse).transpose()?,
-            bandwidth: bw.map(str::parse).transpose()?,
-            ..Given::default()
-        };
-        let named = on.map(|name| Disk.profile(name)).transpose()?.map(|p| (p, "on"));
-        let machine = Machine::new(named, &given, collective)?;
-        let some = |what, n: Option<u32>| n.map(|n| counted(what, n)).transpose();
-        let layout = Layout {
-            ranks: some("ranks", Some(n))?,
-            nodes: some("nodes", nodes)?,
-            per_node: some("ranks per node", gpus_per_node)?,
-        };
-        let query = Query::new(machine, collective, size, layout, Params::default())?;
-        let cost = answer::cost(&Registry::builtin(), &query, algorithm, true)?;
-        Ok(serde_json::to_string(&cost).unwrap_or_default())
-    };
-    plain(py, &asked().map_err(|e| refused(&e))?)
+    let with = PyDict::new(py);
+    for (key, value) in [
+        ("on", on),
+        ("n", Some(n)),
+        ("gpus_per_node", gpus_per_node),
+        ("nodes", nodes),
+        ("alpha", alpha),
+        ("bw", bw),
+    ] {
+        with.set_item(key, value)?;
+    }
+    let asked = facade::question(collective, facade::size_of(size)?, Some(&with))?;
+    let cost = |query| answer::cost(&Registry::builtin(), &query, algorithm, true);
+    facade::report(py, asked.query().and_then(cost))
 }
 
 /// Holds the budgets of a file against the model, or against measurements.

@@ -6,9 +6,11 @@
 use std::ops::Range;
 
 use collcost_core::base::quantity::Bytes;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyModule, PySlice};
+
+use crate::Error;
 
 /// How many numbers are read at once.
 const BLOCK: usize = 1 << 13;
@@ -51,7 +53,7 @@ impl<'py> Numbers<'py> {
             return Ok(of(py.get_type::<PyList>().call1((given,))?.cast_into()?));
         };
         if view.getattr("ndim")?.extract::<usize>()? != 1 {
-            return Err(PyValueError::new_err("an array of one dimension is needed"));
+            return Err(Error::new_err("an array of one dimension is needed"));
         }
         let numpy = given.get_type().module().is_ok_and(|m| m.to_string() == "numpy");
         let came = if numpy { Came::Numpy } else { Came::Buffer };
@@ -145,7 +147,7 @@ fn whole(values: &[f64]) -> PyResult<Vec<Bytes>> {
     const MOST: f64 = 9_007_199_254_740_992.0;
     let one = |&x: &f64| match x as u64 {
         size if size as f64 == x && x <= MOST => Ok(Bytes(size)),
-        _ => Err(PyValueError::new_err(format!("{x} is not a size in bytes"))),
+        _ => Err(Error::new_err(format!("{x} is not a size in bytes"))),
     };
     values.iter().map(one).collect()
 }

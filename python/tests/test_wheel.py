@@ -25,7 +25,7 @@ def test_it_prices_the_main_question():
 
 
 def test_what_says_nothing_is_refused():
-    for wrong in ({"n": 0}, {"n": 8, "nodes": 0}, {"n": 8, "gpus_per_node": 0}, {"n": 10**8}):
+    for wrong in ({"n": 0}, {"n": -1}, {"n": 8, "nodes": 0}, {"n": 8, "gpus_per_node": 0}, {"n": 10**8}):
         try:
             collcost.price("allreduce", "16MiB", on="dgx-h100", **wrong)
         except collcost.Error:
@@ -37,6 +37,13 @@ def test_what_says_nothing_is_refused():
         except collcost.Error:
             continue
         raise AssertionError(time)
+    for collective, sizes, n in (("allreduce", [1 << 30], 1), ("allreduce", [0], 8), ("barrier", [1 << 20], 8),
+                                 ("allreduce", [1, 2], 8), ("allreduce", [-1.0], 8)):
+        try:
+            collcost.compare(collective, sizes, [5e-3], on="dgx-h100", n=n)
+        except collcost.Error:
+            continue
+        raise AssertionError((collective, sizes, n))
 
 
 def test_it_checks_budgets():

@@ -182,6 +182,16 @@ pub enum Promise {
 }
 
 impl Promise {
+    /// What a form says, of which the exact one says `exact`.
+    #[must_use]
+    pub fn of(form: Form, exact: Self) -> Self {
+        match form {
+            Form::Paper => Self::AsPrinted,
+            Form::Asymptotic => Self::Asymptotic,
+            Form::Exact => exact,
+        }
+    }
+
     /// What a guarantee says on a machine: forms are proven on one tier of links of which only α and the
     /// rate count, and whose ports take turns; all but limits without additions.
     #[must_use]
@@ -614,11 +624,10 @@ fn row(ranked: &Ranked, query: &Query, bound: Seconds, detail: bool) -> Result<R
         busbw: rate(price.busbw(size, shape.collective, shape.ranks)),
         bytes_sent: detail.then(|| algorithm.sent(&At::numbers(shape)) * size.0),
         tiers: tiers.iter().map(|u| used(u, query, size)).collect(),
-        guarantee: Some(match ranked.form {
-            Form::Paper => Promise::AsPrinted,
-            Form::Asymptotic => Promise::Asymptotic,
-            Form::Exact => Promise::on(algorithm.guarantee(&shape), &shape, fabric),
-        }),
+        guarantee: Some(Promise::of(
+            ranked.form,
+            Promise::on(algorithm.guarantee(&shape), &shape, fabric),
+        )),
         formula: printed.map(|cost| cost.formula(false).write(Notation::Text)),
         ..named(algorithm, query)
     })

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::base::error::{Error, Result, advice};
-use crate::base::quantity::Ratio;
+use crate::base::quantity::{Bytes, Ratio};
 
 /// A collective operation over N ranks.
 ///
@@ -134,6 +134,28 @@ impl Collective {
             AllGather | ReduceScatter | AllToAll | Scatter | Gather => (n - 1.0) / n,
             Broadcast | Reduce | SendRecv | Barrier => 1.0,
         })
+    }
+
+    /// The size of a call, if `given`; a barrier has one of 0 bytes without being given one.
+    ///
+    /// # Errors
+    /// A barrier with bytes.
+    pub fn sized(self, given: Option<Bytes>) -> Result<Option<Bytes>> {
+        match (self, given) {
+            (Barrier, None | Some(Bytes(0))) => Ok(Some(Bytes(0))),
+            (_, given) => self.refuse_size().map(|()| given),
+        }
+    }
+
+    /// Refuses a size where none can be.
+    ///
+    /// # Errors
+    /// It is a barrier.
+    pub fn refuse_size(self) -> Result<()> {
+        match self {
+            Barrier => Err(Error::input("a barrier moves no data").help("leave out the size")),
+            _ => Ok(()),
+        }
     }
 
     /// Whether M is a block for each rank.

@@ -16,7 +16,7 @@ use collcost::Collective;
 use collcost::answer;
 use collcost::base::error::{Error, Result};
 use collcost::base::format::Format;
-use collcost::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
+use collcost::base::quantity::{Bandwidth, Bytes, Seconds};
 use collcost::machine::query::{DEFAULT_CHOSEN, Machine};
 use collcost::machine::sample::DataType;
 use collcost::measure::logs::{Asked, Evidence};
@@ -201,15 +201,7 @@ impl Args {
         }
         let size = run.times.first().map_or(Bytes(1), |t| t.0);
         let (machine, params) = (self.machine.clone(), ParamFlags::default());
-        let query = OnFlags { ranks, machine, params }.query(run.collective, size)?;
-        if query.shape.ranks < 2 {
-            return Err(Error::input(
-                "one rank has no peer: its time is not the time of a collective",
-            )
-            .at(format!("compare {}", run.collective))
-            .help("give the number of ranks that ran: -n 8"));
-        }
-        Ok(query)
+        OnFlags { ranks, machine, params }.query(run.collective, size)
     }
 
     /// One typed number.
@@ -217,75 +209,40 @@ impl Args {
         let collective: Collective = word.parse().map_err(|e: Error| {
             e.at(format!("compare {word}")).or_help("write a collective before one number")
         })?;
-        let size = self.number_size(collective)?;
-        let bytes = Volume::from(size);
-        let above_zero =
-            |flag: &str, x: f64| match x > 0.0 && x.is_finite() {
-                true => Ok(x),
-                false => Err(Error::input("a measured number must be finite and above 0")
-                    .at(flag.to_owned())),
-            };
-        let rate = |flag: &str, text: &Option<String>| -> Result<Option<f64>> {
-            let read = value::<Bandwidth>(flag, text.as_ref())?;
-            read.map(|b| above_zero(flag, b.0)).transpose()
-        };
-        let typed = match (&self.busbw, &self.algbw) {
-            (Some(_), _) => Typed::Busbw,
-            (_, Some(_)) => Typed::Algbw,
-            _ => Typed::Time,
-        };
-        let run = |time: f64| -> Result<Run> {
-            Ok(Run {
-                file: None,
-                collective,
-                ranks: None,
-                nodes: None,
-                dtype: value::<DataType>("--dtype", self.dtype.as_ref())?,
-                library: None,
-                times: vec![(size, Seconds(time))],
-                facts: Facts { typed: Some(typed), ..Facts::default() },
-                traced: Vec::new(),
-            })
-        };
-        let ranks = self.query(&run(1.0)?)?.shape.ranks;
-        let factor = collective.busbw_factor(ranks).0;
-        let time = match (rate("--busbw", &self.busbw)?, rate("--algbw", &self.algbw)?) {
-            (Some(busbw), _) => bytes.0 * factor / busbw,
-            (_, Some(algbw)) => bytes.0 / algbw,
+        let place = format!("compare {}", collective.id());
+        let size = collective
+            .sized(size("--size", self.size.as_ref())?)
+            .map_err(|e| e.at(format!("{place} --size")))?
+            .ok_or_else(|| {
+                Error::input(
+                    "a number means nothing without its size: an average over sizes depends on them",
+                )
+                .at(place.clone())
+                .help("give the size at which it was measured: --size 1GiB")
+            })?;
+        let rate = |flag: &str, text: &Option<String>| value::<Bandwidth>(flag, text.as_ref());
+        let (flag, typed) = match (rate("--busbw", &self.busbw)?, rate("--algbw", &self.algbw)?) {
+            (Some(busbw), _) => ("--busbw", Typed::Busbw(busbw)),
+            (_, Some(algbw)) => ("--algbw", Typed::Algbw(algbw)),
             _ => {
                 let time = value::<Seconds>("--time", self.time.as_ref())?;
-                above_zero("--time", time.map_or(0.0, |t| t.0))?
+                ("--time", Typed::Time(time.unwrap_or(Seconds(0.0))))
             }
         };
-        run(time)
-    }
-
-    /// The size of one typed number; a barrier has none.
-    fn number_size(&self, collective: Collective) -> Result<Bytes> {
-        let place = || format!("compare {}", collective.id());
-        if collective == Collective::Barrier {
-            let typed =
-                [("--size", &self.size), ("--busbw", &self.busbw), ("--algbw", &self.algbw)];
-            return match typed.into_iter().find(|(_, text)| text.is_some()) {
-                Some((flag, _)) => Err(Error::input("a barrier moves no data")
-                    .at(format!("{} {flag}", place()))
-                    .help("give its time alone: --time 20us")),
-                None => Ok(Bytes(0)),
-            };
-        }
-        let size = size("--size", self.size.as_ref())?.ok_or_else(|| {
-            Error::input(
-                "a number means nothing without its size: an average over sizes depends on them",
-            )
-            .at(place())
-            .help("give the size at which it was measured: --size 1GiB")
-        })?;
-        if size.0 == 0 {
-            return Err(Error::input("a call of 0 bytes has no rate")
-                .at("--size 0")
-                .help("give the size at which it was measured: --size 1GiB"));
-        }
-        Ok(size)
+        let mut run = Run {
+            file: None,
+            collective,
+            ranks: None,
+            nodes: None,
+            dtype: value::<DataType>("--dtype", self.dtype.as_ref())?,
+            library: None,
+            times: Vec::new(),
+            facts: Facts { typed: Some(typed), ..Facts::default() },
+            traced: Vec::new(),
+        };
+        let measured = typed.call(&self.query(&run)?, size);
+        run.times.push(measured.map_err(|e| e.at(format!("{place} {flag}")))?);
+        Ok(run)
     }
 
     /// The logs, at least one.

@@ -110,12 +110,8 @@ impl Args {
         self.range.take(&mut self.at);
         self.range.take(&mut self.size);
         let typed = [&self.at, &self.size, &self.range.minbytes, &self.range.maxbytes];
-        if let (Collective::Barrier, Some(text)) = (collective, typed.into_iter().flatten().next())
-        {
-            return Err(Error::input("a barrier moves no data")
-                .at(format!("barrier {text}"))
-                .help("leave out the size")
-                .into());
+        if let Some(text) = typed.into_iter().flatten().next() {
+            collective.refuse_size().map_err(|e| e.at(format!("{} {text}", collective.id())))?;
         }
         if self.range.set.is_empty() && self.range.vary.is_none() {
             self.on.take_protocol(&mut self.algorithm);

@@ -68,7 +68,11 @@ impl Args {
     fn refuse_size(&self, collective: Collective, ranks_vary: bool) -> Result<(), Error> {
         let barrier = collective == Collective::Barrier;
         let (what, help) = match (&self.size, ranks_vary) {
-            (Some(_), _) if barrier => ("a barrier moves no data", "leave out --size"),
+            (Some(size), _) if barrier => {
+                return collective
+                    .refuse_size()
+                    .map_err(|e| e.at(format!("crossover {} --size {size}", self.collective)));
+            }
             (None, false) if barrier => (
                 "a barrier moves no data: nothing changes with its size",
                 "give a range of ranks, such as -n 2..1024",

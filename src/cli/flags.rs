@@ -412,10 +412,8 @@ impl CallFlags {
         collective: Collective,
         otherwise: Option<Bytes>,
     ) -> Result<Query> {
-        let size = match collective {
-            Collective::Barrier => Some(Bytes(0)),
-            _ => size("--size", self.size.as_ref())?.or(otherwise),
-        };
+        let typed = size("--size", self.size.as_ref())?;
+        let size = collective.sized(typed).map_err(|e| e.at("--size"))?.or(otherwise);
         let size =
             size.ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB"))?;
         let mut query = on.query(collective, size)?;

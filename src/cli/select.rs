@@ -15,7 +15,7 @@ use collcost::library::engines::{Conditions, Variables};
 use collcost::library::tuning_file::read_rules;
 use collcost::library::{
     Call, Operation, Policy, Site, element, entry, is_engine, is_policy, of_file, policy,
-    reads_variables,
+    refuse_variables, unread,
 };
 use collcost::machine::query::Query;
 use collcost::machine::sample::DataType;
@@ -117,6 +117,9 @@ impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
         let asked = self.asked()?;
         let collective = asked.operation.collective;
+        if let Some(sizes) = &asked.sizes {
+            collective.refuse_size().map_err(|e| e.at(sizes.clone()))?;
+        }
         let queries = self.on.queries(collective, Bytes(0))?;
         let reports = queries.into_iter().map(|query| self.one(&asked, query));
         let mut reports = reports.collect::<Result<Vec<Select>>>()?;
@@ -169,15 +172,9 @@ impl Args {
 
     /// Refuses flags that no policy of the question reads.
     fn read_by(&self, asked: &Asked) -> Result<()> {
-        let names = || std::iter::once(&asked.policy).chain(&self.vs);
-        let unread = |flag: String, readers: &str| {
-            let what = format!("the rules of {} do not read it", asked.policy);
-            Err(Error::input(what).at(flag).help(format!("{readers}; leave it out")))
-        };
-        if let Some(first) = self.engine.env.first()
-            && !names().any(|name| reads_variables(name))
-        {
-            return unread(format!("--env {first}"), "NCCL and inference engines do");
+        let names = || std::iter::once(&asked.policy).chain(&self.vs).map(String::as_str);
+        if let Some(first) = self.engine.env.first() {
+            refuse_variables(names()).map_err(|e| e.at(format!("--env {first}")))?;
         }
         let flags = [
             ("--hidden", self.engine.hidden.is_some()),
@@ -185,8 +182,8 @@ impl Args {
             ("--eager", self.engine.eager),
         ];
         match flags.into_iter().find(|(_, is_given)| *is_given) {
-            Some((flag, _)) if !names().any(|name| is_engine(name)) => {
-                unread(flag.to_owned(), "inference engines do")
+            Some((flag, _)) if !names().any(is_engine) => {
+                Err(unread(&asked.policy, "inference engines do").at(flag))
             }
             _ => Ok(()),
         }

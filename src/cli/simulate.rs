@@ -1,5 +1,6 @@
 //! `collcost simulate`: simulates a schedule message by message.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -232,11 +233,12 @@ impl Args {
         let registry = Registry::builtin();
         let asked = self.sort(&registry)?;
         let typed = size("--size", self.call.size.as_ref())?;
-        let sized = |collective, size: Option<Bytes>| match collective {
-            Collective::Barrier => Ok(Bytes(0)),
-            _ => size
-                .ok_or_else(|| Error::input("how many bytes?").help("give a size, such as 16MiB")),
-        };
+        let sized =
+            |collective: Collective, otherwise: Option<Bytes>| {
+                collective.sized(typed).map_err(|e| e.at("--size"))?.or(otherwise).ok_or_else(
+                    || Error::input("how many bytes?").help("give a size, such as 16MiB"),
+                )
+            };
         if let Some(file) = &self.schedule {
             if chakra::is(file) {
                 return self.read_jobs(file);
@@ -247,7 +249,7 @@ impl Args {
             }
             let foreign = import::read(&text, file)?;
             Plan::foreign(foreign.clone(), file)?;
-            let size = sized(foreign.list.collective(), typed.or(foreign.size))?;
+            let size = sized(foreign.list.collective(), foreign.size)?;
             return Ok(Jobs::of_schedule(file, foreign.list, size, mode));
         }
         let collective = asked.unwrap_or(Collective::AllReduce);
@@ -256,7 +258,7 @@ impl Args {
                 .at(format!("simulate {collective} on a fabric"))
                 .help("name one, such as ring or direct; collcost optimum shows the best")
         })?;
-        Ok(Jobs::of_collective(collective, algorithm, sized(collective, typed)?, mode))
+        Ok(Jobs::of_collective(collective, algorithm, sized(collective, None)?, mode))
     }
 
     /// Refuses flags that say nothing about what runs on a fabric, and `other`.
@@ -428,10 +430,16 @@ impl TimingFlags {
                 .help(format!("ranks are 0 to {}", ranks.saturating_sub(1))))
         };
         let mut trouble = Trouble::default();
+        let mut started = BTreeSet::new();
         for text in &self.start {
             let (number, time) = pair("--start", text, "3=20us")?;
             let rank = there("--start", text, number)? as usize;
             let time: Seconds = time.parse().map_err(|e: Error| e.at(format!("--start {text}")))?;
+            if !started.insert(rank) {
+                return Err(Error::input(format!("rank {rank} starts twice"))
+                    .at(format!("--start {text}"))
+                    .help("give one start time for each rank"));
+            }
             trouble.starts.resize(trouble.starts.len().max(rank + 1), Seconds(0.0));
             trouble.starts[rank] = time;
         }

@@ -231,9 +231,26 @@ pub fn element(name: &str, dtype: Option<DataType>) -> Bytes {
 }
 
 /// Whether the rules of that policy read variables: an engine's own, or NCCL's.
-#[must_use]
-pub fn reads_variables(name: &str) -> bool {
+fn reads_variables(name: &str) -> bool {
     is_engine(name) || entry(name).is_ok_and(|entry| matches!(entry.made, Made::Nccl(_)))
+}
+
+/// Why a setting is refused that the rules of `policy` do not read, and whose do.
+#[must_use]
+pub fn unread(policy: &str, readers: &str) -> Error {
+    Error::input(format!("the rules of {policy} do not read it"))
+        .help(format!("{readers}; leave it out"))
+}
+
+/// Refuses variables if none of the policies reads any.
+///
+/// # Errors
+/// None does: the first is named.
+pub fn refuse_variables<'a>(mut policies: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+    match policies.clone().any(reads_variables) {
+        true => Ok(()),
+        false => Err(unread(policies.next().unwrap_or_default(), "NCCL and inference engines do")),
+    }
 }
 
 /// The entry of the list called `name`: an id, an alias, or a more exact version of one.
@@ -273,9 +290,13 @@ pub fn entry(name: &str) -> Result<&'static Entry> {
         return Err(Error::input(format!("`{name}` is a version whose rules are not known here"))
             .help(format!("known: {}", versions.join(", "))));
     }
-    if library == "rccl" {
-        return Err(Error::input("the rules of RCCL are not known here")
-            .help("it uses its own tables; collcost allreduce --on mi300x shows what to expect"));
+    if let Some(other) = Library::other(library) {
+        let more = match library {
+            "rccl" => "allreduce --on mi300x shows what to expect",
+            _ => "list policies shows whose rules are",
+        };
+        return Err(Error::input(format!("the rules of {other} are not known here"))
+            .help(format!("it uses its own tables; collcost {more}")));
     }
     let names =
         POLICIES.iter().flat_map(|e| std::iter::once(e.id).chain(e.aliases.iter().copied()));

@@ -444,13 +444,23 @@ fn own_calls<'a>(fields: &Fields<'a>, faults: &'a Faults) -> Vec<OwnCall> {
 }
 
 fn own_call(fields: &Fields<'_>, number: usize) -> Option<OwnCall> {
-    for key in ["collective", "size"] {
-        if !fields.has(key) {
+    let collective = fields.read::<Collective>("collective");
+    let typed = fields.read("size").map(|Asked(size)| size);
+    let size = match collective.map(|collective| collective.sized(typed)) {
+        Some(Ok(size)) => size,
+        Some(Err(error)) => {
+            fields.error("size", &error);
+            return None;
+        }
+        None => typed,
+    };
+    for (key, has) in
+        [("collective", fields.has("collective")), ("size", fields.has("size") || size.is_some())]
+    {
+        if !has {
             fields.fault(key, format!("the call has no `{key}`"), "every call has both");
         }
     }
-    let collective = fields.read::<Collective>("collective");
-    let size = fields.read("size").map(|Asked(size)| size);
     let group = match fields.text("group") {
         None => OwnGroup::All,
         Some(text) => match (text.parse::<NonZeroU32>(), text.parse::<Axis>()) {

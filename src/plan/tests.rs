@@ -44,6 +44,15 @@ fn a_call_that_is_made_of_other_operations_is_priced() {
     assert!(own.time.0 > 0.0);
 }
 
+/// A barrier moves no data: a call of it has no size to give.
+#[test]
+fn a_barrier_of_a_step_needs_no_size() {
+    let keys = "profile = \"ib-hdr\"\ndp = 128\ngpus_per_node = 32\n[[step.x.call]]\nname = \"own\"\n\
+                collective = \"barrier\"";
+    let own = list(keys).into_iter().find(|call| call.0 == "own").unwrap();
+    assert_eq!((own.1, own.4), (Collective::Barrier, 0.0));
+}
+
 #[test]
 fn every_preset_is_read_and_priced() {
     let document = Document::parse(PRESETS).unwrap();

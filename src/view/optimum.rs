@@ -92,7 +92,11 @@ pub fn optimum(report: &Optimum) -> Page {
 #[must_use]
 pub fn summary(report: &Optimum) -> String {
     let rate = Bandwidth(report.rate_per_second);
-    format!("{rate} algbw ideal: {} B/s exactly", report.rate)
+    let (most, exactly) = match report.proof {
+        ProofKind::Bound | ProofKind::Between => ("at most ", ""),
+        ProofKind::Cut | ProofKind::Lengths | ProofKind::TwoPhases => ("", " exactly"),
+    };
+    format!("{most}{rate} algbw ideal: {} B/s{exactly}", report.rate)
 }
 
 /// The optimum and what libraries run, on the fabric as built and as changed.

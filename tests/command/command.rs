@@ -339,6 +339,12 @@ fn wrong_input_gets_three_lines() {
         ("man nccl chose", "did you mean `choose`?"),
         ("bucket --model 7B -n 64", "7B@bf16"),
         ("select rccl allreduce 1M -n 8", "the rules of RCCL are not known"),
+        ("choose mvapich2 allreduce 1M -n 8", "the rules of MVAPICH2 are not known"),
+        ("choose openmpi barrier 1M -n 8", "a barrier moves no data"),
+        ("explain barrier 1M -n 8", "a barrier moves no data"),
+        ("simulate barrier dissemination 1M -n 8", "a barrier moves no data"),
+        ("simulate allreduce ring 1M -n 8 --start 3=6us --start 3=1us", "rank 3 starts twice"),
+        ("nccl whatif allreduce 1M --on /nowhere.xml --try NCCL_DEBUG=WARN", "--on /nowhere.xml"),
     ];
     for (line, part) in cases {
         let answer = output(line);
@@ -747,7 +753,9 @@ fn fabrics_answer_as_machines_do() {
         text(&answer.stdout)
     };
     let barrier = "simulate barrier dissemination --fabric tests/data/fabrics/ring.toml";
-    assert_eq!(said(barrier), said(&format!("{barrier} --size 16MiB")));
+    assert_eq!(said(barrier), said(&format!("{barrier} --size 0")));
+    let refused = text(&output(&format!("{barrier} --size 16MiB")).stderr);
+    assert!(refused.contains("a barrier moves no data"), "{refused}");
     let csv = said(
         "optimum allreduce --fabric tests/data/fabrics/two_boxes.toml --fault link=nv0-ib:0.5 \
          --format csv",

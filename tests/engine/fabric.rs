@@ -291,6 +291,16 @@ fn all_to_alls_of_many_ranks_lie_between_bounds() {
     assert_eq!(fraction(&found.rate), bound_of_all_to_all(&random, &found));
     let reached = found.reached.unwrap();
     assert!(reached <= found.rate_per_second && reached > 0.99 * found.rate_per_second);
+    // A rank's own link, which an all-gather fills too, proves more than a flow's lengths; and all alike are 1.
+    let dragonfly = json!({"generate": {"kind": "dragonfly", "groups": 9, "routers": 4, "hosts": 2,
+        "global": 2, "bw": "1GB/s", "local_bw": "1GB/s", "global_bw": "1GB/s"}});
+    let dragonfly = graph(&dragonfly);
+    let found = best(&dragonfly, Collective::AllToAll, 0, false).unwrap();
+    assert_eq!(fraction(&found.rate), Fraction::new(72_000_000_000, 71));
+    assert_eq!(fraction(&found.rate), bound_of_all_to_all(&dragonfly, &found));
+    let ring = graph(&json!({"generate": {"kind": "ring", "ranks": 8, "bw": "1GB/s"}}));
+    let lengths = best(&ring, Collective::AllToAll, 0, false).unwrap().lengths.unwrap();
+    assert!(lengths.iter().all(|(_, _, length)| length == "1"), "{lengths:?}");
 }
 
 /// What lengths prove, by Bellman and Ford.

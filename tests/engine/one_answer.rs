@@ -239,3 +239,82 @@ fn the_explorer_holds_the_same_answer() {
     }
     assert!(held > 100, "the page holds {held} of them alone");
 }
+
+fn asked(line: &str) -> serde_json::Value {
+    let mut out = Vec::new();
+    Batch::default().answer(line, &mut out);
+    serde_json::from_slice(&out).unwrap()
+}
+
+/// What the command refuses to judge or to price, the library and `batch` refuse in the same words.
+#[test]
+fn every_door_refuses_the_same() {
+    use collcost::{Question, compare, expect};
+    let on = |collective, size, ranks| {
+        Question::new(collective, Bytes(size)).on("dgx-h100").unwrap().ranks(ranks)
+    };
+    let times = |size| [(Bytes(size), Seconds(5e-3))];
+    let (all, barrier) = (Collective::AllReduce, Collective::Barrier);
+    let [alone, empty, full] = ["one rank has no peer", "0 bytes has no rate", "moves no data"];
+    let says = |found: collcost::Result<f64>, words: &str| {
+        let said = found.map_err(|e| e.to_string()).unwrap_err();
+        assert!(said.contains(words), "{said}");
+    };
+    let judged = |question: &Question, size| {
+        compare(question, &times(size)).map(|verdict| verdict.points[0].measured.0)
+    };
+    says(judged(&on(all, 0, 1), 1 << 30), alone);
+    says(judged(&on(all, 0, 8), 0), empty);
+    says(judged(&on(barrier, 0, 8), 1 << 20), full);
+    says(expect(&on(barrier, 1 << 20, 8)).map(|e| e.time_s), full);
+    assert!(judged(&on(barrier, 0, 8), 0).is_ok() && expect(&on(barrier, 0, 8)).is_ok());
+
+    for (question, words) in [
+        (r#""kind":"compare","collective":"allreduce","points":[["1GiB","5ms"]],"n":1"#, alone),
+        (
+            r#""kind":"compare","collective":"allreduce","points":[["0","1ms"],["1GiB","5ms"]],"n":8"#,
+            empty,
+        ),
+        (r#""kind":"compare","collective":"barrier","points":[["1MiB","5ms"]],"n":8"#, full),
+        (r#""kind":"compare","collective":"barrier","points":[["0","200GB/s"]],"n":8"#, full),
+        (r#""kind":"expect","collective":"barrier","size_bytes":"1MiB","n":16"#, full),
+        (r#""kind":"choose","library":"nccl","collective":"barrier","size_bytes":8,"n":16"#, full),
+    ] {
+        let answer = asked(&format!("{{{question}}}"));
+        let said = answer["error"].as_str().unwrap_or("answered");
+        assert!(said.contains(words), "{question}: {said}");
+    }
+    let barrier = asked(r#"{"kind":"expect","collective":"barrier","size_bytes":0,"n":16}"#);
+    assert!(barrier["expect"]["time_s"].as_f64().unwrap() > 0.0, "{barrier}");
+}
+
+/// What the command says besides its numbers, `batch` says too.
+#[test]
+fn batch_keeps_notes_variables_and_promises() {
+    let engine = |variable: &str| {
+        asked(&format!(
+            r#"{{"kind":"choose","engine":"vllm","size_bytes":"1MiB","n":8,"env":{{"{variable}":"0"}}}}"#
+        ))
+    };
+    let misspelled = engine("VLLM_ALLREDUCE_USE_SYM_MEM");
+    assert!(misspelled["notes"].to_string().contains("is not a variable"), "{misspelled}");
+    assert!(!engine("VLLM_ALLREDUCE_USE_SYMM_MEM")["notes"].to_string().contains("is not a"));
+
+    let library = |name: &str| {
+        asked(&format!(
+            r#"{{"kind":"choose","library":"{name}","size_bytes":"1MiB","n":8,"profile":"dgx-h100","env":{{"NCCL_ALGO":"Tree"}}}}"#
+        ))
+    };
+    let name = library("nccl")["choose"]["intervals"][0]["choice"]["name"].to_string();
+    assert!(name.contains("Tree"), "{name}");
+    assert!(library("openmpi")["error"].to_string().contains("do not read it"));
+
+    let promised = |algorithm: &str, n: u32| {
+        let answer = asked(&format!(
+            r#"{{"kind":"cost","primitive":"broadcast","algorithm":"{algorithm}","n":{n},"size_bytes":1000003,"alpha_s":1e-6,"bandwidth_Bps":1e9}}"#
+        ));
+        answer["guarantee"].as_str().map(str::to_owned)
+    };
+    assert_eq!(promised("two-tree", 2).as_deref(), Some("upper-bound"));
+    assert_eq!(promised("binomial", 8).as_deref(), Some("equal"));
+}

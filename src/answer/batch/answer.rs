@@ -4,6 +4,7 @@ use std::io::Write;
 
 use super::Batch;
 use super::question::{Question, needed, time};
+use crate::answer::cost::Promise;
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::order::rising;
@@ -28,13 +29,15 @@ impl Batch {
             Some(form) if named.form == Form::Exact => form,
             _ => named.form,
         };
-        let phase = stated(Named { form, ..named }, &q.shape(collective)?)?;
+        let shape = q.shape(collective)?;
+        let phase = stated(Named { form, ..named }, &shape)?;
         let (latency, bandwidth) = terms(&phase, q)?;
         number(out, "time_s", latency + bandwidth)?;
         number(out, "latency_s", latency)?;
         number(out, "bandwidth_s", bandwidth)?;
         number(out, "n_alpha", phase.alpha + phase.switch)?;
         number(out, "n_beta", phase.beta)?;
+        text(out, "guarantee", Promise::of(form, named.algorithm.guarantee(&shape).into()).name());
         Ok(())
     }
 

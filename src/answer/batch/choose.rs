@@ -1,5 +1,7 @@
 //! Kind `choose`: what an inference engine runs for a call, and how long that is expected to take.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::Batch;
@@ -34,6 +36,7 @@ struct Chosen {
     rule: String,
     us: Option<f64>,
     expect: Option<Expect>,
+    notes: Vec<Cow<'static, str>>,
 }
 
 impl Batch {
@@ -60,7 +63,7 @@ impl Batch {
         });
         let us = expect.as_ref().map(|e| six(e.time_s * 1e6));
         let Kernel { backend, kernel, .. } = kernel;
-        let chosen = Chosen { backend, kernel, rule: choice.rule, us, expect };
+        let chosen = Chosen { backend, kernel, rule: choice.rule, us, expect, notes: choice.notes };
         let start = out.len();
         serde_json::to_writer(&mut *out, &chosen)
             .map_err(|e| Error::environment(format!("a choice cannot be written: {e}")))?;
@@ -86,9 +89,14 @@ fn conditions(fields: &Fields<'_>) -> Result<Conditions> {
             return Err(fields.at(Error::input("`graph` must be true or false"), "graph"));
         }
     };
+    Ok(Conditions { dtype, hidden, graph, variables: variables(fields)? })
+}
+
+/// The variables of `env`.
+pub(super) fn variables(fields: &Fields<'_>) -> Result<Variables> {
     let mut variables = Variables::default();
     for text in fields.texts("env")? {
         variables.put(&text).map_err(|e| fields.at(e, "env"))?;
     }
-    Ok(Conditions { dtype, hidden, graph, variables })
+    Ok(variables)
 }

@@ -75,10 +75,8 @@ impl Batch {
             (None, Some(default)) => default,
             (None, None) => return Err(missing("collective")),
         };
-        let size = match collective {
-            Collective::Barrier => Some(Bytes(0)),
-            _ => fields.size()?,
-        };
+        let size =
+            collective.sized(fields.size()?).map_err(|error| fields.at(error, "size_bytes"))?;
         let given = &said.given;
         let own = given.alpha.is_some() && given.bandwidth.is_some();
         let machine = match said.profile.as_deref() {

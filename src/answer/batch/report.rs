@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::choose::variables;
 use super::expect::Fields;
 use super::question::missing;
 use super::{Batch, FindProfile};
@@ -13,19 +14,19 @@ use crate::answer::explain::Explanation;
 use crate::answer::{self, explain, notes};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
-use crate::library::engines::Conditions;
-use crate::library::{Call, Site, element, policy};
+use crate::base::quantity::{Bytes, Seconds};
+use crate::library::engines::{Conditions, Variables};
+use crate::library::{Call, Site, element, policy, refuse_variables};
 use crate::machine::profile::Profile;
 use crate::machine::query::{Machine, Query};
 use crate::measure::expect::site;
-use crate::measure::verdict::{Facts, judge};
+use crate::measure::verdict::{Facts, Typed, judge};
 use crate::plan::table::{Fault, Files, Machines};
 use crate::plan::{self as steps, Asked, Tweak};
 
 /// The fields in addition to the parameters of a question, by kind.
-const CHOOSE: [&str; 7] =
-    ["id", "kind", "library", "collective", "primitive", "size_bytes", "dtype"];
+const CHOOSE: [&str; 8] =
+    ["id", "kind", "library", "collective", "primitive", "size_bytes", "dtype", "env"];
 const EXPLAIN: [&str; 7] =
     ["id", "kind", "what", "collective", "primitive", "algorithm", "size_bytes"];
 const COMPARE: [&str; 6] = ["id", "kind", "collective", "primitive", "points", "dtype"];
@@ -49,7 +50,11 @@ impl Batch {
         let range = size.map_or((element, LARGEST), |size| (size, size));
         let query = Query { size: range.0, ..query };
         let call = Call { element, ..Call::of(&query) };
-        let conditions = Conditions { dtype, ..Conditions::default() };
+        let variables = variables(&fields)?;
+        if variables != Variables::default() {
+            refuse_variables(std::iter::once(&*library)).map_err(|e| fields.at(e, "env"))?;
+        }
+        let conditions = Conditions { dtype, variables, ..Conditions::default() };
         let site = Site { conditions, ..site(&query) };
         let policy = policy(&library, &site).map_err(|e| fields.at(e, "library"))?;
         let report =
@@ -190,8 +195,6 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     if pairs.is_empty() || pairs.len() > MOST {
         return Err(refuse(&format!("`points` must be 1 to {MOST} pairs")));
     }
-    let shape = &query.shape;
-    let factor = shape.collective.busbw_factor(shape.ranks).0;
     let place = |e: Error| fields.at(e, "points");
     let mut times = Vec::with_capacity(pairs.len());
     for [size, time] in pairs {
@@ -200,17 +203,14 @@ fn times(fields: &Fields<'_>, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
             One::Number(_) => return Err(refuse("a size must be a number from 0")),
             One::Text(text) => text.parse().map_err(place)?,
         };
-        let time = match time {
-            One::Number(time) => time,
-            One::Text(text) => match text.parse::<Bandwidth>() {
-                Ok(busbw) => Volume::from(size).0 * factor / busbw.0,
-                Err(_) => text.parse::<Seconds>().map_err(place)?.0,
+        let typed = match time {
+            One::Number(time) => Typed::Time(Seconds(time)),
+            One::Text(text) => match text.parse() {
+                Ok(busbw) => Typed::Busbw(busbw),
+                Err(_) => Typed::Time(text.parse().map_err(place)?),
             },
         };
-        if !(time > 0.0 && time.is_finite()) {
-            return Err(refuse("a measured time must be above 0"));
-        }
-        times.push((size, Seconds(time)));
+        times.push(typed.call(query, size).map_err(place)?);
     }
     Ok(times)
 }

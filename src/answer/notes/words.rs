@@ -138,7 +138,12 @@ pub static WORDS: &[Word] = &[
     is(&["β", "slope"], "Time per byte over one port: 1/BW.", "explain terms"),
     is(&["γ"], "Time to reduce one byte.", "explain terms"),
     is(
-        &["NIC MiB per port", "NIC MiB", "bytes", "by step", "total"],
+        &["NIC MiB per port", "NIC MiB"],
+        "Bytes of the busiest NIC port in each step, summed over the steps; MiB are 2^20 bytes.",
+        "explain nics",
+    ),
+    is(
+        &["bytes", "by step", "total"],
         "Bytes that the call or schedule moves; MiB are 2^20 bytes.",
         "explain sizes",
     ),

@@ -101,6 +101,7 @@ pub(super) const TOOLS: &[Tool] = &[
             ),
             SIZE,
             ("dtype", Word, "The type of the elements, such as bf16"),
+            ("env", Keys, "Variables of NCCL or of the engine: {\"NCCL_ALGO\": \"Ring\"}"),
         ],
         needed: &["collective", "library"],
         of_machine: true,

@@ -23,7 +23,7 @@ Examples:
   collcost nccl choose allreduce 16MiB --comm dgx_h100_8x400g.p8.n2 --emit env
   collcost nccl choose allgather --graph graphs.xml --nodes 4 --gpu h100 --nccl 2.27.3
   collcost nccl choose allreduce --topo topo.xml --nodes 4 --ppn 4
-  collcost nccl choose allgather --comm dgx_h100_8x400g.p8 --nccl 2.31.2 --registered")]
+  collcost nccl choose allgather --comm dgx_h100_8x400g.p8.n1 --nccl 2.31.2 --registered")]
 pub(super) struct Args {
     /// The collective: allreduce, allgather, reducescatter, broadcast or reduce
     collective: String,

@@ -34,7 +34,7 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
         let Self { machine, format, explain } = self;
-        let description = source::topology(machine.file()?)?;
+        let description = source::topology("--topo", machine.file()?)?;
         let (nccl, job, mut knobs) = machine.asked()?;
         if job.nodes > 1 {
             // Reductions in the network are shown, although no job uses them by default.

@@ -37,7 +37,7 @@ impl OnFlags {
         let per_node = count("--ppn", "ranks", self.ppn.as_ref())?.map(Into::into);
         let known = self.on.split('.').next().and_then(Machine::named);
         let Some(machine) = known else {
-            let description = source::topology(&self.on).map_err(|e| e.at(&self.on))?;
+            let description = source::topology("--on", &self.on).map_err(|e| e.at(&self.on))?;
             let job = Job { nodes: nodes.unwrap_or(1), per_node };
             let ranks = description.with_gpus(per_node)?.ranks();
             let name = source::machine(&self.on, ranks as u32);

@@ -238,7 +238,7 @@ impl SourceFlags {
 
     fn topology(&self, file: &str) -> Result<Source> {
         let nccl = self.version(None)?;
-        let description = topology(file)?;
+        let description = topology("--topo", file)?;
         let job = self.job(&description)?;
         let (settings, knobs) = self.env.split()?;
         let searched = searched(file, &description, nccl, job, &knobs)?;
@@ -373,9 +373,9 @@ fn split(assignment: &str) -> Result<(&str, &str)> {
     })
 }
 
-/// The machine of a topology file.
-pub(super) fn topology(file: &str) -> Result<Description> {
-    topology_file::read(&text("--topo", file)?, file)
+/// The machine of a topology file that `flag` names.
+pub(super) fn topology(flag: &str, file: &str) -> Result<Description> {
+    topology_file::read(&text(flag, file)?, file)
 }
 
 /// What the search finds there.

@@ -46,7 +46,7 @@ impl Args {
             return self.merged(out, file);
         }
         let file = self.machine.file()?;
-        let description = source::topology(file)?;
+        let description = source::topology("--topo", file)?;
         let (nccl, job, knobs) = self.machine.asked()?;
         let lines = picture(&description, nccl, job, &knobs).map_err(|error| error.at(file))?;
         for line in lines {

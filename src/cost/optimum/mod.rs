@@ -175,7 +175,19 @@ impl Question<'_> {
     /// The rate of all pairs between two bounds, if no patterns are requested.
     fn by_flow(&self, work: u64) -> Option<Optimum> {
         let found = if self.with_trees { None } else { between(self.graph, self.rates, work) };
-        let Between { most, lengths, reached } = found?;
+        let Between { mut most, mut lengths, reached } = found?;
+        // An all-to-all moves no less over a cut than an all-gather, whose tightest cut may prove more.
+        if reached < nearest(most)
+            && let Ok(cut) = cut::tightest(self.graph, self.rates, &self.roots())
+        {
+            let crossed = cut::crossed(self.graph, self.rates, &self.roots(), &cut);
+            let each = pattern::bound(self.graph, self.rates, self.demand, &crossed);
+            if let Some(each) = each.filter(|each| *each < most) {
+                (most, lengths) = (each, crossed);
+            }
+        }
+        let shared = lengths.iter().copied().fold(0, num_integer::gcd).max(1);
+        lengths.iter_mut().for_each(|length| *length /= shared);
         let rate = self.rate(most);
         let reached = Bandwidth(rate.bandwidth().0 * (reached / nearest(most)).min(1.0));
         let is_exact = reached.0 >= rate.bandwidth().0 * (1.0 - 1e-9);

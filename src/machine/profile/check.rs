@@ -223,7 +223,11 @@ impl Check<'_> {
         if !known.contains(library) {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let what = format!("nothing is known of a library called `{library}`");
-            self.say(Kind::Suspicious, "library", what, &advice(library, &known));
+            let help = match Library::other(library) {
+                Some(_) => String::new(),
+                None => advice(library, &known),
+            };
+            self.say(Kind::Suspicious, "library", what, &help);
             self.last_is_a_warning();
         }
     }

@@ -104,13 +104,13 @@ impl Lab<'_> {
                 say(what.to_owned(), next, self.scaled(scale));
             }
         }
-        if let Some(typed @ (Typed::Busbw | Typed::Algbw)) = facts.typed {
+        if let Some(typed @ (Typed::Busbw(_) | Typed::Algbw(_))) = facts.typed {
             let factor = shape.collective.busbw_factor(shape.ranks).0;
             let all = |times: f64| Some(vec![f64::ln(times); points.len()]);
             let convert = "collcost convert shows what each rate means";
             if (factor - 1.0).abs() > 0.05 {
                 match typed {
-                    Typed::Algbw => {
+                    Typed::Algbw(_) => {
                         say("the rate is busbw, not algbw".to_owned(), convert, all(1.0 / factor));
                     }
                     _ => say("the rate is algbw, not busbw".to_owned(), convert, all(factor)),

@@ -234,14 +234,55 @@ pub enum Sizes {
 }
 
 /// One number that was typed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Typed {
     /// A busbw.
-    Busbw,
+    Busbw(Bandwidth),
     /// An algbw.
-    Algbw,
+    Algbw(Bandwidth),
     /// A time.
-    Time,
+    Time(Seconds),
+}
+
+impl Typed {
+    /// The call of `query`'s collective that it was measured of: its size, and the time it took.
+    ///
+    /// # Errors
+    /// One rank; no bytes, or a barrier's bytes or rate; a number that is not above 0.
+    pub fn call(self, query: &Query, size: Bytes) -> Result<(Bytes, Seconds)> {
+        let (collective, ranks) = (query.shape.collective, query.shape.ranks);
+        refuse_alone(query)?;
+        if size.0 > 0 || !matches!(self, Self::Time(_)) {
+            let help = "give its time alone: 20us";
+            collective.refuse_size().map_err(|e| e.help(help))?;
+        }
+        if !is_call(collective, size) {
+            return Err(Error::input("a call of 0 bytes has no rate")
+                .help("give the size at which it was measured, such as 1GiB"));
+        }
+        let time = match self {
+            Self::Busbw(rate) => Volume::from(size).0 * collective.busbw_factor(ranks).0 / rate.0,
+            Self::Algbw(rate) => Volume::from(size).0 / rate.0,
+            Self::Time(time) => time.0,
+        };
+        match time > 0.0 && time.is_finite() {
+            true => Ok((size, Seconds(time))),
+            false => Err(Error::input(format!(
+                "a measured number must be finite and above 0, which that of {size} is not"
+            ))),
+        }
+    }
+}
+
+/// Refuses a question about one rank.
+fn refuse_alone(query: &Query) -> Result<()> {
+    match query.shape.ranks {
+        0 | 1 => {
+            Err(Error::input("one rank has no peer: its time is not the time of a collective")
+                .help("give the number of ranks that ran, such as 8"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How a run is.
@@ -301,7 +342,7 @@ pub struct Verdict {
 /// Judges times of `query`'s collective on its ranks; the query's own size is ignored.
 ///
 /// # Errors
-/// The machine has no expectation: a tier was never measured, and no parameter of it is known.
+/// One rank; the machine has no expectation: a tier was never measured, and no parameter of it is known.
 pub fn judge(
     registry: &Registry,
     query: &Query,
@@ -310,6 +351,7 @@ pub fn judge(
     times: &[(Bytes, Seconds)],
     facts: &Facts,
 ) -> Result<Verdict> {
+    refuse_alone(query)?;
     let expecting = Expecting::with(registry, query, None, dtype)?.unseen_tier(unseen);
     let sizes = times.iter().map(|t| t.0);
     let asked = (registry, query, dtype);

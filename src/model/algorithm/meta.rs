@@ -46,6 +46,27 @@ impl Library {
     }
 }
 
+/// Libraries of which no rules are known here, by their ids: their names are no slips in one of the others'.
+const OTHERS: &[(&str, &str)] = &[
+    ("rccl", "RCCL"),
+    ("hccl", "HCCL"),
+    ("oneccl", "oneCCL"),
+    ("mvapich", "MVAPICH"),
+    ("mvapich2", "MVAPICH2"),
+    ("intelmpi", "Intel MPI"),
+    ("impi", "Intel MPI"),
+    ("craympich", "Cray MPICH"),
+    ("ucc", "UCC"),
+];
+
+impl Library {
+    /// The name of another library, whose rules are not known here.
+    #[must_use]
+    pub(crate) fn other(id: &str) -> Option<&'static str> {
+        OTHERS.iter().find(|(known, _)| *known == id).map(|(_, name)| *name)
+    }
+}
+
 impl fmt::Display for Library {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

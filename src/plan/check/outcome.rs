@@ -131,13 +131,19 @@ pub(super) fn useful(budget: &Budget, outcome: Outcome) -> Result<Outcome> {
 
 /// Why a budget can never fail although its limit is in place: it is too far from the model.
 pub(super) fn far(budget: &Budget, outcome: &Outcome) -> Option<Error> {
-    // Regret may be far below what is accepted.
-    if matches!(budget.limit, Some(Limit::Measured(_) | Limit::MaxRegret(_))) {
-        return None;
-    }
-    let is_far = outcome.used_most.0 < 1.0 / FAR && outcome.value.base().0 > 0.0;
-    let limit = outcome.limit.filter(|_| is_far)?;
-    let what = format!("{limit} is over {FAR:.0} times off {}", outcome.value);
+    let what = match budget.limit {
+        Some(Limit::Measured(_)) => return None,
+        // Regret may be far below what is accepted, the times may not.
+        Some(Limit::MaxRegret(most)) => {
+            let allowed = (1.0 + most.0) / (1.0 + outcome.value.base().0);
+            (allowed > FAR).then(|| format!("it allows over {FAR:.0} times what the model has"))?
+        }
+        _ => {
+            let is_far = outcome.used_most.0 < 1.0 / FAR && outcome.value.base().0 > 0.0;
+            let limit = outcome.limit.filter(|_| is_far)?;
+            format!("{limit} is over {FAR:.0} times off {}", outcome.value)
+        }
+    };
     Some(
         Error::input(format!("the budget can never fail: {what}"))
             .help("write a limit near the model's; check --update writes it with a margin"),

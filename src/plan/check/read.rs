@@ -424,7 +424,15 @@ fn of_call(fields: Fields<'_>, limit: Option<&Limit>, from: &From<'_, '_>) -> Op
     if !fields.has("n") && !fields.has("nodes") && !log {
         fields.fault("n", "the budget has no `n`", "write n = 64");
     }
-    let size = if barrier { Some(Bytes(0)) } else { fields.read("size").map(|Asked(size)| size) };
+    let size = fields.read("size").map(|Asked(size)| size);
+    let size = match collective.map(|collective| collective.sized(size)) {
+        Some(Err(error)) => {
+            fields.error("size", &error);
+            return None;
+        }
+        Some(Ok(size)) => size,
+        None => size,
+    };
     let counts = fields.read::<SizeIs>("size_is").unwrap_or_default();
     let (collective, machine) = (collective?, machine?);
     let layout = machine.said.layout;

@@ -99,6 +99,12 @@ fn lists_circles_and_zeros_are_refused() {
     assert_eq!(said, ["b.toml:8:12: the budget can never fail: a call of 0 bytes returns at once"]);
     let said = with(&budget("a", "n = 8\nsize = \"1GiB\"\nmax_time = \"0ms\""));
     assert_eq!(said, ["b.toml:8:12: the budget can never hold: `max_time` is 0"]);
+    let said = with(&budget("a", "n = 8\nsize = \"1GiB\"\nmax_regret = \"100000%\""));
+    let far = "it allows over 100 times what the model has";
+    assert_eq!(said, [format!("b.toml:8:14: the budget can never fail: {far}")]);
+    let barrier = budget("a", "n = 8\nsize = \"1GiB\"\nmax_time = \"1ms\"");
+    let said = with(&barrier.replace("allreduce", "barrier"));
+    assert_eq!(said, ["b.toml:7:8: a barrier moves no data"]);
 }
 
 #[test]
