@@ -446,7 +446,7 @@ mod tests {
         for machine in nccl::machines() {
             for (per_node, nodes) in [(8, 1), (4, 2), (8, 2), (8, 4), (8, 8), (8, 16)] {
                 for version in Version::ALL.into_iter().rev().step_by(9) {
-                    if version < Version::NEWEST && nodes > 2 {
+                    if version < Version::NEWEST && nodes > 4 {
                         continue;
                     }
                     let site = site(machine, per_node, nodes);
