@@ -98,8 +98,7 @@ fn label(samples: &mut Samples, machine: &str, version: Version) -> Result<()> {
         let Op::Library(Library { collective, dtype, .. }) = block.op else { continue };
         let Some(function) = Function::of(collective) else { continue };
         let nodes = block.nodes.unwrap_or(1);
-        let place =
-            Place { machine, per_node: block.ranks / nodes, nodes, search: Version::NEWEST };
+        let place = Place { machine, per_node: block.ranks / nodes, nodes, search: Some(version) };
         let communicator = place.communicator()?;
         let table = Table::new(&communicator, version, &Settings::default())?;
         let element = dtype.unwrap_or(DataType::F32);
