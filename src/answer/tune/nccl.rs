@@ -114,7 +114,7 @@ pub fn table(place: &Place, version: Version, departures: &[Departure]) -> Resul
     let departing = |d: &Departure| rule(d.collective, (d.from, d.to), d.cell, here);
     let mut rules: Vec<Rule> = departures.iter().map(departing).collect();
     own.rules(&mut rules);
-    // Communicators whose graphs were not searched get rings; those of an older release are not searched for here.
+    // Communicators whose graphs no search found get rings.
     for smaller in smaller(place).filter(Place::is_listed) {
         if let Ok(own) = Own::new(&smaller, version) {
             own.rules(&mut rules);

@@ -68,7 +68,7 @@ impl CostModel {
             Algo::Nvls => comm.nvls_channels.min(comm.channels),
             _ => comm.channels,
         };
-        channels = channels.clamp(1, 64).min(most);
+        channels = channels.clamp(comm.ctas.least, comm.ctas.most).min(most);
         let bytes = self.count(call) * self.element();
         let used = used_channels(call.function, comm.ranks, proto, bytes, (channels, 32 << 10));
         (channels > 0 && bytes > 0).then_some(used)
