@@ -73,6 +73,8 @@ pub struct Part {
     pub of: Option<u32>,
     /// Whether these ranks are neighbours, one of many pairs.
     pub is_pair: bool,
+    /// The element of which a rank gets at least one, if those without any take no part.
+    pub least: Option<Bytes>,
     /// Where these ranks are.
     pub place: Where,
     /// The algorithm's id in the registry of `collective`.
@@ -159,6 +161,7 @@ impl Part {
             ranks,
             of: None,
             is_pair: false,
+            least: None,
             place,
             algorithm,
             radix: None,

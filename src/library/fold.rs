@@ -107,6 +107,23 @@ mod tests {
         assert!((time(4, Order::Cyclic) - 40.4).abs() < 1e-6, "{}", time(4, Order::Cyclic));
     }
 
+    /// A scatter that skips ranks without an element has as many messages as elements, but for the root's own.
+    #[test]
+    fn ranks_without_an_element_take_no_part() {
+        let flat = Part::new(C::Scatter, 100, Where::All, "flat");
+        let part = Part { least: Some(Bytes(4)), ..flat };
+        let choice = Choice::new("", "", Runs::Parts(vec![part]));
+        let fabric = Fabric::new(vec![Tier::new("link", Seconds(1e-6), Bandwidth(1e9))]);
+        let time = |size| {
+            let shape = Shape::new(C::Scatter, 100);
+            let found = priced(&Registry::builtin(), &choice, &shape, &fabric, Bytes(size));
+            found.unwrap().time().unwrap().0 * 1e6
+        };
+        assert_eq!(time(4), 0.0);
+        assert!((time(12) - 2.0 * 1.004).abs() < 1e-9, "{}", time(12));
+        assert!((time(4000) - 99.0 * 1.04).abs() < 1e-9, "{}", time(4000));
+    }
+
     /// Six ranks: two pairs fold the vector, four ranks halve 4 and 2 of 6 blocks, pairs part with one.
     #[test]
     fn a_reduce_scatter_of_six_folds_halves_and_parts() {

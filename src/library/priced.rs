@@ -138,8 +138,11 @@ fn asked<'f>(
     let params = Params { segments, radix: part.radix.or(shape.params.radix), ..shape.params };
     let whole = part.place == Where::All && part.of.is_none();
     let group = shape.group.filter(|_| whole);
-    let asked =
-        Shape { group, params, ports: shape.ports, ..Shape::new(part.collective, part.ranks) };
+    let ranks = match part.least {
+        Some(element) => (size.0 / element.0.max(1)).clamp(1, part.ranks.into()) as u32,
+        None => part.ranks,
+    };
+    let asked = Shape { group, params, ports: shape.ports, ..Shape::new(part.collective, ranks) };
     let prepared = Prepared::new(algorithm, &asked, &fabric)?;
     let wire = Volume(Volume::from(size).0 * part.wire.0 * part.moves.0);
     Ok(Asked { algorithm, prepared, shape: asked, fabric, wire })
@@ -156,13 +159,7 @@ fn between_chosen(fabric: &Fabric, part: &Part, all: u32) -> Fabric {
         let Some(span) = tier.span.map(NonZeroU32::get).filter(|&span| span < all) else { break };
         let parted = fabric.order == Order::Cyclic || !span.is_multiple_of(2) && span < paired;
         let chosen = match below {
-            _ if part.is_pair => {
-                if parted {
-                    1
-                } else {
-                    2
-                }
-            }
+            _ if part.is_pair => 2 - u32::from(parted),
             // So that domains remain made of domains.
             Some((before, left)) => left * span.div_ceil(before),
             None => part.ranks.div_ceil(all.div_ceil(span)),

@@ -485,14 +485,10 @@ pub(in crate::library) fn carry_out(
                 }
             }
             if matches!(then, Then::FlatScatter) {
-                if call.count() < u64::from(call.ranks) {
-                    notes.push(
-                        "its scatter skips ranks without an element: priced as if all got some, which \
-                         is too long"
-                            .into(),
-                    );
-                }
-                parts.push(Part::new(Collective::Scatter, call.ranks, Where::All, "flat"));
+                // It skips ranks without an element (v4.1.6 `coll_basic_scatterv.c`).
+                let least = Some(call.element);
+                let flat = Part::new(Collective::Scatter, call.ranks, Where::All, "flat");
+                parts.push(Part { least, ..flat });
             }
             missing.map_or(Runs::Parts(parts), Runs::Unpriced)
         }
