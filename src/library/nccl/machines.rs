@@ -152,17 +152,17 @@ impl<'a> Place<'a> {
         // Where the newest finds the same graphs on several numbers of nodes, an older one is asked once.
         let nodes =
             newest.as_ref().map_or(Nodes(self.nodes, Some(self.nodes)), |found| found.nodes);
-        match (Self { nodes: nodes.0, ..self.clone() }.searched_once(), newest) {
-            (Some(comm), _) if nodes.0 == self.nodes => Ok(Found { comm, by: version, nodes }),
-            (Some(comm), _) => {
-                let (ranks, nodes_here) = (self.per_node * self.nodes, self.nodes);
-                let comm = Communicator { ranks, nodes: nodes_here, ..comm }.started(version);
-                Ok(Found { comm, by: version, nodes })
+        let Some(found) = (Self { nodes: nodes.0, ..self.clone() }).searched_once() else {
+            return newest.map(|found| Found { comm: found.comm.started(version), ..found });
+        };
+        let comm = match nodes.0 == self.nodes {
+            true => found,
+            false => {
+                let (ranks, nodes) = (self.per_node * self.nodes, self.nodes);
+                Communicator { ranks, nodes, ..found }.started(version)
             }
-            (None, newest) => {
-                newest.map(|found| Found { comm: found.comm.started(version), ..found })
-            }
-        }
+        };
+        Ok(Found { comm, by: version, nodes })
     }
 
     /// What the table has of the search and start-up of a release.
@@ -304,6 +304,7 @@ mod tests {
             assert!(place.communicator().is_ok(), "{text}");
         }
     }
+
     /// On more nodes an older release finds what it finds on the fewest that have the newest's graphs.
     #[test]
     fn one_search_stands_for_the_nodes_of_a_line() {

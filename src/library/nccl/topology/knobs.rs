@@ -168,9 +168,7 @@ impl Knobs {
         }
         Ok(true)
     }
-}
 
-impl Knobs {
     /// How far apart GPUs may be that reach each other's memory, if the environment says so.
     pub(super) fn p2p_level(&self) -> Option<PathType> {
         if self.p2p_disabled { Some(PathType::Loc) } else { self.p2p }
