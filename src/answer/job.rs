@@ -239,7 +239,7 @@ pub fn search(
             None => None,
         };
         let job = draft.job(&machines, false).map_err(|e| e.at(draft.name.clone()))?;
-        let capacity = room.map_or(job.device.memory_gb * 1e9, |room| room.0 as f64);
+        let capacity = room.map_or(job.device.capacity(), |room| room.0 as f64);
         let wires = Wires::new(registry, &job.machine);
         let found = plan::job::search(&job, &wires, (gpus, capacity), &pins, slower)?;
         report.memory_bytes = capacity;
@@ -416,7 +416,7 @@ fn shown(job: &Job, priced: Option<&Estimate>, memory: Memory, anchor: Option<f6
             logits_bytes: memory.logits,
             buffers_bytes: memory.buffers,
         },
-        capacity_bytes: job.device.memory_gb * 1e9,
+        capacity_bytes: job.device.capacity(),
         fits: memory.fits(job),
         recompute: memory.recompute.to_string(),
         inferred: job.inferred.clone(),

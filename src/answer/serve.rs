@@ -98,7 +98,7 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         cache_tokens: served.tokens.floor(),
         handoff_bytes: served.handoff,
         handoff_s: served.handing,
-        capacity_bytes: serve.device.memory_gb * 1e9,
+        capacity_bytes: serve.device.capacity(),
         fits: serve.fits(served),
         sequences: served.sequences,
         context: serve.context,

@@ -203,7 +203,7 @@ fn of_job(
     let (gpus, by) = (job.degrees.gpus(), format!("job {}", job.name));
     let mut outcome = Outcome::of_memory(Volume(stated), &job.machine, gpus, by);
     if !peak.fits(job) {
-        outcome.note = format!("it does not fit into {:.0} GB", job.device.memory_gb);
+        outcome.note = format!("it does not fit into {:.0} GB", job.device.capacity() / 1e9);
     }
     if let Some(Limit::MaxMemory(most)) = limit {
         outcome.limit = Some(Number::Memory(Volume::from(*most)));
@@ -240,7 +240,7 @@ fn of_served(
     outcome.given = serve.machine.machine(Collective::AllReduce)?.given_in_words();
     let unfit = match serve.fits(&served) {
         true => String::new(),
-        false => format!("; it does not fit into {:.0} GB", serve.device.memory_gb),
+        false => format!("; it does not fit into {:.0} GB", serve.device.capacity() / 1e9),
     };
     if let Some(Limit::MaxMemory(most)) = limit {
         outcome.limit = Some(Number::Memory(Volume::from(*most)));

@@ -546,7 +546,7 @@ fn what_does_not_fit_does_not_hold() {
         assert!(outcome.used_most.0 > 1.0 && outcome.note.contains("does not fit"), "{outcome:?}");
     }
     let fits = &checked.outcomes[5];
-    assert!(fits.standing == Standing::Holds && fits.value.base().0 <= 72e9 + 1.0, "{fits:?}");
+    assert!(fits.standing == Standing::Holds && fits.value.base().0 <= 0.9 * 85e9, "{fits:?}");
 }
 
 /// Budgets of logs with times in µs of all-reduces of 8 ranks on dgx-h100.

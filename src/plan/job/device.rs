@@ -14,8 +14,12 @@ pub(crate) struct Device {
     words: Vec<String>,
     /// The built-in machine that has it.
     pub profile: String,
+    /// The gigabytes by which it is sold.
     #[serde(rename = "memory_GB")]
-    pub memory_gb: f64,
+    memory_gb: f64,
+    /// What its driver says that there is of these; `None` for a memory that only a user names.
+    #[serde(default, rename = "usable_GiB")]
+    usable_gib: Option<f64>,
     pub peak_bf16_tflops: f64,
     pub peak_fp8_tflops: f64,
     #[serde(rename = "hbm_TB_s")]
@@ -38,6 +42,8 @@ pub(crate) struct Device {
 struct Memory {
     #[serde(rename = "memory_GB")]
     memory_gb: f64,
+    #[serde(default, rename = "usable_GiB")]
+    usable_gib: Option<f64>,
     #[serde(rename = "hbm_TB_s")]
     hbm_tb_s: f64,
 }
@@ -89,12 +95,26 @@ impl Device {
             device.power = (watts / device.watts).min(1.0);
         }
         if let Some(memory) = before(&plain, "gb").filter(|m| (10.0..1000.0).contains(m)) {
-            device.memory_gb = memory;
-            if let Some(other) = device.also.iter().find(|m| m.memory_gb == memory) {
-                device.hbm_tb_s = other.hbm_tb_s;
+            match device.also.iter().find(|m| m.memory_gb == memory) {
+                Some(other) => {
+                    (device.memory_gb, device.usable_gib) = (memory, other.usable_gib);
+                    device.hbm_tb_s = other.hbm_tb_s;
+                }
+                None if memory != device.memory_gb => device.hold(memory),
+                None => {}
             }
         }
         Ok(device)
+    }
+
+    /// Gives it `gigabytes` of memory, all usable.
+    pub fn hold(&mut self, gigabytes: f64) {
+        (self.memory_gb, self.usable_gib) = (gigabytes, None);
+    }
+
+    /// The bytes that a process may allocate.
+    pub fn capacity(&self) -> f64 {
+        self.usable_gib.map_or(self.memory_gb * 1e9, |gib| gib * f64::from(1_u32 << 30))
     }
 
     fn clock(&self) -> f64 {

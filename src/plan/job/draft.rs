@@ -513,20 +513,24 @@ impl Draft {
             }
             (None, None) => Device::named("")?,
         };
-        let number = |key: &str, into: &mut f64| -> Result<()> {
-            if let Some(text) = self.get(key) {
-                let parsed = text.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
-                *into = parsed.ok_or_else(|| {
-                    Error::input(format!("`{text}` is not a number above 0"))
-                        .at(format!("{key} = {text}"))
-                })?;
-            }
-            Ok(())
+        let number = |key: &str| -> Result<Option<f64>> {
+            let Some(text) = self.get(key) else { return Ok(None) };
+            let parsed = text.parse::<f64>().ok().filter(|x| x.is_finite() && *x > 0.0);
+            parsed.map(Some).ok_or_else(|| {
+                Error::input(format!("`{text}` is not a number above 0"))
+                    .at(format!("{key} = {text}"))
+            })
         };
-        number("memory_GB", &mut device.memory_gb)?;
-        number("peak_bf16_tflops", &mut device.peak_bf16_tflops)?;
-        number("peak_fp8_tflops", &mut device.peak_fp8_tflops)?;
-        number("hbm_TB_s", &mut device.hbm_tb_s)?;
+        if let Some(gigabytes) = number("memory_GB")? {
+            device.hold(gigabytes);
+        }
+        for (key, into) in [
+            ("peak_bf16_tflops", &mut device.peak_bf16_tflops),
+            ("peak_fp8_tflops", &mut device.peak_fp8_tflops),
+            ("hbm_TB_s", &mut device.hbm_tb_s),
+        ] {
+            *into = number(key)?.unwrap_or(*into);
+        }
         Ok(device)
     }
 

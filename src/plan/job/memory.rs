@@ -59,7 +59,7 @@ impl Memory {
     /// not fit.
     pub fn fits(&self, job: &Job) -> bool {
         let needed = if job.early { self.stated(Stated::Driver) } else { self.allocated() };
-        needed * (1.0 - BAND) <= job.device.memory_gb * 1e9
+        needed * (1.0 - BAND) <= job.device.capacity()
     }
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn memory(job: &Job) -> Memory {
         return with(job, job.recompute);
     }
     let tries = [Recompute::Nothing, Recompute::Selective, Recompute::Modules(Modules::CHEAP)];
-    let sure = |m: &Memory| m.allocated() <= 0.95 * job.device.memory_gb * 1e9;
+    let sure = |m: &Memory| m.allocated() <= 0.95 * job.device.capacity();
     let found = tries.into_iter().map(|recompute| with(job, recompute)).find(sure);
     found.unwrap_or_else(|| with(job, Recompute::Full))
 }

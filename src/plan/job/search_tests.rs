@@ -131,7 +131,7 @@ fn layouts_that_were_tuned_are_near_the_best() {
             recompute: (own.recompute != Recompute::Unstated).then_some(own.recompute),
             ..Pins::default()
         };
-        let room = own.device.memory_gb * 1e9;
+        let room = own.device.capacity();
         let gpus = own.degrees.gpus() as u32;
         let found = search(&job(&draft), &wires, (gpus, room), &pins, None).unwrap();
         let best = &found.pareto[0];

@@ -165,7 +165,7 @@ const BESIDE: f64 = 2e9;
 /// vllm/engine/arg_utils.py).
 fn vllms(device: &Device) -> (u32, u32) {
     const LARGE: f64 = 70.0 * (1_u32 << 30) as f64;
-    match device.memory_gb * 1e9 >= LARGE && !device.name.starts_with("A100") {
+    match device.capacity() >= LARGE && !device.name.starts_with("A100") {
         true => (1024, 8192),
         false => (256, 2048),
     }
@@ -425,7 +425,7 @@ impl Serve {
         let weights = dense + bytes.experts.bytes * model.routed_body() / pp / self.experts_over();
         let layers = model.cached_layers(f64::from(self.context));
         let per_token = layers / pp * self.cache * model.cache_width() / self.cut();
-        let share = self.utilization * self.device.memory_gb * 1e9;
+        let share = self.utilization * self.device.capacity();
         let room = share - weights - if self.is_sglang() { 0.0 } else { BESIDE };
         let handoff = f64::from(self.context) * layers * self.cache * model.cache_width();
         let tokens = (room / per_token).max(0.0);

@@ -76,6 +76,16 @@ fn a_server_takes_the_models_longest_sequence() {
     }
 }
 
+/// vLLM's "GPU KV cache size" of Llama 3.1 8B on GPUs of 80 GB, as public logs print it: 79.15 GiB, 445,648 tokens
+/// (# GPU blocks: 27853), and 79.11 GiB, 447,776 tokens (vLLM 0.11).
+#[test]
+fn vllms_cache_is_what_it_prints() {
+    for machine in ["dgx-a100", "dgx-h100"] {
+        let tokens = serving("vllm serve meta-llama/Llama-3.1-8B", machine).1.tokens;
+        assert!((440_000.0..448_000.0).contains(&tokens), "{machine}: {tokens}");
+    }
+}
+
 /// vLLM's share of the memory has the activations, SGLang's has not (`profile_available_bytes`).
 #[test]
 fn activations_are_in_vllms_share_alone() {
