@@ -9,7 +9,7 @@ use collcost::cost::rank::Candidate;
 use collcost::machine::presets::{SWITCH_HOPS, find};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
-use collcost::measure::expect::{Basis, Clusters, Expecting, Learned, Study};
+use collcost::measure::expect::{Basis, Clusters, Expectation, Expecting, Learned, Study};
 use collcost::model::algorithm::{Library, Registry};
 use collcost::model::formula::{Params, Ports, Protocol, Shape};
 
@@ -324,6 +324,45 @@ fn what_was_seen_is_the_answer_there() {
             assert!((expected.time.0 / far).ln().abs() <= factor.ln().abs() + 1e-9, "{machine}");
             assert!(expected.low.0 < expected.time.0 && expected.time.0 < expected.high.0);
         }
+    }
+}
+
+/// A time that is expected makes nothing less certain, and two seen sizes move what is between them by their distance.
+#[test]
+fn what_was_seen_never_widens_the_band() {
+    let registry = Registry::builtin();
+    let seeing = |query: &Query, seen: Vec<(Bytes, Seconds)>| {
+        let query = Query { seen, ..query.clone() };
+        move |size| Expecting::new(&Registry::builtin(), &query).unwrap().at(size)
+    };
+    for (machine, ranks, nodes) in
+        [("dgx-h100", 8, 1), ("dgx-h100", 16, 2), ("ib-hdr", 16, 16), ("mi300x", 8, 1)]
+    {
+        let query = query(machine, Collective::AllReduce, ranks, nodes);
+        let before = Expecting::new(&registry, &query).unwrap();
+        for size in [1 << 12, 1 << 20, 1 << 26, 1 << 30].map(Bytes) {
+            let (was, now) =
+                (before.at(size), seeing(&query, vec![(size, before.time(size))])(size));
+            let within = 1.0 + 1e-9;
+            assert!((now.time.0 / was.time.0 - 1.0).abs() < 1e-9, "{machine} {size}");
+            assert!(
+                now.low.0 * within >= was.low.0 && now.high.0 <= was.high.0 * within,
+                "{machine} {size}"
+            );
+            let error = |e: &Expectation| e.error.map(|error| error.p90.0);
+            assert!(error(&now) <= error(&was) || was.error.is_none(), "{machine} {size}");
+        }
+        let [small, large] = [1 << 20, 1 << 26].map(Bytes);
+        let slower = Seconds(1.1 * before.time(small).0);
+        let both = seeing(&query, vec![(small, slower), (large, before.time(large))]);
+        let [mut last, mut gone] = [1.1, 1.1];
+        for step in 0..=60 {
+            let size = Bytes((2.0_f64.powf(20.0 + 0.1 * f64::from(step))).round() as u64);
+            let off = both(size).time.0 / before.time(size).0;
+            assert!((off - last).abs() < 0.03, "{machine} {size}: {last} {off}");
+            (last, gone) = (off, off.min(gone));
+        }
+        assert!((last - 1.0).abs() < 1e-6 && gone > 0.99, "{machine}: {last} {gone}");
     }
 }
 

@@ -17,6 +17,7 @@ mod ideal;
 mod kernels;
 mod knots;
 mod runs;
+mod seen;
 mod transfer;
 mod view;
 
@@ -317,7 +318,7 @@ impl<'r> Expecting<'r> {
         }
         let mut expected = self.unmoved(size);
         if !self.seen.is_empty() {
-            expected = self.moved(expected, size);
+            expected = self.on_links(self.moved(expected, size), size);
         }
         if let Some(named) = &self.named {
             expected = self.forced(named, expected, size);
@@ -330,7 +331,8 @@ impl<'r> Expecting<'r> {
     fn on_links(&self, expected: Expectation, size: Bytes) -> Expectation {
         // A rate that was fitted to a whole curve is a mean over what the library ran.
         let is_own = expected.basis == Basis::Measured && self.transfer.is_none();
-        let floor = if self.seen.is_empty() && !is_own { self.floor(size).0 } else { 0.0 };
+        let beaten = self.seen.iter().any(|&(seen, time)| time < self.floor(seen));
+        let floor = if beaten || is_own { 0.0 } else { self.floor(size).0 };
         let at_least = |t: Seconds| Seconds(t.0.max(floor));
         let Expectation { time, low, high, .. } = expected;
         Expectation { time: at_least(time), low: at_least(low), high: at_least(high), ..expected }
@@ -387,59 +389,6 @@ impl<'r> Expecting<'r> {
         let ratio = limited.0 / free.0;
         let moved = known.times(Ratio(ratio)).wider(ratio.max(1.0 / ratio).sqrt());
         Expectation { basis: known.basis.max(Basis::Transferred), error: None, ..moved }
-    }
-
-    /// The expectation, shifted by the measurement at the nearest size.
-    fn moved(&self, expected: Expectation, size: Bytes) -> Expectation {
-        let Some((seen, time)) = self.nearest_seen(size) else { return expected };
-        let apart = octaves_apart(size, seen);
-        let (gain, held) = match &self.transfer {
-            Some(transfer) if self.curve.is_none() => {
-                (transfer.shared(seen, size).0, Some(transfer.seen(seen, size)))
-            }
-            _ => ((-apart / SEEN_FADES).exp(), None),
-        };
-        let (own, beyond) = self.surprise(seen, time);
-        let moved =
-            expected.times(Ratio((gain * own + beyond * (-apart / BEYOND_FADES).exp()).exp()));
-        let moved = match held {
-            None => Expectation { error: None, ..moved },
-            Some((half, error)) => {
-                let (low, high) =
-                    (moved.time * Ratio((-half).exp()), moved.time * Ratio(half.exp()));
-                Expectation { low, high, error: Some(error), ..moved }
-            }
-        };
-        // Other sizes may or may not share what is beyond.
-        let shared = expected.time * Ratio((gain * (own + beyond)).exp());
-        match beyond {
-            0.0 => moved,
-            _ => Expectation {
-                low: Seconds(moved.low.0.min(shared.0)),
-                high: Seconds(moved.high.0.max(shared.0)),
-                ..moved
-            },
-        }
-    }
-
-    /// How far off a measured time was, as a logarithm, and what of it is beyond what is believed of other
-    /// sizes: such a measurement was disturbed, or comes from another kind of run.
-    fn surprise(&self, seen: Bytes, time: Seconds) -> (f64, f64) {
-        let at = self.unmoved(seen);
-        let off = (time.0 / at.time.0).ln();
-        // Nothing speaks for an ideal price against a measurement.
-        if at.basis == Basis::Modelled {
-            return (off, 0.0);
-        }
-        let reach = SEEN_TRUST * at.half();
-        let own = off.clamp(-reach, reach);
-        (own, off - own)
-    }
-
-    /// What was seen at the size nearest to this one.
-    fn nearest_seen(&self, size: Bytes) -> Option<(Bytes, Seconds)> {
-        let apart = |seen: &(Bytes, Seconds)| octaves_apart(size, seen.0);
-        self.seen.iter().copied().min_by(|a, b| apart(a).total_cmp(&apart(b)))
     }
 
     /// The time alone.
@@ -784,15 +733,6 @@ fn around(query: &Query) -> (Ratio, Ratio) {
     let on_hosts = matches!(query.nodes_are, Some(NodesAre::Hosts { .. }));
     if on_hosts || crowd(query).0 > 1.0 { ON_HOSTS } else { IDEAL }
 }
-
-/// A measurement shifts the expectations of other sizes by at most this many half widths of its band.
-const SEEN_TRUST: f64 = 1.5;
-
-/// Octaves over which the rest of the measurement's effect fades.
-const BEYOND_FADES: f64 = 0.5;
-
-/// Octaves over which the effect of a measurement fades, if the composition of a call's time is unknown.
-const SEEN_FADES: f64 = 3.0;
 
 /// NCCL has no barrier: PyTorch's is an all-reduce of one float over it (`barrier` in
 /// torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp).

@@ -28,7 +28,7 @@ use base::{Asked, Base};
 use model::{Model, Widths};
 use series::likeness;
 
-use super::{Basis, Expectation, HeldOut, SEEN_TRUST};
+use super::{Basis, Expectation, HeldOut};
 use crate::base::collective::Collective;
 use crate::base::quantity::{Bytes, Ratio, Seconds};
 use crate::machine::placement::Placement;

@@ -6,12 +6,13 @@
 
 #![allow(clippy::needless_range_loop, reason = "tables are filled by what their indices mean")]
 
+use super::super::far;
 use super::super::features::Group;
 use super::super::model::{Band, Bands, GROUPS, Gains};
-use super::super::{SEEN_TRUST, far};
 use super::gains::Losses;
 use crate::base::order::sorted;
 use crate::base::stats::quantile;
+use crate::measure::expect::seen::SEEN_TRUST;
 
 /// What was held out.
 #[derive(Debug, Clone, Default)]

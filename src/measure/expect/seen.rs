@@ -1,0 +1,132 @@
+//! What measured times of a call say of its other sizes.
+
+use super::{Basis, Expectation, Expecting, HeldOut, octaves_apart};
+use crate::base::quantity::{Bytes, Ratio, Seconds};
+
+/// A measurement shifts the expectations of other sizes by at most this many half widths of its band.
+pub(super) const SEEN_TRUST: f64 = 1.5;
+
+/// Octaves over which the rest of the measurement's effect fades.
+const BEYOND_FADES: f64 = 0.5;
+
+/// Octaves over which the effect of a measurement fades, if the composition of a call's time is unknown.
+const SEEN_FADES: f64 = 3.0;
+
+/// Half the width that it then leaves at its own size, as a logarithm: what one leaves of NCCL's runs on two nodes
+/// (docs/background/accuracy.md: high/low 1.7).
+const SEEN_LEAVES: f64 = 0.27;
+
+/// What measurements say of a size, as logarithms.
+struct Told {
+    /// What is believed.
+    believed: f64,
+    /// If all that was measured holds for it.
+    shared: f64,
+    /// Half the width of the band after it.
+    half: f64,
+    /// The held-out error after it.
+    error: Option<HeldOut>,
+}
+
+impl Told {
+    /// Between this one and another, at a part of the way.
+    fn mixed(self, other: Self, part: f64) -> Self {
+        let between = |own: f64, other: f64| own * (1.0 - part) + other * part;
+        Self {
+            believed: between(self.believed, other.believed),
+            shared: between(self.shared, other.shared),
+            half: self.half.min(other.half),
+            error: if part < 0.5 { self.error } else { other.error },
+        }
+    }
+}
+
+impl Expecting<'_> {
+    /// The expectation, shifted by the measurements at the sizes beside it. They never make it less certain.
+    pub(super) fn moved(&self, expected: Expectation, size: Bytes) -> Expectation {
+        let Some(told) = self.told(expected, size) else { return expected };
+        let moved = expected.times(Ratio(told.believed.exp()));
+        let (time, half) = (moved.time, told.half);
+        let moved = Expectation {
+            low: Seconds(moved.low.0.max(time.0 * (-half).exp())),
+            high: Seconds(moved.high.0.min(time.0 * half.exp())),
+            error: told.error.map(|after| match expected.error {
+                Some(before) if before.p90 < after.p90 => before,
+                _ => after,
+            }),
+            ..moved
+        };
+        // Other sizes may or may not share what is beyond.
+        let shared = expected.time * Ratio(told.shared.exp());
+        match told.shared == told.believed {
+            true => moved,
+            false => Expectation {
+                low: Seconds(moved.low.0.min(shared.0)),
+                high: Seconds(moved.high.0.max(shared.0)),
+                ..moved
+            },
+        }
+    }
+
+    /// What the measurements at the nearest smaller and larger size say of this one; between them by the distance.
+    fn told(&self, expected: Expectation, size: Bytes) -> Option<Told> {
+        let of = |seen| self.told_by(expected, seen, size);
+        Some(match self.beside(size) {
+            (Some(below), Some(above)) => {
+                let part = octaves_apart(size, below.0) / octaves_apart(above.0, below.0);
+                of(below).mixed(of(above), part)
+            }
+            (one, other) => of(one.or(other)?),
+        })
+    }
+
+    /// What was seen at the nearest size that is no larger, and at the nearest larger one.
+    fn beside(&self, size: Bytes) -> (Option<(Bytes, Seconds)>, Option<(Bytes, Seconds)>) {
+        let seen = || self.seen.iter().copied();
+        let below = seen().filter(|seen| seen.0 <= size).max_by_key(|seen| seen.0);
+        (below, seen().filter(|seen| seen.0 > size).min_by_key(|seen| seen.0))
+    }
+
+    /// What was seen at the size nearest to this one.
+    pub(super) fn nearest_seen(&self, size: Bytes) -> Option<(Bytes, Seconds)> {
+        let apart = |seen: &(Bytes, Seconds)| octaves_apart(size, seen.0);
+        let (below, above) = self.beside(size);
+        below.into_iter().chain(above).min_by(|a, b| apart(a).total_cmp(&apart(b)))
+    }
+
+    /// What one measurement says.
+    fn told_by(&self, expected: Expectation, (seen, time): (Bytes, Seconds), size: Bytes) -> Told {
+        let apart = octaves_apart(size, seen);
+        let (gain, half, error) = match &self.transfer {
+            Some(transfer) if self.curve.is_none() => {
+                let (half, error) = transfer.seen(seen, size);
+                (transfer.shared(seen, size).0, half, Some(error))
+            }
+            _ => {
+                let gain = (-apart / SEEN_FADES).exp();
+                (gain, SEEN_LEAVES.hypot(expected.half() * (1.0 - gain * gain).sqrt()), None)
+            }
+        };
+        let (own, beyond) = self.surprise(seen, time);
+        Told {
+            believed: gain * own + beyond * (-apart / BEYOND_FADES).exp(),
+            shared: gain * (own + beyond),
+            half,
+            error,
+        }
+    }
+
+    /// How far off a measured time was, as a logarithm, and what of it is beyond what is believed of other
+    /// sizes: such a measurement was disturbed, or comes from another kind of run.
+    pub(super) fn surprise(&self, seen: Bytes, time: Seconds) -> (f64, f64) {
+        let at = self.unmoved(seen);
+        let off = (time.0 / at.time.0).ln();
+        // Nothing speaks for an ideal price against a measurement.
+        if at.basis == Basis::Modelled {
+            return (off, 0.0);
+        }
+        let reach = SEEN_TRUST * at.half();
+        let own = off.clamp(-reach, reach);
+        (own, off - own)
+    }
+}
