@@ -15,11 +15,12 @@ pub(super) fn look() -> Look {
     Look { width, color: is_coloured(terminal, |name| std::env::var(name).ok()), whole: false }
 }
 
-/// Colour follows `NO_COLOR` and `CLICOLOR_FORCE`, and is off in pipes and on terminals that call themselves dumb.
+/// Colour follows `NO_COLOR` (<https://no-color.org>: whatever its value, if it has one) and `CLICOLOR_FORCE`, and is off
+/// in pipes and on terminals that call themselves dumb.
 fn is_coloured(terminal: bool, variable: impl Fn(&str) -> Option<String>) -> bool {
-    let set = |name: &str| variable(name).is_some_and(|v| !v.is_empty() && v != "0");
-    let able = terminal && variable("TERM").as_deref() != Some("dumb");
-    !set("NO_COLOR") && (able || set("CLICOLOR_FORCE"))
+    let of = |name: &str| variable(name).unwrap_or_default();
+    let able = terminal && of("TERM") != "dumb";
+    of("NO_COLOR").is_empty() && (able || !["", "0"].contains(&&*of("CLICOLOR_FORCE")))
 }
 
 /// Whether the locale allows only ASCII; a locale without a character set allows everything.
@@ -144,6 +145,9 @@ mod tests {
         assert!(!coloured(true, &[("TERM", "dumb")]) && !coloured(false, &[]));
         assert!(coloured(false, &[("TERM", "dumb"), ("CLICOLOR_FORCE", "1")]));
         assert!(!coloured(true, &[("NO_COLOR", "1")]) && coloured(true, &[("NO_COLOR", "")]));
+        assert!(
+            !coloured(true, &[("NO_COLOR", "0")]) && !coloured(false, &[("CLICOLOR_FORCE", "0")])
+        );
     }
 
     #[test]

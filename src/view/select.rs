@@ -158,7 +158,9 @@ fn one(page: &mut Page, report: &Select, span: &Span, explain: bool) {
         && let (Some(name), Some(force)) = (&best.known_as, &best.force)
     {
         page.gap();
-        let text = format!("{name} has the lowest ideal time, but may not be faster: {force}");
+        let text = format!(
+            "{name} has the lowest ideal time of what it has, but may not be faster: {force}"
+        );
         page.entry(label("to try"), text);
     }
 }

@@ -464,6 +464,24 @@ fn batch_reads_what_programs_write() {
     assert_eq!(ids, [7, 7, 7, 7, 7, 5, 8]);
 }
 
+/// A line that is no text has no id to give back, and the next one is answered.
+#[test]
+fn batch_refuses_what_is_not_utf8() {
+    let mut batch = Command::new(env!("CARGO_BIN_EXE_collcost"));
+    let mut batch =
+        batch.arg("batch").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = b"{\"id\":\"\xff\",\"kind\":\"expect\"}\n".to_vec();
+    lines.extend_from_slice(
+        br#"{"id":2,"kind":"expect","collective":"allreduce","n":8,"size_bytes":1,"profile":"dgx-h100"}"#,
+    );
+    batch.stdin.take().unwrap().write_all(&lines).unwrap();
+    let answers = text(&batch.wait_with_output().unwrap().stdout);
+    let answers: Vec<serde_json::Value> =
+        answers.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(answers[0]["id"].is_null() && answers[0]["error"].as_str().unwrap().contains("UTF-8"));
+    assert_eq!((answers.len(), &answers[1]["id"]), (2, &2.into()));
+}
+
 /// A tool's choice is the command's, with the type of the elements.
 #[test]
 fn a_choice_of_batch_heeds_the_type_of_elements() {

@@ -35,6 +35,7 @@ pub(crate) const KEYS: &[&str] = &[
     "precision",
     "recompute",
     "fused_loss",
+    "compiled_loss",
     "sharding",
     "gradients_reduced_in",
     "shard_size",
@@ -374,6 +375,7 @@ impl Draft {
             least: false,
             fused_loss: self.flag("fused_loss")?
                 || self.get("recompute").is_some_and(|r| r.contains("fused")),
+            compiled_loss: self.flag("compiled_loss")?,
             overlap: self.read::<Overlap>("overlap")?.unwrap_or_default(),
             schedule,
             dispatcher,
@@ -629,6 +631,13 @@ fn check(job: &Job) -> Result<()> {
         return refuse(
             format!("{} stages for {} layers", d.pp, model.layers),
             "write at most as many",
+        );
+    }
+    // Some splits count the embedding and the head as a layer each.
+    if u64::from(d.pp) * u64::from(d.chunks) > u64::from(model.layers) + 2 {
+        return refuse(
+            format!("{} stages of {} chunks for {} layers", d.pp, d.chunks, model.layers),
+            "write chunks of a layer or more",
         );
     }
     if d.tp > model.heads {

@@ -183,7 +183,12 @@ fn logits(job: &Job) -> f64 {
     if job.fused_loss {
         return 0.0;
     }
-    let each = if job.sharding.framework == Framework::Megatron { 8.0 } else { 12.0 };
+    let each = match job.sharding.framework {
+        // The logits and their gradient in 16 bits.
+        _ if job.compiled_loss => 4.0,
+        Framework::Megatron => 8.0,
+        _ => 12.0,
+    };
     job.tokens() * f64::from(job.model.vocab) / f64::from(job.degrees.tp) * each
 }
 
@@ -193,7 +198,11 @@ fn states(job: &Job) -> (f64, f64, f64) {
     let (n, experts) = (f64::from(job.shard_size), f64::from(job.expert_shard_size()));
     let sharding = job.sharding;
     let add = |a: (f64, f64, f64), b: (f64, f64, f64)| (a.0 + b.0, a.1 + b.1, a.2 + b.2);
-    let of = if sharding.gathers && sharding.framework.is_torch() { gathered } else { kept };
+    let of = match sharding.narrow {
+        true => narrow,
+        false if sharding.gathers && sharding.framework.is_torch() => gathered,
+        false => kept,
+    };
     let all = add(of(job, dense, n), of(job, routed, experts));
     let ahead = match sharding.gathers {
         true => units(job, routed),
@@ -259,6 +268,21 @@ fn copy(job: &Job, n: f64) -> f64 {
         Reshard::After => 0.0,
         Reshard::Never => 2.0,
         Reshard::Among(ranks) => 2.0 / f64::from(ranks).min(n),
+    }
+}
+
+/// States of `params` that all have 16 bits: a parameter, a gradient, two moments.
+fn narrow(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
+    let (whole, part) = (2.0 * params, 2.0 * params / n);
+    match job.sharding.shard {
+        Shard::Nothing => (whole, whole, 2.0 * whole),
+        Shard::Optimizer => (whole, whole, 2.0 * part),
+        Shard::Gradients => (whole, part, 2.0 * part),
+        // FSDP2's are whole until the last micro-batch of a pipeline.
+        Shard::Parameters if job.accumulates() => {
+            (params * copy(job, n) + part, whole + part, 2.0 * part)
+        }
+        Shard::Parameters => (params * copy(job, n) + part, part, 2.0 * part),
     }
 }
 

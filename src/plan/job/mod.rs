@@ -119,6 +119,8 @@ pub(crate) struct Job {
     pub least: bool,
     /// Whether the loss is fused and never holds all logits.
     pub fused_loss: bool,
+    /// Whether a compiler fuses the loss and its copies in 32 bits.
+    pub compiled_loss: bool,
     pub overlap: Overlap,
     pub schedule: Schedule,
     pub dispatcher: Dispatcher,

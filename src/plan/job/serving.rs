@@ -28,7 +28,7 @@ const IMAGE: &str = "vllm-openai";
 const CHUNK: u32 = 8192;
 
 /// Flags that change what runs, but are priced as if they were absent.
-const UNPRICED: [(&[&str], &str); 8] = [
+const UNPRICED: [(&[&str], &str); 10] = [
     (
         &[
             "prefill-context-parallel-size",
@@ -43,7 +43,12 @@ const UNPRICED: [(&[&str], &str); 8] = [
     (&["enforce-eager", "disable-cuda-graph"], "the host's launch of each kernel"),
     (&["enable-dp-lm-head"], "a head for each group"),
     (&["moe-dense-tp-size"], "a TP of its own for dense layers"),
-    (&["eplb-config", "ep-num-redundant-experts"], "redundant experts"),
+    (&["enable-eplb", "eplb-config", "ep-num-redundant-experts"], "redundant experts"),
+    (
+        &["enable-dbo", "enable-two-batch-overlap", "enable-single-batch-overlap"],
+        "exchanges under the computing of another half of the batch",
+    ),
+    (&["compilation-config", "-O0", "-O"], "another compilation than the usual one"),
     (&["config"], "the arguments in the file of --config: name it instead"),
 ];
 

@@ -468,6 +468,67 @@ fn flags_count_or_are_named() {
     assert_eq!((named.get("recompute"), toml("").get("recompute")), (None, Some("every 2")));
 }
 
+/// Without copies in 32 bits a parameter, its gradient and two moments take 8 bytes (Adam on bf16 parameters, as
+/// torchtitan's `training.dtype = "bfloat16"`), 16 with them.
+#[test]
+fn states_in_16_bits_take_half() {
+    let of = |sharding: &str| {
+        let text = format!(
+            "model = \"llama3-8b\"\nmachine = \"dgx-h100\"\ngpus = 8\nsharding = \"{sharding}\"\n\
+             batch = {{ global = 8, micro = 1, sequence = 8192 }}\n"
+        );
+        job("job.toml", text.leak(), &[])
+    };
+    for (sharding, over, bytes) in [
+        ("FSDP2", 8.0, 16.0),
+        ("FSDP2, gradients in bf16", 8.0, 16.0),
+        ("FSDP2, states in bf16", 8.0, 8.0),
+        ("none, states in bf16", 1.0, 8.0),
+    ] {
+        let job = of(sharding);
+        let each = memory(&job).optimizer / (job.model.params() / over);
+        assert!((each - bytes / 2.0).abs() < 1e-3, "{sharding}: {each}");
+        assert_eq!(
+            job.sharding.gradient,
+            if sharding == "FSDP2" { 4.0 } else { 2.0 },
+            "{sharding}"
+        );
+    }
+    let titan = |dtype: &str| {
+        let text = format!(
+            "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\ndtype = \"{dtype}\"\n"
+        );
+        let sharding =
+            super::tests::draft("train.toml", text.leak()).get("sharding").unwrap().to_owned();
+        Sharding::read(&sharding).unwrap()
+    };
+    let (wide, narrow) = (titan("float32"), titan("bfloat16"));
+    assert_eq!((wide.narrow, narrow.narrow), (false, true));
+    assert_eq!((wide.gradient, narrow.gradient), (4.0, 4.0));
+}
+
+/// benchmarks/llama3-8b_h200_202506_trainy-whitefiber.md of torchtitan: 32 H200 hold 47.96 GiB, with the loss compiled.
+#[test]
+fn a_compiled_loss_keeps_logits_in_16_bits() {
+    let of = |compile: &str, keys: &[(&str, &str)]| {
+        let text = format!(
+            "[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = [\"quantize.linear.float8\"]\n\
+             [training]\nlocal_batch_size = 2\nseq_len = 8192\n{compile}\n\
+             [activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n"
+        );
+        job("train.toml", text.leak(), &[&[("machine", "dgx-h200"), ("gpus", "32")], keys].concat())
+    };
+    let june = of("compile = true", &[]);
+    let peak = memory(&june).stated(june.stated) / f64::from(1 << 30);
+    assert!((peak / 47.96 - 1.0).abs() < 0.15, "{peak}");
+    let logits = |job: &Job| memory(job).logits / (2.0 * 8192.0 * 128_256.0);
+    let august = of("[compile]\nenable = true", &[]);
+    let model = of("[compile]\nenable = true\ncomponents = [\"model\"]", &[]);
+    let by_key = of("", &[("compiled_loss", "true")]);
+    assert_eq!([&june, &august, &model, &by_key].map(logits), [4.0, 4.0, 12.0, 4.0]);
+    assert_eq!(logits(&of("", &[])), 12.0);
+}
+
 /// `estimate_zero3_model_states_mem_needs` and `estimate_zero2_model_states_mem_needs` of DeepSpeed.
 #[test]
 fn deepspeeds_host_has_what_its_estimates_say() {
@@ -761,6 +822,21 @@ fn tp_divides_heads() {
     let found = typed.over(&draft("job.toml", MIXTRAL)).job(&Machines::new(&BuiltIn), false);
     let error = found.err().map(|error| error.to_string()).unwrap();
     assert!(error.contains("tp 3 does not divide 32 heads"), "{error}");
+}
+
+/// A chunk has a layer or more: `num_layers` % (pp · chunks) in megatron/training/arguments.py of Megatron-LM.
+#[test]
+fn chunks_have_layers() {
+    let of = |chunks: &str| {
+        let mut typed = Draft::default();
+        for (key, value) in [("pp", "4"), ("chunks_per_stage", chunks)] {
+            typed.put(key, value).unwrap();
+        }
+        let found = typed.over(&draft("job.toml", MIXTRAL)).job(&Machines::new(&BuiltIn), false);
+        found.map(|job| job.degrees.chunks).map_err(|error| error.to_string())
+    };
+    assert_eq!(of("8"), Ok(8));
+    assert!(of("16").unwrap_err().contains("4 stages of 16 chunks for 32 layers"));
 }
 
 /// `_batch_assertion` in deepspeed/runtime/config.py.
@@ -1837,7 +1913,15 @@ fn vllms_defaults_are_by_gpu() {
     let env =
         "VLLM_ALL2ALL_BACKEND=deepep_low_latency vllm serve deepseek-ai/DeepSeek-V3 -dp 8 -ep";
     assert_eq!(serving(env, "dgx-h200").0.exchange, Exchange::Kernels(["deepep-ll"; 2]));
-    for flag in ["--cpu-offload-gb 20", "--config a.yaml", "--eplb-config {}"] {
+    for flag in [
+        "--cpu-offload-gb 20",
+        "--config a.yaml",
+        "--eplb-config {}",
+        "--enable-eplb",
+        "--enable-dbo",
+        "--enable-two-batch-overlap",
+        "-O0",
+    ] {
         let serve = serving(&format!("vllm serve llama3-8b {flag}"), "dgx-h100").0;
         assert!(serve.inferred.iter().any(|said| said.contains("no price")), "{flag}");
     }
@@ -1874,6 +1958,10 @@ fn rows_of_a_search_can_be_asked_again() {
         "zero3, deepspeed",
         "FSDP2",
         "fsdp",
+        "FSDP2, gradients in bf16",
+        "FSDP2, states in bf16",
+        "FSDP2, fp32 reduced, states in bf16",
+        "zero1, states in bf16",
     ] {
         let job = job("job.toml", base, &[("sharding", own)]);
         for found in layouts(&job, 16, 8, &Pins::default()) {

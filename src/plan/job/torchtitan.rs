@@ -65,7 +65,12 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         draft.put("replicate", replicate.to_string())?;
     }
     let host = if flag("training", "enable_cpu_offload") { ", offload to the host" } else { "" };
-    draft.put("sharding", format!("FSDP2, bf16 parameters gathered, fp32 reduced{host}"))?;
+    let states = match word("training", "dtype") {
+        Some("bfloat16") => ", states in bf16",
+        _ => "",
+    };
+    draft
+        .put("sharding", format!("FSDP2, bf16 parameters gathered, fp32 reduced{states}{host}"))?;
     if let Some(stated) =
         word("parallelism", "fsdp_reshard_after_forward").filter(|w| *w != "default")
     {
@@ -87,8 +92,16 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         // What the compiler keeps within a budget.
         mode => draft.unread.push(format!("activation_checkpoint.mode {mode}")),
     }
-    if flag("compile", "enable") || flag("training", "compile") {
+    let (compiled, early) = (flag("compile", "enable"), flag("training", "compile"));
+    if compiled || early {
         draft.put("compiled", "true")?;
+    }
+    // The loss too since April 2025 (pytorch/torchtitan pull 1033), and unless left out since August (1608); files
+    // since June name the local batch.
+    let parts = find("compile", "components").and_then(Value::as_array);
+    let loss = parts.is_none_or(|parts| parts.iter().any(|part| part.as_str() == Some("loss")));
+    if compiled && loss || early && find("training", "local_batch_size").is_some() {
+        draft.put("compiled_loss", "true")?;
     }
     let asynchronous = "enable_async_tensor_parallel";
     let mut overlap = vec!["fsdp"];
@@ -126,7 +139,7 @@ fn unpriced<'a>(find: &dyn Fn(&str, &str) -> Option<&'a Value>, tp: i64) -> Vec<
     };
     [
         of("training", "mixed_precision_param", &["bfloat16"]),
-        of("training", "dtype", &["float32"]),
+        of("training", "dtype", &["float32", "bfloat16"]),
         of("optimizer", "name", &["Adam", "AdamW"]),
         is("optimizer", "early_step_in_backward").then(|| "early_step_in_backward".to_owned()),
         (is("float8", all) || is("quantize.linear.float8", all)).then(|| all.to_owned()),

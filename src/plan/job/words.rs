@@ -168,8 +168,10 @@ pub(crate) struct Sharding {
     /// with `optim_grads` (`grad_reduce_every_bprop`,
     /// megatron/core/distributed/fsdp/src/megatron_fsdp/megatron_fsdp.py of Megatron-LM).
     pub scatters: bool,
-    /// Bytes of a gradient.
+    /// Bytes of a gradient that is sent.
     pub gradient: f64,
+    /// Whether all states have 16 bits: parameters, gradients and moments, without copies in 32.
+    pub narrow: bool,
     /// What is on the host.
     pub offload: Option<Offload>,
 }
@@ -199,7 +201,8 @@ impl Offload {
 }
 
 impl Sharding {
-    /// From words such as `zero1, gradients kept and reduced in fp32` or `FSDP2, fp32 reduced`.
+    /// From words such as `zero1, gradients kept and reduced in fp32`, `FSDP2, fp32 reduced`, `FSDP2, gradients in
+    /// bf16` or `FSDP2, states in bf16`.
     pub fn read(text: &str) -> Result<Self> {
         let text = text.to_ascii_lowercase();
         let has = |word: &str| text.contains(word);
@@ -227,13 +230,17 @@ impl Sharding {
             } else {
                 Framework::DeepSpeed
             };
-        let wide = has("fp32") || framework == Framework::Fsdp2;
+        let narrow = has("states in bf16") || has("bf16 states");
+        let halved = narrow || has("gradients in bf16") || has("bf16 reduced");
+        // FSDP2's own sums are of 32 bits in torchtitan.
+        let wide = has("fp32") || framework == Framework::Fsdp2 && !halved;
         Ok(Self {
             shard,
             framework,
             gathers: fsdp || shard == Shard::Parameters,
             scatters: shard == Shard::Gradients && !fsdp && has("megatron"),
             gradient: if wide { 4.0 } else { 2.0 },
+            narrow,
             offload: Offload::read(&text),
         })
     }
@@ -254,10 +261,15 @@ impl Sharding {
             (Shard::Gradients, _) => "zero2",
             (Shard::Parameters, _) => "zero3",
         };
-        let wide =
-            if self.gradient > 2.0 && self.framework != Framework::Fsdp2 { " fp32" } else { "" };
+        let usual = if self.framework == Framework::Fsdp2 && !self.narrow { 4.0 } else { 2.0 };
+        let sums = match self.gradient {
+            sent if sent == usual => "",
+            sent if sent > 2.0 => " fp32",
+            _ => " bf16 reduced",
+        };
+        let states = if self.narrow { " bf16 states" } else { "" };
         let over = if size < replicas { format!(" over {size}") } else { String::new() };
-        format!("{kind}{wide}{over}")
+        format!("{kind}{sums}{states}{over}")
     }
 }
 
