@@ -199,7 +199,7 @@ pub const PARAMETERS: &[Parameter] = &[
         common: true,
         links: Some(Links::Inside),
         takes: Quantity("TIME"),
-        help: "Time of an empty message, such as 5us; inside a node if there are two tiers",
+        help: "Time of an empty message, such as 5us; inside a node if there are two tiers, of a machine that is a network alone between them",
         example: "5us",
         put: |p, text| set(&mut p.given.alpha, text.parse()),
         ..BASE

@@ -283,10 +283,18 @@ impl Machine {
     fn put_in(&mut self, given: &Given) -> Result<()> {
         self.refuse_protocol(given.protocol)?;
         self.add_network(given);
-        let has_nics = self.fabric.tiers.len() > 1 || self.alone_on_nodes();
+        let alone = self.alone_on_nodes();
+        let has_nics = self.fabric.tiers.len() > 1 || alone;
         let fabric = &mut self.fabric;
-        let between = [given.alpha_inter.is_some(), given.bandwidth_inter.is_some()];
-        if fabric.tiers.len() < 2 && between.contains(&true) || given.nics.is_some() && !has_nics {
+        // Links of a network alone are between nodes, and have either name.
+        let either = [
+            (given.alpha.is_some(), given.alpha_inter.is_some()),
+            (given.bandwidth.is_some(), given.bandwidth_inter.is_some()),
+        ];
+        let is_known = |&(own, between): &(bool, bool)| !between || !own && alone;
+        if fabric.tiers.len() < 2 && !either.iter().all(is_known)
+            || given.nics.is_some() && !has_nics
+        {
             return Err(Error::input(format!("{} has no links between nodes", self.name))
                 .at(format!("machine {}", self.name))
                 .help(
@@ -541,10 +549,20 @@ impl Query {
         if machine.alone_on_nodes() {
             nodes_are = machine.put_on_hosts(ranks, per_node)?;
         }
-        for fabric in std::iter::once(&mut machine.fabric).chain(&mut machine.stock) {
-            use_nodes(fabric, node, per_node, given);
+        let rate = machine
+            .given()
+            .contains(&Figure::Bandwidth(0))
+            .then(|| machine.fabric.tiers[0].link.bandwidth);
+        let both = [(Some(&mut machine.fabric), given), (machine.stock.as_mut(), false)];
+        for (fabric, nics_given) in both {
+            let Some(fabric) = fabric else { continue };
+            use_nodes(fabric, node, per_node, nics_given);
             use_links(fabric, per_node, collective);
             use_sides(fabric, ranks, params.dims);
+        }
+        // A given rate is the one in use.
+        if let Some(rate) = rate.flatten() {
+            machine.fabric.tiers[0].set_bandwidth(rate);
         }
         let given = params;
         let mut shape = machine.fabric.shape(collective, ranks)?;

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use collcost::Collective;
+use collcost::base::error::Result;
 use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use collcost::cost::bound::bound;
 use collcost::cost::rank::Candidate;
@@ -14,11 +15,74 @@ use collcost::model::algorithm::{Library, Registry};
 use collcost::model::formula::{Params, Ports, Protocol, Shape};
 
 fn query(machine: &str, collective: Collective, ranks: u32, nodes: u32) -> Query {
+    given(machine, collective, (ranks, nodes), &Given::default()).unwrap()
+}
+
+fn given(
+    machine: &str,
+    collective: Collective,
+    (ranks, nodes): (u32, u32),
+    given: &Given,
+) -> Result<Query> {
     let profile = Profile::builtin(machine).unwrap();
-    let machine = Machine::on(&profile, "profile", &Given::default(), collective).unwrap();
+    let machine = Machine::on(&profile, "profile", given, collective)?;
     let layout =
         Layout { ranks: NonZeroU32::new(ranks), nodes: NonZeroU32::new(nodes), per_node: None };
-    Query::new(machine, collective, Bytes(1), layout, Params::default()).unwrap()
+    Query::new(machine, collective, Bytes(1), layout, Params::default())
+}
+
+/// Giving what the machine has anyway changes nothing: the NICs of half-filled nodes, and the rate in use where ranks
+/// have links to each other.
+#[test]
+fn what_is_given_is_what_is_in_use() {
+    let registry = Registry::builtin();
+    let time = |query: &Query, size| Expecting::new(&registry, query).unwrap().at(size);
+    for (machine, ranks, nodes) in
+        [("dgx-h100", 16, 8), ("dgx-a100", 32, 8), ("dgx-b200", 4, 2), ("mi300x", 8, 2)]
+    {
+        let nics = Given { nics: NonZeroU32::new(ranks / nodes), ..Given::default() };
+        for collective in [Collective::AllReduce, Collective::AllGather] {
+            let own = query(machine, collective, ranks, nodes);
+            let same = given(machine, collective, (ranks, nodes), &nics).unwrap();
+            for size in [1 << 13, 1 << 30].map(Bytes) {
+                assert_eq!(time(&own, size), time(&same, size), "{machine} {collective:?} {size}");
+            }
+        }
+    }
+    for (machine, ranks) in [("mi300x", 2), ("mi300x", 4), ("dgx-1v", 2), ("perlmutter", 2)] {
+        let own = query(machine, Collective::AllReduce, ranks, 1);
+        let rate = own.machine.fabric.tiers[0].link.bandwidth;
+        let rate = Given { bandwidth: rate, ..Given::default() };
+        let same = given(machine, Collective::AllReduce, (ranks, 1), &rate).unwrap();
+        assert_eq!(same.machine.fabric.tiers[0].link.bandwidth, rate.bandwidth, "{machine}");
+        let (own, same) = [own, same].map(|query| time(&query, Bytes(1 << 30)).time.0).into();
+        assert!((own / same - 1.0).abs() < 1e-9, "{machine} {ranks}: {own} {same}");
+    }
+    // A network alone is between nodes, by either name.
+    let rate = Some(Bandwidth(1e11));
+    let by =
+        |given: Given, nodes| self::given("ib-hdr", Collective::AllReduce, (16, nodes), &given);
+    let (own, between) = (
+        Given { bandwidth: rate, ..Given::default() },
+        Given { bandwidth_inter: rate, ..Given::default() },
+    );
+    for nodes in [16, 8] {
+        let (own, between) = (by(own, nodes).unwrap(), by(between, nodes).unwrap());
+        assert_eq!(time(&own, Bytes(1 << 26)), time(&between, Bytes(1 << 26)));
+    }
+    assert!(by(Given { bandwidth: rate, ..between }, 8).is_err());
+}
+
+/// `Ring`, as NCCL prints it, is NCCL's ring over nodes in every collective, though Open MPI calls another one `ring`.
+#[test]
+fn a_printed_name_is_its_librarys() {
+    let registry = Registry::builtin();
+    for collective in [Collective::AllReduce, Collective::AllGather, Collective::ReduceScatter] {
+        let query = query("dgx-h200", collective, 16, 2);
+        let named = |name: &str| registry.find_for(&query.shape, name).unwrap().algorithm.meta().id;
+        assert_eq!(named("Ring"), named("nccl:Ring"), "{collective:?}");
+        assert_ne!(named("Ring"), named("ring"), "{collective:?}");
+    }
 }
 
 /// ln of the times and of the widths that one model says over another's, at the most.

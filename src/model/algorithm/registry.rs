@@ -109,15 +109,19 @@ impl Registry {
     pub fn find_for(&self, shape: &Shape, name: &str) -> Result<Named> {
         let (library, printed) = of_library(name);
         let (plain, form) = self.split_form(shape.collective, printed)?;
-        let runs = |a: &&'static dyn Algorithm| {
-            let is = |&(by, theirs): &(Library, &str)| {
-                library.is_none_or(|library| library == by) && theirs.eq_ignore_ascii_case(plain)
-            };
-            a.shipped(shape).iter().any(is) && a.applies(shape).is_ok()
+        let runs = |same: fn(&str, &str) -> bool| {
+            self.of(shape.collective).find(|a| {
+                let is = |&(by, theirs): &(Library, &str)| {
+                    library.is_none_or(|library| library == by) && same(theirs, plain)
+                };
+                a.shipped(shape).iter().any(is) && a.applies(shape).is_ok()
+            })
         };
         let by_name = self.of(shape.collective).find(|a| a.meta().is_called(plain));
         let by_name = by_name.filter(|_| library.is_none());
-        match by_name.or_else(|| self.of(shape.collective).find(runs)) {
+        // In another case only then: NCCL's `Ring` is not Open MPI's `ring`.
+        let by_library = || runs(|a, b| a == b).or_else(|| runs(str::eq_ignore_ascii_case));
+        match by_name.or_else(by_library) {
             Some(algorithm) => Ok(Named { algorithm, form }),
             None => self.find(shape.collective, name),
         }

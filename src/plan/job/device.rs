@@ -166,6 +166,11 @@ impl Device {
         self.name.contains("B200") || self.name.contains("B300")
     }
 
+    /// Whether its tensor cores multiply bf16: from Ampere on.
+    pub fn has_bf16(&self) -> bool {
+        !self.name.starts_with("V100")
+    }
+
     /// Whether it predates fused attention.
     pub fn is_early(&self) -> bool {
         ["V100", "A100"].iter().any(|early| self.name.starts_with(early))

@@ -337,7 +337,10 @@ impl Draft {
         let recompute = self.read("recompute")?.unwrap_or(Recompute::Unstated);
         let schedule =
             self.read::<Schedule>("schedule")?.unwrap_or(Schedule::OneForwardOneBackward);
-        let early = device.is_early() && !self.starts && !sharding.framework.is_torch();
+        // Models with gated layers, from Llama on, and with experts are of later years than the software.
+        let early = device.is_early()
+            && !(self.starts || sharding.framework.is_torch())
+            && !(model.gated || model.experts.is_some());
         let unfused = match self.get("attention") {
             Some("flash" | "fused") => false,
             Some("unfused") => true,
@@ -370,7 +373,7 @@ impl Draft {
             global,
             micro,
             sequence,
-            precision: self.read("precision")?.unwrap_or(Precision::Bf16),
+            precision: self.precision(&device, &mut inferred)?,
             recompute,
             least: false,
             fused_loss: self.flag("fused_loss")?
@@ -398,6 +401,38 @@ impl Draft {
         Ok(job)
     }
 
+    /// The type of the large products, which the GPU has.
+    fn precision(&self, device: &Device, inferred: &mut Vec<String>) -> Result<Precision> {
+        let Some(text) = self.get("precision") else {
+            if device.has_bf16() {
+                return Ok(Precision::Bf16);
+            }
+            inferred.push(format!("precision fp16: {} has no bf16", device.name));
+            return Ok(Precision::Fp16);
+        };
+        let precision = self.read("precision")?.unwrap_or(Precision::Bf16);
+        let lower = text.to_ascii_lowercase();
+        let blocks = lower.contains("fp4") || lower.contains("mxfp");
+        let lacks = match precision {
+            // NVIDIA/TransformerEngine, transformer_engine/pytorch/quantization.py: `check_mxfp8_support`,
+            // `check_nvfp4_support`.
+            Precision::Fp8 if blocks => !device.is_blackwell(),
+            // The same file: `check_fp8_support`.
+            Precision::Fp8 => !device.casts(precision),
+            Precision::Bf16 => !device.has_bf16(),
+            Precision::Fp16 => false,
+        };
+        if lacks {
+            let what = format!("precision {text}, which {} does not have", device.name);
+            return Err(Error::input(what).help(match precision {
+                Precision::Bf16 => "write precision = fp16",
+                _ if blocks => "write precision = bf16, or a machine with Blackwell GPUs",
+                _ => "write precision = bf16, or a machine with Ada, Hopper or later GPUs",
+            }));
+        }
+        Ok(precision)
+    }
+
     /// Replicas that share one set of shards; `replicate` counts such sets.
     fn shard_size(&self, replicas: u32) -> Result<u32> {
         match (self.count("shard_size")?, self.count("replicate")?) {
@@ -418,10 +453,12 @@ impl Draft {
         let (tp, pp, cp, ep) = (one("tp")?, one("pp")?, one("cp")?, one("ep")?);
         let inner = u64::from(tp) * u64::from(pp) * u64::from(cp);
         let gpus = self.count("gpus")?;
-        let dp = match (self.count("dp")?, gpus) {
+        let given = if self.get("dp") == Some("auto") { None } else { self.count("dp")? };
+        let dp = match (given, gpus) {
             (Some(dp), Some(gpus)) if inner * u64::from(dp) != u64::from(gpus) => {
                 let what = format!("tp {tp} · pp {pp} · cp {cp} · dp {dp} is not {gpus} GPUs");
-                return Err(Error::input(what).help("leave out dp, or gpus"));
+                return Err(Error::input(what)
+                    .help("write dp = auto (the rest of them), or leave out gpus"));
             }
             (Some(dp), _) => dp,
             (None, Some(gpus)) if u64::from(gpus).is_multiple_of(inner) => {
@@ -620,13 +657,6 @@ fn contradicts(model: &Transformer, called: &str, file: &str) -> Result<()> {
 fn check(job: &Job) -> Result<()> {
     let (d, model) = (job.degrees, &job.model);
     let refuse = |what: String, help: &str| Err(Error::input(what).help(help));
-    // NVIDIA/TransformerEngine, transformer_engine/pytorch/fp8.py: `check_fp8_support`.
-    if job.precision == Precision::Fp8 && !job.device.casts(job.precision) {
-        return refuse(
-            format!("precision fp8, which {} does not have", job.device.name),
-            "write precision = bf16, or a machine with Ada, Hopper or later GPUs",
-        );
-    }
     if d.pp > model.layers {
         return refuse(
             format!("{} stages for {} layers", d.pp, model.layers),

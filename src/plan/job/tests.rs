@@ -824,6 +824,41 @@ fn tp_divides_heads() {
     assert!(error.contains("tp 3 does not divide 32 heads"), "{error}");
 }
 
+/// `dp = auto` is the rest of the GPUs, whatever the file says; software of before 2023 ran no model with experts or
+/// gated layers.
+#[test]
+fn the_rest_of_the_gpus_and_the_year_of_a_model() {
+    let of = |keys: &[(&str, &str)]| {
+        let mut typed = Draft::default();
+        for (key, value) in keys {
+            typed.put(key, *value).unwrap();
+        }
+        let found = typed.over(&draft("job.toml", MIXTRAL)).job(&Machines::new(&BuiltIn), false);
+        found.map_err(|error| error.to_string())
+    };
+    let refused = of(&[("gpus", "128"), ("dp", "8")]).err().unwrap();
+    assert!(refused.contains("dp = auto"), "{refused}");
+    let whole = of(&[("gpus", "128"), ("dp", "auto"), ("machine", "dgx-a100")]).unwrap();
+    assert_eq!(whole.degrees.gpus(), 128);
+    assert!(!whole.early && !whole.unfused_attention);
+    let llama = of(&[
+        ("gpus", "16"),
+        ("model", "llama3-8b"),
+        ("machine", "dgx-a100"),
+        ("ep", "1"),
+        ("dp", "auto"),
+    ]);
+    let gpt = |year: &str| {
+        let text = format!(
+            "machine = \"dgx-a100\"\ngpus = 8\nsharding = \"zero1\"\nbatch = {{ global = 8, micro = 1, sequence = 2048 }}\n\
+             [model]\nlayers = 32\nhidden = 4096\nffn = 16384\nheads = 32\nvocab = 51200\n{year}"
+        );
+        job("job.toml", text.leak(), &[]).early
+    };
+    assert!(!llama.unwrap().early);
+    assert!(gpt("gated = false\n") && !gpt("gated = true\n"));
+}
+
 /// A chunk has a layer or more: `num_layers` % (pp · chunks) in megatron/training/arguments.py of Megatron-LM.
 #[test]
 fn chunks_have_layers() {
@@ -1021,6 +1056,20 @@ fn impossible_batches_and_words_are_refused() {
     let error = refused(&[("precision", "fp8"), ("machine", "dgx-a100")]).unwrap_err().to_string();
     assert!(error.contains("precision fp8, which A100"), "{error}");
     assert!(refused(&[("precision", "fp8"), ("machine", "dgx-h100")]).is_ok());
+    // Blocks of 4 and 8 bits need Blackwell, bf16 Ampere.
+    for (precision, machine, has) in [
+        ("nvfp4", "dgx-h100", false),
+        ("mxfp8", "dgx-h200", false),
+        ("nvfp4", "dgx-b200", true),
+        ("mxfp8", "gb200-nvl72", true),
+        ("bf16", "dgx-1v", false),
+        ("fp16", "dgx-1v", true),
+    ] {
+        let found = refused(&[("precision", precision), ("machine", machine)]);
+        let said = found.err().map(|error| error.to_string());
+        assert_eq!(said.is_none(), has, "{precision} on {machine}: {said:?}");
+        assert!(said.is_none_or(|said| said.contains("does not have")), "{precision}");
+    }
     for text in ["True", "1", "yes"] {
         assert!(job("job.toml", MIXTRAL, &[("sequence_parallel", text)]).degrees.sequence);
     }
@@ -1293,7 +1342,8 @@ fn an_anchor_meets_its_own_measurement() {
 fn a_script_on_a100_runs_fused() {
     let of = |more: &str, machine| {
         let text = MEGATRON.replace("--swiglu", &format!("--swiglu {more}"));
-        let job = job("train.sh", text.leak(), &[("machine", machine), ("precision", "bf16")]);
+        let precision = if machine == "dgx-1v" { "fp16" } else { "bf16" };
+        let job = job("train.sh", text.leak(), &[("machine", machine), ("precision", precision)]);
         (job.unfused_attention, memory(&job).gradients / memory(&job).parameters)
     };
     let newer = of("", "dgx-h100");
