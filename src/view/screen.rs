@@ -33,7 +33,7 @@ pub(super) fn screen(page: &mut Page, report: &Cost, look: Look) {
     let shown = chosen(report, &applies);
     if !shown.is_empty() {
         page.gap();
-        let spare = ["n_alpha", "bandwidth_s", "latency_s", "bound_ratio"];
+        let spare = ["n_alpha", "compute_s", "bandwidth_s", "latency_s", "bound_ratio"];
         page.table_within(look.width, sheet(report, &shown), &spare);
     }
     below(page, report, applies.len() - shown.len());
@@ -205,7 +205,7 @@ fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
             own.is_none_or(|own| own.id() == library).then(|| name.to_owned())
         })
     };
-    Sheet::of(rows.iter().copied())
+    let sheet = Sheet::of(rows.iter().copied())
         .words("  algorithm", "algorithm", |row| {
             format!("{} {}", if here(row) { "*" } else { " " }, row.title)
         })
@@ -217,7 +217,12 @@ fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
             row.n_alpha.map_or(String::new(), |n| format!("{n:.0}"))
         })
         .numbers("latency", unit.name, "latency_s", |row| time(row.latency_s))
-        .numbers("bandwidth", unit.name, "bandwidth_s", |row| time(row.bandwidth_s))
+        .numbers("bandwidth", unit.name, "bandwidth_s", |row| time(row.bandwidth_s));
+    let sheet = match rows.iter().any(|row| row.compute_s.is_some_and(|c| c > 0.0)) {
+        true => sheet.numbers("compute", unit.name, "compute_s", |row| time(row.compute_s)),
+        false => sheet,
+    };
+    sheet
         .numbers("ideal", unit.name, "time_s", |row| {
             let bound = match row.guarantee {
                 Some(Promise::UpperBound) => "≤ ",

@@ -72,26 +72,25 @@ impl Expecting<'_> {
     fn told(&self, expected: Expectation, size: Bytes) -> Option<Told> {
         let of = |seen| self.told_by(expected, seen, size);
         Some(match self.beside(size) {
-            (Some(below), Some(above)) => {
+            [Some(below), Some(above)] => {
                 let part = octaves_apart(size, below.0) / octaves_apart(above.0, below.0);
                 of(below).mixed(of(above), part)
             }
-            (one, other) => of(one.or(other)?),
+            [one, other] => of(one.or(other)?),
         })
     }
 
     /// What was seen at the nearest size that is no larger, and at the nearest larger one.
-    fn beside(&self, size: Bytes) -> (Option<(Bytes, Seconds)>, Option<(Bytes, Seconds)>) {
+    fn beside(&self, size: Bytes) -> [Option<(Bytes, Seconds)>; 2] {
         let seen = || self.seen.iter().copied();
         let below = seen().filter(|seen| seen.0 <= size).max_by_key(|seen| seen.0);
-        (below, seen().filter(|seen| seen.0 > size).min_by_key(|seen| seen.0))
+        [below, seen().filter(|seen| seen.0 > size).min_by_key(|seen| seen.0)]
     }
 
     /// What was seen at the size nearest to this one.
     pub(super) fn nearest_seen(&self, size: Bytes) -> Option<(Bytes, Seconds)> {
         let apart = |seen: &(Bytes, Seconds)| octaves_apart(size, seen.0);
-        let (below, above) = self.beside(size);
-        below.into_iter().chain(above).min_by(|a, b| apart(a).total_cmp(&apart(b)))
+        self.beside(size).into_iter().flatten().min_by(|a, b| apart(a).total_cmp(&apart(b)))
     }
 
     /// What one measurement says.
