@@ -13,7 +13,7 @@ fn replies(arguments: &[&str], lines: &[&str]) -> Vec<Value> {
 }
 
 /// The same as its text.
-fn replied(arguments: &[&str], lines: &[&str]) -> String {
+fn replied(arguments: &[&str], lines: &[impl AsRef<[u8]>]) -> String {
     let mut server = Command::new(env!("CARGO_BIN_EXE_collcost"))
         .arg("mcp")
         .args(arguments)
@@ -24,8 +24,9 @@ fn replied(arguments: &[&str], lines: &[&str]) -> String {
         .spawn()
         .expect("it starts");
     let mut input = server.stdin.take().expect("piped");
-    let asked = lines.join("\n");
-    let writer = std::thread::spawn(move || writeln!(input, "{asked}"));
+    let mut asked = lines.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(&b'\n');
+    asked.push(b'\n');
+    let writer = std::thread::spawn(move || input.write_all(&asked));
     let output = server.wait_with_output().expect("it ends");
     writer.join().expect("no panic").expect("it reads all");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
@@ -98,7 +99,7 @@ fn its_answers_are_those_of_batch() {
 fn its_numbers_are_those_of_batch() {
     let asked = |k: u32| json!({ "collective": "allreduce", "n": 16, "size_bytes": 3_u64 << k });
     let calls: Vec<String> = (8..32).map(|k| call(k, "expect", asked(k))).collect();
-    let told = replied(&[], &calls.iter().map(String::as_str).collect::<Vec<_>>());
+    let told = replied(&[], &calls);
     assert_eq!(told.lines().count(), calls.len());
     let mut batch = Batch::default();
     for (k, told) in (8..32).zip(told.lines()) {
@@ -113,6 +114,15 @@ fn its_numbers_are_those_of_batch() {
             + told.matches(&format!("time_s\\\":{time},")).count();
         assert_eq!(both, 2, "{time}, as text and as fields: {told}");
     }
+}
+
+/// JSON is UTF-8: no other `id` than the client's is sent back.
+#[test]
+fn a_line_in_another_encoding_is_not_read() {
+    let told = replied(&[], &[b"{\"jsonrpc\":\"2.0\",\"id\":\"Z\xfcrich\",\"method\":\"ping\"}"]);
+    assert!(told.contains("is not text in UTF-8"), "{told}");
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["id"], &told["error"]["code"]), (&Value::Null, &json!(-32700)));
 }
 
 #[test]

@@ -65,11 +65,11 @@ impl Args {
                 Line::TooLong => false,
                 Line::Whole => true,
             };
-            let text = String::from_utf8_lossy(&line);
-            let answer = match (whole, text.trim()) {
-                (false, _) => refused(PARSE, Line::too_long().to_string()),
-                (true, "") => None,
-                (true, request) => reply(&mut batch, request),
+            let answer = match std::str::from_utf8(&line).map(str::trim) {
+                _ if !whole => refused(PARSE, Line::too_long().to_string()),
+                Err(_) => refused(PARSE, "not JSON: the line is not text in UTF-8"),
+                Ok("") => None,
+                Ok(request) => reply(&mut batch, request),
             };
             if let Some(reply) = answer {
                 serde_json::to_writer(&mut *out, &reply).map_err(io::Error::from)?;
