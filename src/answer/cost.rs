@@ -455,7 +455,7 @@ pub fn cost(registry: &Registry, query: &Query, only: Option<&str>, detail: bool
     let expected = expecting.at(query.size);
     let ideal = expecting.ideal(query.size);
     let is_priced = !ideal.stands_in && ideal.id != NOTHING;
-    let stands_in = ideal.stands_in.then(|| {
+    let stands_in = (ideal.stands_in && ideal.id != NOTHING).then(|| {
         let (what, other) = (expecting.runs(query.size).name(), ideal.title);
         format!("{what} has no ideal price here: {other}'s is used instead")
     });

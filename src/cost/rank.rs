@@ -91,13 +91,31 @@ impl Candidate {
     }
 }
 
-/// Keeps the algorithms that `library` ships, or any library if none is named; if none of them is
-/// shipped, all are kept.
-pub(crate) fn keep_shipped(ready: &mut Vec<Candidate>, library: Option<Library>, shape: &Shape) {
-    let shipped = |c: &Candidate| c.algorithm.is_shipped(library, shape);
-    if ready.iter().any(shipped) {
-        ready.retain(shipped);
+/// Keeps the algorithms that `library` ships, or any library if none is named; if it ships none that
+/// applies, all are kept.
+///
+/// # Errors
+/// An unknown parameter that all that it ships need: no other algorithm stands in for those.
+pub(crate) fn keep_shipped(
+    registry: &Registry,
+    ready: &mut Vec<Candidate>,
+    library: Option<Library>,
+    shape: &Shape,
+    fabric: &Fabric,
+) -> Result<()> {
+    let shipped = |algorithm: &dyn Algorithm| algorithm.is_shipped(library, shape);
+    if ready.iter().any(|c| shipped(c.algorithm)) {
+        ready.retain(|c| shipped(c.algorithm));
+        return Ok(());
     }
+    for algorithm in registry.of(shape.collective).filter(|a| shipped(*a)) {
+        if let Err(error) = Prepared::new(algorithm, shape, fabric)
+            && error.is_unknown()
+        {
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// Prices the candidates for `size` bytes, the fastest first; ties keep the registry's order.

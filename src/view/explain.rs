@@ -292,12 +292,15 @@ fn bounds(view: &AlgorithmView, sized: bool) -> Vec<Block> {
         0.0 => String::new(),
         launch => format!("with the launch of {}, ", Seconds(launch)),
     };
+    let time = match b.time_s {
+        Some(time) => format!("{launch}{} at least", Seconds(time)),
+        None => "in what time is not known, since a parameter of these links is unknown".to_owned(),
+    };
     let switched = if b.switch_adds { ", or one through the switch" } else { "" };
     let mut text = format!(
         "Through these ports no algorithm takes fewer than {} messages between ranks one after \
-         another{switched}{least}: {launch}{} at least.",
+         another{switched}{least}: {time}.",
         b.messages,
-        Seconds(b.time_s),
     );
     if let Some(ratio) = b.ratio {
         text.push_str(&format!(" This one takes {:.2} times that.", Ratio(ratio)));

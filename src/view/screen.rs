@@ -126,7 +126,7 @@ fn runs(expect: &Expect, report: &Cost) -> String {
     }
     if runs.algorithm == NOTHING {
         return format!(
-            "not known: neither the rules of {library} nor an ideal price are known here"
+            "not known: neither the rules of {library} nor an ideal price of what it has are known here"
         );
     }
     let version = runs.version.as_ref().map_or(String::new(), |v| format!(" {v}"));

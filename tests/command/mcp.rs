@@ -3,10 +3,17 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use collcost::answer::batch::Batch;
 use serde_json::{Value, json};
 
 /// What the server replies to lines, each a reply.
 fn replies(arguments: &[&str], lines: &[&str]) -> Vec<Value> {
+    let text = replied(arguments, lines);
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+/// The same as its text.
+fn replied(arguments: &[&str], lines: &[impl AsRef<[u8]>]) -> String {
     let mut server = Command::new(env!("CARGO_BIN_EXE_collcost"))
         .arg("mcp")
         .args(arguments)
@@ -17,13 +24,13 @@ fn replies(arguments: &[&str], lines: &[&str]) -> Vec<Value> {
         .spawn()
         .expect("it starts");
     let mut input = server.stdin.take().expect("piped");
-    let asked = lines.join("\n");
-    let writer = std::thread::spawn(move || writeln!(input, "{asked}"));
+    let mut asked = lines.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(&b'\n');
+    asked.push(b'\n');
+    let writer = std::thread::spawn(move || input.write_all(&asked));
     let output = server.wait_with_output().expect("it ends");
     writer.join().expect("no panic").expect("it reads all");
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    String::from_utf8(output.stdout).expect("UTF-8")
 }
 
 fn call(id: u32, tool: &str, arguments: Value) -> String {
@@ -85,6 +92,37 @@ fn its_answers_are_those_of_batch() {
     assert_eq!(result["structuredContent"]["expect"], answer["expect"]);
     let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
     assert_eq!(text, result["structuredContent"]);
+}
+
+/// To the last digit, which reading a number and writing it again may change.
+#[test]
+fn its_numbers_are_those_of_batch() {
+    let asked = |k: u32| json!({ "collective": "allreduce", "n": 16, "size_bytes": 3_u64 << k });
+    let calls: Vec<String> = (8..32).map(|k| call(k, "expect", asked(k))).collect();
+    let told = replied(&[], &calls);
+    assert_eq!(told.lines().count(), calls.len());
+    let mut batch = Batch::default();
+    for (k, told) in (8..32).zip(told.lines()) {
+        let mut question = asked(k);
+        question["kind"] = "expect".into();
+        let mut answer = Vec::new();
+        batch.answer(&question.to_string(), &mut answer);
+        let answer = String::from_utf8(answer).unwrap();
+        let (_, time) = answer.split_once("\"time_s\":").expect("a time");
+        let (time, _) = time.split_once(',').expect("more fields");
+        let both = told.matches(&format!("time_s\":{time},")).count()
+            + told.matches(&format!("time_s\\\":{time},")).count();
+        assert_eq!(both, 2, "{time}, as text and as fields: {told}");
+    }
+}
+
+/// JSON is UTF-8: no other `id` than the client's is sent back.
+#[test]
+fn a_line_in_another_encoding_is_not_read() {
+    let told = replied(&[], &[b"{\"jsonrpc\":\"2.0\",\"id\":\"Z\xfcrich\",\"method\":\"ping\"}"]);
+    assert!(told.contains("is not text in UTF-8"), "{told}");
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["id"], &told["error"]["code"]), (&Value::Null, &json!(-32700)));
 }
 
 #[test]

@@ -6,11 +6,14 @@ use collcost::Collective;
 use collcost::base::error::Result;
 use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use collcost::cost::bound::bound;
+use collcost::cost::price::Prepared;
 use collcost::cost::rank::Candidate;
 use collcost::machine::presets::{SWITCH_HOPS, find};
 use collcost::machine::profile::Profile;
 use collcost::machine::query::{Given, Layout, Machine, Query};
-use collcost::measure::expect::{Basis, Clusters, Expectation, Expecting, Learned, Study};
+use collcost::measure::expect::{
+    Basis, Clusters, Expectation, Expecting, Learned, NOTHING, Rules, Study,
+};
 use collcost::model::algorithm::{Library, Registry};
 use collcost::model::formula::{Params, Ports, Protocol, Shape};
 
@@ -716,6 +719,57 @@ fn an_algorithm_beside_what_has_no_price_has_a_band() {
             assert!(at.low.0 > 0.0 && at.low <= at.time, "{name} {at:?}");
             assert!(at.time <= at.high && at.high.0 < 20.0 * at.time.0, "{name} {at:?}");
         }
+    }
+}
+
+/// Where all that a library has needs an unknown parameter, nothing that it lacks is said to run instead.
+#[test]
+fn no_library_is_said_to_run_what_it_lacks() {
+    let registry = Registry::builtin();
+    let mut guessed = 0;
+    for name in Profile::names() {
+        for (collective, (ranks, nodes)) in
+            Collective::ALL.iter().flat_map(|c| [(8, 1), (16, 2), (64, 8)].map(|of| (*c, of)))
+        {
+            let profile = Profile::builtin(name).unwrap();
+            let Ok(machine) = Machine::on(&profile, "profile", &Given::default(), collective)
+            else {
+                continue;
+            };
+            let [ranks, nodes] = [ranks, nodes].map(NonZeroU32::new);
+            let layout = Layout { ranks, nodes, per_node: None };
+            let Ok(query) = Query::new(machine, collective, Bytes(1), layout, Params::default())
+            else {
+                continue;
+            };
+            // What a machine without one runs is its vendor's own.
+            let Some(library) = query.library() else { continue };
+            let Ok(expecting) = Expecting::new(&registry, &query) else { continue };
+            let runs = expecting.runs(Bytes(1 << 20));
+            if runs.rules != Rules::Unknown || runs.algorithm == NOTHING {
+                continue;
+            }
+            let (fabric, shape) = (&query.machine.fabric, &query.shape);
+            let has = registry.of(collective).filter(|a| a.is_shipped(Some(library), shape));
+            // With a price, or only without a parameter's value.
+            let has: Vec<&str> = has
+                .filter(|a| {
+                    Prepared::new(*a, shape, fabric).map_or_else(|e| e.is_unknown(), |_| true)
+                })
+                .map(|a| a.meta().id)
+                .collect();
+            assert!(
+                has.is_empty() || has.contains(&&*runs.algorithm),
+                "{name} {collective} {ranks:?}: {} of {has:?}",
+                runs.algorithm
+            );
+            guessed += usize::from(!has.is_empty());
+        }
+    }
+    assert!(guessed > 50, "{guessed}");
+    for collective in [Collective::Broadcast, Collective::Reduce, Collective::AllToAll] {
+        let expecting = Expecting::new(&registry, &query("mi325x", collective, 16, 2)).unwrap();
+        assert_eq!(expecting.runs(Bytes(1 << 20)).algorithm, NOTHING, "{collective}");
     }
 }
 

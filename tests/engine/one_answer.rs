@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use collcost::Collective;
 use collcost::answer;
 use collcost::answer::batch::Batch;
+use collcost::answer::explain::Subject;
 use collcost::base::quantity::{Bytes, Seconds};
 use collcost::library::{Call, policy};
 use collcost::machine::profile::Profile;
@@ -99,6 +100,35 @@ impl Question {
     fn per_node(&self) -> String {
         self.per_node.map_or(String::new(), |g| format!("gpus_per_node = {g}\n"))
     }
+}
+
+/// Also where α inside the nodes is unknown, which what always crosses the network does not need.
+#[test]
+fn what_has_a_price_is_explained_with_it() {
+    let registry = Registry::builtin();
+    let (mut priced, mut refused) = (0, 0);
+    for machine in ["mi325x", "mi355x", "mi300x"] {
+        for collective in [Collective::AllReduce, Collective::Broadcast, Collective::AllToAll] {
+            let q = Question { machine, collective, ranks: 16, per_node: None, size: 1 << 20 };
+            let query = q.query().unwrap();
+            for row in answer::cost(&registry, &query, None, false).unwrap().algorithms {
+                let place = format!("{machine} {collective} {}", row.id);
+                let found = answer::explain::algorithm(&registry, &query, row.id);
+                let Some(time) = row.time_s else {
+                    assert!(found.is_err(), "{place}");
+                    refused += 1;
+                    continue;
+                };
+                let Subject::Algorithm(view) = found.expect(&place).subject else {
+                    panic!("{place}")
+                };
+                assert!((view.time_s / time - 1.0).abs() < 1e-9, "{place}");
+                assert_eq!(view.bound.time_s.is_some(), machine == "mi300x", "{place}");
+                priced += 1;
+            }
+        }
+    }
+    assert!(priced > 60 && refused > 60, "{priced} {refused}");
 }
 
 #[test]
@@ -256,6 +286,7 @@ fn every_door_refuses_the_same() {
     let times = |size| [(Bytes(size), Seconds(5e-3))];
     let (all, barrier) = (Collective::AllReduce, Collective::Barrier);
     let [alone, empty, full] = ["one rank has no peer", "0 bytes has no rate", "moves no data"];
+    let at_once = "a call of 0 bytes returns at once";
     let says = |found: collcost::Result<f64>, words: &str| {
         let said = found.map_err(|e| e.to_string()).unwrap_err();
         assert!(said.contains(words), "{said}");
@@ -274,6 +305,14 @@ fn every_door_refuses_the_same() {
         (
             r#""kind":"compare","collective":"allreduce","points":[["0","1ms"],["1GiB","5ms"]],"n":8"#,
             empty,
+        ),
+        (
+            r#""kind":"choose","engine":"vllm","collective":"allgather","size_bytes":0,"n":8"#,
+            at_once,
+        ),
+        (
+            r#""kind":"choose","library":"nccl","collective":"allgather","size_bytes":0,"n":8"#,
+            at_once,
         ),
         (r#""kind":"compare","collective":"barrier","points":[["1MiB","5ms"]],"n":8"#, full),
         (r#""kind":"compare","collective":"barrier","points":[["0","200GB/s"]],"n":8"#, full),

@@ -329,6 +329,21 @@ fn mpich_is_told_to_run_in_place_only_what_it_may() {
     assert!(line.ends_with("=brucks"), "{line}");
 }
 
+/// alltoall_intra_pairwise_sendrecv_replace.c: of 8 ranks the last two meet in round 13.
+#[test]
+fn mpich_exchanges_in_place_one_rank_after_another() {
+    let (fabric, registry) = (Fabric::flat(Seconds(1e-5), Bandwidth(1e10)), Registry::builtin());
+    for (ranks, rounds) in [(2, 1.0), (3, 3.0), (8, 13.0)] {
+        let call = Call { in_place: true, ..chars(C::AllToAll, ranks, 100_000) };
+        let choice = choose("mpich@4", &call);
+        assert_eq!(choice.name, "pairwise_sendrecv_replace");
+        let shape = Shape::new(C::AllToAll, ranks);
+        let time = priced(&registry, &choice, &shape, &fabric, call.size).unwrap();
+        let each = 1e-5 + 100_000.0 / f64::from(ranks) / 1e10;
+        assert!((time.time().unwrap().0 / (rounds * each) - 1.0).abs() < 1e-9, "{ranks}: {time:?}");
+    }
+}
+
 /// A forced pipeline is cut only where its option says so.
 #[test]
 fn a_forced_pipeline_of_open_mpi_has_segments() {
@@ -761,6 +776,53 @@ fn mpich_decides_the_part_between_nodes_with_the_ranks_of_leaders() {
     assert_eq!(choose("mpich@4", &in_order).name, "recursive_doubling");
 }
 
+/// `MPIDI_Reduce_intra_composition_beta` of v4.0.3 to v5.0.1: the root's node reduces after the leaders,
+/// among which its own gives its data alone. On one node that is all there is.
+#[test]
+fn mpich_reduces_little_in_the_roots_node_last() {
+    let at = |size, nodes| choose("mpich@4", &Call { nodes, ..chars(C::Reduce, 64, size) });
+    let inside = ("binomial", 8, None);
+    let between = ("in-order-binomial", 8, None);
+    assert_eq!(at(2048, 8).name, "beta: release_gather, binomial, release_gather");
+    assert_eq!(parts_of(&at(2048, 8)), [inside, between, inside]);
+    assert_eq!(parts_of(&at(2048, 1)), [("binomial", 64, None)]);
+    assert_eq!(at(2049, 8).name, "alpha: release_gather, reduce_scatter_gather");
+    // Three messages in nodes and three between them, then three in one node: α of 1 and 10 µs.
+    let inside = Tier {
+        span: NonZeroU32::new(8),
+        ..Tier::new("inside", Seconds(1e-6), Bandwidth(f64::INFINITY))
+    };
+    let fabric =
+        Fabric::new(vec![inside, Tier::new("between", Seconds(1e-5), Bandwidth(f64::INFINITY))]);
+    let shape = Shape { group: NonZeroU32::new(8), ..Shape::new(C::Reduce, 64) };
+    let registry = Registry::builtin();
+    let time = priced(&registry, &at(1024, 8), &shape, &fabric, Bytes(1024)).unwrap();
+    let time = time.time().unwrap();
+    assert!((time.0 / 36e-6 - 1.0).abs() < 1e-9, "{time}");
+}
+
+/// posix_coll_release_gather.h counts the calls of a node's communicator, and four fall back: two of them are
+/// an all-reduce's or a barrier's over nodes, one a reduce's, of whose parts a node has one.
+#[test]
+fn mpich_counts_what_is_called_inside_a_node() {
+    for (collective, nodes, twice) in [
+        (C::AllReduce, 8, true),
+        (C::Barrier, 8, true),
+        (C::Barrier, 1, true),
+        (C::AllReduce, 1, false),
+        (C::Broadcast, 8, false),
+        (C::Reduce, 8, false),
+    ] {
+        let size = if collective == C::Barrier { 0 } else { 1024 };
+        let notes = choose("mpich@4", &Call { nodes, ..chars(collective, 64, size) }).notes;
+        let early = notes.iter().find(|note| note.starts_with("before the fifth")).unwrap();
+        assert_eq!(early.contains("two of them"), twice, "{collective}: {early}");
+        // A barrier has no price, so nothing says how it was made.
+        let is_priced = notes.iter().any(|note| note.contains("priced as"));
+        assert_eq!(is_priced, collective != C::Barrier, "{collective}: {notes:?}");
+    }
+}
+
 #[test]
 fn mpich_composes_broadcasts_by_size() {
     let name = |size| {
@@ -1131,7 +1193,11 @@ fn a_selection_tree_knows_what_a_communicator_is() {
         let text =
             format!("{{\"collective=allgather\": {{\"{test}\": {then}, \"any\": {other}}}}}");
         let call = Call { nodes, ..chars(C::AllGather, ranks, 1 << 10) };
-        file(&text).choose(&call).unwrap().name == "ring"
+        let choice = file(&text).choose(&call).unwrap();
+        // csel.c of 5.0.0 and 5.0.1 has one kind that is no parent.
+        let other = choice.notes.concat().contains("MPICH 5.0 runs MPIR_Allgather_intra_");
+        assert_eq!(other, test == "comm_hierarchy=node_roots" && nodes == ranks, "{choice:?}");
+        choice.name == "ring"
     };
     // One node, nodes of several ranks, and of one.
     for (test, held) in [
@@ -1157,6 +1223,16 @@ fn a_selection_tree_knows_what_a_communicator_is() {
     let choice = policy.choose(&Call { nodes: 4, ..chars(C::AllReduce, 32, 1 << 20) }).unwrap();
     assert!(choice.name.contains(", ring,"), "{}", choice.name);
     assert!(choice.rule.contains("comm_hierarchy=node_roots: ring"), "{}", choice.rule);
+    let later = "MPICH 5.0 runs MPIR_Allreduce_intra_recursive_doubling there";
+    assert!(choice.notes.concat().contains(later), "{choice:?}");
+    // 5.0 does not know between how many nodes leaders are.
+    let policy = file(&format!(
+        "{{\"collective=allreduce\": {{\"comm_avg_ppn<=1\": {second}, \"any\": {first}}}, \
+         \"collective=reduce\": {reduce}, \"collective=bcast\": {bcast}}}"
+    ));
+    let choice = policy.choose(&Call { nodes: 4, ..chars(C::AllReduce, 32, 1 << 20) }).unwrap();
+    assert!(choice.name.contains(", ring,"), "{}", choice.name);
+    assert!(choice.notes.concat().contains(later), "{choice:?}");
 }
 
 #[test]

@@ -383,6 +383,7 @@ fn flat_call(ranks: u32, average: u64, total: u64, count: u64) -> mpich::Call {
         in_place: false,
         regular: true,
         threads: false,
+        since_5: false,
     }
 }
 

@@ -200,12 +200,12 @@ pub struct BoundView {
     pub share: f64,
     /// Whether a switch of the machine adds, which lowers that number.
     pub switch_adds: bool,
-    /// The time of the minimum messages.
-    pub latency_s: f64,
+    /// The time of the minimum messages; absent, as the other times, if a parameter of the links is unknown.
+    pub latency_s: Option<f64>,
     /// The time of the minimum data.
-    pub bandwidth_s: f64,
+    pub bandwidth_s: Option<f64>,
     /// The larger of both, plus the launch.
-    pub time_s: f64,
+    pub time_s: Option<f64>,
     /// The time divided by it.
     pub ratio: Option<f64>,
 }
@@ -724,17 +724,21 @@ fn ports(algorithm: &dyn Algorithm, shape: &Shape, fabric: &Fabric) -> PortsView
 /// The bound of the question, including the launch as in the main report.
 fn bound_view(query: &Query, total: Seconds) -> Result<BoundView> {
     let (shape, fabric) = (&query.shape, &query.machine.fabric);
-    let least = bound(shape, Volume::from(query.size), fabric)?;
+    let least = match bound(shape, Volume::from(query.size), fabric) {
+        // The algorithm may cross only links whose parameters are known.
+        Err(unknown) if unknown.is_unknown() => None,
+        least => Some(least?),
+    };
     let switch = switch_adds(fabric);
-    let time = with_launch(least.time(), query);
+    let time = least.map(|least| with_launch(least.time(), query).0);
     Ok(BoundView {
         messages: least_messages(shape.collective, shape.ranks, shape.ports),
         share: least_share(shape.collective, shape.ranks, switch).0,
         switch_adds: switch && shape.collective == Collective::AllReduce,
-        latency_s: least.latency.0,
-        bandwidth_s: least.bandwidth.0,
-        time_s: time.0,
-        ratio: (time.0 > 0.0).then_some(total.0 / time.0),
+        latency_s: least.map(|least| least.latency.0),
+        bandwidth_s: least.map(|least| least.bandwidth.0),
+        time_s: time,
+        ratio: time.filter(|time| *time > 0.0).map(|time| total.0 / time),
     })
 }
 

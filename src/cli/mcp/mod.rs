@@ -7,6 +7,7 @@
 mod tools;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::LazyLock;
 
@@ -64,11 +65,11 @@ impl Args {
                 Line::TooLong => false,
                 Line::Whole => true,
             };
-            let text = String::from_utf8_lossy(&line);
-            let answer = match (whole, text.trim()) {
-                (false, _) => refused(PARSE, Line::too_long().to_string()),
-                (true, "") => None,
-                (true, request) => reply(&mut batch, request),
+            let answer = match std::str::from_utf8(&line).map(str::trim) {
+                _ if !whole => refused(PARSE, Line::too_long().to_string()),
+                Err(_) => refused(PARSE, "not JSON: the line is not text in UTF-8"),
+                Ok("") => None,
+                Ok(request) => reply(&mut batch, request),
             };
             if let Some(reply) = answer {
                 serde_json::to_writer(&mut *out, &reply).map_err(io::Error::from)?;
@@ -146,7 +147,27 @@ enum Outcome {
 enum Answer {
     Made(Value),
     Lasting(&'static RawValue),
+    Called(Called),
 }
+
+/// What a tool says: the text of `batch`, whose numbers a second reading could change.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Called {
+    content: [Content; 1],
+    is_error: bool,
+    result_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<Fields>,
+}
+
+#[derive(Serialize)]
+struct Content {
+    r#type: &'static str,
+    text: String,
+}
+
+type Fields = BTreeMap<String, Box<RawValue>>;
 
 /// The answer to `tools/list`, written once because it is long and always the same.
 static LISTED: LazyLock<Box<RawValue>> = LazyLock::new(|| {
@@ -173,6 +194,7 @@ const PARSE: i32 = -32700;
 const REQUEST: i32 = -32600;
 const METHOD: i32 = -32601;
 const PARAMS: i32 = -32602;
+const INTERNAL: i32 = -32603;
 const VERSION: i32 = -32022;
 
 /// The reply to what is no request.
@@ -254,7 +276,7 @@ fn outcome(
         })),
         "ping" => json!({}),
         "tools/list" => return Ok(Answer::Lasting(&LISTED)),
-        "tools/call" => called(batch, &params)?,
+        "tools/call" => return called(batch, &params).map(Answer::Called),
         _ => return Err(Fault::new(METHOD, format!("`{method}` is not a method of this server"))),
     };
     Ok(Answer::Made(made))
@@ -273,7 +295,7 @@ fn lasting(mut result: Value) -> Value {
 }
 
 /// Passes a tool's question to `batch`.
-fn called(batch: &mut Batch, params: &Params<'_>) -> std::result::Result<Value, Fault> {
+fn called(batch: &mut Batch, params: &Params<'_>) -> std::result::Result<Called, Fault> {
     let name = params.name.as_deref().unwrap_or("");
     if !tools::TOOLS.iter().any(|tool| tool.name == name) {
         let known: Vec<&str> = tools::TOOLS.iter().map(|tool| tool.name).collect();
@@ -288,20 +310,20 @@ fn called(batch: &mut Batch, params: &Params<'_>) -> std::result::Result<Value, 
     let question = format!("{{\"id\":null,\"kind\":\"{name}\"{comma}{inner}}}");
     let mut answer = Vec::new();
     batch.answer(&question, &mut answer);
-    let mut answer: Value = serde_json::from_slice(&answer)
-        .map_err(|e| Fault::new(-32603, format!("the answer cannot be read: {e}")))?;
-    if let Some(fields) = answer.as_object_mut() {
-        fields.remove("id");
-    }
-    let error = answer.get("error").and_then(Value::as_str).map(str::to_owned);
-    let text = error.clone().unwrap_or_else(|| answer.to_string());
-    let mut result = json!({
-        "content": [{ "type": "text", "text": text }],
-        "isError": error.is_some(),
-        "resultType": "complete",
-    });
-    if error.is_none() {
-        result["structuredContent"] = answer;
-    }
-    Ok(result)
+    let unread = |e| Fault::new(INTERNAL, format!("the answer cannot be read: {e}"));
+    let mut fields: Fields = serde_json::from_slice(&answer).map_err(unread)?;
+    fields.remove("id");
+    let error: Option<String> =
+        fields.get("error").and_then(|error| serde_json::from_str(error.get()).ok());
+    let is_error = error.is_some();
+    let text = match error {
+        Some(error) => error,
+        None => serde_json::to_string(&fields).map_err(unread)?,
+    };
+    Ok(Called {
+        content: [Content { r#type: "text", text }],
+        is_error,
+        result_type: "complete",
+        structured_content: (!is_error).then_some(fields),
+    })
 }

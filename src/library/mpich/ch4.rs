@@ -75,9 +75,17 @@ pub(super) fn composition(call: &Call, version: Version) -> Composition {
         ),
         C::AllReduce => flat("one rank per node, or an operation that does not commute"),
         C::Reduce if tiered && call.commutative => {
-            let (number, what) = if bytes <= SHORT_REDUCE { (2, "at most") } else { (1, "above") };
-            let rule = format!("{nodes} with several ranks, {what} {SHORT_REDUCE} bytes");
-            tiers(number, rule, &[(C::Reduce, Where::InNode), (C::Reduce, Where::Leaders)])
+            let short = bytes <= SHORT_REDUCE;
+            let (number, what) = if short { (2, "at most") } else { (1, "above") };
+            let inside = (C::Reduce, Where::InNode);
+            let mut parts = vec![inside, (C::Reduce, Where::Leaders)];
+            let mut rule = format!("{nodes} with several ranks, {what} {SHORT_REDUCE} bytes");
+            // Between the leaders, that of the root's node gives its own data alone.
+            if short && several {
+                parts.push(inside);
+                rule.push_str(", the root's node last");
+            }
+            tiers(number, rule, &parts)
         }
         C::Reduce => flat("no nodes with several ranks, or does not commute"),
         C::Broadcast if tiered => {

@@ -23,7 +23,7 @@ use super::fold::{Fold, folded};
 use super::{Call, Choice, Entry, Flavour, Made, Meta, Operation, Part, Policy, Runs, Where};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
-use crate::base::quantity::Bytes;
+use crate::base::quantity::{Bytes, Ratio};
 use crate::library::mpich::rules::{Tree, Version, builtin};
 use crate::model::algorithm::{self, Library, Reason};
 use ch4::{composition, flat, has_variable, in_shared_memory, is_whole};
@@ -132,18 +132,23 @@ impl Mpich {
                 _ => {}
             }
             let early = Some(self.mpir_layer(collective, place, call)?.name);
-            let note = "release_gather works in shared memory, without messages: priced as \
-                        binomial trees inside the node";
+            let priced_as = "release_gather works in shared memory, without messages: priced as \
+                             binomial trees inside the node";
             let rule = "shared memory, one thread".to_owned();
-            let name = "release_gather";
-            return Ok((Mpir { name: name.into(), ours, rule, note: Some(note), early }, parts));
+            let name = "release_gather".into();
+            let priced_as = Some(priced_as);
+            return Ok((Mpir { name, ours, rule, notes: Vec::new(), priced_as, early }, parts));
         }
         let mut found = self.mpir_layer(collective, place, call)?;
         let parts = found.ours.and_then(|ours| parts_of(collective, ranks, place, ours));
         if let Err(why) = parts {
             found.ours = Err(why);
         }
-        Ok((found, parts.unwrap_or_default()))
+        let mut parts = parts.unwrap_or_default();
+        if found.name == IN_TURN {
+            parts.extend(after_the_first(ranks, place));
+        }
+        Ok((found, parts))
     }
 
     /// The algorithm that the rules for messages pick for a part.
@@ -155,6 +160,21 @@ impl Mpich {
         Error::unsupported(format!("{} has no rule for {}", self.meta.id, call.operation()))
             .help("ask for a collective of all ranks")
     }
+}
+
+/// Each rank exchanges blocks with the others in their order, one after another: ranks i and j meet in round
+/// i + j, the last two in round 2N − 3. 5.0 has those of a node first, and one round less over nodes.
+///
+/// Source: v4.0.3 to v4.3.2 `src/mpi/coll/alltoall/alltoall_intra_pairwise_sendrecv_replace.c`, v5.0.1
+/// `src/mpi/coll/alltoallv/alltoallv_intra_pairwise_sendrecv_replace.c`.
+const IN_TURN: &str = "pairwise_sendrecv_replace";
+
+/// What is left of that after the rounds of the first rank, which are those of a pairwise exchange: the last
+/// rank's with the others.
+fn after_the_first(ranks: u32, place: Where) -> Option<Part> {
+    let others = ranks.checked_sub(1).filter(|others| *others > 1)?;
+    let moves = Ratio(f64::from(others) / f64::from(ranks));
+    Some(Part { of: Some(ranks), moves, ..Part::new(C::AllToAll, others, place, "pairwise") })
 }
 
 /// The parts of an algorithm with messages over this many ranks.
@@ -208,6 +228,7 @@ impl Policy for Mpich {
         let mut missing = None;
         let mut early = Vec::new();
         let mut notes: Vec<Cow<'static, str>> = Vec::new();
+        let mut priced_as = Vec::new();
         let mut force: Vec<_> = self.composed(call, composition.number).into_iter().collect();
         for &(collective, place) in &composition.parts {
             let (found, ours) = self.part(call, collective, place)?;
@@ -215,7 +236,8 @@ impl Policy for Mpich {
             let where_it_is = place_words(place, ranks_at(place, call));
             let what = format!("{} {where_it_is}", collective.name());
             steps.push(format!("{what}: {}: {}", found.rule, found.name));
-            notes.extend(found.note.filter(|_| found.ours.is_ok()).map(Cow::Borrowed));
+            notes.extend(found.notes);
+            priced_as.extend(found.priced_as.map(Cow::Borrowed));
             early.extend(found.early);
             match found.ours {
                 Ok(_) => parts.extend(ours),
@@ -226,12 +248,20 @@ impl Policy for Mpich {
                 force.push(variable(of, "INTRA_ALGORITHM", &found.name));
             }
         }
+        if missing.is_none() {
+            notes.append(&mut priced_as);
+        }
         notes.dedup();
         if !early.is_empty() {
+            // Of the two reduces of beta a node does one.
+            let twice = early.len() > 1 && call.collective != C::Reduce;
+            early.dedup();
             let note = format!(
-                "before the sixth broadcast, reduce, all-reduce or barrier of a communicator \
-                 (MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=5) nodes run {} instead, and in all calls if \
-                 MPICH was built for UCX (ch4:ucx, such as Debian's) without --with-ch4-shmmods",
+                "before the fifth broadcast, reduce, all-reduce or barrier inside a node of the \
+                 communicator (MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD=5{}) nodes run {} instead, and in \
+                 all calls if MPICH was built for UCX (ch4:ucx, such as Debian's) without \
+                 --with-ch4-shmmods",
+                if twice { "; this call is two of them" } else { "" },
                 early.join(", ")
             );
             notes.push(note.into());
@@ -269,7 +299,7 @@ impl Policy for Mpich {
         }
         // `noinplace` in src/mpi/coll/coll_algorithms.txt.
         let is_exchange = call.collective == C::AllToAll && call.in_place;
-        if is_exchange && name != "pairwise_sendrecv_replace" {
+        if is_exchange && name != IN_TURN {
             return Err(Reason::new("MPICH has it only for calls that are not in place"));
         }
         self.forced(call, flat(call.operation(), self.version), name)

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use super::ch4::{LONG, SHORT, SHORT_REDUCE, composition};
 use super::names::{name, ours};
-use super::ranks_at;
+use super::{IN_TURN, ranks_at};
 use crate::base::collective::Collective as C;
 use crate::base::error::Result;
 use crate::base::quantity::Bytes;
@@ -25,7 +25,10 @@ pub(super) struct Mpir {
     /// This crate's algorithm, or the reason why there is none.
     pub ours: std::result::Result<&'static str, &'static str>,
     pub rule: String,
-    pub note: Option<&'static str>,
+    /// What to know about the choice.
+    pub notes: Vec<Cow<'static, str>>,
+    /// What to know about its price.
+    pub priced_as: Option<&'static str>,
     /// The algorithm in the first calls of a communicator.
     pub early: Option<Cow<'static, str>>,
 }
@@ -64,6 +67,7 @@ fn seen(collective: C, place: Where, ranks: u32, call: &Call) -> rules::Call {
         in_place: call.in_place,
         regular: call.flavour != Flavour::Vector,
         threads: false,
+        since_5: false,
     }
 }
 
@@ -107,9 +111,22 @@ pub(super) fn picked(
     };
     let ours = ours(collective, short).ok_or("no closed form here describes this algorithm");
     let slips = path.iter().any(|passed| !passed.test.holds(&seen));
-    let note = caveat(collective, short).or(slips.then_some(SLIP));
-    Ok(Mpir { name: Cow::Owned(short.to_owned()), ours, rule, note, early: None })
+    let mut notes: Vec<_> = slips.then_some(Cow::Borrowed(SLIP)).into_iter().collect();
+    if file.is_some() {
+        let later = tree.leaf(entry(collective, call), &rules::Call { since_5: true, ..seen });
+        let other = match later.as_ref().map(|(later, _)| &later.algorithm) {
+            Ok(same) if *same == leaf.algorithm => None,
+            Ok(other) => Some(format!("runs {other}")),
+            Err(_) => Some("has no rule and stops".to_owned()),
+        };
+        notes.extend(other.map(|what| Cow::Owned(format!("MPICH 5.0 {what} there: {SINCE_5}"))));
+    }
+    let (name, priced_as) = (Cow::Owned(short.to_owned()), caveat(collective, short));
+    Ok(Mpir { name, ours, rule, notes, priced_as, early: None })
 }
+
+const SINCE_5: &str = "since 5.0.0 csel.c takes comm_hierarchy=node_roots, node and flat for the same, and no \
+                       comm_avg_ppn<=N holds in the communicators inside nodes and between them";
 
 const SLIP: &str = "the tree tests for fewer ranks (comm_size<N), but at the call csel.c compares \
                     with <=: N ranks follow the rule for fewer";
@@ -167,9 +184,10 @@ fn caveat(collective: C, name: &str) -> Option<&'static str> {
         (C::ReduceScatter, "pairwise") => {
             Some("pairwise sends N − 1 blocks, each to another rank: priced as the ring")
         }
-        (_, "pairwise_sendrecv_replace") => {
-            Some("in place, the pairs exchange one after another: priced as pairwise")
-        }
+        (_, IN_TURN) => Some(
+            "in place, each rank exchanges with the others in their order: priced as a pairwise \
+             exchange of the first rank, then of the last with those between (2N − 3 rounds)",
+        ),
         _ => None,
     }
 }

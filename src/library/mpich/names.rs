@@ -1,6 +1,7 @@
 //! The names of the MPIR layer, and the algorithms of this crate that price them.
 
 use crate::base::collective::Collective as C;
+use crate::library::mpich::IN_TURN;
 use crate::library::mpich::rules::Version;
 use crate::library::{Call, Flavour, Operation};
 
@@ -68,7 +69,7 @@ pub(super) fn value(
 ) -> Option<(&'static Named, &'static str)> {
     let known = NAMES.iter().find(|k| (k.collective, k.ours) == (call.collective, ours))?;
     let name = match (call.collective, call.flavour, known.name) {
-        (C::AllToAll, _, "pairwise") if call.in_place => "pairwise_sendrecv_replace",
+        (C::AllToAll, _, "pairwise") if call.in_place => IN_TURN,
         (C::AllToAll, Flavour::Vector, "brucks" | "pairwise") => return None,
         (C::Barrier, ..) if version == Version::V4_0 => "dissemination",
         (_, _, name) => name,
@@ -81,7 +82,7 @@ pub(super) fn ours(collective: C, name: &str) -> Option<&'static str> {
     let found = NAMES.iter().find(|known| (known.collective, known.name) == (collective, name));
     found.map(|known| known.ours).or(match (collective, name) {
         (C::AllReduce, "ring") => Some("ring"),
-        (C::AllToAll, "pairwise_sendrecv_replace") => Some("pairwise"),
+        (C::AllToAll, IN_TURN) => Some("pairwise"),
         (C::Barrier, "dissemination") => Some("dissemination"),
         _ => None,
     })

@@ -258,8 +258,8 @@ fn placed(query: &Query, fabric: &Fabric) -> Result<Shape> {
     Ok(fabric.fill(&Shape { group, ports, params, ..query.shape }))
 }
 
-/// The algorithms that `library` ships, in a protocol of NCCL those that run in it; if no library ships one, all that
-/// could be shipped.
+/// The algorithms that `library` ships, in a protocol of NCCL those that run in it; if it ships none that applies,
+/// all that could be shipped.
 fn taken(
     registry: &Registry,
     (library, protocol): (Option<Library>, Option<Protocol>),
@@ -271,7 +271,7 @@ fn taken(
     ready.retain(|one| runs_in(one.algorithm.meta().id, protocol));
     // What runs on a torus is its vendor's own, which uses all links of a chip.
     if fabric.torus(shape.ranks).is_none() {
-        keep_shipped(&mut ready, library, shape);
+        keep_shipped(registry, &mut ready, library, shape, fabric)?;
     }
     if ready.is_empty() && shape.ranks > 1 {
         let name = shape.collective.name();

@@ -54,8 +54,8 @@ impl Bench {
     pub(super) fn new(registry: &Registry, query: &Query, root: u32) -> Result<Self> {
         let shape = &query.shape;
         let (mut ready, _) = candidates(registry, shape, &query.machine.fabric)?;
-        // If the library ships none with a price, as for send/recv, all of them count.
-        keep_shipped(&mut ready, query.library(), shape);
+        // If the library ships none, as for send/recv, all of them count.
+        keep_shipped(registry, &mut ready, query.library(), shape, &query.machine.fabric)?;
         if ready.is_empty() {
             let what = format!("no {} algorithm has a price for these ranks", shape.collective);
             return Err(Error::unsupported(what));

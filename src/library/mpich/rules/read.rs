@@ -386,6 +386,7 @@ mod tests {
             in_place: false,
             regular: true,
             threads: false,
+            since_5: false,
         }
     }
 
