@@ -64,6 +64,13 @@ impl Asked {
         (kernel.backend, kernel.kernel)
     }
 
+    /// The backend of a collective whose parts have this size.
+    fn in_parts(&self, collective: Collective) -> &'static str {
+        let size = Bytes(self.size * u64::from(self.ranks));
+        let call = Call { collective, size, ..self.call() };
+        policy(self.engine, &self.site()).unwrap().choose(&call).unwrap().kernel.unwrap().backend
+    }
+
     /// The algorithm that the kernel runs.
     fn runs(&self) -> &'static str {
         let choice = policy(self.engine, &self.site()).unwrap().choose(&self.call()).unwrap();
@@ -773,11 +780,7 @@ fn sglang_runs_aiter_on_amd() {
     assert_eq!(with(&["SGLANG_USE_1STAGE_ALLREDUCE=1"], 8, 32 * M), ("custom", "one-shot-pull"));
     assert_eq!(with(&["--enable-deterministic-inference"], 8, M), ("custom", "one-shot-pull"));
     assert_eq!(with(&["--disable-custom-all-reduce"], 8, M), NCCL);
-    let part = |engine, collective, size| {
-        let asked = asked(engine, "mi300x", 8, size);
-        let call = Call::new(collective, 8, Bytes(8 * size));
-        policy(engine, &asked.site()).unwrap().choose(&call).unwrap().kernel.unwrap().backend
-    };
+    let part = |engine, collective, size| asked(engine, "mi300x", 8, size).in_parts(collective);
     for (collective, most, since, before) in [
         (Collective::AllGather, 4 * M, "sglang@0.5.14", "sglang@0.5.10"),
         (Collective::ReduceScatter, 8 * M, "sglang@0.5.22", "sglang@0.5.14"),
@@ -785,6 +788,20 @@ fn sglang_runs_aiter_on_amd() {
         assert_eq!(part(since, collective, most), "aiter");
         assert_eq!(part(since, collective, most + 16), "nccl");
         assert_eq!(part(before, collective, most), "nccl");
+    }
+}
+
+/// vllm-project/vllm, all_reduce_utils.py, `should_nccl_symm_mem_ag_rs`, which came after 0.24.
+#[test]
+fn vllm_gathers_in_symmetric_memory_from_0_27_on() {
+    for collective in [Collective::AllGather, Collective::ReduceScatter] {
+        let told = |engine, env: &[&'static str]| {
+            Asked { env: env.to_vec(), ..asked(engine, "h100", 8, M) }.in_parts(collective)
+        };
+        let symmetric = "VLLM_USE_NCCL_SYMM_MEM=1";
+        assert_eq!(told("vllm@0.27.0", &[symmetric]), "nccl-symm");
+        assert_eq!(told("vllm@0.24.0", &[symmetric]), "nccl");
+        assert_eq!(told("vllm@0.33.0", &[symmetric, "VLLM_BATCH_INVARIANT=1"]), "nccl");
     }
 }
 
