@@ -791,6 +791,46 @@ fn sglang_runs_aiter_on_amd() {
     }
 }
 
+/// sgl-project/sglang 0.5.22 and 0.5.23, custom_all_reduce_v2.py, `force_thresholds`: a forced size is the
+/// buffer's, and the largest one of one-shot-push or two-shot-pull.
+#[test]
+fn sglang_s_forced_sizes_lift_its_thresholds() {
+    let with = |env: &[&'static str], ranks, size| {
+        let env = env.to_vec();
+        Asked { env, ..asked("sglang@0.5.23", "h100", ranks, size) }.told()
+    };
+    let push = "SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PUSH_SIZE_KB=1024";
+    assert_eq!(with(&[], 8, 256 * K).1, "two-shot-pull");
+    assert_eq!(with(&[push], 8, M).1, "one-shot-push");
+    assert_eq!(with(&[push], 8, M + 16).1, "two-shot-multimem");
+    let pull = "SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PULL_SIZE_KB=65536";
+    assert_eq!(with(&[], 5, 16 * M + 16), NCCL);
+    assert_eq!(with(&[pull], 5, 64 * M).1, "two-shot-pull");
+    assert_eq!(with(&[pull], 5, 64 * M + 16), NCCL);
+    assert_eq!(with(&["SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PULL_SIZE_KB=0"], 5, M), NCCL);
+}
+
+/// The same releases, parallel_state.py (`_all_gather_into_tensor`) and pymscclpp.py: an output of 1 KiB to
+/// 1 MiB times the nodes, of which there are 2, 4 or 8.
+#[test]
+fn sglang_gathers_over_nodes_by_mscclpp() {
+    let told = |engine, ranks, nodes, size, collective| {
+        let env = vec!["--enable-mscclpp"];
+        Asked { env, nodes, ..asked(engine, "h100", ranks, size) }.in_parts(collective)
+    };
+    let two = |engine, size| told(engine, 16, 2, size, Collective::AllGather);
+    assert_eq!(two("sglang@0.5.23", 128 * K), "mscclpp");
+    assert_eq!(two("sglang@0.5.22", 64), "mscclpp");
+    for (engine, size) in [("sglang@0.5.14", 16 * K), ("sglang@0.5.23", 128 * K + 16)] {
+        assert_eq!(two(engine, size), "nccl", "{engine}");
+    }
+    assert_eq!(two("sglang@0.5.23", 48), "nccl");
+    let newest = "sglang@0.5.23";
+    assert_eq!(told(newest, 8, 1, 16 * K, Collective::AllGather), "nccl");
+    assert_eq!(told(newest, 24, 3, 16 * K, Collective::AllGather), "nccl");
+    assert_eq!(told(newest, 16, 2, 16 * K, Collective::ReduceScatter), "nccl");
+}
+
 /// vllm-project/vllm, all_reduce_utils.py, `should_nccl_symm_mem_ag_rs`, which came after 0.24.
 #[test]
 fn vllm_gathers_in_symmetric_memory_from_0_27_on() {
