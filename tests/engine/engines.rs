@@ -940,6 +940,25 @@ fn inductor_asks_what_its_operator_asks() {
     assert_eq!(small(1, 8, DataType::F16, &[]), NCCL);
 }
 
+/// microsoft/mscclpp v0.9.0, `isNvlsSupportedForDataType`, which a compiler for the host reads: no switch
+/// adds 8-bit floats.
+#[test]
+fn mscclpp_leaves_8_bit_floats_to_its_kernels_without_a_switch() {
+    let told = |machine, dtype, size| {
+        let env = vec!["MSCCLPP_NCCL_SYMMETRIC_MEMORY=1"];
+        Asked { dtype, env, ..asked("mscclpp", machine, 8, size) }.told().1
+    };
+    for (dtype, to_a_mebibyte, above) in [
+        (DataType::Bf16, "nvls-zero-copy", "nvls-zero-copy"),
+        (DataType::F8e4m3, "packet", "rsag-zero-copy"),
+        (DataType::F8e5m2, "packet", "rsag-zero-copy"),
+    ] {
+        assert_eq!(told("b200", dtype, M), to_a_mebibyte, "{dtype}");
+        assert_eq!(told("b200", dtype, M + 16), above, "{dtype}");
+    }
+    assert_eq!(told("h100", DataType::F8e4m3, 2 * M), "fullmesh");
+}
+
 /// microsoft/mscclpp, `selectSingleNodeAllreduceBlackwell`: up to 32 KiB it asks for no type.
 #[test]
 fn mscclpp_multicasts_small_messages_of_any_type_on_blackwell() {
