@@ -641,6 +641,17 @@ fn borders_are_where_the_second_reading_has_them() {
     }
 }
 
+/// A range may begin below the block of 16 B that kernels take, and a variable may say more than any size.
+#[test]
+fn borders_begin_at_a_block_and_end_with_the_sizes() {
+    let env = vec!["SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PUSH_SIZE_KB=18446744073709551615"];
+    let asked = Asked { env, ..asked("sglang@0.5.23", "h100", 8, M) };
+    let policy = policy(asked.engine, &asked.site()).unwrap();
+    let found = intervals(&*policy, &asked.call(), Bytes(2), Bytes(1 << 30)).unwrap();
+    let told: Vec<_> = found.iter().map(|i| (i.from.0, i.choice.name.as_ref())).collect();
+    assert_eq!(told, [(2, "nccl/library"), (16, "custom-v2/one-shot-push")]);
+}
+
 fn asked(engine: &'static str, machine: &'static str, ranks: u32, size: u64) -> Asked {
     let (dtype, hidden) = (DataType::Bf16, 4096);
     Asked { engine, machine, ranks, nodes: 1, size, dtype, hidden, graph: true, env: Vec::new() }
