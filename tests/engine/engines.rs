@@ -64,6 +64,13 @@ impl Asked {
         (kernel.backend, kernel.kernel)
     }
 
+    /// The backend of a collective whose parts have this size.
+    fn in_parts(&self, collective: Collective) -> &'static str {
+        let size = Bytes(self.size * u64::from(self.ranks));
+        let call = Call { collective, size, ..self.call() };
+        policy(self.engine, &self.site()).unwrap().choose(&call).unwrap().kernel.unwrap().backend
+    }
+
     /// The algorithm that the kernel runs.
     fn runs(&self) -> &'static str {
         let choice = policy(self.engine, &self.site()).unwrap().choose(&self.call()).unwrap();
@@ -634,6 +641,17 @@ fn borders_are_where_the_second_reading_has_them() {
     }
 }
 
+/// A range may begin below the block of 16 B that kernels take, and a variable may say more than any size.
+#[test]
+fn borders_begin_at_a_block_and_end_with_the_sizes() {
+    let env = vec!["SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PUSH_SIZE_KB=18446744073709551615"];
+    let asked = Asked { env, ..asked("sglang@0.5.23", "h100", 8, M) };
+    let policy = policy(asked.engine, &asked.site()).unwrap();
+    let found = intervals(&*policy, &asked.call(), Bytes(2), Bytes(1 << 30)).unwrap();
+    let told: Vec<_> = found.iter().map(|i| (i.from.0, i.choice.name.as_ref())).collect();
+    assert_eq!(told, [(2, "nccl/library"), (16, "custom-v2/one-shot-push")]);
+}
+
 fn asked(engine: &'static str, machine: &'static str, ranks: u32, size: u64) -> Asked {
     let (dtype, hidden) = (DataType::Bf16, 4096);
     Asked { engine, machine, ranks, nodes: 1, size, dtype, hidden, graph: true, env: Vec::new() }
@@ -773,11 +791,7 @@ fn sglang_runs_aiter_on_amd() {
     assert_eq!(with(&["SGLANG_USE_1STAGE_ALLREDUCE=1"], 8, 32 * M), ("custom", "one-shot-pull"));
     assert_eq!(with(&["--enable-deterministic-inference"], 8, M), ("custom", "one-shot-pull"));
     assert_eq!(with(&["--disable-custom-all-reduce"], 8, M), NCCL);
-    let part = |engine, collective, size| {
-        let asked = asked(engine, "mi300x", 8, size);
-        let call = Call::new(collective, 8, Bytes(8 * size));
-        policy(engine, &asked.site()).unwrap().choose(&call).unwrap().kernel.unwrap().backend
-    };
+    let part = |engine, collective, size| asked(engine, "mi300x", 8, size).in_parts(collective);
     for (collective, most, since, before) in [
         (Collective::AllGather, 4 * M, "sglang@0.5.14", "sglang@0.5.10"),
         (Collective::ReduceScatter, 8 * M, "sglang@0.5.22", "sglang@0.5.14"),
@@ -785,6 +799,60 @@ fn sglang_runs_aiter_on_amd() {
         assert_eq!(part(since, collective, most), "aiter");
         assert_eq!(part(since, collective, most + 16), "nccl");
         assert_eq!(part(before, collective, most), "nccl");
+    }
+}
+
+/// sgl-project/sglang 0.5.22 and 0.5.23, custom_all_reduce_v2.py, `force_thresholds`: a forced size is the
+/// buffer's, and the largest one of one-shot-push or two-shot-pull.
+#[test]
+fn sglang_s_forced_sizes_lift_its_thresholds() {
+    let with = |env: &[&'static str], ranks, size| {
+        let env = env.to_vec();
+        Asked { env, ..asked("sglang@0.5.23", "h100", ranks, size) }.told()
+    };
+    let push = "SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PUSH_SIZE_KB=1024";
+    assert_eq!(with(&[], 8, 256 * K).1, "two-shot-pull");
+    assert_eq!(with(&[push], 8, M).1, "one-shot-push");
+    assert_eq!(with(&[push], 8, M + 16).1, "two-shot-multimem");
+    let pull = "SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PULL_SIZE_KB=65536";
+    assert_eq!(with(&[], 5, 16 * M + 16), NCCL);
+    assert_eq!(with(&[pull], 5, 64 * M).1, "two-shot-pull");
+    assert_eq!(with(&[pull], 5, 64 * M + 16), NCCL);
+    assert_eq!(with(&["SGLANG_FORCE_CUSTOM_ALL_REDUCE_V2_PULL_SIZE_KB=0"], 5, M), NCCL);
+}
+
+/// The same releases, parallel_state.py (`_all_gather_into_tensor`) and pymscclpp.py: an output of 1 KiB to
+/// 1 MiB times the nodes, of which there are 2, 4 or 8.
+#[test]
+fn sglang_gathers_over_nodes_by_mscclpp() {
+    let told = |engine, ranks, nodes, size, collective| {
+        let env = vec!["--enable-mscclpp"];
+        Asked { env, nodes, ..asked(engine, "h100", ranks, size) }.in_parts(collective)
+    };
+    let two = |engine, size| told(engine, 16, 2, size, Collective::AllGather);
+    assert_eq!(two("sglang@0.5.23", 128 * K), "mscclpp");
+    assert_eq!(two("sglang@0.5.22", 64), "mscclpp");
+    for (engine, size) in [("sglang@0.5.14", 16 * K), ("sglang@0.5.23", 128 * K + 16)] {
+        assert_eq!(two(engine, size), "nccl", "{engine}");
+    }
+    assert_eq!(two("sglang@0.5.23", 48), "nccl");
+    let newest = "sglang@0.5.23";
+    assert_eq!(told(newest, 8, 1, 16 * K, Collective::AllGather), "nccl");
+    assert_eq!(told(newest, 24, 3, 16 * K, Collective::AllGather), "nccl");
+    assert_eq!(told(newest, 16, 2, 16 * K, Collective::ReduceScatter), "nccl");
+}
+
+/// vllm-project/vllm, all_reduce_utils.py, `should_nccl_symm_mem_ag_rs`, which came after 0.24.
+#[test]
+fn vllm_gathers_in_symmetric_memory_from_0_27_on() {
+    for collective in [Collective::AllGather, Collective::ReduceScatter] {
+        let told = |engine, env: &[&'static str]| {
+            Asked { env: env.to_vec(), ..asked(engine, "h100", 8, M) }.in_parts(collective)
+        };
+        let symmetric = "VLLM_USE_NCCL_SYMM_MEM=1";
+        assert_eq!(told("vllm@0.27.0", &[symmetric]), "nccl-symm");
+        assert_eq!(told("vllm@0.24.0", &[symmetric]), "nccl");
+        assert_eq!(told("vllm@0.33.0", &[symmetric, "VLLM_BATCH_INVARIANT=1"]), "nccl");
     }
 }
 
@@ -881,6 +949,25 @@ fn inductor_asks_what_its_operator_asks() {
     assert_eq!(small(2, 16, DataType::Bf16, &[]), NCCL);
     assert_eq!(small(1, 8, DataType::Bf16, &["p2p=0"]), NCCL);
     assert_eq!(small(1, 8, DataType::F16, &[]), NCCL);
+}
+
+/// microsoft/mscclpp v0.9.0, `isNvlsSupportedForDataType`, which a compiler for the host reads: no switch
+/// adds 8-bit floats.
+#[test]
+fn mscclpp_leaves_8_bit_floats_to_its_kernels_without_a_switch() {
+    let told = |machine, dtype, size| {
+        let env = vec!["MSCCLPP_NCCL_SYMMETRIC_MEMORY=1"];
+        Asked { dtype, env, ..asked("mscclpp", machine, 8, size) }.told().1
+    };
+    for (dtype, to_a_mebibyte, above) in [
+        (DataType::Bf16, "nvls-zero-copy", "nvls-zero-copy"),
+        (DataType::F8e4m3, "packet", "rsag-zero-copy"),
+        (DataType::F8e5m2, "packet", "rsag-zero-copy"),
+    ] {
+        assert_eq!(told("b200", dtype, M), to_a_mebibyte, "{dtype}");
+        assert_eq!(told("b200", dtype, M + 16), above, "{dtype}");
+    }
+    assert_eq!(told("h100", DataType::F8e4m3, 2 * M), "fullmesh");
 }
 
 /// microsoft/mscclpp, `selectSingleNodeAllreduceBlackwell`: up to 32 KiB it asks for no type.

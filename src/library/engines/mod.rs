@@ -355,13 +355,15 @@ impl Policy for Rules {
         if call.ranks < 2 {
             return Ok(Vec::new());
         }
-        let mut known = std::collections::BTreeSet::new();
+        // Below one block most kernels have no call.
+        let mut known = std::collections::BTreeSet::from([BLOCK]);
         let mut open = vec![BLOCK, 1 << 40];
         while let Some(size) = open.pop() {
             let ask = self.ask(call, size);
             (self.engine.choose)(&ask);
-            for border in ask.borders() {
-                let border = border.next_multiple_of(BLOCK);
+            // A variable may say more than any size.
+            let borders = ask.borders().into_iter();
+            for border in borders.filter_map(|b| b.checked_next_multiple_of(BLOCK)) {
                 if known.insert(border) {
                     open.extend([border, border.saturating_sub(BLOCK).max(BLOCK)]);
                 }

@@ -5,7 +5,6 @@
 use super::ask::{Ask, KIB, MIB};
 use super::{Engine, Taken};
 use crate::base::collective::Collective;
-use crate::machine::sample::DataType;
 
 pub(super) static ENGINE: Engine = Engine {
     id: "mscclpp",
@@ -101,12 +100,8 @@ fn blackwell(ask: &Ask<'_>, registered: bool, zero_copy: bool) -> Taken {
     }
 }
 
-/// Whether the switch multicasts and adds elements of this type.
+/// Whether the library has the switch add elements of this type. Blackwell's switch could add 8-bit
+/// floats, but the library asks macros that a compiler defines in code for the GPU only.
 fn nvls(ask: &Ask<'_>) -> bool {
-    let eighth = matches!(ask.dtype, DataType::F8e4m3 | DataType::F8e5m2);
-    let typed = match ask.dtype {
-        DataType::U8 | DataType::I8 | DataType::Byte => false,
-        _ => !eighth || ask.board.sm >= Some(100),
-    };
-    typed && ask.board.sm >= Some(90) && ask.board.spans(ask.ranks)
+    ask.dtype.bytes().0 > 1 && ask.board.sm >= Some(90) && ask.board.spans(ask.ranks)
 }

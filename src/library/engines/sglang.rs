@@ -3,14 +3,17 @@
 //! The order, with or without a graph: NCCL on symmetric buffers if neither custom nor MSCCL++
 //! accepts the call, FlashInfer if fusion created its workspace, custom unless MSCCL++ accepts the
 //! call, quick reduce, MSCCL++, torch symmetric memory, NCCL. By default only custom, which is AITER's on
-//! AMD's GPUs, and NCCL are enabled. Up to 0.5.10 custom comes before MSCCL++.
+//! AMD's GPUs, and NCCL are enabled. Up to 0.5.10 custom comes before MSCCL++. All-gathers run AITER's
+//! kernel, MSCCL++'s over several nodes, else NCCL.
 //!
 //! Source: sgl-project/sglang 0.5.9 to 0.5.23, `sglang/srt/distributed/parallel_state.py`,
 //! `…/device_communicators/{custom_all_reduce_v2,custom_all_reduce,torch_symm_mem,pymscclpp}.py`,
 //! `…/configs/custom_all_reduce_v2.py`, `sglang/srt/layers/flashinfer_comm_fusion.py`.
 
 use super::ask::{Ask, FLOATS, KIB, MIB, Release};
-use super::{Engine, Taken, Tried, aiter, first_of, flashinfer, legacy, quick_reduce, symm_mem};
+use super::{
+    Engine, Named, Taken, Tried, aiter, first_of, flashinfer, legacy, quick_reduce, symm_mem,
+};
 use crate::base::collective::Collective;
 use crate::machine::sample::DataType;
 
@@ -76,7 +79,8 @@ fn choose(ask: &Ask<'_>) -> Taken {
             true => Taken::new("nccl-symm", "library", "--enable-symm-mem"),
             false => Taken::nccl("pynccl, at any size"),
         };
-        return if ask.board.cdna { first_of(ask, &[("aiter", part)], last) } else { last };
+        let paths: [Named; 2] = [("aiter", part), ("mscclpp", gather)];
+        return first_of(ask, if ask.board.cdna { &paths } else { &paths[1..] }, last);
     }
     first_of(
         ask,
@@ -128,21 +132,56 @@ fn fused(ask: &Ask<'_>) -> Tried {
     Ok(taken.note("where the residual and the norm follow, they are in the kernel"))
 }
 
-fn mscclpp(ask: &Ask<'_>) -> Tried {
+/// Whether MSCCL++ is on, for any size.
+fn has_mscclpp(ask: &Ask<'_>) -> Result<(), String> {
     if !ask.env.is_on("enable_mscclpp", false) {
         return Err("--enable-mscclpp is not given".to_owned());
     }
     if !ask.graph {
         return Err("outside graphs it is off".to_owned());
     }
-    ask.dtype_of(FLOATS)?;
-    // Groups of ranks that share memory: a node, or a rack that is one domain.
+    ask.dtype_of(FLOATS)
+}
+
+/// Groups of ranks that share memory: nodes, or racks that are one domain each.
+fn domains(ask: &Ask<'_>) -> u32 {
     let rack = ask.board.domain > ask.board.tray;
-    let domains = if rack { ask.ranks.div_ceil(ask.board.domain) } else { ask.nodes };
+    if rack { ask.ranks.div_ceil(ask.board.domain) } else { ask.nodes }
+}
+
+/// The ranks for which it has kernels that cross nodes.
+const CROSSING: &[u32] = &[4, 8, 16, 32, 64];
+
+/// An all-gather by MSCCL++, whose kernel is for several nodes, and whose limits are of the output.
+fn gather(ask: &Ask<'_>) -> Tried {
+    has_mscclpp(ask)?;
+    if ask.collective != Collective::AllGather || !ask.since(0, 5, 22) {
+        return Err("the release has no such kernel of it".to_owned());
+    }
+    ask.ranks_of(CROSSING)?;
+    ask.blocks_of(16)?;
+    let domains = match domains(ask) {
+        n @ (2 | 4 | 8) => u64::from(n),
+        n => return Err(format!("the ranks are on {n} nodes; it supports 2, 4 or 8")),
+    };
+    let ranks = u64::from(ask.ranks);
+    match ask.at_least(KIB.div_ceil(ranks)) && ask.at_most(domains * MIB / ranks) {
+        true => Ok(Taken::new(
+            "mscclpp",
+            "library",
+            format!("an output of 1 KiB to {domains} MiB: the fastest at its startup"),
+        )),
+        false => Err(format!("an output outside 1 KiB to {domains} MiB")),
+    }
+}
+
+fn mscclpp(ask: &Ask<'_>) -> Tried {
+    has_mscclpp(ask)?;
+    let domains = domains(ask);
     let (ranks, from, to): (&[u32], u64, u64) = match (domains, ask.release) {
         (1, release) if release >= Release(0, 5, 22) => (&[4, 8, 16, 32], 0, 8 * MIB),
         (2 | 4 | 8, release) if release >= Release(0, 5, 22) => {
-            (&[4, 8, 16, 32, 64], KIB, u64::from(domains) * MIB)
+            (CROSSING, KIB, u64::from(domains) * MIB)
         }
         (1, release) if release >= Release(0, 5, 14) => (&[8], 0, 8 * MIB),
         (2 | 4, release) if release >= Release(0, 5, 14) => (&[16, 32], KIB, 8 * MIB),
@@ -345,11 +384,14 @@ fn v2(ask: &Ask<'_>) -> Tried {
     }
     let none = || format!("its table has no row for {} of these GPUs", ask.ranks);
     let (graph, eager, two_push) = rows(ask).ok_or_else(none)?;
-    let Buffers { pull, slot } = Buffers::of(ask, graph, eager, two_push);
+    let Buffers { pull, slot, forced_pull, forced_push } = Buffers::of(ask, graph, eager, two_push);
     // "Graph" means an ordinary capture on one node.
     let captured = ask.graph && ask.nodes == 1;
     let own = if captured { graph } else { eager };
-    let two_push = two_push.min(u64::from(ask.ranks) * 16 * (slot / 32));
+    // A forced size is also the largest one of the last kernel that uses the buffer.
+    let own =
+        Row { push: forced_push.unwrap_or(own.push), two: forced_pull.unwrap_or(own.two), ..own };
+    let two_push = two_push.min((slot / 32).saturating_mul(16 * u64::from(ask.ranks)));
     let mode = if captured { "in a graph" } else { "outside graphs" };
     let take =
         |kernel, words: String| Ok(Taken::new("custom-v2", kernel, format!("{mode}, {words}")));
@@ -383,21 +425,28 @@ fn v2(ask: &Ask<'_>) -> Tried {
 struct Buffers {
     pull: u64,
     slot: u64,
+    forced_pull: Option<u64>,
+    forced_push: Option<u64>,
 }
 
 impl Buffers {
     fn of(ask: &Ask<'_>, graph: Row, eager: Row, two_push: u64) -> Self {
-        let kib =
-            |name: &str| ask.env.number::<u64>(&format!("SGLANG_{name}_SIZE_KB")).map(|k| k * KIB);
+        let kib = |name: &str| {
+            let kib = ask.env.number::<u64>(&format!("SGLANG_{name}_SIZE_KB"));
+            kib.map(|k| k.saturating_mul(KIB))
+        };
         let most = kib("CUSTOM_ALL_REDUCE_V2_MAX").unwrap_or(16 * MIB);
         let reach = |row: Row| row.pull.max(row.two).max(row.multimem.map_or(0, |(_, to)| to));
         let share = 32 * two_push.div_ceil(16 * u64::from(ask.ranks));
         let pull = reach(graph).max(reach(eager)).min(most);
         let slot = graph.push.max(eager.push).max(share).min(most);
-        let forced = |name: &str, own: u64| kib(name).unwrap_or(own).next_multiple_of(KIB);
+        let forced_pull = kib("FORCE_CUSTOM_ALL_REDUCE_V2_PULL");
+        let forced_push = kib("FORCE_CUSTOM_ALL_REDUCE_V2_PUSH");
         Self {
-            pull: forced("FORCE_CUSTOM_ALL_REDUCE_V2_PULL", pull),
-            slot: forced("FORCE_CUSTOM_ALL_REDUCE_V2_PUSH", slot),
+            pull: forced_pull.unwrap_or(pull.next_multiple_of(KIB)),
+            slot: forced_push.unwrap_or(slot.next_multiple_of(KIB)).max(KIB),
+            forced_pull,
+            forced_push,
         }
     }
 }

@@ -83,6 +83,10 @@ pub(super) static ENGINE: Engine = Engine {
 
 fn choose(ask: &Ask<'_>) -> Taken {
     match (ask.collective, ask.env.is_on("fuse_allreduce_rms", false)) {
+        (Collective::AllReduce, false) if fuses_by_default(ask) => plain(ask).note(
+            "the call alone: by default a pass fuses those that a norm follows (--env \
+             fuse_allreduce_rms)",
+        ),
         (Collective::AllReduce, false) => plain(ask),
         (Collective::AllReduce, true) => with_norm(ask).unwrap_or_else(|why| {
             let mut taken = plain(ask).note("the residual and the norm are kernels of their own");
@@ -91,6 +95,16 @@ fn choose(ask: &Ask<'_>) -> Taken {
         }),
         _ => gather(ask),
     }
+}
+
+/// Whether optimization level 2, the default, has the pass, and nothing here turns it on or off
+/// (`vllm/config/vllm.py`, `enable_allreduce_rms_fusion`).
+fn fuses_by_default(ask: &Ask<'_>) -> bool {
+    ask.since(0, 19, 0)
+        && ask.board.cuda()
+        && fused_limit(ask).is_ok()
+        && !batch_invariant(ask)
+        && ask.env.get("fuse_allreduce_rms").is_none()
 }
 
 /// What the compiler pass `fuse_allreduce_rms` puts in place of an all-reduce, the residual and the
@@ -150,11 +164,20 @@ fn plain(ask: &Ask<'_>) -> Taken {
     )
 }
 
+/// All-gathers and reduce-scatters, which have a symmetric path from 0.27 on.
 fn gather(ask: &Ask<'_>) -> Taken {
-    match ask.board.cuda() && ask.env.is_on("VLLM_USE_NCCL_SYMM_MEM", false) {
-        true => Taken::new("nccl-symm", "library", "VLLM_USE_NCCL_SYMM_MEM is set"),
-        false => Taken::nccl("pynccl, at any size"),
-    }
+    let symmetric = |ask: &Ask<'_>| {
+        if !ask.since(0, 27, 0) {
+            return Err("this release has it for all-reduces only".to_owned());
+        }
+        symm_enabled(ask)?;
+        let taken = Taken::new("nccl-symm", "library", "VLLM_USE_NCCL_SYMM_MEM is set");
+        Ok(match ask.collective {
+            Collective::AllGather => taken.note("along the first dimension; others run without it"),
+            _ => taken,
+        })
+    };
+    first_of(ask, &[("nccl-symm", symmetric)], Taken::nccl("pynccl, at any size"))
 }
 
 fn batch_invariant(ask: &Ask<'_>) -> bool {
@@ -257,11 +280,15 @@ fn flash_backend(ask: &Ask<'_>) -> Result<bool, String> {
     }
 }
 
-fn nccl_symm(ask: &Ask<'_>) -> Tried {
+fn symm_enabled(ask: &Ask<'_>) -> Result<(), String> {
     if !ask.board.cuda() || !ask.env.is_on("VLLM_USE_NCCL_SYMM_MEM", false) {
         return Err("VLLM_USE_NCCL_SYMM_MEM is not set".to_owned());
     }
-    variant(ask, Release(0, 0, 0))?;
+    variant(ask, Release(0, 0, 0))
+}
+
+fn nccl_symm(ask: &Ask<'_>) -> Tried {
+    symm_enabled(ask)?;
     // The ranges came with pull request 33839.
     let ranges = ask.since(0, 19, 0);
     let from = match ask.ranks {

@@ -186,17 +186,11 @@ impl KernelTimes {
     }
 }
 
-/// ln µs where it was measured, except for calls far slower than those of half and twice the size: they
-/// were disturbed, which is not the fault of a choice.
+/// ln µs where it was measured, except for disturbed calls: they are not the fault of a choice.
 fn calm(curve: &Curve, octave: f64) -> Option<f64> {
     let own = curve.at(octave)?;
-    let disturbed = |ln: Option<f64>| ln.is_some_and(|ln| own > ln + DISTURBED);
-    let both = disturbed(curve.at(octave - 1.0)) && disturbed(curve.at(octave + 1.0));
-    (!both).then_some(own)
+    (!curve.disturbed(&(octave, own))).then_some(own)
 }
-
-/// A factor of 3, as a logarithm.
-const DISTURBED: f64 = 1.1;
 
 /// One part of a release number; words count as 0.
 fn number(text: &str) -> u32 {

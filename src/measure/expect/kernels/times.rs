@@ -46,7 +46,19 @@ impl Curve {
             && self.backend == kernel.backend
             && self.kernel == kernel.kernel
     }
+
+    /// Whether something other than the kernel slowed a call: no kernel takes far longer than for the
+    /// next larger size. Slow hosts last for several calls; so the next smaller size must be faster too.
+    pub fn disturbed(&self, &(octave, ln): &(f64, f64)) -> bool {
+        let calm = |other: &(f64, f64)| ln > other.1 + DISTURBED;
+        let next = self.knots.iter().find(|k| k.0 > octave);
+        next.is_some_and(calm) && self.knots.iter().rfind(|k| k.0 < octave).is_none_or(calm)
+    }
 }
+
+/// As a logarithm, twice the difference that one in ten repeats of a call exceeds in the raw tables:
+/// 18 %.
+const DISTURBED: f64 = 0.33;
 
 /// One call in a raw table.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,7 +111,7 @@ impl KernelTimes {
         Self { curves: tables.iter().map(|t| t.curve(&t.points)).collect() }
     }
 
-    /// Raw times smoothed, as lines of the evidence file.
+    /// Raw times smoothed, without disturbed calls, as lines of the evidence file.
     #[must_use]
     pub fn smoothed(tables: &[RawTimes]) -> String {
         tables.iter().filter_map(RawTimes::line).collect()
@@ -148,7 +160,10 @@ impl RawTimes {
     }
 
     fn line(&self) -> Option<String> {
-        let smooth = smooth(&self.points)?;
+        let raw = self.curve(&self.points);
+        let calls = self.points.iter().zip(&raw.knots);
+        let calm: Vec<_> = calls.filter(|c| !raw.disturbed(c.1)).map(|c| *c.0).collect();
+        let smooth = smooth(&calm)?;
         let knots = smooth.knots.iter().map(|(size, time)| {
             let octave = ((size.0 as f64).log2() * 1e3).round() / 1e3;
             format!("{octave}:{}", four(time.0 * 1e6))
@@ -171,4 +186,35 @@ impl RawTimes {
 fn four(us: f64) -> String {
     let digits = (3.0 - us.log10().floor()).max(0.0);
     format!("{us:.0$}", digits as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(us: &[f64]) -> String {
+        let points = (8..).zip(us).map(|(k, us)| (Bytes(1 << k), Seconds(us * 1e-6))).collect();
+        let kernel = Kernel { backend: "custom", kernel: "one-shot-pull", graph: true };
+        let (machine, table) = ("h100_sxm".to_owned(), "vllm 0.24.0".to_owned());
+        KernelTimes::smoothed(&[RawTimes { machine, table, kernel, ranks: 8, points }])
+    }
+
+    #[test]
+    fn a_disturbed_call_is_no_knot() {
+        assert!(line(&[3.3, 38.0, 3.3, 3.3]).ends_with(",8:3.300 11:3.300\n"));
+        assert!(line(&[4.8, 3.3, 3.3, 3.3]).ends_with(",9:3.300 11:3.300\n"));
+        // Scatter, a slow host, and the largest call are none.
+        for whole in [[3.3, 4.4, 3.3, 3.3], [3.3, 6.6, 6.6, 3.3], [3.3, 3.3, 3.3, 38.0]] {
+            let most = whole.iter().copied().fold(0.0, f64::max);
+            assert!(line(&whole).contains(&format!(":{}", four(most))), "{}", line(&whole));
+        }
+    }
+
+    #[test]
+    fn no_built_in_curve_holds_a_disturbed_call() {
+        for curve in &KernelTimes::built_in().unwrap().curves {
+            let stands_out = curve.knots.iter().find(|k| curve.disturbed(k));
+            assert_eq!(stands_out, None, "{curve:?}");
+        }
+    }
 }
