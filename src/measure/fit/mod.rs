@@ -40,6 +40,7 @@ pub use ladder::{Ladder, Slope};
 pub use library::{Curves, Logs, has_library, library};
 pub use line::line;
 pub use path::{Kind, Path, Sent};
+pub(crate) use point::is_fitted;
 pub use point::{Point, Statistic};
 pub use profile::About;
 pub use protocol::{HeldOut, Protocol, Protocols, Switch, has_protocols, protocols};
@@ -201,15 +202,14 @@ const SAME_RATE: f64 = 0.1;
 /// Too few points, or an algorithm that is not in `registry` or runs in a switch.
 pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitted> {
     let points = point::points(&samples.blocks, &samples.origin);
-    if points.is_empty()
-        && samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_) | Op::Forced(_)))
-    {
-        return Err(Error::input(
-            "the samples are only of a library's collectives, which say \
-             nothing about single messages",
-        )
-        .at(samples.origin.files.join(", "))
-        .help("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
+    if let Some(block) = samples.blocks.first().filter(|_| points.is_empty()) {
+        let what = match block.op {
+            Op::Library(_) | Op::Forced(_) => "the samples are only of a library's collectives",
+            _ => "the samples are only of runs that follow each other without a pause",
+        };
+        return Err(Error::input(format!("{what}, which say nothing about single messages"))
+            .at(samples.origin.files.join(", "))
+            .help("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
     }
     let bucket = asked.bucket.or(samples.bucket);
     let asked = Asked { bucket, stream: asked.stream.or(samples.stream), ..*asked };
