@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::base::quantity::{Ratio, Seconds};
 use crate::base::stats::median;
 use crate::machine::profile::Profile;
-use crate::machine::sample::{Op, Samples, Wait};
+use crate::machine::sample::{Mode, Op, Samples, Wait};
 use crate::measure::fit::{
     Apart, Errors, Estimate, Fitted, Gate, Ladder, Line, Predicted, Regimes, Slope, Statistic,
-    Verdict,
+    Verdict, is_fitted,
 };
 
 /// A fitted machine.
@@ -425,12 +425,18 @@ impl Fit {
     }
 }
 
-/// Operations that the fit does not know: those that the file's reader left out, and libraries'
-/// own.
+/// Operations that the fit does not know: those that the file's reader left out, libraries' own, and those
+/// whose runs were in flight together.
 fn left_out(samples: &Samples) -> Vec<LeftOutView> {
     let mut all: BTreeMap<String, usize> = samples.left_out.iter().cloned().collect();
-    for block in samples.blocks.iter().filter(|b| matches!(b.op, Op::Library(_))) {
-        *all.entry(block.op.to_string()).or_default() += 1;
+    for block in &samples.blocks {
+        let op = match (&block.op, block.mode) {
+            (Op::Library(_) | Op::Forced(_), _) | (_, Mode::Isolated) => block.op.to_string(),
+            (op, Mode::Stream) => format!("{op}, one run after the other without a pause"),
+        };
+        if !is_fitted(block) {
+            *all.entry(op).or_default() += 1;
+        }
     }
     all.into_iter().map(|(op, blocks)| LeftOutView { op, blocks }).collect()
 }

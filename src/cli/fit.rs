@@ -8,7 +8,7 @@ use super::flags::{count, value};
 use super::format::{self, FormatFlag, Report};
 use super::import::{Sorted, besides, left_out, refusal};
 use super::input;
-use super::output::write_whole;
+use super::output::{refuse_input, write_whole};
 use super::picture::PictureFlags;
 use super::profiles::{find, today};
 use collcost::Collective;
@@ -105,6 +105,10 @@ enum HoldOut {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
+        let files = || self.files.iter().map(String::as_str);
+        for (flag, file) in [("--out", self.out.as_deref()), ("--svg", self.picture.file())] {
+            file.map_or(Ok(()), |file| refuse_input(flag, file, files()))?;
+        }
         let (inside, samples, refused) = self.samples()?;
         besides(self.fitted(inside, samples, out), refused)
     }
@@ -113,21 +117,27 @@ impl Args {
     fn fitted(
         &self,
         inside: Option<Samples>,
-        samples: Samples,
+        mut samples: Samples,
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
         let of_library = |b: &Block| matches!(b.op, Op::Library(_) | Op::Forced(_));
         let moves = |b: &Block| b.op.moves_data() && !of_library(b);
+        let messages = samples.blocks.iter().filter(|block| moves(block)).count();
         if has_library(&samples) {
-            if samples.blocks.iter().any(moves) {
-                return Err(Error::input("samples of messages and times of a library are mixed")
-                    .at(self.files.join(", "))
-                    .help("fit the messages first, then fit the logs with --on that profile")
-                    .into());
+            // Of a log of both, messages make a machine, and the library's times are added to one.
+            if messages == 0 || self.on.is_some() {
+                samples.blocks.retain(|block| !moves(block));
+                if messages > 0 {
+                    let what = format!("{messages} times of messages are left out: --on has links");
+                    samples.notes.push(what);
+                }
+                return measured_library(&samples, self.measured()?, out);
             }
-            return measured_library(&samples, self.measured()?, out);
+            let what = "the times of the library's collectives are left out: fit the same files with --on \
+                        the profile of its messages to add them";
+            samples.notes.push(what.to_owned());
         }
-        if has_devices(&samples) && !samples.blocks.iter().any(moves) {
+        if has_devices(&samples) && messages == 0 {
             return measured_devices(&samples, self.measured()?, out);
         }
         if self.on.is_some() || self.no_residuals {
@@ -253,6 +263,15 @@ impl Args {
     fn command(&self) -> String {
         let mut words = vec!["collcost fit".to_owned()];
         words.extend(self.files.iter().map(|f| short(f)));
+        let known = [
+            ("-n", &self.n),
+            ("--gpus-per-node", &self.gpus_per_node),
+            ("--collective", &self.collective),
+        ];
+        for (flag, value) in known {
+            words.extend(value.iter().map(|value| format!("{flag} {value}")));
+        }
+        words.extend(self.no_residuals.then(|| "--no-residuals".to_owned()));
         words.extend(self.out.iter().map(|o| format!("--out {}", short(o))));
         match self.stat {
             Some(Stat::Typical) => words.push("--stat typical".to_owned()),
@@ -454,9 +473,15 @@ impl std::str::FromStr for Seed {
 
 /// Whether a file holds samples, by its first bytes; otherwise it is a log.
 fn is_samples(file: &str) -> Result<bool> {
-    let mut head = Vec::with_capacity(HEAD);
-    let read = input::log(file)?.take(HEAD as u64).read_to_end(&mut head);
-    read.map_err(|e| unreadable(file, &e))?;
+    let head = match file {
+        "-" => input::head().map_err(|e| unreadable(file, &e))?,
+        _ => {
+            let mut head = Vec::with_capacity(HEAD);
+            let read = input::log(file)?.take(HEAD as u64).read_to_end(&mut head);
+            read.map_err(|e| unreadable(file, &e))?;
+            head
+        }
+    };
     let text = String::from_utf8_lossy(&head);
     Ok(text.is_empty() || text.starts_with("{\"t\":"))
 }

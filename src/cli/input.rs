@@ -106,6 +106,18 @@ pub(super) fn log(file: &str) -> Result<Box<dyn BufRead>> {
     unpacked(input).map_err(|e| unreadable(file, &e))
 }
 
+/// The first bytes of standard input, unpacked, which the next reader of it gets again.
+///
+/// # Errors
+/// The system's.
+pub(super) fn head() -> io::Result<Vec<u8>> {
+    let packed = io::stdin().lock().fill_buf()?.to_vec();
+    let mut head = Vec::new();
+    // What has not come yet ends it.
+    let _ = unpacked(Box::new(io::Cursor::new(packed)))?.read_to_end(&mut head);
+    Ok(head)
+}
+
 /// All bytes of such a log.
 ///
 /// # Errors
@@ -227,7 +239,11 @@ fn refuse_packed(head: &[u8]) -> io::Result<()> {
 /// # Errors
 /// As [`log`]; a log that is not text, or is too long.
 pub(super) fn log_text(file: &str) -> io::Result<String> {
-    whole(unpacked(Box::new(File::open(file)?))?, TEXT)
+    let input: Box<dyn Read> = match file {
+        "-" => Box::new(io::stdin().lock()),
+        _ => Box::new(File::open(file)?),
+    };
+    whole(unpacked(input)?, TEXT)
 }
 
 /// The unpacked contents of gzip, or the bytes unchanged.

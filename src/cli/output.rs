@@ -34,6 +34,30 @@ pub(super) fn write_whole(flag: &str, file: &Path, text: &str) -> Result<()> {
     written.map_err(|e| fault(flag, file, &e))
 }
 
+/// Refuses to write to `file`, which `flag` named, what is read from one of `inputs`.
+///
+/// # Errors
+/// It is one of them, by whatever name.
+pub(super) fn refuse_input<'a>(
+    flag: &str,
+    file: &str,
+    inputs: impl IntoIterator<Item = &'a str>,
+) -> Result<()> {
+    // What does not exist yet is told by its folder; what is not a file cannot be lost.
+    let place = |name: &str| {
+        let path = Path::new(name);
+        fs::canonicalize(path).ok().or_else(|| Target::named(path).ok().map(|to| to.path))
+    };
+    let known = place(file).filter(|path| !path.exists() || path.is_file());
+    let same = |input: &&str| *input != "-" && known.is_some() && place(input) == known;
+    match inputs.into_iter().find(same) {
+        None => Ok(()),
+        Some(input) => Err(Error::input(format!("{input} would be overwritten"))
+            .at(format!("{flag} {file}"))
+            .help("name another file")),
+    }
+}
+
 /// Writes a new file; false if it exists.
 ///
 /// # Errors

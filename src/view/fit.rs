@@ -11,8 +11,11 @@ fn interval(i: Interval, text: impl Fn(f64) -> String) -> String {
     format!("{}  ({} to {})", text(i.value), text(i.low), text(i.high))
 }
 
-/// Five digits, whatever the rate.
+/// Five digits, whatever the rate; a fit that finds none knows at most its lower end.
 fn rate(bytes: f64) -> String {
+    if !bytes.is_finite() {
+        return "unknown".to_owned();
+    }
     let (scaled, unit) = if bytes < 1e8 { (bytes / 1e6, "MB/s") } else { (bytes / 1e9, "GB/s") };
     let decimals = if scaled > 0.0 { (4 - scaled.log10().floor() as i32).clamp(0, 9) } else { 0 };
     format!("{scaled:.*} {unit}", decimals.unsigned_abs() as usize)

@@ -117,6 +117,15 @@ fn without_a_name_it_is_local_and_not_the_default() {
     for name in ["local.toml", "local.samples.jsonl", "local.1.samples.jsonl"] {
         assert!(own.join(name).is_file(), "{name}");
     }
+    // Where another ends without a profile, the old one has its own samples still.
+    let short = with_home("calibrate -n 2 --wait poll --force --sizes 8..64M --time-budget 1ms");
+    let (code, text) = said(&short);
+    assert_eq!(code, Some(4), "{text}");
+    assert!(text.contains("too short for its sizes: give a longer --time-budget"), "{text}");
+    let text = fs::read_to_string(own.join("local.toml")).unwrap();
+    assert!(text.contains("samples = [\"local.2.samples.jsonl\"]"), "{text}");
+    assert!(text.contains("fit of local.2.samples.jsonl"), "{text}");
+    assert!(own.join("local.2.samples.jsonl").is_file());
     assert!(with_home("allreduce 1MiB -n 2 --on local").status.success());
     assert_eq!(with_home("allreduce 1MiB -n 2").stdout, before);
 }
@@ -277,11 +286,18 @@ fn what_cannot_be_measured_is_refused_before() {
         ("calibrate --sizes 64K..8".to_owned(), 2, "64 KiB is more than 8 B"),
         ("calibrate --time-budget 3".to_owned(), 2, "--time-budget"),
         ("calibrate --time-budget 9e9s".to_owned(), 2, "a day"),
+        ("calibrate --time-budget 0s".to_owned(), 2, "in no time"),
         ("calibrate --precision 0".to_owned(), 2, "write 2%"),
         ("calibrate --launches 0".to_owned(), 2, "--launches"),
         ("calibrate --transport ib".to_owned(), 2, "`ib` is not a transport"),
         ("calibrate --netns a=1.2.3.4".to_owned(), 2, "shared memory"),
         ("calibrate --force --out /nowhere/x.toml".to_owned(), 2, "no such folder"),
+        (
+            format!("calibrate --force --out {}", std::env::temp_dir().display()),
+            2,
+            "it is a folder",
+        ),
+        ("calibrate --force --out x.toml --samples ./x.toml".to_owned(), 2, "would be overwritten"),
         (
             "calibrate --force --samples /nowhere/x.jsonl --out x.toml".to_owned(),
             5,

@@ -232,8 +232,8 @@ impl Args {
             machine: machine.clone(),
             ..self.head()?
         };
-        let profile = self.out()?.to_string_lossy().into_owned();
-        let (file, before) = Kept::open(self.samples_file()?, self.existing(), header)?;
+        let (profile, file) = (self.out()?, self.samples_file()?);
+        let (file, before) = Kept::open(file, self.existing(), header, &profile)?;
         let name = file.name.clone();
         let bar = Bar::new(self.progress, &format!("{id} {} ranks", plan.ranks()));
         let mut table = Table { file, bar };
@@ -249,7 +249,7 @@ impl Args {
         let asked = Measured {
             logs: Logs::default(),
             base: None,
-            out: Some(profile),
+            out: Some(profile.to_string_lossy().into_owned()),
             command: self.command(),
             notes,
             seed: plan.seed,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::fit::short;
 use crate::cli::input;
-use crate::cli::output::rename_new;
+use crate::cli::output::{rename_new, write_whole};
 use collcost::base::error::{Error, Result};
 use collcost::machine::sample::{self, Header, Record, Samples, Writer};
 
@@ -56,8 +56,14 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Opens the file; returns the samples to continue, none for a new file.
-    pub(super) fn open(path: PathBuf, what: Existing, header: Header) -> Result<(Self, Samples)> {
+    /// Opens the file; returns the samples to continue, none for a new file. Samples that are set aside
+    /// stay those of the `profile` that was fitted to them.
+    pub(super) fn open(
+        path: PathBuf,
+        what: Existing,
+        header: Header,
+        profile: &Path,
+    ) -> Result<(Self, Samples)> {
         let name = path.to_string_lossy().into_owned();
         let cannot = |e: &std::io::Error| cannot_keep(&name, e);
         let append = || {
@@ -76,7 +82,8 @@ impl Kept {
             _ if text.is_empty() => None,
             Existing::Refuse => return Err(already(&name)),
             Existing::SetAside => {
-                set_aside(&path).map_err(|e| cannot(&e))?;
+                let other = set_aside(&path).map_err(|e| cannot(&e))?;
+                follow(profile, &name, &other.to_string_lossy())?;
                 writer = append()?;
                 None
             }
@@ -130,8 +137,27 @@ fn same(old: &Header, new: &Header, name: &str) -> Result<()> {
     }
 }
 
-/// Renames the samples of an earlier calibration, so that they are never lost.
-pub(super) fn set_aside(path: &Path) -> std::io::Result<()> {
+/// Writes the new name of samples that were set aside into the profile that was fitted to them: it may stay,
+/// where the calibration that follows ends without one.
+fn follow(profile: &Path, old: &str, new: &str) -> Result<()> {
+    let Ok(text) = input::text(profile) else { return Ok(()) };
+    let (old, new) = (short(old), short(new));
+    let is_list =
+        |line: &str| line.starts_with("samples =") && line.contains(&format!("\"{old}\""));
+    if !text.lines().any(is_list) {
+        return Ok(());
+    }
+    // What was typed stays as it was.
+    let line = |line: &str| match line.starts_with("command =") {
+        true => line.to_owned(),
+        false => line.replace(&old, &new),
+    };
+    let text: String = text.split_inclusive('\n').map(line).collect();
+    write_whole("--out", profile, &text)
+}
+
+/// Renames the samples of an earlier calibration, so that they are never lost; their new name.
+pub(super) fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let split = |ending: &'static str| name.strip_suffix(ending).map(|stem| (stem, ending));
     let (stem, ending) =
@@ -140,7 +166,7 @@ pub(super) fn set_aside(path: &Path) -> std::io::Result<()> {
         let other = path.with_file_name(format!("{stem}.{number}{ending}"));
         match rename_new(path, &other) {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-            done => return done,
+            done => return done.map(|()| other),
         }
     }
     Err(std::io::ErrorKind::AlreadyExists.into())

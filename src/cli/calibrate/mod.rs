@@ -18,6 +18,7 @@ use crate::cli::config::folder;
 use crate::cli::fit::{Seed, Stat, TOOL, Tiers, short};
 use crate::cli::flags::{count, ends, value};
 use crate::cli::format::{FormatFlag, Report};
+use crate::cli::output::refuse_input;
 use crate::cli::processes::ProcessFlags;
 use crate::cli::profiles::today;
 use crate::cli::progress::{Bar, Show};
@@ -43,6 +44,8 @@ use tiers::Links;
 const AUTO: &str = "auto";
 const PRECISION: &str = "2%";
 const LAUNCHES: &str = "3";
+/// So many sizes are enough for a fit, if there is time for them.
+const LEAST_SIZES: usize = 8;
 /// Without --time-budget, measuring continues up to this time if too little is known.
 const LONGEST: Duration = Duration::from_secs(50);
 
@@ -158,6 +161,9 @@ impl Args {
             _ => {
                 // Wrong flags are reported before waiting for other ranks.
                 let plan = self.plan(&setup)?;
+                if !self.check && !self.dry_run {
+                    self.samples_file()?;
+                }
                 let mut site = match &part {
                     Some(part) => Site::of(setup, usable, &self.hosts, part)?,
                     None => Site::here(setup, usable),
@@ -201,8 +207,15 @@ impl Args {
             measured.iter().map(|(file, samples)| (short(file), samples)),
             began.elapsed(),
         ));
-        let mut tiers = Tiers::fit(measured, self.stat, plan.seed)
-            .map_err(|e| e.or_help("measure for longer, with --resume"))?;
+        let time = Seconds(plan.longest.as_secs_f64());
+        let mut tiers = Tiers::fit(measured, self.stat, plan.seed).map_err(|e| {
+            match e.is_scarce() && plan.sizes.len() >= LEAST_SIZES {
+                true => e.help(format!(
+                    "{time} were too short for its sizes: give a longer --time-budget, with --resume"
+                )),
+                false => e.or_help("measure for longer, with --resume"),
+            }
+        })?;
         let gates = gates.into_iter().filter(|gate| gate.verdict != Verdict::Good);
         let quota = held_back(throttled()?.saturating_sub(before));
         tiers.outermost().gates.extend(gates.chain([quota]));
@@ -264,6 +277,11 @@ impl Args {
             }
         };
         let budget = seconds("--time-budget", &self.time_budget, budget)?;
+        if budget.0 <= 0.0 {
+            return Err(Error::input("nothing is measured in no time")
+                .at("--time-budget")
+                .help("write 60s"));
+        }
         let launches = count("--launches", "launches", Some(&self.launches))?;
         Ok(Plan {
             ranks: setup.ranks,
@@ -361,19 +379,25 @@ impl Args {
         };
         let path = PathBuf::from(file);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        match folder.is_none_or(Path::is_dir) {
-            true => Ok(path),
-            false => Err(Error::input("the profile cannot be written: there is no such folder")
-                .at(format!("--out {file}"))
-                .help("name a file in a folder that exists and can be written to")),
-        }
+        let why = match folder.is_none_or(Path::is_dir) {
+            _ if path.file_name().is_none() || path.is_dir() => "it is a folder",
+            false => "there is no such folder",
+            true => return Ok(path),
+        };
+        Err(Error::input(format!("the profile cannot be written: {why}"))
+            .at(format!("--out {file}"))
+            .help("name a file in a folder that exists and can be written to"))
     }
 
-    /// The samples' file.
+    /// The samples' file, which is not the profile's.
     fn samples_file(&self) -> Result<PathBuf> {
+        let out = self.out()?;
         match &self.samples {
-            Some(file) => Ok(PathBuf::from(file)),
-            None => Ok(self.out()?.with_extension("samples.jsonl")),
+            Some(file) => {
+                refuse_input("--out", &out.to_string_lossy(), [file.as_str()])?;
+                Ok(PathBuf::from(file))
+            }
+            None => Ok(out.with_extension("samples.jsonl")),
         }
     }
 
@@ -396,7 +420,7 @@ impl Args {
         file: PathBuf,
     ) -> Result<(String, Samples)> {
         let header = self.header(plan, site, links)?;
-        let (file, mut before) = Kept::open(file, self.existing(), header)?;
+        let (file, mut before) = Kept::open(file, self.existing(), header, &self.out()?)?;
         if let Links::All(known) = links {
             before.bucket = before.bucket.or(known.bucket);
             before.stream = before.stream.or(known.stream);

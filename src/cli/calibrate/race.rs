@@ -14,7 +14,7 @@ use super::{AUTO, Args};
 use crate::cli::Stop;
 use crate::cli::export::tuning::{Tuning, offers};
 use crate::cli::flags::{OnFlags, value};
-use crate::cli::output::write_whole;
+use crate::cli::output::{refuse_input, write_whole};
 use crate::cli::progress::Bar;
 use crate::cli::streams::say;
 use collcost::answer::race::{Entered, Race};
@@ -94,6 +94,12 @@ impl Args {
         library: Library,
         out: &mut impl Write,
     ) -> std::result::Result<(), Stop> {
+        if let Some(out) = &self.out {
+            // A machine's name is not that of a file.
+            let on = self.on.as_ref().filter(|on| Path::new(on).is_file());
+            let read = self.samples.iter().chain(on).map(String::as_str);
+            refuse_input("--out", out, read)?;
+        }
         if library == Library::OpenMpi {
             with_dynamic_rules()?;
         }

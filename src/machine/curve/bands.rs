@@ -50,12 +50,12 @@ impl Band {
 
     /// The median may itself be off, but it is within its own band.
     pub(super) fn around_zero(self) -> Self {
-        Self { low: self.low.min(-LEAST), high: self.high.max(LEAST) }
+        Self { low: self.low.min(-REPEATS), high: self.high.max(REPEATS) }
     }
 }
 
 /// No measurement repeats to better than half a percent.
-const LEAST: f64 = 0.005;
+pub(in crate::machine) const REPEATS: f64 = 0.005;
 
 /// How far the requested ranks are from the measured ones.
 #[derive(Debug, Clone, Copy)]

@@ -23,6 +23,7 @@ mod fit;
 mod observed;
 mod residuals;
 
+pub(in crate::machine) use bands::REPEATS;
 pub use bands::{Bands, Held};
 pub use component::{Component, Steps};
 pub use fit::{Asked, fit};

@@ -2,6 +2,7 @@
 
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
 use crate::base::words::words;
+use crate::machine::curve::REPEATS;
 use crate::machine::link::Bucket;
 
 /// The origin of fitted parameters, with the errors that the fit states.
@@ -115,14 +116,47 @@ impl Regime {
     }
 }
 
-/// The band of measured over predicted time that contains 8 of 10 measurements.
+/// The band of measured over predicted time that contains 8 of 10 measurements, and the prediction itself.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "Tenths")]
 pub struct StatedBand {
+    low: Ratio,
+    high: Ratio,
+}
+
+/// Parts of the prediction: one of ten measurements is below the first, and one above the second.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tenths {
+    low: Ratio,
+    high: Ratio,
+}
+
+impl From<Tenths> for StatedBand {
+    fn from(Tenths { low, high }: Tenths) -> Self {
+        Self::new(low, high)
+    }
+}
+
+impl StatedBand {
+    /// The band of these tenths. Where nearly all measurements are on one side of the prediction, it is off,
+    /// but it is within its own band.
+    #[must_use]
+    pub fn new(low: Ratio, high: Ratio) -> Self {
+        Self { low: Ratio(low.0.min(1.0 - REPEATS)), high: Ratio(high.0.max(1.0 + REPEATS)) }
+    }
+
     /// One of ten is below.
-    pub low: Ratio,
+    #[must_use]
+    pub fn low(self) -> Ratio {
+        self.low
+    }
+
     /// One of ten is above.
-    pub high: Ratio,
+    #[must_use]
+    pub fn high(self) -> Ratio {
+        self.high
+    }
 }
 
 /// Bands by what dominates; absent if there are too few measurements.
@@ -169,7 +203,7 @@ impl Calibration {
     /// the fit does not state it.
     #[must_use]
     pub fn band(&self, time: Seconds, alpha: Seconds) -> Option<(Seconds, Seconds)> {
-        self.errors.bands.of(time, alpha).map(|band| (time * band.low, time * band.high))
+        self.errors.bands.of(time, alpha).map(|band| (time * band.low(), time * band.high()))
     }
 
     /// How far prices on the machine may be trusted, in sentences, for the requested `ranks` and

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::calibration::{Calibration, Quality, StatedBand, StatedError};
+use super::calibration::{Calibration, Quality, StatedError};
 use super::{Generation, LinkKind, Links, Measured, NetworkKind, Profile, TierKind, curves, gpu};
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, SecondsPerByte, without_zeros};
 use crate::machine::wires::Torus;
@@ -271,7 +271,8 @@ fn calibration(out: &mut String, fit: &Calibration) {
         ("middle", errors.bands.middle),
         ("bulk", errors.bands.bulk),
     ] {
-        if let Some(StatedBand { low, high }) = band {
+        if let Some(band) = band {
+            let (low, high) = (band.low(), band.high());
             let both = format!("{{ low = {}, high = {} }}", low.written(), high.written());
             line(out, &format!("bands.{key}"), &both);
         }

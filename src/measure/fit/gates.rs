@@ -54,7 +54,10 @@ fn small(
         _ => (Verdict::Good, mark.min(refuse)),
     };
     let sign = if verdict == Verdict::Good { "at most" } else { "above" };
-    let said = format!("{what} {}, {sign} {}", percent(seen), percent(limit));
+    let said = match seen.is_finite() {
+        true => format!("{what} {}, {sign} {}", percent(seen), percent(limit)),
+        false => format!("{what} unknown"),
+    };
     Gate { name, verdict, said, help }
 }
 
@@ -121,7 +124,7 @@ pub(super) fn gates(fit: &Fitted, origin: &Origin) -> Vec<Gate> {
     }
     gates.extend(spread(fit));
     gates.extend(drift(fit));
-    gates.push(noisy(fit));
+    gates.extend(noisy(fit));
     gates.extend(copies(fit));
     gates.extend(starved(fit, origin));
     gates.extend(oversubscribed(fit, origin));
@@ -285,15 +288,18 @@ fn drift(fit: &Fitted) -> Option<Gate> {
     Some(small("drift", drift, (0.05, NEVER), "growth over a block, for the median point:", help))
 }
 
-fn noisy(fit: &Fitted) -> Gate {
+fn noisy(fit: &Fitted) -> Option<Gate> {
     let (a, b) = (fit.link.beta.value.0, fit.other.beta.value.0);
-    small(
-        "noisy",
-        (a / b - 1.0).abs(),
-        (0.05, NEVER),
-        "difference between β of the median and β of the floor:",
-        "the profile states both; --stat floor shows what the machine can do",
-    )
+    // A rate that is not known differs from none.
+    (a > 0.0 && b > 0.0).then(|| {
+        small(
+            "noisy",
+            (a / b - 1.0).abs(),
+            (0.05, NEVER),
+            "difference between β of the median and β of the floor:",
+            "the profile states both; --stat floor shows what the machine can do",
+        )
+    })
 }
 
 /// A link between two processors moves data at most twice as fast as one of them copies, since one reads

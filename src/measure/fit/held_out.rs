@@ -130,7 +130,7 @@ pub(super) fn bands(told: &[Part], alpha: Seconds) -> StatedBands {
         let mut parts: Vec<(f64, f64)> = own.map(|t| (t.part, t.weight)).collect();
         rising(&mut parts, |a| a.0);
         let (low, high) = (outside(&parts, 0.1)?, outside(&parts, 0.9)?);
-        Some(StatedBand { low: Ratio(low), high: Ratio(high) })
+        Some(StatedBand::new(Ratio(low), Ratio(high)))
     };
     StatedBands {
         all: part(&|_| true),

@@ -40,6 +40,7 @@ pub use ladder::{Ladder, Slope};
 pub use library::{Curves, Logs, has_library, library};
 pub use line::line;
 pub use path::{Kind, Path, Sent};
+pub(crate) use point::is_fitted;
 pub use point::{Point, Statistic};
 pub use profile::About;
 pub use protocol::{HeldOut, Protocol, Protocols, Switch, has_protocols, protocols};
@@ -201,15 +202,14 @@ const SAME_RATE: f64 = 0.1;
 /// Too few points, or an algorithm that is not in `registry` or runs in a switch.
 pub fn fit(registry: &Registry, samples: &Samples, asked: &Asked) -> Result<Fitted> {
     let points = point::points(&samples.blocks, &samples.origin);
-    if points.is_empty()
-        && samples.blocks.iter().any(|b| matches!(b.op, Op::Library(_) | Op::Forced(_)))
-    {
-        return Err(Error::input(
-            "the samples are only of a library's collectives, which say \
-             nothing about single messages",
-        )
-        .at(samples.origin.files.join(", "))
-        .help("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
+    if let Some(block) = samples.blocks.first().filter(|_| points.is_empty()) {
+        let what = match block.op {
+            Op::Library(_) | Op::Forced(_) => "the samples are only of a library's collectives",
+            _ => "the samples are only of runs that follow each other without a pause",
+        };
+        return Err(Error::input(format!("{what}, which say nothing about single messages"))
+            .at(samples.origin.files.join(", "))
+            .help("add runs of messages: osu_latency, IMB PingPong, or collcost calibrate"));
     }
     let bucket = asked.bucket.or(samples.bucket);
     let asked = Asked { bucket, stream: asked.stream.or(samples.stream), ..*asked };
@@ -348,6 +348,8 @@ struct Work<'a> {
     /// the value: where starts decide, and where bytes do.
     of_start: f64,
     of_bytes: f64,
+    /// The same from changes of the machine alone, where additions decide.
+    of_additions: f64,
     duplex: Option<Estimate<f64>>,
     identified: identify::Apart,
 }
@@ -420,8 +422,11 @@ impl Shared<'_> {
             beside(&model, &extra, random)
         };
         let (mut fits, mut after) = (Vec::new(), random.clone());
+        // Where no run says much of γ, it is known as well as additions alone show it.
+        let mut known = Random::of(self.asked.seed, 1);
         draws(&groups, self.asked.draws, &mut random, |drawn| {
-            let x = design.fit(drawn);
+            let prior = basis.prior.map(|prior| prior.drawn(&mut known));
+            let x = design.fit_knowing(drawn, prior);
             fits.push(own(&x, Some(&mut after)).draw(x));
         });
         let identified = identify::apart(&design);
@@ -443,8 +448,10 @@ impl Shared<'_> {
         let between = stretches::between_runs(self.origin);
         // Behind a token bucket smaller messages differ by what it holds just then.
         let is_bulk = |e: &Entry| settled(e) || bucket.is_none() && e.time > 10.0 * model.alpha();
+        let added = self.points.iter().filter(|p| p.op == Op::Reduce);
         Ok(Work {
             shared: self,
+            of_additions: stretches::between(added).hypot(stretches::of_memory(self.origin)),
             of_start: of(&|e| e.time < 3.0 * model.alpha(), &Model::alpha).hypot(between.starts.0),
             of_bytes: of(&is_bulk, &Model::beta)
                 .hypot(between.bytes.0)
@@ -643,10 +650,13 @@ impl Work<'_> {
         let last = self.model.basis.p() - 1;
         let adds = self.entries.iter().any(|e| e.path.reduced.0 > 0.0);
         // If no collective adds, only the ladder's own interval is known.
-        match &self.additions {
-            Some(ladder) if !adds => ladder.last(),
-            _ => Some(self.estimate(|x| x[last], self.of_bytes).map(SecondsPerByte)),
-        }
+        let gamma = match &self.additions {
+            Some(ladder) if !adds => ladder.last()?.map(|s| s.0).beside(self.of_additions),
+            // In memory, bytes are moved and added at once.
+            _ => self.estimate(|x| x[last], self.of_bytes.max(self.of_additions)),
+        };
+        // What is fitted as 0 is not known.
+        (gamma.value > 0.0).then(|| gamma.map(SecondsPerByte))
     }
 
     fn c_real(&self) -> Option<Estimate<Ratio>> {

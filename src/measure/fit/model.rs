@@ -4,6 +4,8 @@ use super::lad::{self, Row};
 use super::nnls::MOST;
 use super::path::Path;
 use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds};
+use crate::base::random::Random;
+use crate::base::stats::HALF_WIDTH;
 use crate::machine::link::{Bucket, Exchange, Knot, Link, Slopes, Times};
 
 /// A row of the design: a point with its path.
@@ -25,6 +27,21 @@ pub(super) struct Entry {
 pub(super) struct Prior {
     pub gamma: f64,
     pub half: f64,
+}
+
+impl Prior {
+    /// Another value that its interval allows.
+    pub fn drawn(self, random: &mut Random) -> Self {
+        Self { gamma: self.gamma * (self.half / HALF_WIDTH * random.normal()).exp(), ..self }
+    }
+
+    /// It as one more row of `p` coefficients.
+    fn row(self, p: usize) -> Row {
+        let mut columns = [0.0; MOST];
+        columns[p - 1] = 1.0 / self.gamma;
+        // A precision of 2 % weighs as much as one point, as everywhere.
+        Row { columns, weight: (0.02 / self.half.max(1e-3)).min(10.0) }
+    }
 }
 
 /// The coefficients of the model.
@@ -85,11 +102,7 @@ impl Basis {
 
     /// The prior knowledge of γ as one more row.
     pub fn prior_row(&self) -> Option<Row> {
-        let prior = self.prior?;
-        let mut columns = [0.0; MOST];
-        columns[self.p() - 1] = 1.0 / prior.gamma;
-        // A precision of 2 % weighs as much as one point, as everywhere.
-        Some(Row { columns, weight: (0.02 / prior.half.max(1e-3)).min(10.0) })
+        self.prior.map(|prior| prior.row(self.p()))
     }
 }
 
@@ -160,7 +173,11 @@ impl<'a> Design<'a> {
 
     /// All coefficients at once, from the rows `chosen`; a row counts as often as it is listed.
     pub fn fit_jointly(&self, chosen: &[usize]) -> [f64; MOST] {
-        let prior = self.basis.prior_row();
+        self.jointly(chosen, self.basis.prior)
+    }
+
+    fn jointly(&self, chosen: &[usize], prior: Option<Prior>) -> [f64; MOST] {
+        let prior = prior.map(|prior| prior.row(self.basis.p()));
         lad::fit(chosen.iter().map(|&i| &self.rows[i]).chain(&prior), self.basis.p())
     }
 
@@ -176,8 +193,13 @@ impl<'a> Design<'a> {
 
     /// The same, and then the last slope from the rows that only it decides.
     pub fn fit(&self, chosen: &[usize]) -> [f64; MOST] {
+        self.fit_knowing(chosen, self.basis.prior)
+    }
+
+    /// The same with other prior knowledge of γ than the basis has, where that has any.
+    pub fn fit_knowing(&self, chosen: &[usize], prior: Option<Prior>) -> [f64; MOST] {
         let p = self.basis.p();
-        let mut x = self.fit_jointly(chosen);
+        let mut x = self.jointly(chosen, prior);
         let last = self.basis.last();
         let alpha = x[0];
         let pairs: Vec<(f64, f64)> = chosen

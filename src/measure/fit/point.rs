@@ -86,7 +86,7 @@ impl Point {
 type Placed<'a> = (u32, &'a Block);
 
 /// Whether a block is of isolated runs, and not of a library's own.
-pub(super) fn is_fitted(block: &Block) -> bool {
+pub(crate) fn is_fitted(block: &Block) -> bool {
     block.mode == Mode::Isolated && !matches!(block.op, Op::Library(_) | Op::Forced(_))
 }
 

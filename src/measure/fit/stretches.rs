@@ -37,9 +37,16 @@ pub(super) fn between<'a>(points: impl Iterator<Item = &'a Point>) -> f64 {
 /// for. Over 20 bare runs within an hour in the memory of a virtual machine of two CPUs, α had a standard
 /// deviation of 2.5 %; on another one rates had 7.1 % over 8 runs (`docs/how-to/calibrate.md`).
 pub(super) fn between_runs(origin: &Origin) -> BetweenRuns {
-    let moves = origin.is_in_memory() && origin.is_virtual();
-    let half = |deviation: f64| Ratio(if moves { HALF_WIDTH * deviation } else { 0.0 });
-    BetweenRuns { starts: half(BETWEEN_STARTS), bytes: half(BETWEEN_RATES) }
+    let in_memory = origin.is_in_memory();
+    let moves = in_memory && origin.is_virtual();
+    let starts = if moves { HALF_WIDTH * BETWEEN_STARTS } else { 0.0 };
+    let bytes = if in_memory { of_memory(origin) } else { 0.0 };
+    BetweenRuns { starts: Ratio(starts), bytes: Ratio(bytes) }
+}
+
+/// The same of what ranks do in their own memory, however they send.
+pub(super) fn of_memory(origin: &Origin) -> f64 {
+    if origin.is_virtual() { HALF_WIDTH * BETWEEN_RATES } else { 0.0 }
 }
 
 /// The standard deviation of α between such runs, and that of rates.
@@ -117,6 +124,9 @@ mod tests {
         let moved = of("shm", "vm, some CPU, 2 CPUs, Linux 6.1, virtual");
         assert!((moved.starts.0 - 0.0588).abs() < 1e-4 && (moved.bytes.0 - 0.1372).abs() < 1e-4);
         assert_eq!(of("tcp", "vm, some CPU, 2 CPUs, Linux 6.1, virtual"), none);
+        let virtual_cpus = Some("vm, 2 CPUs, virtual".to_owned());
+        let added = of_memory(&Origin { machine: virtual_cpus, ..Origin::default() });
+        assert_eq!((added, of_memory(&Origin::default())), (moved.bytes.0, 0.0));
         assert_eq!(of("shm", "vm, some CPU, 2 CPUs, Linux 6.1"), none);
     }
 

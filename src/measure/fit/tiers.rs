@@ -133,10 +133,10 @@ fn joined(inner: Calibration, outer: Calibration) -> Calibration {
         (a, b) => a.or(b),
     };
     let wider = |a: Option<StatedBand>, b: Option<StatedBand>| match (a, b) {
-        (Some(a), Some(b)) => Some(StatedBand {
-            low: Ratio(a.low.0.min(b.low.0)),
-            high: Ratio(a.high.0.max(b.high.0)),
-        }),
+        (Some(a), Some(b)) => {
+            let (low, high) = (a.low().0.min(b.low().0), a.high().0.max(b.high().0));
+            Some(StatedBand::new(Ratio(low), Ratio(high)))
+        }
         (a, b) => a.or(b),
     };
     let (a, b) = (&inner.errors, &outer.errors);

@@ -240,8 +240,9 @@ impl Table {
                     self.parts(&title, &mut draft);
                 }
             }
-            // Several messages per rank, one after another: each waits for the one before.
-            if matches!(tested, Tested::OneWay) {
+            // Several messages per rank, one after another: each waits for the one before, also where all
+            // ranks send at once.
+            if matches!(tested, Tested::OneWay | Tested::Shift) {
                 draft.mode = Mode::Isolated;
             }
         } else {

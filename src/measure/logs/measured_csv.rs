@@ -253,6 +253,10 @@ impl Table {
             }
             _ => {
                 let span = field::micros(&time, line.number)?;
+                if span.is_none() && field::number(&time) == Some(0.0) {
+                    draft.leave_out(line.number, "a time of 0");
+                    return Ok(taken);
+                }
                 let what = || at(format!("`{time}` is not a time in microseconds"));
                 Measured::Time(span.ok_or_else(what)?)
             }
@@ -426,6 +430,15 @@ mod tests {
             let error = rows(text).unwrap_err().to_string();
             assert!(error.contains(said) && error.contains("time_us"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_time_of_0_costs_its_row() {
+        let text = "collective,ranks,bytes,time_us\nallreduce,8,1024,9.5\nallreduce,8,2048,0\n";
+        let log = read(text.as_bytes(), "x.csv", &Asked::default()).unwrap();
+        let table = &log.tables[0];
+        assert_eq!((table.rows.len(), table.left_out[0].lines.as_slice()), (1, &[3][..]));
+        assert_eq!(table.left_out[0].why, "a time of 0");
     }
 
     #[test]

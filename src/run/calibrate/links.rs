@@ -155,6 +155,8 @@ struct Suspect {
     must: Vec<End>,
     /// Who may be.
     may: Vec<End>,
+    /// Who may be, all of them or none.
+    together: Vec<End>,
 }
 
 impl Suspect {
@@ -166,18 +168,24 @@ impl Suspect {
         };
         let own = round(&|_| rank);
         let (to, from) = (round(&|k| rank + k), round(&|k| rank + ranks - k));
-        let suspect = |slow: fn(u32, Ratio) -> Slow, must: Vec<End>, may| {
+        let suspect = |slow: fn(u32, Ratio) -> Slow, must: Vec<End>, may, together| {
             let times = sorted(must.iter().map(|&(k, rank)| late[k - 1][rank]));
             // The lower of the two middle values: with two rounds, another slow rank makes one late.
             let level = times[(times.len() - 1) / 2];
-            (level > SLOW).then(|| Self { slow: slow(rank as u32, Ratio(1.0 / level)), must, may })
+            (level > SLOW).then(|| {
+                let slow = slow(rank as u32, Ratio(1.0 / level));
+                Self { slow, must, may, together }
+            })
         };
-        let sends = suspect(Slow::Sends, to.clone(), own.clone());
+        // Acknowledgements wait behind what it sends, and make those late that send to it. Of three ranks
+        // they are the others of both rounds, and each of them would seem to receive slowly.
+        let answered = if ranks == 3 { from.clone() } else { Vec::new() };
+        let sends = suspect(Slow::Sends, to.clone(), own.clone(), answered);
         // Acknowledgements of what it sends arrive late, too.
         let mut others = [from, to].concat();
         others.sort_unstable();
         others.dedup();
-        sends.into_iter().chain(suspect(Slow::Receives, own, others))
+        sends.into_iter().chain(suspect(Slow::Receives, own, others, Vec::new()))
     }
 
     /// How much of the lateness it explains; nothing if most of those who must be late are not: one round
@@ -186,7 +194,11 @@ impl Suspect {
         let late = |ends: &[End]| -> Vec<f64> {
             ends.iter().map(|&(k, rank)| late[k - 1][rank]).filter(|late| *late > SLOW).collect()
         };
-        let (must, may) = (late(&self.must), late(&self.may));
+        let (must, mut may) = (late(&self.must), late(&self.may));
+        let together = late(&self.together);
+        if together.len() == self.together.len() {
+            may.extend(together);
+        }
         if 2 * must.len() < self.must.len() {
             return 0.0;
         }
@@ -207,7 +219,7 @@ fn slow_ranks(late: &mut [Vec<f64>]) -> Vec<Slow> {
         let most = scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(most, _)| *most > 0.0);
         let Some((_, suspect)) = most else { return found };
         found.push(suspect.slow);
-        for &(k, rank) in suspect.must.iter().chain(&suspect.may) {
+        for &(k, rank) in suspect.must.iter().chain(&suspect.may).chain(&suspect.together) {
             late[k - 1][rank] = 1.0;
         }
     }
@@ -277,6 +289,28 @@ mod tests {
             assert!(matches!(found[..], [Slow::Sends(2, _)]), "{ranks}: {found:?}");
             let found = told(&only(&|from, to| (from, to) == (0, 2)));
             assert!(matches!(found[..], [Slow::Link(0, 2, _)]), "{ranks}: {found:?}");
+        }
+    }
+
+    /// Of three ranks, one that sends slowly makes the two that send to it late, too: their
+    /// acknowledgements wait behind what it sends.
+    #[test]
+    fn one_of_three_that_sends_slowly_is_named_where_acknowledgements_wait() {
+        for who in 0..3 {
+            for (answered, own) in [(1.25, 1.0), (1.35, 1.0), (1.35, 1.5), (1.7, 1.0), (1.7, 1.5)] {
+                let end = |k: usize, rank: usize| match rank {
+                    _ if (rank + 3 - k) % 3 == who => 2.0,
+                    _ if rank == who => own,
+                    _ => answered,
+                };
+                let late: Vec<Vec<f64>> =
+                    (1..3).map(|k| (0..3).map(|rank| end(k, rank)).collect()).collect();
+                let found = told(&late);
+                let [Slow::Sends(rank, _)] = found[..] else {
+                    panic!("{answered} {own}: {found:?}")
+                };
+                assert_eq!(rank, who as u32);
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use collcost::base::quantity::{Ratio, Seconds};
 use collcost::machine::profile::{Asked, Profile, Quality, check};
-use collcost::machine::sample::{Header, Record, Samples, Wait};
+use collcost::machine::sample::{Header, Mode, Record, Samples, Wait};
 
 use crate::command::{collcost, text};
 
@@ -220,7 +220,6 @@ fn what_logs_leave_out_is_asked_for_or_said() {
     let samples = Truth::default().samples(&operations()[..2], 4, &ladder(1 << 20), 1);
     let messages = folder.file("messages.jsonl", &lines(&samples, "f"));
     for (words, what) in [
-        (vec!["fit", &messages, TIMES], "samples of messages and times of a library are mixed"),
         (vec!["fit", &messages, "--on", "dgx-h100"], "are for logs of a library"),
         (vec!["fit", TIMES, "--on", "dgx-h1000", "--out", "x.toml"], "is not a machine"),
         (vec!["fit", TIMES, "-g", "0"], "--gpus-per-node"),
@@ -230,4 +229,137 @@ fn what_logs_leave_out_is_asked_for_or_said() {
         assert!(text(&output.stderr).contains(what), "{words:?}: {}", text(&output.stderr));
     }
     assert!(!Path::new("x.toml").exists());
+}
+
+/// IMB prints messages and collectives into one log.
+#[test]
+fn a_log_of_messages_and_collectives_is_fitted_as_either() {
+    let folder = Folder::new("both");
+    let samples = Truth::default().samples(&operations()[..2], 4, &ladder(1 << 20), 1);
+    let messages = folder.file("messages.jsonl", &lines(&samples, "f"));
+    let out = folder.at("machine.toml");
+    let fit = collcost(&["fit", &messages, TIMES, "--out", &out]);
+    assert_eq!(fit.status.code(), Some(0), "{}", text(&fit.stderr));
+    let said = text(&fit.stdout);
+    assert!(said.contains("blocks of `library/allreduce/f16` left out"), "{said}");
+    assert!(said.contains("--on the profile of its messages"), "{said}");
+    let with = folder.at("with.toml");
+    let fit = collcost(&["fit", &messages, TIMES, "--on", &out, "--out", &with]);
+    let said = text(&fit.stdout);
+    assert!(fit.status.success() && said.contains("times of messages are left out"), "{said}");
+    let with = Profile::parse(&std::fs::read_to_string(&with).unwrap(), "x").unwrap();
+    assert_eq!((with.curves.len(), with.tiers[0].alpha.is_some()), (2, true));
+}
+
+/// IMB's messages there and back, and those that all ranks send at once, at `part` of the rate.
+fn imb(part: f64) -> [String; 2] {
+    let table = |name: &str, rate: f64, columns: &str, time: &dyn Fn(f64) -> String| {
+        let head = format!("# Benchmarking {name}\n# #processes = 2\n {columns}\n");
+        let row =
+            |k: u32| format!("{} 1000 {}\n", 1_u32 << k, time(2.0 + f64::from(1_u32 << k) / rate));
+        (0..23).fold(head, |text, k| text + &row(k))
+    };
+    let one = |us: f64| format!("{us:.2} 10.00");
+    let all = |us: f64| format!("{us:.2} {us:.2} {us:.2} 10.00");
+    let columns = "#bytes #repetitions t_min[usec] t_max[usec] t_avg[usec] Mbytes/sec";
+    [
+        table("PingPong", 11e3, "#bytes #repetitions t[usec] Mbytes/sec", &one),
+        table("Sendrecv", part * 11e3, columns, &all),
+    ]
+}
+
+#[test]
+fn messages_that_cross_give_the_duplex_factor() {
+    let folder = Folder::new("crossing");
+    let duplex = |part: f64| {
+        let [there, both] = imb(part);
+        let (there, both) = (folder.file("there.txt", &there), folder.file("both.txt", &both));
+        let fit = collcost(&["fit", &there, &both, "--format", "json"]);
+        assert_eq!(fit.status.code(), Some(0), "{}", text(&fit.stderr));
+        let report: serde_json::Value = serde_json::from_slice(&fit.stdout).unwrap();
+        assert_eq!(report["fitted_points"], 46);
+        report["duplex_factor"]["value"].as_f64()
+    };
+    assert_eq!(duplex(1.0), None);
+    let half = duplex(0.5).unwrap();
+    assert!((half - 0.5).abs() < 0.02, "{half}");
+    // Alone, they are messages like others.
+    let both = folder.file("alone.txt", &imb(1.0)[1]);
+    assert_eq!(collcost(&["fit", &both]).status.code(), Some(0));
+}
+
+#[test]
+fn runs_without_a_pause_are_named_and_not_fitted() {
+    let folder = Folder::new("stream");
+    let truth = Truth::default();
+    let mut samples = truth.samples(&operations()[..1], 4, &ladder(1 << 20), 1);
+    let mut shifts = truth.samples(&["shift".parse().unwrap()], 4, &ladder(1 << 20), 1).blocks;
+    shifts.iter_mut().for_each(|block| block.mode = Mode::Stream);
+    let alone = Samples { blocks: shifts.clone(), ..Samples::default() };
+    samples.blocks.extend(shifts);
+    let said = text(&collcost(&["fit", &folder.file("s.jsonl", &lines(&samples, "f"))]).stdout);
+    assert!(said.contains("`shift, one run after the other without a pause` left out"), "{said}");
+    let refused = collcost(&["fit", &folder.file("alone.jsonl", &lines(&alone, "f"))]);
+    let said = text(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("without a pause"), "{said}");
+}
+
+#[test]
+fn what_is_read_is_not_overwritten() {
+    let folder = Folder::new("own");
+    let rows = "# OSU MPI Allreduce Latency Test v7.5\n# Size       Avg Latency(us)\n\
+                4 10.00\n64 10.41\n1024 11.13\n16384 25.02\n262144 180.25\n1048576 690.11\n";
+    let log = folder.file("log.txt", rows);
+    let around = folder.at("../fit-own/log.txt");
+    for words in [
+        vec!["fit", &log, "-n", "8", "--out", &log],
+        vec!["fit", &log, "-n", "8", "--out", &around],
+        vec!["fit", &log, "-n", "8", "--svg", &log],
+    ] {
+        let refused = collcost(&words);
+        assert_eq!(refused.status.code(), Some(2), "{words:?}");
+        let said = text(&refused.stderr);
+        assert!(said.contains("would be overwritten"), "{words:?}: {said}");
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), rows);
+    }
+    // The machine of the logs may become that with them.
+    let rack = folder.at("rack.toml");
+    assert!(collcost(&["fit", TIMES, "--out", &rack]).status.success());
+    assert!(collcost(&["fit", TIMES, "--on", &rack, "--out", &rack]).status.success());
+}
+
+#[test]
+fn a_log_may_come_through_a_pipe_and_the_command_is_kept_whole() {
+    let folder = Folder::new("pipe");
+    let rows = "# OSU MPI Allreduce Latency Test v7.5\n# Size       Avg Latency(us)\n\
+                4 10.00\n64 10.41\n1024 11.13\n16384 25.02\n262144 180.25\n1048576 690.11\n";
+    let samples = Truth::default().samples(&operations(), 4, &ladder(1 << 20), 1);
+    let own = lines(&samples, "f");
+    for (name, contents, more) in
+        [("log.txt", rows, "-n 8 -g 4 --no-residuals"), ("s.jsonl", &own, "")]
+    {
+        let (file, out) = (folder.file(name, contents), folder.at("piped.toml"));
+        let words = |file: &'_ str| -> Vec<String> {
+            let words = format!("fit {file} {more} --out {out}");
+            words.split_whitespace().map(str::to_owned).collect()
+        };
+        let by_name = collcost(&words(&file).iter().map(String::as_str).collect::<Vec<_>>());
+        let command = std::fs::read_to_string(&out).unwrap_or_default();
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_collcost"))
+            .args(words("-"))
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), contents.as_bytes()).unwrap();
+        let piped = child.wait_with_output().unwrap();
+        assert!(piped.status.success(), "{name}");
+        assert_eq!(text(&piped.stdout), text(&by_name.stdout).replace(name, "-"));
+        if !more.is_empty() {
+            assert!(
+                command.contains("fit log.txt -n 8 --gpus-per-node 4 --no-residuals --out"),
+                "{command}"
+            );
+        }
+    }
 }

@@ -15,7 +15,6 @@ use collcost::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 use collcost::cost::price::OnLinks;
 use collcost::machine::fabric::{Fabric, Tier};
 use collcost::machine::link::Traffic;
-use collcost::machine::profile::StatedBand;
 use collcost::machine::sample::{Op, Origin};
 use collcost::measure::fit::{Asked, Fitted, Point, Statistic, fit_points};
 use collcost::model::algorithm::Registry;
@@ -67,7 +66,8 @@ fn tell(fit: &Fitted, held: &[Point]) -> Vec<Told> {
             }
             _ => expected(fit, point)?,
         };
-        let StatedBand { low, high } = fit.bands.of(time, fit.alpha())?;
+        let band = fit.bands.of(time, fit.alpha())?;
+        let (low, high) = (band.low(), band.high());
         let part = point.typical / time;
         let inside = (low.0..=high.0).contains(&part.0);
         Some(Told { size: point.size.0, error: (time / point.typical).0 - 1.0, inside })
