@@ -395,6 +395,12 @@ fn looked_at(from: u64, to: u64) -> impl Iterator<Item = u64> {
     std::iter::once(from).chain(powers).chain((to > from).then_some(to))
 }
 
+/// Refuses a call that communicates nothing.
+pub(super) fn refuse_idle(expecting: &Expecting<'_>, size: Bytes) -> Result<()> {
+    let why = expecting.idle(size).map(|why| format!("nothing is chosen: {why}"));
+    why.map_or(Ok(()), |why| Err(Error::input(why).help("give a size above 0")))
+}
+
 /// The choice of `policy` from `first` to `last` bytes, compared with `versus`; `call` holds the
 /// other properties of the call, and the times are for the machine and ranks of `query`.
 ///
@@ -410,10 +416,8 @@ pub fn select(
     let rivals = policy.rivals();
     let of_engine = !rivals.is_empty() || versus.is_some_and(|v| !v.rivals().is_empty());
     let model = Model::new(registry, query, of_engine)?;
-    if let (Bytes(0), Some(expecting)) = (last, &model.expecting)
-        && let Some(why) = expecting.idle(last)
-    {
-        return Err(Error::input(format!("nothing is chosen: {why}")).help("give a size above 0"));
+    if let (Bytes(0), Some(expecting)) = (last, &model.expecting) {
+        refuse_idle(expecting, last)?;
     }
     let own = intervals(policy, call, first, last)?;
     let mut spans = Vec::new();

@@ -7,12 +7,14 @@ use serde::Serialize;
 use super::Batch;
 use super::expect::Fields;
 use super::question::missing;
+use crate::answer::select::refuse_idle;
 use crate::answer::{Expect, six};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
+use crate::base::quantity::Bytes;
 use crate::library::engines::{Conditions, Kernel, Variables};
 use crate::library::{Call, Site, is_engine, policy};
-use crate::measure::expect::{Kernels, site};
+use crate::measure::expect::{Expecting, Kernels, site};
 
 /// The fields in addition to the parameters of a question.
 const OWN: [&str; 10] = [
@@ -49,6 +51,9 @@ impl Batch {
             return Err(fields.at(error.help("collcost list policies shows them"), "engine"));
         }
         let (query, _) = self.query(&fields, Some(Collective::AllReduce))?;
+        if let (Bytes(0), Ok(expecting)) = (query.size, Expecting::new(&self.registry, &query)) {
+            refuse_idle(&expecting, query.size).map_err(|e| fields.at(e, "size_bytes"))?;
+        }
         let conditions = conditions(&fields)?;
         let call = Call { element: conditions.dtype().bytes(), ..Call::of(&query) };
         let site = Site { conditions, ..site(&query) };
