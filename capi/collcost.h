@@ -29,11 +29,12 @@ extern "C" {
 
 typedef enum collcost_status {
     COLLCOST_OK = 0,
-    /* A value that has no meaning: collcost_error() says which and what would be accepted. */
+    /* A value that has no meaning here, such as a library whose rules are not known: collcost_error() says
+     * which and what would be accepted. */
     COLLCOST_INPUT = 1,
     /* A parameter of the machine that the question needs and that nobody knows. */
     COLLCOST_UNKNOWN = 2,
-    /* An algorithm or a library that does not do this. */
+    /* An algorithm, or a library whose rules are known, that does not do this. */
     COLLCOST_UNSUPPORTED = 3,
     /* A fault of the library itself. */
     COLLCOST_INTERNAL = 4
@@ -93,7 +94,8 @@ collcost_status collcost_expect(const collcost_question *question, collcost_expe
 collcost_status collcost_price(const collcost_question *question, const char *algorithm,
                                collcost_ideal *ideal);
 
-/* What a library picks by its own rules ("nccl", "openmpi@4.1", "mpich", ...), as its own name. */
+/* What a library picks by its own rules ("nccl", "openmpi@4.1", "mpich", ...) or those of a tuning file
+ * ("rules-file:PATH"), as its own name. */
 collcost_status collcost_choose(const collcost_question *question, const char *library,
                                 char name[COLLCOST_NAME]);
 

@@ -119,7 +119,7 @@ def ideal(collective: str, size: _Size, **with_: _Value) -> list[_Report]:
     """Every algorithm that applies with its ideal price, the cheapest first."""
 
 def choose(collective: str, size: _Size, library: str = "nccl", **with_: _Value) -> Choice:
-    """What a library chooses: `nccl`, `openmpi@4.1`, `mpich`."""
+    """What a library chooses: `nccl`, `openmpi@4.1`, `mpich`, or that with a tuning file: `rules-file:PATH`."""
 
 def explain(collective: str, size: _Size, algorithm: str, **with_: _Value) -> _Report:
     """The formula of an algorithm, with the question's numbers, step by step."""

@@ -12,7 +12,8 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bandwidth, Bytes, Seconds, Volume};
 use crate::cost::simulate::{Outcome, Setup};
-use crate::library::{Call, Choice, policy};
+use crate::library::tuning_file::read_rules;
+use crate::library::{Call, Choice, of_file, policy};
 use crate::machine::parameters::{Parameter, Parameters, counted};
 use crate::machine::profile::Profile;
 use crate::machine::query::Query;
@@ -115,12 +116,12 @@ impl Question {
     ///
     /// # Errors
     /// No ranks, or more than the machine connects; ranks that do not fill whole nodes; a barrier with bytes;
-    /// measurements that say nothing.
+    /// more bytes than any memory; measurements that say nothing.
     pub fn query(&self) -> Result<Query> {
         if let Some(refused) = &self.refused {
             return Err(refused.clone());
         }
-        self.collective.sized(Some(self.size))?;
+        self.collective.sized(Some(self.size.possible()?))?;
         let named = self.machine.clone().map(|profile| (profile, "on"));
         let mut query = self.said.query(named, self.collective, self.size)?;
         if let Some((_, error)) = self.said.idle(&query, |_| true) {
@@ -206,7 +207,8 @@ pub fn price(question: &Question, algorithm: &str) -> Result<Row> {
     }
 }
 
-/// A library's choice: `nccl`, `openmpi@4.1`, `mpich`, any name of `collcost list policies`.
+/// A library's choice: `nccl`, `openmpi@4.1`, `mpich`, any name of `collcost list policies`, or that with a
+/// tuning file, as `rules-file:PATH`.
 ///
 /// ```
 /// use collcost::{Bytes, Collective, Question};
@@ -217,10 +219,15 @@ pub fn price(question: &Question, algorithm: &str) -> Result<Row> {
 /// ```
 ///
 /// # Errors
-/// An unknown library; a call for which it has no rule.
+/// An unknown library; a file that cannot be read or has no rules; a call for which it has no rule.
 pub fn choose(question: &Question, library: &str) -> Result<Choice> {
     let query = question.query()?;
-    policy(library, &site(&query))?.choose(&Call::of(&query))
+    let site = site(&query);
+    let policy = match library.strip_prefix("rules-file:") {
+        Some(path) => of_file(read_rules(&Disk.text(path)?, path)?, path, &site)?,
+        None => policy(library, &site)?,
+    };
+    policy.choose(&Call::of(&query))
 }
 
 /// The formula of an algorithm, with the question's numbers, step by step.
@@ -347,6 +354,18 @@ pub fn simulate(question: &Question, algorithm: Option<&str>) -> Result<Outcome>
 mod tests {
     use super::*;
 
+    /// A tuning file is a policy here, too, as the refusal of an unknown one offers.
+    #[test]
+    fn a_tuning_file_chooses() {
+        let question = Question::new(Collective::AllReduce, Bytes(192 << 10));
+        let question = question.on("dgx-h100").unwrap().ranks(16);
+        let file = "rules-file:tests/data/nccl_tuner_switch_point.csv";
+        let [by_file, own] = [file, "nccl"].map(|name| choose(&question, name).unwrap().name);
+        assert!(by_file.starts_with("nvls_tree") && own.starts_with("Tree/LL"), "{by_file} {own}");
+        let refused = choose(&question, "rules-file:/nowhere").unwrap_err().to_string();
+        assert!(refused.contains("`/nowhere` cannot be read"), "{refused}");
+    }
+
     /// What the command refuses, the library refuses too, instead of answering another question.
     #[test]
     fn what_says_nothing_is_refused() {
@@ -355,6 +374,8 @@ mod tests {
             assert!(question.clone().ranks(n).query().is_err(), "{n}");
         }
         assert!(question.clone().per_node(0).query().is_err());
+        let sized = |size: u64| question.clone().ranks(8).sized(Bytes(size)).query();
+        assert!(sized(u64::MAX).is_err() && sized(1 << 63).is_err() && sized(1 << 62).is_ok());
         let question = question.ranks(8);
         assert!(question.query().is_ok());
         let second = Seconds(1.0);

@@ -52,7 +52,15 @@ int main(void)
     HOLD(collcost_price(question, "rign", &ideal) == COLLCOST_INPUT);
     HOLD(collcost_choose(question, "ncl", name) == COLLCOST_INPUT);
     HOLD(collcost_choose(question, "nccl", name) == COLLCOST_OK && name[0] != '\0');
+    HOLD(collcost_choose(question, "rccl", name) == COLLCOST_INPUT);
+    HOLD(collcost_choose(question, "rules-file:/nowhere", name) == COLLCOST_INPUT);
+    HOLD(strstr(collcost_error(), "`/nowhere` cannot be read") != NULL);
     HOLD(collcost_expect(question, &expected) == COLLCOST_OK && expected.time_s > 0);
+    memset(&expected, 7, sizeof expected);
+    HOLD(collcost_question_set_size(question, UINT64_MAX) == COLLCOST_OK);
+    HOLD(collcost_expect(question, &expected) == COLLCOST_INPUT);
+    HOLD(strstr(collcost_error(), "below 8 EiB") != NULL);
+    HOLD(memcmp(&expected, &untouched, sizeof expected) == 0);
     collcost_question_free(question);
     collcost_question_free(NULL);
     puts("all refused");

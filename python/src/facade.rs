@@ -4,6 +4,7 @@ use collcost_core::base::error::Error as Fault;
 use collcost_core::base::quantity::{Bytes, Seconds};
 use collcost_core::measure::expect::Expecting;
 use collcost_core::model::algorithm::Registry;
+use collcost_core::plan::config::is_file;
 use collcost_core::{Question, answer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -61,7 +62,8 @@ pub fn report<T: serde::Serialize>(py: Python<'_>, found: Result<T, Fault>) -> P
 /// A machine: its figures, each with where it comes from.
 #[pyfunction]
 pub fn machine(py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-    let view = |p| answer::profile(&p, "built in");
+    let origin = if is_file(name) { name } else { "built in" };
+    let view = |p| answer::profile(&p, origin);
     report(py, collcost_core::machine(name).map(view))
 }
 
@@ -122,7 +124,7 @@ pub fn ideal(
     report(py, collcost_core::ideal(&question(collective, size_of(size)?, with_)?))
 }
 
-/// What a library chooses: `nccl`, `openmpi@4.1`, `mpich`.
+/// What a library chooses: `nccl`, `openmpi@4.1`, `mpich`, or that with a tuning file: `rules-file:PATH`.
 #[pyfunction]
 #[pyo3(signature = (collective, size, library="nccl", **with_))]
 pub fn choose(

@@ -89,6 +89,10 @@ def test_every_function_of_the_facade_answers():
         file = pathlib.Path(folder) / "plan.toml"
         file.write_text('[step.a]\npreset = "fsdp-7b"\n')
         assert collcost.plan(str(file))["steps"][0]["step_s"] > 0
+        own = pathlib.Path(folder) / "m.toml"
+        own.write_text('schema = 1\nname = "m"\ntitle = "m"\nnode = "hgx-h100"\n')
+        assert collcost.machine(str(own))["origin"] == str(own)
+    assert collcost.machine("h100")["origin"] == "built in"
 
 
 def test_arrays_come_back_as_they_came():

@@ -20,7 +20,7 @@ use collcost::machine::graph::Graph;
 use collcost::machine::query::Query;
 use collcost::machine::what_if::{Figure, Value};
 use collcost::measure::logs;
-use collcost::measure::verdict::runs;
+use collcost::measure::verdict::{Run, runs};
 use collcost::model::algorithm::{Library, Registry};
 use collcost::plan::config::is_file;
 use collcost::view::{self, columns, plot, table::View};
@@ -456,7 +456,7 @@ fn refuse_idle(figure: Figure, query: &Query) -> Result<()> {
     query.refuse_idle(links, &figure.name(fabric))
 }
 
-/// `1MiB=88us`, or the times of the query's collective and ranks in a log.
+/// `1MiB=88us`, or the times of the query's collective, ranks and nodes in a log.
 fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
     if let Some((size, time)) = text.split_once('=') {
         return Ok(vec![(size.trim().parse()?, time.trim().parse()?)]);
@@ -473,11 +473,13 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
         ..logs::Asked::default()
     };
     let log = logs::look(seen.as_bytes(), text, &asked)?;
-    let same = |run: &collcost::measure::verdict::Run| {
-        run.collective == query.shape.collective && run.ranks.is_none_or(|n| n == query.shape.ranks)
+    let same = |collective: Option<Collective>, ranks: Option<u32>| {
+        collective == Some(query.shape.collective) && ranks.is_none_or(|n| n == query.shape.ranks)
     };
     let mut runs = runs(text, &log, &mut Vec::new());
-    runs.retain(same);
+    runs.retain(|run| same(Some(run.collective), run.ranks));
+    let (runs, elsewhere): (Vec<Run>, Vec<Run>) =
+        runs.into_iter().partition(|run| run.nodes.is_none_or(|nodes| query.is_on(nodes)));
     logs::one_library(query.shape.collective, runs.iter().filter_map(|r| r.library.as_deref()))?;
     // A log may hold a size several times, and the first counts; calls of 0 bytes say nothing.
     let mut times: Vec<(Bytes, Seconds)> = Vec::new();
@@ -486,10 +488,20 @@ fn seen(text: &str, query: &Query) -> Result<Vec<(Bytes, Seconds)>> {
             times.push((size, time));
         }
     }
-    if times.is_empty() {
-        let (name, n) = (query.shape.collective.name(), query.shape.ranks);
-        return Err(Error::input(format!("the log has no times of {name} on {n} ranks"))
-            .help("name a log of the same collective and ranks"));
+    if !times.is_empty() {
+        return Ok(times);
     }
-    Ok(times)
+    let (name, n, nodes) =
+        (query.shape.collective.name(), query.shape.ranks, query.placement.nodes());
+    if let Some(others) = elsewhere.iter().find_map(|run| run.nodes) {
+        let what = format!("the log's {n} ranks were on other nodes: {others}, not {nodes}");
+        return Err(Error::input(what)
+            .help(format!("ask about its nodes with --nodes {others}, or name another log")));
+    }
+    // What is wrong with rows of this call says more than that there are none.
+    let mut tables = log.tables.iter().filter(|t| same(t.tested.collective(), t.ranks));
+    Err(tables.find_map(|table| table.refusal(text)).unwrap_or_else(|| {
+        Error::input(format!("the log has no times of {name} on {n} ranks"))
+            .help("name a log of the same collective and ranks")
+    }))
 }

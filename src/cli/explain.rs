@@ -13,6 +13,7 @@ use collcost::base::quantity::Bytes;
 use collcost::library::engines;
 use collcost::machine::query::Query;
 use collcost::model::algorithm::Registry;
+use collcost::model::formula::Dims;
 use collcost::view;
 
 #[derive(clap::Args)]
@@ -36,6 +37,13 @@ const SIZE: Bytes = Bytes(16 << 20);
 
 /// Nodes to use if the algorithm needs more than one and the flags do not say how many.
 const NODES: u32 = 8;
+
+/// Whether the algorithm applies to a torus of the ranks, and the question names none.
+fn needs_sides(registry: &Registry, query: &Query, name: &str) -> bool {
+    let mut torus = query.clone();
+    torus.shape.params.dims = Dims::new(&[query.shape.ranks]);
+    query.shape.params.dims.is_none() && explain::algorithm(registry, &torus, name).is_ok()
+}
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> std::result::Result<(), Stop> {
@@ -94,10 +102,14 @@ impl Args {
             }
         }
         report.map_err(|error| match error.is_unsupported() {
-            true => place(error).or_help(format!(
-                "ask for other ranks with -n; collcost explain {} lists what applies",
-                collective.id()
-            )),
+            true => {
+                let other = match needs_sides(&registry, &query, &name) {
+                    true => "give the sides with --dims, such as --dims 4x4 for 16 ranks",
+                    false => "ask for other ranks with -n",
+                };
+                let id = collective.id();
+                place(error).or_help(format!("{other}; collcost explain {id} lists what applies"))
+            }
             false => place(error),
         })
     }

@@ -70,10 +70,27 @@ fn page(command: &clap::Command, name: String) -> Vec<u8> {
     let name: &'static str = Box::leak(name.into_boxed_str());
     // Writing to memory cannot fail.
     // What the short help leaves out is without a word otherwise.
-    let whole = command.clone().name(name).mut_args(|arg| arg.hide_short_help(false));
+    let whole = command.clone().name(name).mut_args(|arg| also_called(arg.hide_short_help(false)));
     let _ = clap_mangen::Man::new(whole).render(&mut page);
     page.extend_from_slice(exit_status().as_bytes());
     page
+}
+
+/// With the aliases in its help, as `--help` has them.
+fn also_called(arg: clap::Arg) -> clap::Arg {
+    let names = arg.get_visible_aliases().unwrap_or_default();
+    let named = match &names[..] {
+        [] => return arg,
+        [only] => format!(" [alias: --{only}]"),
+        names => format!(" [aliases: --{}]", names.join(", --")),
+    };
+    let [short, long] =
+        [arg.get_help(), arg.get_long_help()].map(|help| help.map(|help| format!("{help}{named}")));
+    let arg = arg.help(short.unwrap_or_default());
+    match long {
+        Some(long) => arg.long_help(long),
+        None => arg,
+    }
 }
 
 /// The exit codes as a section of a page.

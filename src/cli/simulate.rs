@@ -36,7 +36,7 @@ use collcost::view::{self, plot};
 
 /// Where a fabric's jobs are described.
 const JOBS: &str =
-    "leave it out: the file of the jobs says what runs, and the fabric's file, α and rates";
+    "leave it out: the file of the jobs says what runs, and the fabric's file, ranks, α and rates";
 
 /// The mode that simulates the order of arrival.
 const ARRIVAL: &str = "arrival";
@@ -228,7 +228,10 @@ impl Args {
         }
         let pictured = self.picture.asked() && self.picture.file().is_none();
         let pictured = pictured.then_some("--plot");
-        self.refuse_on_fabric(pictured, "leave it out: the fabric's file says α and rates")?;
+        self.refuse_on_fabric(
+            pictured,
+            "leave it out: the fabric's file says its ranks, α and rates",
+        )?;
         let mode = value("--mode", self.timing.mode.as_ref())?;
         let registry = Registry::builtin();
         let asked = self.sort(&registry)?;
@@ -280,7 +283,7 @@ impl Args {
             return Ok(Jobs::of(file, bare.operations, bare.messages.unwrap_or_default()));
         }
         let text = Disk.text(file).map_err(|e| e.at(format!("--jobs {file}")))?;
-        let Some(Bare { operations, messages, .. }) = import::bare(&text, file)? else {
+        let Some(Bare { operations, messages, .. }) = import::operations(&text, file)? else {
             return traffic::parse(&text, file);
         };
         let messages = messages.ok_or_else(|| {

@@ -537,7 +537,9 @@ impl Query {
         }
         let (layout, mut nodes_are) = layout.in_domains(machine.hardware.as_ref());
         let (ranks, per_node) = layout.solve(node, machine.alone_on_nodes())?;
-        if let Some(span) = node.filter(|s| s.get() < per_node) {
+        let lone = machine.hardware.as_ref().filter(|h| machine.alone_on_nodes() && h.is_lone());
+        let most = node.or(lone.map(|_| NonZeroU32::MIN));
+        if let Some(span) = most.filter(|s| s.get() < per_node) {
             return Err(Error::input(format!(
                 "{} ranks do not fit on a node of {}: it has {span}",
                 per_node, machine.name
@@ -597,6 +599,16 @@ impl Query {
             given,
             seen: Vec::new(),
         })
+    }
+
+    /// Whether as many ranks on so many hosts are on the question's nodes. Links that say nothing of nodes have
+    /// them on any.
+    #[must_use]
+    pub fn is_on(&self, hosts: u32) -> bool {
+        let domains =
+            self.machine.hardware.as_ref().and_then(|h| h.domains(self.shape.ranks, hosts));
+        let is_flat = self.machine.stock.is_none() && self.machine.fabric.tiers.len() == 1;
+        is_flat || domains.unwrap_or(hosts) == self.placement.nodes()
     }
 
     /// Adds measured times of the call.

@@ -81,8 +81,8 @@ pub struct Operations {
 /// The data of an operation, for callers that need them.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum About<C> {
-    /// A send of these chunks, with the message's number in the schedule.
-    Message { number: u64, op: Op, chunks: C },
+    /// A send of these chunks, with the message's number in the schedule and its round.
+    Message { number: u64, round: u64, op: Op, chunks: C },
     /// A computation that stores the data of a message in place.
     Stores(u64),
 }
@@ -144,7 +144,7 @@ impl Operations {
                 let bytes = bytes(&frame, size, message.runs.iter().flat_map(|run| run.chunks()));
                 let send = all.push(source, Does::Send { to, tag: number, bytes });
                 let (op, chunks) = (message.op, message.runs);
-                tell(send, About::Message { number: number.into(), op, chunks });
+                tell(send, About::Message { number: number.into(), round, op, chunks });
                 let mut before = Vec::new();
                 for chunk in message.runs.iter().flat_map(|run| run.chunks()) {
                     let (written, read) = uses.entry((source, chunk)).or_default();

@@ -199,11 +199,14 @@ fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
     let own = report.machine.library.as_deref().and_then(Library::named);
     let here = |row: &Row| report.runs == Some(row.id);
     let time = |t: Option<f64>| t.map_or("–".to_owned(), |t| unit.number(Seconds(t)));
-    let shipped = |row: &Row| {
-        row.ships.iter().find_map(|s| {
-            let (library, name) = s.split_once(':')?;
-            own.is_none_or(|own| own.id() == library).then(|| name.to_owned())
-        })
+    // Where no library is known, none has a name for it.
+    let shipped = |row: &Row| match own {
+        None => row.id.to_owned(),
+        Some(own) => {
+            let names = row.ships.iter().filter_map(|s| s.split_once(':'));
+            let own = names.filter(|(library, _)| *library == own.id()).map(|(_, name)| name);
+            own.map(str::to_owned).next().unwrap_or_default()
+        }
     };
     let sheet = Sheet::of(rows.iter().copied())
         .words("  algorithm", "algorithm", |row| {
@@ -211,7 +214,7 @@ fn sheet(report: &Cost, rows: &[&Row]) -> Sheet {
         })
         .words("runs as", "runs_as", |row| match here(row) {
             true => report.expect.runs.name(),
-            false => shipped(row).unwrap_or_default(),
+            false => shipped(row),
         })
         .numbers("steps", "", "n_alpha", |row| {
             row.n_alpha.map_or(String::new(), |n| format!("{n:.0}"))

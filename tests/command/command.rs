@@ -786,6 +786,61 @@ fn fabrics_answer_as_machines_do() {
     assert!(rows[2..].iter().any(|row| row.contains(",ring,nccl,")), "{csv}");
 }
 
+/// A log is of the nodes that are asked about, and damaged rows are said to be damaged.
+#[test]
+fn a_seen_log_is_of_the_nodes_that_are_asked_about() {
+    let log = "tests/data/logs/all_reduce.txt";
+    let line = format!("allreduce 64MiB -n 8 --on dgx-h100 --seen {log}");
+    let said = refusal(&line);
+    assert!(said.contains("8 ranks were on other nodes: 2, not 1"), "{said}");
+    assert!(said.contains("--nodes 2"), "{said}");
+    assert!(output(&format!("{line} --nodes 2")).status.success());
+    // The log's two hosts are trays of one rack.
+    let rack = format!("allreduce 64MiB -n 8 --on gb200-nvl72 --seen {log}");
+    assert!(output(&rack).status.success());
+
+    // Its row of 8 MiB alone, with times that contradict its rates.
+    let log = std::fs::read_to_string(log).unwrap();
+    let kept = log.lines().filter(|line| line.starts_with('#') || line.contains(" 8388608 "));
+    let damaged: Vec<&str> = kept.collect();
+    let damaged = damaged.join("\n").replace(" 88.26", "188.26").replace(" 86.49", "186.49");
+    let file = std::env::temp_dir().join(format!("collcost-{}-damaged.txt", std::process::id()));
+    std::fs::write(&file, damaged).unwrap();
+    let said = refusal(&format!("allreduce 64MiB -n 8 --seen {}", file.display()));
+    std::fs::remove_file(&file).unwrap();
+    assert!(said.contains("no row is usable") && said.contains("damaged.txt:"), "{said}");
+}
+
+/// NCCL refuses a GPU that two ranks share.
+#[test]
+fn a_node_of_one_gpu_has_one_rank() {
+    let said = refusal("allreduce 64MiB -n 8 -g 2 --on dgx-spark");
+    assert!(said.contains("2 ranks do not fit on a node of dgx-spark: it has 1"), "{said}");
+    for line in ["-n 4 --on dgx-spark", "-n 4 -N 4 --on dgx-spark", "-n 8 -g 2 --on ib-hdr"] {
+        assert!(output(&format!("allreduce 64MiB {line}")).status.success(), "{line}");
+    }
+}
+
+/// GOAL is a job also with the comments that say which data it moves.
+#[test]
+fn exported_goal_is_a_job_on_a_fabric() {
+    let goal = text(&output("export goal alltoall pairwise 1MiB -n 8 --on ib-hdr").stdout);
+    let bare: String =
+        goal.lines().filter(|l| !l.trim().starts_with("//")).map(|l| l.to_owned() + "\n").collect();
+    assert!(bare.len() < goal.len());
+    let file = std::env::temp_dir().join(format!("collcost-{}-jobs.goal", std::process::id()));
+    let fabric = "--fabric tests/data/fabrics/two_boxes.toml";
+    let simulated = [goal, bare, "nothing of the kind".to_owned()].map(|written| {
+        std::fs::write(&file, written).unwrap();
+        output(&format!("simulate {fabric} --jobs {} --format csv", file.display()))
+    });
+    std::fs::remove_file(&file).unwrap();
+    let [goal, bare, none] = simulated;
+    assert!(goal.status.success(), "{}", text(&goal.stderr));
+    assert_eq!(text(&goal.stdout), text(&bare.stdout));
+    assert!(text(&none.stderr).contains("\n  give JSON of messages"), "{}", text(&none.stderr));
+}
+
 #[test]
 fn without_an_algorithm_the_librarys_own_runs() {
     let answer = output("run allreduce 1KiB -n 2 --reps 1");
@@ -922,6 +977,8 @@ fn manual_pages_have_a_word_on_each_option() {
         });
         assert_eq!(bare, None, "{verb}");
     }
+    let page = text(&output("man allreduce").stdout).replace('\\', "");
+    assert!(page.contains("[aliases: --np, --ranks]") && page.contains("[alias: --ppn]"), "{page}");
 }
 
 /// What is fitted to a log without a machine's name says of its largest calls what the log says.

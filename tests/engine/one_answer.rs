@@ -318,6 +318,10 @@ fn every_door_refuses_the_same() {
         (r#""kind":"compare","collective":"barrier","points":[["0","200GB/s"]],"n":8"#, full),
         (r#""kind":"expect","collective":"barrier","size_bytes":"1MiB","n":16"#, full),
         (r#""kind":"choose","library":"nccl","collective":"barrier","size_bytes":8,"n":16"#, full),
+        (
+            r#""kind":"choose","engine":"vllm","collective":"allgather","size_bytes":0,"n":8"#,
+            "nothing is chosen: a call of 0 bytes",
+        ),
     ] {
         let answer = asked(&format!("{{{question}}}"));
         let said = answer["error"].as_str().unwrap_or("answered");

@@ -447,6 +447,7 @@ fn leaf(tree: &mpich::Tree, asked: &Asked, ranks: u32) -> String {
         average,
         total: call.size,
         count: call.count() / if asked.operation.flavour == Flavour::Block { blocks } else { 1 },
+        since_5: false,
         commutative: true,
         builtin_op: true,
         in_place: false,

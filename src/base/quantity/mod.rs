@@ -174,11 +174,26 @@ fn parameters(text: &str, count: &str, dtype: &str) -> Result<Bytes> {
     whole(text, number.value() * scale * each as f64)
 }
 
-fn whole(text: &str, bytes: f64) -> Result<Bytes> {
+impl Bytes {
+    /// The size, if memory can have so many bytes.
+    ///
+    /// # Errors
+    /// More than any memory.
+    pub fn possible(self) -> Result<Self> {
+        within(&self.0.to_string(), self.0 as f64).map(|()| self)
+    }
+}
+
+fn within(text: &str, bytes: f64) -> Result<()> {
     // 2^63 bytes is far above any buffer and still exact to print.
     if bytes > 9.2e18 {
         return Err(Error::input(format!("`{text}` is more than any memory: below 8 EiB")));
     }
+    Ok(())
+}
+
+fn whole(text: &str, bytes: f64) -> Result<Bytes> {
+    within(text, bytes)?;
     if bytes < 0.0 {
         return Err(Error::input(format!("`{text}` is negative: a size is 0 bytes or more")));
     }

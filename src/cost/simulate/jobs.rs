@@ -681,11 +681,21 @@ fn too_large(bytes: f64, costs: &Costs) -> Error {
         bytes / f64::from(1 << 20),
         MEMORY >> 20
     ));
+    let minutes = costs.frame.rounds as f64 * costs.places() as f64 * PER_SENDER / 60.0;
+    let takes = match minutes < 1.0 {
+        true => String::new(),
+        false => format!(" (up to {minutes:.0} min)"),
+    };
     error.help(match costs.mode {
-        Mode::Sync => "use fewer ranks or segments",
-        _ => "use --mode sync, which keeps one round at a time, or fewer ranks or segments",
+        Mode::Sync => "use fewer ranks or segments".to_owned(),
+        _ => format!(
+            "use --mode sync, which keeps one round at a time{takes}, or fewer ranks or segments"
+        ),
     })
 }
+
+/// The seconds that a message takes in mode sync, by rings of 4000 to 20,000 ranks.
+const PER_SENDER: f64 = 0.35e-6;
 
 /// The number of senders sampled to estimate memory.
 const SAMPLES: u64 = 64;
@@ -718,7 +728,16 @@ mod tests {
         assert!(check_taken(MEMORY, &costs).is_ok());
         let error = check_taken(4 * MEMORY, &costs).unwrap_err().to_string();
         assert!(error.contains("about 4096 MiB, more than the 1024 MiB allowed"), "{error}");
+        assert!(error.contains("one round at a time, or fewer ranks"), "{error}");
         assert!(check_taken(MEMORY + 1, &costs).is_err());
+    }
+
+    #[test]
+    fn what_would_take_hours_says_so() {
+        let ring = ring::Ring::new(AllReduce, 100_000);
+        let costs = costs(&ring, &Fabric::flat(Seconds(1.0), Bandwidth(1.0)));
+        let error = check_taken(MEMORY + 1, &costs).unwrap_err().to_string();
+        assert!(error.contains("one round at a time (up to 117 min), or fewer"), "{error}");
     }
 
     #[test]

@@ -72,8 +72,10 @@ pub(super) struct Message {
 /// # Errors
 /// Invalid JSON or form; duplicate job names; a job after one that does not precede it.
 pub fn parse(text: &str, origin: &str) -> Result<Jobs> {
-    let File { jobs } =
-        serde_json::from_str(text).map_err(|e| Error::input(e.to_string()).at(origin))?;
+    let File { jobs } = serde_json::from_str(text).map_err(|e| {
+        let help = "give JSON of messages and collectives, GOAL, or a Chakra trace by a rank's file (NAME.0.et)";
+        Error::input(format!("the file is not one of jobs: {e}")).at(origin).help(help)
+    })?;
     let mut before: HashSet<&str> = HashSet::new();
     for job in &jobs {
         let place = format!("{origin}, job {}", job.name);

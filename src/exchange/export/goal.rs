@@ -3,7 +3,7 @@
 //! ```text
 //! num_ranks 2
 //! rank 0 {
-//! // message 0 reduce chunks 0-3
+//! // message 0 round 0 reduce chunks 0-3
 //! l1: send 4096b to 1 tag 0
 //! l2: recv 4096b from 1 tag 1
 //! // stores 1
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A message's tag is its number in the schedule; [`Operations::of`] gives the dependencies.
-//! Comments, which LogGOPSim skips, name the chunks of each message.
+//! Comments, which LogGOPSim skips, name the round and the chunks of each message.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -27,9 +27,9 @@ pub(super) fn write(job: &Job<'_>) -> Result<Written> {
     let mut comments = HashMap::new();
     let all = Operations::told(job.schedule, job.size, job.gamma, |operation, about| {
         let comment = match about {
-            About::Message { number, op, chunks } => {
+            About::Message { number, round, op, chunks } => {
                 let chunks: Vec<u32> = chunks.iter().flat_map(|run| run.chunks()).collect();
-                format!("message {number} {} chunks {}", name(op), list(&chunks))
+                format!("message {number} round {round} {} chunks {}", name(op), list(&chunks))
             }
             About::Stores(number) => format!("stores {number}"),
         };

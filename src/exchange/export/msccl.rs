@@ -11,7 +11,8 @@
 //! of block `depid`; if it must wait for several, `nop` steps before it wait for the others. A send
 //! waits for the steps that wrote its chunks, a write for all that read or wrote them before. Each
 //! run of a message that is contiguous at both ends is a separate step, so that a message of
-//! several runs becomes several steps. The root is in an attribute that MSCCL ignores.
+//! several runs becomes several steps. The root, and the round of each send, are in attributes that MSCCL
+//! ignores.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -145,6 +146,8 @@ struct Step {
     from: Slot,
     to: Slot,
     count: u32,
+    /// Of a send.
+    round: Option<u64>,
     /// The steps of other blocks for which it waits, by block.
     waits: BTreeMap<usize, usize>,
     awaited: bool,
@@ -232,7 +235,8 @@ impl<'a> Program<'a> {
                 };
                 let chunks = message.runs.iter().flat_map(|run| run.chunks());
                 for (from, to, count) in self.pieces(source, target, chunks) {
-                    self.send(source, target, from, to, count);
+                    let step = Step { round: Some(round), ..step("s", from, to, count) };
+                    self.send(source, target, step);
                     received.push((source, target, from, to, count, message.op));
                 }
             });
@@ -269,10 +273,11 @@ impl<'a> Program<'a> {
         pieces
     }
 
-    fn send(&mut self, source: u32, target: u32, from: Slot, to: Slot, count: u32) {
+    fn send(&mut self, source: u32, target: u32, step: Step) {
         let gpu = &mut self.gpus[source as usize];
         let block = gpu.block(Some(target), None);
-        gpu.push(block, step("s", from, to, count), &slots(from, count), &[]);
+        let reads = slots(step.from, step.count);
+        gpu.push(block, step, &reads, &[]);
     }
 
     fn receive(&mut self, source: u32, target: u32, from: Slot, to: Slot, count: u32, op: Op) {
@@ -361,7 +366,7 @@ impl<'a> Program<'a> {
 }
 
 fn step(kind: &'static str, from: Slot, to: Slot, count: u32) -> Step {
-    Step { kind, from, to, count, waits: BTreeMap::new(), awaited: false }
+    Step { kind, from, to, count, round: None, waits: BTreeMap::new(), awaited: false }
 }
 
 fn slots(first: Slot, count: u32) -> Vec<Slot> {
@@ -394,18 +399,20 @@ impl Gpu {
                 }
                 let last = waits.last().map_or((-1, -1), |&(b, i)| (b as i64, i as i64));
                 let Step { kind, from, to, count, awaited, .. } = step;
+                let round = step.round.map(|round| format!(" round=\"{round}\""));
                 let _ = writeln!(
                     text,
                     "      <step s=\"{number}\" type=\"{kind}\" srcbuf=\"{}\" srcoff=\"{}\" \
                      dstbuf=\"{}\" dstoff=\"{}\" cnt=\"{count}\" depid=\"{}\" deps=\"{}\" \
-                     hasdep=\"{}\"/>",
+                     hasdep=\"{}\"{}/>",
                     from.buffer,
                     from.offset,
                     to.buffer,
                     to.offset,
                     last.0,
                     last.1,
-                    u8::from(*awaited)
+                    u8::from(*awaited),
+                    round.unwrap_or_default()
                 );
             }
             text.push_str("    </tb>\n");

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::claims::{self, Claimed, Ports, Rules};
-use super::{Foreign, Placed, Refused, runs};
+use super::{Foreign, Placed, Refused, runs, within};
 use crate::base::collective::Collective;
 use crate::base::quantity::Bytes;
 use crate::model::schedule::{Endpoint, Frame, Layout, Op, Schedule, holds, wants};
@@ -60,9 +60,6 @@ enum End {
     Switch(String),
 }
 
-/// The most rounds, because every round is visited.
-const MOST_ROUNDS: u64 = 1 << 24;
-
 pub(super) fn is(text: &str) -> bool {
     text.trim_start().starts_with('{') && text.contains("\"collective\"")
 }
@@ -76,9 +73,7 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
     let mut claimed = Vec::new();
     for (line, at) in lines {
         let event: Event = parse(line, at)?;
-        if event.round >= MOST_ROUNDS {
-            return Err(Refused::at(at, format!("round {} is beyond the limit", event.round)));
-        }
+        within(event.round, at)?;
         let (round, op, runs) = (event.round, op(&event.op, at)?, runs(&event.chunks));
         let (from, to) = (end(event.from, at)?, end(event.to, at)?);
         match (event.start_s, event.end_s) {

@@ -52,13 +52,13 @@ pub(super) fn read(text: &str) -> Result<Foreign, Refused> {
     Reader::of(text)?.schedule()
 }
 
-/// The operations of a file without comments; none if there are comments, or it is not GOAL.
-pub(super) fn bare(text: &str) -> Result<Option<Bare>, Refused> {
+/// The operations of a file; none if it is not GOAL, or is `unsaid` what they move and its comments say it.
+pub(super) fn operations(text: &str, unsaid: bool) -> Result<Option<Bare>, Refused> {
     if !is(text) {
         return Ok(None);
     }
     let reader = Reader::of(text)?;
-    if reader.header.collective.is_some() {
+    if unsaid && reader.header.collective.is_some() {
         return Ok(None);
     }
     let any = |operation: &Operation| match operation.does {
@@ -225,7 +225,13 @@ impl Reader {
                 let owner = |word: &&str| number(Some(word), "rank", at);
                 self.header.owners = Some(owners.iter().map(owner).collect::<Result<_, _>>()?);
             }
-            ["message", index, op, "chunks", chunks] => {
+            // Without its round a message goes as early as its data allow.
+            ["message", index, op, "chunks", chunks]
+            | ["message", index, "round", _, op, "chunks", chunks] => {
+                let round = match words[2] {
+                    "round" => number(Some(words[3]), "round", at)?,
+                    _ => 0,
+                };
                 let op = match op {
                     "copy" => Op::Copy,
                     "reduce" => Op::Reduce,
@@ -234,7 +240,7 @@ impl Reader {
                 };
                 let chunks = self.chunks(chunks, at)?;
                 let number = number(Some(index), "number of a message", at)?;
-                self.comment = Some(About::Message { number, op, chunks });
+                self.comment = Some(About::Message { number, round, op, chunks });
             }
             ["stores", index] => {
                 let number = number(Some(index), "number of a message", at)?;
@@ -348,7 +354,8 @@ impl Reader {
         for (send, receive) in pairs {
             let line = self.lines[send as usize] as usize;
             let (from, to) = (rank(send), rank(receive));
-            let Some(About::Message { number, op, chunks }) = self.about.remove(&send) else {
+            let Some(About::Message { number, round, op, chunks }) = self.about.remove(&send)
+            else {
                 return Err(no_chunks(line));
             };
             if let Some(before) = seen.insert(number, line) {
@@ -360,7 +367,7 @@ impl Reader {
             self.check_size(collective, send, &chunks)?;
             let store = stores.get(&(to, number)).copied().unwrap_or(receive);
             let (send, store) = (send as usize, store as usize);
-            messages.push(Carried { from, to, op, chunks, send, store, line });
+            messages.push(Carried { from, to, op, chunks, round, send, store, line });
         }
         // In the order of their numbers, which is the order of the schedule.
         let mut numbers: Vec<_> = seen.into_iter().collect();

@@ -61,7 +61,16 @@ impl Bare {
 /// A text that begins as GOAL but is not; a message that is missing at one end; operations that
 /// wait for each other.
 pub fn bare(text: &str, file: &str) -> Result<Option<Bare>> {
-    goal::bare(text).map_err(|refused| refused.error(file).or_help("correct the file"))
+    goal::operations(text, true).map_err(|e| e.error(file).or_help("correct the file"))
+}
+
+/// The operations of GOAL, whether or not collcost's comments say which data they move. None if the text is no
+/// GOAL.
+///
+/// # Errors
+/// As [`bare`]'s.
+pub fn operations(text: &str, file: &str) -> Result<Option<Bare>> {
+    goal::operations(text, false).map_err(|e| e.error(file).or_help("correct the file"))
 }
 
 /// The operations of a Chakra trace: for each rank, in order, the name of its file and its bytes.
@@ -117,6 +126,17 @@ const MOST_TURNS: u64 = 1 << 25;
 
 /// The most places, endpoints times chunks.
 const MOST_PLACES: u64 = 1 << 23;
+
+/// The most rounds, because every round is visited.
+const MOST_ROUNDS: u64 = 1 << 24;
+
+/// Refuses a round that would take very long to reach.
+fn within(round: u64, line: usize) -> std::result::Result<(), Refused> {
+    match round < MOST_ROUNDS {
+        true => Ok(()),
+        false => Err(Refused::at(line, format!("round {round} is beyond the limit"))),
+    }
+}
 
 /// Refuses a short file that would take very long.
 fn check(list: &List) -> std::result::Result<(), String> {

@@ -2,8 +2,8 @@
 //!
 //! Steps are matched to messages and executed in an order that their dependencies allow, tracking
 //! the chunk in each slot. Data that are received next to an existing chunk and added to it later
-//! (`re`) are one message, whose data are added there. The root is 0 if the file does not give it;
-//! MSCCL's own files do not.
+//! (`re`) are one message, whose data are added there. The root is 0 if the file does not give it, and
+//! messages go as early as their data allow if it does not give their rounds; MSCCL's own files do neither.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::str::FromStr;
@@ -86,6 +86,8 @@ struct Step {
     receive: i64,
     channel: i64,
     waits: Option<(i64, i64)>,
+    /// The round in which it sends; 0 if the file, as MSCCL's own, does not say it.
+    round: u64,
     /// Whether it tells others that it is done; who waits for one that does not waits for ever.
     tells: bool,
 }
@@ -340,6 +342,7 @@ fn step(
         receive,
         channel,
         waits: (block >= 0).then_some((block, deps)),
+        round: number_or(element, "round", 0)?,
         tells: number_or::<i64>(element, "hasdep", 1)? != 0,
     })
 }
@@ -626,8 +629,8 @@ impl<'a> Played<'a> {
     fn carry(&mut self, receive: usize, store: usize, op: Op, chunks: Vec<u32>) {
         let Some(&send) = self.matching.get(&receive) else { return };
         let (from, to) = (self.file.steps[send].gpu, self.file.steps[receive].gpu);
-        let line = self.file.steps[send].line;
-        self.messages.push(Carried { from, to, op, chunks, send, store, line });
+        let Step { line, round, .. } = self.file.steps[send];
+        self.messages.push(Carried { from, to, op, chunks, round, send, store, line });
     }
 
     /// Checks that every GPU has all required data at their places in the output.

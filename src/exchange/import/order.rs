@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use super::{Placed, runs};
+use super::{Placed, runs, within};
 use crate::base::refused::Refused;
 use crate::model::schedule::{Endpoint, Op};
 
@@ -32,6 +32,8 @@ pub(super) struct Carried {
     pub to: u32,
     pub op: Op,
     pub chunks: Vec<u32>,
+    /// The round that the file gives it; 0 if it gives none.
+    pub round: u64,
     pub send: usize,
     pub store: usize,
     pub line: usize,
@@ -155,11 +157,13 @@ impl Program {
         Ok(placed.collect())
     }
 
-    /// The round of each message: after the messages that wrote its data, and not before those that
-    /// read the data that it overwrites.
+    /// The round of each message: not before that of the file, after the messages that wrote its data, and
+    /// not before those that read the data that it overwrites.
     fn rounds(&self, order: &Order, messages: &[Carried]) -> Result<Vec<u64>, Refused> {
         let edges = self.edges(order, messages)?;
-        let mut rounds = vec![0_u64; messages.len()];
+        messages.iter().try_for_each(|message| within(message.round, message.line))?;
+        let mut rounds: Vec<u64> = messages.iter().map(|message| message.round).collect();
+        let most = rounds.iter().max().map_or(0, |last| last + messages.len() as u64);
         let mut open: VecDeque<usize> = (0..messages.len()).collect();
         let mut is_open = vec![true; messages.len()];
         while let Some(message) = open.pop_front() {
@@ -169,7 +173,7 @@ impl Program {
                 if rounds[later] >= least {
                     continue;
                 }
-                if least > messages.len() as u64 {
+                if least > most {
                     return Err(Refused::at(
                         messages[later].line,
                         "the message needs data that are overwritten before it is sent",

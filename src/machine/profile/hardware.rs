@@ -49,6 +49,12 @@ impl Hardware {
         self.link == LinkKind::NvLink && self.span >= RACK
     }
 
+    /// Whether a node has one GPU, which two ranks cannot share: NCCL refuses a GPU that it finds twice.
+    #[must_use]
+    pub fn is_lone(&self) -> bool {
+        self.link == LinkKind::Memory && self.generation.is_some() && self.span == 1
+    }
+
     /// Whether what so many ranks of a node send each other passes through the host's memory.
     #[must_use]
     pub fn is_staged(&self, per_node: u32) -> bool {

@@ -43,7 +43,8 @@ pub fn unknown<'a>(name: &'a str, others: impl Iterator<Item = &'a str>) -> Erro
     let help = match nearest(&lower.replace('_', "-"), near) {
         // What `calibrate` writes where no other name is given.
         _ if same(name, "local") => {
-            "`collcost calibrate` measures this machine and writes it".to_owned()
+            "`collcost calibrate` measures this machine and writes its profile, which programs name by its path"
+                .to_owned()
         }
         Some(near) => format!("did you mean `{near}`? `collcost profiles` lists all"),
         None => match &related(&lower)[..] {

@@ -390,6 +390,13 @@ impl Table {
         self.caveats.iter().any(|caveat| caveat.contains(FAILED))
     }
 
+    /// Why the table of `file` is refused, if it is.
+    #[must_use]
+    pub fn refusal(&self, file: &str) -> Option<Error> {
+        let Refusal { what, help } = self.refused.clone()?;
+        Some(Error::input(what).at(format!("{file}:{}", self.line)).help(help))
+    }
+
     /// What is said of rows whose results were wrong, if the log says which.
     #[must_use]
     pub fn wrong(&self) -> Option<String> {
@@ -424,11 +431,9 @@ impl Imported {
         let Some(table) = self.tables.first() else {
             return Err(Error::input("the log contains no table").at(self.file.clone()));
         };
-        let place = format!("{}:{}", self.file, table.line);
-        Err(match &table.refused {
-            Some(Refusal { what, help }) => Error::input(what.clone()).at(place).help(help.clone()),
-            None => Error::input("no row of the log is usable").at(place),
-        })
+        Err(table.refusal(&self.file).unwrap_or_else(|| {
+            Error::input("no row of the log is usable").at(format!("{}:{}", self.file, table.line))
+        }))
     }
 }
 

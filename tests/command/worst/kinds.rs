@@ -122,7 +122,11 @@ pub const KINDS: &[Kind] = &[
         File("parameters/resnet18.json"),
     ),
     kind("settings", "config", Text(SETTINGS)),
-    kind("a seen log", "allreduce -n 8 --on dgx-a100 --seen FILE", File("logs/all_reduce.txt")),
+    kind(
+        "a seen log",
+        "allreduce -n 8 --nodes 2 --on dgx-a100 --seen FILE",
+        File("logs/all_reduce.txt"),
+    ),
 ];
 
 const CONFIG: &str = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
