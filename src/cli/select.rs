@@ -99,6 +99,7 @@ impl EngineFlags {
             hidden: self.hidden.map(NonZeroU64::get),
             graph: !self.eager,
             variables,
+            ..Conditions::default()
         })
     }
 }

@@ -45,7 +45,13 @@ impl Asked {
             ranks: self.ranks,
             nodes: self.nodes,
             hardware: profile.hardware(),
-            conditions: Conditions { dtype: Some(dtype), hidden, graph, variables },
+            conditions: Conditions {
+                dtype: Some(dtype),
+                hidden,
+                graph,
+                variables,
+                ..Conditions::default()
+            },
             ..Site::default()
         }
     }

@@ -96,7 +96,8 @@ fn conditions(fields: &Fields<'_>) -> Result<Conditions> {
             return Err(fields.at(Error::input("`graph` must be true or false"), "graph"));
         }
     };
-    Ok(Conditions { dtype, hidden, graph, variables: variables(fields)? })
+    let variables = variables(fields)?;
+    Ok(Conditions { dtype, hidden, graph, variables, ..Conditions::default() })
 }
 
 /// The variables of `env`.

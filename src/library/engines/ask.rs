@@ -49,6 +49,7 @@ pub(super) struct Ask<'a> {
     pub nodes: u32,
     pub dtype: DataType,
     pub graph: bool,
+    pub followed: bool,
     pub env: &'a Variables,
     /// The rate of a NIC on which GPUs start transfers themselves, if the machine has such NICs.
     pub nic: Option<Bandwidth>,
@@ -74,6 +75,7 @@ impl<'a> Ask<'a> {
             nodes,
             dtype: conditions.dtype(),
             graph: conditions.graph,
+            followed: conditions.followed,
             env: &conditions.variables,
             nic: None,
             hidden: conditions.hidden,

@@ -109,6 +109,8 @@ pub struct Conditions {
     pub hidden: Option<u64>,
     /// Whether the call is captured in a CUDA graph.
     pub graph: bool,
+    /// Whether the residual and a norm follow it, as in a model's layers.
+    pub followed: bool,
     /// Environment variables and flags of the engine.
     pub variables: Variables,
 }
@@ -116,7 +118,7 @@ pub struct Conditions {
 impl Default for Conditions {
     fn default() -> Self {
         let variables = Variables::default();
-        Self { dtype: None, hidden: None, graph: true, variables }
+        Self { dtype: None, hidden: None, graph: true, followed: false, variables }
     }
 }
 

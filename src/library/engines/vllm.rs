@@ -82,8 +82,9 @@ pub(super) static ENGINE: Engine = Engine {
 };
 
 fn choose(ask: &Ask<'_>) -> Taken {
-    match (ask.collective, ask.env.is_on("fuse_allreduce_rms", false)) {
-        (Collective::AllReduce, false) if fuses_by_default(ask) => plain(ask).note(
+    let usual = fuses_by_default(ask);
+    match (ask.collective, ask.env.is_on("fuse_allreduce_rms", usual && ask.followed)) {
+        (Collective::AllReduce, false) if usual => plain(ask).note(
             "the call alone: by default a pass fuses those that a norm follows (--env \
              fuse_allreduce_rms)",
         ),

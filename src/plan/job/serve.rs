@@ -335,7 +335,7 @@ impl Serve {
     /// How a call is made, as far as the engine's rules depend on it.
     fn conditions(&self) -> Result<Conditions> {
         let hidden = Some(u64::from(self.model.hidden));
-        let mut conditions = Conditions { hidden, ..Conditions::default() };
+        let mut conditions = Conditions { hidden, followed: true, ..Conditions::default() };
         if !self.custom {
             conditions.variables.put("disable_custom_all_reduce=1")?;
         }

@@ -76,6 +76,23 @@ fn a_server_takes_the_models_longest_sequence() {
     }
 }
 
+/// vLLM from 0.19 on fuses a layer's all-reduces with the norm by default (vllm/config/vllm.py), where FlashInfer has
+/// kernels for it; 0.14 does not.
+#[test]
+fn vllm_fuses_the_sums_of_layers() {
+    let by = |engine: &str| {
+        let text = "vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 8 --max-model-len 8192 --max-num-seqs 8";
+        let mut typed = Draft::default();
+        typed.put("machine", "dgx-h100").unwrap();
+        typed.put("engine", engine).unwrap();
+        let serve = typed.over(&draft("serve.sh", text)).serve(&Machines::new(&BuiltIn)).unwrap();
+        let registry = Registry::builtin();
+        let served = serve.priced(&Wires::new(&registry, &serve.machine)).unwrap();
+        served.decode.reduced.unwrap().backend
+    };
+    assert_eq!([by("vllm@0.24.0"), by("vllm@0.14.0")], ["flashinfer-trtllm", "custom"]);
+}
+
 /// vLLM's "GPU KV cache size" of Llama 3.1 8B on GPUs of 80 GB, as public logs print it: 79.15 GiB, 445,648 tokens
 /// (# GPU blocks: 27853), and 79.11 GiB, 447,776 tokens (vLLM 0.11).
 #[test]

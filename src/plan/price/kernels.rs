@@ -21,6 +21,7 @@ pub(super) fn by_engine(
     let conditions = Conditions {
         dtype: Some(step.model.dtype),
         hidden: Some(u64::from(step.model.hidden)),
+        followed: true,
         ..Conditions::default()
     };
     let site = Site { conditions, ..site(&asked.query) };
