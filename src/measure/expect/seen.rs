@@ -47,24 +47,16 @@ impl Expecting<'_> {
         let Some(told) = self.told(expected, size) else { return expected };
         let moved = expected.times(Ratio(told.believed.exp()));
         let (time, half) = (moved.time, told.half);
-        let moved = Expectation {
-            low: Seconds(moved.low.0.max(time.0 * (-half).exp())),
-            high: Seconds(moved.high.0.min(time.0 * half.exp())),
+        // Other sizes may or may not share what is beyond what is believed.
+        let shared = expected.time.0 * told.shared.exp();
+        Expectation {
+            low: Seconds(moved.low.0.max(time.0 * (-half).exp()).min(shared)),
+            high: Seconds(moved.high.0.min(time.0 * half.exp()).max(shared)),
             error: told.error.map(|after| match expected.error {
                 Some(before) if before.p90 < after.p90 => before,
                 _ => after,
             }),
             ..moved
-        };
-        // Other sizes may or may not share what is beyond.
-        let shared = expected.time * Ratio(told.shared.exp());
-        match told.shared == told.believed {
-            true => moved,
-            false => Expectation {
-                low: Seconds(moved.low.0.min(shared.0)),
-                high: Seconds(moved.high.0.max(shared.0)),
-                ..moved
-            },
         }
     }
 

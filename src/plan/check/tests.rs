@@ -545,8 +545,9 @@ fn what_does_not_fit_does_not_hold() {
         assert_eq!(outcome.standing, Standing::AtRisk, "{outcome:?}");
         assert!(outcome.used_most.0 > 1.0 && outcome.note.contains("does not fit"), "{outcome:?}");
     }
-    let fits = &checked.outcomes[5];
-    assert!(fits.standing == Standing::Holds && fits.value.base().0 <= 0.9 * 85e9, "{fits:?}");
+    // vLLM's share of the 79.1 GiB of an H100.
+    let (fits, most) = (&checked.outcomes[5], 0.9 * 79.1 * f64::from(1 << 30));
+    assert!(fits.standing == Standing::Holds && fits.value.base().0 <= most + 1.0, "{fits:?}");
 }
 
 /// Budgets of logs with times in µs of all-reduces of 8 ranks on dgx-h100.

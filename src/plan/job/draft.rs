@@ -403,14 +403,14 @@ impl Draft {
 
     /// The type of the large products, which the GPU has.
     fn precision(&self, device: &Device, inferred: &mut Vec<String>) -> Result<Precision> {
-        let Some(text) = self.get("precision") else {
+        let Some(precision) = self.read("precision")? else {
             if device.has_bf16() {
                 return Ok(Precision::Bf16);
             }
             inferred.push(format!("precision fp16: {} has no bf16", device.name));
             return Ok(Precision::Fp16);
         };
-        let precision = self.read("precision")?.unwrap_or(Precision::Bf16);
+        let text = self.get("precision").unwrap_or_default();
         let lower = text.to_ascii_lowercase();
         let blocks = lower.contains("fp4") || lower.contains("mxfp");
         let lacks = match precision {

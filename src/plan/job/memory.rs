@@ -278,11 +278,11 @@ fn narrow(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
         Shard::Nothing => (whole, whole, 2.0 * whole),
         Shard::Optimizer => (whole, whole, 2.0 * part),
         Shard::Gradients => (whole, part, 2.0 * part),
-        // FSDP2's are whole until the last micro-batch of a pipeline.
-        Shard::Parameters if job.accumulates() => {
-            (params * copy(job, n) + part, whole + part, 2.0 * part)
+        Shard::Parameters => {
+            // Whole until the last micro-batch.
+            let summed = if job.accumulates() { whole } else { 0.0 };
+            (params * copy(job, n) + part, summed + part, 2.0 * part)
         }
-        Shard::Parameters => (params * copy(job, n) + part, part, 2.0 * part),
     }
 }
 
