@@ -60,6 +60,7 @@ pub(crate) const KEYS: &[&str] = &[
     "serve",
     "engine",
     "custom_all_reduce",
+    "fused_norm",
     "all2all",
     "dcp",
     "context",
@@ -77,6 +78,8 @@ pub(crate) struct Draft {
     pub name: String,
     pub(super) keys: BTreeMap<String, String>,
     pub model: Option<Transformer>,
+    /// Its `model_type`, if a table or a file that describes it says so.
+    pub family: Option<String>,
     /// A model that is named but not described.
     pub model_name: Option<String>,
     /// The name by which a launch calls its model, beside which a `config.json` may describe it.
@@ -163,6 +166,7 @@ impl Draft {
         let named = self.model_name.as_deref().is_some_and(|name| known(name).is_ok());
         if self.model.is_none() && !named {
             self.model.clone_from(&base.model);
+            self.family.clone_from(&base.family);
             self.described.clone_from(&base.described);
             self.model_name = self.model_name.or_else(|| base.model_name.clone());
         }
@@ -222,7 +226,7 @@ impl Draft {
         self.get(key).map(read).transpose()
     }
 
-    fn flag(&self, key: &str) -> Result<bool> {
+    pub(super) fn flag(&self, key: &str) -> Result<bool> {
         match self.get(key).map(str::to_ascii_lowercase).as_deref() {
             Some("true" | "yes" | "on" | "1") => Ok(true),
             None | Some("false" | "no" | "off" | "0") => Ok(false),

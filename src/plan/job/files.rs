@@ -167,7 +167,8 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
     let found = exact.or_else(|| by(&|other| plain(other).0 == bare));
     match found.and_then(|(_, widths)| widths.as_table()) {
         Some(widths) => {
-            let mut draft = Draft { model: Some(model(widths)?), ..Draft::default() };
+            let family = widths.get("family").and_then(Value::as_str).map(str::to_owned);
+            let mut draft = Draft { model: Some(model(widths)?), family, ..Draft::default() };
             if let Some(kind) = stored.or(widths.get("weights").and_then(Value::as_str)) {
                 draft.put("weights_type", kind)?;
             }

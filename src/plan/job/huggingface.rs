@@ -94,8 +94,12 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
             .at(file.to_owned())
             .help("name the unchanged config.json of the model's repository"));
     }
-    let mut draft =
-        Draft { model: Some(model), described: Some(file.to_owned()), ..Draft::default() };
+    let mut draft = Draft {
+        model: Some(model),
+        family: Some(family.to_owned()),
+        described: Some(file.to_owned()),
+        ..Draft::default()
+    };
     if config.maybe(&["num_nextn_predict_layers"]).unwrap_or(0) > 0 {
         draft.inferred.push("the module for predicting a second token is left out".to_owned());
     }

@@ -56,6 +56,8 @@ pub(crate) struct Serve {
     pub engine: Option<String>,
     /// Whether its own kernels may run all-reduces (vLLM, SGLang: `--disable-custom-all-reduce`).
     pub custom: bool,
+    /// Whether TP's all-reduces and the norms behind them are one kernel; none: as the engine's own rule has it.
+    pub fused: Option<bool>,
     pub exchange: Exchange,
     pub device: Device,
     pub machine: MachineEntry,
@@ -210,6 +212,17 @@ impl Draft {
         self.settled()?.served(machines)
     }
 
+    /// Whether SGLang fuses the model's all-reduces and norms without a flag, if no groups attend apart and no
+    /// exchange carries tokens (`_FLASHINFER_ALLREDUCE_FUSION_ARCHS`, sgl-project/sglang,
+    /// python/sglang/srt/arg_groups/overrides.py, of the families that are known here; H20 since 0.5.14,
+    /// server_args.py).
+    fn fuses_by_itself(&self, device: &Device) -> bool {
+        const FUSED: &[&str] = &["deepseek_v3", "kimi_k2", "gpt_oss", "glm4_moe", "qwen3_moe"];
+        let early = matches!(self.get("engine"), Some("sglang@0.5.9" | "sglang@0.5.10"));
+        self.family.as_deref().is_some_and(|family| FUSED.contains(&family))
+            && !(early && device.name == "H20")
+    }
+
     /// The server of a settled draft.
     fn served(&self, machines: &Machines<'_>) -> Result<Serve> {
         let mut inferred = self.inferred.clone();
@@ -286,6 +299,11 @@ impl Draft {
             Exchange::Copies | Exchange::Kernels(_) if ep == 1 => Exchange::Reduce,
             read => read,
         };
+        let fused = match self.get("fused_norm") {
+            Some(_) => Some(self.flag("fused_norm")?),
+            None => (sglang && tp > 1 && dp == 1 && exchange == Exchange::Reduce)
+                .then(|| self.fuses_by_itself(&device)),
+        };
         let share = self.get("utilization").and_then(|t| t.parse::<f64>().ok());
         Ok(Serve {
             name: self.name.clone(),
@@ -304,6 +322,7 @@ impl Draft {
             cache: if small { 1.0 } else { 2.0 },
             engine: self.get("engine").map(str::to_owned),
             custom: self.get("custom_all_reduce") != Some("false"),
+            fused,
             exchange,
             device,
             machine,
@@ -338,6 +357,13 @@ impl Serve {
         let mut conditions = Conditions { hidden, followed: true, ..Conditions::default() };
         if !self.custom {
             conditions.variables.put("disable_custom_all_reduce=1")?;
+        }
+        if let Some(fused) = self.fused.map(u8::from) {
+            let flag = match self.is_sglang() {
+                true => "enable_flashinfer_allreduce_fusion",
+                false => "fuse_allreduce_rms",
+            };
+            conditions.variables.put(&format!("{flag}={fused}"))?;
         }
         Ok(conditions)
     }
@@ -474,7 +500,8 @@ impl Serve {
             ("device", self.device.name.clone()),
         ];
         let custom = (!self.custom).then(|| ("custom_all_reduce", "false".to_owned()));
-        let facts = facts.into_iter().chain(custom);
+        let fused = self.fused.map(|fused| ("fused_norm", fused.to_string()));
+        let facts = facts.into_iter().chain(custom).chain(fused);
         facts.map(|(key, value)| (key.to_owned(), value)).collect()
     }
 

@@ -48,7 +48,10 @@ const UNPRICED: [(&[&str], &str); 10] = [
         &["enable-dbo", "enable-two-batch-overlap", "enable-single-batch-overlap"],
         "exchanges under the computing of another half of the batch",
     ),
-    (&["compilation-config", "-O0", "-O"], "another compilation than the usual one"),
+    (
+        &["compilation-config", "optimization-level", "-O0", "-O1", "-O"],
+        "another compilation than the usual one",
+    ),
     (&["config"], "the arguments in the file of --config: name it instead"),
 ];
 
@@ -144,6 +147,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
     if args.has("disable-custom-all-reduce") {
         draft.put("custom_all_reduce", "false")?;
     }
+    if let Some(fused) = fused_norm(&args, sglang) {
+        draft.put("fused_norm", fused.to_string())?;
+    }
     if matches!(args.any(&["dtype"]), Some("float32" | "float")) {
         draft.inferred.push("without elements of 32 bits, which have no price here".to_owned());
     }
@@ -153,6 +159,21 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         }
     }
     Ok(draft)
+}
+
+/// Whether flags say that all-reduces and norms are one kernel, or that they are not: vLLM's pass belongs to
+/// optimization level 2 (vllm/config/vllm.py), SGLang has flags for it (python/sglang/srt/server_args.py).
+fn fused_norm(args: &Arguments, sglang: bool) -> Option<bool> {
+    let has = |flags: &[&str]| flags.iter().any(|flag| args.has(flag));
+    match sglang {
+        true if has(&["enforce-disable-flashinfer-allreduce-fusion"]) => Some(false),
+        true => has(&["enable-flashinfer-allreduce-fusion", "flashinfer-allreduce-fusion-backend"])
+            .then_some(true),
+        false => {
+            let low = matches!(args.any(&["optimization-level", "-O"]), Some("0" | "1"));
+            (low || has(&["enforce-eager", "-O0", "-O1"])).then_some(false)
+        }
+    }
 }
 
 /// Whether SGLang spreads experts over all ranks of TP, whatever `--ep-size` says: every exchange of

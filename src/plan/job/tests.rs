@@ -91,6 +91,24 @@ fn vllm_fuses_the_sums_of_layers() {
         served.decode.reduced.unwrap().backend
     };
     assert_eq!([by("vllm@0.24.0"), by("vllm@0.14.0")], ["flashinfer-trtllm", "custom"]);
+    let eager = "vllm serve meta-llama/Llama-3.1-70B -tp 8 --max-num-seqs 8 --enforce-eager";
+    assert_eq!(serving(eager, "dgx-h100").0.fused, Some(false));
+}
+
+/// SGLang fuses the sums of models of its list without a flag, those of others with one.
+#[test]
+fn sglang_fuses_the_sums_of_some_models() {
+    let by = |text: &str| {
+        let text =
+            format!("python -m sglang.launch_server --tp 8 --max-running-requests 32 {text}");
+        serving(&text, "dgx-h200").1.decode.reduced.unwrap().backend
+    };
+    let (listed, other) =
+        ("--model-path deepseek-ai/DeepSeek-V3", "--model-path meta-llama/Llama-3.1-70B");
+    let flagged = |model: &str, flag: &str| by(&format!("{model} {flag}"));
+    assert_eq!([by(listed), by(other)], ["flashinfer-trtllm", "custom-v2"]);
+    assert_eq!(flagged(listed, "--enforce-disable-flashinfer-allreduce-fusion"), "custom-v2");
+    assert_eq!(flagged(other, "--enable-flashinfer-allreduce-fusion"), "flashinfer-trtllm");
 }
 
 /// vLLM's "GPU KV cache size" of Llama 3.1 8B on GPUs of 80 GB, as public logs print it: 79.15 GiB, 445,648 tokens
