@@ -180,7 +180,7 @@ mod tests {
             assert!(said.contains(&format!("did you mean `{name}`?")), "{typed}: {said}");
         }
         for typed in
-            ["mi250x", "g6e", "g6.48xlarge", "t4", "b100", "p100", "mi100", "a10", "a10g", "a6000"]
+            ["mi250x", "g6e", "g6.48xlarge", "t4", "b100", "p100", "mi100", "a10", "a10g", "a5000"]
         {
             assert!(
                 said(typed).ends_with("`collcost profiles` lists the known machines"),
@@ -188,7 +188,7 @@ mod tests {
             );
         }
         for (typed, like) in [
-            ("h100-nvl", "`bm.gpu.h100.8`, `dgx-h100`, `h100-pcie`, `nd-h100-v5`;"),
+            ("h100-cnx", "`bm.gpu.h100.8`, `dgx-h100`, `h100-nvl`, `h100-pcie`, `nd-h100-v5`;"),
             ("h20-nvlink", "named like it: `h20-3e`, `hgx-h20`;"),
             ("BM.GPU.B300.8", "named like it: `dgx-b300`, `p6-b300.48xlarge`;"),
             ("v5p-128", "named like it: `tpu-v5p`;"),
