@@ -321,10 +321,10 @@ pub struct RegionView {
     pub pairs: usize,
     /// The median of the second's time over the first's.
     pub ratio: f64,
-    /// Its 95 % interval.
-    pub low: f64,
+    /// Its 95 % interval; absent if too few neighbouring sizes tell the noise.
+    pub low: Option<f64>,
     /// The upper end of the interval.
-    pub high: f64,
+    pub high: Option<f64>,
     /// Whether they differ by more than noise.
     pub differs: bool,
 }
@@ -341,8 +341,8 @@ pub fn two(two: &Two, first: String, second: String) -> TwoView {
             to_bytes: r.to.0,
             pairs: r.pairs,
             ratio: six(r.ratio.0),
-            low: six(r.low.0),
-            high: six(r.high.0),
+            low: r.interval.map(|(low, _)| six(low.0)),
+            high: r.interval.map(|(_, high)| six(high.0)),
             differs: r.differs,
         })
         .collect();

@@ -203,8 +203,12 @@ pub fn two(report: &TwoView) -> Page {
         .numbers("second/first", "", "ratio", |r| {
             Cell::number(Some(r.ratio), |x| format!("{x:.3}"))
         })
-        .numbers("95 %", "", "interval", |r| format!("{:.3} to {:.3}", r.low, r.high))
+        .numbers("95 %", "", "interval", |r| match r.low.zip(r.high) {
+            Some((low, high)) => format!("{low:.3} to {high:.3}"),
+            None => "unknown".to_owned(),
+        })
         .words("", "verdict", |r| match (r.differs, r.ratio > 1.0) {
+            _ if r.low.is_none() => "cannot tell: too few sizes",
             (false, _) => "the same within noise",
             (true, true) => "slower",
             (true, false) => "faster",

@@ -109,15 +109,16 @@ fn the_right_cause_comes_first() {
     assert!(missed.iter().all(|case| MISSED.contains(&case.as_str())), "{missed:?}");
 }
 
-/// Where a thread starts the calls of several GPUs, that and not a late rank explains the same times.
+/// Where a thread starts the calls of several GPUs, that and not a late rank explains the same times. It is how the
+/// run was measured, so it makes no run ill.
 #[test]
 fn a_thread_of_many_gpus_is_named_where_the_log_says_it() {
     let log = H100.mock(Some("straggler=60us"), "2%", 7);
     let many = log.replace("nThread 1 nGpus 1", "nThread 1 nGpus 8");
     assert_ne!(log, many);
-    for (log, first) in [(log, "straggler"), (many, "one-thread")] {
-        let (code, verdict) = H100.verdict(&log, &format!("{first}.log"));
-        assert_eq!((code, verdict["causes"][0]["id"].as_str()), (1, Some(first)), "{verdict}");
+    for (log, code, first) in [(log, 1, "straggler"), (many, 3, "one-thread")] {
+        let (is, verdict) = H100.verdict(&log, &format!("{first}.log"));
+        assert_eq!((is, verdict["causes"][0]["id"].as_str()), (code, Some(first)), "{verdict}");
     }
 }
 
@@ -320,6 +321,18 @@ fn wrong_results_are_ill_through_the_csv_too() {
         NCCL_TESTS.replacen("0.02       0", "0.02      17", 1).replace("graph: 0", "graph: 20");
     let log = file("wrong.log", &log);
     let csv = file("wrong.csv", &text(&collcost(&["import", &log, "--to", "csv"]).stdout));
+    // So do maxima beside sums, of which only these are compared.
+    let maxima = NCCL_TESTS.lines().map(|l| match l.contains(" float ") {
+        true => format!(
+            "{l}\n{}\n",
+            l.replace("    sum ", "    max ").replacen("       0 ", "       7 ", 1)
+        ),
+        false => format!("{l}\n"),
+    });
+    let maxima = file("maxima.log", &maxima.collect::<String>());
+    assert_eq!(collcost(&["compare", &log, &maxima, "--two"]).status.code(), Some(1));
+    let said = text(&collcost(&["compare", &maxima, "--on", "dgx-h100"]).stdout);
+    assert!(said.contains("ill: results were wrong"), "{said}");
     for file in [log, csv] {
         let output = collcost(&["compare", &file, "--on", "dgx-h100"]);
         let said = text(&output.stdout);
@@ -753,4 +766,112 @@ fn evidence_of_a_healthy_host_speaks_for_nothing() {
     let other = run("dear diary\n");
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other.stderr).contains("no line of it is known evidence"));
+}
+
+/// The report of `compare` on a log, with what else is given.
+fn report(log: &str, more: &[&str]) -> (i32, Value) {
+    let output = collcost(&[&["compare", log, "--format", "json"], more].concat());
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+    (output.status.code().unwrap(), report)
+}
+
+/// A setting makes a run ill that is as long as the setting makes it, not one that is as long as expected; a list
+/// that leaves a protocol in excludes that it is off.
+#[test]
+fn a_setting_alone_makes_no_run_ill() {
+    let run = Run { program: "all_reduce_perf", machine: "p5.48xlarge", ranks: "16" };
+    let log = file("setting.log", &run.mock(None, "0%", 1));
+    for set in [
+        "NCCL_ALGO=Ring",
+        "NCCL_ALGO=Tree",
+        "NCCL_NVLS_ENABLE=0",
+        "NCCL_NET_GDR_LEVEL=0",
+        "NCCL_PROTO=LL,LL128,Simple",
+        "NCCL_PROTO=Simple,LL128",
+        "NCCL_PROTO=^LL",
+    ] {
+        let evidence = file("setting.txt", set);
+        let (code, report) = report(&log, &["--on", run.machine, "--evidence", &evidence]);
+        assert_ne!((code, &report["verdict"]), (1, &Value::from("ill")), "{set}: {report}");
+        assert!(
+            !report["runs"][0]["causes"].to_string().contains("not use LL128"),
+            "{set}: {report}"
+        );
+    }
+}
+
+/// Two tables of a file whose times contradict each other are two runs; the median of both is neither's.
+#[test]
+fn tables_that_contradict_each_other_are_judged_apart() {
+    let healthy = H100_TWO_NODES.mock(None, "1%", 1);
+    let slow = H100_TWO_NODES.mock(Some("missing-nic=6"), "1%", 2);
+    let both = file("both.log", &format!("{healthy}{slow}"));
+    let (code, apart) = report(&both, &["--on", "dgx-h100"]);
+    let verdicts: Vec<&Value> =
+        apart["runs"].as_array().unwrap().iter().map(|r| &r["verdict"]).collect();
+    assert_eq!(
+        (code, verdicts),
+        (
+            1,
+            vec!["healthy", "ill"]
+                .into_iter()
+                .map(Value::from)
+                .collect::<Vec<_>>()
+                .iter()
+                .collect()
+        )
+    );
+    let again = file("again-both.log", &format!("{healthy}{healthy}"));
+    assert_eq!(report(&again, &["--on", "dgx-h100"]).1["runs"].as_array().unwrap().len(), 1);
+}
+
+/// Times of other GPUs than the machine's say nothing of it.
+#[test]
+fn a_log_of_other_gpus_is_not_judged() {
+    let listed = |log: String| log.replace("predicted dgx-h100", "NVIDIA A100-SXM4-80GB");
+    for (fault, name) in [(None, "other.log"), (Some("missing-nic=6"), "other-slow.log")] {
+        let log = listed(H100_TWO_NODES.mock(fault, "1%", 1));
+        assert!(log.contains("A100"), "{log}");
+        let (code, report) = report(&file(name, &log), &["--on", "dgx-h100"]);
+        assert_eq!((code, report["verdict"].as_str()), (3, Some("cannot tell")), "{report}");
+        assert!(report.to_string().contains("name the machine"), "{report}");
+    }
+}
+
+/// What `-g 8` adds to small calls hides nothing that large ones show.
+#[test]
+fn a_thread_of_many_gpus_hides_no_missing_nics() {
+    let log = H100_TWO_NODES.mock(Some("missing-nic=6"), "1%", 3);
+    let many = file("many.log", &log.replace("nThread 1 nGpus 1", "nThread 1 nGpus 8"));
+    let (code, report) = report(&many, &["--on", "dgx-h100"]);
+    let first = report["runs"][0]["causes"][0]["id"].as_str();
+    assert_eq!((code, first), (1, Some("missing-nic")), "{report}");
+}
+
+/// The noise of large sizes is not that of a single small one.
+#[test]
+fn one_size_of_a_kind_differs_from_nothing() {
+    let cut = |log: &str| -> String {
+        let small = |l: &&str| {
+            let size = l.split_whitespace().next().and_then(|f| f.parse::<u64>().ok());
+            size.is_none_or(|size| size == 128 || size >= 8 << 20)
+        };
+        log.lines().filter(small).map(|l| format!("{l}\n")).collect()
+    };
+    let healthy = H100.mock(None, "0%", 1);
+    let first = file("kind-first.log", &cut(&healthy));
+    let late = cut(&H100.mock(Some("straggler=2us"), "0%", 1));
+    let second = file("kind-second.log", &late);
+    let output = collcost(&["compare", &first, &second, "--two", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let small = &report["regions"][0];
+    assert_eq!(
+        (small["pairs"].as_u64(), &small["differs"]),
+        (Some(1), &Value::Bool(false)),
+        "{report}"
+    );
+    assert!(small["low"].is_null(), "{report}");
+    let said = text(&collcost(&["compare", &first, &second, "--two"]).stdout);
+    assert!(said.contains("cannot tell: too few sizes"), "{said}");
 }

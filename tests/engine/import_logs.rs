@@ -1019,3 +1019,74 @@ fn any_cut_of_any_log_is_read_or_refused_in_words() {
         }
     }
 }
+
+/// busbw is above what any number of ranks makes of an all-to-all's algbw, and rows that reduce are of no all-gather.
+#[test]
+fn a_name_that_the_columns_exclude_is_refused() {
+    let plain = without(ALL_REDUCE, "Collective test");
+    for (program, said) in [
+        ("alltoall_perf", "all-to-all, which reduces nothing"),
+        ("reduce_scatter_perf", "fits no number of ranks of reduce-scatter"),
+    ] {
+        let table = only(&format!("$ mpirun -np 8 ./build/{program} -b 8\n{plain}"));
+        let why = table.refused.unwrap();
+        assert!(why.what.contains(said) && why.help.contains("one run"), "{why:?}");
+    }
+}
+
+/// A command says nothing of what ran after its output, nor does the version of its library.
+#[test]
+fn what_is_said_of_a_run_ends_with_it() {
+    let plain = without(&without(ALL_GATHER, "Collective test"), "nccl-tests version");
+    let first =
+        format!("$ mpirun -np 8 ./build/alltoall_perf -b 8\nNCCL version 2.29.3+cuda13.0\n{plain}");
+    let log = look(&format!("{first}{plain}"));
+    let of = |table: &Table| (table.tested.clone(), table.library.clone());
+    let named = (Tested::Collective(AllToAll), Some("NCCL 2.29.3".to_owned()));
+    assert_eq!(of(&log.tables[0]), named);
+    let why = log.tables[1].refused.as_ref().unwrap();
+    assert_eq!(log.tables[1].library, None);
+    assert!(why.help.contains("--collective allgather or alltoall"), "{why:?}");
+    // The next command names what follows.
+    let log = look(&format!("{first}{first}"));
+    assert_eq!(of(&log.tables[1]), named);
+}
+
+#[test]
+fn variables_behind_a_table_are_of_the_next_run() {
+    let set = "export NCCL_ALGO=Ring\n";
+    let log = look(&format!("{ALL_REDUCE}{set}{ALL_GATHER}"));
+    let variable =
+        |log: &Imported, at| log.evidence.of(at).1.variable("NCCL_ALGO").map(str::to_owned);
+    assert_eq!((variable(&log, 0), variable(&log, 1)), (None, Some("Ring".to_owned())));
+    assert_eq!(variable(&look(&format!("{ALL_REDUCE}{set}")), 0), None);
+    assert_eq!(variable(&look(&format!("{set}{ALL_REDUCE}")), 0).as_deref(), Some("Ring"));
+}
+
+/// Maxima that were wrong are wrong results, though only sums are compared.
+#[test]
+fn wrong_results_of_rows_that_are_left_out_are_told() {
+    let log = lines(ALL_REDUCE, |_, l| {
+        let max = l.replace("    sum ", "    max ").replacen("       0 ", "       7 ", 1);
+        Some(if is_row(l) { format!("{l}\n{max}") } else { l.to_owned() })
+    });
+    let table = only(&log);
+    assert_eq!((table.rows.len(), table.wrong_left_out.len()), (14, 7));
+    assert!(table.wrong().unwrap().contains("wrong in 7 rows"), "{:?}", table.wrong());
+}
+
+#[test]
+fn misaligned_buffers_and_other_kernels_are_told() {
+    let log = ALL_REDUCE.replace("graph: 0", "graph: 0 unalign: 3");
+    let table = only(&format!("$ mpirun -np 8 ./build/all_reduce_perf -b 8 -R 2 -D 1\n{log}"));
+    let notes: Vec<&str> = table.caveats.iter().map(String::as_str).collect();
+    assert!(matches!(notes[..], [a, b] if a.contains("(-u)") && b.contains("(-D)")), "{notes:?}");
+    assert_eq!(only(ALL_REDUCE).caveats, [""; 0]);
+}
+
+/// Ansible shows the lines of an output as a list of JSON.
+#[test]
+fn lines_in_a_list_of_json_are_read() {
+    let listed = lines(ALL_REDUCE, |_, l| Some(format!("        \"{l}\",")));
+    assert_eq!(only(&listed).rows, only(ALL_REDUCE).rows);
+}

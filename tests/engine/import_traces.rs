@@ -501,3 +501,17 @@ fn a_database_is_read_page_by_page() {
         }
     }
 }
+
+/// The keys of a document are in any order: what other programs write in front of the events may be long.
+#[test]
+fn events_of_a_trace_may_begin_late() {
+    let trace = kineto(0, [20.0, 30.0]);
+    let more = format!("{{\"metadata\": {{\"args\": \"{}\"}}, ", "x".repeat(20_000));
+    let late = trace.replacen('{', &more, 1);
+    let late = late.replacen("\"distributedInfo\"", "\"info\"", 1);
+    assert!(late.find("traceEvents").unwrap() > 20_000);
+    assert_eq!(
+        look(late.as_bytes(), "late.json", &Asked::default()).unwrap().tables[0].format,
+        "kineto"
+    );
+}

@@ -145,6 +145,18 @@ impl Settings {
         Ok(Algo::ALL.into_iter().zip(on).filter_map(|(algo, on)| on.then_some(algo)).collect())
     }
 
+    /// The protocols that a value of `NCCL_PROTO` allows for a function.
+    ///
+    /// # Errors
+    /// A list that NCCL refuses.
+    pub fn protocols(list: &str, function: Function) -> Result<Vec<Proto>> {
+        let settings = Self { proto: Some(list.to_owned()), ..Self::default() };
+        let on = settings.enabled(Version::NEWEST)?.protos[function as usize];
+        // What a list does not name for the function is left to NCCL.
+        let on = on.map(|on| on.unwrap_or(true));
+        Ok(Proto::ALL.into_iter().zip(on).filter_map(|(proto, on)| on.then_some(proto)).collect())
+    }
+
     /// Reads settings in the form of a shell line: `NCCL_ALGO='Tree,Ring' NCCL_PROTO=LL`.
     ///
     /// # Errors

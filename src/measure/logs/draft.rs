@@ -111,6 +111,9 @@ pub(super) struct Draft {
 /// N from busbw over algbw, or from the size over a rank's block.
 const BY_COLUMNS: &str = "columns";
 
+/// The help if the parts of a log contradict each other.
+const ONE_RUN: &str = "give the whole log of one run";
+
 /// The help if nothing else determines N.
 const SAY_RANKS: &str = "set it: --n N";
 
@@ -189,15 +192,19 @@ impl Draft {
         if let Some(Refusal { what, help }) = asked.refuses(ranks.map(|(n, _)| n), self.nodes) {
             self.refuse(what, help);
         }
-        let mut rows = Vec::new();
+        let (mut rows, mut wrong_left_out) = (Vec::new(), Vec::new());
         if self.rows.is_empty() && self.refused.is_none() {
             self.nothing();
         }
         if self.refused.is_none() {
-            self.other_reductions();
+            let wrong = self.other_reductions();
             for raw in std::mem::take(&mut self.rows) {
                 let known = ranks.map(|(n, _)| n).unwrap_or(2);
                 rows.extend(self.row(&raw, &tested, known));
+            }
+            for raw in wrong {
+                let known = ranks.map(|(n, _)| n).unwrap_or(2);
+                wrong_left_out.extend(self.row(&raw, &tested, known));
             }
             if rows.is_empty() {
                 self.nothing();
@@ -220,6 +227,7 @@ impl Draft {
             mode: self.mode,
             rows,
             left_out: self.left_out,
+            wrong_left_out,
             refused: self.refused,
             warnings: self.warnings,
             caveats: self.caveats,
@@ -235,6 +243,15 @@ impl Draft {
                     format!("the log says {own}, not {asked}"),
                     "omit --collective, or give the log of the run that you mean",
                 );
+            }
+            // `sendrecv_perf` calls its operation a sum.
+            if let Tested::Collective(own) = tested
+                && !own.reduces()
+                && self.rows.iter().any(|r| matches!(r.redop, Some(Redop::Sum | Redop::Other)))
+            {
+                let what =
+                    format!("the log says {own}, which reduces nothing, and its rows reduce");
+                self.refuse(what, ONE_RUN);
             }
             return tested;
         }
@@ -258,9 +275,14 @@ impl Draft {
             return tested(collective);
         }
         if ranks != Some(1) && !self.rows.is_empty() {
+            let names: Vec<&str> = fitting().iter().map(|c| c.id()).collect();
+            let help = match names.as_slice() {
+                [] => "set it: --collective allreduce".to_owned(),
+                names => format!("set it: --collective {}", names.join(" or ")),
+            };
             self.refuse(
                 "the log does not say which collective ran, and its columns fit several",
-                "set it: --collective allreduce",
+                help,
             );
         }
         Tested::Other(self.title.clone())
@@ -301,15 +323,22 @@ impl Draft {
                                     "the {by} has {n} ranks, but the columns are those of {low} \
                                      to {high}"
                                 ),
-                                "give the whole log of one run",
+                                ONE_RUN,
                             );
                             Some((n, by))
                         }
                     },
                     infer::Ranks::None => {
+                        // What the log itself names cannot be set.
+                        let fitting = infer::fitting(rows, listed.map(|(n, _)| n));
+                        let fitting = fitting.and_then(|(_, left)| left.first().copied());
+                        let help = match fitting.filter(|_| asked.collective.is_some()) {
+                            Some(other) => format!("set the collective: --collective {other}"),
+                            None => ONE_RUN.to_owned(),
+                        };
                         self.refuse(
                             format!("busbw over algbw fits no number of ranks of {collective}"),
-                            "set the collective: --collective allgather",
+                            help,
                         );
                         listed
                     }
@@ -365,22 +394,24 @@ impl Draft {
         }
     }
 
-    /// For a table of several operations: those that libraries implement like sums count as one.
-    fn other_reductions(&mut self) {
+    /// For a table of several operations: those that libraries implement like sums count as one. Of the others those
+    /// are returned whose results were wrong: that says something of the machine, whatever their times do.
+    fn other_reductions(&mut self) -> Vec<Raw> {
         let has = |redop| self.rows.iter().any(|r| r.redop == Some(redop));
         if !has(Redop::Other) {
-            return;
+            return Vec::new();
         }
         if !has(Redop::Sum) {
             self.caveats.push(NO_SUM.to_owned());
-            return;
+            return Vec::new();
         }
         let (keep, other): (Vec<Raw>, Vec<Raw>) =
             self.rows.drain(..).partition(|r| r.redop != Some(Redop::Other));
         self.rows = keep;
-        for raw in other {
+        for raw in &other {
             self.leave_out(raw.line, "the reduction is not a sum, and the table also has sums");
         }
+        other.into_iter().filter(|raw| raw.wrong.is_some_and(|wrong| wrong > 0)).collect()
     }
 
     fn row(&mut self, raw: &Raw, tested: &Tested, ranks: u32) -> Option<Row> {

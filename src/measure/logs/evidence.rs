@@ -137,6 +137,8 @@ const CARRIERS: [&str; 7] = [
 
 /// At most this many of a kind are kept.
 const MOST: usize = 128;
+/// A host with several domains has more buses than one.
+const MOST_BUSES: usize = 1024;
 
 /// The signs that were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -151,7 +153,17 @@ pub struct Evidence {
     known: bool,
     /// Whether the device that lspci is listing carries no calls.
     elsewhere: bool,
+    /// The domain of that device, and the buses behind it if it is a bridge.
+    domain: u32,
+    behind: Option<Buses>,
+    /// Those behind bridges that redirect.
+    redirecting: BTreeSet<Buses>,
+    /// Buses with devices that are no bridges, and whether one of them carries calls.
+    devices: BTreeMap<(u32, u8), bool>,
 }
+
+/// A domain of PCIe and its buses from one to another.
+type Buses = (u32, u8, u8);
 
 impl Evidence {
     /// The evidence in the lines of `input`, called `file`.
@@ -184,11 +196,30 @@ impl Evidence {
         self.variables.retain(|name, value| others.get(name) != Some(value));
     }
 
+    /// Leaves out a sign.
+    pub(crate) fn without(&mut self, sign: Sign) {
+        self.signs.remove(&sign);
+    }
+
+    /// Leaves out all variables.
+    pub(super) fn unset(&mut self) {
+        self.variables.clear();
+    }
+
+    /// Whether `other` says something that this does not.
+    pub(super) fn lacks(&self, other: &Self) -> bool {
+        let mut both = self.clone();
+        both.add(other);
+        both.known = self.known;
+        both != *self
+    }
+
     /// Whether there is no evidence.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { signs, variables, used, found, .. } = self;
-        signs.is_empty() && variables.is_empty() && used.is_empty() && found.is_none()
+        let Self { signs, variables, used, found, redirecting, .. } = self;
+        let said = signs.is_empty() && variables.is_empty() && redirecting.is_empty();
+        said && used.is_empty() && found.is_none()
     }
 
     /// Whether lines were of a kind that may be evidence, such as those of a healthy host.
@@ -200,7 +231,18 @@ impl Evidence {
     /// Whether a line has this sign.
     #[must_use]
     pub fn says(&self, sign: Sign) -> bool {
-        self.signs.contains(&sign)
+        let redirects = || self.redirecting.iter().any(|buses| self.may_carry(*buses));
+        self.signs.contains(&sign) || sign == Sign::Redirected && redirects()
+    }
+
+    /// Whether calls may go over a bridge: unless all that is listed behind it are devices that carry none.
+    fn may_carry(&self, (domain, from, to): Buses) -> bool {
+        let mut behind = (from <= to)
+            .then(|| self.devices.range((domain, from)..=(domain, to)).map(|(_, carries)| *carries))
+            .into_iter()
+            .flatten()
+            .peekable();
+        behind.peek().is_none() || behind.any(|carries| carries)
     }
 
     /// A variable of the environment, such as `NCCL_ALGO`.
@@ -226,6 +268,10 @@ impl Evidence {
         self.signs.extend(&other.signs);
         self.variables.extend(other.variables.iter().map(|(k, v)| (k.clone(), v.clone())));
         self.used.extend(&other.used);
+        self.redirecting.extend(&other.redirecting);
+        for (bus, carries) in &other.devices {
+            *self.devices.entry(*bus).or_default() |= carries;
+        }
         self.found = self.found.max(other.found);
         self.known |= other.known;
     }
@@ -244,7 +290,15 @@ impl Evidence {
             }
             let has = |word: &&&str| text.contains(**word);
             if pattern.has.iter().all(|w| has(&w)) && !pattern.lacks.iter().any(|w| has(&w)) {
-                self.signs.insert(pattern.sign);
+                match self.behind.filter(|_| pattern.sign == Sign::Redirected) {
+                    Some(buses) if self.redirecting.len() < MOST_BUSES => {
+                        self.redirecting.insert(buses);
+                    }
+                    Some(_) => {}
+                    None => {
+                        self.signs.insert(pattern.sign);
+                    }
+                }
             }
         }
         self.nics(text);
@@ -261,6 +315,20 @@ impl Evidence {
         let named = text.split_once(' ').filter(|(word, _)| is_address(word));
         if let Some((_, class)) = named {
             self.elsewhere = !CARRIERS.iter().any(|carrier| class.starts_with(carrier));
+            self.behind = None;
+            let bus = named.and_then(|(word, _)| bus(word));
+            self.domain = bus.map_or(0, |(domain, _)| domain);
+            let bus = bus.filter(|_| !class.contains("bridge") && self.devices.len() < MOST_BUSES);
+            if let Some(bus) = bus {
+                *self.devices.entry(bus).or_default() |= !self.elsewhere;
+            }
+        } else if let Some((_, buses)) = text.split_once("Bus: primary=") {
+            let number = |name: &str| {
+                let (_, rest) = buses.split_once(name)?;
+                u8::from_str_radix(rest.get(..2)?, 16).ok()
+            };
+            let ends = number("secondary=").zip(number("subordinate="));
+            self.behind = ends.map(|(from, to)| (self.domain, from, to));
         } else if text.contains("Express (v") && text.contains(" Upstream Port") {
             self.elsewhere = false;
         }
@@ -297,7 +365,9 @@ impl Evidence {
                 found.extend(is_name(name).then(|| (name.to_owned(), value(set))));
             }
         }
-        for word in text.split_whitespace() {
+        // `#export NCCL_X=V` is a comment; a `#` apart may be the prompt of root's shell.
+        let is_code = |word: &&str| *word == "#" || !word.starts_with('#');
+        for word in text.split_whitespace().take_while(is_code) {
             let pair = word.trim_start_matches(['"', '\'', '`']).split_once('=');
             let pair = pair.filter(|(name, _)| is_name(name));
             found.extend(pair.map(|(name, set)| (name.to_owned(), value(set))));
@@ -305,6 +375,14 @@ impl Evidence {
         let room = MOST.saturating_sub(self.variables.len());
         self.variables.extend(found.into_iter().take(room));
     }
+}
+
+/// The domain and the bus of `81:00.0` or `0000:81:00.0`.
+fn bus(address: &str) -> Option<(u32, u8)> {
+    let mut parts = address.rsplit(':').skip(1);
+    let bus = u8::from_str_radix(parts.next()?, 16).ok()?;
+    let domain = parts.next().map_or(Some(0), |domain| u32::from_str_radix(domain, 16).ok())?;
+    Some((domain, bus))
 }
 
 #[cfg(test)]
@@ -343,6 +421,14 @@ mod tests {
     }
 
     #[test]
+    fn comments_set_nothing() {
+        assert_eq!(evidence("#export NCCL_ALGO=Ring\n").variable("NCCL_ALGO"), None);
+        let said = evidence("export NCCL_PROTO=LL #NCCL_ALGO=Ring\n");
+        assert_eq!((said.variable("NCCL_PROTO"), said.variable("NCCL_ALGO")), (Some("LL"), None));
+        assert_eq!(evidence("# mpirun -x NCCL_ALGO=Ring\n").variable("NCCL_ALGO"), Some("Ring"));
+    }
+
+    #[test]
     fn only_a_narrow_link_is_downgraded() {
         let says = |state: &str| evidence(&format!("\t\tLnkSta: {state}\n")).says(Sign::Downgraded);
         assert!(says("Speed 16GT/s (ok), Width x8 (downgraded)"));
@@ -368,6 +454,28 @@ mod tests {
         ] {
             assert_eq!(says(device, more), carries, "{device} {more}");
         }
+    }
+
+    #[test]
+    fn only_bridges_that_carry_calls_redirect() {
+        let says = |below: &str| {
+            let text = format!(
+                "00:1c.0 PCI bridge: Intel Corporation Root Port #1\n\
+                 \tBus: primary=00, secondary=01, subordinate=03, sec-latency=0\n\
+                 \tCapabilities: [40] Express (v2) Root Port (Slot+), MSI 00\n\
+                 \t\tACSCtl:\tSrcValid+ TransBlk- ReqRedir+ CmpltRedir+ UpstreamFwd+ EgressCtrl- DirectTrans-\n\
+                 {below}"
+            );
+            evidence(&text).says(Sign::Redirected)
+        };
+        assert!(says(""), "what is behind it is not known");
+        assert!(!says("01:00.0 Non-Volatile memory controller: Samsung\n"));
+        assert!(says(
+            "01:00.0 Non-Volatile memory controller: Samsung\n0000:03:00.0 3D controller: NVIDIA\n"
+        ));
+        assert!(!says(
+            "01:00.0 Non-Volatile memory controller: Samsung\n81:00.0 3D controller: NVIDIA\n"
+        ));
     }
 
     #[test]

@@ -37,6 +37,10 @@ pub(super) fn ranks(rows: &[Raw], collective: Collective) -> Ranks {
     let mut seen = false;
     for (least, most) in rows.iter().filter_map(|r| r.factor) {
         seen = true;
+        // No N comes to more than the limit; the least is rounded, too.
+        if least.0 > limit * (1.0 + 1e-9) {
+            return Ranks::None;
+        }
         low = low.max(if least.0 >= limit { MOST } else { of(least.0) });
         high = high.min(if most.0 >= limit { MOST } else { of(most.0).max(0.0) });
     }

@@ -29,6 +29,8 @@ pub(super) struct Command {
     pub nodes: Option<u32>,
     /// Whether an option places ranks otherwise than one full node after another.
     scattered: bool,
+    /// Whether its output was read to the end.
+    pub has_ended: bool,
     /// The arguments after the program.
     pub arguments: Vec<String>,
 }
@@ -122,6 +124,7 @@ impl Launcher {
             nodes,
             scattered: placing(options) != Placing::Filling
                 || options.iter().any(|option| reorders(option)),
+            has_ended: false,
             arguments: words[at + 1..].iter().map(|&w| w.to_owned()).collect(),
         };
         // IMB prints its own command again, without the launcher.

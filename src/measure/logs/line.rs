@@ -7,6 +7,7 @@
 //! >            8             2     float …                  a quotation in an issue
 //! Thu Jul 18 10:00:00 2026[1,0]<stdout>:   8            2 …  mpirun --timestamp-output
 //! {"log":"            8             2 …\n","stream":…}      the files of Docker's json-file driver
+//! "           8             2     float …",                 stdout_lines of Ansible
 //! [default0]:            8             2 …                  torchrun --tee 3: the role and the local rank
 //! ```
 //!
@@ -266,12 +267,19 @@ fn strip(text: &str) -> &str {
             Some(b'[') => bracket(rest),
             Some(b'0'..=b'9') => numbered(rest),
             Some(b'>') => Some(&rest[1..]),
+            Some(b'"') => element(rest),
             Some(b'M' | b'T' | b'W' | b'F' | b'S') => day(rest),
             _ => None,
         };
         let Some(next) = next else { return rest };
         rest = next.trim_start();
     }
+}
+
+/// `"text",`: an element of a list in JSON, as Ansible shows the lines of an output.
+fn element(text: &str) -> Option<&str> {
+    let inside = text[1..].trim_end_matches(',').strip_suffix('"')?;
+    (!inside.contains('"')).then_some(inside)
 }
 
 /// `[1,0]<stdout>:`, `[0] `, `[pod/name/launcher] `, `[2026-11-20 06:00:00] `, `[default0]:`, `[node1:0]:`.

@@ -352,6 +352,8 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// The rows that are not used.
     pub left_out: Vec<LeftOut>,
+    /// Those of them, of reductions other than sums, whose results were wrong.
+    pub wrong_left_out: Vec<Row>,
     /// Why the table is refused, if it is.
     pub refused: Option<Refusal>,
     /// Warnings about the table.
@@ -390,6 +392,12 @@ impl Table {
         self.caveats.iter().any(|caveat| caveat.contains(FAILED))
     }
 
+    /// Rows whose results were wrong, used or not.
+    pub(crate) fn wrong_rows(&self) -> impl Iterator<Item = &Row> {
+        let wrong = |row: &&Row| row.wrong.is_some_and(|wrong| wrong > 0);
+        self.rows.iter().chain(&self.wrong_left_out).filter(wrong)
+    }
+
     /// Why the table of `file` is refused, if it is.
     #[must_use]
     pub fn refusal(&self, file: &str) -> Option<Error> {
@@ -403,9 +411,8 @@ impl Table {
         if self.failed() {
             return None;
         }
-        let wrong = || self.rows.iter().filter(|row| row.wrong.is_some_and(|n| n > 0));
-        let line = wrong().next()?.line;
-        let count = wrong().count();
+        let line = self.wrong_rows().map(|row| row.line).min()?;
+        let count = self.wrong_rows().count();
         Some(format!(
             "results were wrong in {count} rows, the first in line {line}: fix that first"
         ))
@@ -487,7 +494,7 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
                 refused.error(file).or_help("remove the damaged part, and run it again")
             })?;
             if taken == Taken::Began {
-                log.evidence.settle();
+                log.evidence.began(log.tables.len() - 1);
             }
             if taken == Taken::Began && i != open {
                 readers[open].leave();
@@ -522,6 +529,6 @@ pub fn look_at(mut input: Input, file: &str, asked: &Asked) -> Result<Imported> 
 
 fn finish(drafts: Vec<Draft>, mut evidence: Parts, file: &str, asked: &Asked) -> Imported {
     let tables = drafts.into_iter().map(|draft| draft.finish(asked, file)).collect();
-    evidence.settle();
+    evidence.finish();
     Imported { file: file.to_owned(), tables, evidence }
 }

@@ -60,6 +60,8 @@ struct Run {
     library: Option<String>,
     /// Whether there is a barrier between the calls.
     blocking: bool,
+    /// Whether buffers begin between the boundaries that kernels read at.
+    misaligned: bool,
     /// Whether `collcost mock` wrote it.
     predicted: bool,
 }
@@ -206,8 +208,7 @@ impl Table {
                 if let Some(draft) = log.last().filter(|_| self.open) {
                     draft.unended = false;
                 }
-                self.open = false;
-                self.columns = None;
+                self.end_run(log);
                 Taken::Yes
             }
             _ => {
@@ -248,10 +249,23 @@ impl Table {
             iterations: between_readings(timed.unwrap_or(1), merged, graph),
             merged,
             graph,
+            misaligned: number("unalign:").is_some_and(|bytes| bytes > 0),
             predicted: std::mem::take(&mut self.predicted),
             library: self.run.library.take(),
             ..Run::default()
         };
+    }
+
+    /// A run has ended: what its command and its library's lines said is not said of the next one.
+    fn end_run(&mut self, log: &mut Log) {
+        if std::mem::take(&mut self.open) {
+            self.run.library = None;
+            log.evidence.ended();
+            if let Some(command) = &mut log.launcher.command {
+                command.has_ended = true;
+            }
+        }
+        self.columns = None;
     }
 
     fn heading(&mut self, line: &Line, log: &mut Log) -> Read<Taken> {
@@ -273,7 +287,8 @@ impl Table {
     }
 
     fn begin_table(&mut self, line: &Line, log: &mut Log) {
-        let command = log.launcher.command.as_ref().filter(|c| c.program.contains("_perf"));
+        let command = log.launcher.command.as_ref();
+        let command = command.filter(|c| c.program.contains("_perf") && !c.has_ended);
         // Quotations often omit the line of threads and GPUs but keep the one that names the program.
         let named = self.run.program.clone().or(self.next.clone());
         let program = named.or(command.map(|c| c.program.clone()));
@@ -291,6 +306,13 @@ impl Table {
         }
         draft.iterations = run.iterations.max(1);
         caveats(&mut draft, run.merged, run.graph, run.predicted);
+        if run.misaligned {
+            draft.caveats.push("buffers are not aligned (-u): calls may take longer".to_owned());
+        }
+        if command.and_then(|c| c.argument(&["-D", "--device_implementation"])).unwrap_or(0) > 0 {
+            let own = "kernels of nccl-tests itself ran (-D), not the library's";
+            draft.caveats.push(own.to_owned());
+        }
         draft.mode = Mode::Stream;
         if run.blocking {
             draft.blocking();

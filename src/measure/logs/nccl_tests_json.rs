@@ -118,8 +118,9 @@ pub(super) fn is(head: &[u8]) -> bool {
     let mut text = head.iter().filter(|b| !b.is_ascii_whitespace());
     let head = &head[..head.len().min(1 << 16)];
     let has = |key: &[u8]| head.windows(key.len()).any(|part| part == key);
-    // Logs also contain JSON lines of other programs.
-    text.next() == Some(&b'{') && (has(b"\"args\"") || has(b"\"nccl_version\""))
+    // Logs also contain JSON lines of other programs, and the events of traces have arguments, too.
+    let is_trace = has(b"\"ph\"");
+    text.next() == Some(&b'{') && (has(b"\"args\"") && !is_trace || has(b"\"nccl_version\""))
 }
 
 /// Reads the documents of `file`, one after another, and what they say of their runs.

@@ -7,7 +7,7 @@
 
 use super::mechanism::{ALGO_NEXT, P2P_NEXT, PROTO_NEXT};
 use crate::library::nccl::topology::Interfaces;
-use crate::library::nccl::{Algo, Function, Settings};
+use crate::library::nccl::{Algo, Function, Proto, Settings};
 use crate::machine::profile::{LinkKind, NetworkKind};
 use crate::machine::query::Query;
 use crate::measure::logs::{Evidence, RunBy, Sign};
@@ -26,6 +26,8 @@ pub(super) struct Clue {
     pub next: Option<&'static str>,
     /// If it is about algorithms: those that may run.
     pub forces: Option<Vec<Algo>>,
+    /// If it is about protocols: those that may not run.
+    pub lacks: Option<Vec<Proto>>,
     /// Whether it is a variable that has its effect by definition, not a sign of one.
     pub set: bool,
     /// ln of how much likelier it is with the cause.
@@ -46,7 +48,7 @@ impl Clue {
     }
 
     fn new(id: &'static str, next: Option<&'static str>, ln: f64, says: String) -> Self {
-        Self { id, next, forces: None, set: false, ln, says }
+        Self { id, next, forces: None, lacks: None, set: false, ln, says }
     }
 }
 
@@ -55,7 +57,8 @@ pub(super) fn needed(id: &str) -> Option<Sign> {
     (id == ONE_THREAD).then_some(Sign::OneThread)
 }
 
-const ONE_THREAD: &str = "one-thread";
+/// The cause that needs a log's word for it.
+pub(super) const ONE_THREAD: &str = "one-thread";
 
 /// The clues in `evidence` to causes on the machine of `query`, whose library runs the algorithms `usual` without
 /// them.
@@ -125,8 +128,12 @@ fn variables(evidence: &Evidence, query: &Query, usual: &dyn Fn() -> Vec<String>
             if forces.as_ref().is_some_and(|all| all.len() > 1 && holds_all(all, &usual())) {
                 continue;
             }
+            let lacks = (name == "NCCL_PROTO").then(|| left_out(value, query)).flatten();
+            if lacks.as_ref().is_some_and(Vec::is_empty) {
+                continue;
+            }
             let says = format!("{name} is {value}");
-            all.push(Clue { forces, set: true, ..Clue::new(id, next, ln, says) });
+            all.push(Clue { forces, lacks, set: true, ..Clue::new(id, next, ln, says) });
         }
     }
     let sockets =
@@ -143,6 +150,12 @@ fn variables(evidence: &Evidence, query: &Query, usual: &dyn Fn() -> Vec<String>
 /// The algorithms that a value of `NCCL_ALGO` allows for the query's collective, if it is a list of NCCL's.
 fn allowed(value: &str, query: &Query) -> Option<Vec<Algo>> {
     Settings::algorithms(value, Function::of(query.shape.collective)?).ok()
+}
+
+/// The protocols that a value of `NCCL_PROTO` leaves out for the query's collective, if it is a list of NCCL's.
+fn left_out(value: &str, query: &Query) -> Option<Vec<Proto>> {
+    let allowed = Settings::protocols(value, Function::of(query.shape.collective)?).ok()?;
+    Some(Proto::ALL.into_iter().filter(|protocol| !allowed.contains(protocol)).collect())
 }
 
 /// Whether a list of algorithms has all that are `named`.

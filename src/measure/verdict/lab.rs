@@ -210,6 +210,7 @@ impl Lab<'_> {
                 id: "setting",
                 what: format!("NCCL does not use {}", protocol.name()),
                 next: self.next(&PROTO)?,
+                lacks: Some(protocol),
                 predicted: self.fault(&Fault::ProtocolOff { protocol })?,
                 ..Suspect::default()
             })

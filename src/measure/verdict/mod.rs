@@ -20,6 +20,8 @@ mod shape;
 mod suspects;
 mod two;
 
+use clues::ONE_THREAD;
+
 pub use fleet::{Fleet, Host, LEAST_HOSTS, Part, Threshold, fleet};
 pub use ruling::{Ruling, SLOWDOWN};
 pub use run::{Run, runs};
@@ -33,7 +35,7 @@ use crate::cost::bound::bound;
 use crate::machine::query::Query;
 use crate::machine::sample::DataType;
 use crate::measure::expect::{Basis, Expectation, Expecting};
-use crate::measure::logs::{Evidence, FAILED, NO_SUM, RunBy, other_gpus};
+use crate::measure::logs::{Evidence, FAILED, NO_SUM, RunBy, Sign, other_gpus};
 use crate::model::algorithm::{Library, Registry};
 
 /// A measured time and the expected one.
@@ -118,6 +120,9 @@ const ROOTED: f64 = 0.8;
 const CERTAIN: f64 = 6.0;
 /// … and at these or higher it is not called healthy. Both come from held-out clusters.
 const UNSURE: f64 = 2.0;
+
+/// A thread that starts the calls of several GPUs adds little to a size if it adds less than this, as a logarithm.
+const LITTLE: f64 = 0.05;
 
 /// Two runs of the same thing differ by this much without a fault.
 const LEAST_REACH: f64 = 0.02;
@@ -436,15 +441,60 @@ impl<'a> Judge<'a> {
         points.sort_by_key(|p| p.size);
         let known =
             run_by == self.run_by && points.iter().map(|p| p.size).eq(self.sizes.iter().copied());
+        let own = (!known).then(|| suspects::ways(&self.lab(&points, run_by)));
+        let ways = own.as_ref().unwrap_or(&self.ways);
+        let verdict = self.judged(points, ways, facts);
+        if !facts.evidence.says(Sign::OneThread)
+            || verdict.ruling != Ruling::Ill
+            || verdict.health != Health::Slow
+            || facts.shared_gpu
+        {
+            return verdict;
+        }
+        self.beside_the_host(verdict, ways, facts)
+    }
+
+    /// The verdict on a run that is slow, and of which a thread started the calls of several GPUs. That is a way to
+    /// measure, and no fault of the machine: sizes to which it adds little show whether something else is slow.
+    fn beside_the_host(&self, mut slow: Verdict, ways: &suspects::Ways, facts: &Facts) -> Verdict {
+        let added = ways.closest(ONE_THREAD, &slow.points).unwrap_or_default();
+        let added = added.iter().copied().chain(std::iter::repeat(0.0));
+        let rest = slow.points.iter().zip(added).filter(|(_, added)| *added < LITTLE);
+        let rest: Vec<Point> = rest.map(|(point, _)| *point).collect();
+        if !rest.is_empty() {
+            let mut facts = facts.clone();
+            facts.evidence.without(Sign::OneThread);
+            let ways = suspects::ways(&self.lab(&rest, facts.run_by(self.query)));
+            let verdict = self.judged(rest, &ways, &facts);
+            if verdict.ruling == Ruling::Ill {
+                let mut notes = verdict.notes;
+                notes.push(
+                    "one thread started the calls of several GPUs (nGpus is above 1): causes are of sizes to \
+                     which that adds little"
+                        .to_owned(),
+                );
+                return Verdict { points: slow.points, notes, ..verdict };
+            }
+        }
+        slow.ruling = Ruling::CannotTell;
+        slow.causes.retain(|cause| cause.id == ONE_THREAD);
+        slow.notes.push(
+            "one thread started the calls of several GPUs (nGpus is above 1), which may be all that is slow: a run \
+             with a process a GPU shows how the machine is"
+                .to_owned(),
+        );
+        slow
+    }
+
+    /// The verdict on points, with the suspects of their sizes.
+    fn judged(&self, points: Vec<Point>, ways: &suspects::Ways, facts: &Facts) -> Verdict {
+        let run_by = facts.run_by(self.query);
         let impossible = impossible((self.query, run_by), &points);
         let usual = || points.iter().map(|p| self.expecting.runs(p.size).algorithm).collect();
         let clues = clues::clues(&facts.evidence, (self.query, run_by), &usual);
         let said = (facts, impossible.as_ref(), clues.as_slice());
         let lab = self.lab(&points, run_by);
-        let lineup = match known {
-            true => suspects::line_up(&lab, &self.ways, said),
-            false => suspects::line_up(&lab, &suspects::ways(&lab), said),
-        };
+        let lineup = suspects::line_up(&lab, ways, said);
         let mut verdict = ruled(self.query, points, lineup, impossible, facts);
         if verdict.health == Health::Healthy {
             let listed: Vec<&str> = verdict.causes.iter().map(|cause| cause.id).collect();
@@ -516,6 +566,11 @@ fn ruled(
             let cause = cause.filter(|c| causes.iter().all(|known| known.id != c.id));
             causes.extend(cause.filter(|_| causes.len() < 5));
         }
+    }
+    // Times of other GPUs say nothing of the machine's.
+    if facts.wrong == 0 && facts.other_gpus(query).is_some() {
+        ruling = Ruling::CannotTell;
+        causes.retain(|cause| cause.off.is_none());
     }
     let mut notes = notes(query, &points, basis);
     notes.extend(facts.other_gpus(query).map(|(gpus, own)| {

@@ -38,7 +38,8 @@ pub struct Run {
 #[must_use]
 pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> {
     type Key<'l> = (usize, Collective, Option<u32>, Option<u32>, Option<DataType>, Option<&'l str>);
-    let mut by: BTreeMap<Key, Run> = BTreeMap::new();
+    // A run of each table, by what they share.
+    let mut by: BTreeMap<Key, BTreeMap<usize, Run>> = BTreeMap::new();
     for (at, table) in log.tables.iter().enumerate() {
         let (part, evidence) = log.evidence.of(at);
         if let Some(refused) = &table.refused {
@@ -51,7 +52,7 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
             let Measured::Time(time) = row.measured else { continue };
             let library = table.library.as_deref();
             let key = (part, collective, table.ranks, table.nodes, row.dtype, library);
-            let run = by.entry(key).or_insert_with(|| Run {
+            let run = by.entry(key).or_default().entry(at).or_insert_with(|| Run {
                 file: Some(file.to_owned()),
                 collective,
                 ranks: table.ranks,
@@ -86,6 +87,13 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
                 places += 1;
             }
         }
+        for row in &table.wrong_left_out {
+            let library = table.library.as_deref();
+            let key = (part, collective, table.ranks, table.nodes, row.dtype, library);
+            if let Some(run) = by.get_mut(&key).and_then(|tables| tables.get_mut(&at)) {
+                run.facts.wrong += row.wrong.unwrap_or(0);
+            }
+        }
         if places > 0 {
             left_out.push(format!(
                 "{file}:{}: {places} in-place times; the out-of-place ones count",
@@ -93,7 +101,35 @@ pub fn runs(file: &str, log: &Imported, left_out: &mut Vec<String>) -> Vec<Run> 
             ));
         }
     }
-    by.into_values().filter(|run| !run.times.is_empty()).map(medians).collect()
+    by.into_values()
+        .flat_map(|tables| joined(tables.into_values().collect()))
+        .map(medians)
+        .collect()
+}
+
+/// The runs of tables that share all that their log says, as one run, unless their times contradict each other: the
+/// median of those would be the time of none. The groups of a job's trace stay together.
+fn joined(tables: Vec<Run>) -> Vec<Run> {
+    let tables: Vec<Run> = tables.into_iter().filter(|run| !run.times.is_empty()).collect();
+    let each: Vec<Run> = tables.iter().cloned().map(medians).collect();
+    let all: Vec<Observation> = each.iter().flat_map(observed).collect();
+    if tables.iter().all(|run| run.traced.is_empty()) && contradiction(&all).is_some() {
+        return tables;
+    }
+    let mut tables = tables.into_iter();
+    let Some(mut first) = tables.next() else { return Vec::new() };
+    for other in tables {
+        first.facts.add(&other.facts);
+        first.times.extend(other.times);
+        first.traced.extend(other.traced);
+    }
+    vec![first]
+}
+
+/// Its times, as observations of one machine.
+fn observed(run: &Run) -> Vec<Observation> {
+    let placed = Placed { ranks: run.ranks.unwrap_or(1), nodes: run.nodes.unwrap_or(1) };
+    run.times.iter().map(|&(size, time)| Observation { placed, size, time }).collect()
 }
 
 /// What a format's sizes count is documented for all but these.
@@ -106,9 +142,7 @@ fn sizes(format: &str) -> Sizes {
 }
 
 fn medians(mut run: Run) -> Run {
-    let placed = Placed { ranks: run.ranks.unwrap_or(1), nodes: run.nodes.unwrap_or(1) };
-    let each = run.times.iter().map(|&(size, time)| Observation { placed, size, time });
-    let each: Vec<Observation> = each.collect();
+    let each = observed(&run);
     run.facts.caveats.extend(contradiction(&each));
     run.times = observations(each).into_iter().map(|o| (o.size, o.time)).collect();
     run

@@ -7,12 +7,12 @@
 use super::clues::{Clue, needed};
 use super::lab::Lab;
 use super::likelihood::{Figures, Likelihood, sum_ln};
-use super::mechanism::{MECHANISMS, Wire};
+use super::mechanism::{MECHANISMS, PROTO_NEXT, Wire};
 use super::{Cause, Facts, Point, Sizes, prior};
 use crate::base::order::falling;
 use crate::base::quantity::{Bytes, Ratio};
 use crate::base::stats::median;
-use crate::library::nccl::Algo;
+use crate::library::nccl::{Algo, Proto};
 use crate::measure::logs::RunBy;
 
 /// Something that may be the cause.
@@ -26,6 +26,8 @@ pub(super) struct Suspect {
     pub figures: Figures,
     /// The algorithm that a setting forces.
     pub forces: Option<Algo>,
+    /// The protocol that a setting leaves out.
+    pub lacks: Option<Proto>,
     /// ln of how likely it is, up to a constant.
     pub score: f64,
     /// How likely its cause is, over all suspects of that cause.
@@ -45,6 +47,7 @@ impl Default for Suspect {
             predicted: Predicted::Times(Vec::new()),
             figures: Figures::default(),
             forces: None,
+            lacks: None,
             score: 0.0,
             chance: 1.0,
             says: Vec::new(),
@@ -94,7 +97,11 @@ impl Suspect {
             (Some(all), Some(one)) => all.contains(&one),
             _ => true,
         };
-        clue.id == self.id && clue.next.is_none_or(|next| next == self.next) && forces
+        let lacks = match (&clue.lacks, self.lacks) {
+            (Some(all), Some(one)) => all.contains(&one),
+            _ => true,
+        };
+        clue.id == self.id && clue.next.is_none_or(|next| next == self.next) && forces && lacks
     }
 
     /// The least that it costs at large sizes, as a logarithm, if a variable sets it: the machine's own
@@ -106,13 +113,14 @@ impl Suspect {
         forms.iter().filter_map(cost).reduce(f64::min)
     }
 
-    /// Whether it costs something, and large calls are later than expected, by no less than it costs
-    /// less what healthy machines differ.
+    /// Whether it costs something, large calls are later than expected, by no less than it costs less what
+    /// healthy machines differ, and it explains the times better than nothing does.
     fn is_as_long(&self, points: &[Point]) -> bool {
         let large = || points.iter().filter(|p| p.size >= LARGE);
         let later = median(large().map(Point::beyond).collect()).unwrap_or(0.0);
         let reach = median(large().map(Point::reach).collect()).unwrap_or(0.0);
-        self.costs(points).is_some_and(|cost| cost >= COSTS && later > 0.0 && later > cost - reach)
+        let costs = |cost| cost >= COSTS && later > 0.0 && later > cost - reach;
+        self.costs(points).is_some_and(costs) && self.nearer(points, 1.0).is_some()
     }
 
     /// The cause, if it improves the prediction.
@@ -189,6 +197,15 @@ pub(super) struct Ways {
     late: Vec<Vec<f64>>,
 }
 
+impl Ways {
+    /// The form of a cause that is nearest to the times, if it is nearer than none.
+    pub fn closest(&self, id: &str, points: &[Point]) -> Option<&[f64]> {
+        let of = |suspect: &&Suspect| suspect.id == id && suspect.nearer(points, 1.0).is_some();
+        let suspect = self.causes.iter().flatten().find(of)?;
+        suspect.nearest(points).map(|(form, _)| form)
+    }
+}
+
 /// Calls on a virtual machine begin later: healthy published ones by up to these multiples of the shortest
 /// call.
 const BEGINS: [f64; 3] = [0.4, 0.8, 1.6];
@@ -215,7 +232,18 @@ pub(super) fn ways(lab: &Lab) -> Ways {
         let (id, what) = (cause.id, cause.what.to_owned());
         let (figures, forces) = (cause.figures, cause.forces);
         let predicted = Predicted::Times(forms);
-        Some(vec![Suspect { id, what, next, figures, forces, predicted, ..Suspect::default() }])
+        // The protocol of middle sizes.
+        let lacks = (next == PROTO_NEXT).then_some(Proto::Ll128);
+        Some(vec![Suspect {
+            id,
+            what,
+            next,
+            figures,
+            forces,
+            lacks,
+            predicted,
+            ..Suspect::default()
+        }])
     }));
     // The rate of the wire may say more than the expectation, or the machine may be none of those that it is from.
     let expected: Vec<f64> = lab.points.iter().map(|p| -p.known.later).collect();

@@ -21,10 +21,8 @@ pub struct Region {
     pub pairs: usize,
     /// The median of the second run's times over the first's.
     pub ratio: Ratio,
-    /// The 95 % interval of that median, by the sign test.
-    pub low: Ratio,
-    /// Its other end.
-    pub high: Ratio,
+    /// The 95 % interval of that median, by the sign test; absent if too few neighbouring sizes tell the noise.
+    pub interval: Option<(Ratio, Ratio)>,
     /// Whether they differ by more than noise.
     pub differs: bool,
 }
@@ -89,10 +87,15 @@ pub fn two(first: &Imported, second: &Imported) -> Option<Two> {
     if pairs < 3 {
         return None;
     }
-    let steps = by.values().flat_map(|v| v.windows(2).map(|w| (w[1].1 - w[0].1).abs()));
-    // The difference of two has √2 times the deviation of one; the median of |x| is 0.67 of a deviation.
-    let noise = median(steps.collect()).unwrap_or(0.0) / (0.6745 * 2_f64.sqrt());
-    let regions = by.into_iter().map(|((what, _), of)| region(what, &of, noise)).collect();
+    let noises = [0, 1, 2].map(|kind| {
+        let steps = steps(by.iter().filter(|((_, of), _)| *of == kind).map(|(_, of)| of));
+        // One step is no spread.
+        (steps.len() > 1).then(|| deviation(steps))
+    });
+    let noise = deviation(steps(by.values()));
+    let one =
+        |((what, kind), of): ((String, usize), Vec<(u64, f64)>)| region(what, &of, noises[kind]);
+    let regions = by.into_iter().map(one).collect();
     let wrong = [wrong(first), wrong(second)];
     let logs = [("first", first), ("second", second)].into_iter().zip(wrong);
     let told = logs.filter(|(_, times)| *times > 0);
@@ -110,6 +113,16 @@ pub fn two(first: &Imported, second: &Imported) -> Option<Two> {
     Some(Two { regions, noise: Ratio(noise), wrong, notes: all })
 }
 
+/// How far the ratios of neighbouring sizes of each test are apart.
+fn steps<'a>(tests: impl Iterator<Item = &'a Vec<(u64, f64)>>) -> Vec<f64> {
+    tests.flat_map(|of| of.windows(2).map(|w| (w[1].1 - w[0].1).abs())).collect()
+}
+
+/// The deviation of one size: the difference of two has √2 times it, and the median of |x| is 0.67 of a deviation.
+fn deviation(steps: Vec<f64>) -> f64 {
+    median(steps).unwrap_or(0.0) / (0.6745 * 2_f64.sqrt())
+}
+
 /// ln of the second test's time over the first's at each size that both have, as the mean over both places.
 fn ratios(test: &Test, other: &Test) -> BTreeMap<u64, f64> {
     let mut by: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -124,8 +137,7 @@ fn ratios(test: &Test, other: &Test) -> BTreeMap<u64, f64> {
 
 /// How many times are of wrong results.
 fn wrong(log: &Imported) -> usize {
-    let rows = log.tables.iter().flat_map(|table| &table.rows);
-    rows.filter(|row| row.wrong.is_some_and(|wrong| wrong > 0)).count()
+    log.tables.iter().flat_map(Table::wrong_rows).count()
 }
 
 /// One way to run a test, with its rows.
@@ -209,10 +221,12 @@ fn tests(log: &Imported) -> Tests {
     tests
 }
 
-fn region(what: String, of: &[(u64, f64)], noise: f64) -> Region {
+/// `noise`: that of sizes as large as these, which differs from that of others; absent if it is not known.
+fn region(what: String, of: &[(u64, f64)], noise: Option<f64>) -> Region {
     let sorted = sorted(of.iter().map(|o| o.1));
     let middle = median(sorted.clone()).unwrap_or(0.0);
-    let (low, high) = interval(&sorted, noise);
+    let ends = noise.map(|noise| interval(&sorted, noise));
+    let differs = |(low, high): (f64, f64)| low > 0.0 || high < 0.0;
     let size = |pick: fn(u64, u64) -> u64| of.iter().map(|o| o.0).reduce(pick).unwrap_or(0);
     Region {
         what,
@@ -220,9 +234,8 @@ fn region(what: String, of: &[(u64, f64)], noise: f64) -> Region {
         to: Bytes(size(u64::max)),
         pairs: of.len(),
         ratio: Ratio(middle.exp()),
-        low: Ratio(low.exp()),
-        high: Ratio(high.exp()),
-        differs: (low > 0.0 || high < 0.0) && middle.abs() > LEAST,
+        interval: ends.map(|(low, high)| (Ratio(low.exp()), Ratio(high.exp()))),
+        differs: ends.is_some_and(differs) && middle.abs() > LEAST,
     }
 }
 

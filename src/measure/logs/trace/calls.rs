@@ -462,6 +462,7 @@ fn table(format: &'static str, mode: Mode, collective: Collective, group: &Group
         mode,
         rows: Vec::new(),
         left_out: Vec::new(),
+        wrong_left_out: Vec::new(),
         refused: None,
         warnings: Vec::new(),
         caveats: Vec::new(),

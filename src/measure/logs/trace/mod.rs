@@ -62,8 +62,8 @@ pub(super) struct Head<'a> {
     pub file: &'a str,
 }
 
-/// This many bytes of a file reveal its format.
-const HEAD: usize = 1 << 13;
+/// This many bytes of a file reveal its format: other programs write objects in front of a list of events.
+const HEAD: usize = 1 << 16;
 
 impl<'a> Head<'a> {
     fn new(bytes: &'a [u8], file: &'a str) -> Self {
