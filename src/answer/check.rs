@@ -65,10 +65,11 @@ pub struct BudgetView {
     pub high: Option<f64>,
     /// `seconds`, `bytes_per_second`, `ratio` or `bytes`.
     pub unit: &'static str,
-    /// The share of the limit that is used at the better end of what is judged: above 1 it fails.
-    pub used: f64,
+    /// The share of the limit that is used at the better end of what is judged: above 1 it fails. Absent without a
+    /// limit.
+    pub used: Option<f64>,
     /// The same at the worse end: up to 1 it holds.
-    pub used_most: f64,
+    pub used_most: Option<f64>,
     /// Its severity: `none`, `note`, `warning`, or `error`, which fails the check.
     pub counts: Level,
     /// The waiver that accepts its failure for a while.
@@ -240,8 +241,8 @@ fn view(budget: &Budget, outcome: &Outcome, today: Option<Date>) -> BudgetView {
         low: outcome.band.map(|(low, _)| low.base().0),
         high: outcome.band.map(|(_, high)| high.base().0),
         unit: outcome.value.unit(),
-        used: outcome.used.0,
-        used_most: outcome.used_most.0,
+        used: outcome.limit.map(|_| outcome.used.0),
+        used_most: outcome.limit.map(|_| outcome.used_most.0),
         counts: Level::None,
         waiver,
         waived: is_waived(budget, outcome, today),

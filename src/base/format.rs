@@ -72,7 +72,7 @@ const fn entry(
 static FORMATS: &[Entry] = &[
     entry(Format::Text, "text", &["table"], "for reading in a terminal"),
     entry(Format::Markdown, "markdown", &["md"], "a document"),
-    entry(Format::Csv, "csv", &[], "the table in base units"),
+    entry(Format::Csv, "csv", &[], "the table, in base units where no heading names another"),
     entry(Format::Json, "json", &[], "the whole report, as in docs/schema"),
     entry(Format::Latex, "latex", &["tex"], "a part of a document"),
     entry(Format::NcclTests, "nccl-tests", &[], "as nccl-tests prints its results"),

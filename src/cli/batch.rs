@@ -2,10 +2,8 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use super::input::{self, Line};
-use super::{Stop, say};
+use super::{Stop, input, say};
 use collcost::answer::batch::Batch;
-use collcost::base::error::Error;
 use collcost::model::algorithm::Registry;
 
 const EXAMPLE: &str =
@@ -28,28 +26,21 @@ impl Args {
         let mut answers = Vec::with_capacity(1 << 16);
         loop {
             match input::line(&mut questions, &mut line)? {
-                Line::End => break,
-                Line::TooLong => {
-                    Batch::refuse(&Line::too_long(), &mut answers);
-                    failed += 1;
-                }
-                Line::Whole => match std::str::from_utf8(&line) {
-                    Ok(text) => {
-                        // Some editors begin a file with a byte-order mark.
-                        let question = text.strip_prefix('\u{feff}').unwrap_or(text).trim_end();
-                        if !question.trim_start().is_empty() {
-                            match batch.answer(question, &mut answers) {
-                                true => answered += 1,
-                                false => failed += 1,
-                            }
+                None => break,
+                Some(Ok(text)) => {
+                    // Some editors begin a file with a byte-order mark.
+                    let question = text.strip_prefix('\u{feff}').unwrap_or(text).trim_end();
+                    if !question.trim_start().is_empty() {
+                        match batch.answer(question, &mut answers) {
+                            true => answered += 1,
+                            false => failed += 1,
                         }
                     }
-                    Err(_) => {
-                        let error = Error::input("the line is not text in UTF-8");
-                        Batch::refuse(&error.help("write it in UTF-8"), &mut answers);
-                        failed += 1;
-                    }
-                },
+                }
+                Some(Err(error)) => {
+                    Batch::refuse(&error, &mut answers);
+                    failed += 1;
+                }
             }
             // A client may wait for this answer before it asks the next question.
             if answers.len() > 1 << 15 || questions.buffer().is_empty() {

@@ -87,6 +87,12 @@ impl Args {
                 .help("give --n, such as --n 64")
                 .into());
         }
+        if let (None, Some(flag)) = (&asked, self.on.typed_but("n")) {
+            return Err(Error::input("buckets have times only on a number of ranks")
+                .at(flag)
+                .help("give --n too, such as --n 64")
+                .into());
+        }
         let ranks = asked.as_ref().map_or(1, |(query, _)| query.shape.ranks);
         let rule = self.limited(rule.over(ranks))?;
         let priced = asked.as_ref().map(|(query, take)| (query, take));

@@ -81,6 +81,11 @@ impl Args {
         let ranks = count("--n", "ranks", self.n.as_ref())?;
         let ranks =
             ranks.ok_or_else(|| Error::input("how many ranks?").help("give -n, such as -n 16"))?;
+        if let (Amount::Size(_), Some(size)) = (words.amount, &self.size) {
+            return Err(Error::input("the number to convert is a size already")
+                .at(format!("--size {size}"))
+                .help("leave out --size"));
+        }
         Ok(Conversion {
             collective: words.collective.unwrap_or(Collective::AllReduce),
             ranks,

@@ -71,9 +71,9 @@ struct RangeFlags {
     /// The largest size of a sweep
     #[arg(short = 'e', long, value_name = "SIZE", conflicts_with_all = ["size", "at"])]
     maxbytes: Option<String>,
-    /// The factor between the sizes of a sweep
-    #[arg(short = 'f', long, value_name = "K", default_value = "2", hide_short_help = true)]
-    stepfactor: String,
+    /// The factor between the sizes of a sweep; default: 2
+    #[arg(short = 'f', long, value_name = "K", hide_short_help = true)]
+    stepfactor: Option<String>,
     /// Set a parameter of the machine to another value, such as inter.bw=800Gb/s
     #[arg(long, value_name = "PARAMETER=VALUE", conflicts_with_all = ["eta_alpha", "eta_beta", "contention", "protocol"])]
     set: Vec<String>,
@@ -170,7 +170,9 @@ impl Args {
             return self.sweep(out, &sweep);
         }
         if !sized {
-            if only.is_some() || self.simulates() {
+            let of_one_size =
+                [&self.output.columns, &self.output.sort].into_iter().any(Option::is_some);
+            if only.is_some() || self.simulates() || of_one_size || !self.seen.is_empty() {
                 self.need_size(sized, collective)?;
             }
             let curves = || answer::curves_over_sizes(&registry, &first, &[]);
@@ -395,22 +397,27 @@ impl RangeFlags {
         let most = size("-e", self.maxbytes.as_ref())?;
         let (Some(Bytes(least)), Some(Bytes(most))) = (least, most) else {
             return match (least, most) {
-                (None, None) => Ok(None),
+                (None, None) => self.stepfactor.as_ref().map_or(Ok(None), |factor| {
+                    Err(Error::input("only a sweep over sizes has a factor")
+                        .at(format!("-f {factor}"))
+                        .help("add -b and -e, or leave out -f"))
+                }),
                 _ => Err(Error::input("a sweep needs both ends")
                     .at("-b, -e")
                     .help("write -b 8 -e 8G -f 2")),
             };
         };
+        let step = self.stepfactor.as_deref().unwrap_or("2");
         let typed = |flag: &Option<String>| flag.clone().unwrap_or_default();
         let refuse = |what: String| {
             let (b, e) = (typed(&self.minbytes), typed(&self.maxbytes));
             Err(Error::input(what)
-                .at(format!("-b {b} -e {e} -f {}", self.stepfactor))
+                .at(format!("-b {b} -e {e} -f {step}"))
                 .help("write -b 8 -e 8G -f 2"))
         };
-        let factor: f64 = self.stepfactor.parse().unwrap_or(f64::NAN);
+        let factor: f64 = step.parse().unwrap_or(f64::NAN);
         if !(factor > 1.0 && factor.is_finite()) {
-            return refuse(format!("`{}` is not a factor above 1", self.stepfactor));
+            return refuse(format!("`{step}` is not a factor above 1"));
         }
         if least == 0 || least > most {
             let end = if least == 0 { "0 times a factor stays 0" } else { "-e is below -b" };

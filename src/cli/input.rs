@@ -149,33 +149,18 @@ pub(super) fn trace(file: &str) -> Result<Input<'static>> {
 /// The longest line that is read from a client.
 const LINE: usize = 8 << 20;
 
-/// What was read of a client.
-pub(super) enum Line {
-    /// A line without its end.
-    Whole,
-    /// A line that is longer than any question; it is not kept.
-    TooLong,
-    /// Nothing is left.
-    End,
-}
-
-impl Line {
-    /// The error of a line that is too long.
-    pub(super) fn too_long() -> Error {
-        Error::input(format!("the line is longer than {} MiB", LINE >> 20))
-            .help("ask in several lines")
-    }
-}
-
-/// Reads one line.
-pub(super) fn line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Line> {
+/// Reads a client's line without its end into `line`; none is left where it is `None`. Of a line that is refused,
+/// since it is longer than any question or not text, the rest is skipped.
+pub(super) fn line<'l>(
+    from: &mut impl BufRead,
+    line: &'l mut Vec<u8>,
+) -> io::Result<Option<Result<&'l str>>> {
     line.clear();
     let (mut any, mut length) = (false, 0_usize);
-    let read = |length: usize| if length > LINE { Line::TooLong } else { Line::Whole };
     loop {
         let available = from.fill_buf()?;
         if available.is_empty() {
-            return Ok(if any { read(length) } else { Line::End });
+            break;
         }
         any = true;
         let end = available.iter().position(|&b| b == b'\n');
@@ -185,9 +170,16 @@ pub(super) fn line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Li
         length = length.saturating_add(taken);
         from.consume(consumed);
         if end.is_some() {
-            return Ok(read(length));
+            break;
         }
     }
+    if length > LINE {
+        let error = Error::input(format!("the line is longer than {} MiB", LINE >> 20));
+        return Ok(Some(Err(error.help("ask in several lines"))));
+    }
+    let text = std::str::from_utf8(line)
+        .map_err(|_| Error::input("the line is not text in UTF-8").help("write it in UTF-8"));
+    Ok(any.then_some(text))
 }
 
 fn unreadable(file: &str, e: &io::Error) -> Error {

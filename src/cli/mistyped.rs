@@ -14,6 +14,14 @@ const UNITS: [&str; 12] =
 
 /// The error with a tip, where there is a better one than clap's.
 pub(super) fn advised(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let odd = arguments.iter().find(|argument| argument.to_str().is_none());
+    if let (ErrorKind::InvalidUtf8, Some(odd)) = (error.kind(), odd) {
+        let what = format!(
+            "an argument is not text in UTF-8\n  {}\n  rename the file, or where - is standard input write - < FILE\n",
+            odd.display()
+        );
+        return clap::Error::raw(ErrorKind::InvalidUtf8, what);
+    }
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }

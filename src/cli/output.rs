@@ -26,6 +26,7 @@ const PART: &str = ".part";
 /// A file that cannot exist there, which is the caller's fault; a full disk or a reader that left,
 /// which is not.
 pub(super) fn write_whole(flag: &str, file: &Path, text: &str) -> Result<()> {
+    refuse_dash(flag, file)?;
     let written = match Place::of(file) {
         Ok(Place::Open(mut open)) => put(&mut open, text),
         Ok(Place::File(target)) => target.write(text, Taken::Replaced),
@@ -58,6 +59,16 @@ pub(super) fn refuse_input<'a>(
     }
 }
 
+/// Refuses `-`, which means standard output to most: what else is printed there would be mixed with the file.
+fn refuse_dash(flag: &str, file: &Path) -> Result<()> {
+    if file != Path::new("-") {
+        return Ok(());
+    }
+    Err(Error::input("a file is written here, not standard output")
+        .at(format!("{flag} -"))
+        .help("name a file, or /dev/stdout; a file of this name is ./-"))
+}
+
 /// Writes a new file; false if it exists.
 ///
 /// # Errors
@@ -76,6 +87,7 @@ pub(super) fn write_new(flag: &str, file: &Path, text: &str) -> Result<bool> {
 /// # Errors
 /// As [`write_whole`].
 pub(super) fn append(flag: &str, file: &Path, text: &str) -> Result<()> {
+    refuse_dash(flag, file)?;
     let append = || {
         let mut open = OpenOptions::new().create(true).append(true).open(file)?;
         if !open.metadata()?.is_file() {
@@ -110,20 +122,29 @@ pub(super) fn rename_new(file: &Path, name: &Path) -> io::Result<()> {
     }
 }
 
+/// Whether a file cannot be written because of the place that was named for it, which is the caller's fault.
+pub(super) fn is_of_place(error: &io::Error) -> bool {
+    use ErrorKind as K;
+    matches!(
+        error.kind(),
+        K::NotFound
+            | K::PermissionDenied
+            | K::IsADirectory
+            | K::NotADirectory
+            | K::AlreadyExists
+            | K::ReadOnlyFilesystem
+            | K::InvalidFilename
+            | K::InvalidInput
+            | K::ExecutableFileBusy
+    )
+}
+
 fn fault(flag: &str, file: &Path, error: &io::Error) -> Error {
     use ErrorKind as K;
     let place = format!("{flag} {}", file.display());
     let what = format!("the file cannot be written: {error}");
     match error.kind() {
-        K::NotFound
-        | K::PermissionDenied
-        | K::IsADirectory
-        | K::NotADirectory
-        | K::AlreadyExists
-        | K::ReadOnlyFilesystem
-        | K::InvalidFilename
-        | K::InvalidInput
-        | K::ExecutableFileBusy => Error::input(what)
+        _ if is_of_place(error) => Error::input(what)
             .at(place)
             .help("name a file in a folder that exists and can be written to"),
         K::BrokenPipe => Error::lost(what).at(place).help("the process that read it has ended"),

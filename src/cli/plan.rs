@@ -87,6 +87,7 @@ impl Args {
         {
             return self.job(&registry, out);
         }
+        self.only_of_jobs()?;
         if let Some(extra) = self.files.get(1) {
             return Err(Error::input(format!("`{extra}` is a second file of steps"))
                 .help("name one file of steps, or a job's configurations")
@@ -224,6 +225,28 @@ impl Args {
             }
             None => Ok(()),
         }
+    }
+
+    /// Refuses what steps do not have.
+    fn only_of_jobs(&self) -> Result<()> {
+        let flags = [
+            ("--search", self.search, "steps have the layout that their keys say: --set dp=128"),
+            ("--gpus", !self.gpus.is_empty(), "steps have the ranks of their layout: --set dp=128"),
+            (
+                "--anchor",
+                self.anchor.is_some(),
+                "steps say the rate of their kernels: --set kernels=400TFLOP/s",
+            ),
+        ];
+        if let Some((flag, _, help)) = flags.into_iter().find(|(_, given, _)| *given) {
+            let error = Error::input(format!("{flag} is for jobs, and these are steps"));
+            return Err(error.at(flag).help(help));
+        }
+        if self.preset.is_some() && self.step.is_some() {
+            let error = Error::input("--step is for files of steps: a preset is one step");
+            return Err(error.at("--step").help("leave it out"));
+        }
+        Ok(())
     }
 
     fn plan(&self, registry: &Registry, file: Option<&str>, set: &[String]) -> Result<Plan> {

@@ -125,6 +125,8 @@ fn verdict(run: &RunView) -> String {
             };
             format!(": a slowdown of {} would have been seen{part}", SLOWDOWN.0)
         }
+        // The rate of the NICs, or a shape that only causes have.
+        (_, Health::Slow) if beyond == 0 => ": slow, by what the causes and notes say".to_owned(),
         (_, Health::Slow) => ": slow".to_owned(),
         (_, Health::TooFast) => {
             ": faster than possible, so it is another machine or not a separate call".to_owned()

@@ -365,3 +365,29 @@ fn ratios_agree(text: &str, failing: usize) {
         "{text}"
     );
 }
+
+/// 230 GB/s of eight NICs is ill by their rate, and no size is above its limit: no share of a limit is stated.
+#[test]
+fn without_a_limit_no_share_of_it_is_used() {
+    let here = tempfile::tempdir().unwrap();
+    let mock = "mock all_reduce_perf -b 1G -e 1G -n 24 --on nd-h200-v5 --fault missing-nic=3";
+    let log = collcost(here.path(), &mock.split(' ').collect::<Vec<_>>());
+    let log = String::from_utf8(log.stdout).unwrap();
+    let slow = log.replace("9878.53  108.69  208.33", "8948.00  120.00  230.00");
+    assert_ne!(log, slow);
+    fs::write(here.path().join("run.log"), slow).unwrap();
+    let budget = "[[budget]]\nname = \"a\"\nmeasured = \"run.log\"\nprofile = \"nd-h200-v5\"\n";
+    fs::write(here.path().join("b.toml"), budget).unwrap();
+    let words = ["check", "b.toml", "--format", "json", "--write", "openmetrics=m.txt"];
+    let checked = collcost(here.path(), &words);
+    assert_eq!(checked.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let budget = &report["budgets"][0];
+    assert_eq!(budget["standing"], "fails");
+    assert!([&budget["limit"], &budget["used"], &budget["used_most"]].iter().all(|v| v.is_null()));
+    let gauges = fs::read_to_string(here.path().join("m.txt")).unwrap();
+    assert!(
+        gauges.contains("collcost_budget_fails{") && !gauges.contains("used_ratio{"),
+        "{gauges}"
+    );
+}

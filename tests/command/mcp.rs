@@ -139,6 +139,11 @@ fn a_question_that_is_wrong_is_answered_with_what_would_be_right() {
         ("choose", json!({ "library": "nccl9" }), "nccl9"),
         ("plan", json!({}), "preset"),
         ("plan", json!({ "preset": "none" }), "known: "),
+        ("plan", json!({ "preset": "hsdp-70b", "profile": "dgx-a100" }), "in `set`: "),
+        ("plan", json!({ "preset": "hsdp-70b", "n": 512 }), "`n` has no effect"),
+        ("plan", json!({ "preset": "hsdp-70b", "alpha": "9us" }), "\"alpha\": \"9us\""),
+        ("plan", json!({ "preset": "hsdp-70b", "step": "a" }), "a preset is one step"),
+        ("explain", json!({ "what": "busbw", "nodes": 4 }), "`nodes` has no effect"),
         ("plan", json!({ "toml": "[step.a]\ntp = 0\n" }), "toml:"),
         ("plan", json!({ "toml": "include = \"/etc/passwd\"\n[step.a]\n" }), "no files"),
     ];

@@ -283,3 +283,42 @@ fn devices_and_pipes_stay_what_they_are() {
         collcost("export msccl allreduce ring -n 2 -o no/file", here.path()).output().unwrap();
     assert_eq!(nowhere.status.code(), Some(2));
 }
+
+/// A file of that name is ./-, and the text of an export alone may be the whole output.
+#[test]
+fn a_dash_is_no_file() {
+    let here = folder();
+    let plain = collcost("export goal allreduce ring 1MiB -n 2", here.path()).output().unwrap();
+    let dash = collcost("export goal allreduce ring 1MiB -n 2 -o -", here.path()).output().unwrap();
+    assert!(!plain.stdout.is_empty() && plain.stdout == dash.stdout);
+    for words in ["allreduce 1MiB -n 8 --svg -", "check holds.toml --write csv=-"] {
+        let refused = collcost(words, here.path()).output().unwrap();
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{words}");
+        assert!(said.contains("/dev/stdout"), "{words}: {said}");
+    }
+    assert!(!here.path().join("-").exists());
+}
+
+/// It is named, since nobody sees which of many is meant.
+#[test]
+fn an_argument_that_is_no_text_is_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let here = folder();
+    let odd = std::ffi::OsStr::from_bytes(b"run-\xff.log");
+    let refused = collcost("import", here.path()).arg(odd).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said.contains("run-\u{fffd}.log") && said.contains("rename"), "{said}");
+}
+
+/// The same cause has the same code in every verb: the place, not this machine or its disk.
+#[test]
+fn samples_in_a_folder_that_is_not_there_are_the_callers_fault() {
+    let here = folder();
+    let words = "calibrate -n 2 --out cal.toml --samples no/such/samples.jsonl";
+    let refused = collcost(words, here.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("cannot be kept"), "{said}");
+}

@@ -90,6 +90,14 @@ export async function costs({ page, address, ask, near, costs, rest, slide, stat
     assert.match((await rest("nccl")).text, known ? /^NCCL picks / : /not known/, name);
   }
 
+  // What an address asks for and the page has no prices of is said, and not silently something else.
+  await page.goto(address + "#c=scatter&n=64&m=16777216&on=dgx-h100");
+  assert.match((await rest("replaced")).text, /no prices of Scatter: this is All-reduce on 64 ranks/i);
+  await page.goto(address + "#c=allreduce&n=63&m=16777216&on=dgx-h100");
+  assert.match((await rest("replaced")).text, /no prices of 63 ranks: this is/);
+  await page.selectOption("#collective", "allgather");
+  assert.equal((await rest("replaced")).text, "");
+
   // A bar is as long as the time, to five times the fastest, and has all its parts in proportion.
   await page.goto(address + "#n=64&m=1048576");
   const bars = await page.$$eval("#costs tbody tr", (rows) => rows.map((row) => {

@@ -132,11 +132,37 @@ pub(super) struct Fields<'a>(BTreeMap<Cow<'a, str>, &'a RawValue>);
 impl<'a> Fields<'a> {
     /// Reads a line that may hold `own` and the parameters of a question.
     pub(super) fn read(line: &'a str, own: &[&'static str]) -> Result<Self> {
+        let fields = Self::all(line)?;
         let known = || own.iter().copied().chain(PARAMETERS.iter().map(|p| p.key));
-        let fields: BTreeMap<Cow<'a, str>, &RawValue> = serde_json::from_str(line)
-            .map_err(|e| Error::input(format!("the line is not a question: {e}")))?;
-        refuse_unknown(fields.keys().map(AsRef::as_ref), known)?;
-        Ok(Self(fields))
+        refuse_unknown(fields.keys(), known)?;
+        Ok(fields)
+    }
+
+    /// Reads a line that may hold `own` alone; the parameters of a question belong where `instead` says.
+    pub(super) fn read_only(line: &'a str, own: &[&'static str], instead: &str) -> Result<Self> {
+        let fields = Self::all(line)?;
+        fields.refuse_parameters(own, instead)?;
+        refuse_unknown(fields.keys(), || own.iter().copied())?;
+        Ok(fields)
+    }
+
+    /// Refuses the first parameter of a question that is not in `but`.
+    pub(super) fn refuse_parameters(&self, but: &[&str], instead: &str) -> Result<()> {
+        let idle = |key: &&str| !but.contains(key) && PARAMETERS.iter().any(|p| p.key == *key);
+        self.keys().find(idle).map_or(Ok(()), |key| {
+            let error = Error::input(format!("`{key}` has no effect here"));
+            Err(self.at(error.help(instead), key))
+        })
+    }
+
+    fn all(line: &'a str) -> Result<Self> {
+        serde_json::from_str(line)
+            .map(Self)
+            .map_err(|e| Error::input(format!("the line is not a question: {e}")))
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(AsRef::as_ref)
     }
 
     /// A text, or a number or a boolean as written; `None` if it is null.

@@ -32,6 +32,10 @@ const EXPLAIN: [&str; 7] =
 const COMPARE: [&str; 6] = ["id", "kind", "collective", "primitive", "points", "dtype"];
 const PLAN: [&str; 6] = ["id", "kind", "toml", "preset", "step", "set"];
 
+/// Where a plan has the parameters of its steps and machines.
+const ELSEWHERE: &str = "a plan has as many ranks as its layout; its keys and its machine's are in `set`: \
+                         {\"dp\": 64, \"profile\": \"dgx-a100\", \"inter.bw\": \"800Gb/s\"}";
+
 /// The maximum number of times in a comparison: each is priced.
 const MOST: usize = 1000;
 
@@ -72,8 +76,10 @@ impl Batch {
                 (None, Ok(collective)) => self.derived(&fields, collective, algorithm)?,
                 (None, Err(_)) => {
                     let ranks = fields.text("n")?.and_then(|n| n.parse().ok());
-                    explain::topic(&what, ranks, algorithm.as_deref())
-                        .map_err(|e| fields.at(e, "what"))?
+                    let topic = explain::topic(&what, ranks, algorithm.as_deref());
+                    let topic = topic.map_err(|e| fields.at(e, "what"))?;
+                    fields.refuse_parameters(&["n"], "the page is about no call: leave it out")?;
+                    topic
                 }
             },
             None => self.derived(&fields, Collective::AllReduce, algorithm)?,
@@ -111,11 +117,17 @@ impl Batch {
 
     /// Kind `plan`: the steps of a file's text, or of a preset.
     pub(super) fn plan(&mut self, line: &str, out: &mut Vec<u8>) -> Result<()> {
-        let fields = Fields::read(line, &PLAN)?;
+        let fields = Fields::read_only(line, &PLAN, ELSEWHERE)?;
         let (text, preset, step) =
             (fields.text("toml")?, fields.text("preset")?, fields.text("step")?);
         let asked = match (&text, &preset) {
             (Some(_), None) => Asked::File { name: GIVEN, step: step.as_deref() },
+            (None, Some(_)) if step.is_some() => {
+                return Err(fields.at(
+                    Error::input("`step` is for `toml`: a preset is one step").help("leave it out"),
+                    "step",
+                ));
+            }
             (None, Some(name)) if steps::preset_names().any(|known| known == name) => {
                 Asked::Preset(name)
             }

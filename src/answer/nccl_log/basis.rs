@@ -138,6 +138,7 @@ impl Basis {
         let announced = if asked.version.is_some() { None } else { log.version()? };
         let named = match (&asked.version, announced) {
             (Some(asked), _) => {
+                contradict(log, *asked)?;
                 self.version = Some(asked.id().to_owned());
                 Some(*asked)
             }
@@ -213,6 +214,20 @@ impl Basis {
 /// Whether a figure is the same in every case.
 fn agreed<T: PartialEq>(cases: &[Computed], of: impl Fn(&Communicator) -> T) -> bool {
     cases.iter().all(|case| of(&case.comm) == of(&cases[0].comm))
+}
+
+/// Refuses a version beside a log that announces others, all of which are known.
+fn contradict(log: &Log, asked: Version) -> Result<()> {
+    let announced: Option<Vec<Version>> =
+        log.versions.iter().map(|at| at.what.parse().ok()).collect();
+    match (announced, log.versions.first()) {
+        (Some(known), Some(first)) if !known.contains(&asked) => {
+            Err(Error::input(format!("the log has NCCL {}, not {asked}", first.what))
+                .at(format!("{}:{}", log.file, first.line))
+                .help("leave out --nccl; `collcost nccl diff` compares releases"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// All possible cases.

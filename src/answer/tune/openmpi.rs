@@ -154,6 +154,9 @@ pub fn head(version: &str, file: Option<&str>) -> Vec<String> {
         format!("  --mca coll_tuned_dynamic_rules_filename {file}"),
         "a rule is: from this many bytes, algorithm (0: Open MPI's own decision), fan, segment"
             .to_owned(),
+        "one that is best from a power of two on begins 16 bytes a rank earlier, or more: calls in"
+            .to_owned(),
+        "equal blocks have a little less than that".to_owned(),
         "where a rule decides, Open MPI does not check whether an operation commutes: for sums"
             .to_owned(),
         "by an MPI_Op that does not commute, run without this file, or results are wrong"

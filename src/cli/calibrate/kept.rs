@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::cli::fit::short;
 use crate::cli::input;
-use crate::cli::output::{rename_new, write_whole};
+use crate::cli::output::{is_of_place, rename_new, write_whole};
 use collcost::base::error::{Error, Result};
 use collcost::machine::sample::{self, Header, Record, Samples, Writer};
 
@@ -173,7 +173,13 @@ pub(super) fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
 }
 
 fn cannot_keep(name: &str, error: &std::io::Error) -> Error {
-    Error::lost(format!("the samples cannot be kept: {error}"))
-        .at(name)
-        .help("name a file with --samples on a disk with free space")
+    let what = format!("the samples cannot be kept: {error}");
+    match is_of_place(error) {
+        true => Error::input(what)
+            .at(name)
+            .help("name a file with --samples in a folder that can be written to"),
+        false => {
+            Error::lost(what).at(name).help("name a file with --samples on a disk with free space")
+        }
+    }
 }

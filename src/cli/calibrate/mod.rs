@@ -18,7 +18,7 @@ use crate::cli::config::folder;
 use crate::cli::fit::{Seed, Stat, TOOL, Tiers, short};
 use crate::cli::flags::{count, ends, value};
 use crate::cli::format::{FormatFlag, Report};
-use crate::cli::output::refuse_input;
+use crate::cli::output::{is_of_place, refuse_input};
 use crate::cli::processes::ProcessFlags;
 use crate::cli::profiles::today;
 use crate::cli::progress::{Bar, Show};
@@ -372,8 +372,9 @@ impl Args {
                     .help("name a file with --out")
             })?;
             std::fs::create_dir_all(&own).map_err(|e| {
-                Error::environment(format!("{} cannot be made: {e}", own.display()))
-                    .help("name a file with --out")
+                let what = format!("{} cannot be made: {e}", own.display());
+                let error = if is_of_place(&e) { Error::input(what) } else { Error::lost(what) };
+                error.help("name a file with --out")
             })?;
             return Ok(own.join("local.toml"));
         };

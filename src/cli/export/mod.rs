@@ -59,7 +59,7 @@ pub(super) struct Args {
     /// before the file: own=FILE, Tree=FILE, Tree/LL128=FILE
     #[arg(long = "log", value_name = "[CHOICE=]FILE")]
     logs: Vec<String>,
-    /// The file to write, atomically, instead of standard output
+    /// The file to write, atomically, instead of standard output (-)
     #[arg(short, long, alias = "out", value_name = "FILE")]
     output: Option<String>,
     #[command(flatten)]
@@ -75,14 +75,20 @@ impl Args {
                 .help("leave out --log")
                 .into());
         }
+        if let (Some(target), None) = (&self.target, tuning) {
+            return Err(Error::input("only a tuning file is for a library's version")
+                .at(format!("--for {target}"))
+                .help("leave out --for")
+                .into());
+        }
         let (text, notes) = match tuning {
             Some(tuning) => self.tuning(tuning)?,
             None if FORMATS.iter().any(|format| format.id == self.format) => self.schedule()?,
             None if self.format == XLA => (self.xla()?, Vec::new()),
             None => return Err(self.unknown().into()),
         };
-        match &self.output {
-            None => out.write_all(text.as_bytes())?,
+        match self.output.as_deref() {
+            None | Some("-") => out.write_all(text.as_bytes())?,
             Some(file) => write_whole("--output", Path::new(file), &text)?,
         }
         for note in notes {

@@ -15,8 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Stop;
-use super::input::{self, Line};
+use super::{Stop, input};
 use collcost::answer::batch::Batch;
 use collcost::base::error::{Error, Result};
 use collcost::machine::profile::Profile;
@@ -60,14 +59,9 @@ impl Args {
         let mut requests = io::BufReader::with_capacity(1 << 16, io::stdin().lock());
         let mut line = Vec::new();
         loop {
-            let whole = match input::line(&mut requests, &mut line)? {
-                Line::End => return Ok(()),
-                Line::TooLong => false,
-                Line::Whole => true,
-            };
-            let answer = match std::str::from_utf8(&line).map(str::trim) {
-                _ if !whole => refused(PARSE, Line::too_long().to_string()),
-                Err(_) => refused(PARSE, "not JSON: the line is not text in UTF-8"),
+            let Some(read) = input::line(&mut requests, &mut line)? else { return Ok(()) };
+            let answer = match read.map(str::trim) {
+                Err(error) => refused(PARSE, error.to_string()),
                 Ok("") => None,
                 Ok(request) => reply(&mut batch, request),
             };

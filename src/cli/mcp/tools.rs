@@ -119,7 +119,7 @@ pub(super) const TOOLS: &[Tool] = &[
                 "set",
                 Keys,
                 "Other values for keys of the step, and for the machine's parameters: \
-                 {\"tp\": \"4\", \"inter.bw\": \"800Gb/s\"}",
+                 {\"tp\": \"4\", \"profile\": \"dgx-a100\", \"inter.bw\": \"800Gb/s\"}",
             ),
         ],
         needed: &[],
@@ -153,7 +153,10 @@ fn schema(tool: &Tool) -> Value {
         for parameter in PARAMETERS.iter().filter(|p| p.common) {
             let is_number = parameter.example.parse::<f64>().is_ok();
             let kinds = if is_number { json!(["number", "string"]) } else { json!("string") };
-            let text = format!("{}, such as {}", parameter.help, parameter.example);
+            let text = match parameter.help.contains("such as") {
+                true => parameter.help.to_owned(),
+                false => format!("{}, such as {}", parameter.help, parameter.example),
+            };
             let one = json!({ "type": kinds, "description": text });
             properties.insert(parameter.key.to_owned(), one);
         }

@@ -1,7 +1,7 @@
 //! `--on`: a machine whose graphs are computed anew, either a known one or a topology file.
 
 use super::super::flags::count;
-use super::source::{self, EnvFlags};
+use super::source::{self, EnvFlags, unless_named};
 use collcost::base::error::{Error, Result};
 use collcost::library::nccl::Place;
 use collcost::library::nccl::described::Machine;
@@ -51,15 +51,21 @@ impl OnFlags {
             Ok((place.per_node, place.nodes))
         };
         let at = |e: Error| e.at(format!("--on {}", self.on));
-        // The values from the name, and from flags that replace them.
         let (named_ranks, named_nodes) = match self.on.matches('.').count() {
-            0 => (machine.gpus as u32, 1),
-            1 => described(&Place::on_nodes(&self.on, nodes.unwrap_or(1)).map_err(at)?)?,
-            _ => described(&Place::named(&self.on).map_err(at)?).map_err(at)?,
+            0 => (None, None),
+            1 => {
+                let place = Place::on_nodes(&self.on, nodes.unwrap_or(1)).map_err(at)?;
+                (Some(described(&place)?.0), None)
+            }
+            _ => {
+                let place = Place::named(&self.on).map_err(at)?;
+                let (ranks, nodes) = described(&place).map_err(at)?;
+                (Some(ranks), Some(nodes))
+            }
         };
         let job = Job {
-            nodes: nodes.unwrap_or(named_nodes),
-            per_node: Some(per_node.unwrap_or(named_ranks)),
+            nodes: unless_named("--nodes", nodes, named_nodes)?.unwrap_or(1),
+            per_node: unless_named("--ppn", per_node, named_ranks)?.or(Some(machine.gpus as u32)),
         };
         Ok(On { name: machine.name.to_owned(), description: machine.description(), job })
     }

@@ -22,7 +22,7 @@ use collcost::measure::logs::plain_text;
 #[derive(clap::Args)]
 pub(super) struct SourceFlags {
     /// A known communicator such as dgx_h100_8x400g.p8.n2, or one of --comms
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["gpu", "cpu"])]
     comm: Option<String>,
     /// File of communicators, one per line
     #[arg(long, value_name = "FILE", hide_short_help = true)]
@@ -51,7 +51,7 @@ pub(super) struct SourceFlags {
     /// The processors of a file: intel, amd, arm, power, zhaoxin, mixed; default: intel
     #[arg(long, value_name = "CPU", hide_short_help = true)]
     cpu: Option<String>,
-    /// NCCL's version, such as 2.27.3; default: the newest known version
+    /// NCCL's version, such as 2.27.3; default: the newest that PyTorch pins
     #[arg(long, value_name = "VERSION")]
     pub(super) nccl: Option<String>,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(super) struct MachineFlags {
     /// Number of nodes; default: 1
     #[arg(long, value_name = "NODES", allow_hyphen_values = true)]
     nodes: Option<String>,
-    /// NCCL's version, such as 2.27.3; default: the newest known version
+    /// NCCL's version, such as 2.27.3; default: the newest that PyTorch pins
     #[arg(long, value_name = "VERSION")]
     nccl: Option<String>,
     #[command(flatten)]
@@ -192,6 +192,9 @@ impl SourceFlags {
             Some(settings) => settings,
             None => self.env.settings(Settings::default())?,
         };
+        let told = self.told()?;
+        unless_named("--ranks", told.ranks, Some(comm.ranks))?;
+        unless_named("--nodes", told.nodes, Some(comm.nodes))?;
         Ok(Source { name, comm, nccl, settings, notes })
     }
 
@@ -203,11 +206,10 @@ impl SourceFlags {
         notes: &mut Vec<String>,
     ) -> Result<(String, Communicator)> {
         let nodes = self.told()?.nodes;
-        let mut place = match nodes {
+        let place = match nodes {
             Some(nodes) if !id.contains(".n") => Place::on_nodes(id, nodes)?,
             _ => Place::named(id)?,
         };
-        place.nodes = nodes.unwrap_or(place.nodes);
         let name = place.to_string();
         let place = place.of_release(nccl);
         if *knobs != Knobs::default() {
@@ -371,6 +373,26 @@ fn split(assignment: &str) -> Result<(&str, &str)> {
             .at(format!("--env {assignment}"))
             .help("write --env NCCL_ALGO=Tree")
     })
+}
+
+/// The number of a flag, or else that of a name, which it may not contradict.
+pub(super) fn unless_named(
+    flag: &str,
+    typed: Option<u32>,
+    named: Option<u32>,
+) -> Result<Option<u32>> {
+    match (typed, named) {
+        (Some(typed), Some(named)) if typed != named => {
+            let what = match flag {
+                "--ppn" => "ranks per node",
+                _ => flag.trim_start_matches('-'),
+            };
+            Err(Error::input(format!("the communicator has {named} {what}, not {typed}"))
+                .at(format!("{flag} {typed}"))
+                .help(format!("leave out {flag}, or name another communicator")))
+        }
+        _ => Ok(typed.or(named)),
+    }
 }
 
 /// The machine of a topology file that `flag` names.

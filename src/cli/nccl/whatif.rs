@@ -32,7 +32,7 @@ pub(super) struct Args {
     /// Settings to try, such as NCCL_MAX_NCHANNELS=8; repeatable; default: each variable alone
     #[arg(long = "try", value_name = "NAME=VALUE...")]
     tries: Vec<String>,
-    /// NCCL's version, such as 2.27.3 or torch-2.8; default: the newest known version
+    /// NCCL's version, such as 2.27.3 or torch-2.8; default: the newest that PyTorch pins
     #[arg(long, value_name = "VERSION")]
     nccl: Option<String>,
     #[command(flatten)]

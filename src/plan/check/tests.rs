@@ -350,6 +350,33 @@ fn limits_are_written_in_the_form_of_the_file() {
     }
 }
 
+/// The digits of a limit that is written are rounded away from the value: with no margin it holds, too.
+#[test]
+fn a_written_limit_is_rounded_outwards() {
+    let limits = [
+        "max_time = \"1ms\"",
+        "min_busbw = \"900GB/s\"",
+        "max_bound_ratio = 1.1",
+        "max_regret = \"1%\"",
+    ];
+    for limit in limits {
+        for (k, size) in ["64KiB", "1MiB", "3MiB", "16MiB", "1GiB"].into_iter().enumerate() {
+            let text = format!(
+                "[[budget]]\nname = \"a\"\ncollective = \"allreduce\"\nn = {}\nsize = \"{size}\"\n\
+                 profile = \"dgx-a100\"\n{limit}\n",
+                8 << k
+            );
+            let checked = run(Box::leak(text.clone().into_boxed_str()));
+            let edited = update(&checked, &[("b.toml".to_owned(), text)], Ratio(0.0));
+            let new = edited[0].text.clone();
+            let again = run(Box::leak(new.clone().into_boxed_str()));
+            assert_eq!(again.faults, [], "{new}");
+            assert_eq!(again.outcomes[0].standing, Standing::Holds, "{new}");
+            assert!(again.outcomes[0].used_most.0 > 0.998, "{new}");
+        }
+    }
+}
+
 /// A limit that is written holds with the worse end of what is judged, so that `--strict` passes.
 #[test]
 fn a_written_limit_holds_with_the_whole_band() {

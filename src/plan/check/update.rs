@@ -1,7 +1,7 @@
 //! Writes limits from the model with a margin; everything else in the file is unchanged.
 
-use super::{Budget, Checked, Limit, Number, Outcome};
-use crate::base::quantity::{Ratio, Volume};
+use super::{Budget, Checked, Limit, Number, Outcome, Standing};
+use crate::base::quantity::{Bandwidth, Bytes, Ratio, Seconds, Volume};
 
 /// A file with its new text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ fn edit(
 ) {
     let of = budget.limit.as_ref();
     let now = written(of, outcome.value);
-    let limit = written(of, moved(of, outcome.worst, margin));
+    let limit = within(of, moved(of, outcome.worst, margin));
     // A table in braces is on one line; one under a heading has a line for each key.
     let end = budget.spans.end;
     let rest = text[end..].trim_start();
@@ -95,6 +95,36 @@ fn moved(limit: Option<&Limit>, value: Number, margin: Ratio) -> Number {
         (Some(Limit::MaxRegret(_)), Number::Ratio(r)) => Number::Ratio(Ratio(r.0 + margin.0)),
         (_, Number::Ratio(r)) => Number::Ratio(Ratio(r.0 * up.0)),
     }
+}
+
+/// The limit itself or, where the file's form has too few digits for it, the next that it has beyond.
+fn within(limit: Option<&Limit>, value: Number) -> String {
+    /// Less than half of the least step of any form.
+    const STEP: f64 = 0.4e-4;
+    let beyond = |text: &str| {
+        let text = text.trim_matches('"');
+        let ratio = |text: &str| match text.strip_suffix('%') {
+            Some(percent) => percent.parse::<f64>().map(|percent| percent / 100.0),
+            None => text.parse(),
+        };
+        let part = match value {
+            Number::Time(t) => text.parse::<Seconds>().map(|limit| t.0 / limit.0).ok(),
+            // A rate is a limit from below.
+            Number::Rate(b) => text.parse::<Bandwidth>().map(|limit| limit.0 / b.0).ok(),
+            Number::Memory(v) => text.parse::<Bytes>().map(|limit| v.0 / limit.0 as f64).ok(),
+            Number::Ratio(r) => ratio(text).map(|limit| r.0 / limit.max(f64::MIN_POSITIVE)).ok(),
+        };
+        part.is_some_and(|part| Standing::of(part, part) == Standing::Holds)
+    };
+    let moved = |by: f64| match value {
+        Number::Time(t) => Number::Time(t * Ratio(1.0 + by)),
+        Number::Rate(b) => Number::Rate(b * Ratio(1.0 - by)),
+        Number::Memory(v) => Number::Memory(Volume(v.0 * (1.0 + by))),
+        Number::Ratio(r) => Number::Ratio(Ratio(r.0 + by)),
+    };
+    // No form leaves out more than a thousandth.
+    let mut forms = (0..=25).map(|k| written(limit, moved(STEP * f64::from(k))));
+    forms.find(|text| beyond(text)).unwrap_or_else(|| written(limit, value))
 }
 
 /// In the file's form: quantities in quotes with their unit, ratios as numbers.

@@ -23,12 +23,12 @@ const GAUGES: &[Gauge] = &[
     Gauge {
         name: "collcost_budget_used_ratio",
         help: "The share of the limit that is used at the better end of the band; above 1 it fails",
-        value: |b| b.kind.map(|_| b.used),
+        value: |b| b.used,
     },
     Gauge {
         name: "collcost_budget_used_most_ratio",
         help: "The share of the limit that is used at the worse end of the band; up to 1 it holds",
-        value: |b| b.kind.map(|_| b.used_most),
+        value: |b| b.used_most,
     },
     Gauge {
         name: "collcost_budget_fails",

@@ -148,8 +148,8 @@ fn line(page: &mut Page, mark: &str, budget: &BudgetView, look: Look) {
 /// The share of the limit that is used, at both ends of what is judged: `58 to 120 %`; `None` without a
 /// limit.
 pub(super) fn part(budget: &BudgetView) -> Option<String> {
-    let (least, most) = (100.0 * budget.used, 100.0 * budget.used_most);
-    budget.limit.map(|_| match format!("{least:.0}") == format!("{most:.0}") {
+    let (least, most) = (100.0 * budget.used?, 100.0 * budget.used_most?);
+    Some(match format!("{least:.0}") == format!("{most:.0}") {
         true => format!("{most:.0} %"),
         false => format!("{least:.0} to {most:.0} %"),
     })

@@ -55,9 +55,13 @@ function winners(all) {
 
 function drawQuestion() {
   const allowed = machine() ? DATA.collectives.filter((c) => machine().prices[c.id]) : DATA.collectives;
+  // An address, or the question before, may ask for what the machine has no prices of here.
+  const asked = { c: state.c, n: state.n };
   if (!allowed.some((c) => c.id === state.c)) state.c = allowed[0].id;
   options($("collective"), allowed.map((c) => [c.id, c.name]), state.c);
   state.n = nearest(ranks(), state.n);
+  const without = [asked.c !== state.c && collective(asked.c).name, asked.n !== state.n && `${asked.n} ranks`].filter(Boolean);
+  $("replaced").textContent = without.length ? `Of ${state.on === OWN || state.on === NODES ? "these links" : state.on} this page has no prices of ${without.join(" on ")}: this is ${collective(state.c).name} on ${state.n} ranks. The command has them.` : "";
   options($("ranks"), ranks().map((n) => [n, n]), state.n);
   $("ranks-slider").max = ranks().length - 1;
   $("ranks-slider").value = ranks().indexOf(state.n);
