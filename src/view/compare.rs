@@ -210,7 +210,7 @@ pub fn two(report: &TwoView) -> Page {
             None => "unknown".to_owned(),
         })
         .words("", "verdict", |r| match (r.differs, r.ratio > 1.0) {
-            _ if r.low.is_none() => "cannot tell: too few sizes",
+            (false, _) if r.low.is_none() => "cannot tell: too few sizes",
             (false, _) => "the same within noise",
             (true, true) => "slower",
             (true, false) => "faster",
