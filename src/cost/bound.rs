@@ -8,7 +8,9 @@
 //! sends at least the average, 2(N − 1)/N·M (Patarasuk, Yuan, JPDC 69(2) 2009). That bounds the
 //! maximum over ranks, not each rank (K1 of the notes on the textbooks). A switch that adds does
 //! these transfers itself: then each rank still sends its contribution, or the result where it
-//! keeps the sum: M. The same count over the domains of a tier bounds the traffic of their NICs.
+//! keeps the sum: M. The same count over D domains of a tier bounds the traffic of their NICs: M
+//! through those of each domain, and 2(D − 1)·M through all of them, so 2(D − 1)/D·M where all
+//! domains are alike; M alone where the switch of that tier adds.
 //! Reducing takes N − 1 additions per element, (N − 1)/N·M at the busiest of N ranks, unless a
 //! switch adds.
 //!
@@ -85,16 +87,16 @@ pub fn bound(shape: &Shape, size: Volume, fabric: &Fabric) -> Result<Bound> {
     let Shape { collective, ranks, .. } = *shape;
     let depth = fabric.depth(ranks)?;
     let tiers = &fabric.tiers[..depth];
-    let adds = switch_adds(fabric);
+    let adds = tiers.iter().any(adds_in_switch);
     let mut alpha = f64::INFINITY;
     for tier in tiers {
         alpha = alpha.min(tier.alpha()?);
     }
     // A switch that adds or multicasts reaches all ranks of its domain in one hop.
     let mut latency = f64::from(least_messages(collective, ranks, widest(tiers))) * alpha;
-    if let Some(switch) = tiers.iter().filter_map(|t| t.switch).next() {
+    for (tier, switch) in tiers.iter().filter_map(|t| Some((t, t.switch?))) {
         let hop = switch.alpha.map_or(0.0, |a| a.0);
-        let domains = tiers[0].span.map_or(1, |s| ranks.div_ceil(s.get()));
+        let domains = tier.span.map_or(1, |s| ranks.div_ceil(s.get()));
         let among = f64::from(least_messages(collective, domains, widest(tiers))) * alpha;
         latency = latency.min(hop + among);
     }
@@ -105,8 +107,9 @@ pub fn bound(shape: &Shape, size: Volume, fabric: &Fabric) -> Result<Bound> {
     for (below, tier) in tiers.iter().zip(&tiers[1..]) {
         let Some(span) = below.span else { continue };
         bandwidth = bandwidth.max(domain_bound(collective, ranks, fabric.order, tier, span.get())?);
-        // Whatever happens inside domains, one message must cross.
-        latency = latency.max(tier.alpha()?);
+        // Whatever happens inside domains, one message must cross, to another or to the switch.
+        let hop = tier.switch.map_or(f64::INFINITY, |s| s.alpha.map_or(0.0, |a| a.0));
+        latency = latency.max(tier.alpha()?.min(hop));
     }
     bandwidth /= shape.params.root_speedup.map_or(1.0, |r| r.0.max(1.0));
     if size.0 == 0.0 {
@@ -123,7 +126,12 @@ pub fn bound(shape: &Shape, size: Volume, fabric: &Fabric) -> Result<Bound> {
 
 /// Whether a switch adds for the ranks of a domain and multicasts the sums.
 pub(crate) fn switch_adds(fabric: &Fabric) -> bool {
-    fabric.tiers[0].switch.is_some_and(|s| s.alu && s.multicast)
+    adds_in_switch(&fabric.tiers[0])
+}
+
+/// The same for what the links of a tier join.
+fn adds_in_switch(tier: &Tier) -> bool {
+    tier.switch.is_some_and(|s| s.alu && s.multicast)
 }
 
 fn widest(tiers: &[Tier]) -> Ports {
@@ -185,6 +193,8 @@ fn domain_bound(
             C::AllToAll => f64::from(own) * outside(own),
             // Each receives what the others have, or sends it.
             C::AllGather | C::ReduceScatter | C::Scatter | C::Gather => outside(own),
+            // What it has must leave it, and the result must enter it.
+            C::AllReduce => 1.0,
             _ => least_share(collective, domains, false).0,
         };
         share / (at_once(own) * rate)
@@ -192,6 +202,17 @@ fn domain_bound(
     Ok(match collective {
         // Only the root's domain passes it all; others may hold fewer ranks.
         C::Scatter | C::Gather => through(span),
+        C::AllReduce if !adds_in_switch(tier) => {
+            // Dealt in turn, domains differ by one rank; in blocks only the last may be smaller.
+            let larger = match (ranks % domains, order) {
+                (0, _) => domains,
+                (more, Order::Cyclic) => more,
+                (_, Order::Block) => domains - 1,
+            };
+            let [larger, smaller] = [larger, domains - larger].map(f64::from);
+            let all = (larger * at_once(most) + smaller * at_once(fewest)) * rate;
+            (2.0 * f64::from(domains - 1) / all).max(through(most)).max(through(fewest))
+        }
         _ => through(most).max(through(fewest)),
     })
 }
@@ -211,6 +232,37 @@ mod tests {
         let rounds = |n, k| least_messages(Collective::AllReduce, n, Ports::full(k));
         assert_eq!((rounds(64, 1), rounds(64, 2), rounds(64, 3), rounds(64, 0)), (6, 4, 3, 1));
         assert_eq!((rounds(1, 1), rounds(2, 1), rounds(65, 1)), (0, 1, 7));
+    }
+
+    /// Bandwidth's bound of one byte: ranks with 500 B/s inside nodes of so many, and 12.5 B/s of their own out of them.
+    fn nodes(ranks: u32, node: u32, order: Order, adds: bool) -> f64 {
+        use crate::machine::fabric::Switch;
+        let tier = |span, rate| Tier {
+            span: NonZeroU32::new(span),
+            ..Tier::new("link", Seconds(1e-6), Bandwidth(rate))
+        };
+        let alpha = Some(Seconds(1e-6));
+        let switch = adds.then_some(Switch { alpha, bandwidth: None, multicast: true, alu: true });
+        let tiers = vec![tier(node, 500.0), Tier { switch, ..tier(0, 12.5) }];
+        let fabric = Fabric { order, ..Fabric::new(tiers) };
+        let shape = Shape::new(Collective::AllReduce, ranks);
+        bound(&shape, Volume(1.0), &fabric).unwrap().bandwidth.0
+    }
+
+    /// A small node passes no more than the others: `optimum` on the same links reaches these rates with trees.
+    #[test]
+    fn a_smaller_node_passes_what_it_must_and_no_average() {
+        let [block, cyclic] = [Order::Block, Order::Cyclic];
+        let near = |found: f64, time: f64| assert!((found / time - 1.0).abs() < 1e-12, "{found}");
+        // 4, 4 and 2 ranks: two NICs send the vector once; all ten pass it four times.
+        near(nodes(10, 4, block, false), 1.0 / 25.0);
+        // 4, 3 and 3, four times through ten NICs.
+        near(nodes(10, 4, cyclic, false), 4.0 / 125.0);
+        // 4, 4 and 1: its NIC.
+        near(nodes(9, 4, block, false), 1.0 / 12.5);
+        // Equal nodes: the average, and their NICs alone where the network adds.
+        near(nodes(12, 4, block, false), 4.0 / 3.0 / 50.0);
+        near(nodes(12, 4, block, true), 1.0 / 50.0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What libraries run if a halving algorithm gets a number of ranks that is not a power of two.
+//! What libraries run if a halving or doubling algorithm gets a number of ranks that is not a power of two.
 //!
 //! ```text
 //!   N = 6, p = 4      whole     1 ─► 0   3 ─► 2      the vector, added by who gets it
@@ -42,7 +42,9 @@ pub(super) fn folded(
         return Ok(vec![part(collective, ranks, ours)]);
     }
     match (collective, ours, fold) {
-        (C::ReduceScatter, "recursive-halving" | "butterfly", _) => {
+        (C::ReduceScatter, "recursive-halving" | "butterfly" | "butterfly-mirrored", _) => {
+            // Of uneven blocks one has to move in the end.
+            let ours = if ours == "butterfly-mirrored" { "butterfly" } else { ours };
             let (power, all) = (1_u32 << ranks.ilog2(), f64::from(ranks));
             let halves = (0..ranks.ilog2()).map(|k| 1_u32 << k);
             let blocks: u32 = halves.map(|h| h + (ranks - power).min(h)).sum();
@@ -54,21 +56,18 @@ pub(super) fn folded(
                 among(pair(C::Broadcast, "binomial"), 1.0 / all),
             ])
         }
-        (C::Reduce, "reduce-scatter-gather", _) => {
-            let among = |part: Part| Part { of: Some(ranks), ..part };
-            let mut parts = match fold {
-                Fold::Whole => vec![pair(C::Reduce, "binomial")],
-                Fold::Halves => {
-                    vec![pair(C::ReduceScatter, "recursive-halving"), pair(C::Gather, "binomial")]
-                }
-            };
-            parts.push(part(collective, 1 << ranks.ilog2(), ours));
-            Ok(parts.into_iter().map(among).collect())
-        }
-        (C::AllReduce, "rabenseifner", Fold::Halves) => {
-            Ok(vec![part(collective, ranks, "rabenseifner-half-fold")])
-        }
-        _ => Ok(vec![part(collective, ranks, ours)]),
+        _ => Ok(vec![part(collective, ranks, alone(collective, ranks, ours, fold))]),
+    }
+}
+
+/// The algorithm over `ranks` ranks where no fold makes parts of `ours`.
+pub(super) fn alone(collective: C, ranks: u32, ours: &'static str, fold: Fold) -> &'static str {
+    match (collective, ours, fold) {
+        _ if ranks.is_power_of_two() => ours,
+        (C::AllReduce, "rabenseifner", Fold::Halves) => "rabenseifner-half-fold",
+        (C::Reduce, "halving-gather", Fold::Halves) => "halving-gather-half-fold",
+        (C::Broadcast, "scatter-allgather", _) => "scatter-doubling",
+        _ => ours,
     }
 }
 

@@ -573,8 +573,8 @@ fn block_flows(route: Route, n: u32, span: u32) -> u32 {
             // The distance nearest to half the ring makes most flows leave.
             offset_flows((n / 2).clamp(first, last), n, span)
         }
-        Route::Folded { distance, pairs } => {
-            let partner = |r| folded_partner(r, distance, pairs);
+        Route::Folded { distance, pairs, stays } => {
+            let partner = |r| folded_partner(r, distance, pairs, stays);
             most_crossing(n, span, &folded_domains(n, span, distance, pairs), partner)
         }
         Route::Xor(d) if span.is_multiple_of(2 * d) => 0,
@@ -641,14 +641,14 @@ fn paired(rank: u32, d: u32, n: u32) -> u32 {
 }
 
 /// The partner of a rank after a fold; the rank itself if it sits out.
-fn folded_partner(rank: u32, distance: u32, pairs: u32) -> u32 {
+fn folded_partner(rank: u32, distance: u32, pairs: u32, stays: u32) -> u32 {
     let number = match rank {
         r if r >= 2 * pairs => r - pairs,
-        r if r % 2 == 1 => r / 2,
+        r if r % 2 == stays => r / 2,
         r => return r,
     };
     let partner = number ^ distance;
-    if partner < pairs { 2 * partner + 1 } else { partner + pairs }
+    if partner < pairs { 2 * partner + stays } else { partner + pairs }
 }
 
 fn cyclic_flows(route: Route, n: u32, span: u32) -> u32 {
@@ -826,9 +826,11 @@ mod tests {
                 for distance in (0..n.ilog2()).map(|k| 1 << k) {
                     let (pairs, d) = (n - power, distance);
                     if pairs > 0 {
-                        let fold = Route::Folded { distance, pairs };
-                        let all = counted(n, span, |r| folded_partner(r, d, pairs));
-                        assert_eq!(block_flows(fold, n, span), all, "{n} {span} {d}");
+                        for stays in [0, 1] {
+                            let fold = Route::Folded { distance, pairs, stays };
+                            let all = counted(n, span, |r| folded_partner(r, d, pairs, stays));
+                            assert_eq!(block_flows(fold, n, span), all, "{n} {span} {d} {stays}");
+                        }
                     }
                     let all = counted(n, span, |r| r ^ d);
                     assert_eq!(block_flows(Route::Xor(d), n, span), all, "{n} {span} {d}");

@@ -89,15 +89,20 @@ fn random(number: u64) -> String {
 }
 
 /// Algorithms that came after LogGOPSim's times were taken: with them, the numbers would draw others.
-const LATER: [&str; 8] = [
+const LATER: [&str; 13] = [
     "butterfly",
+    "butterfly-mirrored",
+    "halving-gather",
+    "halving-gather-half-fold",
     "in-order-binomial",
+    "in-order-halved-tree",
     "in-order-knomial",
     "one-shot-multimem",
     "one-shot-multicast",
     "two-shot-one-shot",
     "one-shot-norm",
     "two-shot-norm",
+    "scatter-doubling",
 ];
 
 /// The collectives of the later `mesh`.

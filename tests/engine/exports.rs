@@ -183,6 +183,38 @@ fn the_limits_of_msccl_are_said() {
     }
 }
 
+/// Two GPUs that send each other the chunks that they overwrite wait for each other's whole step: a connection holds
+/// two chunks of it.
+#[test]
+fn what_an_msccl_step_waits_for_fits_a_connection() {
+    let msccl = FORMATS.iter().find(|format| format.id == "msccl").unwrap();
+    let mut shape = Shape::new(Collective::AllReduce, 4).with_segments(5);
+    shape.group = std::num::NonZeroU32::new(2);
+    let named = Registry::builtin().find(Collective::AllReduce, "leader-doubling").unwrap();
+    let schedule = named.algorithm.schedule(&shape).unwrap();
+    let job = Job { schedule: &*schedule, name: "x", size: Bytes(64 << 20), gamma: None };
+    let text = msccl.write(&job).unwrap().text;
+    let (_, block) = text.split_once("send=\"2\"").unwrap();
+    let (block, _) = block.split_once("</tb>").unwrap();
+    let counts: Vec<&str> =
+        block.split("cnt=\"").skip(1).map(|step| step.split('"').next().unwrap()).collect();
+    assert_eq!(counts, ["2", "2", "1"], "{text}");
+}
+
+/// microsoft/msccl and ROCm/rccl read different names.
+#[test]
+fn a_reduce_scatter_has_the_name_of_msccl_and_a_note_for_rccl() {
+    let msccl = FORMATS.iter().find(|format| format.id == "msccl").unwrap();
+    let named = Registry::builtin().find(Collective::ReduceScatter, "ring").unwrap();
+    let schedule = named.algorithm.schedule(&Shape::new(Collective::ReduceScatter, 4)).unwrap();
+    let job = Job { schedule: &*schedule, name: "x", size: Bytes(1 << 20), gamma: None };
+    let written = msccl.write(&job).unwrap();
+    assert!(written.text.contains("coll=\"reduce_scatter\""), "{}", written.text);
+    assert!(written.notes[0].contains("for RCCL"), "{:?}", written.notes);
+    let back = import::read(&written.text, "x").unwrap();
+    assert_eq!(back.list.collective(), Collective::ReduceScatter);
+}
+
 /// A ring over two GPUs that gathers, as MSCCL writes it.
 const GATHER: &str = r#"<algo name="x" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allgather" inplace="1">
   <gpu id="0" i_chunks="1" o_chunks="2" s_chunks="0">

@@ -180,7 +180,7 @@ fn steps(name: &str, shape: Shape) -> String {
             Route::Offsets { first, last } => format!("+{first}…{last}"),
             Route::Xor(by) => format!("^{by}"),
             Route::Pairs(by) => format!("even +{by}"),
-            Route::Folded { distance, pairs } => format!("^{distance}@{pairs}"),
+            Route::Folded { distance, pairs, .. } => format!("^{distance}@{pairs}"),
             Route::Grow(by) => format!("grow {by}"),
             Route::Split { of, by, .. } => format!("split {of} {by}"),
             Route::Heap { first, end, .. } => format!("heap {first} {end}"),

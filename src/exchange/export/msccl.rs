@@ -11,10 +11,12 @@
 //! of block `depid`; if it must wait for several, `nop` steps before it wait for the others. A send
 //! waits for the steps that wrote its chunks, a write for all that read or wrote them before. Each
 //! run of a message that is contiguous at both ends is a separate step, so that a message of
-//! several runs becomes several steps. The root, and the round of each send, are in attributes that MSCCL
+//! several runs becomes several steps. A run of chunks that arrive where they are sent in the same
+//! round is cut into pieces that a connection holds: what arrives waits for the whole step, and its
+//! sender waits in the same way. The root, and the round of each send, are in attributes that MSCCL
 //! ignores.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use quick_xml::escape::escape;
@@ -28,8 +30,27 @@ pub(super) fn write(job: &Job<'_>) -> Result<Written> {
     let places = Places::new(job.schedule)?;
     let mut program = Program::new(job.schedule.ranks(), places);
     program.fill(job.schedule);
-    Ok(Written { text: program.text(job), notes: program.refused() })
+    let mut notes = program.refused();
+    if job.schedule.collective() == C::ReduceScatter {
+        notes.push(format!(
+            "MSCCL reads coll=\"{REDUCE_SCATTER}\"; for RCCL, write coll=\"reducescatter\" instead"
+        ));
+    }
+    Ok(Written { text: program.text(job), notes })
 }
+
+/// MSCCL's name, which RCCL does not read.
+///
+/// Source: microsoft/msccl, `src/graph/topo.cc`, `mscclGetAlgoFromXMLAndSetAlgo`; ROCm/rccl,
+/// `src/misc/msccl/msccl_parser.cc`.
+const REDUCE_SCATTER: &str = "reduce_scatter";
+
+/// Chunks of one step that a connection holds before the other end receives any, where each is as large as a step's
+/// part of NCCL's buffers or larger: NCCL_STEPS / MSCCL_CHUNKSTEPS.
+///
+/// Source: microsoft/msccl, `src/include/msccl.h`, `src/collectives/device/msccl_interpreter.h` and
+/// `prims_simple.h` (`waitPeer`).
+const HELD: u32 = 2;
 
 /// What its readers refuse as they are built, by their names: steps of a block, blocks of a channel that send or that
 /// receive, and chunks of a step, which have to be fewer.
@@ -228,18 +249,25 @@ impl<'a> Program<'a> {
         let frame = schedule.frame();
         let mut sends = Sends::default();
         for round in 0..frame.rounds {
-            let mut received = Vec::new();
+            let (mut messages, mut received) = (Vec::new(), Vec::new());
+            let mut arrives = HashSet::new();
             every_message(schedule, round, &mut sends, |from, message| {
                 let (Endpoint::Rank(source), Endpoint::Rank(target)) = (from, message.to) else {
                     return;
                 };
                 let chunks = message.runs.iter().flat_map(|run| run.chunks());
-                for (from, to, count) in self.pieces(source, target, chunks) {
+                let chunks: Vec<u32> = chunks.collect();
+                arrives.extend(chunks.iter().map(|&chunk| (target, chunk)));
+                messages.push((source, target, chunks, message.op));
+            });
+            for (source, target, chunks, op) in messages {
+                let arrives = |chunk: u32| arrives.contains(&(source, chunk));
+                for (from, to, count) in self.pieces(source, target, &chunks, arrives) {
                     let step = Step { round: Some(round), ..step("s", from, to, count) };
                     self.send(source, target, step);
-                    received.push((source, target, from, to, count, message.op));
+                    received.push((source, target, from, to, count, op));
                 }
-            });
+            }
             // All sends of a round read the state before it.
             for (source, target, from, to, count, op) in received {
                 self.receive(source, target, from, to, count, op);
@@ -250,21 +278,27 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// The chunks of a message in pieces that are contiguous at both ends.
+    /// The chunks of a message in pieces that are contiguous at both ends, and short where a chunk arrives at
+    /// its source in the same round.
     fn pieces(
         &mut self,
         source: u32,
         target: u32,
-        chunks: impl Iterator<Item = u32>,
+        chunks: &[u32],
+        arrives: impl Fn(u32) -> bool,
     ) -> Vec<(Slot, Slot, u32)> {
         let mut pieces: Vec<(Slot, Slot, u32)> = Vec::new();
+        let waits = chunks.iter().any(|&chunk| arrives(chunk));
+        let most = if waits { HELD } else { u32::MAX };
         let goes_on = |first: Slot, count: u32, next: Slot| {
             first.buffer == next.buffer && first.offset + count == next.offset
         };
-        for chunk in chunks {
+        for &chunk in chunks {
             let (from, to) = (self.places.of(source, chunk), self.places.of(target, chunk));
             match pieces.last_mut() {
-                Some((a, b, count)) if goes_on(*a, *count, from) && goes_on(*b, *count, to) => {
+                Some((a, b, count))
+                    if goes_on(*a, *count, from) && goes_on(*b, *count, to) && *count < most =>
+                {
                     *count += 1;
                 }
                 _ => pieces.push((from, to, 1)),
@@ -339,7 +373,10 @@ impl<'a> Program<'a> {
              ngpus=\"{ranks}\" coll=\"{}\" inplace=\"{}\" outofplace=\"{}\" minBytes=\"0\" \
              maxBytes=\"{}\" root=\"{}\">",
             escape(job.name),
-            frame.collective.id(),
+            match frame.collective {
+                C::ReduceScatter => REDUCE_SCATTER,
+                other => other.id(),
+            },
             u8::from(in_place),
             u8::from(!in_place),
             i64::MAX,

@@ -19,7 +19,7 @@ pub mod rules;
 
 use std::borrow::Cow;
 
-use super::fold::{Fold, folded};
+use super::fold::{Fold, alone, folded};
 use super::{Call, Choice, Entry, Flavour, Made, Meta, Operation, Part, Policy, Runs, Where};
 use crate::base::collective::Collective as C;
 use crate::base::error::{Error, Result};
@@ -309,6 +309,8 @@ impl Policy for Mpich {
         let requested = names::value(call, algorithm.id, self.version).map(|(_, name)| name);
         // Variants have values of their own, and recexch came with 4.1.
         let is_plain = call.flavour == Flavour::Plain;
+        let runs = alone(call.collective, call.ranks, algorithm.id, Fold::Whole);
+        let is_plain = is_plain && runs == algorithm.id;
         let has = |name: &&str| is_plain && (self.version != Version::V4_0 || *name != "recexch");
         let listed = || algorithm.name_in(Library::Mpich, call.collective).filter(has);
         requested.or_else(listed).map(str::to_owned)

@@ -1,6 +1,7 @@
 //! The names of the MPIR layer, and the algorithms of this crate that price them.
 
 use crate::base::collective::Collective as C;
+use crate::library::fold::{Fold, alone};
 use crate::library::mpich::IN_TURN;
 use crate::library::mpich::rules::Version;
 use crate::library::{Call, Flavour, Operation};
@@ -45,7 +46,7 @@ pub(crate) const NAMES: &[Named] = &[
     named(C::Broadcast, "scatter_recursive_doubling_allgather", "scatter-allgather"),
     named(C::Broadcast, "scatter_ring_allgather", "scatter-ring"),
     named(C::Reduce, "binomial", "in-order-binomial"),
-    halving(C::Reduce, "reduce_scatter_gather", "reduce-scatter-gather"),
+    halving(C::Reduce, "reduce_scatter_gather", "halving-gather"),
     named(C::AllGather, "brucks", "bruck"),
     named(C::AllGather, "recursive_doubling", "recursive-doubling"),
     named(C::AllGather, "ring", "ring"),
@@ -67,7 +68,8 @@ pub(super) fn value(
     ours: &str,
     version: Version,
 ) -> Option<(&'static Named, &'static str)> {
-    let known = NAMES.iter().find(|k| (k.collective, k.ours) == (call.collective, ours))?;
+    let runs = |k: &&Named| alone(k.collective, call.ranks, k.ours, Fold::Whole) == ours;
+    let known = NAMES.iter().find(|k| k.collective == call.collective && runs(k))?;
     let name = match (call.collective, call.flavour, known.name) {
         (C::AllToAll, _, "pairwise") if call.in_place => IN_TURN,
         (C::AllToAll, Flavour::Vector, "brucks" | "pairwise") => return None,

@@ -14,7 +14,7 @@ pub(super) mod operations;
 pub mod rules;
 mod tables;
 
-use super::fold::{Fold, folded};
+use super::fold::{Fold, alone, folded};
 use super::{Call, Choice, Entry, Flavour, Made, Meta, Operation, Part, Policy, Runs, Where};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
@@ -309,12 +309,7 @@ impl Policy for OpenMpi {
         if call.ranks < 2 {
             return Err(Reason::new("one rank sends nothing"));
         }
-        // With a number of ranks that is not a power of two, the library's own fold is the half
-        // one.
-        let number = match algorithm {
-            "rabenseifner-half-fold" => rules.number_of("rabenseifner", call.ranks),
-            other => rules.number_of(other, call.ranks),
-        };
+        let number = rules.number_of(algorithm, call.ranks);
         let id = number.filter(|id| *id <= self.last(rules)).ok_or_else(none)?;
         let decision =
             Decision { id, segment: 0, fan: 0, radix: self.radix(), rule: String::new() };
@@ -344,7 +339,9 @@ impl Policy for OpenMpi {
             }
         };
         let id: u32 = name.split(' ').next()?.parse().ok()?;
-        (id <= self.last(rules)).then_some(name)
+        // Of two with one name, the one that runs over so many ranks.
+        let runs = alone(call.collective, call.ranks, algorithm.id, Fold::Halves);
+        (id <= self.last(rules) && runs == algorithm.id).then_some(name)
     }
 }
 
@@ -451,6 +448,10 @@ pub(in crate::library) fn carry_out(
         })
     };
     let runs = match known.ours {
+        _ if known.name == "two_proc" && call.ranks != 2 => Runs::unpriced(format!(
+            "two_proc refuses {} ranks with MPI_ERR_UNSUPPORTED_OPERATION, which ends the program",
+            call.ranks
+        )),
         Ours::Is("chain") if known.name == "chain" && decision.fan > 1 => {
             Runs::unpriced(format!("no closed form here has {} chains", decision.fan))
         }

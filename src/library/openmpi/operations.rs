@@ -6,6 +6,7 @@ use crate::base::collective::Collective::{
 };
 use crate::base::collective::Collective::{Gather, Reduce, ReduceScatter, Scatter};
 use crate::base::quantity::Bytes;
+use crate::library::fold::{Fold, alone};
 use crate::library::{Call, Flavour, Operation};
 
 /// One operation that has rules.
@@ -173,7 +174,7 @@ pub(in crate::library) static RULES: &[Rules] = &[
             Known { name: "basic_linear", ours: Ours::Reduce(Then::Scatter) },
             no("recursive_doubling", "no closed form here doubles in a reduce-scatter"),
             is("recursive_halving", "recursive-halving"),
-            is("butterfly", "butterfly"),
+            is("butterfly", "butterfly-mirrored"),
         ],
         in_order: Some(tables::REDUCE_SCATTER_BLOCK_IN_ORDER),
         table: tables::REDUCE_SCATTER_BLOCK,
@@ -234,8 +235,8 @@ pub(in crate::library) static RULES: &[Rules] = &[
             is("pipeline", "chain"),
             is("binary", "binary-tree"),
             is("binomial", "in-order-binomial"),
-            is("in-order_binary", "in-order-binary-tree"),
-            is("rabenseifner", "reduce-scatter-gather"),
+            is("in-order_binary", "in-order-halved-tree"),
+            is("rabenseifner", "halving-gather"),
             // Since 6.0.
             no("knomial", "only 6.0 has it, whose rules are not known here"),
         ],
@@ -315,7 +316,8 @@ impl Rules {
     pub(in crate::library) fn number_of(&self, ours: &str, ranks: u32) -> Option<u32> {
         // A chain of the library's has a fan-out, and a pipeline is the one with 1.
         let fits = |k: &Known| k.name != "chain" && (k.name != "two_proc" || ranks == 2);
-        let same = |k: &Known| fits(k) && matches!(k.ours, Ours::Is(id) if id == ours);
+        let runs = |id| alone(self.collective, ranks, id, Fold::Halves);
+        let same = |k: &Known| fits(k) && matches!(k.ours, Ours::Is(id) if runs(id) == ours);
         self.algorithms.iter().position(same).and_then(|i| u32::try_from(i + 1).ok())
     }
 

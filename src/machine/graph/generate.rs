@@ -1,6 +1,7 @@
 //! Fabrics of well-known kinds: nodes and links from a handful of numbers.
 //!
-//! Latencies are typical ones: 0.5 µs per link, 0.7 µs NVLink, 1.5 µs per NIC and its switch.
+//! Latencies are typical ones: 0.5 µs per link, 0.6 µs in networks of switches and PCIe (0.9 µs between processors),
+//! 0.7 µs NVLink, 1.5 µs per NIC and its switch.
 
 use serde::Deserialize;
 

@@ -27,7 +27,7 @@
 //! On two ports the best known algorithm tends to 1.5 slots per segment; the bound given here is
 //! reduce, then broadcast.
 //!
-//! The *in-order* tree (Open MPI's reduce) keeps the order of the operands. The parent of r is r
+//! The *in-order* tree (NCCL src/graph/trees.cc; Open MPI has `in-order-halved-tree`) keeps the order of the operands. The parent of r is r
 //! with its lowest set bit moved up by one; 0 is above all. The tree is ⌈lg N⌉ deep. On one port it
 //! takes 2(P−1) + 2⌈lg N⌉ − 1 slots, exact for N = 2^m.
 //!
@@ -154,9 +154,9 @@ impl ClosedForm for InOrder {
             title: "in-order binary tree",
             collectives: &[Broadcast, Reduce],
             aliases: &["in-order-binary", "in_order_binary"],
-            known_as: &[(Library::OpenMpi, &[Reduce], "6 in-order_binary")],
+            known_as: &[],
             summary: "a binary tree whose subtrees are ranges of ranks, keeping operands in order",
-            source: "Open MPI, coll/base: in-order binary trees; NCCL src/graph/trees.cc",
+            source: "NCCL src/graph/trees.cc: the tree of one communicator",
         }
     }
 

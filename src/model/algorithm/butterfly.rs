@@ -10,11 +10,14 @@
 //! neighbours, so that most data stay in a node. That costs one block more for N > 2:
 //! (lg N + 1)·α + M/BW on one full-duplex port. N is a power of two.
 //!
+//! Where all blocks have the same size a rank puts them in the order of reversed bits in its memory
+//! first, so that none has to move in the end: lg N·α + (N − 1)/N·M/BW.
+//!
 //! Source: open-mpi/ompi v4.1.6, `ompi/mca/coll/base/coll_base_reduce_scatter_block.c` and
 //! `coll_base_reduce_scatter.c`: `intra_butterfly`; J. L. Träff, "An improved algorithm for
 //! (non-commutative) reduce-scatter with an application", EuroPVM/MPI 2005.
 
-use super::recursive_doubling::{exchange, power_of_two, turns};
+use super::recursive_doubling::{Halving, exchange, power_of_two, turns};
 use super::{Algorithm, ClosedForm, Library, Meta, Reason, Route, Share, Step};
 use crate::base::collective::Collective::ReduceScatter;
 use crate::model::formula::{At, Cost, Field, Shape, floor_lg};
@@ -22,7 +25,7 @@ use crate::model::schedule::digits::{Order, Shares};
 use crate::model::schedule::{Endpoint, Frame, Op, Run, Schedule, Sends};
 
 /// The butterfly.
-pub static FAMILY: &[&dyn Algorithm] = &[&Butterfly];
+pub static FAMILY: &[&dyn Algorithm] = &[&Butterfly, &Mirrored];
 
 struct Butterfly;
 
@@ -59,10 +62,7 @@ impl ClosedForm for Butterfly {
 
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         let n = shape.ranks;
-        for k in 0..floor_lg(n) {
-            let step = Step::new(1_u32, Share::new(1_u32, 2_u32 << k), Route::Xor(1 << k));
-            exchange(shape, step.reducing(), emit);
-        }
+        halves(shape, emit);
         if n > 2 {
             // Reversed bits are as far away as half of the ranks.
             exchange(shape, Step::new(1_u32, Share::new(1_u32, n), Route::Offset(n / 2)), emit);
@@ -71,6 +71,71 @@ impl ClosedForm for Butterfly {
 
     fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
         Some(Box::new(Halves(Shares::new(ReduceScatter, shape.ranks, 2, Order::Near))))
+    }
+}
+
+/// The butterfly of blocks that are in the order of their reversed bits.
+struct Mirrored;
+
+impl ClosedForm for Mirrored {
+    fn meta(&self) -> &'static Meta {
+        &Meta {
+            id: "butterfly-mirrored",
+            title: "butterfly (blocks mirrored)",
+            collectives: &[ReduceScatter],
+            aliases: &["butterfly_mirrored"],
+            known_as: &[],
+            summary: "the butterfly of blocks put in the order in which they come to their ranks before",
+            source: "Open MPI, coll/base: butterfly of reduce_scatter_block at powers of two",
+        }
+    }
+
+    fn applies(&self, shape: &Shape) -> Result<(), Reason> {
+        power_of_two(shape)
+    }
+
+    fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
+        Halving.cost(v)
+    }
+
+    fn sent<F: Field>(&self, v: &At<F>) -> F {
+        v.others_share()
+    }
+
+    fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
+        halves(shape, emit);
+    }
+
+    fn schedule(&self, shape: &Shape) -> Option<Box<dyn Schedule>> {
+        Some(Box::new(InPlace(Shares::new(ReduceScatter, shape.ranks, 2, Order::Near))))
+    }
+}
+
+/// Those of the exchanges, nearest first.
+fn halves(shape: &Shape, emit: &mut dyn FnMut(Step)) {
+    for k in 0..floor_lg(shape.ranks) {
+        let step = Step::new(1_u32, Share::new(1_u32, 2_u32 << k), Route::Xor(1 << k));
+        exchange(shape, step.reducing(), emit);
+    }
+}
+
+/// The halves nearest first; a chunk is where the one of its reversed bits would be.
+struct InPlace(Shares);
+
+impl Schedule for InPlace {
+    fn frame(&self) -> Frame {
+        Frame { keeps_order: false, ..self.0.frame() }
+    }
+
+    fn sends(&self, round: u64, from: Endpoint, out: &mut Sends) {
+        let mut halves = Sends::default();
+        self.0.sends(round, from, &mut halves);
+        for message in halves.iter() {
+            let mut chunks: Vec<u32> =
+                message.runs.iter().flat_map(|run| run.chunks()).map(|c| self.0.chunk(c)).collect();
+            chunks.sort_unstable();
+            out.push(message.to, message.op, chunks.into_iter().map(Run::one));
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Share;
 use super::double_binary_tree::schedule::trees;
+use super::halved_tree;
 use crate::model::formula::Trees;
 use crate::model::schedule::tree::Tree;
 
@@ -10,6 +11,8 @@ use crate::model::schedule::tree::Tree;
 pub enum Edges {
     /// The binary tree whose subtrees are ranges of ranks, one way.
     InOrder,
+    /// The tree of halves below the last rank, one way.
+    Halved,
     /// Both trees of a double tree, up and down.
     Double(Trees),
     /// Both trees of a double tree on all ranks but the first, which feeds their roots; one way.
@@ -24,7 +27,7 @@ impl Edges {
         match self {
             Self::Double(_) if n <= 4 => Share::ALL,
             Self::Double(_) => Share::new(1_u32, 4_u32),
-            Self::InOrder | Self::Fed => Share::NONE,
+            Self::InOrder | Self::Halved | Self::Fed => Share::NONE,
         }
     }
 
@@ -61,6 +64,13 @@ impl Edges {
         };
         match self {
             Self::InOrder => of(Tree::in_order(n), 0),
+            Self::Halved => {
+                for rank in 0..n {
+                    if let Some(parent) = halved_tree::place(rank, n).0 {
+                        each(parent, rank);
+                    }
+                }
+            }
             Self::Double(layout) => trees(n, layout).into_iter().for_each(|tree| of(tree, 0)),
             Self::Fed => {
                 let both = trees(n.saturating_sub(1), Trees::Levels);

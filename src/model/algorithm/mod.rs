@@ -18,6 +18,8 @@ pub mod double_binary_tree;
 mod edges;
 mod flat;
 mod gloo;
+mod halved_tree;
+mod halving_gather;
 mod hierarchical;
 mod in_network;
 mod k_ring;
@@ -35,6 +37,7 @@ mod recursive_multiplying;
 mod registry;
 mod ring;
 mod rounds;
+mod scatter_doubling;
 mod shots;
 mod sparbit;
 mod stage;
@@ -64,6 +67,7 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     binomial::FAMILY,
     knomial::FAMILY,
     binary_tree::FAMILY,
+    halved_tree::FAMILY,
     double_binary_tree::FAMILY,
     recursive_doubling::FAMILY,
     butterfly::FAMILY,
@@ -74,6 +78,8 @@ pub static FAMILIES: &[&[&dyn Algorithm]] = &[
     all_to_all::FAMILY,
     circulant::FAMILY,
     van_de_geijn::FAMILY,
+    scatter_doubling::FAMILY,
+    halving_gather::FAMILY,
     neighbor_exchange::FAMILY,
     sparbit::FAMILY,
     k_ring::FAMILY,

@@ -83,6 +83,11 @@ impl ClosedForm for Near {
         core_sent(v) + F::int(i64::from(!v.shape.is_power_of_two()))
     }
 
+    /// Open MPI folds halves.
+    fn is_withheld(&self, library: Library, shape: &Shape) -> bool {
+        library == Library::OpenMpi && !shape.is_power_of_two()
+    }
+
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         folded(shape, emit, |emit| core_steps(shape, false, emit));
     }
@@ -149,7 +154,7 @@ impl ClosedForm for HalfFold {
             title: "Rabenseifner (half fold)",
             collectives: &[AllReduce],
             aliases: &["rabenseifner_half_fold", "rabenseifner_half"],
-            known_as: &[],
+            known_as: &[(Library::OpenMpi, &[AllReduce], "6 rabenseifner")],
             summary: "surplus ranks add half of a partner's vector, then send it that half",
             source: "Rabenseifner, ICCS 2004",
         };
@@ -169,7 +174,7 @@ impl ClosedForm for HalfFold {
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
-        no_power_of_two(shape, "no rank needs folding")
+        no_power_of_two(shape, "no rank needs folding", "rabenseifner")
     }
 
     fn cost<F: Field>(&self, v: &At<F>) -> Cost<F> {
@@ -218,7 +223,7 @@ impl ClosedForm for Padded {
     }
 
     fn applies(&self, shape: &Shape) -> Result<(), Reason> {
-        no_power_of_two(shape, "no ghost is needed")?;
+        no_power_of_two(shape, "no ghost is needed", "rabenseifner")?;
         // V must fit the integer type of ranks.
         let fits = shape.ranks <= 1 << 31;
         if fits { Ok(()) } else { Err(Reason::new("there are too many ranks")) }
@@ -271,11 +276,12 @@ impl ClosedForm for Padded {
     }
 }
 
-fn no_power_of_two(shape: &Shape, why: &str) -> Result<(), Reason> {
+/// Refuses a power of two, at which an algorithm equals another.
+pub(super) fn no_power_of_two(shape: &Shape, why: &str, other: &str) -> Result<(), Reason> {
     if !shape.is_power_of_two() {
         return Ok(());
     }
-    Err(format!("{} is a power of two: {why}, so this equals rabenseifner", shape.ranks).into())
+    Err(format!("{} is a power of two: {why}, so this equals {other}", shape.ranks).into())
 }
 
 static PADDED: Named =
@@ -285,7 +291,7 @@ fn padded_ranks(n: u32) -> u64 {
     u64::from(n).next_power_of_two()
 }
 
-fn padded<F: Field>(v: &At<F>) -> F {
+pub(super) fn padded<F: Field>(v: &At<F>) -> F {
     F::call(Function::Named(&PADDED), &[&v.n], padded_ranks(v.shape.ranks))
 }
 
@@ -307,7 +313,7 @@ fn hand_over<F: Field>(adds: bool) -> Cost<F> {
 }
 
 /// (p − 1)/p of the p = 2^⌊lg N⌋ ranks that halve and double.
-fn core_share<F: Field>(v: &At<F>) -> F {
+pub(super) fn core_share<F: Field>(v: &At<F>) -> F {
     if v.shape.is_power_of_two() {
         return v.others_share();
     }

@@ -205,7 +205,7 @@ fn block(shape: &Shape, k: u32) -> Step {
 pub(super) fn behind_fold(shape: &Shape, distance: u32) -> Route {
     match shape.ranks - (1 << floor_lg(shape.ranks)) {
         0 => Route::Xor(distance),
-        pairs => Route::Folded { distance, pairs },
+        pairs => Route::Folded { distance, pairs, stays: 1 },
     }
 }
 

@@ -71,13 +71,15 @@ pub enum Route {
     Xor(u32),
     /// Even ranks i exchange with rank i + d mod N, all at once; N is even and d odd.
     Pairs(u32),
-    /// The same among the ranks that remain after a fold: the odd ranks of the first `pairs` pairs
-    /// of neighbours, and all ranks after those pairs, renumbered in order.
+    /// The same among the ranks that remain after a fold: one of each of the first `pairs` pairs of
+    /// neighbours, and all ranks after those pairs, renumbered in order.
     Folded {
         /// The distance among the renumbered ranks.
         distance: u32,
         /// Pairs in which one rank sits out.
         pairs: u32,
+        /// Which of a pair remains: 0 the first, 1 the second.
+        stays: u32,
     },
     /// Rank r < d sends to r + d: a tree that doubles (or, backwards, halves) the active ranks.
     Grow(u32),

@@ -13,7 +13,8 @@
 //! logarithmic broadcast is exact at N = 2^m. Elsewhere it is exact round by round and given as an
 //! upper bound. Without barriers a rank may start the second phase early, which may also delay a
 //! message that others wait for (×1.5 in a simulation at N = 48; further ports do not prevent it).
-//! One half-duplex port takes at most ×3 in the phase in which all ranks send; scatter and gather
+//! Libraries run `scatter-doubling` and `halving-gather` instead, the former where N is no power of
+//! two. One half-duplex port takes at most ×3 in the phase in which all ranks send; scatter and gather
 //! take no longer. (Chan, Heimlich, Purkayastha, van de Geijn, CCPE 19(13) 2007.)
 
 use super::bruck::gather_rounds;
@@ -38,7 +39,7 @@ fn two_phases<F: Field>(v: &At<F>, messages: F) -> Cost<F> {
 }
 
 /// The rounds of a binomial scatter, largest blocks first.
-fn scatter(n: u32) -> impl DoubleEndedIterator<Item = Step> {
+pub(super) fn scatter(n: u32) -> impl DoubleEndedIterator<Item = Step> {
     (0..ceil_lg(n)).rev().map(move |k| {
         let w = 1 << k;
         Step::new(1_u32, Share::new(w.min(n - w), n), Route::halves(w))
@@ -143,6 +144,11 @@ impl ClosedForm for ScatterLog {
         F::int(2) * v.others_share()
     }
 
+    /// Elsewhere libraries have `scatter-doubling`.
+    fn is_withheld(&self, _: Library, shape: &Shape) -> bool {
+        !shape.is_power_of_two()
+    }
+
     fn steps(&self, shape: &Shape, emit: &mut dyn FnMut(Step)) {
         scatter(shape.ranks).for_each(&mut *emit);
         for step in gather_rounds(shape.ranks) {
@@ -174,10 +180,7 @@ impl ClosedForm for ScatterGather {
             title: "reduce-scatter + gather",
             collectives: &[Reduce],
             aliases: &["rs-gather", "rs_gather_reduce", "reduce_scatter_gather"],
-            known_as: &[
-                (Library::OpenMpi, &[Reduce], "7 rabenseifner"),
-                (Library::Mpich, &[Reduce], "reduce_scatter_gather"),
-            ],
+            known_as: &[],
             summary: "every rank reduces its chunk, then a tree gathers the chunks at the root",
             source: "Thakur, Rabenseifner, Gropp, IJHPCA 19(1) 2005",
         }

@@ -129,7 +129,8 @@ impl Shares {
     }
 
     /// The chunks that `rank` has left after `steps` steps of the reduce-scatter.
-    fn share(self, rank: u32, steps: u32) -> Run {
+    #[must_use]
+    pub fn share(self, rank: u32, steps: u32) -> Run {
         let all = Run { start: 0, len: self.digits.ranks };
         (0..steps).fold(all, |share, step| self.part(share, self.digits.digit(rank, step)))
     }

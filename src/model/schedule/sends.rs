@@ -136,7 +136,7 @@ impl Sends {
     }
 
     /// Renames every receiver of the current sender.
-    pub(super) fn rename(&mut self, name: impl Fn(Endpoint) -> Endpoint) {
+    pub(crate) fn rename(&mut self, name: impl Fn(Endpoint) -> Endpoint) {
         for (to, _, _) in &mut self.transfers[self.first..] {
             *to = name(*to);
         }
