@@ -780,8 +780,10 @@ fn report(log: &str, more: &[&str]) -> (i32, Value) {
 /// that leaves a protocol in excludes that it is off.
 #[test]
 fn a_setting_alone_makes_no_run_ill() {
-    let run = Run { program: "all_reduce_perf", machine: "p5.48xlarge", ranks: "16" };
-    let log = file("setting.log", &run.mock(None, "0%", 1));
+    let machine = "p5.48xlarge";
+    let mock = "mock all_reduce_perf -b 8 -e 8G -f 2 -n 16 --noise 0% --on";
+    let words: Vec<&str> = mock.split(' ').chain([machine]).collect();
+    let log = file("setting.log", &text(&collcost(&words).stdout));
     for set in [
         "NCCL_ALGO=Ring",
         "NCCL_ALGO=Tree",
@@ -792,7 +794,7 @@ fn a_setting_alone_makes_no_run_ill() {
         "NCCL_PROTO=^LL",
     ] {
         let evidence = file("setting.txt", set);
-        let (code, report) = report(&log, &["--on", run.machine, "--evidence", &evidence]);
+        let (code, report) = report(&log, &["--on", machine, "--evidence", &evidence]);
         assert_ne!((code, &report["verdict"]), (1, &Value::from("ill")), "{set}: {report}");
         assert!(
             !report["runs"][0]["causes"].to_string().contains("not use LL128"),
@@ -842,11 +844,14 @@ fn a_log_of_other_gpus_is_not_judged() {
 /// What `-g 8` adds to small calls hides nothing that large ones show.
 #[test]
 fn a_thread_of_many_gpus_hides_no_missing_nics() {
-    let log = H100_TWO_NODES.mock(Some("missing-nic=6"), "1%", 3);
+    let mock = "mock all_gather_perf -b 8 -e 8G -f 4 -n 32 --on dgx-h100 --noise 1% --seed 3 \
+                --fault missing-nic=4 --fault straggler=100us";
+    let log = text(&collcost(&mock.split_whitespace().collect::<Vec<_>>()).stdout);
     let many = file("many.log", &log.replace("nThread 1 nGpus 1", "nThread 1 nGpus 8"));
     let (code, report) = report(&many, &["--on", "dgx-h100"]);
-    let first = report["runs"][0]["causes"][0]["id"].as_str();
-    assert_eq!((code, first), (1, Some("missing-nic")), "{report}");
+    let run = &report["runs"][0];
+    assert_eq!((code, run["side"].as_str()), (1, Some("bandwidth")), "{report}");
+    assert!(run["causes"].to_string().contains("\"missing-nic\""), "{report}");
 }
 
 /// The noise of large sizes is not that of a single small one.
