@@ -23,7 +23,7 @@ use collcost::run::transport::{Action, Kind, Part, Wait, tcp};
 
 #[path = "../support/process.rs"]
 mod process;
-use process::{PATIENCE, at_work, collcost, end, said, signal, started};
+use process::{PATIENCE, at_work, collcost, end, said, signal, soon, started};
 
 /// One run whose result is checked, and none that counts.
 const CHECKED: Block = Block {
@@ -281,6 +281,26 @@ fn a_rank_killed_in_a_barrier_is_named() {
         let (code, text) = said(&end(child, &ranks));
         assert_eq!(code, Some(5), "{text}");
         assert!(text.contains("rank 2 was lost: killed by signal 9"), "{text}");
+    }
+}
+
+#[test]
+fn a_rank_killed_between_two_blocks_is_named() {
+    let ring = Registry::builtin().find(Collective::AllReduce, "ring").unwrap();
+    let schedule = ring.algorithm.schedule(&Shape::new(Collective::AllReduce, 3)).unwrap();
+    for transport in [Kind::Shm, Kind::Tcp] {
+        let mut group = group(3, transport);
+        run(&mut group, "ring", &*schedule, 4096);
+        let process = group.processes()[1];
+        signal("KILL", process);
+        // Its connections are closed, and nobody has looked at it since.
+        soon("its end", || {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+            stat.contains(") Z ").then_some(())
+        });
+        let programs = compile(&*schedule, Bytes(4096)).unwrap();
+        let error = group.run(programs, &CHECKED, "ring").unwrap_err();
+        assert!(error.what().contains("rank 1 was lost: killed by signal 9"), "{error}");
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -32,6 +34,8 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(5);
 pub(crate) const LEAST_PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait after a first complaint for others, which may know the cause.
 const GRACE: Duration = Duration::from_millis(300);
+/// Between two looks at ranks that are ending.
+const TURN: Duration = Duration::from_millis(5);
 /// A rank that has been stopped for this long is lost.
 const STOPPED: Duration = Duration::from_secs(2);
 /// If nothing was heard of a host for this long, the fault of its ranks is there.
@@ -283,7 +287,7 @@ impl Group {
             let apart = self.apart.clone();
             let repeats = Repeats { warm, reps, inner, start, check, spill, patience, apart };
             let given = self.seats[rank].work(Work { program, repeats }, what);
-            given.map_err(|e| self.lose_rank(rank, name, &e.to_string()))?;
+            given.map_err(|e| self.unsent(rank, name, &e))?;
         }
         let until = Instant::now() + Duration::from_secs_f64(longest.min(1e6));
         let awaited = Awaited { stage: name.to_owned(), until };
@@ -349,7 +353,7 @@ impl Group {
         let addresses: Vec<_> = addresses.collect();
         for rank in 0..self.seats.len() {
             let told = self.seats[rank].connect(&addresses, run);
-            told.map_err(|e| self.lose_rank(rank, "connecting", &e.to_string()))?;
+            told.map_err(|e| self.unsent(rank, "connecting", &e))?;
         }
         // The ranks' own limit is as long, and their error is more informative.
         let mut connecting = awaited("connecting");
@@ -496,6 +500,21 @@ impl Group {
             Some((rank, _)) => self.lose_rank(rank, &place, "it gave up"),
             None => self.lose(format!("{place}: the ranks did not answer in time")),
         }
+    }
+
+    /// A rank does not take what it is sent. It has ended, as a rule, and how is known a moment later.
+    fn unsent(&mut self, rank: usize, stage: &str, e: &io::Error) -> Error {
+        let until = Instant::now() + GRACE;
+        while Instant::now() < until {
+            for seat in &mut self.seats {
+                seat.hear();
+            }
+            if let Some((dead, how)) = self.first_dead(&[]) {
+                return self.lose_rank(dead, stage, &how);
+            }
+            thread::sleep(TURN);
+        }
+        self.lose_rank(rank, stage, &e.to_string())
     }
 
     fn lose_rank(&mut self, rank: usize, stage: &str, why: &str) -> Error {

@@ -152,7 +152,14 @@ impl Hosts {
             let slot = before.filter(|host| host.boot == self.hosts[own].boot).count() as u32;
             let starting = Starting { launch, rank, ranks, wait, slot: pin.then_some(slot) };
             let far = Far::start(&worker.channel, worker.name.clone(), starting);
-            let lost = |e| Error::lost(format!("{} was lost: {e}", worker.name)).at("starting");
+            let lost = |e| {
+                // A host that has ended takes no message, and has seldom said so before.
+                let mut channel = worker.channel.borrow_mut();
+                channel.hear();
+                let why =
+                    channel.over().map_or_else(|| format!("{e}"), |how| format!("its host {how}"));
+                Error::lost(format!("{} was lost: {why}", worker.name)).at("starting")
+            };
             seats.push(Box::new(far.map_err(lost)?));
         }
         let id = secret::random()?;
