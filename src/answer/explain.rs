@@ -20,7 +20,7 @@ pub use algorithm::{
 };
 pub(super) use collective::busbw_formula;
 pub use collective::{AlgorithmRow, CollectiveView, State, collective, state, used_by};
-pub use topic::{Block, TopicView, contradiction, topic};
+pub use topic::{Block, TopicView, topic};
 
 /// An answer to "why".
 #[derive(Debug, Serialize)]

@@ -54,9 +54,6 @@ impl Args {
 
     fn explanation(mut self) -> Result<Explanation> {
         let place = format!("explain {}", self.what);
-        if let Some(contradiction) = notes::contradiction(&self.what) {
-            return Ok(explain::contradiction(contradiction));
-        }
         let registry = Registry::builtin();
         // Words of a screen, typed without quotes.
         let words =

@@ -323,6 +323,12 @@ fn wrong_input_gets_three_lines() {
             "nccl table --comms tests/data/nccl_comms.csv --format log",
             "the table of one communicator",
         ),
+        (
+            "nccl table --comms tests/data/nccl_comms.csv --nodes 4",
+            "says this of each of its communicators",
+        ),
+        ("explain K1 ring", "`K1` is a topic, without algorithms"),
+        ("explain K1 --on dgx-h100", "the page is about no call"),
         ("nccl replay --comms tests/data/nccl_envs.csv", "has no column `id`"),
         ("nccl log tests/data/nccl_logs/one-nic.log --ranks 8", "has 16 ranks, not 8"),
         ("choose opnmpi allreduce 1M -n 8", "did you mean `openmpi`?"),

@@ -217,6 +217,23 @@ fn links_that_no_message_uses_are_refused_in_a_question_and_left_in_settings() {
     assert!(String::from_utf8_lossy(&answer).contains(idle));
 }
 
+/// A page about no call takes no call.
+#[test]
+fn a_topic_in_a_batch_takes_no_call() {
+    let folder = Folder::new("topic");
+    let said = |fields: &str| {
+        let question = format!(r#"{{"id":1,"kind":"explain","what":{fields}}}"#);
+        String::from_utf8(folder.run(&words("batch"), &question).stdout).unwrap()
+    };
+    assert!(said(r#""busbw","n":4"#).contains("N = 4"), "{}", said(r#""busbw","n":4"#));
+    for idle in ["size_bytes", "collective", "profile"] {
+        for page in ["busbw", "K1"] {
+            let answer = said(&format!(r#""{page}","{idle}":"1""#));
+            assert!(answer.contains(&format!("`{idle}` has no effect here")), "{answer}");
+        }
+    }
+}
+
 /// Parameters of the machine are set beside keys of the step, as by `--set`.
 #[test]
 fn a_plan_in_a_batch_takes_the_machines_parameters() {

@@ -95,7 +95,7 @@ impl Drop for Meeting {
 
 /// Short, of few operations.
 const SHORT: &str = "--ops one-way,shift,allreduce/ring,broadcast/binomial,local-reduce,copy \
-                     --sizes 8..256K --launches 2 --time-budget 20s --precision 50%";
+                     --sizes 8..256K --launches 2 --time-budget 60s --precision 50%";
 /// It would go on for minutes.
 const LONG: &str = "--ops shift,allreduce/ring --sizes 1M..8M --time-budget 300s --precision 0.1%";
 
@@ -297,7 +297,7 @@ fn an_interruption_ends_all() {
 fn what_was_measured_is_gone_on_with() {
     let meeting = Meeting::new();
     let long =
-        SHORT.replace("--time-budget 20s --precision 50%", "--time-budget 300s --precision 0.1%");
+        SHORT.replace("--time-budget 60s --precision 50%", "--time-budget 300s --precision 0.1%");
     let (all, processes) = with(&meeting, &long);
     signal("KILL", all[1].id());
     ends(&meeting, all, &processes, Some(1));
@@ -716,7 +716,7 @@ fn clocks_of_several_hosts_are_put_together() {
     }
     let meeting = Meeting::new();
     let flags = "--ops one-way,shift,allreduce/ring,broadcast/binomial --sizes 1K..4M \
-                 --launches 1 --time-budget 25s --precision 50%";
+                 --launches 1 --time-budget 100s --precision 50%";
     let far = meeting.rank(1, 2, "token", "");
     let mut command = Command::new("unshare");
     command.args(unshare).arg(far.get_program()).args(far.get_args());

@@ -141,15 +141,15 @@ impl<'a> Fields<'a> {
     /// Reads a line that may hold `own` alone; the parameters of a question belong where `instead` says.
     pub(super) fn read_only(line: &'a str, own: &[&'static str], instead: &str) -> Result<Self> {
         let fields = Self::all(line)?;
-        fields.refuse_parameters(own, instead)?;
-        refuse_unknown(fields.keys(), || own.iter().copied())?;
+        let others = fields.keys().filter(|key| PARAMETERS.iter().all(|p| p.key != *key));
+        refuse_unknown(others, || own.iter().copied())?;
+        fields.refuse_but(own, instead)?;
         Ok(fields)
     }
 
-    /// Refuses the first parameter of a question that is not in `but`.
-    pub(super) fn refuse_parameters(&self, but: &[&str], instead: &str) -> Result<()> {
-        let idle = |key: &&str| !but.contains(key) && PARAMETERS.iter().any(|p| p.key == *key);
-        self.keys().find(idle).map_or(Ok(()), |key| {
+    /// Refuses the first field that is not in `but`.
+    pub(super) fn refuse_but(&self, but: &[&str], instead: &str) -> Result<()> {
+        self.keys().find(|key| !but.contains(key)).map_or(Ok(()), |key| {
             let error = Error::input(format!("`{key}` has no effect here"));
             Err(self.at(error.help(instead), key))
         })

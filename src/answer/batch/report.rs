@@ -11,7 +11,7 @@ use super::expect::Fields;
 use super::question::missing;
 use super::{Batch, FindProfile};
 use crate::answer::explain::Explanation;
-use crate::answer::{self, explain, notes};
+use crate::answer::{self, explain};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::{Bytes, Seconds};
@@ -71,14 +71,16 @@ impl Batch {
         let fields = Fields::read(line, &EXPLAIN)?;
         let algorithm = fields.text("algorithm")?;
         let report = match fields.text("what")? {
-            Some(what) => match (notes::contradiction(&what), what.parse()) {
-                (Some(contradiction), _) => explain::contradiction(contradiction),
-                (None, Ok(collective)) => self.derived(&fields, collective, algorithm)?,
-                (None, Err(_)) => {
+            Some(what) => match what.parse() {
+                Ok(collective) => self.derived(&fields, collective, algorithm)?,
+                Err(_) => {
                     let ranks = fields.text("n")?.and_then(|n| n.parse().ok());
                     let topic = explain::topic(&what, ranks, algorithm.as_deref());
                     let topic = topic.map_err(|e| fields.at(e, "what"))?;
-                    fields.refuse_parameters(&["n"], "the page is about no call: leave it out")?;
+                    fields.refuse_but(
+                        &["id", "kind", "what", "n", "algorithm"],
+                        "the page is about no call: leave it out",
+                    )?;
                     topic
                 }
             },

@@ -78,7 +78,7 @@ impl Block {
 /// The number of ranks in a topic's numbers by default.
 const RANKS: u32 = 8;
 
-/// The page called `name`, the meaning of that word on a screen, or what is named so, with numbers for `ranks` ranks.
+/// The page called `name`, that of one of K1 to K26, the meaning of that word on a screen, or what is named so, with numbers for `ranks` ranks.
 /// The page on busbw may name an all-reduce, whose traffic it then shows.
 ///
 /// # Errors
@@ -88,10 +88,14 @@ pub fn topic(
     ranks: Option<NonZeroU32>,
     algorithm: Option<&str>,
 ) -> Result<Explanation> {
-    let Topic { id, title, pieces, next, .. } = match (notes::topic(name), notes::meaning(name)) {
-        (Err(_), Some(word)) => return Ok(meaning(word)),
-        (Err(unknown), None) => return named(name).ok_or(unknown),
-        (Ok(topic), _) => topic,
+    let Topic { id, title, pieces, next, .. } = match notes::topic(name) {
+        Ok(topic) => topic,
+        Err(unknown) => {
+            let word = || notes::meaning(name).map(meaning);
+            let page = notes::contradiction(name).map(contradiction).or_else(word);
+            let page = page.or_else(|| named(name)).ok_or(unknown)?;
+            return algorithm.map_or(Ok(page), |algorithm| Err(no_algorithms(name, algorithm)));
+        }
     };
     let ranks = ranks.map_or(RANKS, NonZeroU32::get);
     let mut blocks = Vec::new();
@@ -112,12 +116,16 @@ pub fn topic(
         (None, _) => {}
         (Some(algorithm), "busbw") => blocks.push(traffic(algorithm, ranks)?),
         (Some(algorithm), _) => {
-            return Err(Error::input(format!("`{name}` is a topic, without algorithms"))
-                .help(format!("write collcost explain allreduce {algorithm}")));
+            return Err(no_algorithms(name, algorithm));
         }
     }
     let (id, title) = ((*id).to_owned(), (*title).to_owned());
     Ok(Explanation::of(Subject::Topic(TopicView { id, title, blocks, next })))
+}
+
+fn no_algorithms(name: &str, algorithm: &str) -> Error {
+    Error::input(format!("`{name}` is a topic, without algorithms"))
+        .help(format!("write collcost explain allreduce {algorithm}"))
 }
 
 /// A word of a screen as a page.
@@ -132,8 +140,7 @@ fn meaning(word: &'static Word) -> Explanation {
 }
 
 /// One of K1 to K26 as a page.
-#[must_use]
-pub fn contradiction(c: &'static Contradiction) -> Explanation {
+fn contradiction(c: &'static Contradiction) -> Explanation {
     let texts = c.cited();
     let mut blocks = vec![Block::table(
         &["", ""],

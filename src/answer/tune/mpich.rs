@@ -19,8 +19,7 @@ pub fn operations() -> impl Iterator<Item = Operation> {
 
 /// What a leaf can request at this call.
 ///
-/// Recursive doubling of an all-gather and the broadcast that ends with one need a power of two. Nothing can be
-/// requested of a call in shared memory.
+/// Recursive doubling of an all-gather needs a power of two. Nothing can be requested of a call in shared memory.
 ///
 /// # Errors
 /// None; the return type matches that of other libraries.
@@ -31,9 +30,7 @@ pub fn offers(call: &Call) -> Result<Vec<Offer>> {
     let power = call.ranks.is_power_of_two();
     let enough = call.size.0 >= u64::from(call.ranks.next_power_of_two()) * WIDEST.0;
     let fits = |k: &&Named| {
-        let doubles =
-            matches!(k.name, "recursive_doubling" | "scatter_recursive_doubling_allgather");
-        let needs_power = doubles && k.collective != C::AllReduce;
+        let needs_power = k.name == "recursive_doubling" && k.collective != C::AllReduce;
         k.collective == call.collective && (power || !needs_power) && (enough || !k.halves)
     };
     let offer = |k: &Named| Offer {
@@ -183,4 +180,23 @@ pub fn head(file: Option<&str>) -> Vec<String> {
         format!("load it with MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE={file}, an absolute path;"),
         "MPIR_CVAR_<COLL>_INTRA_ALGORITHM, where it is set, overrides it".to_owned(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// bcast_intra_scatter_recursive_doubling_allgather.c runs on any number of ranks;
+    /// allgather_intra_recursive_doubling.c asserts a power of two.
+    #[test]
+    fn recursive_doubling_is_offered_where_mpich_runs_it() {
+        let is_offered = |collective, ranks, name: &str| {
+            let call = Call { nodes: ranks, ..Call::new(collective, ranks, Bytes(1 << 20)) };
+            offers(&call).unwrap().iter().any(|offer| &*offer.pick.name == name)
+        };
+        for (ranks, power) in [(8, true), (12, false)] {
+            assert!(is_offered(C::Broadcast, ranks, "scatter_recursive_doubling_allgather"));
+            assert_eq!(is_offered(C::AllGather, ranks, "recursive_doubling"), power);
+        }
+    }
 }

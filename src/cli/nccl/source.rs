@@ -26,7 +26,7 @@ pub(super) struct SourceFlags {
     comm: Option<String>,
     /// File of communicators, one per line
     #[arg(long, value_name = "FILE", hide_short_help = true)]
-    pub(super) comms: Option<String>,
+    comms: Option<String>,
     /// File of graphs from NCCL_GRAPH_DUMP_FILE
     #[arg(long, value_name = "FILE", conflicts_with = "comm", hide_short_help = true)]
     graph: Option<String>,
@@ -138,10 +138,24 @@ impl SourceFlags {
         })
     }
 
-    /// Whether one communicator is named, and not all of a table.
-    pub(super) fn names_one(&self) -> bool {
-        let files = [&self.graph, &self.log, &self.topo];
-        self.comm.is_some() || files.into_iter().any(Option::is_some)
+    /// The file of which all communicators are meant, none being named.
+    pub(super) fn table(&self) -> Result<Option<&str>> {
+        let one = [&self.comm, &self.graph, &self.log, &self.topo];
+        let names_one = one.into_iter().any(Option::is_some);
+        let Some(file) = self.comms.as_deref().filter(|_| !names_one) else { return Ok(None) };
+        let of_one = [
+            ("--ranks", &self.ranks),
+            ("--nodes", &self.nodes),
+            ("--ppn", &self.ppn),
+            ("--gpu", &self.gpu),
+            ("--cpu", &self.cpu),
+        ];
+        let idle = of_one.into_iter().find_map(|(flag, said)| Some((flag, said.as_ref()?)));
+        idle.map_or(Ok(Some(file)), |(flag, said)| {
+            Err(Error::input(format!("{file} says this of each of its communicators"))
+                .at(format!("{flag} {said}"))
+                .help("leave it out, or name one of them with --comm"))
+        })
     }
 
     /// The communicator that the flags name.

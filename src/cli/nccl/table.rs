@@ -34,7 +34,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self, out: &mut impl Write) -> Result<(), Stop> {
-        if let (Some(file), false) = (&self.source.comms, self.source.names_one()) {
+        if let Some(file) = self.source.table()? {
             return self.all(out, file, &source::comms(file)?);
         }
         let source = self.source.source()?;
