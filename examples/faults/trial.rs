@@ -83,9 +83,10 @@ pub fn trial(series: &Series, beside: Beside, draws: u64, seed: u64) -> Counts {
         Beside::OwnRuns => {
             let runs = (0..3).flat_map(|_| noisy(&healthy, &mut random));
             let placed = query.placement.placed();
-            let runs = runs.map(|(size, time)| Observation { placed, size, time });
+            let runs: Vec<_> =
+                runs.map(|(size, time)| Observation { placed, size, time }).collect();
             let asked = curve::Asked::new(series.collective, None);
-            query.machine.curves.extend(curve::fit(&curve::observations(runs), &asked).ok());
+            query.machine.curves.extend(curve::fit(&runs, &asked).ok());
             None
         }
     };

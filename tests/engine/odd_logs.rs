@@ -173,6 +173,36 @@ fn measurements_that_contradict_each_other_are_named() {
     assert!(!says(&of["notes"], "contradict"), "{of}");
 }
 
+/// "8 of 10 runs" speaks of runs: how far those of the logs are from each other is in it.
+#[test]
+fn runs_that_differ_widen_the_band() {
+    let folder = folder("repeats");
+    let table = |by: f64| {
+        let rows = (10..28).map(|k| (1_u64 << k, by * (20.0 + f64::from(1 << k) / 2e5)));
+        let rows: String =
+            rows.map(|(size, time)| format!("allreduce,8,1,{size},{time:.2}\n")).collect();
+        format!("collective,ranks,nodes,bytes,time_us\n{rows}")
+    };
+    let runs: Vec<String> = [1.0, 1.1, 1.21]
+        .iter()
+        .enumerate()
+        .map(|(i, &by)| file(&folder, &format!("{i}.csv"), table(by)))
+        .collect();
+    let band = |logs: &[String]| {
+        let profile = folder.join("site.toml").to_str().unwrap().to_owned();
+        let logs: Vec<&str> = logs.iter().map(String::as_str).collect();
+        told(&[&["fit"], &logs[..], &["--on", "dgx-h100", "--out", &profile, "--force"]].concat());
+        let ask = ["allreduce", "1M", "-n", "8", "--on", &profile];
+        let (_, of) = report(&ask);
+        let of = |key: &str| of["expect"][key].as_f64().unwrap();
+        (of("low_s") / of("time_s"), of("high_s") / of("time_s"))
+    };
+    let (low, high) = band(&[runs[1].clone(), runs[1].clone(), runs[1].clone()]);
+    assert!(low > 0.98 && high < 1.02, "{low} {high}");
+    let (low, high) = band(&runs);
+    assert!((0.85..0.95).contains(&low) && (1.05..1.15).contains(&high), "{low} {high}");
+}
+
 /// One damaged log of several is named, and the others are used; the exit code says so.
 #[test]
 fn the_good_of_several_logs_are_used() {

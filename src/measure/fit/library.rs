@@ -10,7 +10,7 @@ use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::quantity::Seconds;
 use crate::base::stats::median;
-use crate::machine::curve::{self, Curve, Observation, Placed, contradiction, observations};
+use crate::machine::curve::{self, Curve, Observation, Placed, contradiction};
 use crate::machine::profile::{Call, Hardware, Links, Profile, TierKind};
 use crate::machine::sample::{Block, Clock, DataType, Library, Op, Samples};
 
@@ -96,7 +96,6 @@ pub fn library(samples: &Samples, asked: &Logs, hardware: Option<&Hardware>) -> 
             out_of_place
         };
         found.notes.extend(contradiction(&rows).map(|note| format!("{name}: {note}")));
-        let rows = observations(rows);
         let whole = curve::Asked {
             residuals: asked.residuals,
             source: source.clone(),

@@ -11,9 +11,9 @@ use super::{Asked, choose};
 use crate::base::order::{rising, sorted};
 use crate::base::quantity::Bytes;
 use crate::base::stats::median;
-use crate::machine::curve::Placed;
 use crate::machine::curve::bands::{Band, Bands, Held};
-use crate::machine::curve::residuals::Residuals;
+use crate::machine::curve::residuals::{Residuals, lg};
+use crate::machine::curve::{Observation, Placed};
 
 /// Held-out sizes.
 const SIZE: f64 = 0.9;
@@ -41,12 +41,12 @@ const NEAR: f64 = 2.5;
 const FAR: f64 = 0.02;
 
 /// An error at lg M.
-type Errors = Vec<(f64, f64)>;
+pub(super) type Errors = Vec<(f64, f64)>;
 
 /// The bands, and whether a straight line between the logarithms of measured ranks predicts the
 /// ranks between them better than the components do. This is tried on each number of ranks that has
-/// others on both sides.
-pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> (Bands, bool) {
+/// others on both sides. `repeats` are the errors of single runs against their median.
+pub(super) fn bands(parts: &Parts, rows: &[Row], repeats: &Errors, asked: &Asked) -> (Bands, bool) {
     let components: Errors = rows.iter().map(|r| (r.lg, r.residual(parts))).collect();
     let mut ranks = Ranks::held_out(parts, rows, asked);
     let straight = asked.residuals && ranks.straighten(rows);
@@ -65,11 +65,26 @@ pub(super) fn bands(parts: &Parts, rows: &[Row], asked: &Asked) -> (Bands, bool)
                 Held::Size => near(&sizes, x, SIZE * closer),
                 _ => ranks.band(held, &components, x),
             };
+            let band = if repeats.is_empty() { band } else { band.and(near(repeats, x, 1.0)) };
             (Bytes(x.exp2().round() as u64), band.around_zero())
         });
         (held, points.collect())
     });
     (Bands::new(lines.collect()), straight)
+}
+
+/// How far single runs are from the median of their ranks and size, where there were several.
+pub(super) fn repeats(all: &[Observation]) -> Errors {
+    let at = |o: &Observation| (o.placed, o.size);
+    let mut all = all.to_vec();
+    all.sort_by_key(at);
+    let several = all.chunk_by(|a, b| at(a) == at(b)).filter(|runs| runs.len() > 1);
+    let middle = |runs: &[Observation]| median(runs.iter().map(|o| o.time.0).collect());
+    let beside = several.filter_map(|runs| Some((runs, middle(runs)?)));
+    let errors = beside.flat_map(|(runs, middle)| {
+        runs.iter().map(move |o| (lg(o.size), (o.time.0 / middle).ln()))
+    });
+    errors.collect()
 }
 
 /// The sizes at which bands are kept: every second octave of the measured sizes.
@@ -229,6 +244,15 @@ fn kind(out: Placed, ranks: &[Placed]) -> Held {
 }
 
 impl Band {
+    /// That of two errors which have nothing to do with each other.
+    fn and(self, other: Self) -> Self {
+        let both = |a: f64, b: f64| a.hypot(b);
+        Self {
+            low: -both(self.low.min(0.0), other.low.min(0.0)),
+            high: both(self.high.max(0.0), other.high.max(0.0)),
+        }
+    }
+
     /// The wider one on each side.
     fn or(self, other: Self) -> Self {
         Self { low: self.low.min(other.low), high: self.high.max(other.high) }

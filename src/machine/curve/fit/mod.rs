@@ -9,7 +9,7 @@ mod parts;
 mod row;
 mod solve;
 
-use super::{Component, Curve, Observation, Placed, Residuals};
+use super::{Component, Curve, Observation, Placed, Residuals, observations};
 use crate::base::collective::Collective;
 use crate::base::error::{Error, Result};
 use crate::base::order::rising;
@@ -51,8 +51,8 @@ impl Asked {
     }
 }
 
-/// The curve of an operation's times: one for each number of ranks and size, as
-/// [`observations`](super::observations) makes them.
+/// The curve of an operation's times. What was timed more than once counts by its median, and how far its runs
+/// are from that is a part of the error.
 ///
 /// # Errors
 /// No time, a time of zero, or fewer than two sizes.
@@ -69,15 +69,14 @@ pub fn fit(all: &[Observation], asked: &Asked) -> Result<Curve> {
         return Err(Error::input(format!("{name} was timed at {} size", sizes.len()))
             .help("give times of at least two sizes: one cannot separate launch and rate"));
     };
-    let rows: Vec<Row> = all.iter().map(|o| Row::new(o, asked.collective)).collect();
+    let medians = observations(all.iter().copied());
+    let rows: Vec<Row> = medians.iter().map(|o| Row::new(o, asked.collective)).collect();
     let parts = choose::parts(&rows, asked);
-    let mut placed: Vec<Placed> = all.iter().map(|o| o.placed).collect();
-    placed.sort_unstable();
-    placed.dedup();
-    let (bands, straight) = errors::bands(&parts, &rows, asked);
+    let placed = row::placed(&rows);
+    let (bands, straight) = errors::bands(&parts, &rows, &errors::repeats(all), asked);
     let residuals = asked.residuals.then(|| {
         let of = |(o, r): (&Observation, &Row)| (o.placed, o.size, r.residual(&parts));
-        Residuals::new(all.iter().zip(&rows).map(of).collect()).straight(straight)
+        Residuals::new(medians.iter().zip(&rows).map(of).collect()).straight(straight)
     });
     Ok(Curve {
         collective: asked.collective,
@@ -90,7 +89,7 @@ pub fn fit(all: &[Observation], asked: &Asked) -> Result<Curve> {
         from,
         to,
         residuals,
-        rows: u32::try_from(all.len()).unwrap_or(u32::MAX),
+        rows: u32::try_from(rows.len()).unwrap_or(u32::MAX),
         source: asked.source.clone(),
     })
 }
