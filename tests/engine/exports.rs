@@ -171,6 +171,7 @@ fn the_limits_of_msccl_are_said() {
     for (collective, name, ranks, limit) in [
         (Collective::AllReduce, "ring", 8, None),
         (Collective::AllReduce, "ring", 130, Some("MSCCL_MAX_NUM_STEPS")),
+        (Collective::AllToAll, "direct", 33, Some("RCCL's MSCCL_MAX_NUM_THREAD_BLOCKS ")),
         (Collective::AllToAll, "pairwise", 40, Some("MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL")),
         (Collective::AllGather, "recursive-doubling", 256, Some("MSCCL_MAX_COUNT")),
     ] {

@@ -328,6 +328,10 @@ fn releases_go_by_several_names() {
         ("torch-2.7", "2.26.2"),
         ("PyTorch-2.10-cu13", "2.28.9"),
         ("torch-2.10-cu12", "2.27.5"),
+        ("torch-2.10.1+cu128", "2.27.5"),
+        ("torch-2.5.1+cu121", "2.21.5"),
+        ("torch-2.14.1", "2.30.7"),
+        ("torch-2.15", "2.30.7"),
     ] {
         assert_eq!(release(text).id(), found, "{text}");
     }
@@ -347,6 +351,7 @@ fn an_unknown_release_is_refused_with_the_nearest() {
         ("2.19.2", "2.19.1"),
         ("2.99.1", "2.32.6"),
         ("torch-2.10", "torch-2.10-cu12 or torch-2.10-cu13"),
+        ("torch-2.10.1", "torch-2.10-cu12 or torch-2.10-cu13"),
         ("torch-1.13", "torch-2.1"),
     ] {
         let refused = text.parse::<Version>().unwrap_err().to_string();

@@ -285,14 +285,34 @@ fn one_node_of_a100_step_by_step() {
     );
 }
 
+/// Both GPUs reach their NICs faster than each other: NCCL has each on a node of its own. The libraries of 2.30.7 and
+/// 2.31.2 print these graphs for this file, and those of the next test with `NCCL_NET_DISABLE_INTRA=1`.
+#[test]
+fn gpus_that_are_nearer_to_the_network_are_nodes() {
+    let description = read(TWO_SOCKETS, "two-sockets.xml").unwrap();
+    let job = Job { nodes: 1, per_node: None };
+    for tag in ["2.18.1", "2.21.5", "2.30.7", "2.31.2"] {
+        let found = search(&description, release(tag), job, &Knobs::default()).unwrap();
+        assert_eq!((found.nodes, found.per_node, found.inter), (2, 1, true), "{tag}");
+        let graph = &found.ring.graph;
+        assert_eq!((graph.channels, graph.inter), (1, Gbps(24.0)), "{tag}");
+        assert_eq!((graph.type_intra, graph.type_inter), (PathType::Loc, PathType::Pix), "{tag}");
+    }
+    // Slower NICs change nothing.
+    let slow = read(&TWO_SOCKETS.replace("speed=\"200000\"", "speed=\"80000\""), "t.xml").unwrap();
+    let found = search(&slow, release("2.30.7"), job, &Knobs::default()).unwrap();
+    assert_eq!((found.nodes, found.per_node, found.inter), (1, 2, false));
+}
+
 /// Two GPUs on two sockets: the way between is 10 GB/s each way, so one ring of 10 fills it. A tree
 /// goes down and up over the same links, which both ways have.
 #[test]
 fn two_sockets_by_hand() {
     let description = read(TWO_SOCKETS, "two-sockets.xml").unwrap();
+    let inside = Knobs { network_inside: false, ..Knobs::default() };
     let find = |nodes| {
         let job = Job { nodes, per_node: None };
-        search(&description, release("2.30.7"), job, &Knobs::default()).unwrap()
+        search(&description, release("2.30.7"), job, &inside).unwrap()
     };
     let one = find(1);
     let expected = Graph {
@@ -317,9 +337,9 @@ fn two_sockets_by_hand() {
     let ends: Vec<_> = two.ring.channels.iter().map(|c| (c.gpus.clone(), c.nets)).collect();
     assert_eq!(ends, [(vec![0, 1], Some([0, 1])), (vec![1, 0], Some([1, 0]))]);
     // 2.21 marks that with 1; without crossing, one ring has to go back to where it came from.
-    let without = Knobs { cross_nic: 0, ..Knobs::default() };
+    let without = Knobs { cross_nic: 0, ..inside.clone() };
     let job = Job { nodes: 2, per_node: None };
-    let old = search(&description, release("2.21.5"), job, &Knobs::default()).unwrap();
+    let old = search(&description, release("2.21.5"), job, &inside).unwrap();
     assert_eq!(old.ring.graph.cross_nic, 1);
     let same = search(&description, release("2.30.7"), job, &without).unwrap();
     assert_eq!((same.ring.graph.cross_nic, same.ring.graph.channels), (0, 1));
@@ -330,7 +350,8 @@ fn two_sockets_by_hand() {
 fn a_machine_is_drawn_as_in_the_log() {
     let description = read(TWO_SOCKETS, "two-sockets.xml").unwrap();
     let job = Job { nodes: 2, per_node: None };
-    let lines = picture(&description, release("2.30.7"), job, &Knobs::default()).unwrap();
+    let inside = Knobs { network_inside: false, ..Knobs::default() };
+    let lines = picture(&description, release("2.30.7"), job, &inside).unwrap();
     let head = "\
 === System : maxBw 24.0 totalBw 24.0 ===
 CPU/0-0 (1/1/2)

@@ -210,7 +210,10 @@ pub fn whatif<'a>(
         if !wanted(machine, per_node, nodes > 1) {
             continue;
         }
-        let (knobs, settings) = split(&row[4]);
+        let (mut knobs, settings) = split(&row[4]);
+        // NCCL's code was asked without its transports. That is as with NCCL_NET_DISABLE_INTRA=1, and matters in the
+        // rows without direct access between GPUs: a release finds the network faster than the processor's memory.
+        knobs.network_inside = false;
         let job = Job { nodes, per_node: Some(per_node) };
         let found = search(&machines(machine, per_node), version, job, &knobs);
         let comm = found.unwrap_or_else(|e| panic!("{line}: {e}")).communicator();

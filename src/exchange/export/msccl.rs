@@ -52,12 +52,13 @@ const REDUCE_SCATTER: &str = "reduce_scatter";
 /// `prims_simple.h` (`waitPeer`).
 const HELD: u32 = 2;
 
-/// What its readers refuse as they are built, by their names: steps of a block, blocks of a channel that send or that
-/// receive, and chunks of a step, which have to be fewer.
+/// What its readers refuse as they are built, by their names: steps of a block, blocks of a rank, blocks of a channel
+/// that send or that receive, and chunks of a step, which have to be fewer.
 ///
 /// Source: microsoft/msccl, `src/include/msccl.h`; ROCm/rccl, `src/include/msccl/msccl_struct.h`.
 const RCCL_STEPS: (&str, usize) = ("RCCL's MSCCL_MAX_NUM_STEPS", 64);
 const STEPS: (&str, usize) = ("MSCCL's MSCCL_MAX_NUM_STEPS", 256);
+const RCCL_BLOCKS: (&str, usize) = ("RCCL's MSCCL_MAX_NUM_THREAD_BLOCKS", 64);
 const BLOCKS: (&str, usize) = ("MSCCL_MAX_NUM_THREAD_BLOCKS_PER_CHANNEL", 32);
 const COUNT: (&str, usize) = ("MSCCL_MAX_COUNT", 72 - 1);
 
@@ -348,7 +349,9 @@ impl<'a> Program<'a> {
             of(|b| b.send).max(of(|b| b.receive))
         };
         let peers = self.gpus.iter().map(peers).max();
+        let all = self.gpus.iter().map(|gpu| gpu.blocks.len()).max();
         let found = [
+            (all, "thread blocks of a rank", RCCL_BLOCKS),
             (steps, "steps in a thread block", RCCL_STEPS),
             (steps, "steps in a thread block", STEPS),
             (peers, "thread blocks in one direction", BLOCKS),

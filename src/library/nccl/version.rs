@@ -53,7 +53,7 @@ static RELEASES: [Release; 33] = [
     release((29, 7), "nccl@2.29.7", &["2.12", "2.13"]),
     release((30, 3), "nccl@2.30.3", &[]),
     release((30, 4), "nccl@2.30.4", &[]),
-    release((30, 7), "nccl@2.30.7", &["2.14"]),
+    release((30, 7), "nccl@2.30.7", &["2.14", "2.15"]),
     release((31, 2), "nccl@2.31.2", &[]),
     release((32, 6), "nccl@2.32.6", &[]),
 ];
@@ -149,9 +149,15 @@ impl Version {
     fn pinned(name: &str) -> Result<Self> {
         let pins: Vec<(&str, Self)> =
             Self::ALL.iter().flat_map(|&v| v.pytorch().iter().map(move |&pin| (pin, v))).collect();
-        if let Some(&(_, version)) = pins.iter().find(|(pin, _)| *pin == name) {
+        let (release, cuda) = python(name);
+        let by_cuda = format!("{release}{cuda}");
+        let found = [name, &by_cuda, &release]
+            .into_iter()
+            .find_map(|name| pins.iter().find(|(pin, _)| *pin == name));
+        if let Some(&(_, version)) = found {
             return Ok(version);
         }
+        let name = &*release;
         let names = |which: &dyn Fn(&str) -> bool| {
             let named = pins.iter().map(|(pin, _)| *pin).filter(|pin| which(pin));
             named.map(|pin| format!("torch-{pin}")).collect::<Vec<_>>()
@@ -197,6 +203,14 @@ const OLDEST: u32 = 18;
 fn plain(text: &str) -> &str {
     let text = text.trim().trim_start_matches('v');
     text.split(['-', '+']).next().unwrap_or(text)
+}
+
+/// `2.10` and `-cu12` of `2.10.1+cu128`, as Python's packages call themselves: patches pin what their release does.
+fn python(name: &str) -> (String, String) {
+    let (version, build) = name.split_once(['+', '-']).unwrap_or((name, ""));
+    let release: Vec<&str> = version.splitn(3, '.').take(2).collect();
+    let cuda = build.get(..4).filter(|cuda| cuda.starts_with("cu"));
+    (release.join("."), cuda.map_or(String::new(), |cuda| format!("-{cuda}")))
 }
 
 /// The minor version and the patch level, if it has one.

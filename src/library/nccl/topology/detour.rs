@@ -90,24 +90,39 @@ impl Detours<'_> {
     }
 
     /// GPUs that are too far apart communicate through the memory of the processor that is nearest
-    /// to the second, or over the network.
+    /// to the second; over the network, where that is not allowed or the network is faster.
     fn between_gpus(&mut self) -> Result<()> {
         let reach = self.reach();
         let gpus = self.system.count(Kind::Gpu);
         for to in 0..gpus {
             for from in 0..gpus {
                 let node = self.gpu(from);
-                if self.paths.get(node, Kind::Gpu, to).level > reach {
+                let direct = self.paths.get(node, Kind::Gpu, to);
+                let is_far = direct.level > reach;
+                if is_far {
                     let cpu = cpu(self.system, &self.paths, to)?;
                     self.over_cpu(node, cpu, Kind::Gpu, to);
-                    if !self.knobs.shared_memory {
-                        let path = self.paths.get(node, Kind::Gpu, to);
-                        self.paths.set(node, Kind::Gpu, to, path.at(self.paths.levels.net));
-                    }
+                }
+                // Memory that is reached through another GPU is used all the same.
+                let may_leave = is_far || direct.level != self.paths.levels.nvb;
+                if is_far && !self.knobs.shared_memory
+                    || from != to && may_leave && self.network_is_faster(from, to)
+                {
+                    let path = self.paths.get(node, Kind::Gpu, to);
+                    self.paths.set(node, Kind::Gpu, to, path.at(self.paths.levels.net));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether both GPUs reach NICs that are below the same PCIe host bridge faster than the first reaches the second
+    /// (`ncclTopoCheckNet`, which both the transport by direct access and that by shared memory ask).
+    fn network_is_faster(&self, from: usize, to: usize) -> bool {
+        let between = self.paths.get(self.gpu(from), Kind::Gpu, to).rate;
+        let near = |path: &Path| path.level <= self.paths.levels.pxb && path.rate > between;
+        let reaches = |gpu| self.paths.to_all(self.gpu(gpu), Kind::Net).iter().any(near);
+        self.knobs.network_inside && reaches(from) && reaches(to)
     }
 
     /// NICs on a processor to which the GPU has a chip-to-chip link.

@@ -14,6 +14,9 @@ pub struct Knobs {
     /// The opposite of `NCCL_SHM_DISABLE`: whether GPUs that do not reach each other's memory
     /// communicate through the processor's memory; otherwise they are on different nodes.
     pub shared_memory: bool,
+    /// The opposite of `NCCL_NET_DISABLE_INTRA`: whether GPUs to which the network is faster than to each other are
+    /// on different nodes.
+    pub network_inside: bool,
     /// `NCCL_CROSS_NIC`: 0 never, 1 always, 2 if it helps.
     pub cross_nic: u8,
     /// `NCCL_P2P_DISABLE`: whether no GPU reaches another one's memory, whatever the level.
@@ -61,6 +64,7 @@ impl Default for Knobs {
         Self {
             seen: Seen::default(),
             shared_memory: true,
+            network_inside: true,
             cross_nic: 2,
             p2p_disabled: false,
             p2p: None,
@@ -80,10 +84,11 @@ impl Default for Knobs {
 
 impl Knobs {
     /// The accepted variables: those of `Seen`, of paths and searches, then those of start-up.
-    pub const KNOWN: [&'static str; 30] = {
-        let mut known = [""; 30];
+    pub const KNOWN: [&'static str; 31] = {
+        let mut known = [""; 31];
         let searches = [
             "NCCL_SHM_DISABLE",
+            "NCCL_NET_DISABLE_INTRA",
             "NCCL_CROSS_NIC",
             "NCCL_P2P_DISABLE",
             "NCCL_P2P_LEVEL",
@@ -138,6 +143,7 @@ impl Knobs {
         }
         match name {
             "NCCL_SHM_DISABLE" => self.shared_memory = !is_set()?,
+            "NCCL_NET_DISABLE_INTRA" => self.network_inside = !is_set()?,
             "NCCL_CROSS_NIC" if value.is_empty() => self.cross_nic = Self::default().cross_nic,
             "NCCL_CROSS_NIC" => {
                 let number = value.parse().ok().filter(|&number: &u8| number <= 2);
