@@ -1662,7 +1662,7 @@ fn a_prompt_has_the_logits_of_one_token() {
     serve.model.vocab = 1024;
     let few = serve.priced(&Wires::new(&Registry::builtin(), &serve.machine)).unwrap();
     assert!((whole.prefill.time() / few.prefill.time() - 1.0).abs() < 0.005);
-    assert!(whole.decode.time() > 1.02 * few.decode.time());
+    assert!(whole.decode.busy > 1.02 * few.decode.busy);
 }
 
 /// vllm/model_executor/layers/fused_moe/all2all_utils.py: DeepEP's kernels take tokens to experts in FP8 if these are
