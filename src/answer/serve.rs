@@ -45,6 +45,8 @@ pub struct ServeView {
     pub prefill_tokens: u32,
     /// The time of that prefill.
     pub prefill: PhaseView,
+    /// What the bands of both are based on.
+    pub basis: String,
     /// Assumptions for what was not given.
     pub inferred: Vec<String>,
 }
@@ -53,16 +55,22 @@ pub struct ServeView {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseView {
-    /// Its total time: ideal rates of memory and kernels, expected collectives.
+    /// Its expected time: the next three together.
     pub time_s: f64,
-    /// The time of reading memory or computing.
+    /// The time of reading memory, or of computing if that is longer.
     pub busy_s: f64,
+    /// The time between the kernels of its layers, which depend on each other.
+    pub between_s: f64,
     /// The time of collectives.
     pub messages_s: f64,
     /// The same with every collective at the short end of its band.
     pub messages_low_s: f64,
     /// The same with every collective at the long end of its band.
     pub messages_high_s: f64,
+    /// A tenth of real times are shorter.
+    pub low_s: f64,
+    /// A tenth of real times are longer.
+    pub high_s: f64,
     /// The kernel of TP's all-reduces, where the engine's rules and kernels are known.
     pub allreduce: Option<String>,
     /// The measured kernels of dispatch and combine, or the collectives in their place; null: TP's
@@ -77,9 +85,12 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
     let phase = |p: Phase| PhaseView {
         time_s: p.time(),
         busy_s: p.busy,
+        between_s: p.between,
         messages_s: p.messages.time,
         messages_low_s: p.messages.low,
         messages_high_s: p.messages.high,
+        low_s: p.span().low,
+        high_s: p.span().high,
         allreduce: p.reduced.map(|k| format!("{}/{}", k.backend, k.kernel)),
         experts: p.moved,
         unmeasured: p.unmeasured,
@@ -105,6 +116,7 @@ pub(crate) fn view(serve: &Serve, served: &Served) -> ServeView {
         decode: phase(served.decode),
         prefill_tokens: serve.chunk,
         prefill: phase(served.prefill),
+        basis: serve.basis(),
         inferred: serve.inferred.clone(),
     }
 }

@@ -37,18 +37,14 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
         let unmeasured = p.unmeasured.map_or(String::new(), |kernels| {
             format!("; nobody measured {kernels} on such ranks: its bytes over the links")
         });
-        let band = match p.messages_high_s > 1.005 * p.messages_low_s {
-            true => {
-                let (low, high) = (Seconds(p.messages_low_s), Seconds(p.messages_high_s));
-                format!(" (8 of 10: {low} to {high})")
-            }
-            false => String::new(),
-        };
         format!(
-            "{}: memory and kernels {} ideal, collectives {} expected{band}{by}{unmeasured}",
+            "{} expected{}: memory and kernels {}, between kernels {}, collectives {}{}{by}{unmeasured}",
             Seconds(p.time_s),
+            band(p.low_s, p.high_s),
             Seconds(p.busy_s),
-            Seconds(p.messages_s)
+            Seconds(p.between_s),
+            Seconds(p.messages_s),
+            band(p.messages_low_s, p.messages_high_s)
         )
     };
     page.entry(
@@ -57,10 +53,11 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
     );
     page.entry("prefill  ", format!("{} tokens {}", report.prefill_tokens, phase(&report.prefill)));
     let handing = report.handoff_s.map_or(String::new(), |s| {
-        format!(", {} to another node if all GPUs of the node send", Seconds(s))
+        format!(", {} expected to another node if all GPUs of the node send", Seconds(s))
     });
     let handoff = Volume(report.handoff_bytes);
     page.entry("hand-off ", format!("{handoff} of cache per sequence{handing}"));
+    page.entry("basis    ", &report.basis);
     page.entries("inferred ", &report.inferred);
     page.record(
         report,
@@ -71,9 +68,21 @@ pub fn serve(report: &ServeView, look: Look) -> Page {
             "weights_bytes",
             "cache_tokens",
             "decode.time_s",
+            "decode.low_s",
+            "decode.high_s",
             "prefill.time_s",
+            "prefill.low_s",
+            "prefill.high_s",
             "fits",
         ],
     );
     page
+}
+
+/// Ends that differ.
+fn band(low: f64, high: f64) -> String {
+    match high > 1.005 * low {
+        true => format!(" (8 of 10: {} to {})", Seconds(low), Seconds(high)),
+        false => String::new(),
+    }
 }

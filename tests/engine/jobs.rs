@@ -55,21 +55,21 @@ fn priced(text: &str) -> BTreeMap<String, JobView> {
     found.jobs.into_iter().map(|job| (job.name.clone(), job)).collect()
 }
 
-fn rows<'a>(whole: &'a Table, kind: &str) -> Vec<&'a Table> {
+pub fn rows<'a>(whole: &'a Table, kind: &str) -> Vec<&'a Table> {
     whole[kind].as_array().unwrap().iter().filter_map(Value::as_table).collect()
 }
 
-fn text<'a>(row: &'a Table, key: &str) -> &'a str {
+pub fn text<'a>(row: &'a Table, key: &str) -> &'a str {
     row.get(key).and_then(Value::as_str).unwrap_or("")
 }
 
-fn number(row: &Table, key: &str) -> f64 {
+pub fn number(row: &Table, key: &str) -> f64 {
     let value = &row[key];
     value.as_float().or(value.as_integer().map(|n| n as f64)).unwrap()
 }
 
 /// The quantile of values, each of them weighed.
-fn quantile(mut values: Vec<(f64, f64)>, q: f64) -> f64 {
+pub fn quantile(mut values: Vec<(f64, f64)>, q: f64) -> f64 {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let all: f64 = values.iter().map(|v| v.1).sum();
     let mut sum = 0.0;

@@ -51,6 +51,7 @@ mod reference;
 mod routes;
 mod schedules;
 mod select;
+mod servers;
 mod shared_nics;
 mod simgrid;
 mod simulate;

@@ -268,11 +268,11 @@ fn of_served(
     outcome.time = Some(Seconds(phase.time()));
     outcome.parts = vec![
         ("memory and kernels", Seconds(phase.busy)),
+        ("between kernels", Seconds(phase.between)),
         ("collectives", Seconds(phase.messages.time)),
     ];
-    let messages = phase.messages;
-    let times = [messages.low, messages.time, messages.high].map(|m| phase.busy + m);
-    let times = times.map(|s| Number::Time(Seconds(s)));
+    let span = phase.span();
+    let times = [span.low, span.time, span.high].map(|s| Number::Time(Seconds(s)));
     Ok(outcome.judged(times, at).fitting(serve.fits(&served)))
 }
 

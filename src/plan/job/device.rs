@@ -24,6 +24,8 @@ pub(crate) struct Device {
     pub peak_fp8_tflops: f64,
     #[serde(rename = "hbm_TB_s")]
     pub hbm_tb_s: f64,
+    /// The part of that rate at which it is read alone.
+    read: f64,
     /// The same GPU with another memory.
     #[serde(default)]
     also: Vec<Memory>,
@@ -159,6 +161,11 @@ impl Device {
     pub fn stream(&self) -> f64 {
         const REACHED: f64 = 0.66;
         self.hbm_tb_s * 1e12 * REACHED
+    }
+
+    /// Bytes per second of what is only read: weights and caches.
+    pub fn reading(&self) -> f64 {
+        self.hbm_tb_s * 1e12 * self.read
     }
 
     /// Whether it is a Blackwell.

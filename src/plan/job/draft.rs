@@ -80,6 +80,8 @@ pub(crate) struct Draft {
     pub model: Option<Transformer>,
     /// Its `model_type`, if a table or a file that describes it says so.
     pub family: Option<String>,
+    /// The most tokens of a sequence that the described model may have: a launch's own length is above it.
+    pub longest: Option<u32>,
     /// A model that is named but not described.
     pub model_name: Option<String>,
     /// The name by which a launch calls its model, beside which a `config.json` may describe it.
@@ -167,6 +169,7 @@ impl Draft {
         if self.model.is_none() && !named {
             self.model.clone_from(&base.model);
             self.family.clone_from(&base.family);
+            self.longest = base.longest;
             self.described.clone_from(&base.described);
             self.model_name = self.model_name.or_else(|| base.model_name.clone());
         }

@@ -172,9 +172,7 @@ pub(crate) fn known(name: &str) -> Result<Draft> {
             if let Some(kind) = stored.or(widths.get("weights").and_then(Value::as_str)) {
                 draft.put("weights_type", kind)?;
             }
-            if let Some(longest) = context(name, widths) {
-                draft.put("context", longest.to_string())?;
-            }
+            draft.longest = context(name, widths).and_then(|longest| longest.try_into().ok());
             Ok(draft)
         }
         None => {

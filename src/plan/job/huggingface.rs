@@ -113,9 +113,7 @@ pub(super) fn read(text: &str, file: &str) -> Result<Draft> {
         draft.put("weights_type", weights::checkpoint(quantized))?;
     }
     // What a server lets a sequence have unless it is told otherwise.
-    if let Some(longest) = config.maybe(&["max_position_embeddings"]) {
-        draft.put("context", longest.to_string())?;
-    }
+    draft.longest = config.maybe(&["max_position_embeddings"]);
     Ok(draft)
 }
 

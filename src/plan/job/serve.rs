@@ -1,9 +1,10 @@
 //! Serving a model: the memory of its weights and cache, the time of a token and a prompt.
 //!
-//! A decode step takes the time to read the weights that its tokens use and their cache once, or
-//! its computing time if that is longer; a prefill computes. Both wait for TP's two all-reduces per
-//! layer, as the inference engine runs them, and for what carries tokens to experts ([`Exchange`]). A
-//! pipeline stage passes its token on, so a token goes through all stages in series.
+//! A step takes the time to read the weights that its tokens use and their cache once, or its computing
+//! time if that is longer, and in each layer some time in which the next kernel has neither begun to read nor
+//! to compute ([`BETWEEN`]). It waits for TP's two all-reduces per layer, as the inference engine runs them,
+//! and for what carries tokens to experts ([`Exchange`]). A pipeline stage passes its token on, so a token goes
+//! through all stages in series.
 //!
 //! Sources: vllm-project/vllm, `vllm/model_executor/layers/fused_moe/{config,runner/moe_runner}.py`,
 //! `vllm/distributed/device_communicators/all2all.py`; sgl-project/sglang, `layers/dp_attention.py`,
@@ -13,6 +14,7 @@ use super::draft::Draft;
 use super::model::Attention;
 use super::weights::{Stored, Weights, by_checkpoint};
 use super::wires::{Among, Span, Wires};
+use super::work::of_experts;
 use super::{Device, Framework, Precision, Transformer};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
@@ -141,6 +143,8 @@ pub(crate) struct Served {
 pub(crate) struct Phase {
     /// Reading memory or computing, the longer of both.
     pub busy: f64,
+    /// Between the kernels of its layers.
+    pub between: f64,
     pub messages: Span,
     /// What runs TP's all-reduces, where the engine's rules and kernels are known.
     pub reduced: Option<Kernel>,
@@ -152,9 +156,27 @@ pub(crate) struct Phase {
 
 impl Phase {
     pub fn time(self) -> f64 {
-        self.busy + self.messages.time
+        self.span().time
+    }
+
+    /// The whole, with the ends of its band.
+    pub fn span(self) -> Span {
+        let kernels = self.busy + self.between;
+        Span { time: kernels, low: kernels / OFF, high: kernels * OFF } + self.messages
     }
 }
+
+/// The time of a layer, in seconds, in which its dependent kernels start and end and nothing is read: a chain of about
+/// ten, of which a launch in a graph alone takes 1.3 µs (hazyresearch.stanford.edu, "Look Ma, No Bubbles", 2025-05-27).
+/// It is fitted to the published times of `tests/data/published_servers.toml.gz`; `tests/engine/servers.rs` fits it with
+/// each source left out.
+const BETWEEN: f64 = 80e-6;
+
+/// The factor by which two of ten of those times are off, or more, if nothing was fitted to their source.
+const OFF: f64 = 1.55;
+
+/// The GPUs of those times.
+const SEEN: [&str; 5] = ["A100", "H100", "H200", "L40S", "MI300X"];
 
 /// Tokens of a rank that a call of the low-latency kernels takes: longer prompts go in parts (vLLM:
 /// `VLLM_MOE_DP_CHUNK_SIZE`, vllm-project/vllm, vllm/envs.py).
@@ -251,10 +273,11 @@ impl Draft {
         };
         let (tp, pp, dp, ep) = (count("tp", 1)?, count("pp", 1)?, count("dp", 1)?, count("ep", 1)?);
         let dcp = count("dcp", 1)?;
-        let longest = count("context", 4096)?;
+        let stated = self.count("context")?.or(self.longest);
+        let longest = stated.map_or_else(|| count("context", 4096), Ok)?;
         let context = (longest / 2).max(1);
         let (sequences, chunk) = (count("sequences", most)?, count("chunk", chunk)?);
-        inferred.push(match self.get("context") {
+        inferred.push(match stated {
             Some(_) => format!("{context} tokens of context a sequence: half of the {longest} that it may have"),
             None => format!("{context} tokens of context a sequence: half of {longest}, as nothing says how many it may have"),
         });
@@ -480,6 +503,16 @@ impl Serve {
         served.tokens >= f64::from(self.context)
     }
 
+    /// What the band of its times is based on.
+    pub fn basis(&self) -> String {
+        let name = self.device.name.as_str();
+        let none = if SEEN.contains(&name) { String::new() } else { format!(", none of {name}") };
+        format!(
+            "published times of servers of {}{none}: 2 of 10 are off by a factor of {OFF} or more",
+            SEEN.join(", ")
+        )
+    }
+
     /// The keys that determine its times and its memory, with their values.
     pub fn facts(&self) -> Vec<(String, String)> {
         let facts = [
@@ -524,23 +557,9 @@ impl Serve {
     }
 
     fn decode(&self, wires: &Wires<'_>, per_token: f64, tokens: f64) -> Result<Phase> {
-        let model = &self.model;
-        let tp = f64::from(self.tp);
-        let met = model.experts.map_or(1.0, |e| {
-            let all = f64::from(e.experts);
-            // Experts that the tokens of the groups use.
-            let each = f64::from(e.top_k) / all;
-            1.0 - (1.0 - each).powf(tokens * self.meeting())
-        });
-        let bytes = self.weights;
-        let head = bytes.ends * model.embedding() / self.head_over();
-        let routed = bytes.experts.bytes * model.routed_body() / self.experts_over();
-        let read = bytes.products.bytes * self.dense_body() + head + met * routed;
         let cache = per_token * f64::from(self.pp) * tokens * f64::from(self.context);
-        let compute = self.compute(tokens, tokens) / tp;
-        let busy = ((read + cache) / self.device.stream()).max(compute);
-        let phase = Phase { busy, ..Phase::default() };
-        self.messages(wires, (tokens, tokens), Doing::Decode, phase)
+        let compute = self.compute(tokens, tokens) / f64::from(self.tp);
+        self.phase(wires, (tokens, tokens), Doing::Decode, (cache, compute))
     }
 
     fn prefill(&self, wires: &Wires<'_>) -> Result<Phase> {
@@ -552,9 +571,37 @@ impl Serve {
         let attention = core / self.device.attention(false, Framework::Megatron);
         // A prompt's last token alone is sampled from.
         let sampled = tokens / prompt;
-        let busy = (self.compute(tokens, sampled) + attention) / f64::from(self.tp);
-        let phase = Phase { busy, ..Phase::default() };
-        self.messages(wires, (tokens, sampled), Doing::Prefill, phase)
+        let compute = (self.compute(tokens, sampled) + attention) / f64::from(self.tp);
+        self.phase(wires, (tokens, sampled), Doing::Prefill, (0.0, compute))
+    }
+
+    /// A phase of `tokens` tokens of a group, of which so many are sampled from, that reads so many bytes beside
+    /// weights and computes for so long.
+    fn phase(
+        &self,
+        wires: &Wires<'_>,
+        (tokens, sampled): (f64, f64),
+        doing: Doing,
+        (beside, compute): (f64, f64),
+    ) -> Result<Phase> {
+        let busy = ((self.used(tokens) + beside) / self.device.reading()).max(compute);
+        let between = BETWEEN * f64::from(self.model.layers);
+        let phase = Phase { busy, between, ..Phase::default() };
+        self.messages(wires, (tokens, sampled), doing, phase)
+    }
+
+    /// Bytes of the weights of a rank that `tokens` tokens of each group use: of routed experts those to which
+    /// one of them goes.
+    fn used(&self, tokens: f64) -> f64 {
+        let model = &self.model;
+        let met = model.experts.map_or(1.0, |e| {
+            let each = f64::from(e.top_k) / f64::from(e.experts);
+            1.0 - (1.0 - each).powf(tokens * self.meeting())
+        });
+        let bytes = self.weights;
+        let head = bytes.ends * model.embedding() / self.head_over();
+        let routed = bytes.experts.bytes * model.routed_body() / self.experts_over();
+        bytes.products.bytes * self.dense_body() + head + met * routed
     }
 
     /// The time in seconds of the products of `tokens` on one GPU, of which so many are sampled from: only
@@ -562,11 +609,16 @@ impl Serve {
     /// sglang/srt/layers/logits_processor.py).
     fn compute(&self, tokens: f64, sampled: f64) -> f64 {
         let model = &self.model;
-        let routed = model.experts.map_or(0.0, |e| f64::from(e.top_k) * model.expert());
         let dense = model.dense_body() * tokens + model.embedding() * sampled;
         let seconds = |products: f64, stored| 2.0 * products / self.rate(stored);
-        seconds(dense, self.weights.products)
-            + seconds(model.moe_layers() * routed * tokens, self.weights.experts)
+        let dense = seconds(dense, self.weights.products);
+        let Some(experts) = model.experts else { return dense };
+        let routed = model.moe_layers() * f64::from(experts.top_k) * model.expert() * tokens;
+        // As in training, without its loss by few tokens: engines' kernels have tiles of 16 tokens for these
+        // (`get_default_config`, vllm/model_executor/layers/fused_moe/fused_moe.py).
+        let cut = (self.experts_over() / f64::from(self.ep)).max(1.0);
+        let slower = of_experts(0.0, f64::from(experts.ffn) / cut);
+        dense + seconds(routed, self.weights.experts) * slower
     }
 
     /// The rate of products with weights that are so stored: that of the activations. Before Blackwell no

@@ -148,13 +148,19 @@ impl Work {
             let (ep, etp) = (f64::from(job.degrees.ep), f64::from(job.degrees.etp));
             let each = job.tokens() * ep * etp / tp * f64::from(experts.top_k)
                 / f64::from(experts.experts);
-            let small = 1.0 + FEW_A_EXPERT / each + NARROW * etp / f64::from(experts.ffn);
-            busy += self.grouped * small / (job.device.matmul(framework) * GROUPED);
+            let slower = of_experts(FEW_A_EXPERT / each, f64::from(experts.ffn) / etp);
+            busy += self.grouped * slower / job.device.matmul(framework);
             host = HOST_EXPERTS;
         }
         // The longer of GPU and host time, slightly more if they are similar.
         (busy.powi(4) + (self.layers * host).powi(4)).powf(0.25)
     }
+}
+
+/// How many times as long products of single experts take as one large product: with a loss by few tokens, and with
+/// such a part of an expert's width on a rank.
+pub(super) fn of_experts(few: f64, ffn: f64) -> f64 {
+    (1.0 + few + NARROW / ffn) / GROUPED
 }
 
 fn eager(job: &Job) -> f64 {
