@@ -141,7 +141,7 @@ fn layer(job: &Job, recompute: Recompute) -> f64 {
         Recompute::Modules(modules) if modules.cheap => bytes *= 0.5,
         _ => {}
     }
-    if job.precision == Precision::Fp8 {
+    if matches!(job.precision, Precision::Fp8 | Precision::Fp4) {
         bytes *= FP8_KEPT;
     }
     bytes + if recompute == Recompute::Nothing { scores(job) } else { 0.0 }
