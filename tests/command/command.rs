@@ -962,7 +962,11 @@ fn an_older_release_of_nccl_has_the_graphs_of_its_own_search() {
 fn a_gain_that_is_none_to_rely_on_is_not_the_first() {
     for (line, setting, why) in [
         ("allreduce 1MiB --on l40s_pcie8_2x100g.p8.n2", "NCCL_PROTO=LL128", "corrupt data"),
-        ("allreduce 8KiB --on dgx_h100_8x400g.p8.n1", "NCCL_P2P_DISABLE=1", "lacks 25 µs"),
+        (
+            "allreduce 8KiB --on dgx_h100_8x400g.p8.n1 --env NCCL_NET_DISABLE_INTRA=1",
+            "NCCL_P2P_DISABLE=1",
+            "lacks 25 µs",
+        ),
         ("allgather 64MiB --on dgx_b200_8x400g.p8.n2", "NCCL_PAT_ENABLE=1", "one rank per node"),
     ] {
         let page = text(&output(&format!("nccl whatif {line}")).stdout);

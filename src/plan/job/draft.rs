@@ -46,6 +46,7 @@ pub(crate) const KEYS: &[&str] = &[
     "dispatcher",
     "node_limit",
     "compiled",
+    "cuda_graphs",
     "attention",
     "memory_kind",
     "machine",
@@ -392,6 +393,7 @@ impl Draft {
             node_limit,
             compiled: self.flag("compiled")?,
             unfused_attention: unfused,
+            graphs: self.get("cuda_graphs").map(|_| self.flag("cuda_graphs")).transpose()?,
             early,
             device,
             machine,
@@ -399,6 +401,11 @@ impl Draft {
             inferred,
         };
         check(&job)?;
+        if job.launches_one_by_one() {
+            job.inferred.push(
+                "layers of experts without CUDA graphs may wait for their host: the high end has 18 ms a layer".to_owned(),
+            );
+        }
         if self.get("recompute").is_none() {
             // One answer is of one run: its time is that of what its memory needs.
             job.recompute = memory(&job).recompute;
@@ -418,24 +425,35 @@ impl Draft {
             return Ok(Precision::Fp16);
         };
         let text = self.get("precision").unwrap_or_default();
-        let lower = text.to_ascii_lowercase();
-        let blocks = lower.contains("fp4") || lower.contains("mxfp");
+        let blocks = text.to_ascii_lowercase().contains("mxfp8");
         let lacks = match precision {
-            // NVIDIA/TransformerEngine, transformer_engine/pytorch/quantization.py: `check_mxfp8_support`,
-            // `check_nvfp4_support`.
-            Precision::Fp8 if blocks => !device.is_blackwell(),
-            // The same file: `check_fp8_support`.
-            Precision::Fp8 => !device.casts(precision),
+            // NVIDIA/TransformerEngine, transformer_engine/pytorch/quantization.py: `check_mxfp8_support`.
+            Precision::Fp8 if blocks => !device.has_blocks(),
+            // The same file: `check_fp8_support`, `check_nvfp4_support`.
+            Precision::Fp8 | Precision::Fp4 => !device.casts(precision),
             Precision::Bf16 => !device.has_bf16(),
             Precision::Fp16 => false,
         };
         if lacks {
-            let what = format!("precision {text}, which {} does not have", device.name);
+            let what = match precision {
+                Precision::Fp4 => {
+                    format!("precision {text}, for which {} has no known rate", device.name)
+                }
+                _ => format!("precision {text}, which {} does not have", device.name),
+            };
             return Err(Error::input(what).help(match precision {
                 Precision::Bf16 => "write precision = fp16",
-                _ if blocks => "write precision = bf16, or a machine with Blackwell GPUs",
-                _ => "write precision = bf16, or a machine with Ada, Hopper or later GPUs",
+                Precision::Fp8 if !blocks => {
+                    "write precision = bf16, or a machine with Ada, Hopper or later GPUs"
+                }
+                _ => "write precision = bf16, or a machine with B200, B300, GB200 or GB300",
             }));
+        }
+        if precision == Precision::Fp4 {
+            inferred.push(
+                "all products of the body in FP4: layers that stay in 16 bits are not counted"
+                    .to_owned(),
+            );
         }
         Ok(precision)
     }
@@ -591,10 +609,16 @@ impl Draft {
     ) -> Result<crate::plan::table::MachineEntry> {
         if let Some(like) = &device.like {
             let name = &device.name;
-            inferred.push(format!("kernels reach the part of {name}'s peaks that {like}'s reach"));
+            inferred
+                .push(format!("kernels reach the part of {name}'s maximum that {like}'s reach"));
         }
         let named = self.get("profile").or(self.get("machine"));
-        let known = named.filter(|name| machines.profile(name).is_ok());
+        // A machine is a profile, or words that name its GPU.
+        let known = match named.map(|name| (name, machines.profile(name))) {
+            Some((name, Ok(_))) => Some(name),
+            Some((name, Err(error))) => Device::named(name).map(|_| None).map_err(|_| error)?,
+            None => None,
+        };
         let name = known.unwrap_or(&device.profile);
         let mut said = Parameters::default();
         let fabric = machines.on(name, said.clone())?.machine(Collective::AllReduce)?.fabric;

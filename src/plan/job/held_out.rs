@@ -27,6 +27,8 @@ struct Rate {
 }
 
 const HOPPER: &[&str] = &["H100", "H800", "H200"];
+const GB200: &[&str] = &["GB200"];
+const GB300: &[&str] = &["GB300"];
 const BLACKWELL: &[&str] = &["GB200", "GB300"];
 
 fn rates() -> Vec<Rate> {
@@ -45,7 +47,10 @@ fn rates() -> Vec<Rate> {
         rate(HOPPER, 0.35, |k, x| k.torch_flash = x),
         rate(BLACKWELL, 0.62, |k, x| k.matmul = x),
         rate(BLACKWELL, 0.62, |k, x| k.torch_matmul = x),
-        rate(BLACKWELL, 0.58, |k, x| k.fp8 = x),
+        rate(GB200, 0.58, |k, x| k.fp8 = x),
+        rate(GB300, 0.58, |k, x| k.fp8 = x),
+        rate(GB200, 0.54, |k, x| k.fp4 = x),
+        rate(GB300, 0.54, |k, x| k.fp4 = x),
         rate(BLACKWELL, 0.58, |k, x| k.torch_fp8 = x),
         rate(BLACKWELL, 0.5, |k, x| k.flash = x),
         rate(BLACKWELL, 0.35, |k, x| k.torch_flash = x),
@@ -165,6 +170,27 @@ fn quantile(errors: &[(f64, f64)], q: f64) -> f64 {
         sum >= q * all - 1e-12
     });
     found.unwrap().0
+}
+
+/// `devices.toml` has what the fit to all sources gives.
+#[test]
+fn the_rates_in_use_are_those_of_the_fit() {
+    let (rates, runs) = (rates(), runs());
+    let all: Vec<&Run> = runs.iter().map(|(_, run)| run).collect();
+    let values = fitted(&rates, &all);
+    let mut wrong = Vec::new();
+    for (i, (rate, value)) in rates.iter().zip(&values).enumerate() {
+        for name in rate.devices {
+            let device = super::super::Device::named(name).unwrap();
+            let mut fitted = device.kernels;
+            (rate.set)(&mut fitted, *value);
+            // A ring's exchange takes its time from the rates in use.
+            if !fitted.is_near(&device.kernels, 0.005) {
+                wrong.push(format!("{name}, rate {i}: {value:.3}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

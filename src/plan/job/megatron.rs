@@ -66,6 +66,11 @@ pub(super) fn read(text: &str) -> Result<Draft> {
         let kind = args.any(&["moe-token-dispatcher-type"]).unwrap_or("allgather");
         draft.put("dispatcher", kind)?;
     }
+    // The last two are older names (`validate_args`, megatron/training/arguments.py).
+    let replays = args.any(&["cuda-graph-impl"]).is_some_and(|how| how != "none")
+        || args.has("enable-cuda-graph")
+        || args.has("external-cuda-graph");
+    draft.put("cuda_graphs", replays.to_string())?;
     if let Some(limit) = args.number(&["moe-router-group-topk"]) {
         draft.inferred.push(format!("tokens go to at most {limit} groups of experts"));
     }
@@ -111,9 +116,6 @@ const UNPRICED: &[&str] = &[
     "fine-grained-activation-offloading",
     "distribute-saved-activations",
     "moe-layer-recompute",
-    "cuda-graph-impl",
-    "enable-cuda-graph",
-    "external-cuda-graph",
     // Other calls, or other bytes.
     "moe-expert-capacity-factor",
     "cp-comm-type",
@@ -279,9 +281,6 @@ fn moe_layers(args: &Arguments, layers: u32) -> Result<u32> {
 fn precision(args: &Arguments, draft: &mut Draft) -> Result<()> {
     let fp8 = args.any(&["fp8-format"]).is_some() || args.has("fp8-hybrid");
     let fp4 = args.any(&["fp4-format"]).is_some();
-    if fp4 {
-        draft.inferred.push("products in FP4 at the rate of FP8".to_owned());
-    }
     if !(fp8 || fp4 || args.has("fp16") || args.has("bf16")) {
         draft
             .inferred
@@ -289,7 +288,9 @@ fn precision(args: &Arguments, draft: &mut Draft) -> Result<()> {
     }
     draft.put(
         "precision",
-        if fp8 || fp4 {
+        if fp4 {
+            "nvfp4"
+        } else if fp8 {
             "fp8"
         } else if args.has("fp16") {
             "fp16"

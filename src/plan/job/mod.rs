@@ -129,6 +129,8 @@ pub(crate) struct Job {
     pub compiled: bool,
     /// Whether scores of attention are written to memory.
     pub unfused_attention: bool,
+    /// Whether CUDA graphs replay its layers, where that is stated.
+    pub graphs: Option<bool>,
     /// Whether it runs with software of before 2023.
     pub early: bool,
     pub device: Device,
@@ -144,6 +146,12 @@ impl Job {
     pub fn microbatches(&self) -> f64 {
         let each = f64::from(self.degrees.dp) * f64::from(self.micro);
         self.global.map_or(1.0, |all| (f64::from(all) / each).max(1.0))
+    }
+
+    /// The idle time of a rank, in micro-batches.
+    pub fn idle(&self) -> f64 {
+        let d = self.degrees;
+        self.schedule.idle(f64::from(d.pp), f64::from(d.chunks))
     }
 
     /// What FSDP shards between the passes. In a pipeline FSDP2 keeps what is gathered unless told
@@ -215,6 +223,12 @@ impl Job {
     /// How often the model is on the ranks of a pipeline: twice with DualPipe (arXiv 2412.19437, table 2).
     pub fn copies(&self) -> f64 {
         if self.schedule == Schedule::DualPipe && self.degrees.pp > 1 { 2.0 } else { 1.0 }
+    }
+
+    /// Whether the kernels of Megatron's layers of experts are known to be launched one by one.
+    pub fn launches_one_by_one(&self) -> bool {
+        let megatron = self.sharding.framework == Framework::Megatron;
+        megatron && self.model.experts.is_some() && self.graphs == Some(false)
     }
 
     /// Whether another job runs the same kernels on the same number of ranks.

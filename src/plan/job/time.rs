@@ -3,7 +3,7 @@
 
 use super::sent::{Log, Sent};
 use super::wires::Among;
-use super::work::stages;
+use super::work::{stages, unreplayed};
 use super::{Dispatcher, Framework, Job, Recompute, Reshard, Schedule, Wires};
 use crate::base::collective::Collective::{
     AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
@@ -355,8 +355,7 @@ fn step(job: &Job, wires: &Wires<'_>, slower: f64) -> Result<(Vec<Part>, Vec<Sen
 /// The parts of a step with these computing times of stages.
 fn parts(job: &Job, m: &Messages, slowest: f64, mean: f64) -> Vec<Part> {
     let times = job.microbatches();
-    let d = job.degrees;
-    let idle = job.schedule.idle(f64::from(d.pp), f64::from(d.chunks));
+    let idle = job.idle();
     let waits = m.tp + m.cp + m.ep + m.hops;
     let units = if job.overlap.none {
         m.units
@@ -408,7 +407,9 @@ pub(crate) fn estimate(job: &Job, wires: &Wires<'_>, slower: Option<f64>) -> Res
     let (parts, sent) = step(job, wires, slower.unwrap_or(1.0))?;
     let step = sum(&parts);
     let wide = half(job, slower.is_some()).exp();
-    Ok(Estimate { step, low: step / wide, high: step * wide, parts, sent })
+    let times = job.microbatches() + job.idle();
+    let waiting = if slower.is_some() { 0.0 } else { times * unreplayed(job, stages(job)) };
+    Ok(Estimate { step, low: step / wide, high: (step * wide).max(step + waiting), parts, sent })
 }
 
 /// Frameworks refuse a batch whose micro-batches differ between ranks.

@@ -13,6 +13,8 @@ pub(crate) enum Precision {
     Fp16,
     /// The body's products; attention, head and norms stay in 16 bits.
     Fp8,
+    /// The same products in blocks of 4 bits.
+    Fp4,
 }
 
 impl FromStr for Precision {
@@ -23,12 +25,11 @@ impl FromStr for Precision {
         match text.as_str() {
             "bf16" | "bfloat16" | "bf16-mixed" => Ok(Self::Bf16),
             "fp16" | "float16" | "half" | "16" => Ok(Self::Fp16),
-            // Block formats without measurements run at the rate of FP8 at best.
-            _ if text.contains("fp8") || text.contains("fp4") || text.contains("float8") => {
-                Ok(Self::Fp8)
-            }
+            _ if text.contains("fp4") => Ok(Self::Fp4),
+            // In blocks, too.
+            _ if text.contains("fp8") || text.contains("float8") => Ok(Self::Fp8),
             _ => Err(Error::input(format!("`{text}` is not a training precision"))
-                .help("write bf16, fp16 or fp8")),
+                .help("write bf16, fp16, fp8, mxfp8 or nvfp4")),
         }
     }
 }

@@ -34,6 +34,8 @@ const POINTWISE: f64 = 180.0;
 /// The same for an element that is cast into FP8: two read, one written, and one more for its
 /// transpose, which the weights' gradients need.
 const CAST: f64 = 4.0;
+/// The same for FP4: its tensor's largest element is read first, then half a byte is written twice.
+const CAST_FP4: f64 = 5.0;
 /// The same for a score that is written, including the reads of the backward pass.
 const SCORE: f64 = 22.0;
 const SCORE_AGAIN: f64 = 11.0;
@@ -53,6 +55,20 @@ const EAGER: f64 = 0.894;
 /// The time of a host to launch a layer's kernels, forward and back, in seconds.
 const HOST: f64 = 0.6e-3;
 const HOST_EXPERTS: f64 = 2.1e-3;
+
+/// The longest that a layer of experts was published to take where its kernels are launched one by one, forward and
+/// back, in seconds: 17.4 to 17.7 ms on H100, 8.8 to 17.9 on B200 and B300, whatever its tokens (micro-batches of one
+/// sequence in awslabs/awsome-distributed-ai, megatron-bridge/benchmarks, and NVIDIA-NeMo/Megatron-Bridge).
+const HOST_UNREPLAYED: f64 = 18e-3;
+
+/// The time by which a stage may wait longer for its host in a micro-batch, if no CUDA graphs replay its layers of
+/// experts.
+pub(crate) fn unreplayed(job: &Job, stages: Stages) -> f64 {
+    if !job.launches_one_by_one() {
+        return 0.0;
+    }
+    (job.deepest_experts() * HOST_UNREPLAYED * passes(job) / 3.0 - stages.slowest).max(0.0)
+}
 
 fn passes(job: &Job) -> f64 {
     match job.recompute {
@@ -92,7 +108,8 @@ fn work(job: &Job, layers: f64) -> Work {
     let parts = if job.degrees.sequence { tp } else { (tp + 1.0) / 2.0 };
     let mut bytes = tokens * h * layers * POINTWISE * passes / 3.0 / parts;
     if job.device.casts(job.precision) {
-        bytes += CAST * tokens * layers * cast(job, 1.0 + again + fed);
+        let each = if job.precision == Precision::Fp4 { CAST_FP4 } else { CAST };
+        bytes += each * tokens * layers * cast(job, 1.0 + again + fed);
     }
     if job.unfused_attention {
         let written = SCORE + SCORE_AGAIN * (core - 3.0);
@@ -148,8 +165,16 @@ impl Work {
             let (ep, etp) = (f64::from(job.degrees.ep), f64::from(job.degrees.etp));
             let each = job.tokens() * ep * etp / tp * f64::from(experts.top_k)
                 / f64::from(experts.experts);
-            let slower = of_experts(FEW_A_EXPERT / each, f64::from(experts.ffn) / etp);
-            busy += self.grouped * slower / job.device.matmul(framework);
+            let part = f64::from(experts.ffn) / etp;
+            // The products of a rank's only expert are plain ones, in the body's precision.
+            busy += self.grouped
+                * match experts.experts == job.degrees.ep {
+                    true => {
+                        let plain = job.device.body(job.precision, framework);
+                        (1.0 + FEW_TOKENS / each + NARROW / part) / plain
+                    }
+                    false => of_experts(FEW_A_EXPERT / each, part) / job.device.matmul(framework),
+                };
             host = HOST_EXPERTS;
         }
         // The longer of GPU and host time, slightly more if they are similar.
