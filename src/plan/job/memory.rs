@@ -318,9 +318,8 @@ fn kept(job: &Job, params: f64, n: f64) -> (f64, f64, f64) {
         Shard::Gradients if job.sharding.scatters => {
             (2.0 * params, sent * params / n, 12.0 * params / n)
         }
-        // The ZeRO paper's 2 + 14/n (arXiv 1910.02054, figure 1): gradients beyond a bucket are freed once they are summed. The
-        // estimator of DeepSpeed, 4 + 16/n, has them whole: LLaMA 7B on 8 A800 was measured at 25.2 GB with recomputation.
-        Shard::Gradients => (2.0 * params, 2.0 * params / n, 12.0 * params / n),
+        // DeepSpeed's estimator: 4 + 16/n.
+        Shard::Gradients => (2.0 * params, params * (2.0 + 4.0 / n), 12.0 * params / n),
         // Beside the parameters of 16 bits their copies in 32: 18/n by DeepSpeed's estimator, and the buffers
         // of Megatron's FSDP (`main_weight_buffer`, megatron_fsdp/param_and_grad_buffer.py).
         Shard::Parameters => {
