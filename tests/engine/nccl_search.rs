@@ -15,7 +15,9 @@ use collcost::library::nccl::graphs_file::Graphs;
 use collcost::library::nccl::search::{Job, Searched, picture, search};
 use collcost::library::nccl::topology::Knobs;
 use collcost::library::nccl::topology_file::read;
-use collcost::library::nccl::{Capability, Gbps, Graph, PathType, Processor, Told, Version, comms};
+use collcost::library::nccl::{
+    Capability, Gbps, Graph, PathType, Processor, Starting, Told, Version, comms,
+};
 use collcost::view::nccl_graphs as view;
 use proptest::prelude::*;
 
@@ -283,6 +285,19 @@ fn one_node_of_a100_step_by_step() {
             "1 0 20/30 PIX/NVL 12-12 1 -> 12 x 20/20 0",
         ]
     );
+}
+
+/// The graphs of in-network reduction are there, and the job starts as it would without them.
+#[test]
+fn what_is_shown_of_the_network_is_not_started_with() {
+    let mut shown = searched(machine("dgx_h100_sharp"), 4, release("2.30.7"), 2);
+    let with = shown.communicator();
+    shown.start = Starting::default();
+    let description = read(&machine("dgx_h100_sharp").xml(), "t.xml").unwrap();
+    let job = Job { nodes: 2, per_node: Some(4) };
+    let plain = search(&description, release("2.30.7"), job, &Knobs::default()).unwrap();
+    assert_eq!(shown.communicator().channels, plain.communicator().channels);
+    assert_eq!((plain.communicator().channels, with.channels), (16, 24));
 }
 
 /// Both GPUs reach their NICs faster than each other: NCCL has each on a node of its own. The libraries of 2.30.7 and

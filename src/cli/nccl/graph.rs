@@ -36,11 +36,13 @@ impl Args {
         let Self { machine, format, explain } = self;
         let description = source::topology("--topo", machine.file()?)?;
         let (nccl, job, mut knobs) = machine.asked()?;
+        let start = knobs.start;
         if job.nodes > 1 {
             // Reductions in the network are shown, although no job uses them by default.
             knobs.start = knobs.start.or_collnet();
         }
-        let searched = source::searched(machine.file()?, &description, nccl, job, &knobs)?;
+        let mut searched = source::searched(machine.file()?, &description, nccl, job, &knobs)?;
+        searched.start = start;
         let name = source::machine(machine.file()?, searched.per_node);
         let format = format.get()?;
         if format == Format::Xml {

@@ -178,6 +178,8 @@ impl Searched {
     #[must_use]
     pub fn communicator(&self) -> Communicator {
         let channels = self.ring.graph.channels.min(self.tree.graph.channels);
+        // Graphs of in-network reduction may be shown of a job that does not ask for it.
+        let collnet = self.collnet && self.start.collnet(self.version);
         let comm = Communicator {
             ranks: self.nodes * self.per_node,
             nodes: self.nodes,
@@ -190,9 +192,9 @@ impl Searched {
             call_channels: 0,
             nvls_channels: 0,
             nvls: self.nvls,
-            collnet: self.collnet,
+            collnet,
             collnet_heads: self.heads(),
-            collnet_chain: self.collnet,
+            collnet_chain: collnet,
             nvswitch: self.nvswitch,
             ring: Graph { channels, ..self.ring.graph },
             tree: Graph { channels, ..self.tree.graph },
