@@ -78,7 +78,8 @@ impl Block {
 /// The number of ranks in a topic's numbers by default.
 const RANKS: u32 = 8;
 
-/// The page called `name`, that of one of K1 to K26, the meaning of that word on a screen, or what is named so, with numbers for `ranks` ranks.
+/// The page called `name`, that of one of K1 to K26, the meaning of that word on a screen, or what is named so, with
+/// numbers for `ranks` ranks.
 /// The page on busbw may name an all-reduce, whose traffic it then shows.
 ///
 /// # Errors
